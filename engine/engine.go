@@ -130,8 +130,8 @@ func (e *Engine) publish(ev Event) { e.opts.Feed.Publish(ev) }
 
 // Admit waits until the unit may start and marks it as running: for work that
 // begins before its stage does, as a hook's does with the removal of the hook's
-// last object. A stage that starts it later does not ask again. The error is
-// ErrAborted or ErrTimeout.
+// last object. A stage that starts it later does not ask again, nor does a
+// second Admit. The error is ErrAborted or ErrTimeout.
 func (e *Engine) Admit(phase string, g *Group) error {
 	w := &gate{phase: phase, group: g, done: make(chan error, 1)}
 	e.post(func() { e.gates = append(e.gates, w) })
@@ -141,18 +141,6 @@ func (e *Engine) Admit(phase string, g *Group) error {
 	case <-e.over:
 		return ErrAborted
 	}
-}
-
-// Release marks a unit that Admit let go and that no stage has taken over as
-// ended: with ready, or where err is not nil with failed.
-func (e *Engine) Release(phase string, g *Group, err error) {
-	e.post(func() {
-		if err != nil {
-			e.setGroup(phase, g.ID, Failed, err.Error())
-			return
-		}
-		e.setGroup(phase, g.ID, Ready, "")
-	})
 }
 
 // Requests returns the context for requests of the operation: it ends when the

@@ -63,12 +63,20 @@ const windingTime = 10 * time.Second
 
 // openGates lets units outside of a stage go.
 func (e *Engine) openGates() {
-	for len(e.gates) > 0 && e.mayStart() {
+	for len(e.gates) > 0 {
 		w := e.gates[0]
+		if e.groups[groupKey(w.phase, w.group.ID)] == Running {
+			e.gates = e.gates[1:]
+			w.done <- nil
+			continue
+		}
 		if e.breaks[w.group.ID] && e.groups[w.group.ID] != Held && e.run == Running {
 			e.setGroup(w.phase, w.group.ID, Held, "breakpoint")
 			e.setRun(Paused, "breakpoint "+w.group.ID)
-			continue
+			return
+		}
+		if !e.mayStart() {
+			return
 		}
 		e.gates = e.gates[1:]
 		e.setGroup(w.phase, w.group.ID, Running, "")

@@ -195,6 +195,9 @@ func (r *StageRun) begin(g *groupRun) {
 	g.wave, g.sent, g.pending, g.unready = 0, 0, 0, 0
 	for _, o := range g.objects {
 		o.answered, o.since = false, time.Time{}
+		if o.last.Status == Failed { // only what comes after this attempt counts
+			o.last = Observation{}
+		}
 	}
 	r.failures = slices.DeleteFunc(r.failures, func(f *Failure) bool { return f.Group == g.ID })
 	if !g.admit || g.attempt > 1 {

@@ -1,0 +1,325 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/action"
+	helmcommon "helm.sh/helm/v4/pkg/chart/common"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/postrenderer"
+	"helm.sh/helm/v4/pkg/release"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/engine"
+	"lockstep/kube/charts"
+)
+
+// Install is what to install. The names are those of helm install's flags.
+type Install struct {
+	Common
+	Chart  *charts.Chart
+	Values map[string]any
+
+	CreateNamespace          bool
+	SkipCRDs                 bool
+	TakeOwnership            bool
+	ForceConflicts           bool
+	ForceReplace             bool
+	ClientSide               bool // apply on the client instead of the server
+	Replace                  bool
+	DisableOpenAPIValidation bool
+	SkipSchemaValidation     bool
+	EnableDNS                bool
+	SubNotes, HideNotes      bool
+	Description              string
+	Labels                   map[string]string
+	PostRenderer             postrenderer.PostRenderer
+	PostRenderStrategy       action.PostRenderStrategy
+}
+
+// PrepareInstall checks an installation and plans it. It writes nothing; an
+// error means that nothing would be written.
+func (c *Client) PrepareInstall(ctx context.Context, in Install) (*Operation, error) {
+	if err := in.complete(c.Namespace()); err != nil {
+		return nil, err
+	}
+	if err := chartutil.ValidateReleaseName(in.Release); err != nil {
+		return nil, fmt.Errorf("release name %q: %w", in.Release, err)
+	}
+	if err := in.Chart.Check(); err != nil {
+		return nil, err
+	}
+	tree, warnings, err := in.Chart.Tree(in.Values)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.newPass(in.Namespace, in.Chart.Name())
+	if err != nil {
+		return nil, err
+	}
+	if err := p.ord.Client.IsReachable(); err != nil {
+		return nil, fmt.Errorf("%w; is the cluster of context %q up, and is it the right one?", err, c.ContextName())
+	}
+	newNamespace, err := c.checkNamespace(ctx, in.Namespace, in.CreateNamespace)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNameFree(p, in.Release, in.Replace); err != nil {
+		return nil, err
+	}
+	rel, err := in.render(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	op := &Operation{
+		client: c, common: in.Common, root: in.Chart.Name(), preview: rel,
+		record: &record{Version: recordVersion, Sequenced: in.sequenced(), Tree: tree},
+		info: engine.Operation{Name: "install", Release: in.Release, Namespace: in.Namespace, Context: c.ContextName(),
+			Chart: chartName(in.Chart), Revision: 1, Timeout: in.Timeout, ReadinessTimeout: in.ReadinessTimeout},
+	}
+	if op.phases, err = in.phases(p, rel, tree, newNamespace); err != nil {
+		return nil, err
+	}
+	if op.warns, err = planWarnings(p, tree, warnings); err != nil {
+		return nil, err
+	}
+	if err := checkBreakpoints(in.BreakOn, op.phases); err != nil {
+		return nil, err
+	}
+	if err := c.checkRights(ctx, p, in.Namespace); err != nil {
+		return nil, err
+	}
+	op.do = func(p *pass) (*rel1.Release, error) { return in.run(p, tree, newNamespace) }
+	op.undo = op.undoInstall
+	return op, nil
+}
+
+func (c *Common) sequenced() bool {
+	ws, err := waitStrategy(c.Wait)
+	return err == nil && ws == WaitOrdered
+}
+
+func chartName(c *charts.Chart) string { return c.Name() + "-" + c.Metadata().Version }
+
+// render asks Helm for a dry run: it renders with what the server can do,
+// looks who owns the objects that are there, and writes nothing.
+func (in *Install) render(ctx context.Context, p *pass) (*rel1.Release, error) {
+	i, err := in.action(p)
+	if err != nil {
+		return nil, err
+	}
+	i.DryRunStrategy = action.DryRunServer
+	rel, err := in.runAction(ctx, p, i)
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", in.Chart.Name(), charts.CleanError(err))
+	}
+	return rel, nil
+}
+
+// action is Helm's install action with our options. crds/ and the namespace
+// are not left to it: they are units of the run.
+func (in *Install) action(p *pass) (*action.Install, error) {
+	ws, err := waitStrategy(in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	i := action.NewInstall(p.cfg)
+	i.ReleaseName, i.Namespace = in.Release, in.Namespace
+	i.WaitStrategy, i.WaitForJobs, i.Timeout = ws, in.WaitForJobs, in.Timeout
+	i.DisableHooks, i.SkipCRDs = in.NoHooks, true
+	i.ServerSideApply, i.ForceConflicts, i.ForceReplace = !in.ClientSide, in.ForceConflicts, in.ForceReplace
+	i.TakeOwnership, i.Replace = in.TakeOwnership, in.Replace
+	i.DisableOpenAPIValidation, i.SkipSchemaValidation, i.EnableDNS = in.DisableOpenAPIValidation, in.SkipSchemaValidation, in.EnableDNS
+	i.SubNotes, i.HideNotes = in.SubNotes, in.HideNotes
+	i.Description, i.Labels = in.Description, in.Labels
+	i.PostRenderer = in.PostRenderer
+	if in.PostRenderStrategy != "" {
+		i.PostRenderStrategy = in.PostRenderStrategy
+	}
+	return i, nil
+}
+
+// runAction runs the action on a fresh copy of the chart. Helm's context is
+// never cancelled: the action would go on behind our back (HELM.md).
+func (in *Install) runAction(_ context.Context, p *pass, i *action.Install) (*rel1.Release, error) {
+	chart, err := in.Chart.Helm()
+	if err != nil {
+		return nil, err
+	}
+	p.cfg.CustomTemplateFuncs = charts.TemplateFuncs()
+	charts.WrapTemplates(chart)
+	values, err := copyValues(in.Values)
+	if err != nil {
+		return nil, err
+	}
+	r, err := i.RunWithContext(context.Background(), chart, values)
+	rel, _ := r.(*rel1.Release)
+	if rel != nil {
+		charts.UnwrapTemplates(rel.Chart)
+	}
+	return rel, err
+}
+
+// copyValues gives each run values of its own, since Helm changes them.
+func copyValues(v map[string]any) (map[string]any, error) {
+	if v == nil {
+		return map[string]any{}, nil
+	}
+	data, err := helmcommon.Values(v).YAML()
+	if err != nil {
+		return nil, fmt.Errorf("copy values: %w", err)
+	}
+	return helmcommon.ReadValues([]byte(data))
+}
+
+// run carries the installation out: R29.
+func (in *Install) run(p *pass, tree *engine.Chart, newNamespace bool) (*rel1.Release, error) {
+	p.ord.tree, p.ord.oldTree = tree, tree
+	if newNamespace {
+		if err := p.createNamespace(in.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	if !in.SkipCRDs {
+		if err := p.installCRDs(in.Chart); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.admitFirst(); err != nil {
+		return nil, err
+	}
+	p.wrote = true
+	p.rec.seen = func(rel *rel1.Release) {
+		if in.NoHooks {
+			return
+		}
+		for _, phase := range p.ord.hooks.learn(rel, p.ord.opts.prefix, rel1.HookPreInstall, rel1.HookPostInstall) {
+			p.ord.announce(phase)
+		}
+	}
+	i, err := in.action(p)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := in.runAction(context.Background(), p, i)
+	if err != nil {
+		return nil, charts.CleanError(err)
+	}
+	return rel, nil
+}
+
+// undoInstall is the rollback of a first install: to uninstall (R33).
+func (op *Operation) undoInstall() (engine.Operation, func(*pass) error) {
+	info := op.info
+	info.Name, info.Timeout = "uninstall", op.common.Timeout
+	return info, func(p *pass) error {
+		u := Uninstall{Common: op.common}
+		return u.run(p)
+	}
+}
+
+// checkNameFree tells whether a release of the name is in use, as Helm does.
+func checkNameFree(p *pass, name string, replace bool) error {
+	last, err := p.cfg.Releases.Last(name)
+	if errors.Is(err, driver.ErrReleaseNotFound) || last == nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for release %s: %w", name, err)
+	}
+	rel, err := asV1(last)
+	if err != nil {
+		return err
+	}
+	st := rel.Info.Status
+	if replace && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
+		return nil
+	}
+	return fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name", name, rel.Namespace, rel.Version, st)
+}
+
+func asV1(r release.Releaser) (*rel1.Release, error) {
+	rel, ok := r.(*rel1.Release)
+	if !ok {
+		return nil, fmt.Errorf("read release: unexpected type %T", r)
+	}
+	return rel, nil
+}
+
+// planWarnings are those about the chart, the manifest and the plan.
+func planWarnings(p *pass, tree *engine.Chart, warnings []engine.Warning) ([]engine.Warning, error) {
+	warnings = append(warnings, p.ord.warnings...)
+	if p.ord.opts.wait != "" && p.ord.opts.wait != WaitOrdered {
+		return warnings, nil
+	}
+	plan, err := engine.BuildPlan(tree, p.ord.builder.resources(p.ord.built))
+	if err != nil {
+		return nil, err
+	}
+	return append(warnings, plan.Warnings...), nil
+}
+
+// phases lists what will run (R29).
+func (in *Install) phases(p *pass, rel *rel1.Release, tree *engine.Chart, newNamespace bool) ([]engine.Phase, error) {
+	var phases []engine.Phase
+	if newNamespace {
+		phases = append(phases, namespacePhase(in.Namespace))
+	}
+	if !in.SkipCRDs {
+		crds, err := crdPhase(in.Chart)
+		if err != nil {
+			return nil, err
+		}
+		phases = append(phases, crds...)
+	}
+	var hooks []engine.Phase
+	if !in.NoHooks {
+		hooks = p.ord.hooks.learn(rel, "", rel1.HookPreInstall, rel1.HookPostInstall)
+	}
+	ws, err := waitStrategy(in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	p.ord.opts.wait, p.ord.opts.waitAll = ws, in.WaitAll
+	plan, err := p.ord.plan(tree, p.ord.built)
+	if err != nil {
+		return nil, err
+	}
+	if len(plan.Groups) > 0 {
+		phases = append(phases, engine.Phase{Name: phaseApply, Kind: engine.PhaseApply, Groups: plan.Groups})
+	}
+	for _, h := range hooks {
+		if h.Name == string(rel1.HookPreInstall) {
+			at := slices.IndexFunc(phases, func(p engine.Phase) bool { return p.Name == phaseApply })
+			if at < 0 {
+				at = len(phases)
+			}
+			phases = slices.Insert(phases, at, h)
+		} else {
+			phases = append(phases, h)
+		}
+	}
+	return phases, nil
+}
+
+// checkBreakpoints refuses a breakpoint on a group that is not there (R42).
+func checkBreakpoints(ids []string, phases []engine.Phase) error {
+	var known []string
+	for _, p := range phases {
+		for _, g := range p.Groups {
+			known = append(known, g.ID)
+		}
+	}
+	for _, id := range ids {
+		if !slices.Contains(known, id) {
+			return fmt.Errorf("--break-on %s: there is no such group; there are %s", id, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}

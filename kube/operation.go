@@ -1,0 +1,341 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	helmstorage "helm.sh/helm/v4/pkg/storage"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"lockstep/engine"
+	"lockstep/kube/status"
+)
+
+// Common are the options that all operations share. Durations of 0 mean the
+// defaults of R25.
+type Common struct {
+	Release, Namespace string
+
+	// Timeout is for the whole operation (default 5m), ReadinessTimeout for
+	// one resource (default 1m, at most Timeout).
+	Timeout, ReadinessTimeout time.Duration
+	// Wait is a wait strategy as in R27, "ordered" where empty.
+	Wait                 string
+	WaitAll, WaitForJobs bool
+
+	Step              bool     // start paused
+	BreakOn           []string // ids of groups
+	HoldOnFailure     bool
+	RollbackOnFailure bool
+	NoHooks           bool
+
+	// Heartbeat is how often to tell what is being waited for; 0 for never.
+	Heartbeat time.Duration
+}
+
+const (
+	defaultTimeout   = 5 * time.Minute
+	defaultReadiness = time.Minute
+)
+
+// complete fills in defaults and checks what can be checked without a cluster.
+func (c *Common) complete(namespace string) error {
+	if c.Namespace == "" {
+		c.Namespace = namespace
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.ReadinessTimeout == 0 {
+		c.ReadinessTimeout = min(defaultReadiness, c.Timeout)
+	}
+	if c.ReadinessTimeout > c.Timeout {
+		return fmt.Errorf("the readiness timeout %s is larger than the timeout %s of the operation: lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)
+	}
+	_, err := waitStrategy(c.Wait)
+	return err
+}
+
+// waitStrategy reads the value of --wait (R27).
+func waitStrategy(s string) (helmkube.WaitStrategy, error) {
+	switch s {
+	case "", "ordered":
+		return WaitOrdered, nil
+	case "watcher", "true":
+		return helmkube.StatusWatcherStrategy, nil
+	case "hookOnly", "false", "none":
+		return helmkube.HookOnlyStrategy, nil
+	case "legacy":
+		return helmkube.LegacyStrategy, nil
+	}
+	return "", fmt.Errorf("--wait=%s is not known: use ordered, watcher, hookOnly or legacy (R27)", s)
+}
+
+// Operation is something that is about to be done, or is being done, to a
+// release. Everything has been checked; nothing has been written.
+type Operation struct {
+	client  *Client
+	common  Common
+	info    engine.Operation
+	phases  []engine.Phase
+	warns   []engine.Warning
+	record  *record
+	root    string // chart path of the root chart
+	feed    engine.Feed
+	preview *rel1.Release
+
+	// do carries the operation out; undo rolls it back.
+	do   func(*pass) (*rel1.Release, error)
+	undo func() (engine.Operation, func(*pass) error)
+
+	mu     sync.Mutex
+	engine *engine.Engine
+	early  []engine.Command
+}
+
+// Feed is the record of the operation. It ends when Run returns.
+func (op *Operation) Feed() *engine.Feed { return &op.feed }
+
+// Phases is what will run, in order.
+func (op *Operation) Phases() []engine.Phase { return op.phases }
+
+// Warnings are about the chart.
+func (op *Operation) Warnings() []engine.Warning { return op.warns }
+
+// Preview is the release as it would be stored.
+func (op *Operation) Preview() *rel1.Release { return op.preview }
+
+// Command gives an order to the run; before Run it is kept for its start.
+func (op *Operation) Command(c engine.Command) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.engine == nil {
+		op.early = append(op.early, c)
+		return
+	}
+	op.engine.Command(c)
+}
+
+// pass is one run of Helm's action: the operation itself, or its rollback.
+type pass struct {
+	op  *Operation
+	cfg *action.Configuration
+	ord *ordered
+	rec *recorder
+	// wrote is set once something may have been written.
+	wrote bool
+}
+
+// Run carries the operation out, from its first event to its last. What it
+// returns is why it failed; the exit code is in the State that the feed draws.
+func (op *Operation) Run() error {
+	eng := op.start()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	watcher := status.NewWatcher(ctx, op.client.dynamic, status.Options{Notice: func(w engine.Warning) { eng.Publish(warningEvent(w)) }})
+	defer watcher.Close()
+	eng.Announce(op.phases...)
+	for _, w := range op.warns {
+		eng.Publish(warningEvent(w))
+	}
+	p, err := op.newPass("", eng, watcher)
+	if err == nil {
+		err = op.attempt(p)
+	}
+	if err == nil {
+		eng.Finish(engine.Succeeded, "", 0)
+		return nil
+	}
+	return op.fail(p, eng, watcher, err)
+}
+
+func (op *Operation) start() *engine.Engine {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.engine = engine.New(engine.Options{
+		Operation: op.info, Feed: &op.feed, Paused: op.common.Step, Breakpoints: op.common.BreakOn,
+		HoldOnFailure: op.common.HoldOnFailure, Heartbeat: op.common.Heartbeat, Diagnose: op.diagnose,
+	})
+	for _, c := range op.early {
+		op.engine.Command(c)
+	}
+	return op.engine
+}
+
+func warningEvent(w engine.Warning) engine.Event {
+	return engine.Event{Kind: engine.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
+}
+
+// attempt carries out the operation proper.
+func (op *Operation) attempt(p *pass) error {
+	op.client.getter.bound.set(p.ord.engine.Requests())
+	rel, err := op.do(p)
+	if err != nil {
+		return err
+	}
+	if rel != nil && rel.Info != nil && strings.TrimSpace(rel.Info.Notes) != "" {
+		p.ord.engine.Publish(engine.Event{Kind: engine.KindNotes, Lines: strings.Split(strings.TrimRight(rel.Info.Notes, "\n"), "\n")})
+	}
+	return nil
+}
+
+// fail brings a failed or aborted operation to a final state (R34), rolls back
+// where that was asked for (R33, R43), and tells.
+func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, err error) error {
+	v := eng.Verdict()
+	outcome, exit := engine.Failed, 1
+	if v.Abort != nil {
+		outcome, exit = engine.Aborted, 3
+	}
+	if p == nil || !p.wrote {
+		eng.Finish(outcome, "nothing was written: "+err.Error(), notWritten(exit))
+		return err
+	}
+	notes := op.mend(p, err)
+	rollback := v.Abort == nil && op.common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == engine.Rollback
+	if !rollback || op.undo == nil {
+		eng.Finish(outcome, join(err.Error(), append([]string{"the release is marked failed"}, notes...)...), exit)
+		return err
+	}
+	info, undo := op.undo()
+	eng.BeginRollback(info, err.Error())
+	back, undoErr := op.newPass("rollback/", eng, watcher)
+	if undoErr == nil {
+		op.client.getter.bound.set(eng.Requests())
+		undoErr = undo(back)
+	}
+	if undoErr != nil {
+		if back != nil {
+			notes = append(notes, op.mend(back, undoErr)...)
+		}
+		eng.Finish(outcome, join(err.Error(), append([]string{"the rollback failed too: " + undoErr.Error()}, notes...)...), exit)
+		return errors.Join(err, undoErr)
+	}
+	eng.Finish(outcome, join(err.Error(), append([]string{rolledBack(info)}, notes...)...), exit)
+	return err
+}
+
+// notWritten is the exit code of an operation that wrote nothing.
+func notWritten(exit int) int {
+	if exit == 3 {
+		return exit
+	}
+	return 2
+}
+
+func rolledBack(info engine.Operation) string {
+	if info.Name == "uninstall" {
+		return "the release has been uninstalled"
+	}
+	return fmt.Sprintf("the release is back at revision %d", info.Revision)
+}
+
+func join(first string, more ...string) string {
+	return strings.Join(append([]string{first}, more...), "; ")
+}
+
+// mendTime is how long to try to bring a release to a final state.
+const mendTime = 20 * time.Second
+
+// mend brings what an action left half done to a final state: a release that
+// is still pending or uninstalling is marked failed (R34), and the object of a
+// hook that was cut short is deleted. What could not be done is returned.
+func (op *Operation) mend(p *pass, cause error) (notes []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), mendTime)
+	defer cancel()
+	op.client.getter.bound.set(ctx)
+	if err := p.ord.sweepHook(ctx); err != nil {
+		notes = append(notes, err.Error())
+	}
+	for {
+		err := op.finalise(p, cause)
+		if err == nil {
+			return notes
+		}
+		select {
+		case <-ctx.Done():
+			return append(notes, fmt.Sprintf("the release record could not be written, so it may say pending: %v", err))
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// finalise marks the last revision as failed where Helm left it in between.
+func (op *Operation) finalise(p *pass, cause error) error {
+	last, err := p.cfg.Releases.Last(op.common.Release)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rel, ok := last.(*rel1.Release)
+	if !ok || !rel.Info.Status.IsPending() && rel.Info.Status != rcommon.StatusUninstalling {
+		return nil
+	}
+	rel.SetStatus(rcommon.StatusFailed, fmt.Sprintf("Release %q failed: %v", rel.Name, cause))
+	return p.cfg.Releases.Update(rel)
+}
+
+// newPass puts Helm's action configuration together with our decorators.
+func (op *Operation) newPass(prefix string, eng *engine.Engine, watcher *status.Watcher) (*pass, error) {
+	strategy, err := waitStrategy(op.common.Wait)
+	if err != nil {
+		return nil, err
+	}
+	p, err := op.client.newPass(op.common.Namespace, op.root)
+	if err != nil {
+		return nil, err
+	}
+	p.op = op
+	p.ord.engine, p.ord.watcher = eng, watcher
+	p.ord.opts = runOptions{
+		prefix: prefix, wait: strategy, waitAll: op.common.WaitAll, waitForJobs: op.common.WaitForJobs,
+		readiness: op.common.ReadinessTimeout, timeout: op.common.Timeout,
+	}
+	p.cfg.HookOutputFunc = p.ord.hookOutput
+	p.rec.record = op.record
+	for _, phase := range op.phases {
+		if prefix == "" {
+			p.ord.markAnnounced(phase)
+		}
+	}
+	return p, nil
+}
+
+// newPass returns a pass without an engine: good for planning.
+func (c *Client) newPass(namespace, root string) (*pass, error) {
+	cfg := action.NewConfiguration(action.ConfigurationSetLogger(c.log.Handler()))
+	if err := cfg.Init(c.getter, namespace, storageDriver()); err != nil {
+		return nil, fmt.Errorf("prepare Helm: %w", err)
+	}
+	inner, ok := cfg.KubeClient.(*helmkube.Client)
+	if !ok {
+		return nil, fmt.Errorf("prepare Helm: unexpected client %T", cfg.KubeClient)
+	}
+	inner.Namespace = namespace
+	factory, ok := inner.Factory.(cmdutil.Factory)
+	if !ok {
+		return nil, fmt.Errorf("prepare Helm: unexpected factory %T", inner.Factory)
+	}
+	cfg.RegistryClient = c.registry
+	rec := &recorder{Driver: cfg.Releases.Driver}
+	cfg.Releases = helmstorage.Init(rec)
+	ord := &ordered{Client: inner, client: c, builder: newBuilder(c, factory, namespace, root)}
+	cfg.KubeClient = ord
+	return &pass{cfg: cfg, ord: ord, rec: rec}, nil
+}
+
+// diagnose says why an object is not ready.
+func (op *Operation) diagnose(ctx context.Context, o engine.Object) (string, []string) {
+	return "", nil
+}

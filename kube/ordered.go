@@ -1,0 +1,343 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"sync"
+	"time"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine"
+	"lockstep/kube/status"
+)
+
+// WaitOrdered is the wait strategy of HIP-0025: in order, by the DAG (R27).
+const WaitOrdered helmkube.WaitStrategy = "ordered"
+
+// ordered is the decorator of Helm's Kubernetes client: Build learns where each
+// object comes from, Create, Update and Delete hand release objects to the
+// engine, which sends them group by group, and hooks become units of their own.
+// Whatever else Helm writes passes through.
+type ordered struct {
+	*helmkube.Client // the inner client
+	builder          *builder
+	client           *Client
+	engine           *engine.Engine
+	watcher          *status.Watcher
+	opts             runOptions
+	// trees hold the chart trees by revision role: of what is being applied
+	// and of what is being removed.
+	tree, oldTree *engine.Chart
+	hooks         hookQueue
+
+	announced map[string]engine.Phase
+	removeErr error // why a removal failed: Helm tells only that it did
+
+	mu       sync.Mutex
+	warnings []engine.Warning
+	built    helmkube.ResourceList // of the last Build of a release
+}
+
+// runOptions are what the decorator needs to know of an operation.
+type runOptions struct {
+	// prefix is "" or "rollback/": it goes before the names of phases.
+	prefix      string
+	wait        helmkube.WaitStrategy
+	waitAll     bool
+	waitForJobs bool
+	readiness   time.Duration
+	timeout     time.Duration
+}
+
+var (
+	_ helmkube.Interface            = (*ordered)(nil)
+	_ helmkube.InterfaceWaitOptions = (*ordered)(nil)
+)
+
+// Build makes the Infos of a manifest. Those of a hook are tied to its unit.
+func (o *ordered) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	list, warnings, err := o.builder.build(string(raw))
+	if err != nil {
+		return nil, err
+	}
+	if unit := o.hooks.match(string(raw), validate); unit != nil {
+		for _, i := range list {
+			f := o.builder.fact(i)
+			f.hook, f.rule.Hook = unit, true
+		}
+		return list, nil
+	}
+	if !isRelease(raw) {
+		for _, i := range list { // what Helm writes besides: the namespace, crds/
+			delete(o.builder.facts, i.Source)
+		}
+		return list, nil
+	}
+	o.mu.Lock()
+	o.warnings = append(o.warnings, warnings...)
+	o.built = list
+	o.mu.Unlock()
+	o.client.lookAhead(o.requests(), o.builder, list)
+	return list, nil
+}
+
+// Create installs: the release's objects in order, anything else as it is.
+func (o *ordered) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreateOption) (*helmkube.Result, error) {
+	forget(list)
+	if unit := o.hookOf(list); unit != nil {
+		return o.createHook(unit, list, opts)
+	}
+	if !o.builder.ours(list) {
+		return o.Client.Create(list, opts...)
+	}
+	err := o.apply(list, func(i *resource.Info) error {
+		_, err := o.Client.Create(helmkube.ResourceList{i}, opts...)
+		return err
+	})
+	return &helmkube.Result{Created: list}, err
+}
+
+// Update upgrades: objects of the target in order, then what the target no
+// longer has in reverse of the old order (R30). The result is never nil, since
+// Helm reads it after an error.
+func (o *ordered) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
+	forget(original, target)
+	res := &helmkube.Result{}
+	var mu sync.Mutex
+	err := o.apply(target, func(i *resource.Info) error {
+		var before helmkube.ResourceList
+		if x := original.Get(i); x != nil {
+			before = helmkube.ResourceList{x}
+		}
+		r, err := o.Client.Update(before, helmkube.ResourceList{i}, opts...)
+		mu.Lock()
+		defer mu.Unlock()
+		if r != nil {
+			res.Created, res.Updated = append(res.Created, r.Created...), append(res.Updated, r.Updated...)
+		}
+		return err
+	})
+	if err != nil {
+		return res, err
+	}
+	gone := original.Difference(target)
+	err = o.remove(gone, metav1.DeletePropagationBackground, true)
+	if err == nil {
+		res.Deleted = gone
+	}
+	return res, err
+}
+
+// Delete uninstalls: the release's objects in reverse order (R31), a hook's
+// object as part of its unit, anything else as it is.
+func (o *ordered) Delete(list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
+	forget(list)
+	if unit := o.hookOf(list); unit != nil {
+		return o.deleteHook(unit, list, policy)
+	}
+	if !o.builder.ours(list) {
+		return o.Client.Delete(list, policy)
+	}
+	if err := o.remove(list, policy, false); err != nil {
+		o.removeErr = err
+		return &helmkube.Result{}, []error{err}
+	}
+	return &helmkube.Result{Deleted: list}, nil
+}
+
+// apply runs the phase that brings a list to the cluster.
+func (o *ordered) apply(list helmkube.ResourceList, send func(*resource.Info) error) error {
+	if len(list) == 0 {
+		return nil
+	}
+	plan, err := o.plan(o.tree, list)
+	if err != nil {
+		return err
+	}
+	phase := engine.Phase{Name: o.opts.prefix + phaseApply, Kind: engine.PhaseApply, Groups: plan.Groups}
+	gates := plan.Gates()
+	stage := engine.Stage{
+		Phase:     phase,
+		Cluster:   newTarget(o, list, send, nil),
+		Await:     func(g *engine.Group) bool { return o.awaits(gates[g.ID]) },
+		Readiness: o.opts.readiness,
+	}
+	if o.opts.wait != WaitOrdered {
+		stage.Readiness = 0 // the operation's timeout alone, as in Helm
+	}
+	o.announce(phase)
+	if err := o.engine.Run(stage); err != nil {
+		return fmt.Errorf("apply in order: %w", err)
+	}
+	o.hooks.mainDone()
+	return nil
+}
+
+// awaits reports whether a group is over only when it is ready (R21, R27).
+func (o *ordered) awaits(gate bool) bool {
+	switch o.opts.wait {
+	case WaitOrdered:
+		return gate || o.opts.waitAll
+	case helmkube.StatusWatcherStrategy:
+		return true
+	}
+	return false
+}
+
+// plan orders a list, or for a strategy other than ordered puts all of it into
+// one group (R27).
+func (o *ordered) plan(tree *engine.Chart, list helmkube.ResourceList) (*engine.Plan, error) {
+	resources := o.builder.resources(list)
+	if o.opts.wait != WaitOrdered || tree == nil {
+		return engine.Flat(resources, o.builder.root), nil
+	}
+	return engine.BuildPlan(tree, resources)
+}
+
+// remove runs the phase that takes a list away, in reverse of the plan that it
+// was brought by (R30, R31). keep honours helm.sh/resource-policy.
+func (o *ordered) remove(list helmkube.ResourceList, policy metav1.DeletionPropagation, keep bool) error {
+	if len(list) == 0 {
+		return nil
+	}
+	plan, err := o.plan(o.oldTree, list)
+	if err != nil {
+		plan = engine.Flat(o.builder.resources(list), o.builder.root)
+		o.engine.Publish(engine.Event{Kind: engine.KindWarning, Message: fmt.Sprintf("the old order cannot be rebuilt, so all is removed at once: %v", err)})
+	}
+	phase := engine.Phase{Name: o.opts.prefix + phaseRemove, Kind: engine.PhaseRemove, Groups: engine.Reverse(plan.Groups)}
+	o.announce(phase)
+	err = o.engine.Run(engine.Stage{Phase: phase, Cluster: newTarget(o, list, nil, &removal{policy: policy, keep: keep})})
+	if err != nil {
+		return fmt.Errorf("remove in reverse order: %w", err)
+	}
+	o.hooks.mainDone()
+	return nil
+}
+
+const (
+	phaseApply  = "apply"
+	phaseRemove = "remove"
+)
+
+// announce tells what a phase will run, where that has not been told.
+func (o *ordered) announce(p engine.Phase) {
+	if old, ok := o.announced[p.Name]; ok && reflect.DeepEqual(old, p) {
+		return
+	}
+	if o.announced == nil {
+		o.announced = map[string]engine.Phase{}
+	}
+	o.announced[p.Name] = p
+	o.engine.Announce(p)
+}
+
+// requests is the context that ends requests.
+func (o *ordered) requests() context.Context {
+	if o.engine == nil {
+		return context.Background()
+	}
+	return o.engine.Requests()
+}
+
+// isRelease reports whether a manifest is that of a release: only those name
+// the templates that their objects come from.
+func isRelease(manifest []byte) bool { return bytes.Contains(manifest, []byte("# Source: ")) }
+
+// GetWaiter returns the waiter of a strategy.
+func (o *ordered) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
+	return o.GetWaiterWithOptions(ws)
+}
+
+// GetWaiterWithOptions returns a waiter that knows what the engine has waited
+// for already.
+func (o *ordered) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
+	return &waiter{o: o, strategy: ws, opts: opts}, nil
+}
+
+// waiter waits for what the engine has not waited for: hooks, and whatever
+// passed through.
+type waiter struct {
+	o        *ordered
+	strategy helmkube.WaitStrategy
+	opts     []helmkube.WaitOption
+}
+
+// inner is Helm's own waiter, ended by an abort.
+func (w *waiter) inner() (helmkube.Waiter, error) {
+	ws := w.strategy
+	if ws == WaitOrdered {
+		ws = helmkube.StatusWatcherStrategy
+	}
+	return w.o.Client.GetWaiterWithOptions(ws, append(w.opts, helmkube.WithWaitContext(w.o.requests()))...)
+}
+
+// Wait waits for a list that passed through; the engine has waited for ours,
+// but for --wait=legacy.
+func (w *waiter) Wait(list helmkube.ResourceList, timeout time.Duration) error {
+	return w.wait(list, timeout, helmkube.Waiter.Wait)
+}
+
+// WaitWithJobs is as Wait: the engine knows that Jobs have to complete.
+func (w *waiter) WaitWithJobs(list helmkube.ResourceList, timeout time.Duration) error {
+	return w.wait(list, timeout, helmkube.Waiter.WaitWithJobs)
+}
+
+func (w *waiter) wait(list helmkube.ResourceList, timeout time.Duration, f func(helmkube.Waiter, helmkube.ResourceList, time.Duration) error) error {
+	if w.o.builder.ours(list) && w.o.opts.wait != helmkube.LegacyStrategy || len(list) == 0 {
+		return nil
+	}
+	inner, err := w.inner()
+	if err != nil {
+		return err
+	}
+	return f(inner, list, timeout)
+}
+
+// WaitForDelete waits until a list is gone; the engine has waited for ours.
+func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if unit := w.o.hookOf(list); unit != nil {
+		return w.o.waitGone(list, timeout)
+	}
+	if w.o.builder.ours(list) {
+		return nil
+	}
+	inner, err := w.inner()
+	if err != nil {
+		return err
+	}
+	return inner.WaitForDelete(list, timeout)
+}
+
+// WatchUntilReady waits for a hook.
+func (w *waiter) WatchUntilReady(list helmkube.ResourceList, timeout time.Duration) error {
+	if unit := w.o.hookOf(list); unit != nil {
+		return w.o.waitHook(unit)
+	}
+	inner, err := w.inner()
+	if err != nil {
+		return err
+	}
+	return inner.WatchUntilReady(list, timeout)
+}
+
+// markAnnounced remembers a phase that the operation has told of.
+func (o *ordered) markAnnounced(p engine.Phase) {
+	if o.announced == nil {
+		o.announced = map[string]engine.Phase{}
+	}
+	o.announced[p.Name] = p
+}

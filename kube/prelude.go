@@ -1,0 +1,158 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine"
+	"lockstep/kube/charts"
+)
+
+// What comes before Helm's action: the namespace and crds/. Helm would do both,
+// but not as units that can be paused, watched and told of (R29, R40).
+
+const (
+	phaseNamespace = "namespace"
+	phaseCRDs      = "crds"
+)
+
+// checkNamespace tells whether the namespace has to be created. One that is
+// missing and not to be created is an error; that it cannot be looked at is
+// not.
+func (c *Client) checkNamespace(ctx context.Context, name string, create bool) (missing bool, err error) {
+	_, err = c.clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil || apierrors.IsForbidden(err):
+		return false, nil
+	case !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("look at namespace %s: %w", name, err)
+	case !create:
+		return false, fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
+	}
+	return true, nil
+}
+
+func namespacePhase(name string) engine.Phase {
+	g := oneGroup(phaseNamespace, "namespace:"+name, engine.Object{Kind: "Namespace", Name: name})
+	return engine.Phase{Name: phaseNamespace, Kind: engine.PhaseNamespace, Groups: []*engine.Group{g}}
+}
+
+func oneGroup(name, id string, objects ...engine.Object) *engine.Group {
+	return &engine.Group{ID: id, Name: name, After: []string{}, Objects: objects, Waves: []engine.Wave{{Count: len(objects)}}}
+}
+
+// createNamespace runs the phase of the namespace.
+func (p *pass) createNamespace(name string) error {
+	list, _, err := p.ord.builder.build(fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name))
+	if err != nil {
+		return err
+	}
+	p.wrote = true
+	return p.runPrelude(namespacePhase(name), list, func(i *resource.Info) error {
+		_, err := p.ord.Client.Create(helmkube.ResourceList{i})
+		return err
+	})
+}
+
+// crdPhase is the phase of crds/, if there is anything in it.
+func crdPhase(c *charts.Chart) ([]engine.Phase, error) {
+	h, err := c.Helm()
+	if err != nil {
+		return nil, err
+	}
+	docs, err := charts.CRDs(h)
+	if err != nil || len(docs) == 0 {
+		return nil, err
+	}
+	var objects []engine.Object
+	for _, r := range charts.Resources(docs, "", charts.OfflineScope(docs...)) {
+		objects = append(objects, r.Object)
+	}
+	return []engine.Phase{{Name: phaseCRDs, Kind: engine.PhaseCRDs, Groups: []*engine.Group{oneGroup("crds/", c.Name()+":crds/", objects...)}}}, nil
+}
+
+// installCRDs runs the phase of crds/. What is there already is left as it is,
+// as Helm does. Afterwards the cluster's kinds are looked up anew.
+func (p *pass) installCRDs(c *charts.Chart) error {
+	phases, err := crdPhase(c)
+	if err != nil || len(phases) == 0 {
+		return err
+	}
+	h, err := c.Helm()
+	if err != nil {
+		return err
+	}
+	docs, err := charts.CRDs(h)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, d := range docs {
+		fmt.Fprintf(&text, "---\n# Source: %s\n%s\n", d.Source, d.Raw)
+	}
+	list, _, err := p.ord.builder.build(text.String())
+	if err != nil {
+		return err
+	}
+	p.ord.client.lookAhead(p.ord.requests(), p.ord.builder, list)
+	forget(list)
+	p.wrote = true
+	err = p.runPrelude(phases[0], list, func(i *resource.Info) error {
+		if f := p.ord.builder.fact(i); f.known && f.before != "" {
+			return i.Get()
+		}
+		_, err := p.ord.Client.Create(helmkube.ResourceList{i})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return p.forgetKinds()
+}
+
+// forgetKinds makes the next look-up of a kind, or of what the cluster can do,
+// ask the cluster.
+func (p *pass) forgetKinds() error {
+	mapper, err := p.ord.client.getter.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	meta.MaybeResetRESTMapper(mapper)
+	p.cfg.Capabilities = nil
+	return nil
+}
+
+// runPrelude runs a phase whose objects carry no label of Helm's.
+func (p *pass) runPrelude(phase engine.Phase, list helmkube.ResourceList, send func(*resource.Info) error) error {
+	for _, i := range list {
+		p.ord.builder.fact(i).bare = true
+	}
+	p.ord.announce(phase)
+	if err := p.ord.engine.Run(engine.Stage{Phase: phase, Cluster: newTarget(p.ord, list, send, nil)}); err != nil {
+		return fmt.Errorf("%s: %w", phase.Name, err)
+	}
+	return nil
+}
+
+// admitFirst waits until the first unit that Helm's action will run may start,
+// since Helm writes the release record before it (R41: --step stops before the
+// first write of any kind). Where a phase of the prelude was first, that has
+// been waited for.
+func (p *pass) admitFirst() error {
+	if p.wrote {
+		return nil
+	}
+	for _, phase := range p.op.phases {
+		if len(phase.Groups) > 0 {
+			return p.ord.engine.Admit(phase.Name, phase.Groups[0])
+		}
+	}
+	return nil
+}

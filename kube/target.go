@@ -1,0 +1,267 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine"
+	"lockstep/kube/status"
+)
+
+// target is the engine's view of a list of Infos: what a stage works on.
+type target struct {
+	o     *ordered
+	infos map[engine.Object]*resource.Info
+	send  func(*resource.Info) error // nil for a removal
+	gone  *removal
+
+	mu    sync.Mutex
+	tries map[engine.Object]int
+}
+
+// removal says how objects are deleted.
+type removal struct {
+	policy metav1.DeletionPropagation
+	// keep leaves objects alone whose live annotation says so; Helm has sorted
+	// those out before an uninstall, not before an upgrade's removals.
+	keep bool
+}
+
+func newTarget(o *ordered, list helmkube.ResourceList, send func(*resource.Info) error, gone *removal) *target {
+	t := &target{o: o, infos: make(map[engine.Object]*resource.Info, len(list)), send: send, gone: gone, tries: map[engine.Object]int{}}
+	for _, i := range list {
+		if f := o.builder.fact(i); f != nil {
+			t.infos[f.resource.Object] = i
+		}
+	}
+	return t
+}
+
+// Watch observes the objects of a group.
+func (t *target) Watch(ctx context.Context, g *engine.Group, report func(engine.Observation)) {
+	var targets []status.Target
+	for _, obj := range g.Objects {
+		i := t.infos[obj]
+		if i == nil {
+			continue
+		}
+		f := t.o.builder.fact(i)
+		rule := f.rule
+		rule.JobsComplete = g.JobsComplete || t.o.opts.waitForJobs
+		targets = append(targets, status.Target{
+			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: f.hook == nil && !f.bare,
+		})
+	}
+	t.o.watcher.Watch(ctx, targets, report)
+}
+
+// Apply sends one object. One of a kind that was not known at first is looked
+// up now (R29); a Job or Pod that failed is replaced when it is tried again,
+// since an apply would change nothing (R44).
+func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) (engine.Outcome, error) {
+	i := t.infos[obj]
+	if i == nil {
+		return engine.Outcome{}, fmt.Errorf("apply %s: it is not part of this operation", obj)
+	}
+	f := t.o.builder.fact(i)
+	t.mu.Lock()
+	t.tries[obj]++
+	again := t.tries[obj] > 1
+	t.mu.Unlock()
+	if again && (obj.Kind == "Job" || obj.Kind == "Pod") {
+		if err := t.o.replaceFailed(ctx, i); err != nil {
+			return engine.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
+		}
+	}
+	if err := t.sendLate(ctx, i, f); err != nil {
+		return engine.Outcome{}, explain(err)
+	}
+	return engine.Outcome{Change: f.change(i), Version: version(i.ResourceVersion)}, nil
+}
+
+// sendLate sends an object; one of a late kind after its API has been found,
+// and again for as long as the API server does not serve it yet.
+func (t *target) sendLate(ctx context.Context, i *resource.Info, f *fact) error {
+	if !f.late {
+		return t.send(i)
+	}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		if last = t.o.builder.resolve(i); last != nil {
+			return false, nil
+		}
+		last = t.send(i)
+		return last == nil || !apierrors.IsNotFound(last), nil
+	})
+	if last != nil {
+		return last
+	}
+	f.late = false
+	return err
+}
+
+// resolve looks a kind up that the cluster did not know at Build.
+func (b *builder) resolve(i *resource.Info) error {
+	mapper, err := b.client.getter.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	gvk := i.Mapping.GroupVersionKind
+	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		meta.MaybeResetRESTMapper(mapper)
+		mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; no CRD for it is in the cluster", err)
+	}
+	i.Mapping = mapping
+	return nil
+}
+
+// Delete asks for the removal of one object.
+func (t *target) Delete(ctx context.Context, _ *engine.Group, obj engine.Object) (engine.Outcome, error) {
+	i := t.infos[obj]
+	if i == nil {
+		return engine.Outcome{Change: engine.Absent}, nil
+	}
+	if t.gone.keep {
+		kept, err := isKept(i)
+		if err != nil || kept {
+			return engine.Outcome{Change: engine.Kept}, err
+		}
+	}
+	found, err := deleteObject(i, t.gone.policy)
+	switch {
+	case err != nil:
+		return engine.Outcome{}, fmt.Errorf("delete: %w", err)
+	case !found:
+		return engine.Outcome{Change: engine.Absent}, nil
+	}
+	return engine.Outcome{Change: engine.Deleted}, nil
+}
+
+// isKept reports whether the live object has helm.sh/resource-policy: keep.
+func isKept(i *resource.Info) (bool, error) {
+	live, err := resource.NewHelper(i.Client, i.Mapping).Get(i.Namespace, i.Name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at %s: %w", i.ObjectName(), err)
+	}
+	m, err := meta.Accessor(live)
+	if err != nil {
+		return false, err
+	}
+	return m.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy, nil
+}
+
+// deleteObject deletes an object and reports whether there was one. That its
+// kind is gone means that it is gone too.
+func deleteObject(i *resource.Info, policy metav1.DeletionPropagation) (bool, error) {
+	_, err := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(fieldManager).
+		DeleteWithOptions(i.Namespace, i.Name, &metav1.DeleteOptions{PropagationPolicy: &policy})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// replaceFailed removes an object and waits until it is gone.
+func (o *ordered) replaceFailed(ctx context.Context, i *resource.Info) error {
+	found, err := deleteObject(i, metav1.DeletePropagationBackground)
+	if err != nil || !found {
+		return err
+	}
+	return o.gone(ctx, helmkube.ResourceList{i})
+}
+
+// waitGone waits until the objects of a hook are gone.
+func (o *ordered) waitGone(list helmkube.ResourceList, timeout time.Duration) error {
+	ctx := o.requests()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	return o.gone(ctx, list)
+}
+
+// gone waits until all objects of a list are gone.
+func (o *ordered) gone(ctx context.Context, list helmkube.ResourceList) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	left := map[engine.Object]bool{}
+	var targets []status.Target
+	for _, i := range list {
+		obj := engine.Object{Group: i.Mapping.GroupVersionKind.Group, Kind: i.Mapping.GroupVersionKind.Kind, Namespace: i.Namespace, Name: i.Name}
+		left[obj] = true
+		targets = append(targets, status.Target{Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced()})
+	}
+	seen := make(chan engine.Observation)
+	o.watcher.Watch(ctx, targets, func(ob engine.Observation) {
+		select {
+		case seen <- ob:
+		case <-ctx.Done():
+		}
+	})
+	var last engine.Observation
+	for len(left) > 0 {
+		select {
+		case ob := <-seen:
+			if ob.Status == engine.Gone {
+				delete(left, ob.Object)
+			} else {
+				last = ob
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not gone: %s: %w", last.Object, last.Message, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// change says what an apply did, as far as the object's version before it is
+// known.
+func (f *fact) change(i *resource.Info) engine.Change {
+	before, known := f.before, f.known
+	f.before, f.known = i.ResourceVersion, true
+	switch {
+	case known && before == "":
+		return engine.Created
+	case before == i.ResourceVersion:
+		return engine.Unchanged
+	}
+	return engine.Configured
+}
+
+// version is a resourceVersion as a number, 0 where it is none.
+func version(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// explain adds to an error of the API server what a user can do about it.
+func explain(err error) error {
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("%w; another field manager owns these fields: --force-conflicts takes them over", err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; the user of this kubeconfig lacks the right", err)
+	}
+	return err
+}

@@ -1,0 +1,1 @@
+{{- define "chart-library.name" -}}app{{- end }}

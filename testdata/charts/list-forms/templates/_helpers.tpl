@@ -1,0 +1,3 @@
+{{- define "list-forms.waitsFor" -}}
+helm.sh/depends-on/resource-groups: {{ toJson . }}
+{{- end }}
