@@ -41,9 +41,14 @@ func TwoSlashKeys() []string {
 // all others as they are (R3).
 func StoredKey(key string) string {
 	switch key {
-	case AnnotationGroupDependsOn, AnnotationSubchartDependsOn, AnnotationLayerDependsOn, AnnotationLayerChart:
-		i := strings.LastIndexByte(key, '/')
-		return key[:i] + "-" + key[i+1:]
+	case AnnotationGroupDependsOn:
+		return "helm.sh/depends-on-resource-groups"
+	case AnnotationSubchartDependsOn:
+		return "helm.sh/depends-on-subcharts"
+	case AnnotationLayerDependsOn:
+		return "helm.sh/dependson-layer"
+	case AnnotationLayerChart:
+		return "helm.sh/dependson-chart"
 	}
 	return key
 }
@@ -59,8 +64,9 @@ func findAnnotation(annotations map[string]string, key string) (spelled, value s
 	if value, ok = annotations[key]; ok {
 		return key, value, true
 	}
-	spelled = StoredKey(key)
-	value, ok = annotations[spelled]
+	if spelled = StoredKey(key); spelled != key {
+		value, ok = annotations[spelled]
+	}
 	return spelled, value, ok
 }
 

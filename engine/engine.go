@@ -92,7 +92,6 @@ func New(opts Options) *Engine {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.requests, e.cancelRequests = context.WithCancel(e.ctx)
-	e.heartbeat = opts.Heartbeat
 	e.publish(Event{Kind: KindOperation, Status: Running, Operation: &opts.Operation})
 	for _, id := range opts.Breakpoints {
 		e.breaks[id] = true
@@ -193,7 +192,6 @@ func (e *Engine) BeginRollback(op Operation, reason string) {
 		e.opts.HoldOnFailure = false
 		e.opts.Operation.Timeout = op.Timeout
 		e.clock = clock{start: time.Now()}
-		e.heartbeat = e.opts.Heartbeat
 		e.run = Running
 		e.publish(Event{Kind: KindOperation, Status: RollingBack, Operation: &op, Message: reason})
 	})

@@ -132,6 +132,8 @@ type Operation struct {
 	Context   string `json:"context,omitempty"`
 	Chart     string `json:"chart,omitempty"`
 	Revision  int    `json:"revision,omitempty"`
+	// ToRevision is the revision that a rollback goes back to.
+	ToRevision int `json:"toRevision,omitempty"`
 	// PreviousRevision is the revision that a rollback would go back to, 0
 	// where rolling back means to uninstall.
 	PreviousRevision int `json:"previousRevision,omitempty"`

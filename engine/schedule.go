@@ -193,7 +193,7 @@ func (e *Engine) nextTimer() time.Duration {
 		at(t)
 	}
 	if r := e.stage; r != nil {
-		if e.heartbeat > 0 {
+		if e.opts.Heartbeat > 0 {
 			at(e.heartbeat)
 		}
 		r.dropDone()
@@ -240,7 +240,7 @@ func (e *Engine) tick() {
 		r.deadlines = r.deadlines[1:]
 		r.fail(d.g, d.o, fmt.Sprintf("not ready after %s (--readiness-timeout): %s", r.Readiness, d.o.state()), true)
 	}
-	if e.heartbeat > 0 && active >= e.heartbeat {
+	if e.opts.Heartbeat > 0 && active >= e.heartbeat {
 		e.heartbeat = active + e.opts.Heartbeat
 		e.beat(r)
 	}

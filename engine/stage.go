@@ -336,6 +336,9 @@ func (r *StageRun) judge(g *groupRun, o *objectRun) {
 	if seen.Status == "" || seen.Version != 0 && seen.Version < o.version {
 		return
 	}
+	if r.Phase.Kind == PhaseHooks && g.status.Over() {
+		return // a hook is left alone once it has run; its delete policy may remove it
+	}
 	was := o.status
 	switch seen.Status {
 	case Gone:

@@ -48,7 +48,6 @@ type builder struct {
 	root      string // chart path of what has lost its source (R6)
 	facts     map[string]*fact
 	clients   map[schema.GroupVersion]resource.RESTClient
-	warnings  []engine.Warning // about readiness annotations (R24)
 }
 
 func newBuilder(c *Client, factory cmdutil.Factory, namespace, root string) *builder {
@@ -66,7 +65,6 @@ func (b *builder) build(manifest string) (helmkube.ResourceList, []engine.Warnin
 	if err != nil {
 		return nil, nil, err
 	}
-	b.warnings = nil
 	brought := broughtKinds(docs)
 	list := make(helmkube.ResourceList, 0, len(docs))
 	maps := map[schema.GroupVersionKind]*meta.RESTMapping{}
@@ -87,7 +85,7 @@ func (b *builder) build(manifest string) (helmkube.ResourceList, []engine.Warnin
 		}
 		list = append(list, info)
 	}
-	return list, append(warnings, b.warnings...), nil
+	return list, warnings, nil
 }
 
 func (b *builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) (*resource.Info, error) {
@@ -102,14 +100,9 @@ func (b *builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	setNamespace(u, mapping, b.namespace)
 	scope := func(schema.GroupVersionKind) bool { return mapping.Scope.Name() == meta.RESTScopeNameNamespace }
 	res := charts.Resources([]charts.Document{d}, b.namespace, scope)[0]
-	rule, warnings, err := status.ParseRule(res.Annotations)
+	rule, _, err := status.ParseRule(res.Annotations) // the plan has the warnings
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w (R24)", d.Chart, res.Object, err)
-	}
-	for _, w := range warnings {
-		w.Chart, w.Object = d.Chart, &res.Object
-		w.Message = fmt.Sprintf("%s: %s: %s", d.Chart, res.Object, w.Message)
-		b.warnings = append(b.warnings, w)
 	}
 	stripKeys(u)
 	key := fmt.Sprintf("%s%d", factPrefix, len(b.facts)+1)

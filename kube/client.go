@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"lockstep/kube/diagnose"
 )
 
 // Client is a connection to a cluster. It may be used by one operation at a
@@ -87,6 +89,11 @@ func (c *Client) ContextName() string {
 		return ""
 	}
 	return config.Host
+}
+
+// Diagnoser reads from the cluster why objects are not ready.
+func (c *Client) Diagnoser() *diagnose.Diagnoser {
+	return diagnose.New(c.clientset, c.dynamic, c.getter)
 }
 
 // storageDriver is the kind of Helm's release storage, as in HELM_DRIVER.

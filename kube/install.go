@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"helm.sh/helm/v4/pkg/action"
-	helmcommon "helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/postrenderer"
 	"helm.sh/helm/v4/pkg/release"
@@ -20,19 +20,16 @@ import (
 	"lockstep/kube/charts"
 )
 
-// Install is what to install. The names are those of helm install's flags.
-type Install struct {
-	Common
+// Rendering is what an installation and an upgrade share. The names are those
+// of Helm's flags.
+type Rendering struct {
 	Chart  *charts.Chart
 	Values map[string]any
 
-	CreateNamespace          bool
 	SkipCRDs                 bool
 	TakeOwnership            bool
 	ForceConflicts           bool
 	ForceReplace             bool
-	ClientSide               bool // apply on the client instead of the server
-	Replace                  bool
 	DisableOpenAPIValidation bool
 	SkipSchemaValidation     bool
 	EnableDNS                bool
@@ -41,6 +38,15 @@ type Install struct {
 	Labels                   map[string]string
 	PostRenderer             postrenderer.PostRenderer
 	PostRenderStrategy       action.PostRenderStrategy
+}
+
+// Install is what to install.
+type Install struct {
+	Common
+	Rendering
+	CreateNamespace bool
+	ClientSide      bool // apply on the client instead of the server
+	Replace         bool
 }
 
 // PrepareInstall checks an installation and plans it. It writes nothing; an
@@ -59,12 +65,9 @@ func (c *Client) PrepareInstall(ctx context.Context, in Install) (*Operation, er
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.newPass(in.Namespace, in.Chart.Name())
+	p, err := c.planner(in.Common, in.Chart.Name())
 	if err != nil {
 		return nil, err
-	}
-	if err := p.ord.Client.IsReachable(); err != nil {
-		return nil, fmt.Errorf("%w; is the cluster of context %q up, and is it the right one?", err, c.ContextName())
 	}
 	newNamespace, err := c.checkNamespace(ctx, in.Namespace, in.CreateNamespace)
 	if err != nil {
@@ -115,11 +118,9 @@ func (in *Install) render(ctx context.Context, p *pass) (*rel1.Release, error) {
 		return nil, err
 	}
 	i.DryRunStrategy = action.DryRunServer
-	rel, err := in.runAction(ctx, p, i)
-	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", in.Chart.Name(), charts.CleanError(err))
-	}
-	return rel, nil
+	return in.with(p, func(chart *chart.Chart, values map[string]any) (release.Releaser, error) {
+		return i.RunWithContext(ctx, chart, values)
+	})
 }
 
 // action is Helm's install action with our options. crds/ and the namespace
@@ -145,39 +146,6 @@ func (in *Install) action(p *pass) (*action.Install, error) {
 	return i, nil
 }
 
-// runAction runs the action on a fresh copy of the chart. Helm's context is
-// never cancelled: the action would go on behind our back (HELM.md).
-func (in *Install) runAction(_ context.Context, p *pass, i *action.Install) (*rel1.Release, error) {
-	chart, err := in.Chart.Helm()
-	if err != nil {
-		return nil, err
-	}
-	p.cfg.CustomTemplateFuncs = charts.TemplateFuncs()
-	charts.WrapTemplates(chart)
-	values, err := copyValues(in.Values)
-	if err != nil {
-		return nil, err
-	}
-	r, err := i.RunWithContext(context.Background(), chart, values)
-	rel, _ := r.(*rel1.Release)
-	if rel != nil {
-		charts.UnwrapTemplates(rel.Chart)
-	}
-	return rel, err
-}
-
-// copyValues gives each run values of its own, since Helm changes them.
-func copyValues(v map[string]any) (map[string]any, error) {
-	if v == nil {
-		return map[string]any{}, nil
-	}
-	data, err := helmcommon.Values(v).YAML()
-	if err != nil {
-		return nil, fmt.Errorf("copy values: %w", err)
-	}
-	return helmcommon.ReadValues([]byte(data))
-}
-
 // run carries the installation out: R29.
 func (in *Install) run(p *pass, tree *engine.Chart, newNamespace bool) (*rel1.Release, error) {
 	p.ord.tree, p.ord.oldTree = tree, tree
@@ -195,23 +163,14 @@ func (in *Install) run(p *pass, tree *engine.Chart, newNamespace bool) (*rel1.Re
 		return nil, err
 	}
 	p.wrote = true
-	p.rec.seen = func(rel *rel1.Release) {
-		if in.NoHooks {
-			return
-		}
-		for _, phase := range p.ord.hooks.learn(rel, p.ord.opts.prefix, rel1.HookPreInstall, rel1.HookPostInstall) {
-			p.ord.announce(phase)
-		}
-	}
+	p.expectHooks(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
 	i, err := in.action(p)
 	if err != nil {
 		return nil, err
 	}
-	rel, err := in.runAction(context.Background(), p, i)
-	if err != nil {
-		return nil, charts.CleanError(err)
-	}
-	return rel, nil
+	return in.with(p, func(chart *chart.Chart, values map[string]any) (release.Releaser, error) {
+		return i.RunWithContext(context.Background(), chart, values)
+	})
 }
 
 // undoInstall is the rollback of a first install: to uninstall (R33).
@@ -254,11 +213,11 @@ func asV1(r release.Releaser) (*rel1.Release, error) {
 
 // planWarnings are those about the chart, the manifest and the plan.
 func planWarnings(p *pass, tree *engine.Chart, warnings []engine.Warning) ([]engine.Warning, error) {
-	warnings = append(warnings, p.ord.warnings...)
-	if p.ord.opts.wait != "" && p.ord.opts.wait != WaitOrdered {
+	warnings = append(warnings, p.ord.warned()...)
+	if p.ord.opts.wait != WaitOrdered {
 		return warnings, nil
 	}
-	plan, err := engine.BuildPlan(tree, p.ord.builder.resources(p.ord.built))
+	plan, err := engine.BuildPlan(tree, p.ord.builder.resources(p.ord.last()))
 	if err != nil {
 		return nil, err
 	}
@@ -278,34 +237,11 @@ func (in *Install) phases(p *pass, rel *rel1.Release, tree *engine.Chart, newNam
 		}
 		phases = append(phases, crds...)
 	}
-	var hooks []engine.Phase
-	if !in.NoHooks {
-		hooks = p.ord.hooks.learn(rel, "", rel1.HookPreInstall, rel1.HookPostInstall)
-	}
-	ws, err := waitStrategy(in.Wait)
+	apply, err := p.ord.applyPhase(tree, p.ord.last())
 	if err != nil {
 		return nil, err
 	}
-	p.ord.opts.wait, p.ord.opts.waitAll = ws, in.WaitAll
-	plan, err := p.ord.plan(tree, p.ord.built)
-	if err != nil {
-		return nil, err
-	}
-	if len(plan.Groups) > 0 {
-		phases = append(phases, engine.Phase{Name: phaseApply, Kind: engine.PhaseApply, Groups: plan.Groups})
-	}
-	for _, h := range hooks {
-		if h.Name == string(rel1.HookPreInstall) {
-			at := slices.IndexFunc(phases, func(p engine.Phase) bool { return p.Name == phaseApply })
-			if at < 0 {
-				at = len(phases)
-			}
-			phases = slices.Insert(phases, at, h)
-		} else {
-			phases = append(phases, h)
-		}
-	}
-	return phases, nil
+	return append(phases, p.aroundHooks(rel, in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall, apply)...), nil
 }
 
 // checkBreakpoints refuses a breakpoint on a group that is not there (R42).

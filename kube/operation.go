@@ -203,7 +203,10 @@ func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, 
 	notes := op.mend(p, err)
 	rollback := v.Abort == nil && op.common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == engine.Rollback
 	if !rollback || op.undo == nil {
-		eng.Finish(outcome, join(err.Error(), append([]string{"the release is marked failed"}, notes...)...), exit)
+		if op.info.Name != "test" {
+			notes = append([]string{"the release is marked failed"}, notes...)
+		}
+		eng.Finish(outcome, join(err.Error(), notes...), exit)
 		return err
 	}
 	info, undo := op.undo()
@@ -236,7 +239,7 @@ func rolledBack(info engine.Operation) string {
 	if info.Name == "uninstall" {
 		return "the release has been uninstalled"
 	}
-	return fmt.Sprintf("the release is back at revision %d", info.Revision)
+	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
 }
 
 func join(first string, more ...string) string {
@@ -337,5 +340,6 @@ func (c *Client) newPass(namespace, root string) (*pass, error) {
 
 // diagnose says why an object is not ready.
 func (op *Operation) diagnose(ctx context.Context, o engine.Object) (string, []string) {
-	return "", nil
+	r := op.client.Diagnoser().Object(ctx, o)
+	return r.Summary, r.Lines
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ type ordered struct {
 
 	mu       sync.Mutex
 	warnings []engine.Warning
-	built    helmkube.ResourceList // of the last Build of a release
+	built    []helmkube.ResourceList // each Build of a release
 }
 
 // runOptions are what the decorator needs to know of an operation.
@@ -85,7 +86,7 @@ func (o *ordered) Build(r io.Reader, validate bool) (helmkube.ResourceList, erro
 	}
 	o.mu.Lock()
 	o.warnings = append(o.warnings, warnings...)
-	o.built = list
+	o.built = append(o.built, list)
 	o.mu.Unlock()
 	o.client.lookAhead(o.requests(), o.builder, list)
 	return list, nil
@@ -160,12 +161,12 @@ func (o *ordered) apply(list helmkube.ResourceList, send func(*resource.Info) er
 	if len(list) == 0 {
 		return nil
 	}
-	plan, err := o.plan(o.tree, list)
+	phases, err := o.applyPhase(o.tree, list)
 	if err != nil {
 		return err
 	}
-	phase := engine.Phase{Name: o.opts.prefix + phaseApply, Kind: engine.PhaseApply, Groups: plan.Groups}
-	gates := plan.Gates()
+	phase := phases[0]
+	gates := (&engine.Plan{Groups: phase.Groups}).Gates()
 	stage := engine.Stage{
 		Phase:     phase,
 		Cluster:   newTarget(o, list, send, nil),
@@ -181,6 +182,29 @@ func (o *ordered) apply(list helmkube.ResourceList, send func(*resource.Info) er
 	}
 	o.hooks.mainDone()
 	return nil
+}
+
+// last is what the last Build of a release's manifest built.
+func (o *ordered) last() helmkube.ResourceList {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.built) == 0 {
+		return nil
+	}
+	return o.built[len(o.built)-1]
+}
+
+// warned are the warnings of all Builds, each once.
+func (o *ordered) warned() []engine.Warning {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var out []engine.Warning
+	for _, w := range o.warnings {
+		if !slices.ContainsFunc(out, func(x engine.Warning) bool { return x.Message == w.Message }) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // awaits reports whether a group is over only when it is ready (R21, R27).
@@ -210,19 +234,43 @@ func (o *ordered) remove(list helmkube.ResourceList, policy metav1.DeletionPropa
 	if len(list) == 0 {
 		return nil
 	}
-	plan, err := o.plan(o.oldTree, list)
+	phases, err := o.removePhase(o.oldTree, list)
 	if err != nil {
-		plan = engine.Flat(o.builder.resources(list), o.builder.root)
-		o.engine.Publish(engine.Event{Kind: engine.KindWarning, Message: fmt.Sprintf("the old order cannot be rebuilt, so all is removed at once: %v", err)})
+		o.engine.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R28", Message: fmt.Sprintf("the old order cannot be rebuilt, so all is removed at once: %v", err)})
 	}
-	phase := engine.Phase{Name: o.opts.prefix + phaseRemove, Kind: engine.PhaseRemove, Groups: engine.Reverse(plan.Groups)}
-	o.announce(phase)
-	err = o.engine.Run(engine.Stage{Phase: phase, Cluster: newTarget(o, list, nil, &removal{policy: policy, keep: keep})})
+	o.announce(phases[0])
+	err = o.engine.Run(engine.Stage{Phase: phases[0], Cluster: newTarget(o, list, nil, &removal{policy: policy, keep: keep})})
 	if err != nil {
 		return fmt.Errorf("remove in reverse order: %w", err)
 	}
 	o.hooks.mainDone()
 	return nil
+}
+
+// applyPhase is the phase that brings a list to the cluster, or none for an
+// empty list.
+func (o *ordered) applyPhase(tree *engine.Chart, list helmkube.ResourceList) ([]engine.Phase, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	plan, err := o.plan(tree, list)
+	if err != nil {
+		return nil, err
+	}
+	return []engine.Phase{{Name: o.opts.prefix + phaseApply, Kind: engine.PhaseApply, Groups: plan.Groups}}, nil
+}
+
+// removePhase is the phase that takes a list away, or none for an empty list.
+// With an error the phase removes all at once.
+func (o *ordered) removePhase(tree *engine.Chart, list helmkube.ResourceList) ([]engine.Phase, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	plan, err := o.plan(tree, list)
+	if err != nil {
+		plan = engine.Flat(o.builder.resources(list), o.builder.root)
+	}
+	return []engine.Phase{{Name: o.opts.prefix + phaseRemove, Kind: engine.PhaseRemove, Groups: engine.Reverse(plan.Groups)}}, err
 }
 
 const (
@@ -340,4 +388,11 @@ func (o *ordered) markAnnounced(p engine.Phase) {
 		o.announced = map[string]engine.Phase{}
 	}
 	o.announced[p.Name] = p
+}
+
+// warn adds a warning about the plan.
+func (o *ordered) warn(rule, format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.warnings = append(o.warnings, engine.Warning{Rule: rule, Message: fmt.Sprintf(format, args...)})
 }

@@ -144,9 +144,9 @@ func (p *pass) runPrelude(phase engine.Phase, list helmkube.ResourceList, send f
 // admitFirst waits until the first unit that Helm's action will run may start,
 // since Helm writes the release record before it (R41: --step stops before the
 // first write of any kind). Where a phase of the prelude was first, that has
-// been waited for.
+// been waited for; a rollback does not stop before it.
 func (p *pass) admitFirst() error {
-	if p.wrote {
+	if p.wrote || p.ord.opts.prefix != "" {
 		return nil
 	}
 	for _, phase := range p.op.phases {

@@ -30,7 +30,7 @@ func (c *Client) checkRights(ctx context.Context, p *pass, namespace string) err
 	if d := storageDriver(); d != "" && !strings.HasPrefix(d, "secret") {
 		places = map[place]bool{}
 	}
-	for _, i := range p.ord.built {
+	for _, i := range p.ord.last() {
 		if f := p.ord.builder.fact(i); f != nil && !f.late {
 			places[place{i.Mapping.Resource.GroupResource(), i.Namespace}] = true
 		}

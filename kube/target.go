@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -62,7 +63,23 @@ func (t *target) Watch(ctx context.Context, g *engine.Group, report func(engine.
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: f.hook == nil && !f.bare,
 		})
 	}
-	t.o.watcher.Watch(ctx, targets, report)
+	t.o.watcher.Watch(ctx, targets, func(ob engine.Observation) { report(t.finished(ob)) })
+}
+
+// finished reads the end of a Job that removes itself as what it is: a Job with
+// a TTL can be gone before anybody has seen it complete.
+func (t *target) finished(ob engine.Observation) engine.Observation {
+	if ob.Status != engine.Gone || ob.Object.Kind != "Job" || t.send == nil {
+		return ob
+	}
+	u, ok := t.infos[ob.Object].Object.(*unstructured.Unstructured)
+	if !ok {
+		return ob
+	}
+	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "ttlSecondsAfterFinished"); found {
+		ob.Status, ob.Message = engine.Ready, "finished, and removed by ttlSecondsAfterFinished"
+	}
+	return ob
 }
 
 // Apply sends one object. One of a kind that was not known at first is looked

@@ -1,12 +1,17 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"helm.sh/helm/v4/pkg/action"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine"
 )
@@ -20,27 +25,77 @@ type Uninstall struct {
 	Description         string
 }
 
+// PrepareUninstall checks an uninstallation and plans it. It writes nothing;
+// an error means that nothing would be written. Where there is no release and
+// IgnoreNotFound is set, both results are nil.
+func (c *Client) PrepareUninstall(_ context.Context, u Uninstall) (*Operation, error) {
+	if err := u.complete(c.Namespace()); err != nil {
+		return nil, err
+	}
+	p, err := c.planner(u.Common, u.Release)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := u.release(p)
+	if errors.Is(err, driver.ErrReleaseNotFound) && u.IgnoreNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, err)
+	}
+	if rel.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
+		return nil, fmt.Errorf("uninstall %s: it is uninstalled already; its history is kept", u.Release)
+	}
+	p.ord.builder.root = rel.Chart.Name()
+	op := c.operation("uninstall", u.Common, rel)
+	list, _, err := p.ord.builder.build(rel.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
+	}
+	remove, err := p.ord.removePhase(treeOf(rel), list.Filter(notKept))
+	if err != nil {
+		p.ord.warn("R28", "the order of revision %d cannot be rebuilt, so all is removed at once: %v", rel.Version, err)
+	}
+	op.phases = p.aroundHooks(rel, u.NoHooks, rel1.HookPreDelete, rel1.HookPostDelete, remove)
+	op.warns = p.ord.warned()
+	if err := checkBreakpoints(u.BreakOn, op.phases); err != nil {
+		return nil, err
+	}
+	op.do = func(p *pass) (*rel1.Release, error) { return nil, u.run(p) }
+	return op, nil
+}
+
+// notKept reports whether an uninstallation removes an object.
+func notKept(i *resource.Info) bool {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	return !ok || u.GetAnnotations()[helmkube.ResourcePolicyAnno] != helmkube.KeepPolicy
+}
+
+func (u *Uninstall) release(p *pass) (*rel1.Release, error) {
+	last, err := p.cfg.Releases.Last(u.Release)
+	if err != nil {
+		return nil, err
+	}
+	return asV1(last)
+}
+
 // run carries an uninstallation out: R31.
 func (u *Uninstall) run(p *pass) error {
-	last, err := p.cfg.Releases.Last(u.Release)
-	if errors.Is(err, driver.ErrReleaseNotFound) && u.IgnoreNotFound {
-		return nil
-	}
+	rel, err := u.release(p)
 	if err != nil {
 		return fmt.Errorf("look for release %s: %w", u.Release, err)
 	}
-	rel, err := asV1(last)
+	ws, err := waitStrategy(u.Wait)
 	if err != nil {
 		return err
 	}
-	p.ord.oldTree = treeOf(rel)
+	p.ord.oldTree, p.ord.builder.root = treeOf(rel), rel.Chart.Name()
 	if !u.NoHooks {
 		for _, phase := range p.ord.hooks.learn(rel, p.ord.opts.prefix, rel1.HookPreDelete, rel1.HookPostDelete) {
 			p.ord.announce(phase)
 		}
 	}
-	ws, err := waitStrategy(u.Wait)
-	if err != nil {
+	if err := p.admitFirst(); err != nil {
 		return err
 	}
 	p.wrote = true
@@ -49,13 +104,16 @@ func (u *Uninstall) run(p *pass) error {
 	a.WaitStrategy, a.Timeout = ws, u.Timeout
 	a.DeletionPropagation, a.Description = u.DeletionPropagation, u.Description
 	if _, err := a.Run(u.Release); err != nil {
-		return errors.Join(err, p.ord.removeErr)
+		if p.ord.removeErr != nil { // Helm tells only that there is one
+			return p.ord.removeErr
+		}
+		return err
 	}
 	return nil
 }
 
-// treeOf is the chart tree that a revision was sequenced by, or a tree without
-// any order for one that was not (R32).
+// treeOf is the chart tree that a revision was sequenced by, or nil for one
+// that was not (R32).
 func treeOf(rel *rel1.Release) *engine.Chart {
 	if r := readRecord(rel); r != nil && r.Sequenced {
 		return r.Tree

@@ -1,0 +1,200 @@
+package kube
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"helm.sh/helm/v4/pkg/cli"
+
+	"lockstep/engine"
+	"lockstep/kube/charts"
+)
+
+// writes counts what lockstep has written in the test's namespace; questions
+// about rights write nothing.
+func (r *rig) writes() []string {
+	r.t.Helper()
+	var out []string
+	for _, e := range r.audit() {
+		if e.IsWrite() && strings.HasPrefix(e.UserAgent, "lockstep") && (e.Object.Namespace == r.namespace || e.Object.Name == r.namespace) {
+			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
+		}
+	}
+	return out
+}
+
+// TestBadChartsWriteNothing prepares every chart of testdata/bad: a clear
+// error, and no write in the audit log.
+func TestBadChartsWriteNothing(t *testing.T) {
+	wants, err := filepath.Glob("../testdata/bad/*.want")
+	if err != nil || len(wants) == 0 {
+		t.Fatal("no bad charts", err)
+	}
+	for _, want := range wants {
+		name := strings.TrimSuffix(filepath.Base(want), ".want")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			line, err := os.ReadFile(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fields := strings.Split(strings.TrimSpace(string(line)), "\t")
+			path := strings.TrimSuffix(want, ".want")
+			if _, err := os.Stat(path); err != nil {
+				path += ".tgz"
+			}
+			r := newRig(t)
+			chart, err := charts.LoadPath(path)
+			if err == nil {
+				_, err = r.client.PrepareInstall(t.Context(), Install{Chart: chart, Common: Common{Release: "t", Namespace: r.namespace}})
+			}
+			if err == nil {
+				t.Fatal("it is accepted")
+			}
+			for _, part := range fields[1:] {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error does not say %q: %v", part, err)
+				}
+			}
+			if w := r.writes(); len(w) > 0 {
+				t.Errorf("written: %v", w)
+			}
+		})
+	}
+}
+
+// TestBadInputWritesNothing has the errors that are not a chart's.
+func TestBadInputWritesNothing(t *testing.T) {
+	tests := []struct {
+		name   string
+		chart  string
+		before func(*rig)
+		change func(*Install)
+		want   []string
+	}{
+		{name: "readiness timeout above timeout", change: func(i *Install) { i.Timeout, i.ReadinessTimeout = time.Minute, 2*time.Minute },
+			want: []string{"--readiness-timeout", "R25"}},
+		{name: "missing namespace", change: func(i *Install) { i.Namespace = "not-there" }, want: []string{"not-there", "--create-namespace"}},
+		{name: "release name in use", before: func(r *rig) { r.deploy("plain", nil) }, want: []string{"in use", "revision 1"}},
+		{name: "bad release name", change: func(i *Install) { i.Release = "Not_A_Name" }, want: []string{"Not_A_Name"}},
+		{name: "object of another release", before: func(r *rig) {
+			r.deploy("plain", func(i *Install) { i.Release = "other" })
+		}, want: []string{"settings", "other", "exists"}},
+		{name: "unknown breakpoint", change: func(i *Install) { i.BreakOn = []string{"plain:nope"} }, want: []string{"plain:nope", "plain:(unsequenced)"}},
+		{name: "unknown wait strategy", change: func(i *Install) { i.Wait = "sometimes" }, want: []string{"sometimes", "ordered", "R27"}},
+		{name: "values against the schema", chart: "shop", change: func(i *Install) {
+			i.Values = with(i.Values, map[string]any{"global": map[string]any{"speed": 0}})
+		}, want: []string{"shop", "speed"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			if tt.before != nil {
+				tt.before(r)
+			}
+			before := len(r.writes())
+			if tt.chart == "" {
+				tt.chart = "plain"
+			}
+			_, err := r.install(tt.chart, tt.change)
+			if err == nil {
+				t.Fatal("it is accepted")
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error does not say %q: %v", part, err)
+				}
+			}
+			if w := r.writes(); len(w) != before {
+				t.Errorf("written: %v", w[before:])
+			}
+		})
+	}
+}
+
+func TestUnreachableCluster(t *testing.T) {
+	s := cli.New()
+	s.KubeAPIServer = "https://127.0.0.1:1"
+	s.KubeConfig = filepath.Join(t.TempDir(), "none")
+	c, err := Connect(s, nil, nil)
+	if err == nil {
+		_, err = c.PrepareInstall(t.Context(), Install{Chart: loadChart(t, "plain"), Common: Common{Release: "t", Namespace: "default"}})
+	}
+	if err == nil || !strings.Contains(err.Error(), "unreachable") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestMissingRights refuses a user who may write ConfigMaps and Secrets only,
+// before anything is written, and names what is missing.
+func TestMissingRights(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := context.Background()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "few"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "services"}, Verbs: []string{"*"}},
+		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch"}},
+	}}
+	if _, err := r.client.clientset.RbacV1().Roles(r.namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.clientset.CoreV1().ServiceAccounts(r.namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "few"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "few"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "few"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "few", Namespace: r.namespace}}}
+	if _, err := r.client.clientset.RbacV1().RoleBindings(r.namespace).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s := cli.New()
+	s.KubeConfig, s.KubeAsUser = sandbox.Kubeconfig, "system:serviceaccount:"+r.namespace+":few"
+	s.SetNamespace(r.namespace)
+	few, err := Connect(s, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = few.PrepareInstall(ctx, Install{Chart: loadChart(t, "plain"), Common: Common{Release: "t", Namespace: r.namespace}})
+	if err == nil || !strings.Contains(err.Error(), "create deployments.apps") || strings.Contains(err.Error(), "configmaps") {
+		t.Errorf("error %v", err)
+	}
+	if w := r.writes(); len(w) > 0 {
+		t.Errorf("written: %v", w)
+	}
+}
+
+// TestWarnings are deployed all the same, and told of (R2, R8, R9, R12, R24).
+func TestWarnings(t *testing.T) {
+	tests := []struct {
+		chart, rule, part string
+	}{
+		{"warn-list", "R2", "helm.sh/depends-on/resource-groups"},
+		{"hip0025-groups", "R8", "another-group"},
+		{"warn-isolated", "R9", ""},
+		{"disabled-dep", "R12", "extra"},
+		{"warn-readiness-half", "R24", "helm.sh/readiness-failure"},
+		{"chart-v3", "R34a", "v3"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.chart, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			out := r.deploy(tt.chart, nil)
+			found := false
+			for _, e := range out.events {
+				found = found || e.Kind == engine.KindWarning && e.Rule == tt.rule && strings.Contains(e.Message, tt.part)
+			}
+			if !found {
+				t.Errorf("no warning %s about %q in %+v", tt.rule, tt.part, out.state.Warnings)
+			}
+		})
+	}
+}

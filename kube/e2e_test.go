@@ -1,0 +1,234 @@
+package kube
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/cli"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine"
+	"lockstep/kube/charts"
+	"lockstep/kube/throwaway"
+	"lockstep/kube/throwaway/auditlog"
+)
+
+// sandbox is the cluster of this package's tests; each test has a namespace of
+// its own in it.
+var sandbox *throwaway.Cluster
+
+func TestMain(m *testing.M) { os.Exit(withSandbox(m)) }
+
+func withSandbox(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "lockstep-kube-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	sandbox, err = throwaway.Start(ctx, throwaway.Options{AuditLog: filepath.Join(dir, "audit.log")})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer sandbox.Close()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	return m.Run()
+}
+
+const chartsDir = "../testdata/charts"
+
+// rig is a namespace and a way to deploy to it.
+type rig struct {
+	t         *testing.T
+	namespace string
+	client    *Client
+}
+
+// newRig makes a namespace for a test. It stays until the end of the cluster,
+// since removing one takes the controllers many seconds.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "", "(", "", ")", "", ":", "", " ", "-").Replace(t.Name()))
+	name = strings.Trim(name[:min(len(name), 60)], "-")
+	r := &rig{t: t, namespace: name, client: connect(t, name)}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := r.client.clientset.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func connect(t *testing.T, namespace string) *Client {
+	t.Helper()
+	s := cli.New()
+	s.KubeConfig = sandbox.Kubeconfig
+	s.SetNamespace(namespace)
+	c, err := Connect(s, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func loadChart(t *testing.T, name string) *charts.Chart {
+	t.Helper()
+	c, err := charts.LoadPath(filepath.Join(chartsDir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// values are what every test of a chart sets: names of kinds of its own, since
+// kinds are shared by the namespaces of the cluster, and short delays.
+func (r *rig) values(chart string) map[string]any {
+	switch chart {
+	case "shop":
+		return map[string]any{"global": map[string]any{"speed": 10, "topicGroup": r.namespace + ".example"}}
+	case "crd-late", "crd-same-group":
+		return map[string]any{"apiGroup": r.namespace + ".example"}
+	case "slow":
+		return map[string]any{"readyDelay": "3s"}
+	}
+	return nil
+}
+
+// install prepares an installation as release t.
+func (r *rig) install(chart string, change func(*Install)) (*Operation, error) {
+	in := Install{Chart: loadChart(r.t, chart), Values: r.values(chart), Common: Common{Release: "t", Namespace: r.namespace}}
+	if change != nil {
+		change(&in)
+	}
+	return r.client.PrepareInstall(context.Background(), in)
+}
+
+// outcome is what an operation left.
+type outcome struct {
+	err    error
+	state  engine.State
+	events []engine.Event
+}
+
+// run runs an operation to its end. on is told of every event, while it runs.
+func (r *rig) run(op *Operation, on func(engine.Event)) outcome {
+	var out outcome
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for reader := op.Feed().Reader(); ; {
+			batch, ok := reader.Next(context.Background())
+			if !ok {
+				return
+			}
+			for _, e := range batch {
+				out.state.Apply(e)
+				out.events = append(out.events, e)
+				if on != nil {
+					on(e)
+				}
+			}
+		}
+	})
+	out.err = op.Run()
+	wg.Wait()
+	return out
+}
+
+// deploy installs a chart, which must succeed.
+func (r *rig) deploy(chart string, change func(*Install)) outcome {
+	r.t.Helper()
+	op, err := r.install(chart, change)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	out := r.run(op, nil)
+	if out.err != nil || out.state.Status != engine.Succeeded || out.state.Exit != 0 {
+		r.t.Fatalf("install %s: %v, %s, exit %d", chart, out.err, out.state.Status, out.state.Exit)
+	}
+	return out
+}
+
+// helm returns a configuration of Helm's own SDK, without anything of ours.
+func (r *rig) helm() *action.Configuration {
+	r.t.Helper()
+	s := cli.New()
+	s.KubeConfig = sandbox.Kubeconfig
+	s.SetNamespace(r.namespace)
+	cfg := action.NewConfiguration()
+	if err := cfg.Init(s.RESTClientGetter(), r.namespace, "secret"); err != nil {
+		r.t.Fatal(err)
+	}
+	return cfg
+}
+
+// audit reads what the API server was asked in the test's namespace, and about
+// objects of cluster scope.
+func (r *rig) audit() []auditlog.Event {
+	r.t.Helper()
+	events, err := auditlog.Read(sandbox.AuditLog)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out []auditlog.Event
+	for _, e := range events {
+		if e.Object.Namespace == r.namespace || e.Object.Namespace == "" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// oracle reads the hand-written plan of a chart: for each group its objects
+// and the groups it waits for.
+type oracleGroup struct {
+	objects []string // "Kind/name"
+	gates   []string
+}
+
+func oracle(t *testing.T, chart string) map[string]oracleGroup {
+	t.Helper()
+	f, err := os.Open(filepath.Join("../testdata/dags", chart+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	groups := map[string]oracleGroup{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		fields := strings.Split(s.Text(), "\t")
+		if len(fields) != 3 || fields[0] == "warning" || strings.HasPrefix(s.Text(), "#") {
+			continue
+		}
+		g := oracleGroup{objects: strings.Split(fields[1], ",")}
+		if fields[2] != "-" {
+			g.gates = strings.Split(fields[2], ",")
+		}
+		groups[fields[0]] = g
+	}
+	if len(groups) == 0 {
+		t.Fatalf("no groups in the oracle of %s", chart)
+	}
+	return groups
+}
+
+// with returns values with some changed.
+func with(base map[string]any, more map[string]any) map[string]any {
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]any{}
+	}
+	maps.Copy(out, more)
+	return out
+}

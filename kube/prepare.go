@@ -1,0 +1,115 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	helmcommon "helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/release"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine"
+	"lockstep/kube/charts"
+)
+
+// planner returns a pass that can plan and write nothing, to a cluster that
+// answers.
+func (c *Client) planner(common Common, root string) (*pass, error) {
+	p, err := c.newPass(common.Namespace, root)
+	if err != nil {
+		return nil, err
+	}
+	if p.ord.opts.wait, err = waitStrategy(common.Wait); err != nil {
+		return nil, err
+	}
+	p.ord.opts.waitAll = common.WaitAll
+	c.getter.bound.set(context.Background())
+	if err := p.ord.Client.IsReachable(); err != nil {
+		return nil, fmt.Errorf("%w; is the cluster of context %q up, and is it the right one?", err, c.ContextName())
+	}
+	return p, nil
+}
+
+// with runs an action of Helm's on a fresh copy of the chart and the values,
+// since it changes both, with the lists in templates normalised (R1). Helm's
+// context is never cancelled by us: the action would go on behind our back.
+func (r *Rendering) with(p *pass, run func(*chart.Chart, map[string]any) (release.Releaser, error)) (*rel1.Release, error) {
+	c, err := r.Chart.Helm()
+	if err != nil {
+		return nil, err
+	}
+	values, err := copyValues(r.Values)
+	if err != nil {
+		return nil, err
+	}
+	p.cfg.CustomTemplateFuncs = charts.TemplateFuncs()
+	charts.WrapTemplates(c)
+	out, err := run(c, values)
+	rel, _ := out.(*rel1.Release)
+	if rel != nil {
+		charts.UnwrapTemplates(rel.Chart)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err))
+	}
+	return rel, nil
+}
+
+func copyValues(v map[string]any) (map[string]any, error) {
+	if v == nil {
+		return map[string]any{}, nil
+	}
+	text, err := helmcommon.Values(v).YAML()
+	if err != nil {
+		return nil, fmt.Errorf("copy values: %w", err)
+	}
+	return helmcommon.ReadValues([]byte(text))
+}
+
+// aroundHooks puts the phases of a release's hooks before and after the main
+// phases.
+func (p *pass) aroundHooks(rel *rel1.Release, none bool, before, after rel1.HookEvent, main ...[]engine.Phase) []engine.Phase {
+	var pre, all, post []engine.Phase
+	if !none {
+		for _, h := range p.ord.hooks.learn(rel, p.ord.opts.prefix, before, after) {
+			if h.Name == p.ord.opts.prefix+string(before) {
+				pre = append(pre, h)
+			} else {
+				post = append(post, h)
+			}
+		}
+	}
+	all = pre
+	for _, m := range main {
+		all = append(all, m...)
+	}
+	return append(all, post...)
+}
+
+// expectHooks has the hooks of a new revision learned when it is stored, which
+// is just before Helm executes them.
+func (p *pass) expectHooks(none bool, before, after rel1.HookEvent) {
+	p.rec.seen = func(rel *rel1.Release) {
+		if none {
+			return
+		}
+		for _, phase := range p.ord.hooks.learn(rel, p.ord.opts.prefix, before, after) {
+			p.ord.announce(phase)
+		}
+	}
+}
+
+// operation starts an Operation of the given name.
+func (c *Client) operation(name string, common Common, rel *rel1.Release) *Operation {
+	op := &Operation{client: c, common: common, preview: rel, info: engine.Operation{
+		Name: name, Release: common.Release, Namespace: common.Namespace, Context: c.ContextName(),
+		Timeout: common.Timeout, ReadinessTimeout: common.ReadinessTimeout,
+	}}
+	if rel != nil && rel.Chart != nil && rel.Chart.Metadata != nil {
+		op.root = rel.Chart.Name()
+		op.info.Chart = rel.Chart.Name() + "-" + rel.Chart.Metadata.Version
+		op.info.Revision = rel.Version
+	}
+	return op
+}

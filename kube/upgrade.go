@@ -1,0 +1,233 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v4/pkg/action"
+	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/release"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/engine"
+)
+
+// Upgrade is what to upgrade to.
+type Upgrade struct {
+	Common
+	Rendering
+	// Install installs where there is no release of the name; CreateNamespace
+	// goes with it.
+	Install         bool
+	CreateNamespace bool
+	// ServerSide is "true", "false" or "auto": as the release was applied.
+	ServerSide           string
+	ReuseValues          bool
+	ResetValues          bool
+	ResetThenReuseValues bool
+	CleanupOnFail        bool
+	HistoryMax           int
+}
+
+// PrepareUpgrade checks an upgrade and plans it. It writes nothing; an error
+// means that nothing would be written.
+func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, error) {
+	if err := up.complete(c.Namespace()); err != nil {
+		return nil, err
+	}
+	if err := up.Chart.Check(); err != nil {
+		return nil, err
+	}
+	p, err := c.planner(up.Common, up.Chart.Name())
+	if err != nil {
+		return nil, err
+	}
+	revs, err := p.revisions(up.Release)
+	if errors.Is(err, driver.ErrReleaseNotFound) && up.Install {
+		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace, ClientSide: up.ServerSide == "false"})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, err)
+	}
+	if st := revs.last.Info.Status; st == rcommon.StatusUninstalled && up.Install {
+		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, Replace: true, ClientSide: up.ServerSide == "false"})
+	} else if st.IsPending() {
+		return nil, fmt.Errorf("upgrade %s: revision %d is %s: another operation is under way, or one was cut off; roll back to a good revision to go on", up.Release, revs.last.Version, st)
+	}
+	rel, err := up.render(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	tree, warnings, err := up.Chart.Tree(up.treeValues(revs, rel))
+	if err != nil {
+		return nil, err
+	}
+	op := c.operation("upgrade", up.Common, rel)
+	op.record = &record{Version: recordVersion, Sequenced: up.sequenced(), Tree: tree}
+	op.info.PreviousRevision = revs.good()
+	if op.phases, err = up.phases(p, rel, revs.current, tree); err != nil {
+		return nil, err
+	}
+	if op.warns, err = planWarnings(p, tree, warnings); err != nil {
+		return nil, err
+	}
+	if err := checkBreakpoints(up.BreakOn, op.phases); err != nil {
+		return nil, err
+	}
+	if err := c.checkRights(ctx, p, up.Namespace); err != nil {
+		return nil, err
+	}
+	op.do = func(p *pass) (*rel1.Release, error) { return up.run(p, tree, treeOf(revs.current)) }
+	if back := revs.good(); back > 0 {
+		op.undo = op.undoUpgrade(back, up)
+	}
+	return op, nil
+}
+
+// revisions are those that an operation on a release looks at.
+type revisions struct {
+	last    *rel1.Release // the latest
+	current *rel1.Release // what is deployed, or else the latest
+}
+
+// good is the revision to roll back to when the operation fails, 0 for none.
+func (r *revisions) good() int {
+	if r.current.Info.Status == rcommon.StatusDeployed {
+		return r.current.Version
+	}
+	return 0
+}
+
+// revisions reads the revisions of a release.
+func (p *pass) revisions(name string) (*revisions, error) {
+	x, err := p.cfg.Releases.Last(name)
+	if err != nil {
+		return nil, err
+	}
+	last, err := asV1(x)
+	if err != nil {
+		return nil, err
+	}
+	r := &revisions{last: last, current: last}
+	if last.Info.Status == rcommon.StatusDeployed {
+		return r, nil
+	}
+	x, err = p.cfg.Releases.Deployed(name)
+	if errors.Is(err, driver.ErrNoDeployedReleases) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.current, err = asV1(x)
+	return r, err
+}
+
+// treeValues are the values that conditions of subcharts see: those of the
+// release, with --reuse-values over the old chart's defaults, as Helm does.
+func (up *Upgrade) treeValues(revs *revisions, rel *rel1.Release) map[string]any {
+	if !up.ReuseValues {
+		return rel.Config
+	}
+	old, err := chartcommon.CoalesceValues(revs.current.Chart, revs.current.Config)
+	if err != nil {
+		return rel.Config
+	}
+	values, err := copyValues(rel.Config)
+	if err != nil {
+		return rel.Config
+	}
+	return chartcommon.CoalesceTables(values, old)
+}
+
+func (up *Upgrade) action(p *pass) (*action.Upgrade, error) {
+	ws, err := waitStrategy(up.Wait)
+	if err != nil {
+		return nil, err
+	}
+	u := action.NewUpgrade(p.cfg)
+	u.Install, u.Namespace = up.Install, up.Namespace
+	u.WaitStrategy, u.WaitForJobs, u.Timeout = ws, up.WaitForJobs, up.Timeout
+	u.DisableHooks, u.SkipCRDs = up.NoHooks, true
+	u.ForceConflicts, u.ForceReplace, u.TakeOwnership = up.ForceConflicts, up.ForceReplace, up.TakeOwnership
+	if up.ServerSide != "" {
+		u.ServerSideApply = up.ServerSide
+	}
+	u.ReuseValues, u.ResetValues, u.ResetThenReuseValues = up.ReuseValues, up.ResetValues, up.ResetThenReuseValues
+	u.MaxHistory, u.CleanupOnFail = up.HistoryMax, up.CleanupOnFail
+	u.DisableOpenAPIValidation, u.SkipSchemaValidation, u.EnableDNS = up.DisableOpenAPIValidation, up.SkipSchemaValidation, up.EnableDNS
+	u.SubNotes, u.HideNotes = up.SubNotes, up.HideNotes
+	u.Description, u.Labels = up.Description, up.Labels
+	u.PostRenderer = up.PostRenderer
+	if up.PostRenderStrategy != "" {
+		u.PostRenderStrategy = up.PostRenderStrategy
+	}
+	return u, nil
+}
+
+// render asks Helm for a dry run.
+func (up *Upgrade) render(ctx context.Context, p *pass) (*rel1.Release, error) {
+	u, err := up.action(p)
+	if err != nil {
+		return nil, err
+	}
+	u.DryRunStrategy = action.DryRunServer
+	return up.with(p, func(c *chart.Chart, values map[string]any) (release.Releaser, error) {
+		return u.RunWithContext(ctx, up.Release, c, values)
+	})
+}
+
+// phases lists what will run: the new plan, then what is gone from the chart
+// in reverse of the old one (R30).
+func (up *Upgrade) phases(p *pass, rel, current *rel1.Release, tree *engine.Chart) ([]engine.Phase, error) {
+	target := p.ord.last()
+	old, _, err := p.ord.builder.build(current.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of revision %d: %w", current.Version, err)
+	}
+	apply, err := p.ord.applyPhase(tree, target)
+	if err != nil {
+		return nil, err
+	}
+	remove, err := p.ord.removePhase(treeOf(current), old.Difference(target))
+	if err != nil {
+		p.ord.warn("R28", "the order of revision %d cannot be rebuilt, so what is gone from the chart is removed at once: %v", current.Version, err)
+	}
+	return p.aroundHooks(rel, up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade, apply, remove), nil
+}
+
+// run carries the upgrade out.
+func (up *Upgrade) run(p *pass, tree, oldTree *engine.Chart) (*rel1.Release, error) {
+	p.ord.tree, p.ord.oldTree = tree, oldTree
+	if err := p.admitFirst(); err != nil {
+		return nil, err
+	}
+	p.wrote = true
+	p.expectHooks(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade)
+	u, err := up.action(p)
+	if err != nil {
+		return nil, err
+	}
+	return up.with(p, func(c *chart.Chart, values map[string]any) (release.Releaser, error) {
+		return u.RunWithContext(context.Background(), up.Release, c, values)
+	})
+}
+
+// undoUpgrade is the rollback of a failed upgrade: back to the last good
+// revision (R33). The revision is named, since Helm's own choice can fall on
+// one that failed.
+func (op *Operation) undoUpgrade(revision int, up Upgrade) func() (engine.Operation, func(*pass) error) {
+	return func() (engine.Operation, func(*pass) error) {
+		info := op.info
+		info.Name, info.ToRevision, info.PreviousRevision = "rollback", revision, 0
+		back := Rollback{Common: op.common, Revision: revision, ForceConflicts: up.ForceConflicts, ForceReplace: up.ForceReplace, ServerSide: up.ServerSide}
+		return info, func(p *pass) error {
+			_, err := back.run(p)
+			return err
+		}
+	}
+}
