@@ -24,7 +24,7 @@ func (r *rig) writes() []string {
 	r.t.Helper()
 	var out []string
 	for _, e := range r.audit() {
-		if e.IsWrite() && strings.HasPrefix(e.UserAgent, "lockstep") && (e.Object.Namespace == r.namespace || e.Object.Name == r.namespace) {
+		if e.IsWrite() && e.UserAgent == "lockstep" && (e.Object.Namespace == r.namespace || e.Object.Name == r.namespace) {
 			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
 		}
 	}
@@ -54,7 +54,7 @@ func TestBadChartsWriteNothing(t *testing.T) {
 			r := newRig(t)
 			chart, err := charts.LoadPath(path)
 			if err == nil {
-				_, err = r.client.PrepareInstall(t.Context(), Install{Chart: chart, Common: Common{Release: "t", Namespace: r.namespace}})
+				_, err = r.client.PrepareInstall(t.Context(), Install{Rendering: Rendering{Chart: chart}, Common: Common{Release: "t", Namespace: r.namespace}})
 			}
 			if err == nil {
 				t.Fatal("it is accepted")
@@ -123,11 +123,10 @@ func TestBadInputWritesNothing(t *testing.T) {
 
 func TestUnreachableCluster(t *testing.T) {
 	s := cli.New()
-	s.KubeAPIServer = "https://127.0.0.1:1"
-	s.KubeConfig = filepath.Join(t.TempDir(), "none")
+	s.KubeConfig, s.KubeAPIServer = sandbox.Kubeconfig, "https://127.0.0.1:1"
 	c, err := Connect(s, nil, nil)
 	if err == nil {
-		_, err = c.PrepareInstall(t.Context(), Install{Chart: loadChart(t, "plain"), Common: Common{Release: "t", Namespace: "default"}})
+		_, err = c.PrepareInstall(t.Context(), Install{Rendering: Rendering{Chart: loadChart(t, "plain")}, Common: Common{Release: "t", Namespace: "default"}})
 	}
 	if err == nil || !strings.Contains(err.Error(), "unreachable") {
 		t.Errorf("error %v", err)
@@ -144,15 +143,15 @@ func TestMissingRights(t *testing.T) {
 		{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "services"}, Verbs: []string{"*"}},
 		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch"}},
 	}}
-	if _, err := r.client.clientset.RbacV1().Roles(r.namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
+	if _, err := r.cluster.RbacV1().Roles(r.namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.client.clientset.CoreV1().ServiceAccounts(r.namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "few"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := r.cluster.CoreV1().ServiceAccounts(r.namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "few"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "few"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "few"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "few", Namespace: r.namespace}}}
-	if _, err := r.client.clientset.RbacV1().RoleBindings(r.namespace).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+	if _, err := r.cluster.RbacV1().RoleBindings(r.namespace).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s := cli.New()
@@ -162,7 +161,7 @@ func TestMissingRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = few.PrepareInstall(ctx, Install{Chart: loadChart(t, "plain"), Common: Common{Release: "t", Namespace: r.namespace}})
+	_, err = few.PrepareInstall(ctx, Install{Rendering: Rendering{Chart: loadChart(t, "plain")}, Common: Common{Release: "t", Namespace: r.namespace}})
 	if err == nil || !strings.Contains(err.Error(), "create deployments.apps") || strings.Contains(err.Error(), "configmaps") {
 		t.Errorf("error %v", err)
 	}

@@ -24,6 +24,9 @@ type fact struct {
 	// of them cannot be sent to a cluster (R3).
 	resource engine.Resource
 	rule     status.Rule
+	// sent is the object as it was sent the first time: the answer takes its
+	// place in the Info, and cannot be sent again (R44).
+	sent *unstructured.Unstructured
 	// late means that the cluster did not know the kind at Build (R29).
 	late bool
 	// bare objects lack the label that Helm gives to release objects.

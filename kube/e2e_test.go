@@ -17,6 +17,8 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"lockstep/engine"
 	"lockstep/kube/charts"
@@ -56,6 +58,8 @@ type rig struct {
 	t         *testing.T
 	namespace string
 	client    *Client
+	// cluster is for the test's own requests, under another user agent.
+	cluster kubernetes.Interface
 }
 
 // newRig makes a namespace for a test. It stays until the end of the cluster,
@@ -64,12 +68,26 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "", "(", "", ")", "", ":", "", " ", "-").Replace(t.Name()))
 	name = strings.Trim(name[:min(len(name), 60)], "-")
-	r := &rig{t: t, namespace: name, client: connect(t, name)}
+	r := &rig{t: t, namespace: name, client: connect(t, name), cluster: testClient(t)}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := r.client.clientset.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+	if _, err := r.cluster.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+func testClient(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", sandbox.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.UserAgent = "test"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 func connect(t *testing.T, namespace string) *Client {
@@ -109,7 +127,7 @@ func (r *rig) values(chart string) map[string]any {
 
 // install prepares an installation as release t.
 func (r *rig) install(chart string, change func(*Install)) (*Operation, error) {
-	in := Install{Chart: loadChart(r.t, chart), Values: r.values(chart), Common: Common{Release: "t", Namespace: r.namespace}}
+	in := Install{Rendering: Rendering{Chart: loadChart(r.t, chart), Values: r.values(chart)}, Common: Common{Release: "t", Namespace: r.namespace}}
 	if change != nil {
 		change(&in)
 	}
@@ -184,7 +202,7 @@ func (r *rig) audit() []auditlog.Event {
 	}
 	var out []auditlog.Event
 	for _, e := range events {
-		if e.Object.Namespace == r.namespace || e.Object.Namespace == "" {
+		if ns := e.Object.Namespace; ns == r.namespace || ns == r.namespace+"-extra" || ns == "" {
 			out = append(out, e)
 		}
 	}
@@ -198,8 +216,11 @@ type oracleGroup struct {
 	gates   []string
 }
 
-func oracle(t *testing.T, chart string) map[string]oracleGroup {
+func oracle(t *testing.T, chart, namespace string) map[string]oracleGroup {
 	t.Helper()
+	// The oracle has release t in namespace default, with the charts' own kinds.
+	names := strings.NewReplacer("default-extra", namespace+"-extra", "queue.shop.example", namespace+".example",
+		"widgets.crd-late.example.com", "widgets."+namespace+".example", "widgets.crd-same-group.example.com", "widgets."+namespace+".example")
 	f, err := os.Open(filepath.Join("../testdata/dags", chart+".txt"))
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +228,7 @@ func oracle(t *testing.T, chart string) map[string]oracleGroup {
 	defer f.Close()
 	groups := map[string]oracleGroup{}
 	for s := bufio.NewScanner(f); s.Scan(); {
-		fields := strings.Split(s.Text(), "\t")
+		fields := strings.Split(names.Replace(s.Text()), "\t")
 		if len(fields) != 3 || fields[0] == "warning" || strings.HasPrefix(s.Text(), "#") {
 			continue
 		}

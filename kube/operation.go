@@ -143,6 +143,7 @@ func (op *Operation) Run() error {
 	defer cancel()
 	watcher := status.NewWatcher(ctx, op.client.dynamic, status.Options{Notice: func(w engine.Warning) { eng.Publish(warningEvent(w)) }})
 	defer watcher.Close()
+	defer op.client.getter.bound.set(context.Background())
 	eng.Announce(op.phases...)
 	for _, w := range op.warns {
 		eng.Publish(warningEvent(w))

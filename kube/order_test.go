@@ -36,7 +36,7 @@ func TestOrderOfEveryChart(t *testing.T) {
 			r := newRig(t)
 			r.deploy(chart, nil)
 			timeline := r.timeline("lockstep")
-			groups := oracle(t, chart)
+			groups := oracle(t, chart, r.namespace)
 			for id, g := range groups {
 				first, firstName := timeline.firstWrite(t, g.objects)
 				for _, gate := range g.gates {
@@ -48,6 +48,9 @@ func TestOrderOfEveryChart(t *testing.T) {
 				}
 			}
 			r.assertDeployed("t")
+			if t.Failed() {
+				timeline.dump(t)
+			}
 		})
 	}
 }
@@ -65,7 +68,7 @@ func TestIndependentGroupsOverlap(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			r.deploy(chart, nil)
-			timeline, groups := r.timeline("lockstep"), oracle(t, chart)
+			timeline, groups := r.timeline("lockstep"), oracle(t, chart, r.namespace)
 			a, b := groups[pair[0]], groups[pair[1]]
 			aFirst, _ := timeline.firstWrite(t, a.objects)
 			bFirst, _ := timeline.firstWrite(t, b.objects)
@@ -81,7 +84,7 @@ func TestIndependentGroupsOverlap(t *testing.T) {
 // independentGroups finds two groups of the oracle that do not wait for each
 // other, directly or not.
 func independentGroups(t *testing.T, chart string) [2]string {
-	groups := oracle(t, chart)
+	groups := oracle(t, chart, "default")
 	var reaches func(from, to string) bool
 	reaches = func(from, to string) bool {
 		return slices.ContainsFunc(groups[from].gates, func(g string) bool { return g == to || reaches(g, to) })
@@ -126,13 +129,22 @@ func (r *rig) timeline(agent string) *timeline {
 	for _, l := range lists {
 		gv, _ := schema.ParseGroupVersion(l.GroupVersion)
 		for _, res := range l.APIResources {
-			if old, ok := tl.plural[res.Kind]; ok && (old.Group == "" || old.Group == "apps" || strings.HasPrefix(gv.Group, r.namespace) == false) {
+			if old, ok := tl.plural[res.Kind]; ok && (old.Group == "" || old.Group == "apps" || !strings.HasPrefix(gv.Group, r.namespace)) {
 				continue
 			}
 			tl.plural[res.Kind] = gv.WithResource(res.Name)
 		}
 	}
 	return tl
+}
+
+// dump logs what changed in the namespace, in order.
+func (tl *timeline) dump(t *testing.T) {
+	for _, e := range tl.events {
+		if e.IsWrite() && e.Object.Namespace != "" && e.Object.Resource != "events" {
+			t.Logf("%s %s %s/%s %s by %s", clock(e.Received), e.Verb, e.Object.Resource, e.Object.Name, e.Object.Subresource, e.UserAgent)
+		}
+	}
 }
 
 // of returns the events about an object, "Kind/name", in order.
@@ -158,7 +170,7 @@ func (tl *timeline) firstWrite(t *testing.T, objects []string) (at time.Time, wh
 	for _, o := range objects {
 		found := false
 		for _, e := range tl.of(t, o) {
-			if !e.IsWrite() || !strings.HasPrefix(e.UserAgent, tl.agent) || e.Object.Subresource != "" {
+			if !e.IsWrite() || e.UserAgent != tl.agent || e.Object.Subresource != "" {
 				continue
 			}
 			found = true
@@ -173,10 +185,12 @@ func (tl *timeline) firstWrite(t *testing.T, objects []string) (at time.Time, wh
 	return at, which
 }
 
-// ready is when the last of the objects had become ready: the last write of
-// its status, or of itself where nobody writes its status. Objects that change
-// their status after they are ready (Jobs that go on, R22) count from their
-// first status.
+// notAwaited are objects whose status nobody waits for (R22).
+var notAwaited = []string{"Deployment/paused"}
+
+// ready is when the last of the objects had become ready: when the status came
+// in that can have made it so, or the answer to its own write where nobody
+// writes its status.
 func (tl *timeline) ready(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -185,19 +199,17 @@ func (tl *timeline) ready(t *testing.T, objects []string) (at time.Time, which s
 			switch {
 			case !e.IsWrite():
 			case e.Object.Subresource == "status":
-				status = append(status, e.Completed)
-			case strings.HasPrefix(e.UserAgent, tl.agent):
+				status = append(status, e.Received)
+			case e.UserAgent == tl.agent:
 				own = append(own, e.Completed)
 			}
 		}
 		var done time.Time
 		switch {
-		case len(status) > 0 && strings.HasPrefix(o, "Job/"):
-			done = status[0]
-		case len(status) > 0:
-			done = status[len(status)-1]
+		case len(status) > 0 && !slices.Contains(notAwaited, o):
+			done = tl.decisive(o, status)
 		case len(own) > 0:
-			done = own[len(own)-1]
+			done = own[0]
 		default:
 			t.Errorf("%s was never written", o)
 		}
@@ -206,6 +218,31 @@ func (tl *timeline) ready(t *testing.T, objects []string) (at time.Time, which s
 		}
 	}
 	return at, which
+}
+
+// decisive picks, among the times at which an object's status was written, the
+// one that made it ready. Workloads are ready with the first status after the
+// last status of their pods, and may write another one later; a Job that
+// nobody wants complete is ready with its first status (R22).
+func (tl *timeline) decisive(o string, status []time.Time) time.Time {
+	kind, name, _ := strings.Cut(o, "/")
+	switch kind {
+	case "Job":
+		return status[0]
+	case "Deployment", "StatefulSet", "DaemonSet":
+		var pods time.Time
+		for _, e := range tl.events {
+			if e.Object.Resource == "pods" && e.Object.Subresource == "status" && e.IsWrite() && strings.HasPrefix(e.Object.Name, name+"-") && e.Received.After(pods) {
+				pods = e.Received
+			}
+		}
+		for _, s := range status {
+			if s.After(pods) {
+				return s
+			}
+		}
+	}
+	return status[len(status)-1]
 }
 
 // assertDeployed shows through Helm's own SDK that a release is an ordinary

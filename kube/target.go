@@ -100,10 +100,21 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 			return engine.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
 		}
 	}
+	f.keepSent(i)
 	if err := t.sendLate(ctx, i, f); err != nil {
 		return engine.Outcome{}, explain(err)
 	}
 	return engine.Outcome{Change: f.change(i), Version: version(i.ResourceVersion)}, nil
+}
+
+// keepSent keeps the object as it is about to be sent, or puts it back.
+func (f *fact) keepSent(i *resource.Info) {
+	switch u, ok := i.Object.(*unstructured.Unstructured); {
+	case f.sent != nil:
+		i.Object = f.sent.DeepCopy()
+	case ok:
+		f.sent = u.DeepCopy()
+	}
 }
 
 // sendLate sends an object; one of a late kind after its API has been found,

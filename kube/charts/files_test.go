@@ -1,0 +1,145 @@
+package charts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/cli/values"
+)
+
+// fileNames lists the files of a directory as they are loaded.
+func fileNames(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := readPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func TestReadDir(t *testing.T) {
+	dir := write(t, tree{
+		".helmignore": "*.bak\n/secret\nsub/\n", "Chart.yaml": "\uFEFFx", "a.bak": "", "secret": "", "templates/secret": "",
+		"templates/.hidden": "", "templates/sub/x": "", "z/y": "",
+	})
+	other := write(t, tree{"inner/f": "", "g": ""})
+	for link, target := range map[string]string{"linked": filepath.Join(other, "inner"), "file": filepath.Join(other, "g")} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{".helmignore", "Chart.yaml", "file", "linked/f", "templates/secret", "z/y"}
+	if got := fileNames(t, dir); !slices.Equal(got, want) {
+		t.Errorf("files %q, want %q", got, want)
+	}
+	files, _ := readPath(dir)
+	if i := slices.Index(want, "Chart.yaml"); string(files[i].Data) != "x" {
+		t.Errorf("byte order mark stays: %q", files[i].Data)
+	}
+	if err := os.Symlink(dir, filepath.Join(dir, "z", "loop")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readPath(dir); err == nil || !strings.Contains(err.Error(), "z/loop: symbolic link") {
+		t.Errorf("a link in a circle: %v", err)
+	}
+}
+
+// TestLoadSame: a chart is the same as a directory, packed, and through its
+// reference.
+func TestLoadSame(t *testing.T) {
+	files := plus(tree{"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: [db]\n")},
+		in("charts/db", tree{"Chart.yaml": chartYAML("db")}))
+	archive := filepath.Join(write(t, tree{"shop.tgz": packed(t, "shop", files)}), "shop.tgz")
+	for _, path := range []string{write(t, files), archive} {
+		c, err := Load(Ref{Chart: path}, cli.New(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node, _, err := c.Tree(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := outline(node); got != "shop db\n  shop/db db  \n" {
+			t.Errorf("%s:\n%s", path, got)
+		}
+	}
+	c, err := LoadArchive("shop", strings.NewReader(packed(t, "shop", files)))
+	if err != nil || c.Name() != "shop" || c.Metadata().Version != "1.0.0" {
+		t.Errorf("chart %+v, %v", c, err)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	for ref, want := range map[string]string{
+		"./nowhere":         "chart ./nowhere: path \"./nowhere\" not found",
+		"oci://host/x":      "missing registry client",
+		"unknown-repo/shop": "chart unknown-repo/shop: repo unknown-repo not found",
+	} {
+		settings := cli.New()
+		settings.RepositoryConfig = filepath.Join(t.TempDir(), "none.yaml")
+		settings.RepositoryCache = t.TempDir()
+		if _, err := Load(Ref{Chart: ref}, settings, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", ref, err, want)
+		}
+	}
+	for name, tt := range map[string]struct {
+		files tree
+		want  string
+	}{
+		"version": {tree{"Chart.yaml": "apiVersion: v7\nname: x\nversion: 1.0.0\n"}, `apiVersion "v7"`},
+		"below":   {plus(tree{"Chart.yaml": chartYAML("x")}, tree{"charts/y/values.yaml": ""}), "error unpacking subchart y in x: Chart.yaml file is missing"},
+		"archive": {tree{"Chart.yaml": chartYAML("x"), "charts/y.tgz": "no archive"}, "error unpacking subchart y.tgz in x"},
+		"stray":   {tree{"Chart.yaml": chartYAML("x"), "charts/y.tgz/x": ""}, "a directory is named like an archive"},
+	} {
+		if _, err := LoadPath(write(t, tt.files)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+// TestSave: the copy loads in Helm, and is the same chart.
+func TestSave(t *testing.T) {
+	c := load(t, tree{
+		"Chart.yaml":       strings.Replace(chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: [db]\ndependencies:\n", dep("db", "depends-on: []")), "v2", "v3", 1),
+		"charts/db-1.tgz":  packed(t, "db", tree{"Chart.yaml": chartYAML("db"), "templates/x.yaml": configMap("x")}),
+		"templates/a.yaml": configMap("a"),
+	})
+	dir := filepath.Join(t.TempDir(), "copy")
+	if err := c.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fileNames(t, dir), []string{"Chart.yaml", "charts/db-1/Chart.yaml", "charts/db-1/templates/x.yaml", "templates/a.yaml"}; !slices.Equal(got, want) {
+		t.Errorf("files %q, want %q", got, want)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"apiVersion: v2", `'["db"]'`} {
+		if !strings.Contains(string(data), s) {
+			t.Errorf("Chart.yaml lacks %q:\n%s", s, data)
+		}
+	}
+	if strings.Contains(string(data), "depends-on:") {
+		t.Errorf("Chart.yaml has a field that Helm's lint does not know:\n%s", data)
+	}
+}
+
+func TestValues(t *testing.T) {
+	dir := write(t, tree{"v.yaml": "a: 1\nb: {c: x}\n"})
+	v, err := Values(values.Options{ValueFiles: []string{filepath.Join(dir, "v.yaml")}, Values: []string{"b.c=y"}}, cli.New())
+	if err != nil || v["b"].(map[string]any)["c"] != "y" {
+		t.Errorf("values %v, %v", v, err)
+	}
+	if _, err = Values(values.Options{ValueFiles: []string{"nowhere.yaml"}}, cli.New()); err == nil {
+		t.Error("no error")
+	}
+}

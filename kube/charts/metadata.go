@@ -1,0 +1,115 @@
+package charts
+
+import (
+	"fmt"
+
+	"lockstep/engine"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// facts is what a Chart.yaml says and Helm's loader drops or refuses.
+type facts struct {
+	// dependsOn is helm.sh/depends-on/subcharts.
+	dependsOn []string
+	// siblings is depends-on of each dependency, by alias, else name (R4).
+	siblings map[string][]string
+	// malformed describes lists that are none (R2).
+	malformed []string
+	// v3 is set for apiVersion v3 (R34a).
+	v3 bool
+}
+
+// take reads the facts in data, a Chart.yaml or requirements.yaml, and returns
+// it in a form that Helm loads: lists in annotations as JSON in a string (R1),
+// no depends-on, apiVersion v2 for v3. Data that is no YAML mapping comes back
+// as it is; Helm's loader tells what is wrong with it.
+func (f *facts) take(data []byte) []byte {
+	var doc kyaml.Node
+	if err := kyaml.Unmarshal(data, &doc); err != nil || len(doc.Content) == 0 {
+		return data
+	}
+	root := doc.Content[0]
+	changed := f.takeVersion(root)
+	if f.takeAnnotations(child(root, "annotations")) {
+		changed = true
+	}
+	if deps := child(root, "dependencies"); deps != nil && deps.Kind == kyaml.SequenceNode {
+		for _, d := range deps.Content {
+			if f.takeDependency(resolve(d)) {
+				changed = true
+			}
+		}
+	}
+	if !changed {
+		return data
+	}
+	out, err := kyaml.String(&doc)
+	if err != nil {
+		return data
+	}
+	return []byte(out)
+}
+
+func (f *facts) takeVersion(root *kyaml.Node) bool {
+	v := child(root, "apiVersion")
+	if v == nil || v.Value != "v3" {
+		return false
+	}
+	f.v3 = true
+	v.Value = chart.APIVersionV2
+	return true
+}
+
+func (f *facts) takeAnnotations(m *kyaml.Node) bool {
+	if m == nil || m.Kind != kyaml.MappingNode {
+		return false
+	}
+	changed := false
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		key, value := m.Content[i].Value, m.Content[i+1]
+		if key != engine.AnnotationSubchartDependsOn && key != engine.StoredKey(engine.AnnotationSubchartDependsOn) {
+			continue
+		}
+		if names, ok := names(value); ok {
+			f.dependsOn = append(f.dependsOn, names...)
+		} else {
+			f.malformed = append(f.malformed, fmt.Sprintf("annotation %s: %s", key, inline(value)))
+		}
+		if text, ok := asString(value); ok {
+			setString(value, text)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// takeDependency moves depends-on of one entry of dependencies into the facts.
+func (f *facts) takeDependency(m *kyaml.Node) bool {
+	if m.Kind != kyaml.MappingNode {
+		return false
+	}
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value != "depends-on" {
+			continue
+		}
+		value := m.Content[i+1]
+		m.Content = append(m.Content[:i:i], m.Content[i+2:]...)
+		name := text(child(m, "alias"))
+		if name == "" {
+			name = text(child(m, "name"))
+		}
+		names, ok := names(value)
+		if !ok {
+			f.malformed = append(f.malformed, fmt.Sprintf("depends-on of dependency %s: %s", name, inline(value)))
+			return true
+		}
+		if f.siblings == nil {
+			f.siblings = map[string][]string{}
+		}
+		f.siblings[name] = names
+		return true
+	}
+	return false
+}

@@ -1,0 +1,170 @@
+package charts
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"lockstep/engine"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// child returns the value of key in the mapping m, following aliases, or nil.
+func child(m *kyaml.Node, key string) *kyaml.Node {
+	if m == nil || m.Kind != kyaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return resolve(m.Content[i+1])
+		}
+	}
+	return nil
+}
+
+// resolve follows aliases.
+func resolve(n *kyaml.Node) *kyaml.Node {
+	for n != nil && n.Kind == kyaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// text returns the text of a scalar, and nothing for anything else.
+func text(n *kyaml.Node) string {
+	if n == nil || n.Kind != kyaml.ScalarNode {
+		return ""
+	}
+	return n.Value
+}
+
+// inline prints a node on one line, for messages.
+func inline(n *kyaml.Node) string {
+	n = resolve(n)
+	if n.Kind == kyaml.ScalarNode {
+		b, err := marshal(n.Value)
+		if err == nil {
+			return b
+		}
+	}
+	s, err := toJSON(n)
+	if err != nil {
+		return n.Value
+	}
+	return s
+}
+
+// names reads a list of names in one of the forms of R1: a YAML list, or a
+// JSON array in a string. Nothing at all is an empty list.
+func names(n *kyaml.Node) (list []string, ok bool) {
+	n = resolve(n)
+	switch {
+	case n.Kind == kyaml.SequenceNode:
+		for _, item := range n.Content {
+			item = resolve(item)
+			if item.Kind != kyaml.ScalarNode || item.ShortTag() == kyaml.NodeTagNull {
+				return nil, false
+			}
+			list = append(list, item.Value)
+		}
+		return list, true
+	case n.ShortTag() == kyaml.NodeTagNull:
+		return nil, true
+	case n.Kind == kyaml.ScalarNode:
+		list, err := engine.ParseList(n.Value)
+		return list, err == nil
+	}
+	return nil, false
+}
+
+// asString returns the string that stands for the value of an annotation, and
+// whether it is not one already. Lists and mappings become JSON, in which the
+// scalars of a list are strings; numbers and the like keep their spelling;
+// nothing becomes the empty string. What is a string is up to Helm's parser,
+// which takes "yes" and "012" for something else.
+func asString(n *kyaml.Node) (s string, ok bool) {
+	n = resolve(n)
+	if n.Kind != kyaml.ScalarNode {
+		s, err := toJSON(n)
+		return s, err == nil
+	}
+	if n.Style != 0 {
+		return "", false
+	}
+	var v any
+	if err := yaml.Unmarshal([]byte(n.Value), &v); err != nil {
+		return "", false
+	}
+	switch v.(type) {
+	case string:
+		return "", false
+	case nil:
+		return "", true
+	}
+	return n.Value, true
+}
+
+// toJSON prints a list or a mapping as JSON on one line.
+func toJSON(n *kyaml.Node) (string, error) {
+	if n.Kind != kyaml.SequenceNode {
+		return convert(n)
+	}
+	items := make([]string, len(n.Content))
+	for i, item := range n.Content {
+		var err error
+		item = resolve(item)
+		if item.Kind == kyaml.ScalarNode && item.ShortTag() != kyaml.NodeTagNull {
+			items[i], err = marshal(item.Value)
+		} else {
+			items[i], err = convert(item)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "[" + strings.Join(items, ",") + "]", nil
+}
+
+func convert(n *kyaml.Node) (string, error) {
+	s, err := kyaml.String(n)
+	if err != nil {
+		return "", err
+	}
+	b, err := yaml.YAMLToJSON([]byte(s))
+	return string(b), err
+}
+
+// marshal prints a string as JSON that people can read: "<" stays "<".
+func marshal(s string) (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(s)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// equal reports whether two nodes mean the same, comments and style aside.
+func equal(a, b *kyaml.Node) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if a.Kind != b.Kind || a.ShortTag() != b.ShortTag() || a.Value != b.Value || len(a.Content) != len(b.Content) {
+		return false
+	}
+	for i := range a.Content {
+		if !equal(a.Content[i], b.Content[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// setString makes n a quoted string.
+func setString(n *kyaml.Node, s string) {
+	*n = kyaml.Node{
+		Kind: kyaml.ScalarNode, Tag: kyaml.NodeTagString, Style: kyaml.SingleQuotedStyle, Value: s,
+		HeadComment: n.HeadComment, LineComment: n.LineComment, FootComment: n.FootComment,
+	}
+}

@@ -1,0 +1,192 @@
+package charts
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"lockstep/engine"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Document is one object of a rendered manifest.
+type Document struct {
+	// Source is the template, as in Helm's "# Source:" comment.
+	Source string
+	// Chart is the chart path, "shop/db" (R6).
+	Chart  string
+	Object *unstructured.Unstructured
+	// Raw is the text, without the comment.
+	Raw string
+}
+
+// Parse cuts the manifest of a release of the chart root into objects, in the
+// order in which they come. Lists are taken apart; an object that comes twice
+// is there twice. Objects whose origin is lost, to a post-renderer for
+// instance, are counted as the root chart's, with a warning (R6).
+func Parse(manifest, root string) ([]Document, []engine.Warning, error) {
+	var docs []Document
+	var lost []string
+	for _, text := range splitDocuments(manifest) {
+		source, raw := cutSource(text)
+		chart, ok := chartPath(source, root)
+		if !ok {
+			chart = root
+		}
+		found, err := parseDocument(Document{Source: source, Chart: chart, Raw: raw})
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, d := range found {
+			if !ok {
+				lost = append(lost, d.Object.GetKind()+"/"+d.Object.GetName())
+			}
+		}
+		docs = append(docs, found...)
+	}
+	return docs, lostWarning(lost, root), nil
+}
+
+// CRDs returns the objects in crds/ of the chart and the charts below it, in
+// the order in which Helm creates them.
+func CRDs(c *chart.Chart) ([]Document, error) {
+	var docs []Document
+	for _, crd := range c.CRDObjects() {
+		at := path.Dir(path.Dir(crd.Filename))
+		for _, text := range splitDocuments(string(crd.File.Data)) {
+			found, err := parseDocument(Document{
+				Source: crd.Filename, Chart: strings.ReplaceAll(at, "/charts/", "/"), Raw: text,
+			})
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, found...)
+		}
+	}
+	return docs, nil
+}
+
+// splitDocuments parts a manifest as Helm does, in order.
+func splitDocuments(manifest string) []string {
+	parts := releaseutil.SplitManifests(manifest)
+	keys := make([]string, 0, len(parts))
+	for k := range parts {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+	texts := make([]string, len(keys))
+	for i, k := range keys {
+		texts[i] = parts[k]
+	}
+	return texts
+}
+
+// cutSource takes the comment that Helm writes above each object off a text.
+func cutSource(text string) (source, raw string) {
+	line, rest, _ := strings.Cut(text, "\n")
+	source, ok := strings.CutPrefix(strings.TrimSpace(line), "# Source: ")
+	if !ok {
+		return "", text
+	}
+	return source, rest
+}
+
+// chartPath returns the chart path of a template of the chart root:
+// shop/charts/db/templates/x.yaml is of shop/db.
+func chartPath(source, root string) (string, bool) {
+	parts := strings.Split(source, "/")
+	if parts[0] != root {
+		return "", false
+	}
+	chart, parts := root, parts[1:]
+	for len(parts) > 2 && parts[0] == "charts" {
+		chart, parts = chart+"/"+parts[1], parts[2:]
+	}
+	return chart, len(parts) > 1 && parts[0] == "templates"
+}
+
+// parseDocument returns the objects in d.Raw: none where there is nothing but
+// comment, several where it is a list.
+func parseDocument(d Document) ([]Document, error) {
+	data, err := yaml.YAMLToJSON([]byte(d.Raw))
+	if err != nil {
+		return nil, fmt.Errorf("%s: no YAML: %w", d.Source, err)
+	}
+	var value any
+	if err := json.Unmarshal(data, &value); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Source, err)
+	}
+	if value == nil {
+		return nil, nil
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: no Kubernetes object, but %.40q", d.Source, strings.TrimSpace(d.Raw))
+	}
+	if len(object) == 0 {
+		return nil, nil
+	}
+	d.Object = &unstructured.Unstructured{Object: object}
+	if d.Object.GetKind() == "" || d.Object.GetAPIVersion() == "" {
+		return nil, fmt.Errorf("%s: an object needs apiVersion and kind: %.40q", d.Source, strings.TrimSpace(d.Raw))
+	}
+	if !d.Object.IsList() {
+		return []Document{d}, nil
+	}
+	return parseItems(d)
+}
+
+// parseItems takes a list apart. In a list of one kind the items may leave out
+// what they are.
+func parseItems(d Document) ([]Document, error) {
+	itemKind := strings.TrimSuffix(d.Object.GetKind(), "List")
+	items, _, err := unstructured.NestedSlice(d.Object.Object, "items")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Source, err)
+	}
+	var docs []Document
+	for i, item := range items {
+		object, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s: item %d of the %s is no object", d.Source, i, d.Object.GetKind())
+		}
+		if object["kind"] == nil && itemKind != "" {
+			object["kind"], object["apiVersion"] = itemKind, d.Object.GetAPIVersion()
+		}
+		raw, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("%s: item %d: %w", d.Source, i, err)
+		}
+		found, err := parseDocument(Document{Source: d.Source, Chart: d.Chart, Raw: string(raw)})
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, found...)
+	}
+	return docs, nil
+}
+
+// lostWarning is the one warning of R6 about all objects whose chart is not
+// known.
+func lostWarning(lost []string, root string) []engine.Warning {
+	if len(lost) == 0 {
+		return nil
+	}
+	first := join(lost[:min(len(lost), 3)])
+	if len(lost) > 3 {
+		first += ", …"
+	}
+	return []engine.Warning{{Rule: "R6", Chart: root, Message: fmt.Sprintf(
+		"%s: %d objects have lost the comment that names their chart (%s); they are counted as this chart's", root, len(lost), first)}}
+}

@@ -1,0 +1,154 @@
+package charts
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/engine"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestParse(t *testing.T) {
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: "
+	tests := []struct {
+		name, manifest string
+		want           []string // chart kind/name
+		warning        string
+	}{
+		{"R6: chart paths", "---\n# Source: shop/templates/a.yaml\n" + object + "a\n---\n# Source: shop/charts/db/templates/sub/b.yaml\n" + object +
+			"b\n---\n# Source: shop/charts/charts/charts/templates/templates/x.yaml\n" + object + "c\n",
+			[]string{"shop ConfigMap/a", "shop/db ConfigMap/b", "shop/charts/templates ConfigMap/c"}, ""},
+		{"R6: lost", "---\n# Source: generated-by-postrender-0.yaml\n" + object + "a\n---\n" + object + "b\n---\n# Source: other/templates/x.yaml\n" + object + "c\n",
+			[]string{"shop ConfigMap/a", "shop ConfigMap/b", "shop ConfigMap/c"}, "3 objects have lost the comment that names their chart (ConfigMap/a, ConfigMap/b, ConfigMap/c)"},
+		{"lists", "# Source: shop/charts/db/templates/x.yaml\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n- apiVersion: v1\n  kind: ConfigMapList\n  items:\n  - metadata: {name: m}\n",
+			[]string{"shop/db Secret/s", "shop/db ConfigMap/m"}, ""},
+		{"an empty list", "# Source: shop/templates/x.yaml\napiVersion: v1\nkind: List\nitems: []\n", nil, ""},
+		{"nothing but comment", "---\n# Source: shop/templates/x.yaml\n# nothing\n---\n# Source: shop/templates/y.yaml\n{}\n", nil, ""},
+		{"line ends", strings.ReplaceAll("---\n# Source: shop/charts/db/templates/x.yaml\n"+object+"a\n", "\n", "\r\n"), []string{"shop/db ConfigMap/a"}, ""},
+		{"twice the same", "---\n# Source: shop/templates/x.yaml\n" + object + "a\n---\n# Source: shop/templates/x.yaml\n" + object + "a\n",
+			[]string{"shop ConfigMap/a", "shop ConfigMap/a"}, ""},
+		{"more than ten", strings.Repeat("---\n# Source: shop/templates/x.yaml\n"+object+"a\n", 11) + "---\n# Source: shop/templates/x.yaml\n" + object + "z\n",
+			append(slices.Repeat([]string{"shop ConfigMap/a"}, 11), "shop ConfigMap/z"), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			docs, warnings, err := Parse(tt.manifest, "shop")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, d := range docs {
+				got = append(got, d.Chart+" "+d.Object.GetKind()+"/"+d.Object.GetName())
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if tt.warning == "" && len(warnings) > 0 || tt.warning != "" && (len(warnings) != 1 || !strings.Contains(warnings[0].Message, tt.warning) || warnings[0].Rule != "R6") {
+				t.Errorf("warnings %v, want %q", warnings, tt.warning)
+			}
+		})
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: b: c":                             "shop/templates/x.yaml: no YAML",
+		"kind: ConfigMap":                     "shop/templates/x.yaml: an object needs apiVersion and kind",
+		"just text":                           "shop/templates/x.yaml: no Kubernetes object",
+		"apiVersion: v1\nkind: L\nitems: [x]": "shop/templates/x.yaml: item 0 of the L is no object",
+	} {
+		_, _, err := Parse("---\n# Source: shop/templates/x.yaml\n"+text+"\n", "shop")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestResources(t *testing.T) {
+	manifest := `---
+# Source: shop/templates/x.yaml
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gauges.x.io, namespace: oops}
+spec: {group: x.io, scope: Cluster, names: {kind: Gauge, plural: gauges}}
+---
+# Source: shop/templates/x.yaml
+apiVersion: x.io/v1
+kind: Gauge
+metadata: {name: g, annotations: {helm.sh/resource-group: a, empty: , "number": 5}}
+---
+# Source: shop/templates/x.yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d, namespace: other}
+---
+# Source: shop/templates/x.yaml
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: j-}
+---
+# Source: shop/templates/x.yaml
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: c}
+`
+	docs, _, err := Parse(manifest, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Resources(docs, "ns", OfflineScope(docs...))
+	want := []engine.Object{
+		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: "gauges.x.io"},
+		{Group: "x.io", Kind: "Gauge", Name: "g"},
+		{Group: "apps", Kind: "Deployment", Namespace: "other", Name: "d"},
+		{Group: "batch", Kind: "Job", Namespace: "ns", Name: "j-"},
+		{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "c"},
+	}
+	for i, r := range got {
+		if r.Object != want[i] {
+			t.Errorf("object %+v, want %+v", r.Object, want[i])
+		}
+	}
+	if d := got[0].Defines; d != (engine.GroupKind{Group: "x.io", Kind: "Gauge"}) {
+		t.Errorf("R17: the definition brings %v", d)
+	}
+	if a := got[1].Annotations; a["helm.sh/resource-group"] != "a" || a["number"] != "5" {
+		t.Errorf("annotations %v", a)
+	}
+	if OfflineScope()(schema.GroupVersionKind{Group: "x.io", Version: "v1", Kind: "Gauge"}) == false {
+		t.Error("a kind that nothing defines is not taken to lie in a namespace")
+	}
+}
+
+type postRenderer func(string) string
+
+func (f postRenderer) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
+	return bytes.NewBufferString(f(in.String())), nil
+}
+
+// TestPostRenderer: R6, with a post-renderer that keeps Helm's note of where
+// an object comes from, and one that drops it.
+func TestPostRenderer(t *testing.T) {
+	c := load(t, plus(
+		tree{"Chart.yaml": chartYAML("shop"), "templates/a.yaml": configMap("a", listOfDB)},
+		in("charts/db", tree{"Chart.yaml": chartYAML("db"), "templates/b.yaml": configMap("b")})))
+	o := testOptions
+	o.PostRenderer = postRenderer(func(s string) string { return s })
+	r, err := Render(t.Context(), c, nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Warnings) > 0 || r.Resources[0].Chart != "shop/db" || r.Resources[1].Annotations[engine.AnnotationGroupDependsOn] != `["db"]` {
+		t.Errorf("resources %+v, warnings %v", r.Resources, r.Warnings)
+	}
+	o.PostRenderer = postRenderer(func(string) string { return configMap("x") + "---\n" + configMap("y") })
+	if r, err = Render(t.Context(), c, nil, o); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(rules(r.Warnings), []string{"R6"}) || r.Resources[1].Chart != "shop" {
+		t.Errorf("resources %+v, warnings %v", r.Resources, r.Warnings)
+	}
+}

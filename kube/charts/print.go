@@ -1,0 +1,116 @@
+package charts
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lockstep/engine"
+
+	release "helm.sh/helm/v4/pkg/release/v1"
+)
+
+// PrintOptions are the flags of "helm template" of the same names.
+type PrintOptions struct {
+	IncludeCRDs, NoHooks, SkipTests bool
+	// ShowOnly holds patterns of templates, "templates/x.yaml".
+	ShowOnly []string
+}
+
+// Print writes what was rendered in the order in which it is deployed (R35):
+// crds/, the groups of the plan with a line before and after each, and hooks.
+// An unsequenced batch has no such lines. kubectl can read the output.
+func (r *Rendered) Print(w io.Writer, plan *engine.Plan, o PrintOptions) error {
+	p := &printer{only: o.ShowOnly, seen: map[string]bool{}}
+	if o.IncludeCRDs {
+		for _, d := range r.CRDs {
+			p.document(d.Source, d.Raw)
+		}
+	}
+	docs := r.byObject()
+	for _, g := range plan.Groups {
+		p.group(g, docs)
+	}
+	if !o.NoHooks {
+		for _, h := range r.Release.Hooks {
+			if !o.SkipTests || !slices.Contains(h.Events, release.HookTest) {
+				p.document(h.Path, h.Manifest)
+			}
+		}
+	}
+	for _, pattern := range o.ShowOnly {
+		if !p.seen[pattern] {
+			return fmt.Errorf("could not find template %s in chart", pattern)
+		}
+	}
+	_, err := p.out.WriteTo(w)
+	return err
+}
+
+// claim is an object of a chart, the same one that a plan's group lists.
+type claim struct {
+	chart  string
+	object engine.Object
+}
+
+func (r *Rendered) byObject() map[claim][]Document {
+	docs := map[claim][]Document{}
+	for i, res := range r.Resources {
+		key := claim{res.Chart, res.Object}
+		docs[key] = append(docs[key], r.Docs[i])
+	}
+	return docs
+}
+
+type printer struct {
+	out  bytes.Buffer
+	only []string
+	// seen holds the patterns of only that a template matched.
+	seen map[string]bool
+}
+
+// group prints the documents of a group; an object that is there twice is
+// printed at its first place.
+func (p *printer) group(g *engine.Group, docs map[claim][]Document) {
+	before := p.out.Len()
+	for _, o := range g.Objects {
+		key := claim{g.Chart, o}
+		for _, d := range docs[key] {
+			p.document(d.Source, d.Raw)
+		}
+		delete(docs, key)
+	}
+	if p.out.Len() == before || g.Name == engine.Unsequenced {
+		return
+	}
+	body := bytes.Clone(p.out.Bytes()[before:])
+	p.out.Truncate(before)
+	fmt.Fprintf(&p.out, "## START resource-group: %s %s\n", g.Chart, g.Name)
+	p.out.Write(body)
+	fmt.Fprintf(&p.out, "## END resource-group: %s %s\n", g.Chart, g.Name)
+}
+
+func (p *printer) document(source, raw string) {
+	if !p.wanted(source) {
+		return
+	}
+	fmt.Fprintf(&p.out, "---\n# Source: %s\n%s", source, raw)
+	if !strings.HasSuffix(raw, "\n") {
+		p.out.WriteByte('\n')
+	}
+}
+
+func (p *printer) wanted(source string) bool {
+	_, name, _ := strings.Cut(source, "/")
+	wanted := len(p.only) == 0
+	for _, pattern := range p.only {
+		if ok, _ := filepath.Match(filepath.ToSlash(pattern), name); ok {
+			p.seen[pattern] = true
+			wanted = true
+		}
+	}
+	return wanted
+}

@@ -1,0 +1,83 @@
+package charts
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"lockstep/engine"
+)
+
+func printed(t *testing.T, files tree, o PrintOptions) (string, error) {
+	t.Helper()
+	r := render(t, files, nil)
+	plan, err := engine.BuildPlan(r.Tree, r.Resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	err = r.Print(&b, plan, o)
+	return b.String(), err
+}
+
+var printChart = tree{
+	"Chart.yaml":                 chartYAML("shop", "annotations: {helm.sh/depends-on/subcharts: [db]}\n"),
+	"crds/c.yaml":                "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: c}\n",
+	"templates/a.yaml":           configMap("app", "helm.sh/resource-group: app", listOfDB) + "---\n" + configMap("db", "helm.sh/resource-group: db") + "data:\n  x: |+\n    y\n\n",
+	"templates/rest.yaml":        configMap("rest"),
+	"templates/hook.yaml":        configMap("hook", "helm.sh/hook: pre-install"),
+	"templates/test.yaml":        configMap("test", "helm.sh/hook: test"),
+	"charts/db/Chart.yaml":       chartYAML("db"),
+	"charts/db/templates/x.yaml": configMap("sub", "helm.sh/resource-group: only"),
+}
+
+// TestPrint: as in Helm's own output a line follows each object of the
+// manifest, so that what keeps its line ends is what Helm deploys.
+func TestPrint(t *testing.T) {
+	const (
+		crd  = "---\n# Source: shop/crds/c.yaml\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: c}\n"
+		hook = "---\n# Source: shop/templates/hook.yaml\n"
+		test = "---\n# Source: shop/templates/test.yaml\n"
+	)
+	sub := "## START resource-group: shop/db only\n---\n# Source: shop/charts/db/templates/x.yaml\n" + configMap("sub", "helm.sh/resource-group: only") + "\n## END resource-group: shop/db only\n"
+	db := "## START resource-group: shop db\n---\n# Source: shop/templates/a.yaml\n" + configMap("db", "helm.sh/resource-group: db") + "data:\n  x: |+\n    y\n\n\n## END resource-group: shop db\n"
+	app := "## START resource-group: shop app\n---\n# Source: shop/templates/a.yaml\n" + configMap("app", "helm.sh/resource-group: app", `helm.sh/depends-on/resource-groups: '["db"]'`) + "\n## END resource-group: shop app\n"
+	rest := "---\n# Source: shop/templates/rest.yaml\n" + configMap("rest") + "\n"
+	hookBody, testBody := hook+configMap("hook", "helm.sh/hook: pre-install"), test+configMap("test", "helm.sh/hook: test")
+	tests := []struct {
+		name string
+		o    PrintOptions
+		want string
+	}{
+		{"all", PrintOptions{IncludeCRDs: true}, crd + sub + db + app + rest + hookBody + testBody},
+		{"no tests, no crds", PrintOptions{SkipTests: true}, sub + db + app + rest + hookBody},
+		{"no hooks", PrintOptions{NoHooks: true}, sub + db + app + rest},
+		{"some templates", PrintOptions{ShowOnly: []string{"templates/re*.yaml", "charts/db/templates/x.yaml"}}, sub + rest},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := printed(t, printChart, tt.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != tt.want {
+				t.Errorf("got:\n%s\nwant:\n%s", got, tt.want)
+			}
+			docs, _, err := Parse(got, "shop")
+			if err != nil {
+				t.Error(err)
+			}
+			if n := strings.Count(tt.want, "# Source:"); len(docs) != n {
+				t.Errorf("read back %d objects of %d", len(docs), n)
+			}
+			for _, d := range docs {
+				if x := d.Object.Object["data"]; x != nil && x.(map[string]any)["x"] != "y\n\n\n" {
+					t.Errorf("data %q", x)
+				}
+			}
+		})
+	}
+	if got, err := printed(t, printChart, PrintOptions{ShowOnly: []string{"templates/none.yaml"}}); err == nil || got != "" {
+		t.Errorf("a template that is not there: %q, %v", got, err)
+	}
+}

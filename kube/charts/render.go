@@ -1,0 +1,139 @@
+package charts
+
+import (
+	"context"
+	"fmt"
+
+	"lockstep/engine"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/postrenderer"
+	release "helm.sh/helm/v4/pkg/release/v1"
+)
+
+// RenderOptions are those of "helm template".
+type RenderOptions struct {
+	Release, Namespace string
+	// IsUpgrade sets .Release.IsUpgrade instead of .Release.IsInstall.
+	IsUpgrade bool
+	// KubeVersion and APIVersions replace and add to what Helm takes a
+	// cluster to have.
+	KubeVersion string
+	APIVersions []string
+
+	SkipSchemaValidation bool
+	EnableDNS            bool
+	PostRenderer         postrenderer.PostRenderer
+	PostRenderStrategy   action.PostRenderStrategy
+}
+
+// Rendered is a chart rendered without a cluster.
+type Rendered struct {
+	// Release is what Helm would install, with hooks, manifest and notes.
+	Release *release.Release
+	// Docs are the objects of the manifest, CRDs those of crds/.
+	Docs, CRDs []Document
+	// Resources are those of Docs, in the same order.
+	Resources []engine.Resource
+	Tree      *engine.Chart
+	// Warnings are about the chart (see Tree) and the manifest (see Parse).
+	Warnings []engine.Warning
+}
+
+// Render renders a chart offline. Errors are Helm's, about dependencies,
+// values that the schema refuses, and templates.
+func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOptions) (*Rendered, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	tree, warnings, err := c.Tree(values)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := c.dryRun(ctx, values, o)
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", c.path, err)
+	}
+	r := &Rendered{Release: rel, Tree: tree, Warnings: warnings}
+	if err := r.parse(o.Namespace); err != nil {
+		return nil, fmt.Errorf("chart %s: %w", c.path, err)
+	}
+	return r, nil
+}
+
+// dryRun has Helm render the chart. Where a template fails it is done once
+// more with the templates as they are, for the place that Helm names then.
+func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, error) {
+	h, err := c.Helm()
+	if err != nil {
+		return nil, err
+	}
+	WrapTemplates(h)
+	rel, err := install(ctx, h, values, o)
+	if err == nil {
+		UnwrapTemplates(rel.Chart)
+		return rel, nil
+	}
+	if !ofWrapper(err) {
+		return nil, err
+	}
+	if h, e := c.Helm(); e == nil {
+		if _, e = install(ctx, h, values, o); e != nil {
+			return nil, e
+		}
+	}
+	return nil, CleanError(err)
+}
+
+// install runs Helm's install without a cluster, on a configuration of its
+// own, since Helm changes it.
+func install(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
+	cfg := action.NewConfiguration()
+	cfg.CustomTemplateFuncs = TemplateFuncs()
+	i := action.NewInstall(cfg)
+	i.DryRunStrategy = action.DryRunClient
+	i.Replace = true // no look for the name in the store
+	i.ReleaseName, i.Namespace = o.Release, o.Namespace
+	i.IsUpgrade = o.IsUpgrade
+	i.APIVersions = common.VersionSet(o.APIVersions)
+	i.SkipSchemaValidation = o.SkipSchemaValidation
+	i.EnableDNS = o.EnableDNS
+	i.PostRenderer = o.PostRenderer
+	if o.PostRenderStrategy != "" {
+		i.PostRenderStrategy = o.PostRenderStrategy
+	}
+	if o.KubeVersion != "" {
+		v, err := common.ParseKubeVersion(o.KubeVersion)
+		if err != nil {
+			return nil, fmt.Errorf("kube version %q: %w", o.KubeVersion, err)
+		}
+		i.KubeVersion = v
+	}
+	r, err := i.RunWithContext(ctx, h, values)
+	if err != nil {
+		return nil, err
+	}
+	rel, ok := r.(*release.Release)
+	if !ok {
+		return nil, fmt.Errorf("release of unknown type %T", r)
+	}
+	return rel, nil
+}
+
+// parse fills in what follows from the release.
+func (r *Rendered) parse(namespace string) error {
+	docs, warnings, err := Parse(r.Release.Manifest, r.Tree.Path)
+	if err != nil {
+		return err
+	}
+	crds, err := CRDs(r.Release.Chart)
+	if err != nil {
+		return err
+	}
+	r.Docs, r.CRDs = docs, crds
+	r.Warnings = append(r.Warnings, warnings...)
+	r.Resources = Resources(docs, namespace, OfflineScope(append(crds, docs...)...))
+	return nil
+}

@@ -1,0 +1,128 @@
+package charts
+
+import (
+	"fmt"
+
+	"lockstep/engine"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Scope reports whether objects of a kind lie in a namespace.
+type Scope func(schema.GroupVersionKind) (namespaced bool)
+
+// Resources returns what the planner sees of the documents, in their order.
+// Objects that lie in a namespace and name none are in that of the release.
+func Resources(docs []Document, namespace string, namespaced Scope) []engine.Resource {
+	resources := make([]engine.Resource, len(docs))
+	for i, d := range docs {
+		resources[i] = engine.Resource{
+			Object: d.Name(namespace, namespaced), Chart: d.Chart, Source: d.Source,
+			Annotations: annotations(d.Object), Defines: defines(d.Object),
+		}
+	}
+	return resources
+}
+
+// Name returns the name of the document's object, as in Resources.
+func (d Document) Name(namespace string, namespaced Scope) engine.Object {
+	gvk := d.Object.GroupVersionKind()
+	o := engine.Object{Group: gvk.Group, Kind: gvk.Kind, Name: d.Object.GetName()}
+	if o.Name == "" {
+		o.Name = d.Object.GetGenerateName()
+	}
+	if namespaced(gvk) {
+		o.Namespace = d.Object.GetNamespace()
+		if o.Namespace == "" {
+			o.Namespace = namespace
+		}
+	}
+	return o
+}
+
+// annotations returns the annotations of an object. Unlike the object's own
+// method it does not give up all of them for one that is no string.
+func annotations(u *unstructured.Unstructured) map[string]string {
+	m, _, _ := unstructured.NestedMap(u.Object, "metadata", "annotations")
+	if len(m) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		switch v := v.(type) {
+		case nil:
+			out[k] = ""
+		case string:
+			out[k] = v
+		default:
+			out[k] = fmt.Sprint(v)
+		}
+	}
+	return out
+}
+
+// defines returns the kind that a CustomResourceDefinition brings (R17).
+func defines(u *unstructured.Unstructured) engine.GroupKind {
+	if !isCRD(u) {
+		return engine.GroupKind{}
+	}
+	group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(u.Object, "spec", "names", "kind")
+	return engine.GroupKind{Group: group, Kind: kind}
+}
+
+func isCRD(u *unstructured.Unstructured) bool {
+	gvk := u.GroupVersionKind()
+	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
+}
+
+// OfflineScope tells the scope of kinds without a cluster: that of Kubernetes'
+// own kinds and of those that the documents define. Other kinds are taken to
+// lie in a namespace.
+func OfflineScope(docs ...Document) Scope {
+	defined := map[engine.GroupKind]bool{}
+	for _, d := range docs {
+		if k := defines(d.Object); k.Kind != "" {
+			scope, _, _ := unstructured.NestedString(d.Object.Object, "spec", "scope")
+			defined[k] = scope != "Cluster"
+		}
+	}
+	return func(gvk schema.GroupVersionKind) bool {
+		if namespaced, ok := defined[engine.GroupKind{Group: gvk.Group, Kind: gvk.Kind}]; ok {
+			return namespaced
+		}
+		return !clusterScoped[gvk.GroupKind()]
+	}
+}
+
+// clusterScoped holds Kubernetes' own kinds that lie in no namespace.
+var clusterScoped = kinds(map[string][]string{
+	"":                             {"Namespace", "Node", "PersistentVolume", "ComponentStatus"},
+	"admissionregistration.k8s.io": {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
+	"apiextensions.k8s.io":         {"CustomResourceDefinition"},
+	"apiregistration.k8s.io":       {"APIService"},
+	"authentication.k8s.io":        {"SelfSubjectReview", "TokenReview"},
+	"authorization.k8s.io":         {"SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"},
+	"certificates.k8s.io":          {"CertificateSigningRequest", "ClusterTrustBundle"},
+	"flowcontrol.apiserver.k8s.io": {"FlowSchema", "PriorityLevelConfiguration"},
+	"internal.apiserver.k8s.io":    {"StorageVersion"},
+	"networking.k8s.io":            {"IngressClass", "IPAddress", "ServiceCIDR"},
+	"node.k8s.io":                  {"RuntimeClass"},
+	"policy":                       {"PodSecurityPolicy"},
+	"rbac.authorization.k8s.io":    {"ClusterRole", "ClusterRoleBinding"},
+	"resource.k8s.io":              {"DeviceClass", "DeviceTaintRule", "ResourceSlice"},
+	"scheduling.k8s.io":            {"PriorityClass"},
+	"storage.k8s.io":               {"CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"},
+	"storagemigration.k8s.io":      {"StorageVersionMigration"},
+})
+
+func kinds(byGroup map[string][]string) map[schema.GroupKind]bool {
+	set := map[schema.GroupKind]bool{}
+	for group, kinds := range byGroup {
+		for _, kind := range kinds {
+			set[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	return set
+}

@@ -1,0 +1,147 @@
+package charts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+)
+
+// source is one chart as it was read, before Helm has renamed or dropped
+// anything. Charts below it are sources of their own, so that Helm's loader
+// gets each chart alone and in an order that is always the same.
+type source struct {
+	// name is that of its directory in charts/, or of its archive without the
+	// ending; empty for the chart at the top.
+	name string
+	// files are the chart's own, Chart.yaml normalised.
+	files []*archive.BufferedFile
+	// meta is what Helm made of Chart.yaml: dependencies by their own names.
+	meta *chart.Metadata
+	// facts is what Helm's loader drops.
+	facts facts
+	// subs are the charts in charts/, in the order of their file names.
+	subs []*source
+}
+
+// newSource makes a source of the files of a chart, whose names are relative
+// to the chart.
+func newSource(files []*archive.BufferedFile) (*source, error) {
+	own, below := split(files)
+	s := &source{}
+	for _, f := range own {
+		if f.Name == "Chart.yaml" || f.Name == "requirements.yaml" {
+			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: s.facts.take(f.Data)}
+		}
+		s.files = append(s.files, f)
+	}
+	c, err := loader.LoadFiles(s.files)
+	if err != nil {
+		return nil, err
+	}
+	if v := c.Metadata.APIVersion; v != chart.APIVersionV1 && v != chart.APIVersionV2 {
+		return nil, fmt.Errorf("chart %s has apiVersion %q; known are v1, v2 and v3", c.Name(), v)
+	}
+	s.meta = c.Metadata
+	for _, name := range slices.Sorted(maps.Keys(below)) {
+		sub, err := newSubSource(name, below[name])
+		if err != nil {
+			return nil, fmt.Errorf("error unpacking subchart %s in %s: %w", name, c.Name(), err)
+		}
+		sub.name = strings.TrimSuffix(name, ".tgz")
+		s.subs = append(s.subs, sub)
+	}
+	return s, nil
+}
+
+// split parts a chart's own files from those of the charts in charts/, which
+// are keyed by the name of their directory or archive. As in Helm, names that
+// start with a dot or an underscore do not count, and signatures are the
+// chart's own.
+func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below map[string][]*archive.BufferedFile) {
+	below = map[string][]*archive.BufferedFile{}
+	for _, f := range files {
+		rest, in := strings.CutPrefix(f.Name, "charts/")
+		if !in || path.Ext(rest) == ".prov" {
+			own = append(own, f)
+			continue
+		}
+		name, inner, _ := strings.Cut(rest, "/")
+		if strings.IndexAny(name, "_.") == 0 {
+			continue
+		}
+		below[name] = append(below[name], &archive.BufferedFile{Name: inner, ModTime: f.ModTime, Data: f.Data})
+	}
+	return own, below
+}
+
+// newSubSource makes a source of what lies in charts/name: one file without a
+// name where that is an archive, otherwise the files of a directory.
+func newSubSource(name string, files []*archive.BufferedFile) (*source, error) {
+	if path.Ext(name) == ".tgz" {
+		if files[0].Name != "" {
+			return nil, errors.New("a directory is named like an archive")
+		}
+		inner, err := archive.LoadArchiveFiles(bytes.NewReader(files[0].Data))
+		if err != nil {
+			return nil, err
+		}
+		return newSource(inner)
+	}
+	files = slices.DeleteFunc(files, func(f *archive.BufferedFile) bool { return f.Name == "" })
+	return newSource(files)
+}
+
+// helm builds a new chart of Helm's, with all that lies below it.
+func (s *source) helm() (*chart.Chart, error) {
+	c, err := loader.LoadFiles(s.files)
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range s.subs {
+		sc, err := sub.helm()
+		if err != nil {
+			return nil, err
+		}
+		c.AddDependency(sc)
+	}
+	return c, nil
+}
+
+// find returns the source that a dependency of Chart.yaml means, chosen as
+// Helm chooses: the first of that name in the range of versions. Without an
+// alias Helm deploys a chart of any version. It returns nil if there is none.
+func (s *source) find(d *chart.Dependency) *source {
+	for _, sub := range s.subs {
+		if sub.meta.Name == d.Name && chartutil.IsCompatibleRange(d.Version, sub.meta.Version) {
+			return sub
+		}
+	}
+	if d.Alias == "" {
+		return s.named(d.Name)
+	}
+	return nil
+}
+
+// named returns the first source of that name, or nil.
+func (s *source) named(name string) *source {
+	for _, sub := range s.subs {
+		if sub.meta.Name == name {
+			return sub
+		}
+	}
+	return nil
+}
+
+// declares reports whether some dependency of Chart.yaml means sub.
+func (s *source) declares(sub *source) bool {
+	return slices.ContainsFunc(s.meta.Dependencies, func(d *chart.Dependency) bool { return s.find(d) == sub })
+}

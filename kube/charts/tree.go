@@ -1,0 +1,116 @@
+package charts
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+)
+
+func join(names []string) string { return strings.Join(names, ", ") }
+
+// Tree returns the chart tree with the ordering of every Chart.yaml in it (R4,
+// R11), for the values that a user gave. Names and aliases are those of
+// Chart.yaml (R12); paths use the alias where there is one, as the paths of
+// rendered templates do. Which dependencies are disabled is what Helm decides
+// from conditions and tags.
+//
+// The warnings are about malformed lists (R2), apiVersion v3 (R34a) and
+// dependencies that Helm leaves out (R12).
+func (c *Chart) Tree(values map[string]any) (*engine.Chart, []engine.Warning, error) {
+	h, err := c.Helm()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := chartutil.ProcessDependencies(h, values); err != nil {
+		return nil, nil, fmt.Errorf("chart %s: dependencies: %w", c.path, err)
+	}
+	var b treeBuilder
+	return b.chart(c.src, h, h.Name()), b.warnings, nil
+}
+
+// treeBuilder walks sources and, next to them, what Helm made of them.
+type treeBuilder struct{ warnings []engine.Warning }
+
+func (b *treeBuilder) warn(rule, path, format string, args ...any) {
+	b.warnings = append(b.warnings, engine.Warning{
+		Rule: rule, Chart: path, Message: path + ": " + fmt.Sprintf(format, args...),
+	})
+}
+
+// chart returns the node of s, which Helm kept as h.
+func (b *treeBuilder) chart(s *source, h *chart.Chart, path string) *engine.Chart {
+	node := &engine.Chart{Path: path, DependsOn: s.facts.dependsOn}
+	if s.facts.v3 {
+		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
+	}
+	for _, m := range s.facts.malformed {
+		b.warn("R2", path, "%s is no list of names; it is ignored", m)
+	}
+	for _, d := range s.meta.Dependencies {
+		b.declared(node, s, h, d)
+	}
+	for _, sub := range s.subs {
+		if !s.declares(sub) {
+			b.undeclared(node, sub, h)
+		}
+	}
+	return node
+}
+
+// declared adds a dependency of Chart.yaml.
+func (b *treeBuilder) declared(node *engine.Chart, s *source, h *chart.Chart, d *chart.Dependency) {
+	name := d.Name
+	if d.Alias != "" {
+		name = d.Alias
+	}
+	sub := s.find(d)
+	if there := s.named(d.Name); sub == nil && there != nil {
+		b.warn("R12", node.Path, "dependency %s wants %s %s, but charts/ has %s; Helm leaves it out", name, d.Name, d.Version, there.meta.Version)
+		return
+	}
+	entry := engine.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: s.facts.siblings[name]}
+	if kept := enabled(h, name); sub != nil && kept != nil {
+		entry.Chart = b.chart(sub, kept, node.Path+"/"+name)
+	}
+	node.Subcharts = append(node.Subcharts, entry)
+}
+
+// undeclared adds a chart that merely lies in charts/. A second one of the
+// same name is not added: its templates are those of the first to Helm.
+func (b *treeBuilder) undeclared(node *engine.Chart, sub *source, h *chart.Chart) {
+	name := sub.meta.Name
+	path := node.Path + "/" + name
+	for _, other := range node.Subcharts {
+		if other.Chart != nil && other.Chart.Path == path {
+			return
+		}
+	}
+	if kept := dependency(h, name); kept != nil {
+		node.Subcharts = append(node.Subcharts, engine.Subchart{Name: name, Chart: b.chart(sub, kept, path)})
+	}
+}
+
+// enabled returns the chart that Helm kept for the dependency of that
+// effective name, or nil.
+func enabled(h *chart.Chart, name string) *chart.Chart {
+	for _, d := range h.Metadata.Dependencies {
+		if d.Name == name {
+			return dependency(h, name)
+		}
+	}
+	return nil
+}
+
+// dependency returns the chart below h of that effective name, or nil.
+func dependency(h *chart.Chart, name string) *chart.Chart {
+	for _, d := range h.Dependencies() {
+		if d.Name() == name {
+			return d
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package charts
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"text/template"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+)
+
+// hiddenMark starts the full name of a template that WrapTemplates has put
+// aside. It sorts behind every chart name: among templates of one depth Helm
+// parses those first, so that their definitions give way to a partial's, as
+// those of a manifest do.
+const hiddenMark = "~lockstep-"
+
+// wrapperColumn is where the action of a wrapper begins. The column tells its
+// place in error messages from places in the chart.
+const wrapperColumn = 997
+
+// TemplateFuncs returns the functions that wrapped templates call, for
+// action.Configuration.CustomTemplateFuncs.
+func TemplateFuncs() template.FuncMap {
+	return template.FuncMap{"lockstepNormalise": normalise}
+}
+
+// WrapTemplates makes every manifest that c and the charts below it render go
+// through the normalisation of R1, before Helm parses it. It puts each template
+// aside as a partial, and under the template's name a line that includes the
+// partial; so .Template.Name, definitions in the file, and checksums of
+// included files stay what they were. All templates are wrapped, whatever
+// their text: annotations come from values and helpers as well.
+//
+// The action that renders c needs TemplateFuncs; UnwrapTemplates has to be
+// called before the chart is stored, CleanError with the errors of the action.
+func WrapTemplates(c *chart.Chart) {
+	w := wrapper{}
+	w.chart(c, c.Name(), 0)
+}
+
+// wrapper counts the charts that it wraps.
+type wrapper struct{ charts int }
+
+// chart wraps the templates of c, whose full path in its own names is full.
+//
+// The partial gets one name for all that Helm makes of c: with two aliases
+// there are two charts of other paths, which share the templates. Helm joins
+// a template's name to the chart's path, so a name that climbs out of the path
+// does not depend on it. The depth stays the same, since at greater depth a
+// definition gives way to one of the same name above.
+func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
+	mark := fmt.Sprintf("%s%d.", hiddenMark, w.charts)
+	climb := strings.Repeat("../", 2*depth+1)
+	w.charts++
+	var templates []*common.File
+	for _, t := range c.Templates {
+		if t == nil || !wrappable(c, t.Name) {
+			templates = append(templates, t)
+			continue
+		}
+		dir, base := path.Split(t.Name)
+		hidden := mark + path.Join(full, dir, "_"+base)
+		templates = append(templates,
+			&common.File{Name: climb + hidden, ModTime: t.ModTime, Data: t.Data},
+			&common.File{Name: t.Name, ModTime: t.ModTime, Data: wrapperOf(hidden)})
+	}
+	c.Templates = templates
+	for _, sub := range c.Dependencies() {
+		w.chart(sub, path.Join(full, "charts", sub.Name()), depth+1)
+	}
+}
+
+// wrappable reports whether a template renders manifests. The templates of a
+// library chart do not, and as partials they would count when they should not.
+func wrappable(c *chart.Chart, name string) bool {
+	return !strings.HasPrefix(path.Base(name), "_") && !strings.HasSuffix(name, "NOTES.txt") && c.Metadata.Type != "library"
+}
+
+func wrapperOf(hidden string) []byte {
+	indent := strings.Repeat(" ", wrapperColumn-len("{{"))
+	return fmt.Appendf(nil, "{{%sinclude %q . | lockstepNormalise }}", indent, hidden)
+}
+
+// UnwrapTemplates undoes WrapTemplates, in c and the charts that are below it
+// now. It does nothing to a chart that is not wrapped.
+func UnwrapTemplates(c *chart.Chart) {
+	var templates []*common.File
+	for i := 0; i < len(c.Templates); i++ {
+		t := c.Templates[i]
+		if t != nil && strings.Contains(t.Name, "../"+hiddenMark) && i+1 < len(c.Templates) {
+			i++
+			t = &common.File{Name: c.Templates[i].Name, ModTime: t.ModTime, Data: t.Data}
+		}
+		templates = append(templates, t)
+	}
+	c.Templates = templates
+	for _, sub := range c.Dependencies() {
+		UnwrapTemplates(sub)
+	}
+}

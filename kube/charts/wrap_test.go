@@ -1,0 +1,218 @@
+package charts
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockstep/engine"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+)
+
+const listOfDB = "helm.sh/depends-on/resource-groups: [db]"
+
+// manifestOf renders a chart with or without wrapped templates.
+func manifestOf(t *testing.T, files tree, wrap bool) (string, error) {
+	t.Helper()
+	h, err := load(t, files).Helm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrap {
+		WrapTemplates(h)
+	}
+	rel, err := install(t.Context(), h, nil, testOptions)
+	if err != nil {
+		return "", err
+	}
+	return rel.Manifest, nil
+}
+
+// TestWrapKeepsManifest renders charts that Helm takes as they are, which must
+// come out the same to the byte.
+func TestWrapKeepsManifest(t *testing.T) {
+	db := tree{"Chart.yaml": chartYAML("db"), "templates/x.yaml": configMap(`{{ .Template.Name | replace "/" "-" }}`, "helm.sh/resource-group: a")}
+	tests := []struct {
+		name  string
+		files tree
+	}{
+		{"name and base path", tree{"templates/a/b.yaml": configMap(`{{ .Template.Name | replace "/" "." }}.{{ .Template.BasePath | base }}`)}},
+		{"definition in the file, used from another", tree{
+			"templates/a.yaml": "{{ define \"x\" }}from-a{{ end }}" + configMap(`{{ include "x" . }}`),
+			"templates/b.yaml": configMap(`{{ include "x" . }}-b`)}},
+		{"checksum of another file", tree{
+			"templates/a.yaml": configMap("a", "helm.sh/resource-group: g"),
+			"templates/b.yaml": configMap("b", `sum: {{ include (print $.Template.BasePath "/a.yaml") . | sha256sum }}`)}},
+		{"a file included with another context", tree{
+			"templates/a.yaml": configMap("a", "helm.sh/resource-group: g"),
+			"templates/b.yaml": configMap("b", `sum: {{ range list "x" }}{{ include (print $.Template.BasePath "/a.yaml") . | sha256sum }}{{ end }}`)}},
+		{"files of nothing, of comment and of definitions", tree{
+			"templates/a.yaml": "", "templates/b.yaml": "# helm.sh/\n", "templates/c.yaml": "{{ define \"x\" }}{{ end }}\n", "templates/d.yaml": "{{- /* x */ -}}"}},
+		{"line ends and odd separators", tree{
+			"templates/a.yaml": strings.ReplaceAll(configMap("a", "helm.sh/resource-group: g"), "\n", "\r\n") + "---   \r\n" + configMap("b") + "\n\n---" + configMap("c")}},
+		{"one chart under two aliases", plus(in("charts/db", db), tree{
+			"Chart.yaml": chartYAML("shop", "dependencies:\n", dep("db", "alias: one"), dep("db", "alias: two"))})},
+		{"a definition above replaces one below", plus(in("charts/db", tree{
+			"Chart.yaml": chartYAML("db"), "templates/x.yaml": "{{ define \"who\" }}below{{ end }}" + configMap(`{{ include "who" . }}`)}),
+			tree{"templates/a.yaml": "{{ define \"who\" }}above{{ end }}"})},
+		{"a partial replaces a definition in a file", tree{
+			"templates/_h.tpl": "{{ define \"who\" }}partial{{ end }}",
+			"templates/a.yaml": "{{ define \"who\" }}file{{ end }}" + configMap(`{{ include "who" . }}`)}},
+		{"a library below", plus(in("charts/lib", tree{
+			"Chart.yaml": chartYAML("lib", "type: library\n"), "templates/_h.tpl": "{{ define \"who\" }}lib{{ end }}",
+			"templates/x.yaml": "{{ fail `not rendered` }}{{ define \"who\" }}wrong{{ end }}"}),
+			tree{"templates/a.yaml": configMap(`{{ include "who" . }}`)})},
+		{"tpl with an include", tree{
+			"templates/_h.tpl": "{{ define \"who\" }}me{{ end }}",
+			"templates/a.yaml": configMap("{{ tpl \"{{ include `who` . }}\" . }}")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			files := plus(tree{"Chart.yaml": chartYAML("shop")}, tt.files)
+			want, err := manifestOf(t, files, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := manifestOf(t, files, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != want {
+				t.Errorf("wrapped:\n%s\nplain:\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestWrapTakesLists has lists in annotations, wherever they come from (R1).
+func TestWrapTakesLists(t *testing.T) {
+	tests := []struct {
+		name  string
+		files tree
+	}{
+		{"template", tree{"templates/a.yaml": configMap("a", listOfDB)}},
+		{"helper", tree{
+			"templates/_h.tpl": "{{ define \"h\" }}" + listOfDB + "{{ end }}",
+			"templates/a.yaml": configMap("a", `{{ include "h" . }}`)}},
+		{"helper of a subchart", plus(
+			in("charts/lib", tree{"Chart.yaml": chartYAML("lib", "type: library\n"), "templates/_h.tpl": "{{ define \"h\" }}" + listOfDB + "{{ end }}"}),
+			tree{"templates/a.yaml": configMap("a", `{{ include "h" . }}`)})},
+		{"values", tree{
+			"values.yaml":      "annotations:\n  " + listOfDB + "\n",
+			"templates/a.yaml": configMap("a", `{{ toYaml .Values.annotations | nindent 4 }}`)}},
+		{"aliased subchart", plus(in("charts/db", tree{"Chart.yaml": chartYAML("db"), "templates/a.yaml": configMap("a", listOfDB)}),
+			tree{"Chart.yaml": chartYAML("shop", "dependencies:\n", dep("db", "alias: x"))})},
+		{"second document", tree{"templates/a.yaml": "# nothing\n---\n" + configMap("a", listOfDB)}},
+		{"list", tree{"templates/a.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {" + listOfDB + "}}}\n"}},
+		{"hook", tree{
+			"templates/a.yaml": configMap("a", `helm.sh/depends-on/resource-groups: '["db"]'`),
+			"templates/b.yaml": configMap("b", "helm.sh/hook: pre-install", listOfDB)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := render(t, plus(tree{"Chart.yaml": chartYAML("shop")}, tt.files), nil)
+			if got := r.Resources[0].Annotations[engine.AnnotationGroupDependsOn]; got != `["db"]` {
+				t.Errorf("annotation %q", got)
+			}
+		})
+	}
+}
+
+// TestWrapChecksum: the checksum of a file is that of what is deployed.
+func TestWrapChecksum(t *testing.T) {
+	r := render(t, tree{
+		"Chart.yaml":       chartYAML("shop"),
+		"templates/a.yaml": configMap("a", listOfDB),
+		"templates/b.yaml": configMap("b", `sum: {{ include (print $.Template.BasePath "/a.yaml") . | sha256sum }}`),
+	}, nil)
+	want := fmt.Sprintf("%x", sha256.Sum256([]byte(configMap("a", `helm.sh/depends-on/resource-groups: '["db"]'`))))
+	if got := r.Resources[1].Annotations["sum"]; got != want {
+		t.Errorf("checksum %s, want %s", got, want)
+	}
+}
+
+// TestUnwrap looks at what is stored: the chart as it was.
+func TestUnwrap(t *testing.T) {
+	files := plus(tree{
+		"Chart.yaml":          chartYAML("shop", "dependencies:\n", dep("db", "alias: one"), dep("db", "alias: two")),
+		"templates/_h.tpl":    "x",
+		"templates/a.yaml":    configMap("a", listOfDB),
+		"templates/NOTES.txt": "notes of {{ .Release.Name }}",
+	}, in("charts/db", tree{"Chart.yaml": chartYAML("db"), "templates/sub/x.yaml": configMap("{{ .Chart.Name }}")}))
+	c := load(t, files)
+	plain, err := c.Helm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Render(t.Context(), c, nil, testOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Release.Info.Notes != "notes of t" {
+		t.Errorf("notes %q", r.Release.Info.Notes)
+	}
+	sameTemplates(t, r.Release.Chart, plain)
+	for _, sub := range r.Release.Chart.Dependencies() {
+		sameTemplates(t, sub, plain.Dependencies()[0])
+	}
+	UnwrapTemplates(r.Release.Chart)
+	sameTemplates(t, r.Release.Chart, plain)
+}
+
+func sameTemplates(t *testing.T, got, want *chart.Chart) {
+	t.Helper()
+	if len(got.Templates) != len(want.Templates) {
+		t.Fatalf("%s: %d templates, want %d", got.Name(), len(got.Templates), len(want.Templates))
+	}
+	for i, f := range want.Templates {
+		if g := got.Templates[i]; g.Name != f.Name || string(g.Data) != string(f.Data) {
+			t.Errorf("template %s: %q, want %s: %q", g.Name, g.Data, f.Name, f.Data)
+		}
+	}
+}
+
+// TestCleanError holds the errors of wrapped templates against Helm's own.
+func TestCleanError(t *testing.T) {
+	helpers := "{{ define \"h\" }}\n{{ .Values.x.y.z }}{{ end }}"
+	tests := []struct{ name, template, want string }{
+		{"syntax", "a: b\n{{ if }}", ""},
+		{"no such template", "a: b\n{{ include \"nope\" . }}", ""},
+		{"nil", "a: b\n{{ .Values.x.y.z }}", ""},
+		{"in a helper", "a: b\n{{ include \"h\" . }}", ""},
+		{"in a function", "a: b\n{{ index .Values.q 3 }}", ""},
+		{"no YAML", "a: b: c", ""},
+		{"fail", "a: b\n{{ fail `boom` }}", "execution error at (shop/templates/x.yaml): boom"},
+		{"required", "a: b\n{{ required `need` .Values.q }}", "execution error at (shop/templates/x.yaml): need"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			files := tree{"Chart.yaml": chartYAML("shop"), "templates/x.yaml": tt.template, "templates/_h.tpl": helpers}
+			_, plain := manifestOf(t, files, false)
+			_, err := manifestOf(t, files, true)
+			want := tt.want
+			if want == "" {
+				want = plain.Error()
+			}
+			if got := CleanError(err); got.Error() != want {
+				t.Errorf("error:\n%v\nwant:\n%v", got, want)
+			}
+			_, err = Render(t.Context(), load(t, files), nil, testOptions)
+			if err == nil || !strings.HasSuffix(err.Error(), plain.Error()) {
+				t.Errorf("Render's error:\n%v\nwant at its end:\n%v", err, plain)
+			}
+		})
+	}
+	t.Run("aliased", func(t *testing.T) {
+		_, err := manifestOf(t, plus(
+			tree{"Chart.yaml": chartYAML("shop", "dependencies:\n", dep("db", "alias: x"))},
+			in("charts/db", tree{"Chart.yaml": chartYAML("db"), "templates/a.yaml": "a:\n{{ .Values.x.y }}"})), true)
+		if got := CleanError(err).Error(); !strings.HasPrefix(got, "shop/charts/x/templates/a.yaml:2:10\n  executing \"shop/charts/x/templates/a.yaml\" at <.Values.x.y>") {
+			t.Errorf("error:\n%s", got)
+		}
+	})
+	if CleanError(nil) != nil {
+		t.Error("an error from none")
+	}
+}

@@ -1,0 +1,204 @@
+package diagnose
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"lockstep/engine"
+	"lockstep/kube/status"
+)
+
+// patience bounds a report, and each thing that is read for the inspector, so
+// that a slow cluster does not hold up what asks for it.
+const patience = 10 * time.Second
+
+// How much of each a report shows.
+const (
+	maxPods   = 5
+	maxEvents = 8
+	maxLogs   = 10
+	// eventPods is the number of pods whose events are read.
+	eventPods = 2
+)
+
+// Mapper knows how the cluster serves kinds. genericclioptions.RESTClientGetter
+// is one.
+type Mapper interface {
+	ToRESTMapper() (meta.RESTMapper, error)
+}
+
+// Diagnoser reads what tells about objects. It keeps no state and may be used
+// from several goroutines.
+type Diagnoser struct {
+	kube   kubernetes.Interface
+	dyn    dynamic.Interface
+	mapper Mapper
+}
+
+// New returns a Diagnoser that reads through the given clients.
+func New(kube kubernetes.Interface, dyn dynamic.Interface, mapper Mapper) *Diagnoser {
+	return &Diagnoser{kube: kube, dyn: dyn, mapper: mapper}
+}
+
+// Report says why an object is not ready.
+type Report struct {
+	// Summary is the one line that says most: `pod migrate-7x2kq: exit code 2
+	// after 3 tries — FATAL: relation "orders" does not exist`.
+	Summary string
+	// Lines tell the rest, for people: conditions, pods, events, log lines and
+	// what could not be read.
+	Lines []string
+	// Pods are the object's, the one with the most trouble first.
+	Pods []Pod
+	// Events are the object's and those of its pods, the newest last.
+	Events []Event
+	// Logs are the last lines of the container with the most trouble.
+	Logs []string
+}
+
+// inquiry is a report in the making.
+type inquiry struct {
+	Report
+	object engine.Object
+	live   *unstructured.Unstructured
+	failed []string // what could not be read
+}
+
+// Object says why an object is not ready, within 10 s.
+func (d *Diagnoser) Object(ctx context.Context, o engine.Object) Report {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	live, err := d.get(ctx, o)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Report{Summary: "it is not in the cluster"}
+	case err != nil:
+		text := status.CleanText("it cannot be read: " + err.Error())
+		return Report{Summary: text, Lines: []string{text}}
+	}
+	q := &inquiry{object: o, live: live}
+	owners, pods, err := d.podsOf(ctx, live)
+	q.note("pods", err)
+	q.Pods = pods
+	d.readEvents(ctx, q, owners)
+	d.readLogs(ctx, q)
+	q.Summary = status.CleanText(q.summary())
+	q.Lines = q.lines()
+	return q.Report
+}
+
+// note remembers what could not be read.
+func (q *inquiry) note(what string, err error) {
+	if err != nil {
+		q.failed = append(q.failed, status.CleanText(what+" cannot be read: "+err.Error()))
+	}
+}
+
+func (d *Diagnoser) readEvents(ctx context.Context, q *inquiry, owners []ref) {
+	refs := append([]ref{refOf(q.live)}, owners...)
+	for i, p := range q.Pods {
+		if i < eventPods && p.trouble > fine && q.live.GetKind() != "Pod" {
+			refs = append(refs, ref{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.uid})
+		}
+	}
+	for _, r := range refs {
+		events, err := d.events(ctx, r)
+		q.Events = append(q.Events, events...)
+		if err != nil {
+			q.note("events", err)
+			break
+		}
+	}
+	sortEvents(q.Events)
+}
+
+func (d *Diagnoser) readLogs(ctx context.Context, q *inquiry) {
+	if len(q.Pods) == 0 || !q.Pods[0].talks() {
+		return
+	}
+	p := q.Pods[0]
+	lines, err := d.tail(ctx, p, p.culprit, maxLogs)
+	if !apierrors.IsBadRequest(err) { // the container has not started
+		q.note("logs of pod "+p.Name, err)
+	}
+	q.Logs = lines
+}
+
+// lines puts the details of a report in words.
+func (q *inquiry) lines() []string {
+	var lines []string
+	for _, c := range conditions(q.live) {
+		lines = append(lines, "condition "+c)
+	}
+	for i, p := range q.Pods {
+		if i == maxPods {
+			lines = append(lines, fmt.Sprintf("and %d more pods", len(q.Pods)-i))
+			break
+		}
+		lines = append(lines, p.String())
+	}
+	for _, e := range q.Events[max(0, len(q.Events)-maxEvents):] {
+		lines = append(lines, e.String())
+	}
+	if len(q.Logs) > 0 {
+		lines = append(lines, "last lines of pod "+q.Pods[0].Name+", container "+q.Pods[0].culprit+":")
+		for _, l := range q.Logs {
+			lines = append(lines, "  "+l)
+		}
+	}
+	return append(lines, q.failed...)
+}
+
+// conditions lists an object's conditions as "Available is False: Reason: message".
+func conditions(u *unstructured.Unstructured) []string {
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	var lines []string
+	for _, item := range list {
+		m, _ := item.(map[string]any)
+		text := func(key string) string { s, _ := m[key].(string); return s }
+		if text("type") == "" {
+			continue
+		}
+		parts := []string{text("type") + " is " + text("status")}
+		for _, key := range []string{"reason", "message"} {
+			if s := text(key); s != "" {
+				parts = append(parts, s)
+			}
+		}
+		lines = append(lines, status.CleanText(strings.Join(parts, ": ")))
+	}
+	return lines
+}
+
+// get reads the live object. A kind that is new to the cluster is looked up
+// once more.
+func (d *Diagnoser) get(ctx context.Context, o engine.Object) (*unstructured.Unstructured, error) {
+	mapper, err := d.mapper.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	kind := schema.GroupKind{Group: o.Group, Kind: o.Kind}
+	mapping, err := mapper.RESTMapping(kind)
+	if meta.IsNoMatchError(err) {
+		meta.MaybeResetRESTMapper(mapper)
+		mapping, err = mapper.RESTMapping(kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	client := d.dyn.Resource(mapping.Resource)
+	if o.Namespace != "" {
+		return client.Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	}
+	return client.Get(ctx, o.Name, metav1.GetOptions{})
+}

@@ -1,0 +1,295 @@
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
+	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine"
+)
+
+type staticMapper struct{}
+
+func (staticMapper) ToRESTMapper() (meta.RESTMapper, error) {
+	return testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme), nil
+}
+
+// cluster makes a Diagnoser of a cluster that holds the objects of a text.
+func cluster(t *testing.T, text string) (*Diagnoser, *fake.Clientset) {
+	t.Helper()
+	var objects []runtime.Object
+	for doc := range strings.SplitSeq(text, "\n---\n") {
+		data, err := yaml.YAMLToJSON([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+		if err != nil {
+			t.Fatalf("%v in %s", err, doc)
+		}
+		objects = append(objects, o)
+	}
+	kube := fake.NewClientset(objects...)
+	return New(kube, dynamicfake.NewSimpleDynamicClient(scheme.Scheme, objects...), staticMapper{}), kube
+}
+
+func named(group, kind, name string) engine.Object {
+	return engine.Object{Group: group, Kind: kind, Namespace: "ns", Name: name}
+}
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api, namespace: ns, uid: d}
+spec: {replicas: 1, selector: {matchLabels: {app: api}}, template: {}}
+status:
+  conditions: [{type: Available, status: "False", reason: MinimumReplicasUnavailable, message: too few}]
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: api-1, namespace: ns, uid: r1, labels: {app: api}, annotations: {deployment.kubernetes.io/revision: "9"}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: api, uid: d, controller: true}]}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: api-2, namespace: ns, uid: r2, labels: {app: api}, annotations: {deployment.kubernetes.io/revision: "10"}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: api, uid: d, controller: true}]}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: foreign, namespace: ns, uid: rx, labels: {app: api}, annotations: {deployment.kubernetes.io/revision: "11"}}
+---
+`
+
+// pod is one of a ReplicaSet, with a status.
+func pod(name, owner, status string) string {
+	return `
+apiVersion: v1
+kind: Pod
+metadata: {name: ` + name + `, namespace: ns, uid: ` + name + `, labels: {app: api}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: x, uid: ` + owner + `, controller: true}]}
+spec: {nodeName: n1, initContainers: [{name: i, image: "init:1"}], containers: [{name: c, image: "example/app:1"}]}
+status: {` + status + "}\n"
+}
+
+func event(name, about, kind, reason, message string) string {
+	return `
+---
+apiVersion: v1
+kind: Event
+metadata: {name: ` + name + `, namespace: ns}
+involvedObject: {kind: ` + kind + `, name: ` + about + `, namespace: ns}
+type: Warning
+reason: ` + reason + `
+message: '` + message + `'
+lastTimestamp: "2026-01-01T12:00:00Z"
+count: 2
+`
+}
+
+const (
+	crashed7  = `phase: Running, containerStatuses: [{name: c, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 7, reason: Error}}}]`
+	readyPod  = `phase: Running, conditions: [{type: Ready, status: "True"}], containerStatuses: [{name: c, ready: true, state: {running: {}}}]`
+	unreadyUp = `phase: Running, conditions: [{type: Ready, status: "False"}], containerStatuses: [{name: c, state: {running: {}}}]`
+)
+
+func TestSummaryOfDeployment(t *testing.T) {
+	for _, tt := range []struct{ name, rest, want string }{
+		{"crash loop", pod("p", "r2", crashed7), "pod p: exit code 7 after 3 tries — fake logs"},
+		{"runs again", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {running: {}}, lastState: {terminated: {exitCode: 7}}}]`),
+			"pod p: exit code 7 — fake logs"},
+		{"out of memory", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`),
+			"pod p: out of memory, exit code 137 after 2 tries — fake logs"},
+		{"image", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "rpc error: code = NotFound desc = docker.io/example/app:1: not found"}}}]`),
+			"image example/app:1 cannot be pulled: not found"},
+		{"image, cause in an event", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "example/app:1"'}}}]`) +
+			event("e1", "p", "Pod", "Failed", "Failed to pull image: 401 Unauthorized") + event("e2", "p", "Pod", "BackOff", "Back-off"),
+			"image example/app:1 cannot be pulled: 401 Unauthorized"},
+		{"configuration", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "db" not found'}}}]`),
+			`pod p: container c cannot start: secret "db" not found`},
+		{"init container", pod("p", "r2", `phase: Pending, initContainerStatuses: [{name: i, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1}}}], containerStatuses: [{name: c, state: {waiting: {reason: PodInitializing}}}]`),
+			"pod p: exit code 1 after 2 tries — fake logs"},
+		{"init container runs", pod("p", "r2", `phase: Pending, initContainerStatuses: [{name: i, state: {running: {}}}]`),
+			"pod p: init container i is running"},
+		{"not ready", pod("p", "r2", unreadyUp) + event("e", "p", "Pod", "Unhealthy", "Readiness probe failed: 503"),
+			"pod p: is running but not ready: Readiness probe failed: 503"},
+		{"volume", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ContainerCreating}}}]`) + event("e", "p", "Pod", "FailedMount", `configmap "x" not found`),
+			`pod p: is being created: configmap "x" not found`},
+		{"unschedulable", pod("p", "r2", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: 0/2 nodes}]`),
+			"pod p: cannot be scheduled: 0/2 nodes"},
+		{"evicted", pod("p", "r2", `phase: Failed, reason: Evicted, message: low on disk`),
+			"pod p: Evicted: low on disk — fake logs"},
+		{"the newest revision counts", pod("old", "r1", crashed7) + "\n---\n" + pod("new", "r2", unreadyUp),
+			"pod new: is running but not ready"},
+		{"pods of others do not", pod("p", "rx", crashed7), "too few"},
+		{"worst first", pod("fine", "r2", readyPod) + "\n---\n" + pod("bad", "r2", crashed7) + "\n---\n" + pod("slow", "r2", unreadyUp),
+			"pod bad: exit code 7 after 3 tries — fake logs"},
+		{"quota", strings.TrimPrefix(event("e", "api-2", "ReplicaSet", "FailedCreate", `Error creating: pods "x" is forbidden: exceeded quota`), "\n---\n"),
+			`no pods can be created: pods "x" is forbidden: exceeded quota`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, _ := cluster(t, deployment+tt.rest)
+			r := d.Object(t.Context(), named("apps", "Deployment", "api"))
+			if tt.want == "too few" {
+				if len(r.Pods) != 0 {
+					t.Errorf("pods %v", r.Pods)
+				}
+				tt.want = "0 of 1 updated"
+			}
+			if r.Summary != tt.want {
+				t.Errorf("%q\nwant %q", r.Summary, tt.want)
+			}
+		})
+	}
+}
+
+func TestSummaryOfOthers(t *testing.T) {
+	service := "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: ns}\nspec: {selector: {app: api}}"
+	job := `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, namespace: ns, uid: j}
+spec: {selector: {matchLabels: {app: api}}, template: {}}
+status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded, message: too many}]}`
+	failed := `phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 2, reason: Error}}}]`
+	for _, tt := range []struct {
+		name   string
+		object engine.Object
+		text   string
+		want   string
+	}{
+		{"absent", named("", "ConfigMap", "none"), service, "it is not in the cluster"},
+		{"unknown kind", named("example.org", "Widget", "w"), service, `it cannot be read: no matches for kind "Widget" in group "example.org"`},
+		{"job", named("batch", "Job", "migrate"), job + "\n---\n" + pod("migrate-1", "j", failed) + "\n---\n" + pod("migrate-2", "j", failed),
+			"pod migrate-1: exit code 2 after 3 tries — fake logs"},
+		{"job without pods", named("batch", "Job", "migrate"), job, "failed: BackoffLimitExceeded: too many"},
+		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "exit code 7 after 3 tries — fake logs"},
+		{"service without pods", named("", "Service", "s"), service, "no pod has its labels: app=api"},
+		{"service without ready pods", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", crashed7),
+			"none of its 1 pods is ready; pod p: exit code 7 after 3 tries — fake logs"},
+		{"service", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", readyPod), "1 of its 1 pods are ready"},
+		{"claim", named("", "PersistentVolumeClaim", "c"), "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nstatus: {phase: Pending}" +
+			event("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass "fast" not found`), `ProvisioningFailed: storageclass "fast" not found`},
+		{"deleting", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}`,
+			"it is being deleted: waits for finalizers x/y"},
+		{"custom readiness", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Done"]', helm.sh/readiness-failure: '["{.failed} > 0"]'}}}` +
+			event("e", "c", "ConfigMap", "Old", "story"), "{.phase} == Done: saw none"},
+		{"nothing", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`, "nothing is known to be wrong with it"},
+		{"cron job", named("batch", "CronJob", "nightly"), `{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly, namespace: ns, uid: cj}, spec: {jobTemplate: {}}}` +
+			"\n---\n" + `{apiVersion: batch/v1, kind: Job, metadata: {name: n1, namespace: ns, uid: j1, ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: nightly, uid: cj, controller: true}]}}` +
+			"\n---\n" + strings.Replace(pod("p", "j1", failed), "app: api", "batch.kubernetes.io/job-name: n1", 1),
+			"pod p: exit code 2 — fake logs"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, _ := cluster(t, tt.text)
+			if r := d.Object(t.Context(), tt.object); r.Summary != tt.want {
+				t.Errorf("%q\nwant %q\n%q", r.Summary, tt.want, r.Lines)
+			}
+		})
+	}
+}
+
+func TestReportWithoutRights(t *testing.T) {
+	d, kube := cluster(t, deployment+pod("p", "r2", crashed7))
+	for _, resource := range []string{"events", "replicasets"} {
+		kube.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New(resource + " forbidden")
+		})
+	}
+	r := d.Object(t.Context(), named("apps", "Deployment", "api"))
+	if want := "pod p: exit code 7 after 3 tries — fake logs"; r.Summary != want {
+		t.Errorf("%q\nwant %q", r.Summary, want)
+	}
+	want := []string{
+		"condition Available is False: MinimumReplicasUnavailable: too few",
+		"pod p: exit code 7",
+		"last lines of pod p, container c:",
+		"  fake logs",
+		"events cannot be read: events forbidden",
+	}
+	if !slices.Equal(r.Lines, want) {
+		t.Errorf("%q\nwant %q", r.Lines, want)
+	}
+}
+
+func TestEventsAreAggregated(t *testing.T) {
+	d, _ := cluster(t, strings.TrimPrefix(
+		event("e1", "p", "Pod", "BackOff", "again")+event("e2", "p", "Pod", "BackOff", "again")+
+			strings.Replace(event("e3", "p", "Pod", "Last", "text"), "12:00:00Z", "12:00:01Z", 1)+
+			event("e4", "other", "Pod", "BackOff", "again"), "\n---\n"))
+	events, err := d.Events(t.Context(), named("", "Pod", "p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != 2 || events[0].Count != 4 || events[1].Reason != "Last" {
+		t.Fatalf("%v", events)
+	}
+	if s := events[0].String(); !strings.HasSuffix(s, " Pod/p BackOff: again (×4)") {
+		t.Error(s)
+	}
+}
+
+func TestPodsAndLogs(t *testing.T) {
+	d, _ := cluster(t, deployment+pod("p", "r2", crashed7)+"\n---\n"+pod("q", "r1", readyPod))
+	pods, err := d.Pods(t.Context(), named("apps", "Deployment", "api"))
+	if err != nil || len(pods) != 2 || pods[0].Name != "p" {
+		t.Fatalf("%v %v", pods, err)
+	}
+	if c := pods[0].Containers[0]; c.State != "waiting" || !c.Ended || c.Exit != 7 || c.Restarts != 2 || c.Image != "example/app:1" {
+		t.Errorf("%+v", c)
+	}
+	if s := pods[1].String(); s != "pod q: ready" {
+		t.Error(s)
+	}
+	r, err := d.Logs(t.Context(), pods[0], "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if text, _ := io.ReadAll(r); string(text) != "fake logs" {
+		t.Errorf("%q", text)
+	}
+	if _, err := d.Pods(context.Background(), named("", "ConfigMap", "none")); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestManifestHidesSecrets(t *testing.T) {
+	d, _ := cluster(t, `{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: ns, managedFields: [{manager: x}],
+		annotations: {kubectl.kubernetes.io/last-applied-configuration: aHVudGVyMg==, a: b}}, data: {password: aHVudGVyMg==}}`)
+	text, err := d.Manifest(t.Context(), named("", "Secret", "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"hunter2", "aHVudGVyMg", "managedFields"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%s is shown:\n%s", bad, text)
+		}
+	}
+	for _, good := range []string{"password: (hidden)", "a: b"} {
+		if !strings.Contains(text, good) {
+			t.Errorf("%s is missing:\n%s", good, text)
+		}
+	}
+}
+
+func TestTelling(t *testing.T) {
+	for want, lines := range map[string][]string{
+		"":                   nil,
+		"last":               {"first", "last"},
+		"FATAL: no relation": {"start", "FATAL: no relation", "bye"},
+	} {
+		if got := telling(lines); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine"
+	"lockstep/kube/throwaway"
+)
+
+// The tests below run against a real API server, its controllers and simulated
+// nodes.
+
+var sandbox struct {
+	once    sync.Once
+	cluster *throwaway.Cluster
+	config  *rest.Config
+	err     error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if sandbox.cluster != nil {
+		if err := sandbox.cluster.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// place is a namespace of a real cluster.
+type place struct {
+	*Diagnoser
+	t      *testing.T
+	config *rest.Config
+	ns     string
+	dyn    dynamic.Interface
+	mapper meta.RESTMapper
+}
+
+func (p *place) ToRESTMapper() (meta.RESTMapper, error) { return p.mapper, nil }
+
+func realCluster(t *testing.T) *place {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a cluster")
+	}
+	sandbox.once.Do(func() {
+		sandbox.cluster, sandbox.err = throwaway.Start(context.Background(), throwaway.Options{})
+		if sandbox.err == nil {
+			sandbox.config, sandbox.err = clientcmd.BuildConfigFromFlags("", sandbox.cluster.Kubeconfig)
+		}
+	})
+	if errors.Is(sandbox.err, throwaway.ErrNotFound) {
+		t.Skip(sandbox.err)
+	}
+	if sandbox.err != nil {
+		t.Fatal(sandbox.err)
+	}
+	p := &place{t: t, config: rest.CopyConfig(sandbox.config), ns: strings.ToLower(t.Name())}
+	p.config.QPS = -1
+	p.connect()
+	p.create(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + p.ns + `}}`)
+	return p
+}
+
+func (p *place) connect() {
+	kube, err := kubernetes.NewForConfig(p.config)
+	p.check(err)
+	p.dyn, err = dynamic.NewForConfig(p.config)
+	p.check(err)
+	d, err := discovery.NewDiscoveryClientForConfig(p.config)
+	p.check(err)
+	p.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
+	p.Diagnoser = New(kube, p.dyn, p)
+}
+
+func (p *place) check(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// create creates an object in the place's namespace.
+func (p *place) create(text string) engine.Object {
+	p.t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	p.check(err)
+	u := &unstructured.Unstructured{}
+	p.check(u.UnmarshalJSON(data))
+	mapping, err := p.mapper.RESTMapping(u.GroupVersionKind().GroupKind())
+	p.check(err)
+	o := engine.Object{Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Name: u.GetName()}
+	client := dynamic.ResourceInterface(p.dyn.Resource(mapping.Resource))
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		o.Namespace = p.ns
+		client = p.dyn.Resource(mapping.Resource).Namespace(p.ns)
+	}
+	_, err = client.Create(p.t.Context(), u, metav1.CreateOptions{})
+	p.check(err)
+	return o
+}
+
+// until asks for reports until the summary has all of the words.
+func (p *place) until(o engine.Object, words ...string) Report {
+	p.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	tick := time.NewTicker(100 * time.Millisecond) // events are not watched
+	defer tick.Stop()
+	var r Report
+	for time.Now().Before(deadline) {
+		r = p.Object(p.t.Context(), o)
+		missing := ""
+		for _, w := range words {
+			if !strings.Contains(r.Summary, w) {
+				missing = w
+			}
+		}
+		if missing == "" {
+			return r
+		}
+		<-tick.C
+	}
+	p.t.Fatalf("summary %q lacks one of %q\n%s", r.Summary, words, strings.Join(r.Lines, "\n"))
+	return r
+}
+
+func workload(name, image, annotations string) string {
+	return `{apiVersion: apps/v1, kind: Deployment, metadata: {name: ` + name + `}, spec: {replicas: 1, selector: {matchLabels: {app: ` + name + `}}, template:
+		{metadata: {labels: {app: ` + name + `}, annotations: {` + annotations + `}}, spec: {containers: [{name: c, image: "` + image + `"}]}}}}`
+}
+
+func TestClusterImage(t *testing.T) {
+	p := realCluster(t)
+	o := p.create(workload("web", "example/no-such-image:1", ""))
+	r := p.until(o, "image example/no-such-image:1 cannot be pulled: not found")
+	t.Log(r.Summary)
+	if len(r.Pods) != 1 || len(r.Logs) != 0 {
+		t.Errorf("pods %v logs %q", r.Pods, r.Logs)
+	}
+	for _, l := range r.Lines {
+		if strings.Contains(l, "logs of pod") {
+			t.Error(l)
+		}
+	}
+}
+
+func TestClusterCrashLoop(t *testing.T) {
+	p := realCluster(t)
+	o := p.create(workload("web", "example/web:1", `sandbox/exit-code: "3", sandbox/run-duration: 10ms, sandbox/log: "starting\nFATAL: cannot bind\nbye"`))
+	r := p.until(o, "exit code 3 after", "tries — FATAL: cannot bind")
+	t.Log(r.Summary, r.Lines)
+	if n := len(r.Logs); n < 3 || r.Logs[n-1] != "bye" {
+		t.Errorf("logs %q", r.Logs)
+	}
+	logs, err := p.Logs(t.Context(), r.Pods[0], "", false)
+	p.check(err)
+	defer logs.Close()
+	if text, err := io.ReadAll(logs); err != nil || !strings.Contains(string(text), "FATAL: cannot bind") {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+func TestClusterJob(t *testing.T) {
+	p := realCluster(t)
+	o := p.create(`{apiVersion: batch/v1, kind: Job, metadata: {name: migrate}, spec: {backoffLimit: 0, template:
+		{metadata: {annotations: {sandbox/exit-code: "2", sandbox/run-duration: 10ms, sandbox/log: 'FATAL: relation "orders" does not exist'}},
+		spec: {restartPolicy: Never, containers: [{name: c, image: "example/migrate:1"}]}}}}`)
+	r := p.until(o, "pod migrate-", `: exit code 2 — FATAL: relation "orders" does not exist`)
+	t.Log(r.Summary)
+}
+
+func TestClusterQuota(t *testing.T) {
+	p := realCluster(t)
+	p.create(`{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: "0"}}}`)
+	o := p.create(workload("web", "example/web:1", ""))
+	t.Log(p.until(o, "no pods can be created: ", "exceeded quota: none").Summary)
+}
+
+func TestClusterNotReady(t *testing.T) {
+	p := realCluster(t)
+	o := p.create(workload("web", "example/web:1", `sandbox/fail: never-ready`))
+	t.Log(p.until(o, "is running but not ready: Readiness probe failed").Summary)
+	s := p.create(`{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}, ports: [{port: 80}]}}`)
+	t.Log(p.until(s, "none of its 1 pods is ready").Summary)
+}
+
+func TestClusterUnschedulable(t *testing.T) {
+	p := realCluster(t)
+	o := p.create(`{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {containers: [{name: c, image: "x:1", resources: {requests: {cpu: "100000"}}}]}}`)
+	t.Log(p.until(o, "cannot be scheduled: ", "Insufficient cpu").Summary)
+	events, err := p.Events(t.Context(), o)
+	p.check(err)
+	if len(events) != 1 || !events[0].Warning || events[0].Reason != "FailedScheduling" || events[0].Time.IsZero() {
+		t.Errorf("events %v", events)
+	}
+}
+
+func TestClusterClaim(t *testing.T) {
+	p := realCluster(t)
+	o := p.create(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {storageClassName: no-such-class, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
+	t.Log(p.until(o, "no-such-class").Summary)
+}
+
+// TestClusterWithoutRights may see pods, but neither logs nor events.
+func TestClusterWithoutRights(t *testing.T) {
+	p := realCluster(t)
+	o := p.create(workload("web", "example/web:1", `sandbox/exit-code: "3", sandbox/run-duration: 10ms`))
+	p.create(`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r}, rules: [{apiGroups: ["", apps], resources: [deployments, replicasets, pods], verbs: [get, list]}]}`)
+	p.create(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: r}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r},
+		subjects: [{kind: ServiceAccount, name: poor, namespace: ` + p.ns + `}]}`)
+	p.config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + p.ns + ":poor"}
+	p.connect()
+	r := p.until(o, "exit code 3")
+	text := strings.Join(r.Lines, "\n")
+	for _, what := range []string{"events cannot be read: ", "logs of pod " + r.Pods[0].Name + " cannot be read: "} {
+		if !strings.Contains(text, what) {
+			t.Errorf("nothing says %q:\n%s", what, text)
+		}
+	}
+}
+
+func TestClusterManifest(t *testing.T) {
+	p := realCluster(t)
+	o := p.create(`{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {password: hunter2}}`)
+	text, err := p.Manifest(t.Context(), o)
+	p.check(err)
+	if strings.Contains(text, "aHVudGVyMg") || strings.Contains(text, "managedFields") || !strings.Contains(text, "password: (hidden)") {
+		t.Error(text)
+	}
+}

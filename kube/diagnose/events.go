@@ -1,0 +1,139 @@
+package diagnose
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine"
+	"lockstep/kube/status"
+)
+
+// Event is one that Kubernetes has recorded about an object. Events that say
+// the same are counted as one.
+type Event struct {
+	// Time is when it happened last.
+	Time time.Time
+	// Warning tells warnings from normal events.
+	Warning bool
+	// Object is what it is about, "Pod/api-5d8".
+	Object, Reason, Message string
+	// Count is how often it happened.
+	Count int
+}
+
+// String is one line for people, with the time of day.
+func (e Event) String() string {
+	text := fmt.Sprintf("%s %s %s: %s", e.Time.Local().Format(time.TimeOnly), e.Object, e.Reason, e.Message)
+	if e.Count > 1 {
+		text += fmt.Sprintf(" (×%d)", e.Count)
+	}
+	return text
+}
+
+// ref names an object that events are about.
+type ref struct {
+	kind, namespace, name string
+	uid                   types.UID
+}
+
+func refOf(u *unstructured.Unstructured) ref {
+	return ref{kind: u.GetKind(), namespace: u.GetNamespace(), name: u.GetName(), uid: u.GetUID()}
+}
+
+// Events lists what has been recorded about an object, the newest last.
+func (d *Diagnoser) Events(ctx context.Context, o engine.Object) ([]Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r := ref{kind: o.Kind, namespace: o.Namespace, name: o.Name}
+	if live, err := d.get(ctx, o); err == nil {
+		r.uid = live.GetUID() // not those of an object that was there before
+	}
+	events, err := d.events(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("list events of %s: %w", o, err)
+	}
+	return events, nil
+}
+
+func (d *Diagnoser) events(ctx context.Context, r ref) ([]Event, error) {
+	set := fields.Set{"involvedObject.kind": r.kind, "involvedObject.name": r.name}
+	if r.uid != "" {
+		set["involvedObject.uid"] = string(r.uid)
+	}
+	namespace := r.namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // where those about objects of the cluster go
+	}
+	list, err := d.kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: set.String()})
+	if err != nil {
+		return nil, err
+	}
+	var events []Event
+	for i := range list.Items {
+		if e := &list.Items[i]; e.InvolvedObject.Kind == r.kind && e.InvolvedObject.Name == r.name {
+			events = append(events, eventOf(e))
+		}
+	}
+	return aggregate(events), nil
+}
+
+func eventOf(e *corev1.Event) Event {
+	seen := Event{
+		Time:    e.LastTimestamp.Time,
+		Warning: e.Type == corev1.EventTypeWarning,
+		Object:  e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name,
+		Reason:  status.CleanText(e.Reason),
+		Message: status.CleanText(e.Message),
+		Count:   int(e.Count),
+	}
+	if s := e.Series; s != nil {
+		seen.Count = max(seen.Count, int(s.Count))
+		if seen.Time.Before(s.LastObservedTime.Time) {
+			seen.Time = s.LastObservedTime.Time
+		}
+	}
+	for _, t := range []time.Time{e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time} {
+		if seen.Time.IsZero() {
+			seen.Time = t
+		}
+	}
+	seen.Count = max(seen.Count, 1)
+	return seen
+}
+
+// aggregate makes one event of those that say the same, and sorts.
+func aggregate(events []Event) []Event {
+	type saying struct{ object, reason, message string }
+	at := map[saying]int{}
+	var merged []Event
+	for _, e := range events {
+		key := saying{e.Object, e.Reason, e.Message}
+		i, known := at[key]
+		if !known {
+			at[key] = len(merged)
+			merged = append(merged, e)
+			continue
+		}
+		merged[i].Count += e.Count
+		if e.Time.After(merged[i].Time) {
+			merged[i].Time = e.Time
+		}
+	}
+	sortEvents(merged)
+	return merged
+}
+
+func sortEvents(events []Event) {
+	slices.SortStableFunc(events, func(a, b Event) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Object, b.Object))
+	})
+}

@@ -1,0 +1,69 @@
+package diagnose
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"lockstep/kube/status"
+)
+
+// shownLines is how much of the past Logs starts with.
+const shownLines = 500
+
+// Logs reads what a container has written, its last 500 lines and, with
+// follow, what it writes from now on. The container is the one with the trouble
+// where its name is empty. The caller closes the result; it ends with ctx, too.
+// The text is raw: use status.CleanText on each line.
+func (d *Diagnoser) Logs(ctx context.Context, pod Pod, container string, follow bool) (io.ReadCloser, error) {
+	if container == "" {
+		container = pod.culprit
+	}
+	lines := int64(shownLines)
+	r, err := d.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name,
+		&corev1.PodLogOptions{Container: container, Follow: follow, TailLines: &lines}).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read logs of pod %s: %w", pod.Name, err)
+	}
+	return r, nil
+}
+
+// tail reads the last n lines of a container: of the run before, where it has
+// been started again, since that is the one that has failed.
+func (d *Diagnoser) tail(ctx context.Context, p Pod, container string, n int) ([]string, error) {
+	previous := false
+	for _, c := range p.Containers {
+		if c.Name == container {
+			previous = c.State == "running" && c.Restarts > 0
+		}
+	}
+	lines, err := d.lastLines(ctx, p, container, n, previous)
+	if previous && (len(lines) == 0 || apierrors.IsBadRequest(err)) {
+		return d.lastLines(ctx, p, container, n, false)
+	}
+	return lines, err
+}
+
+func (d *Diagnoser) lastLines(ctx context.Context, p Pod, container string, n int, previous bool) ([]string, error) {
+	tail, limit := int64(n), int64(256<<10)
+	r, err := d.kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+		Container: container, TailLines: &tail, LimitBytes: &limit, Previous: previous,
+	}).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var lines []string
+	scan := bufio.NewScanner(r)
+	scan.Buffer(nil, int(limit)+1)
+	for scan.Scan() {
+		if text := status.CleanText(scan.Text()); text != "" {
+			lines = append(lines, text)
+		}
+	}
+	return lines, scan.Err()
+}

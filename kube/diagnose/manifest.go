@@ -1,0 +1,52 @@
+package diagnose
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine"
+)
+
+// hidden stands for a value of a Secret.
+const hidden = "(hidden)"
+
+// Manifest returns the live object as YAML, without managed fields, and with
+// the values of a Secret hidden.
+func (d *Diagnoser) Manifest(ctx context.Context, o engine.Object) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	live, err := d.get(ctx, o)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", o, err)
+	}
+	text, err := yaml.Marshal(show(live).Object)
+	if err != nil {
+		return "", fmt.Errorf("print %s: %w", o, err)
+	}
+	return string(text), nil
+}
+
+// show returns what people may see of an object.
+func show(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u = u.DeepCopy()
+	u.SetManagedFields(nil)
+	if gvk := u.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" {
+		return u
+	}
+	for _, field := range []string{"data", "stringData"} {
+		values, _ := u.Object[field].(map[string]any)
+		for key := range values {
+			values[key] = hidden
+		}
+	}
+	// What kubectl apply leaves there holds the values once more.
+	annotations := u.GetAnnotations()
+	if _, ok := annotations["kubectl.kubernetes.io/last-applied-configuration"]; ok {
+		annotations["kubectl.kubernetes.io/last-applied-configuration"] = hidden
+		u.SetAnnotations(annotations)
+	}
+	return u
+}

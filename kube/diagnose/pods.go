@@ -1,0 +1,182 @@
+package diagnose
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine"
+)
+
+// Pods lists the pods of a workload, of a Pod itself or behind a Service, the
+// one with the most trouble first. Other kinds have none.
+func (d *Diagnoser) Pods(ctx context.Context, o engine.Object) ([]Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	live, err := d.get(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", o, err)
+	}
+	_, pods, err := d.podsOf(ctx, live)
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", o, err)
+	}
+	return pods, nil
+}
+
+// podsOf finds the pods of an object, and what stands between: the newest
+// ReplicaSet of a Deployment, the newest Job of a CronJob.
+func (d *Diagnoser) podsOf(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
+	switch u.GroupVersionKind().GroupKind().String() {
+	case "Pod":
+		p := &corev1.Pod{}
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p)
+		return nil, []Pod{podOf(p)}, err
+	case "Deployment.apps":
+		return d.podsOfDeployment(ctx, u)
+	case "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps", "Job.batch", "ReplicationController":
+		pods, err := d.owned(ctx, u, u.GetUID())
+		return nil, pods, err
+	case "CronJob.batch":
+		return d.podsOfCronJob(ctx, u)
+	case "Service":
+		pods, err := d.owned(ctx, u, "")
+		return nil, pods, err
+	}
+	return nil, nil, nil
+}
+
+// podsOfDeployment puts the pods of the newest ReplicaSet first: they are what
+// is being waited for.
+func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
+	selector, err := selectorOf(u)
+	if err != nil || selector == nil {
+		return nil, nil, err
+	}
+	sets, err := d.kube.AppsV1().ReplicaSets(u.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		pods, err := d.owned(ctx, u, "")
+		return nil, pods, err
+	}
+	mine := slices.DeleteFunc(sets.Items, func(s appsv1.ReplicaSet) bool { return !isOwned(&s, u.GetUID()) })
+	if len(mine) == 0 {
+		return nil, nil, nil
+	}
+	newest := slices.MaxFunc(mine, func(a, b appsv1.ReplicaSet) int { return cmp.Compare(revision(&a), revision(&b)) })
+	pods, err := d.selected(ctx, u, selector)
+	if err != nil {
+		return nil, nil, err
+	}
+	var current, old []Pod
+	for i := range pods {
+		for _, s := range mine {
+			switch {
+			case !isOwned(&pods[i], s.UID):
+			case s.UID == newest.UID:
+				current = append(current, podOf(&pods[i]))
+			default:
+				old = append(old, podOf(&pods[i]))
+			}
+		}
+	}
+	sortPods(current)
+	sortPods(old)
+	owner := ref{kind: "ReplicaSet", namespace: newest.Namespace, name: newest.Name, uid: newest.UID}
+	return []ref{owner}, append(current, old...), nil
+}
+
+// revision is the number that the Deployment controller gives a ReplicaSet.
+func revision(s *appsv1.ReplicaSet) int {
+	n := 0
+	_, _ = fmt.Sscan(s.Annotations["deployment.kubernetes.io/revision"], &n)
+	return n
+}
+
+func (d *Diagnoser) podsOfCronJob(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
+	list, err := d.kube.BatchV1().Jobs(u.GetNamespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	var newest *metav1.ObjectMeta
+	for i := range list.Items {
+		m := &list.Items[i].ObjectMeta
+		if isOwned(m, u.GetUID()) && (newest == nil || newest.CreationTimestamp.Before(&m.CreationTimestamp)) {
+			newest = m
+		}
+	}
+	if newest == nil {
+		return nil, nil, nil
+	}
+	owner := ref{kind: "Job", namespace: newest.Namespace, name: newest.Name, uid: newest.UID}
+	pods, err := d.selected(ctx, u, labels.SelectorFromSet(labels.Set{"batch.kubernetes.io/job-name": newest.Name}))
+	return []ref{owner}, troubled(pods, newest.UID), err
+}
+
+// owned lists the pods that an object selects and, where a UID is given, that
+// are controlled by what has it.
+func (d *Diagnoser) owned(ctx context.Context, u *unstructured.Unstructured, uid types.UID) ([]Pod, error) {
+	selector, err := selectorOf(u)
+	if err != nil || selector == nil {
+		return nil, err
+	}
+	pods, err := d.selected(ctx, u, selector)
+	return troubled(pods, uid), err
+}
+
+func (d *Diagnoser) selected(ctx context.Context, u *unstructured.Unstructured, selector labels.Selector) ([]corev1.Pod, error) {
+	list, err := d.kube.CoreV1().Pods(u.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// selectorOf returns the selector of a workload or of a Service, nil where it
+// has none.
+func selectorOf(u *unstructured.Unstructured) (labels.Selector, error) {
+	m, found, err := unstructured.NestedMap(u.Object, "spec", "selector")
+	if err != nil || !found || len(m) == 0 {
+		return nil, err
+	}
+	if k := u.GetKind(); k == "Service" || k == "ReplicationController" {
+		set, _, err := unstructured.NestedStringMap(u.Object, "spec", "selector")
+		return labels.SelectorFromSet(set), err
+	}
+	s := &metav1.LabelSelector{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m, s); err != nil {
+		return nil, err
+	}
+	return metav1.LabelSelectorAsSelector(s)
+}
+
+func troubled(list []corev1.Pod, uid types.UID) []Pod {
+	var pods []Pod
+	for i := range list {
+		if uid == "" || isOwned(&list[i], uid) {
+			pods = append(pods, podOf(&list[i]))
+		}
+	}
+	sortPods(pods)
+	return pods
+}
+
+func isOwned(o metav1.Object, uid types.UID) bool {
+	c := metav1.GetControllerOfNoCopy(o)
+	return c != nil && c.UID == uid
+}
+
+// sortPods puts the one with the most trouble first, of equal ones the newest.
+func sortPods(pods []Pod) {
+	slices.SortStableFunc(pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(b.trouble, a.trouble), b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
+	})
+}

@@ -1,0 +1,7 @@
+package command
+
+import "syscall"
+
+func endWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+}

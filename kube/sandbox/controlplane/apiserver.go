@@ -1,0 +1,145 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cliflag "k8s.io/component-base/cli/flag"
+	apiapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"lockstep/kube/sandbox/pki"
+)
+
+// APIServerConfig says where the API server listens and what it uses.
+type APIServerConfig struct {
+	Listener net.Listener // the server closes it
+	PKI      *pki.PKI
+	Etcd     string // endpoint
+	AuditLog string // "" for none
+}
+
+// StartAPIServer starts the API server; it serves until ctx ends. The channel delivers what Run returned,
+// once, after the last request was answered and audited. It may not be ready yet when this returns.
+func StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan error, error) {
+	args, err := apiServerArgs(c)
+	if err != nil {
+		return nil, err
+	}
+	s := apioptions.NewServerRunOptions()
+	if err := parse("kube-apiserver", s.Flags(), args); err != nil {
+		return nil, err
+	}
+	s.SecureServing.Listener = c.Listener
+	s.SecureServing.BindPort = c.Listener.Addr().(*net.TCPAddr).Port
+	s.SecureServing.ExternalAddress = net.IPv4(127, 0, 0, 1)
+	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return nil, err
+	}
+	completed, err := s.Complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if errs := completed.Validate(); len(errs) != 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	config, err := apiapp.NewConfig(completed)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range []*genericapiserver.Config{
+		config.KubeAPIs.ControlPlane.Generic, &config.Aggregator.GenericConfig.Config, &config.ApiExtensions.GenericConfig.Config,
+	} {
+		g.EffectiveVersion = stampedVersion{g.EffectiveVersion}
+	}
+	complete, err := config.Complete()
+	if err != nil {
+		return nil, err
+	}
+	server, err := apiapp.CreateServerChain(complete)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- prepared.Run(ctx) }()
+	return done, nil
+}
+
+func apiServerArgs(c APIServerConfig) ([]string, error) {
+	p := c.PKI
+	args := []string{
+		"--etcd-servers=" + c.Etcd,
+		"--bind-address=127.0.0.1",
+		"--cert-dir=" + p.Dir(),
+		"--tls-cert-file=" + p.Path(pki.APIServer+".crt"),
+		"--tls-private-key-file=" + p.Path(pki.APIServer+".key"),
+		"--client-ca-file=" + p.Path(pki.CACert),
+		"--authorization-mode=RBAC",
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + p.Path(pki.ServiceAccountKey),
+		"--service-account-signing-key-file=" + p.Path(pki.ServiceAccountKey),
+		"--api-audiences=https://kubernetes.default.svc.cluster.local",
+		"--requestheader-client-ca-file=" + p.Path(pki.CACert),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + p.Path(pki.FrontProxy+".crt"),
+		"--proxy-client-key-file=" + p.Path(pki.FrontProxy+".key"),
+		"--kubelet-client-certificate=" + p.Path(pki.KubeletClient+".crt"),
+		"--kubelet-client-key=" + p.Path(pki.KubeletClient+".key"),
+		"--kubelet-certificate-authority=" + p.Path(pki.CACert),
+		"--kubelet-preferred-address-types=InternalIP",
+		"--endpoint-reconciler-type=none",
+		// The simulated nodes are ready by definition; the plugin would taint them until a controller says so.
+		"--disable-admission-plugins=TaintNodesByCondition",
+		"--profiling=false",
+		"--shutdown-delay-duration=0s",
+		"--allow-privileged=true",
+	}
+	if c.AuditLog == "" {
+		return args, nil
+	}
+	policy := filepath.Join(p.Dir(), "audit-policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return nil, err
+	}
+	return append(args,
+		"--audit-policy-file="+policy,
+		"--audit-log-path="+c.AuditLog,
+		// Blocking: an event is in the file before its request is over, and none is ever dropped.
+		"--audit-log-mode=blocking",
+		// Never rotated (megabytes; 0 would mean 100): a reader finds everything in one file.
+		"--audit-log-maxsize=1048576",
+	), nil
+}
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+// parse applies args to the options behind sets, as the component's own command line would.
+func parse(name string, sets cliflag.NamedFlagSets, args []string) error {
+	all := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	for _, f := range sets.FlagSets {
+		all.AddFlagSet(f)
+	}
+	if err := all.Parse(args); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

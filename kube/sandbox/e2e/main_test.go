@@ -1,0 +1,201 @@
+// Package e2e tests the program lockstep-sandbox as its users see it. It does not import any of it, so that
+// the tests link in no time.
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// binary is the program under test: the one in LOCKSTEP_SANDBOX_BIN, or bin/ of the repository.
+var binary string
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		os.Exit(play(role))
+	}
+	var err error
+	if binary, err = build(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if common.cmd != nil {
+		common.stop()
+	}
+	os.Exit(code)
+}
+
+// build makes the program if it is not there or older than its source.
+func build() (string, error) {
+	if b := os.Getenv("LOCKSTEP_SANDBOX_BIN"); b != "" {
+		return b, nil
+	}
+	out, err := filepath.Abs("../../../bin/lockstep-sandbox")
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(out); err == nil {
+		stale := false
+		err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) != ".go" && d.Name() != "go.mod" {
+				return err
+			}
+			source, err := d.Info()
+			stale = stale || err == nil && source.ModTime().After(info.ModTime())
+			return err
+		})
+		if err != nil || !stale {
+			return out, err
+		}
+	}
+	cmd := exec.Command("go", "build", "-p", "2", "-ldflags", "-s -w", "-o", out, ".")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "..", os.Stdout, os.Stderr
+	return out, cmd.Run()
+}
+
+// The test program also plays the parts that another program has in some tests.
+const roleEnv = "SANDBOX_TEST_ROLE"
+
+func play(role string) int {
+	switch role {
+	case "writer": // writes to the cluster, stdin to stdout, and ends with 7
+		if err := write(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		if _, err := io.Copy(os.Stdout, os.Stdin); err != nil {
+			return 1
+		}
+		return 7
+	case "parent": // starts a sandbox and waits to be killed
+		cmd := exec.Command(os.Getenv("BINARY"), "--json", "--while-stdin")
+		cmd.Stdout = os.Stdout
+		if _, err := cmd.StdinPipe(); err != nil {
+			return 1
+		}
+		if cmd.Start() != nil {
+			return 1
+		}
+		_ = cmd.Wait()
+	}
+	return 1
+}
+
+// sandbox is a running lockstep-sandbox that has said that it is ready.
+type sandbox struct {
+	Kubeconfig, Server, DataDir, AuditLog string
+	PID                                   int
+
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stderr *strings.Builder
+}
+
+// start starts a sandbox and waits until it is ready. It ends with the test at the latest.
+func start(t testing.TB, env []string, args ...string) *sandbox {
+	t.Helper()
+	s, err := launch(env, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+func launch(env []string, args ...string) (*sandbox, error) {
+	s := &sandbox{stderr: &strings.Builder{}, cmd: exec.Command(binary, append([]string{"--json", "--while-stdin"}, args...)...)}
+	s.cmd.Stderr, s.cmd.Env = s.stderr, append(os.Environ(), env...)
+	stdin, err1 := s.cmd.StdinPipe()
+	stdout, err2 := s.cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, s.cmd.Start()); err != nil {
+		return nil, err
+	}
+	s.stdin = stdin
+	if err := s.read(stdout); err != nil {
+		_ = s.cmd.Wait()
+		return nil, fmt.Errorf("%w: %s", err, s.stderr)
+	}
+	return s, nil
+}
+
+// read reads the line that tells that the sandbox is ready.
+func (s *sandbox) read(r io.Reader) error {
+	line, err := bufio.NewReader(r).ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(line, s)
+}
+
+// stop ends the sandbox in order and returns its exit code.
+func (s *sandbox) stop() int {
+	_ = s.stdin.Close()
+	_ = s.cmd.Wait()
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func config(t testing.TB, kubeconfig string) *rest.Config {
+	t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.QPS = -1
+	return cfg
+}
+
+// common is one cluster for all tests that only look at what happens in a cluster.
+var common sandbox
+
+// cluster returns clients of the common cluster.
+func cluster(t *testing.T) (kubernetes.Interface, dynamic.Interface) {
+	t.Helper()
+	if common.cmd == nil {
+		s, err := launch(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		common = *s
+	}
+	cfg := config(t, common.Kubeconfig)
+	client, err1 := kubernetes.NewForConfig(cfg)
+	dyn, err2 := dynamic.NewForConfig(cfg)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	return client, dyn
+}
+
+// eventually waits until ok is true.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

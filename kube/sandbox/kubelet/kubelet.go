@@ -1,0 +1,233 @@
+// Package kubelet plays the nodes of a sandbox: it writes the status and the events that a kubelet would
+// write for the pods bound to them, and answers for their logs. Nothing is run. What a pod does is set by
+// its annotations (package annotation).
+package kubelet
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"lockstep/kube/sandbox/loop"
+)
+
+const workers = 8
+
+// Options say which nodes to play, and with which credentials.
+type Options struct {
+	Config  *rest.Config // for a user who may do everything with nodes, pods and events
+	Nodes   int
+	Version string // of Kubernetes, as the nodes report it
+
+	// The server for logs shows Certificate, and takes clients that Clients vouches for.
+	Certificate tls.Certificate
+	Clients     *x509.CertPool
+}
+
+// Kubelet plays all the nodes of a cluster.
+type Kubelet struct {
+	client   kubernetes.Interface
+	factory  informers.SharedInformerFactory
+	pods     cache.SharedIndexInformer
+	reporter *reporter
+	ip       atomic.Uint32 // the last one given to a pod
+
+	mu   sync.Mutex
+	past map[types.UID]history
+}
+
+// New registers the nodes and serves their logs until ctx ends. Pods are looked after from Run on.
+func New(ctx context.Context, o Options) (*Kubelet, error) {
+	client, err := kubernetes.NewForConfig(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kubelet{client: client, past: map[types.UID]history{}}
+	if k.reporter, err = newReporter(ctx, o.Config); err != nil {
+		return nil, err
+	}
+	k.factory = informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithTransform(stripManagedFields),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+		}))
+	k.pods = k.factory.Core().V1().Pods().Informer()
+	if _, err := k.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: k.forget}); err != nil {
+		return nil, err
+	}
+	port, err := k.serve(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for i := range o.Nodes {
+		if err := k.register(ctx, fmt.Sprintf("node-%d", i), port, o.Version); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// Run looks after pods until ctx ends.
+func (k *Kubelet) Run(ctx context.Context) error {
+	k.factory.Start(ctx.Done())
+	defer k.factory.Shutdown()
+	k.factory.WaitForCacheSync(ctx.Done())
+	for _, o := range k.pods.GetStore().List() { // of an earlier run on the same data
+		if ip := net.ParseIP(o.(*corev1.Pod).Status.PodIP).To4(); ip != nil {
+			k.ip.Store(max(k.ip.Load(), uint32(ip[2])<<8|uint32(ip[3])))
+		}
+	}
+	if err := loop.Each(ctx, k.pods, workers, k.sync); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (k *Kubelet) forget(o any) {
+	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	if pod, ok := o.(*corev1.Pod); ok {
+		k.mu.Lock()
+		delete(k.past, pod.UID)
+		k.mu.Unlock()
+	}
+}
+
+func (k *Kubelet) history(uid types.UID) history {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.past[uid]
+}
+
+func (k *Kubelet) remember(uid types.UID, h history) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.past[uid] = h
+}
+
+// sync brings one pod to where it should be now. It returns when to look again, 0 for not before it changes.
+func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	s, problems := parseScript(pod)
+	p := &pass{pod: pod, script: s, past: k.history(pod.UID), now: time.Now(), newIP: k.newIP}
+	if !p.past.warned {
+		p.past.warned = true
+		for _, m := range problems {
+			p.say(event{warning: true, reason: "SandboxAnnotation", message: m})
+		}
+	}
+	if pod.DeletionTimestamp != nil {
+		return k.stop(ctx, p)
+	}
+	if finished(pod) {
+		return 0, nil
+	}
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && s.failTimes != forever {
+		p.failed = k.failedSiblings(pod)
+	}
+	if p.run() {
+		if err := k.update(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	k.settle(p)
+	return p.again, nil
+}
+
+// update writes the status of a pass. If it fails, nothing of the pass counts.
+func (k *Kubelet) update(ctx context.Context, p *pass) error {
+	pod := p.pod.DeepCopy()
+	pod.Status = *p.status
+	_, err := k.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
+}
+
+// settle keeps what a pass learnt, and reports its events.
+func (k *Kubelet) settle(p *pass) {
+	k.remember(p.pod.UID, p.past)
+	for _, e := range p.events {
+		k.reporter.report(p.pod, e)
+	}
+}
+
+// stop ends a pod that is being deleted.
+func (k *Kubelet) stop(ctx context.Context, p *pass) (time.Duration, error) {
+	pod, grace := p.pod, time.Duration(0)
+	if s := pod.DeletionGracePeriodSeconds; s != nil {
+		grace = time.Duration(*s) * time.Second
+		if *s == 0 && len(pod.Finalizers) > 0 && finished(pod) {
+			return 0, nil // all that is left is up to the owners of the finalizers
+		}
+	}
+	if !p.past.killing {
+		p.past.killing = true
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.State.Running != nil {
+				p.say(event{c.Name, false, "Killing", "Stopping container " + c.Name})
+			}
+		}
+		k.settle(p)
+	}
+	begun := pod.DeletionTimestamp.Add(-grace)
+	if left := begun.Add(min(grace, p.script.stopDuration)).Sub(p.now); left > 0 {
+		return left, nil
+	}
+	if len(pod.Finalizers) > 0 && !finished(pod) {
+		// Somebody waits for how it ended: the Job controller does not count pods without a last phase.
+		p.kill()
+		if err := k.update(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	zero := int64(0)
+	return 0, k.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// failedSiblings counts the failed pods of the pod's controller.
+func (k *Kubelet) failedSiblings(pod *corev1.Pod) int {
+	owner, n := metav1.GetControllerOf(pod), 0
+	if owner == nil {
+		return 0
+	}
+	for _, o := range k.pods.GetStore().List() {
+		other := o.(*corev1.Pod)
+		if c := metav1.GetControllerOf(other); c != nil && c.UID == owner.UID && other.Status.Phase == corev1.PodFailed {
+			n++
+		}
+	}
+	return n
+}
+
+func (k *Kubelet) newIP() string {
+	n := k.ip.Add(1)
+	return fmt.Sprintf("10.244.%d.%d", n>>8&255, n&255)
+}
+
+// stripManagedFields halves the memory that the cached pods take. An update without them leaves them alone.
+func stripManagedFields(o any) (any, error) {
+	if m, err := meta.Accessor(o); err == nil {
+		m.SetManagedFields(nil)
+	}
+	return o, nil
+}

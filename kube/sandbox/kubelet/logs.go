@@ -1,0 +1,165 @@
+package kubelet
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// line is one line of a container's log.
+type line struct {
+	at   time.Time
+	text string
+}
+
+// logOptions are the query parameters of a kubelet's log endpoint.
+type logOptions struct {
+	follow, previous, timestamps bool
+	tail                         int // -1 for all
+	limit                        int // in bytes, -1 for none
+	since                        time.Time
+}
+
+func parseLogOptions(q url.Values, now time.Time) (logOptions, error) {
+	o := logOptions{tail: -1, limit: -1}
+	o.follow, o.previous, o.timestamps = q.Get("follow") == "true", q.Get("previous") == "true", q.Get("timestamps") == "true"
+	var err error
+	number := func(name string, to *int) {
+		if s := q.Get(name); s != "" && err == nil {
+			if *to, err = strconv.Atoi(s); err != nil || *to < 0 {
+				err = fmt.Errorf("%s: %q is not a number from 0 up", name, s)
+			}
+		}
+	}
+	seconds := -1
+	number("tailLines", &o.tail)
+	number("limitBytes", &o.limit)
+	number("sinceSeconds", &seconds)
+	if seconds >= 0 {
+		o.since = now.Add(-time.Duration(seconds) * time.Second)
+	}
+	if s := q.Get("sinceTime"); s != "" && err == nil {
+		o.since, err = time.Parse(time.RFC3339, s)
+	}
+	return o, err
+}
+
+// attempt is one run of a container, as far as its log goes.
+type attempt struct {
+	begin time.Time
+	end   time.Time // zero while it runs
+}
+
+// logged returns the run whose log is asked for, or why there is none, in a kubelet's words.
+func logged(pod *corev1.Pod, container string, previous bool, h history) (attempt, error) {
+	c, ok := containerStatus(pod, container)
+	last := c.LastTerminationState.Terminated
+	switch {
+	case !ok:
+		return attempt{}, fmt.Errorf("container %q in pod %q is not available", container, pod.Name)
+	case previous && last == nil:
+		return attempt{}, fmt.Errorf("previous terminated container %q in pod %q not found", container, pod.Name)
+	case previous:
+		return attempt{last.StartedAt.Time, last.FinishedAt.Time}, nil
+	case c.State.Running != nil:
+		return attempt{begin: exact(h.begin, c.State.Running.StartedAt.Time)}, nil
+	case c.State.Terminated != nil:
+		t := c.State.Terminated
+		return attempt{exact(h.begin, t.StartedAt.Time), exact(h.end, t.FinishedAt.Time)}, nil
+	case last != nil:
+		return attempt{exact(h.begin, last.StartedAt.Time), exact(h.end, last.FinishedAt.Time)}, nil
+	case c.State.Waiting == nil:
+		return attempt{}, fmt.Errorf("container %q in pod %q is waiting to start - no logs yet", container, pod.Name)
+	}
+	why := c.State.Waiting.Reason
+	switch why {
+	case "ErrImagePull":
+		why = "image can't be pulled"
+	case "ImagePullBackOff":
+		why = "trying and failing to pull image"
+	}
+	return attempt{}, fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name, why)
+}
+
+// exact returns the remembered time if it is the one told, which has whole seconds.
+func exact(remembered, told time.Time) time.Time {
+	if d := remembered.Sub(told); d >= 0 && d < time.Second {
+		return remembered
+	}
+	return told
+}
+
+func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool) {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for _, c := range list {
+			if c.Name == name {
+				return c, true
+			}
+		}
+	}
+	return corev1.ContainerStatus{}, false
+}
+
+// logLines returns what a run prints in all. The lines of a run that ends are spread over its length.
+func logLines(pod *corev1.Pod, container string, s script, a attempt) []line {
+	text := strings.TrimSuffix(s.log, "\n")
+	if text == "" {
+		text = fmt.Sprintf("container %s of pod %s (simulated: nothing runs here)", container, pod.Name)
+	}
+	texts := strings.Split(text, "\n")
+	length := time.Duration(0)
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || s.exitCode != 0 {
+		length = s.runDuration
+	}
+	if !a.end.IsZero() {
+		length = min(length, a.end.Sub(a.begin))
+	}
+	lines := make([]line, len(texts))
+	for i, t := range texts {
+		lines[i] = line{a.begin.Add(length * time.Duration(i) / time.Duration(len(texts))), t}
+	}
+	return lines
+}
+
+// selected returns the lines printed up to now that o asks for, and those still to come.
+func selected(lines []line, o logOptions, now time.Time) (past, future []line) {
+	for i, l := range lines {
+		if l.at.After(now) {
+			future = lines[i:]
+			break
+		}
+		if !l.at.Before(o.since) {
+			past = append(past, l)
+		}
+	}
+	if o.tail >= 0 && len(past) > o.tail {
+		past = past[len(past)-o.tail:]
+	}
+	return past, future
+}
+
+// logWriter prints lines until its limit is reached.
+type logWriter struct {
+	w          io.Writer
+	timestamps bool
+	left       int // bytes, -1 for no limit
+}
+
+// print returns false once nothing more can be written.
+func (l *logWriter) print(x line) bool {
+	text := x.text + "\n"
+	if l.timestamps {
+		text = x.at.UTC().Format("2006-01-02T15:04:05.000000000Z07:00") + " " + text
+	}
+	if l.left >= 0 {
+		text = text[:min(len(text), l.left)]
+		l.left -= len(text)
+	}
+	_, err := io.WriteString(l.w, text)
+	return err == nil && l.left != 0
+}

@@ -1,0 +1,64 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+)
+
+// reporter writes events as the kubelets of the nodes would. client-go's recorder counts repeats up in the
+// event that is there, and limits how many one pod may cause.
+type reporter struct {
+	broadcaster record.EventBroadcaster
+
+	mu    sync.Mutex
+	nodes map[string]record.EventRecorder
+}
+
+// newReporter reports until ctx ends. It has a client of its own, so events never delay a status.
+func newReporter(ctx context.Context, cfg *rest.Config) (*reporter, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &reporter{broadcaster: record.NewBroadcaster(record.WithContext(ctx)), nodes: map[string]record.EventRecorder{}}
+	r.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	return r, nil
+}
+
+func (r *reporter) report(pod *corev1.Pod, e event) {
+	kind := corev1.EventTypeNormal
+	if e.warning {
+		kind = corev1.EventTypeWarning
+	}
+	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name,
+		UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+	if e.container != "" {
+		list := "containers"
+		for _, c := range pod.Spec.InitContainers {
+			if c.Name == e.container {
+				list = "initContainers"
+			}
+		}
+		ref.FieldPath = fmt.Sprintf("spec.%s{%s}", list, e.container)
+	}
+	r.recorder(pod.Spec.NodeName).Event(ref, kind, e.reason, e.message)
+}
+
+func (r *reporter) recorder(node string) record.EventRecorder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec, ok := r.nodes[node]
+	if !ok {
+		rec = r.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: node})
+		r.nodes[node] = rec
+	}
+	return rec
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"lockstep/kube/sandbox/controlplane"
+)
+
+// startGC is GOGC while the cluster starts.
+const startGC = 400
+
+// ready is the line that --json prints once the cluster can be used.
+type ready struct {
+	Kubeconfig string `json:"kubeconfig"`
+	Server     string `json:"server"`
+	DataDir    string `json:"dataDir"`
+	AuditLog   string `json:"auditLog,omitempty"`
+	PID        int    `json:"pid"`
+}
+
+// lifetime runs a sandbox from beginning to end, and returns the exit code.
+func lifetime(ctx context.Context, o options, in *interrupts) (code int, err error) {
+	began := time.Now()
+	s, err := open(o)
+	if errors.Is(err, errForeignKubeconfig) {
+		return exitUsage, err
+	} else if err != nil {
+		return exitFailed, err
+	}
+	defer func() {
+		if e := s.remove(); e != nil && err == nil {
+			code, err = max(code, exitFailed), e
+		}
+	}()
+	in.onExit(func() { _ = s.remove() })
+	if err := s.log(o.verbosity); err != nil {
+		return exitFailed, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.stop()
+	defer cancel()
+	// Starting makes little garbage to collect: to look for less of it saves a sixth of the work.
+	percent := debug.SetGCPercent(startGC)
+	err = s.start(ctx)
+	debug.SetGCPercent(percent)
+	go debug.FreeOSMemory()
+	if err != nil {
+		if ctx.Err() != nil {
+			return in.exitCode(), nil
+		}
+		return exitFailed, fmt.Errorf("%w%s", err, s.logTail())
+	}
+	if len(o.command) > 0 {
+		return s.runCommand(o.command, in)
+	}
+	if err := s.announce(o, time.Since(began)); err != nil {
+		return exitFailed, err
+	}
+	select {
+	case <-ctx.Done():
+		return 0, nil
+	case err := <-s.ended():
+		return exitFailed, fmt.Errorf("%w%s", err, s.logTail())
+	}
+}
+
+// runCommand runs COMMAND and returns its exit code.
+func (s *sandbox) runCommand(argv []string, in *interrupts) (int, error) {
+	c, err := in.startCommand(argv, append(os.Environ(), "KUBECONFIG="+s.kubeconfig))
+	if errors.Is(err, context.Canceled) {
+		return in.exitCode(), nil
+	} else if err != nil {
+		return exitFailed, err
+	}
+	defer in.commandEnded()
+	code, err := c.Wait(s.ended())
+	if err != nil {
+		err = fmt.Errorf("%w%s", err, s.logTail())
+	}
+	return code, err
+}
+
+// announce tells on stdout how to use the cluster.
+func (s *sandbox) announce(o options, took time.Duration) error {
+	if o.json {
+		line, err := json.Marshal(ready{s.kubeconfig, s.server, s.dir.Path, s.auditLog, os.Getpid()})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Printf("%s\n", line)
+		return err
+	}
+	fmt.Fprintf(stderr, "Kubernetes %s is ready after %.1fs; Ctrl-C ends it.\n", controlplane.Version(), took.Seconds())
+	_, err := fmt.Printf("export KUBECONFIG=%s\n", shellQuote(s.kubeconfig))
+	return err
+}
+
+// ended delivers why the cluster ended while it should have gone on.
+func (s *sandbox) ended() <-chan error {
+	if api := s.apiDone; api != nil {
+		done := make(chan error, 1)
+		s.apiDone = done
+		go func() {
+			err := <-api
+			done <- err
+			s.fail(fmt.Errorf("kube-apiserver ended: %v", err))
+		}()
+	}
+	return s.failed
+}
+
+// shellQuote returns s as one word of a shell.
+func shellQuote(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/._-+:@%,=", r))
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

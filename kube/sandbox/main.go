@@ -1,0 +1,200 @@
+// Command lockstep-sandbox runs a Kubernetes cluster in one process: etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler, and nodes that only pretend to run containers.
+// See README.md for what it does.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"lockstep/kube/sandbox/command"
+)
+
+const usage = `Usage: lockstep-sandbox [flags] [-- COMMAND ARG...]
+
+Runs a Kubernetes cluster with simulated nodes: until interrupted, or for the length of
+COMMAND with KUBECONFIG set. COMMAND's exit code is passed on.
+
+Flags:
+`
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+type options struct {
+	kubeconfig string
+	auditLog   string
+	dataDir    string
+	nodes      int
+	verbosity  int
+	whileStdin bool
+	json       bool
+	command    []string
+}
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) int {
+	o, err := parseOptions(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return 0
+	case err != nil:
+		complain(err)
+		return exitUsage
+	}
+	if len(o.command) > 0 {
+		if code, err := command.Check(o.command[0]); err != nil {
+			complain(err)
+			return code
+		}
+	}
+	// A reader of stdout that went away must not end the sandbox before it has cleaned up. Not ignored,
+	// since COMMAND would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	in := &interrupts{cancel: cancel}
+	in.watch()
+	if o.whileStdin {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel()
+		}()
+	}
+	code, err := lifetime(ctx, o, in)
+	if err != nil {
+		complain(err)
+	}
+	return code
+}
+
+func parseOptions(args []string) (options, error) {
+	var o options
+	// A set of its own: imported packages register dozens of flags on the common ones.
+	fs := pflag.NewFlagSet("lockstep-sandbox", pflag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the kubeconfig to `FILE`; removed at the end if it was not there before")
+	fs.StringVar(&o.auditLog, "audit-log", "", "append the API server's audit log to `FILE`, one JSON event a line")
+	fs.StringVar(&o.dataDir, "data-dir", "", "keep the cluster in `DIR` and go on with it at the next start (default: a temporary folder)")
+	fs.IntVar(&o.nodes, "nodes", 2, "number of nodes")
+	fs.IntVarP(&o.verbosity, "v", "v", 0, "verbosity of the components' log, sandbox.log in the data folder")
+	fs.BoolVar(&o.whileStdin, "while-stdin", false, "end when stdin does, as it does however the parent process ends")
+	fs.BoolVar(&o.json, "json", false, "say that the cluster is ready in one line of JSON")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			fmt.Print(usage, fs.FlagUsages())
+		}
+		return o, err
+	}
+	rest := fs.Args()
+	if n := fs.ArgsLenAtDash(); n >= 0 {
+		rest, o.command = rest[:n], rest[n:]
+		if len(o.command) == 0 {
+			return o, errors.New("no command after --")
+		}
+	}
+	switch {
+	case len(rest) > 0:
+		return o, fmt.Errorf("unexpected %q; a command goes after --", strings.Join(rest, " "))
+	case o.nodes < 1:
+		return o, errors.New("--nodes: at least 1")
+	case len(o.command) > 0 && (o.whileStdin || o.json):
+		return o, errors.New("--while-stdin and --json do not go with a command: stdin and stdout are the command's own")
+	}
+	return o, nil
+}
+
+func complain(err error) {
+	fmt.Fprintln(stderr, "lockstep-sandbox:", err)
+}
+
+// interrupts decides what a signal means: the first ends the sandbox in order, the second at once. While
+// COMMAND runs, it is COMMAND that decides.
+type interrupts struct {
+	cancel func()
+
+	mu      sync.Mutex
+	command *command.Command
+	first   syscall.Signal
+	cleanup func()
+}
+
+func (in *interrupts) watch() {
+	c := make(chan os.Signal, 8)
+	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		signal.Notify(c, syscall.SIGHUP)
+	}
+	go func() {
+		for s := range c {
+			in.handle(s.(syscall.Signal))
+		}
+	}()
+}
+
+func (in *interrupts) handle(s syscall.Signal) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	switch {
+	case in.command != nil:
+		in.command.Signal(s)
+	case in.first == 0:
+		in.first = s
+		in.cancel()
+	default:
+		if in.cleanup != nil {
+			in.cleanup()
+		}
+		os.Exit(128 + int(s))
+	}
+}
+
+// startCommand starts COMMAND and hands the signals to it; none gets lost in between.
+func (in *interrupts) startCommand(argv, env []string) (*command.Command, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.first != 0 {
+		return nil, context.Canceled
+	}
+	c, err := command.Start(argv, env, stderr)
+	in.command = c
+	return c, err
+}
+
+// commandEnded takes the signals back.
+func (in *interrupts) commandEnded() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.command = nil
+}
+
+// onExit sets what a second signal does before it ends the process.
+func (in *interrupts) onExit(f func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.cleanup = f
+}
+
+// exitCode is what the signal that ended the sandbox stands for, 0 if there was none.
+func (in *interrupts) exitCode() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.first == 0 {
+		return 0
+	}
+	return 128 + int(in.first)
+}

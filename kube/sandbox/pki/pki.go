@@ -1,0 +1,221 @@
+// Package pki makes the certificate authority of a sandbox and the certificates it needs.
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Files in the folder of a PKI. Each certificate X.crt has its key in X.key.
+const (
+	CACert            = "ca.crt"
+	ServiceAccountKey = "sa.key"
+	APIServer         = "apiserver"
+	KubeletClient     = "kubelet-client"
+	KubeletServer     = "kubelet-server"
+	FrontProxy        = "front-proxy"
+
+	caKey = "ca.key"
+)
+
+const validity = 10 * 365 * 24 * time.Hour
+
+// PKI is the certificate authority of one sandbox, kept in a folder.
+type PKI struct {
+	dir   string
+	cert  *x509.Certificate
+	key   *ecdsa.PrivateKey
+	caPEM []byte
+}
+
+// Open reads the authority kept in dir, or makes one where there is none, and issues the certificates of
+// the components anew. Keeping it lets kubeconfig files and service account tokens survive a restart.
+func Open(dir string) (*PKI, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	p := &PKI{dir: dir}
+	err := p.load()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = p.create()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("certificate authority: %w", err)
+	}
+	for _, c := range []struct{ file, user, group string }{
+		{APIServer, "kube-apiserver", ""},
+		{KubeletClient, "kube-apiserver-kubelet-client", "system:masters"},
+		{KubeletServer, "system:node:sandbox", "system:nodes"},
+		{FrontProxy, "front-proxy-client", ""},
+	} {
+		crt, key, err := p.issue(c.user, c.group)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %s: %w", c.file, err)
+		}
+		if err := errors.Join(p.write(c.file+".crt", crt), p.write(c.file+".key", key)); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Dir is the folder of the PKI.
+func (p *PKI) Dir() string { return p.dir }
+
+// Path returns where a file of the PKI is.
+func (p *PKI) Path(name string) string { return filepath.Join(p.dir, name) }
+
+// Pool returns a pool with the authority alone.
+func (p *PKI) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(p.cert)
+	return pool
+}
+
+// WriteKubeconfig writes a kubeconfig for a user of a group ("" for none) to file, with mode 0600.
+func (p *PKI) WriteKubeconfig(file, server, user, group string) error {
+	crt, key, err := p.issue(user, group)
+	if err != nil {
+		return fmt.Errorf("kubeconfig of %s: %w", user, err)
+	}
+	c := clientcmdapi.NewConfig()
+	c.Clusters[ClusterName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: p.caPEM}
+	c.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: crt, ClientKeyData: key}
+	c.Contexts[ClusterName] = &clientcmdapi.Context{Cluster: ClusterName, AuthInfo: user, Namespace: "default"}
+	c.CurrentContext = ClusterName
+	return clientcmd.WriteToFile(*c, file)
+}
+
+// ClusterName is the name of the cluster and the context in every kubeconfig written here.
+const ClusterName = "lockstep-sandbox"
+
+// IsKubeconfig tells whether file is a kubeconfig with nothing but a sandbox in it, or an empty file:
+// one that may be overwritten.
+func IsKubeconfig(file string) bool {
+	c, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		return false
+	}
+	_, ours := c.Clusters[ClusterName]
+	return len(c.Clusters) == 0 && len(c.AuthInfos) == 0 || ours && len(c.Clusters) == 1 && len(c.AuthInfos) == 1
+}
+
+func (p *PKI) load() error {
+	crt, err := os.ReadFile(p.Path(CACert))
+	if err != nil {
+		return err
+	}
+	key, err := os.ReadFile(p.Path(caKey))
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(p.Path(ServiceAccountKey)); err != nil {
+		return err
+	}
+	crtBlock, _ := pem.Decode(crt)
+	keyBlock, _ := pem.Decode(key)
+	if crtBlock == nil || keyBlock == nil {
+		return fmt.Errorf("%s or %s in %s is damaged", CACert, caKey, p.dir)
+	}
+	if p.cert, err = x509.ParseCertificate(crtBlock.Bytes); err != nil {
+		return err
+	}
+	p.key, err = x509.ParseECPrivateKey(keyBlock.Bytes)
+	p.caPEM = crt
+	return err
+}
+
+func (p *PKI) create() error {
+	key, keyPEM, err := newKey()
+	if err != nil {
+		return err
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		return err
+	}
+	tmpl := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "lockstep-sandbox-ca"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(validity),
+		IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	if err != nil {
+		return err
+	}
+	if p.cert, err = x509.ParseCertificate(der); err != nil {
+		return err
+	}
+	p.key, p.caPEM = key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	_, saPEM, err := newKey()
+	if err != nil {
+		return err
+	}
+	// The certificate last: load looks for it first, so a start that was cut short is begun again.
+	return errors.Join(p.write(ServiceAccountKey, saPEM), p.write(caKey, keyPEM), p.write(CACert, p.caPEM))
+}
+
+func (p *PKI) issue(user, group string) (crt, key []byte, err error) {
+	k, key, err := newKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		return nil, nil, err
+	}
+	tmpl := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: user},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: p.cert.NotAfter,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+	}
+	if group != "" {
+		tmpl.Subject.Organization = []string{group}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, p.cert, &k.PublicKey, p.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key, nil
+}
+
+func (p *PKI) write(name string, data []byte) error {
+	return os.WriteFile(p.Path(name), data, 0o600)
+}
+
+func newKey() (*ecdsa.PrivateKey, []byte, error) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		return nil, nil, err
+	}
+	return k, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}
+
+// Certificate returns one of the issued certificates with its key.
+func (p *PKI) Certificate(name string) (tls.Certificate, error) {
+	return tls.LoadX509KeyPair(p.Path(name+".crt"), p.Path(name+".key"))
+}

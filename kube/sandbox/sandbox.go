@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"lockstep/kube/sandbox/cloud"
+	"lockstep/kube/sandbox/controlplane"
+	"lockstep/kube/sandbox/custom"
+	"lockstep/kube/sandbox/kubelet"
+	"lockstep/kube/sandbox/pki"
+	"lockstep/kube/sandbox/statedir"
+)
+
+const (
+	startTimeout = 60 * time.Second
+	// stopTimeout is how long each part may take to stop in order.
+	stopTimeout = 5 * time.Second
+	pollPeriod  = 20 * time.Millisecond
+)
+
+// sandbox is a cluster and what it keeps on disk.
+type sandbox struct {
+	dir        *statedir.Dir
+	kubeconfig string
+	auditLog   string
+	server     string
+	nodes      int
+
+	ownKubeconfig bool // it was not there before, and goes at the end
+
+	listener net.Listener
+	etcd     *embed.Etcd
+	apiDone  <-chan error
+	parts    sync.WaitGroup
+	failed   chan error // what ended a part that should have gone on
+}
+
+// open takes the folder and settles the paths. What it returns is to be closed.
+func open(o options) (_ *sandbox, err error) {
+	s := &sandbox{nodes: o.nodes, failed: make(chan error, 8)}
+	if o.dataDir != "" {
+		s.dir, err = statedir.Open(o.dataDir)
+	} else {
+		s.dir, err = statedir.Temp()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.kubeconfig, s.ownKubeconfig = s.path("admin.kubeconfig"), false
+	if o.kubeconfig != "" {
+		if s.kubeconfig, err = filepath.Abs(o.kubeconfig); err == nil {
+			s.ownKubeconfig, err = claimKubeconfig(s.kubeconfig)
+		}
+	}
+	if err == nil && o.auditLog != "" {
+		s.auditLog, err = filepath.Abs(o.auditLog)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.dir.Close())
+	}
+	return s, nil
+}
+
+var errForeignKubeconfig = errors.New("is there and is not a sandbox's kubeconfig; it is left alone")
+
+// claimKubeconfig tells whether file is ours to remove in the end, or refuses to overwrite what it holds.
+func claimKubeconfig(file string) (bool, error) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return true, nil
+	case err != nil:
+		return false, err
+	case !pki.IsKubeconfig(file):
+		return false, fmt.Errorf("%s %w", file, errForeignKubeconfig)
+	}
+	return info.Size() > 0, nil // one that a killed sandbox left counts as our own
+}
+
+func (s *sandbox) path(name string) string { return filepath.Join(s.dir.Path, name) }
+
+// log sends what the components log to files of the folder.
+func (s *sandbox) log(verbosity int) error {
+	if err := divertStderr(s.path("stderr.log")); err != nil {
+		return err
+	}
+	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(fs)
+	err := fs.Parse([]string{"-logtostderr=false", "-alsologtostderr=false", "-stderrthreshold=FATAL",
+		"-log_file=" + s.path("sandbox.log"), fmt.Sprintf("-v=%d", verbosity)})
+	// A component that gives up logs a fatal error and would end the process there and then.
+	klog.OsExit = func(int) {
+		s.fail(errors.New("a component gave up"))
+		select {}
+	}
+	return err
+}
+
+// logTail returns the last errors in the log, for a folder that is about to go.
+func (s *sandbox) logTail() string {
+	klog.Flush()
+	data, err := os.ReadFile(s.path("sandbox.log"))
+	if err != nil {
+		return ""
+	}
+	var tail []string
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "E") || strings.HasPrefix(line, "F") {
+			tail = append(tail, line)
+		}
+	}
+	return "\n" + strings.Join(tail[max(0, len(tail)-10):], "")
+}
+
+func (s *sandbox) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // the first ones tell enough
+	}
+}
+
+// start brings the cluster up until pods can be made. It ends with ctx, but stop is to be called in any case.
+func (s *sandbox) start(ctx context.Context) error {
+	p, err := pki.Open(s.path("pki"))
+	if err != nil {
+		return err
+	}
+	if s.listener, err = s.listen(); err != nil {
+		return err
+	}
+	s.server = "https://" + s.listener.Addr().String()
+	if err := s.startControlPlane(ctx, p); err != nil {
+		return err
+	}
+	cfg, err := s.config(p, "kubelet", "system:sandbox:kubelet")
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	if err := s.until(ctx, "kube-apiserver", func() bool {
+		code := 0
+		client.Discovery().RESTClient().Get().AbsPath("/readyz").Timeout(2 * time.Second).Do(ctx).StatusCode(&code)
+		return code == http.StatusOK
+	}); err != nil {
+		return err
+	}
+	if err := s.startRest(ctx, p, cfg, client); err != nil {
+		return err
+	}
+	// The last thing that pods need.
+	return s.until(ctx, "kube-controller-manager", func() bool {
+		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err == nil
+	})
+}
+
+// startControlPlane starts etcd and the API server, and writes the user's kubeconfig.
+func (s *sandbox) startControlPlane(ctx context.Context, p *pki.PKI) error {
+	clientSocket, err := s.dir.SocketPath("etcd.sock")
+	if err != nil {
+		return err
+	}
+	peerSocket, err := s.dir.SocketPath("etcd-peer.sock")
+	if err != nil {
+		return err
+	}
+	var endpoint string
+	s.etcd, endpoint, err = controlplane.StartEtcd(ctx, controlplane.EtcdConfig{
+		Dir: s.path("etcd"), LogFile: s.path("etcd.log"), ClientSocket: clientSocket, PeerSocket: peerSocket,
+	})
+	if err != nil {
+		return fmt.Errorf("etcd: %w", err)
+	}
+	s.apiDone, err = controlplane.StartAPIServer(ctx, controlplane.APIServerConfig{
+		Listener: s.listener, PKI: p, Etcd: endpoint, AuditLog: s.auditLog,
+	})
+	if err != nil {
+		return fmt.Errorf("kube-apiserver: %w", err)
+	}
+	if err := p.WriteKubeconfig(s.kubeconfig, s.server, "sandbox-admin", "system:masters"); err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// startRest starts everything that is a client of the API server.
+func (s *sandbox) startRest(ctx context.Context, p *pki.PKI, cfg *rest.Config, client kubernetes.Interface) error {
+	cm, sched := s.path("controller-manager.kubeconfig"), s.path("scheduler.kubeconfig")
+	err := errors.Join(
+		p.WriteKubeconfig(cm, s.server, "system:kube-controller-manager", ""),
+		p.WriteKubeconfig(sched, s.server, "system:kube-scheduler", ""))
+	if err != nil {
+		return err
+	}
+	cert, err := p.Certificate(pki.KubeletServer)
+	if err != nil {
+		return err
+	}
+	nodes, err := kubelet.New(ctx, kubelet.Options{
+		Config: cfg, Nodes: s.nodes, Version: controlplane.Version(), Certificate: cert, Clients: p.Pool(),
+	})
+	if err != nil {
+		return fmt.Errorf("kubelet: %w", err)
+	}
+	s.run(ctx, "kube-controller-manager", func() error { return controlplane.RunControllerManager(ctx, cm, p) })
+	s.run(ctx, "kube-scheduler", func() error { return controlplane.RunScheduler(ctx, sched) })
+	s.run(ctx, "kubelet", func() error { return nodes.Run(ctx) })
+	s.run(ctx, "cloud", func() error { return cloud.Run(ctx, client) })
+	s.run(ctx, "custom resources", func() error { return custom.Run(ctx, cfg) })
+	return nil
+}
+
+// run runs a part of the cluster. It should go on until ctx ends.
+func (s *sandbox) run(ctx context.Context, name string, f func() error) {
+	s.parts.Go(func() {
+		if err := f(); ctx.Err() == nil {
+			if err == nil {
+				err = errors.New("ended")
+			}
+			s.fail(fmt.Errorf("%s: %w", name, err))
+		}
+	})
+}
+
+// config is for a part of the sandbox that may do anything.
+func (s *sandbox) config(p *pki.PKI, name, user string) (*rest.Config, error) {
+	file := s.path(name + ".kubeconfig")
+	if err := p.WriteKubeconfig(file, s.server, user, "system:masters"); err != nil {
+		return nil, err
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		return nil, err
+	}
+	cfg.QPS, cfg.Burst, cfg.UserAgent = 1000, 2000, "lockstep-sandbox"
+	return cfg, nil
+}
+
+// until waits for ok.
+func (s *sandbox) until(ctx context.Context, what string, ok func() bool) error {
+	deadline := time.After(startTimeout)
+	for !ok() {
+		select {
+		case err := <-s.apiDone:
+			s.apiDone = nil
+			return fmt.Errorf("kube-apiserver ended: %w", err)
+		case err := <-s.failed:
+			return err
+		case <-deadline:
+			return fmt.Errorf("%s is not ready after %v", what, startTimeout)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollPeriod):
+		}
+	}
+	return nil
+}
+
+// listen takes a free port; in a folder that has been used before the same one again if it is free, so that
+// copies of the kubeconfig stay good.
+func (s *sandbox) listen() (net.Listener, error) {
+	file := s.path("port")
+	if data, err := os.ReadFile(file); err == nil {
+		if ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", string(data))); err == nil {
+			return ln, nil
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	port := strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
+	return ln, os.WriteFile(file, []byte(port), 0o600)
+}
+
+// stop stops the cluster. The context of start has ended.
+func (s *sandbox) stop() {
+	// The API server first: it answers and audits what is under way. etcd last.
+	if s.apiDone != nil {
+		select {
+		case <-s.apiDone:
+		case <-time.After(stopTimeout):
+		}
+	} else if s.listener != nil {
+		_ = s.listener.Close()
+	}
+	within(stopTimeout, s.parts.Wait)
+	if s.etcd != nil {
+		within(stopTimeout, s.etcd.Close)
+	}
+	klog.Flush()
+}
+
+// within waits for f, but not longer than d.
+func within(d time.Duration, f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(d):
+	}
+}
+
+// remove removes what must not stay behind. It may be called at any time, and more than once.
+func (s *sandbox) remove() error {
+	var err error
+	if s.ownKubeconfig {
+		if err = os.Remove(s.kubeconfig); errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+	}
+	return errors.Join(err, s.dir.Close())
+}

@@ -1,0 +1,189 @@
+// Package statedir keeps the folder of a sandbox: one owner at a time, nothing left behind.
+//
+// A folder is in use for as long as its owner holds a lock on a file in it. The system drops that lock
+// however the owner ends, so a folder whose lock is free belongs to nobody, and the next sandbox removes it.
+package statedir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Prefix begins the name of every temporary folder.
+const Prefix = "lockstep-sandbox-"
+
+const (
+	lockName = "lock"
+	// maxSocketPath is what every system takes for a unix socket's path (104 bytes on macOS, 108 on Linux).
+	maxSocketPath = 100
+	// unlocked folders this young may be about to be locked.
+	grace = time.Minute
+)
+
+// ErrInUse tells that another process owns a folder.
+var ErrInUse = errors.New("in use by another sandbox")
+
+// Dir is a folder owned by this process.
+type Dir struct {
+	Path string
+
+	lock *os.File
+	temp bool
+	// sockets is where sockets go if Path is too long for them.
+	sockets *Dir
+}
+
+// Open takes the folder at path, made if need be. Close leaves it in place.
+func Open(path string) (*Dir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	d := &Dir{Path: path}
+	if err := d.acquire(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Temp removes what sandboxes that are gone have left and makes a folder of mode 0700. Close removes it.
+func Temp() (*Dir, error) {
+	tmp, err := filepath.Abs(os.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	Sweep(tmp)
+	return newTemp(tmp)
+}
+
+func newTemp(parent string) (*Dir, error) {
+	for range 10 {
+		path, err := os.MkdirTemp(parent, Prefix)
+		if err != nil {
+			return nil, err
+		}
+		d := &Dir{Path: path, temp: true}
+		if err = d.acquire(); err == nil {
+			return d, nil
+		}
+		if !errors.Is(err, ErrInUse) {
+			_ = os.RemoveAll(path)
+			return nil, err
+		}
+		// A sweep took the folder between the two steps and removes it: make another one.
+	}
+	return nil, fmt.Errorf("no folder of our own in %s", parent)
+}
+
+// SocketPath returns where a unix socket of that name goes: in the folder, unless the path would be too long.
+func (d *Dir) SocketPath(name string) (string, error) {
+	path := filepath.Join(d.Path, name)
+	if len(path) > maxSocketPath {
+		if d.sockets == nil {
+			Sweep("/tmp")
+			short, err := newTemp("/tmp")
+			if err != nil {
+				return "", err
+			}
+			d.sockets = short
+		}
+		path = filepath.Join(d.sockets.Path, name)
+	}
+	// A socket left by a killed owner would refuse the new one.
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	return path, nil
+}
+
+// Close gives the folder up, and removes it if it is a temporary one. It may be called again.
+func (d *Dir) Close() error {
+	var errs []error
+	if d.sockets != nil {
+		errs = append(errs, d.sockets.Close())
+	}
+	if d.temp {
+		errs = append(errs, removeAll(d.Path))
+	}
+	_ = d.lock.Close()
+	return errors.Join(errs...)
+}
+
+// removeAll tries more than once, for a file that a goroutine on its way out still writes.
+func removeAll(path string) (err error) {
+	for range 3 {
+		if err = os.RemoveAll(path); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// acquire takes the lock of d.Path, or reports ErrInUse.
+func (d *Dir) acquire() error {
+	path := filepath.Join(d.Path, lockName)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		if d.temp && errors.Is(err, os.ErrNotExist) {
+			return ErrInUse
+		}
+		return err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return ErrInUse
+		}
+		return err
+	}
+	// The lock counts only if the file is still the one that others will find.
+	held, err1 := f.Stat()
+	found, err2 := os.Stat(path)
+	if err1 != nil || err2 != nil || !os.SameFile(held, found) {
+		f.Close()
+		return ErrInUse
+	}
+	d.lock = f
+	return nil
+}
+
+// Sweep removes the temporary folders in parent that this user's sandboxes left when they were killed.
+// What cannot be removed is left to a later sweep.
+func Sweep(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), Prefix) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() {
+			continue
+		}
+		sweep(filepath.Join(parent, e.Name()), info)
+	}
+}
+
+func sweep(path string, info os.FileInfo) {
+	_, err := os.Stat(filepath.Join(path, lockName))
+	if errors.Is(err, os.ErrNotExist) && time.Since(info.ModTime()) < grace {
+		return
+	}
+	d := &Dir{Path: path, temp: true}
+	if d.acquire() == nil {
+		_ = d.Close()
+	}
+}

@@ -1,0 +1,151 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"lockstep/engine"
+	"lockstep/kube/throwaway"
+)
+
+var sandbox struct {
+	once    sync.Once
+	cluster *throwaway.Cluster
+	config  *rest.Config
+	err     error
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "status-test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	audit = filepath.Join(dir, "audit.log")
+	code := m.Run()
+	if sandbox.cluster != nil {
+		if err := sandbox.cluster.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var audit string
+
+// realCluster returns a client configuration of the one cluster of this
+// package and a namespace of the test's own.
+func realCluster(t *testing.T) (*rest.Config, string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a cluster")
+	}
+	sandbox.once.Do(func() {
+		sandbox.cluster, sandbox.err = throwaway.Start(context.Background(), throwaway.Options{AuditLog: audit})
+		if sandbox.err == nil {
+			sandbox.config, sandbox.err = clientcmd.BuildConfigFromFlags("", sandbox.cluster.Kubeconfig)
+		}
+	})
+	if errors.Is(sandbox.err, throwaway.ErrNotFound) {
+		t.Skip(sandbox.err)
+	}
+	if sandbox.err != nil {
+		t.Fatal(sandbox.err)
+	}
+	config := rest.CopyConfig(sandbox.config)
+	config.QPS = -1
+	c := connect(t, config)
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	c.create(t, `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`)
+	return config, name
+}
+
+// client creates and changes objects.
+type client struct{ dynamic.Interface }
+
+func connect(t *testing.T, config *rest.Config) client {
+	t.Helper()
+	c, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client{c}
+}
+
+func resourceOf(u *unstructured.Unstructured) schema.GroupVersionResource {
+	gvk := u.GroupVersionKind()
+	plural := strings.ToLower(gvk.Kind) + "s"
+	return gvk.GroupVersion().WithResource(plural)
+}
+
+// create creates an object with the label that Helm gives.
+func (c client) create(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := object(t, text)
+	u.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "Helm"})
+	made, err := c.Resource(resourceOf(u)).Namespace(u.GetNamespace()).Create(t.Context(), u, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func targetOf(u *unstructured.Unstructured, rule Rule) Target {
+	return Target{Object: objectOf(u), GVR: resourceOf(u), Namespaced: u.GetNamespace() != "", Rule: rule, Labelled: true}
+}
+
+// log keeps what is reported and lets tests wait for it.
+type log struct {
+	mu   sync.Mutex
+	last map[engine.Object]engine.Observation
+	news chan struct{}
+	all  []engine.Observation
+}
+
+func newLog() *log {
+	return &log{last: map[engine.Object]engine.Observation{}, news: make(chan struct{}, 1)}
+}
+
+func (l *log) report(o engine.Observation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last[o.Object] = o
+	l.all = append(l.all, o)
+	nudge(l.news)
+}
+
+// wait waits until an object has a status and a version from one on, and
+// returns what was seen.
+func (l *log) wait(t *testing.T, o engine.Object, s engine.Status, version string) engine.Observation {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		l.mu.Lock()
+		seen := l.last[o]
+		l.mu.Unlock()
+		if seen.Status == s && seen.Version >= versionOf(version) {
+			return seen
+		}
+		select {
+		case <-l.news:
+		case <-deadline:
+			t.Fatalf("%s is not %s: %+v", o, s, seen)
+		}
+	}
+}

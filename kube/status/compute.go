@@ -1,0 +1,237 @@
+package status
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"lockstep/engine"
+)
+
+// Result is what Compute finds.
+type Result struct {
+	engine.Observation
+	// Recheck is when to compute again although the object has not changed;
+	// 0 where only a change can make a difference.
+	Recheck time.Duration
+	// Doubts are comparisons of the rule that met something that is no number
+	// (R23), one line each.
+	Doubts []string
+}
+
+// Compute judges an object as it was read from the API server, status
+// included, at the time now. It is pure: it reads no clock and sends no
+// request, and does not change u.
+//
+// An object that is being deleted is Deleting, whatever else it is. A status
+// older than the object's generation never makes it ready or failed (R22).
+func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
+	r := judge(u, rule, now)
+	r.Object = objectOf(u)
+	r.Version = versionOf(u.GetResourceVersion())
+	r.Message = CleanText(r.Message)
+	return r
+}
+
+func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
+	if u.GetDeletionTimestamp() != nil {
+		return result(engine.Deleting, deleting(u))
+	}
+	switch {
+	case rule.Hook:
+		return hook(u, now)
+	case rule.Custom():
+		return custom(u, rule)
+	}
+	switch kindOf(u) {
+	case "apps/Deployment":
+		if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
+			return result(engine.Ready, "paused, not waited for")
+		}
+	case "batch/Job":
+		return job(u, rule.JobsComplete, now)
+	case "Pod":
+		if r, ok := unscheduled(u, now); ok {
+			return r
+		}
+	}
+	return byKstatus(u)
+}
+
+func result(s engine.Status, message string) Result {
+	return Result{Observation: engine.Observation{Status: s, Message: message}}
+}
+
+// byKstatus asks kstatus (R22, R26). Its Failed ends a wait; the passing causes
+// are judged before (unscheduled) or are no failure to kstatus (a Deployment
+// fails only once its progress deadline is over).
+func byKstatus(u *unstructured.Unstructured) Result {
+	k, err := kstatus.Compute(u)
+	if err != nil {
+		return result(engine.InProgress, "status cannot be read: "+err.Error())
+	}
+	status := engine.InProgress
+	switch k.Status {
+	case kstatus.CurrentStatus:
+		status = engine.Ready
+	case kstatus.FailedStatus:
+		status = engine.Failed
+	}
+	if message, ok := stale(u); ok {
+		return result(status, message)
+	}
+	return result(status, describe(u, status, k))
+}
+
+// stale reports whether the status was written for an older generation.
+func stale(u *unstructured.Unstructured) (message string, ok bool) {
+	observed, found, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	if err != nil || !found || observed >= u.GetGeneration() {
+		return "", false
+	}
+	return "its controller has not seen the change yet", true
+}
+
+// custom judges by the expressions of the rule (R23).
+func custom(u *unstructured.Unstructured, rule Rule) Result {
+	if message, ok := stale(u); ok {
+		return result(engine.InProgress, message)
+	}
+	status, _, _ := unstructured.NestedMap(u.Object, "status")
+	var r Result
+	if e, ok := r.anyHolds(rule.Failure, status); ok {
+		r.Status, r.Message = engine.Failed, "failed by "+e.String()
+		return r
+	}
+	if e, ok := r.anyHolds(rule.Success, status); ok {
+		r.Status, r.Message = engine.Ready, e.String()
+		return r
+	}
+	e := rule.Success[0]
+	r.Status, r.Message = engine.InProgress, fmt.Sprintf("%s: saw %s", e, e.Seen(status))
+	if n := len(rule.Success) - 1; n > 0 {
+		r.Message += fmt.Sprintf(" (or %d more)", n)
+	}
+	return r
+}
+
+func (r *Result) anyHolds(list []Expression, status map[string]any) (Expression, bool) {
+	for _, e := range list {
+		holds, doubt := e.Holds(status)
+		if holds {
+			return e, true
+		}
+		if doubt != "" {
+			r.Doubts = append(r.Doubts, doubt)
+		}
+	}
+	return Expression{}, false
+}
+
+// hook judges as Helm judges hooks.
+func hook(u *unstructured.Unstructured, now time.Time) Result {
+	switch kindOf(u) {
+	case "batch/Job":
+		return job(u, true, now)
+	case "Pod":
+		return hookPod(u, now)
+	}
+	return result(engine.Ready, "")
+}
+
+// hookPod waits for the end of a Pod.
+func hookPod(u *unstructured.Unstructured, now time.Time) Result {
+	switch kstatus.GetStringField(u.Object, ".status.phase", "") {
+	case "Succeeded":
+		return result(engine.Ready, "succeeded")
+	case "Failed":
+		return result(engine.Failed, describePod(u))
+	}
+	if r, ok := unscheduled(u, now); ok {
+		return r
+	}
+	if k, err := kstatus.Compute(u); err == nil && k.Status == kstatus.FailedStatus {
+		return result(engine.Failed, describePod(u))
+	}
+	return result(engine.InProgress, describePod(u))
+}
+
+// unscheduled judges a Pod that no node takes: for the first 15 s that may
+// pass (R26). kstatus reads the clock for it; here the caller gives the time.
+func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
+	c, ok := conditionOf(u, "PodScheduled")
+	if !ok || c.status != "False" || c.reason != "Unschedulable" ||
+		kstatus.GetStringField(u.Object, ".status.phase", "") != "Pending" {
+		return Result{}, false
+	}
+	if _, ok := stale(u); ok {
+		return Result{}, false
+	}
+	message := joinText("cannot be scheduled", c.message)
+	left := u.GetCreationTimestamp().Add(kstatus.ScheduleWindow).Sub(now)
+	if left <= 0 {
+		return result(engine.Failed, message), true
+	}
+	r := result(engine.InProgress, message)
+	r.Recheck = left
+	return r, true
+}
+
+// job judges a Job. To kstatus one that has started is Current, which is what
+// R22 wants unless its end is asked for.
+func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
+	if c, ok := conditionOf(u, "Failed"); ok && c.status == "True" {
+		return result(engine.Failed, joinText("failed", c.text()))
+	}
+	if c, ok := conditionOf(u, "Complete"); ok && c.status == "True" {
+		return result(engine.Ready, describeJob(u, now))
+	}
+	if !complete {
+		r := byKstatus(u)
+		r.Message = describeJob(u, now)
+		return r
+	}
+	r := result(engine.InProgress, describeJob(u, now))
+	if age, ok := jobAge(u, now); ok {
+		r.Recheck = age.Truncate(jobTick) + jobTick - age
+	}
+	return r
+}
+
+// deleting says what keeps an object that is being deleted.
+func deleting(u *unstructured.Unstructured) string {
+	if f := u.GetFinalizers(); len(f) > 0 {
+		return "waits for finalizers " + strings.Join(f, ", ")
+	}
+	return "terminating"
+}
+
+func objectOf(u *unstructured.Unstructured) engine.Object {
+	return engine.Object{
+		Group:     u.GroupVersionKind().Group,
+		Kind:      u.GetKind(),
+		Namespace: u.GetNamespace(),
+		Name:      u.GetName(),
+	}
+}
+
+// kindOf is "Pod" or "apps/Deployment".
+func kindOf(u *unstructured.Unstructured) string {
+	if g := u.GroupVersionKind().Group; g != "" {
+		return g + "/" + u.GetKind()
+	}
+	return u.GetKind()
+}
+
+// versionOf reads a resourceVersion, 0 where it is no number.
+func versionOf(s string) uint64 {
+	v, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}

@@ -1,0 +1,254 @@
+package status
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func object(t testing.TB, text string) *unstructured.Unstructured {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func expressions(t testing.TB, texts ...string) []Expression {
+	t.Helper()
+	var list []Expression
+	for _, text := range texts {
+		e, err := ParseExpression(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func deployment(status string) string {
+	return `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 2, resourceVersion: "42"},
+		spec: {replicas: 3, progressDeadlineSeconds: 600}, status: {observedGeneration: 2, ` + status + `}}`
+}
+
+func jobWith(status string) string {
+	return `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {completions: 1}, status: {` + status + `}}`
+}
+
+func podWith(status string) string {
+	return `{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: "2026-01-01T11:59:50Z"}, status: {` + status + `}}`
+}
+
+func crWith(status string) string {
+	return `{apiVersion: example.org/v1, kind: Widget, metadata: {name: w, generation: 2}` + status + `}`
+}
+
+type computeTest struct {
+	name    string
+	object  string
+	rule    Rule
+	status  engine.Status
+	message string
+	recheck time.Duration
+}
+
+func runCompute(t *testing.T, tests []computeTest) {
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			u := object(t, tt.object)
+			before := fmt.Sprint(u.Object)
+			// What a Watcher keeps of an object must give the same result.
+			for _, u := range []*unstructured.Unstructured{u, trim(u)} {
+				r := Compute(u, tt.rule, noon)
+				if r.Status != tt.status || r.Message != tt.message || r.Recheck != tt.recheck {
+					t.Errorf("%s %q recheck %s\nwant %s %q recheck %s",
+						r.Status, r.Message, r.Recheck, tt.status, tt.message, tt.recheck)
+				}
+			}
+			if fmt.Sprint(u.Object) != before {
+				t.Error("the object has been changed")
+			}
+		})
+	}
+}
+
+func TestComputeWorkloads(t *testing.T) {
+	available := `conditions: [{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}]`
+	runCompute(t, []computeTest{
+		{name: "deployment not seen", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 1}, spec: {replicas: 3}}`,
+			status: engine.InProgress, message: "0 of 3 updated"},
+		{name: "deployment stale", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 2}, spec: {replicas: 1},
+			status: {observedGeneration: 1, replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1, ` + available + `}}`,
+			status: engine.InProgress, message: "its controller has not seen the change yet"},
+		{name: "deployment on its way", object: deployment(`replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1`),
+			status: engine.InProgress, message: "1 of 3 available"},
+		{name: "deployment old pods", object: deployment(`replicas: 4, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3, ` + available),
+			status: engine.InProgress, message: "3 of 3 available, 1 old still there"},
+		{name: "deployment ready", object: deployment(`replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3, ` + available),
+			status: engine.Ready, message: "3 of 3 available"},
+		{name: "deployment deadline over", object: deployment(`replicas: 3, updatedReplicas: 3,
+			conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]`),
+			status: engine.Failed, message: "0 of 3 available · progress deadline exceeded"},
+		{name: "deployment quota", object: deployment(`conditions: [{type: ReplicaFailure, status: "True", reason: FailedCreate, message: exceeded quota}]`),
+			status: engine.InProgress, message: "0 of 3 updated · FailedCreate: exceeded quota"},
+		{name: "deployment paused", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 2}, spec: {replicas: 3, paused: true},
+			status: {observedGeneration: 1}}`,
+			status: engine.Ready, message: "paused, not waited for"},
+		{name: "statefulset", object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, generation: 1}, spec: {replicas: 2},
+			status: {observedGeneration: 1, replicas: 2, readyReplicas: 1, currentReplicas: 2, updatedReplicas: 2}}`,
+			status: engine.InProgress, message: "1 of 2 ready"},
+		{name: "statefulset ready", object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, generation: 1}, spec: {replicas: 1},
+			status: {observedGeneration: 1, replicas: 1, readyReplicas: 1, currentReplicas: 1, updatedReplicas: 1, currentRevision: a, updateRevision: a}}`,
+			status: engine.Ready, message: "1 of 1 ready"},
+		{name: "statefulset rolling", object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, generation: 1}, spec: {replicas: 2},
+			status: {observedGeneration: 1, replicas: 2, readyReplicas: 2, currentReplicas: 1, updatedReplicas: 1, currentRevision: a, updateRevision: b}}`,
+			status: engine.InProgress, message: "2 of 2 ready, 1 updated"},
+		{name: "daemonset not seen", object: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, generation: 1}}`,
+			status: engine.InProgress, message: "not seen by its controller yet"},
+		{name: "daemonset", object: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, generation: 1},
+			status: {observedGeneration: 1, desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3, numberReady: 1, numberAvailable: 1}}`,
+			status: engine.InProgress, message: "1 of 3 ready"},
+		{name: "replicaset", object: `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r}, spec: {replicas: 2}, status: {availableReplicas: 1, fullyLabeledReplicas: 2}}`,
+			status: engine.InProgress, message: "1 of 2 available"},
+	})
+}
+
+func TestComputeJobs(t *testing.T) {
+	complete := Rule{JobsComplete: true}
+	started := `startTime: "2026-01-01T11:59:57Z"`
+	runCompute(t, []computeTest{
+		{name: "not started", object: jobWith(``), status: engine.InProgress, message: "not started yet"},
+		{name: "started is current", object: jobWith(started + `, active: 1`), status: engine.Ready, message: "running · 0 of 1 complete"},
+		{name: "started, end asked for", object: jobWith(started), rule: complete,
+			status: engine.InProgress, message: "running · 0 of 1 complete", recheck: 7 * time.Second},
+		{name: "hook", object: jobWith(started), rule: Rule{Hook: true},
+			status: engine.InProgress, message: "running · 0 of 1 complete", recheck: 7 * time.Second},
+		{name: "long and with failures", object: jobWith(`startTime: "2026-01-01T11:57:48Z", failed: 2`), rule: complete,
+			status: engine.InProgress, message: "running 2 min 10 s · 0 of 1 complete · 2 pods failed", recheck: 8 * time.Second},
+		{name: "clock behind", object: jobWith(`startTime: "2026-01-01T12:30:00Z", failed: 1`), rule: complete,
+			status: engine.InProgress, message: "running · 0 of 1 complete · 1 pod failed", recheck: 10 * time.Second},
+		{name: "complete", object: jobWith(started + `, succeeded: 1, conditions: [{type: Complete, status: "True"}]`), rule: complete,
+			status: engine.Ready, message: "1 of 1 complete"},
+		{name: "failed", object: jobWith(started + `, conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded, message: too many tries}]`), rule: complete,
+			status: engine.Failed, message: "failed: BackoffLimitExceeded: too many tries"},
+		{name: "failed without asking for its end", object: jobWith(started + `, conditions: [{type: Failed, status: "True"}]`),
+			status: engine.Failed, message: "failed"},
+		{name: "suspended", object: `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {suspend: true}}`,
+			status: engine.InProgress, message: "suspended · 0 of 1 complete"},
+	})
+}
+
+func TestComputePods(t *testing.T) {
+	unscheduled := `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: 0/1 nodes}]`
+	old := `{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: "2026-01-01T11:59:45Z"}, status: {` + unscheduled + `}}`
+	hook := Rule{Hook: true}
+	runCompute(t, []computeTest{
+		{name: "new", object: podWith(``), status: engine.InProgress, message: "not seen by a node yet"},
+		{name: "unschedulable for 10 s", object: podWith(unscheduled),
+			status: engine.InProgress, message: "cannot be scheduled: 0/1 nodes", recheck: 5 * time.Second},
+		{name: "unschedulable for 15 s", object: old, status: engine.Failed, message: "cannot be scheduled: 0/1 nodes"},
+		{name: "hook unschedulable", object: old, rule: hook, status: engine.Failed, message: "cannot be scheduled: 0/1 nodes"},
+		{name: "creating", object: podWith(`phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ContainerCreating}}}]`),
+			status: engine.InProgress, message: "pending"},
+		{name: "image", object: podWith(`phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "not\nfound"}}}]`),
+			status: engine.InProgress, message: "pending: ErrImagePull: not found"},
+		{name: "init container", object: podWith(`phase: Pending, initContainerStatuses: [{name: i, state: {terminated: {exitCode: 3}}}],
+			containerStatuses: [{name: c, state: {waiting: {reason: PodInitializing}}}]`),
+			status: engine.InProgress, message: "pending: i ended with exit code 3"},
+		{name: "running", object: podWith(`phase: Running`), status: engine.InProgress, message: "running, not ready"},
+		{name: "ready", object: podWith(`phase: Running, conditions: [{type: Ready, status: "True"}]`), status: engine.Ready, message: "ready"},
+		{name: "crash loop", object: podWith(`phase: Running, containerStatuses: [{name: c, state: {waiting: {reason: CrashLoopBackOff}}}]`),
+			status: engine.Failed, message: "running: CrashLoopBackOff"},
+		{name: "hook running and ready", object: podWith(`phase: Running, conditions: [{type: Ready, status: "True"}]`), rule: hook,
+			status: engine.InProgress, message: "ready"},
+		{name: "hook succeeded", object: podWith(`phase: Succeeded`), rule: hook, status: engine.Ready, message: "succeeded"},
+		{name: "hook failed", object: podWith(`phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 2}}}]`), rule: hook,
+			status: engine.Failed, message: "failed: c ended with exit code 2"},
+		{name: "hook evicted", object: podWith(`phase: Failed, reason: Evicted, message: low on memory`), rule: hook,
+			status: engine.Failed, message: "failed: Evicted: low on memory"},
+		{name: "hook in a crash loop", object: podWith(`phase: Running, containerStatuses: [{name: c, state: {waiting: {reason: CrashLoopBackOff}}}]`), rule: hook,
+			status: engine.Failed, message: "running: CrashLoopBackOff"},
+		{name: "unknown phase", object: podWith(`phase: Unknown`), status: engine.InProgress, message: "status cannot be read: unknown phase Unknown"},
+	})
+}
+
+func TestComputeOthers(t *testing.T) {
+	runCompute(t, []computeTest{
+		{name: "configmap", object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`, status: engine.Ready},
+		{name: "role", object: `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r}}`, status: engine.Ready},
+		{name: "pvc", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, status: {phase: Pending}}`, status: engine.InProgress, message: "pending"},
+		{name: "pvc of a class", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, spec: {storageClassName: fast}}`,
+			status: engine.InProgress, message: "pending: no volume of class fast yet"},
+		{name: "pvc bound", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, status: {phase: Bound}}`, status: engine.Ready, message: "bound"},
+		{name: "service", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 10.0.0.1}}`, status: engine.Ready},
+		{name: "load balancer", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}`, status: engine.InProgress, message: "no address yet"},
+		{name: "load balancer ready", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, clusterIP: 10.0.0.1},
+			status: {loadBalancer: {ingress: [{ip: 1.2.3.4}, {hostname: lb.example}]}}}`, status: engine.Ready, message: "1.2.3.4, lb.example"},
+		{name: "crd new", object: `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c}}`, status: engine.InProgress, message: "not established yet"},
+		{name: "crd", object: `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c},
+			status: {conditions: [{type: NamesAccepted, status: "True"}, {type: Established, status: "True"}]}}`, status: engine.Ready, message: "established"},
+		{name: "crd refused", object: `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c},
+			status: {conditions: [{type: NamesAccepted, status: "False", message: name taken}]}}`, status: engine.Failed, message: "name taken"},
+		{name: "custom resource without status", object: crWith(``), status: engine.Ready},
+		{name: "custom resource not ready", object: crWith(`, status: {conditions: [{type: Ready, status: "False", reason: Wait, message: "for\x1b[31m it"}]}`),
+			status: engine.InProgress, message: "Wait: for it"},
+		{name: "custom resource not ready, no reason", object: crWith(`, status: {conditions: [{type: Ready, status: "Unknown"}]}`),
+			status: engine.InProgress, message: "not ready: Ready is Unknown"},
+		{name: "custom resource ready", object: crWith(`, status: {observedGeneration: 2, conditions: [{type: Ready, status: "True"}]}`), status: engine.Ready},
+		{name: "custom resource stale", object: crWith(`, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True"}]}`),
+			status: engine.InProgress, message: "its controller has not seen the change yet"},
+		{name: "custom resource stalled", object: crWith(`, status: {conditions: [{type: Stalled, status: "True", reason: Broken}]}`), status: engine.Failed, message: "Broken"},
+		{name: "conditions of another shape", object: crWith(`, status: {conditions: {Ready: true}}`), status: engine.InProgress,
+			message: "status cannot be read: cannot restore slice from map"},
+		{name: "hook of another kind", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}}`, rule: Rule{Hook: true}, status: engine.Ready},
+		{name: "deleting", object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, deletionTimestamp: "2026-01-01T00:00:00Z"}}`, status: engine.Deleting, message: "terminating"},
+		{name: "deleting with finalizers", object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [a/b, c/d]}}`,
+			rule: Rule{Hook: true}, status: engine.Deleting, message: "waits for finalizers a/b, c/d"},
+	})
+}
+
+func TestComputeCustom(t *testing.T) {
+	rule := Rule{
+		Success: expressions(t, `{.succeeded} == 1`, `{.phase} == Done`),
+		Failure: expressions(t, `{.failed} >= 1`),
+	}
+	runCompute(t, []computeTest{
+		{name: "nothing yet", object: crWith(``), rule: rule, status: engine.InProgress, message: "{.succeeded} == 1: saw none (or 1 more)"},
+		{name: "not yet", object: crWith(`, status: {succeeded: 0}`), rule: rule, status: engine.InProgress, message: "{.succeeded} == 1: saw 0 (or 1 more)"},
+		{name: "first", object: crWith(`, status: {succeeded: 1}`), rule: rule, status: engine.Ready, message: "{.succeeded} == 1"},
+		{name: "second", object: crWith(`, status: {phase: Done}`), rule: rule, status: engine.Ready, message: "{.phase} == Done"},
+		{name: "failure comes first", object: crWith(`, status: {phase: Done, failed: 2}`), rule: rule, status: engine.Failed, message: "failed by {.failed} >= 1"},
+		{name: "stale", object: crWith(`, status: {observedGeneration: 1, phase: Done, failed: 2}`), rule: rule,
+			status: engine.InProgress, message: "its controller has not seen the change yet"},
+		{name: "replaces kstatus", object: crWith(`, status: {conditions: [{type: Ready, status: "True"}]}`), rule: rule,
+			status: engine.InProgress, message: "{.succeeded} == 1: saw none (or 1 more)"},
+		{name: "deleting", object: `{apiVersion: v1, kind: X, metadata: {name: x, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {phase: Done}}`, rule: rule,
+			status: engine.Deleting, message: "terminating"},
+		{name: "not for hooks", object: crWith(``), rule: Rule{Success: rule.Success, Failure: rule.Failure, Hook: true}, status: engine.Ready},
+		{name: "one of the two alone is no rule", object: crWith(``), rule: Rule{Failure: rule.Failure}, status: engine.Ready},
+	})
+	r := Compute(object(t, crWith(`, status: {failed: "many"}`)), rule, noon)
+	if want := `{.failed} >= 1 compares numbers, but found "many"`; len(r.Doubts) != 1 || r.Doubts[0] != want {
+		t.Errorf("doubts %q, want %q", r.Doubts, want)
+	}
+}
+
+func TestComputeIdentity(t *testing.T) {
+	r := Compute(object(t, deployment(`replicas: 3`)), Rule{}, noon)
+	if want := (engine.Object{Group: "apps", Kind: "Deployment", Name: "d"}); r.Object != want || r.Version != 42 {
+		t.Errorf("%v version %d, want %v version 42", r.Object, r.Version, want)
+	}
+}

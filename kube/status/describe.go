@@ -1,0 +1,204 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"lockstep/engine"
+)
+
+// jobTick is how often the message of a running Job that is waited for says
+// anew how long it has been running. What it says holds until the next tick.
+const jobTick = 10 * time.Second
+
+// describe says in a few words how far an object is. Messages are in terms of
+// what people see in kubectl; kstatus' own words are the last resort.
+func describe(u *unstructured.Unstructured, status engine.Status, k *kstatus.Result) string {
+	switch kindOf(u) {
+	case "apps/Deployment":
+		return describeDeployment(u)
+	case "apps/ReplicaSet":
+		return replicas(u, "availableReplicas", "available") + failure(u)
+	case "apps/StatefulSet":
+		return describeStatefulSet(u)
+	case "apps/DaemonSet":
+		return describeDaemonSet(u)
+	case "Pod":
+		return describePod(u)
+	case "PersistentVolumeClaim":
+		return describeClaim(u)
+	case "Service":
+		return describeService(u)
+	case "apiextensions.k8s.io/CustomResourceDefinition":
+		return describeCRD(status, k)
+	}
+	if status == engine.Ready {
+		return ""
+	}
+	for _, t := range []string{"Stalled", "Reconciling", "Ready"} {
+		if c, ok := conditionOf(u, t); ok && (t == "Ready") == (c.status != "True") {
+			if text := c.text(); text != "" {
+				return text
+			}
+			return joinText("not ready", t+" is "+c.status)
+		}
+	}
+	return k.Message
+}
+
+func describeDeployment(u *unstructured.Unstructured) string {
+	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
+	updated := kstatus.GetIntField(u.Object, ".status.updatedReplicas", 0)
+	text := replicas(u, "availableReplicas", "available")
+	if updated < want {
+		text = fmt.Sprintf("%d of %d updated", updated, want)
+	} else if old := kstatus.GetIntField(u.Object, ".status.replicas", 0) - want; old > 0 {
+		text += fmt.Sprintf(", %d old still there", old)
+	}
+	if c, ok := conditionOf(u, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" {
+		text += " · progress deadline exceeded"
+	}
+	return text + failure(u)
+}
+
+// failure is why pods cannot be created: a quota, an admission webhook …
+func failure(u *unstructured.Unstructured) string {
+	if c, ok := conditionOf(u, "ReplicaFailure"); ok && c.status == "True" {
+		return " · " + c.text()
+	}
+	return ""
+}
+
+func describeStatefulSet(u *unstructured.Unstructured) string {
+	if kstatus.GetStringField(u.Object, ".spec.updateStrategy.type", "") == "OnDelete" {
+		return "updated on delete, not waited for"
+	}
+	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
+	text := replicas(u, "readyReplicas", "ready")
+	if updated, found, _ := unstructured.NestedInt64(u.Object, "status", "updatedReplicas"); found && int(updated) < want {
+		text += fmt.Sprintf(", %d updated", updated)
+	}
+	return text
+}
+
+// replicas says how many of .spec.replicas .status.<field> counts.
+func replicas(u *unstructured.Unstructured, field, word string) string {
+	return fmt.Sprintf("%d of %d %s",
+		kstatus.GetIntField(u.Object, ".status."+field, 0),
+		kstatus.GetIntField(u.Object, ".spec.replicas", 1), word)
+}
+
+func describeDaemonSet(u *unstructured.Unstructured) string {
+	want := kstatus.GetIntField(u.Object, ".status.desiredNumberScheduled", -1)
+	if want < 0 {
+		return "not seen by its controller yet"
+	}
+	text := fmt.Sprintf("%d of %d ready", kstatus.GetIntField(u.Object, ".status.numberReady", 0), want)
+	if updated := kstatus.GetIntField(u.Object, ".status.updatedNumberScheduled", 0); updated < want {
+		text += fmt.Sprintf(", %d updated", updated)
+	}
+	return text
+}
+
+func describeClaim(u *unstructured.Unstructured) string {
+	phase := strings.ToLower(kstatus.GetStringField(u.Object, ".status.phase", "pending"))
+	if class := kstatus.GetStringField(u.Object, ".spec.storageClassName", ""); class != "" && phase == "pending" {
+		return phase + ": no volume of class " + class + " yet"
+	}
+	return phase
+}
+
+func describeService(u *unstructured.Unstructured) string {
+	if kstatus.GetStringField(u.Object, ".spec.type", "") != "LoadBalancer" {
+		return ""
+	}
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "loadBalancer", "ingress")
+	var addresses []string
+	for _, item := range list {
+		m, _ := item.(map[string]any)
+		for _, key := range []string{"ip", "hostname"} {
+			if s, _ := m[key].(string); s != "" {
+				addresses = append(addresses, s)
+			}
+		}
+	}
+	if len(addresses) == 0 {
+		return "no address yet"
+	}
+	return strings.Join(addresses, ", ")
+}
+
+func describeCRD(status engine.Status, k *kstatus.Result) string {
+	switch status {
+	case engine.Ready:
+		return "established"
+	case engine.InProgress:
+		return "not established yet"
+	}
+	return k.Message
+}
+
+func describeJob(u *unstructured.Unstructured, now time.Time) string {
+	parallel := kstatus.GetIntField(u.Object, ".spec.parallelism", 1)
+	want := kstatus.GetIntField(u.Object, ".spec.completions", parallel)
+	text := fmt.Sprintf("%d of %d complete", kstatus.GetIntField(u.Object, ".status.succeeded", 0), want)
+	if c, ok := conditionOf(u, "Complete"); ok && c.status == "True" {
+		return text
+	}
+	if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); suspended {
+		return "suspended · " + text
+	}
+	age, started := jobAge(u, now)
+	switch {
+	case !started:
+		return "not started yet"
+	case age >= jobTick:
+		text = "running " + duration(age.Truncate(jobTick)) + " · " + text
+	default:
+		text = "running · " + text
+	}
+	switch n := kstatus.GetIntField(u.Object, ".status.failed", 0); n {
+	case 0:
+		return text
+	case 1:
+		return text + " · 1 pod failed"
+	default:
+		return text + fmt.Sprintf(" · %d pods failed", n)
+	}
+}
+
+// jobAge is how long ago the Job has started, never negative.
+func jobAge(u *unstructured.Unstructured, now time.Time) (time.Duration, bool) {
+	start, err := time.Parse(time.RFC3339, kstatus.GetStringField(u.Object, ".status.startTime", ""))
+	if err != nil {
+		return 0, false
+	}
+	return max(0, now.Sub(start)), true
+}
+
+// duration writes whole seconds: "40 s", "2 min", "2 min 10 s".
+func duration(d time.Duration) string {
+	m, s := int(d/time.Minute), int(d%time.Minute/time.Second)
+	switch {
+	case m == 0:
+		return fmt.Sprintf("%d s", s)
+	case s == 0:
+		return fmt.Sprintf("%d min", m)
+	}
+	return fmt.Sprintf("%d min %d s", m, s)
+}
+
+// joinText is "what: why", or what is there of it.
+func joinText(what, why string) string {
+	switch {
+	case why == "":
+		return what
+	case what == "":
+		return why
+	}
+	return what + ": " + why
+}

@@ -1,0 +1,268 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// Expression is one entry of a readiness annotation (R23):
+//
+//	{<jsonpath>} <op> <value>
+//
+// The path is read from the object's .status; a leading .status, $ or @ is
+// tolerated. The operators are == != < <= > >=. The value is a scalar: a
+// string, in quotes of either kind or bare, a number or a boolean.
+//
+// A path may lead to several values, through a filter, [*] or ..; one that
+// satisfies the comparison is enough. A path that leads to nothing, to null,
+// to an object or to a list does not hold, whatever the operator, != too.
+//
+// Two values are compared as numbers where one of them is a number and the
+// other reads like one, so 1 == 1.0 and the string "3" == 3; else as text, so
+// true == "true", and the string "1.10" is not "1.1" in quotes. The ordering
+// operators need a number on both sides.
+type Expression struct {
+	text string
+	path *jsonpath.JSONPath
+	op   string
+	want literal
+}
+
+// literal is the value on the right of an expression. Quoted ones never count
+// as numbers by themselves.
+type literal struct {
+	text   string
+	quoted bool
+}
+
+// ParseExpression reads one expression.
+func ParseExpression(text string) (Expression, error) {
+	text = strings.TrimSpace(text)
+	path, rest, err := splitPath(text)
+	if err != nil {
+		return Expression{}, err
+	}
+	e := Expression{text: text}
+	if e.path, err = parsePath(path); err != nil {
+		return Expression{}, err
+	}
+	rest = strings.TrimSpace(rest)
+	if e.op = operator(rest); e.op == "" {
+		return Expression{}, errors.New("needs one of == != < <= > >= after the path")
+	}
+	if e.want, err = parseLiteral(strings.TrimSpace(rest[len(e.op):])); err != nil {
+		return Expression{}, err
+	}
+	if _, ok := readNumber(e.want.text); !ok && e.ordering() {
+		return Expression{}, fmt.Errorf("%s needs a number, not %q", e.op, e.want.text)
+	}
+	return e, nil
+}
+
+// String returns the expression as it was written.
+func (e Expression) String() string { return e.text }
+
+func (e Expression) ordering() bool { return e.op[0] == '<' || e.op[0] == '>' }
+
+// Holds reports whether the expression holds on the object's status. doubt is
+// not empty where an ordering operator met something that is no number (R23);
+// it says what.
+func (e Expression) Holds(status map[string]any) (holds bool, doubt string) {
+	for _, v := range e.find(status) {
+		if e.ordering() {
+			c, ok := order(v, e.want)
+			if !ok {
+				doubt = fmt.Sprintf("%s compares numbers, but found %q", e.text, CleanText(scalarText(v)))
+				continue
+			}
+			if e.satisfied(c) {
+				return true, ""
+			}
+		} else if equal(v, e.want) == (e.op == "==") {
+			return true, ""
+		}
+	}
+	return false, doubt
+}
+
+// Seen tells what the path leads to, for people: "none" where it leads to no
+// scalar.
+func (e Expression) Seen(status map[string]any) string {
+	var seen []string
+	for _, v := range e.find(status) {
+		seen = append(seen, scalarText(v))
+	}
+	if len(seen) == 0 {
+		return "none"
+	}
+	return CleanText(strings.Join(seen, ", "))
+}
+
+func (e Expression) satisfied(c int) bool {
+	switch e.op {
+	case "<":
+		return c < 0
+	case "<=":
+		return c <= 0
+	case ">":
+		return c > 0
+	}
+	return c >= 0
+}
+
+// find returns the scalars that the path leads to. The library reports an
+// index out of range, a filter on something that is no list and the like as
+// errors: for us they all mean that the path is not there.
+func (e Expression) find(status map[string]any) []any {
+	if status == nil {
+		return nil
+	}
+	results, err := e.path.FindResults(status)
+	if err != nil {
+		return nil
+	}
+	var found []any
+	for _, r := range results {
+		for _, v := range r {
+			if v.IsValid() && v.CanInterface() && isScalar(v.Interface()) {
+				found = append(found, v.Interface())
+			}
+		}
+	}
+	return found
+}
+
+func isScalar(v any) bool {
+	switch reflect.ValueOf(v).Kind() {
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64, reflect.Float64:
+		return true
+	}
+	return false
+}
+
+func scalarText(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
+
+// splitPath cuts "{path} rest" at the brace that ends the path. Braces in
+// quotes belong to the path, as in {.conditions[?(@.type=="}")].status}.
+func splitPath(text string) (path, rest string, err error) {
+	if !strings.HasPrefix(text, "{") {
+		return "", "", errors.New("needs a path in braces at its start")
+	}
+	var quote byte
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '}':
+			return strings.TrimSpace(text[1:i]), text[i+1:], nil
+		}
+	}
+	return "", "", errors.New("the brace that ends the path is missing")
+}
+
+// parsePath compiles a path relative to .status.
+func parsePath(path string) (*jsonpath.JSONPath, error) {
+	rel := strings.TrimLeft(path, "$@")
+	if after, ok := strings.CutPrefix(rel, ".status"); ok && (after == "" || after[0] == '.' || after[0] == '[') {
+		rel = after
+	}
+	if rel == "" || rel == "." {
+		return nil, fmt.Errorf("{%s} names no field", path)
+	}
+	if rel[0] != '.' && rel[0] != '[' {
+		return nil, fmt.Errorf("the path {%s} has to start with a dot", path)
+	}
+	parsed, err := jsonpath.Parse("status", "{"+rel+"}")
+	if err != nil {
+		return nil, fmt.Errorf("{%s} is no JSONPath: %w", path, err)
+	}
+	if len(parsed.Root.Nodes) != 1 {
+		return nil, fmt.Errorf("{%s} is not one JSONPath", path)
+	}
+	if err := selects(parsed.Root, false); err != nil {
+		return nil, fmt.Errorf("{%s}: %w", path, err)
+	}
+	j := jsonpath.New("status").AllowMissingKeys(true)
+	return j, j.Parse("{" + rel + "}")
+}
+
+// selects refuses what the library parses but can only fail on later, or what
+// does not select anything: constants outside of filters, unquoted words,
+// range and end.
+func selects(node jsonpath.Node, constants bool) error {
+	switch n := node.(type) {
+	case *jsonpath.ListNode:
+		return selectsAll(n.Nodes, constants)
+	case *jsonpath.UnionNode:
+		for _, l := range n.Nodes {
+			if err := selects(l, constants); err != nil {
+				return err
+			}
+		}
+	case *jsonpath.FilterNode:
+		if err := selects(n.Left, true); err != nil {
+			return err
+		}
+		return selects(n.Right, true)
+	case *jsonpath.IdentifierNode:
+		return fmt.Errorf("%q stands where a field or a value in quotes is needed", n.Name)
+	case *jsonpath.TextNode, *jsonpath.IntNode, *jsonpath.FloatNode, *jsonpath.BoolNode:
+		if !constants {
+			return fmt.Errorf("%v stands where a field is needed", n)
+		}
+	}
+	return nil
+}
+
+func selectsAll(nodes []jsonpath.Node, constants bool) error {
+	for _, n := range nodes {
+		if err := selects(n, constants); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func operator(s string) string {
+	for _, op := range []string{"==", "!=", "<=", ">=", "<", ">"} {
+		if strings.HasPrefix(s, op) {
+			return op
+		}
+	}
+	return ""
+}
+
+func parseLiteral(s string) (literal, error) {
+	if s == "" {
+		return literal{}, errors.New("the value is missing")
+	}
+	switch s[0] {
+	case '"', '\'':
+		text, err := jsonpath.UnquoteExtend(s)
+		if err != nil {
+			return literal{}, fmt.Errorf("%s is not one quoted string", s)
+		}
+		return literal{text: text, quoted: true}, nil
+	case '{', '[':
+		return literal{}, fmt.Errorf("%s is no string, number or boolean", s)
+	case '=', '<', '>', '!':
+		return literal{}, fmt.Errorf("%s is no value", s)
+	}
+	return literal{text: s}, nil
+}

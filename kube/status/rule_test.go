@@ -1,0 +1,61 @@
+package status
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseRule(t *testing.T) {
+	tests := []struct {
+		name             string
+		success, failure string
+		custom           bool
+		warning          string // rule of the one warning
+		err              string
+	}{
+		{name: "none"},
+		{name: "both", success: `["{.succeeded} == 1", "{.succeeded} == 2"]`, failure: `["{.failed} >= 1"]`, custom: true},
+		{name: "success alone", success: `["{.a} == 1"]`, warning: "R24"},
+		{name: "failure alone", failure: `["{.a} == 1"]`, warning: "R24"},
+		{name: "empty list counts as not given", success: `["{.a} == 1"]`, failure: `[]`, warning: "R24"},
+		{name: "empty lists", success: `[]`, failure: " "},
+		{name: "no list", success: `{.a} == 1`, failure: `["{.a} == 2"]`, warning: "R2"},
+		{name: "list of numbers", success: `[1]`, failure: `["{.a} == 2"]`, warning: "R2"},
+		{name: "bad success", success: `["{.a == 1"]`, failure: `["{.a} == 2"]`,
+			err: `helm.sh/readiness-success: expression "{.a == 1": the brace`},
+		{name: "bad failure", success: `["{.a} == 1"]`, failure: `["{.a} == 2", "{.b} ~ 2"]`,
+			err: `helm.sh/readiness-failure: expression "{.b} ~ 2": needs one of`},
+		{name: "bad and alone", failure: `["x"]`, err: `helm.sh/readiness-failure: expression "x"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			annotations := map[string]string{}
+			if tt.success != "" {
+				annotations[SuccessAnnotation] = tt.success
+			}
+			if tt.failure != "" {
+				annotations[FailureAnnotation] = tt.failure
+			}
+			rule, warnings, err := ParseRule(annotations)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Fatalf("error %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rule.Custom() != tt.custom {
+				t.Errorf("custom: %v", rule.Custom())
+			}
+			got := ""
+			for _, w := range warnings {
+				got += w.Rule
+			}
+			if got != tt.warning {
+				t.Errorf("warnings %v, want %q", warnings, tt.warning)
+			}
+		})
+	}
+}

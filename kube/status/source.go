@@ -1,0 +1,226 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+// source lists and watches what a stream is about and feeds it.
+//
+// It is not client-go's Reflector, since that does not end promptly (it sleeps
+// between attempts without looking at the context), leaves a request behind it,
+// and logs what has to be told apart here: a missing right, a kind that is not
+// known yet, an outage. Nor is it RetryWatcher, which does not get over an
+// expired version.
+type source struct {
+	stream  *stream
+	client  dynamic.ResourceInterface
+	wake    chan struct{} // somebody has joined; for polling
+	failed  int           // attempts that have failed since a watch last worked
+	unknown int           // answers, one after the other, that the kind is unknown
+	told    bool          // the outage has been told about
+}
+
+const (
+	pageSize     = 500
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 5 * time.Second
+	// longestDelay bounds what a server may ask for with Retry-After.
+	longestDelay = 30 * time.Second
+	// A kind counts as unknown, its objects as gone, after this many answers
+	// saying so; one alone may come from a server that lags behind.
+	unknownAfter = 3
+	// unknownDelay bounds the time between attempts while a kind is unknown.
+	unknownDelay = 500 * time.Millisecond
+	// outageAfter is the number of failures after which people are told.
+	outageAfter = 4
+)
+
+func newSource(s *stream) *source {
+	var client dynamic.ResourceInterface = s.w.client.Resource(s.key.gvr)
+	if s.key.namespace != "" {
+		client = s.w.client.Resource(s.key.gvr).Namespace(s.key.namespace)
+	}
+	return &source{stream: s, client: client, wake: make(chan struct{}, 1)}
+}
+
+func (s *source) options() metav1.ListOptions {
+	o := metav1.ListOptions{LabelSelector: s.stream.key.label}
+	if s.stream.key.name != "" {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", s.stream.key.name).String()
+	}
+	return o
+}
+
+// denied tells a right, or a verb of the kind, that is missing for good.
+func denied(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+}
+
+func expired(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// run feeds the stream until ctx is done.
+func (s *source) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		version, err := s.list(ctx)
+		mayList := err == nil
+		if mayList {
+			err = s.follow(ctx, version)
+		}
+		switch {
+		case denied(err):
+			s.poll(ctx, mayList)
+			return
+		case expired(err):
+			err = nil // no outage
+		}
+		s.pause(ctx, err)
+	}
+}
+
+// list hands all objects to the stream and returns the version they are of.
+func (s *source) list(ctx context.Context) (version string, err error) {
+	opts := s.options()
+	opts.Limit = pageSize
+	var all []*unstructured.Unstructured
+	for {
+		page, err := s.client.List(ctx, opts)
+		if err != nil {
+			return "", err
+		}
+		for i := range page.Items {
+			all = append(all, trim(&page.Items[i]))
+		}
+		version = page.GetResourceVersion()
+		if opts.Continue = page.GetContinue(); opts.Continue == "" {
+			break
+		}
+	}
+	s.send(ctx, delta{complete: true, list: all, version: versionOf(version)})
+	s.unknown, s.told = 0, false
+	return version, nil
+}
+
+// follow watches from a version on. It returns when the objects have to be
+// listed again, with the error that says why.
+func (s *source) follow(ctx context.Context, version string) error {
+	for ctx.Err() == nil {
+		started := time.Now()
+		next, err := s.watch(ctx, version)
+		lived := time.Since(started)
+		if next != version || lived > lastBackoff {
+			s.failed, s.told = 0, false
+		}
+		version = next
+		switch {
+		case denied(err), expired(err), apierrors.IsNotFound(err), version == "":
+			return err
+		case err == nil && lived > time.Second:
+			// The server ends watches after a while: go on at once.
+		default:
+			s.pause(ctx, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// watch opens one watch and reads it to its end. It returns the version that
+// the next one goes on from.
+func (s *source) watch(ctx context.Context, version string) (string, error) {
+	opts := s.options()
+	opts.ResourceVersion = version
+	opts.AllowWatchBookmarks = true
+	timeout := int64(300 + rand.IntN(300))
+	opts.TimeoutSeconds = &timeout
+	w, err := s.client.Watch(ctx, opts)
+	if err != nil {
+		return version, err
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return version, ctx.Err()
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				return version, nil
+			}
+			if e.Type == watch.Error {
+				return version, apierrors.FromObject(e.Object)
+			}
+			u, ok := e.Object.(*unstructured.Unstructured)
+			if !ok {
+				return version, fmt.Errorf("unexpected %T in a watch", e.Object)
+			}
+			version = u.GetResourceVersion()
+			s.event(ctx, e.Type, u)
+		}
+	}
+}
+
+func (s *source) event(ctx context.Context, t watch.EventType, u *unstructured.Unstructured) {
+	switch t {
+	case watch.Added, watch.Modified:
+		s.send(ctx, delta{put: trim(u)})
+	case watch.Deleted:
+		s.send(ctx, delta{gone: u.GetName(), version: versionOf(u.GetResourceVersion())})
+	}
+}
+
+func (s *source) send(ctx context.Context, d delta) {
+	select {
+	case s.stream.deltas <- d:
+	case <-ctx.Done():
+	}
+}
+
+// pause waits before the next attempt: from 0.1 s up to 5 s, or as long as the
+// server asks for. err is what the last attempt failed with, nil where it is
+// no outage.
+func (s *source) pause(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	wait := min(lastBackoff, firstBackoff<<min(s.failed, 10))
+	s.failed++
+	if apierrors.IsNotFound(err) {
+		if s.unknown++; s.unknown == unknownAfter {
+			s.send(ctx, delta{complete: true})
+		}
+		sleep(ctx, jitter(min(wait, unknownDelay)))
+		return
+	}
+	if err != nil && s.failed >= outageAfter && !s.told {
+		s.told = true
+		s.stream.notice("cannot watch " + s.stream.key.String() + ", trying again: " + err.Error())
+	}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		wait = max(wait, min(longestDelay, time.Duration(seconds)*time.Second))
+	}
+	sleep(ctx, jitter(wait))
+}
+
+// jitter keeps clients from asking in step: up to a fifth more or less.
+func jitter(d time.Duration) time.Duration {
+	return d - d/5 + rand.N(2*d/5+1)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

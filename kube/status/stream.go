@@ -1,0 +1,258 @@
+package status
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lockstep/engine"
+)
+
+// stream keeps the objects of one streamKey as they are on the server and
+// tells subscriptions about them. One goroutine, run, owns its state; a source
+// in another one feeds it. That way no lock is held during a report.
+type stream struct {
+	w      *Watcher
+	key    streamKey
+	cancel context.CancelFunc
+	source *source
+	deltas chan delta
+	wake   chan struct{} // somebody has come or gone
+
+	mu           sync.Mutex
+	came, leaves []*subscription // what run has not seen to yet
+	wanted       map[string]int  // how many subscriptions each name has
+	subs         int
+
+	// The rest belongs to run.
+	objects map[string]*unstructured.Unstructured // by name
+	watched map[string][]*watched                 // by name
+	timed   map[*watched]bool                     // those that are due some time
+	synced  bool                                  // objects is complete
+	version uint64                                // of the last complete list
+}
+
+// subscription is one call of Watch, as far as one stream is concerned.
+type subscription struct {
+	ctx     context.Context
+	report  func(engine.Observation)
+	objects []*watched
+}
+
+// watched is an object that a subscription is about.
+type watched struct {
+	sub    *subscription
+	target Target
+	last   engine.Observation // what was reported, nothing where Status is ""
+	due    time.Time          // when to compute again, never where zero
+}
+
+func (o *watched) name() string { return o.target.Object.Name }
+
+// delta is a change that a source tells about.
+type delta struct {
+	// complete says that list replaces all objects.
+	complete bool
+	list     []*unstructured.Unstructured
+	// put is an object that is there, gone the name of one that is not.
+	put  *unstructured.Unstructured
+	gone string
+	// version goes with complete and gone.
+	version uint64
+	// unseen is the name of an object that cannot be looked at, why says why.
+	unseen, why string
+}
+
+func newStream(w *Watcher, key streamKey, cancel context.CancelFunc) *stream {
+	s := &stream{w: w, key: key, cancel: cancel,
+		deltas: make(chan delta), wake: make(chan struct{}, 1),
+		wanted:  map[string]int{},
+		objects: map[string]*unstructured.Unstructured{},
+		watched: map[string][]*watched{},
+		timed:   map[*watched]bool{}}
+	s.source = newSource(s)
+	return s
+}
+
+// join adds a subscription; run greets it with the present state.
+func (s *stream) join(sub *subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subs++
+	s.came = append(s.came, sub)
+	for _, o := range sub.objects {
+		s.wanted[o.name()]++
+	}
+	nudge(s.wake)
+	nudge(s.source.wake)
+}
+
+// leave takes a subscription away and returns how many are left.
+func (s *stream) leave(sub *subscription) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subs--
+	s.leaves = append(s.leaves, sub)
+	for _, o := range sub.objects {
+		if s.wanted[o.name()]--; s.wanted[o.name()] == 0 {
+			delete(s.wanted, o.name())
+		}
+	}
+	nudge(s.wake)
+	return s.subs
+}
+
+// names lists the objects that somebody watches, in no order.
+func (s *stream) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, 0, len(s.wanted))
+	for n := range s.wanted {
+		names = append(names, n)
+	}
+	return names
+}
+
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (s *stream) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case d := <-s.deltas:
+			s.take(d)
+		case <-s.wake:
+			s.welcome()
+		case now := <-timer.C:
+			for o := range s.timed {
+				if !o.due.After(now) {
+					s.look(o)
+				}
+			}
+		}
+		s.arm(timer)
+	}
+}
+
+// arm sets the timer to the next object that is due.
+func (s *stream) arm(timer *time.Timer) {
+	timer.Stop()
+	var next time.Time
+	for o := range s.timed {
+		if next.IsZero() || o.due.Before(next) {
+			next = o.due
+		}
+	}
+	if !next.IsZero() {
+		timer.Reset(time.Until(next))
+	}
+}
+
+// welcome sees to subscriptions that have come or gone.
+func (s *stream) welcome() {
+	s.mu.Lock()
+	came, leaves := s.came, s.leaves
+	s.came, s.leaves = nil, nil
+	s.mu.Unlock()
+	for _, sub := range came {
+		for _, o := range sub.objects {
+			s.watched[o.name()] = append(s.watched[o.name()], o)
+			s.look(o)
+		}
+	}
+	for _, sub := range leaves {
+		for _, o := range sub.objects {
+			s.forget(o)
+		}
+	}
+}
+
+func (s *stream) forget(o *watched) {
+	delete(s.timed, o)
+	list := s.watched[o.name()]
+	for i, have := range list {
+		if have == o {
+			s.watched[o.name()] = append(list[:i:i], list[i+1:]...)
+		}
+	}
+	if len(s.watched[o.name()]) == 0 {
+		delete(s.watched, o.name())
+	}
+}
+
+// take brings the objects up to date and looks at those that have changed.
+func (s *stream) take(d delta) {
+	switch {
+	case d.complete:
+		s.objects = make(map[string]*unstructured.Unstructured, len(d.list))
+		for _, u := range d.list {
+			s.objects[u.GetName()] = u
+		}
+		s.synced, s.version = true, d.version
+		for _, list := range s.watched {
+			for _, o := range list {
+				s.look(o)
+			}
+		}
+	case d.put != nil:
+		s.objects[d.put.GetName()] = d.put
+		for _, o := range s.watched[d.put.GetName()] {
+			s.look(o)
+		}
+	case d.gone != "":
+		delete(s.objects, d.gone)
+		for _, o := range s.watched[d.gone] {
+			s.missing(o, d.version)
+		}
+	case d.unseen != "":
+		for _, o := range s.watched[d.unseen] {
+			o.tell(engine.Observation{Status: engine.InProgress, Message: d.why})
+		}
+	}
+}
+
+// look computes the state of an object and reports it where it is news.
+func (s *stream) look(o *watched) {
+	u := s.objects[o.name()]
+	if u == nil {
+		if s.synced {
+			s.missing(o, s.version)
+		}
+		return
+	}
+	now := time.Now()
+	r := Compute(u, o.target.Rule, now)
+	if r.Recheck > 0 {
+		o.due = now.Add(r.Recheck)
+		s.timed[o] = true
+	} else {
+		delete(s.timed, o)
+	}
+	s.w.doubts(o.target.Object, r.Doubts)
+	o.tell(r.Observation)
+}
+
+func (s *stream) missing(o *watched, version uint64) {
+	delete(s.timed, o)
+	o.tell(engine.Observation{Status: engine.Gone, Version: version})
+}
+
+// tell reports what is news.
+func (o *watched) tell(seen engine.Observation) {
+	seen.Object = o.target.Object
+	if seen == o.last || o.sub.ctx.Err() != nil {
+		return
+	}
+	o.last = seen
+	o.sub.report(seen)
+}

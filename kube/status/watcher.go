@@ -1,0 +1,208 @@
+package status
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"lockstep/engine"
+)
+
+// Target is an object to watch.
+type Target struct {
+	Object     engine.Object
+	GVR        schema.GroupVersionResource
+	Namespaced bool
+	Rule       Rule
+	// Labelled says that the object carries the label that Options.Selector
+	// asks for, in the cluster, from its apply on. Helm gives it to every
+	// object of a release, not to hooks nor to the content of crds/.
+	Labelled bool
+}
+
+// Options of a Watcher. The zero value is good.
+type Options struct {
+	// Selector filters watches of Labelled objects on the server;
+	// "app.kubernetes.io/managed-by=Helm" where empty.
+	Selector string
+	// Poll is how often objects are looked at that may not be watched; 2 s
+	// where 0.
+	Poll time.Duration
+	// Notice is told once about each thing that makes watching worse or an
+	// expression doubtful: missing rights, a lost API server, a comparison of
+	// something that is no number (R23). It may be called from any goroutine
+	// and must not block.
+	Notice func(engine.Warning)
+}
+
+// manyUnlabelled is the number of unlabelled objects of one kind and namespace
+// in one call of Watch from which on a watch without a filter takes fewer
+// requests than one by name for each.
+const manyUnlabelled = 8
+
+// Watcher observes objects for the length of a run. Each kind and namespace
+// costs one list and one watch, which all calls of Watch share; only objects
+// that carry no common label are watched one by one, by name.
+//
+// It survives what a cluster does: watches that end, expired versions,
+// restarts, throttling, kinds that are not known yet. Where a right is missing
+// it asks for the objects one after the other.
+type Watcher struct {
+	client  dynamic.Interface
+	options Options
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	streams map[streamKey]*stream
+	doubted map[doubt]bool
+}
+
+// streamKey tells streams apart. At most one of label and name is set.
+type streamKey struct {
+	gvr         schema.GroupVersionResource
+	namespace   string
+	label, name string
+}
+
+// String names what is watched: "deployments.apps in namespace shop".
+func (k streamKey) String() string {
+	text := k.gvr.GroupResource().String()
+	if k.name != "" {
+		text += " " + k.name
+	}
+	if k.namespace != "" {
+		text += " in namespace " + k.namespace
+	}
+	return text
+}
+
+type doubt struct {
+	object engine.Object
+	text   string
+}
+
+// NewWatcher returns a Watcher that works until ctx is done or it is closed.
+func NewWatcher(ctx context.Context, client dynamic.Interface, options Options) *Watcher {
+	if options.Selector == "" {
+		options.Selector = "app.kubernetes.io/managed-by=Helm"
+	}
+	if options.Poll <= 0 {
+		options.Poll = 2 * time.Second
+	}
+	if options.Notice == nil {
+		options.Notice = func(engine.Warning) {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	return &Watcher{client: client, options: options, ctx: ctx, cancel: cancel,
+		streams: map[streamKey]*stream{}, doubted: map[doubt]bool{}}
+}
+
+// Close ends all watches and waits until nothing of them is left running. No
+// report is made after it has returned.
+func (w *Watcher) Close() {
+	w.mu.Lock() // so that no Watch is half way through starting a stream
+	w.cancel()
+	w.mu.Unlock()
+	w.wg.Wait()
+}
+
+// Watch reports the state of each target until ctx is done: first what it is
+// now, Gone where it is not there, then every change of status, message or
+// version. It returns at once; report is called from other goroutines, for one
+// object from one at a time, and must not block for long.
+//
+// Observations carry the resourceVersion that they rest on. For an object that
+// is absent it is the one of the list that shows it, or of the deletion; it is
+// 0 where the server does not know the kind, or where the object is polled.
+func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(engine.Observation)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ctx.Err() != nil || ctx.Err() != nil {
+		return
+	}
+	subs := map[streamKey]*subscription{}
+	for i, key := range w.keys(targets) {
+		sub := subs[key]
+		if sub == nil {
+			sub = &subscription{ctx: ctx, report: report}
+			subs[key] = sub
+		}
+		sub.objects = append(sub.objects, &watched{sub: sub, target: targets[i]})
+	}
+	for key, sub := range subs {
+		s := w.streams[key]
+		if s == nil {
+			s = w.start(key)
+		}
+		s.join(sub)
+		context.AfterFunc(ctx, func() { w.leave(s, sub) })
+	}
+}
+
+// keys says for each target which stream shows it.
+func (w *Watcher) keys(targets []Target) []streamKey {
+	keys := make([]streamKey, len(targets))
+	unlabelled := map[streamKey]int{}
+	for i, t := range targets {
+		keys[i] = streamKey{gvr: t.GVR}
+		if t.Namespaced {
+			keys[i].namespace = t.Object.Namespace
+		}
+		if !t.Labelled {
+			unlabelled[keys[i]]++
+		}
+	}
+	for i, t := range targets {
+		switch {
+		case t.Labelled:
+			keys[i].label = w.options.Selector
+		case unlabelled[keys[i]] < manyUnlabelled && w.streams[keys[i]] == nil:
+			keys[i].name = t.Object.Name
+		}
+	}
+	return keys
+}
+
+// start runs a stream. The caller holds the lock.
+func (w *Watcher) start(key streamKey) *stream {
+	ctx, cancel := context.WithCancel(w.ctx)
+	s := newStream(w, key, cancel)
+	w.streams[key] = s
+	w.wg.Go(func() { s.run(ctx) })
+	w.wg.Go(func() { s.source.run(ctx) })
+	return s
+}
+
+// leave ends a subscription, and the stream with the last one where it shows a
+// single object. The others go on for the groups to come.
+func (w *Watcher) leave(s *stream, sub *subscription) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.leave(sub) == 0 && s.key.name != "" && w.streams[s.key] == s {
+		delete(w.streams, s.key)
+		s.cancel()
+	}
+}
+
+// doubts tells about comparisons that cannot be made, once each (R23).
+func (w *Watcher) doubts(o engine.Object, texts []string) {
+	for _, text := range texts {
+		w.mu.Lock()
+		known := w.doubted[doubt{o, text}]
+		w.doubted[doubt{o, text}] = true
+		w.mu.Unlock()
+		if !known {
+			w.options.Notice(engine.Warning{Rule: "R23", Object: &o, Message: o.String() + ": " + text})
+		}
+	}
+}
+
+// notice tells about something that makes watching worse.
+func (s *stream) notice(text string) {
+	s.w.options.Notice(engine.Warning{Rule: "R22", Message: CleanText(text)})
+}

@@ -1,0 +1,311 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"lockstep/engine"
+)
+
+var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+func target(name string, labelled bool) Target {
+	return Target{Object: engine.Object{Kind: "Pod", Namespace: "ns", Name: name}, GVR: pods, Namespaced: true, Labelled: labelled}
+}
+
+func want(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s:\n got %q\nwant %q", what, got, want)
+	}
+}
+
+// watching runs a test in a bubble, where synctest.Wait waits until all is
+// quiet, time passes at once, and a goroutine that is left over is an error.
+func watching(t *testing.T, f func(t *testing.T, s *server, w *Watcher, notices *recorder)) {
+	synctest.Test(t, func(t *testing.T) {
+		s, notices := newServer(), &recorder{}
+		w := NewWatcher(t.Context(), s, Options{Notice: notices.notice})
+		defer w.Close()
+		f(t, s, w, notices)
+	})
+}
+
+func TestWatch(t *testing.T) {
+	watching(t, func(t *testing.T, s *server, w *Watcher, _ *recorder) {
+		var r, late recorder
+		s.set("a", "Pending") // 101
+		w.Watch(t.Context(), []Target{target("a", true), target("b", true)}, r.report)
+		synctest.Wait()
+		want(t, "at first", r.take(), "a in-progress 101 pending", "b gone 101")
+		want(t, "requests", s.seen(), "list app.kubernetes.io/managed-by=Helm", "watch 101")
+
+		s.set("a", "Running") // 102
+		s.set("b", "Pending") // 103
+		s.set("other", "Pending")
+		synctest.Wait()
+		want(t, "changes", r.take(), "a in-progress 102 running, not ready", "b in-progress 103 pending")
+
+		w.Watch(t.Context(), []Target{target("b", true), target("other", true), target("never", true)}, late.report)
+		synctest.Wait()
+		want(t, "who comes late", late.take(), "b in-progress 103 pending", "never gone 101", "other in-progress 104 pending")
+
+		s.set("b", "") // 105
+		synctest.Wait()
+		want(t, "deletion", r.take(), "b gone 105")
+		want(t, "deletion, second", late.take(), "b gone 105")
+		want(t, "no further requests", s.seen())
+	})
+}
+
+func TestWatchEndsWithItsContext(t *testing.T) {
+	watching(t, func(t *testing.T, s *server, w *Watcher, _ *recorder) {
+		var r, other recorder
+		ctx, cancel := context.WithCancel(t.Context())
+		w.Watch(ctx, []Target{target("a", true)}, r.report)
+		w.Watch(t.Context(), []Target{target("a", true)}, other.report)
+		synctest.Wait()
+		r.take()
+		other.take()
+		cancel()
+		synctest.Wait()
+		s.set("a", "Pending")
+		synctest.Wait()
+		want(t, "after the end", r.take())
+		want(t, "the other one", other.take(), "a in-progress 101 pending")
+
+		w.Close()
+		s.set("a", "Running")
+		want(t, "after Close", other.take())
+		w.Watch(t.Context(), []Target{target("a", true)}, other.report)
+		want(t, "after Close", other.take())
+	})
+}
+
+func TestWatchByName(t *testing.T) {
+	watching(t, func(t *testing.T, s *server, w *Watcher, _ *recorder) {
+		var r recorder
+		ctx, cancel := context.WithCancel(t.Context())
+		s.set("hook", "Pending")
+		w.Watch(ctx, []Target{target("hook", false)}, r.report)
+		synctest.Wait()
+		want(t, "reports", r.take(), "hook in-progress 101 pending")
+		want(t, "requests", s.seen(), "list  metadata.name=hook", "watch 101")
+		cancel()
+		synctest.Wait()
+		s.mu.Lock()
+		stopped := s.watches[0].IsStopped()
+		s.mu.Unlock()
+		if !stopped {
+			t.Error("the watch of a single object goes on after its last subscription")
+		}
+
+		var many []Target
+		for i := range manyUnlabelled {
+			many = append(many, target("p"+strconv.Itoa(i), false))
+		}
+		s.seen()
+		w.Watch(t.Context(), many, r.report)
+		synctest.Wait()
+		want(t, "requests for many", s.seen(), "list", "watch 101")
+	})
+}
+
+func TestWatchRecovers(t *testing.T) {
+	watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
+		var r recorder
+		s.set("a", "Pending")
+		w.Watch(t.Context(), []Target{target("a", true)}, r.report)
+		synctest.Wait()
+		r.take()
+		s.seen()
+
+		time.Sleep(time.Minute)
+		s.end(nil) // a timeout on the server
+		synctest.Wait()
+		want(t, "after a timeout", s.seen(), "watch 101")
+
+		s.fail(errors.New("connection refused"), errors.New("connection refused"), nil)
+		s.end(nil)
+		time.Sleep(20 * time.Second)
+		s.set("a", "Running")
+		s.fail(nil, nil, nil)
+		if n := len(s.seen()); n < 6 || n > 12 {
+			t.Errorf("%d attempts in 20 s", n)
+		}
+		want(t, "told once", notices.take(), "R22: cannot watch pods in namespace ns, trying again: connection refused")
+		time.Sleep(12 * time.Second)
+		want(t, "goes on from its version", s.seen(), "watch 101")
+
+		gone := apierrors.NewResourceExpired("too old")
+		s.end(gone)
+		time.Sleep(time.Second)
+		want(t, "lists anew", s.seen()[:1], "list app.kubernetes.io/managed-by=Helm")
+		want(t, "what was missed", r.take(), "a in-progress 102 running, not ready")
+
+		s.end(apierrors.NewTooManyRequests("slow down", 10))
+		time.Sleep(7 * time.Second)
+		want(t, "obeys Retry-After", s.seen())
+		time.Sleep(6 * time.Second)
+		want(t, "obeys Retry-After", s.seen(), "watch 102")
+
+		s.set("a", "")
+		s.end(apierrors.NewInternalError(errors.New("restart")))
+		s.fail(nil, gone, nil)
+		time.Sleep(time.Minute)
+		want(t, "deletion that was missed", r.take(), "a gone 103")
+		if n := len(s.seen()); n > 60 {
+			t.Errorf("%d requests in a minute while versions expire", n)
+		}
+	})
+}
+
+func TestWatchUnknownKind(t *testing.T) {
+	watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
+		var r recorder
+		s.fail(apierrors.NewGenericServerResponse(http.StatusNotFound, "list", pods.GroupResource(), "", "", 0, true), nil, nil)
+		w.Watch(t.Context(), []Target{target("a", true)}, r.report)
+		time.Sleep(time.Minute)
+		want(t, "while unknown", r.take(), "a gone 0")
+		want(t, "no notice", notices.take())
+		s.set("a", "Pending")
+		s.fail(nil, nil, nil)
+		time.Sleep(time.Second)
+		want(t, "once it is known", r.take(), "a in-progress 101 pending")
+	})
+}
+
+func TestWatchPolls(t *testing.T) {
+	forbidden := apierrors.NewForbidden(pods.GroupResource(), "", errors.New("no"))
+	t.Run("by list", func(t *testing.T) {
+		watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
+			var r recorder
+			s.fail(nil, forbidden, nil)
+			s.set("a", "Pending")
+			w.Watch(t.Context(), []Target{target("a", true), target("b", true)}, r.report)
+			time.Sleep(5 * time.Second)
+			s.set("b", "Pending")
+			time.Sleep(5 * time.Second)
+			want(t, "reports", r.take(), "a in-progress 101 pending", "b gone 101", "b in-progress 102 pending")
+			want(t, "notice", notices.take(), "R22: no right to watch pods in namespace ns, so it is asked for every 2s instead")
+			if n := len(s.seen()); n < 6 || n > 9 {
+				t.Errorf("%d requests in 10 s", n)
+			}
+		})
+	})
+	t.Run("by object", func(t *testing.T) {
+		watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
+			var r, late recorder
+			s.fail(forbidden, forbidden, nil)
+			s.set("a", "Pending")
+			w.Watch(t.Context(), []Target{target("a", true), target("b", true)}, r.report)
+			time.Sleep(5 * time.Second)
+			want(t, "reports", r.take(), "a in-progress 101 pending", "b gone 0")
+			w.Watch(t.Context(), []Target{target("c", true)}, late.report)
+			synctest.Wait()
+			want(t, "who comes late does not wait", late.take(), "c gone 0")
+			s.set("a", "")
+			s.set("b", "Running")
+			time.Sleep(3 * time.Second)
+			want(t, "changes", r.take(), "a gone 0", "b in-progress 103 running, not ready")
+			if n := len(notices.take()); n != 1 {
+				t.Errorf("%d notices", n)
+			}
+
+			s.fail(forbidden, forbidden, forbidden)
+			time.Sleep(3 * time.Second)
+			want(t, "no right at all", r.take(),
+				"a in-progress 0 cannot be looked at: pods is forbidden: no", "b in-progress 0 cannot be looked at: pods is forbidden: no")
+			s.fail(forbidden, forbidden, errors.New("connection refused"))
+			time.Sleep(20 * time.Second)
+			want(t, "outage", notices.take(), "R22: cannot watch pods in namespace ns, trying again: connection refused")
+		})
+	})
+}
+
+func TestWatchRechecks(t *testing.T) {
+	watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
+		var r recorder
+		s.objects["p"] = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",
+			"metadata": map[string]any{"name": "p", "resourceVersion": "7", "labels": helm, "creationTimestamp": time.Now().Format(time.RFC3339)},
+			"status": map[string]any{"phase": "Pending", "conditions": []any{
+				map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}}}}}
+		w.Watch(t.Context(), []Target{target("p", true)}, r.report)
+		time.Sleep(14 * time.Second)
+		want(t, "below 15 s", r.take(), "p in-progress 7 cannot be scheduled")
+		time.Sleep(2 * time.Second)
+		want(t, "above 15 s", r.take(), "p failed 7 cannot be scheduled")
+		want(t, "no request for it", s.seen()[2:])
+	})
+}
+
+func TestWatchDoubts(t *testing.T) {
+	watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
+		var r recorder
+		tg := target("a", true)
+		tg.Rule = Rule{Success: expressions(t, `{.phase} > 1`), Failure: expressions(t, `{.phase} == Failed`)}
+		w.Watch(t.Context(), []Target{tg}, r.report)
+		synctest.Wait()
+		s.set("a", "Pending")
+		s.set("a", "Pending")
+		synctest.Wait()
+		want(t, "one warning", notices.take(), `R23: Pod/a: {.phase} > 1 compares numbers, but found "Pending"`)
+	})
+}
+
+// TestListPages reads a list of several pages, the second of which expires the
+// first time.
+func TestListPages(t *testing.T) {
+	watching(t, func(t *testing.T, s *server, w *Watcher, _ *recorder) {
+		var r recorder
+		expire := true
+		s.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "PodList"}}
+			opts := a.(clienttesting.ListActionImpl).ListOptions
+			name := "first"
+			list.SetResourceVersion("5")
+			switch {
+			case opts.Continue == "":
+				list.SetContinue("more")
+			case expire:
+				expire = false
+				return true, nil, apierrors.NewResourceExpired("continue token")
+			default:
+				name = "second"
+			}
+			u := unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
+			u.SetName(name)
+			u.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "Helm"})
+			list.Items = append(list.Items, u)
+			return true, list, nil
+		})
+		w.Watch(t.Context(), []Target{target("first", true), target("second", true)}, r.report)
+		time.Sleep(time.Second)
+		want(t, "reports", r.take(), "first in-progress 0 not seen by a node yet", "second in-progress 0 not seen by a node yet")
+	})
+}
+
+func TestTrim(t *testing.T) {
+	u := object(t, `{apiVersion: v1, kind: Secret, data: {password: aHVudGVyMg==},
+		metadata: {name: s, managedFields: [{manager: x}], annotations: {a: b}, labels: {c: d}}}`)
+	data, err := trim(u).MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`; strings.TrimSpace(string(data)) != want {
+		t.Errorf("%s\nwant %s", data, want)
+	}
+}

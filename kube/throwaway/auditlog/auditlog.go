@@ -1,0 +1,172 @@
+// Package auditlog reads the audit log of a Kubernetes API server: what was asked of it, by whom and when.
+package auditlog
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// Stages of a request that a log tells of. A watch has both, everything else only the last.
+const (
+	ResponseStarted  = "ResponseStarted"
+	ResponseComplete = "ResponseComplete"
+)
+
+// ObjectRef is what a request was about. Fields that do not apply are "".
+type ObjectRef struct {
+	APIGroup    string `json:"apiGroup"`
+	APIVersion  string `json:"apiVersion"`
+	Resource    string `json:"resource"` // plural, "deployments"
+	Subresource string `json:"subresource"`
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+}
+
+// Event is one stage of one request. Times have microseconds and are the API server's.
+type Event struct {
+	AuditID    string
+	Stage      string
+	Verb       string // get, list, watch, create, update, patch, delete, deletecollection, or an HTTP verb in lower case
+	RequestURI string
+	UserAgent  string
+	Username   string
+	Object     ObjectRef // zero for a request that is not about objects, as /version
+	Code       int       // HTTP status
+	Received   time.Time // when the request came in
+	At         time.Time // when it reached Stage
+}
+
+// Succeeded tells whether the request is over and was granted.
+func (e Event) Succeeded() bool {
+	return e.Stage == ResponseComplete && e.Code >= 200 && e.Code < 300
+}
+
+// Log is a number of events, in the order in which they were written.
+type Log []Event
+
+// Read reads a log. The last line is left out if it is not complete yet, so the log of a server that runs
+// can be read.
+func Read(path string) (Log, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var log Log
+	r := bufio.NewReader(f)
+	for n := 1; ; n++ {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return log, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		e, err := parse(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		log = append(log, e)
+	}
+}
+
+func parse(line []byte) (Event, error) {
+	var e struct {
+		Kind           string
+		AuditID        string
+		Stage          string
+		Verb           string
+		RequestURI     string
+		UserAgent      string
+		User           struct{ Username string }
+		ObjectRef      ObjectRef
+		ResponseStatus struct{ Code int }
+
+		RequestReceivedTimestamp, StageTimestamp time.Time
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Event{}, err
+	}
+	if e.Kind != "Event" {
+		return Event{}, fmt.Errorf("not an audit event but %q", e.Kind)
+	}
+	return Event{
+		AuditID: e.AuditID, Stage: e.Stage, Verb: e.Verb, RequestURI: e.RequestURI,
+		UserAgent: e.UserAgent, Username: e.User.Username, Object: e.ObjectRef, Code: e.ResponseStatus.Code,
+		Received: e.RequestReceivedTimestamp, At: e.StageTimestamp,
+	}, nil
+}
+
+// Where returns the events for which keep is true.
+func (l Log) Where(keep func(Event) bool) Log {
+	var kept Log
+	for _, e := range l {
+		if keep(e) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// Namespace returns the events about objects in a namespace, "" for objects outside of all.
+func (l Log) Namespace(name string) Log {
+	return l.Where(func(e Event) bool { return e.Object.Resource != "" && e.Object.Namespace == name })
+}
+
+// UserAgent returns the events of clients whose user agent begins with prefix.
+func (l Log) UserAgent(prefix string) Log {
+	return l.Where(func(e Event) bool { return strings.HasPrefix(e.UserAgent, prefix) })
+}
+
+// Writes returns the events that tell that something was changed: writes that succeeded, without dry runs and
+// without what every client does on the side (events, leases, tokens, and asking for rights).
+func (l Log) Writes() Log {
+	return l.Where(func(e Event) bool {
+		switch e.Verb {
+		case "create", "update", "patch", "delete", "deletecollection":
+			return e.Succeeded() && !onTheSide(e.Object) && !dryRun(e.RequestURI)
+		}
+		return false
+	})
+}
+
+func onTheSide(o ObjectRef) bool {
+	switch o.APIGroup {
+	case "authentication.k8s.io", "authorization.k8s.io":
+		return true
+	}
+	return o.Resource == "events" || o.Resource == "leases" || o.Resource == "serviceaccounts" && o.Subresource == "token"
+}
+
+func dryRun(uri string) bool {
+	_, query, _ := strings.Cut(uri, "?")
+	for p := range strings.SplitSeq(query, "&") {
+		if strings.HasPrefix(p, "dryRun=") {
+			return true
+		}
+	}
+	return false
+}
+
+// LastStatusUpdate returns the last write of an object's status that was over at the time given, and false
+// if there is none.
+func (l Log) LastStatusUpdate(resource, namespace, name string, before time.Time) (Event, bool) {
+	var last Event
+	found := false
+	for _, e := range l.Writes() {
+		o := e.Object
+		if o.Resource != resource || o.Subresource != "status" || o.Namespace != namespace || o.Name != name || e.At.After(before) {
+			continue
+		}
+		if !found || e.At.After(last.At) {
+			last, found = e, true
+		}
+	}
+	return last, found
+}

@@ -1,0 +1,204 @@
+// Package throwaway starts a Kubernetes cluster that is gone when it is closed, or when this process ends
+// in whatever way. The cluster is a process of its own: the program lockstep-sandbox (see kube/sandbox).
+package throwaway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// stopTimeout is how long a cluster may take to stop before it is killed.
+const stopTimeout = 20 * time.Second
+
+// Options are all optional.
+type Options struct {
+	// Kubeconfig is where the kubeconfig is written, "" for the cluster's own folder. A file that is there
+	// and is not a sandbox's is left alone, and Start fails.
+	Kubeconfig string
+	// AuditLog is the file that the API server's audit log is appended to, "" for none. It is complete once
+	// Close has returned, and stays.
+	AuditLog string
+	// DataDir keeps the cluster for a later Start with the same DataDir, "" for one that is not kept.
+	DataDir string
+	// Nodes is the number of nodes, 0 for the sandbox's default.
+	Nodes int
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	Kubeconfig string // path of a kubeconfig for an administrator
+	Server     string // https://127.0.0.1:PORT
+	AuditLog   string // as in Options, absolute; "" if there is none
+
+	dataDir string
+	temp    bool
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	output  tail
+	done    chan struct{} // closed when the process has ended
+	ended   error         // how; only after done
+	close   func() error
+}
+
+// readyLine is what lockstep-sandbox --json prints.
+type readyLine struct {
+	Kubeconfig, Server, DataDir, AuditLog string
+}
+
+// Start starts a cluster and waits until pods can be made in it, which takes some seconds. ctx bounds the
+// start only: the cluster goes on until Close. On an error nothing is left behind.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	path, argv, err := Command(o.args())
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{temp: o.DataDir == "", done: make(chan struct{})}
+	c.close = sync.OnceValue(c.stop)
+	c.cmd = &exec.Cmd{Path: path, Args: argv, Stderr: &c.output, SysProcAttr: ownGroup()}
+	stdin, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the sandbox: %w", err)
+	}
+	c.stdin = stdin
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the sandbox: %w", err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the sandbox: %w", err)
+	}
+	line := make(chan []byte, 1)
+	go c.watch(stdout, line)
+	select {
+	case first := <-line:
+		err = c.ready(first)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("start the sandbox: %w%s", err, c.output.text())
+	}
+	return c, nil
+}
+
+func (o Options) args() []string {
+	args := []string{"--json", "--while-stdin"}
+	for _, f := range []struct{ name, value string }{
+		{"--kubeconfig", o.Kubeconfig}, {"--audit-log", o.AuditLog}, {"--data-dir", o.DataDir},
+	} {
+		if f.value != "" {
+			args = append(args, f.name+"="+f.value)
+		}
+	}
+	if o.Nodes > 0 {
+		args = append(args, "--nodes="+strconv.Itoa(o.Nodes))
+	}
+	return args
+}
+
+// watch delivers the first line of stdout, nil if there is none, and waits for the end of the process.
+func (c *Cluster) watch(stdout io.Reader, line chan<- []byte) {
+	r := bufio.NewReader(stdout)
+	first, err := r.ReadBytes('\n')
+	if err != nil {
+		first = nil
+	}
+	if first == nil { // it is about to end: its last words go into the error
+		c.ended = c.cmd.Wait()
+		close(c.done)
+		line <- nil
+		return
+	}
+	line <- first
+	_, _ = io.Copy(io.Discard, r)
+	c.ended = c.cmd.Wait()
+	close(c.done)
+}
+
+func (c *Cluster) ready(line []byte) error {
+	if line == nil {
+		if c.ended != nil {
+			return fmt.Errorf("it ended before it was ready: %w", c.ended)
+		}
+		return errors.New("it ended before it was ready")
+	}
+	var r readyLine
+	if err := json.Unmarshal(line, &r); err != nil || r.Kubeconfig == "" {
+		return fmt.Errorf("%s says %q, which this program does not understand: are both of the same version?", c.cmd.Path, line)
+	}
+	c.Kubeconfig, c.Server, c.AuditLog, c.dataDir = r.Kubeconfig, r.Server, r.AuditLog, r.DataDir
+	return nil
+}
+
+// Done is closed when the cluster has ended: after Close, or by a failure that Close then reports.
+func (c *Cluster) Done() <-chan struct{} { return c.done }
+
+// Close ends the cluster and waits until its process and its folder are gone. It may be called again, and
+// by several goroutines; all get the same error.
+func (c *Cluster) Close() error { return c.close() }
+
+func (c *Cluster) stop() error {
+	early := false
+	select {
+	case <-c.done:
+		early = true
+	default:
+	}
+	_ = c.stdin.Close() // this is what tells it to end
+	select {
+	case <-c.done:
+	case <-time.After(stopTimeout):
+		_ = c.cmd.Process.Kill()
+		<-c.done
+		if c.temp && c.dataDir != "" {
+			_ = os.RemoveAll(c.dataDir)
+		}
+		return fmt.Errorf("the sandbox did not stop within %v and was killed%s", stopTimeout, c.output.text())
+	}
+	switch {
+	case c.ended != nil:
+		return fmt.Errorf("the sandbox failed: %w%s", c.ended, c.output.text())
+	case early:
+		return errors.New("the sandbox ended by itself" + c.output.text())
+	}
+	return nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+const tailSize = 8 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p...)
+	if n := len(t.data); n > tailSize {
+		t.data = append(t.data[:0], t.data[n-tailSize:]...)
+	}
+	return len(p), nil
+}
+
+// text returns it as the continuation of an error message.
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := strings.TrimSpace(string(t.data)); s != "" {
+		return "\n" + s
+	}
+	return ""
+}
