@@ -29,8 +29,8 @@ type Options struct {
 	Breakpoints []string
 	// HoldOnFailure pauses the run when a group fails (R44).
 	HoldOnFailure bool
-	// Heartbeat is how often a Waiting event is sent while something is
-	// waited for; 0 for never.
+	// Heartbeat is how long no group may change before a Waiting event tells
+	// what is waited for, and again after as long; 0 for never.
 	Heartbeat time.Duration
 	// Diagnose says why an object is not ready, in a line and in detail. It
 	// is called in a goroutine of its own, with a context that ends soon.

@@ -142,7 +142,7 @@ func TestARefusedApplyFailsTheGroup(t *testing.T) {
 }
 
 func TestHeartbeatNamesTheOldest(t *testing.T) {
-	fake := newFake(map[string]behaviour{"x": {ready: 25 * sec}, "y": {ready: 15 * sec, request: sec}})
+	fake := newFake(map[string]behaviour{"x": {ready: 30 * sec}, "y": {ready: 15 * sec, request: sec}})
 	trace, err := run(t, Options{Heartbeat: 10 * sec}, Stage{Phase: Phase{Groups: groupsOf("a: x", "b: y")}}, fake, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -150,8 +150,8 @@ func TestHeartbeatNamesTheOldest(t *testing.T) {
 	want(t, trace, "0.0s c:a running", "0.0s c:b running",
 		"10.0s waiting c:a Pod/x (applied for 10s, and 1 more)",
 		"16.0s c:b ready",
-		"20.0s waiting c:a Pod/x (applied for 20s)",
-		"25.0s c:a ready")
+		"26.0s waiting c:a Pod/x (applied for 26s)",
+		"30.0s c:a ready")
 }
 
 func TestRemovalWaitsUntilGone(t *testing.T) { // R31

@@ -186,6 +186,7 @@ func (r *StageRun) set(g *groupRun, s Status, message string) {
 func (e *Engine) setGroup(phase, id string, s Status, message string) {
 	e.groups[id] = s
 	e.groups[groupKey(phase, id)] = s
+	e.heartbeat = e.clock.active(time.Now()) + e.opts.Heartbeat
 	e.publish(Event{Kind: KindGroup, Phase: phase, Group: id, Status: s, Message: message})
 }
 

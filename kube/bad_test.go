@@ -24,7 +24,7 @@ func (r *rig) writes() []string {
 	r.t.Helper()
 	var out []string
 	for _, e := range r.audit() {
-		if e.IsWrite() && e.UserAgent == "lockstep" && (e.Object.Namespace == r.namespace || e.Object.Name == r.namespace) {
+		if e.UserAgent == "lockstep" && (e.Object.Namespace == r.namespace || e.Object.Name == r.namespace) {
 			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
 		}
 	}

@@ -192,21 +192,18 @@ func (r *rig) helm() *action.Configuration {
 	return cfg
 }
 
-// audit reads what the API server was asked in the test's namespace, and about
-// objects of cluster scope.
-func (r *rig) audit() []auditlog.Event {
+// audit reads what was written in the test's namespace, and to objects of
+// cluster scope.
+func (r *rig) audit() auditlog.Log {
 	r.t.Helper()
-	events, err := auditlog.Read(sandbox.AuditLog)
+	log, err := auditlog.Read(sandbox.AuditLog)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	var out []auditlog.Event
-	for _, e := range events {
-		if ns := e.Object.Namespace; ns == r.namespace || ns == r.namespace+"-extra" || ns == "" {
-			out = append(out, e)
-		}
-	}
-	return out
+	return log.Writes().Where(func(e auditlog.Event) bool {
+		ns := e.Object.Namespace
+		return ns == r.namespace || ns == r.namespace+"-extra" || ns == ""
+	})
 }
 
 // oracle reads the hand-written plan of a chart: for each group its objects

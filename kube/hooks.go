@@ -231,10 +231,19 @@ func (o *ordered) deleteHook(u *hookUnit, list helmkube.ResourceList, policy met
 		res.Deleted = append(res.Deleted, i)
 		if u.run != nil {
 			obj := o.builder.fact(i).resource.Object
-			o.engine.Publish(engine.Event{Kind: engine.KindLog, Phase: u.phase, Group: u.group.ID, Object: &obj, Lines: []string{"deleted by helm.sh/hook-delete-policy"}})
+			o.engine.Publish(engine.Event{Kind: engine.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
+				Status: u.ended(), Change: engine.Deleted, Message: "deleted by helm.sh/hook-delete-policy"})
 		}
 	}
 	return res, nil
+}
+
+// ended is the status of a hook's objects after it has run.
+func (u *hookUnit) ended() engine.Status {
+	if u.done {
+		return engine.Ready
+	}
+	return engine.Failed
 }
 
 // sweepHook deletes the object of a hook that an abort has cut short: left

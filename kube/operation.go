@@ -38,7 +38,8 @@ type Common struct {
 	RollbackOnFailure bool
 	NoHooks           bool
 
-	// Heartbeat is how often to tell what is being waited for; 0 for never.
+	// Heartbeat is how long nothing may happen before what is being waited for
+	// is told, and again after as long; 0 for never.
 	Heartbeat time.Duration
 }
 

@@ -109,7 +109,7 @@ func independentGroups(t *testing.T, chart string) [2]string {
 
 // timeline is what the audit log says of the objects of a namespace.
 type timeline struct {
-	events []auditlog.Event
+	events auditlog.Log
 	agent  string
 	plural map[string]schema.GroupVersionResource // by kind
 }
@@ -141,7 +141,7 @@ func (r *rig) timeline(agent string) *timeline {
 // dump logs what changed in the namespace, in order.
 func (tl *timeline) dump(t *testing.T) {
 	for _, e := range tl.events {
-		if e.IsWrite() && e.Object.Namespace != "" && e.Object.Resource != "events" {
+		if e.Object.Namespace != "" && e.Object.Resource != "events" {
 			t.Logf("%s %s %s/%s %s by %s", clock(e.Received), e.Verb, e.Object.Resource, e.Object.Name, e.Object.Subresource, e.UserAgent)
 		}
 	}
@@ -170,7 +170,7 @@ func (tl *timeline) firstWrite(t *testing.T, objects []string) (at time.Time, wh
 	for _, o := range objects {
 		found := false
 		for _, e := range tl.of(t, o) {
-			if !e.IsWrite() || e.UserAgent != tl.agent || e.Object.Subresource != "" {
+			if e.UserAgent != tl.agent || e.Object.Subresource != "" {
 				continue
 			}
 			found = true
@@ -197,11 +197,10 @@ func (tl *timeline) ready(t *testing.T, objects []string) (at time.Time, which s
 		var own, status []time.Time
 		for _, e := range tl.of(t, o) {
 			switch {
-			case !e.IsWrite():
 			case e.Object.Subresource == "status":
 				status = append(status, e.Received)
 			case e.UserAgent == tl.agent:
-				own = append(own, e.Completed)
+				own = append(own, e.At)
 			}
 		}
 		var done time.Time
@@ -232,7 +231,7 @@ func (tl *timeline) decisive(o string, status []time.Time) time.Time {
 	case "Deployment", "StatefulSet", "DaemonSet":
 		var pods time.Time
 		for _, e := range tl.events {
-			if e.Object.Resource == "pods" && e.Object.Subresource == "status" && e.IsWrite() && strings.HasPrefix(e.Object.Name, name+"-") && e.Received.After(pods) {
+			if e.Object.Resource == "pods" && e.Object.Subresource == "status" && strings.HasPrefix(e.Object.Name, name+"-") && e.Received.After(pods) {
 				pods = e.Received
 			}
 		}

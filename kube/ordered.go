@@ -76,6 +76,9 @@ func (o *ordered) Build(r io.Reader, validate bool) (helmkube.ResourceList, erro
 			f := o.builder.fact(i)
 			f.hook, f.rule.Hook = unit, true
 		}
+		if validate { // it is about to be created
+			o.client.lookAhead(o.requests(), o.builder, list)
+		}
 		return list, nil
 	}
 	if !isRelease(raw) {

@@ -54,6 +54,9 @@ func (p *pass) createNamespace(name string) error {
 	if err != nil {
 		return err
 	}
+	for _, i := range list {
+		p.ord.builder.fact(i).known = true // it has been found missing
+	}
 	p.wrote = true
 	return p.runPrelude(namespacePhase(name), list, func(i *resource.Info) error {
 		_, err := p.ord.Client.Create(helmkube.ResourceList{i})

@@ -127,7 +127,10 @@ func (s *sandbox) logTail() string {
 			tail = append(tail, line)
 		}
 	}
-	return "\n" + strings.Join(tail[max(0, len(tail)-10):], "")
+	if len(tail) == 0 {
+		return ""
+	}
+	return "\n" + strings.TrimSpace(strings.Join(tail[max(0, len(tail)-10):], ""))
 }
 
 func (s *sandbox) fail(err error) {

@@ -31,7 +31,6 @@ type history struct {
 	start   time.Time // the kubelet's first look at the pod
 	begin   time.Time // of the containers' attempt
 	end     time.Time // of that attempt
-	attempt int
 	said    time.Time // the last report that repeats
 	killing bool
 	warned  bool // about annotations

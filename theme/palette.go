@@ -1,0 +1,60 @@
+package theme
+
+import (
+	"image/color"
+
+	"charm.land/lipgloss/v2"
+)
+
+// palette is the colours of a look on one background; nil is the terminal's
+// own text colour.
+type palette struct {
+	quiet, faint, accent, good, busy, stopped, bad, never, key, selected color.Color
+}
+
+func paletteFor(o Options) palette {
+	light := o.Background == Light
+	switch {
+	case o.Depth == None:
+		return palette{}
+	case o.Depth == Basic:
+		return basicPalette(o.Look, light)
+	case o.Look == HighContrast && light:
+		return hex("#303030", "#6C6C6C", "#0000C0", "#005F00", "#004C8C", "#7A4A00", "#B00000", "#5F005F", "#0000C0", "#D7E3FF")
+	case o.Look == HighContrast:
+		return hex("#D8D8D8", "#9A9A9A", "#FFFFFF", "#5CFF5C", "#5CE1FF", "#FFE14D", "#FF7A7A", "#FF9CFF", "#FFFFFF", "#30405F")
+	case o.Look == ColourBlind && light:
+		return hex("#5A6472", "#BCC4CF", "#3B3B98", "#0072B2", "#7A6A00", "#A85F00", "#B23C00", "#8F4A75", "#3B3B98", "#DFE7F5")
+	case o.Look == ColourBlind:
+		return hex("#8E99AB", "#4A5262", "#D6DEEB", "#56B4E9", "#F0E442", "#E69F00", "#FF7A45", "#CC79A7", "#D6DEEB", "#28344A")
+	case light:
+		return hex("#5F6B7A", "#BEC6D1", "#2F55C8", "#2B7A38", "#0670B0", "#9A6200", "#C0271F", "#77578F", "#2F55C8", "#DFE7FA")
+	}
+	return hex("#8792A6", "#454D5E", "#8AB4FF", "#8CC570", "#62C8E8", "#E8B85A", "#FF7B72", "#A58CC4", "#8AB4FF", "#263049")
+}
+
+// basicPalette uses the terminal's 16 colours, which its owner has chosen to
+// be readable; bright black is too often the background's for text.
+func basicPalette(l Look, light bool) palette {
+	p := palette{
+		faint: lipgloss.BrightBlack, accent: lipgloss.BrightBlue, good: lipgloss.Green, busy: lipgloss.Cyan,
+		stopped: lipgloss.Yellow, bad: lipgloss.Red, never: lipgloss.Magenta, key: lipgloss.BrightBlue,
+	}
+	if light {
+		p.accent, p.key = lipgloss.Blue, lipgloss.Blue
+		p.faint = lipgloss.White
+	}
+	switch l {
+	case HighContrast:
+		p.faint = nil
+	case ColourBlind:
+		p.good, p.busy, p.accent, p.key = lipgloss.Blue, lipgloss.Yellow, nil, nil
+		p.stopped = lipgloss.Magenta
+	}
+	return p
+}
+
+func hex(quiet, faint, accent, good, busy, stopped, bad, never, key, selected string) palette {
+	c := func(s string) color.Color { return lipgloss.Color(s) }
+	return palette{c(quiet), c(faint), c(accent), c(good), c(busy), c(stopped), c(bad), c(never), c(key), c(selected)}
+}

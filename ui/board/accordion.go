@@ -1,0 +1,141 @@
+package board
+
+import (
+	"fmt"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// placeList lays groups out one below the other, for a screen too narrow for
+// columns: one line each, and the objects of those that are under way.
+func (m *model) placeList() {
+	y := 0
+	for _, n := range m.plan.nodes {
+		if !m.shown(n) {
+			continue
+		}
+		c := card{n: n, r: rect{0, y, m.w, 1}, flat: true}
+		if m.unfolded(n) {
+			c.rows = m.cardRows(n, full.rows(m.lay.board.h+6))
+			c.r.h += len(c.rows)
+		}
+		m.lay.cards = append(m.lay.cards, c)
+		y += c.r.h
+	}
+	m.lay.rows = y
+	m.top = max(min(m.top, y-m.lay.board.h), 0)
+	for i := range m.lay.cards {
+		m.lay.cards[i].r.y += m.lay.board.y - m.top
+	}
+}
+
+// unfolded reports whether the list shows what is in a group.
+func (m *model) unfolded(n *node) bool {
+	switch {
+	case active(n), n.Status == engine.Failed, n.Status == engine.Aborted:
+		return true
+	case m.filter.on() && !m.filter.whole[n.key()]:
+		return true
+	}
+	return m.chosen(n) && !m.follow && n.Status != engine.Waiting
+}
+
+func (m *model) drawList() {
+	restore := m.canvas.within(m.lay.board)
+	defer restore()
+	if len(m.lay.cards) == 0 {
+		m.drawEmpty()
+		return
+	}
+	name := m.listNames()
+	for i := range m.lay.cards {
+		c := &m.lay.cards[i]
+		if c.r.y+c.r.h <= m.lay.board.y || c.r.y >= m.lay.board.y+m.lay.board.h {
+			continue
+		}
+		m.drawListHead(c, name)
+		for j, r := range c.rows {
+			m.drawListRow(c, r, j, c.r.y+1+j)
+		}
+	}
+	m.drawScroll()
+}
+
+// listNames is how wide the column of names is.
+func (m *model) listNames() int {
+	w := 12
+	for _, n := range m.plan.nodes {
+		w = max(w, width(m.listName(n)))
+	}
+	return min(w, m.w/2-6)
+}
+
+// listName is a group's name with its phase, where the board has a column for
+// that.
+func (m *model) listName(n *node) string {
+	if m.plan.cols[n.col].phase.Kind == engine.PhaseApply && !m.back(n) {
+		return n.name
+	}
+	title := phaseTitle(n.Phase)
+	if m.back(n) {
+		title = m.th.Lines.Undo + " " + title
+	}
+	return title + " " + m.th.Lines.Dot + " " + n.name
+}
+
+func (m *model) drawListHead(c *card, name int) {
+	n, cv, y := c.n, m.canvas, c.r.y
+	mark := m.th.Mark(string(n.Status))
+	role := theme.Text
+	switch {
+	case active(n), n.Status == engine.Failed:
+		role = theme.Strong
+	case n.Status == engine.Waiting, n.Status == engine.Skipped:
+		role = theme.Quiet
+	}
+	if m.chosen(n) && m.sel.object == (engine.Object{}) {
+		cv.mark(0, y, m.w-1)
+	}
+	x := cv.put(1, y, mark.Role, mark.Glyph+" ")
+	if m.state.Breakpoints[n.ID] && !n.Status.Over() {
+		cv.put(0, y, theme.Stopped, m.th.Lines.Break)
+	}
+	cv.putFit(x, y, name, role, m.listName(n))
+	counted := fmt.Sprintf("%d/%d", n.Done, len(n.Objects))
+	x = x + name + 1 + 5
+	cv.putRight(x, y, theme.Quiet, counted)
+	x += 7
+	if d, over, ok := m.spent(n); ok {
+		cv.putRight(x, y, theme.Quiet, span(d, over))
+	}
+	x += 2
+	m.drawLine(x, y, m.w-2-x, m.listStatus(n, mark))
+}
+
+// listStatus is the end of a group's line: its status in words, or what it
+// waits for.
+func (m *model) listStatus(n *node, mark theme.Mark) line {
+	if n.Status == engine.Waiting {
+		text := ""
+		for _, up := range n.ins {
+			if !up.Status.Over() {
+				text += ", " + up.name
+			}
+		}
+		if text != "" {
+			return plain(theme.Quiet, "after "+text[2:])
+		}
+	}
+	role := mark.Role
+	if role == theme.Good {
+		role = theme.Quiet
+	}
+	return plain(role, mark.Word)
+}
+
+func (m *model) drawListRow(c *card, r row, i, y int) {
+	if r.kind != afterRow { // the head says what it waits for
+		m.drawRow(c, r, i, 5, y, m.w-7)
+	}
+}

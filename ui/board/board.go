@@ -1,0 +1,119 @@
+// Package board is the screen: it draws an operation as live columns of
+// groups, and turns keys into commands.
+//
+// It is a consumer of engine events like any other. Its picture of the
+// operation is engine.State, it sends engine.Command, and it knows nothing of
+// Kubernetes: what only the cluster can tell comes through Inspector. Nothing
+// on the screen is a guess: a key changes nothing until an event says so.
+//
+// How a frame is made:
+//
+//	events ─▶ engine.State ─▶ plan (columns and edges, static)
+//	                          └▶ layout (what is where, for this size) ─▶ canvas ─▶ lines
+//
+// Only what is visible is drawn.
+package board
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// ErrTerminalGone is returned by Run when the terminal cannot be written to or
+// read from any more, or has hung up.
+var ErrTerminalGone = errors.New("the terminal is gone")
+
+// Source hands out the events of an operation; *engine.Reader is one.
+type Source interface {
+	// Next returns the events since the last call, at least one. It waits
+	// for one, and returns false at the end of the record or of ctx.
+	Next(ctx context.Context) ([]engine.Event, bool)
+}
+
+// Inspector answers what only the cluster knows about an object. Its methods
+// are called in goroutines of their own and must return soon after ctx ends.
+// Text may hold anything; the screen cleans it, and masks the values of a
+// Secret even where the implementation has not.
+type Inspector interface {
+	// Events returns the object's events, and those of what it owns, oldest
+	// first, one per line.
+	Events(ctx context.Context, o engine.Object) ([]string, error)
+	// Pods returns the object's pods, one or more lines each.
+	Pods(ctx context.Context, o engine.Object) ([]string, error)
+	// Logs calls follow with each line of the logs of the object's pods, and
+	// returns at their end or at that of ctx. follow does not block.
+	Logs(ctx context.Context, o engine.Object, follow func(line string)) error
+	// Manifest returns the object as it was applied, as YAML.
+	Manifest(ctx context.Context, o engine.Object) (string, error)
+}
+
+// Options say what to show and where. Only Source is needed.
+type Options struct {
+	Source Source
+	// Command gives an order to the run; it must not block. Nil makes the
+	// screen read-only, without keys to steer with.
+	Command func(engine.Command)
+	// Inspector is asked for events, pods, logs and manifests. Nil: the
+	// inspector shows only what the events of the run tell.
+	Inspector Inspector
+	// Theme is the look. Where its Background is theme.Detect, the terminal
+	// is asked.
+	Theme theme.Options
+	// Title names what is shown where there is no operation to name it, a
+	// plan before anything is deployed for instance.
+	Title string
+	// Now is the clock, time.Now by default.
+	Now func() time.Time
+	// Input and Output are the terminal, standard input and output by
+	// default.
+	Input  io.Reader
+	Output io.Writer
+	// Environ is what the terminal's abilities are read from, the process's
+	// own by default.
+	Environ []string
+}
+
+// Run shows the operation until it is over and the user leaves, or until ctx
+// ends, whose cause it then returns. A read-only screen can be left at any
+// time. The terminal is as it was before when Run returns, after a panic too.
+//
+// Run takes care of SIGHUP while it runs. SIGINT and SIGTERM from outside are
+// left to the caller: they are an order to the run, not to the screen.
+func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer onHangup(cancel)()
+
+	m := newModel(ctx, o)
+	opts := []tea.ProgramOption{
+		tea.WithContext(ctx),
+		tea.WithOutput(guardOutput(ctx, o.Output, cancel)),
+		tea.WithoutSignalHandler(),
+		tea.WithFPS(framesPerSecond),
+	}
+	if o.Input != nil {
+		opts = append(opts, tea.WithInput(o.Input))
+	}
+	if o.Environ != nil {
+		opts = append(opts, tea.WithEnvironment(o.Environ))
+	}
+	_, err := tea.NewProgram(m, opts...).Run()
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("screen: %w", cause)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, tea.ErrProgramPanic):
+		return fmt.Errorf("screen: %w", err)
+	}
+	return fmt.Errorf("screen: %w: %w", ErrTerminalGone, err)
+}

@@ -1,0 +1,319 @@
+package board
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// drawBoard draws the columns in view.
+func (m *model) drawBoard() {
+	c := m.canvas
+	m.drawTitles()
+	restore := c.within(m.lay.board)
+	defer restore()
+	if len(m.lay.cols) == 0 {
+		m.drawEmpty()
+		return
+	}
+	m.drawEdges()
+	for i := range m.lay.cards {
+		m.drawCard(&m.lay.cards[i])
+	}
+	m.drawScroll()
+}
+
+// drawEmpty says why there is nothing on the board.
+func (m *model) drawEmpty() {
+	text := "waiting for the plan " + m.th.Lines.Ellipsis
+	if m.filter.on() {
+		text = "nothing matches the filter"
+	}
+	b := m.lay.board
+	m.canvas.putFit(b.x+2, b.y+min(1, b.h-1), b.w-4, theme.Quiet, text)
+}
+
+// drawTitles names the columns and tells how many are out of view.
+func (m *model) drawTitles() {
+	y := m.lay.board.y - 1
+	if y < 0 || len(m.lay.cols) == 0 {
+		return
+	}
+	all := m.columns()
+	left, right := 0, 0
+	for _, i := range all {
+		if i < m.lay.cols[0].i {
+			left++
+		}
+		if i > m.lay.cols[len(m.lay.cols)-1].i {
+			right++
+		}
+	}
+	end := m.w - 1
+	if right > 0 {
+		end = m.canvas.putRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d more %s", right, m.th.Lines.More)) - 1
+	}
+	for k, p := range m.lay.cols {
+		x, title := p.x+1, m.columnTitle(m.plan.cols[p.i])
+		if k == 0 && left > 0 {
+			x = m.canvas.put(p.x, y, theme.Quiet, fmt.Sprintf("%s %d  ", m.th.Lines.Less, left))
+		}
+		role := theme.Quiet
+		if m.columnActive(p.i) {
+			role = theme.Strong
+		}
+		m.canvas.putFit(x, y, min(p.x+p.w, end)-x, role, title)
+	}
+}
+
+func (m *model) columnTitle(c *column) string {
+	title := c.title
+	if c.phase.Kind == engine.PhaseApply {
+		title = "layer " + title
+	}
+	if strings.HasPrefix(c.phase.Name, rollbackPrefix) {
+		title = m.th.Lines.Undo + " " + title
+	}
+	return title
+}
+
+func (m *model) columnActive(i int) bool {
+	for _, n := range m.plan.cols[i].nodes {
+		if active(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// drawCard draws a group.
+func (m *model) drawCard(c *card) {
+	b := m.lay.board
+	if c.r.y >= b.y+b.h || c.r.y+c.r.h <= b.y {
+		return
+	}
+	if c.flat {
+		m.drawFlat(c.n, c.r.x, c.r.y, c.r.w)
+		return
+	}
+	m.drawFrame(c)
+	inner := rect{c.r.x + 2, c.r.y + 1, c.r.w - 4, c.r.h - 2}
+	for i, r := range c.rows {
+		m.drawRow(c, r, i, inner.x, inner.y+i, inner.w)
+	}
+}
+
+// chosen reports whether the group itself or something in it is selected.
+func (m *model) chosen(n *node) bool { return n.key() == m.sel.key }
+
+// frameRole is the role of a card's border: it leads the eye to where work is.
+func frameRole(n *node) theme.Role {
+	switch n.Status {
+	case engine.Running:
+		return theme.Busy
+	case engine.Failed:
+		return theme.Bad
+	case engine.Held:
+		return theme.Stopped
+	}
+	return theme.Faint
+}
+
+// drawFrame draws a card's border with the group's name and how far it is.
+func (m *model) drawFrame(c *card) {
+	cv, l, r := m.canvas, m.th.Lines, c.r
+	role := frameRole(c.n)
+	edge := l.Light
+	corner := l.Round
+	if m.chosen(c.n) {
+		edge = l.Heavy
+		corner = [4]string{edge[6], edge[12], edge[3], edge[9]}
+		if role == theme.Faint {
+			role = theme.Accent
+		}
+	}
+	right, bottom := r.x+r.w-1, r.y+r.h-1
+	cv.blank(r)
+	cv.rule(r.x+1, r.y, r.w-2, role, edge[10])
+	cv.rule(r.x+1, bottom, r.w-2, role, edge[10])
+	for y := r.y + 1; y < bottom; y++ {
+		cv.put(r.x, y, role, edge[5])
+		cv.put(right, y, role, edge[5])
+	}
+	for i, at := range [4][2]int{{r.x, r.y}, {right, r.y}, {r.x, bottom}, {right, bottom}} {
+		cv.put(at[0], at[1], role, corner[i])
+	}
+	end := m.drawCount(c.n, right-1, r.y)
+	m.drawName(c.n, r.x+1, r.y, end-1-(r.x+1), " ")
+	m.drawFoot(c.n, r.x+1, right-1, bottom)
+}
+
+// drawCount writes how many objects are done, and returns where it begins.
+func (m *model) drawCount(n *node, end, y int) int {
+	role := theme.Quiet
+	if active(n) || n.Status == engine.Failed {
+		role = theme.Text
+	}
+	return m.canvas.putRight(end, y, role, fmt.Sprintf(" %d/%d ", n.Done, len(n.Objects)))
+}
+
+// drawName writes a group's glyph and name into a width, and returns where
+// they end.
+func (m *model) drawName(n *node, x, y, w int, pad string) int {
+	mark := m.th.Mark(string(n.Status))
+	role := theme.Text
+	switch {
+	case m.chosen(n):
+		role = theme.Accent
+	case active(n), n.Status == engine.Failed:
+		role = theme.Strong
+	case n.Status == engine.Waiting, n.Status == engine.Skipped:
+		role = theme.Quiet
+	}
+	end := x + w
+	x = m.canvas.put(x, y, mark.Role, pad+mark.Glyph+" ")
+	if m.state.Breakpoints[n.ID] && !n.Status.Over() {
+		x = m.canvas.put(x, y, theme.Stopped, m.th.Lines.Break+" ")
+	}
+	x = m.canvas.putFit(x, y, end-x-len(pad), role, n.name)
+	return m.canvas.put(x, y, role, pad)
+}
+
+// drawFoot writes a group's status in words and its time into a border.
+func (m *model) drawFoot(n *node, x, end, y int) {
+	mark := m.th.Mark(string(n.Status))
+	text := mark.Word
+	if d, over, ok := m.spent(n); ok {
+		text += " " + span(d, over)
+	}
+	if n.Status == engine.Held && n.Message != "" {
+		text = mark.Word + ": " + n.Message
+	}
+	text = fit(text, end-x-2, m.th.Lines.Ellipsis)
+	role := mark.Role
+	if n.Status == engine.Ready || n.Status == engine.Applied || n.Status == engine.Gone {
+		role = theme.Quiet
+	}
+	m.canvas.putRight(end, y, role, " "+text+" ")
+}
+
+// drawFlat draws a group as one line: its name, and as much of word, count and
+// time as there is room for.
+func (m *model) drawFlat(n *node, x, y, w int) {
+	mark := m.th.Mark(string(n.Status))
+	m.canvas.blank(rect{x, y, w, 1})
+	if m.chosen(n) {
+		m.canvas.mark(x, y, w)
+	}
+	name := width(n.name) + 4
+	text := mark.Word
+	counted := fmt.Sprintf("%s %d/%d", text, n.Done, len(n.Objects))
+	timed := counted
+	if d, over, ok := m.spent(n); ok {
+		timed += " " + span(d, over)
+	}
+	for _, longer := range []string{counted, timed} {
+		if name+1+len(longer) <= w {
+			text = longer
+		}
+	}
+	role := theme.Quiet
+	if mark.Role != theme.Good {
+		role = mark.Role
+	}
+	end := m.canvas.putRight(x+w-1, y, role, text)
+	m.drawName(n, x+1, y, end-x-2, "")
+}
+
+// drawRow draws a line of a card.
+func (m *model) drawRow(c *card, r row, i, x, y, w int) {
+	cv, l := m.canvas, m.th.Lines
+	switch r.kind {
+	case objectRow:
+		if m.chosen(c.n) && m.sel.object == r.o.Object {
+			cv.mark(x-1, y, w+2)
+		}
+		m.drawObject(c.n, r.o, x, y, w)
+	case reasonRow:
+		m.drawReason(c.n, r, x+2, y, w-2)
+	case afterRow:
+		if i == 0 {
+			cv.put(x, y, theme.Quiet, "after ")
+		}
+		cv.putFit(x+6, y, w-6, theme.Text, r.text)
+	case moreRow:
+		text := r.text
+		if c.n.Status != engine.Waiting {
+			text = strings.Replace(text, "+", l.Ellipsis, 1)
+		}
+		cv.putFit(x, y, w, theme.Quiet, text)
+	}
+}
+
+// drawObject draws glyph, name and status word of an object.
+func (m *model) drawObject(n *node, o *engine.ObjectState, x, y, w int) {
+	mark := m.objectMark(n, o)
+	word, role := mark.Role, theme.Text
+	switch mark.Role {
+	case theme.Good, theme.Idle, theme.Quiet:
+		word, role = theme.Quiet, theme.Quiet
+	}
+	if n.Status == engine.Waiting || n.Status == engine.Skipped {
+		role = theme.Quiet
+	}
+	end := x + w + 1
+	name := shortObject(o.Object)
+	if m.wordOnLine(n, o, mark, w-2-width(name)) {
+		end = m.canvas.putRight(x+w, y, word, mark.Word)
+	}
+	m.canvas.put(x, y, mark.Role, mark.Glyph)
+	m.canvas.putFit(x+2, y, end-1-(x+2), role, name)
+}
+
+// wordOnLine reports whether the status word of an object stands beside its
+// name. It does not where the next line begins with it, nor where there is no
+// room and it is the word of the whole group.
+func (m *model) wordOnLine(n *node, o *engine.ObjectState, mark theme.Mark, room int) bool {
+	switch {
+	case o.Status == engine.InProgress, o.Status == engine.Deleting:
+		return false
+	case n.Status.Over() && mark.Word == m.th.Mark(string(n.Status)).Word:
+		return room > width(mark.Word)
+	}
+	return true
+}
+
+// drawReason draws why the object above is not ready: its status in the
+// status' colour, the rest less loud.
+func (m *model) drawReason(n *node, r row, x, y, w int) {
+	if r.o == nil || r.o.Status == engine.Failed {
+		m.canvas.putFit(x, y, w, theme.Bad, r.text)
+		return
+	}
+	mark := m.objectMark(n, r.o)
+	text := r.text
+	if width(text) > w { // the time is on the card's border as well
+		text = join(m.th, mark.Word, r.o.Message)
+	}
+	text = fit(Clean(text), w, m.th.Lines.Ellipsis)
+	if rest, ok := strings.CutPrefix(text, mark.Word); ok {
+		x = m.canvas.put(x, y, mark.Role, mark.Word)
+		text = rest
+	}
+	m.canvas.put(x, y, theme.Quiet, text)
+}
+
+// drawScroll tells that there is more above or below.
+func (m *model) drawScroll() {
+	b := m.lay.board
+	if m.lay.rows <= b.h || b.h < 3 {
+		return
+	}
+	size := max(b.h*b.h/m.lay.rows, 1)
+	at := m.top * (b.h - size) / max(m.lay.rows-b.h, 1)
+	for i := range size {
+		m.canvas.put(b.x+b.w-1, b.y+at+i, theme.Faint, m.th.Lines.Heavy[5])
+	}
+}

@@ -1,0 +1,246 @@
+package board
+
+import (
+	"lockstep/theme"
+)
+
+// The arms of a line in a cell, the index into theme.Lines.
+const (
+	up = 1 << iota
+	right
+	down
+	left
+)
+
+// wire is what runs through a cell of a gutter.
+type wire struct {
+	arms byte
+	net  *node // whose edge it is
+	to   *node // where it leads, on the last stretch
+	bold bool
+}
+
+// wires collects lines before they are drawn, so that those of one group join
+// and those of two cross.
+type wires struct {
+	w, h  int
+	cells []wire
+}
+
+// add lays arms of a net into a cell. Edges that lead to the same card join on
+// the last stretch. Where others cross, the upright one is seen and the other
+// passes under it; of two that run the same way the selected group's is seen.
+func (ws *wires) add(x, y int, arms byte, n, to *node, bold bool) {
+	if x < 0 || y < 0 || x >= ws.w || y >= ws.h {
+		return
+	}
+	c := &ws.cells[y*ws.w+x]
+	switch {
+	case c.net == nil || c.net == n && c.bold == bold || to != nil && c.to == to && c.bold == bold:
+		c.arms |= arms
+	case c.bold && !bold:
+		return
+	case bold && !c.bold:
+		c.arms = arms
+	case c.arms&(up|down) == 0 || arms&(up|down) != 0 && arms != up|down:
+		c.arms = arms
+	default:
+		return
+	}
+	c.net, c.to, c.bold = n, to, bold
+}
+
+func (ws *wires) across(x0, x1, y int, n, to *node, bold bool) {
+	for x := x0; x <= x1; x++ {
+		ws.add(x, y, left|right, n, to, bold)
+	}
+}
+
+func (ws *wires) upright(x, y0, y1 int, n *node, bold bool) {
+	for y := y0 + 1; y < y1; y++ {
+		ws.add(x, y, up|down, n, nil, bold)
+	}
+}
+
+// drawEdges draws what waits for what. The edges of the selected group are
+// drawn last, heavy, so that they stand out without colour too.
+func (m *model) drawEdges() {
+	ws := &wires{w: m.w, h: m.h, cells: make([]wire, m.w*m.h)}
+	place := map[*node]*card{}
+	for i := range m.lay.cards {
+		place[m.lay.cards[i].n] = &m.lay.cards[i]
+	}
+	chosen := m.group()
+	for k := range m.lay.cols {
+		for _, n := range m.plan.cols[m.lay.cols[k].i].nets {
+			m.wire(ws, place, k, n, false)
+		}
+		m.passThrough(ws, k)
+	}
+	if chosen != nil {
+		m.wireChosen(ws, place, chosen)
+	}
+	m.drawWires(ws)
+	m.drawArrows(place, chosen)
+}
+
+// laneRow is the row of a lane on the screen.
+func (m *model) laneRow(lane int) int {
+	return m.lay.board.y - m.top + min(lane, max(m.lanes()-1, 0))
+}
+
+// gutter is the part between a column in view and the next.
+func (m *model) gutter(k int) (x0, x1 int) {
+	p := m.lay.cols[k]
+	x0 = p.x + p.w
+	if k+1 < len(m.lay.cols) {
+		return x0, m.lay.cols[k+1].x - 1
+	}
+	return x0, m.w - 1
+}
+
+// wire draws the edges of a node in the gutter right of the k-th column in
+// view: from its card, or from its lane, to the cards of the next column and
+// to the lane of those further on.
+func (m *model) wire(ws *wires, place map[*node]*card, k int, n *node, bold bool) {
+	m.wireTo(ws, place, k, n, bold, func(*node) bool { return true })
+}
+
+func (m *model) wireTo(ws *wires, place map[*node]*card, k int, n *node, bold bool, wanted func(*node) bool) {
+	col := m.lay.cols[k].i
+	x0, x1 := m.gutter(k)
+	track := min(x0+1+m.plan.cols[col].track(n), x1)
+	var from int
+	switch c := place[n]; {
+	case n.col == col && c != nil:
+		from = c.anchor()
+	case n.col < col && n.lane >= 0:
+		from = m.laneRow(n.lane)
+	default:
+		return
+	}
+	type end struct {
+		row int
+		to  *node
+	}
+	var ends []end
+	for _, d := range n.outs {
+		if !wanted(d) {
+			continue
+		}
+		switch c := place[d]; {
+		case d.col == m.nextColumn(k) && c != nil:
+			ends = append(ends, end{c.anchor(), d})
+		case d.col > col+1 && n.col == col && n.lane >= 0:
+			ends = append(ends, end{m.laneRow(n.lane), nil})
+		}
+	}
+	if len(ends) == 0 {
+		return
+	}
+	ws.across(x0, track-1, from, n, nil, bold)
+	for _, e := range ends {
+		ws.bend(track, from, e.row, n, e.to, bold)
+		ws.across(track+1, x1, e.row, n, e.to, bold)
+	}
+}
+
+// bend leads an edge along its track from one row to another.
+func (ws *wires) bend(x, from, to int, n, target *node, bold bool) {
+	switch {
+	case to > from:
+		ws.add(x, from, left|down, n, nil, bold)
+		ws.upright(x, from, to, n, bold)
+		ws.add(x, to, up|right, n, target, bold)
+	case to < from:
+		ws.add(x, from, left|up, n, nil, bold)
+		ws.upright(x, to, from, n, bold)
+		ws.add(x, to, down|right, n, target, bold)
+	default:
+		ws.add(x, from, left|right, n, target, bold)
+	}
+}
+
+// nextColumn is the column right of the k-th in view, or -1.
+func (m *model) nextColumn(k int) int {
+	if k+1 < len(m.lay.cols) {
+		return m.lay.cols[k+1].i
+	}
+	return -1
+}
+
+// passThrough draws the lanes above the cards of a column in view, and over
+// its gutter where the edge goes further.
+func (m *model) passThrough(ws *wires, k int) {
+	col := m.lay.cols[k].i
+	for _, n := range m.plan.nodes {
+		if n.lane >= 0 && n.col < col && n.reach() > col {
+			m.pass(ws, k, n, n.reach(), false)
+		}
+	}
+}
+
+func (m *model) pass(ws *wires, k int, n *node, until int, bold bool) {
+	p := m.lay.cols[k]
+	y := m.laneRow(n.lane)
+	ws.across(p.x, p.x+p.w-1, y, n, nil, bold)
+	if until > p.i+1 {
+		x0, x1 := m.gutter(k)
+		ws.across(x0, x1, y, n, nil, bold)
+	}
+}
+
+// wireChosen draws the edges of the selected group over the others: those to
+// what waits for it, and of what it waits for those that lead to it.
+func (m *model) wireChosen(ws *wires, place map[*node]*card, chosen *node) {
+	for k, p := range m.lay.cols {
+		m.wire(ws, place, k, chosen, true)
+		if chosen.lane >= 0 && chosen.col < p.i && chosen.reach() > p.i {
+			m.pass(ws, k, chosen, chosen.reach(), true)
+		}
+		for _, up := range chosen.ins {
+			m.wireTo(ws, place, k, up, true, func(d *node) bool { return d == chosen })
+			if up.lane >= 0 && up.col < p.i && chosen.col > p.i {
+				m.pass(ws, k, up, chosen.col, true)
+			}
+		}
+	}
+}
+
+func (m *model) drawWires(ws *wires) {
+	l := m.th.Lines
+	b := m.lay.board
+	for y := b.y; y < b.y+b.h; y++ {
+		for x := range ws.w {
+			c := ws.cells[y*ws.w+x]
+			if c.net == nil {
+				continue
+			}
+			if c.bold {
+				m.canvas.put(x, y, theme.Accent, l.Heavy[c.arms])
+			} else {
+				m.canvas.put(x, y, theme.Faint, l.Light[c.arms])
+			}
+		}
+	}
+}
+
+// drawArrows ends edges at the cards they lead to, also those that come from
+// out of view.
+func (m *model) drawArrows(place map[*node]*card, chosen *node) {
+	for _, c := range place {
+		bold, from := false, false
+		for _, in := range c.n.ins {
+			from = true
+			bold = bold || in == chosen
+		}
+		if !from {
+			continue
+		}
+		role := theme.Faint
+		if bold || c.n == chosen {
+			role = theme.Accent
+		}
+		m.canvas.put(c.r.x-1, c.anchor(), role, m.th.Lines.Arrow)
+	}
+}

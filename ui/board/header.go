@@ -1,0 +1,244 @@
+package board
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// drawHeader draws what is done to what, and the state line.
+func (m *model) drawHeader() {
+	m.drawOperation()
+	m.drawState()
+}
+
+// drawOperation draws the first line: operation and release, where, how long.
+// What there is no room for is left out from the middle.
+func (m *model) drawOperation() {
+	cv, op := m.canvas, m.state.Operation
+	timing := clock(m.state.Active(m.now()))
+	if op.Timeout > 0 {
+		timing += " of " + clock(op.Timeout)
+	}
+	if m.state.Started.IsZero() {
+		timing = ""
+	}
+	end := cv.putRight(m.w-1, 0, theme.Text, timing) - 2
+
+	x := cv.put(1, 0, theme.Quiet, "")
+	if m.w >= 70 {
+		x = cv.put(x, 0, theme.Quiet, "lockstep ")
+	}
+	x = cv.put(x, 0, theme.Faint, m.th.Lines.More+" ")
+	what := strings.TrimSpace(op.Name + " " + op.Release)
+	if what == "" {
+		what = m.opts.Title
+	}
+	x = cv.putFit(x, 0, end-x, theme.Strong, what)
+
+	where := m.where()
+	for len(where) > 0 {
+		text := strings.Join(where, " "+m.th.Lines.Dot+" ")
+		if x+3+width(text) <= end {
+			from := max(x+3, (m.w-width(text))/2)
+			cv.put(min(from, end-width(text)), 0, theme.Quiet, text)
+			return
+		}
+		where = where[:len(where)-1]
+	}
+}
+
+// where lists context, namespace and revision, the most important first.
+func (m *model) where() []string {
+	op := m.state.Operation
+	var out []string
+	if op.Context != "" {
+		out = append(out, Clean(op.Context))
+	}
+	if op.Namespace != "" {
+		out = append(out, "ns "+Clean(op.Namespace))
+	}
+	if op.Revision > 0 {
+		out = append(out, fmt.Sprintf("rev %d", op.Revision))
+	}
+	if m.readOnly() {
+		out = append(out, "read-only")
+	}
+	return out
+}
+
+// drawState draws the line that the eye goes to first: the state, why it is
+// so, how far things are.
+func (m *model) drawState() {
+	cv := m.canvas
+	mark, text := m.stateMark()
+	x := cv.put(1, 1, mark.Role, mark.Glyph+" ")
+	x = cv.put(x, 1, mark.Role, mark.Word) + 2
+	end := m.w - 1
+	if m.w >= 90 && m.tally.total > 0 {
+		end = m.drawBar(end) - 2
+	}
+	if m.flash.text != "" {
+		cv.putFit(x, 1, end-x, m.flash.role, m.flash.text)
+		return
+	}
+	if text != "" {
+		x = cv.putFit(x, 1, end-x, theme.Text, text) + 2
+	}
+	if progress := m.progress(); x+12 < end {
+		cv.putFit(x, 1, end-x, theme.Quiet, progress)
+	}
+}
+
+// stateMark is the state in glyph and words, and what there is to say about it.
+func (m *model) stateMark() (theme.Mark, string) {
+	s := &m.state
+	mark := m.th.Mark(string(s.Run))
+	switch {
+	case s.Status == "" && m.over():
+		return m.th.Mark("aborted"), "the record is empty"
+	case s.Status == "":
+		mark = m.th.Mark(string(engine.Waiting))
+		mark.Word = "starting"
+		return mark, ""
+	case m.over():
+		return m.endMark()
+	case s.Run == engine.Held:
+		mark = m.th.Mark(string(engine.Failed))
+		mark.Word = "held on failure"
+		return mark, m.shortenIDs(s.RunMessage)
+	case s.Run == engine.Paused:
+		text := m.shortenIDs(s.RunMessage)
+		if s.Status == engine.RollingBack {
+			text = strings.TrimSpace("rolling back " + text)
+		}
+		return mark, join(m.th, text, m.inFlight())
+	case s.Run == engine.Aborting:
+		return mark, join(m.th, s.RunMessage, m.inFlight())
+	case s.Status == engine.RollingBack:
+		mark = m.th.Mark(string(engine.RollingBack))
+		return mark, m.shortenIDs(s.Message)
+	}
+	mark = m.th.Mark(string(engine.Running))
+	mark.Glyph = m.pulse(mark.Glyph)
+	return mark, ""
+}
+
+// endMark is the state once the operation is over.
+func (m *model) endMark() (theme.Mark, string) {
+	s := &m.state
+	mark := m.th.Mark(string(s.Status))
+	leave := "q leaves"
+	if m.readOnly() && s.Status == engine.Running {
+		mark.Word = "up to here"
+		return mark, join(m.th, "the record ends", leave)
+	}
+	return mark, join(m.th, leave, m.shortenIDs(s.Message))
+}
+
+// inFlight says what a pause or an abort still waits for.
+func (m *model) inFlight() string {
+	switch n := m.tally.active; {
+	case m.tally.requests > 0:
+		return fmt.Sprintf("waiting for in-flight applies (%d)", m.tally.requests)
+	case n > 0 && m.state.Run == engine.Paused:
+		return count(n, "object") + " in progress"
+	}
+	return ""
+}
+
+func join(t theme.Theme, parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, " "+t.Lines.Dot+" ")
+}
+
+// pulse turns the glyph of what runs, once a second.
+func (m *model) pulse(glyph string) string {
+	if m.th.Still || m.th.ASCII {
+		return glyph
+	}
+	return [...]string{"◐", "◓", "◑", "◒"}[int(m.state.Active(m.now()).Seconds())%4]
+}
+
+// progress is how far things are, in numbers.
+func (m *model) progress() string {
+	t := m.tally
+	if t.total == 0 {
+		return ""
+	}
+	done := "ready"
+	if m.removes() {
+		done = "gone"
+	}
+	parts := []string{fmt.Sprintf("%d of %d %s", t.done, t.total, done)}
+	for _, p := range []struct {
+		n    int
+		word string
+	}{{t.active, "in progress"}, {t.applied, "applied"}, {t.failed, "failed"}, {t.waiting, "waiting"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
+		}
+	}
+	if n := len(m.state.Warnings); n > 0 {
+		parts = append(parts, count(n, "warning"))
+	}
+	return strings.Join(parts, " "+m.th.Lines.Dot+" ")
+}
+
+// removes reports whether the phases that matter now take objects away.
+func (m *model) removes() bool {
+	for _, p := range m.state.Phases {
+		if strings.HasPrefix(p.Name, rollbackPrefix) == m.rollingBack() && p.Kind == engine.PhaseApply {
+			return false
+		}
+	}
+	return len(m.state.Phases) > 0
+}
+
+// drawBar draws the progress bar and returns where it begins.
+func (m *model) drawBar(end int) int {
+	w := min((m.w-60)/2, 48)
+	l := m.th.Lines
+	x := end - w
+	halves := (m.tally.done + m.tally.applied) * w * 2 / m.tally.total
+	role := theme.Good
+	switch {
+	case m.state.Status == engine.Failed || m.state.Run == engine.Held:
+		role = theme.Bad
+	case m.state.Run == engine.Paused, m.state.Status == engine.Aborted, m.rollingBack():
+		role = theme.Stopped
+	}
+	for i := range w {
+		switch {
+		case 2*i+1 < halves:
+			m.canvas.put(x+i, 1, role, l.Bar)
+		case 2*i < halves:
+			m.canvas.put(x+i, 1, role, l.Half)
+		default:
+			m.canvas.put(x+i, 1, theme.Faint, l.Rest)
+		}
+	}
+	return x
+}
+
+// shortenIDs writes the groups that a message names as the board does.
+func (m *model) shortenIDs(message string) string {
+	if message == "" {
+		return ""
+	}
+	words := strings.Split(message, " ")
+	for i, w := range words {
+		id := strings.TrimRight(w, ":,;")
+		if short, ok := m.plan.short[id]; ok {
+			words[i] = short + w[len(id):]
+		}
+	}
+	return strings.Join(words, " ")
+}

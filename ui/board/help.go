@@ -1,0 +1,170 @@
+package board
+
+import (
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/theme"
+)
+
+// pager shows lines on top of the board.
+type pager struct {
+	title string
+	make  func(width int) []line
+	top   int
+	last  int // the last top that still fills the page
+}
+
+func (p *pager) scroll(by int) { p.top = min(max(p.top+by, 0), p.last) }
+
+// turnPage obeys a key while a pager is open.
+func (m *model) turnPage(name string) tea.Cmd {
+	switch name {
+	case "up", "k":
+		m.pager.scroll(-1)
+	case "down", "j":
+		m.pager.scroll(1)
+	case "pgup", "ctrl+b":
+		m.pager.scroll(-10)
+	case "pgdown", "ctrl+f", "space":
+		m.pager.scroll(10)
+	case "home", "g":
+		m.pager.top = 0
+	case "end", "G":
+		m.pager.top = m.pager.last
+	case "ctrl+c":
+		m.pager = nil
+		return m.askAbort()
+	case "esc", "enter", "q", "?", "w":
+		m.pager = nil
+	}
+	return nil
+}
+
+func (m *model) openHelp() tea.Cmd {
+	m.pager = &pager{title: "keys", make: m.helpLines}
+	return nil
+}
+
+// helpLines is the key table as lines.
+func (m *model) helpLines(width int) []line {
+	var out []line
+	part := ""
+	for _, k := range Keys() {
+		if m.readOnly() && (k.Part == partSteer || k.Part == partAbort) {
+			continue
+		}
+		if k.Part != part {
+			if part != "" {
+				out = append(out, nil)
+			}
+			part = k.Part
+			out = append(out, plain(theme.Strong, part))
+		}
+		for i, s := range wrap(k.About, width-12) {
+			label := ""
+			if i == 0 {
+				label = k.Keys
+			}
+			out = append(out, line{{theme.Key, fmt.Sprintf("%-12s", label)}, {theme.Text, s}})
+		}
+	}
+	return append(out, m.legend()...)
+}
+
+// legend says what the glyphs mean.
+func (m *model) legend() []line {
+	out := []line{nil, plain(theme.Strong, "glyphs")}
+	for _, s := range []string{"ready", "in-progress", "waiting", "held", "failed", "skipped", "unchanged"} {
+		mark := m.th.Mark(s)
+		out = append(out, line{{mark.Role, fmt.Sprintf("%-11s", mark.Glyph)}, {theme.Text, " " + mark.Word}})
+	}
+	return append(out, line{{theme.Stopped, fmt.Sprintf("%-11s", m.th.Lines.Break)}, {theme.Text, " breakpoint"}})
+}
+
+func (m *model) openWarnings() tea.Cmd {
+	m.pager = &pager{title: "warnings", make: m.warningLines}
+	return nil
+}
+
+func (m *model) warningLines(width int) []line {
+	if len(m.state.Warnings) == 0 {
+		return []line{plain(theme.Quiet, "there are none")}
+	}
+	var out []line
+	for _, w := range m.state.Warnings {
+		for i, s := range wrap(w.Message, width-6) {
+			rule := ""
+			if i == 0 {
+				rule = w.Rule
+			}
+			out = append(out, line{{theme.Stopped, fmt.Sprintf("%-6s", rule)}, {theme.Text, s}})
+		}
+	}
+	return out
+}
+
+// drawPager draws help or warnings over the board.
+func (m *model) drawPager() {
+	w := min(m.w-4, 92)
+	lines := m.pager.make(w - 4)
+	room := max(m.h-5, 1)
+	title := m.pager.title + " " + m.th.Lines.Dot + " esc closes"
+	if len(lines) > room {
+		m.pager.last = len(lines) - room
+		m.pager.scroll(0)
+		title = fmt.Sprintf("%s, up and down scroll (%d%%)", title, 100*(m.pager.top+room)/len(lines))
+		lines = lines[m.pager.top:][:room]
+	}
+	m.drawBox(title, w, lines, theme.Accent)
+}
+
+// drawFooter draws the keys that can be obeyed now, as many as there is room
+// for, or the filter while it is typed.
+func (m *model) drawFooter() {
+	y, cv := m.h-1, m.canvas
+	if m.typing {
+		x := cv.put(1, y, theme.Key, "/")
+		cv.putFit(x, y, m.w-x-1, theme.Text, m.filter.input.Value())
+		cv.putRight(m.w-1, y, theme.Quiet, m.found()+"  "+m.th.Lines.Enter+" keep  esc clear")
+		return
+	}
+	x, end := 1, m.w-1
+	if m.filter.on() {
+		end = cv.putRight(end, y, theme.Stopped, fit("/"+m.filter.input.Value()+"  "+m.found()+"  esc clears", m.w/2, m.th.Lines.Ellipsis)) - 2
+	}
+	hints := m.hints()
+	if h := len(hints); h > 1 { // help is always there to be found
+		rest := hints[h-1]
+		if cells(hints, 2) > end-x {
+			end = cv.putRight(end, y, theme.Quiet, " "+rest.word)
+			end = cv.putRight(end, y, theme.Key, rest.key) - 2
+			hints = hints[:h-1]
+		}
+	}
+	for _, h := range hints {
+		if x+width(h.key)+1+width(h.word) > end {
+			continue
+		}
+		x = cv.put(x, y, theme.Key, h.key)
+		x = cv.put(x+1, y, theme.Quiet, h.word) + 2
+	}
+}
+
+// cells is how wide hints are with a gap between.
+func cells(hints []hint, gap int) int {
+	w := -gap
+	for _, h := range hints {
+		w += width(h.key) + 1 + width(h.word) + gap
+	}
+	return w
+}
+
+// found says how many groups the filter leaves.
+func (m *model) found() string {
+	if !m.filter.on() {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d groups", len(m.filter.groups), len(m.plan.nodes))
+}

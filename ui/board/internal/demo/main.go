@@ -1,0 +1,97 @@
+// Demo shows the screen while working on it: a recorded run, or, without one,
+// an installation that a scripted cluster plays and that can be steered.
+//
+//	go run ./ui/board/internal/demo [-speed 2] testdata/runs/shop-install.ndjson
+//	go run ./ui/board/internal/demo [-step] [-fail] [-break shop/db:schema]
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"lockstep/engine"
+	"lockstep/theme"
+	"lockstep/ui/board"
+	"lockstep/ui/board/internal/sample"
+)
+
+func main() {
+	speed := flag.Float64("speed", 1, "how many times faster to replay; 0 shows the end at once")
+	step := flag.Bool("step", false, "start paused")
+	fail := flag.Bool("fail", false, "let the migration fail once")
+	stop := flag.String("break", "", "set a breakpoint on this group")
+	flag.Parse()
+	if err := run(*speed, *step, *fail, *stop); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(speed float64, step, fail bool, stop string) error {
+	look, err := theme.FromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
+	o := board.Options{Theme: look}
+	if file := flag.Arg(0); file != "" {
+		return replay(file, speed, o)
+	}
+	feed := &engine.Feed{}
+	opts := engine.Options{Feed: feed, Paused: step, HoldOnFailure: true}
+	if stop != "" {
+		opts.Breakpoints = []string{stop}
+	}
+	script := sample.Script()
+	if fail {
+		script = sample.Broken(1)
+	}
+	e := sample.Start(opts, script)
+	o.Source, o.Command, o.Inspector = feed.Reader(), e.Command, inspector{}
+	return board.Run(context.Background(), o)
+}
+
+func replay(file string, speed float64, o board.Options) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	events, err := board.ReadRun(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return board.Replay(context.Background(), events, speed, o)
+}
+
+// inspector makes its answers up.
+type inspector struct{}
+
+func (inspector) Events(_ context.Context, o engine.Object) ([]string, error) {
+	return []string{
+		"12:04:02  Normal   Scheduled  assigned shop/" + o.Name + "-7x2kq to node-1",
+		"12:04:03  Normal   Pulled     image example/migrate:1.4 already present",
+		"12:04:09  Warning  BackOff    back-off restarting failed container",
+	}, nil
+}
+
+func (inspector) Pods(_ context.Context, o engine.Object) ([]string, error) {
+	return []string{o.Name + "-7x2kq   1/1   Running   0 restarts   node-1"}, nil
+}
+
+func (inspector) Logs(ctx context.Context, o engine.Object, follow func(string)) error {
+	for i := 1; ; i++ {
+		follow(fmt.Sprintf("%s \x1b[32mINFO\x1b[0m applying migration %04d", time.Now().Format("15:04:05"), i))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(150 * time.Millisecond):
+		}
+	}
+}
+
+func (inspector) Manifest(_ context.Context, o engine.Object) (string, error) {
+	return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata:\n  name: %s\n  namespace: %s\ndata:\n  password: aHVudGVyMg==\n", o.Kind, o.Name, o.Namespace), nil
+}

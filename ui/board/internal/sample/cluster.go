@@ -1,0 +1,113 @@
+// Package sample runs an installation of the chart testdata/charts/shop in a
+// cluster that only follows a script, for tests and to look at the screen.
+package sample
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"lockstep/engine"
+)
+
+// Cluster answers requests and reports statuses as its script says, in the
+// time of the synctest bubble it lives in.
+type Cluster struct {
+	mu      sync.Mutex
+	script  map[string]Behaviour // by Kind/name
+	reports map[engine.Object]func(engine.Observation)
+	watch   context.Context
+	tries   map[engine.Object]int
+	version uint64
+}
+
+// Behaviour is what an object does after its apply.
+type Behaviour struct {
+	request time.Duration // until the API server answers
+	ready   time.Duration // from then on
+	says    []string      // messages while it is in progress, evenly spread
+	fails   string        // it fails instead of becoming ready
+	tries   int           // the first so many times only
+	gone    time.Duration // how long its removal takes
+}
+
+// NewCluster returns a cluster that follows a script, by Kind/name.
+func NewCluster(script map[string]Behaviour) *Cluster {
+	return &Cluster{script: script, reports: map[engine.Object]func(engine.Observation){}, tries: map[engine.Object]int{}}
+}
+
+func (f *Cluster) Watch(ctx context.Context, g *engine.Group, report func(engine.Observation)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = ctx
+	for _, o := range g.Objects {
+		f.reports[o] = report
+	}
+}
+
+func (f *Cluster) next() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.version++
+	return f.version
+}
+
+func (f *Cluster) Apply(ctx context.Context, _ *engine.Group, o engine.Object) (engine.Outcome, error) {
+	f.mu.Lock()
+	b, report, watch := f.script[o.String()], f.reports[o], f.watch
+	f.tries[o]++
+	broken := b.fails != "" && (b.tries == 0 || f.tries[o] <= b.tries)
+	f.mu.Unlock()
+	if !wait(ctx, b.request+40*time.Millisecond) {
+		return engine.Outcome{}, ctx.Err()
+	}
+	v := f.next()
+	go func() {
+		see := func(s engine.Status, message string) {
+			report(engine.Observation{Object: o, Status: s, Message: message, Version: f.next()})
+		}
+		for i, message := range b.says {
+			see(engine.InProgress, message)
+			if i == len(b.says)-1 {
+				break
+			}
+			if !wait(watch, b.ready/time.Duration(len(b.says))) {
+				return
+			}
+		}
+		if !wait(watch, b.ready/time.Duration(max(len(b.says), 1))) {
+			return
+		}
+		if broken {
+			see(engine.Failed, b.fails)
+			return
+		}
+		see(engine.Ready, "")
+	}()
+	return engine.Outcome{Change: engine.Created, Version: v}, nil
+}
+
+func (f *Cluster) Delete(ctx context.Context, _ *engine.Group, o engine.Object) (engine.Outcome, error) {
+	f.mu.Lock()
+	b, report, watch := f.script[o.String()], f.reports[o], f.watch
+	f.mu.Unlock()
+	if !wait(ctx, 40*time.Millisecond) {
+		return engine.Outcome{}, ctx.Err()
+	}
+	go func() {
+		report(engine.Observation{Object: o, Status: engine.Deleting, Message: "waiting for its finalizers", Version: f.next()})
+		if wait(watch, b.gone+200*time.Millisecond) {
+			report(engine.Observation{Object: o, Status: engine.Gone, Version: f.next()})
+		}
+	}()
+	return engine.Outcome{Change: engine.Deleted}, nil
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

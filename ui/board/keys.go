@@ -1,0 +1,228 @@
+package board
+
+import (
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine"
+)
+
+// binding is a key of the one table that keys, footer, help and README are
+// made from, so that none of them can say what is not so.
+type binding struct {
+	keys  []string // as the terminal names them
+	label string   // as people read them
+	about string   // what it does, for the help
+	part  string   // heading in the help
+	// hint is the word in the footer while the key can be obeyed, empty
+	// while it cannot. Nil: never in the footer.
+	hint func(*model) string
+	do   func(*model) tea.Cmd
+	// steers tells that a read-only screen does not have the key.
+	steers bool
+}
+
+const (
+	partSteer = "steering"
+	partMove  = "moving about"
+	partLook  = "looking"
+	partLeave = "leaving"
+)
+
+func always(word string) func(*model) string { return func(*model) string { return word } }
+
+func when(word string, ok func(*model) bool) func(*model) string {
+	return func(m *model) string {
+		if ok(m) {
+			return word
+		}
+		return ""
+	}
+}
+
+// bindings is the table, in the order of the footer, which never leaves the
+// last one out.
+func bindings() []binding {
+	return []binding{
+		{keys: []string{"q"}, label: "q", hint: when("leave", (*model).mayLeave), do: (*model).quit, part: partLeave,
+			about: "leave once the operation is over; while it runs it asks: a run is not left alone, it can be aborted"},
+		{keys: []string{"R"}, label: "R", hint: when("retry", held), do: (*model).retry, steers: true, part: partSteer,
+			about: "retry what failed: apply it again and wait again, while the run is held on a failure"},
+		{keys: []string{"p", "space"}, label: "p/space", hint: pauseHint, do: (*model).pause, steers: true, part: partSteer,
+			about: "pause: what is in flight goes on, nothing further starts; again: resume"},
+		{keys: []string{"n"}, label: "n", hint: when("step", paused), do: (*model).step, steers: true, part: partSteer,
+			about: "step: while paused, let exactly one group go"},
+		{keys: []string{"c"}, label: "c", hint: continueHint, do: (*model).resume, steers: true, part: partSteer,
+			about: "continue; while held on a failure: give the failed group up and finish what does not need it"},
+		{keys: []string{"b"}, label: "b", hint: breakHint, do: (*model).toggleBreak, steers: true, part: partSteer,
+			about: "breakpoint: pause the run before the selected group starts; again: take it away"},
+		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).steerable), do: (*model).askAbort, steers: true, part: partSteer,
+			about: "abort: asks whether to keep what is there or to roll back; ctrl-c twice stops at once"},
+
+		{keys: []string{"/"}, label: "/", hint: always("filter"), do: (*model).openFilter, part: partLook,
+			about: "show only what matches: words of a name, a kind, a status; esc shows all again"},
+		{keys: []string{"f"}, label: "f", hint: when("next problem", (*model).anyProblem), do: (*model).nextProblem, part: partLook,
+			about: "go to the next thing that is failing or that others wait for"},
+		{keys: []string{"enter"}, label: "enter", hint: when("inspect", canInspect), do: (*model).inspect, part: partLook,
+			about: "inspect the selected group or resource: why, events, pods, logs, manifest, gates, timings"},
+		{keys: []string{"F"}, label: "F", hint: when("follow", func(m *model) bool { return !m.follow && !m.over() }), do: (*model).followAgain, part: partLook,
+			about: "follow the action again, as the screen does until you move"},
+		{keys: []string{"w"}, label: "w", hint: when("warnings", func(m *model) bool { return len(m.state.Warnings) > 0 }), do: (*model).openWarnings, part: partLook,
+			about: "read the warnings"},
+		{keys: []string{"up", "k"}, label: "up k", do: func(m *model) tea.Cmd { return m.move(-1) }, part: partMove, about: "line up"},
+		{keys: []string{"down", "j"}, label: "down j", do: func(m *model) tea.Cmd { return m.move(1) }, part: partMove, about: "line down"},
+		{keys: []string{"left", "h"}, label: "left h", do: func(m *model) tea.Cmd { return m.moveColumn(-1) }, part: partMove, about: "column to the left"},
+		{keys: []string{"right", "l"}, label: "right l", do: func(m *model) tea.Cmd { return m.moveColumn(1) }, part: partMove, about: "column to the right"},
+		{keys: []string{"tab"}, label: "tab", do: func(m *model) tea.Cmd { return m.moveGroup(1) }, part: partMove, about: "next group, in plan order"},
+		{keys: []string{"shift+tab"}, label: "shift-tab", do: func(m *model) tea.Cmd { return m.moveGroup(-1) }, part: partMove, about: "previous group"},
+		{keys: []string{"home", "g"}, label: "home g", do: func(m *model) tea.Cmd { return m.moveEnd(false) }, part: partMove, about: "first group"},
+		{keys: []string{"end", "G"}, label: "end G", do: func(m *model) tea.Cmd { return m.moveEnd(true) }, part: partMove, about: "last group"},
+		{keys: []string{"pgup", "ctrl+b"}, label: "page up", do: func(m *model) tea.Cmd { return m.page(-1) }, part: partMove, about: "page up"},
+		{keys: []string{"pgdown", "ctrl+f"}, label: "page down", do: func(m *model) tea.Cmd { return m.page(1) }, part: partMove, about: "page down"},
+
+		{keys: []string{"esc"}, label: "esc", do: (*model).escape, part: partLeave, about: "close the inspector, take the filter away"},
+		{keys: []string{"?"}, label: "?", hint: always("help"), do: (*model).openHelp, part: partLook,
+			about: "this help"},
+	}
+}
+
+// Key is a key of the screen, for documents.
+type Key struct {
+	// Keys are the keys as people read them, Part the heading they stand
+	// under, About what they do.
+	Keys, Part, About string
+}
+
+// Keys is the table of all keys, as the help of the screen shows it.
+func Keys() []Key {
+	var out []Key
+	for _, part := range []string{partSteer, partLook, partMove, partLeave} {
+		for _, b := range bindings() {
+			if b.part == part {
+				out = append(out, Key{b.label, b.part, b.about})
+			}
+		}
+	}
+	for _, b := range inspectorBindings() {
+		out = append(out, Key{b.label, partInspector, b.about})
+	}
+	for _, c := range choices() {
+		out = append(out, Key{c.label, partAbort, c.about})
+	}
+	return out
+}
+
+func held(m *model) bool   { return m.steerable() && m.state.Run == engine.Held }
+func paused(m *model) bool { return m.steerable() && m.state.Run == engine.Paused }
+
+func pauseHint(m *model) string {
+	switch {
+	case !m.steerable():
+	case m.state.Run == engine.Running:
+		return "pause"
+	case m.state.Run == engine.Paused:
+		return "resume"
+	}
+	return ""
+}
+
+func continueHint(m *model) string {
+	switch {
+	case held(m):
+		return "give up, finish the rest"
+	case paused(m):
+		return "continue"
+	}
+	return ""
+}
+
+func breakHint(m *model) string {
+	n := m.group()
+	switch {
+	case n == nil || !m.steerable() || m.state.Run == engine.Aborting:
+		return ""
+	case m.state.Breakpoints[n.ID]:
+		return "clear breakpoint"
+	case n.Status == engine.Waiting:
+		return "breakpoint"
+	}
+	return ""
+}
+
+func canInspect(m *model) bool { return m.group() != nil && m.insp == nil && !m.leaveOnEnter() }
+
+// leaveOnEnter reports whether enter leaves: at the end, where the user has
+// not begun to look around.
+func (m *model) leaveOnEnter() bool { return m.over() && m.follow && m.insp == nil }
+
+// press obeys a key. What is open on top of the board has it first.
+func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
+	name := k.String()
+	switch {
+	case m.typing:
+		return m.typeFilter(k)
+	case m.dialog:
+		return m.choose(name)
+	case m.pager != nil:
+		return m.turnPage(name)
+	}
+	if m.insp != nil {
+		if b, ok := find(inspectorBindings(), name); ok {
+			return b.do(m)
+		}
+	}
+	b, ok := find(bindings(), name)
+	switch {
+	case !ok:
+		return nil
+	case b.steers && m.readOnly():
+		if name == "ctrl+c" {
+			return m.quit()
+		}
+		return nil
+	}
+	return b.do(m)
+}
+
+func find(table []binding, name string) (binding, bool) {
+	for _, b := range table {
+		for _, k := range b.keys {
+			if k == name {
+				return b, true
+			}
+		}
+	}
+	return binding{}, false
+}
+
+// hint is a key and its word in the footer.
+type hint struct{ key, word string }
+
+// hints are the keys that can be obeyed now.
+func (m *model) hints() []hint {
+	table := bindings()
+	if m.insp != nil {
+		table = append(inspectorBindings(), table...)
+	}
+	var out []hint
+	for _, b := range table {
+		if b.hint == nil || b.steers && m.readOnly() {
+			continue
+		}
+		if word := b.hint(m); word != "" {
+			key, _, _ := strings.Cut(b.label, "/")
+			if key == "" {
+				key = b.label
+			}
+			switch {
+			case key == "enter":
+				key = m.th.Lines.Enter
+			case key == "q" && m.leaveOnEnter():
+				key += "/" + m.th.Lines.Enter
+			}
+			out = append(out, hint{key, word})
+		}
+	}
+	return out
+}

@@ -1,0 +1,389 @@
+package board
+
+import (
+	"slices"
+	"strings"
+
+	"lockstep/engine"
+)
+
+// Sizes below which the screen is drawn otherwise.
+const (
+	accordionBelow = 80 // columns
+	smallestWidth  = 40
+	smallestHeight = 10
+)
+
+// layout is what is where on a screen of one size at one moment.
+type layout struct {
+	board rect // where cards are
+	pane  rect // below: why, or the inspector
+	cards []card
+	cols  []colPlace
+	// rows is how high the board would be with room enough.
+	rows int
+}
+
+// card is a group with its place on the screen, part of which may be out of
+// view.
+type card struct {
+	n    *node
+	r    rect
+	rows []row
+	flat bool
+}
+
+// anchor is the row that the card's edges begin and end at.
+func (c *card) anchor() int {
+	if c.flat {
+		return c.r.y
+	}
+	return c.r.y + 1
+}
+
+// colPlace is a column in view.
+type colPlace struct {
+	i    int
+	x, w int
+	cut  bool // less wide than it should be, at the right end
+}
+
+func (m *model) accordion() bool { return m.w < accordionBelow }
+
+func (m *model) tooSmall() bool { return m.w < smallestWidth || m.h < smallestHeight }
+
+// place lays out what is in view.
+func (m *model) place() {
+	m.lay = layout{}
+	if m.tooSmall() {
+		return
+	}
+	top := m.headerRows()
+	bottom := m.h - 1 // the footer
+	m.lay.pane = rect{0, bottom - m.paneRows(top), m.w, m.paneRows(top)}
+	m.lay.board = rect{0, top, m.w, max(m.lay.pane.y-top, 0)}
+	if m.accordion() {
+		m.placeList()
+		return
+	}
+	m.lay.board.y++ // titles
+	m.lay.board.h = max(m.lay.board.h-1, 0)
+	m.placeColumns()
+}
+
+func (m *model) headerRows() int {
+	if m.h >= 36 {
+		return 3
+	}
+	return 2
+}
+
+// paneRows is how high the part below the board is. It depends on the size of
+// the screen only, so that nothing jumps.
+func (m *model) paneRows(top int) int {
+	if m.insp != nil {
+		if m.h < 26 {
+			return m.h - 1 - top
+		}
+		return max(m.h*3/5, m.h-1-top-14)
+	}
+	switch {
+	case m.h >= 44:
+		return 9
+	case m.h >= 34:
+		return 7
+	case m.h >= 26:
+		return 6
+	case m.h >= 22:
+		return 4
+	case m.h >= 16:
+		return 3
+	}
+	return 2
+}
+
+// widest is how wide columns may be: as wide as lets all of them be seen, and
+// where that cannot be, so wide that names can be read.
+func (m *model) widest() int {
+	for limit := maxCard; limit >= minCard; limit-- {
+		total := 1
+		for _, i := range m.columns() {
+			total += min(m.plan.cols[i].width, limit) + m.plan.cols[i].gutter
+		}
+		if total <= m.w {
+			return limit
+		}
+	}
+	if m.w >= 110 {
+		return 30
+	}
+	return 28
+}
+
+// columns are the columns that hold something to show.
+func (m *model) columns() []int {
+	var out []int
+	for i, c := range m.plan.cols {
+		if slices.ContainsFunc(c.nodes, m.shown) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// narrowest is the least width that a cut column is still drawn with.
+const narrowest = 14
+
+// across places columns side by side, from the given one on.
+func (m *model) across(first int) []colPlace {
+	var out []colPlace
+	x, widest := 1, m.widest()
+	for _, i := range m.columns() {
+		if i < first {
+			continue
+		}
+		w := min(m.plan.cols[i].width, widest)
+		room := m.w - 1 - x
+		if room < w {
+			if room >= narrowest {
+				out = append(out, colPlace{i, x, room, true})
+			}
+			break
+		}
+		out = append(out, colPlace{i, x, w, false})
+		x += w + m.plan.cols[i].gutter
+	}
+	return out
+}
+
+// fits reports whether columns first to last are in view as a whole.
+func (m *model) fits(first, last int) bool {
+	places := m.across(first)
+	for _, p := range places {
+		if p.i == last {
+			return !p.cut
+		}
+	}
+	return false
+}
+
+func (m *model) placeColumns() {
+	m.lay.cols = m.across(m.first)
+	lanes := m.lanes()
+	for _, p := range m.lay.cols {
+		m.placeColumn(p, lanes)
+	}
+	for i := range m.lay.cards {
+		c := &m.lay.cards[i]
+		m.lay.rows = max(m.lay.rows, c.r.y+c.r.h)
+	}
+	m.top = min(m.top, max(m.lay.rows-m.lay.board.h, 0))
+	for i := range m.lay.cards {
+		m.lay.cards[i].r.y += m.lay.board.y - m.top
+	}
+}
+
+// lanes is how many rows the edges past columns take.
+func (m *model) lanes() int {
+	if m.lay.board.h < 12 {
+		return min(m.plan.lanes, 1)
+	}
+	return m.plan.lanes
+}
+
+// placeColumn stacks the cards of a column, as detailed as fits.
+func (m *model) placeColumn(p colPlace, top int) {
+	from := len(m.lay.cards)
+	for d := full; d < densities; d++ {
+		m.lay.cards = m.lay.cards[:from]
+		y := top
+		for _, n := range m.plan.cols[p.i].nodes {
+			if !m.shown(n) {
+				continue
+			}
+			c := card{n: n, r: rect{p.x, y, p.w, 1}, flat: d.flat(n)}
+			if !c.flat {
+				c.rows = m.cardRows(n, d.rows(m.lay.board.h))
+				c.r.h = len(c.rows) + 2
+				if len(n.ins)+len(n.outs) > 0 {
+					c.r.h = max(c.r.h, 3) // edges need a line to end at
+				}
+			}
+			y += c.r.h
+			m.lay.cards = append(m.lay.cards, c)
+		}
+		if y <= m.lay.board.h {
+			return
+		}
+	}
+}
+
+// show brings what is selected into view.
+func (m *model) show() {
+	m.stale = true
+	n := m.group()
+	if n == nil || m.tooSmall() {
+		m.place()
+		return
+	}
+	if !m.accordion() {
+		m.showColumn(n.col)
+	}
+	m.place()
+	from, to := m.extent(n)
+	if to-from > m.lay.board.h {
+		to = from + m.lay.board.h
+	}
+	old := m.top
+	if from < m.top {
+		m.top = from
+	} else if to > m.top+m.lay.board.h {
+		m.top = to - m.lay.board.h
+	}
+	if m.top != old {
+		m.place()
+	}
+}
+
+// showColumn scrolls sideways as little as is needed.
+func (m *model) showColumn(col int) {
+	if col < m.first {
+		m.first = col
+	}
+	for m.first < col && !m.fits(m.first, col) {
+		m.first++
+	}
+}
+
+// extent is the first row of the selected thing on the board and the one after
+// its last.
+func (m *model) extent(n *node) (from, to int) {
+	base := m.lay.board.y - m.top
+	for i := range m.lay.cards {
+		c := &m.lay.cards[i]
+		if c.n != n {
+			continue
+		}
+		if m.sel.object != (engine.Object{}) && c.r.h > m.lay.board.h {
+			for j, r := range c.rows {
+				if r.o != nil && r.o.Object == m.sel.object {
+					return c.r.y - base + j, c.r.y - base + j + 3
+				}
+			}
+		}
+		return c.r.y - base, c.r.y - base + c.r.h
+	}
+	return m.top, m.top
+}
+
+// chase moves the selection and the view to where the action is.
+func (m *model) chase() {
+	n := m.action()
+	if n == nil {
+		return
+	}
+	if n.key() != m.sel.key {
+		m.sel = spot{key: n.key()}
+	}
+	m.sel.object = engine.Object{}
+	if o := worst(n); o != nil && !n.Status.Over() || o != nil && n.Status == engine.Failed {
+		m.sel.object = o.Object
+	}
+	if m.accordion() || m.tooSmall() {
+		return
+	}
+	first, last := n.col, n.col
+	for _, other := range m.plan.nodes {
+		if active(other) {
+			first, last = min(first, other.col), max(last, other.col)
+		}
+	}
+	if m.first <= first && m.fits(m.first, last) {
+		return
+	}
+	m.first = first
+	if before := m.columnBefore(first); before >= 0 && m.fits(before, last) {
+		m.first = before
+	}
+}
+
+func (m *model) columnBefore(col int) int {
+	before := -1
+	for _, i := range m.columns() {
+		if i < col {
+			before = i
+		}
+	}
+	return before
+}
+
+// active reports whether a group is where the action is.
+func active(n *node) bool {
+	switch n.Status {
+	case engine.Running, engine.Held:
+		return true
+	}
+	return false
+}
+
+// action is the group to look at: the one that failed while that is held, the
+// one that a breakpoint holds, else the first that is under way. The selected
+// one stays while it is one of them.
+func (m *model) action() *node {
+	rank := func(n *node) int {
+		switch {
+		case n.Status == engine.Failed && (m.state.Run == engine.Held || m.over()) && m.back(n) == m.rollingBack():
+			return 4
+		case n.Status == engine.Held:
+			return 3
+		case n.Status == engine.Running:
+			return 2
+		case m.over():
+			return 0
+		case n.Status == engine.Waiting && m.back(n) == m.rollingBack() && m.tally.groups == 0 && m.ready(n):
+			return 1
+		}
+		return 0
+	}
+	best := m.group()
+	most := 0
+	if best != nil {
+		most = rank(best)
+	}
+	for _, n := range m.plan.nodes {
+		if r := rank(n); r > most {
+			best, most = n, r
+		}
+	}
+	if best == nil && len(m.plan.nodes) > 0 {
+		best = m.plan.nodes[0]
+	}
+	return best
+}
+
+func (m *model) back(n *node) bool { return strings.HasPrefix(n.Phase, rollbackPrefix) }
+
+// ready reports whether all that a waiting group waits for is there.
+func (m *model) ready(n *node) bool {
+	for _, up := range n.ins {
+		if !up.Status.Over() {
+			return false
+		}
+	}
+	return true
+}
+
+// worst is the object of a group that needs looking at first: failed, or under
+// way for longest.
+func worst(n *node) *engine.ObjectState {
+	var best *engine.ObjectState
+	for _, o := range n.Objects {
+		if urgency(o) > 1 {
+			continue
+		}
+		if best == nil || urgency(o) < urgency(best) || urgency(o) == urgency(best) && o.Applied.Before(best.Applied) {
+			best = o
+		}
+	}
+	return best
+}

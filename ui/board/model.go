@@ -1,0 +1,183 @@
+package board
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// model is the program's state: the operation's, and where the user is.
+type model struct {
+	ctx  context.Context
+	opts Options
+	now  func() time.Time
+	th   theme.Theme
+	pens *pens
+
+	w, h   int
+	canvas *canvas
+	frame  string // the last frame, while nothing has changed
+	stale  bool   // the frame is out of date
+
+	state  engine.State
+	plan   plan
+	tally  tally
+	ended  bool      // the source has ended
+	polled time.Time // when the last batch came
+	ticks  bool      // a tick is on its way
+
+	sel    spot
+	follow bool // the view follows the action, until the user moves
+	first  int  // first column in view
+	top    int  // first row of the board in view
+	lay    layout
+
+	flash  flash
+	dialog bool
+	pager  *pager // help or warnings
+	insp   *inspection
+	filter filter
+	typing bool // keys go to the filter
+	queued []tea.Cmd
+}
+
+// spot is what is selected: a group, or an object of it.
+type spot struct {
+	key
+	object engine.Object // zero: the group itself
+}
+
+func newModel(ctx context.Context, o Options) *model {
+	m := &model{ctx: ctx, opts: o, now: o.Now, follow: true, stale: true, plan: newPlan(&engine.State{})}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	m.filter = newFilter()
+	m.setTheme(o.Theme)
+	return m
+}
+
+func (m *model) setTheme(o theme.Options) {
+	m.th = theme.New(o)
+	m.pens = newPens(m.th)
+	m.stale = true
+}
+
+// Init asks for the first events and, where that is not known, for the
+// terminal's background.
+func (m *model) Init() tea.Cmd {
+	cmds := []tea.Cmd{m.poll()}
+	if m.th.Background == theme.Detect && m.th.Depth != theme.None {
+		cmds = append(cmds, tea.RequestBackgroundColor)
+	}
+	return tea.Batch(cmds...)
+}
+
+// readOnly reports whether there is no run to steer.
+func (m *model) readOnly() bool { return m.opts.Command == nil }
+
+// over reports whether nothing more happens.
+func (m *model) over() bool {
+	switch m.state.Status {
+	case engine.Succeeded, engine.Failed, engine.Aborted:
+		return true
+	}
+	return m.ended
+}
+
+// steerable reports whether commands can be given.
+func (m *model) steerable() bool { return !m.readOnly() && !m.over() }
+
+// rollingBack reports whether the operation is being undone, or was.
+func (m *model) rollingBack() bool {
+	for _, p := range m.state.Phases {
+		if strings.HasPrefix(p.Name, rollbackPrefix) {
+			return true
+		}
+	}
+	return m.state.Status == engine.RollingBack
+}
+
+// tally counts what the header shows, once per batch.
+type tally struct {
+	total, done, applied, active, failed, waiting int
+	requests                                      int // on their way
+	groups                                        int // under way
+}
+
+// count adds up the objects of the phases that matter now: those of the
+// rollback once there is one.
+func (m *model) count() {
+	m.tally = tally{}
+	back := m.rollingBack()
+	for _, n := range m.plan.nodes {
+		if strings.HasPrefix(n.Phase, rollbackPrefix) == back {
+			m.tally.add(n.GroupState)
+		}
+	}
+}
+
+func (t *tally) add(g *engine.GroupState) {
+	t.total += len(g.Objects)
+	if g.Status == engine.Running {
+		t.groups++
+	}
+	if g.Status == engine.Waiting || g.Done == len(g.Objects) {
+		t.done += g.Done
+		t.waiting += len(g.Objects) - g.Done
+		return
+	}
+	for _, o := range g.Objects {
+		switch o.Status {
+		case engine.Ready, engine.Gone:
+			t.done++
+		case engine.Waiting:
+			t.waiting++
+		case engine.Failed:
+			t.failed++
+		case engine.Applying, engine.Deleting:
+			t.requests++
+			t.active++
+		case engine.Applied:
+			if g.Status.Over() {
+				t.applied++
+				continue
+			}
+			t.active++
+		default:
+			t.active++
+		}
+	}
+}
+
+// lively reports whether times on the screen go on.
+func (m *model) lively() bool {
+	if m.over() || m.state.Started.IsZero() {
+		return false
+	}
+	return m.tally.groups > 0 || m.state.Run == engine.Running || m.state.Run == engine.Aborting
+}
+
+// flash is a short message in the state line.
+type flash struct {
+	text string
+	role theme.Role
+	n    int // counts messages, so that a late timer does not take a new one away
+}
+
+// group returns the selected group, or nil.
+func (m *model) group() *node { return m.plan.byKey[m.sel.key] }
+
+// object returns the selected object, or nil where a group is selected.
+func (m *model) object() *engine.ObjectState {
+	n := m.group()
+	if n == nil || m.sel.object == (engine.Object{}) {
+		return nil
+	}
+	return n.Find(m.sel.object)
+}

@@ -1,0 +1,267 @@
+package board
+
+import (
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// selectNode selects a group and brings it into view.
+func (m *model) selectNode(n *node) {
+	m.sel = spot{key: n.key()}
+	m.reload()
+	m.show()
+}
+
+func (m *model) selectObject(n *node, o engine.Object) {
+	m.sel = spot{n.key(), o}
+	m.reload()
+	m.show()
+}
+
+// stops are the lines of a column, or of the list, that the selection can be
+// on, from top to bottom.
+func (m *model) stops(col int) []spot {
+	var out []spot
+	for i := range m.lay.cards {
+		c := &m.lay.cards[i]
+		if !m.accordion() && c.n.col != col {
+			continue
+		}
+		out = append(out, spot{key: c.n.key()})
+		for _, r := range c.rows {
+			if r.kind == objectRow {
+				out = append(out, spot{c.n.key(), r.o.Object})
+			}
+		}
+	}
+	return out
+}
+
+// move goes a line up or down.
+func (m *model) move(by int) tea.Cmd {
+	m.follow = false
+	n := m.group()
+	if n == nil {
+		return m.moveGroup(by)
+	}
+	m.show()
+	stops := m.stops(n.col)
+	at := slices.Index(stops, m.sel)
+	if at < 0 { // the object has no line of its own
+		at = slices.Index(stops, spot{key: m.sel.key})
+	}
+	if to := at + by; at >= 0 && to >= 0 && to < len(stops) {
+		m.sel = stops[to]
+		m.reload()
+	}
+	m.show()
+	return nil
+}
+
+// moveColumn goes to the group of a neighbouring column that stands nearest.
+// The list has one column: there it goes from group to group.
+func (m *model) moveColumn(by int) tea.Cmd {
+	m.follow = false
+	n := m.group()
+	if n == nil || m.accordion() {
+		return m.moveGroup(by)
+	}
+	cols := m.columns()
+	at := slices.Index(cols, n.col) + by
+	if at < 0 || at >= len(cols) {
+		return nil
+	}
+	from, _ := m.extent(n)
+	col := cols[at]
+	m.showColumn(col)
+	m.place()
+	var best *node
+	near := 0
+	for i := range m.lay.cards {
+		c := &m.lay.cards[i]
+		if c.n.col != col {
+			continue
+		}
+		off := c.r.y - (m.lay.board.y - m.top) - from
+		if off = max(off, -off); best == nil || off < near {
+			best, near = c.n, off
+		}
+	}
+	if best != nil {
+		m.selectNode(best)
+	}
+	return nil
+}
+
+// visible are the groups on the board, in plan order.
+func (m *model) visible() []*node {
+	var out []*node
+	for _, n := range m.plan.nodes {
+		if m.shown(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// moveGroup goes to the next or the previous group in plan order.
+func (m *model) moveGroup(by int) tea.Cmd {
+	m.follow = false
+	nodes := m.visible()
+	if len(nodes) == 0 {
+		return nil
+	}
+	at := slices.Index(nodes, m.group())
+	m.selectNode(nodes[(at+by+len(nodes))%len(nodes)])
+	return nil
+}
+
+// moveEnd goes to the first or the last group.
+func (m *model) moveEnd(last bool) tea.Cmd {
+	m.follow = false
+	nodes := m.visible()
+	if len(nodes) == 0 {
+		return nil
+	}
+	n := nodes[0]
+	if last {
+		n = nodes[len(nodes)-1]
+	}
+	m.selectNode(n)
+	return nil
+}
+
+// page goes up or down by what the board holds.
+func (m *model) page(by int) tea.Cmd {
+	for range max(m.lay.board.h-2, 1) {
+		m.move(by)
+	}
+	return nil
+}
+
+// problems are what needs looking at: what failed, then what is under way and
+// waited for, in plan order.
+func (m *model) problems() []spot {
+	var failed, blocking []spot
+	for _, n := range m.visible() {
+		if n.Status != engine.Failed && n.Status != engine.Running && n.Status != engine.Held && n.Status != engine.Applied {
+			continue
+		}
+		found := false
+		for _, o := range n.Objects {
+			switch {
+			case o.Status == engine.Failed:
+				failed = append(failed, spot{n.key(), o.Object})
+				found = true
+			case urgency(o) == 1 && n.Status == engine.Running:
+				blocking = append(blocking, spot{n.key(), o.Object})
+				found = true
+			}
+		}
+		switch {
+		case found:
+		case n.Status == engine.Failed:
+			failed = append(failed, spot{key: n.key()})
+		case n.Status == engine.Held:
+			blocking = append(blocking, spot{key: n.key()})
+		}
+	}
+	return append(failed, blocking...)
+}
+
+// anyProblem reports whether there is something for nextProblem to find.
+func (m *model) anyProblem() bool {
+	t := m.tally
+	return t.active+t.failed > 0 || m.state.Run == engine.Held
+}
+
+// nextProblem goes to the next of the problems after the selected one.
+func (m *model) nextProblem() tea.Cmd {
+	list := m.problems()
+	if len(list) == 0 {
+		return m.say(theme.Quiet, "nothing is failing or blocking")
+	}
+	m.follow = false
+	s := list[(slices.Index(list, m.sel)+1)%len(list)]
+	m.selectObject(m.plan.byKey[s.key], s.object)
+	return nil
+}
+
+// click selects what is under the mouse; on what is selected already it opens
+// the inspector.
+func (m *model) click(at tea.Mouse) tea.Cmd {
+	if at.Button != tea.MouseLeft || m.dialog || m.pager != nil || m.tooSmall() {
+		return nil
+	}
+	if m.insp != nil && m.lay.pane.has(at.X, at.Y) {
+		return m.clickTab(at)
+	}
+	if !m.lay.board.has(at.X, at.Y) {
+		return nil
+	}
+	for i := range m.lay.cards {
+		c := &m.lay.cards[i]
+		if !c.r.has(at.X, at.Y) {
+			continue
+		}
+		to := spot{key: c.n.key()}
+		line := at.Y - c.r.y - 1
+		if line >= 0 && line < len(c.rows) && c.rows[line].o != nil {
+			to.object = c.rows[line].o.Object
+		}
+		if to == m.sel && m.insp == nil {
+			return m.inspect()
+		}
+		m.follow = false
+		m.sel = to
+		m.reload()
+		m.stale = true
+		return nil
+	}
+	return nil
+}
+
+// wheel scrolls what is under the mouse.
+func (m *model) wheel(at tea.Mouse) {
+	by := 0
+	switch at.Button {
+	case tea.MouseWheelUp:
+		by = -3
+	case tea.MouseWheelDown:
+		by = 3
+	case tea.MouseWheelLeft:
+		m.scrollColumns(-1)
+	case tea.MouseWheelRight:
+		m.scrollColumns(1)
+	}
+	switch {
+	case by == 0 || m.dialog || m.tooSmall():
+	case m.pager != nil:
+		m.pager.scroll(by)
+	case m.insp != nil && m.lay.pane.has(at.X, at.Y):
+		m.insp.scroll(by)
+	case at.Mod.Contains(tea.ModShift):
+		m.scrollColumns(by / 3)
+	default:
+		m.follow = false
+		m.top = max(m.top+by, 0)
+	}
+}
+
+// scrollColumns moves the view sideways and leaves the selection where it is.
+func (m *model) scrollColumns(by int) {
+	cols := m.columns()
+	at := slices.IndexFunc(cols, func(i int) bool { return i >= m.first }) + by
+	if at < 0 || at >= len(cols) || m.accordion() {
+		return
+	}
+	if last := cols[len(cols)-1]; by > 0 && m.fits(m.first, last) {
+		return
+	}
+	m.follow = false
+	m.first = cols[at]
+}

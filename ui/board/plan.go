@@ -1,0 +1,236 @@
+package board
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockstep/engine"
+)
+
+// plan is what of the board does not change while the operation runs: columns,
+// the place of each group in them, edges. It is made anew when phases are
+// announced.
+type plan struct {
+	nodes []*node // in plan order
+	cols  []*column
+	byKey map[key]*node
+	short map[string]string // ids as they are shown
+	lanes int               // rows that edges past columns need
+}
+
+// key names a group of a phase.
+type key struct{ phase, group string }
+
+// column is a phase, or a layer of one.
+type column struct {
+	title string
+	phase *engine.PhaseState
+	nodes []*node
+	// width is what its cards would like to have, gutter what the edges to
+	// its right need.
+	width, gutter int
+	// nets are the sources of the edges that use the gutter to its right.
+	nets []*node
+}
+
+// node is a group on the board.
+type node struct {
+	*engine.GroupState
+	name  string // short, unique on the board for people
+	index int    // in plan order
+	col   int
+	// ins are the nodes it waits for, outs those that wait for it: the edges
+	// that no other path makes superfluous.
+	ins, outs []*node
+	lane      int // the row of its edges past columns, or -1
+}
+
+func (n *node) key() key { return key{n.Phase, n.ID} }
+
+// rollbackPrefix begins the names of the phases of a rollback.
+const rollbackPrefix = "rollback/"
+
+// newPlan lays the phases of a state out in columns.
+func newPlan(s *engine.State) plan {
+	p := plan{byKey: map[key]*node{}, short: map[string]string{}}
+	for _, phase := range s.Phases {
+		p.addPhase(phase)
+	}
+	for _, c := range p.cols {
+		c.width = naturalWidth(c)
+	}
+	p.route()
+	return p
+}
+
+func (p *plan) addPhase(phase *engine.PhaseState) {
+	if len(phase.Groups) == 0 {
+		return
+	}
+	own := make([]*node, len(phase.Groups))
+	groups := make([]*engine.Group, len(phase.Groups))
+	for i, g := range phase.Groups {
+		own[i] = &node{GroupState: g, name: shortName(phase, g.Group), index: len(p.nodes) + i, lane: -1}
+		groups[i] = g.Group
+		p.byKey[own[i].key()] = own[i]
+		p.short[g.ID] = own[i].name
+	}
+	p.nodes = append(p.nodes, own...)
+	layered := phase.Kind == engine.PhaseApply || phase.Kind == engine.PhaseRemove
+	if layered {
+		p.connect(phase.Name, own, groups)
+	}
+	depth := layers(own)
+	title := phaseTitle(phase.Name)
+	first := len(p.cols)
+	for i, n := range own {
+		for len(p.cols) <= first+depth[i] {
+			c := &column{title: title, phase: phase}
+			if layered {
+				c.title = strings.TrimPrefix(title+" "+strconv.Itoa(len(p.cols)-first), "apply ")
+			}
+			p.cols = append(p.cols, c)
+		}
+		n.col = first + depth[i]
+		p.cols[n.col].nodes = append(p.cols[n.col].nodes, n)
+	}
+	for _, c := range p.cols[first:] {
+		untangle(c.nodes)
+	}
+}
+
+// connect links the nodes of a phase by what they wait for.
+func (p *plan) connect(phase string, own []*node, groups []*engine.Group) {
+	after := reduce(groups)
+	for _, n := range own {
+		for _, id := range after[n.ID] {
+			if up := p.byKey[key{phase, id}]; up != nil && up != n {
+				n.ins = append(n.ins, up)
+				up.outs = append(up.outs, n)
+			}
+		}
+	}
+}
+
+// reduce returns what each group waits for, by id.
+func reduce(groups []*engine.Group) map[string][]string {
+	after := make(map[string][]string, len(groups))
+	for _, g := range groups {
+		after[g.ID] = g.After
+	}
+	return after
+}
+
+// layers is the longest path to each node from one that waits for nothing.
+func layers(nodes []*node) []int {
+	depth := map[*node]int{}
+	var of func(*node) int
+	of = func(n *node) int {
+		if d, ok := depth[n]; ok {
+			return d
+		}
+		depth[n] = 0 // ends a cycle, which a plan does not have
+		d := 0
+		for _, up := range n.ins {
+			d = max(d, of(up)+1)
+		}
+		depth[n] = d
+		return d
+	}
+	out := make([]int, len(nodes))
+	for i, n := range nodes {
+		out[i] = of(n)
+	}
+	return out
+}
+
+// untangle orders the nodes of a column by where what they wait for stands, so
+// that edges cross less. Plan order decides between equals.
+func untangle(nodes []*node) {
+	middle := func(n *node) float64 {
+		if len(n.ins) == 0 {
+			return 0
+		}
+		sum := 0.0
+		for _, up := range n.ins {
+			sum += float64(up.index)
+		}
+		return sum / float64(len(n.ins))
+	}
+	slices.SortStableFunc(nodes, func(a, b *node) int { return cmp.Compare(middle(a), middle(b)) })
+}
+
+// phaseTitle is the name of a phase as a column's title.
+func phaseTitle(name string) string {
+	return strings.TrimPrefix(name, rollbackPrefix)
+}
+
+// shortName is a group's name without what is the same for all of them.
+func shortName(phase *engine.PhaseState, g *engine.Group) string {
+	switch phase.Kind {
+	case engine.PhaseApply, engine.PhaseRemove:
+		return shortID(g.ID)
+	}
+	switch {
+	case len(g.Objects) == 1:
+		return shortObject(g.Objects[0])
+	case g.Name != "":
+		return g.Name
+	}
+	return g.ID
+}
+
+// shortID leaves the root chart out of the id of a subchart's group:
+// "shop/db:schema" is "db:schema", "shop:ingress" stays.
+func shortID(id string) string {
+	slash, colon := strings.IndexByte(id, '/'), strings.IndexByte(id, ':')
+	if slash >= 0 && slash < colon {
+		id = id[slash+1:]
+	}
+	return strings.Replace(id, engine.Unsequenced, "(unseq.)", 1)
+}
+
+// shortKinds are the names that people use for kinds with long ones.
+var shortKinds = map[string]string{
+	"CustomResourceDefinition":       "CRD",
+	"PersistentVolumeClaim":          "PVC",
+	"HorizontalPodAutoscaler":        "HPA",
+	"PodDisruptionBudget":            "PDB",
+	"MutatingWebhookConfiguration":   "MutatingWebhook",
+	"ValidatingWebhookConfiguration": "ValidatingWebhook",
+}
+
+func shortObject(o engine.Object) string {
+	if k, ok := shortKinds[o.Kind]; ok {
+		return k + "/" + o.Name
+	}
+	return o.String()
+}
+
+const (
+	narrowCard = 20 // of a hook
+	minCard    = 24
+	maxCard    = 40
+)
+
+// naturalWidth is how wide a column's cards would like to be. It depends on
+// names only, so that nothing moves while the operation runs.
+func naturalWidth(c *column) int {
+	w := narrowCard
+	for _, n := range c.nodes {
+		w = max(w, width(n.name)+len(strconv.Itoa(len(n.Objects)))*2+10)
+		if n.single() {
+			continue
+		}
+		w = max(w, minCard)
+		for _, o := range n.Objects[:min(len(n.Objects), 64)] {
+			w = max(w, width(shortObject(o.Object))+12)
+		}
+		for _, up := range n.ins {
+			w = max(w, width(up.name)+10)
+		}
+	}
+	return min(w, maxCard)
+}

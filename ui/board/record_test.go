@@ -1,0 +1,106 @@
+package board
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockstep/engine"
+	"lockstep/ui/board/internal/sample"
+)
+
+var record = flag.Bool("record", false, "record the runs in testdata/runs anew")
+
+const runsDir = "../../testdata/runs"
+
+// scenario is a run of the sample with somebody who steers it.
+type scenario struct {
+	name   string
+	script map[string]sample.Behaviour
+	opts   engine.Options
+	// steer gives orders; at sleeps until so many seconds after the start.
+	steer func(order func(engine.CommandName), at func(float64))
+	stop  float64 // the record is cut there, where above 0
+}
+
+func scenarios() []scenario {
+	return []scenario{
+		{name: "install", script: sample.Script()},
+		{name: "running", script: sample.Script(), stop: 9.5},
+		{name: "breakpoint", script: sample.Script(), opts: engine.Options{Breakpoints: []string{"shop/db:schema"}}, stop: 12},
+		{name: "held", script: sample.Broken(1), opts: engine.Options{HoldOnFailure: true}, stop: 15},
+		{name: "retried", script: sample.Broken(1), opts: engine.Options{HoldOnFailure: true},
+			steer: func(order func(engine.CommandName), at func(float64)) {
+				at(16)
+				order(engine.Retry)
+			}},
+		{name: "rollback", script: sample.Script(),
+			steer: func(order func(engine.CommandName), at func(float64)) {
+				at(8)
+				order(engine.Step) // refused: the run is not paused
+				at(9)
+				order(engine.Pause)
+				at(10)
+				order(engine.Rollback)
+			}},
+		{name: "failed", script: sample.Broken(0)},
+	}
+}
+
+// play runs a scenario in a bubble, in no time, and returns its record.
+func (s scenario) play(t *testing.T) (events []engine.Event) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		feed := &engine.Feed{}
+		from := time.Now()
+		s.opts.Feed = feed
+		e := sample.Start(s.opts, s.script)
+		order := func(name engine.CommandName) { e.Command(engine.Command{Name: name}) }
+		if s.steer != nil {
+			go s.steer(order, func(at float64) {
+				time.Sleep(time.Until(from.Add(time.Duration(at * float64(time.Second)))))
+			})
+		}
+		if s.stop > 0 {
+			time.Sleep(time.Duration(s.stop * float64(time.Second)))
+			synctest.Wait()
+			events = feed.Events()
+			order(engine.Stop)
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if s.stop == 0 {
+			events = feed.Events()
+		}
+	})
+	return events
+}
+
+// TestRecord writes the runs in testdata/runs anew with -record. They are made
+// by the engine itself, with a cluster that follows a script.
+func TestRecord(t *testing.T) {
+	if !*record {
+		t.Skip("only with -record")
+	}
+	for _, s := range scenarios() {
+		var out bytes.Buffer
+		enc := json.NewEncoder(&out)
+		enc.SetEscapeHTML(false)
+		for _, e := range s.play(t) {
+			if err := enc.Encode(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.MkdirAll(runsDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(runsDir, "shop-"+s.name+".ndjson"), out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package board
+
+import (
+	"fmt"
+	"time"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// density says how much of a card is drawn. The least dense one that fits the
+// room is taken, for each column by itself.
+type density int
+
+const (
+	full     density = iota // everything
+	foldDone                // a finished group is one line
+	foldIdle                // a waiting group too
+	fewRows                 // what is under way shows what is not well only
+	scarce                  // and of that the first
+	densities
+)
+
+// flat reports whether a group is drawn as one line without a border.
+func (d density) flat(n *node) bool {
+	switch {
+	case n.Status == engine.Failed:
+		return false
+	case n.Status == engine.Waiting:
+		return d >= foldIdle
+	case n.Status.Over():
+		return d >= foldDone
+	}
+	return false
+}
+
+// rows is how many lines a card may have between its borders.
+func (d density) rows(screen int) int {
+	switch {
+	case d >= scarce:
+		return 2
+	case d == fewRows:
+		return 4
+	}
+	return max(screen/3, 6)
+}
+
+// row is a line of a card.
+type row struct {
+	kind rowKind
+	o    *engine.ObjectState // the object it belongs to, nil for others
+	text string
+}
+
+type rowKind uint8
+
+const (
+	objectRow rowKind = iota
+	reasonRow         // why the object above is not ready
+	afterRow          // what the group waits for
+	moreRow           // what there was no room for
+)
+
+// cardRows are the lines of a group's card, at most limit.
+func (m *model) cardRows(n *node, limit int) []row {
+	if n.Status == engine.Waiting && len(n.ins) > 0 {
+		return afterRows(n, limit)
+	}
+	objects := m.shownObjects(n)
+	var rows []row
+	if n.single() && m.filter.groups == nil {
+		if r := m.reason(n, objects[0]); r != "" {
+			rows = append(rows, row{kind: reasonRow, o: objects[0], text: r})
+		}
+		return rows
+	}
+	if n.Status == engine.Failed && n.Message != "" && !anyFailed(objects) {
+		rows = append(rows, row{kind: reasonRow, text: n.Message})
+	}
+	// All objects in order where they fit, else those that need looking at.
+	need := len(rows) + len(objects)
+	for _, o := range objects {
+		if m.reason(n, o) != "" {
+			need++
+		}
+	}
+	if need <= limit {
+		for _, o := range objects {
+			rows = m.objectRows(rows, n, o, limit)
+		}
+		return rows
+	}
+	return m.worstRows(rows, n, objects, limit)
+}
+
+// single reports whether a group is one object and named after it, as hooks
+// are: its card does not say so twice.
+func (n *node) single() bool {
+	return len(n.Objects) == 1 && n.name == shortObject(n.Objects[0].Object)
+}
+
+func anyFailed(objects []*engine.ObjectState) bool {
+	for _, o := range objects {
+		if o.Status == engine.Failed {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) objectRows(rows []row, n *node, o *engine.ObjectState, limit int) []row {
+	rows = append(rows, row{kind: objectRow, o: o})
+	if r := m.reason(n, o); r != "" && len(rows) < limit {
+		rows = append(rows, row{kind: reasonRow, o: o, text: r})
+	}
+	return rows
+}
+
+// worstRows takes failed objects first, then those under way, then the rest,
+// and ends with a line that counts what was left out.
+func (m *model) worstRows(rows []row, n *node, objects []*engine.ObjectState, limit int) []row {
+	var left [4]int
+	for rank := range left {
+		for _, o := range objects {
+			if urgency(o) != rank {
+				continue
+			}
+			if room := limit - 1 - len(rows); room > 0 {
+				rows = m.objectRows(rows, n, o, limit-1)
+			} else {
+				left[rank]++
+			}
+		}
+	}
+	text := ""
+	for rank, word := range [...]string{"failed", "in progress", "waiting", "ready"} {
+		if word == "ready" && n.Phase != "" && n.removing() {
+			word = "gone"
+		}
+		if left[rank] > 0 {
+			text += fmt.Sprintf(", %d %s", left[rank], word)
+		}
+	}
+	if text != "" {
+		rows = append(rows, row{kind: moreRow, text: "+ " + text[2:]})
+	}
+	return rows
+}
+
+// urgency ranks objects by how much they need looking at.
+func urgency(o *engine.ObjectState) int {
+	switch o.Status {
+	case engine.Failed:
+		return 0
+	case engine.Waiting:
+		return 2
+	case engine.Ready, engine.Gone:
+		return 3
+	}
+	return 1
+}
+
+// removing reports whether the group is one of a removal.
+func (n *node) removing() bool {
+	for _, o := range n.Objects {
+		if o.Status == engine.Gone || o.Status == engine.Deleting {
+			return true
+		}
+	}
+	return false
+}
+
+// afterRows say what a group waits for: those that are not over first.
+func afterRows(n *node, limit int) []row {
+	var rows []row
+	done := 0
+	for _, up := range n.ins {
+		if up.Status == engine.Ready || up.Status == engine.Gone {
+			done++
+			continue
+		}
+		rows = append(rows, row{kind: afterRow, text: up.name})
+	}
+	if len(rows) == 0 {
+		for _, up := range n.ins {
+			rows = append(rows, row{kind: afterRow, text: up.name})
+		}
+	}
+	if len(rows) > limit {
+		more := len(rows) - limit + 1
+		rows = append(rows[:limit-1], row{kind: moreRow, text: fmt.Sprintf("      and %d more", more)})
+	}
+	return rows
+}
+
+// reason says in one line why an object is not ready, beginning with its
+// status; empty where it is ready, or where that is all there is to say.
+func (m *model) reason(n *node, o *engine.ObjectState) string {
+	switch o.Status {
+	case engine.Failed:
+		if o.Message == "" {
+			return o.Summary
+		}
+		return o.Message
+	case engine.InProgress, engine.Deleting:
+		text := m.objectMark(n, o).Word
+		if !n.Status.Over() || n.Status == engine.Applied {
+			text += " " + span(m.sinceOf(o), false)
+		}
+		if o.Message != "" {
+			text += " " + m.th.Lines.Dot + " " + o.Message
+		}
+		return text
+	}
+	return ""
+}
+
+// sinceOf is how long an object has been under way.
+func (m *model) sinceOf(o *engine.ObjectState) time.Duration {
+	from := o.Applied
+	if o.Status == engine.Deleting {
+		from = o.Since
+	}
+	if from.IsZero() {
+		return 0
+	}
+	return m.clockNow().Sub(from)
+}
+
+// clockNow is the present time, or the operation's end.
+func (m *model) clockNow() time.Time {
+	if m.over() {
+		return m.state.Now
+	}
+	return m.now()
+}
+
+// spent is how long a group took so far.
+func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
+	switch {
+	case n.Started.IsZero():
+		return 0, false, false
+	case !n.Ended.IsZero():
+		return n.Ended.Sub(n.Started), true, true
+	}
+	return m.clockNow().Sub(n.Started), false, true
+}
+
+// objectMark is how an object's status looks. What was applied is not yet
+// ready while its group is waited for; what is as it was says so.
+func (m *model) objectMark(n *node, o *engine.ObjectState) theme.Mark {
+	switch {
+	case o.Status == engine.Applied && !n.Status.Over():
+		mark := m.th.Mark(string(engine.InProgress))
+		mark.Word = m.th.Mark(string(engine.Applied)).Word
+		return mark
+	case o.Status == engine.Ready && (o.Change == engine.Unchanged || o.Change == engine.Kept):
+		return m.th.Mark(string(o.Change))
+	}
+	return m.th.Mark(string(o.Status))
+}

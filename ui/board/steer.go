@@ -1,0 +1,97 @@
+package board
+
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// commandNames are the commands as the screen calls them.
+var commandNames = map[engine.CommandName]string{
+	engine.Pause: "pause", engine.Resume: "continue", engine.Step: "step", engine.Break: "breakpoint",
+	engine.Retry: "retry", engine.Abort: "abort", engine.Rollback: "rollback", engine.Stop: "stop",
+}
+
+// send gives an order to the run. What becomes of it, an event will tell.
+func (m *model) send(c engine.Command) tea.Cmd {
+	if m.over() {
+		return m.say(theme.Quiet, "the operation is over")
+	}
+	m.opts.Command(c)
+	return nil
+}
+
+func (m *model) pause() tea.Cmd {
+	if m.state.Run == engine.Paused {
+		return m.send(engine.Command{Name: engine.Resume})
+	}
+	return m.send(engine.Command{Name: engine.Pause})
+}
+
+func (m *model) resume() tea.Cmd { return m.send(engine.Command{Name: engine.Resume}) }
+func (m *model) step() tea.Cmd   { return m.send(engine.Command{Name: engine.Step}) }
+
+func (m *model) toggleBreak() tea.Cmd {
+	n := m.group()
+	if n == nil {
+		return m.say(theme.Quiet, "select a group first")
+	}
+	return m.send(engine.Command{Name: engine.Break, Group: n.ID})
+}
+
+// retry retries the selected group where that has failed, else all that have.
+func (m *model) retry() tea.Cmd {
+	c := engine.Command{Name: engine.Retry}
+	if n := m.group(); n != nil && n.Status == engine.Failed {
+		c.Group = n.ID
+	}
+	return m.send(c)
+}
+
+// mayLeave reports whether leaving does not leave a run alone.
+func (m *model) mayLeave() bool { return m.over() || m.readOnly() }
+
+// quit leaves, or asks what is to become of the run.
+func (m *model) quit() tea.Cmd {
+	if !m.mayLeave() {
+		return m.askAbort()
+	}
+	m.closeInspector()
+	return tea.Quit
+}
+
+// askAbort opens the dialog; once all is over there is nothing to abort.
+func (m *model) askAbort() tea.Cmd {
+	if m.mayLeave() {
+		return m.quit()
+	}
+	m.dialog, m.pager = true, nil
+	return nil
+}
+
+// escape closes what is open.
+func (m *model) escape() tea.Cmd {
+	switch {
+	case m.insp != nil:
+		m.closeInspector()
+		m.show()
+	case m.filter.on():
+		m.clearFilter()
+	}
+	return nil
+}
+
+func (m *model) openFilter() tea.Cmd {
+	m.typing = true
+	m.closeInspector()
+	m.show()
+	return m.filter.input.Focus()
+}
+
+func (m *model) followAgain() tea.Cmd {
+	m.follow = true
+	m.chase()
+	m.show()
+	return nil
+}

@@ -1,0 +1,105 @@
+package board
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	framesPerSecond = 30
+	// batchEvery is how long events are collected before they are drawn.
+	batchEvery = 40 * time.Millisecond
+	// stuckAfter is how long a write may take once the screen has to end.
+	stuckAfter = time.Second
+)
+
+// onHangup ends the screen when the terminal hangs up. The function it returns
+// stops looking.
+func onHangup(lost context.CancelCauseFunc) (stop func()) {
+	hup := make(chan os.Signal, 1)
+	done := make(chan struct{})
+	signal.Notify(hup, syscall.SIGHUP)
+	go func() {
+		select {
+		case <-hup:
+			lost(fmt.Errorf("%w: it hung up", ErrTerminalGone))
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(hup)
+		close(done)
+	}
+}
+
+// guard is an output that tells when it cannot be written to, and that does
+// not keep the program from ending where a write never returns. (The renderer
+// ignores errors, and waits for ever.)
+type guard struct {
+	w    io.Writer
+	ctx  context.Context
+	lost context.CancelCauseFunc
+	dead atomic.Bool
+}
+
+// terminalFile is what makes an output a terminal that has a size.
+type terminalFile interface {
+	io.ReadWriteCloser
+	Fd() uintptr
+}
+
+// guardFile is a guard of a terminal.
+type guardFile struct {
+	*guard
+	file terminalFile
+}
+
+func (g guardFile) Read(p []byte) (int, error) { return g.file.Read(p) }
+func (g guardFile) Close() error               { return g.file.Close() }
+func (g guardFile) Fd() uintptr                { return g.file.Fd() }
+
+func guardOutput(ctx context.Context, w io.Writer, lost context.CancelCauseFunc) io.Writer {
+	if w == nil {
+		w = os.Stdout
+	}
+	g := &guard{w: w, ctx: ctx, lost: lost}
+	if f, ok := w.(terminalFile); ok {
+		return guardFile{g, f}
+	}
+	return g
+}
+
+func (g *guard) Write(p []byte) (int, error) {
+	if g.dead.Load() {
+		return 0, ErrTerminalGone
+	}
+	done := make(chan error, 1)
+	own := bytes.Clone(p)
+	go func() {
+		_, err := g.w.Write(own)
+		done <- err
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-g.ctx.Done():
+		select {
+		case err = <-done:
+		case <-time.After(stuckAfter):
+			err = fmt.Errorf("a write did not return within %s", stuckAfter)
+		}
+	}
+	if err != nil {
+		g.dead.Store(true)
+		g.lost(fmt.Errorf("%w: %w", ErrTerminalGone, err))
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,185 @@
+package board
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+type (
+	// batchMsg brings events; the last one tells that there are no more.
+	batchMsg struct {
+		events []engine.Event
+		more   bool
+	}
+	// tickMsg lets times on the screen go on.
+	tickMsg struct{}
+	// unflashMsg takes the n-th short message away.
+	unflashMsg int
+)
+
+const (
+	tickEvery      = time.Second
+	tickEveryStill = 10 * time.Second
+	flashFor       = 5 * time.Second
+)
+
+// Update takes a message into the model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var cmd tea.Cmd
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.w, m.h = msg.Width, msg.Height
+		m.stale = true
+		m.show()
+	case tea.BackgroundColorMsg:
+		if o := m.th.Options; o.Background == theme.Detect {
+			o.Background = theme.Dark
+			if !msg.IsDark() {
+				o.Background = theme.Light
+			}
+			m.setTheme(o)
+		}
+	case tea.ColorProfileMsg:
+		m.setDepth(msg.Profile)
+	case batchMsg:
+		cmd = m.take(msg)
+	case tickMsg:
+		m.ticks, m.stale = false, true
+		cmd = tea.Batch(m.tick(), m.refresh())
+	case unflashMsg:
+		if int(msg) == m.flash.n {
+			m.flash.text, m.stale = "", true
+		}
+	case loadedMsg:
+		m.loaded(msg)
+	case logMsg:
+		cmd = m.logged(msg)
+	case tea.KeyPressMsg:
+		m.stale = true
+		cmd = m.press(msg)
+	case tea.PasteMsg:
+		if m.typing {
+			cmd = m.typeFilter(msg)
+		}
+	case tea.MouseClickMsg:
+		m.stale = true
+		cmd = m.click(msg.Mouse())
+	case tea.MouseWheelMsg:
+		m.stale = true
+		m.wheel(msg.Mouse())
+	}
+	if len(m.queued) > 0 {
+		cmd = tea.Batch(append(m.queued, cmd)...)
+		m.queued = nil
+	}
+	return m, cmd
+}
+
+// queue adds a command to those that Update returns.
+func (m *model) queue(cmd tea.Cmd) { m.queued = append(m.queued, cmd) }
+
+func (m *model) setDepth(p colorprofile.Profile) {
+	o := m.th.Options
+	switch {
+	case o.Depth == theme.None:
+		return
+	case p <= colorprofile.ASCII:
+		o.Depth = theme.None
+	case p == colorprofile.ANSI:
+		o.Depth = theme.Basic
+	default:
+		o.Depth = m.opts.Theme.Depth
+	}
+	m.setTheme(o)
+}
+
+// poll waits for the next events. Those that come while the last ones are
+// still fresh are collected first, which bounds the frames that a busy run
+// costs.
+func (m *model) poll() tea.Cmd {
+	ctx, src, fresh := m.ctx, m.opts.Source, m.polled.Add(batchEvery)
+	return func() tea.Msg {
+		if !sleep(ctx, time.Until(fresh)) {
+			return nil
+		}
+		events, more := src.Next(ctx)
+		if !more && ctx.Err() != nil {
+			return nil
+		}
+		return batchMsg{events, more}
+	}
+}
+
+// sleep waits, and reports false where ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// take draws a batch of events into the picture.
+func (m *model) take(b batchMsg) tea.Cmd {
+	m.polled, m.stale = time.Now(), true
+	var cmds []tea.Cmd
+	announced := false
+	for _, e := range b.events {
+		m.state.Apply(e)
+		switch {
+		case e.Kind == engine.KindPlan:
+			announced = true
+		case e.Kind == engine.KindCommand && e.Status == engine.Refused:
+			cmds = append(cmds, m.say(theme.Bad, commandNames[e.Command]+" refused: "+e.Message))
+		}
+	}
+	if announced {
+		m.plan = newPlan(&m.state)
+	}
+	m.ended = m.ended || !b.more
+	m.count()
+	m.match()
+	if m.over() {
+		m.dialog = false
+	}
+	if m.follow {
+		m.chase()
+	}
+	m.show()
+	if b.more {
+		cmds = append(cmds, m.poll())
+	}
+	return tea.Batch(append(cmds, m.tick())...)
+}
+
+// tick arms the clock where something on the screen goes on with time.
+func (m *model) tick() tea.Cmd {
+	if m.ticks || !m.lively() && !m.loading() {
+		return nil
+	}
+	m.ticks = true
+	every := tickEvery
+	if m.th.Still {
+		every = tickEveryStill
+	}
+	return tea.Tick(every, func(time.Time) tea.Msg { return tickMsg{} })
+}
+
+// say shows a short message in the state line.
+func (m *model) say(role theme.Role, text string) tea.Cmd {
+	m.flash = flash{text: text, role: role, n: m.flash.n + 1}
+	n := m.flash.n
+	return tea.Tick(flashFor, func(time.Time) tea.Msg { return unflashMsg(n) })
+}

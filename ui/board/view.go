@@ -1,0 +1,73 @@
+package board
+
+import (
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/theme"
+)
+
+// View draws a frame, unless nothing has changed since the last one.
+func (m *model) View() tea.View {
+	if m.stale {
+		m.draw()
+	}
+	v := tea.NewView(m.frame)
+	v.AltScreen = true
+	if !m.th.Still {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	if m.typing && !m.tooSmall() {
+		v.Cursor = tea.NewCursor(min(2+m.filter.input.Position(), m.w-1), m.h-1)
+		v.Cursor.Blink = false
+	}
+	return v
+}
+
+func (m *model) draw() {
+	m.stale = false
+	if m.w <= 0 || m.h <= 0 {
+		m.frame = ""
+		return
+	}
+	if m.canvas == nil {
+		m.canvas = newCanvas(m.w, m.h, m.pens)
+	}
+	m.canvas.reset(m.w, m.h, m.pens)
+	if m.tooSmall() {
+		m.drawTooSmall()
+	} else {
+		m.place()
+		m.drawHeader()
+		if m.accordion() {
+			m.drawList()
+		} else {
+			m.drawBoard()
+		}
+		m.drawPane()
+		m.drawFooter()
+	}
+	switch {
+	case m.dialog:
+		m.drawDialog()
+	case m.pager != nil && !m.tooSmall():
+		m.drawPager()
+	}
+	m.frame = m.canvas.String()
+}
+
+// drawTooSmall says what can be said on a screen without room for a board: the
+// state, and how much more is needed. Keys work all the same.
+func (m *model) drawTooSmall() {
+	mark, text := m.stateMark()
+	if m.flash.text != "" {
+		text = m.flash.text
+	}
+	x := m.canvas.putFit(0, 0, m.w, mark.Role, mark.Glyph+" "+mark.Word)
+	m.canvas.putFit(x+1, 0, m.w-x-1, theme.Text, text)
+	m.canvas.putFit(0, 1, m.w, theme.Quiet, fmt.Sprintf("%d of %d", m.tally.done, m.tally.total))
+	for i, s := range wrap(fmt.Sprintf("the terminal is %d×%d, too small for the board: it needs %d×%d", m.w, m.h, smallestWidth, smallestHeight), m.w) {
+		m.canvas.put(0, 2+i, theme.Quiet, s)
+	}
+}

@@ -1,0 +1,125 @@
+// Package cli is the command line: commands, flags, exit codes, and the choice
+// of how an operation is shown.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"charm.land/fang/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+
+	"lockstep/theme"
+	"lockstep/ui/report"
+)
+
+// Main runs the program with the arguments and streams of the process and
+// returns its exit code.
+func Main() int {
+	root := newRoot()
+	err := fang.Execute(context.Background(), root, fang.WithVersion(version()), fang.WithErrorHandler(printError))
+	return exitCode(err)
+}
+
+// printError writes why a command failed, on one line.
+func printError(w io.Writer, _ fang.Styles, err error) {
+	if told(err) {
+		return
+	}
+	style := streamStyle(os.Stderr, "auto")
+	head := "error:"
+	if style.Codes {
+		head = style.Theme.Render(theme.Bad, head)
+	}
+	fmt.Fprintln(w, head, err)
+	if usage(err) {
+		fmt.Fprintln(w, "try --help")
+	}
+}
+
+// args checks the number of arguments.
+func args(from, to int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < from || to >= 0 && len(args) > to {
+			return fmt.Errorf("accepts %s, not %d arguments", cmd.Use, len(args))
+		}
+		return nil
+	}
+}
+
+// usage reports whether an error is about how the program was called. Cobra has
+// no type for those.
+func usage(err error) bool {
+	for _, p := range []string{"unknown command", "unknown flag", "unknown shorthand flag", "flag needs an argument", "accepts ", "requires ", "invalid argument", "bad flag syntax"} {
+		if strings.HasPrefix(err.Error(), p) {
+			return true
+		}
+	}
+	return false
+}
+
+// app is what the commands share.
+type app struct {
+	settings *helmcli.EnvSettings
+}
+
+const rootLong = `lockstep deploys Helm charts in the order that they ask for. Charts are Helm's, and so are releases, flags and
+repositories; what is added is that resources can be put in groups which wait for each other, within a chart
+and between subcharts, and that you can watch, pause and step through a deployment.
+
+Exit codes: 0 done, 1 the operation failed, 2 nothing was written, 3 aborted.`
+
+func newRoot() *cobra.Command {
+	a := &app{settings: helmcli.New()}
+	root := &cobra.Command{
+		Use:   "lockstep",
+		Short: "deploy Helm charts in order",
+		Long:  rootLong,
+		Example: `# see it work, on a cluster of its own that is gone afterwards
+lockstep install shop ./shop --sandbox
+
+# what would be deployed when
+lockstep dag ./shop`,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			quietLogs(a.settings.Debug)
+			return nil
+		},
+	}
+	root.AddGroup(&cobra.Group{ID: "deploy", Title: "deploy"}, &cobra.Group{ID: "look", Title: "look at a chart"}, &cobra.Group{ID: "more", Title: "more"})
+	a.addGlobalFlags(root.PersistentFlags())
+	root.SetHelpCommandGroupID("more")
+	root.SetCompletionCommandGroupID("more")
+	root.AddCommand(
+		a.newInstall(),
+		a.newDag(), a.newTemplate(), a.newLint(),
+		a.newSandbox(), a.newReplay(), a.newVersion(),
+		newTopic("annotations", "how a chart asks for an order", annotationsTopic),
+		newTopic("events", "what -o json prints", report.EventsDoc),
+	)
+	return root
+}
+
+// rare are the global flags of Helm that work, though help does not list them.
+var rare = []string{"kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file", "kube-tls-server-name",
+	"kube-insecure-skip-tls-verify", "burst-limit", "qps", "content-cache", "repository-cache", "colour"}
+
+func (a *app) addGlobalFlags(f *pflag.FlagSet) {
+	a.settings.AddFlags(f)
+	for _, name := range rare {
+		if flag := f.Lookup(name); flag != nil {
+			flag.Hidden = true
+		}
+	}
+}
+
+// newTopic is a page of help that is no command.
+func newTopic(name, about, text string) *cobra.Command {
+	topic := &cobra.Command{Use: name, Short: about, GroupID: "more"}
+	topic.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), text) })
+	return topic
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"lockstep/engine"
+)
+
+const data = "../../testdata"
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"lockstep": func() { os.Exit(Main()) }})
+}
+
+func TestScripts(t *testing.T) {
+	dir, err := filepath.Abs(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("CHARTS", filepath.Join(dir, "charts"))
+			e.Setenv("BAD", filepath.Join(dir, "bad"))
+			e.Setenv("KUBECONFIG", filepath.Join(e.WorkDir, "no-kubeconfig"))
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
+			return nil
+		},
+	})
+}
+
+// execute runs a command in this process.
+func execute(args ...string) (stdout, stderr string, err error) {
+	var out, errs bytes.Buffer
+	root := newRoot()
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	err = root.Execute()
+	return out.String(), errs.String(), err
+}
+
+func noCluster(t *testing.T) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+}
+
+// TestDagOfEveryChart compares the plan of every chart in testdata with the one
+// that was derived from the rules by hand.
+func TestDagOfEveryChart(t *testing.T) {
+	noCluster(t)
+	wants, err := filepath.Glob(filepath.Join(data, "dags", "*.txt"))
+	if err != nil || len(wants) == 0 {
+		t.Fatalf("no plans to compare with: %v", err)
+	}
+	for _, file := range wants {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		t.Run(name, func(t *testing.T) {
+			out, _, err := execute("dag", "t", filepath.Join(data, "charts", name), "-o", "json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var plan engine.Plan
+			if err := json.Unmarshal([]byte(out), &plan); err != nil {
+				t.Fatal(err)
+			}
+			compareDag(t, &plan, file)
+		})
+	}
+}
+
+func compareDag(t *testing.T, plan *engine.Plan, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, warnings := map[string]string{}, 0
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		switch {
+		case f[0] == "warning":
+			warnings++
+			if !slices.ContainsFunc(plan.Warnings, func(w engine.Warning) bool { return w.Rule == f[1] && strings.Contains(w.Message, f[2]) }) {
+				t.Errorf("no warning %s with %q in %v", f[1], f[2], plan.Warnings)
+			}
+		case len(f) == 3:
+			want[f[0]] = sorted(f[1]) + " after " + sorted(strings.TrimPrefix(f[2], "-"))
+		}
+	}
+	got := map[string]string{}
+	for _, g := range plan.Groups {
+		var objects []string
+		for _, o := range g.Objects {
+			objects = append(objects, o.String())
+		}
+		got[g.ID] = sorted(strings.Join(objects, ",")) + " after " + sorted(strings.Join(g.After, ","))
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("plan\n%v\nwant\n%v", lines(got), lines(want))
+	}
+	noted := func(w engine.Warning) bool { return w.Rule == "R34a" }
+	if extra := slices.DeleteFunc(slices.Clone(plan.Warnings), noted); len(extra) != warnings {
+		t.Errorf("%d warnings, want %d: %v", len(extra), warnings, extra)
+	}
+}
+
+func sorted(list string) string {
+	words := strings.Split(list, ",")
+	slices.Sort(words)
+	return strings.Join(words, ",")
+}
+
+func lines(m map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+": "+m[k])
+	}
+	return strings.Join(out, "\n")
+}
+
+// TestBadCharts runs the commands that need no cluster on every chart that is
+// refused: they say why, and exit with 2.
+func TestBadCharts(t *testing.T) {
+	noCluster(t)
+	wants, err := filepath.Glob(filepath.Join(data, "bad", "*.want"))
+	if err != nil || len(wants) == 0 {
+		t.Fatalf("no bad charts: %v", err)
+	}
+	for _, file := range wants {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := strings.Split(strings.TrimSpace(string(text)), "\t")[1:]
+		chart := strings.TrimSuffix(file, ".want")
+		if _, err := os.Stat(chart); err != nil {
+			chart += ".tgz"
+		}
+		for _, command := range []string{"dag", "template", "lint"} {
+			t.Run(command+"/"+filepath.Base(chart), func(t *testing.T) {
+				if command == "lint" && filepath.Base(chart) == "chart-library" {
+					t.Skip("nothing is wrong with a library by itself")
+				}
+				out, errs, err := execute(command, chart)
+				if exitCode(err) != exitNothing {
+					t.Fatalf("exit code %d (%v)\n%s", exitCode(err), err, out)
+				}
+				if command != "lint" && out != "" {
+					t.Errorf("printed %s", out)
+				}
+				all := fmt.Sprint(out, errs, err)
+				for _, part := range parts {
+					if !strings.Contains(all, part) {
+						t.Errorf("does not say %q:\n%s", part, all)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestGoodChartsLint finds no errors in the charts that install, except for
+// those made to lose their order.
+func TestGoodChartsLint(t *testing.T) {
+	noCluster(t)
+	demoted := map[string]string{
+		"hip0025-groups": "R8", "hip0025-template": "R8", "unsequenced-mix": "R8", "unsequenced-orphan": "R8",
+		"warn-list": "R2", "warn-missing-in-subchart": "R8", "warn-readiness-half": "R24",
+	}
+	entries, err := os.ReadDir(filepath.Join(data, "charts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		t.Run(e.Name(), func(t *testing.T) {
+			out, _, err := execute("lint", filepath.Join(data, "charts", e.Name()))
+			rule, bad := demoted[e.Name()]
+			if bad != (err != nil) || bad && !strings.Contains(out, "("+rule+")") {
+				t.Errorf("error %v:\n%s", err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The exit codes of the program.
+const (
+	exitDone    = 0
+	exitFailed  = 1 // the operation failed; the release is failed or rolled back
+	exitNothing = 2 // nothing was written
+	exitAborted = 3 // aborted by key or signal
+)
+
+// exitError ends the program with a code other than exitNothing, which is what
+// every other error means: commands check everything before they write.
+type exitError struct {
+	code int
+	// err is nil where what went wrong has been told already.
+	err error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// exitCode is the exit code that an error of a command means.
+func exitCode(err error) int {
+	var e *exitError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &e):
+		return e.code
+	}
+	return exitNothing
+}
+
+// told reports whether there is nothing left to say about an error.
+func told(err error) bool {
+	var e *exitError
+	return errors.As(err, &e) && e.err == nil
+}

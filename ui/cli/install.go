@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/cli/values"
+
+	"lockstep/engine"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+)
+
+const installLong = `Installs a chart: crds/, then pre-install hooks, then group by group as the chart asks, then post-install hooks.
+A group starts as soon as what it waits for is ready, whatever else is running.
+
+In a terminal this is a screen, on which you can look into every resource, pause, step, retry and abort.
+Elsewhere it is a line for each thing that happens, or with -o json an event per line ("lockstep help events").
+
+Everything that can be checked is checked before anything is written. Ctrl-C ends the installation in order: what is
+in flight is finished and the release is marked failed, or uninstalled again with --rollback-on-failure.
+
+CHART is what Helm takes: a directory, a packaged chart, repo/name, a URL, oci://…, or a name with --repo.`
+
+// deployFlags are what install and upgrade share.
+type deployFlags struct {
+	chart  chartFlags
+	values values.Options
+	post   postFlags
+	dryRun string
+
+	hideSecret, createNamespace, skipCRDs, takeOwnership     bool
+	forceConflicts, forceReplace, skipSchema, skipValidation bool
+	enableDNS, subNotes, hideNotes                           bool
+	description                                              string
+	labels                                                   map[string]string
+}
+
+func (d *deployFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	addValueFlags(f, &d.values)
+	d.chart.add(f)
+	d.post.add(f)
+	f.StringVar(&d.dryRun, "dry-run", "none", "write nothing and print what would be deployed: client (without a cluster), server (checked by the cluster)")
+	f.Lookup("dry-run").NoOptDefVal = "client"
+	complete(cmd, "dry-run", []string{"none", "client", "server"})
+	f.BoolVar(&d.hideSecret, "hide-secret", false, "leave Secrets out of what --dry-run prints")
+	f.BoolVar(&d.createNamespace, "create-namespace", false, "create the release's namespace if it is not there")
+	f.BoolVar(&d.skipCRDs, "skip-crds", false, "do not install crds/")
+	f.BoolVar(&d.takeOwnership, "take-ownership", false, "take over existing resources that are no release's or another's")
+	f.BoolVar(&d.forceConflicts, "force-conflicts", false, "take fields over from their owners in server-side apply")
+	f.BoolVar(&d.forceReplace, "force-replace", false, "replace resources in place of changing them")
+	f.BoolVar(&d.forceReplace, "force", false, "another name of --force-replace")
+	_ = f.MarkHidden("force") // it is there
+	f.BoolVar(&d.skipSchema, "skip-schema-validation", false, "do not check values against the chart's schema")
+	f.BoolVar(&d.skipValidation, "disable-openapi-validation", false, "do not check resources against Kubernetes' schema")
+	f.BoolVar(&d.enableDNS, "enable-dns", false, "let templates look names up in DNS")
+	f.BoolVar(&d.subNotes, "render-subchart-notes", false, "show the notes of subcharts, too")
+	f.BoolVar(&d.hideNotes, "hide-notes", false, "do not show notes")
+	f.StringVar(&d.description, "description", "", "description that the release gets")
+	f.StringToStringVarP(&d.labels, "labels", "l", nil, "labels that the release's record gets: key=value,…")
+	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
+	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
+}
+
+// dryRunMode reads --dry-run as Helm does: none, client or server.
+func (d *deployFlags) dryRunMode() (string, error) {
+	switch d.dryRun {
+	case "none", "client", "server":
+		return d.dryRun, nil
+	}
+	yes, err := strconv.ParseBool(d.dryRun)
+	if err != nil {
+		return "", fmt.Errorf("--dry-run=%s: use none, client or server", d.dryRun)
+	}
+	if yes {
+		return "client", nil
+	}
+	return "none", nil
+}
+
+// rendering loads chart and values.
+func (d *deployFlags) rendering(ref string, settings *helmcli.EnvSettings) (kube.Rendering, error) {
+	c, err := d.chart.load(ref, settings)
+	if err != nil {
+		return kube.Rendering{}, err
+	}
+	vals, err := charts.Values(d.values, settings)
+	if err != nil {
+		return kube.Rendering{}, err
+	}
+	post, err := d.post.renderer(settings)
+	if err != nil {
+		return kube.Rendering{}, err
+	}
+	return kube.Rendering{
+		Chart: c, Values: vals, SkipCRDs: d.skipCRDs, TakeOwnership: d.takeOwnership,
+		ForceConflicts: d.forceConflicts, ForceReplace: d.forceReplace,
+		DisableOpenAPIValidation: d.skipValidation, SkipSchemaValidation: d.skipSchema, EnableDNS: d.enableDNS,
+		SubNotes: d.subNotes, HideNotes: d.hideNotes, Description: d.description, Labels: d.labels, PostRenderer: post,
+	}, nil
+}
+
+// installFlags are those of install.
+type installFlags struct {
+	run        runFlags
+	deploy     deployFlags
+	name       nameFlags
+	serverSide bool
+	replace    bool
+}
+
+func (a *app) newInstall() *cobra.Command {
+	var flags installFlags
+	cmd := &cobra.Command{
+		Use:     "install NAME CHART",
+		GroupID: "deploy",
+		Short:   "install a chart, group by group",
+		Long:    installLong,
+		Example: `lockstep install shop ./shop -n shop --create-namespace
+lockstep install shop ./shop --step                     # from the first group on, one at a time
+lockstep install shop ./shop --break-on shop/db:schema  # stop before the migration
+lockstep install shop ./shop --sandbox                  # on a cluster that is gone afterwards
+lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml`,
+		Args: args(1, 2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
+			at := 1
+			if flags.name.generate {
+				at = 0
+			}
+			return completeChart(at, at)(cmd, args, s)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.install(cmd, &flags, args) },
+	}
+	flags.run.add(cmd)
+	flags.run.addRollbackFlag(cmd, "uninstall what was installed")
+	flags.deploy.add(cmd)
+	flags.name.add(cmd.Flags())
+	f := cmd.Flags()
+	f.BoolVar(&flags.serverSide, "server-side", true, "apply on the server instead of the client")
+	f.BoolVar(&flags.replace, "replace", false, "use the name of a release that was uninstalled with its history kept")
+	return cmd
+}
+
+func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string) error {
+	m, err := flags.run.check(cmd)
+	if err != nil {
+		return err
+	}
+	dry, err := flags.deploy.dryRunMode()
+	if err != nil {
+		return err
+	}
+	name, ref, err := flags.name.nameAndChart(args)
+	if err != nil {
+		return err
+	}
+	if dry == "client" {
+		return flags.dryRun(cmd, a, name, ref)
+	}
+	what, err := flags.deploy.rendering(ref, a.settings)
+	if err != nil {
+		return err
+	}
+	reg, err := flags.deploy.chart.registry(a.settings)
+	if err != nil {
+		return err
+	}
+	prepare := func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
+		return c.PrepareInstall(ctx, kube.Install{
+			Common: flags.run.common(name, namespace, m), Rendering: what,
+			CreateNamespace: flags.deploy.createNamespace || flags.run.sandbox,
+			ClientSide:      !flags.serverSide, Replace: flags.replace,
+		})
+	}
+	j := job{flags: &flags.run, mode: m, registry: reg, prepare: prepare,
+		next: func(s *engine.State) []string { return a.afterInstall(s, ref, flags) }}
+	if dry == "server" {
+		return a.dryRunServer(cmd, j, what, &flags.deploy)
+	}
+	return a.operate(cmd, j)
+}
+
+// afterInstall says what to type after an installation.
+func (a *app) afterInstall(s *engine.State, ref string, flags *installFlags) []string {
+	if s.Status == engine.Succeeded || flags.run.sandbox || uninstalled(s) {
+		return nil
+	}
+	where := []string{"-n", s.Operation.Namespace}
+	if a.settings.KubeContext != "" {
+		where = append(where, "--kube-context", a.settings.KubeContext)
+	}
+	undo := append([]string{"helm", "uninstall", s.Operation.Release}, where...)
+	again := append([]string{"lockstep", "install", s.Operation.Release, ref}, where...)
+	v := flags.deploy.values
+	same := ""
+	if len(v.ValueFiles)+len(v.Values)+len(v.StringValues)+len(v.FileValues)+len(v.JSONValues)+len(v.LiteralValues) > 0 {
+		same = "   # with the same values" // which may be secret
+	}
+	return []string{shellWords(undo), shellWords(again) + same}
+}
+
+// uninstalled reports whether a rollback has removed the release.
+func uninstalled(s *engine.State) bool {
+	for _, p := range s.Phases {
+		if strings.HasPrefix(p.Name, "rollback/") {
+			return true
+		}
+	}
+	return false
+}
+
+// shellWords joins words so that a shell reads them as they are.
+func shellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = w
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(safe, r) }) {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,^"

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"lockstep/engine"
+)
+
+// errInterrupted is why preparations end after a signal.
+var errInterrupted = errors.New("interrupted; nothing was written")
+
+// interrupts turns SIGINT, SIGTERM and SIGHUP into orders. Before there is an
+// operation they end its preparation, and a second one ends the program.
+// Afterwards the first one aborts the operation, the next one stops it at once.
+type interrupts struct {
+	// ctx ends with the first signal before there is an operation.
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	signals chan os.Signal
+	say     io.Writer
+
+	mu       sync.Mutex
+	op       operation
+	rollback bool
+	count    int
+}
+
+func watchInterrupts(parent context.Context, say io.Writer) *interrupts {
+	i := &interrupts{signals: make(chan os.Signal, 4), say: say}
+	i.ctx, i.cancel = context.WithCancelCause(parent)
+	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// Who reads the output may go away; the operation must not end halfway for
+	// it, which a write to a closed pipe would do.
+	signal.Ignore(syscall.SIGPIPE)
+	go func() {
+		for s := range i.signals {
+			i.handle(s)
+		}
+	}()
+	return i
+}
+
+func (i *interrupts) stop() {
+	signal.Stop(i.signals)
+	close(i.signals)
+	i.cancel(nil)
+}
+
+// steer hands the operation over: from now on signals are orders to it. It
+// returns errInterrupted where one has come before. Nothing is said to say when
+// it is nil.
+func (i *interrupts) steer(op operation, rollback bool, say io.Writer) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.count > 0 {
+		return errInterrupted
+	}
+	i.op, i.rollback, i.say = op, rollback, say
+	return nil
+}
+
+// came reports whether there was a signal.
+func (i *interrupts) came() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.count > 0
+}
+
+func (i *interrupts) handle(s os.Signal) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.count++
+	if i.op == nil {
+		i.cancel(errInterrupted)
+		signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		return
+	}
+	command, text := engine.Abort, "nothing more is started, and the release will be marked failed"
+	switch {
+	case i.count > 1:
+		command, text = engine.Stop, "stopping at once, requests in flight are cancelled"
+	case i.rollback:
+		command, text = engine.Rollback, "nothing more is started, and what was done is rolled back"
+	}
+	if i.say != nil {
+		again := ""
+		if i.count == 1 {
+			again = "; once more to stop at once"
+		}
+		fmt.Fprintf(i.say, "%s: %s%s\n", s, text, again)
+	}
+	i.op.Command(engine.Command{Name: command, Reason: s.String()})
+}

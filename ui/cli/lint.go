@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+
+	"lockstep/engine"
+	"lockstep/kube/charts"
+)
+
+const lintLong = `Says what is wrong with charts: all that "helm lint" says, and what it cannot know: groups and subcharts that wait
+for each other in a circle, names that do not exist, readiness expressions that do not parse, resources that lose
+their place in the order, and more. No cluster is needed.
+
+Errors keep a chart from being deployed, or deploy it in another order than its author meant. With an error, or with
+--strict a warning, the exit code is 2.`
+
+// finding is what lint has to say about a chart. Rule is empty for what Helm
+// says.
+type finding struct {
+	Severity string         `json:"severity"` // error, warning or info
+	Rule     string         `json:"rule,omitempty"`
+	Chart    string         `json:"chart,omitempty"`
+	Object   *engine.Object `json:"object,omitempty"`
+	Path     string         `json:"path,omitempty"`
+	Message  string         `json:"message"`
+}
+
+// linted is what lint says about one argument.
+type linted struct {
+	Chart    string    `json:"chart"`
+	Failed   bool      `json:"failed"`
+	Findings []finding `json:"findings"`
+}
+
+const severityInfo = "info"
+
+type lintFlags struct {
+	renderFlags
+	strict, quiet, subcharts bool
+}
+
+func (a *app) newLint() *cobra.Command {
+	var flags lintFlags
+	format := choice{allowed: []string{"text", "json"}}
+	cmd := &cobra.Command{
+		Use:     "lint CHART…",
+		GroupID: "look",
+		Short:   "say what is wrong with a chart",
+		Long:    lintLong,
+		Example: `lockstep lint ./shop
+lockstep lint ./shop --strict -o json`,
+		Args:              args(1, -1),
+		ValidArgsFunction: completeChart(0, 1000),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if flags.subcharts {
+				args = withSubcharts(args)
+			}
+			results, failed := []linted{}, 0
+			for _, path := range args {
+				l, err := flags.lint(cmd.Context(), a, path)
+				if err != nil {
+					return err
+				}
+				if l.Failed {
+					failed++
+				}
+				results = append(results, l)
+			}
+			if err := printLint(cmd.OutOrStdout(), results, failed, flags.quiet, format.value); err != nil {
+				return err
+			}
+			if failed > 0 {
+				return &exitError{code: exitNothing}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	addValueFlags(f, &flags.values)
+	f.BoolVar(&flags.strict, "strict", false, "warnings count as errors")
+	f.BoolVar(&flags.quiet, "quiet", false, "print warnings and errors only")
+	f.BoolVar(&flags.subcharts, "with-subcharts", false, "lint the charts in charts/ by themselves as well")
+	f.BoolVar(&flags.skipSchema, "skip-schema-validation", false, "do not check values against the chart's schema")
+	f.StringVar(&flags.kubeVersion, "kube-version", "", "Kubernetes version that templates see")
+	addChoice(cmd, &format, "output", "o", "format")
+	return cmd
+}
+
+// withSubcharts adds the charts that lie in the charts.
+func withSubcharts(paths []string) []string {
+	all := append([]string{}, paths...)
+	for _, p := range paths {
+		// What cannot be read is told when the chart itself is.
+		_ = filepath.WalkDir(filepath.Join(p, "charts"), func(path string, d os.DirEntry, err error) error {
+			switch {
+			case err != nil:
+			case d.Name() == "Chart.yaml":
+				all = append(all, filepath.Dir(path))
+			case strings.HasSuffix(path, ".tgz"):
+				all = append(all, path)
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+// lint looks at one chart. The error is about the flags.
+func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, error) {
+	out := linted{Chart: path, Findings: []finding{}}
+	vals, err := charts.Values(l.values, a.settings)
+	if err != nil {
+		return out, err
+	}
+	c, err := charts.LoadPath(path)
+	if err != nil {
+		out.add(finding{Severity: engine.SeverityError, Message: err.Error()})
+		return out, nil
+	}
+	if err := l.helm(&out, a, c, vals); err != nil {
+		return out, err
+	}
+	if c.Metadata().Type != "library" {
+		l.order(ctx, &out, a, c, vals)
+	}
+	for _, f := range out.Findings {
+		out.Failed = out.Failed || l.strict && f.Severity == engine.SeverityWarning
+	}
+	return out, nil
+}
+
+func (l *linted) add(f finding) {
+	l.Failed = l.Failed || f.Severity == engine.SeverityError
+	l.Findings = append(l.Findings, f)
+}
+
+// helm adds what Helm's lint says. It loads charts from disk, so it gets a
+// copy in a form that it can read (R1).
+func (l *lintFlags) helm(out *linted, a *app, c *charts.Chart, vals map[string]any) error {
+	temp, err := os.MkdirTemp("", "lockstep-lint-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	dir := filepath.Join(temp, c.Name())
+	if err := c.Save(dir); err != nil {
+		return err
+	}
+	lint := action.NewLint()
+	lint.Namespace, lint.SkipSchemaValidation = a.settings.Namespace(), l.skipSchema
+	if l.kubeVersion != "" {
+		if lint.KubeVersion, err = common.ParseKubeVersion(l.kubeVersion); err != nil {
+			return fmt.Errorf("--kube-version: %w", err)
+		}
+	}
+	result := lint.Run([]string{dir}, vals)
+	severities := map[int]string{support.ErrorSev: engine.SeverityError, support.WarningSev: engine.SeverityWarning}
+	for _, m := range result.Messages {
+		severity := severities[m.Severity]
+		if severity == "" {
+			severity = severityInfo
+		}
+		out.add(finding{Severity: severity, Path: m.Path, Message: strings.ReplaceAll(m.Err.Error(), dir, out.Chart)})
+	}
+	if len(result.Messages) == 0 {
+		for _, err := range result.Errors {
+			out.add(finding{Severity: engine.SeverityError, Message: err.Error()})
+		}
+	}
+	return nil
+}
+
+// order adds what is wrong with the order that the chart asks for (R37).
+func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Chart, vals map[string]any) {
+	opts, err := l.options(a.settings, defaultRelease)
+	if err != nil {
+		out.add(finding{Severity: engine.SeverityError, Message: err.Error()})
+		return
+	}
+	r, err := charts.Render(ctx, c, vals, opts)
+	if err != nil {
+		var plan *engine.PlanError
+		f := finding{Severity: engine.SeverityError, Message: err.Error()}
+		if errors.As(err, &plan) {
+			f.Rule, f.Chart = plan.Rule, plan.Chart
+		}
+		out.add(f)
+		return
+	}
+	for _, w := range r.Warnings {
+		out.add(finding{Severity: severityOf(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
+	}
+	for _, f := range engine.Lint(r.Tree, r.Resources) {
+		out.add(finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
+	}
+	for _, e := range unreadable(r.Resources) {
+		o := e.resource.Object
+		out.add(finding{Severity: engine.SeverityError, Rule: "R24", Chart: e.resource.Chart, Object: &o, Message: e.resource.Chart + ": " + o.String() + ": " + e.err.Error()})
+	}
+}
+
+// severityOf tells how bad a warning of the chart loader is (R37).
+func severityOf(rule string) string {
+	switch rule {
+	case "R2", "R8":
+		return engine.SeverityError
+	case "R34a":
+		return severityInfo
+	}
+	return engine.SeverityWarning
+}
+
+func printLint(w io.Writer, results []linted, failed int, quiet bool, format string) error {
+	if format == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			Charts []linted `json:"charts"`
+		}{results})
+	}
+	loud := false
+	for _, l := range results {
+		lines := []string{}
+		for _, f := range l.Findings {
+			if quiet && f.Severity == severityInfo {
+				continue
+			}
+			lines = append(lines, f.String())
+		}
+		if quiet && len(lines) == 0 {
+			continue
+		}
+		loud = true
+		fmt.Fprintf(w, "==> Linting %s\n%s\n", l.Chart, strings.Join(append(lines, ""), "\n"))
+	}
+	if loud {
+		fmt.Fprintf(w, "%d chart(s) linted, %d chart(s) failed\n", len(results), failed)
+	}
+	return nil
+}
+
+// String is a finding in the way that Helm writes it.
+func (f finding) String() string {
+	text := "[" + strings.ToUpper(f.Severity) + "] "
+	if f.Path != "" {
+		text += f.Path + ": "
+	}
+	text += f.Message
+	if f.Rule != "" {
+		text += " (" + f.Rule + ")"
+	}
+	return text
+}

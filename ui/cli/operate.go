@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/registry"
+
+	"lockstep/engine"
+	"lockstep/kube"
+	"lockstep/kube/throwaway"
+)
+
+// operation is something that is about to be done to a release: everything has
+// been checked, nothing has been written. *kube.Operation is one.
+type operation interface {
+	Feed() *engine.Feed
+	Command(engine.Command)
+	Run() error
+}
+
+// job is an operation as a command asks for it.
+type job struct {
+	flags    *runFlags
+	mode     mode
+	registry *registry.Client // may be nil
+	// prepare checks and plans; the namespace is known by now.
+	prepare func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error)
+	// next says what to type after the end.
+	next func(*engine.State) []string
+}
+
+// operate carries a job out, on a throwaway cluster where that is asked for.
+func (a *app) operate(cmd *cobra.Command, j job) error {
+	in := watchInterrupts(cmd.Context(), cmd.ErrOrStderr())
+	defer in.stop()
+	err := a.inSandbox(in.ctx, j.flags.sandbox, cmd.ErrOrStderr(), func() error {
+		client, op, err := a.prepare(in, j)
+		if err != nil {
+			return err
+		}
+		return a.display(cmd, in, client, op, j)
+	})
+	if err != nil && in.came() && exitCode(err) == exitNothing {
+		return &exitError{exitAborted, errInterrupted}
+	}
+	return err
+}
+
+func (a *app) prepare(in *interrupts, j job) (*kube.Client, *kube.Operation, error) {
+	client, err := kube.Connect(a.settings, slog.Default(), j.registry)
+	if err != nil {
+		return nil, nil, err
+	}
+	op, err := j.prepare(in.ctx, client, a.settings.Namespace())
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, op, nil
+}
+
+// inSandbox calls do, where sandbox is set with settings that lead to a
+// throwaway cluster, which is gone when it returns.
+func (a *app) inSandbox(ctx context.Context, sandbox bool, say io.Writer, do func() error) (err error) {
+	if !sandbox {
+		return do()
+	}
+	start := time.Now()
+	cluster, err := throwaway.Start(ctx, throwaway.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := cluster.Close(); closing != nil {
+			fmt.Fprintln(say, "warning:", closing)
+		}
+	}()
+	fmt.Fprintf(say, "throwaway cluster ready after %.1fs\n", time.Since(start).Seconds())
+	s := a.settings
+	s.KubeConfig, s.KubeContext = cluster.Kubeconfig, ""
+	s.KubeToken, s.KubeAsUser, s.KubeAsGroups, s.KubeAPIServer = "", "", nil, ""
+	s.KubeCaFile, s.KubeTLSServerName, s.KubeInsecureSkipTLSVerify = "", "", false
+	return do()
+}
+
+// outcome is the exit code of an operation that is over. What went wrong has
+// been told, except where only events were printed.
+func outcome(s *engine.State, err error, m mode) error {
+	if s.Status == engine.Succeeded {
+		return nil
+	}
+	code := s.Exit
+	if code == exitDone {
+		code = exitFailed
+	}
+	if s.Message != "" {
+		err = errors.New(s.Message)
+	}
+	if m != modeJSON && s.Status != "" {
+		err = nil
+	}
+	return &exitError{code, err}
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/cli/values"
+	"helm.sh/helm/v4/pkg/postrenderer"
+
+	"lockstep/engine"
+	"lockstep/kube/charts"
+	"lockstep/kube/status"
+)
+
+// postFlags name a post-renderer.
+type postFlags struct {
+	name string
+	args []string
+}
+
+func (p *postFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&p.name, "post-renderer", "", "name of a post-renderer plugin of Helm")
+	f.StringArrayVar(&p.args, "post-renderer-args", nil, "argument for the post-renderer (repeatable)")
+}
+
+// renderer returns the post-renderer, nil where there is none.
+func (p *postFlags) renderer(settings *helmcli.EnvSettings) (postrenderer.PostRenderer, error) {
+	if p.name == "" {
+		return nil, nil
+	}
+	r, err := postrenderer.NewPostRendererPlugin(settings, p.name, p.args...)
+	if err != nil {
+		return nil, fmt.Errorf("--post-renderer: %w", err)
+	}
+	return r, nil
+}
+
+// renderFlags are those of commands that render a chart without a cluster.
+type renderFlags struct {
+	chart  chartFlags
+	values values.Options
+	name   nameFlags
+	post   postFlags
+
+	kubeVersion string
+	apiVersions []string
+	isUpgrade   bool
+	skipSchema  bool
+	enableDNS   bool
+}
+
+func (r *renderFlags) add(f *pflag.FlagSet) {
+	addValueFlags(f, &r.values)
+	r.chart.add(f)
+	r.name.add(f)
+	r.post.add(f)
+	f.StringVar(&r.kubeVersion, "kube-version", "", "Kubernetes version that templates see")
+	f.StringSliceVarP(&r.apiVersions, "api-versions", "a", nil, "API versions that templates see, besides Kubernetes' own (repeatable)")
+	f.BoolVar(&r.isUpgrade, "is-upgrade", false, "set .Release.IsUpgrade instead of .Release.IsInstall")
+	f.BoolVar(&r.skipSchema, "skip-schema-validation", false, "do not check values against the chart's schema")
+	f.BoolVar(&r.enableDNS, "enable-dns", false, "let templates look names up in DNS")
+}
+
+// defaultRelease is Helm's name for a release that is not one.
+const defaultRelease = "release-name"
+
+// rendered is a chart with its plan.
+type rendered struct {
+	*charts.Rendered
+	plan *engine.Plan
+}
+
+// render renders the chart that [NAME] CHART names and plans it. Warnings go to
+// the command's stderr.
+func (r *renderFlags) render(a *app, cmd *cobra.Command, args []string) (*rendered, error) {
+	name, ref := defaultRelease, args[0]
+	if len(args) > 1 || r.name.generate || r.name.template != "" {
+		var err error
+		if name, ref, err = r.name.nameAndChart(args); err != nil {
+			return nil, err
+		}
+	}
+	out, err := r.renderAs(cmd.Context(), a, name, ref)
+	if err != nil {
+		return nil, err
+	}
+	printWarnings(cmd.ErrOrStderr(), out.plan.Warnings)
+	return out, nil
+}
+
+func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*rendered, error) {
+	c, err := r.chart.load(ref, a.settings)
+	if err != nil {
+		return nil, err
+	}
+	vals, err := charts.Values(r.values, a.settings)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := r.options(a.settings, name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := charts.Render(ctx, c, vals, opts)
+	if err != nil {
+		return nil, err
+	}
+	return planned(out)
+}
+
+func (r *renderFlags) options(settings *helmcli.EnvSettings, release string) (charts.RenderOptions, error) {
+	post, err := r.post.renderer(settings)
+	return charts.RenderOptions{
+		Release: release, Namespace: settings.Namespace(), IsUpgrade: r.isUpgrade,
+		KubeVersion: r.kubeVersion, APIVersions: r.apiVersions,
+		SkipSchemaValidation: r.skipSchema, EnableDNS: r.enableDNS, PostRenderer: post,
+	}, err
+}
+
+// planned plans what was rendered; the plan has all warnings about it.
+func planned(r *charts.Rendered) (*rendered, error) {
+	plan, err := engine.BuildPlan(r.Tree, r.Resources)
+	if err != nil {
+		return nil, err
+	}
+	if errs := unreadable(r.Resources); len(errs) > 0 {
+		return nil, errs[0]
+	}
+	plan.Warnings = append(r.Warnings, plan.Warnings...)
+	return &rendered{r, plan}, nil
+}
+
+// readinessError is a readiness expression that does not parse (R24).
+type readinessError struct {
+	resource engine.Resource
+	err      error
+}
+
+func (e *readinessError) Error() string {
+	return fmt.Sprintf("%s: %s: %v (R24)", e.resource.Chart, e.resource.Object, e.err)
+}
+
+// unreadable finds readiness expressions that do not parse.
+func unreadable(resources []engine.Resource) []*readinessError {
+	var errs []*readinessError
+	for _, r := range resources {
+		if _, _, err := status.ParseRule(r.Annotations); err != nil {
+			errs = append(errs, &readinessError{r, err})
+		}
+	}
+	return errs
+}
+
+func printWarnings(w io.Writer, warnings []engine.Warning) {
+	for _, warning := range warnings {
+		fmt.Fprintf(w, "warning: %s (%s)\n", warning.Message, warning.Rule)
+	}
+}

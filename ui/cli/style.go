@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"os"
+
+	"golang.org/x/term"
+
+	"lockstep/theme"
+	"lockstep/ui/report"
+)
+
+// streamStyle is how text looks on a stream: with colour on terminals, unless
+// mode ("never", "always", "auto"), NO_COLOR or TERM=dumb say otherwise.
+func streamStyle(f *os.File, mode string) report.Style {
+	o, err := theme.FromEnv(os.Getenv)
+	if err != nil {
+		o = theme.Options{Depth: o.Depth, ASCII: o.ASCII, Still: o.Still} // the screen tells about it
+	}
+	codes := isTerminal(f) && o.Depth != theme.None && os.Getenv("TERM") != "dumb"
+	switch mode {
+	case "always":
+		codes = true
+	case "never":
+		codes = false
+	}
+	// The terminal's own colours can be read on whatever its background is.
+	o.Depth = theme.Basic
+	return report.Style{Theme: theme.New(o), Codes: codes}
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"lockstep/kube/charts"
+)
+
+const templateLong = `Renders a chart and prints it in the order in which it would be deployed. No cluster is needed.
+
+Around each group there is a line before and one after it:
+
+  ## START resource-group: shop/db schema
+  …
+  ## END resource-group: shop/db schema
+
+Between them is what "helm template" prints. These lines are comments, so that kubectl apply -f - takes the output;
+kubectl does not wait for anything, though. NAME may be left out.`
+
+func (a *app) newTemplate() *cobra.Command {
+	var flags renderFlags
+	var print charts.PrintOptions
+	var legacy struct{ subNotes, hideNotes bool }
+	cmd := &cobra.Command{
+		Use:     "template NAME CHART",
+		GroupID: "look",
+		Short:   "print a chart in deployment order",
+		Long:    templateLong,
+		Example: `lockstep template shop ./shop
+lockstep template shop ./shop --show-only templates/ingress.yaml`,
+		Args:              args(1, 2),
+		ValidArgsFunction: completeChart(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := flags.render(a, cmd, args)
+			if err != nil {
+				return err
+			}
+			return r.Print(cmd.OutOrStdout(), r.plan, print)
+		},
+	}
+	f := cmd.Flags()
+	flags.add(f)
+	f.BoolVar(&print.IncludeCRDs, "include-crds", false, "print the content of crds/ as well")
+	f.BoolVar(&print.NoHooks, "no-hooks", false, "leave hooks out")
+	f.BoolVar(&print.SkipTests, "skip-tests", false, "leave test hooks out")
+	f.StringArrayVarP(&print.ShowOnly, "show-only", "s", nil, "print only what comes from these templates (repeatable)")
+	f.BoolVar(&legacy.subNotes, "render-subchart-notes", false, "has no effect, as in Helm")
+	f.BoolVar(&legacy.hideNotes, "hide-notes", false, "has no effect, as in Helm")
+	_ = f.MarkHidden("render-subchart-notes") // both are there
+	_ = f.MarkHidden("hide-notes")
+	return cmd
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// buildVersion is set by the linker: -X lockstep/ui/cli.buildVersion=v1.2.3.
+var buildVersion string
+
+// version is the version of this program.
+func version() string {
+	if buildVersion != "" {
+		return buildVersion
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(devel)"
+	}
+	v := info.Main.Version
+	if v == "" {
+		v = "(devel)"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && v == "(devel)" {
+			v += " " + s.Value
+		}
+	}
+	return v
+}
+
+// versions are those of the program and of what it is made of.
+type versions struct {
+	Version string `json:"version"`
+	Helm    string `json:"helm"`
+	Client  string `json:"kubernetesClient"`
+	Go      string `json:"go"`
+}
+
+func allVersions() versions {
+	v := versions{Version: version(), Go: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	for _, m := range info.Deps {
+		switch m.Path {
+		case "helm.sh/helm/v4":
+			v.Helm = m.Version
+		case "k8s.io/client-go":
+			v.Client = m.Version
+		}
+	}
+	return v
+}
+
+func (a *app) newVersion() *cobra.Command {
+	format := choice{allowed: []string{"text", "json"}}
+	short := false
+	cmd := &cobra.Command{
+		Use:               "version",
+		GroupID:           "more",
+		Short:             "print the version",
+		Args:              args(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, out := allVersions(), cmd.OutOrStdout()
+			switch {
+			case format.value == "json":
+				return json.NewEncoder(out).Encode(v)
+			case short:
+				_, err := fmt.Fprintln(out, v.Version)
+				return err
+			}
+			_, err := fmt.Fprintf(out, "lockstep %s (Helm %s, Kubernetes client %s, %s)\n", v.Version, v.Helm, v.Client, v.Go)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&short, "short", false, "print the version alone")
+	addChoice(cmd, &format, "output", "o", "format")
+	return cmd
+}

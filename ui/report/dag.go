@@ -1,0 +1,136 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// DagFormats are the formats that Dag knows.
+var DagFormats = []string{"text", "json", "dot", "mermaid"}
+
+// Dag writes a plan in one of DagFormats: text is a drawing for people; json
+// holds every edge, the others only those that others do not imply.
+func Dag(w io.Writer, title string, p *engine.Plan, format string, style Style) error {
+	switch format {
+	case "text":
+		return write(w, dagText(title, p, style))
+	case "json":
+		return dagJSON(w, p)
+	case "dot":
+		return write(w, dagDot(title, p))
+	case "mermaid":
+		return write(w, dagMermaid(p))
+	}
+	return fmt.Errorf("format %q is none of %s", format, strings.Join(DagFormats, ", "))
+}
+
+func write(w io.Writer, s string) error {
+	_, err := io.WriteString(w, s)
+	return err
+}
+
+// dagJSON writes groups and warnings; lists are never null.
+func dagJSON(w io.Writer, p *engine.Plan) error {
+	out := struct {
+		Groups   []engine.Group   `json:"groups"`
+		Warnings []engine.Warning `json:"warnings"`
+	}{[]engine.Group{}, []engine.Warning{}}
+	for _, g := range p.Groups {
+		c := *g
+		c.After = append([]string{}, g.After...)
+		c.Objects = append([]engine.Object{}, g.Objects...)
+		out.Groups = append(out.Groups, c)
+	}
+	out.Warnings = append(out.Warnings, p.Warnings...)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(out)
+}
+
+// dagWidth is what the drawing fits in, names allowing.
+const dagWidth = 80
+
+// dagText draws layer below layer: the groups of a layer hang on one line, since
+// nothing keeps them from running at the same time.
+func dagText(title string, p *engine.Plan, style Style) string {
+	layer, after := layers(p.Groups), engine.Reduce(p.Groups)
+	groups := inLayers(p.Groups, layer)
+	objects, depth := 0, 0
+	for _, g := range groups {
+		objects += len(g.Objects)
+		depth = max(depth, layer[g.ID]+1)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s in %s, %s\n", title, count(objects, "object"), count(len(groups), "group"), count(depth, "layer"))
+	for i, g := range groups {
+		n := layer[g.ID]
+		first := i == 0 || layer[groups[i-1].ID] != n
+		last := i == len(groups)-1 || layer[groups[i+1].ID] != n
+		label := "  "
+		if first {
+			b.WriteString("\n")
+			label = fmt.Sprintf("%2s", strconv.Itoa(n))
+		}
+		b.WriteString(style.render(theme.Faint, label+" "+branch(first, last, style)) + " " + style.render(theme.Strong, g.ID) + "\n")
+		rail := "   " + style.bar()
+		if last {
+			rail = "    "
+		}
+		for _, l := range wrap("after ", after[g.ID]) {
+			b.WriteString(rail + "   " + style.render(theme.Accent, l) + "\n")
+		}
+		for _, l := range wrap("", names(g.Objects)) {
+			b.WriteString(rail + "   " + l + "\n")
+		}
+	}
+	return b.String()
+}
+
+// branch is how a group hangs on the line of its layer.
+func branch(first, last bool, style Style) string {
+	switch {
+	case first && last:
+		return style.Theme.Lines.Light[left|right]
+	case first:
+		return style.Theme.Lines.Light[left|right|down]
+	case last:
+		return style.Theme.Lines.Round[2]
+	}
+	return style.Theme.Lines.Light[up|right|down]
+}
+
+func names(objects []engine.Object) []string {
+	out := make([]string, len(objects))
+	for i, o := range objects {
+		out[i] = o.String()
+	}
+	return out
+}
+
+// wrap sets a list in lines, the first of which begins with head.
+func wrap(head string, items []string) []string {
+	if len(items) == 0 {
+		return nil
+	}
+	const room = dagWidth - 7
+	lines, line := []string{}, head
+	indent := strings.Repeat(" ", len(head))
+	for i, item := range items {
+		if i < len(items)-1 {
+			item += ","
+		}
+		if width(line)+width(item) > room && line != head && line != indent {
+			lines = append(lines, strings.TrimRight(line, " "))
+			line = indent
+		}
+		line += item + " "
+	}
+	return append(lines, strings.TrimRight(line, " "))
+}

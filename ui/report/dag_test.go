@@ -1,0 +1,47 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"lockstep/engine"
+)
+
+func dagPlan() *engine.Plan {
+	groups := plan(append(shop,
+		"shop/many:(unsequenced): Deployment/a-deployment-with-a-name, Deployment/another-deployment, ConfigMap/settings-of-many-things, Secret/s",
+		`shop:say "hi" <b> < shop/api:(unsequenced), shop/many:(unsequenced): Ingress/shop`)...)
+	return &engine.Plan{Groups: groups, Warnings: []engine.Warning{{Rule: "R9", Chart: "shop", Message: "shop: alone"}}}
+}
+
+func TestDag(t *testing.T) {
+	for _, format := range DagFormats {
+		var out bytes.Buffer
+		if err := Dag(&out, "shop", dagPlan(), format, plain); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "dag."+format, out.Bytes())
+		for _, l := range strings.Split(out.String(), "\n") {
+			if format == "text" && width(l) > dagWidth {
+				t.Errorf("line of %d characters: %s", width(l), l)
+			}
+		}
+	}
+	if err := Dag(&bytes.Buffer{}, "shop", dagPlan(), "png", plain); err == nil {
+		t.Error("no error for an unknown format")
+	}
+}
+
+func TestDagJSONHasNoNull(t *testing.T) {
+	for _, p := range []*engine.Plan{{}, {Groups: []*engine.Group{{ID: "a:b"}}}} {
+		var out bytes.Buffer
+		if err := Dag(&out, "a", p, "json", plain); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), "null") || !json.Valid(out.Bytes()) {
+			t.Errorf("JSON %s", out.String())
+		}
+	}
+}

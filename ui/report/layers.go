@@ -1,0 +1,45 @@
+package report
+
+import "lockstep/engine"
+
+// layers returns the layer of each group: the longest way to it inside of the
+// phase. That of a removal differs from the plan's.
+func layers(groups []*engine.Group) map[string]int {
+	byID := map[string]*engine.Group{}
+	for _, g := range groups {
+		byID[g.ID] = g
+	}
+	out := map[string]int{}
+	var layer func(g *engine.Group) int
+	layer = func(g *engine.Group) int {
+		if n, ok := out[g.ID]; ok {
+			return n
+		}
+		out[g.ID] = 0 // ends a cycle, which a plan never has
+		n := 0
+		for _, id := range g.After {
+			if b := byID[id]; b != nil {
+				n = max(n, layer(b)+1)
+			}
+		}
+		out[g.ID] = n
+		return n
+	}
+	for _, g := range groups {
+		layer(g)
+	}
+	return out
+}
+
+// inLayers orders groups by layer and leaves the order of each layer alone.
+func inLayers(groups []*engine.Group, layer map[string]int) []*engine.Group {
+	var out []*engine.Group
+	for n := 0; len(out) < len(groups); n++ {
+		for _, g := range groups {
+			if layer[g.ID] == n {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}

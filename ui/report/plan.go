@@ -1,0 +1,85 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"lockstep/engine"
+)
+
+// plan writes the phases that have not been written yet, as a table: where a
+// group stands, what it is, how many objects it has, what it waits for.
+func (t *Text) plan(phases []engine.Phase) {
+	var rows [][]string
+	groups, objects := 0, 0
+	for _, p := range phases {
+		if t.planned[p.Name] {
+			continue
+		}
+		t.planned[p.Name] = true
+		rows = append(rows, phaseRows(p)...)
+		groups += len(p.Groups)
+		for _, g := range p.Groups {
+			objects += len(g.Objects)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(t.out, "\nplan: %s in %s\n", count(objects, "object"), count(groups, "group"))
+	for _, line := range table(rows) {
+		fmt.Fprintln(t.out, clean(line))
+	}
+	t.quiet = true
+}
+
+// phaseRows are the lines of a phase: column, group, objects, gates. A layer is
+// what could run at the same time.
+func phaseRows(p engine.Phase) [][]string {
+	var rows [][]string
+	layer, after := layers(p.Groups), engine.Reduce(p.Groups)
+	last := ""
+	for _, g := range inLayers(p.Groups, layer) {
+		column := p.Name
+		if p.Kind == engine.PhaseApply || p.Kind == engine.PhaseRemove {
+			column += " " + strconv.Itoa(layer[g.ID])
+		}
+		shown := column
+		if column == last {
+			shown = ""
+		}
+		last = column
+		wait := ""
+		if len(after[g.ID]) > 0 {
+			wait = "after " + strings.Join(after[g.ID], ", ")
+		}
+		rows = append(rows, []string{shown, g.ID, count(len(g.Objects), "object"), wait})
+	}
+	return rows
+}
+
+// table sets rows in columns, each two blanks from the next, indented by two.
+func table(rows [][]string) []string {
+	var widths []int
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	var lines []string
+	for _, r := range rows {
+		var b strings.Builder
+		for i, cell := range r {
+			b.WriteString("  " + cell + strings.Repeat(" ", widths[i]-width(cell)))
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+	return lines
+}
+
+// width counts characters; names in Kubernetes are ASCII.
+func width(s string) int { return len([]rune(s)) }

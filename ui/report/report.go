@@ -1,0 +1,49 @@
+// Package report tells about an operation without a screen: as text for people
+// who read a log (Text, Summary), as events for programs (JSON), as a record
+// that can be read again (RunLog, Read); and it draws the DAG of a chart (Dag).
+// Everything it knows comes from events.
+package report
+
+import (
+	"context"
+
+	"lockstep/engine"
+)
+
+// Consumer takes every event of one operation, in order, from one goroutine. It
+// must not keep the operation waiting for a person.
+type Consumer interface {
+	Consume(engine.Event)
+}
+
+// Follow hands the events of the feed to the consumers until the feed is closed
+// and returns the picture they draw.
+func Follow(feed *engine.Feed, consumers ...Consumer) *engine.State {
+	state := &engine.State{}
+	reader := feed.Reader()
+	for {
+		batch, ok := reader.Next(context.Background())
+		if !ok {
+			return state
+		}
+		for _, e := range batch {
+			state.Apply(e)
+			for _, c := range consumers {
+				c.Consume(e)
+			}
+		}
+	}
+}
+
+// Replay hands recorded events to the consumers, all at once, and returns the
+// picture they draw.
+func Replay(events []engine.Event, consumers ...Consumer) *engine.State {
+	state := &engine.State{}
+	for _, e := range events {
+		state.Apply(e)
+		for _, c := range consumers {
+			c.Consume(e)
+		}
+	}
+	return state
+}

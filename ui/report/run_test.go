@@ -1,0 +1,199 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockstep/engine"
+)
+
+const sec = time.Second
+
+// fate is what becomes of an object after its request.
+type fate struct {
+	ready   time.Duration // when it is ready or gone, from the answer
+	failed  string        // it fails then instead
+	tries   int           // so many times; 0 for always
+	never   bool          // nothing more becomes of it
+	refused string        // the API server refuses the request
+	change  engine.Change
+}
+
+// fakeCluster answers every request after a time of its own, so that the order
+// of events is always the same.
+type fakeCluster struct {
+	mu      sync.Mutex
+	fates   map[string]fate // by object name
+	reports map[engine.Object]func(engine.Observation)
+	tries   map[string]int
+	order   map[engine.Object]time.Duration
+}
+
+func newFake(fates map[string]fate) *fakeCluster {
+	return &fakeCluster{fates: fates, reports: map[engine.Object]func(engine.Observation){}, tries: map[string]int{}, order: map[engine.Object]time.Duration{}}
+}
+
+func (f *fakeCluster) Watch(_ context.Context, g *engine.Group, report func(engine.Observation)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range g.Objects {
+		f.reports[o] = report
+		if f.order[o] == 0 {
+			n := time.Duration(len(f.order) + 1)
+			f.order[o] = n*10*time.Millisecond + n*n*137*time.Microsecond
+		}
+	}
+}
+
+func (f *fakeCluster) enter(o engine.Object) (fate, int, time.Duration, func(engine.Observation)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tries[o.Name]++
+	return f.fates[o.Name], f.tries[o.Name], f.order[o], f.reports[o]
+}
+
+func (f *fakeCluster) Apply(ctx context.Context, _ *engine.Group, o engine.Object) (engine.Outcome, error) {
+	b, try, wait, report := f.enter(o)
+	time.Sleep(wait)
+	broken := b.tries == 0 || try <= b.tries
+	if b.refused != "" && broken {
+		return engine.Outcome{}, fmt.Errorf("%s", b.refused)
+	}
+	seen := engine.Observation{Object: o, Status: engine.Ready}
+	if b.failed != "" && broken {
+		seen.Status, seen.Message = engine.Failed, b.failed
+	}
+	if b.never && broken {
+		seen.Status, seen.Message = engine.InProgress, "0 of 1 available"
+	}
+	time.AfterFunc(b.ready+time.Millisecond, func() { report(seen) })
+	change := b.change
+	if change == "" {
+		change = engine.Created
+	}
+	return engine.Outcome{Change: change}, nil
+}
+
+func (f *fakeCluster) Delete(_ context.Context, _ *engine.Group, o engine.Object) (engine.Outcome, error) {
+	b, _, wait, report := f.enter(o)
+	time.Sleep(wait)
+	if b.change == engine.Kept {
+		return engine.Outcome{Change: engine.Kept}, nil
+	}
+	time.AfterFunc(b.ready+time.Millisecond, func() { report(engine.Observation{Object: o, Status: engine.Gone}) })
+	return engine.Outcome{Change: engine.Deleted}, nil
+}
+
+// plan reads groups from lines such as "shop/db:schema < shop/db:database: Job/migrate, Secret/db".
+func plan(lines ...string) []*engine.Group {
+	var groups []*engine.Group
+	for _, l := range lines {
+		head, objects, _ := strings.Cut(l, ": ")
+		id, after, _ := strings.Cut(head, " < ")
+		chart, name, _ := strings.Cut(id, ":")
+		g := &engine.Group{ID: id, Chart: chart, Name: name, After: []string{}}
+		if after != "" {
+			g.After = strings.Split(after, ", ")
+		}
+		for _, o := range strings.Split(objects, ", ") {
+			kind, name, _ := strings.Cut(o, "/")
+			g.Objects = append(g.Objects, engine.Object{Kind: kind, Namespace: "shop", Name: name})
+		}
+		g.Waves = []engine.Wave{{Count: len(g.Objects)}}
+		groups = append(groups, g)
+	}
+	for id, n := range layers(groups) {
+		for _, g := range groups {
+			if g.ID == id {
+				g.Layer = n
+			}
+		}
+	}
+	return groups
+}
+
+// bench is one operation in a bubble of time.
+type bench struct {
+	*engine.Engine
+	feed *engine.Feed
+	from time.Time
+}
+
+func (b *bench) at(d time.Duration) { time.Sleep(time.Until(b.from.Add(d))); synctest.Wait() }
+
+func (b *bench) command(name engine.CommandName, group string) {
+	b.Command(engine.Command{Name: name, Group: group})
+	synctest.Wait()
+}
+
+var install = engine.Operation{Name: "install", Release: "shop", Namespace: "shop", Context: "kind-dev", Chart: "shop-1.0.0", Revision: 1, Timeout: 5 * time.Minute, ReadinessTimeout: time.Minute}
+
+// record runs an operation and returns its events.
+func record(t *testing.T, opts engine.Options, run func(*bench)) []engine.Event {
+	t.Helper()
+	var events []engine.Event
+	synctest.Test(t, func(t *testing.T) {
+		opts.Feed = &engine.Feed{}
+		if opts.Operation.Name == "" {
+			opts.Operation = install
+		}
+		b := &bench{feed: opts.Feed, from: time.Now()}
+		b.Engine = engine.New(opts)
+		run(b)
+		events = opts.Feed.Events()
+		time.Sleep(time.Hour) // let the cluster's last reports go by
+	})
+	return events
+}
+
+func apply(groups []*engine.Group) engine.Phase {
+	return engine.Phase{Name: "apply", Kind: engine.PhaseApply, Groups: groups}
+}
+
+func hooks(event string, groups []*engine.Group) engine.Phase {
+	return engine.Phase{Name: event, Kind: engine.PhaseHooks, Groups: groups}
+}
+
+// awaited leaves out the groups that nothing waits for (R21).
+func awaited(groups []*engine.Group) func(*engine.Group) bool {
+	return func(g *engine.Group) bool {
+		for _, other := range groups {
+			for _, id := range other.After {
+				if id == g.ID {
+					return true
+				}
+			}
+		}
+		return false
+	}
+}
+
+var shop = []string{
+	"shop/db:config: ConfigMap/db, Secret/db",
+	"shop/queue:broker: Service/queue, StatefulSet/queue",
+	"shop/db:database < shop/db:config: Service/db-server, StatefulSet/db-server",
+	"shop/db:schema < shop/db:config, shop/db:database: ConfigMap/ddl, Job/migrate",
+	"shop/api:(unsequenced) < shop/db:config, shop/db:database, shop/db:schema, shop/queue:broker: Deployment/api",
+}
+
+func fates(more map[string]fate) map[string]fate {
+	all := map[string]fate{"queue": {ready: 6 * sec}, "db-server": {ready: 4 * sec}, "migrate": {ready: 3 * sec}, "api": {ready: 2 * sec}}
+	for k, v := range more {
+		all[k] = v
+	}
+	return all
+}
+
+func diagnose(context.Context, engine.Object) (string, []string) {
+	return `FATAL: relation "orders" does not exist`, []string{
+		"BackoffLimitExceeded: Job has reached the specified backoff limit",
+		"last lines of pod migrate-7x2kq:",
+		"  applying 0042_add_index …",
+		"  \x1b[31mFATAL: relation \"orders\" does not exist\x1b[0m",
+	}
+}

@@ -1,0 +1,226 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+var plain = Style{Theme: theme.New(theme.Options{})}
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+// scenarios are operations with the ends that operations have.
+var scenarios = map[string]func(*testing.T) []engine.Event{
+	"succeeded":  succeeded,
+	"failed":     failed,
+	"leaf":       leafFails,
+	"held":       heldAndRetried,
+	"steered":    steered,
+	"aborted":    aborted,
+	"rolledback": rolledBack,
+}
+
+func TestText(t *testing.T) {
+	for name, scenario := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			events := scenario(t)
+			var out, warnings bytes.Buffer
+			opts := Options{
+				Style:  plain,
+				Next:   func(s *engine.State) []string { return []string{"helm status " + s.Operation.Release} },
+				Record: func() string { return "20000101-000000-shop" },
+			}
+			Replay(events, NewText(&out, &warnings, opts))
+			if warnings.Len() > 0 {
+				out.WriteString("--- stderr\n" + warnings.String())
+			}
+			golden(t, name+".txt", out.Bytes())
+			if strings.Contains(out.String(), "\x1b") {
+				t.Error("there are control sequences in plain text")
+			}
+		})
+	}
+}
+
+func TestTextInColourAndASCII(t *testing.T) {
+	for name, style := range map[string]Style{"colour.txt": {Theme: theme.New(theme.Options{}), Codes: true}, "ascii.txt": {Theme: theme.New(theme.Options{ASCII: true})}} {
+		var out bytes.Buffer
+		Replay(failed(t), NewText(&out, &out, Options{Style: style}))
+		golden(t, name, out.Bytes())
+	}
+}
+
+func TestSummaryAfterTheScreen(t *testing.T) {
+	var out bytes.Buffer
+	Summary(&out, Replay(failed(t)), Options{Style: plain})
+	golden(t, "summary.txt", out.Bytes())
+}
+
+func TestJSONIsTheEvents(t *testing.T) {
+	events := failed(t)
+	var out bytes.Buffer
+	Replay(events, NewJSON(&out))
+	golden(t, "failed.ndjson", out.Bytes())
+	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+		want, err := json.Marshal(events[i])
+		if err != nil || line != string(want) {
+			t.Errorf("line %d is %s, want %s (%v)", i+1, line, want, err)
+		}
+	}
+	again, err := Read(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, second bytes.Buffer
+	Replay(events, NewText(&first, &first, Options{Style: plain}))
+	Replay(again, NewText(&second, &second, Options{Style: plain}))
+	if first.String() != second.String() {
+		t.Errorf("the record reads\n%s\nwant\n%s", second.String(), first.String())
+	}
+}
+
+func TestReadNamesTheLineThatIsBroken(t *testing.T) {
+	events, err := Read(strings.NewReader("{\"seq\":1,\"kind\":\"run\"}\n{\"seq\":2,\"ki"))
+	if len(events) != 1 || err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("%d events, error %v", len(events), err)
+	}
+}
+
+// finish ends the operation in the usual way.
+func finish(b *bench, err error) {
+	switch v := b.Verdict(); {
+	case v.Abort != nil:
+		b.Finish(engine.Aborted, "release marked failed", 3)
+	case err != nil:
+		b.Finish(engine.Failed, "release marked failed", 1)
+	default:
+		b.Finish(engine.Succeeded, "", 0)
+	}
+}
+
+func succeeded(t *testing.T) []engine.Event {
+	return record(t, engine.Options{Heartbeat: 5 * sec}, func(b *bench) {
+		groups, cluster := plan(shop...), newFake(fates(map[string]fate{"db": {change: engine.Unchanged}, "ddl": {change: engine.Configured}}))
+		pre, post := hooks("pre-install", plan("pre-install:Job/check: Job/check")), hooks("post-install", plan("post-install:Job/smoke: Job/smoke"))
+		b.Announce(pre, apply(groups), post)
+		b.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R9", Message: "shop: group lonely is isolated"})
+		b.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R2", Object: &engine.Object{Kind: "ConfigMap", Name: "db"}, Message: "a list that is none"})
+		_ = b.Run(engine.Stage{Phase: pre, Cluster: cluster})
+		err := b.Run(engine.Stage{Phase: apply(groups), Cluster: cluster, Await: awaited(groups)})
+		time.Sleep(3 * sec)
+		_ = b.Run(engine.Stage{Phase: post, Cluster: cluster})
+		b.Publish(engine.Event{Kind: engine.KindNotes, Lines: []string{"Open http://shop.example", "", "  and buy \x1b[1msomething\x1b[0m"}})
+		finish(b, err)
+	})
+}
+
+func failed(t *testing.T) []engine.Event {
+	return record(t, engine.Options{Diagnose: diagnose}, func(b *bench) {
+		groups := plan(shop...)
+		pre := hooks("pre-install", plan("pre-install:Job/check: Job/check"))
+		b.Announce(pre, apply(groups))
+		check := &pre.Groups[0].Objects[0]
+		_ = b.Run(engine.Stage{Phase: pre, Cluster: newFake(nil)})
+		for _, l := range []string{"checking …", "fine"} {
+			b.Publish(engine.Event{Kind: engine.KindLog, Phase: pre.Name, Group: pre.Groups[0].ID, Object: check, Lines: []string{l}})
+		}
+		finish(b, b.Run(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"migrate": {ready: 2 * sec, failed: "exit code 2 after 3 tries"}}))}))
+	})
+}
+
+func leafFails(t *testing.T) []engine.Event {
+	return record(t, engine.Options{}, func(b *bench) {
+		groups := plan(shop...)
+		b.Announce(apply(groups))
+		err := b.Run(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"api": {failed: "image example/no-such-image:1 cannot be pulled"}})), Await: awaited(groups)})
+		time.Sleep(sec)
+		finish(b, err)
+	})
+}
+
+func heldAndRetried(t *testing.T) []engine.Event {
+	return record(t, engine.Options{HoldOnFailure: true}, func(b *bench) {
+		groups := plan(shop...)
+		b.Announce(apply(groups))
+		r := b.Start(engine.Stage{Phase: apply(groups), Readiness: 20 * sec, Cluster: newFake(fates(map[string]fate{
+			"ddl": {refused: "admission webhook denied the request", tries: 1}, "db-server": {never: true, tries: 1}}))})
+		b.at(60 * sec)
+		b.command(engine.Retry, "shop/db:database")
+		b.at(200 * sec)
+		b.command(engine.Step, "")
+		b.command(engine.Retry, "")
+		finish(b, r.Wait())
+	})
+}
+
+func steered(t *testing.T) []engine.Event {
+	return record(t, engine.Options{Paused: true, Breakpoints: []string{"shop/db:schema"}}, func(b *bench) {
+		groups := plan(shop...)
+		b.Announce(apply(groups))
+		r := b.Start(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		b.at(2 * sec)
+		b.command(engine.Step, "")
+		b.at(4 * sec)
+		b.command(engine.Resume, "")
+		b.command(engine.Break, "shop/api:(unsequenced)")
+		b.command(engine.Break, "shop/api:(unsequenced)")
+		b.at(20 * sec)
+		b.command(engine.Resume, "")
+		finish(b, r.Wait())
+	})
+}
+
+func aborted(t *testing.T) []engine.Event {
+	return record(t, engine.Options{}, func(b *bench) {
+		groups := plan(shop...)
+		b.Announce(apply(groups))
+		r := b.Start(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		b.at(2 * sec)
+		b.Command(engine.Command{Name: engine.Abort, Reason: "interrupted"})
+		finish(b, r.Wait())
+	})
+}
+
+func rolledBack(t *testing.T) []engine.Event {
+	return record(t, engine.Options{}, func(b *bench) {
+		groups := plan(shop...)
+		b.Announce(apply(groups))
+		r := b.Start(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		b.at(5 * sec)
+		b.command(engine.Rollback, "")
+		_ = r.Wait()
+		b.BeginRollback(engine.Operation{Name: "uninstall", Timeout: 5 * time.Minute}, "aborted")
+		undo := engine.Phase{Name: "rollback/remove", Kind: engine.PhaseRemove, Groups: plan(
+			"shop/db:database: Service/db-server, StatefulSet/db-server", "shop/queue:broker: Service/queue, StatefulSet/queue", "shop/db:config < shop/db:database: ConfigMap/db, Secret/db")}
+		b.Announce(undo)
+		_ = b.Run(engine.Stage{Phase: undo, Cluster: newFake(map[string]fate{"db": {change: engine.Kept}, "queue": {ready: sec / 2}})})
+		b.Finish(engine.Aborted, "release uninstalled", 3)
+	})
+}

@@ -1,0 +1,120 @@
+package report
+
+import (
+	"strings"
+	"time"
+
+	"lockstep/engine"
+)
+
+// group writes a line where a group's change of state is news. was is its
+// status before.
+func (t *Text) group(e engine.Event, was engine.Status) {
+	g := t.state.Find(e.Phase, e.Group)
+	if g == nil {
+		return
+	}
+	removing := t.removing(e.Phase)
+	took := e.Time.Sub(g.Started)
+	switch e.Status {
+	case engine.Running:
+		t.line(e, e.Status, started(g, removing, was))
+	case engine.Held:
+		t.line(e, e.Status, withReason(g.ID+" held", e.Message))
+	case engine.Ready, engine.Applied, engine.Gone:
+		t.line(e, e.Status, t.ended(g, was, took))
+		t.failures(e, g)
+	case engine.Failed:
+		t.failed(e, g, took, doneOf(g, removing))
+	case engine.Aborted:
+		t.line(e, e.Status, withReason(g.ID+" aborted after "+seconds(took)+" ("+doneOf(g, removing)+")", unlike(e.Message, "aborted")))
+	case engine.Skipped:
+		reason := e.Message
+		if reason == "" {
+			reason = t.opts.word(e.Status)
+		}
+		t.line(e, e.Status, g.ID+" "+reason)
+	}
+}
+
+func (t *Text) removing(phase string) bool {
+	for _, p := range t.state.Phases {
+		if p.Name == phase {
+			return p.Kind == engine.PhaseRemove
+		}
+	}
+	return false
+}
+
+func started(g *engine.GroupState, removing bool, was engine.Status) string {
+	text := g.ID
+	if removing {
+		text += " removal"
+	}
+	text += " started"
+	if was.Over() {
+		text += " again"
+	}
+	return text + " (" + count(len(g.Objects), "object") + ")"
+}
+
+func (t *Text) ended(g *engine.GroupState, was engine.Status, took time.Duration) string {
+	text := g.ID + " " + t.opts.word(g.Status) + " ("
+	if was != engine.Applied {
+		text += outcome(g) + ", "
+	}
+	return text + seconds(took) + ")"
+}
+
+// failed writes that a group failed. The engine's message names the object, so
+// that object needs no line of its own.
+func (t *Text) failed(e engine.Event, g *engine.GroupState, took time.Duration, done string) {
+	text := g.ID + " failed"
+	if !g.Started.IsZero() {
+		text += " after " + seconds(took)
+	}
+	t.line(e, e.Status, withReason(text+" ("+done+")", e.Message))
+	for _, o := range g.Objects {
+		if o.Status == engine.Failed && strings.HasPrefix(e.Message, o.Object.String()+":") {
+			t.told[toldKey{e.Phase, e.Group, o.Object}] = true
+		}
+	}
+	t.failures(e, g)
+}
+
+// unlike returns s unless it says nothing new.
+func unlike(s, known string) string {
+	if s == known {
+		return ""
+	}
+	return s
+}
+
+// object writes a line where an object failed and its group does not say so, or
+// where one that had failed is well again.
+func (t *Text) object(e engine.Event) {
+	g := t.state.Find(e.Phase, e.Group)
+	if g == nil || e.Object == nil {
+		return
+	}
+	key := toldKey{e.Phase, e.Group, *e.Object}
+	switch {
+	case e.Status == engine.Failed && g.Status != engine.Running:
+		t.failures(e, g)
+	case e.Status == engine.Ready && t.told[key]:
+		delete(t.told, key)
+		t.line(e, e.Status, place(e.Object, e.Group)+" ready after all")
+	}
+}
+
+// failures writes a line for every failed object of a group that has none yet.
+func (t *Text) failures(e engine.Event, g *engine.GroupState) {
+	for _, o := range g.Objects {
+		key := toldKey{e.Phase, g.ID, o.Object}
+		if o.Status != engine.Failed || t.told[key] {
+			continue
+		}
+		t.told[key] = true
+		t.line(e, o.Status, withReason(place(&o.Object, g.ID)+" failed", o.Message))
+	}
+}

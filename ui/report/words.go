@@ -1,0 +1,85 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"lockstep/engine"
+)
+
+// seconds writes a duration as people read it: 4.1s, 1m52s, 2h03m.
+func seconds(d time.Duration) string {
+	if d < 0 {
+		d = 0
+	}
+	switch {
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		d = d.Round(time.Second)
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	d = d.Round(time.Minute)
+	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// outcome says what was done to the objects of a group: "3 objects created",
+// "2 created, 1 unchanged", or "3 objects" where that is not known.
+func outcome(g *engine.GroupState) string {
+	changes := []engine.Change{engine.Created, engine.Configured, engine.Unchanged, engine.Deleted, engine.Absent, engine.Kept}
+	n := map[engine.Change]int{}
+	for _, o := range g.Objects {
+		n[o.Change]++
+	}
+	var parts []string
+	for _, c := range changes {
+		if n[c] == len(g.Objects) && n[c] > 0 {
+			return count(n[c], "object") + " " + changeWord(c)
+		}
+		if n[c] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[c], changeWord(c)))
+		}
+	}
+	if len(parts) == 0 {
+		return count(len(g.Objects), "object")
+	}
+	if n[""] > 0 {
+		parts = append(parts, fmt.Sprintf("%d not", n[""]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func changeWord(c engine.Change) string {
+	if c == engine.Absent {
+		return "absent before"
+	}
+	return string(c)
+}
+
+// doneOf says how many objects of a group are done: "1 of 2 ready".
+func doneOf(g *engine.GroupState, removing bool) string {
+	what := "ready"
+	if removing {
+		what = "gone"
+	}
+	return fmt.Sprintf("%d of %d %s", g.Done, len(g.Objects), what)
+}
+
+// place names an object and its group.
+func place(o *engine.Object, group string) string {
+	switch {
+	case o == nil:
+		return group
+	case group == "":
+		return o.String()
+	}
+	return o.String() + " in " + group
+}
