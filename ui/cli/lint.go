@@ -166,17 +166,18 @@ func (l *lintFlags) helm(out *linted, a *app, c *charts.Chart, vals map[string]a
 		}
 	}
 	result := lint.Run([]string{dir}, vals)
+	own := func(s string) string { return strings.ReplaceAll(s, dir, out.Chart) }
 	severities := map[int]string{support.ErrorSev: engine.SeverityError, support.WarningSev: engine.SeverityWarning}
 	for _, m := range result.Messages {
 		severity := severities[m.Severity]
 		if severity == "" {
 			severity = severityInfo
 		}
-		out.add(finding{Severity: severity, Path: m.Path, Message: strings.ReplaceAll(m.Err.Error(), dir, out.Chart)})
+		out.add(finding{Severity: severity, Path: own(m.Path), Message: own(m.Err.Error())})
 	}
 	if len(result.Messages) == 0 {
 		for _, err := range result.Errors {
-			out.add(finding{Severity: engine.SeverityError, Message: err.Error()})
+			out.add(finding{Severity: engine.SeverityError, Message: own(err.Error())})
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,30 @@ func TestLogged(t *testing.T) {
 	}
 }
 
+// recorder is a response that can be read while it is written.
+type recorder struct {
+	header http.Header
+
+	mu   sync.Mutex
+	body strings.Builder
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+func (r *recorder) WriteHeader(int)     {}
+func (r *recorder) Flush()              {}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.body.Write(p)
+}
+
+func (r *recorder) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.body.String()
+}
+
 // A followed log prints each line when it is due, and ends with the container.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +146,7 @@ func TestFollow(t *testing.T) {
 		r.SetPathValue("namespace", "ns")
 		r.SetPathValue("pod", "p")
 		r.SetPathValue("container", "app")
-		w := httptest.NewRecorder()
+		w := &recorder{header: http.Header{}}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -130,7 +155,7 @@ func TestFollow(t *testing.T) {
 		for _, want := range []string{"a\n", "a\nb\n", "a\nb\nc\n"} {
 			time.Sleep(500 * time.Millisecond)
 			synctest.Wait()
-			if got := w.Body.String(); got != want {
+			if got := w.text(); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 			time.Sleep(500 * time.Millisecond)
