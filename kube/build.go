@@ -96,6 +96,11 @@ func (b *builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	if u.GetName() == "" && u.GetGenerateName() == "" {
 		return nil, fmt.Errorf("%s: %s has no metadata.name", d.Source, u.GetKind())
 	}
+	for _, field := range []string{"labels", "annotations"} {
+		if _, _, err := unstructured.NestedStringMap(u.Object, "metadata", field); err != nil {
+			return nil, fmt.Errorf("%s: %s/%s: metadata.%s must hold strings, quote what is a number or a boolean: %w", d.Source, u.GetKind(), u.GetName(), field, err)
+		}
+	}
 	client, err := b.restClient(mapping)
 	if err != nil {
 		return nil, err

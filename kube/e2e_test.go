@@ -66,8 +66,12 @@ type rig struct {
 // since removing one takes the controllers many seconds.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "", "(", "", ")", "", ":", "", " ", "-").Replace(t.Name()))
-	name = strings.Trim(name[:min(len(name), 60)], "-")
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "", "(", "", ")", "", ":", "", " ", "-", ".", "-").Replace(t.Name()))
+	return newRigNamed(t, strings.Trim(name[:min(len(name), 60)], "-"))
+}
+
+func newRigNamed(t *testing.T, name string) *rig {
+	t.Helper()
 	r := &rig{t: t, namespace: name, client: connect(t, name), cluster: testClient(t)}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := r.cluster.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {

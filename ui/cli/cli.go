@@ -22,12 +22,33 @@ import (
 // returns its exit code.
 func Main() int {
 	root := newRoot()
-	err := fang.Execute(context.Background(), root, fang.WithVersion(version()), fang.WithErrorHandler(printError))
+	var failed error
+	catch(root, &failed)
+	err := fang.Execute(context.Background(), root, fang.WithVersion(version()), fang.WithErrorHandler(
+		func(w io.Writer, _ fang.Styles, err error) { printError(w, err) }))
+	if failed != nil {
+		printError(os.Stderr, failed)
+		err = failed
+	}
 	return exitCode(err)
 }
 
+// catch keeps the errors of commands from fang, which asks the terminal for its
+// colours before it prints one, after a screen that has just been left, too.
+func catch(cmd *cobra.Command, failed *error) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(c *cobra.Command, args []string) error {
+			*failed = run(c, args)
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		catch(sub, failed)
+	}
+}
+
 // printError writes why a command failed, on one line.
-func printError(w io.Writer, _ fang.Styles, err error) {
+func printError(w io.Writer, err error) {
 	if told(err) {
 		return
 	}

@@ -105,11 +105,12 @@ func (t *Text) operation(e engine.Event) {
 		t.quiet = true
 	case engine.RollingBack:
 		text := "rolling back"
-		if e.Operation != nil {
-			text += ": " + e.Operation.Name
-			if e.Operation.ToRevision > 0 {
-				text += fmt.Sprintf(" to revision %d", e.Operation.ToRevision)
-			}
+		switch {
+		case e.Operation == nil:
+		case e.Operation.ToRevision > 0:
+			text += fmt.Sprintf(" to revision %d", e.Operation.ToRevision)
+		default:
+			text += " (" + e.Operation.Name + ")"
 		}
 		t.line(e, engine.RollingBack, withReason(text, e.Message))
 	default:
