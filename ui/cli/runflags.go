@@ -84,9 +84,12 @@ func (r *runFlags) check(cmd *cobra.Command) (mode, error) {
 	if m == modeScreen {
 		return m, nil
 	}
-	for name, set := range map[string]bool{"--step": r.step, "--break-on": len(r.breakOn) > 0, "--hold-on-failure": r.holdSet && r.hold} {
-		if set {
-			return "", fmt.Errorf("%s needs the screen, where somebody can go on: run in a terminal without --no-tui, -o json, CI or TERM=dumb", name)
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"--step", r.step}, {"--break-on", len(r.breakOn) > 0}, {"--hold-on-failure", r.holdSet && r.hold}} {
+		if f.set {
+			return "", fmt.Errorf("%s needs the screen, where somebody can go on: run in a terminal without --no-tui, -o json, CI or TERM=dumb", f.name)
 		}
 	}
 	return m, nil
