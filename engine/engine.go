@@ -58,7 +58,9 @@ type Engine struct {
 	timer          *time.Timer
 	steps          int // units that Step has let go and that have not started
 	breaks         map[string]bool
-	groups         map[string]Status // of all announced groups, by id
+	groups         map[string]Status // of all announced groups, by id and by phase and id
+	units          []unit            // announced, in order
+	era            int               // counts rollbacks: observations of an earlier one do not count
 	stage          *StageRun
 	gates          []*gate
 	abort          *Command
@@ -116,9 +118,29 @@ func (e *Engine) announce(phases []Phase) {
 			if _, ok := e.groups[g.ID]; !ok {
 				e.groups[g.ID] = Waiting
 			}
+			u := unit{p.Name, g.ID}
+			if _, ok := e.groups[u.key()]; !ok {
+				e.groups[u.key()] = Waiting
+				e.units = append(e.units, u)
+			}
 		}
 	}
 	e.publish(Event{Kind: KindPlan, Phases: phases})
+}
+
+// unit names a unit of the run: a group has one in each phase that it is in.
+type unit struct{ phase, id string }
+
+func (u unit) key() string { return groupKey(u.phase, u.id) }
+
+// skipRest tells of the announced units that they will not start any more.
+func (e *Engine) skipRest(why string) {
+	for _, u := range e.units {
+		if s := e.groups[u.key()]; s == Waiting || s == Held {
+			e.setGroup(u.phase, u.id, Skipped, why)
+		}
+	}
+	e.units = nil
 }
 
 // Publish adds an event that the engine itself knows nothing about: a warning,
@@ -193,6 +215,8 @@ func (e *Engine) BeginRollback(op Operation, reason string) {
 		e.opts.Operation.Timeout = op.Timeout
 		e.clock = clock{start: time.Now()}
 		e.run = Running
+		e.skipRest("not started: rolling back")
+		e.era++
 		e.publish(Event{Kind: KindOperation, Status: RollingBack, Operation: &op, Message: reason})
 	})
 	select {
@@ -205,6 +229,9 @@ func (e *Engine) BeginRollback(op Operation, reason string) {
 // the feed. The engine must not be used after it.
 func (e *Engine) Finish(status Status, message string, exit int) {
 	e.post(func() {
+		if status != Succeeded {
+			e.skipRest("not started: the operation has ended")
+		}
 		e.publish(Event{Kind: KindOperation, Status: status, Message: message, Exit: &exit})
 		e.closing = true
 	})

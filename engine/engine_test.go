@@ -232,3 +232,45 @@ func TestALostServerCannotHangAnAbort(t *testing.T) { // R34
 		t.Errorf("ended with %q, want the request cancelled 10s after the abort", got)
 	}
 }
+
+func TestUnitsThatNeverStartAreToldOf(t *testing.T) { // R26
+	synctest.Test(t, func(t *testing.T) {
+		feed := &Feed{}
+		b := &bench{t: t, feed: feed, from: time.Now()}
+		b.e = New(Options{Feed: feed})
+		apply := Phase{Name: "apply", Kind: PhaseApply, Groups: groupsOf("a: x")}
+		b.e.Announce(apply, Phase{Name: "post-install", Kind: PhaseHooks, Groups: groupsOf("hook: h")})
+		if err := b.e.Run(Stage{Phase: apply, Cluster: newFake(map[string]behaviour{"x": {err: errDenied}})}); err == nil {
+			t.Error("no error")
+		}
+		b.e.Finish(Failed, "", 1)
+		want(t, b.trace(), "0.0s c:a running", "0.0s c:a failed (Pod/x: "+errDenied.Error()+")",
+			"0.0s c:hook skipped (not started: the operation has ended)")
+		synctest.Wait()
+	})
+}
+
+func TestARollbackDoesNotTurnBackWhatWasReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := &Feed{}
+		e := New(Options{Feed: feed})
+		fake := newFake(nil)
+		apply := Phase{Name: "apply", Kind: PhaseApply, Groups: groupsOf("a: x")}
+		e.Announce(apply)
+		if err := e.Run(Stage{Phase: apply, Cluster: fake}); err != nil {
+			t.Fatal(err)
+		}
+		seen := fake.reports[apply.Groups[0].Objects[0]]
+		e.BeginRollback(Operation{Name: "uninstall"}, "")
+		seen(Observation{Object: apply.Groups[0].Objects[0], Status: Gone, Version: 999})
+		e.Finish(Failed, "", 1)
+		var s State
+		for _, ev := range feed.Events() {
+			s.Apply(ev)
+		}
+		if g := s.Find("apply", "c:a"); g.Done != 1 || g.Objects[0].Status != Ready {
+			t.Errorf("after the rollback: %+v", g.Objects[0])
+		}
+		synctest.Wait()
+	})
+}

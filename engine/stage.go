@@ -71,6 +71,7 @@ type StageRun struct {
 	failing    bool // a group failed and is given up: nothing more starts
 	failures   []*Failure
 	closed     bool
+	era        int // of the engine when the stage began
 }
 
 type groupRun struct {
@@ -167,7 +168,7 @@ func (r *StageRun) Wait() error {
 
 // enter makes r the stage of the engine.
 func (e *Engine) enter(r *StageRun) {
-	e.stage = r
+	e.stage, r.era = r, e.era
 	e.heartbeat = e.clock.active(time.Now()) + e.opts.Heartbeat
 	for _, g := range r.groups {
 		g.admit = e.groups[groupKey(r.Phase.Name, g.ID)] == Running
@@ -306,7 +307,7 @@ func (r *StageRun) answerDelete(g *groupRun, o *objectRun, out Outcome) {
 // observe takes what the watch has seen of an object.
 func (r *StageRun) observe(g *groupRun, seen Observation) {
 	o := g.index[seen.Object]
-	if o == nil {
+	if o == nil || r.era != r.e.era { // a rollback undoes what the stage did
 		return
 	}
 	o.last = seen

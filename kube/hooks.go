@@ -194,7 +194,7 @@ func (o *ordered) createHook(u *hookUnit, list helmkube.ResourceList, opts []hel
 		Cluster: newTarget(o, list, send, nil),
 	})
 	if err := u.run.Applied(); err != nil {
-		return nil, fmt.Errorf("hook %s: %w", u.group.ID, err)
+		return nil, err
 	}
 	return &helmkube.Result{Created: list}, nil
 }
@@ -205,7 +205,7 @@ func (o *ordered) waitHook(u *hookUnit) error {
 		return fmt.Errorf("hook %s was never created", u.group.ID)
 	}
 	if err := u.run.Wait(); err != nil {
-		return fmt.Errorf("hook %s: %w", u.group.ID, err)
+		return err
 	}
 	o.hooks.passed(u)
 	return nil

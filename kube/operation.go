@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,10 +9,8 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	helmkube "helm.sh/helm/v4/pkg/kube"
-	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	helmstorage "helm.sh/helm/v4/pkg/storage"
-	"helm.sh/helm/v4/pkg/storage/driver"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"lockstep/engine"
@@ -188,107 +185,6 @@ func (op *Operation) attempt(p *pass) error {
 		p.ord.engine.Publish(engine.Event{Kind: engine.KindNotes, Lines: strings.Split(strings.TrimRight(rel.Info.Notes, "\n"), "\n")})
 	}
 	return nil
-}
-
-// fail brings a failed or aborted operation to a final state (R34), rolls back
-// where that was asked for (R33, R43), and tells.
-func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, err error) error {
-	v := eng.Verdict()
-	outcome, exit := engine.Failed, 1
-	if v.Abort != nil {
-		outcome, exit = engine.Aborted, 3
-	}
-	if p == nil || !p.wrote {
-		eng.Finish(outcome, "nothing was written: "+err.Error(), notWritten(exit))
-		return err
-	}
-	notes := op.mend(p, err)
-	rollback := v.Abort == nil && op.common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == engine.Rollback
-	if !rollback || op.undo == nil {
-		if op.info.Name != "test" {
-			notes = append([]string{"the release is marked failed"}, notes...)
-		}
-		eng.Finish(outcome, join(err.Error(), notes...), exit)
-		return err
-	}
-	info, undo := op.undo()
-	eng.BeginRollback(info, err.Error())
-	back, undoErr := op.newPass("rollback/", eng, watcher)
-	if undoErr == nil {
-		op.client.getter.bound.set(eng.Requests())
-		undoErr = undo(back)
-	}
-	if undoErr != nil {
-		if back != nil {
-			notes = append(notes, op.mend(back, undoErr)...)
-		}
-		eng.Finish(outcome, join(err.Error(), append([]string{"the rollback failed too: " + undoErr.Error()}, notes...)...), exit)
-		return errors.Join(err, undoErr)
-	}
-	eng.Finish(outcome, join(err.Error(), append([]string{rolledBack(info)}, notes...)...), exit)
-	return err
-}
-
-// notWritten is the exit code of an operation that wrote nothing.
-func notWritten(exit int) int {
-	if exit == 3 {
-		return exit
-	}
-	return 2
-}
-
-func rolledBack(info engine.Operation) string {
-	if info.Name == "uninstall" {
-		return "the release has been uninstalled"
-	}
-	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
-}
-
-func join(first string, more ...string) string {
-	return strings.Join(append([]string{first}, more...), "; ")
-}
-
-// mendTime is how long to try to bring a release to a final state.
-const mendTime = 20 * time.Second
-
-// mend brings what an action left half done to a final state: a release that
-// is still pending or uninstalling is marked failed (R34), and the object of a
-// hook that was cut short is deleted. What could not be done is returned.
-func (op *Operation) mend(p *pass, cause error) (notes []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), mendTime)
-	defer cancel()
-	op.client.getter.bound.set(ctx)
-	if err := p.ord.sweepHook(ctx); err != nil {
-		notes = append(notes, err.Error())
-	}
-	for {
-		err := op.finalise(p, cause)
-		if err == nil {
-			return notes
-		}
-		select {
-		case <-ctx.Done():
-			return append(notes, fmt.Sprintf("the release record could not be written, so it may say pending: %v", err))
-		case <-time.After(500 * time.Millisecond):
-		}
-	}
-}
-
-// finalise marks the last revision as failed where Helm left it in between.
-func (op *Operation) finalise(p *pass, cause error) error {
-	last, err := p.cfg.Releases.Last(op.common.Release)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	rel, ok := last.(*rel1.Release)
-	if !ok || !rel.Info.Status.IsPending() && rel.Info.Status != rcommon.StatusUninstalling {
-		return nil
-	}
-	rel.SetStatus(rcommon.StatusFailed, fmt.Sprintf("Release %q failed: %v", rel.Name, cause))
-	return p.cfg.Releases.Update(rel)
 }
 
 // newPass puts Helm's action configuration together with our decorators.

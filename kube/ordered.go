@@ -181,7 +181,7 @@ func (o *ordered) apply(list helmkube.ResourceList, send func(*resource.Info) er
 	}
 	o.announce(phase)
 	if err := o.engine.Run(stage); err != nil {
-		return fmt.Errorf("apply in order: %w", err)
+		return err
 	}
 	o.hooks.mainDone()
 	return nil
@@ -244,7 +244,7 @@ func (o *ordered) remove(list helmkube.ResourceList, policy metav1.DeletionPropa
 	o.announce(phases[0])
 	err = o.engine.Run(engine.Stage{Phase: phases[0], Cluster: newTarget(o, list, nil, &removal{policy: policy, keep: keep})})
 	if err != nil {
-		return fmt.Errorf("remove in reverse order: %w", err)
+		return err
 	}
 	o.hooks.mainDone()
 	return nil

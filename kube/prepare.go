@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	helmcommon "helm.sh/helm/v4/pkg/chart/common"
@@ -49,6 +50,9 @@ func (r *Rendering) with(p *pass, run func(*chart.Chart, map[string]any) (releas
 	rel, _ := out.(*rel1.Release)
 	if rel != nil {
 		charts.UnwrapTemplates(rel.Chart)
+	}
+	if stage := (*engine.StageError)(nil); errors.As(err, &stage) {
+		return nil, stage // it names the groups; what Helm puts around it says no more
 	}
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err))
