@@ -147,4 +147,3 @@ func (op *Operation) finalise(p *pass, cause error) error {
 	rel.SetStatus(rcommon.StatusFailed, fmt.Sprintf("Release %q failed: %v", rel.Name, cause))
 	return p.cfg.Releases.Update(rel)
 }
-
