@@ -116,7 +116,7 @@ lockstep dag ./shop`,
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	root.AddCommand(
-		a.newInstall(),
+		a.newInstall(), a.newUpgrade(), a.newRollback(), a.newUninstall(), a.newTest(),
 		a.newDag(), a.newTemplate(), a.newLint(),
 		a.newSandbox(), a.newReplay(), a.newVersion(),
 		newTopic("annotations", "how a chart asks for an order", annotationsTopic),

@@ -185,27 +185,30 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string) er
 	return a.operate(cmd, j)
 }
 
-// afterInstall says what to type after an installation.
+// afterInstall says what to type after an installation that has not gone
+// through.
 func (a *app) afterInstall(s *engine.State, ref string, flags *installFlags) []string {
-	if s.Status == engine.Succeeded || flags.run.sandbox || uninstalled(s) {
+	if s.Status == engine.Succeeded || flags.run.sandbox {
 		return nil
 	}
-	where := []string{"-n", s.Operation.Namespace}
-	if a.settings.KubeContext != "" {
-		where = append(where, "--kube-context", a.settings.KubeContext)
+	command := []string{"lockstep", "upgrade", "--install", s.Operation.Release, ref}
+	if rolledBack(s) {
+		command = []string{"lockstep", "install", s.Operation.Release, ref}
 	}
-	undo := append([]string{"helm", "uninstall", s.Operation.Release}, where...)
-	again := append([]string{"lockstep", "install", s.Operation.Release, ref}, where...)
-	v := flags.deploy.values
-	same := ""
-	if len(v.ValueFiles)+len(v.Values)+len(v.StringValues)+len(v.FileValues)+len(v.JSONValues)+len(v.LiteralValues) > 0 {
-		same = "   # with the same values" // which may be secret
-	}
-	return []string{shellWords(undo), shellWords(again) + same}
+	return []string{shellWords(append(command, a.where(s)...)) + sameValues(&flags.deploy)}
 }
 
-// uninstalled reports whether a rollback has removed the release.
-func uninstalled(s *engine.State) bool {
+// sameValues reminds of values, which may be secret and are not repeated.
+func sameValues(d *deployFlags) string {
+	v := d.values
+	if len(v.ValueFiles)+len(v.Values)+len(v.StringValues)+len(v.FileValues)+len(v.JSONValues)+len(v.LiteralValues) == 0 {
+		return ""
+	}
+	return "   # with the same values"
+}
+
+// rolledBack reports whether the operation was rolled back.
+func rolledBack(s *engine.State) bool {
 	for _, p := range s.Phases {
 		if strings.HasPrefix(p.Name, "rollback/") {
 			return true
