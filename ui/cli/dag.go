@@ -1,10 +1,16 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"lockstep/engine"
+	"lockstep/theme"
+	"lockstep/ui/board"
 	"lockstep/ui/report"
 )
 
@@ -21,12 +27,14 @@ Text, dot and mermaid leave out what follows from other lines; json has every ed
 func (a *app) newDag() *cobra.Command {
 	var flags renderFlags
 	format := choice{allowed: report.DagFormats}
+	tui := false
 	cmd := &cobra.Command{
 		Use:     "dag CHART",
 		GroupID: "look",
 		Short:   "show what waits for what",
 		Long:    dagLong,
 		Example: `lockstep dag ./shop
+lockstep dag ./shop --tui
 lockstep dag ./shop -o dot | dot -Tsvg > shop.svg
 lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 		Args:              args(1, 2),
@@ -36,11 +44,41 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 			if err != nil {
 				return err
 			}
+			if tui {
+				return a.look(cmd, "dag "+r.Tree.Path, planEvents(r), 0)
+			}
 			style := streamStyle(os.Stdout, a.settings.ColorMode)
 			return report.Dag(cmd.OutOrStdout(), r.Tree.Path, r.plan, format.value, style)
 		},
 	}
 	flags.add(cmd.Flags())
 	addChoice(cmd, &format, "output", "o", "format")
+	cmd.Flags().BoolVar(&tui, "tui", false, "look at it on the screen")
+	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	return cmd
+}
+
+// planEvents is a plan as the record of a run that has not begun.
+func planEvents(r *rendered) []engine.Event {
+	events := []engine.Event{{Kind: engine.KindPlan, Phases: []engine.Phase{{Name: "apply", Kind: engine.PhaseApply, Groups: r.plan.Groups}}}}
+	for _, w := range r.plan.Warnings {
+		events = append(events, engine.Event{Kind: engine.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
+	}
+	now := time.Now()
+	for i := range events {
+		events[i].Seq, events[i].Time = uint64(i+1), now
+	}
+	return events
+}
+
+// look shows events on the screen, which needs a terminal.
+func (a *app) look(cmd *cobra.Command, title string, events []engine.Event, speed float64) error {
+	if (&runFlags{output: choice{value: "text"}}).mode() != modeScreen {
+		return errors.New("the screen needs a terminal (and CI unset, and TERM other than dumb)")
+	}
+	look, err := theme.FromEnv(os.Getenv)
+	if err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
+	}
+	return board.Replay(cmd.Context(), events, speed, board.Options{Title: title, Theme: look})
 }

@@ -10,14 +10,14 @@ import (
 	"lockstep/ui/report"
 )
 
-const replayLong = `Prints a recorded run as it was printed when it ran. Every operation keeps a record; the last 50 are kept,
+const replayLong = `Prints a recorded run as it was printed when it ran, or with --tui plays it again on the screen. Every operation keeps a record; the last 50 are kept,
 in lockstep/runs below $XDG_STATE_HOME (or ~/.local/state). What -o json printed can be read, too.
 
 RUN is the name of a record, as the summary of the run names it, or a file. Without it, the last run is taken.`
 
 func (a *app) newReplay() *cobra.Command {
 	format := choice{allowed: []string{"text", "json"}}
-	list := false
+	list, tui, speed := false, false, 1.0
 	cmd := &cobra.Command{
 		Use:     "replay [RUN]",
 		GroupID: "more",
@@ -25,6 +25,7 @@ func (a *app) newReplay() *cobra.Command {
 		Long:    replayLong,
 		Example: `lockstep replay
 lockstep replay 20261120-120411-shop
+lockstep replay --tui --speed 2
 lockstep replay --list`,
 		Args: args(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -45,10 +46,19 @@ lockstep replay --list`,
 				}
 				return nil
 			}
-			return a.replay(cmd, dir, args, format.value)
+			if !tui {
+				return a.replay(cmd, dir, args, format.value)
+			}
+			events, err := readRun(dir, args)
+			if len(events) == 0 && err != nil {
+				return err
+			}
+			return a.look(cmd, "replay", events, speed)
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list the records, the newest first")
+	cmd.Flags().BoolVar(&tui, "tui", false, "play it again on the screen")
+	cmd.Flags().Float64Var(&speed, "speed", speed, "with --tui: how much faster than it was, 0 for its end at once")
 	addChoice(cmd, &format, "output", "o", "format")
 	return cmd
 }

@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"lockstep/kube/throwaway"
+)
+
+// terminal is a program in a pseudo-terminal.
+type terminal struct {
+	t    *testing.T
+	tty  *os.File
+	cmd  *exec.Cmd
+	mu   sync.Mutex
+	text bytes.Buffer
+	over chan struct{}
+	code int
+}
+
+// inTerminal starts lockstep in a terminal of the given size.
+func inTerminal(t *testing.T, rows, cols uint16, env []string, args ...string) *terminal {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "lockstep")
+	if err := os.Symlink(self, program); err != nil { // the test binary is lockstep by that name
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(withoutCI(os.Environ()), append(env, "TERM=xterm-256color", "XDG_STATE_HOME="+t.TempDir())...)
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: cols})
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{t: t, tty: tty, cmd: cmd, over: make(chan struct{})}
+	go func() {
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := tty.Read(buf)
+			term.mu.Lock()
+			term.text.Write(buf[:n])
+			term.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		_ = cmd.Wait() // the code says it
+		term.code = cmd.ProcessState.ExitCode()
+		close(term.over)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-term.over
+		_ = tty.Close()
+	})
+	return term
+}
+
+// withoutCI leaves out what makes lockstep headless.
+func withoutCI(env []string) []string {
+	var out []string
+	for _, e := range env {
+		if !strings.HasPrefix(e, "CI=") && !strings.HasPrefix(e, "NO_COLOR=") {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+var sequences = regexp.MustCompile(`\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b[PX^_].*?\x1b\\|\x1b.`)
+
+// shown is all text that the terminal was ever sent, without control sequences.
+func (c *terminal) shown() string { return sequences.ReplaceAllString(c.raw(), "") }
+
+func (c *terminal) raw() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.text.String()
+}
+
+// mark is where the text is now; await looks only at what comes after one.
+func (c *terminal) mark() int { return len(c.shown()) }
+
+// await waits until one of the texts has been sent since a mark.
+func (c *terminal) await(since int, texts ...string) {
+	c.t.Helper()
+	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		shown := c.shown()
+		for _, text := range texts {
+			if strings.Contains(shown[min(since, len(shown)):], text) {
+				return
+			}
+		}
+	}
+	c.t.Fatalf("the terminal never showed %q, but:\n%s", texts, tailOf(c.shown(), 3000))
+}
+
+func tailOf(s string, n int) string { return s[max(0, len(s)-n):] }
+
+func (c *terminal) keys(s string) {
+	c.t.Helper()
+	if _, err := c.tty.WriteString(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// ends waits for the end of the program and returns its exit code.
+func (c *terminal) ends() int {
+	c.t.Helper()
+	select {
+	case <-c.over:
+		return c.code
+	case <-time.After(60 * time.Second):
+		c.t.Fatalf("the program does not end; it shows:\n%s", tailOf(c.shown(), 3000))
+		return -1
+	}
+}
+
+// screenCluster is a cluster for a test in a terminal.
+func screenCluster(t *testing.T) (env []string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a cluster")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cluster, err := throwaway.Start(ctx, throwaway.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return []string{"KUBECONFIG=" + cluster.Kubeconfig}
+}
+
+// TestScreen steers real runs in a real terminal (R40 to R43).
+func TestScreen(t *testing.T) {
+	env := screenCluster(t)
+	chart := filepath.Join(data, "charts", "fanout")
+
+	t.Run("step, break, continue, abort with rollback", func(t *testing.T) {
+		c := inTerminal(t, 36, 120, env, "install", "s", chart, "-n", "a", "--create-namespace", "--step", "--break-on", "fanout:right-2")
+		c.await(0, "paused")
+		m := c.mark()
+		c.keys("n") // the namespace
+		c.await(m, "left-1")
+		m = c.mark()
+		c.keys("n") // the first group
+		c.await(m, "running")
+		m = c.mark()
+		c.keys("c")
+		c.await(m, "breakpoint fanout:right-2", "breakpoint right-2")
+		m = c.mark()
+		c.keys("a")
+		c.await(m, "roll back")
+		c.keys("r")
+		c.await(m, "q leaves")
+		c.keys("q")
+		if code := c.ends(); code != 3 {
+			t.Errorf("exit code %d, want 3", code)
+		}
+		c.restored()
+		c.await(0, "aborted after")
+		out, err := helmList(t, env, "a")
+		if err != nil || strings.Contains(out, "fanout") {
+			t.Errorf("the release is still there: %v %s", err, out)
+		}
+	})
+
+	t.Run("to the end, with a resize", func(t *testing.T) {
+		c := inTerminal(t, 30, 100, env, "install", "s", chart, "-n", "b", "--create-namespace")
+		c.await(0, "running")
+		if err := pty.Setsize(c.tty, &pty.Winsize{Rows: 20, Cols: 60}); err != nil {
+			t.Fatal(err)
+		}
+		c.await(0, "q leaves")
+		c.keys("q")
+		if code := c.ends(); code != 0 {
+			t.Errorf("exit code %d, want 0", code)
+		}
+		c.restored()
+		c.await(0, "install s done in")
+	})
+
+	t.Run("a terminal that goes away", func(t *testing.T) {
+		c := inTerminal(t, 30, 100, env, "install", "s", filepath.Join(data, "charts", "slow"), "-n", "c", "--create-namespace")
+		c.await(0, "running")
+		if err := c.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		if code := c.ends(); code != 3 {
+			t.Errorf("exit code %d, want 3", code)
+		}
+		out, err := helmList(t, env, "c")
+		if err != nil || !strings.Contains(out, "failed") {
+			t.Errorf("the release should be failed: %v %s", err, out)
+		}
+	})
+
+	t.Run("dag", func(t *testing.T) {
+		c := inTerminal(t, 30, 100, env, "dag", chart, "--tui")
+		c.await(0, "left-1")
+		c.keys("q")
+		if code := c.ends(); code != 0 {
+			t.Errorf("exit code %d, want 0", code)
+		}
+		c.restored()
+	})
+}
+
+// restored checks that the alternate screen was left and the cursor shown.
+func (c *terminal) restored() {
+	c.t.Helper()
+	raw := c.raw()
+	if enter, leave := strings.LastIndex(raw, "\x1b[?1049h"), strings.LastIndex(raw, "\x1b[?1049l"); enter < 0 || leave < enter {
+		c.t.Errorf("the alternate screen was entered at %d and left at %d", enter, leave)
+	}
+	if hide, show := strings.LastIndex(raw, "\x1b[?25l"), strings.LastIndex(raw, "\x1b[?25h"); show < hide {
+		c.t.Errorf("the cursor was hidden at %d and shown at %d", hide, show)
+	}
+}
+
+// helmList is what Helm itself says of the releases of a namespace.
+func helmList(t *testing.T, env []string, namespace string) (string, error) {
+	t.Helper()
+	path, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(path)), "list", "-n", namespace)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
