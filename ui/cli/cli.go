@@ -111,7 +111,8 @@ lockstep dag ./shop`,
 			return nil
 		},
 	}
-	root.AddGroup(&cobra.Group{ID: "deploy", Title: "deploy"}, &cobra.Group{ID: "look", Title: "look at a chart"}, &cobra.Group{ID: "more", Title: "more"})
+	root.AddGroup(&cobra.Group{ID: "deploy", Title: "deploy"}, &cobra.Group{ID: "release", Title: "look at a release"},
+		&cobra.Group{ID: "look", Title: "look at a chart"}, &cobra.Group{ID: "more", Title: "more"})
 	a.addGlobalFlags(root.PersistentFlags())
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")

@@ -26,7 +26,11 @@ func (a *app) display(cmd *cobra.Command, in *interrupts, client *kube.Client, o
 	if j.mode != modeScreen {
 		say = cmd.ErrOrStderr()
 	}
-	if err := in.steer(op, j.flags.rollback, say); err != nil {
+	fate := j.fate
+	if fate == "" {
+		fate = "the release will be marked failed"
+	}
+	if err := in.steer(op, order{j.flags.rollback, fate}, say); err != nil {
 		return err
 	}
 	if j.mode == modeScreen {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +11,30 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/ui/report"
 )
+
+// addDryRun adds --dry-run as Helm has it.
+func addDryRun(cmd *cobra.Command, value *string) {
+	f := cmd.Flags()
+	f.StringVar(value, "dry-run", "none", "write nothing and print what would be done: client (an installation without a cluster), server (checked by the cluster)")
+	f.Lookup("dry-run").NoOptDefVal = "client"
+	complete(cmd, "dry-run", []string{"none", "client", "server"})
+}
+
+// dryRunMode reads --dry-run as Helm does: none, client or server.
+func dryRunMode(value string) (string, error) {
+	switch value {
+	case "none", "client", "server":
+		return value, nil
+	}
+	yes, err := strconv.ParseBool(value)
+	if err != nil {
+		return "", fmt.Errorf("--dry-run=%s: use none, client or server", value)
+	}
+	if yes {
+		return "client", nil
+	}
+	return "none", nil
+}
 
 // dryRun prints an installation without a cluster.
 func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) error {
@@ -22,30 +47,46 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) 
 	return printDryRun(cmd, out, d, flags.run.noHooks)
 }
 
-// dryRunServer prints an installation that the cluster has checked.
-func (a *app) dryRunServer(cmd *cobra.Command, j job, what kube.Rendering, d *deployFlags) error {
-	in := watchInterrupts(cmd.Context(), cmd.ErrOrStderr())
-	defer in.stop()
-	return a.inSandbox(in.ctx, j.flags.sandbox, cmd.ErrOrStderr(), func() error {
-		_, op, err := a.prepare(in, j)
+// dryRunServer prints an installation or an upgrade that the cluster has
+// checked.
+func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *charts.Chart, d *deployFlags) error {
+	return a.prepared(cmd, j, func(_ *kube.Client, op *kube.Operation) error {
+		out, err := previewed(op, chart, a.settings.Namespace())
 		if err != nil {
 			return err
 		}
-		out, err := previewed(op, what, a.settings.Namespace())
-		if err != nil {
+		if err := printDryRun(cmd, out, d, j.flags.noHooks); err != nil {
 			return err
 		}
-		return printDryRun(cmd, out, d, j.flags.noHooks)
+		return printRemovals(cmd, op.Phases())
+	})
+}
+
+// operateOrPlan carries a job out, or in a dry run prints what it would do.
+func (a *app) operateOrPlan(cmd *cobra.Command, dry bool, j job) error {
+	if !dry {
+		return a.operate(cmd, j)
+	}
+	return a.prepared(cmd, j, func(_ *kube.Client, op *kube.Operation) error {
+		var feed engine.Feed
+		info := op.Info()
+		feed.Publish(engine.Event{Kind: engine.KindOperation, Status: engine.Running, Operation: &info, Message: "dry run: nothing is written"})
+		feed.Publish(engine.Event{Kind: engine.KindPlan, Phases: op.Phases()})
+		for _, w := range op.Warnings() {
+			feed.Publish(engine.Event{Kind: engine.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
+		}
+		report.Replay(feed.Events(), a.printer(cmd, string(j.mode), report.Options{}))
+		return nil
 	})
 }
 
 // previewed is what an operation would deploy.
-func previewed(op *kube.Operation, what kube.Rendering, namespace string) (*rendered, error) {
-	tree, warnings, err := what.Chart.Tree(what.Values)
+func previewed(op *kube.Operation, chart *charts.Chart, namespace string) (*rendered, error) {
+	rel := op.Preview()
+	tree, warnings, err := chart.Tree(rel.Config)
 	if err != nil {
 		return nil, err
 	}
-	rel := op.Preview()
 	docs, lost, err := charts.Parse(rel.Manifest, tree.Path)
 	if err != nil {
 		return nil, err
@@ -60,6 +101,23 @@ func previewed(op *kube.Operation, what kube.Rendering, namespace string) (*rend
 		Release: rel, Docs: docs, CRDs: crds, Tree: tree, Warnings: warnings,
 		Resources: charts.Resources(docs, namespace, charts.OfflineScope(all...)),
 	})
+}
+
+// printRemovals lists, in comments, what an upgrade would remove.
+func printRemovals(cmd *cobra.Command, phases []engine.Phase) error {
+	for _, p := range phases {
+		if p.Kind != engine.PhaseRemove {
+			continue
+		}
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "## REMOVE: %s %s\n", g.ID, o); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func printDryRun(cmd *cobra.Command, r *rendered, d *deployFlags, noHooks bool) error {

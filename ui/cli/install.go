@@ -2,9 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
@@ -45,9 +42,7 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	addValueFlags(f, &d.values)
 	d.chart.add(f)
 	d.post.add(f)
-	f.StringVar(&d.dryRun, "dry-run", "none", "write nothing and print what would be deployed: client (without a cluster), server (checked by the cluster)")
-	f.Lookup("dry-run").NoOptDefVal = "client"
-	complete(cmd, "dry-run", []string{"none", "client", "server"})
+	addDryRun(cmd, &d.dryRun)
 	f.BoolVar(&d.hideSecret, "hide-secret", false, "leave Secrets out of what --dry-run prints")
 	f.BoolVar(&d.createNamespace, "create-namespace", false, "create the release's namespace if it is not there")
 	f.BoolVar(&d.skipCRDs, "skip-crds", false, "do not install crds/")
@@ -65,22 +60,6 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	f.StringToStringVarP(&d.labels, "labels", "l", nil, "labels that the release's record gets: key=value,…")
 	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
 	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
-}
-
-// dryRunMode reads --dry-run as Helm does: none, client or server.
-func (d *deployFlags) dryRunMode() (string, error) {
-	switch d.dryRun {
-	case "none", "client", "server":
-		return d.dryRun, nil
-	}
-	yes, err := strconv.ParseBool(d.dryRun)
-	if err != nil {
-		return "", fmt.Errorf("--dry-run=%s: use none, client or server", d.dryRun)
-	}
-	if yes {
-		return "client", nil
-	}
-	return "none", nil
 }
 
 // rendering loads chart and values.
@@ -137,6 +116,9 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 		RunE: func(cmd *cobra.Command, args []string) error { return a.install(cmd, &flags, args) },
 	}
 	flags.run.add(cmd)
+	flags.run.addWait(cmd)
+	flags.run.addReadiness(cmd)
+	flags.run.addSandbox(cmd)
 	flags.run.addRollbackFlag(cmd, "uninstall what was installed")
 	flags.deploy.add(cmd)
 	flags.name.add(cmd.Flags())
@@ -151,7 +133,7 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string) er
 	if err != nil {
 		return err
 	}
-	dry, err := flags.deploy.dryRunMode()
+	dry, err := dryRunMode(flags.deploy.dryRun)
 	if err != nil {
 		return err
 	}
@@ -178,55 +160,9 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string) er
 		})
 	}
 	j := job{flags: &flags.run, mode: m, registry: reg, prepare: prepare,
-		next: func(s *engine.State) []string { return a.afterInstall(s, ref, flags) }}
+		next: func(s *engine.State) []string { return a.afterDeploy(s, ref, &flags.run, &flags.deploy) }}
 	if dry == "server" {
-		return a.dryRunServer(cmd, j, what, &flags.deploy)
+		return a.dryRunServer(cmd, j, what.Chart, &flags.deploy)
 	}
 	return a.operate(cmd, j)
 }
-
-// afterInstall says what to type after an installation that has not gone
-// through.
-func (a *app) afterInstall(s *engine.State, ref string, flags *installFlags) []string {
-	if s.Status == engine.Succeeded || flags.run.sandbox {
-		return nil
-	}
-	command := []string{"lockstep", "upgrade", "--install", s.Operation.Release, ref}
-	if rolledBack(s) {
-		command = []string{"lockstep", "install", s.Operation.Release, ref}
-	}
-	return []string{shellWords(append(command, a.where(s)...)) + sameValues(&flags.deploy)}
-}
-
-// sameValues reminds of values, which may be secret and are not repeated.
-func sameValues(d *deployFlags) string {
-	v := d.values
-	if len(v.ValueFiles)+len(v.Values)+len(v.StringValues)+len(v.FileValues)+len(v.JSONValues)+len(v.LiteralValues) == 0 {
-		return ""
-	}
-	return "   # with the same values"
-}
-
-// rolledBack reports whether the operation was rolled back.
-func rolledBack(s *engine.State) bool {
-	for _, p := range s.Phases {
-		if strings.HasPrefix(p.Name, "rollback/") {
-			return true
-		}
-	}
-	return false
-}
-
-// shellWords joins words so that a shell reads them as they are.
-func shellWords(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = w
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(safe, r) }) {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
-}
-
-const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,^"

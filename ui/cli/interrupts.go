@@ -26,10 +26,10 @@ type interrupts struct {
 	signals chan os.Signal
 	say     io.Writer
 
-	mu       sync.Mutex
-	op       operation
-	rollback bool
-	count    int
+	mu    sync.Mutex
+	op    operation
+	order order
+	count int
 }
 
 func watchInterrupts(parent context.Context, say io.Writer) *interrupts {
@@ -53,17 +53,33 @@ func (i *interrupts) stop() {
 	i.cancel(nil)
 }
 
+// order is what the first signal means.
+type order struct {
+	rollback bool
+	// fate is what becomes of the release without a rollback.
+	fate string
+}
+
 // steer hands the operation over: from now on signals are orders to it. It
 // returns errInterrupted where one has come before. Nothing is said to say when
 // it is nil.
-func (i *interrupts) steer(op operation, rollback bool, say io.Writer) error {
+func (i *interrupts) steer(op operation, o order, say io.Writer) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.count > 0 {
 		return errInterrupted
 	}
-	i.op, i.rollback, i.say = op, rollback, say
+	i.op, i.order, i.say = op, o, say
 	return nil
+}
+
+// blame returns what a command ends with: where a signal has come before
+// anything was written, that.
+func (i *interrupts) blame(err error) error {
+	if err != nil && i.came() && exitCode(err) == exitNothing {
+		return &exitError{exitAborted, errInterrupted}
+	}
+	return err
 }
 
 // came reports whether there was a signal.
@@ -82,11 +98,11 @@ func (i *interrupts) handle(s os.Signal) {
 		signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		return
 	}
-	command, text := engine.Abort, "nothing more is started, and the release will be marked failed"
+	command, text := engine.Abort, "nothing more is started, and "+i.order.fate
 	switch {
 	case i.count > 1:
 		command, text = engine.Stop, "stopping at once, requests in flight are cancelled"
-	case i.rollback:
+	case i.order.rollback:
 		command, text = engine.Rollback, "nothing more is started, and what was done is rolled back"
 	}
 	if i.say != nil {

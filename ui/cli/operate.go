@@ -33,6 +33,9 @@ type job struct {
 	prepare func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error)
 	// next says what to type after the end.
 	next func(*engine.State) []string
+	// fate is what becomes of the release on an abort that rolls nothing
+	// back, "the release will be marked failed" where empty.
+	fate string
 }
 
 // operate carries a job out, on a throwaway cluster where that is asked for.
@@ -41,17 +44,29 @@ func (a *app) operate(cmd *cobra.Command, j job) error {
 	defer in.stop()
 	err := a.inSandbox(in.ctx, j.flags.sandbox, cmd.ErrOrStderr(), func() error {
 		client, op, err := a.prepare(in, j)
-		if err != nil {
+		if err != nil || op == nil {
 			return err
 		}
 		return a.display(cmd, in, client, op, j)
 	})
-	if err != nil && in.came() && exitCode(err) == exitNothing {
-		return &exitError{exitAborted, errInterrupted}
-	}
-	return err
+	return in.blame(err)
 }
 
+// prepared prepares a job for a dry run and calls do with it.
+func (a *app) prepared(cmd *cobra.Command, j job, do func(*kube.Client, *kube.Operation) error) error {
+	in := watchInterrupts(cmd.Context(), cmd.ErrOrStderr())
+	defer in.stop()
+	err := a.inSandbox(in.ctx, j.flags.sandbox, cmd.ErrOrStderr(), func() error {
+		client, op, err := a.prepare(in, j)
+		if err != nil || op == nil {
+			return err
+		}
+		return do(client, op)
+	})
+	return in.blame(err)
+}
+
+// prepare checks and plans. The operation is nil where there is nothing to do.
 func (a *app) prepare(in *interrupts, j job) (*kube.Client, *kube.Operation, error) {
 	client, err := kube.Connect(a.settings, slog.Default(), j.registry)
 	if err != nil {

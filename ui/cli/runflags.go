@@ -31,25 +31,37 @@ const (
 	heartbeat        = 10 * time.Second
 )
 
-// add adds the flags to a command. Those about rolling back are added by
-// addRollbackFlag, since not every operation can be rolled back.
+// add adds the flags that every operation has.
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "for the whole operation")
-	f.DurationVar(&r.readiness, "readiness-timeout", defaultReadiness, "for each resource to become ready, from its apply; at most --timeout")
-	r.wait = choice{allowed: []string{"ordered", "watcher", "hookOnly", "legacy"}, also: []string{"true", "false", "none"}}
-	addChoice(cmd, &r.wait, "wait", "", "what to wait for; ordered goes group by group, --wait alone is watcher")
-	f.Lookup("wait").NoOptDefVal = "watcher"
-	f.BoolVar(&r.waitAll, "wait-all", false, "also wait for the groups that nothing waits for")
-	f.BoolVar(&r.waitForJobs, "wait-for-jobs", false, "Jobs are ready only when they are complete")
-	f.BoolVar(&r.noHooks, "no-hooks", false, "run no hooks")
 	f.BoolVar(&r.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI set, and with -o json")
 	f.BoolVar(&r.step, "step", false, "start paused, before anything is written (screen only)")
 	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before the group CHART:GROUP starts (repeatable; screen only)")
 	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on a failure, to look and to retry (screen only)")
-	f.BoolVar(&r.sandbox, "sandbox", false, "do it on a throwaway cluster that is gone afterwards")
 	r.output = choice{allowed: []string{"text", "json"}}
 	addChoice(cmd, &r.output, "output", "o", "format")
+}
+
+// addWait adds the flags of operations on the objects of a release.
+func (r *runFlags) addWait(cmd *cobra.Command) {
+	f := cmd.Flags()
+	r.wait = choice{allowed: []string{"ordered", "watcher", "hookOnly", "legacy"}, also: []string{"true", "false", "none"}}
+	addChoice(cmd, &r.wait, "wait", "", "what to wait for; ordered goes group by group, --wait alone is watcher")
+	f.Lookup("wait").NoOptDefVal = "watcher"
+	f.BoolVar(&r.noHooks, "no-hooks", false, "run no hooks")
+}
+
+// addReadiness adds the flags of operations that bring objects.
+func (r *runFlags) addReadiness(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.DurationVar(&r.readiness, "readiness-timeout", defaultReadiness, "for each resource to become ready, from its apply; at most --timeout")
+	f.BoolVar(&r.waitAll, "wait-all", false, "also wait for the groups that nothing waits for")
+	f.BoolVar(&r.waitForJobs, "wait-for-jobs", false, "Jobs are ready only when they are complete")
+}
+
+func (r *runFlags) addSandbox(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "do it on a throwaway cluster that is gone afterwards")
 }
 
 func (r *runFlags) addRollbackFlag(cmd *cobra.Command, undo string) {
@@ -75,7 +87,7 @@ func (r *runFlags) check(cmd *cobra.Command) (mode, error) {
 	switch {
 	case r.timeout <= 0:
 		return "", errors.New("--timeout must be more than 0")
-	case r.readiness <= 0:
+	case r.readinessSet && r.readiness <= 0:
 		return "", errors.New("--readiness-timeout must be more than 0")
 	case r.readinessSet && r.readiness > r.timeout:
 		return "", fmt.Errorf("--readiness-timeout %s is more than --timeout %s: lower the first or raise the second (R25)", r.readiness, r.timeout)

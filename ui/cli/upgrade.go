@@ -9,49 +9,61 @@ import (
 	"lockstep/kube"
 )
 
-const upgradeLong = `Upgrades a release to a chart: pre-upgrade hooks, then the groups of the new chart in order, then what is gone from
-the chart is deleted in reverse of the old order, then post-upgrade hooks.
+const upgradeLong = `Upgrades a release to a chart: pre-upgrade hooks, then group by group as the chart asks, then what is gone from the
+chart is removed in reverse of the old order, then post-upgrade hooks.
 
-Everything that can be checked is checked before anything is written. With --rollback-on-failure a failed upgrade goes
-back to the last good revision, in order.`
+Values of the last release are kept unless new ones are given; --reuse-values adds new ones to them, --reset-values
+starts from the chart's, --reset-then-reuse-values lays the old ones over the new chart's defaults.
+
+The screen, what is checked before anything is written and what Ctrl-C does are as for "lockstep install". With
+--rollback-on-failure a failure leads back to the last good revision, in its order.`
 
 // upgradeFlags are those of upgrade.
 type upgradeFlags struct {
 	run        runFlags
 	deploy     deployFlags
-	install    bool
 	serverSide choice
+	install    bool
+	history    int
+	cleanup    bool
 
-	reuse, reset, resetThenReuse bool
-	cleanup                      bool
-	historyMax                   int
+	reuseValues, resetValues, resetThenReuse bool
+}
+
+// addServerSide adds --server-side as upgrade and rollback have it.
+func addServerSide(cmd *cobra.Command, c *choice) {
+	*c = choice{allowed: []string{"auto", "true", "false"}}
+	addChoice(cmd, c, "server-side", "", "apply on the server instead of the client; auto is as the release was applied before")
 }
 
 func (a *app) newUpgrade() *cobra.Command {
-	flags := upgradeFlags{serverSide: choice{allowed: []string{"auto", "true", "false"}}}
+	var flags upgradeFlags
 	cmd := &cobra.Command{
 		Use:     "upgrade NAME CHART",
 		GroupID: "deploy",
 		Short:   "upgrade a release, group by group",
 		Long:    upgradeLong,
-		Example: `lockstep upgrade shop ./shop -n shop
+		Example: `lockstep upgrade shop ./shop -n shop --set api.replicas=3
 lockstep upgrade --install shop ./shop -n shop --create-namespace
-lockstep upgrade shop ./shop --reuse-values --set image.tag=1.1.0 --rollback-on-failure`,
+lockstep upgrade shop ./shop --rollback-on-failure
+lockstep upgrade shop ./shop --dry-run   # what would be deployed, and what removed`,
 		Args:              args(2, 2),
-		ValidArgsFunction: completeChart(1, 1),
+		ValidArgsFunction: a.completeRelease(completeChart(1, 1)),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.upgrade(cmd, &flags, args[0], args[1]) },
 	}
 	flags.run.add(cmd)
+	flags.run.addWait(cmd)
+	flags.run.addReadiness(cmd)
 	flags.run.addRollbackFlag(cmd, "go back to the last good revision")
 	flags.deploy.add(cmd)
+	addServerSide(cmd, &flags.serverSide)
 	f := cmd.Flags()
-	f.BoolVarP(&flags.install, "install", "i", false, "install if there is no release of the name")
-	addChoice(cmd, &flags.serverSide, "server-side", "", "apply on the server; auto is as the release was applied")
-	f.BoolVar(&flags.reuse, "reuse-values", false, "keep the last revision's values, and change those that are given")
-	f.BoolVar(&flags.reset, "reset-values", false, "start from the chart's values")
-	f.BoolVar(&flags.resetThenReuse, "reset-then-reuse-values", false, "start from the chart's values, then the last revision's, then those that are given")
-	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete what a failed upgrade has created")
-	f.IntVar(&flags.historyMax, "history-max", a.settings.MaxHistory, "revisions to keep, 0 for all")
+	f.BoolVarP(&flags.install, "install", "i", false, "install the chart where there is no release of the name")
+	f.BoolVar(&flags.reuseValues, "reuse-values", false, "add the values given to those of the last release")
+	f.BoolVar(&flags.resetValues, "reset-values", false, "forget the values of the last release")
+	f.BoolVar(&flags.resetThenReuse, "reset-then-reuse-values", false, "take the chart's values, over them those of the last release, over them those given")
+	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete the objects that a failed upgrade has created")
+	f.IntVar(&flags.history, "history-max", a.settings.MaxHistory, "keep at most so many revisions; 0 for all")
 	return cmd
 }
 
@@ -60,7 +72,7 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string)
 	if err != nil {
 		return err
 	}
-	dry, err := flags.deploy.dryRunMode()
+	dry, err := dryRunMode(flags.deploy.dryRun)
 	if err != nil {
 		return err
 	}
@@ -72,45 +84,18 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string)
 	if err != nil {
 		return err
 	}
-	j := job{flags: &flags.run, mode: m, registry: reg,
-		prepare: func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
-			return c.PrepareUpgrade(ctx, flags.what(name, namespace, m, what))
-		},
-		next: func(s *engine.State) []string { return a.afterUpgrade(s, ref, &flags.deploy) }}
-	if dry != "none" { // what an upgrade would do depends on the release, so the cluster is asked for client, too
-		return a.dryRunServer(cmd, j, what, &flags.deploy)
+	prepare := func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
+		return c.PrepareUpgrade(ctx, kube.Upgrade{
+			Common: flags.run.common(name, namespace, m), Rendering: what,
+			Install: flags.install, CreateNamespace: flags.deploy.createNamespace, ServerSide: flags.serverSide.value,
+			ReuseValues: flags.reuseValues, ResetValues: flags.resetValues, ResetThenReuseValues: flags.resetThenReuse,
+			CleanupOnFail: flags.cleanup, HistoryMax: flags.history,
+		})
+	}
+	j := job{flags: &flags.run, mode: m, registry: reg, prepare: prepare,
+		next: func(s *engine.State) []string { return a.afterDeploy(s, ref, &flags.run, &flags.deploy) }}
+	if dry != "none" { // the release is in the cluster: there is no upgrade without one
+		return a.dryRunServer(cmd, j, what.Chart, &flags.deploy)
 	}
 	return a.operate(cmd, j)
-}
-
-func (u *upgradeFlags) what(name, namespace string, m mode, what kube.Rendering) kube.Upgrade {
-	return kube.Upgrade{
-		Common: u.run.common(name, namespace, m), Rendering: what,
-		Install: u.install, CreateNamespace: u.deploy.createNamespace || u.run.sandbox, ServerSide: u.serverSide.value,
-		ReuseValues: u.reuse, ResetValues: u.reset, ResetThenReuseValues: u.resetThenReuse,
-		CleanupOnFail: u.cleanup, HistoryMax: u.historyMax,
-	}
-}
-
-// afterUpgrade says what to type after an upgrade that has not gone through.
-func (a *app) afterUpgrade(s *engine.State, ref string, d *deployFlags) []string {
-	if s.Status == engine.Succeeded {
-		return nil
-	}
-	where := a.where(s)
-	again := shellWords(append([]string{"lockstep", "upgrade", s.Operation.Release, ref}, where...)) + sameValues(d)
-	if s.Operation.PreviousRevision == 0 || rolledBack(s) {
-		return []string{again}
-	}
-	back := append([]string{"lockstep", "rollback", s.Operation.Release, itoa(s.Operation.PreviousRevision)}, where...)
-	return []string{again, shellWords(back)}
-}
-
-// where are the flags that lead to the release of an operation.
-func (a *app) where(s *engine.State) []string {
-	where := []string{"-n", s.Operation.Namespace}
-	if a.settings.KubeContext != "" {
-		where = append(where, "--kube-context", a.settings.KubeContext)
-	}
-	return where
 }

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine"
+)
+
+// command is a command line of this program about the release of an operation.
+func (a *app) command(s *engine.State, words ...string) string {
+	line := append([]string{"lockstep"}, words...)
+	line = append(line, "-n", s.Operation.Namespace)
+	if a.settings.KubeContext != "" {
+		line = append(line, "--kube-context", a.settings.KubeContext)
+	}
+	return shellWords(line)
+}
+
+// afterDeploy says what to type after an installation or an upgrade.
+func (a *app) afterDeploy(s *engine.State, ref string, run *runFlags, d *deployFlags) []string {
+	name, back := s.Operation.Release, s.Operation.PreviousRevision
+	if s.Status == engine.Succeeded || run.sandbox || rolledBack(s) {
+		return nil
+	}
+	again := a.command(s, "upgrade", "--install", name, ref) + d.sameValues()
+	switch {
+	case !begun(s):
+		return []string{again}
+	case back > 0:
+		return []string{a.command(s, "rollback", name, fmt.Sprint(back)), again}
+	}
+	return []string{again, a.command(s, "uninstall", name)}
+}
+
+// afterRollback says what to type after a rollback.
+func (a *app) afterRollback(s *engine.State) []string {
+	if s.Status == engine.Succeeded {
+		return nil
+	}
+	name := s.Operation.Release
+	return []string{a.command(s, "history", name), a.command(s, "rollback", name, fmt.Sprint(s.Operation.ToRevision))}
+}
+
+// afterUninstall says what to type after an uninstallation.
+func (a *app) afterUninstall(s *engine.State) []string {
+	if s.Status == engine.Succeeded {
+		return nil
+	}
+	return []string{a.command(s, "status", s.Operation.Release), a.command(s, "uninstall", s.Operation.Release)}
+}
+
+// afterTest says what to type after the tests of a release: those that failed
+// can be run alone.
+func (a *app) afterTest(s *engine.State) []string {
+	if s.Status == engine.Succeeded {
+		return nil
+	}
+	again := []string{"test", s.Operation.Release}
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			if g.Status == engine.Failed {
+				_, name, _ := strings.Cut(g.Name, "/")
+				again = append(again, "--filter", "name="+name)
+			}
+		}
+	}
+	return []string{a.command(s, again...)}
+}
+
+// sameValues reminds of the values, which may be secret.
+func (d *deployFlags) sameValues() string {
+	v := d.values
+	if len(v.ValueFiles)+len(v.Values)+len(v.StringValues)+len(v.FileValues)+len(v.JSONValues)+len(v.LiteralValues) == 0 {
+		return ""
+	}
+	return "   # with the same values"
+}
+
+// rolledBack reports whether a rollback has come to its end.
+func rolledBack(s *engine.State) bool {
+	there := false
+	for _, p := range s.Phases {
+		if !strings.HasPrefix(p.Name, "rollback/") {
+			continue
+		}
+		for _, g := range p.Groups {
+			switch there = true; g.Status {
+			case engine.Ready, engine.Applied, engine.Gone:
+			default:
+				return false
+			}
+		}
+	}
+	return there
+}
+
+// begun reports whether any unit of an operation has started.
+func begun(s *engine.State) bool {
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			if !g.Started.IsZero() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shellWords joins words so that a shell reads them as they are.
+func shellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = w
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(safe, r) }) {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,^"

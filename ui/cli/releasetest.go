@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/kube"
+)
+
+const testLong = `Runs the tests of a release: the hooks of its chart with helm.sh/hook: test, one after the other. The release stays as
+it is, whatever comes out.`
+
+// testFlags are those of test.
+type testFlags struct {
+	run    runFlags
+	dryRun bool
+	logs   bool
+	filter []string
+}
+
+func (a *app) newTest() *cobra.Command {
+	var flags testFlags
+	cmd := &cobra.Command{
+		Use:     "test NAME",
+		GroupID: "deploy",
+		Short:   "run the tests of a release",
+		Long:    testLong,
+		Example: `lockstep test shop -n shop --logs
+lockstep test shop -n shop --filter name=shop-smoke`,
+		Args:              args(1, 1),
+		ValidArgsFunction: a.completeRelease(nil),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.test(cmd, &flags, args[0]) },
+	}
+	flags.run.add(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing and print which tests would run, in order")
+	f.BoolVar(&flags.logs, "logs", false, "print the logs of the tests' pods at the end, with -o json to stderr")
+	f.StringSliceVar(&flags.filter, "filter", nil, "run the tests name=NAME alone, or those but '!name=NAME' (repeatable, or with commas)")
+	return cmd
+}
+
+var notName = regexp.MustCompile(`^!\s?name=`)
+
+// chosenTests reads --filter as Helm does.
+func chosenTests(filter []string) (include, exclude []string, err error) {
+	for _, f := range filter {
+		if name, ok := strings.CutPrefix(f, "name="); ok {
+			include = append(include, name)
+		} else if at := notName.FindString(f); at != "" {
+			exclude = append(exclude, f[len(at):])
+		} else {
+			return nil, nil, fmt.Errorf("--filter %s: use name=NAME or '!name=NAME'", f)
+		}
+	}
+	return include, exclude, nil
+}
+
+func (a *app) test(cmd *cobra.Command, flags *testFlags, name string) error {
+	m, err := flags.run.check(cmd)
+	if err != nil {
+		return err
+	}
+	include, exclude, err := chosenTests(flags.filter)
+	if err != nil {
+		return err
+	}
+	var rel *rel1.Release
+	failed := a.operateOrPlan(cmd, flags.dryRun, job{flags: &flags.run, mode: m, next: a.afterTest, fate: "the release stays as it is",
+		prepare: func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
+			op, err := c.PrepareTest(ctx, kube.ReleaseTest{Common: flags.run.common(name, namespace, m), Include: include, Exclude: exclude})
+			if op != nil {
+				rel = op.Preview()
+			}
+			return op, err
+		}})
+	if rel == nil || !flags.logs || flags.dryRun {
+		return failed
+	}
+	out := cmd.OutOrStdout()
+	if m == modeJSON {
+		out = cmd.ErrOrStderr()
+	}
+	fmt.Fprintln(out)
+	if err := a.testLogs(out, rel, include, exclude); err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
+	}
+	return failed
+}
+
+// testLogs prints the logs of the tests' pods, as far as they are still there.
+func (a *app) testLogs(w io.Writer, rel *rel1.Release, include, exclude []string) error {
+	cfg := action.NewConfiguration()
+	if err := cfg.Init(a.settings.RESTClientGetter(), rel.Namespace, os.Getenv("HELM_DRIVER")); err != nil {
+		return err
+	}
+	t := action.NewReleaseTesting(cfg)
+	t.Namespace = rel.Namespace
+	t.Filters[action.IncludeNameFilter], t.Filters[action.ExcludeNameFilter] = include, exclude
+	return t.GetPodLogs(w, rel)
+}
