@@ -4,6 +4,8 @@ package main
 import (
 	"os"
 
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in to a cluster that kubeconfigs name
+
 	"lockstep/ui/cli"
 )
 
