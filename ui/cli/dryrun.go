@@ -138,21 +138,3 @@ func printDryRun(cmd *cobra.Command, r *rendered, d *deployFlags, noHooks bool) 
 	}
 	return nil
 }
-
-// dryRunPhases says what an operation without a chart of its own would do.
-func (a *app) dryRunPhases(cmd *cobra.Command, j job) error {
-	in := watchInterrupts(cmd.Context(), cmd.ErrOrStderr())
-	defer in.stop()
-	return a.inSandbox(in.ctx, j.flags.sandbox, cmd.ErrOrStderr(), func() error {
-		_, op, err := a.prepare(in, j)
-		if err != nil {
-			return err
-		}
-		printer := a.printer(cmd, j.flags.output.value, report.Options{})
-		for _, w := range op.Warnings() {
-			printer.Consume(engine.Event{Kind: engine.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
-		}
-		printer.Consume(engine.Event{Kind: engine.KindPlan, Phases: op.Phases()})
-		return nil
-	})
-}

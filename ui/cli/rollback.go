@@ -72,7 +72,7 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string) 
 	revision := 0
 	if len(args) > 1 {
 		if revision, err = strconv.Atoi(args[1]); err != nil || revision < 0 {
-			return fmt.Errorf("revision %q is no number; lockstep history %s shows which there are", args[1], args[0])
+			return fmt.Errorf("revision %q is not a number; lockstep history %s shows which there are", args[1], args[0])
 		}
 	}
 	if n := utf8.RuneCountInString(flags.description); n > action.MaxDescriptionLength {

@@ -72,7 +72,7 @@ func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, m mode, na
 				IgnoreNotFound: flags.ignoreNotFound, DeletionPropagation: flags.cascade.value, Description: flags.description,
 			})
 			if op == nil && err == nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "there is no release %s in namespace %s; nothing to do\n", name, namespace)
+				fmt.Fprintf(cmd.ErrOrStderr(), "release %s is not there in namespace %s; nothing to do\n", name, namespace)
 			}
 			return op, err
 		}}
