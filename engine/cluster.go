@@ -23,10 +23,16 @@ type Outcome struct {
 	Change Change
 	// Version is the object's resourceVersion as a number, 0 where unknown.
 	Version uint64
+	// Name is the name that the API server gave the object, where the plan has
+	// only the beginning of one (metadata.generateName).
+	Name string
+	// Message says why an object was Kept.
+	Message string
 }
 
 // Observation is what was last seen of an object.
 type Observation struct {
+	// Object is named as in the plan.
 	Object Object
 	// Status is InProgress, Ready, Failed, Deleting or Gone.
 	Status Status

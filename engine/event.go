@@ -89,7 +89,7 @@ const (
 	Unchanged  Change = "unchanged"
 	Deleted    Change = "deleted"
 	Absent     Change = "absent" // there was nothing to delete
-	Kept       Change = "kept"   // helm.sh/resource-policy: keep
+	Kept       Change = "kept"   // helm.sh/resource-policy: keep, or another release's
 )
 
 // Event is the one record of what happens: the item of the Feed, the line of
@@ -109,6 +109,9 @@ type Event struct {
 	Message string  `json:"message,omitempty"`
 	// Change is set once the API server has answered.
 	Change Change `json:"change,omitempty"`
+	// Planned is the name that Object has in the plan, where that is only the
+	// beginning of its name (metadata.generateName).
+	Planned string `json:"planned,omitempty"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
 	// Rule is the number of the rule a warning falls under.

@@ -300,6 +300,6 @@ func (e *Engine) beat(r *StageRun) {
 	if others > 1 {
 		message += fmt.Sprintf(", and %d more", others-1)
 	}
-	obj := oldest.Object
+	obj := oldest.named()
 	e.publish(Event{Kind: KindWaiting, Phase: r.Phase.Name, Group: group.ID, Object: &obj, Status: oldest.status, Message: message})
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,10 +97,20 @@ type objectRun struct {
 	Object
 	answered bool // the API server has answered this attempt's request
 	version  uint64
+	name     string    // the name that the API server made, if it did
 	since    time.Time // when the request was answered
 	last     Observation
 	status   Status
 	message  string
+}
+
+// named is the object under the name that it has in the cluster.
+func (o *objectRun) named() Object {
+	obj := o.Object
+	if o.name != "" {
+		obj.Name = o.name
+	}
+	return obj
 }
 
 type task struct {
@@ -275,7 +286,7 @@ func (r *StageRun) answer(t task, out Outcome, err error) {
 		r.fail(g, o, err.Error(), false)
 		return
 	}
-	o.answered, o.version, o.since = true, out.Version, time.Now()
+	o.answered, o.version, o.name, o.since = true, out.Version, out.Name, time.Now()
 	if r.Phase.Kind == PhaseRemove {
 		r.answerDelete(g, o, out)
 	} else {
@@ -294,7 +305,7 @@ func (r *StageRun) answer(t task, out Outcome, err error) {
 func (r *StageRun) answerDelete(g *groupRun, o *objectRun, out Outcome) {
 	switch {
 	case out.Change == Kept:
-		r.setObject(g, o, Ready, "kept: helm.sh/resource-policy", out.Change)
+		r.setObject(g, o, Ready, cmp.Or(out.Message, "kept: helm.sh/resource-policy"), out.Change)
 		g.unready--
 	case out.Change == Absent, o.last.Status == Gone:
 		r.setObject(g, o, Gone, "", out.Change)
@@ -413,8 +424,11 @@ func (r *StageRun) setObject(g *groupRun, o *objectRun, s Status, message string
 		return
 	}
 	o.status, o.message = s, message
-	obj := o.Object
-	r.e.publish(Event{Kind: KindObject, Phase: r.Phase.Name, Group: g.ID, Object: &obj, Status: s, Message: message, Change: change})
+	obj, planned := o.named(), ""
+	if o.name != "" {
+		planned = o.Name
+	}
+	r.e.publish(Event{Kind: KindObject, Phase: r.Phase.Name, Group: g.ID, Object: &obj, Planned: planned, Status: s, Message: message, Change: change})
 }
 
 // fail ends a group as failed. diagnose asks why the object is not ready.
@@ -423,8 +437,9 @@ func (r *StageRun) fail(g *groupRun, o *objectRun, message string, diagnose bool
 		return
 	}
 	message = oneLine(message)
-	r.set(g, Failed, o.String()+": "+message)
-	f := &Failure{Group: g.ID, Object: o.Object, Message: message}
+	obj := o.named()
+	r.set(g, Failed, obj.String()+": "+message)
+	f := &Failure{Group: g.ID, Object: obj, Message: message}
 	r.failures = append(r.failures, f)
 	if diagnose && r.e.opts.Diagnose != nil {
 		r.diagnose(g, f)

@@ -231,7 +231,10 @@ func (s *State) applyObject(e Event) {
 		return
 	}
 	o := g.index[*e.Object]
-	if o == nil { // an object that the plan did not foresee, a generated name
+	if o == nil && e.Planned != "" {
+		o = g.rename(e)
+	}
+	if o == nil { // an object that the plan did not foresee
 		o = g.add(*e.Object)
 	}
 	if o.Done() {
@@ -250,6 +253,19 @@ func (s *State) applyObject(e Event) {
 	if o.Done() {
 		g.Done++
 	}
+}
+
+// rename gives an object of the plan the name that the API server has made for
+// it. Under the one it had in the plan it is found as ever.
+func (g *GroupState) rename(e Event) *ObjectState {
+	planned := *e.Object
+	planned.Name = e.Planned
+	o := g.index[planned]
+	if o != nil {
+		o.Object = *e.Object
+		g.index[*e.Object] = o
+	}
+	return o
 }
 
 func (s *State) object(e Event) *ObjectState {

@@ -37,6 +37,11 @@ type fact struct {
 	// had before the operation, empty where it was not there.
 	known  bool
 	before string
+	// owner is the release that the object belonged to then, as owner has it.
+	owner string
+	// generate means that the object has no name but a generateName, which is
+	// its name in resource.
+	generate bool
 }
 
 const factPrefix = "lockstep#"
@@ -60,7 +65,7 @@ func newBuilder(c *Client, factory cmdutil.Factory, namespace, root string) *bui
 
 // build makes the Infos of a manifest, in its order.
 func (b *builder) build(manifest string) (helmkube.ResourceList, []engine.Warning, error) {
-	docs, warnings, err := charts.Parse(manifest, b.root)
+	docs, warnings, err := charts.Parse(manifest, rootOf(manifest, b.root))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,6 +96,17 @@ func (b *builder) build(manifest string) (helmkube.ResourceList, []engine.Warnin
 	return list, warnings, nil
 }
 
+// rootOf is the chart that a manifest is of: the one that its templates are
+// named after, which a revision of another chart has other than the present
+// one, or where all have lost their names (R6) the given one.
+func rootOf(manifest, otherwise string) string {
+	_, rest, found := strings.Cut(manifest, "# Source: ")
+	if root, _, ok := strings.Cut(rest, "/"); found && ok && !strings.ContainsAny(root, " \n") {
+		return root
+	}
+	return otherwise
+}
+
 func (b *builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) (*resource.Info, error) {
 	u := d.Object
 	if u.GetName() == "" && u.GetGenerateName() == "" {
@@ -113,9 +129,16 @@ func (b *builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 		return nil, fmt.Errorf("%s: %s: %w (R24)", d.Chart, res.Object, err)
 	}
 	stripKeys(u)
-	key := fmt.Sprintf("%s%d", factPrefix, len(b.facts)+1)
-	b.facts[key] = &fact{resource: res, rule: rule, late: late, known: late}
+	generate := u.GetName() == ""
+	key := b.remember(&fact{resource: res, rule: rule, late: late, known: late || generate, generate: generate})
 	return &resource.Info{Client: client, Mapping: mapping, Namespace: u.GetNamespace(), Name: u.GetName(), Source: key, Object: u}, nil
+}
+
+// remember keeps a fact and returns the key that leads to it.
+func (b *builder) remember(f *fact) string {
+	key := fmt.Sprintf("%s%d", factPrefix, len(b.facts)+1)
+	b.facts[key] = f
+	return key
 }
 
 // setNamespace gives a namespaced object without one that of the release, and

@@ -28,6 +28,7 @@ type hookUnit struct {
 	group *engine.Group
 
 	admitted bool
+	list     helmkube.ResourceList // what was created
 	run      *engine.StageRun
 	done     bool
 }
@@ -189,6 +190,7 @@ func (o *ordered) createHook(u *hookUnit, list helmkube.ResourceList, opts []hel
 		group.Objects = append(group.Objects, o.builder.fact(i).resource.Object)
 	}
 	group.Waves = []engine.Wave{{Count: len(group.Objects)}}
+	u.list = list
 	u.run = o.engine.Start(engine.Stage{
 		Phase:   engine.Phase{Name: u.phase, Kind: engine.PhaseHooks, Groups: []*engine.Group{&group}},
 		Cluster: newTarget(o, list, send, nil),
@@ -220,7 +222,7 @@ func (o *ordered) deleteHook(u *hookUnit, list helmkube.ResourceList, policy met
 		}
 	}
 	res := &helmkube.Result{}
-	for _, i := range list {
+	for _, i := range u.created(list) {
 		found, err := deleteObject(i, policy)
 		if err != nil {
 			return res, []error{fmt.Errorf("delete hook %s: %w", u.group.ID, err)}
@@ -231,6 +233,7 @@ func (o *ordered) deleteHook(u *hookUnit, list helmkube.ResourceList, policy met
 		res.Deleted = append(res.Deleted, i)
 		if u.run != nil {
 			obj := o.builder.fact(i).resource.Object
+			obj.Name = i.Name
 			o.engine.Publish(engine.Event{Kind: engine.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
 				Status: u.ended(), Change: engine.Deleted, Message: "deleted by helm.sh/hook-delete-policy"})
 		}
@@ -257,7 +260,7 @@ func (o *ordered) sweepHook(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, i := range list {
+	for _, i := range u.created(list) {
 		found, err := deleteObject(i, metav1.DeletePropagationBackground)
 		if err != nil {
 			return fmt.Errorf("delete the aborted hook %s: %w", u.group.ID, err)

@@ -47,6 +47,8 @@ type Install struct {
 	CreateNamespace bool
 	ClientSide      bool // apply on the client instead of the server
 	Replace         bool
+
+	upgradeCRDs bool // of an upgrade that installs
 }
 
 // PrepareInstall checks an installation and plans it. It writes nothing; an
@@ -69,6 +71,9 @@ func (c *Client) PrepareInstall(ctx context.Context, in Install) (*Operation, er
 	if err != nil {
 		return nil, err
 	}
+	if err := p.checkCRDs(ctx, in.crdUse()); err != nil {
+		return nil, err
+	}
 	newNamespace, err := c.checkNamespace(ctx, in.Namespace, in.CreateNamespace)
 	if err != nil {
 		return nil, err
@@ -83,13 +88,18 @@ func (c *Client) PrepareInstall(ctx context.Context, in Install) (*Operation, er
 	op := &Operation{
 		client: c, common: in.Common, root: in.Chart.Name(), preview: rel,
 		record: &record{Version: recordVersion, Sequenced: in.sequenced(), Tree: tree},
+		crds:   in.crdUse(), force: in.ForceConflicts,
 		info: engine.Operation{Name: "install", Release: in.Release, Namespace: in.Namespace, Context: c.ContextName(),
 			Chart: chartName(in.Chart), Revision: 1, Timeout: in.Timeout, ReadinessTimeout: in.ReadinessTimeout},
 	}
 	if op.phases, err = in.phases(p, rel, tree, newNamespace); err != nil {
 		return nil, err
 	}
-	if op.warns, err = planWarnings(p, tree, warnings); err != nil {
+	var fits []engine.Warning
+	if op.record, fits, err = fitRecord(rel, op.record); err != nil {
+		return nil, err
+	}
+	if op.warns, err = planWarnings(p, tree, append(warnings, fits...)); err != nil {
 		return nil, err
 	}
 	if err := checkBreakpoints(in.BreakOn, op.phases); err != nil {
@@ -154,10 +164,8 @@ func (in *Install) run(p *pass, tree *engine.Chart, newNamespace bool) (*rel1.Re
 			return nil, err
 		}
 	}
-	if !in.SkipCRDs {
-		if err := p.installCRDs(in.Chart); err != nil {
-			return nil, err
-		}
+	if err := p.applyCRDs(in.crdUse()); err != nil {
+		return nil, err
 	}
 	if err := p.admitFirst(); err != nil {
 		return nil, err
@@ -181,6 +189,14 @@ func (op *Operation) undoInstall() (engine.Operation, func(*pass) error) {
 		u := Uninstall{Common: op.common}
 		return u.run(p)
 	}
+}
+
+// crdUse is what an installation does with crds/.
+func (in *Install) crdUse() crdUse {
+	if in.SkipCRDs {
+		return crdUse{}
+	}
+	return crdUse{chart: in.Chart, upgrade: in.upgradeCRDs, force: in.ForceConflicts}
 }
 
 // checkNameFree tells whether a release of the name is in use, as Helm does.
@@ -230,13 +246,11 @@ func (in *Install) phases(p *pass, rel *rel1.Release, tree *engine.Chart, newNam
 	if newNamespace {
 		phases = append(phases, namespacePhase(in.Namespace))
 	}
-	if !in.SkipCRDs {
-		crds, err := crdPhase(in.Chart)
-		if err != nil {
-			return nil, err
-		}
-		phases = append(phases, crds...)
+	crds, err := crdPhase(in.crdUse())
+	if err != nil {
+		return nil, err
 	}
+	phases = append(phases, crds...)
 	apply, err := p.ord.applyPhase(tree, p.ord.last())
 	if err != nil {
 		return nil, err

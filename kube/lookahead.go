@@ -35,7 +35,7 @@ func (c *Client) lookAhead(ctx context.Context, b *builder, list helmkube.Resour
 	}
 	infos := map[place]helmkube.ResourceList{}
 	for _, i := range list {
-		if f := b.fact(i); f == nil || f.late {
+		if f := b.fact(i); f == nil || f.late || f.generate {
 			continue
 		}
 		p := place{i.Mapping.Resource, i.Namespace}
@@ -90,10 +90,10 @@ func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *fact) {
 	missing := apierrors.NewNotFound(i.Mapping.Resource.GroupResource(), i.Name).Status()
 	missing.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	code, body := http.StatusNotFound, any(missing)
-	f.known, f.before = true, ""
+	f.known, f.before, f.owner = true, "", ""
 	if found != nil && found.Name != "" {
 		found.SetGroupVersionKind(i.Mapping.GroupVersionKind)
-		code, body, f.before = http.StatusOK, found, found.ResourceVersion
+		code, body, f.before, f.owner = http.StatusOK, found, found.ResourceVersion, ownerOf(found)
 	}
 	data, err := json.Marshal(body)
 	if err != nil {

@@ -90,6 +90,8 @@ type Operation struct {
 	root    string // chart path of the root chart
 	feed    engine.Feed
 	preview *rel1.Release
+	crds    crdUse
+	force   bool // take fields over from their owners
 
 	// do carries the operation out; undo rolls it back.
 	do   func(*pass) (*rel1.Release, error)
@@ -199,6 +201,10 @@ func (op *Operation) newPass(prefix string, eng *engine.Engine, watcher *status.
 	}
 	p.op = op
 	p.ord.engine, p.ord.watcher = eng, watcher
+	p.ord.self, p.ord.told = owner(op.common.Release, op.common.Namespace), map[string]bool{}
+	for _, w := range op.warns {
+		p.ord.told[w.Message] = true
+	}
 	p.ord.opts = runOptions{
 		prefix: prefix, wait: strategy, waitAll: op.common.WaitAll, waitForJobs: op.common.WaitForJobs,
 		readiness: op.common.ReadinessTimeout, timeout: op.common.Timeout,
@@ -231,7 +237,7 @@ func (c *Client) newPass(namespace, root string) (*pass, error) {
 	cfg.RegistryClient = c.registry
 	rec := &recorder{Driver: cfg.Releases.Driver}
 	cfg.Releases = helmstorage.Init(rec)
-	ord := &ordered{Client: inner, client: c, builder: newBuilder(c, factory, namespace, root)}
+	ord := &ordered{Client: inner, client: c, builder: newBuilder(c, factory, namespace, root), alone: true}
 	cfg.KubeClient = ord
 	return &pass{cfg: cfg, ord: ord, rec: rec}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	release "helm.sh/helm/v4/pkg/release/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -36,12 +37,20 @@ type ordered struct {
 	// and of what is being removed.
 	tree, oldTree *engine.Chart
 	hooks         hookQueue
+	// self is the release that is worked on, as owner has it. uninstalling
+	// tells that what is built is to be deleted.
+	self         string
+	uninstalling bool
+	// alone tells that nothing but the release and its hooks comes by: the
+	// namespace and crds/ are not left to Helm's action.
+	alone bool
 
 	announced map[string]engine.Phase
 	removeErr error // why a removal failed: Helm tells only that it did
 
 	mu       sync.Mutex
 	warnings []engine.Warning
+	told     map[string]bool         // the messages of those that tell has told
 	built    []helmkube.ResourceList // each Build of a release
 }
 
@@ -81,17 +90,23 @@ func (o *ordered) Build(r io.Reader, validate bool) (helmkube.ResourceList, erro
 		}
 		return list, nil
 	}
-	if !isRelease(raw) {
+	if !isRelease(raw) && (!o.alone || isHook(raw)) {
 		for _, i := range list { // what Helm writes besides: the namespace, crds/
 			delete(o.builder.facts, i.Source)
 		}
 		return list, nil
+	}
+	if o.uninstalling {
+		list = o.expand(o.requests(), list)
 	}
 	o.mu.Lock()
 	o.warnings = append(o.warnings, warnings...)
 	o.built = append(o.built, list)
 	o.mu.Unlock()
 	o.client.lookAhead(o.requests(), o.builder, list)
+	if o.uninstalling {
+		list = o.removable(list)
+	}
 	return list, nil
 }
 
@@ -116,6 +131,7 @@ func (o *ordered) Create(list helmkube.ResourceList, opts ...helmkube.ClientCrea
 // Helm reads it after an error.
 func (o *ordered) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
 	forget(original, target)
+	original = o.expand(o.requests(), original)
 	res := &helmkube.Result{}
 	var mu sync.Mutex
 	err := o.apply(target, func(i *resource.Info) error {
@@ -302,88 +318,11 @@ func (o *ordered) requests() context.Context {
 }
 
 // isRelease reports whether a manifest is that of a release: only those name
-// the templates that their objects come from.
+// the templates that their objects come from. They may not where a
+// post-renderer has taken the comments away, as Helm 3 lets it (R6).
 func isRelease(manifest []byte) bool { return bytes.Contains(manifest, []byte("# Source: ")) }
 
-// GetWaiter returns the waiter of a strategy.
-func (o *ordered) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
-	return o.GetWaiterWithOptions(ws)
-}
-
-// GetWaiterWithOptions returns a waiter that knows what the engine has waited
-// for already.
-func (o *ordered) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
-	return &waiter{o: o, strategy: ws, opts: opts}, nil
-}
-
-// waiter waits for what the engine has not waited for: hooks, and whatever
-// passed through.
-type waiter struct {
-	o        *ordered
-	strategy helmkube.WaitStrategy
-	opts     []helmkube.WaitOption
-}
-
-// inner is Helm's own waiter, ended by an abort.
-func (w *waiter) inner() (helmkube.Waiter, error) {
-	ws := w.strategy
-	if ws == WaitOrdered {
-		ws = helmkube.StatusWatcherStrategy
-	}
-	return w.o.Client.GetWaiterWithOptions(ws, append(w.opts, helmkube.WithWaitContext(w.o.requests()))...)
-}
-
-// Wait waits for a list that passed through; the engine has waited for ours,
-// but for --wait=legacy.
-func (w *waiter) Wait(list helmkube.ResourceList, timeout time.Duration) error {
-	return w.wait(list, timeout, helmkube.Waiter.Wait)
-}
-
-// WaitWithJobs is as Wait: the engine knows that Jobs have to complete.
-func (w *waiter) WaitWithJobs(list helmkube.ResourceList, timeout time.Duration) error {
-	return w.wait(list, timeout, helmkube.Waiter.WaitWithJobs)
-}
-
-func (w *waiter) wait(list helmkube.ResourceList, timeout time.Duration, f func(helmkube.Waiter, helmkube.ResourceList, time.Duration) error) error {
-	if w.o.builder.ours(list) && w.o.opts.wait != helmkube.LegacyStrategy || len(list) == 0 {
-		return nil
-	}
-	inner, err := w.inner()
-	if err != nil {
-		return err
-	}
-	return f(inner, list, timeout)
-}
-
-// WaitForDelete waits until a list is gone; the engine has waited for ours.
-func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
-	if len(list) == 0 {
-		return nil
-	}
-	if unit := w.o.hookOf(list); unit != nil {
-		return w.o.waitGone(list, timeout)
-	}
-	if w.o.builder.ours(list) {
-		return nil
-	}
-	inner, err := w.inner()
-	if err != nil {
-		return err
-	}
-	return inner.WaitForDelete(list, timeout)
-}
-
-// WatchUntilReady waits for a hook.
-func (w *waiter) WatchUntilReady(list helmkube.ResourceList, timeout time.Duration) error {
-	if unit := w.o.hookOf(list); unit != nil {
-		return w.o.waitHook(unit)
-	}
-	inner, err := w.inner()
-	if err != nil {
-		return err
-	}
-	return inner.WatchUntilReady(list, timeout)
-}
+func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(release.HookAnnotation)) }
 
 // markAnnounced remembers a phase that the operation has told of.
 func (o *ordered) markAnnounced(p engine.Phase) {

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine"
-	"lockstep/kube/charts"
 )
 
 // What comes before Helm's action: the namespace and crds/. Helm would do both,
@@ -62,62 +60,6 @@ func (p *pass) createNamespace(name string) error {
 		_, err := p.ord.Client.Create(helmkube.ResourceList{i})
 		return err
 	})
-}
-
-// crdPhase is the phase of crds/, if there is anything in it.
-func crdPhase(c *charts.Chart) ([]engine.Phase, error) {
-	h, err := c.Helm()
-	if err != nil {
-		return nil, err
-	}
-	docs, err := charts.CRDs(h)
-	if err != nil || len(docs) == 0 {
-		return nil, err
-	}
-	var objects []engine.Object
-	for _, r := range charts.Resources(docs, "", charts.OfflineScope(docs...)) {
-		objects = append(objects, r.Object)
-	}
-	return []engine.Phase{{Name: phaseCRDs, Kind: engine.PhaseCRDs, Groups: []*engine.Group{oneGroup("crds/", c.Name()+":crds/", objects...)}}}, nil
-}
-
-// installCRDs runs the phase of crds/. What is there already is left as it is,
-// as Helm does. Afterwards the cluster's kinds are looked up anew.
-func (p *pass) installCRDs(c *charts.Chart) error {
-	phases, err := crdPhase(c)
-	if err != nil || len(phases) == 0 {
-		return err
-	}
-	h, err := c.Helm()
-	if err != nil {
-		return err
-	}
-	docs, err := charts.CRDs(h)
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	for _, d := range docs {
-		fmt.Fprintf(&text, "---\n# Source: %s\n%s\n", d.Source, d.Raw)
-	}
-	list, _, err := p.ord.builder.build(text.String())
-	if err != nil {
-		return err
-	}
-	p.ord.client.lookAhead(p.ord.requests(), p.ord.builder, list)
-	forget(list)
-	p.wrote = true
-	err = p.runPrelude(phases[0], list, func(i *resource.Info) error {
-		if f := p.ord.builder.fact(i); f.known && f.before != "" {
-			return i.Get()
-		}
-		_, err := p.ord.Client.Create(helmkube.ResourceList{i})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return p.forgetKinds()
 }
 
 // forgetKinds makes the next look-up of a kind, or of what the cluster can do,

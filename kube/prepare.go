@@ -25,6 +25,7 @@ func (c *Client) planner(common Common, root string) (*pass, error) {
 		return nil, err
 	}
 	p.ord.opts.waitAll = common.WaitAll
+	p.ord.self = owner(common.Release, common.Namespace)
 	c.getter.bound.set(context.Background())
 	if err := p.ord.Client.IsReachable(); err != nil {
 		return nil, fmt.Errorf("%w; is the cluster of context %q up, and is it the right one?", err, c.ContextName())

@@ -40,6 +40,7 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	op := c.operation("rollback", back.Common, target)
 	op.info.Revision = current.Version + 1
 	op.info.ToRevision = target.Version
+	op.force = back.ForceConflicts
 	old, _, err := p.ord.builder.build(current.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest of revision %d: %w", current.Version, err)
@@ -49,6 +50,9 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 		return nil, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
 	}
 	p.ord.built = append(p.ord.built, list)
+	c.lookAhead(ctx, p.ord.builder, list)
+	p.ord.warnOwners(list)
+	old = p.ord.expand(ctx, old)
 	apply, err := p.ord.applyPhase(treeOf(target), list)
 	if err != nil {
 		return nil, fmt.Errorf("order revision %d: %w", target.Version, err)

@@ -26,8 +26,15 @@ type target struct {
 	send  func(*resource.Info) error // nil for a removal
 	gone  *removal
 
-	mu    sync.Mutex
-	tries map[engine.Object]int
+	mu     sync.Mutex
+	tries  map[engine.Object]int
+	unborn map[engine.Object]*unborn
+}
+
+// unborn is an object that is watched once it has a name.
+type unborn struct {
+	watch func(name string) (end func())
+	end   func() // of what an earlier attempt made
 }
 
 // removal says how objects are deleted.
@@ -39,7 +46,7 @@ type removal struct {
 }
 
 func newTarget(o *ordered, list helmkube.ResourceList, send func(*resource.Info) error, gone *removal) *target {
-	t := &target{o: o, infos: make(map[engine.Object]*resource.Info, len(list)), send: send, gone: gone, tries: map[engine.Object]int{}}
+	t := &target{o: o, infos: make(map[engine.Object]*resource.Info, len(list)), send: send, gone: gone, tries: map[engine.Object]int{}, unborn: map[engine.Object]*unborn{}}
 	for _, i := range list {
 		if f := o.builder.fact(i); f != nil {
 			t.infos[f.resource.Object] = i
@@ -59,11 +66,64 @@ func (t *target) Watch(ctx context.Context, g *engine.Group, report func(engine.
 		f := t.o.builder.fact(i)
 		rule := f.rule
 		rule.JobsComplete = g.JobsComplete || t.o.opts.waitForJobs
-		targets = append(targets, status.Target{
+		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: f.hook == nil && !f.bare,
-		})
+		}
+		if f.generate {
+			t.watchNamed(ctx, i, target, report)
+			continue
+		}
+		targets = append(targets, target)
 	}
 	t.o.watcher.Watch(ctx, targets, func(ob engine.Observation) { report(t.finished(ob)) })
+}
+
+// watchNamed watches an object with a generateName, from when it has a name on.
+// The engine knows it by the name it has in the plan.
+func (t *target) watchNamed(ctx context.Context, i *resource.Info, target status.Target, report func(engine.Observation)) {
+	planned := target.Object
+	watch := func(name string) func() {
+		ctx, cancel := context.WithCancel(ctx)
+		named := target
+		named.Object.Name = name
+		t.o.watcher.Watch(ctx, []status.Target{named}, func(ob engine.Observation) {
+			ob.Object = planned
+			report(t.finished(ob))
+		})
+		return cancel
+	}
+	if i.Name != "" {
+		watch(i.Name)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unborn[planned] = &unborn{watch: watch}
+}
+
+// createNamed creates an object with a generateName, after what an earlier
+// attempt made of it is deleted, and starts to watch it (R44).
+func (t *target) createNamed(i *resource.Info, obj engine.Object) error {
+	t.mu.Lock()
+	u := t.unborn[obj]
+	t.mu.Unlock()
+	if u != nil && u.end != nil {
+		u.end()
+	}
+	if i.Name != "" {
+		if _, err := deleteObject(i, metav1.DeletePropagationBackground); err != nil {
+			return fmt.Errorf("delete %s, which the last attempt made: %w", i.Name, err)
+		}
+		i.Name = ""
+	}
+	t.o.builder.fact(i).keepSent(i)
+	if err := create(i); err != nil {
+		return err
+	}
+	if u != nil {
+		u.end = u.watch(i.Name)
+	}
+	return nil
 }
 
 // finished reads the end of a Job that removes itself as what it is: a Job with
@@ -91,6 +151,12 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 		return engine.Outcome{}, fmt.Errorf("apply %s: it is not part of this operation", obj)
 	}
 	f := t.o.builder.fact(i)
+	if f.generate {
+		if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createNamed(i, obj) }); err != nil {
+			return engine.Outcome{}, explain(err)
+		}
+		return engine.Outcome{Change: engine.Created, Version: version(i.ResourceVersion), Name: i.Name}, nil
+	}
 	t.mu.Lock()
 	t.tries[obj]++
 	again := t.tries[obj] > 1
@@ -101,7 +167,7 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 		}
 	}
 	f.keepSent(i)
-	if err := t.sendLate(ctx, i, f); err != nil {
+	if err := t.sendLate(ctx, i, f, t.send); err != nil {
 		return engine.Outcome{}, explain(err)
 	}
 	return engine.Outcome{Change: f.change(i), Version: version(i.ResourceVersion)}, nil
@@ -119,16 +185,16 @@ func (f *fact) keepSent(i *resource.Info) {
 
 // sendLate sends an object; one of a late kind after its API has been found,
 // and again for as long as the API server does not serve it yet.
-func (t *target) sendLate(ctx context.Context, i *resource.Info, f *fact) error {
+func (t *target) sendLate(ctx context.Context, i *resource.Info, f *fact, send func(*resource.Info) error) error {
 	if !f.late {
-		return t.send(i)
+		return send(i)
 	}
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		if last = t.o.builder.resolve(i); last != nil {
 			return false, nil
 		}
-		last = t.send(i)
+		last = send(i)
 		return last == nil || !apierrors.IsNotFound(last), nil
 	})
 	if last != nil {
@@ -164,9 +230,9 @@ func (t *target) Delete(ctx context.Context, _ *engine.Group, obj engine.Object)
 		return engine.Outcome{Change: engine.Absent}, nil
 	}
 	if t.gone.keep {
-		kept, err := isKept(i)
-		if err != nil || kept {
-			return engine.Outcome{Change: engine.Kept}, err
+		why, err := t.o.whyKept(i)
+		if err != nil || why != "" {
+			return engine.Outcome{Change: engine.Kept, Message: why}, err
 		}
 	}
 	found, err := deleteObject(i, t.gone.policy)
@@ -179,20 +245,28 @@ func (t *target) Delete(ctx context.Context, _ *engine.Group, obj engine.Object)
 	return engine.Outcome{Change: engine.Deleted}, nil
 }
 
-// isKept reports whether the live object has helm.sh/resource-policy: keep.
-func isKept(i *resource.Info) (bool, error) {
+// whyKept says why an upgrade leaves an object that is gone from the chart, ""
+// where it does not: the live object has helm.sh/resource-policy: keep, or
+// another release has taken it over.
+func (o *ordered) whyKept(i *resource.Info) (string, error) {
 	live, err := resource.NewHelper(i.Client, i.Mapping).Get(i.Namespace, i.Name)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return "", nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look at %s: %w", i.ObjectName(), err)
+		return "", fmt.Errorf("look at %s: %w", i.ObjectName(), err)
 	}
 	m, err := meta.Accessor(live)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	return m.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy, nil
+	if by := ownerOf(m); o.taken(by) {
+		return "kept: it belongs to " + by + " now", nil
+	}
+	if m.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy {
+		return "kept: helm.sh/resource-policy", nil
+	}
+	return "", nil
 }
 
 // deleteObject deletes an object and reports whether there was one. That its
@@ -281,15 +355,4 @@ func version(s string) uint64 {
 		return 0
 	}
 	return n
-}
-
-// explain adds to an error of the API server what a user can do about it.
-func explain(err error) error {
-	switch {
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("%w; another field manager owns these fields: --force-conflicts takes them over", err)
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; the user of this kubeconfig lacks the right", err)
-	}
-	return err
 }

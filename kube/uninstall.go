@@ -6,12 +6,9 @@ import (
 	"fmt"
 
 	"helm.sh/helm/v4/pkg/action"
-	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine"
 )
@@ -28,7 +25,7 @@ type Uninstall struct {
 // PrepareUninstall checks an uninstallation and plans it. It writes nothing;
 // an error means that nothing would be written. Where there is no release and
 // IgnoreNotFound is set, both results are nil.
-func (c *Client) PrepareUninstall(_ context.Context, u Uninstall) (*Operation, error) {
+func (c *Client) PrepareUninstall(ctx context.Context, u Uninstall) (*Operation, error) {
 	if err := u.complete(c.Namespace()); err != nil {
 		return nil, err
 	}
@@ -52,7 +49,9 @@ func (c *Client) PrepareUninstall(_ context.Context, u Uninstall) (*Operation, e
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
 	}
-	remove, err := p.ord.removePhase(treeOf(rel), list.Filter(notKept))
+	list = p.ord.expand(ctx, list)
+	c.lookAhead(ctx, p.ord.builder, list)
+	remove, err := p.ord.removePhase(treeOf(rel), p.ord.removable(list))
 	if err != nil {
 		p.ord.warn("R28", "the order of revision %d cannot be rebuilt, so all is removed at once: %v", rel.Version, err)
 	}
@@ -63,12 +62,6 @@ func (c *Client) PrepareUninstall(_ context.Context, u Uninstall) (*Operation, e
 	}
 	op.do = func(p *pass) (*rel1.Release, error) { return nil, u.run(p) }
 	return op, nil
-}
-
-// notKept reports whether an uninstallation removes an object.
-func notKept(i *resource.Info) bool {
-	u, ok := i.Object.(*unstructured.Unstructured)
-	return !ok || u.GetAnnotations()[helmkube.ResourcePolicyAnno] != helmkube.KeepPolicy
 }
 
 func (u *Uninstall) release(p *pass) (*rel1.Release, error) {
@@ -89,7 +82,7 @@ func (u *Uninstall) run(p *pass) error {
 	if err != nil {
 		return err
 	}
-	p.ord.oldTree, p.ord.builder.root = treeOf(rel), rel.Chart.Name()
+	p.ord.oldTree, p.ord.builder.root, p.ord.uninstalling = treeOf(rel), rel.Chart.Name(), true
 	if !u.NoHooks {
 		for _, phase := range p.ord.hooks.learn(rel, p.ord.opts.prefix, rel1.HookPreDelete, rel1.HookPostDelete) {
 			p.ord.announce(phase)

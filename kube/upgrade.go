@@ -31,6 +31,9 @@ type Upgrade struct {
 	ResetThenReuseValues bool
 	CleanupOnFail        bool
 	HistoryMax           int
+	// UpgradeCRDs applies crds/ of the chart before everything else. Helm never
+	// does; what it leaves in the cluster is not rolled back with the release.
+	UpgradeCRDs bool
 }
 
 // PrepareUpgrade checks an upgrade and plans it. It writes nothing; an error
@@ -48,19 +51,27 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 	}
 	revs, err := p.revisions(up.Release)
 	if errors.Is(err, driver.ErrReleaseNotFound) && up.Install {
-		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace, ClientSide: up.ServerSide == "false"})
+		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace, ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, err)
 	}
 	if st := revs.last.Info.Status; st == rcommon.StatusUninstalled && up.Install {
-		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, Replace: true, ClientSide: up.ServerSide == "false"})
+		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, Replace: true, ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs})
 	} else if st.IsPending() {
 		return nil, fmt.Errorf("upgrade %s: revision %d is %s: another operation is under way, or one was cut off; roll back to a good revision to go on", up.Release, revs.last.Version, st)
+	}
+	if err := p.checkCRDs(ctx, up.crdUse()); err != nil {
+		return nil, err
 	}
 	rel, err := up.render(ctx, p)
 	if err != nil {
 		return nil, err
+	}
+	if !up.TakeOwnership {
+		if err := p.ord.checkOwners(p.ord.last()); err != nil {
+			return nil, fmt.Errorf("upgrade %s: %w", up.Release, err)
+		}
 	}
 	tree, warnings, err := up.Chart.Tree(up.treeValues(revs, rel))
 	if err != nil {
@@ -68,11 +79,16 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 	}
 	op := c.operation("upgrade", up.Common, rel)
 	op.record = &record{Version: recordVersion, Sequenced: up.sequenced(), Tree: tree}
+	op.crds, op.force = up.crdUse(), up.ForceConflicts
 	op.info.PreviousRevision = revs.good()
-	if op.phases, err = up.phases(p, rel, revs.current, tree); err != nil {
+	if op.phases, err = up.phases(ctx, p, rel, revs.current, tree); err != nil {
 		return nil, err
 	}
-	if op.warns, err = planWarnings(p, tree, warnings); err != nil {
+	var fits []engine.Warning
+	if op.record, fits, err = fitRecord(rel, op.record); err != nil {
+		return nil, err
+	}
+	if op.warns, err = planWarnings(p, tree, append(warnings, fits...)); err != nil {
 		return nil, err
 	}
 	if err := checkBreakpoints(up.BreakOn, op.phases); err != nil {
@@ -183,12 +199,13 @@ func (up *Upgrade) render(ctx context.Context, p *pass) (*rel1.Release, error) {
 
 // phases lists what will run: the new plan, then what is gone from the chart
 // in reverse of the old one (R30).
-func (up *Upgrade) phases(p *pass, rel, current *rel1.Release, tree *engine.Chart) ([]engine.Phase, error) {
+func (up *Upgrade) phases(ctx context.Context, p *pass, rel, current *rel1.Release, tree *engine.Chart) ([]engine.Phase, error) {
 	target := p.ord.last()
 	old, _, err := p.ord.builder.build(current.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest of revision %d: %w", current.Version, err)
 	}
+	old = p.ord.expand(ctx, old)
 	apply, err := p.ord.applyPhase(tree, target)
 	if err != nil {
 		return nil, err
@@ -197,12 +214,19 @@ func (up *Upgrade) phases(p *pass, rel, current *rel1.Release, tree *engine.Char
 	if err != nil {
 		p.ord.warn("R28", "the order of revision %d cannot be rebuilt, so what is gone from the chart is removed at once: %v", current.Version, err)
 	}
-	return p.aroundHooks(rel, up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade, apply, remove), nil
+	crds, err := crdPhase(up.crdUse())
+	if err != nil {
+		return nil, err
+	}
+	return append(crds, p.aroundHooks(rel, up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade, apply, remove)...), nil
 }
 
 // run carries the upgrade out.
 func (up *Upgrade) run(p *pass, tree, oldTree *engine.Chart) (*rel1.Release, error) {
 	p.ord.tree, p.ord.oldTree = tree, oldTree
+	if err := p.applyCRDs(up.crdUse()); err != nil {
+		return nil, err
+	}
 	if err := p.admitFirst(); err != nil {
 		return nil, err
 	}
@@ -215,6 +239,14 @@ func (up *Upgrade) run(p *pass, tree, oldTree *engine.Chart) (*rel1.Release, err
 	return up.with(p, func(c *chart.Chart, values map[string]any) (release.Releaser, error) {
 		return u.RunWithContext(context.Background(), up.Release, c, values)
 	})
+}
+
+// crdUse is what an upgrade does with crds/: nothing, unless asked to.
+func (up *Upgrade) crdUse() crdUse {
+	if !up.UpgradeCRDs || up.SkipCRDs {
+		return crdUse{}
+	}
+	return crdUse{chart: up.Chart, upgrade: true, force: up.ForceConflicts}
 }
 
 // undoUpgrade is the rollback of a failed upgrade: back to the last good

@@ -22,15 +22,15 @@ func paletteFor(o Options) palette {
 	case o.Look == HighContrast && light:
 		return hex("#303030", "#6C6C6C", "#0000C0", "#005F00", "#004C8C", "#7A4A00", "#B00000", "#5F005F", "#0000C0", "#D7E3FF")
 	case o.Look == HighContrast:
-		return hex("#D8D8D8", "#9A9A9A", "#FFFFFF", "#5CFF5C", "#5CE1FF", "#FFE14D", "#FF7A7A", "#FF9CFF", "#FFFFFF", "#30405F")
+		return hex("#D8D8D8", "#9A9A9A", "#FFFFFF", "#5CFF5C", "#5CE1FF", "#FFE14D", "#FF8585", "#FF9CFF", "#FFFFFF", "#26334D")
 	case o.Look == ColourBlind && light:
-		return hex("#5A6472", "#BCC4CF", "#3B3B98", "#0072B2", "#7A6A00", "#A85F00", "#B23C00", "#8F4A75", "#3B3B98", "#DFE7F5")
+		return hex("#5A6472", "#BCC4CF", "#3B3B98", "#006DAB", "#756500", "#9A5600", "#B23C00", "#8F4A75", "#3B3B98", "#E6EDF8")
 	case o.Look == ColourBlind:
-		return hex("#8E99AB", "#4A5262", "#D6DEEB", "#56B4E9", "#F0E442", "#E69F00", "#FF7A45", "#CC79A7", "#D6DEEB", "#28344A")
+		return hex("#8E99AB", "#4A5262", "#D6DEEB", "#56B4E9", "#F0E442", "#E69F00", "#FF7A45", "#D283AE", "#D6DEEB", "#20293C")
 	case light:
-		return hex("#5F6B7A", "#BEC6D1", "#2F55C8", "#2B7A38", "#0670B0", "#9A6200", "#C0271F", "#77578F", "#2F55C8", "#DFE7FA")
+		return hex("#5F6B7A", "#BEC6D1", "#2F55C8", "#2B7A38", "#0670B0", "#8F5A00", "#C0271F", "#77578F", "#2F55C8", "#E6EDFB")
 	}
-	return hex("#8792A6", "#454D5E", "#8AB4FF", "#8CC570", "#62C8E8", "#E8B85A", "#FF7B72", "#A58CC4", "#8AB4FF", "#263049")
+	return hex("#8B96AA", "#454D5E", "#8AB4FF", "#8CC570", "#62C8E8", "#E8B85A", "#FF7B72", "#AA92C8", "#8AB4FF", "#212B43")
 }
 
 // basicPalette uses the terminal's 16 colours, which its owner has chosen to

@@ -1,8 +1,6 @@
 package board
 
 import (
-	"fmt"
-
 	"lockstep/engine"
 	"lockstep/theme"
 )
@@ -74,10 +72,14 @@ func (m *model) listNames() int {
 // listName is a group's name with its phase, where the board has a column for
 // that.
 func (m *model) listName(n *node) string {
-	if m.plan.cols[n.col].phase.Kind == engine.PhaseApply && !m.back(n) {
+	title, phase := phaseTitle(n.Phase), m.plan.cols[n.col].phase
+	switch {
+	case m.back(n):
+	case phase.Kind == engine.PhaseApply:
 		return n.name
+	case len(phase.Groups) == 1:
+		return title
 	}
-	title := phaseTitle(n.Phase)
 	if m.back(n) {
 		title = m.th.Lines.Undo + " " + title
 	}
@@ -98,11 +100,11 @@ func (m *model) drawListHead(c *card, name int) {
 		cv.mark(0, y, m.w-1)
 	}
 	x := cv.put(1, y, mark.Role, mark.Glyph+" ")
-	if m.state.Breakpoints[n.ID] && !n.Status.Over() {
+	if m.broken(n) {
 		cv.put(0, y, theme.Stopped, m.th.Lines.Break)
 	}
 	cv.putFit(x, y, name, role, m.listName(n))
-	counted := fmt.Sprintf("%d/%d", n.Done, len(n.Objects))
+	counted := countOf(n)
 	x = x + name + 1 + 5
 	cv.putRight(x, y, theme.Quiet, counted)
 	x += 7
@@ -119,7 +121,7 @@ func (m *model) listStatus(n *node, mark theme.Mark) line {
 	if n.Status == engine.Waiting {
 		text := ""
 		for _, up := range n.ins {
-			if !up.Status.Over() {
+			if !passed(up) {
 				text += ", " + up.name
 			}
 		}

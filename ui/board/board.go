@@ -99,8 +99,8 @@ func Run(ctx context.Context, o Options) error {
 		tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond),
 	}
-	if o.Input != nil {
-		opts = append(opts, tea.WithInput(o.Input))
+	if in := guardInput(o.Input, cancel); in != nil {
+		opts = append(opts, tea.WithInput(in))
 	}
 	if o.Environ != nil {
 		opts = append(opts, tea.WithEnvironment(o.Environ))

@@ -27,7 +27,7 @@ func (m *model) drawBoard() {
 
 // drawEmpty says why there is nothing on the board.
 func (m *model) drawEmpty() {
-	text := "waiting for the plan " + m.th.Lines.Ellipsis
+	text := "preparing " + m.th.Lines.Ellipsis
 	if m.filter.on() {
 		text = "nothing matches the filter"
 	}
@@ -53,7 +53,7 @@ func (m *model) drawTitles() {
 	}
 	end := m.w - 1
 	if right > 0 {
-		end = m.canvas.putRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d more %s", right, m.th.Lines.More)) - 1
+		end = m.canvas.putRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d %s", right, m.th.Lines.More)) - 1
 	}
 	for k, p := range m.lay.cols {
 		x, title := p.x+1, m.columnTitle(m.plan.cols[p.i])
@@ -145,8 +145,11 @@ func (m *model) drawFrame(c *card) {
 	for i, at := range [4][2]int{{r.x, r.y}, {right, r.y}, {r.x, bottom}, {right, bottom}} {
 		cv.put(at[0], at[1], role, corner[i])
 	}
-	end := m.drawCount(c.n, right-1, r.y)
-	m.drawName(c.n, r.x+1, r.y, end-1-(r.x+1), " ")
+	end := right
+	if m.nameWidth(c.n)+len(countOf(c.n))+3 <= r.w-3 { // the name is worth more than the count
+		end = m.drawCount(c.n, right-1, r.y) - 1
+	}
+	m.drawName(c.n, r.x+1, r.y, end-(r.x+1), " ")
 	m.drawFoot(c.n, r.x+1, right-1, bottom)
 }
 
@@ -156,7 +159,21 @@ func (m *model) drawCount(n *node, end, y int) int {
 	if active(n) || n.Status == engine.Failed {
 		role = theme.Text
 	}
-	return m.canvas.putRight(end, y, role, fmt.Sprintf(" %d/%d ", n.Done, len(n.Objects)))
+	return m.canvas.putRight(end, y, role, " "+countOf(n)+" ")
+}
+
+func countOf(n *node) string { return fmt.Sprintf("%d/%d", n.Done, len(n.Objects)) }
+
+// broken reports whether a breakpoint is still to come on a group.
+func (m *model) broken(n *node) bool { return m.state.Breakpoints[n.ID] && !n.Status.Over() }
+
+// nameWidth is how wide drawName draws, with its glyphs.
+func (m *model) nameWidth(n *node) int {
+	w := width(n.name) + 4
+	if m.broken(n) {
+		w += 2
+	}
+	return w
 }
 
 // drawName writes a group's glyph and name into a width, and returns where
@@ -174,7 +191,7 @@ func (m *model) drawName(n *node, x, y, w int, pad string) int {
 	}
 	end := x + w
 	x = m.canvas.put(x, y, mark.Role, pad+mark.Glyph+" ")
-	if m.state.Breakpoints[n.ID] && !n.Status.Over() {
+	if m.broken(n) {
 		x = m.canvas.put(x, y, theme.Stopped, m.th.Lines.Break+" ")
 	}
 	x = m.canvas.putFit(x, y, end-x-len(pad), role, n.name)
@@ -209,7 +226,7 @@ func (m *model) drawFlat(n *node, x, y, w int) {
 	}
 	name := width(n.name) + 4
 	text := mark.Word
-	counted := fmt.Sprintf("%s %d/%d", text, n.Done, len(n.Objects))
+	counted := text + " " + countOf(n)
 	timed := counted
 	if d, over, ok := m.spent(n); ok {
 		timed += " " + span(d, over)
@@ -265,7 +282,7 @@ func (m *model) drawObject(n *node, o *engine.ObjectState, x, y, w int) {
 	}
 	end := x + w + 1
 	name := shortObject(o.Object)
-	if m.wordOnLine(n, o, mark, w-2-width(name)) {
+	if m.wordOnLine(o, mark, w-2-width(name)) {
 		end = m.canvas.putRight(x+w, y, word, mark.Word)
 	}
 	m.canvas.put(x, y, mark.Role, mark.Glyph)
@@ -273,13 +290,13 @@ func (m *model) drawObject(n *node, o *engine.ObjectState, x, y, w int) {
 }
 
 // wordOnLine reports whether the status word of an object stands beside its
-// name. It does not where the next line begins with it, nor where there is no
-// room and it is the word of the whole group.
-func (m *model) wordOnLine(n *node, o *engine.ObjectState, mark theme.Mark, room int) bool {
-	switch {
-	case o.Status == engine.InProgress, o.Status == engine.Deleting:
+// name. It does not where the next line begins with it, nor where it is nothing
+// to look at and the name needs the room.
+func (m *model) wordOnLine(o *engine.ObjectState, mark theme.Mark, room int) bool {
+	switch o.Status {
+	case engine.InProgress, engine.Deleting:
 		return false
-	case n.Status.Over() && mark.Word == m.th.Mark(string(n.Status)).Word:
+	case engine.Ready, engine.Gone, engine.Waiting:
 		return room > width(mark.Word)
 	}
 	return true
@@ -288,7 +305,7 @@ func (m *model) wordOnLine(n *node, o *engine.ObjectState, mark theme.Mark, room
 // drawReason draws why the object above is not ready: its status in the
 // status' colour, the rest less loud.
 func (m *model) drawReason(n *node, r row, x, y, w int) {
-	if r.o == nil || r.o.Status == engine.Failed {
+	if r.o == nil || r.o.Status == engine.Failed || n.Status == engine.Failed {
 		m.canvas.putFit(x, y, w, theme.Bad, r.text)
 		return
 	}

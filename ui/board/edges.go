@@ -41,6 +41,9 @@ func (ws *wires) add(x, y int, arms byte, n, to *node, bold bool) {
 	case c.bold && !bold:
 		return
 	case bold && !c.bold:
+		if c.net == n { // its quiet edges still begin there
+			arms |= c.arms
+		}
 		c.arms = arms
 	case c.arms&(up|down) == 0 || arms&(up|down) != 0 && arms != up|down:
 		c.arms = arms
@@ -84,9 +87,15 @@ func (m *model) drawEdges() {
 	m.drawArrows(place, chosen)
 }
 
-// laneRow is the row of a lane on the screen.
-func (m *model) laneRow(lane int) int {
-	return m.lay.board.y - m.top + min(lane, max(m.lanes()-1, 0))
+// laneRow is the row of a node's lane on the screen. Where there is no room for
+// all lanes, some have no row, and only the selected group's edges are drawn,
+// in the last.
+func (m *model) laneRow(n *node, bold bool) (y int, ok bool) {
+	lane := n.lane
+	if bold && (lane < 0 || lane >= m.lanes()) {
+		lane = m.lanes() - 1
+	}
+	return m.lay.board.y - m.top + lane, lane >= 0 && lane < m.lanes()
 }
 
 // gutter is the part between a column in view and the next.
@@ -114,8 +123,12 @@ func (m *model) wireTo(ws *wires, place map[*node]*card, k int, n *node, bold bo
 	switch c := place[n]; {
 	case n.col == col && c != nil:
 		from = c.anchor()
-	case n.col < col && n.lane >= 0:
-		from = m.laneRow(n.lane)
+	case n.col < col && m.shown(n):
+		y, ok := m.laneRow(n, bold)
+		if !ok {
+			return
+		}
+		from = y
 	default:
 		return
 	}
@@ -125,14 +138,16 @@ func (m *model) wireTo(ws *wires, place map[*node]*card, k int, n *node, bold bo
 	}
 	var ends []end
 	for _, d := range n.outs {
-		if !wanted(d) {
+		if !wanted(d) || !m.shown(d) {
 			continue
 		}
 		switch c := place[d]; {
 		case d.col == m.nextColumn(k) && c != nil:
 			ends = append(ends, end{c.anchor(), d})
-		case d.col > col+1 && n.col == col && n.lane >= 0:
-			ends = append(ends, end{m.laneRow(n.lane), nil})
+		case d.col > col+1 && n.col == col:
+			if y, ok := m.laneRow(n, bold); ok {
+				ends = append(ends, end{y, nil})
+			}
 		}
 	}
 	if len(ends) == 0 {
@@ -174,15 +189,31 @@ func (m *model) nextColumn(k int) int {
 func (m *model) passThrough(ws *wires, k int) {
 	col := m.lay.cols[k].i
 	for _, n := range m.plan.nodes {
-		if n.lane >= 0 && n.col < col && n.reach() > col {
-			m.pass(ws, k, n, n.reach(), false)
+		if n.col < col && m.shown(n) {
+			if end := m.shownReach(n); end > col {
+				m.pass(ws, k, n, end, false)
+			}
 		}
 	}
 }
 
+// shownReach is the last column on the board that waits for a node.
+func (m *model) shownReach(n *node) int {
+	end := n.col
+	for _, d := range n.outs {
+		if m.shown(d) {
+			end = max(end, d.col)
+		}
+	}
+	return end
+}
+
 func (m *model) pass(ws *wires, k int, n *node, until int, bold bool) {
 	p := m.lay.cols[k]
-	y := m.laneRow(n.lane)
+	y, ok := m.laneRow(n, bold)
+	if !ok {
+		return
+	}
 	ws.across(p.x, p.x+p.w-1, y, n, nil, bold)
 	if until > p.i+1 {
 		x0, x1 := m.gutter(k)
@@ -195,12 +226,12 @@ func (m *model) pass(ws *wires, k int, n *node, until int, bold bool) {
 func (m *model) wireChosen(ws *wires, place map[*node]*card, chosen *node) {
 	for k, p := range m.lay.cols {
 		m.wire(ws, place, k, chosen, true)
-		if chosen.lane >= 0 && chosen.col < p.i && chosen.reach() > p.i {
-			m.pass(ws, k, chosen, chosen.reach(), true)
+		if end := m.shownReach(chosen); chosen.col < p.i && end > p.i {
+			m.pass(ws, k, chosen, end, true)
 		}
 		for _, up := range chosen.ins {
 			m.wireTo(ws, place, k, up, true, func(d *node) bool { return d == chosen })
-			if up.lane >= 0 && up.col < p.i && chosen.col > p.i {
+			if m.shown(up) && up.col < p.i && chosen.col > p.i {
 				m.pass(ws, k, up, chosen.col, true)
 			}
 		}

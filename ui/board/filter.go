@@ -35,10 +35,14 @@ func (m *model) typeFilter(msg tea.Msg) tea.Cmd {
 			m.typing = false
 			m.filter.input.Blur()
 			return nil
-		case "esc", "ctrl+c":
+		case "esc":
 			m.typing = false
 			m.clearFilter()
 			return nil
+		case "ctrl+c":
+			m.typing = false
+			m.filter.input.Blur()
+			return m.askAbort()
 		}
 	}
 	var cmd tea.Cmd

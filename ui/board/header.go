@@ -77,7 +77,7 @@ func (m *model) drawState() {
 	x := cv.put(1, 1, mark.Role, mark.Glyph+" ")
 	x = cv.put(x, 1, mark.Role, mark.Word) + 2
 	end := m.w - 1
-	if m.w >= 90 && m.tally.total > 0 {
+	if said := max(width(text), width(m.flash.text)); m.tally.total > 0 && x+said+2 < end-m.barWidth() {
 		end = m.drawBar(end) - 2
 	}
 	if m.flash.text != "" {
@@ -87,9 +87,10 @@ func (m *model) drawState() {
 	if text != "" {
 		x = cv.putFit(x, 1, end-x, theme.Text, text) + 2
 	}
-	if progress := m.progress(); x+12 < end {
-		cv.putFit(x, 1, end-x, theme.Quiet, progress)
+	if m.state.Status == engine.RollingBack && m.state.Run == engine.Running {
+		return // the text has begun with it
 	}
+	cv.put(x, 1, theme.Quiet, m.progress(end-x))
 }
 
 // stateMark is the state in glyph and words, and what there is to say about it.
@@ -111,6 +112,9 @@ func (m *model) stateMark() (theme.Mark, string) {
 		return mark, m.shortenIDs(s.RunMessage)
 	case s.Run == engine.Paused:
 		text := m.shortenIDs(s.RunMessage)
+		if m.went { // it says where the run paused, which is no longer here
+			text = ""
+		}
 		if s.Status == engine.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
@@ -119,7 +123,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 		return mark, join(m.th, s.RunMessage, m.inFlight())
 	case s.Status == engine.RollingBack:
 		mark = m.th.Mark(string(engine.RollingBack))
-		return mark, m.shortenIDs(s.Message)
+		return mark, join(m.th, m.progress(m.w), m.shortenIDs(s.Message))
 	}
 	mark = m.th.Mark(string(engine.Running))
 	mark.Glyph = m.pulse(mark.Glyph)
@@ -167,8 +171,8 @@ func (m *model) pulse(glyph string) string {
 	return [...]string{"◐", "◓", "◑", "◒"}[int(m.state.Active(m.now()).Seconds())%4]
 }
 
-// progress is how far things are, in numbers.
-func (m *model) progress() string {
+// progress is how far things are, in as many numbers as fit a width.
+func (m *model) progress(room int) string {
 	t := m.tally
 	if t.total == 0 {
 		return ""
@@ -189,7 +193,13 @@ func (m *model) progress() string {
 	if n := len(m.state.Warnings); n > 0 {
 		parts = append(parts, count(n, "warning"))
 	}
-	return strings.Join(parts, " "+m.th.Lines.Dot+" ")
+	for len(parts) > 0 {
+		if text := join(m.th, parts...); width(text) <= room {
+			return text
+		}
+		parts = parts[:len(parts)-1]
+	}
+	return ""
 }
 
 // removes reports whether the phases that matter now take objects away.
@@ -202,9 +212,17 @@ func (m *model) removes() bool {
 	return len(m.state.Phases) > 0
 }
 
+// barWidth is how long the progress bar is, 0 where there is no room for one.
+func (m *model) barWidth() int {
+	if m.w < 90 {
+		return 0
+	}
+	return min((m.w-60)/2, 48)
+}
+
 // drawBar draws the progress bar and returns where it begins.
 func (m *model) drawBar(end int) int {
-	w := min((m.w-60)/2, 48)
+	w := m.barWidth()
 	l := m.th.Lines
 	x := end - w
 	halves := (m.tally.done + m.tally.applied) * w * 2 / m.tally.total

@@ -201,6 +201,9 @@ type hint struct{ key, word string }
 
 // hints are the keys that can be obeyed now.
 func (m *model) hints() []hint {
+	if m.dialog || m.pager != nil {
+		return nil // they say themselves what can be pressed
+	}
 	table := bindings()
 	if m.insp != nil {
 		table = append(inspectorBindings(), table...)

@@ -105,9 +105,10 @@ func (m *model) paneRows(top int) int {
 // widest is how wide columns may be: as wide as lets all of them be seen, and
 // where that cannot be, so wide that names can be read.
 func (m *model) widest() int {
+	cols := m.columns()
 	for limit := maxCard; limit >= minCard; limit-- {
 		total := 1
-		for _, i := range m.columns() {
+		for _, i := range cols {
 			total += min(m.plan.cols[i].width, limit) + m.plan.cols[i].gutter
 		}
 		if total <= m.w {
@@ -253,6 +254,18 @@ func (m *model) showColumn(col int) {
 	for m.first < col && !m.fits(m.first, col) {
 		m.first++
 	}
+	m.fill()
+}
+
+// fill scrolls back where there would be room at the right end for columns that
+// are out of view at the left.
+func (m *model) fill() {
+	cols := m.columns()
+	for i := len(cols) - 2; i >= 0; i-- {
+		if cols[i] < m.first && m.fits(cols[i], cols[len(cols)-1]) {
+			m.first = cols[i]
+		}
+	}
 }
 
 // extent is the first row of the selected thing on the board and the one after
@@ -305,6 +318,7 @@ func (m *model) chase() {
 	if before := m.columnBefore(first); before >= 0 && m.fits(before, last) {
 		m.first = before
 	}
+	m.fill()
 }
 
 func (m *model) columnBefore(col int) int {
@@ -330,15 +344,18 @@ func active(n *node) bool {
 // one that a breakpoint holds, else the first that is under way. The selected
 // one stays while it is one of them.
 func (m *model) action() *node {
+	ending := m.over() || m.state.Run == engine.Aborting
 	rank := func(n *node) int {
 		switch {
-		case n.Status == engine.Failed && (m.state.Run == engine.Held || m.over()) && m.back(n) == m.rollingBack():
+		case n.Status == engine.Failed && (m.state.Run == engine.Held || ending) && m.back(n) == m.rollingBack():
+			return 5
+		case n.Status == engine.Aborted && ending && m.back(n) == m.rollingBack():
 			return 4
 		case n.Status == engine.Held:
 			return 3
 		case n.Status == engine.Running:
 			return 2
-		case m.over():
+		case ending:
 			return 0
 		case n.Status == engine.Waiting && m.back(n) == m.rollingBack() && m.tally.groups == 0 && m.ready(n):
 			return 1

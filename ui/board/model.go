@@ -28,6 +28,7 @@ type model struct {
 	plan   plan
 	tally  tally
 	ended  bool      // the source has ended
+	went   bool      // a step was taken since the run paused
 	polled time.Time // when the last batch came
 	ticks  bool      // a tick is on its way
 
@@ -133,13 +134,17 @@ func (t *tally) add(g *engine.GroupState) {
 		return
 	}
 	for _, o := range g.Objects {
-		switch o.Status {
-		case engine.Ready, engine.Gone:
+		switch {
+		case o.Done():
 			t.done++
+			continue
+		case o.Status == engine.Failed, g.Status == engine.Failed && urgency(o) == 1:
+			t.failed++
+			continue
+		}
+		switch o.Status {
 		case engine.Waiting:
 			t.waiting++
-		case engine.Failed:
-			t.failed++
 		case engine.Applying, engine.Deleting:
 			t.requests++
 			t.active++

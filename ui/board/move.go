@@ -154,7 +154,7 @@ func (m *model) problems() []spot {
 		found := false
 		for _, o := range n.Objects {
 			switch {
-			case o.Status == engine.Failed:
+			case o.Status == engine.Failed, urgency(o) == 1 && n.Status == engine.Failed:
 				failed = append(failed, spot{n.key(), o.Object})
 				found = true
 			case urgency(o) == 1 && n.Status == engine.Running:
@@ -174,10 +174,7 @@ func (m *model) problems() []spot {
 }
 
 // anyProblem reports whether there is something for nextProblem to find.
-func (m *model) anyProblem() bool {
-	t := m.tally
-	return t.active+t.failed > 0 || m.state.Run == engine.Held
-}
+func (m *model) anyProblem() bool { return len(m.problems()) > 0 }
 
 // nextProblem goes to the next of the problems after the selected one.
 func (m *model) nextProblem() tea.Cmd {

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine"
@@ -38,7 +39,7 @@ func (m *model) drawPane() {
 	if n == nil {
 		return
 	}
-	for i, l := range m.why(n, m.object(), p.h-1) {
+	for i, l := range m.why(n, m.object(), p.h-1, p.w-3) {
 		if i >= p.h-1 {
 			break
 		}
@@ -78,31 +79,35 @@ func (m *model) spotTitle() string {
 	return title
 }
 
-// why says why a group, or an object of it, is as it is: first its status, then
-// the reason, then what that means for others. It is made for a number of lines
-// and may have more.
-func (m *model) why(n *node, o *engine.ObjectState, room int) []line {
-	var lines []line
+// why says why a group, or an object of it, is as it is: its status and the
+// reason, what was found out about that, and what it means for others. It is
+// made for a number of lines of a width, of which what was found out gets what
+// the rest leaves.
+func (m *model) why(n *node, o *engine.ObjectState, room, w int) []line {
+	var head []line
 	if o != nil {
-		lines = append(lines, m.objectWhy(n, o))
-		lines = append(lines, diagnosis(o, room-3)...)
+		head = append(head, m.objectWhy(n, o))
 	} else {
-		lines = append(lines, m.groupWhy(n))
-		if w := worst(n); w != nil && n.Status != engine.Waiting {
-			l := m.objectWhy(n, w)
-			l[0].text = shortObject(w.Object) + " " + l[0].text
-			lines = append(lines, l)
-			lines = append(lines, diagnosis(w, room-4)...)
+		head = append(head, m.groupWhy(n))
+		if o = worst(n); o != nil && n.Status != engine.Waiting {
+			l := m.objectWhy(n, o)
+			l[0].text = shortObject(o.Object) + " " + l[0].text
+			head = append(head, l)
 		}
 	}
-	return append(lines, m.gateLines(n)...)
+	head = wrapLines(head, w)
+	tail := m.gateLines(n)
+	if o != nil {
+		head = append(head, diagnosis(o, room-len(head)-len(tail))...)
+	}
+	return append(head, tail...)
 }
 
 // objectWhy is an object's status in a line.
 func (m *model) objectWhy(n *node, o *engine.ObjectState) line {
 	mark := m.objectMark(n, o)
 	l := line{{mark.Role, mark.Glyph + " " + mark.Word}}
-	if urgency(o) == 1 {
+	if urgency(o) == 1 && !n.Status.Over() {
 		l = append(l, piece{theme.Text, " for " + span(m.sinceOf(o), false)})
 	}
 	if o.Message != "" {
@@ -153,25 +158,38 @@ func diagnosis(o *engine.ObjectState, room int) []line {
 func (m *model) gateLines(n *node) []line {
 	var lines []line
 	if n.Status == engine.Waiting || n.Status == engine.Held {
-		if l := m.gateLine("waits for ", n.ins, func(u *node) bool { return !u.Status.Over() }); l != nil {
+		if l := m.gateLine("waits for ", n.ins, func(u *node) bool { return !passed(u) }); l != nil {
 			lines = append(lines, l)
 		}
 	}
 	if !n.Status.Over() || n.Status == engine.Failed {
-		all := m.followers(n)
-		if len(all) > 0 {
-			verb := " wait for it: "
-			if len(all) == 1 {
-				verb = " waits for it: "
-			}
-			names := make([]string, len(all))
-			for i, d := range all {
-				names[i] = d.name
-			}
-			lines = append(lines, line{{theme.Text, count(len(all), "group") + verb}, {theme.Quiet, strings.Join(names, ", ")}})
+		if l := m.followersLine(n); l != nil {
+			lines = append(lines, l)
 		}
 	}
 	return lines
+}
+
+// followersLine says how many groups wait for one, or were never started
+// because of it.
+func (m *model) followersLine(n *node) line {
+	all := m.followers(n)
+	verb := " wait for it: "
+	switch {
+	case !m.state.Ended.IsZero() || n.Status == engine.Failed && m.state.Run == engine.Aborting:
+		all = slices.DeleteFunc(all, func(d *node) bool { return d.Status != engine.Waiting && d.Status != engine.Skipped })
+		verb = " never started: "
+	case len(all) == 1:
+		verb = " waits for it: "
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = d.name
+	}
+	return line{{theme.Text, count(len(all), "group") + verb}, {theme.Quiet, strings.Join(names, ", ")}}
 }
 
 func (m *model) gateLine(head string, nodes []*node, which func(*node) bool) line {

@@ -103,7 +103,7 @@ func (p *plan) addPhase(phase *engine.PhaseState) {
 
 // connect links the nodes of a phase by what they wait for.
 func (p *plan) connect(phase string, own []*node, groups []*engine.Group) {
-	after := reduce(groups)
+	after := engine.Reduce(groups)
 	for _, n := range own {
 		for _, id := range after[n.ID] {
 			if up := p.byKey[key{phase, id}]; up != nil && up != n {
@@ -112,15 +112,6 @@ func (p *plan) connect(phase string, own []*node, groups []*engine.Group) {
 			}
 		}
 	}
-}
-
-// reduce returns what each group waits for, by id.
-func reduce(groups []*engine.Group) map[string][]string {
-	after := make(map[string][]string, len(groups))
-	for _, g := range groups {
-		after[g.ID] = g.After
-	}
-	return after
 }
 
 // layers is the longest path to each node from one that waits for nothing.

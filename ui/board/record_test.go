@@ -16,7 +16,7 @@ import (
 
 var record = flag.Bool("record", false, "record the runs in testdata/runs anew")
 
-const runsDir = "../../testdata/runs"
+const runsDir = "testdata/runs"
 
 // scenario is a run of the sample with somebody who steers it.
 type scenario struct {
@@ -99,7 +99,7 @@ func TestRecord(t *testing.T) {
 		if err := os.MkdirAll(runsDir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(runsDir, "shop-"+s.name+".ndjson"), out.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(runsDir, s.name+".ndjson"), out.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

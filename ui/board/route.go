@@ -8,7 +8,7 @@ const maxTracks = 4
 
 // maxLanes is how many rows edges past columns may take; edges beyond are drawn
 // only for the selected group.
-const maxLanes = 4
+const maxLanes = 2
 
 // route gives edges their place: those to the next column run in the gutter
 // between, those that go further run along a lane above the cards between.

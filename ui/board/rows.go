@@ -1,7 +1,10 @@
 package board
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"lockstep/engine"
@@ -74,7 +77,10 @@ func (m *model) cardRows(n *node, limit int) []row {
 		}
 		return rows
 	}
-	if n.Status == engine.Failed && n.Message != "" && !anyFailed(objects) {
+	switch {
+	case n.Status == engine.Skipped && n.Message != "":
+		return []row{{kind: moreRow, text: m.shortenIDs(strings.TrimPrefix(n.Message, "not started: "))}}
+	case n.Status == engine.Failed && n.Message != "" && !anyUrgent(objects):
 		rows = append(rows, row{kind: reasonRow, text: n.Message})
 	}
 	// All objects in order where they fit, else those that need looking at.
@@ -99,13 +105,8 @@ func (n *node) single() bool {
 	return len(n.Objects) == 1 && n.name == shortObject(n.Objects[0].Object)
 }
 
-func anyFailed(objects []*engine.ObjectState) bool {
-	for _, o := range objects {
-		if o.Status == engine.Failed {
-			return true
-		}
-	}
-	return false
+func anyUrgent(objects []*engine.ObjectState) bool {
+	return slices.ContainsFunc(objects, func(o *engine.ObjectState) bool { return urgency(o) <= 1 })
 }
 
 func (m *model) objectRows(rows []row, n *node, o *engine.ObjectState, limit int) []row {
@@ -170,13 +171,20 @@ func (n *node) removing() bool {
 	return false
 }
 
+// passed reports whether what waits for a group need not wait any more.
+func passed(n *node) bool {
+	switch n.Status {
+	case engine.Ready, engine.Gone, engine.Applied:
+		return true
+	}
+	return false
+}
+
 // afterRows say what a group waits for: those that are not over first.
 func afterRows(n *node, limit int) []row {
 	var rows []row
-	done := 0
 	for _, up := range n.ins {
-		if up.Status == engine.Ready || up.Status == engine.Gone {
-			done++
+		if passed(up) {
 			continue
 		}
 		rows = append(rows, row{kind: afterRow, text: up.name})
@@ -196,12 +204,13 @@ func afterRows(n *node, limit int) []row {
 // reason says in one line why an object is not ready, beginning with its
 // status; empty where it is ready, or where that is all there is to say.
 func (m *model) reason(n *node, o *engine.ObjectState) string {
+	switch {
+	case o.Status == engine.Failed:
+		return cmp.Or(o.Message, o.Summary)
+	case n.Status == engine.Failed && urgency(o) == 1:
+		return "not ready: " + cmp.Or(o.Summary, o.Message, string(o.Status))
+	}
 	switch o.Status {
-	case engine.Failed:
-		if o.Message == "" {
-			return o.Summary
-		}
-		return o.Message
 	case engine.InProgress, engine.Deleting:
 		text := m.objectMark(n, o).Word
 		if !n.Status.Over() || n.Status == engine.Applied {
@@ -247,9 +256,14 @@ func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
 }
 
 // objectMark is how an object's status looks. What was applied is not yet
-// ready while its group is waited for; what is as it was says so.
+// ready while its group is waited for; nor is, in a group that has failed, what
+// is still in progress; what is as it was says so.
 func (m *model) objectMark(n *node, o *engine.ObjectState) theme.Mark {
 	switch {
+	case n.Status == engine.Failed && urgency(o) == 1:
+		mark := m.th.Mark(string(engine.Failed))
+		mark.Word = "not ready"
+		return mark
 	case o.Status == engine.Applied && !n.Status.Over():
 		mark := m.th.Mark(string(engine.InProgress))
 		mark.Word = m.th.Mark(string(engine.Applied)).Word

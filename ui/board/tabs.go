@@ -3,6 +3,7 @@ package board
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/engine"
@@ -147,9 +148,9 @@ const maxListed = 1000
 func (m *model) whyTab(n *node, width int) []line {
 	const all = 1 << 20
 	if o := m.object(); o != nil {
-		return wrapLines(m.why(n, o, all), width)
+		return wrapLines(m.why(n, o, all, width), width)
 	}
-	out := wrapLines(m.why(n, nil, all), width)
+	out := wrapLines(m.why(n, nil, all, width), width)
 	out = append(out, nil)
 	objects := slices.Clone(n.Objects[:min(len(n.Objects), maxListed)])
 	slices.SortStableFunc(objects, func(a, b *engine.ObjectState) int { return urgency(a) - urgency(b) })
@@ -164,9 +165,10 @@ func (m *model) whyTab(n *node, width int) []line {
 	return out
 }
 
-// wrapLines breaks lines that are too long; what goes on the next line is
-// indented.
+// wrapLines breaks lines that are too long after their width; what goes on the
+// next line is indented a little.
 func wrapLines(lines []line, w int) []line {
+	const hang = 4
 	var out []line
 	for _, l := range lines {
 		total := 0
@@ -174,19 +176,15 @@ func wrapLines(lines []line, w int) []line {
 			total += width(p.text)
 		}
 		last := len(l) - 1
-		if total <= w || last < 0 {
+		if total <= w || last < 0 || total-width(l[last].text) > w-20 {
 			out = append(out, l)
 			continue
 		}
-		head := total - width(l[last].text)
-		if head > w-20 {
-			out = append(out, l)
-			continue
-		}
-		parts := wrap(l[last].text, w-max(head, 2))
-		out = append(out, append(slices.Clone(l[:last]), piece{l[last].role, parts[0]}))
-		for _, s := range parts[1:] {
-			out = append(out, line{{theme.Text, fmt.Sprintf("%*s", max(head, 2), "")}, {l[last].role, s}})
+		text := Clean(l[last].text)
+		first := wrap(text, w-(total-width(l[last].text)))[0]
+		out = append(out, append(slices.Clone(l[:last]), piece{l[last].role, first}))
+		for _, s := range wrap(strings.TrimSpace(strings.TrimPrefix(text, first)), w-hang) {
+			out = append(out, line{{theme.Text, strings.Repeat(" ", hang)}, {l[last].role, s}})
 		}
 	}
 	return out

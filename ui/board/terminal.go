@@ -39,6 +39,34 @@ func onHangup(lost context.CancelCauseFunc) (stop func()) {
 	}
 }
 
+// guardInput is the terminal's input, and tells when that has ended: nobody can
+// press a key any more then. Only files are looked after.
+func guardInput(r io.Reader, lost context.CancelCauseFunc) io.Reader {
+	if r == nil {
+		if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+			return nil // the library opens the terminal itself
+		}
+		r = os.Stdin
+	}
+	if f, ok := r.(*os.File); ok {
+		return guardedInput{f, lost}
+	}
+	return r
+}
+
+type guardedInput struct {
+	*os.File
+	lost context.CancelCauseFunc
+}
+
+func (g guardedInput) Read(p []byte) (int, error) {
+	n, err := g.File.Read(p)
+	if err != nil {
+		g.lost(fmt.Errorf("%w: %w", ErrTerminalGone, err))
+	}
+	return n, err
+}
+
 // guard is an output that tells when it cannot be written to, and that does
 // not keep the program from ending where a write never returns. (The renderer
 // ignores errors, and waits for ever.)

@@ -139,6 +139,12 @@ func (m *model) take(b batchMsg) tea.Cmd {
 	for _, e := range b.events {
 		m.state.Apply(e)
 		switch {
+		case e.Kind == engine.KindOperation && e.Status == engine.RollingBack:
+			m.follow = true // it was asked for: the user wants to see it
+		case e.Kind == engine.KindRun:
+			m.went = false
+		case e.Kind == engine.KindCommand && e.Command == engine.Step && e.Status == engine.Accepted:
+			m.went = true
 		case e.Kind == engine.KindPlan:
 			announced = true
 		case e.Kind == engine.KindCommand && e.Status == engine.Refused:

@@ -87,6 +87,9 @@ func usage(err error) bool {
 // app is what the commands share.
 type app struct {
 	settings *helmcli.EnvSettings
+	logs     logs
+	// plan is set where operations are planned only (newPlan).
+	plan *planning
 }
 
 const rootLong = `lockstep deploys Helm charts in the order that they ask for. Charts are Helm's, and so are releases, flags and
@@ -107,7 +110,7 @@ lockstep install shop ./shop --sandbox
 # what would be deployed when
 lockstep dag ./shop`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			quietLogs(a.settings.Debug)
+			a.logs.set(a.settings.Debug)
 			return nil
 		},
 	}
@@ -118,6 +121,8 @@ lockstep dag ./shop`,
 	root.SetCompletionCommandGroupID("more")
 	root.AddCommand(
 		a.newInstall(), a.newUpgrade(), a.newRollback(), a.newUninstall(), a.newTest(),
+		a.newPlan(),
+		a.newWatch(), a.newStatus(), a.newHistory(), a.newList(), a.newGet(),
 		a.newDag(), a.newTemplate(), a.newLint(),
 		a.newSandbox(), a.newReplay(), a.newVersion(),
 		newTopic("annotations", "how a chart asks for an order", annotationsTopic),

@@ -55,6 +55,8 @@ func run(op operation, consumers ...report.Consumer) (*engine.State, error) {
 // onScreen shows an operation on the screen, and its summary afterwards.
 func (a *app) onScreen(cmd *cobra.Command, in *interrupts, client *kube.Client, op *kube.Operation, record *report.RunLog, opts report.Options) error {
 	look, lookErr := theme.FromEnv(os.Getenv)
+	restore := a.logs.toFile()
+	defer restore()
 	ctx, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
 	var state *engine.State

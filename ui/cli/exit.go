@@ -11,6 +11,7 @@ const (
 	exitFailed  = 1 // the operation failed; the release is failed or rolled back
 	exitNothing = 2 // nothing was written
 	exitAborted = 3 // aborted by key or signal
+	exitChanges = 4 // plan: there are changes
 )
 
 // exitError ends the program with a code other than exitNothing, which is what

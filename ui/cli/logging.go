@@ -1,23 +1,93 @@
 package cli
 
 import (
+	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"sync"
 
 	"k8s.io/klog/v2"
+
+	"lockstep/ui/report"
 )
 
-// quietLogs keeps the logs of the libraries from the terminal, where they would
-// tear the screen; with --debug they go to stderr. What matters comes as an
-// event or as an error.
-func quietLogs(debug bool) {
+// logs is where the logs of the libraries go: nowhere, or with --debug to
+// stderr. What matters comes as an event or as an error.
+type logs struct {
+	debug bool
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// set takes the logs of all libraries.
+func (l *logs) set(debug bool) {
+	l.debug = debug
 	handler := slog.DiscardHandler
 	if debug {
-		handler = slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
+		handler = slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})
 	}
 	logger := slog.New(handler)
 	slog.SetDefault(logger) // package log writes to it as well
 	log.SetFlags(0)
 	klog.SetSlogLogger(logger)
+}
+
+// Write writes to where the logs go now.
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.out == nil {
+		return os.Stderr.Write(p)
+	}
+	return l.out.Write(p)
+}
+
+// debugLog is the name of the file that takes the logs of the last screen, in
+// the directory above that of the records.
+const debugLog = "debug.log"
+
+// toFile sends the logs to a file while a screen has the terminal, which they
+// would tear. What it returns sends them to stderr again, and says where they
+// are. Where there can be no file they are dropped.
+func (l *logs) toFile() (restore func()) {
+	if !l.debug {
+		return func() {}
+	}
+	file, err := createDebugLog()
+	if err != nil {
+		l.redirect(io.Discard)
+	} else {
+		l.redirect(file)
+	}
+	return func() {
+		l.redirect(nil)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "warning: the debug log of the screen was not kept:", err)
+			return
+		}
+		_ = file.Close() // logs are not worth an error
+		fmt.Fprintln(os.Stderr, "debug log:", file.Name())
+	}
+}
+
+func (l *logs) redirect(w io.Writer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.out = w
+}
+
+func createDebugLog() (*os.File, error) {
+	dir, err := report.RunDir()
+	if err != nil {
+		return nil, err
+	}
+	dir = filepath.Dir(dir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(filepath.Join(dir, debugLog), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 }

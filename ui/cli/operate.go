@@ -40,6 +40,9 @@ type job struct {
 
 // operate carries a job out, on a throwaway cluster where that is asked for.
 func (a *app) operate(cmd *cobra.Command, j job) error {
+	if a.plan != nil {
+		return a.showPlan(cmd, j)
+	}
 	in := watchInterrupts(cmd.Context(), cmd.ErrOrStderr())
 	defer in.stop()
 	err := a.inSandbox(in.ctx, j.flags.sandbox, cmd.ErrOrStderr(), func() error {

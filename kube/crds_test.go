@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lockstep/engine"
+)
+
+// crdChart has a CRD with the given versions in crds/, the last one stored, and
+// a custom resource of the last one where that is wanted.
+func crdChart(t *testing.T, group string, resource bool, versions ...string) *Upgrade {
+	t.Helper()
+	text := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gears." + group + "}\nspec:\n  group: " + group +
+		"\n  scope: Namespaced\n  names: {kind: Gear, listKind: GearList, plural: gears, singular: gear}\n  versions:\n"
+	for n, v := range versions {
+		text += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %v\n    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: string}}}}}}\n",
+			v, n == len(versions)-1)
+	}
+	fs := files{"crds/gears.yaml": text, "templates/a.yaml": configMap("a", nil)}
+	if last := versions[len(versions)-1]; resource {
+		fs["templates/gear.yaml"] = object(group+"/"+last+"/Gear/g", nil, "spec: {size: x}")
+	}
+	return &Upgrade{Rendering: Rendering{Chart: makeChart(t, fs)}}
+}
+
+// versions are those of the test's CRD in the cluster.
+func (r *rig) versions(group string) (out []string) {
+	r.t.Helper()
+	crd, err := r.client.dynamic.Resource(crdResource).Get(r.t.Context(), "gears."+group, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		out = append(out, v.(map[string]any)["name"].(string))
+	}
+	return out
+}
+
+// TestUpgradeCRDs upgrades crds/ only when asked to, before everything else,
+// and never so that stored objects could not be read any more.
+func TestUpgradeCRDs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	api := r.namespace + ".example"
+	to := func(up *Upgrade, crds bool) func(*Upgrade) {
+		return useUp(up.Chart, func(u *Upgrade) { u.UpgradeCRDs = crds })
+	}
+	r.mustRun(r.install("plain", use(crdChart(t, api, true, "v1").Chart, nil)))
+
+	two := crdChart(t, api, true, "v1", "v2")
+	r.mustRun(r.upgrade("plain", to(crdChart(t, api, true, "v1"), false)))
+	if got := r.versions(api); !slices.Equal(got, []string{"v1"}) {
+		t.Fatalf("without UpgradeCRDs there is %v", got)
+	}
+	_, diffs := r.changes(r.upgrade("plain", to(two, true)))
+	if c := diffs["CustomResourceDefinition/gears."+api]; c.Action != ActionChange || c.Phase != phaseCRDs || !strings.Contains(c.Diff, "+  - name: v2\n") {
+		t.Errorf("the plan has %+v", c)
+	}
+
+	start := time.Now()
+	out := r.mustRun(r.upgrade("plain", to(two, true)))
+	if p := out.state.Phases[0]; p.Kind != engine.PhaseCRDs || p.Groups[0].Status != engine.Ready {
+		t.Errorf("first ran %s (%s)", p.Name, p.Groups[0].Status)
+	}
+	if got := r.versions(api); !slices.Equal(got, []string{"v1", "v2"}) {
+		t.Errorf("there is %v", got)
+	}
+	w := r.writesOf(start)
+	if len(w) < 2 || w[0] != "patch customresourcedefinitions/gears."+api || !strings.Contains(w[1], "secrets/sh.helm.release") {
+		t.Errorf("wrote %v", w)
+	}
+
+	start = time.Now()
+	_, err := r.upgrade("plain", to(crdChart(t, api, false, "v2"), true))
+	if err == nil || !strings.Contains(err.Error(), "lose version v1") || !strings.Contains(err.Error(), "storedVersions") {
+		t.Errorf("a stored version goes: %v", err)
+	}
+	if w := r.writesOf(start); len(w) > 0 {
+		t.Errorf("it wrote %v", w)
+	}
+}
+
+// writesOf lists our writes since a time, also those of cluster scope to what
+// has the test's name.
+func (r *rig) writesOf(since time.Time) (out []string) {
+	r.t.Helper()
+	for _, e := range r.audit() {
+		if e.Received.After(since) && e.UserAgent == "lockstep" && (e.Object.Namespace == r.namespace || strings.Contains(e.Object.Name, r.namespace)) {
+			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
+		}
+	}
+	return out
+}

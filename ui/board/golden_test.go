@@ -1,0 +1,144 @@
+package board
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/theme"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.golden anew")
+
+var (
+	sizes = [][2]int{{60, 20}, {80, 24}, {100, 30}, {200, 50}}
+	dark  = theme.Options{Background: theme.Dark}
+	light = theme.Options{Background: theme.Light}
+	bare  = theme.Options{Depth: theme.None}
+)
+
+// view is a moment of a recorded run, and what was typed then.
+type view struct {
+	name string
+	run  string
+	n    int // events of the run, 0 for all
+	keys string
+	opts []func(*Options)
+}
+
+// views are all screens that there are.
+var views = []view{
+	{name: "starting", run: "sandbox-install", n: 1},
+	{name: "running", run: "sandbox-install", n: 63},
+	{name: "finished", run: "sandbox-install"},
+	{name: "breakpoint", run: "sandbox-breakpoint"},
+	{name: "held", run: "sandbox-held"},
+	{name: "undoing", run: "sandbox-rollback", n: 160},
+	{name: "rolled-back", run: "sandbox-rollback"},
+	{name: "failed", run: "failed"},
+	{name: "abort-dialog", run: "sandbox-held", keys: "a"},
+	{name: "inspector", run: "sandbox-held", keys: "f enter"},
+	{name: "filter", run: "sandbox-held", keys: "/ a p i"},
+	{name: "help", run: "sandbox-held", keys: "?"},
+	{name: "warnings", run: "running", keys: "w"},
+	{name: "read-only", run: "running", opts: []func(*Options){readOnly}},
+}
+
+func (v view) open(t testing.TB, w, h int, l theme.Options) *screen {
+	s := newScreen(t, w, h, recorded(t, v.run, v.n), append(v.opts, look(l))...)
+	s.press(strings.Fields(v.keys)...)
+	return s
+}
+
+// TestGolden compares all screens at four sizes with what they looked like
+// when somebody last looked at them, without colour. Dark and light have to
+// show the very same text; how they look is compared at 100×30.
+func TestGolden(t *testing.T) {
+	for _, v := range views {
+		t.Run(v.name, func(t *testing.T) {
+			for _, size := range sizes {
+				w, h := size[0], size[1]
+				plain := v.open(t, w, h, bare).View().Content
+				compare(t, fmt.Sprintf("%s-%dx%d", v.name, w, h), ansi.Strip(plain))
+				for name, l := range map[string]theme.Options{"dark": dark, "light": light} {
+					coloured := v.open(t, w, h, l).View().Content
+					if got, want := ansi.Strip(coloured), ansi.Strip(plain); trimmed(got) != trimmed(want) {
+						t.Errorf("%s at %d×%d does not show what the colourless screen shows:\n%s", name, w, h, got)
+					}
+				}
+			}
+			compare(t, v.name+"-dark", v.open(t, 100, 30, dark).View().Content)
+			compare(t, v.name+"-light", v.open(t, 100, 30, light).View().Content)
+			compare(t, v.name+"-bare", v.open(t, 100, 30, bare).View().Content)
+		})
+	}
+}
+
+// trimmed is text without blanks at the ends of lines: a line that the cursor
+// covers ends with some.
+func trimmed(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l, " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// compare holds text against a golden file. Escape characters are written as
+// ␛, so that the files can be read and compared as text.
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	got = trimmed(strings.ReplaceAll(got, "\x1b", "␛")) + "\n"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s has changed (look at it, then go test ./ui/board -update):\n--- was\n%s\n--- is\n%s", name, want, got)
+	}
+}
+
+// TestColourless proves that NO_COLOR leaves no colour in any screen.
+func TestColourless(t *testing.T) {
+	for _, v := range views {
+		s := v.open(t, 100, 30, bare)
+		for seq := range strings.SplitSeq(s.View().Content, "\x1b[") {
+			params, _, ok := strings.Cut(seq, "m")
+			if !ok || strings.ContainsFunc(params, func(r rune) bool { return r != ';' && (r < '0' || r > '9') }) {
+				continue
+			}
+			for p := range strings.SplitSeq(params, ";") {
+				if len(p) == 2 && strings.ContainsAny(p[:1], "34") || len(p) == 3 {
+					t.Fatalf("%s: colour in ESC[%sm", v.name, params)
+				}
+			}
+		}
+	}
+}
+
+// TestASCII proves that LOCKSTEP_ASCII leaves nothing else in any screen, but
+// for what the cluster says.
+func TestASCII(t *testing.T) {
+	for _, v := range views {
+		l := bare
+		l.ASCII = true
+		s := v.open(t, 120, 40, l)
+		for i, r := range s.text() {
+			if r > 0x7e && !strings.ContainsRune("·—…", r) {
+				t.Fatalf("%s: %q at %d:\n%s", v.name, r, i, s.text())
+			}
+		}
+	}
+}

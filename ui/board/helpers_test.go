@@ -1,0 +1,177 @@
+package board
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// screen is a model under test: what it is sent it takes at once, what it
+// sends is kept.
+type screen struct {
+	*model
+	sent []engine.Command // orders to the run
+	last tea.Cmd          // what the last message led to
+}
+
+// newScreen returns a screen of a size that shows events, in the present that
+// they end with.
+func newScreen(t testing.TB, w, h int, events []engine.Event, change ...func(*Options)) *screen {
+	t.Helper()
+	s := &screen{}
+	o := Options{
+		Source:  idle{},
+		Command: func(c engine.Command) { s.sent = append(s.sent, c) },
+		Theme:   theme.Options{Background: theme.Dark},
+		Now:     func() time.Time { return s.state.Now },
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	s.model = newModel(context.Background(), o)
+	s.send(tea.WindowSizeMsg{Width: w, Height: h})
+	if len(events) > 0 {
+		s.feed(events...)
+	}
+	return s
+}
+
+func readOnly(o *Options) { o.Command = nil }
+
+func look(l theme.Options) func(*Options) { return func(o *Options) { o.Theme = l } }
+
+// idle is a source without events.
+type idle struct{}
+
+func (idle) Next(ctx context.Context) ([]engine.Event, bool) { <-ctx.Done(); return nil, false }
+
+func (s *screen) send(msg tea.Msg) {
+	_, s.last = s.Update(msg)
+	s.View()
+}
+
+// feed takes events a few at a time, as a run would bring them.
+func (s *screen) feed(events ...engine.Event) {
+	for batch := range slices.Chunk(events, 8) {
+		s.Update(batchMsg{batch, true})
+	}
+	s.View()
+}
+
+// press types keys, by the names that the key table has.
+func (s *screen) press(keys ...string) {
+	for _, k := range keys {
+		s.send(keyPress(k))
+	}
+}
+
+// named are keys that are not a character.
+var named = map[string]rune{
+	"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "space": tea.KeySpace,
+	"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight,
+	"home": tea.KeyHome, "end": tea.KeyEnd, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown,
+}
+
+func keyPress(name string) tea.KeyPressMsg {
+	var k tea.KeyPressMsg
+	if rest, ok := strings.CutPrefix(name, "ctrl+"); ok {
+		name, k.Mod = rest, tea.ModCtrl
+	}
+	if rest, ok := strings.CutPrefix(name, "shift+"); ok {
+		name, k.Mod = rest, tea.ModShift
+	}
+	if code, ok := named[name]; ok {
+		k.Code = code
+		if code == tea.KeySpace {
+			k.Text = " "
+		}
+		return k
+	}
+	k.Code = []rune(name)[0]
+	if k.Mod == 0 {
+		k.Text = name
+	}
+	return k
+}
+
+// lines is what is on the screen, without colours.
+func (s *screen) lines() []string { return strings.Split(ansi.Strip(s.View().Content), "\n") }
+
+func (s *screen) text() string { return strings.Join(s.lines(), "\n") }
+
+// footer is the last line of the screen.
+func (s *screen) footer() string { return s.lines()[s.h-1] }
+
+func (s *screen) shows(t *testing.T, text ...string) {
+	t.Helper()
+	for _, want := range text {
+		if !strings.Contains(s.text(), want) {
+			t.Errorf("the screen does not show %q:\n%s", want, s.text())
+		}
+	}
+}
+
+func (s *screen) showsNot(t *testing.T, text ...string) {
+	t.Helper()
+	for _, want := range text {
+		if strings.Contains(s.text(), want) {
+			t.Errorf("the screen shows %q:\n%s", want, s.text())
+		}
+	}
+}
+
+// quits reports whether the last message led to the end of the program.
+func (s *screen) quits() bool { return leads[tea.QuitMsg](s.last) }
+
+// leads reports whether a command gives a message of a type at once.
+func leads[M tea.Msg](cmd tea.Cmd) bool {
+	if cmd == nil {
+		return false
+	}
+	got := make(chan tea.Msg, 1)
+	go func() { got <- cmd() }()
+	select {
+	case msg := <-got:
+		if batch, ok := msg.(tea.BatchMsg); ok {
+			return slices.ContainsFunc(batch, leads[M])
+		}
+		_, ok := msg.(M)
+		return ok
+	case <-time.After(20 * time.Millisecond): // it waits for something
+		return false
+	}
+}
+
+// recorded reads a run, up to the n-th event where n > 0. Those called sandbox
+// were recorded on a real cluster, by the program itself; the others are made
+// by TestRecord.
+func recorded(t testing.TB, name string, n int) []engine.Event {
+	t.Helper()
+	dir := runsDir
+	if strings.HasPrefix(name, "sandbox-") {
+		dir = "../../testdata/runs"
+	}
+	f, err := os.Open(filepath.Join(dir, name+".ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	events, err := ReadRun(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n > 0 {
+		events = events[:n]
+	}
+	return events
+}

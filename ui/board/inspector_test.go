@@ -1,0 +1,198 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine"
+)
+
+// answerer is an Inspector that gives the same answers always.
+type answerer struct {
+	err      error
+	manifest string
+	logs     []string
+	follows  chan struct{} // closed when following ends
+}
+
+func (c *answerer) Events(context.Context, engine.Object) ([]string, error) {
+	return []string{"Warning BackOff\x1b[31m red"}, c.err
+}
+
+func (c *answerer) Pods(context.Context, engine.Object) ([]string, error) { return nil, c.err }
+
+func (c *answerer) Manifest(context.Context, engine.Object) (string, error) { return c.manifest, c.err }
+
+func (c *answerer) Logs(ctx context.Context, _ engine.Object, follow func(string)) error {
+	for _, l := range c.logs {
+		follow(l)
+	}
+	if c.follows != nil {
+		<-ctx.Done()
+		close(c.follows)
+		return ctx.Err()
+	}
+	return c.err
+}
+
+// inspecting opens the inspector on the failed object of the held run.
+func inspecting(t *testing.T, c *answerer) *screen {
+	s := newScreen(t, 120, 40, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = c })
+	s.press("f", "enter")
+	return s
+}
+
+// settle runs what the last message led to, and takes the answers.
+func (s *screen) settle() {
+	for _, msg := range answers(s.last) {
+		s.send(msg)
+	}
+}
+
+// answers are the messages that a command gives within a moment.
+func answers(cmd tea.Cmd) []tea.Msg {
+	if cmd == nil {
+		return nil
+	}
+	got := make(chan tea.Msg, 1)
+	go func() { got <- cmd() }()
+	select {
+	case msg := <-got:
+		batch, ok := msg.(tea.BatchMsg)
+		if !ok {
+			return []tea.Msg{msg}
+		}
+		var out []tea.Msg
+		for _, c := range batch {
+			out = append(out, answers(c)...)
+		}
+		return out
+	case <-time.After(300 * time.Millisecond):
+		return nil
+	}
+}
+
+func TestInspectorTabs(t *testing.T) {
+	c := &answerer{manifest: "kind: Deployment\nspec: {}\n", logs: []string{"one", "two \x1b]0;x\x07three"}}
+	s := inspecting(t, c)
+	s.shows(t, "image example/no-such-image:1 cannot be pulled: not found", "MinimumReplicasUnavailable")
+	for _, want := range []string{"Warning BackOff red", "there is nothing", "two three", "kind: Deployment", "waits for", "begun"} {
+		s.press("tab")
+		s.settle()
+		s.shows(t, want)
+	}
+	s.press("tab")
+	if s.insp.tab != tabWhy {
+		t.Errorf("the last tab leads to %d", s.insp.tab)
+	}
+	s.press("shift+tab")
+	if s.insp.tab != tabTimings {
+		t.Errorf("the first tab leads back to %d", s.insp.tab)
+	}
+}
+
+func TestInspectorWithoutCluster(t *testing.T) {
+	s := newScreen(t, 120, 40, recorded(t, "sandbox-held", 0))
+	s.press("f", "enter", "tab")
+	s.shows(t, "only the cluster knows")
+	c := &answerer{err: errors.New("no route to host")}
+	s = inspecting(t, c)
+	s.press("tab")
+	s.settle()
+	s.shows(t, "cannot look that up: no route to host")
+}
+
+// TestInspectorLate proves that an answer about something else is not shown.
+func TestInspectorLate(t *testing.T) {
+	s := inspecting(t, &answerer{manifest: "kind: Deployment"})
+	s.press("tab")
+	late := s.insp.n
+	s.press("tab", "tab", "tab")
+	s.send(loadedMsg{n: late, text: []string{"too late"}})
+	s.showsNot(t, "too late")
+	s.press("esc")
+	s.send(loadedMsg{n: late, text: []string{"too late"}})
+	s.showsNot(t, "too late")
+}
+
+// TestLogsEnd proves that following a log ends when its tab is left.
+func TestLogsEnd(t *testing.T) {
+	c := &answerer{logs: []string{"line"}, follows: make(chan struct{})}
+	s := inspecting(t, c)
+	s.press("tab", "tab", "tab")
+	s.settle()
+	s.shows(t, "line")
+	s.press("esc")
+	select {
+	case <-c.follows:
+	case <-time.After(5 * time.Second):
+		t.Error("the log is still followed")
+	}
+}
+
+// TestSecretsAreMasked proves that values of a Secret do not reach the screen,
+// whatever the manifest looks like.
+func TestSecretsAreMasked(t *testing.T) {
+	secret := engine.Object{Kind: "Secret", Name: "db"}
+	for name, manifest := range map[string]string{
+		"block":        "kind: Secret\ndata:\n  password: HUNTER\nmetadata:\n  name: db\n",
+		"flow":         "kind: Secret\ndata: {password: HUNTER}\nmetadata:\n  name: db\n",
+		"string":       "kind: Secret\nstringData:\n  a: |\n    HUNTER\n\n    HUNTER\n  b: >-\n    HUNTER\nmetadata:\n  name: db\n",
+		"quoted":       "kind: Secret\n\"data\":\n  \"password\": \"HUNTER\"\nmetadata:\n  name: db\n",
+		"json":         `{"kind":"Secret","data":{"password":"HUNTER"},"metadata":{"name":"db"}}`,
+		"list":         "kind: List\nitems:\n- kind: Secret\n  data:\n    password: HUNTER\n  metadata:\n    name: db\n",
+		"annotation":   "kind: Secret\nmetadata:\n  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: |\n      {\"data\":{\"p\":\"HUNTER\"}}\n  name: db\n",
+		"many":         "kind: Secret\ndata:\n  a: HUNTER\n  b.c: HUNTER\n  d_e-f: HUNTER\nmetadata:\n  name: db\n",
+		"not indented": "kind: Secret\ndata:\n  a:\n  - HUNTER\ntype: Opaque\n",
+	} {
+		got := maskSecrets(secret, manifest)
+		if strings.Contains(got, "HUNTER") {
+			t.Errorf("%s shows the value:\n%s", name, got)
+		}
+		if name != "json" && !strings.Contains(got, "db") && name != "not indented" {
+			t.Errorf("%s hides the name:\n%s", name, got)
+		}
+	}
+	plain := "kind: ConfigMap\ndata:\n  a: shown\n"
+	if got := maskSecrets(engine.Object{Kind: "ConfigMap"}, plain); got != plain {
+		t.Errorf("a ConfigMap is masked: %s", got)
+	}
+}
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                 "plain",
+		"\x1b[31mred\x1b[0m":    "red",
+		"\x1b]8;;http://x\x07a": "a",
+		"a\tb":                  "a    b",
+		"a\r\nb\nc":             "a b c",
+		"\u202eevil":            "evil",
+		"bell\a":                "bell",
+		"日本":                    "日本",
+		"\x9b31mcsi":            "31mcsi",
+	} {
+		if got := Clean(in); got != want && !(strings.HasPrefix(in, "\x9b") && !strings.Contains(got, "\x9b")) {
+			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for _, c := range []struct {
+		d    time.Duration
+		over bool
+		want string
+	}{
+		{0, false, "0 s"}, {-time.Second, true, "0.0 s"}, {420 * time.Millisecond, true, "0.4 s"}, {420 * time.Millisecond, false, "0 s"},
+		{59900 * time.Millisecond, true, "59 s"}, {72 * time.Second, true, "1:12"}, {3723 * time.Second, false, "1:02:03"},
+	} {
+		if got := span(c.d, c.over); got != c.want {
+			t.Errorf("span(%s, %t) = %q, want %q", c.d, c.over, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package board
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	uv "github.com/charmbracelet/ultraviolet"
+
+	"lockstep/theme"
+)
+
+// pictures are the pictures of README.md: moments of runs that were recorded on
+// the sandbox. `go test ./ui/board -run Pictures -update` draws them anew.
+var pictures = []struct {
+	file string
+	view view
+	w, h int
+	look theme.Options
+}{
+	{"running", view{run: "sandbox-install", n: 63}, 150, 34, dark},
+	{"held", view{run: "sandbox-held", keys: "f enter"}, 100, 30, dark},
+	{"abort", view{run: "sandbox-held", keys: "a"}, 100, 30, light},
+	{"narrow", view{run: "sandbox-install", n: 84}, 60, 20, dark},
+}
+
+const picturesDir = "../../testdata/pictures"
+
+// TestPictures keeps the pictures what the screen really shows.
+func TestPictures(t *testing.T) {
+	for _, p := range pictures {
+		t.Run(p.file, func(t *testing.T) {
+			got := drawSVG(p.view.open(t, p.w, p.h, p.look).View().Content, p.w, p.h, p.look.Background == theme.Light)
+			path := filepath.Join(picturesDir, p.file+".svg")
+			if *update {
+				if err := os.MkdirAll(picturesDir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s is not what the screen shows; draw it anew with -update", path)
+			}
+		})
+	}
+}
+
+// The size of a cell in pixels, and the margin.
+const (
+	cellWidth, cellHeight = 8.4, 18
+	margin                = 12
+)
+
+// drawSVG draws a screen as SVG: a rectangle for each run of background, a text
+// for each run of one style.
+func drawSVG(content string, w, h int, light bool) []byte {
+	fg, bg := "#d4d4d4", "#171717"
+	if light {
+		fg, bg = "#1e1e1e", "#ffffff"
+	}
+	screen := uv.NewScreenBuffer(w, h)
+	uv.NewStyledString(content).Draw(screen, screen.Bounds())
+	var out bytes.Buffer
+	width, height := float64(w)*cellWidth+2*margin, h*cellHeight+2*margin
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d">`+"\n", width, height, width, height)
+	fmt.Fprintf(&out, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", bg)
+	fmt.Fprintln(&out, `<g font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" xml:space="preserve">`)
+	for y := range h {
+		for x := 0; x < w; {
+			n := runLength(screen, x, y, w)
+			drawRun(&out, screen, x, y, n, fg, bg)
+			x += n
+		}
+	}
+	fmt.Fprintln(&out, "</g>\n</svg>")
+	return out.Bytes()
+}
+
+// runLength is how many cells from x on have one style.
+func runLength(s uv.ScreenBuffer, x, y, w int) int {
+	first := s.CellAt(x, y)
+	n := 1
+	for x+n < w {
+		c := s.CellAt(x+n, y)
+		if (c == nil) != (first == nil) || c != nil && !c.Style.Equal(&first.Style) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+func drawRun(out *bytes.Buffer, s uv.ScreenBuffer, x, y, n int, fg, bg string) {
+	first := s.CellAt(x, y)
+	if first == nil {
+		return
+	}
+	style := first.Style
+	front, back := hex(style.Fg, fg), hex(style.Bg, bg)
+	if style.Attrs&uv.AttrReverse != 0 {
+		front, back = back, front
+	}
+	left, top := margin+float64(x)*cellWidth, margin+y*cellHeight
+	if back != bg {
+		fmt.Fprintf(out, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", left, top, float64(n)*cellWidth, cellHeight, back)
+	}
+	var text strings.Builder
+	for i := range n {
+		if c := s.CellAt(x+i, y); c != nil {
+			text.WriteString(c.Content)
+		}
+	}
+	if strings.TrimSpace(text.String()) == "" {
+		return
+	}
+	more := ""
+	if style.Attrs&uv.AttrBold != 0 {
+		more += ` font-weight="bold"`
+	}
+	if style.Attrs&uv.AttrFaint != 0 {
+		more += ` opacity="0.6"`
+	}
+	fmt.Fprintf(out, `<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`+"\n",
+		left, top+14, float64(n)*cellWidth, front, more, escapeXML(text.String()))
+}
+
+// hex is a colour as SVG has it.
+func hex(c color.Color, otherwise string) string {
+	if c == nil {
+		return otherwise
+	}
+	r, g, b, _ := c.RGBA()
+	return fmt.Sprintf("#%02x%02x%02x", r>>8, g>>8, b>>8)
+}
+
+// escapeXML also keeps spaces that XML would fold.
+func escapeXML(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", " ", "\u00a0").Replace(s)
+}

@@ -1,0 +1,298 @@
+package board
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
+
+	"lockstep/engine"
+)
+
+// terminal is a pseudo-terminal that a screen runs in.
+type terminal struct {
+	t        *testing.T
+	ptm, pts *os.File
+	mu       sync.Mutex
+	out      bytes.Buffer
+	ended    chan error
+}
+
+// runScreen runs the screen in a terminal of its own.
+func runScreen(t *testing.T, ctx context.Context, o Options) *terminal {
+	t.Helper()
+	ptm, pts, err := pty.Open()
+	if err != nil {
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	t.Cleanup(func() { _ = ptm.Close(); _ = pts.Close() })
+	if err := pty.Setsize(ptm, &pty.Winsize{Cols: 100, Rows: 30}); err != nil {
+		t.Fatal(err)
+	}
+	ptm = pollable(t, ptm)
+	term := &terminal{t: t, ptm: ptm, pts: pts, ended: make(chan error, 1)}
+	go func() { _, _ = io.Copy(term, ptm) }()
+	o.Input, o.Output, o.Environ = pts, pts, []string{"TERM=xterm-256color"}
+	go func() { term.ended <- Run(ctx, o) }()
+	return term
+}
+
+// pollable is a file whose Close ends a Read, which that of pty.Open does not.
+func pollable(t *testing.T, f *os.File) *os.File {
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err == nil {
+		err = syscall.SetNonblock(fd, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	f = os.NewFile(uintptr(fd), "terminal")
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func (p *terminal) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+func (p *terminal) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// wait waits for a word on the screen.
+func (p *terminal) wait(text string) {
+	p.t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if strings.Contains(p.text(), text) {
+			return
+		}
+	}
+	p.t.Fatalf("no %q in %q", text, ansi.Strip(p.text()))
+}
+
+func (p *terminal) end() error {
+	p.t.Helper()
+	select {
+	case err := <-p.ended:
+		return err
+	case <-time.After(10 * time.Second):
+		p.t.Fatalf("Run does not return; %q", ansi.Strip(p.text()))
+		return nil
+	}
+}
+
+// restored fails where the terminal is not as it was before.
+func (p *terminal) restored() {
+	p.t.Helper()
+	time.Sleep(20 * time.Millisecond) // what was written has to arrive
+	for _, seq := range []string{"\x1b[?1049", "\x1b[?1002"} {
+		text := p.text()
+		on, off := strings.LastIndex(text, seq+"h"), strings.LastIndex(text, seq+"l")
+		if on >= 0 && off < on {
+			p.t.Errorf("%q is still on", seq)
+		}
+	}
+	if text := p.text(); strings.LastIndex(text, "\x1b[?25h") < strings.LastIndex(text, "\x1b[?25l") {
+		p.t.Error("the cursor is still hidden")
+	}
+}
+
+func feedOf(t *testing.T, events []engine.Event) *engine.Feed {
+	t.Helper()
+	f := &engine.Feed{}
+	for _, e := range events {
+		f.Publish(e)
+	}
+	return f
+}
+
+func TestRun(t *testing.T) {
+	f := feedOf(t, recorded(t, "sandbox-install", 63))
+	sent := make(chan engine.Command, 9)
+	p := runScreen(t, t.Context(), Options{Source: f.Reader(), Command: func(c engine.Command) { sent <- c }})
+	p.wait("queue:broker")
+	fmt.Fprint(p.ptm, "p")
+	if c := <-sent; c.Name != engine.Pause {
+		t.Errorf("p sends %v", c)
+	}
+	for _, e := range recorded(t, "sandbox-install", 0)[63:] {
+		f.Publish(e)
+	}
+	f.Close()
+	p.wait("leaves")
+	fmt.Fprint(p.ptm, "q")
+	if err := p.end(); err != nil {
+		t.Error(err)
+	}
+	p.restored()
+}
+
+// TestRunSurvivesResizing changes the size while events come.
+func TestRunSurvivesResizing(t *testing.T) {
+	f := &engine.Feed{}
+	p := runScreen(t, t.Context(), Options{Source: f.Reader(), Command: func(engine.Command) {}})
+	for i, e := range recorded(t, "sandbox-install", 0) {
+		f.Publish(e)
+		if i%10 == 0 {
+			_ = pty.Setsize(p.ptm, &pty.Winsize{Cols: uint16(20 + i), Rows: uint16(5 + i%50)})
+			_ = syscall.Kill(os.Getpid(), syscall.SIGWINCH)
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	f.Close()
+	p.wait("leaves")
+	fmt.Fprint(p.ptm, "q")
+	if err := p.end(); err != nil {
+		t.Error(err)
+	}
+	p.restored()
+}
+
+// TestRunPanic proves that a panic while a frame is made, or in a message,
+// leaves the terminal as it was and is an error.
+func TestRunPanic(t *testing.T) {
+	for name, o := range map[string]Options{
+		"view":   {Source: feedOf(t, recorded(t, "sandbox-install", 63)).Reader(), Now: func() time.Time { panic("in View") }},
+		"update": {Source: feedOf(t, recorded(t, "sandbox-install", 63)).Reader(), Command: func(engine.Command) { panic("in Update") }},
+		"source": {Source: broken{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := os.Stderr // where Bubble Tea writes the trace to
+			os.Stderr, _ = os.Open(os.DevNull)
+			defer func() { os.Stderr = old }()
+			p := runScreen(t, t.Context(), o)
+			if name == "update" {
+				p.wait("queue:broker")
+				fmt.Fprint(p.ptm, "p")
+			}
+			if err := p.end(); !errors.Is(err, tea.ErrProgramPanic) {
+				t.Errorf("Run returns %v", err)
+			}
+			p.restored()
+		})
+	}
+}
+
+// broken is a source that panics.
+type broken struct{}
+
+func (broken) Next(context.Context) ([]engine.Event, bool) { panic("in a command") }
+
+// TestRunTerminalGone proves that Run ends when the terminal does.
+func TestRunTerminalGone(t *testing.T) {
+	t.Run("write error", func(t *testing.T) {
+		r, _ := io.Pipe()
+		err := Run(t.Context(), Options{Source: idle{}, Input: r, Output: failing{}})
+		if !errors.Is(err, ErrTerminalGone) || !errors.Is(err, syscall.EPIPE) {
+			t.Errorf("Run returns %v", err)
+		}
+	})
+	t.Run("hangup", func(t *testing.T) {
+		p := runScreen(t, t.Context(), Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(engine.Command) {}})
+		p.wait("failure")
+		_ = syscall.Kill(os.Getpid(), syscall.SIGHUP)
+		if err := p.end(); !errors.Is(err, ErrTerminalGone) {
+			t.Errorf("Run returns %v", err)
+		}
+	})
+	t.Run("terminal closed", func(t *testing.T) {
+		p := runScreen(t, t.Context(), Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(engine.Command) {}})
+		p.wait("failure")
+		_ = p.ptm.Close()
+		if err := p.end(); !errors.Is(err, ErrTerminalGone) {
+			t.Errorf("Run returns %v", err)
+		}
+	})
+	t.Run("stuck", func(t *testing.T) {
+		r, _ := io.Pipe()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("enough")
+		time.AfterFunc(200*time.Millisecond, func() { cancel(why) })
+		start := time.Now()
+		err := Run(ctx, Options{Source: idle{}, Input: r, Output: stuck{}})
+		if !errors.Is(err, why) || time.Since(start) > 8*time.Second {
+			t.Errorf("Run returns %v after %s", err, time.Since(start))
+		}
+	})
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// stuck is a terminal whose reader has stopped.
+type stuck struct{}
+
+func (stuck) Write([]byte) (int, error) { select {} }
+
+// TestRunContext returns the cause that the context ends with.
+func TestRunContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the run is over")
+	p := runScreen(t, ctx, Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(engine.Command) {}})
+	p.wait("failure")
+	cancel(why)
+	if err := p.end(); !errors.Is(err, why) {
+		t.Errorf("Run returns %v", err)
+	}
+	p.restored()
+}
+
+// TestNoTicks proves that nothing wakes the program while nothing goes on.
+func TestNoTicks(t *testing.T) {
+	for run, ticks := range map[string]bool{"sandbox-breakpoint": false, "sandbox-held": false, "sandbox-install": false, "sandbox-rollback": false, "failed": false, "running": true} {
+		s := newScreen(t, 100, 30, recorded(t, run, 0))
+		s.send(tickMsg{})
+		if s.ticks != ticks {
+			t.Errorf("%s: ticks %t, want %t", run, s.ticks, ticks)
+		}
+		if !ticks && s.last != nil {
+			t.Errorf("%s: a tick leads to something", run)
+		}
+	}
+	// A paused run ticks while a group that was let go is still under way.
+	s := newScreen(t, 100, 30, recorded(t, "running", 0))
+	s.feed(engine.Event{Kind: engine.KindRun, Status: engine.Paused, Time: s.state.Now})
+	s.send(tickMsg{})
+	if !s.ticks {
+		t.Error("the times of groups in flight stand still")
+	}
+}
+
+// TestReplay plays a record at once and at speed.
+func TestReplay(t *testing.T) {
+	events := recorded(t, "sandbox-install", 0)
+	for _, speed := range []float64{0, 1000} {
+		p := newPlayer(events, speed)
+		n := 0
+		for {
+			batch, more := p.Next(t.Context())
+			if !more {
+				break
+			}
+			n += len(batch)
+		}
+		if n != len(events) {
+			t.Errorf("speed %v: %d of %d events", speed, n, len(events))
+		}
+	}
+	if _, err := ReadRun(strings.NewReader("{}\n{\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a record that is cut off: %v", err)
+	}
+}

@@ -1,0 +1,90 @@
+package board
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/engine"
+)
+
+// within fails where a frame is larger than the terminal.
+func within(t *testing.T, s *screen, what string) {
+	t.Helper()
+	frame := s.View().Content
+	lines := strings.Split(frame, "\n")
+	if len(lines) > s.h {
+		t.Fatalf("%s: %d lines on %d rows", what, len(lines), s.h)
+	}
+	for i, l := range lines {
+		if w := ansi.StringWidth(l); w > s.w {
+			t.Fatalf("%s: line %d is %d wide on %d columns: %q", what, i, w, s.w, ansi.Strip(l))
+		}
+	}
+}
+
+// TestSizes draws every screen at sizes from 20×5 to 220×60: none may be larger
+// than the terminal.
+func TestSizes(t *testing.T) {
+	for _, v := range views {
+		s := v.open(t, 100, 30, dark)
+		for w := 20; w <= 220; w += 5 {
+			for h := 5; h <= 60; h += 5 {
+				s.send(tea.WindowSizeMsg{Width: w, Height: h})
+				within(t, s, fmt.Sprintf("%s at %d×%d", v.name, w, h))
+			}
+		}
+	}
+	for w := range 22 { // what nobody has, but a terminal may say for a moment
+		newScreen(t, w, w/3, recorded(t, "sandbox-held", 0)).View()
+	}
+}
+
+// TestSizesAtRandom types and resizes at random while a run of hostile names
+// goes on.
+func TestSizesAtRandom(t *testing.T) {
+	keys := []string{"up", "down", "left", "right", "tab", "shift+tab", "g", "G", "pgup", "pgdown", "enter", "esc", "/", "a", "o",
+		"?", "w", "f", "F", "p", "b", "J", "K", "q"}
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		events := hostile(recorded(t, "sandbox-rollback", 0), rnd)
+		s := newScreen(t, 80, 24, nil)
+		for i, e := range events {
+			if i%3 == 0 {
+				s.send(tea.WindowSizeMsg{Width: 20 + rnd.IntN(201), Height: 5 + rnd.IntN(56)})
+			}
+			s.Update(batchMsg{[]engine.Event{e}, true})
+			key := keys[rnd.IntN(len(keys))]
+			s.press(key)
+			within(t, s, fmt.Sprintf("seed %d, event %d, %s at %d×%d", seed, i, key, s.w, s.h))
+			if text := s.View().Content; strings.ContainsAny(text, "\x07\t\r\u202e") || strings.Contains(text, "\x1b]") {
+				t.Fatalf("seed %d: text from the cluster is not clean: %q", seed, text)
+			}
+		}
+	}
+}
+
+// nasty are texts that a cluster may send.
+var nasty = []string{
+	"", "日本語のメッセージ", "👩‍👩‍👧‍👦 family", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "a\tb\r\nc", strings.Repeat("long ", 60),
+	"e\u0301\u0301\u0301", "\u202eevil", "🇩🇪🇫🇷", "\xff\xfe", "no\u200bspace",
+}
+
+// hostile is a run whose messages and lines are replaced.
+func hostile(events []engine.Event, rnd *rand.Rand) []engine.Event {
+	out := make([]engine.Event, len(events))
+	for i, e := range events {
+		if e.Message != "" || rnd.IntN(3) == 0 {
+			e.Message = nasty[rnd.IntN(len(nasty))]
+		}
+		for range e.Lines {
+			e.Lines = append(e.Lines[:0:0], nasty[rnd.IntN(len(nasty))], nasty[rnd.IntN(len(nasty))])
+		}
+		out[i] = e
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"lockstep/engine"
+	"lockstep/theme"
+	"lockstep/ui/report"
+)
+
+// liveGroup is a group with the live status of its objects, as status prints
+// it.
+type liveGroup struct {
+	ID      string        `json:"id"`
+	Chart   string        `json:"chart"`
+	Name    string        `json:"name"`
+	Layer   int           `json:"layer"`
+	After   []string      `json:"after"`
+	Status  engine.Status `json:"status"`
+	Message string        `json:"message,omitempty"`
+	Objects []liveObject  `json:"objects"`
+}
+
+type liveObject struct {
+	engine.Object
+	Status  engine.Status `json:"status"`
+	Message string        `json:"message,omitempty"`
+}
+
+// liveGroups are the groups of a state.
+func liveGroups(s *engine.State) []liveGroup {
+	groups := []liveGroup{}
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			l := liveGroup{ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After, Status: g.Status, Message: g.Message, Objects: []liveObject{}}
+			for _, o := range g.Objects {
+				l.Objects = append(l.Objects, liveObject{o.Object, o.Status, o.Message})
+			}
+			groups = append(groups, l)
+		}
+	}
+	return groups
+}
+
+// mark is a status as a sign and a word.
+func mark(style report.Style, st engine.Status) string {
+	m := style.Theme.Mark(string(st))
+	return paint(style, m.Role, m.Glyph+" "+m.Word)
+}
+
+func paint(style report.Style, role theme.Role, text string) string {
+	if !style.Codes {
+		return text
+	}
+	return style.Theme.Render(role, text)
+}
+
+// printGroups prints groups and the objects in them, those that are well
+// without a reason.
+func printGroups(w io.Writer, groups []liveGroup, style report.Style) {
+	wide := 0
+	for _, g := range groups {
+		for _, o := range g.Objects {
+			wide = max(wide, len(o.String()))
+		}
+	}
+	for _, g := range groups {
+		ready := 0
+		for _, o := range g.Objects {
+			if o.Status == engine.Ready {
+				ready++
+			}
+		}
+		fmt.Fprintf(w, "%s %d/%d%s\n", paint(style, theme.Strong, g.ID), ready, len(g.Objects), waitsFor(g.After, style))
+		for _, o := range g.Objects {
+			line := fmt.Sprintf("  %-*s  %s", wide, o.String(), mark(style, o.Status))
+			if o.Message != "" && o.Status != engine.Ready {
+				line += ": " + o.Message
+			}
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+func waitsFor(after []string, style report.Style) string {
+	if len(after) == 0 {
+		return ""
+	}
+	return paint(style, theme.Quiet, "  after "+strings.Join(after, ", "))
+}
