@@ -8,7 +8,8 @@
 
 GO ?= go
 BUILD = $(GO) build -p 2
-TEST = $(GO) test -p 2 -timeout 20m
+# Most tests wait for a cluster, so more of them than cores run at once.
+TEST = $(GO) test -p 2 -parallel 6 -timeout 20m
 
 .PHONY: all lockstep sandbox demo test lint clean
 

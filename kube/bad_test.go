@@ -34,6 +34,7 @@ func (r *rig) writes() []string {
 // TestBadChartsWriteNothing prepares every chart of testdata/bad: a clear
 // error, and no write in the audit log.
 func TestBadChartsWriteNothing(t *testing.T) {
+	t.Parallel()
 	wants, err := filepath.Glob("../testdata/bad/*.want")
 	if err != nil || len(wants) == 0 {
 		t.Fatal("no bad charts", err)
@@ -73,6 +74,7 @@ func TestBadChartsWriteNothing(t *testing.T) {
 
 // TestBadInputWritesNothing has the errors that are not a chart's.
 func TestBadInputWritesNothing(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		chart  string
@@ -122,6 +124,7 @@ func TestBadInputWritesNothing(t *testing.T) {
 }
 
 func TestUnreachableCluster(t *testing.T) {
+	t.Parallel()
 	s := cli.New()
 	s.KubeConfig, s.KubeAPIServer = sandbox.Kubeconfig, "https://127.0.0.1:1"
 	c, err := Connect(s, nil, nil)
@@ -172,6 +175,7 @@ func TestMissingRights(t *testing.T) {
 
 // TestWarnings are deployed all the same, and told of (R2, R8, R9, R12, R24).
 func TestWarnings(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		chart, rule, part string
 	}{

@@ -55,6 +55,7 @@ type builder struct {
 	namespace string // of the release
 	root      string // chart path of what has lost its source (R6)
 	facts     map[string]*fact
+	keys      int // that facts have been given
 	clients   map[schema.GroupVersion]resource.RESTClient
 }
 
@@ -136,7 +137,8 @@ func (b *builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 
 // remember keeps a fact and returns the key that leads to it.
 func (b *builder) remember(f *fact) string {
-	key := fmt.Sprintf("%s%d", factPrefix, len(b.facts)+1)
+	b.keys++ // never used twice: facts are also forgotten
+	key := fmt.Sprintf("%s%d", factPrefix, b.keys)
 	b.facts[key] = f
 	return key
 }

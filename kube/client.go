@@ -56,20 +56,28 @@ func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) 
 		return nil, fmt.Errorf("connect: unexpected client getter %T", settings.RESTClientGetter())
 	}
 	c := &Client{settings: settings, getter: newRESTGetter(flags), log: log, registry: reg}
-	config, err := c.getter.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w; set KUBECONFIG or --kubeconfig, or try --sandbox", err)
-	}
-	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
-	}
-	if c.clientset, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
-	}
-	if c.metadata, err = metadata.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	if err := c.dial(); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// dial makes the clients. It sends no request.
+func (c *Client) dial() error {
+	config, err := c.getter.ToRESTConfig()
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w; set KUBECONFIG or --kubeconfig, or try --sandbox", err)
+	}
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	if c.clientset, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	if c.metadata, err = metadata.NewForConfig(config); err != nil {
+		return fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	return nil
 }
 
 // Namespace is the namespace that the settings name.
@@ -105,7 +113,7 @@ func storageDriver() string { return os.Getenv("HELM_DRIVER") }
 // the API server's priority and fairness governs; and binds all requests to a
 // context, so that a lost API server cannot hang an abort.
 type restGetter struct {
-	flags *genericclioptions.ConfigFlags
+	flags genericclioptions.RESTClientGetter
 	bound boundContext
 
 	once      sync.Once
@@ -115,7 +123,7 @@ type restGetter struct {
 	err       error
 }
 
-func newRESTGetter(flags *genericclioptions.ConfigFlags) *restGetter {
+func newRESTGetter(flags genericclioptions.RESTClientGetter) *restGetter {
 	return &restGetter{flags: flags}
 }
 

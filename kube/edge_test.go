@@ -29,7 +29,7 @@ func makeChart(t *testing.T, fs files) *charts.Chart {
 	t.Helper()
 	dir := t.TempDir()
 	if fs["Chart.yaml"] == "" {
-		fs = files(with2(fs, "Chart.yaml", "apiVersion: v2\nname: edge\nversion: 1.0.0\n"))
+		fs = files(adding(fs, "Chart.yaml", "apiVersion: v2\nname: edge\nversion: 1.0.0\n"))
 	}
 	for name, text := range fs {
 		path := filepath.Join(dir, name)
@@ -47,7 +47,7 @@ func makeChart(t *testing.T, fs files) *charts.Chart {
 	return c
 }
 
-func with2(fs files, name, text string) map[string]string {
+func adding(fs files, name, text string) map[string]string {
 	out := map[string]string{name: text}
 	for k, v := range fs {
 		out[k] = v

@@ -65,6 +65,7 @@ func (r *rig) left() []string {
 // TestFailingImage fails, names the object and its status, and leaves the
 // release failed, or with --rollback-on-failure gone (R26, R33, R34).
 func TestFailingImage(t *testing.T) {
+	t.Parallel()
 	for _, rollback := range []bool{false, true} {
 		t.Run(map[bool]string{false: "keep", true: "rollback"}[rollback], func(t *testing.T) {
 			t.Parallel()
@@ -100,6 +101,7 @@ func TestFailingImage(t *testing.T) {
 
 // TestAbortInTheMiddle ends shop while its database comes up (R43, R34).
 func TestAbortInTheMiddle(t *testing.T) {
+	t.Parallel()
 	for _, command := range []engine.CommandName{engine.Abort, engine.Rollback} {
 		t.Run(string(command), func(t *testing.T) {
 			t.Parallel()
@@ -178,6 +180,7 @@ func TestAbortedHookDoesNotRunOn(t *testing.T) {
 
 // TestFailingHook fails the release and names the hook.
 func TestFailingHook(t *testing.T) {
+	t.Parallel()
 	for _, event := range []string{"pre-install", "post-install"} {
 		t.Run(event, func(t *testing.T) {
 			t.Parallel()

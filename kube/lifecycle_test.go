@@ -144,6 +144,7 @@ func (tl *timeline) lastWriteIfAny(t *testing.T, objects []string) (at time.Time
 // TestUninstallInReverse proves for every chart that a group is deleted only
 // after all that waited for it (R31), and that nothing is left.
 func TestUninstallInReverse(t *testing.T) {
+	t.Parallel()
 	for _, chart := range installable(t) {
 		t.Run(chart, func(t *testing.T) {
 			t.Parallel()
@@ -213,6 +214,7 @@ func (tl *timeline) firstDelete(t *testing.T, objects []string) (at time.Time, w
 // TestFailedUpgradeRollsBack goes back to the last good revision, in order, and
 // names it (R33).
 func TestFailedUpgradeRollsBack(t *testing.T) {
+	t.Parallel()
 	for _, rollback := range []bool{false, true} {
 		t.Run(fmt.Sprint(rollback), func(t *testing.T) {
 			t.Parallel()

@@ -38,6 +38,7 @@ func installable(t *testing.T) []string {
 // server's audit log: no write of a group before the last status update that
 // made its gates ready (R7, R10, R11, R14, R18, R19, R21 to R23).
 func TestOrderOfEveryChart(t *testing.T) {
+	t.Parallel()
 	for _, chart := range installable(t) {
 		t.Run(chart, func(t *testing.T) {
 			t.Parallel()
@@ -68,6 +69,7 @@ func clock(t time.Time) string { return t.Format("04:05.000000") }
 // TestIndependentGroupsOverlap proves R14 from the audit log: groups without a
 // path between them are under way at the same time.
 func TestIndependentGroupsOverlap(t *testing.T) {
+	t.Parallel()
 	for chart, pair := range map[string][2]string{
 		"fanout": independentGroups(t, "fanout"),
 		"shop":   {"shop/db:database", "shop/queue:broker"},

@@ -36,8 +36,9 @@ func owner(release, namespace string) string {
 	return fmt.Sprintf("release %s in namespace %s", release, namespace)
 }
 
-// taken reports whether an object is another release's.
-func (o *ordered) taken(by string) bool { return by != "" && by != o.self }
+// taken reports whether an object is another release's, as far as it is known
+// which release is worked on: a program with Helm's own actions may not tell.
+func (o *ordered) taken(by string) bool { return o.self != "" && by != "" && by != o.self }
 
 // checkOwners refuses an upgrade that would take an object from another
 // release.

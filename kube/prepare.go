@@ -95,13 +95,14 @@ func (p *pass) aroundHooks(rel *rel1.Release, none bool, before, after rel1.Hook
 // expectHooks has the hooks of a new revision learned when it is stored, which
 // is just before Helm executes them.
 func (p *pass) expectHooks(none bool, before, after rel1.HookEvent) {
-	p.rec.seen = func(rel *rel1.Release) {
+	p.rec.seen = func(rel *rel1.Release) error {
 		if none {
-			return
+			return nil
 		}
 		for _, phase := range p.ord.hooks.learn(rel, p.ord.opts.prefix, before, after) {
 			p.ord.announce(phase)
 		}
+		return nil
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/release"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
@@ -77,8 +78,10 @@ func readRecord(rel *rel1.Release) *record {
 // release before it is stored.
 type recorder struct {
 	driver.Driver
-	// seen is told of each revision before it is stored for the first time.
-	seen func(*rel1.Release)
+	// seen is told of each revision before it is stored for the first time,
+	// uninstalling of one that Helm is about to delete. Either may be nil.
+	seen         func(*rel1.Release) error
+	uninstalling func(*rel1.Release)
 	// record is what new revisions keep, nil for what they have already.
 	record *record
 }
@@ -90,13 +93,15 @@ func (s *recorder) Create(key string, r release.Releaser) error {
 		return fmt.Errorf("store release: unexpected type %T", r)
 	}
 	charts.UnwrapTemplates(rel.Chart)
+	if s.seen != nil {
+		if err := s.seen(rel); err != nil {
+			return err
+		}
+	}
 	if s.record != nil {
 		if err := writeRecord(rel, *s.record); err != nil {
 			return err
 		}
-	}
-	if s.seen != nil {
-		s.seen(rel)
 	}
 	return s.store(rel, func() error { return s.Driver.Create(key, rel) })
 }
@@ -108,6 +113,9 @@ func (s *recorder) Update(key string, r release.Releaser) error {
 		return fmt.Errorf("store release: unexpected type %T", r)
 	}
 	charts.UnwrapTemplates(rel.Chart)
+	if s.uninstalling != nil && rel.Info.Status == rcommon.StatusUninstalling {
+		s.uninstalling(rel)
+	}
 	return s.store(rel, func() error { return s.Driver.Update(key, rel) })
 }
 

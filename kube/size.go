@@ -15,7 +15,7 @@ import (
 )
 
 // A release is stored as one Secret or ConfigMap, and an API server takes no
-// more than 1 MiB of data in one. Helm finds out after hooks' and charts' CRDs
+// more than 1 MiB of data in one. Helm finds out once the namespace and crds/
 // are in the cluster; here it is known before anything is written (R28).
 
 const (

@@ -41,10 +41,12 @@ type View struct {
 	seen   chan struct{} // closed when each object has been seen once
 }
 
-// viewGroup is a group with what was last seen of its objects.
+// viewGroup is a group with what was last seen of its objects, in an earlier
+// revision, too; fresh are those that were seen in this one.
 type viewGroup struct {
 	*engine.Group
 	last   map[engine.Object]engine.Observation
+	fresh  map[engine.Object]bool
 	status engine.Status
 	said   string
 }
@@ -132,14 +134,20 @@ func (v *View) plan(ctx context.Context, rel *rel1.Release) error {
 	return nil
 }
 
-// reset forgets what was seen.
+// reset begins to look at the groups of a plan. What was seen of those that
+// were there before stays until it is seen again.
 func (v *View) reset() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	before := v.groups
 	v.groups, v.unseen, v.seen = map[string]*viewGroup{}, 0, make(chan struct{})
 	for _, p := range v.phases {
 		for _, g := range p.Groups {
-			v.groups[g.ID] = &viewGroup{Group: g, last: map[engine.Object]engine.Observation{}}
+			now := &viewGroup{Group: g, last: map[engine.Object]engine.Observation{}, fresh: map[engine.Object]bool{}}
+			if old := before[g.ID]; old != nil {
+				now.last, now.status, now.said = old.last, old.status, old.said
+			}
+			v.groups[g.ID] = now
 			v.unseen += len(g.Objects)
 		}
 	}
@@ -175,6 +183,7 @@ func (v *View) drop(before []engine.Phase) {
 			g := v.groups[old.ID]
 			for _, o := range old.Objects {
 				if g != nil && !slices.Contains(g.Objects, o) {
+					delete(g.last, o)
 					v.feed.Publish(engine.Event{Kind: engine.KindObject, Phase: p.Name, Group: old.ID, Object: &o,
 						Status: engine.Gone, Message: fmt.Sprintf("not in revision %d", v.rel.Version)})
 				}
@@ -248,21 +257,20 @@ func (v *View) take(phase, id string, ob engine.Observation) {
 	if ob.Status == engine.Gone {
 		ob.Status, ob.Message = absent(v.rel.Info.Status)
 	}
-	was, known := g.last[ob.Object]
-	if known && was.Status == ob.Status && was.Message == ob.Message {
-		return
-	}
-	g.last[ob.Object] = ob
 	if g.status == "" { // so that it has a beginning
 		g.status = engine.Running
 		v.feed.Publish(engine.Event{Kind: engine.KindGroup, Phase: phase, Group: id, Status: g.status})
 	}
-	v.feed.Publish(engine.Event{Kind: engine.KindObject, Phase: phase, Group: id, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
+	if was, known := g.last[ob.Object]; !known || was.Status != ob.Status || was.Message != ob.Message {
+		g.last[ob.Object] = ob
+		v.feed.Publish(engine.Event{Kind: engine.KindObject, Phase: phase, Group: id, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
+	}
 	if st, message := g.judge(); st != g.status || message != g.said {
 		g.status, g.said = st, message
 		v.feed.Publish(engine.Event{Kind: engine.KindGroup, Phase: phase, Group: id, Status: st, Message: message})
 	}
-	if !known && slices.Contains(g.Objects, ob.Object) {
+	if !g.fresh[ob.Object] && slices.Contains(g.Objects, ob.Object) {
+		g.fresh[ob.Object] = true
 		if v.unseen--; v.unseen == 0 {
 			close(v.seen)
 		}

@@ -22,8 +22,10 @@ type source struct {
 	// name is that of its directory in charts/, or of its archive without the
 	// ending; empty for the chart at the top.
 	name string
-	// files are the chart's own, Chart.yaml normalised.
-	files []*archive.BufferedFile
+	// files are the chart's own, Chart.yaml normalised; written is the latter
+	// as it was, by name.
+	files   []*archive.BufferedFile
+	written map[string][]byte
 	// meta is what Helm made of Chart.yaml: dependencies by their own names.
 	meta *chart.Metadata
 	// facts is what Helm's loader drops.
@@ -36,9 +38,10 @@ type source struct {
 // to the chart.
 func newSource(files []*archive.BufferedFile) (*source, error) {
 	own, below := split(files)
-	s := &source{}
+	s := &source{written: map[string][]byte{}}
 	for _, f := range own {
 		if f.Name == "Chart.yaml" || f.Name == "requirements.yaml" {
+			s.written[f.Name] = f.Data
 			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: s.facts.take(f.Data)}
 		}
 		s.files = append(s.files, f)
@@ -100,11 +103,17 @@ func newSubSource(name string, files []*archive.BufferedFile) (*source, error) {
 	return newSource(files)
 }
 
-// helm builds a new chart of Helm's, with all that lies below it.
+// helm builds a new chart of Helm's, with all that lies below it. Its raw files
+// are as they were read, for FromHelm.
 func (s *source) helm() (*chart.Chart, error) {
 	c, err := loader.LoadFiles(s.files)
 	if err != nil {
 		return nil, err
+	}
+	for _, f := range c.Raw {
+		if data := s.written[f.Name]; data != nil {
+			f.Data = data
+		}
 	}
 	for _, sub := range s.subs {
 		sc, err := sub.helm()

@@ -305,8 +305,8 @@ func (m *model) wordOnLine(o *engine.ObjectState, mark theme.Mark, room int) boo
 // drawReason draws why the object above is not ready: its status in the
 // status' colour, the rest less loud.
 func (m *model) drawReason(n *node, r row, x, y, w int) {
-	if r.o == nil || r.o.Status == engine.Failed || n.Status == engine.Failed {
-		m.canvas.putFit(x, y, w, theme.Bad, r.text)
+	if r.o == nil || r.o.Status == engine.Failed || cutShort(n.Status) {
+		m.canvas.putFit(x, y, w, m.th.Mark(string(n.Status)).Role, r.text)
 		return
 	}
 	mark := m.objectMark(n, r.o)

@@ -41,6 +41,7 @@ var views = []view{
 	{name: "undoing", run: "sandbox-rollback", n: 160},
 	{name: "rolled-back", run: "sandbox-rollback"},
 	{name: "failed", run: "failed"},
+	{name: "retried", run: "retried"},
 	{name: "abort-dialog", run: "sandbox-held", keys: "a"},
 	{name: "inspector", run: "sandbox-held", keys: "f enter"},
 	{name: "filter", run: "sandbox-held", keys: "/ a p i"},

@@ -109,9 +109,6 @@ func (s *screen) lines() []string { return strings.Split(ansi.Strip(s.View().Con
 
 func (s *screen) text() string { return strings.Join(s.lines(), "\n") }
 
-// footer is the last line of the screen.
-func (s *screen) footer() string { return s.lines()[s.h-1] }
-
 func (s *screen) shows(t *testing.T, text ...string) {
 	t.Helper()
 	for _, want := range text {

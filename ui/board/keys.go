@@ -55,10 +55,10 @@ func bindings() []binding {
 			about: "step: while paused, let exactly one group go"},
 		{keys: []string{"c"}, label: "c", hint: continueHint, do: (*model).resume, steers: true, part: partSteer,
 			about: "continue; while held on a failure: give the failed group up and finish what does not need it"},
-		{keys: []string{"b"}, label: "b", hint: breakHint, do: (*model).toggleBreak, steers: true, part: partSteer,
-			about: "breakpoint: pause the run before the selected group starts; again: take it away"},
 		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).steerable), do: (*model).askAbort, steers: true, part: partSteer,
 			about: "abort: asks whether to keep what is there or to roll back; ctrl-c twice stops at once"},
+		{keys: []string{"b"}, label: "b", hint: breakHint, do: (*model).toggleBreak, steers: true, part: partSteer,
+			about: "breakpoint: pause the run before the selected group starts; again: take it away"},
 
 		{keys: []string{"/"}, label: "/", hint: always("filter"), do: (*model).openFilter, part: partLook,
 			about: "show only what matches: words of a name, a kind, a status; esc shows all again"},

@@ -5,12 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine"
-	"lockstep/theme"
 )
 
 // state is a screen in a state that keys are tried in.
@@ -61,8 +57,8 @@ func states() []state {
 	over := map[string]string{"q": leaves, "a": leaves, "ctrl+c": leaves}
 	return []state{
 		{"running", with("sandbox-install", 63, ""), "p a / f ↵ ?", refusedOnly(nil)},
-		{"running, a waiting group", with("sandbox-install", 63, "G"), "p b a / f ↵ F ?", refusedOnly(nil)},
-		{"paused", pausedRun, "p n c b a / f ↵ ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
+		{"running, a waiting group", with("sandbox-install", 63, "G"), "p a b / f ↵ F ?", refusedOnly(nil)},
+		{"paused", pausedRun, "p n c a b / f ↵ ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
 		{"held", with("sandbox-held", 0, ""), "R c a / f ↵ ?", refusedOnly(nil)},
 		{"aborting", abortingRun, "a / f ↵ ?", refusedOnly(nil)},
 		{"rolling back", with("sandbox-rollback", 160, ""), "p a / f ↵ ?", refusedOnly(nil)},
@@ -278,184 +274,4 @@ func TestOverTakesNoOrders(t *testing.T) {
 		t.Errorf("sent %v", s.sent)
 	}
 	s.shows(t, "the operation is over")
-}
-
-// TestFind covers f, and that the view follows until the user moves.
-func TestFind(t *testing.T) {
-	s := with("sandbox-held", 0, "g")(t)
-	if s.follow || s.sel.group != "namespace:shop" {
-		t.Fatalf("follow %t, selected %v", s.follow, s.sel)
-	}
-	s.press("f")
-	if s.sel.group != "shop/api:server" || s.sel.object.Kind != "Deployment" {
-		t.Errorf("f goes to %v", s.sel)
-	}
-	s.press("g", "F")
-	if !s.follow || s.sel.group != "shop/api:server" {
-		t.Errorf("F goes to %v", s.sel)
-	}
-	s = with("sandbox-rollback", 111, "g")(t)
-	s.feed(recorded(t, "sandbox-rollback", 140)[111:]...)
-	if !s.follow || !s.back(s.group()) {
-		t.Errorf("the view stays at %v when the rollback begins", s.sel)
-	}
-}
-
-// TestMoving presses every key that moves, at every size, and proves that the
-// selection stays on the board and in view.
-func TestMoving(t *testing.T) {
-	for _, size := range sizes {
-		for _, k := range Keys() {
-			if k.Part != partMove {
-				continue
-			}
-			s := newScreen(t, size[0], size[1], recorded(t, "sandbox-held", 0))
-			s.press("g", "right", "right", "tab")
-			for _, name := range moveKeys(k) {
-				for range 25 {
-					s.press(name)
-					if s.group() == nil {
-						t.Fatalf("%v: %s leaves nothing selected", size, name)
-					}
-				}
-				if from, to := s.extent(s.group()); to <= s.top || from >= s.top+s.lay.board.h {
-					t.Errorf("%v: %s leaves %v out of view", size, name, s.sel)
-				}
-			}
-		}
-	}
-}
-
-func moveKeys(k Key) []string {
-	for _, b := range bindings() {
-		if b.label == k.Keys {
-			return b.keys
-		}
-	}
-	return nil
-}
-
-// TestFilter types a query and looks at what is left.
-func TestFilter(t *testing.T) {
-	s := with("sandbox-held", 0, "/ d e p l o y")(t)
-	s.shows(t, "5 of 16 groups", "Deployment/shop-cache")
-	s.showsNot(t, "StatefulSet")
-	s.press("enter")
-	if s.typing || !s.filter.on() {
-		t.Fatal("enter does not keep the filter")
-	}
-	s.press("esc")
-	s.shows(t, "StatefulSet")
-	s.press("/", "x", "y", "z")
-	s.shows(t, "nothing matches the filter")
-	s.press("up", "enter", "f", "tab", "b", "R")
-	s.send(tea.PasteMsg{Content: "ignored"})
-	s.press("/")
-	s.send(tea.PasteMsg{Content: "\x1b[31mq"})
-	s.showsNot(t, "\x1b")
-}
-
-// TestMouse clicks and scrolls.
-func TestMouse(t *testing.T) {
-	s := newScreen(t, 120, 40, recorded(t, "sandbox-held", 0))
-	at := func(text string) tea.Mouse {
-		for y, l := range s.lines() {
-			if i := strings.Index(l, text); i >= 0 {
-				return tea.Mouse{X: len([]rune(l[:i])), Y: y, Button: tea.MouseLeft}
-			}
-		}
-		t.Fatalf("no %q:\n%s", text, s.text())
-		return tea.Mouse{}
-	}
-	s.send(tea.MouseClickMsg(at("ConfigMap/shop-worker")))
-	if s.sel.object.Name != "shop-worker" || s.follow {
-		t.Fatalf("a click selects %v", s.sel)
-	}
-	s.send(tea.MouseClickMsg(at("ConfigMap/shop-worker")))
-	if s.insp == nil {
-		t.Fatal("a second click does not inspect")
-	}
-	s.send(tea.MouseClickMsg(at("gates")))
-	if s.insp.tab != tabGates {
-		t.Errorf("a click opens tab %d", s.insp.tab)
-	}
-	s.press("esc")
-	first := s.first
-	s.send(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelLeft})
-	if s.first >= first {
-		t.Errorf("the wheel scrolls from column %d to %d", first, s.first)
-	}
-}
-
-// TestKeyTable keeps the keys of the one table apart, and every one of them
-// explained.
-func TestKeyTable(t *testing.T) {
-	for _, table := range [][]binding{bindings(), inspectorBindings()} {
-		seen := map[string]bool{}
-		for _, b := range table {
-			if b.label == "" || b.about == "" || b.do == nil {
-				t.Errorf("%v is not explained", b.keys)
-			}
-			for _, k := range b.keys {
-				if seen[k] {
-					t.Errorf("%q twice", k)
-				}
-				seen[k] = true
-			}
-		}
-	}
-	text := newScreen(t, 200, 100, recorded(t, "running", 0))
-	text.press("?")
-	for _, k := range Keys() {
-		text.shows(t, k.Keys)
-	}
-}
-
-// TestStepped forgets where the run paused once it has gone on from there.
-func TestStepped(t *testing.T) {
-	s := pausedRun(t)
-	s.shows(t, "paused  breakpoint db:schema")
-	s.feed(engine.Event{Kind: engine.KindCommand, Command: engine.Step, Status: engine.Accepted, Time: s.state.Now})
-	s.showsNot(t, "breakpoint db:schema")
-	s.feed(engine.Event{Kind: engine.KindRun, Status: engine.Paused, Message: "breakpoint shop:gateway", Time: s.state.Now})
-	s.shows(t, "paused  breakpoint shop:gateway")
-}
-
-// TestAbortedStaysInView keeps the group in view that an abort has cut short.
-func TestAbortedStaysInView(t *testing.T) {
-	s := with("running", 0, "")(t)
-	was := s.group()
-	s.feed(
-		engine.Event{Kind: engine.KindRun, Status: engine.Aborting, Time: s.state.Now},
-		engine.Event{Kind: engine.KindGroup, Phase: was.Phase, Group: was.ID, Status: engine.Aborted, Time: s.state.Now},
-		engine.Event{Kind: engine.KindOperation, Status: engine.Aborted, Time: s.state.Now},
-	)
-	if s.group() != was {
-		t.Errorf("the view goes from %s to %s", was.ID, s.group().ID)
-	}
-}
-
-// TestAccessible proves that nothing moves where ACCESSIBLE asks for that.
-func TestAccessible(t *testing.T) {
-	now := time.Now()
-	still := dark
-	still.Still = true
-	clock := func(o *Options) { o.Now = func() time.Time { return now } }
-	glyphs := map[theme.Options]map[string]bool{}
-	for _, l := range []theme.Options{dark, still} {
-		glyphs[l] = map[string]bool{}
-		now = recorded(t, "running", 0)[79].Time
-		s := newScreen(t, 100, 30, recorded(t, "running", 0), look(l), clock)
-		for range 4 {
-			now = now.Add(time.Second)
-			s.send(tickMsg{})
-			glyphs[l][string([]rune(s.lines()[1])[1])] = true
-		}
-		if mouse := s.View().MouseMode != tea.MouseModeNone; mouse == l.Still {
-			t.Errorf("still %t: mouse %t", l.Still, mouse)
-		}
-	}
-	if len(glyphs[dark]) < 2 || len(glyphs[still]) != 1 {
-		t.Errorf("the glyph turns: %v", glyphs)
-	}
 }

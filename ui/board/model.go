@@ -141,6 +141,8 @@ func (t *tally) add(g *engine.GroupState) {
 		case o.Status == engine.Failed, g.Status == engine.Failed && urgency(o) == 1:
 			t.failed++
 			continue
+		case g.Status == engine.Aborted && urgency(o) == 1:
+			continue // nobody looks any more
 		}
 		switch o.Status {
 		case engine.Waiting:

@@ -28,27 +28,17 @@ type scenario struct {
 	stop  float64 // the record is cut there, where above 0
 }
 
+// scenarios are what the runs of the sandbox in testdata/runs at the top do not
+// show.
 func scenarios() []scenario {
 	return []scenario{
-		{name: "install", script: sample.Script()},
 		{name: "running", script: sample.Script(), stop: 9.5},
-		{name: "breakpoint", script: sample.Script(), opts: engine.Options{Breakpoints: []string{"shop/db:schema"}}, stop: 12},
-		{name: "held", script: sample.Broken(1), opts: engine.Options{HoldOnFailure: true}, stop: 15},
+		{name: "failed", script: sample.Broken(0)},
 		{name: "retried", script: sample.Broken(1), opts: engine.Options{HoldOnFailure: true},
 			steer: func(order func(engine.CommandName), at func(float64)) {
 				at(16)
 				order(engine.Retry)
 			}},
-		{name: "rollback", script: sample.Script(),
-			steer: func(order func(engine.CommandName), at func(float64)) {
-				at(8)
-				order(engine.Step) // refused: the run is not paused
-				at(9)
-				order(engine.Pause)
-				at(10)
-				order(engine.Rollback)
-			}},
-		{name: "failed", script: sample.Broken(0)},
 	}
 }
 

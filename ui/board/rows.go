@@ -171,6 +171,9 @@ func (n *node) removing() bool {
 	return false
 }
 
+// cutShort reports whether a group has ended before all of it was ready.
+func cutShort(s engine.Status) bool { return s == engine.Failed || s == engine.Aborted }
+
 // passed reports whether what waits for a group need not wait any more.
 func passed(n *node) bool {
 	switch n.Status {
@@ -207,7 +210,7 @@ func (m *model) reason(n *node, o *engine.ObjectState) string {
 	switch {
 	case o.Status == engine.Failed:
 		return cmp.Or(o.Message, o.Summary)
-	case n.Status == engine.Failed && urgency(o) == 1:
+	case cutShort(n.Status) && urgency(o) == 1:
 		return "not ready: " + cmp.Or(o.Summary, o.Message, string(o.Status))
 	}
 	switch o.Status {
@@ -260,8 +263,8 @@ func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
 // is still in progress; what is as it was says so.
 func (m *model) objectMark(n *node, o *engine.ObjectState) theme.Mark {
 	switch {
-	case n.Status == engine.Failed && urgency(o) == 1:
-		mark := m.th.Mark(string(engine.Failed))
+	case cutShort(n.Status) && urgency(o) == 1:
+		mark := m.th.Mark(string(n.Status))
 		mark.Word = "not ready"
 		return mark
 	case o.Status == engine.Applied && !n.Status.Over():

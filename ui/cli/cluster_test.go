@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/throwaway"
 )
@@ -38,6 +42,7 @@ func TestClusterScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	helm := helmProgram(t)
 	t.Run("scripts", func(t *testing.T) { // ends when the parallel scripts have ended
 		testscript.Run(t, testscript.Params{
 			Dir: "testdata/cluster",
@@ -45,23 +50,39 @@ func TestClusterScripts(t *testing.T) {
 				e.Setenv("CHARTS", chartsDir)
 				e.Setenv("KUBECONFIG", cluster.Kubeconfig)
 				e.Setenv(throwaway.BinaryEnv, sandboxProgram)
+				e.Setenv("HELM", helm)
 				e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 				e.Setenv("NS", strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"))
 				return nil
 			},
-			Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await},
+			Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await, "parses": parses},
 		})
 	})
 }
 
-// await waits until the record of a run in the background holds a text.
-func await(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: await TEXT")
+// helmProgram is the path of Helm's own program, of the version that lockstep
+// is made with.
+func helmProgram(t *testing.T) string {
+	t.Helper()
+	path, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm").Output()
+	if err != nil {
+		t.Fatal(err)
 	}
-	records := filepath.Join(ts.Getenv("XDG_STATE_HOME"), "lockstep", "runs", "*.ndjson")
+	return strings.TrimSpace(string(path))
+}
+
+// await waits until a file, or else the record of a run in the background,
+// holds a text: await TEXT [FILE].
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: await TEXT [FILE]")
+	}
+	pattern := filepath.Join(ts.Getenv("XDG_STATE_HOME"), "lockstep", "runs", "*.ndjson")
+	if len(args) == 2 {
+		pattern = ts.MkAbs(args[1])
+	}
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		files, err := filepath.Glob(records)
+		files, err := filepath.Glob(pattern)
 		ts.Check(err)
 		for _, f := range files {
 			text, err := os.ReadFile(f)
@@ -71,5 +92,23 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 	}
-	ts.Fatalf("no record of a run says %s", args[0])
+	ts.Fatalf("%s: nothing says %s", pattern, args[0])
+}
+
+// parses checks that a file is of a format: parses json|yaml|ndjson FILE.
+func parses(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: parses json|yaml|ndjson FILE")
+	}
+	text, into := []byte(ts.ReadFile(args[1])), new(any)
+	switch args[0] {
+	case "json":
+		ts.Check(json.Unmarshal(text, into))
+	case "yaml":
+		ts.Check(yaml.Unmarshal(text, into))
+	case "ndjson":
+		for line := range bytes.Lines(text) {
+			ts.Check(json.Unmarshal(line, into))
+		}
+	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"lockstep/engine"
@@ -57,23 +58,30 @@ func paint(style report.Style, role theme.Role, text string) string {
 	return style.Theme.Render(role, text)
 }
 
+// ready counts the objects that are ready.
+func (g *liveGroup) ready() int {
+	n := 0
+	for _, o := range g.Objects {
+		if o.Status == engine.Ready {
+			n++
+		}
+	}
+	return n
+}
+
 // printGroups prints groups and the objects in them, those that are well
 // without a reason.
 func printGroups(w io.Writer, groups []liveGroup, style report.Style) {
 	wide := 0
+	after := map[string][]string{}
 	for _, g := range groups {
+		after[g.ID] = g.After
 		for _, o := range g.Objects {
 			wide = max(wide, len(o.String()))
 		}
 	}
 	for _, g := range groups {
-		ready := 0
-		for _, o := range g.Objects {
-			if o.Status == engine.Ready {
-				ready++
-			}
-		}
-		fmt.Fprintf(w, "%s %d/%d%s\n", paint(style, theme.Strong, g.ID), ready, len(g.Objects), waitsFor(g.After, style))
+		fmt.Fprintf(w, "%s %d/%d%s\n", paint(style, theme.Strong, g.ID), g.ready(), len(g.Objects), waitsFor(direct(g.After, after), style))
 		for _, o := range g.Objects {
 			line := fmt.Sprintf("  %-*s  %s", wide, o.String(), mark(style, o.Status))
 			if o.Message != "" && o.Status != engine.Ready {
@@ -82,6 +90,14 @@ func printGroups(w io.Writer, groups []liveGroup, style report.Style) {
 			fmt.Fprintln(w, line)
 		}
 	}
+}
+
+// direct leaves out of ids what follows from the others, by what each group
+// waits for.
+func direct(ids []string, after map[string][]string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return slices.ContainsFunc(ids, func(other string) bool { return slices.Contains(after[other], id) })
+	})
 }
 
 func waitsFor(after []string, style report.Style) string {

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	helmcmd "helm.sh/helm/v4/pkg/cmd"
+	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
 // Commands that are Helm's own: what they print and how is Helm's to say, so
@@ -24,7 +26,11 @@ func runHelm(cmd *cobra.Command, out io.Writer, words ...string) error {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(cmd.ErrOrStderr())
-	return root.ExecuteContext(cmd.Context())
+	err = root.ExecuteContext(cmd.Context())
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return fmt.Errorf("%w; lockstep list -A shows which there are", err)
+	}
+	return err
 }
 
 // notHelms marks a flag that Helm's command of the name does not have.

@@ -10,8 +10,8 @@ import (
 	"lockstep/ui/report"
 )
 
-const replayLong = `Prints a recorded run as it was printed when it ran, or with --tui plays it again on the screen. Every operation keeps a record; the last 50 are kept,
-in lockstep/runs below $XDG_STATE_HOME (or ~/.local/state). What -o json printed can be read, too.
+const replayLong = `Prints a recorded run as it was printed when it ran, or with --tui plays it again on the screen. Every operation keeps
+a record; the last 50 are kept, in lockstep/runs below $XDG_STATE_HOME (or ~/.local/state). What -o json printed can be read, too.
 
 RUN is the name of a record, as the summary of the run names it, or a file. Without it, the last run is taken.`
 

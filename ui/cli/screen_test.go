@@ -25,7 +25,8 @@ type terminal struct {
 	cmd  *exec.Cmd
 	mu   sync.Mutex
 	text bytes.Buffer
-	over chan struct{}
+	read chan struct{} // closed when nothing more can be read
+	over chan struct{} // closed when the program has ended
 	code int
 }
 
@@ -46,8 +47,9 @@ func inTerminal(t *testing.T, rows, cols uint16, env []string, args ...string) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{t: t, tty: tty, cmd: cmd, over: make(chan struct{})}
+	term := &terminal{t: t, tty: tty, cmd: cmd, read: make(chan struct{}), over: make(chan struct{})}
 	go func() {
+		defer close(term.read)
 		buf := make([]byte, 32<<10)
 		for {
 			n, err := tty.Read(buf)
@@ -125,6 +127,7 @@ func (c *terminal) ends() int {
 	c.t.Helper()
 	select {
 	case <-c.over:
+		<-c.read // what it wrote at last
 		return c.code
 	case <-time.After(60 * time.Second):
 		c.t.Fatalf("the program does not end; it shows:\n%s", tailOf(c.shown(), 3000))
@@ -213,6 +216,54 @@ func TestScreen(t *testing.T) {
 		out, err := helmList(t, env, "c")
 		if err != nil || !strings.Contains(out, "failed") {
 			t.Errorf("the release should be failed: %v %s", err, out)
+		}
+	})
+
+	t.Run("the other end of the terminal is closed", func(t *testing.T) {
+		c := inTerminal(t, 30, 100, env, "install", "s", filepath.Join(data, "charts", "slow"), "-n", "e", "--create-namespace")
+		c.await(0, "running")
+		if err := c.tty.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c.ends()
+		out, err := helmList(t, env, "e")
+		if err != nil || !strings.Contains(out, "failed") {
+			t.Errorf("the release should be failed: %v %s", err, out)
+		}
+	})
+
+	t.Run("ctrl-c without the screen, in the middle of shop", func(t *testing.T) {
+		c := inTerminal(t, 30, 200, env, "install", "s", filepath.Join(data, "charts", "shop"), "-n", "f", "--create-namespace",
+			"--no-tui", "--set", "global.topicGroup=f.example")
+		c.await(0, "shop/db:database started")
+		c.keys("\x03")
+		if code := c.ends(); code != 3 {
+			t.Errorf("exit code %d, want 3", code)
+		}
+		c.await(0, "install s aborted after")
+		c.await(0, "lockstep upgrade --install s")
+		if strings.Contains(c.raw(), "\x1b[?1049h") {
+			t.Error("there was a screen")
+		}
+		out, err := helmList(t, env, "f")
+		if err != nil || !strings.Contains(out, "failed") {
+			t.Errorf("the release should be failed: %v %s", err, out)
+		}
+	})
+
+	t.Run("watch, with the libraries' logs out of the way", func(t *testing.T) {
+		c := inTerminal(t, 30, 100, env, "watch", "s", "-n", "b", "--debug")
+		c.await(0, "read-only")
+		c.await(0, "left-1")
+		c.keys("q")
+		if code := c.ends(); code != 0 {
+			t.Errorf("exit code %d, want 0", code)
+		}
+		c.restored()
+		c.await(0, "s: chart fanout-0.1.0, namespace b, revision 1, deployed")
+		c.await(0, "debug log:")
+		if _, screen, _ := strings.Cut(c.raw(), "\x1b[?1049h"); strings.Contains(screen, "level=DEBUG") {
+			t.Error("logs have torn the screen")
 		}
 	})
 

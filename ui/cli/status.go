@@ -96,7 +96,8 @@ func (a *app) groupsNow(cmd *cobra.Command, name string) ([]liveGroup, error) {
 	return liveGroups(state), nil
 }
 
-// lookOnce looks at each object of a view once; consumers get the events.
+// lookOnce looks at each object of a view once; consumers get the events. It is
+// an error where that takes longer than lookTime.
 func lookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*engine.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -110,7 +111,15 @@ func lookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 	failed := make(chan error, 1)
 	go func() { failed <- view.Run(ctx) }()
 	state := report.Follow(view.Feed(), consumers...)
-	return state, <-failed
+	if err := <-failed; err != nil {
+		return nil, err
+	}
+	select {
+	case <-view.Seen():
+		return state, nil
+	default:
+		return nil, fmt.Errorf("not all resources could be looked at within %s; is the cluster up, and the release still there?", lookTime)
+	}
 }
 
 // withGroupsJSON adds the groups to an object that Helm has printed, behind its

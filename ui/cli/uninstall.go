@@ -56,8 +56,12 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if err := a.operateOrPlan(cmd, flags.dryRun, a.uninstallJob(cmd, flags, m, name)); err != nil {
+	for i, name := range names {
+		err := a.operateOrPlan(cmd, flags.dryRun, a.uninstallJob(cmd, flags, m, name))
+		if err != nil && i > 0 && exitCode(err) == exitNothing && !flags.dryRun && a.plan == nil {
+			return &exitError{exitFailed, err} // something was written before
+		}
+		if err != nil {
 			return err
 		}
 	}

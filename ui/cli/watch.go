@@ -138,30 +138,43 @@ type changes struct {
 	style         report.Style
 	state         engine.State
 	printed       bool
+	told          map[string]engine.Status // what was printed of each group
 }
 
 // Consume takes the next event of a view.
 func (c *changes) Consume(e engine.Event) {
-	var was engine.Status
-	if g := c.state.Find(e.Phase, e.Group); g != nil {
-		was = g.Status
-	}
 	c.state.Apply(e)
 	switch {
 	case e.Kind == engine.KindWarning:
 		fmt.Fprintln(c.warnings, "warning:", e.Message)
-	case e.Kind == engine.KindPlan:
-		c.printed = false
-	case e.Kind == engine.KindOperation && e.Status != engine.Running:
+	case !c.printed:
+		if c.complete() {
+			c.all()
+		}
+	case e.Kind == engine.KindOperation && e.Status == engine.Running:
+		fmt.Fprintln(c.out, c.stamp(e), viewed(&c.state))
+	case e.Kind == engine.KindOperation:
 		fmt.Fprintln(c.out, c.stamp(e), e.Message)
-	case c.printed && e.Kind == engine.KindObject:
+	case e.Kind == engine.KindObject:
 		fmt.Fprintln(c.out, c.stamp(e), mark(c.style, e.Status), because(e.Object.String()+" of "+e.Group, e.Message))
-	case c.printed && e.Kind == engine.KindGroup && was != e.Status:
+	case e.Kind == engine.KindGroup && c.told[e.Group] != e.Status:
+		c.told[e.Group] = e.Status
 		fmt.Fprintln(c.out, c.stamp(e), mark(c.style, e.Status), e.Group)
-	case !c.printed && c.complete():
-		c.printed = true
-		fmt.Fprintln(c.out, viewed(&c.state))
-		printGroups(c.out, liveGroups(&c.state), c.style)
+	}
+}
+
+// all prints all groups. The event about the last one may still be on its way,
+// so what a group is comes from its objects.
+func (c *changes) all() {
+	c.printed, c.told = true, map[string]engine.Status{}
+	fmt.Fprintln(c.out, viewed(&c.state))
+	groups := liveGroups(&c.state)
+	printGroups(c.out, groups, c.style)
+	for _, g := range groups {
+		c.told[g.ID] = engine.Running
+		if g.ready() == len(g.Objects) {
+			c.told[g.ID] = engine.Ready
+		}
 	}
 }
 
@@ -169,13 +182,13 @@ func (c *changes) stamp(e engine.Event) string {
 	return paint(c.style, theme.Quiet, e.Time.Local().Format("15:04:05"))
 }
 
-// complete reports whether each object has been seen and its group told of.
+// complete reports whether each object has been seen.
 func (c *changes) complete() bool {
+	if len(c.state.Phases) == 0 {
+		return false
+	}
 	for _, p := range c.state.Phases {
 		for _, g := range p.Groups {
-			if g.Status == engine.Waiting {
-				return false
-			}
 			for _, o := range g.Objects {
 				if o.Applied.IsZero() {
 					return false

@@ -1,7 +1,7 @@
 // Demo shows the screen while working on it: a recorded run, or, without one,
 // an installation that a scripted cluster plays and that can be steered.
 //
-//	go run ./ui/board/internal/demo [-speed 2] testdata/runs/shop-install.ndjson
+//	go run ./ui/board/internal/demo [-speed 2] testdata/runs/sandbox-install.ndjson
 //	go run ./ui/board/internal/demo [-step] [-fail] [-break shop/db:schema]
 package main
 

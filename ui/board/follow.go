@@ -1,0 +1,123 @@
+package board
+
+import (
+	"strings"
+
+	"lockstep/engine"
+)
+
+// chase moves the selection and the view to where the action is.
+func (m *model) chase() {
+	n := m.action()
+	if n == nil {
+		return
+	}
+	if n.key() != m.sel.key {
+		m.sel = spot{key: n.key()}
+	}
+	m.sel.object = engine.Object{}
+	if o := worst(n); o != nil && !n.Status.Over() || o != nil && n.Status == engine.Failed {
+		m.sel.object = o.Object
+	}
+	if m.accordion() || m.tooSmall() {
+		return
+	}
+	first, last := n.col, n.col
+	for _, other := range m.plan.nodes {
+		if active(other) {
+			first, last = min(first, other.col), max(last, other.col)
+		}
+	}
+	if m.first <= first && m.fits(m.first, last) {
+		return
+	}
+	m.first = first
+	if before := m.columnBefore(first); before >= 0 && m.fits(before, last) {
+		m.first = before
+	}
+	m.fill()
+}
+
+func (m *model) columnBefore(col int) int {
+	before := -1
+	for _, i := range m.columns() {
+		if i < col {
+			before = i
+		}
+	}
+	return before
+}
+
+// active reports whether a group is where the action is.
+func active(n *node) bool {
+	switch n.Status {
+	case engine.Running, engine.Held:
+		return true
+	}
+	return false
+}
+
+// action is the group to look at: the one that failed while that is held, the
+// one that a breakpoint holds, else the first that is under way. The selected
+// one stays while it is one of them.
+func (m *model) action() *node {
+	ending := m.over() || m.state.Run == engine.Aborting
+	rank := func(n *node) int {
+		switch {
+		case n.Status == engine.Failed && (m.state.Run == engine.Held || ending) && m.back(n) == m.rollingBack():
+			return 5
+		case n.Status == engine.Aborted && ending && m.back(n) == m.rollingBack():
+			return 4
+		case n.Status == engine.Held:
+			return 3
+		case n.Status == engine.Running:
+			return 2
+		case ending:
+			return 0
+		case n.Status == engine.Waiting && m.back(n) == m.rollingBack() && m.tally.groups == 0 && m.ready(n):
+			return 1
+		}
+		return 0
+	}
+	best := m.group()
+	most := 0
+	if best != nil {
+		most = rank(best)
+	}
+	for _, n := range m.plan.nodes {
+		if r := rank(n); r > most {
+			best, most = n, r
+		}
+	}
+	if best == nil && len(m.plan.nodes) > 0 {
+		best = m.plan.nodes[0]
+	}
+	return best
+}
+
+func (m *model) back(n *node) bool { return strings.HasPrefix(n.Phase, rollbackPrefix) }
+
+// ready reports whether all that a waiting group waits for is there.
+func (m *model) ready(n *node) bool {
+	for _, up := range n.ins {
+		if !up.Status.Over() {
+			return false
+		}
+	}
+	return true
+}
+
+// worst is the object of a group that needs looking at first: failed, or under
+// way for longest.
+func worst(n *node) *engine.ObjectState {
+	var best *engine.ObjectState
+	for _, o := range n.Objects {
+		if urgency(o) > 1 {
+			continue
+		}
+		if best == nil || urgency(o) < urgency(best) || urgency(o) == urgency(best) && o.Applied.Before(best.Applied) {
+			best = o
+		}
+	}
+	return best
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	helmcmd "helm.sh/helm/v4/pkg/cmd"
+)
+
+// TestFlagsAreHelms compares the flags of the commands that hand them on to
+// Helm with those that Helm has, and those of the operations as far as Helm has
+// the thing: no flag of Helm's may be missing or have another letter or default.
+func TestFlagsAreHelms(t *testing.T) {
+	t.Setenv("HELM_NO_PLUGINS", "1")
+	helm, err := helmcmd.NewRootCmd(io.Discard, nil, func(bool) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string][]string{ // what this program does not have, or has otherwise
+		"install":   {"dependency-update", "output", "wait"},
+		"upgrade":   {"dependency-update", "output", "wait"},
+		"rollback":  {"wait"},
+		"uninstall": {"wait"},
+		"test":      {"output"},
+	}
+	for _, path := range []string{
+		"history", "list", "status", "get all", "get hooks", "get manifest", "get metadata", "get notes", "get values",
+		"install", "upgrade", "rollback", "uninstall", "test",
+	} {
+		t.Run(path, func(t *testing.T) {
+			theirs, ours := find(t, helm, path), find(t, newRoot(), path)
+			theirs.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+				if f.Name == "help" || slices.Contains(left[path], f.Name) {
+					return
+				}
+				mine := ours.Flags().Lookup(f.Name)
+				switch {
+				case mine == nil:
+					t.Errorf("there is no --%s", f.Name)
+				case mine.Shorthand != f.Shorthand:
+					t.Errorf("--%s is -%s, want -%s", f.Name, mine.Shorthand, f.Shorthand)
+				case mine.DefValue != f.DefValue:
+					t.Errorf("--%s is %q by default, want %q", f.Name, mine.DefValue, f.DefValue)
+				}
+			})
+			if slices.Equal(theirs.Aliases, ours.Aliases) {
+				return
+			}
+			t.Errorf("aliases %v, want %v", ours.Aliases, theirs.Aliases)
+		})
+	}
+}
+
+func find(t *testing.T, root *cobra.Command, path string) *cobra.Command {
+	t.Helper()
+	cmd, rest, err := root.Find(strings.Fields(path))
+	if err != nil || len(rest) > 0 {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return cmd
+}
