@@ -23,7 +23,8 @@ func (op *Operation) Info() engine.Operation { return op.info }
 // View is a look at a release: its groups, with the live status of its objects.
 // It writes nothing. Its events are those of an operation named watch that
 // applies nothing and has no end of its own: a group is ready when all its
-// objects are, failed when one is, running otherwise.
+// objects are, failed when one is, waiting where the operation has not come to
+// it, running otherwise.
 type View struct {
 	client          *Client
 	name, namespace string
@@ -257,17 +258,21 @@ func (v *View) take(phase, id string, ob engine.Observation) {
 	if ob.Status == engine.Gone {
 		ob.Status, ob.Message = absent(v.rel.Info.Status)
 	}
-	if g.status == "" { // so that it has a beginning
-		g.status = engine.Running
-		v.feed.Publish(engine.Event{Kind: engine.KindGroup, Phase: phase, Group: id, Status: g.status})
-	}
-	if was, known := g.last[ob.Object]; !known || was.Status != ob.Status || was.Message != ob.Message {
-		g.last[ob.Object] = ob
-		v.feed.Publish(engine.Event{Kind: engine.KindObject, Phase: phase, Group: id, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
-	}
-	if st, message := g.judge(); st != g.status || message != g.said {
+	was, known := g.last[ob.Object]
+	g.last[ob.Object] = ob
+	st, message := g.judge()
+	tell := func(st engine.Status, message string) {
 		g.status, g.said = st, message
 		v.feed.Publish(engine.Event{Kind: engine.KindGroup, Phase: phase, Group: id, Status: st, Message: message})
+	}
+	if st != engine.Waiting && (g.status == "" || g.status == engine.Waiting) { // so that it has a beginning
+		tell(engine.Running, "")
+	}
+	if !known || was.Status != ob.Status || was.Message != ob.Message {
+		v.feed.Publish(engine.Event{Kind: engine.KindObject, Phase: phase, Group: id, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
+	}
+	if st != g.status || message != g.said {
+		tell(st, message)
 	}
 	if !g.fresh[ob.Object] && slices.Contains(g.Objects, ob.Object) {
 		g.fresh[ob.Object] = true
@@ -283,6 +288,8 @@ func absent(release rcommon.Status) (engine.Status, string) {
 	switch {
 	case release.IsPending():
 		return engine.Waiting, "not in the cluster yet"
+	case release == rcommon.StatusFailed: // the operation may never have come to it
+		return engine.Waiting, "not in the cluster"
 	case release == rcommon.StatusUninstalled, release == rcommon.StatusUninstalling:
 		return engine.Gone, ""
 	}
@@ -291,7 +298,7 @@ func absent(release rcommon.Status) (engine.Status, string) {
 
 // judge derives the status of a group from its objects.
 func (g *viewGroup) judge() (engine.Status, string) {
-	ready, gone := 0, 0
+	ready, gone, waiting := 0, 0, 0
 	for _, o := range g.Objects {
 		switch ob := g.last[o]; ob.Status {
 		case engine.Failed:
@@ -300,6 +307,8 @@ func (g *viewGroup) judge() (engine.Status, string) {
 			ready++
 		case engine.Gone:
 			gone++
+		case engine.Waiting:
+			waiting++
 		}
 	}
 	switch len(g.Objects) {
@@ -307,6 +316,8 @@ func (g *viewGroup) judge() (engine.Status, string) {
 		return engine.Ready, ""
 	case gone:
 		return engine.Gone, ""
+	case waiting:
+		return engine.Waiting, ""
 	}
 	return engine.Running, ""
 }

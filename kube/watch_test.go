@@ -156,7 +156,7 @@ func TestViewOfARunningInstall(t *testing.T) {
 	v := r.look(0)
 	v.await("one ready, one under way, one that waits", func(s *engine.State) bool {
 		before, slow, after := s.Find("apply", "slow:before"), s.Find("apply", "slow:slow"), s.Find("apply", "slow:after")
-		return before != nil && before.Status == engine.Ready && slow.Status == engine.Running && after.Status != engine.Failed &&
+		return before != nil && before.Status == engine.Ready && slow.Status == engine.Running && after.Status == engine.Waiting &&
 			after.Objects[0].Status == engine.Waiting && s.Message == "pending-install"
 	})
 	v.await("deployed", func(s *engine.State) bool { return s.Message == "deployed" && all(s, engine.Ready) })

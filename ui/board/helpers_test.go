@@ -163,7 +163,7 @@ func recorded(t testing.TB, name string, n int) []engine.Event {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	events, err := ReadRun(f)
+	events, err := engine.ReadEvents(f)
 	if err != nil {
 		t.Fatal(err)
 	}

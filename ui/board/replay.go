@@ -1,38 +1,11 @@
 package board
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 	"time"
 
 	"lockstep/engine"
 )
-
-// ReadRun reads a recorded run: one event a line, as in a run log.
-func ReadRun(r io.Reader) ([]engine.Event, error) {
-	in := bufio.NewReader(r)
-	var events []engine.Event
-	for n := 1; ; n++ {
-		l, err := in.ReadBytes('\n')
-		if text := bytes.TrimSpace(l); len(text) > 0 {
-			var e engine.Event
-			if err := json.Unmarshal(text, &e); err != nil {
-				return events, fmt.Errorf("line %d: %w", n, err)
-			}
-			events = append(events, e)
-		}
-		switch {
-		case err == io.EOF:
-			return events, nil
-		case err != nil:
-			return events, err
-		}
-	}
-}
 
 // Replay shows a recorded run again, read-only, with the times it was recorded
 // with. Speed 2 is twice as fast; 0 shows the end at once. Source, Command and

@@ -324,7 +324,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("speed %v: %d of %d events", speed, n, len(events))
 		}
 	}
-	if _, err := ReadRun(strings.NewReader("{}\n{\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := engine.ReadEvents(strings.NewReader("{}\n{\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a record that is cut off: %v", err)
 	}
 }

@@ -90,7 +90,7 @@ func readRun(dir string, args []string) ([]engine.Event, error) {
 		return nil, err
 	}
 	defer f.Close()
-	events, err := report.Read(f)
+	events, err := engine.ReadEvents(f)
 	if len(events) == 0 && err == nil {
 		err = fmt.Errorf("%s: no event in it", args[0])
 	}

@@ -171,7 +171,7 @@ func (c *changes) all() {
 	groups := liveGroups(&c.state)
 	printGroups(c.out, groups, c.style)
 	for _, g := range groups {
-		c.told[g.ID] = engine.Running
+		c.told[g.ID] = g.Status
 		if g.ready() == len(g.Objects) {
 			c.told[g.ID] = engine.Ready
 		}

@@ -1,10 +1,7 @@
 package report
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 
 	"lockstep/engine"
@@ -29,27 +26,4 @@ func writeEvent(w io.Writer, e engine.Event) error {
 	}
 	_, err = w.Write(append(line, '\n'))
 	return err
-}
-
-// Read reads what JSON has written. Where a line is no event it returns those
-// before it with an error that names the line.
-func Read(r io.Reader) ([]engine.Event, error) {
-	var events []engine.Event
-	lines := bufio.NewReader(r)
-	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return events, err
-		}
-		if len(line) > 0 {
-			var e engine.Event
-			if bad := json.Unmarshal(line, &e); bad != nil {
-				return events, fmt.Errorf("line %d is no event: %w", n, bad)
-			}
-			events = append(events, e)
-		}
-		if err != nil {
-			return events, nil
-		}
-	}
 }

@@ -33,7 +33,7 @@ func TestRunLogKeepsTheLastRuns(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
-	again, err := Read(f)
+	again, err := engine.ReadEvents(f)
 	if err != nil || fmt.Sprint(again[len(again)-1].Status) != "aborted" || len(again) != len(events) {
 		t.Errorf("%d events, error %v", len(again), err)
 	}

@@ -94,7 +94,7 @@ func TestJSONIsTheEvents(t *testing.T) {
 			t.Errorf("line %d is %s, want %s (%v)", i+1, line, want, err)
 		}
 	}
-	again, err := Read(&out)
+	again, err := engine.ReadEvents(&out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestJSONIsTheEvents(t *testing.T) {
 }
 
 func TestReadNamesTheLineThatIsBroken(t *testing.T) {
-	events, err := Read(strings.NewReader("{\"seq\":1,\"kind\":\"run\"}\n{\"seq\":2,\"ki"))
+	events, err := engine.ReadEvents(strings.NewReader("{\"seq\":1,\"kind\":\"run\"}\n{\"seq\":2,\"ki"))
 	if len(events) != 1 || err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("%d events, error %v", len(events), err)
 	}

@@ -59,7 +59,7 @@ func replay(file string, speed float64, o board.Options) error {
 		return err
 	}
 	defer f.Close()
-	events, err := board.ReadRun(f)
+	events, err := engine.ReadEvents(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
