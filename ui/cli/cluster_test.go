@@ -17,9 +17,9 @@ import (
 	"lockstep/kube/throwaway"
 )
 
-// TestClusterScripts runs the scripts that need a cluster. Each has a namespace
-// of its own, $NS, which is not there yet.
-func TestClusterScripts(t *testing.T) {
+// startCluster starts a cluster that is gone after the test.
+func startCluster(t *testing.T) *throwaway.Cluster {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a cluster")
 	}
@@ -34,6 +34,13 @@ func TestClusterScripts(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return cluster
+}
+
+// TestClusterScripts runs the scripts that need a cluster. Each has a namespace
+// of its own, $NS, which is not there yet.
+func TestClusterScripts(t *testing.T) {
+	cluster := startCluster(t)
 	sandboxProgram, _, err := throwaway.Command(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-
-	"lockstep/kube/throwaway"
 )
 
 // terminal is a program in a pseudo-terminal.
@@ -135,29 +132,9 @@ func (c *terminal) ends() int {
 	}
 }
 
-// screenCluster is a cluster for a test in a terminal.
-func screenCluster(t *testing.T) (env []string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a cluster")
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cluster, err := throwaway.Start(ctx, throwaway.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return []string{"KUBECONFIG=" + cluster.Kubeconfig}
-}
-
 // TestScreen steers real runs in a real terminal (R40 to R43).
 func TestScreen(t *testing.T) {
-	env := screenCluster(t)
+	env := []string{"KUBECONFIG=" + startCluster(t).Kubeconfig}
 	chart := filepath.Join(data, "charts", "fanout")
 
 	t.Run("step, break, continue, abort with rollback", func(t *testing.T) {

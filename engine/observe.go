@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"cmp"
+	"time"
+)
+
+// named is the object under the name that it has in the cluster.
+func (o *objectRun) named() Object {
+	obj := o.Object
+	if o.name != "" {
+		obj.Name = o.name
+	}
+	return obj
+}
+
+// answer takes the API server's answer to a request.
+func (r *StageRun) answer(t task, out Outcome, err error) {
+	r.busy--
+	g, o := t.g, t.o
+	if t.n != g.attempt {
+		return
+	}
+	g.pending--
+	if err != nil {
+		r.setObject(g, o, Failed, oneLine(err.Error()), "")
+		r.fail(g, o, err.Error(), false)
+		return
+	}
+	o.answered, o.version, o.name, o.since = true, out.Version, out.Name, time.Now()
+	if r.Phase.Kind == PhaseRemove {
+		r.answerDelete(g, o, out)
+	} else {
+		r.setObject(g, o, Applied, "", out.Change)
+		if g.await && r.Readiness > 0 {
+			r.deadlines = append(r.deadlines, deadline{g, o, g.attempt, r.e.clock.active(o.since) + r.Readiness})
+		}
+		r.judge(g, o)
+	}
+	if g.status == Running {
+		r.send(g)
+		r.settle(g)
+	}
+}
+
+func (r *StageRun) answerDelete(g *groupRun, o *objectRun, out Outcome) {
+	switch {
+	case out.Change == Kept:
+		r.setObject(g, o, Ready, cmp.Or(out.Message, "kept: helm.sh/resource-policy"), out.Change)
+		g.unready--
+	case out.Change == Absent, o.last.Status == Gone:
+		r.setObject(g, o, Gone, "", out.Change)
+		g.unready--
+	default:
+		r.setObject(g, o, Deleting, o.last.Message, out.Change)
+	}
+}
+
+// observe takes what the watch has seen of an object.
+func (r *StageRun) observe(g *groupRun, seen Observation) {
+	o := g.index[seen.Object]
+	if o == nil || r.era != r.e.era { // a rollback undoes what the stage did
+		return
+	}
+	o.last = seen
+	if !o.answered {
+		return
+	}
+	if r.Phase.Kind == PhaseRemove {
+		switch {
+		case r.doneWith(o):
+		case seen.Status == Gone:
+			r.setObject(g, o, Gone, "", "")
+			g.unready--
+		case seen.Status == Deleting:
+			r.setObject(g, o, Deleting, seen.Message, "")
+		}
+	} else {
+		r.judge(g, o)
+	}
+	if g.status == Running {
+		r.send(g)
+		r.settle(g)
+	}
+}
+
+// judge compares what was last seen of an applied object with its apply (R22).
+func (r *StageRun) judge(g *groupRun, o *objectRun) {
+	seen := o.last
+	if seen.Status == "" || seen.Version != 0 && seen.Version < o.version {
+		return
+	}
+	if r.Phase.Kind == PhaseHooks && g.status.Over() {
+		return // a hook is left alone once it has run; its delete policy may remove it
+	}
+	was := o.status
+	switch seen.Status {
+	case Gone:
+		r.setObject(g, o, InProgress, "it is gone from the cluster", "")
+	case Deleting:
+		r.setObject(g, o, InProgress, "it is being deleted", "")
+	default:
+		r.setObject(g, o, seen.Status, seen.Message, "")
+	}
+	if !g.await {
+		r.leafReady(g)
+		return
+	}
+	if g.status != Running {
+		return
+	}
+	switch {
+	case o.status == Ready && was != Ready:
+		g.unready--
+	case o.status != Ready && was == Ready:
+		g.unready++
+	}
+	if o.status == Failed {
+		r.fail(g, o, o.message, true)
+	}
+}
+
+// leafReady tells that a group nothing waits for has become ready (R21).
+func (r *StageRun) leafReady(g *groupRun) {
+	if g.status != Applied {
+		return
+	}
+	for _, o := range g.objects {
+		if o.status != Ready {
+			return
+		}
+	}
+	r.set(g, Ready, "")
+}
+
+// doneWith reports whether nothing is left to wait for of an object.
+func (r *StageRun) doneWith(o *objectRun) bool {
+	return o.answered && (o.status == Ready || o.status == Gone)
+}
+
+// settle ends a group that has all it should.
+func (r *StageRun) settle(g *groupRun) {
+	if g.status != Running || g.sent < len(g.objects) || g.pending > 0 || g.unready > 0 {
+		return
+	}
+	end := Ready
+	switch {
+	case r.Phase.Kind == PhaseRemove:
+		end = Gone
+	case !g.await:
+		end = Applied
+	}
+	r.set(g, end, "")
+	for _, next := range g.after {
+		next.left--
+	}
+	if end == Applied {
+		r.leafReady(g)
+	}
+}
+
+// setObject changes the state of an object and tells, where there is news.
+func (r *StageRun) setObject(g *groupRun, o *objectRun, s Status, message string, change Change) {
+	if o.status == s && o.message == message && change == "" {
+		return
+	}
+	o.status, o.message = s, message
+	obj, planned := o.named(), ""
+	if o.name != "" {
+		planned = o.Name
+	}
+	r.e.publish(Event{Kind: KindObject, Phase: r.Phase.Name, Group: g.ID, Object: &obj, Planned: planned, Status: s, Message: message, Change: change})
+}
