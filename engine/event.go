@@ -146,6 +146,18 @@ type Operation struct {
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
 }
 
+// Undo is the operation that rolls this one back, "uninstall" or "rollback", or
+// "" where there is nothing to go back to: no good revision, or no way.
+func (o Operation) Undo() string {
+	switch {
+	case o.Name == "install":
+		return "uninstall"
+	case o.Name == "upgrade" && o.PreviousRevision > 0:
+		return "rollback"
+	}
+	return ""
+}
+
 // PhaseKind says how the groups of a phase run.
 type PhaseKind string
 

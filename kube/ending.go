@@ -35,6 +35,9 @@ func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, 
 		if op.info.Name == "test" {
 			fate = "the release is as it was"
 		}
+		if rollback {
+			fate += ", since there is nothing to roll back to"
+		}
 		if v.Abort != nil && v.Abort.Name == engine.Stop {
 			notes = append(notes, leftBehind(op.feed.Events()))
 		}

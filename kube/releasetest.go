@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"helm.sh/helm/v4/pkg/action"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -16,6 +17,10 @@ type ReleaseTest struct {
 	Common
 	// Include and Exclude choose test hooks by name.
 	Include, Exclude []string
+	// Logs is what the logs of the tests' pods are written to when the tests
+	// have run, before their delete policies take the pods away; nil for
+	// nothing.
+	Logs io.Writer
 }
 
 // PrepareTest checks a run of a release's test hooks. It writes nothing.
@@ -83,7 +88,12 @@ func (t *ReleaseTest) run(p *pass, rel *rel1.Release) error {
 	a := action.NewReleaseTesting(p.cfg)
 	a.Namespace, a.Timeout = t.Namespace, t.Timeout
 	a.Filters[action.IncludeNameFilter], a.Filters[action.ExcludeNameFilter] = t.Include, t.Exclude
-	_, shutdown, err := a.Run(t.Release)
+	ran, shutdown, err := a.Run(t.Release)
+	if tested, ok := ran.(*rel1.Release); ok && t.Logs != nil {
+		if logs := a.GetPodLogs(t.Logs, tested); logs != nil {
+			p.ord.engine.Publish(engine.Event{Kind: engine.KindWarning, Message: logs.Error()})
+		}
+	}
 	if shutdown != nil {
 		err = errors.Join(err, shutdown())
 	}

@@ -117,16 +117,11 @@ func stay(n int) string {
 
 func (m *model) saysRollback() string {
 	op := m.state.Operation
-	if m.state.Run == engine.Aborting || m.rollingBack() {
-		return ""
-	}
-	switch op.Name {
-	case "install", "upgrade", "rollback":
-	default:
+	if m.state.Run == engine.Aborting || m.rollingBack() || op.Undo() == "" {
 		return ""
 	}
 	there, flying := m.written()
-	if op.PreviousRevision > 0 {
+	if op.Undo() == "rollback" {
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision)
 	}
 	if there+flying == 0 {

@@ -249,9 +249,17 @@ func TestDialogSays(t *testing.T) {
 		"roll back: uninstall all 20 objects in reverse order", "stop at once", "go on")
 
 	s = with("sandbox-held", 0, "")(t)
-	s.state.Operation.PreviousRevision = 3
+	s.state.Operation.Name, s.state.Operation.PreviousRevision = "upgrade", 3
 	s.press("a")
 	s.shows(t, "roll back: to revision 3")
+
+	// Without a good revision to go back to there is no such choice.
+	for _, name := range []string{"upgrade", "rollback", "uninstall", "test"} {
+		s = with("sandbox-held", 0, "")(t)
+		s.state.Operation.Name = name
+		s.press("a")
+		s.showsNot(t, "roll back:")
+	}
 
 	s = with("sandbox-install", 10, "a")(t)
 	s.shows(t, "nothing has been applied yet")

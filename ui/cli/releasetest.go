@@ -1,16 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"helm.sh/helm/v4/pkg/action"
-	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/kube"
 )
@@ -72,37 +69,22 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, name string) error {
 	if err != nil {
 		return err
 	}
-	var rel *rel1.Release
+	var logs bytes.Buffer // until the screen or the lines are over
+	what := kube.ReleaseTest{Include: include, Exclude: exclude}
+	if flags.logs {
+		what.Logs = &logs
+	}
 	failed := a.operateOrPlan(cmd, flags.dryRun, job{flags: &flags.run, mode: m, next: a.afterTest, fate: "the release stays as it is",
 		prepare: func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
-			op, err := c.PrepareTest(ctx, kube.ReleaseTest{Common: flags.run.common(name, namespace, m), Include: include, Exclude: exclude})
-			if op != nil {
-				rel = op.Preview()
-			}
-			return op, err
+			what.Common = flags.run.common(name, namespace, m)
+			return c.PrepareTest(ctx, what)
 		}})
-	if rel == nil || !flags.logs || flags.dryRun {
-		return failed
-	}
 	out := cmd.OutOrStdout()
 	if m == modeJSON {
 		out = cmd.ErrOrStderr()
 	}
-	fmt.Fprintln(out)
-	if err := a.testLogs(out, rel, include, exclude); err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
+	if logs.Len() > 0 {
+		fmt.Fprintf(out, "\n%s", logs.String())
 	}
 	return failed
-}
-
-// testLogs prints the logs of the tests' pods, as far as they are still there.
-func (a *app) testLogs(w io.Writer, rel *rel1.Release, include, exclude []string) error {
-	cfg := action.NewConfiguration()
-	if err := cfg.Init(a.settings.RESTClientGetter(), rel.Namespace, os.Getenv("HELM_DRIVER")); err != nil {
-		return err
-	}
-	t := action.NewReleaseTesting(cfg)
-	t.Namespace = rel.Namespace
-	t.Filters[action.IncludeNameFilter], t.Filters[action.ExcludeNameFilter] = include, exclude
-	return t.GetPodLogs(w, rel)
 }
