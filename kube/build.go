@@ -31,6 +31,8 @@ type fact struct {
 	late bool
 	// bare objects lack the label that Helm gives to release objects.
 	bare bool
+	// scoped is the hook in the plan that the object belongs to, or nil.
+	scoped *scopedHook
 	// hook is the unit that the object belongs to, nil for release objects.
 	hook *hookUnit
 	// known tells that before was looked up: the resourceVersion the object

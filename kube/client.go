@@ -44,13 +44,16 @@ type Client struct {
 // Helm's, so that releases can go back and forth between the two programs.
 const fieldManager = "helm"
 
+// nameFieldManager tells Helm, which would take the name of the program.
+var nameFieldManager = sync.OnceFunc(func() { helmkube.ManagedFieldsManager = fieldManager })
+
 // Connect prepares the connection that the settings describe. It sends no
 // request yet. The registry client may be nil.
 func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	helmkube.ManagedFieldsManager = fieldManager
+	nameFieldManager()
 	flags, ok := settings.RESTClientGetter().(*genericclioptions.ConfigFlags)
 	if !ok {
 		return nil, fmt.Errorf("connect: unexpected client getter %T", settings.RESTClientGetter())

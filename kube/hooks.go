@@ -41,6 +41,7 @@ type hookQueue struct {
 	units  []*hookUnit
 	next   int
 	main   bool // the main work is done, or there is none
+	scoped []*scopedHook
 }
 
 // learn takes the hooks of a release that Helm is about to execute, and
@@ -54,6 +55,9 @@ func (q *hookQueue) learn(rel *release.Release, prefix string, events ...release
 	for _, e := range events {
 		phase := engine.Phase{Name: prefix + string(e), Kind: engine.PhaseHooks}
 		for _, h := range executing(rel.Hooks, e) {
+			if q.hasScoped(h.Manifest) {
+				continue
+			}
 			u := &hookUnit{event: e, hook: h, phase: phase.Name, group: hookGroup(rel, h, e, phase.Groups)}
 			phase.Groups = append(phase.Groups, u.group)
 			q.units = append(q.units, u)
@@ -252,6 +256,9 @@ func (u *hookUnit) ended() engine.Status {
 // sweepHook deletes the object of a hook that an abort has cut short: left
 // alone it would run on (HELM.md's fault d).
 func (o *ordered) sweepHook(ctx context.Context) error {
+	if err := o.endScoped(ctx); err != nil {
+		return err
+	}
 	u := o.hooks.running()
 	if u == nil || u.hook.Kind != "Job" && u.hook.Kind != "Pod" {
 		return nil

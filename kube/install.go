@@ -251,6 +251,9 @@ func (in *Install) phases(p *pass, rel *rel1.Release, tree *engine.Chart, newNam
 		return nil, err
 	}
 	phases = append(phases, crds...)
+	if err := p.ord.scopeHooks(tree, rel, in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall); err != nil {
+		return nil, err
+	}
 	apply, err := p.ord.applyPhase(tree, p.ord.last())
 	if err != nil {
 		return nil, err

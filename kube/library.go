@@ -43,6 +43,8 @@ type OrderedOptions struct {
 // charts.WrapTemplates lets templates have YAML lists, too. What Chart.yaml
 // says of the order of subcharts counts either way (R4).
 //
+// Fields are owned as kube.ManagedFieldsManager of Helm says.
+//
 // Hooks, crds/, the namespace and endings are Helm's own affair. All actions of
 // the configuration are ordered, one at a time. When ctx ends, what is under way
 // is aborted and fails; an action's own context should not be ended, since Helm

@@ -76,6 +76,9 @@ func (o *ordered) Build(r io.Reader, validate bool) (helmkube.ResourceList, erro
 	if err != nil {
 		return nil, err
 	}
+	if o.hooks.isScoped(string(raw)) {
+		return nil, nil // it is in the plan
+	}
 	list, warnings, err := o.builder.build(string(raw))
 	if err != nil {
 		return nil, err
@@ -112,6 +115,9 @@ func (o *ordered) Build(r io.Reader, validate bool) (helmkube.ResourceList, erro
 
 // Create installs: the release's objects in order, anything else as it is.
 func (o *ordered) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreateOption) (*helmkube.Result, error) {
+	if len(list) == 0 {
+		return &helmkube.Result{}, nil
+	}
 	forget(list)
 	if unit := o.hookOf(list); unit != nil {
 		return o.createHook(unit, list, opts)
@@ -161,6 +167,9 @@ func (o *ordered) Update(original, target helmkube.ResourceList, opts ...helmkub
 // Delete uninstalls: the release's objects in reverse order (R31), a hook's
 // object as part of its unit, anything else as it is.
 func (o *ordered) Delete(list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
+	if len(list) == 0 {
+		return &helmkube.Result{}, nil
+	}
 	forget(list)
 	if unit := o.hookOf(list); unit != nil {
 		return o.deleteHook(unit, list, policy)
@@ -185,11 +194,15 @@ func (o *ordered) apply(list helmkube.ResourceList, send func(*resource.Info) er
 		return err
 	}
 	phase := phases[0]
+	hooks := map[string]bool{}
+	for _, s := range o.hooks.scopedOnes() {
+		list, hooks[s.group.ID] = append(list, s.list...), true
+	}
 	gates := (&engine.Plan{Groups: phase.Groups}).Gates()
 	stage := engine.Stage{
 		Phase:     phase,
 		Cluster:   newTarget(o, list, send, nil),
-		Await:     func(g *engine.Group) bool { return o.awaits(gates[g.ID]) },
+		Await:     func(g *engine.Group) bool { return o.awaits(gates[g.ID] || hooks[g.ID]) },
 		Readiness: o.opts.readiness,
 	}
 	if o.opts.wait != WaitOrdered {
@@ -200,7 +213,7 @@ func (o *ordered) apply(list helmkube.ResourceList, send func(*resource.Info) er
 		return err
 	}
 	o.hooks.mainDone()
-	return nil
+	return o.endScoped(o.requests())
 }
 
 // last is what the last Build of a release's manifest built.
@@ -276,7 +289,7 @@ func (o *ordered) applyPhase(tree *engine.Chart, list helmkube.ResourceList) ([]
 	if err != nil {
 		return nil, err
 	}
-	return []engine.Phase{{Name: o.opts.prefix + phaseApply, Kind: engine.PhaseApply, Groups: plan.Groups}}, nil
+	return []engine.Phase{{Name: o.opts.prefix + phaseApply, Kind: engine.PhaseApply, Groups: aroundSubcharts(plan.Groups, o.hooks.scopedOnes())}}, nil
 }
 
 // removePhase is the phase that takes a list away, or none for an empty list.

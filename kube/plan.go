@@ -102,6 +102,7 @@ type outlook struct {
 	mapper meta.RESTMapper
 	crds   map[engine.Object]*resource.Info
 	target map[engine.Object]*resource.Info // what is to be applied
+	hooks  map[string]bool                  // ids of the groups that are hooks
 
 	mu sync.Mutex // over the builder
 }
@@ -112,7 +113,12 @@ func (op *Operation) newOutlook() (*outlook, error) {
 		return nil, err
 	}
 	p.ord.self = owner(op.common.Release, op.common.Namespace)
-	o := &outlook{op: op, pass: p, crds: map[engine.Object]*resource.Info{}, target: map[engine.Object]*resource.Info{}}
+	o := &outlook{op: op, pass: p, crds: map[engine.Object]*resource.Info{}, target: map[engine.Object]*resource.Info{}, hooks: map[string]bool{}}
+	for _, h := range op.preview.Hooks {
+		for _, e := range h.Events {
+			o.hooks[hookGroup(op.preview, h, e, nil).ID] = true
+		}
+	}
 	if o.mapper, err = op.client.getter.ToRESTMapper(); err != nil {
 		return nil, err
 	}
@@ -148,7 +154,12 @@ func (o *outlook) foresee(c *Change, kind engine.PhaseKind) error {
 		return o.foreseeApply(c, o.crds[c.Object], o.op.crds.upgrade)
 	}
 	i := o.target[c.Object]
-	if i == nil {
+	switch {
+	case i != nil:
+	case o.hooks[c.Group]: // of a subchart (lockstep/hook-scope)
+		c.Action = ActionHook
+		return nil
+	default:
 		return fmt.Errorf("plan %s: it is not in the manifest of the release", c.Object)
 	}
 	o.mark(i)

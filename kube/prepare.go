@@ -96,8 +96,8 @@ func (p *pass) aroundHooks(rel *rel1.Release, none bool, before, after rel1.Hook
 // is just before Helm executes them.
 func (p *pass) expectHooks(none bool, before, after rel1.HookEvent) {
 	p.rec.seen = func(rel *rel1.Release) error {
-		if none {
-			return nil
+		if err := p.ord.scopeHooks(p.ord.tree, rel, none, before, after); err != nil || none {
+			return err
 		}
 		for _, phase := range p.ord.hooks.learn(rel, p.ord.opts.prefix, before, after) {
 			p.ord.announce(phase)

@@ -53,6 +53,9 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	c.lookAhead(ctx, p.ord.builder, list)
 	p.ord.warnOwners(list)
 	old = p.ord.expand(ctx, old)
+	if err := p.ord.scopeHooks(treeOf(target), target, back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback); err != nil {
+		return nil, err
+	}
 	apply, err := p.ord.applyPhase(treeOf(target), list)
 	if err != nil {
 		return nil, fmt.Errorf("order revision %d: %w", target.Version, err)

@@ -25,6 +25,10 @@ type target struct {
 	infos map[engine.Object]*resource.Info
 	send  func(*resource.Info) error // nil for a removal
 	gone  *removal
+	// scoped are the hooks in the plan, by their objects; passing are the
+	// objects that remove themselves (ttlSecondsAfterFinished).
+	scoped  map[engine.Object]*scopedHook
+	passing map[engine.Object]bool
 
 	mu     sync.Mutex
 	tries  map[engine.Object]int
@@ -46,10 +50,19 @@ type removal struct {
 }
 
 func newTarget(o *ordered, list helmkube.ResourceList, send func(*resource.Info) error, gone *removal) *target {
-	t := &target{o: o, infos: make(map[engine.Object]*resource.Info, len(list)), send: send, gone: gone, tries: map[engine.Object]int{}, unborn: map[engine.Object]*unborn{}}
+	t := &target{
+		o: o, infos: make(map[engine.Object]*resource.Info, len(list)), send: send, gone: gone, tries: map[engine.Object]int{},
+		unborn: map[engine.Object]*unborn{}, scoped: map[engine.Object]*scopedHook{}, passing: map[engine.Object]bool{},
+	}
 	for _, i := range list {
 		if f := o.builder.fact(i); f != nil {
+			if f.scoped != nil {
+				t.scoped[f.resource.Object] = f.scoped
+			}
 			t.infos[f.resource.Object] = i
+			if u, ok := i.Object.(*unstructured.Unstructured); ok {
+				_, t.passing[f.resource.Object], _ = unstructured.NestedFieldNoCopy(u.Object, "spec", "ttlSecondsAfterFinished")
+			}
 		}
 	}
 	return t
@@ -129,14 +142,13 @@ func (t *target) createNamed(i *resource.Info, obj engine.Object) error {
 // finished reads the end of a Job that removes itself as what it is: a Job with
 // a TTL can be gone before anybody has seen it complete.
 func (t *target) finished(ob engine.Observation) engine.Observation {
+	if s := t.scoped[ob.Object]; s != nil {
+		s.saw(ob.Status)
+	}
 	if ob.Status != engine.Gone || ob.Object.Kind != "Job" || t.send == nil {
 		return ob
 	}
-	u, ok := t.infos[ob.Object].Object.(*unstructured.Unstructured)
-	if !ok {
-		return ob
-	}
-	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "ttlSecondsAfterFinished"); found {
+	if t.passing[ob.Object] {
 		ob.Status, ob.Message = engine.Ready, "finished, and removed by ttlSecondsAfterFinished"
 	}
 	return ob
@@ -161,7 +173,11 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 	t.tries[obj]++
 	again := t.tries[obj] > 1
 	t.mu.Unlock()
-	if again && (obj.Kind == "Job" || obj.Kind == "Pod") {
+	if f.scoped != nil {
+		if err := f.scoped.clear(ctx, t.o, i); err != nil {
+			return engine.Outcome{}, err
+		}
+	} else if again && (obj.Kind == "Job" || obj.Kind == "Pod") {
 		if err := t.o.replaceFailed(ctx, i); err != nil {
 			return engine.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
 		}

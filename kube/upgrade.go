@@ -206,6 +206,9 @@ func (up *Upgrade) phases(ctx context.Context, p *pass, rel, current *rel1.Relea
 		return nil, fmt.Errorf("read the manifest of revision %d: %w", current.Version, err)
 	}
 	old = p.ord.expand(ctx, old)
+	if err := p.ord.scopeHooks(tree, rel, up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade); err != nil {
+		return nil, err
+	}
 	apply, err := p.ord.applyPhase(tree, target)
 	if err != nil {
 		return nil, err

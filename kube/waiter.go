@@ -76,6 +76,9 @@ func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration
 
 // WatchUntilReady waits for a hook.
 func (w *waiter) WatchUntilReady(list helmkube.ResourceList, timeout time.Duration) error {
+	if len(list) == 0 {
+		return nil
+	}
 	if unit := w.o.hookOf(list); unit != nil {
 		return w.o.waitHook(unit)
 	}

@@ -81,9 +81,6 @@ func (c *Client) PrepareView(ctx context.Context, name, namespace string, revisi
 // Feed is the record of the view. It ends when Run returns.
 func (v *View) Feed() *engine.Feed { return &v.feed }
 
-// Release is the revision that is looked at.
-func (v *View) Release() *rel1.Release { return v.rel }
-
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return treeOf(v.rel) != nil }
 
