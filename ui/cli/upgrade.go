@@ -26,6 +26,7 @@ type upgradeFlags struct {
 	install    bool
 	history    int
 	cleanup    bool
+	crds       bool
 
 	reuseValues, resetValues, resetThenReuse bool
 }
@@ -62,6 +63,7 @@ lockstep upgrade shop ./shop --dry-run   # what would be deployed, and what remo
 	f.BoolVar(&flags.reuseValues, "reuse-values", false, "add the values given to those of the last release")
 	f.BoolVar(&flags.resetValues, "reset-values", false, "forget the values of the last release")
 	f.BoolVar(&flags.resetThenReuse, "reset-then-reuse-values", false, "take the chart's values, over them those of the last release, over them those given")
+	f.BoolVar(&flags.crds, "upgrade-crds", false, "apply crds/ of the chart first, unless a stored version would be lost; Helm never does")
 	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete the objects that a failed upgrade has created")
 	f.IntVar(&flags.history, "history-max", a.settings.MaxHistory, "keep at most so many revisions; 0 for all")
 	return cmd
@@ -89,7 +91,7 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string)
 			Common: flags.run.common(name, namespace, m), Rendering: what,
 			Install: flags.install, CreateNamespace: flags.deploy.createNamespace, ServerSide: flags.serverSide.value,
 			ReuseValues: flags.reuseValues, ResetValues: flags.resetValues, ResetThenReuseValues: flags.resetThenReuse,
-			CleanupOnFail: flags.cleanup, HistoryMax: flags.history,
+			UpgradeCRDs: flags.crds, CleanupOnFail: flags.cleanup, HistoryMax: flags.history,
 		})
 	}
 	j := job{flags: &flags.run, mode: m, registry: reg, prepare: prepare,
