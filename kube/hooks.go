@@ -254,7 +254,7 @@ func (u *hookUnit) ended() engine.Status {
 }
 
 // sweepHook deletes the object of a hook that an abort has cut short: left
-// alone it would run on (HELM.md's fault d).
+// alone it would run on.
 func (o *ordered) sweepHook(ctx context.Context) error {
 	if err := o.endScoped(ctx); err != nil {
 		return err
@@ -268,14 +268,8 @@ func (o *ordered) sweepHook(ctx context.Context) error {
 		return err
 	}
 	for _, i := range u.created(list) {
-		found, err := deleteObject(i, metav1.DeletePropagationBackground)
-		if err != nil {
+		if err := o.deleteAndWait(ctx, i); err != nil {
 			return fmt.Errorf("delete the aborted hook %s: %w", u.group.ID, err)
-		}
-		if found {
-			if err := o.gone(ctx, helmkube.ResourceList{i}); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

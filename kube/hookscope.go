@@ -9,7 +9,6 @@ import (
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine"
@@ -229,7 +228,7 @@ func (s *scopedHook) clear(ctx context.Context, o *ordered, i *resource.Info) er
 	if len(p) > 0 && !slices.Contains(p, release.HookBeforeHookCreation) || s.hook.Kind == "CustomResourceDefinition" {
 		return nil
 	}
-	if err := o.replaceFailed(ctx, i); err != nil {
+	if err := o.deleteAndWait(ctx, i); err != nil {
 		return fmt.Errorf("remove what is left of hook %s: %w", s.group.ID, err)
 	}
 	f := o.builder.fact(i)
@@ -268,14 +267,8 @@ func (o *ordered) endScoped(ctx context.Context) error {
 			continue
 		}
 		for _, i := range s.list {
-			found, err := deleteObject(i, metav1.DeletePropagationBackground)
-			if err != nil {
+			if err := o.deleteAndWait(ctx, i); err != nil {
 				return fmt.Errorf("delete hook %s: %w", s.group.ID, err)
-			}
-			if found {
-				if err := o.gone(ctx, helmkube.ResourceList{i}); err != nil {
-					return err
-				}
 			}
 		}
 	}

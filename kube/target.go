@@ -178,7 +178,7 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 			return engine.Outcome{}, err
 		}
 	} else if again && (obj.Kind == "Job" || obj.Kind == "Pod") {
-		if err := t.o.replaceFailed(ctx, i); err != nil {
+		if err := t.o.deleteAndWait(ctx, i); err != nil {
 			return engine.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
 		}
 	}
@@ -296,8 +296,8 @@ func deleteObject(i *resource.Info, policy metav1.DeletionPropagation) (bool, er
 	return err == nil, err
 }
 
-// replaceFailed removes an object and waits until it is gone.
-func (o *ordered) replaceFailed(ctx context.Context, i *resource.Info) error {
+// deleteAndWait deletes an object and waits until it is gone.
+func (o *ordered) deleteAndWait(ctx context.Context, i *resource.Info) error {
 	found, err := deleteObject(i, metav1.DeletePropagationBackground)
 	if err != nil || !found {
 		return err
