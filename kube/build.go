@@ -242,7 +242,9 @@ func broughtKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.REST
 	return out
 }
 
-// stripKeys removes the annotations whose keys the API server refuses (R3).
+// stripKeys removes the annotations whose keys the API server refuses, and the
+// same ones in the spelling of a stored manifest: a rollback, which starts from
+// that, then sends what the installation sent (R3).
 func stripKeys(u *unstructured.Unstructured) {
 	annotations := u.GetAnnotations()
 	n := len(annotations)
@@ -250,6 +252,9 @@ func stripKeys(u *unstructured.Unstructured) {
 		if strings.Count(k, "/") > 1 {
 			delete(annotations, k)
 		}
+	}
+	for _, k := range engine.TwoSlashKeys() {
+		delete(annotations, engine.StoredKey(k))
 	}
 	if len(annotations) == n {
 		return

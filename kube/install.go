@@ -158,7 +158,7 @@ func (in *Install) action(p *pass) (*action.Install, error) {
 
 // run carries the installation out: R29.
 func (in *Install) run(p *pass, tree *engine.Chart, newNamespace bool) (*rel1.Release, error) {
-	p.ord.tree, p.ord.oldTree = tree, tree
+	p.ord.tree = tree
 	if newNamespace {
 		if err := p.createNamespace(in.Namespace); err != nil {
 			return nil, err

@@ -108,15 +108,15 @@ type library struct {
 func (l *library) begin(rel *rel1.Release) error {
 	l.about("upgrade", rel)
 	current, err := (&pass{cfg: l.cfg}).revisions(rel.Name)
-	l.oldTree = nil
+	l.old = oldRevision{}
 	if err == nil { // without an earlier revision there is nothing to remove
-		l.oldTree = treeOf(current.current)
+		l.old.tree = treeOf(current.current)
 	}
 	switch rel.Info.Status {
 	case rcommon.StatusPendingRollback: // the record comes back with the chart
 		l.info.Name, l.rec.record, l.tree = "rollback", nil, treeOf(rel)
 		if err == nil {
-			l.oldTree = treeOf(current.last)
+			l.old.tree = treeOf(current.last)
 		}
 		return nil
 	case rcommon.StatusPendingInstall:
@@ -132,7 +132,9 @@ func (l *library) begin(rel *rel1.Release) error {
 // beginUninstall learns what is about to be deleted.
 func (l *library) beginUninstall(rel *rel1.Release) {
 	l.about("uninstall", rel)
-	l.oldTree = treeOf(rel)
+	if _, err := l.hold(l.ctx, rel); err != nil { // then what goes is ordered by itself
+		l.old = oldRevision{tree: treeOf(rel)}
+	}
 }
 
 func (l *library) about(name string, rel *rel1.Release) {

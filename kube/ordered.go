@@ -11,7 +11,7 @@ import (
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
-	release "helm.sh/helm/v4/pkg/release/v1"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -33,10 +33,11 @@ type ordered struct {
 	engine           *engine.Engine
 	watcher          *status.Watcher
 	opts             runOptions
-	// trees hold the chart trees by revision role: of what is being applied
-	// and of what is being removed.
-	tree, oldTree *engine.Chart
-	hooks         hookQueue
+	// tree is the chart tree of what is being applied, old the revision that
+	// objects are removed of.
+	tree  *engine.Chart
+	old   oldRevision
+	hooks hookQueue
 	// self is the release that is worked on, as owner has it. uninstalling
 	// tells that what is built is to be deleted.
 	self         string
@@ -157,6 +158,7 @@ func (o *ordered) Update(original, target helmkube.ResourceList, opts ...helmkub
 		return res, err
 	}
 	gone := original.Difference(target)
+	o.old.resources = o.builder.resources(original)
 	err = o.remove(gone, metav1.DeletePropagationBackground, true)
 	if err == nil {
 		res.Deleted = gone
@@ -250,14 +252,33 @@ func (o *ordered) awaits(gate bool) bool {
 	return false
 }
 
-// plan orders a list, or for a strategy other than ordered puts all of it into
-// one group (R27).
-func (o *ordered) plan(tree *engine.Chart, list helmkube.ResourceList) (*engine.Plan, error) {
-	resources := o.builder.resources(list)
+// plan orders resources, or for a strategy other than ordered puts all of them
+// into one group (R27).
+func (o *ordered) plan(tree *engine.Chart, resources []engine.Resource) (*engine.Plan, error) {
 	if o.opts.wait != WaitOrdered || tree == nil {
 		return engine.Flat(resources, o.builder.root), nil
 	}
 	return engine.BuildPlan(tree, resources)
+}
+
+// oldRevision is what an upgrade, a rollback or an uninstallation takes objects
+// away from: its chart tree, nil where it was not sequenced, and all that it
+// holds. Some of that stays, but counts for the order of what goes: a group
+// whose gate stays is still a group (R8).
+type oldRevision struct {
+	tree      *engine.Chart
+	resources []engine.Resource
+}
+
+// hold reads what a revision holds from its manifest.
+func (o *ordered) hold(ctx context.Context, rel *rel1.Release) (helmkube.ResourceList, error) {
+	list, _, err := o.builder.build(rel.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
+	}
+	list = o.expand(ctx, list)
+	o.old = oldRevision{treeOf(rel), o.builder.resources(list)}
+	return list, nil
 }
 
 // remove runs the phase that takes a list away, in reverse of the plan that it
@@ -266,7 +287,7 @@ func (o *ordered) remove(list helmkube.ResourceList, policy metav1.DeletionPropa
 	if len(list) == 0 {
 		return nil
 	}
-	phases, err := o.removePhase(o.oldTree, list)
+	phases, err := o.removePhase(list)
 	if err != nil {
 		o.engine.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R28", Message: fmt.Sprintf("the old order cannot be rebuilt, so all is removed at once: %v", err)})
 	}
@@ -285,24 +306,36 @@ func (o *ordered) applyPhase(tree *engine.Chart, list helmkube.ResourceList) ([]
 	if len(list) == 0 {
 		return nil, nil
 	}
-	plan, err := o.plan(tree, list)
+	plan, err := o.plan(tree, o.builder.resources(list))
 	if err != nil {
 		return nil, err
 	}
 	return []engine.Phase{{Name: o.opts.prefix + phaseApply, Kind: engine.PhaseApply, Groups: aroundSubcharts(plan.Groups, o.hooks.scopedOnes())}}, nil
 }
 
-// removePhase is the phase that takes a list away, or none for an empty list.
-// With an error the phase removes all at once.
-func (o *ordered) removePhase(tree *engine.Chart, list helmkube.ResourceList) ([]engine.Phase, error) {
+// removePhase is the phase that takes a list of the old revision away, or none
+// for an empty list. With an error the phase removes all at once.
+func (o *ordered) removePhase(list helmkube.ResourceList) ([]engine.Phase, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	plan, err := o.plan(tree, list)
-	if err != nil {
-		plan = engine.Flat(o.builder.resources(list), o.builder.root)
+	held := map[engine.Object]bool{}
+	for _, r := range o.old.resources {
+		held[r.Object] = true
 	}
-	return []engine.Phase{{Name: o.opts.prefix + phaseRemove, Kind: engine.PhaseRemove, Groups: engine.Reverse(plan.Groups)}}, err
+	all, goes := slices.Clone(o.old.resources), map[engine.Object]bool{}
+	for _, r := range o.builder.resources(list) {
+		goes[r.Object] = true
+		if !held[r.Object] { // whatever else is known of it, it has to go
+			all = append(all, r)
+		}
+	}
+	plan, err := o.plan(o.old.tree, all)
+	if err != nil {
+		plan = engine.Flat(all, o.builder.root)
+	}
+	groups := engine.Subset(plan.Groups, func(x engine.Object) bool { return goes[x] })
+	return []engine.Phase{{Name: o.opts.prefix + phaseRemove, Kind: engine.PhaseRemove, Groups: engine.Reverse(groups)}}, err
 }
 
 const (
@@ -335,7 +368,7 @@ func (o *ordered) requests() context.Context {
 // post-renderer has taken the comments away, as Helm 3 lets it (R6).
 func isRelease(manifest []byte) bool { return bytes.Contains(manifest, []byte("# Source: ")) }
 
-func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(release.HookAnnotation)) }
+func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(rel1.HookAnnotation)) }
 
 // markAnnounced remembers a phase that the operation has told of.
 func (o *ordered) markAnnounced(p engine.Phase) {

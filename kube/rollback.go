@@ -41,9 +41,9 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	op.info.Revision = current.Version + 1
 	op.info.ToRevision = target.Version
 	op.force = back.ForceConflicts
-	old, _, err := p.ord.builder.build(current.Manifest)
+	old, err := p.ord.hold(ctx, current)
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest of revision %d: %w", current.Version, err)
+		return nil, err
 	}
 	list, _, err := p.ord.builder.build(target.Manifest)
 	if err != nil {
@@ -52,7 +52,6 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	p.ord.built = append(p.ord.built, list)
 	c.lookAhead(ctx, p.ord.builder, list)
 	p.ord.warnOwners(list)
-	old = p.ord.expand(ctx, old)
 	if err := p.ord.scopeHooks(treeOf(target), target, back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback); err != nil {
 		return nil, err
 	}
@@ -60,7 +59,7 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	if err != nil {
 		return nil, fmt.Errorf("order revision %d: %w", target.Version, err)
 	}
-	remove, err := p.ord.removePhase(treeOf(current), old.Difference(list))
+	remove, err := p.ord.removePhase(old.Difference(list))
 	if err != nil {
 		p.ord.warn("R28", "the order of revision %d cannot be rebuilt, so what is not in revision %d is removed at once: %v", current.Version, target.Version, err)
 	}
@@ -109,7 +108,7 @@ func (back *Rollback) run(p *pass) (*rel1.Release, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.ord.tree, p.ord.oldTree = treeOf(target), treeOf(current)
+	p.ord.tree, p.ord.old.tree = treeOf(target), treeOf(current)
 	p.ord.builder.root = target.Chart.Name()
 	if err := p.admitFirst(); err != nil {
 		return nil, err

@@ -45,13 +45,12 @@ func (c *Client) PrepareUninstall(ctx context.Context, u Uninstall) (*Operation,
 	}
 	p.ord.builder.root = rel.Chart.Name()
 	op := c.operation("uninstall", u.Common, rel)
-	list, _, err := p.ord.builder.build(rel.Manifest)
+	list, err := p.ord.hold(ctx, rel)
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
+		return nil, err
 	}
-	list = p.ord.expand(ctx, list)
 	c.lookAhead(ctx, p.ord.builder, list)
-	remove, err := p.ord.removePhase(treeOf(rel), p.ord.removable(list))
+	remove, err := p.ord.removePhase(p.ord.removable(list))
 	if err != nil {
 		p.ord.warn("R28", "the order of revision %d cannot be rebuilt, so all is removed at once: %v", rel.Version, err)
 	}
@@ -82,7 +81,10 @@ func (u *Uninstall) run(p *pass) error {
 	if err != nil {
 		return err
 	}
-	p.ord.oldTree, p.ord.builder.root, p.ord.uninstalling = treeOf(rel), rel.Chart.Name(), true
+	p.ord.builder.root, p.ord.uninstalling = rel.Chart.Name(), true
+	if _, err := p.ord.hold(p.ord.requests(), rel); err != nil {
+		return err
+	}
 	if !u.NoHooks {
 		for _, phase := range p.ord.hooks.learn(rel, p.ord.opts.prefix, rel1.HookPreDelete, rel1.HookPostDelete) {
 			p.ord.announce(phase)

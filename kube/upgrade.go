@@ -201,11 +201,10 @@ func (up *Upgrade) render(ctx context.Context, p *pass) (*rel1.Release, error) {
 // in reverse of the old one (R30).
 func (up *Upgrade) phases(ctx context.Context, p *pass, rel, current *rel1.Release, tree *engine.Chart) ([]engine.Phase, error) {
 	target := p.ord.last()
-	old, _, err := p.ord.builder.build(current.Manifest)
+	old, err := p.ord.hold(ctx, current)
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest of revision %d: %w", current.Version, err)
+		return nil, err
 	}
-	old = p.ord.expand(ctx, old)
 	if err := p.ord.scopeHooks(tree, rel, up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade); err != nil {
 		return nil, err
 	}
@@ -213,7 +212,7 @@ func (up *Upgrade) phases(ctx context.Context, p *pass, rel, current *rel1.Relea
 	if err != nil {
 		return nil, err
 	}
-	remove, err := p.ord.removePhase(treeOf(current), old.Difference(target))
+	remove, err := p.ord.removePhase(old.Difference(target))
 	if err != nil {
 		p.ord.warn("R28", "the order of revision %d cannot be rebuilt, so what is gone from the chart is removed at once: %v", current.Version, err)
 	}
@@ -226,7 +225,7 @@ func (up *Upgrade) phases(ctx context.Context, p *pass, rel, current *rel1.Relea
 
 // run carries the upgrade out.
 func (up *Upgrade) run(p *pass, tree, oldTree *engine.Chart) (*rel1.Release, error) {
-	p.ord.tree, p.ord.oldTree = tree, oldTree
+	p.ord.tree, p.ord.old.tree = tree, oldTree
 	if err := p.applyCRDs(up.crdUse()); err != nil {
 		return nil, err
 	}
