@@ -46,7 +46,7 @@ func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, 
 	}
 	info, undo := op.undo()
 	eng.BeginRollback(info, err.Error())
-	back, undoErr := op.newPass("rollback/", eng, watcher)
+	back, undoErr := op.newPass(rollbackPrefix, eng, watcher)
 	if undoErr == nil {
 		op.client.getter.bound.set(eng.Requests())
 		undoErr = undo(back)

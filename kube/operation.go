@@ -211,6 +211,7 @@ func (op *Operation) newPass(prefix string, eng *engine.Engine, watcher *status.
 	}
 	p.cfg.HookOutputFunc = p.ord.hookOutput
 	p.rec.record = op.record
+	p.rec.timings = func() []Timing { return timingsIn(op.feed.Events(), prefix != "") }
 	for _, phase := range op.phases {
 		if prefix == "" {
 			p.ord.markAnnounced(phase)

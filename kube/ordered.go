@@ -57,7 +57,7 @@ type ordered struct {
 
 // runOptions are what the decorator needs to know of an operation.
 type runOptions struct {
-	// prefix is "" or "rollback/": it goes before the names of phases.
+	// prefix is "" or rollbackPrefix: it goes before the names of phases.
 	prefix      string
 	wait        helmkube.WaitStrategy
 	waitAll     bool
@@ -339,6 +339,8 @@ func (o *ordered) removePhase(list helmkube.ResourceList) ([]engine.Phase, error
 }
 
 const (
+	rollbackPrefix = "rollback/"
+
 	phaseApply  = "apply"
 	phaseRemove = "remove"
 )

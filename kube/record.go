@@ -14,6 +14,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine"
 	"lockstep/kube/charts"
@@ -35,43 +36,53 @@ const (
 )
 
 // writeRecord puts the record among the files of a release's chart.
-func writeRecord(rel *rel1.Release, r record) error {
+func writeRecord(rel *rel1.Release, r record) error { return writeFile(rel, recordFile, r) }
+
+func writeFile(rel *rel1.Release, name string, content any) error {
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)
-	if err := json.NewEncoder(z).Encode(r); err != nil {
-		return fmt.Errorf("record the plan of %s: %w", rel.Name, err)
+	if err := json.NewEncoder(z).Encode(content); err != nil {
+		return fmt.Errorf("record %s with %s: %w", name, rel.Name, err)
 	}
 	if err := z.Close(); err != nil {
-		return fmt.Errorf("record the plan of %s: %w", rel.Name, err)
+		return fmt.Errorf("record %s with %s: %w", name, rel.Name, err)
 	}
-	files := slices.DeleteFunc(slices.Clone(rel.Chart.Files), func(f *common.File) bool { return f.Name == recordFile })
-	rel.Chart.Files = append(files, &common.File{Name: recordFile, Data: buf.Bytes()})
+	dropFile(rel, name)
+	rel.Chart.Files = append(rel.Chart.Files, &common.File{Name: name, Data: buf.Bytes()})
 	return nil
+}
+
+// dropFile leaves the list of files that others may hold as it is.
+func dropFile(rel *rel1.Release, name string) {
+	rel.Chart.Files = slices.DeleteFunc(slices.Clone(rel.Chart.Files), func(f *common.File) bool { return f.Name == name })
 }
 
 // readRecord returns the record of a release, or nil where it has none that
 // this program understands: the release is Helm's own.
 func readRecord(rel *rel1.Release) *record {
-	if rel == nil || rel.Chart == nil {
-		return nil
-	}
-	i := slices.IndexFunc(rel.Chart.Files, func(f *common.File) bool { return f.Name == recordFile })
-	if i < 0 {
-		return nil
-	}
-	z, err := gzip.NewReader(bytes.NewReader(rel.Chart.Files[i].Data))
-	if err != nil {
-		return nil
-	}
-	data, err := io.ReadAll(io.LimitReader(z, 16<<20))
-	if err != nil {
-		return nil
-	}
 	var r record
-	if json.Unmarshal(data, &r) != nil || r.Version != recordVersion {
+	if !readFile(rel, recordFile, &r) || r.Version != recordVersion {
 		return nil
 	}
 	return &r
+}
+
+// readFile reads what writeFile has written. It reports whether that is there
+// and is what it should be.
+func readFile(rel *rel1.Release, name string, content any) bool {
+	if rel == nil || rel.Chart == nil {
+		return false
+	}
+	i := slices.IndexFunc(rel.Chart.Files, func(f *common.File) bool { return f.Name == name })
+	if i < 0 {
+		return false
+	}
+	z, err := gzip.NewReader(bytes.NewReader(rel.Chart.Files[i].Data))
+	if err != nil {
+		return false
+	}
+	data, err := io.ReadAll(io.LimitReader(z, 16<<20))
+	return err == nil && json.Unmarshal(data, content) == nil
 }
 
 // recorder is the decorator of Helm's release storage: the last look at a
@@ -84,6 +95,10 @@ type recorder struct {
 	uninstalling func(*rel1.Release)
 	// record is what new revisions keep, nil for what they have already.
 	record *record
+	// timings are kept with a revision that this pass has made, once that is
+	// over. May be nil.
+	timings func() []Timing
+	made    int // the revision
 }
 
 // Create stores a new revision.
@@ -103,6 +118,8 @@ func (s *recorder) Create(key string, r release.Releaser) error {
 			return err
 		}
 	}
+	s.made = rel.Version
+	dropFile(rel, timingsFile) // of the revision that a rollback goes back to
 	return s.store(rel, func() error { return s.Driver.Create(key, rel) })
 }
 
@@ -116,7 +133,19 @@ func (s *recorder) Update(key string, r release.Releaser) error {
 	if s.uninstalling != nil && rel.Info.Status == rcommon.StatusUninstalling {
 		s.uninstalling(rel)
 	}
-	return s.store(rel, func() error { return s.Driver.Update(key, rel) })
+	update := func() error { return s.store(rel, func() error { return s.Driver.Update(key, rel) }) }
+	if s.timings == nil || rel.Version != s.made || rel.Info.Status.IsPending() {
+		return update()
+	}
+	if err := writeFile(rel, timingsFile, timings{rel.Version, s.timings()}); err != nil {
+		return err
+	}
+	err := update()
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) { // they may be what is too much
+		dropFile(rel, timingsFile)
+		err = update()
+	}
+	return err
 }
 
 // store writes with the annotation keys that an API server accepts (R3), and

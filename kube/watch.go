@@ -84,6 +84,10 @@ func (v *View) Feed() *engine.Feed { return &v.feed }
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return treeOf(v.rel) != nil }
 
+// Timings say how the groups fared in the run that made the revision, nil where
+// that is not known. It is not to be called while Run goes on.
+func (v *View) Timings() []Timing { return timingsOf(v.rel) }
+
 // Seen is closed when each object has been looked at once.
 func (v *View) Seen() <-chan struct{} {
 	v.mu.Lock()

@@ -5,8 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine"
+	"lockstep/kube"
 	"lockstep/theme"
 	"lockstep/ui/report"
 )
@@ -22,6 +24,26 @@ type liveGroup struct {
 	Status  engine.Status `json:"status"`
 	Message string        `json:"message,omitempty"`
 	Objects []liveObject  `json:"objects"`
+	// Ran is how the group fared in the run that made the revision, where that
+	// is known.
+	Ran *ranGroup `json:"ran,omitempty"`
+}
+
+type ranGroup struct {
+	Status  engine.Status `json:"status"`
+	Started time.Time     `json:"started"`
+	Seconds float64       `json:"seconds"`
+}
+
+func (r *ranGroup) String() string {
+	took := report.Seconds(time.Duration(r.Seconds * float64(time.Second)))
+	switch r.Status {
+	case engine.Ready:
+		return "took " + took
+	case engine.Applied: // its status was not waited for (R21)
+		return "applied in " + took
+	}
+	return string(r.Status) + " after " + took
 }
 
 type liveObject struct {
@@ -30,12 +52,18 @@ type liveObject struct {
 	Message string        `json:"message,omitempty"`
 }
 
-// liveGroups are the groups of a state.
-func liveGroups(s *engine.State) []liveGroup {
+// liveGroups are the groups of a state, with what is known of the run that has
+// deployed them.
+func liveGroups(s *engine.State, timings []kube.Timing) []liveGroup {
 	groups := []liveGroup{}
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
 			l := liveGroup{ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After, Status: g.Status, Message: g.Message, Objects: []liveObject{}}
+			for _, t := range timings {
+				if t.Phase == p.Name && t.Group == g.ID {
+					l.Ran = &ranGroup{t.Status, t.Started, t.Took.Seconds()}
+				}
+			}
 			for _, o := range g.Objects {
 				l.Objects = append(l.Objects, liveObject{o.Object, o.Status, o.Message})
 			}
@@ -81,7 +109,11 @@ func printGroups(w io.Writer, groups []liveGroup, style report.Style) {
 		}
 	}
 	for _, g := range groups {
-		fmt.Fprintf(w, "%s %d/%d%s\n", paint(style, theme.Strong, g.ID), g.ready(), len(g.Objects), waitsFor(direct(g.After, after), style))
+		ran := ""
+		if g.Ran != nil {
+			ran = "  " + g.Ran.String()
+		}
+		fmt.Fprintf(w, "%s %d/%d%s%s\n", paint(style, theme.Strong, g.ID), g.ready(), len(g.Objects), ran, waitsFor(direct(g.After, after), style))
 		for _, o := range g.Objects {
 			line := fmt.Sprintf("  %-*s  %s", wide, o.String(), mark(style, o.Status))
 			if o.Message != "" && o.Status != engine.Ready {

@@ -19,7 +19,8 @@ import (
 )
 
 const statusLong = `Prints the status of a release: what "helm status" prints, and of a release that was deployed in order also its
-groups, each with its objects and how they are now. With -o json and yaml these are the field "groups".`
+groups, each with how long it took when the revision was deployed, and its objects as they are now. With -o json and yaml
+these are the field "groups".`
 
 // lookTime is how long status waits for each object to be looked at once.
 const lookTime = 30 * time.Second
@@ -93,7 +94,7 @@ func (a *app) groupsNow(cmd *cobra.Command, name string) ([]liveGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return liveGroups(state), nil
+	return liveGroups(state, view.Timings()), nil
 }
 
 // lookOnce looks at each object of a view once; consumers get the events. It is

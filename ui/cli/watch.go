@@ -79,7 +79,7 @@ func (a *app) watch(cmd *cobra.Command, flags *watchFlags, name string) error {
 		}
 		state, err := lookOnce(ctx, view, consumers...)
 		if err == nil && m != modeJSON {
-			a.printState(cmd.OutOrStdout(), state)
+			a.printState(cmd.OutOrStdout(), state, view.Timings())
 		}
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *app) watchOnScreen(ctx context.Context, cmd *cobra.Command, client *kub
 	}
 	cancel()
 	err = errors.Join(err, <-failed)
-	a.printState(cmd.OutOrStdout(), <-state)
+	a.printState(cmd.OutOrStdout(), <-state, view.Timings())
 	if lookErr != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", lookErr)
 	}
@@ -119,10 +119,10 @@ func (a *app) watchOnScreen(ctx context.Context, cmd *cobra.Command, client *kub
 }
 
 // printState prints how a release is.
-func (a *app) printState(w io.Writer, s *engine.State) {
+func (a *app) printState(w io.Writer, s *engine.State, timings []kube.Timing) {
 	style := streamStyle(os.Stdout, a.settings.ColorMode)
 	fmt.Fprintln(w, viewed(s))
-	printGroups(w, liveGroups(s), style)
+	printGroups(w, liveGroups(s, timings), style)
 }
 
 // viewed says what is looked at.
@@ -168,7 +168,7 @@ func (c *changes) Consume(e engine.Event) {
 func (c *changes) all() {
 	c.printed, c.told = true, map[string]engine.Status{}
 	fmt.Fprintln(c.out, viewed(&c.state))
-	groups := liveGroups(&c.state)
+	groups := liveGroups(&c.state, nil)
 	printGroups(c.out, groups, c.style)
 	for _, g := range groups {
 		c.told[g.ID] = g.Status

@@ -68,7 +68,7 @@ func later(last *engine.GroupState, groups []*engine.GroupState, limit time.Time
 func pathText(path []*engine.GroupState, style Style) string {
 	var parts []string
 	for _, g := range path {
-		parts = append(parts, g.ID+" "+seconds(g.Ended.Sub(g.Started)))
+		parts = append(parts, g.ID+" "+Seconds(g.Ended.Sub(g.Started)))
 	}
 	arrow := " → "
 	if style.Theme.ASCII {

@@ -57,9 +57,9 @@ func verdict(s *engine.State, style Style) string {
 		end, how = s.Now, "not over after "
 	}
 	total := end.Sub(s.Started)
-	how += seconds(total)
+	how += Seconds(total)
 	if idle := total - s.Active(end); idle > 0 {
-		how += ", " + seconds(idle) + " of it paused"
+		how += ", " + Seconds(idle) + " of it paused"
 	}
 	var where []string
 	if op.Revision > 0 {
@@ -121,7 +121,7 @@ func wentWell(g *engine.GroupState) bool {
 func groupRow(g *engine.GroupState, style Style) []string {
 	took := ""
 	if !g.Started.IsZero() && !g.Ended.IsZero() {
-		took = seconds(g.Ended.Sub(g.Started))
+		took = Seconds(g.Ended.Sub(g.Started))
 	}
 	return []string{style.word(g.Status), g.ID, fmt.Sprintf("%d/%d", g.Done, len(g.Objects)), took, trouble(g)}
 }

@@ -87,7 +87,7 @@ func (t *Text) line(e engine.Event, st engine.Status, text string) {
 		fmt.Fprintln(t.out)
 		t.quiet = false
 	}
-	at := fmt.Sprintf("%7s", seconds(e.Time.Sub(t.state.Started)))
+	at := fmt.Sprintf("%7s", Seconds(e.Time.Sub(t.state.Started)))
 	fmt.Fprintln(t.out, t.opts.render(theme.Quiet, at), t.opts.glyph(st), clean(text))
 }
 

@@ -27,7 +27,7 @@ func (t *Text) group(e engine.Event, was engine.Status) {
 	case engine.Failed:
 		t.failed(e, g, took, doneOf(g, removing))
 	case engine.Aborted:
-		t.line(e, e.Status, withReason(g.ID+" aborted after "+seconds(took)+" ("+doneOf(g, removing)+")", unlike(e.Message, "aborted")))
+		t.line(e, e.Status, withReason(g.ID+" aborted after "+Seconds(took)+" ("+doneOf(g, removing)+")", unlike(e.Message, "aborted")))
 	case engine.Skipped:
 		reason := e.Message
 		if reason == "" {
@@ -63,7 +63,7 @@ func (t *Text) ended(g *engine.GroupState, was engine.Status, took time.Duration
 	if was != engine.Applied {
 		text += outcome(g) + ", "
 	}
-	return text + seconds(took) + ")"
+	return text + Seconds(took) + ")"
 }
 
 // failed writes that a group failed. The engine's message names the object, so
@@ -71,7 +71,7 @@ func (t *Text) ended(g *engine.GroupState, was engine.Status, took time.Duration
 func (t *Text) failed(e engine.Event, g *engine.GroupState, took time.Duration, done string) {
 	text := g.ID + " failed"
 	if !g.Started.IsZero() {
-		text += " after " + seconds(took)
+		text += " after " + Seconds(took)
 	}
 	t.line(e, e.Status, withReason(text+" ("+done+")", e.Message))
 	for _, o := range g.Objects {

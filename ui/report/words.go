@@ -8,8 +8,8 @@ import (
 	"lockstep/engine"
 )
 
-// seconds writes a duration as people read it: 4.1s, 1m52s, 2h03m.
-func seconds(d time.Duration) string {
+// Seconds writes a duration as people read it: 4.1s, 1m52s, 2h03m.
+func Seconds(d time.Duration) string {
 	if d < 0 {
 		d = 0
 	}
