@@ -25,6 +25,13 @@ const (
 	AnnotationReadinessFailure  = "helm.sh/readiness-failure" // list
 )
 
+// AnnotationHookScope is lockstep's own, on a hook of a subchart: with the
+// value HookScopeSubchart the hook runs around that subchart's turn.
+const (
+	AnnotationHookScope = "lockstep/hook-scope"
+	HookScopeSubchart   = "subchart"
+)
+
 // TwoSlashKeys returns the annotation keys that the API server refuses, since
 // a key has room for one slash only (R3).
 func TwoSlashKeys() []string {

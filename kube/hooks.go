@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -54,11 +52,11 @@ func (q *hookQueue) learn(rel *release.Release, prefix string, events ...release
 	var phases []engine.Phase
 	for _, e := range events {
 		phase := engine.Phase{Name: prefix + string(e), Kind: engine.PhaseHooks}
-		for _, h := range executing(rel.Hooks, e) {
+		for _, h := range charts.HooksOf(rel.Hooks, e) {
 			if q.hasScoped(h.Manifest) {
 				continue
 			}
-			u := &hookUnit{event: e, hook: h, phase: phase.Name, group: hookGroup(rel, h, e, phase.Groups)}
+			u := &hookUnit{event: e, hook: h, phase: phase.Name, group: charts.HookGroup(rel, h, e, phase.Groups)}
 			phase.Groups = append(phase.Groups, u.group)
 			q.units = append(q.units, u)
 		}
@@ -67,44 +65,6 @@ func (q *hookQueue) learn(rel *release.Release, prefix string, events ...release
 		}
 	}
 	return phases
-}
-
-// executing returns the hooks of an event in the order in which Helm executes
-// them: by weight, then by name.
-func executing(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
-	var out []*release.Hook
-	for _, h := range hooks {
-		if slices.Contains(h.Events, event) {
-			out = append(out, h)
-		}
-	}
-	sort.SliceStable(out, func(i, j int) bool {
-		if out[i].Weight != out[j].Weight {
-			return out[i].Weight < out[j].Weight
-		}
-		return out[i].Name < out[j].Name
-	})
-	return out
-}
-
-func hookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*engine.Group) *engine.Group {
-	name := h.Kind + "/" + h.Name
-	g := &engine.Group{ID: string(event) + ":" + name, Name: name, Chart: rel.Chart.Name(), Layer: len(before), After: []string{}}
-	for slices.ContainsFunc(before, func(b *engine.Group) bool { return b.ID == g.ID }) {
-		g.ID += "'"
-	}
-	if len(before) > 0 {
-		g.After = append(g.After, before[len(before)-1].ID)
-	}
-	docs, _, err := charts.Parse(h.Manifest, g.Chart)
-	if err != nil { // Helm will say so when it builds the hook
-		return g
-	}
-	for _, r := range charts.Resources(docs, rel.Namespace, charts.OfflineScope()) {
-		g.Objects = append(g.Objects, r.Object)
-	}
-	g.Waves = []engine.Wave{{Count: len(g.Objects)}}
-	return g
 }
 
 // match finds the unit that a manifest belongs to: the next one, or where it is

@@ -17,7 +17,7 @@ import (
 // the annotations of db's hook after its turn.
 func scopedChart(change func(map[string]string)) files {
 	hook := func(event, weight string) map[string]string {
-		return map[string]string{"helm.sh/hook": event, scopeAnnotation: scopeSubchart, "helm.sh/hook-weight": weight}
+		return map[string]string{"helm.sh/hook": event, engine.AnnotationHookScope: engine.HookScopeSubchart, "helm.sh/hook-weight": weight}
 	}
 	post := hook("post-install,post-upgrade", "0")
 	post["helm.sh/hook-delete-policy"] = "before-hook-creation,hook-succeeded,hook-failed"
@@ -81,7 +81,7 @@ func TestHooksAroundASubchart(t *testing.T) {
 	if got := r.jobs(); !slices.Equal(got, []string{"first", "root", "second"}) {
 		t.Errorf("by their delete policies stay %v", got)
 	}
-	if hooks := r.mustHelm("get", "hooks", "t"); strings.Count(hooks, scopeAnnotation) != 3 {
+	if hooks := r.mustHelm("get", "hooks", "t"); strings.Count(hooks, engine.AnnotationHookScope) != 3 {
 		t.Errorf("the release has hooks %s", hooks)
 	}
 
@@ -109,7 +109,7 @@ func TestHookAroundASubchartFails(t *testing.T) {
 func TestScopeOfAHook(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	fs := scopedChart(func(m map[string]string) { m[scopeAnnotation] = "chart" })
+	fs := scopedChart(func(m map[string]string) { m[engine.AnnotationHookScope] = "chart" })
 	op, err := r.install("plain", use(makeChart(t, fs), nil))
 	if err != nil {
 		t.Fatal(err)

@@ -198,7 +198,7 @@ func (o *ordered) apply(list helmkube.ResourceList, send func(*resource.Info) er
 	phase := phases[0]
 	hooks := map[string]bool{}
 	for _, s := range o.hooks.scopedOnes() {
-		list, hooks[s.group.ID] = append(list, s.list...), true
+		list, hooks[s.Group.ID] = append(list, s.list...), true
 	}
 	gates := (&engine.Plan{Groups: phase.Groups}).Gates()
 	stage := engine.Stage{
@@ -310,7 +310,7 @@ func (o *ordered) applyPhase(tree *engine.Chart, list helmkube.ResourceList) ([]
 	if err != nil {
 		return nil, err
 	}
-	return []engine.Phase{{Name: o.opts.prefix + phaseApply, Kind: engine.PhaseApply, Groups: aroundSubcharts(plan.Groups, o.hooks.scopedOnes())}}, nil
+	return []engine.Phase{{Name: o.opts.prefix + phaseApply, Kind: engine.PhaseApply, Groups: engine.AroundSubcharts(plan.Groups, o.hooks.turns())}}, nil
 }
 
 // removePhase is the phase that takes a list of the old revision away, or none

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine"
+	"lockstep/kube/charts"
 )
 
 // Action is what would happen to an object.
@@ -116,7 +117,7 @@ func (op *Operation) newOutlook() (*outlook, error) {
 	o := &outlook{op: op, pass: p, crds: map[engine.Object]*resource.Info{}, target: map[engine.Object]*resource.Info{}, hooks: map[string]bool{}}
 	for _, h := range op.preview.Hooks {
 		for _, e := range h.Events {
-			o.hooks[hookGroup(op.preview, h, e, nil).ID] = true
+			o.hooks[charts.HookGroup(op.preview, h, e, nil).ID] = true
 		}
 	}
 	if o.mapper, err = op.client.getter.ToRESTMapper(); err != nil {

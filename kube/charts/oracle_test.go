@@ -29,7 +29,7 @@ func TestPlans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := engine.BuildPlan(r.Tree, r.Resources)
+			plan, err := r.Plan()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,6 +157,6 @@ func planOf(t *testing.T, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = engine.BuildPlan(r.Tree, r.Resources)
+	_, err = r.Plan()
 	return err
 }

@@ -21,8 +21,9 @@ type PrintOptions struct {
 }
 
 // Print writes what was rendered in the order in which it is deployed (R35):
-// crds/, the groups of the plan with a line before and after each, and hooks.
-// An unsequenced batch has no such lines. kubectl can read the output.
+// crds/, the groups of the plan with a line before and after each, and hooks;
+// those that run around a subchart are among the groups. An unsequenced batch
+// and hooks have no such lines. kubectl can read the output.
 func (r *Rendered) Print(w io.Writer, plan *engine.Plan, o PrintOptions) error {
 	p := &printer{only: o.ShowOnly, seen: map[string]bool{}}
 	if o.IncludeCRDs {
@@ -31,15 +32,22 @@ func (r *Rendered) Print(w io.Writer, plan *engine.Plan, o PrintOptions) error {
 		}
 	}
 	docs := r.byObject()
+	printed := map[*release.Hook]bool{}
+	hook := func(h *release.Hook) {
+		if !printed[h] && !o.NoHooks && (!o.SkipTests || !slices.Contains(h.Events, release.HookTest)) {
+			p.document(h.Path, h.Manifest)
+		}
+		printed[h] = true
+	}
 	for _, g := range plan.Groups {
+		if i := slices.IndexFunc(r.Turns, func(t HookTurn) bool { return t.Group.ID == g.ID }); i >= 0 {
+			hook(r.Turns[i].Hook)
+			continue
+		}
 		p.group(g, docs)
 	}
-	if !o.NoHooks {
-		for _, h := range r.Release.Hooks {
-			if !o.SkipTests || !slices.Contains(h.Events, release.HookTest) {
-				p.document(h.Path, h.Manifest)
-			}
-		}
+	for _, h := range r.Release.Hooks {
+		hook(h)
 	}
 	for _, pattern := range o.ShowOnly {
 		if !p.seen[pattern] {

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-
-	"lockstep/engine"
 )
 
 func printed(t *testing.T, files tree, o PrintOptions) (string, error) {
 	t.Helper()
 	r := render(t, files, nil)
-	plan, err := engine.BuildPlan(r.Tree, r.Resources)
+	plan, err := r.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,8 @@ type Rendered struct {
 	// Resources are those of Docs, in the same order.
 	Resources []engine.Resource
 	Tree      *engine.Chart
+	// Turns are the hooks that run around their subchart.
+	Turns []HookTurn
 	// Warnings are about the chart (see Tree) and the manifest (see Parse).
 	Warnings []engine.Warning
 }
@@ -60,6 +62,12 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err := r.parse(o.Namespace); err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
+	before, after := release.HookPreInstall, release.HookPostInstall
+	if o.IsUpgrade {
+		before, after = release.HookPreUpgrade, release.HookPostUpgrade
+	}
+	turns, warnings := HookTurns(rel, tree.Path, r.Resources, before, after)
+	r.Turns, r.Warnings = turns, append(r.Warnings, warnings...)
 	return r, nil
 }
 
@@ -120,6 +128,21 @@ func install(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 		return nil, fmt.Errorf("release of unknown type %T", r)
 	}
 	return rel, nil
+}
+
+// Plan orders what was rendered. Its warnings are those about the order alone.
+// The error is an *engine.PlanError.
+func (r *Rendered) Plan() (*engine.Plan, error) {
+	plan, err := engine.BuildPlan(r.Tree, r.Resources)
+	if err != nil {
+		return nil, err
+	}
+	var turns []engine.Turn
+	for _, t := range r.Turns {
+		turns = append(turns, t.Turn)
+	}
+	plan.Groups = engine.AroundSubcharts(plan.Groups, turns)
+	return plan, nil
 }
 
 // parse fills in what follows from the release.

@@ -123,7 +123,7 @@ func (r *renderFlags) options(settings *helmcli.EnvSettings, release string) (ch
 
 // planned plans what was rendered; the plan has all warnings about it.
 func planned(r *charts.Rendered) (*rendered, error) {
-	plan, err := engine.BuildPlan(r.Tree, r.Resources)
+	plan, err := r.Plan()
 	if err != nil {
 		return nil, err
 	}

@@ -33,5 +33,10 @@ A Job counts as ready once it has started; to wait for its end say so as above, 
 Other spellings: helm.sh/layer with helm.sh/dependson/layer and helm.sh/dependson/chart, or helm.sh/weight (lower
 first). One chart uses one of them. helm.sh/install-before: "Deployment" orders kinds inside of a group.
 
+Hooks run around the whole operation. On a pre-install, post-install, pre-upgrade or post-upgrade hook of a subchart
+this makes it run around that subchart's own turn instead; Helm itself does not know it:
+
+  lockstep/hook-scope: subchart
+
 Check a chart with: lockstep lint CHART, lockstep dag CHART
 `

@@ -1,0 +1,106 @@
+package charts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	release "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine"
+)
+
+// HooksOf returns the hooks of an event in the order in which Helm executes
+// them: by weight, then by name.
+func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
+	var out []*release.Hook
+	for _, h := range hooks {
+		if slices.Contains(h.Events, event) {
+			out = append(out, h)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *release.Hook) int {
+		return cmp.Or(cmp.Compare(a.Weight, b.Weight), strings.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// HookGroup is the unit that a hook is for one event (R40), after those that
+// were made of the event's hooks before it.
+func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*engine.Group) *engine.Group {
+	name := h.Kind + "/" + h.Name
+	g := &engine.Group{ID: string(event) + ":" + name, Name: name, Chart: rel.Chart.Name(), Layer: len(before), After: []string{}}
+	for slices.ContainsFunc(before, func(b *engine.Group) bool { return b.ID == g.ID }) {
+		g.ID += "'"
+	}
+	if len(before) > 0 {
+		g.After = append(g.After, before[len(before)-1].ID)
+	}
+	docs, _, err := Parse(h.Manifest, g.Chart)
+	if err != nil { // Helm will say so when it builds the hook
+		return g
+	}
+	for _, r := range Resources(docs, rel.Namespace, OfflineScope()) {
+		g.Objects = append(g.Objects, r.Object)
+	}
+	g.Waves = []engine.Wave{{Count: len(g.Objects)}}
+	return g
+}
+
+// HookTurn is a hook that runs around the turn of its subchart.
+type HookTurn struct {
+	engine.Turn
+	Hook *release.Hook
+}
+
+// HookTurns finds the hooks of two events, those before and after the release's
+// objects, that run around the turn of the subchart that they come from
+// (lockstep/hook-scope). resources are those of the release. What the
+// annotation cannot do for a hook is a warning: that one runs as Helm has it.
+func HookTurns(rel *release.Release, root string, resources []engine.Resource, before, after release.HookEvent) (turns []HookTurn, warnings []engine.Warning) {
+	for _, e := range []release.HookEvent{before, after} {
+		for _, h := range HooksOf(rel.Hooks, e) {
+			chart, said := hookScope(h, root)
+			warn := func(format string, args ...any) {
+				text := fmt.Sprintf("%s: hook %s/%s: ", chart, h.Kind, h.Name) + fmt.Sprintf(format, args...)
+				warnings = append(warnings, engine.Warning{Rule: "R29", Chart: chart, Message: text})
+			}
+			ofChart := func(r engine.Resource) bool { return engine.Within(r.Chart, chart) }
+			switch {
+			case said == "":
+			case said != engine.HookScopeSubchart:
+				warn("%s: %q is not known; use %s", engine.AnnotationHookScope, said, engine.HookScopeSubchart)
+			case chart == root || !slices.ContainsFunc(resources, ofChart):
+				// The root chart's turn is the whole operation; a subchart
+				// without objects has none.
+			case slices.Contains(h.Events, before) && slices.Contains(h.Events, after):
+				warn("it runs before and after, so %s does not apply to it", engine.AnnotationHookScope)
+			default:
+				g := HookGroup(rel, h, e, nil)
+				g.Chart = chart
+				turns = append(turns, HookTurn{engine.Turn{Chart: chart, Before: e == before, Group: g}, h})
+			}
+		}
+	}
+	return turns, warnings
+}
+
+// hookScope is the chart path of a hook and what it says of its scope, "" for
+// one that says nothing or not in all of its objects.
+func hookScope(h *release.Hook, root string) (chart, scope string) {
+	if !strings.Contains(h.Manifest, engine.AnnotationHookScope) {
+		return "", ""
+	}
+	docs, _, err := Parse("# Source: "+h.Path+"\n"+h.Manifest, root)
+	if err != nil || len(docs) == 0 {
+		return "", "" // Helm will say so
+	}
+	for _, d := range docs {
+		chart, scope = d.Chart, annotations(d.Object)[engine.AnnotationHookScope]
+		if scope == "" || scope != engine.HookScopeSubchart {
+			break
+		}
+	}
+	return chart, scope
+}
