@@ -96,7 +96,8 @@ const rootLong = `lockstep deploys Helm charts in the order that they ask for. C
 repositories; what is added is that resources can be put in groups which wait for each other, within a chart
 and between subcharts, and that you can watch, pause and step through a deployment.
 
-Exit codes: 0 done, 1 the operation failed, 2 nothing was written, 3 aborted.`
+Exit codes: 0 done, 1 the operation failed, 2 nothing was written, 3 aborted; of plan: 0 nothing to do, 4 there are
+changes.`
 
 func newRoot() *cobra.Command {
 	a := &app{settings: helmcli.New()}

@@ -10,22 +10,24 @@ import (
 	"lockstep/ui/report"
 )
 
-const replayLong = `Prints a recorded run as it was printed when it ran, or with --tui plays it again on the screen. Every operation keeps
-a record; the last 50 are kept, in lockstep/runs below $XDG_STATE_HOME (or ~/.local/state). What -o json printed can be read, too.
+const replayLong = `Plays a recorded run again on the screen, and prints its summary. Without a terminal, or with --no-tui, it is printed as
+it was when it ran. Every operation keeps a record; the last 50 are kept, in lockstep/runs below $XDG_STATE_HOME (or
+~/.local/state). What -o json printed can be read, too.
 
 RUN is the name of a record, as the summary of the run names it, or a file. Without it, the last run is taken.`
 
 func (a *app) newReplay() *cobra.Command {
-	format := choice{allowed: []string{"text", "json"}}
-	list, tui, speed := false, false, 1.0
+	var flags replayFlags
+	flags.run.output = choice{allowed: []string{"text", "json"}}
 	cmd := &cobra.Command{
 		Use:     "replay [RUN]",
 		GroupID: "more",
-		Short:   "print a recorded run",
+		Short:   "play a recorded run again",
 		Long:    replayLong,
 		Example: `lockstep replay
 lockstep replay 20261120-120411-shop
-lockstep replay --tui --speed 2
+lockstep replay --speed 2
+lockstep replay --no-tui
 lockstep replay --list`,
 		Args: args(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -40,35 +42,49 @@ lockstep replay --list`,
 			if err != nil {
 				return err
 			}
-			if list {
+			if flags.list {
 				for _, name := range report.Runs(dir) {
 					fmt.Fprintln(cmd.OutOrStdout(), name)
 				}
 				return nil
 			}
-			if !tui {
-				return a.replay(cmd, dir, args, format.value)
-			}
-			events, err := readRun(dir, args)
-			if len(events) == 0 && err != nil {
-				return err
-			}
-			return a.look(cmd, "replay", events, speed)
+			return a.replay(cmd, dir, args, &flags)
 		},
 	}
-	cmd.Flags().BoolVar(&list, "list", false, "list the records, the newest first")
-	cmd.Flags().BoolVar(&tui, "tui", false, "play it again on the screen")
-	cmd.Flags().Float64Var(&speed, "speed", speed, "with --tui: how much faster than it was, 0 for its end at once")
-	addChoice(cmd, &format, "output", "o", "format")
+	f := cmd.Flags()
+	f.BoolVar(&flags.list, "list", false, "list the records, the newest first")
+	f.BoolVar(&flags.screen, "tui", false, "play it on the screen or not at all")
+	f.BoolVar(&flags.run.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI set, and with -o")
+	f.Float64Var(&flags.speed, "speed", 1, "on the screen: how much faster than it was, 0 for its end at once")
+	addChoice(cmd, &flags.run.output, "output", "o", "format")
+	cmd.MarkFlagsMutuallyExclusive("tui", "no-tui", "output")
 	return cmd
 }
 
-func (a *app) replay(cmd *cobra.Command, dir string, args []string, format string) error {
+// replayFlags are those of replay.
+type replayFlags struct {
+	run          runFlags // of which only some are set
+	list, screen bool
+	speed        float64
+}
+
+func (a *app) replay(cmd *cobra.Command, dir string, args []string, flags *replayFlags) error {
 	events, bad := readRun(dir, args)
 	if len(events) == 0 && bad != nil {
 		return bad
 	}
-	report.Replay(events, a.printer(cmd, format, report.Options{}))
+	if flags.screen || flags.run.mode() == modeScreen && !cmd.Flags().Changed("output") {
+		if err := a.look(cmd, "replay", events, flags.speed); err != nil {
+			return err
+		}
+		var state engine.State
+		for _, e := range events {
+			state.Apply(e)
+		}
+		report.Summary(cmd.OutOrStdout(), &state, report.Options{Style: streamStyle(os.Stdout, a.settings.ColorMode)})
+	} else {
+		report.Replay(events, a.printer(cmd, flags.run.output.value, report.Options{}))
+	}
 	if bad != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning: the record is cut off:", bad)
 	}
