@@ -28,6 +28,13 @@ func isFieldConflict(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
+// isMalformed reports whether an object was refused for what it is itself. For
+// a field that its kind does not have, the API server's answer has no reason but
+// in words.
+func isMalformed(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object")
+}
+
 // immutable lists the fields of an object that was refused since they can be
 // set only when it is created, each with the reason. API servers say that it is
 // so in words alone, and with the whole value, which may be a page long.

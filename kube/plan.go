@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -57,8 +58,9 @@ func (c Change) Real() bool {
 // applied on the client is compared in the same way, so that fields that the
 // chart no longer has may be missing from a diff.
 //
-// Objects that are not there are not tried: they may need what comes before
-// them. The error says that the cluster could not be asked.
+// Objects that are not there are tried in the same way, but only what is wrong
+// with themselves counts: they may need what comes before them. The error says
+// that the cluster could not be asked.
 func (op *Operation) Changes(ctx context.Context) ([]Change, error) {
 	o, err := op.newOutlook()
 	if err != nil {
@@ -196,7 +198,7 @@ func (o *outlook) foreseeApply(c *Change, i *resource.Info, change bool) error {
 	helper := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(fieldManager).WithFieldValidation("Strict")
 	live, err := helper.Get(i.Namespace, i.Name)
 	if apierrors.IsNotFound(err) {
-		return nil
+		return o.foreseeCreation(c, i, helper)
 	}
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", c.Object, err)
@@ -206,12 +208,7 @@ func (o *outlook) foreseeApply(c *Change, i *resource.Info, change bool) error {
 		c.Message = "it is there, and crds/ are left as they are"
 		return nil
 	}
-	data, err := i.Object.(*unstructured.Unstructured).MarshalJSON()
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", c.Object, err)
-	}
-	force := o.op.force || o.op.preview.ApplyMethod != string(rel1.ApplyMethodServerSideApply)
-	next, err := helper.DryRun(true).Patch(i.Namespace, i.Name, types.ApplyPatchType, data, &metav1.PatchOptions{Force: &force})
+	next, err := o.try(i, helper)
 	if err != nil {
 		return c.refuse(err)
 	}
@@ -224,10 +221,39 @@ func (o *outlook) foreseeApply(c *Change, i *resource.Info, change bool) error {
 	return nil
 }
 
+// try applies an object as a dry run.
+func (o *outlook) try(i *resource.Info, helper *resource.Helper) (runtime.Object, error) {
+	data, err := i.Object.(*unstructured.Unstructured).MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	force := o.op.force || o.op.preview.ApplyMethod != string(rel1.ApplyMethodServerSideApply)
+	return helper.DryRun(true).Patch(i.Namespace, i.Name, types.ApplyPatchType, data, &metav1.PatchOptions{Force: &force})
+}
+
+// foreseeCreation asks whether an object could be created. A refusal counts
+// where it is about the object's own fields: its namespace, its kind, or what
+// admission wants of others may come before it.
+func (o *outlook) foreseeCreation(c *Change, i *resource.Info, helper *resource.Helper) error {
+	kind := engine.GroupKind{Group: c.Object.Group, Kind: c.Object.Kind}
+	for _, brought := range []map[engine.Object]*resource.Info{o.crds, o.target} {
+		for _, crd := range brought {
+			if o.pass.ord.builder.fact(crd).resource.Defines == kind {
+				return nil // its fields may be other ones by then
+			}
+		}
+	}
+	_, err := o.try(i, helper)
+	if isMalformed(err) {
+		return c.refuse(err)
+	}
+	return nil
+}
+
 // refuse takes in an API server's answer to a dry run: that it would refuse the
 // change is a finding, anything else an error.
 func (c *Change) refuse(err error) error {
-	if !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsForbidden(err) {
+	if !isMalformed(err) && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("dry run of %s: %w", c.Object, err)
 	}
 	c.Action, c.Message = ActionRefuse, explain(err).Error()

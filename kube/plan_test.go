@@ -138,3 +138,30 @@ func TestPlanOfWhatIsRefused(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestPlanOfWhatCannotBeCreated finds objects that the API server would not
+// take, but not those that only need what comes before them.
+func TestPlanOfWhatCannotBeCreated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	needy := object("v1/Pod/needy", nil, "spec: {serviceAccountName: later, containers: [{name: main, image: example/app:1.0}]}")
+	elsewhere := strings.Replace(configMap("elsewhere", nil), "name: elsewhere", "name: elsewhere\n  namespace: not-there-yet", 1)
+	start := time.Now()
+	_, diffs := r.changes(r.install("plain", use(one(t, needy, elsewhere,
+		object("v1/Service/wrong", nil, "spec: {ports: [{port: 99999}]}"),
+		object("v1/ServiceAccount/later", nil),
+		deployment("typo", nil, "0s", "  replicsa: 2")), nil)))
+	want := map[string]string{"Pod/needy": "", "ConfigMap/elsewhere": "", "ServiceAccount/later": "", "Service/wrong": "99999", "Deployment/typo": "replicsa"}
+	if len(diffs) != len(want) {
+		t.Errorf("%d changes, want %d", len(diffs), len(want))
+	}
+	for object, message := range want {
+		c := diffs[object]
+		if message == "" && c.Action != ActionCreate || message != "" && (c.Action != ActionRefuse || !strings.Contains(c.Message, message)) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if w := r.written(start); len(w) > 0 {
+		t.Errorf("the plan wrote %v", w)
+	}
+}

@@ -18,8 +18,9 @@ import (
 const planLong = `Says what an operation would do, in order, and writes nothing: what would be created, what would be changed and how,
 what would stay, what would be deleted, and which hooks would run. "plan NAME CHART" is about upgrade --install.
 
-Changes are found out by the API server, which is asked to apply everything as a dry run. What is not there yet is
-not tried, since it may need what comes before it. Values of Secrets are not shown, only which of them change.
+Changes are found out by the API server, which is asked to apply everything as a dry run. Of what is not there yet
+only its own fields are checked, since it may need what comes before it. Values of Secrets are not shown, only which of
+them change.
 
 Exit codes: 0 nothing to do, 2 an error, or the API server would refuse a change, 4 there are changes. Hooks alone
 are none: they run with every operation.`
