@@ -29,8 +29,8 @@ func (a *app) completeRelease(next completion) completion {
 
 // completeReleases completes the names of releases that are not among args.
 func (a *app) completeReleases(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	cfg := action.NewConfiguration()
-	if err := cfg.Init(a.settings.RESTClientGetter(), a.settings.Namespace(), os.Getenv("HELM_DRIVER")); err != nil {
+	cfg, err := a.helm()
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	list := action.NewList(cfg)
@@ -43,8 +43,57 @@ func (a *app) completeReleases(_ *cobra.Command, args []string, _ string) ([]str
 	var names []string
 	for _, x := range found {
 		if rel, ok := x.(*rel1.Release); ok && !slices.Contains(args, rel.Name) {
-			names = append(names, fmt.Sprintf("%s\t%s-%s, %s", rel.Name, rel.Chart.Metadata.Name, rel.Chart.Metadata.Version, rel.Info.Status))
+			names = append(names, fmt.Sprintf("%s\t%s-%s, %s", rel.Name, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeRevisions completes a revision of the release that is the one
+// argument, the newest first.
+func (a *app) completeRevisions(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	cfg, err := a.helm()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	found, err := action.NewHistory(cfg).Run(args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var revisions []string
+	for _, x := range slices.Backward(found) {
+		if rel, ok := x.(*rel1.Release); ok {
+			revisions = append(revisions, fmt.Sprintf("%d\t%s-%s, %s", rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status))
+		}
+	}
+	return revisions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+func (a *app) helm() (*action.Configuration, error) {
+	cfg := action.NewConfiguration()
+	return cfg, cfg.Init(a.settings.RESTClientGetter(), a.settings.Namespace(), os.Getenv("HELM_DRIVER"))
+}
+
+// completeGroups completes --break-on with the groups of the chart that the
+// arguments name.
+func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) string, d *deployFlags) {
+	complete := func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		render := renderFlags{chart: d.chart, values: d.values, post: d.post}
+		r, err := render.renderAs(cmd.Context(), a, defaultRelease, chart(args))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var ids []string
+		for _, g := range r.plan.Groups {
+			ids = append(ids, g.ID+"\t"+counted(len(g.Objects), "object"))
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // it is there
 }

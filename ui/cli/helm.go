@@ -59,8 +59,9 @@ func addHelmOutput(cmd *cobra.Command) {
 	addChoice(cmd, &choice{allowed: []string{"table", "json", "yaml"}}, "output", "o", "format")
 }
 
-func addRevision(cmd *cobra.Command) {
+func (a *app) addRevision(cmd *cobra.Command) {
 	cmd.Flags().Int("revision", 0, "revision to look at (default the latest)")
+	_ = cmd.RegisterFlagCompletionFunc("revision", a.completeRevisions) // it is there
 }
 
 func (a *app) newHistory() *cobra.Command {
@@ -143,7 +144,7 @@ func (a *app) newGet() *cobra.Command {
 				return runHelm(cmd, cmd.OutOrStdout(), "get", part.name, args[0])
 			},
 		}
-		addRevision(cmd)
+		a.addRevision(cmd)
 		if part.output {
 			addHelmOutput(cmd)
 		}

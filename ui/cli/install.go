@@ -84,6 +84,18 @@ func (d *deployFlags) rendering(ref string, settings *helmcli.EnvSettings) (kube
 	}, nil
 }
 
+// job loads what is to be deployed, and begins the job that deploys it; what
+// prepares it is left to fill in.
+func (d *deployFlags) job(a *app, run *runFlags, m mode, ref string) (kube.Rendering, job, error) {
+	what, err := d.rendering(ref, a.settings)
+	if err != nil {
+		return what, job{}, err
+	}
+	reg, err := d.chart.registry(a.settings)
+	next := func(s *engine.State) []string { return a.afterDeploy(s, ref, run, d) }
+	return what, job{flags: run, mode: m, registry: reg, next: next}, err
+}
+
 // installFlags are those of install.
 type installFlags struct {
 	run        runFlags
@@ -125,6 +137,10 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	f := cmd.Flags()
 	f.BoolVar(&flags.serverSide, "server-side", true, "apply on the server instead of the client")
 	f.BoolVar(&flags.replace, "replace", false, "use the name of a release that was uninstalled with its history kept")
+	a.completeGroups(cmd, func(args []string) string {
+		_, ref, _ := flags.name.nameAndChart(args)
+		return ref
+	}, &flags.deploy)
 	return cmd
 }
 
@@ -144,23 +160,17 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string) er
 	if dry == "client" {
 		return flags.dryRun(cmd, a, name, ref)
 	}
-	what, err := flags.deploy.rendering(ref, a.settings)
+	what, j, err := flags.deploy.job(a, &flags.run, m, ref)
 	if err != nil {
 		return err
 	}
-	reg, err := flags.deploy.chart.registry(a.settings)
-	if err != nil {
-		return err
-	}
-	prepare := func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
+	j.prepare = func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
 		return c.PrepareInstall(ctx, kube.Install{
 			Common: flags.run.common(name, namespace, m), Rendering: what,
 			CreateNamespace: flags.deploy.createNamespace || flags.run.sandbox,
 			ClientSide:      !flags.serverSide, Replace: flags.replace,
 		})
 	}
-	j := job{flags: &flags.run, mode: m, registry: reg, prepare: prepare,
-		next: func(s *engine.State) []string { return a.afterDeploy(s, ref, &flags.run, &flags.deploy) }}
 	if dry == "server" {
 		return a.dryRunServer(cmd, j, what.Chart, &flags.deploy)
 	}

@@ -39,7 +39,7 @@ func (a *app) newRollback() *cobra.Command {
 		Example: `lockstep rollback shop -n shop
 lockstep rollback shop 3 -n shop --dry-run`,
 		Args:              args(1, 2),
-		ValidArgsFunction: a.completeRelease(nil),
+		ValidArgsFunction: a.completeRelease(a.completeRevisions),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.rollback(cmd, &flags, args) },
 	}
 	flags.run.add(cmd)

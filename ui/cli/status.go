@@ -37,7 +37,7 @@ lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'`,
 		ValidArgsFunction: a.completeRelease(nil),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.status(cmd, args[0]) },
 	}
-	addRevision(cmd)
+	a.addRevision(cmd)
 	addHelmOutput(cmd)
 	f := cmd.Flags()
 	f.Bool("show-resources", false, "has no effect: resources are always shown")

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/engine"
 	"lockstep/kube"
 )
 
@@ -66,6 +65,7 @@ lockstep upgrade shop ./shop --dry-run   # what would be deployed, and what remo
 	f.BoolVar(&flags.crds, "upgrade-crds", false, "apply crds/ of the chart first, unless a stored version would be lost; Helm never does")
 	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete the objects that a failed upgrade has created")
 	f.IntVar(&flags.history, "history-max", a.settings.MaxHistory, "keep at most so many revisions; 0 for all")
+	a.completeGroups(cmd, func(args []string) string { return args[len(args)-1] }, &flags.deploy)
 	return cmd
 }
 
@@ -78,15 +78,11 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string)
 	if err != nil {
 		return err
 	}
-	what, err := flags.deploy.rendering(ref, a.settings)
+	what, j, err := flags.deploy.job(a, &flags.run, m, ref)
 	if err != nil {
 		return err
 	}
-	reg, err := flags.deploy.chart.registry(a.settings)
-	if err != nil {
-		return err
-	}
-	prepare := func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
+	j.prepare = func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
 		return c.PrepareUpgrade(ctx, kube.Upgrade{
 			Common: flags.run.common(name, namespace, m), Rendering: what,
 			Install: flags.install, CreateNamespace: flags.deploy.createNamespace, ServerSide: flags.serverSide.value,
@@ -94,8 +90,6 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string)
 			UpgradeCRDs: flags.crds, CleanupOnFail: flags.cleanup, HistoryMax: flags.history,
 		})
 	}
-	j := job{flags: &flags.run, mode: m, registry: reg, prepare: prepare,
-		next: func(s *engine.State) []string { return a.afterDeploy(s, ref, &flags.run, &flags.deploy) }}
 	if dry != "none" { // the release is in the cluster: there is no upgrade without one
 		return a.dryRunServer(cmd, j, what.Chart, &flags.deploy)
 	}

@@ -44,7 +44,7 @@ lockstep watch shop -n shop --once`,
 		ValidArgsFunction: a.completeRelease(nil),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.watch(cmd, &flags, args[0]) },
 	}
-	addRevision(cmd)
+	a.addRevision(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&flags.once, "once", false, "print how things are and end")
 	f.BoolVar(&flags.run.noTUI, "no-tui", false, "print lines in place of the screen")
