@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -78,47 +76,27 @@ func (c *Client) PrepareInstall(ctx context.Context, in Install) (*Operation, er
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNameFree(p, in.Release, in.Replace); err != nil {
+	revision, err := firstRevision(p, in.Release, in.Replace)
+	if err != nil {
 		return nil, err
 	}
 	rel, err := in.render(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	op := &Operation{
-		client: c, common: in.Common, root: in.Chart.Name(), preview: rel,
-		record: &record{Version: recordVersion, Sequenced: in.sequenced(), Tree: tree},
-		crds:   in.crdUse(), force: in.ForceConflicts,
-		info: engine.Operation{Name: "install", Release: in.Release, Namespace: in.Namespace, Context: c.ContextName(),
-			Chart: chartName(in.Chart), Revision: 1, Timeout: in.Timeout, ReadinessTimeout: in.ReadinessTimeout},
-	}
+	op := c.operation("install", in.Common, rel)
+	op.info.Revision = revision
+	op.crds, op.force = in.crdUse(), in.ForceConflicts
 	if op.phases, err = in.phases(p, rel, tree, newNamespace); err != nil {
 		return nil, err
 	}
-	var fits []engine.Warning
-	if op.record, fits, err = fitRecord(rel, op.record); err != nil {
-		return nil, err
-	}
-	if op.warns, err = planWarnings(p, tree, append(warnings, fits...)); err != nil {
-		return nil, err
-	}
-	if err := checkBreakpoints(in.BreakOn, op.phases); err != nil {
-		return nil, err
-	}
-	if err := c.checkRights(ctx, p, in.Namespace); err != nil {
+	if err := op.deploys(ctx, p, tree, warnings); err != nil {
 		return nil, err
 	}
 	op.do = func(p *pass) (*rel1.Release, error) { return in.run(p, tree, newNamespace) }
 	op.undo = op.undoInstall
 	return op, nil
 }
-
-func (c *Common) sequenced() bool {
-	ws, err := waitStrategy(c.Wait)
-	return err == nil && ws == WaitOrdered
-}
-
-func chartName(c *charts.Chart) string { return c.Name() + "-" + c.Metadata().Version }
 
 // render asks Helm for a dry run: it renders with what the server can do,
 // looks who owns the objects that are there, and writes nothing.
@@ -199,24 +177,26 @@ func (in *Install) crdUse() crdUse {
 	return crdUse{chart: in.Chart, upgrade: in.upgradeCRDs, force: in.ForceConflicts}
 }
 
-// checkNameFree tells whether a release of the name is in use, as Helm does.
-func checkNameFree(p *pass, name string, replace bool) error {
+// firstRevision is the revision that an installation makes: 1, or where it
+// replaces what was uninstalled with its history kept the next one. As in Helm
+// it is an error where the name is in use.
+func firstRevision(p *pass, name string, replace bool) (int, error) {
 	last, err := p.cfg.Releases.Last(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) || last == nil {
-		return nil
+		return 1, nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for release %s: %w", name, err)
+		return 0, fmt.Errorf("look for release %s: %w", name, err)
 	}
 	rel, err := asV1(last)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	st := rel.Info.Status
 	if replace && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
-		return nil
+		return rel.Version + 1, nil
 	}
-	return fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name", name, rel.Namespace, rel.Version, st)
+	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name", name, rel.Namespace, rel.Version, st)
 }
 
 func asV1(r release.Releaser) (*rel1.Release, error) {
@@ -225,19 +205,6 @@ func asV1(r release.Releaser) (*rel1.Release, error) {
 		return nil, fmt.Errorf("read release: unexpected type %T", r)
 	}
 	return rel, nil
-}
-
-// planWarnings are those about the chart, the manifest and the plan.
-func planWarnings(p *pass, tree *engine.Chart, warnings []engine.Warning) ([]engine.Warning, error) {
-	warnings = append(warnings, p.ord.warned()...)
-	if p.ord.opts.wait != WaitOrdered {
-		return warnings, nil
-	}
-	plan, err := engine.BuildPlan(tree, p.ord.builder.resources(p.ord.last()))
-	if err != nil {
-		return nil, err
-	}
-	return append(warnings, plan.Warnings...), nil
 }
 
 // phases lists what will run (R29).
@@ -259,20 +226,4 @@ func (in *Install) phases(p *pass, rel *rel1.Release, tree *engine.Chart, newNam
 		return nil, err
 	}
 	return append(phases, p.aroundHooks(rel, in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall, apply)...), nil
-}
-
-// checkBreakpoints refuses a breakpoint on a group that is not there (R42).
-func checkBreakpoints(ids []string, phases []engine.Phase) error {
-	var known []string
-	for _, p := range phases {
-		for _, g := range p.Groups {
-			known = append(known, g.ID)
-		}
-	}
-	for _, id := range ids {
-		if !slices.Contains(known, id) {
-			return fmt.Errorf("--break-on %s: there is no such group; there are %s", id, strings.Join(known, ", "))
-		}
-	}
-	return nil
 }

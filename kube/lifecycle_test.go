@@ -327,6 +327,30 @@ func TestUpgradeInstalls(t *testing.T) {
 	r.assertDeployed("t")
 }
 
+// TestReplace takes the name of what was uninstalled with its history kept, by
+// install --replace and by upgrade --install, as the next revision.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.deploy("plain", nil)
+	for n, prepare := range []func() (*Operation, error){
+		func() (*Operation, error) { return r.install("plain", func(i *Install) { i.Replace = true }) },
+		func() (*Operation, error) { return r.upgrade("plain", func(u *Upgrade) { u.Install = true }) },
+	} {
+		r.mustRun(r.client.PrepareUninstall(t.Context(), Uninstall{Common: Common{Release: "t", Namespace: r.namespace}, KeepHistory: true}))
+		if _, err := r.install("plain", nil); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("error %v", err)
+		}
+		op, err := prepare()
+		if out := r.mustRun(op, err); out.state.Operation.Revision != n+2 {
+			t.Errorf("revision %d, want %d", out.state.Operation.Revision, n+2)
+		}
+	}
+	if got, want := r.history(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
+		t.Errorf("history %v, want %v", got, want)
+	}
+}
+
 // TestReleaseTests runs the test hooks of a release.
 func TestReleaseTests(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	helmcommon "helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -118,4 +120,56 @@ func (c *Client) operation(name string, common Common, rel *rel1.Release) *Opera
 		op.info.Revision = rel.Version
 	}
 	return op
+}
+
+// deploys completes an operation that brings a chart, whose phases are known:
+// what its revision will keep, its warnings, and the last checks.
+func (op *Operation) deploys(ctx context.Context, p *pass, tree *engine.Chart, warnings []engine.Warning) error {
+	full := &record{Version: recordVersion, Sequenced: p.ord.opts.wait == WaitOrdered, Tree: tree}
+	fits, more, err := fitRecord(op.preview, full)
+	if err != nil {
+		return err
+	}
+	op.record = fits
+	if op.warns, err = planWarnings(p, tree, append(warnings, more...)); err != nil {
+		return err
+	}
+	return op.check(ctx, p)
+}
+
+// check is about what keeps an operation that brings objects from being run.
+func (op *Operation) check(ctx context.Context, p *pass) error {
+	if err := checkBreakpoints(op.common.BreakOn, op.phases); err != nil {
+		return err
+	}
+	return op.client.checkRights(ctx, p, op.common.Namespace)
+}
+
+// planWarnings are those about the chart, the manifest and the plan.
+func planWarnings(p *pass, tree *engine.Chart, warnings []engine.Warning) ([]engine.Warning, error) {
+	warnings = append(warnings, p.ord.warned()...)
+	if p.ord.opts.wait != WaitOrdered {
+		return warnings, nil
+	}
+	plan, err := engine.BuildPlan(tree, p.ord.builder.resources(p.ord.last()))
+	if err != nil {
+		return nil, err
+	}
+	return append(warnings, plan.Warnings...), nil
+}
+
+// checkBreakpoints refuses a breakpoint on a group that is not there (R42).
+func checkBreakpoints(ids []string, phases []engine.Phase) error {
+	var known []string
+	for _, p := range phases {
+		for _, g := range p.Groups {
+			known = append(known, g.ID)
+		}
+	}
+	for _, id := range ids {
+		if !slices.Contains(known, id) {
+			return fmt.Errorf("--break-on %s: there is no such group; there are %s", id, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }

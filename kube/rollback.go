@@ -65,10 +65,7 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	}
 	op.phases = p.aroundHooks(target, back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback, apply, remove)
 	op.warns = p.ord.warned()
-	if err := checkBreakpoints(back.BreakOn, op.phases); err != nil {
-		return nil, err
-	}
-	if err := c.checkRights(ctx, p, back.Namespace); err != nil {
+	if err := op.check(ctx, p); err != nil {
 		return nil, err
 	}
 	op.do = back.run

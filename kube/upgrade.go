@@ -78,23 +78,12 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 		return nil, err
 	}
 	op := c.operation("upgrade", up.Common, rel)
-	op.record = &record{Version: recordVersion, Sequenced: up.sequenced(), Tree: tree}
 	op.crds, op.force = up.crdUse(), up.ForceConflicts
 	op.info.PreviousRevision = revs.good()
 	if op.phases, err = up.phases(ctx, p, rel, revs.current, tree); err != nil {
 		return nil, err
 	}
-	var fits []engine.Warning
-	if op.record, fits, err = fitRecord(rel, op.record); err != nil {
-		return nil, err
-	}
-	if op.warns, err = planWarnings(p, tree, append(warnings, fits...)); err != nil {
-		return nil, err
-	}
-	if err := checkBreakpoints(up.BreakOn, op.phases); err != nil {
-		return nil, err
-	}
-	if err := c.checkRights(ctx, p, up.Namespace); err != nil {
+	if err := op.deploys(ctx, p, tree, warnings); err != nil {
 		return nil, err
 	}
 	op.do = func(p *pass) (*rel1.Release, error) { return up.run(p, tree, treeOf(revs.current)) }
