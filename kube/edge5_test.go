@@ -1,0 +1,211 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// chained is a chart whose subchart app waits for its subchart db, which only
+// the record of the plan tells later (R28). db is ready after a while.
+func chained(version, image string) files {
+	sub := func(name string) string { return "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n" }
+	return files{
+		"Chart.yaml":                   "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies:\n- {name: app, version: 1.0.0, depends-on: [db]}\n- {name: db, version: 1.0.0}\n",
+		"charts/app/Chart.yaml":        sub("app"),
+		"charts/app/templates/all.yml": configMap("app", nil, "version: "+version),
+		"charts/db/Chart.yaml":         sub("db"),
+		"charts/db/templates/all.yml": strings.ReplaceAll(configMap("db", nil, "version: "+version)+"\n---\n"+deployment("store", nil, "400ms", "  replicas: 1"),
+			"example/app:1.0", image),
+	}
+}
+
+// assertChained proves from the audit log that app was written after db was
+// ready, since a time.
+func (r *rig) assertChained(what string, since time.Time) {
+	r.t.Helper()
+	tl := r.timeline("lockstep").since(since)
+	ready, _ := tl.ready(r.t, []string{"Deployment/store"})
+	app, _ := tl.firstWrite(r.t, []string{"ConfigMap/app"})
+	if app.Before(ready) {
+		r.t.Errorf("%s: app was written at %s, before db was ready at %s", what, clock(app), clock(ready))
+	}
+}
+
+// TestHistoryMax keeps so many revisions, each with the record by which it is
+// rolled back to and uninstalled in order (R28, R31, R32).
+func TestHistoryMax(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	chart := func(v string) func(*Upgrade) {
+		return useUp(makeChart(t, chained(v, "example/app:"+v)), func(u *Upgrade) { u.Install, u.HistoryMax = true, 2 })
+	}
+	for _, v := range []string{"v1", "v2", "v3", "v4"} {
+		r.mustRun(r.upgrade("plain", chart(v)))
+	}
+	r.assertHistory("3 superseded", "4 deployed")
+	start := time.Now()
+	op, err := r.client.PrepareRollback(t.Context(), Rollback{Common: Common{Release: "t", Namespace: r.namespace}, Revision: 3, HistoryMax: 2})
+	r.mustRun(op, err)
+	r.assertHistory("4 superseded", "5 deployed")
+	r.assertChained("rollback", start)
+
+	// The revision that is deployed stays for the rollback of a failure, however
+	// few there may be. As in Helm, the rollback itself takes none away.
+	op, err = r.upgrade("plain", func(u *Upgrade) {
+		chart("v6")(u)
+		u.Chart = makeChart(t, chained("v6", "example/no-such-image:6"))
+		u.HistoryMax, u.RollbackOnFailure, u.ReadinessTimeout = 1, true, 2*time.Second
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start = time.Now()
+	if out := r.run(op, nil); out.state.Exit != 1 || !strings.Contains(out.state.Message, "back at revision 5") {
+		t.Errorf("exit %d: %s", out.state.Exit, out.state.Message)
+	}
+	r.assertHistory("5 superseded", "6 failed", "7 deployed")
+	r.assertChained("rollback of a failure", start)
+
+	op, err = r.uninstall()
+	if out := r.mustRun(op, err); !slices.Equal(out.ended(), []string{"edge/app:(unsequenced)", "edge/db:(unsequenced)"}) {
+		t.Errorf("uninstalled %v", out.ended())
+	}
+	if got := r.configMaps(r.namespace); len(got) > 0 || r.status() != "" {
+		t.Errorf("left are %v, the release is %q", got, r.status())
+	}
+}
+
+func (r *rig) assertHistory(want ...string) {
+	r.t.Helper()
+	if got := r.history(); !slices.Equal(got, want) {
+		r.t.Errorf("history %v, want %v", got, want)
+	}
+}
+
+// TestCleanupOnFail deletes what a failed upgrade has created, and nothing that
+// was there before it.
+func TestCleanupOnFail(t *testing.T) {
+	t.Parallel()
+	for _, cleanup := range []bool{true, false} {
+		t.Run(fmt.Sprint(cleanup), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.deploy("plain", use(one(t, configMap("old", group("one")), configMap("gone", group("two", "one"))), nil))
+			broken := strings.ReplaceAll(deployment("broken", group("three", "two"), "0s"), "example/app:1.0", "example/no-such-image:1")
+			next := one(t, configMap("old", group("one"), "v: new"), configMap("first", group("two", "one")), broken, configMap("never", group("four", "three")))
+			op, err := r.upgrade("plain", useUp(next, func(u *Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = cleanup, 2*time.Second }))
+			r.mustFail(op, err, "Deployment/broken", "never started: edge:four")
+			r.assertHistory("1 deployed", "2 failed")
+			want := []string{"ConfigMap/gone", "ConfigMap/old"}
+			if !cleanup {
+				want = []string{"Deployment/broken", "ConfigMap/first", "ConfigMap/gone", "ConfigMap/old"}
+			}
+			if got := r.left(); !slices.Equal(got, want) {
+				t.Errorf("left are %v, want %v", got, want)
+			}
+			if got := r.data("old")["v"]; got != "new" {
+				t.Errorf("old has v: %s, want what the failed upgrade brought", got)
+			}
+		})
+	}
+}
+
+// TestForceReplace replaces objects (PUT) in place of patching them, in order:
+// what somebody else has added is gone, and a group is written only after its
+// gates are ready again (R22, R30).
+func TestForceReplace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	chart := func(v, delay string) []string {
+		return []string{deployment("store", group("a"), delay), configMap("conf", group("a"), "version: "+v), configMap("after", group("b", "a"), "version: "+v)}
+	}
+	r.deploy("plain", use(one(t, chart("v1", "0s")...), func(i *Install) { i.ClientSide = true }))
+	r.patchConfigMap("conf", `{"data":{"added":"by somebody"}}`)
+	start := time.Now()
+	replace := func(u *Upgrade) { u.ServerSide, u.ForceReplace = "false", true }
+	r.mustRun(r.upgrade("plain", useUp(one(t, chart("v2", "700ms")...), replace)))
+	r.assertReplaced(start, "upgrade")
+	if got := r.data("conf"); got["version"] != "v2" || got["added"] != "" {
+		t.Errorf("the upgrade left %v", got)
+	}
+	start = time.Now()
+	op, err := r.client.PrepareRollback(t.Context(), Rollback{Common: Common{Release: "t", Namespace: r.namespace}, Revision: 1, ServerSide: "false", ForceReplace: true})
+	r.mustRun(op, err)
+	r.assertReplaced(start, "rollback")
+	if got := r.data("after"); got["version"] != "v1" {
+		t.Errorf("the rollback left %v", got)
+	}
+}
+
+func (r *rig) data(name string) map[string]string {
+	r.t.Helper()
+	c, err := r.cluster.CoreV1().ConfigMaps(r.namespace).Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c.Data
+}
+
+// assertReplaced proves from the audit log that store, conf and after were
+// written by PUT since a time, after once store was ready.
+func (r *rig) assertReplaced(since time.Time, what string) {
+	r.t.Helper()
+	tl := r.timeline("lockstep").since(since)
+	for _, o := range []string{"Deployment/store", "ConfigMap/conf", "ConfigMap/after"} {
+		for _, e := range tl.of(r.t, o) {
+			if e.UserAgent == "lockstep" && e.Verb != "update" {
+				r.t.Errorf("%s: %s was written by %s", what, o, e.Verb)
+			}
+		}
+	}
+	ready, _ := tl.ready(r.t, []string{"Deployment/store"})
+	after, _ := tl.firstWrite(r.t, []string{"ConfigMap/after"})
+	if after.Before(ready) {
+		r.t.Errorf("%s: after was written at %s, before store was ready at %s", what, clock(after), clock(ready))
+	}
+}
+
+// TestHookOnlyWithRollback waits for what is deployed although --wait=hookOnly
+// would not: otherwise no failure would be seen to roll back from. Helm does
+// the same (R27, R33).
+func TestHookOnlyWithRollback(t *testing.T) {
+	t.Parallel()
+	broken := strings.ReplaceAll(deployment("broken", group("a"), "0s"), "example/app:1.0", "example/no-such-image:1")
+	after := configMap("after", group("b", "a"))
+	fail := func(c *Common) { c.Wait, c.RollbackOnFailure, c.Timeout = "hookOnly", true, 3*time.Second }
+	t.Run("install", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		op, err := r.install("plain", use(one(t, broken, after), func(i *Install) { fail(&i.Common) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := r.run(op, nil); out.state.Exit != 1 || !strings.Contains(out.state.Message, "Deployment/broken") {
+			t.Errorf("exit %d: %s", out.state.Exit, out.state.Message)
+		}
+		if got := r.left(); len(got) > 0 || r.status() != "" {
+			t.Errorf("left are %v, the release is %q", got, r.status())
+		}
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		r.deploy("plain", use(one(t, after), func(i *Install) { i.Wait = "hookOnly" }))
+		op, err := r.upgrade("plain", useUp(one(t, broken, after), func(u *Upgrade) { fail(&u.Common) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := r.run(op, nil); out.state.Exit != 1 || !strings.Contains(out.state.Message, "back at revision 1") {
+			t.Errorf("exit %d: %s", out.state.Exit, out.state.Message)
+		}
+		r.assertHistory("1 superseded", "2 failed", "3 deployed")
+		if got := r.left(); !slices.Equal(got, []string{"ConfigMap/after"}) {
+			t.Errorf("left are %v", got)
+		}
+	})
+}
