@@ -7,6 +7,7 @@ import (
 	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine"
 )
@@ -105,4 +106,86 @@ func TestScopedHookOfAnEarlierRevision(t *testing.T) {
 	if w := slices.DeleteFunc(r.writesOf(start), func(s string) bool { return !strings.Contains(s, "jobs/") }); len(w) > 0 {
 		t.Errorf("wrote %v", w)
 	}
+}
+
+// generated is an object whose name the API server makes up.
+func generated(doc string) string { return strings.Replace(doc, "  name: ", "  generateName: ", 1) }
+
+// TestOneGenerateNameTwice has one generateName twice in a group, and once more
+// in another: all are created and waited for, each revision makes all anew and
+// removes those before, and all are removed in the order of their groups.
+func TestOneGenerateNameTwice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	chart := one(t, generated(job("work-", group("a"), "300ms")), generated(job("work-", group("a"), "1s")),
+		generated(job("work-", group("b", "a"), "300ms")), configMap("after", group("c", "b")))
+	out := r.deploy("plain", use(chart, func(i *Install) { i.WaitForJobs = true }))
+	first := r.jobsByGroup()
+	if len(first["a"]) != 2 || len(first["b"]) != 1 || out.says("R13") {
+		t.Fatalf("Jobs by group: %v, warnings %v", first, out.state.Warnings)
+	}
+	a := out.state.Find(phaseApply, "edge:a")
+	for _, o := range a.Objects {
+		if o.Status != engine.Ready || !slices.Contains(first["a"], o.Object.Name) {
+			t.Errorf("the events draw %+v, want the Jobs %v, ready", o, first["a"])
+		}
+	}
+	posts := r.posts("jobs")
+	for _, name := range first["a"] {
+		if done := r.timeline("lockstep").lastStatus(t, "Job/"+name); len(posts) != 3 || posts[2].Before(done) || a.Done != 2 {
+			t.Errorf("Jobs were created at %v, %s of a was complete at %s; %d are done", posts, name, done, a.Done)
+		}
+	}
+
+	r.mustRun(r.upgrade("plain", useUp(chart, func(u *Upgrade) { u.WaitForJobs = true })))
+	second := r.jobsByGroup()
+	if len(second["a"]) != 2 || len(second["b"]) != 1 || slices.ContainsFunc(second["a"], func(s string) bool { return slices.Contains(first["a"], s) }) {
+		t.Errorf("after the upgrade there are %v, before it there were %v", second, first)
+	}
+
+	start := time.Now()
+	op, err := r.uninstall()
+	out = r.mustRun(op, err)
+	if got := out.ended(); !slices.Equal(got, []string{"edge:c", "edge:b", "edge:a"}) || len(r.jobs()) > 0 {
+		t.Errorf("removed %v, left are %v", got, r.jobs())
+	}
+	tl := r.timeline("lockstep").since(start)
+	of := func(names []string) (jobs []string) {
+		for _, name := range names {
+			jobs = append(jobs, "Job/"+name)
+		}
+		return jobs
+	}
+	gone, _ := tl.deleted(t, of(second["b"]))
+	next, _ := tl.firstDelete(t, of(second["a"]))
+	if gone.IsZero() || next.Before(gone) {
+		t.Errorf("the Jobs of a were deleted from %s on, that of b at %s", clock(next), clock(gone))
+	}
+}
+
+// jobsByGroup are the names of the Jobs in the namespace, by resource-group.
+func (r *rig) jobsByGroup() map[string][]string {
+	r.t.Helper()
+	list, err := r.cluster.BatchV1().Jobs(r.namespace).List(r.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	out := map[string][]string{}
+	for _, j := range list.Items {
+		g := j.Annotations[engine.AnnotationGroup]
+		out[g] = append(out[g], j.Name)
+	}
+	return out
+}
+
+// posts are the times at which we created objects of a resource, in order.
+func (r *rig) posts(resource string) (at []time.Time) {
+	r.t.Helper()
+	for _, e := range r.audit() {
+		if e.UserAgent == "lockstep" && e.Verb == "create" && e.Object.Resource == resource && e.Object.Namespace == r.namespace {
+			at = append(at, e.Received)
+		}
+	}
+	slices.SortFunc(at, time.Time.Compare)
+	return at
 }
