@@ -28,20 +28,18 @@ func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, 
 		eng.Finish(outcome, "nothing was written: "+err.Error(), notWritten(exit))
 		return err
 	}
-	notes := op.mend(p, err)
+	swept, marked := op.mend(p, err)
+	notes := []string{text(swept)}
 	rollback := v.Abort == nil && op.common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == engine.Rollback
 	if !rollback || op.undo == nil {
-		fate := "the release is marked failed"
-		if op.info.Name == "test" {
-			fate = "the release is as it was"
-		}
+		fate := fateOf(op.info.Name, marked)
 		if rollback {
-			fate += ", since there is nothing to roll back to"
+			fate += ", and there is nothing to roll back to"
 		}
 		if v.Abort != nil && v.Abort.Name == engine.Stop {
 			notes = append(notes, leftBehind(op.feed.Events()))
 		}
-		eng.Finish(outcome, join(fate, err.Error(), notes...), exit)
+		eng.Finish(outcome, join(fate, err.Error(), append(notes, text(marked))...), exit)
 		return err
 	}
 	info, undo := op.undo()
@@ -53,7 +51,11 @@ func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, 
 	}
 	if undoErr != nil {
 		if back != nil {
-			notes = append(notes, op.mend(back, undoErr)...)
+			swept, marked = op.mend(back, undoErr)
+			notes = append(notes, text(swept))
+		}
+		if marked != nil {
+			notes = append(notes, fateOf(info.Name, marked), text(marked))
 		}
 		notes = append(notes, leftBehind(op.feed.Events()))
 		eng.Finish(outcome, join("the rollback failed too: "+undoErr.Error(), err.Error(), notes...), exit)
@@ -69,6 +71,32 @@ func notWritten(exit int) int {
 		return exit
 	}
 	return 2
+}
+
+// fateOf is what became of the release after an operation that failed. Where
+// its record could not be brought to a final state (R34), it says what goes on
+// from there.
+func fateOf(operation string, marked error) string {
+	says, next := "pending-"+operation, "roll it back"
+	switch {
+	case operation == "test":
+		return "the release is as it was"
+	case marked == nil:
+		return "the release is marked failed"
+	case operation == "install":
+		next = "uninstall it"
+	case operation == "uninstall":
+		says, next = "uninstalling", "uninstall it again"
+	}
+	return fmt.Sprintf("the release could not be marked failed, so it may still say %s; %s once the API server answers", says, next)
+}
+
+// text is that of an error, "" for none.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 func rolledBack(info engine.Operation) string {
@@ -113,22 +141,20 @@ const mendTime = 20 * time.Second
 
 // mend brings what an action left half done to a final state: a release that
 // is still pending or uninstalling is marked failed (R34), and the object of a
-// hook that was cut short is deleted. What could not be done is returned.
-func (op *Operation) mend(p *pass, cause error) (notes []string) {
+// hook that was cut short is deleted. It returns why either could not be done.
+func (op *Operation) mend(p *pass, cause error) (swept, marked error) {
 	ctx, cancel := context.WithTimeout(context.Background(), mendTime)
 	defer cancel()
 	op.client.getter.bound.set(ctx)
-	if err := p.ord.sweepHook(ctx); err != nil {
-		notes = append(notes, err.Error())
-	}
+	swept = p.ord.sweepHook(ctx)
 	for {
 		err := op.finalise(p, cause)
 		if err == nil {
-			return notes
+			return swept, nil
 		}
 		select {
 		case <-ctx.Done():
-			return append(notes, fmt.Sprintf("the release record could not be written, so it may say pending: %v", err))
+			return swept, fmt.Errorf("write the release record: %w", err)
 		case <-time.After(500 * time.Millisecond):
 		}
 	}

@@ -3,12 +3,15 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine"
@@ -19,7 +22,9 @@ import (
 // as `kubectl create` does. Those that the release has made before are removed
 // with what is gone from the chart, or when it is uninstalled: they are found
 // by the release's own marks and by their generateName, since no record knows
-// their names.
+// their names. Where a chart has one generateName several times, what was made
+// counts as made of the one whose annotations it has, so that it goes with that
+// one's group.
 
 // create creates an object whose name the API server makes up.
 func create(i *resource.Info) error {
@@ -35,25 +40,61 @@ func create(i *resource.Info) error {
 // that the release has made and that are still there.
 func (o *ordered) expand(ctx context.Context, list helmkube.ResourceList) helmkube.ResourceList {
 	var out helmkube.ResourceList
-	for _, i := range list {
+	listed := map[types.UID]bool{}
+	for n, i := range list {
 		f := o.builder.fact(i)
 		if f == nil || !f.generate || i.Name != "" {
 			out = append(out, i)
 			continue
 		}
-		made, err := o.made(ctx, i, f)
+		made, err := o.made(ctx, i)
 		if err != nil {
 			o.tell(engine.Warning{Rule: "R31", Object: &f.resource.Object, Message: fmt.Sprintf(
 				"what was made of %s (metadata.generateName) cannot be looked for, so it stays: %v", f.resource.Object, err)})
 		}
-		out = append(out, made...)
+		last := !slices.ContainsFunc(list[n+1:], func(x *resource.Info) bool { return x.Name == "" && makes(x) == makes(i) })
+		for _, m := range made {
+			if !listed[m.UID] && (last || annotatedBy(i, m)) {
+				listed[m.UID] = true
+				out = append(out, o.builder.named(i, f, m))
+			}
+		}
 	}
 	return out
 }
 
+// maker is what objects that are made of one generateName have in common.
+type maker struct {
+	kind              schema.GroupKind
+	namespace, prefix string
+}
+
+func makes(i *resource.Info) maker {
+	m := maker{kind: i.Mapping.GroupVersionKind.GroupKind(), namespace: i.Namespace}
+	if u, ok := i.Object.(*unstructured.Unstructured); ok {
+		m.prefix = u.GetGenerateName()
+	}
+	return m
+}
+
+// annotatedBy reports whether an object has all annotations of an Info.
+func annotatedBy(i *resource.Info, m *metav1.PartialObjectMetadata) bool {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if !ok {
+		return false
+	}
+	for k, v := range u.GetAnnotations() {
+		if m.Annotations[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
 // made looks for what the release has made of an object with a generateName.
-func (o *ordered) made(ctx context.Context, i *resource.Info, f *fact) (helmkube.ResourceList, error) {
-	var out helmkube.ResourceList
+func (o *ordered) made(ctx context.Context, i *resource.Info) ([]*metav1.PartialObjectMetadata, error) {
+	var out []*metav1.PartialObjectMetadata
+	prefix := makes(i).prefix
 	opts := metav1.ListOptions{LabelSelector: managedByKey + "=Helm", Limit: 1000}
 	for {
 		l, err := o.client.metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).List(ctx, opts)
@@ -65,8 +106,8 @@ func (o *ordered) made(ctx context.Context, i *resource.Info, f *fact) (helmkube
 		}
 		for n := range l.Items {
 			m := &l.Items[n]
-			if m.GenerateName == f.resource.Object.Name && strings.HasPrefix(m.Name, m.GenerateName) && ownerOf(m) == o.self {
-				out = append(out, o.builder.named(i, f, m))
+			if m.GenerateName == prefix && strings.HasPrefix(m.Name, prefix) && ownerOf(m) == o.self {
+				out = append(out, m)
 			}
 		}
 		if opts.Continue = l.Continue; opts.Continue == "" {

@@ -59,7 +59,10 @@ func (c *Common) complete(namespace string) error {
 	if c.ReadinessTimeout > c.Timeout {
 		return fmt.Errorf("the readiness timeout %s is larger than the timeout %s of the operation: lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)
 	}
-	_, err := waitStrategy(c.Wait)
+	ws, err := waitStrategy(c.Wait)
+	if ws == helmkube.HookOnlyStrategy && c.RollbackOnFailure {
+		c.Wait = string(helmkube.StatusWatcherStrategy) // as Helm: else no failure would be seen to roll back from
+	}
 	return err
 }
 

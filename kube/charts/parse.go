@@ -24,6 +24,8 @@ type Document struct {
 	Object *unstructured.Unstructured
 	// Raw is the text, without the comment.
 	Raw string
+	// again is how many objects of the same generateName come before this one.
+	again int
 }
 
 // Parse cuts the manifest of a release of the chart root into objects, in the
@@ -50,7 +52,23 @@ func Parse(manifest, root string) ([]Document, []engine.Warning, error) {
 		}
 		docs = append(docs, found...)
 	}
+	countGenerated(docs)
 	return docs, lostWarning(lost, root), nil
+}
+
+// countGenerated tells objects of one generateName apart: each is one of its
+// own, and no copy of the first.
+func countGenerated(docs []Document) {
+	type maker struct{ group, kind, prefix string }
+	seen := map[maker]int{}
+	for i, d := range docs {
+		if d.Object.GetName() == "" {
+			gvk := d.Object.GroupVersionKind()
+			m := maker{gvk.Group, gvk.Kind, d.Object.GetGenerateName()}
+			docs[i].again = seen[m]
+			seen[m]++
+		}
+	}
 }
 
 // CRDs returns the objects in crds/ of the chart and the charts below it, in

@@ -25,12 +25,17 @@ func Resources(docs []Document, namespace string, namespaced Scope) []engine.Res
 	return resources
 }
 
-// Name returns the name of the document's object, as in Resources.
+// Name returns the name of the document's object, as in Resources. An object
+// that has none yet goes by its generateName, with "#2" where that is the
+// second one of it.
 func (d Document) Name(namespace string, namespaced Scope) engine.Object {
 	gvk := d.Object.GroupVersionKind()
 	o := engine.Object{Group: gvk.Group, Kind: gvk.Kind, Name: d.Object.GetName()}
 	if o.Name == "" {
 		o.Name = d.Object.GetGenerateName()
+		if d.again > 0 {
+			o.Name += fmt.Sprintf("#%d", d.again+1)
+		}
 	}
 	if namespaced(gvk) {
 		o.Namespace = d.Object.GetNamespace()
