@@ -76,7 +76,7 @@ func TestFilter(t *testing.T) {
 		t.Fatal("enter does not keep the filter")
 	}
 	s.press("esc")
-	s.shows(t, "StatefulSet")
+	s.shows(t, "sts/shop-db")
 	s.press("/", "x", "y", "z")
 	s.shows(t, "nothing matches the filter")
 	s.press("up", "enter", "f", "tab", "b", "R")

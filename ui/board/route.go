@@ -85,3 +85,6 @@ func (c *column) track(n *node) int {
 	}
 	return i * maxTracks / len(c.nets)
 }
+
+// tightGutter is the width of a gutter without air.
+func tightGutter(c *column) int { return min(len(c.nets), maxTracks) + 1 }
