@@ -191,7 +191,7 @@ func (m *model) nameWidth(n *node) int {
 // drawName writes a group's glyph and name into a width, and returns where
 // they end.
 func (m *model) drawName(n *node, x, y, w int) int {
-	mark := m.th.Mark(string(n.Status))
+	mark := m.groupMark(n)
 	role := theme.Text
 	switch {
 	case m.chosen(n):
@@ -211,15 +211,18 @@ func (m *model) drawName(n *node, x, y, w int) int {
 
 // drawFoot writes a group's status in words and its time into a border.
 func (m *model) drawFoot(n *node, x, end, y int) {
-	mark := m.th.Mark(string(n.Status))
+	mark := m.groupMark(n)
 	text := mark.Word
-	if d, over, ok := m.spent(n); ok {
+	if d, over, ok := m.spent(n); ok && n.fate == "" { // it took that to come to be, not to go
 		if timed := text + " " + span(d, over); !m.lay.tight || width(timed)+1 <= end-x {
 			text = timed
 		}
 	}
 	if n.Status == engine.Held && n.Message != "" {
 		text = mark.Word + ": " + n.Message
+	}
+	if _, now, ok := strings.Cut(text, ", "); ok && m.lay.tight { // its glyph has told the rest
+		text = now
 	}
 	before, after := " ", " "
 	if m.lay.tight && width(text)+2 > end-x {
@@ -239,7 +242,7 @@ func (m *model) drawFoot(n *node, x, end, y int) {
 // drawFlat draws a group as one line: its name, and as much of word, count and
 // time as there is room for.
 func (m *model) drawFlat(n *node, x, y, w int) {
-	mark := m.th.Mark(string(n.Status))
+	mark := m.groupMark(n)
 	m.canvas.blank(rect{x, y, w, 1})
 	if m.chosen(n) {
 		m.canvas.mark(x, y, w)
@@ -248,7 +251,7 @@ func (m *model) drawFlat(n *node, x, y, w int) {
 	text := mark.Word
 	counted := text + " " + countOf(n)
 	timed := counted
-	if d, over, ok := m.spent(n); ok {
+	if d, over, ok := m.spent(n); ok && n.fate == "" {
 		timed += " " + span(d, over)
 	}
 	for _, longer := range []string{counted, timed} {

@@ -47,6 +47,8 @@ type node struct {
 	// that no other path makes superfluous.
 	ins, outs []*node
 	lane      int // the row of its edges past columns, or -1
+	// fate is what a rollback has made of it since, empty for nothing.
+	fate string
 }
 
 func (n *node) key() key { return key{n.Phase, n.ID} }

@@ -151,6 +151,9 @@ func (m *model) worstRows(rows []row, n *node, objects []*engine.ObjectState, li
 		if word == "ready" && n.Phase != "" && n.removing() {
 			word = "gone"
 		}
+		if word == "ready" && n.fate != "" {
+			word = m.th.Mark(n.fate).Word
+		}
 		if left[rank] > 0 {
 			text += fmt.Sprintf(", %d %s", left[rank], word)
 		}
@@ -283,6 +286,14 @@ func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
 // ready while its group is waited for; nor is, in a group that has failed, what
 // is still in progress; what is as it was says so.
 func (m *model) objectMark(n *node, o *engine.ObjectState) theme.Mark {
+	if fate := m.objectFate(n, o); fate != "" {
+		return m.th.Mark(fate)
+	}
+	return m.statusMark(n, o)
+}
+
+// statusMark is objectMark without what a rollback has done since.
+func (m *model) statusMark(n *node, o *engine.ObjectState) theme.Mark {
 	switch {
 	case cutShort(n.Status) && urgency(o) == 1:
 		mark := m.th.Mark(string(n.Status))
