@@ -75,8 +75,11 @@ func (m *model) drawEdges() {
 	}
 	chosen := m.group()
 	for k := range m.lay.cols {
-		for _, n := range m.plan.cols[m.lay.cols[k].i].nets {
-			m.wire(ws, place, k, n, false)
+		c := m.plan.cols[m.lay.cols[k].i]
+		for _, n := range c.nets {
+			if !c.dense() {
+				m.wire(ws, place, k, n, false)
+			}
 		}
 		m.passThrough(ws, k)
 	}

@@ -43,6 +43,7 @@ type node struct {
 	name  string // short, unique on the board for people
 	index int    // in plan order
 	col   int
+	row   int // in its column, from the top
 	// ins are the nodes it waits for, outs those that wait for it: the edges
 	// that no other path makes superfluous.
 	ins, outs []*node
@@ -102,6 +103,9 @@ func (p *plan) addPhase(phase *engine.PhaseState) {
 	}
 	for _, c := range p.cols[first:] {
 		untangle(c.nodes)
+		for i, n := range c.nodes {
+			n.row = i
+		}
 	}
 }
 
