@@ -88,7 +88,7 @@ func (m *model) listName(n *node) string {
 
 func (m *model) drawListHead(c *card, name int) {
 	n, cv, y := c.n, m.canvas, c.r.y
-	mark := m.th.Mark(string(n.Status))
+	mark := m.groupMark(n)
 	role := theme.Text
 	switch {
 	case active(n), n.Status == engine.Failed:
@@ -108,7 +108,7 @@ func (m *model) drawListHead(c *card, name int) {
 	x = x + name + 1 + 5
 	cv.putRight(x, y, theme.Quiet, counted)
 	x += 7
-	if d, over, ok := m.spent(n); ok {
+	if d, over, ok := m.spent(n); ok && n.fate == "" {
 		cv.putRight(x, y, theme.Quiet, span(d, over))
 	}
 	x += 2

@@ -100,6 +100,9 @@ func (m *model) drawCard(c *card) {
 	}
 	m.drawFrame(c)
 	inner := rect{c.r.x + 2, c.r.y + 1, c.r.w - 4, c.r.h - 2}
+	if m.lay.tight {
+		inner.x, inner.w = inner.x-1, inner.w+2
+	}
 	for i, r := range c.rows {
 		m.drawRow(c, r, i, inner.x, inner.y+i, inner.w)
 	}
@@ -149,8 +152,17 @@ func (m *model) drawFrame(c *card) {
 	if m.nameWidth(c.n)+len(countOf(c.n))+3 <= r.w-3 { // the name is worth more than the count
 		end = m.drawCount(c.n, right-1, r.y) - 1
 	}
-	m.drawName(c.n, r.x+1, r.y, end-(r.x+1), " ")
-	m.drawFoot(c.n, r.x+1, right-1, bottom)
+	from, foot := r.x+2, right-1
+	cv.put(r.x+1, r.y, role, " ")
+	if m.lay.tight {
+		from, foot = r.x+1, right
+	} else {
+		end--
+	}
+	if x := m.drawName(c.n, from, r.y, end-from); x < right {
+		cv.put(x, r.y, role, " ")
+	}
+	m.drawFoot(c.n, r.x+1, foot, bottom)
 }
 
 // drawCount writes how many objects are done, and returns where it begins.
@@ -178,8 +190,8 @@ func (m *model) nameWidth(n *node) int {
 
 // drawName writes a group's glyph and name into a width, and returns where
 // they end.
-func (m *model) drawName(n *node, x, y, w int, pad string) int {
-	mark := m.th.Mark(string(n.Status))
+func (m *model) drawName(n *node, x, y, w int) int {
+	mark := m.groupMark(n)
 	role := theme.Text
 	switch {
 	case m.chosen(n):
@@ -190,36 +202,47 @@ func (m *model) drawName(n *node, x, y, w int, pad string) int {
 		role = theme.Quiet
 	}
 	end := x + w
-	x = m.canvas.put(x, y, mark.Role, pad+mark.Glyph+" ")
+	x = m.canvas.put(x, y, mark.Role, mark.Glyph+" ")
 	if m.broken(n) {
 		x = m.canvas.put(x, y, theme.Stopped, m.th.Lines.Break+" ")
 	}
-	x = m.canvas.putFit(x, y, end-x-len(pad), role, n.name)
-	return m.canvas.put(x, y, role, pad)
+	return m.canvas.put(x, y, role, m.plan.nameIn(n, end-x, m.th.Lines.Ellipsis))
 }
 
 // drawFoot writes a group's status in words and its time into a border.
 func (m *model) drawFoot(n *node, x, end, y int) {
-	mark := m.th.Mark(string(n.Status))
+	mark := m.groupMark(n)
 	text := mark.Word
-	if d, over, ok := m.spent(n); ok {
-		text += " " + span(d, over)
+	if d, over, ok := m.spent(n); ok && n.fate == "" { // it took that to come to be, not to go
+		if timed := text + " " + span(d, over); !m.lay.tight || width(timed)+1 <= end-x {
+			text = timed
+		}
 	}
 	if n.Status == engine.Held && n.Message != "" {
 		text = mark.Word + ": " + n.Message
 	}
-	text = fit(text, end-x-2, m.th.Lines.Ellipsis)
+	if _, now, ok := strings.Cut(text, ", "); ok && m.lay.tight { // its glyph has told the rest
+		text = now
+	}
+	before, after := " ", " "
+	if m.lay.tight && width(text)+2 > end-x {
+		after = ""
+		if width(text)+1 > end-x {
+			before = ""
+		}
+	}
+	text = before + fit(text, end-x-len(before+after), m.th.Lines.Ellipsis) + after
 	role := mark.Role
 	if n.Status == engine.Ready || n.Status == engine.Applied || n.Status == engine.Gone {
 		role = theme.Quiet
 	}
-	m.canvas.putRight(end, y, role, " "+text+" ")
+	m.canvas.putRight(end, y, role, text)
 }
 
 // drawFlat draws a group as one line: its name, and as much of word, count and
 // time as there is room for.
 func (m *model) drawFlat(n *node, x, y, w int) {
-	mark := m.th.Mark(string(n.Status))
+	mark := m.groupMark(n)
 	m.canvas.blank(rect{x, y, w, 1})
 	if m.chosen(n) {
 		m.canvas.mark(x, y, w)
@@ -228,7 +251,7 @@ func (m *model) drawFlat(n *node, x, y, w int) {
 	text := mark.Word
 	counted := text + " " + countOf(n)
 	timed := counted
-	if d, over, ok := m.spent(n); ok {
+	if d, over, ok := m.spent(n); ok && n.fate == "" {
 		timed += " " + span(d, over)
 	}
 	for _, longer := range []string{counted, timed} {
@@ -241,7 +264,7 @@ func (m *model) drawFlat(n *node, x, y, w int) {
 		role = mark.Role
 	}
 	end := m.canvas.putRight(x+w-1, y, role, text)
-	m.drawName(n, x+1, y, end-x-2, "")
+	m.drawName(n, x+1, y, end-x-2)
 }
 
 // drawRow draws a line of a card.
@@ -256,10 +279,13 @@ func (m *model) drawRow(c *card, r row, i, x, y, w int) {
 	case reasonRow:
 		m.drawReason(c.n, r, x+2, y, w-2)
 	case afterRow:
-		if i == 0 {
-			cv.put(x, y, theme.Quiet, "after ")
+		if !m.lay.tight {
+			if i == 0 {
+				cv.put(x, y, theme.Quiet, "after ")
+			}
+			x, w = x+6, w-6
 		}
-		cv.putFit(x+6, y, w-6, theme.Text, r.text)
+		cv.put(x, y, theme.Text, groupIn(r.text, w, l.Ellipsis))
 	case moreRow:
 		text := r.text
 		if c.n.Status != engine.Waiting {
@@ -281,12 +307,11 @@ func (m *model) drawObject(n *node, o *engine.ObjectState, x, y, w int) {
 		role = theme.Quiet
 	}
 	end := x + w + 1
-	name := shortObject(o.Object)
-	if m.wordOnLine(o, mark, w-2-width(name)) {
+	if m.wordOnLine(o, mark, w-2-width(shortObject(o.Object))) {
 		end = m.canvas.putRight(x+w, y, word, mark.Word)
 	}
 	m.canvas.put(x, y, mark.Role, mark.Glyph)
-	m.canvas.putFit(x+2, y, end-1-(x+2), role, name)
+	m.canvas.put(x+2, y, role, m.plan.objectIn(o.Object, end-1-(x+2), m.th.Lines.Ellipsis))
 }
 
 // wordOnLine reports whether the status word of an object stands beside its
@@ -299,6 +324,9 @@ func (m *model) wordOnLine(o *engine.ObjectState, mark theme.Mark, room int) boo
 	case engine.Ready, engine.Gone, engine.Waiting:
 		return room > width(mark.Word)
 	}
+	if m.lay.tight { // the glyph says it as well
+		return room > width(mark.Word)
+	}
 	return true
 }
 
@@ -306,13 +334,20 @@ func (m *model) wordOnLine(o *engine.ObjectState, mark theme.Mark, room int) boo
 // status' colour, the rest less loud.
 func (m *model) drawReason(n *node, r row, x, y, w int) {
 	if r.o == nil || r.o.Status == engine.Failed || cutShort(n.Status) {
-		m.canvas.putFit(x, y, w, m.th.Mark(string(n.Status)).Role, r.text)
+		text := r.text
+		if m.lay.tight { // the glyph above has said so
+			text = strings.TrimPrefix(text, "not ready: ")
+		}
+		m.canvas.putFit(x, y, w, m.th.Mark(string(n.Status)).Role, text)
 		return
 	}
 	mark := m.objectMark(n, r.o)
 	text := r.text
 	if width(text) > w { // the time is on the card's border as well
 		text = join(m.th, mark.Word, r.o.Message)
+	}
+	if m.lay.tight && width(text) > w && r.o.Message != "" { // and so is the word
+		text = r.o.Message
 	}
 	text = fit(Clean(text), w, m.th.Lines.Ellipsis)
 	if rest, ok := strings.CutPrefix(text, mark.Word); ok {

@@ -75,8 +75,11 @@ func (m *model) drawEdges() {
 	}
 	chosen := m.group()
 	for k := range m.lay.cols {
-		for _, n := range m.plan.cols[m.lay.cols[k].i].nets {
-			m.wire(ws, place, k, n, false)
+		c := m.plan.cols[m.lay.cols[k].i]
+		for _, n := range c.nets {
+			if !c.dense() {
+				m.wire(ws, place, k, n, false)
+			}
 		}
 		m.passThrough(ws, k)
 	}
@@ -118,7 +121,11 @@ func (m *model) wire(ws *wires, place map[*node]*card, k int, n *node, bold bool
 func (m *model) wireTo(ws *wires, place map[*node]*card, k int, n *node, bold bool, wanted func(*node) bool) {
 	col := m.lay.cols[k].i
 	x0, x1 := m.gutter(k)
-	track := min(x0+1+m.plan.cols[col].track(n), x1)
+	track := x0 + m.plan.cols[col].track(n)
+	if !m.lay.tight {
+		track++
+	}
+	track = min(track, x1)
 	var from int
 	switch c := place[n]; {
 	case n.col == col && c != nil:

@@ -71,7 +71,7 @@ func (m *model) match() {
 	}
 	f.groups, f.whole = map[key]bool{}, map[key]bool{}
 	for _, n := range m.plan.nodes {
-		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.name + " " + m.th.Mark(string(n.Status)).Word)
+		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.name + " " + m.groupMark(n).Word)
 		if f.holds(head) {
 			f.groups[n.key()], f.whole[n.key()] = true, true
 			continue

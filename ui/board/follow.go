@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"strings"
 
 	"lockstep/engine"
@@ -89,8 +90,30 @@ func (m *model) action() *node {
 			best, most = n, r
 		}
 	}
-	if best == nil && len(m.plan.nodes) > 0 {
-		best = m.plan.nodes[0]
+	if best == nil {
+		best = m.opening()
+	}
+	return best
+}
+
+// opening is the group to look at where no action has led to one, as in a run
+// that was over when the screen was opened: the first that failed, else where
+// it has come to an end, else the first.
+func (m *model) opening() *node {
+	nodes := m.plan.nodes
+	if len(nodes) == 0 {
+		return nil
+	}
+	for _, status := range []engine.Status{engine.Failed, engine.Aborted} {
+		if i := slices.IndexFunc(nodes, func(n *node) bool { return n.Status == status }); i >= 0 && m.over() {
+			return nodes[i]
+		}
+	}
+	best := nodes[0]
+	for _, n := range nodes {
+		if m.state.Status == engine.Succeeded && n.col > best.col {
+			best = n
+		}
 	}
 	return best
 }

@@ -40,6 +40,7 @@ var views = []view{
 	{name: "held", run: "sandbox-held"},
 	{name: "undoing", run: "sandbox-rollback", n: 160},
 	{name: "rolled-back", run: "sandbox-rollback"},
+	{name: "undone", run: "sandbox-rollback", keys: "g right right right"},
 	{name: "failed", run: "failed"},
 	{name: "retried", run: "retried"},
 	{name: "abort-dialog", run: "sandbox-held", keys: "a"},

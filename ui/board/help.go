@@ -76,7 +76,7 @@ func (m *model) helpLines(width int) []line {
 // legend says what the glyphs mean.
 func (m *model) legend() []line {
 	out := []line{nil, plain(theme.Strong, "glyphs")}
-	for _, s := range []string{"ready", "in-progress", "waiting", "held", "failed", "skipped", "unchanged"} {
+	for _, s := range []string{"ready", "in-progress", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
 		mark := m.th.Mark(s)
 		out = append(out, line{{mark.Role, fmt.Sprintf("%-11s", mark.Glyph)}, {theme.Text, " " + mark.Word}})
 	}

@@ -153,8 +153,8 @@ func breakHint(m *model) string {
 func canInspect(m *model) bool { return m.group() != nil && m.insp == nil && !m.leaveOnEnter() }
 
 // leaveOnEnter reports whether enter leaves: at the end, where the user has
-// not begun to look around.
-func (m *model) leaveOnEnter() bool { return m.over() && m.follow && m.insp == nil }
+// not begun to look around. Who has opened a record has done so to look.
+func (m *model) leaveOnEnter() bool { return m.over() && m.follow && m.insp == nil && !m.readOnly() }
 
 // press obeys a key. What is open on top of the board has it first.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {

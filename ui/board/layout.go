@@ -1,10 +1,6 @@
 package board
 
-import (
-	"slices"
-
-	"lockstep/engine"
-)
+import "lockstep/engine"
 
 // Sizes below which the screen is drawn otherwise.
 const (
@@ -19,6 +15,7 @@ type layout struct {
 	pane  rect // below: why, or the inspector
 	cards []card
 	cols  []colPlace
+	tight bool // there is no air in cards and between them
 	// rows is how high the board would be with room enough.
 	rows int
 }
@@ -101,74 +98,10 @@ func (m *model) paneRows(top int) int {
 	return 2
 }
 
-// widest is how wide columns may be: as wide as lets all of them be seen, and
-// where that cannot be, so wide that names can be read.
-func (m *model) widest() int {
-	cols := m.columns()
-	for limit := maxCard; limit >= minCard; limit-- {
-		total := 1
-		for _, i := range cols {
-			total += min(m.plan.cols[i].width, limit) + m.plan.cols[i].gutter
-		}
-		if total <= m.w {
-			return limit
-		}
-	}
-	if m.w >= 110 {
-		return 30
-	}
-	return 28
-}
-
-// columns are the columns that hold something to show.
-func (m *model) columns() []int {
-	var out []int
-	for i, c := range m.plan.cols {
-		if slices.ContainsFunc(c.nodes, m.shown) {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
-// narrowest is the least width that a cut column is still drawn with.
-const narrowest = 14
-
-// across places columns side by side, from the given one on.
-func (m *model) across(first int) []colPlace {
-	var out []colPlace
-	x, widest := 1, m.widest()
-	for _, i := range m.columns() {
-		if i < first {
-			continue
-		}
-		w := min(m.plan.cols[i].width, widest)
-		room := m.w - 1 - x
-		if room < w {
-			if room >= narrowest {
-				out = append(out, colPlace{i, x, room, true})
-			}
-			break
-		}
-		out = append(out, colPlace{i, x, w, false})
-		x += w + m.plan.cols[i].gutter
-	}
-	return out
-}
-
-// fits reports whether columns first to last are in view as a whole.
-func (m *model) fits(first, last int) bool {
-	places := m.across(first)
-	for _, p := range places {
-		if p.i == last {
-			return !p.cut
-		}
-	}
-	return false
-}
-
 func (m *model) placeColumns() {
-	m.lay.cols = m.across(m.first)
+	ws := m.widths()
+	m.lay.tight = ws.tight
+	m.lay.cols = m.across(ws, m.first)
 	lanes := m.lanes()
 	for _, p := range m.lay.cols {
 		m.placeColumn(p, lanes)

@@ -27,10 +27,11 @@ type model struct {
 	state  engine.State
 	plan   plan
 	tally  tally
-	ended  bool      // the source has ended
-	went   bool      // a step was taken since the run paused
-	polled time.Time // when the last batch came
-	ticks  bool      // a tick is on its way
+	undo   map[engine.Object]*engine.ObjectState // what a rollback has done to objects
+	ended  bool                                  // the source has ended
+	went   bool                                  // a step was taken since the run paused
+	polled time.Time                             // when the last batch came
+	ticks  bool                                  // a tick is on its way
 
 	sel    spot
 	follow bool // the view follows the action, until the user moves

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,38 @@ func TestFind(t *testing.T) {
 	s.feed(recorded(t, "sandbox-rollback", 140)[111:]...)
 	if !s.follow || !s.back(s.group()) {
 		t.Errorf("the view stays at %v when the rollback begins", s.sel)
+	}
+}
+
+// TestOpening opens runs that are over, all events at once, and looks at what
+// is selected and in view.
+func TestOpening(t *testing.T) {
+	for run, want := range map[string]string{
+		"sandbox-install":    "post-install:Job/shop-smoke-test",
+		"retried":            "post-install:Job/shop-smoke-test",
+		"sandbox-held":       "shop/api:server",
+		"sandbox-rollback":   "shop/api:server",
+		"sandbox-breakpoint": "shop/db:schema",
+		"failed":             "shop/db:schema",
+	} {
+		for _, size := range sizes {
+			s := newScreen(t, size[0], size[1], nil, readOnly)
+			s.send(batchMsg{recorded(t, run, 0), false})
+			if s.sel.group != want || s.back(s.group()) {
+				t.Errorf("%s at %v opens at %v", run, size, s.sel)
+			}
+			if !slices.ContainsFunc(s.lay.cards, func(c card) bool { return c.n == s.group() }) {
+				t.Errorf("%s at %v: %v is out of view", run, size, s.sel)
+			}
+		}
+	}
+	// A plan that nothing has been done about begins at its beginning.
+	s := newScreen(t, 100, 30, nil, readOnly)
+	plan := recorded(t, "sandbox-install", 0)
+	plan = plan[slices.IndexFunc(plan, func(e engine.Event) bool { return e.Kind == engine.KindPlan }):][:1]
+	s.send(batchMsg{plan, false})
+	if s.group() != s.plan.nodes[0] {
+		t.Errorf("a plan opens at %v", s.sel)
 	}
 }
 
@@ -76,7 +109,7 @@ func TestFilter(t *testing.T) {
 		t.Fatal("enter does not keep the filter")
 	}
 	s.press("esc")
-	s.shows(t, "StatefulSet")
+	s.shows(t, "sts/shop-db")
 	s.press("/", "x", "y", "z")
 	s.shows(t, "nothing matches the filter")
 	s.press("up", "enter", "f", "tab", "b", "R")

@@ -107,6 +107,9 @@ func (m *model) why(n *node, o *engine.ObjectState, room, w int) []line {
 func (m *model) objectWhy(n *node, o *engine.ObjectState) line {
 	mark := m.objectMark(n, o)
 	l := line{{mark.Role, mark.Glyph + " " + mark.Word}}
+	if m.objectFate(n, o) != "" {
+		l = append(l, piece{theme.Quiet, ", was " + m.statusMark(n, o).Word})
+	}
 	if urgency(o) == 1 && !n.Status.Over() {
 		l = append(l, piece{theme.Text, " for " + span(m.sinceOf(o), false)})
 	}
@@ -120,8 +123,11 @@ func (m *model) objectWhy(n *node, o *engine.ObjectState) line {
 
 // groupWhy is a group's status in a line.
 func (m *model) groupWhy(n *node) line {
-	mark := m.th.Mark(string(n.Status))
+	mark := m.groupMark(n)
 	l := line{{mark.Role, mark.Glyph + " " + mark.Word}}
+	if n.fate != "" && !cutShort(n.Status) {
+		l = append(l, piece{theme.Quiet, ", was " + m.th.Mark(string(n.Status)).Word})
+	}
 	if d, over, ok := m.spent(n); ok {
 		how := " for "
 		if over {
@@ -201,7 +207,7 @@ func (m *model) gateLine(head string, nodes []*node, which func(*node) bool) lin
 		if len(l) > 1 {
 			l = append(l, piece{theme.Quiet, ", "})
 		}
-		mark := m.th.Mark(string(u.Status))
+		mark := m.groupMark(u)
 		text := " " + u.name
 		if d, over, ok := m.spent(u); ok {
 			text += " " + span(d, over)

@@ -18,6 +18,8 @@ type plan struct {
 	byKey map[key]*node
 	short map[string]string // ids as they are shown
 	lanes int               // rows that edges past columns need
+	// release begins the names of most objects.
+	release string
 }
 
 // key names a group of a phase.
@@ -28,9 +30,9 @@ type column struct {
 	title string
 	phase *engine.PhaseState
 	nodes []*node
-	// width is what its cards would like to have, gutter what the edges to
-	// its right need.
-	width, gutter int
+	// width is what its cards would like to have, least what tight ones
+	// need, gutter what the edges to its right take.
+	width, least, gutter int
 	// nets are the sources of the edges that use the gutter to its right.
 	nets []*node
 }
@@ -41,10 +43,13 @@ type node struct {
 	name  string // short, unique on the board for people
 	index int    // in plan order
 	col   int
+	row   int // in its column, from the top
 	// ins are the nodes it waits for, outs those that wait for it: the edges
 	// that no other path makes superfluous.
 	ins, outs []*node
 	lane      int // the row of its edges past columns, or -1
+	// fate is what a rollback has made of it since, empty for nothing.
+	fate string
 }
 
 func (n *node) key() key { return key{n.Phase, n.ID} }
@@ -54,12 +59,12 @@ const rollbackPrefix = "rollback/"
 
 // newPlan lays the phases of a state out in columns.
 func newPlan(s *engine.State) plan {
-	p := plan{byKey: map[key]*node{}, short: map[string]string{}}
+	p := plan{byKey: map[key]*node{}, short: map[string]string{}, release: s.Operation.Release}
 	for _, phase := range s.Phases {
 		p.addPhase(phase)
 	}
 	for _, c := range p.cols {
-		c.width = naturalWidth(c)
+		c.width, c.least = naturalWidth(c), p.leastWidth(c)
 	}
 	p.route()
 	return p
@@ -98,6 +103,9 @@ func (p *plan) addPhase(phase *engine.PhaseState) {
 	}
 	for _, c := range p.cols[first:] {
 		untangle(c.nodes)
+		for i, n := range c.nodes {
+			n.row = i
+		}
 	}
 }
 
@@ -180,31 +188,8 @@ func shortID(id string) string {
 	if slash >= 0 && slash < colon {
 		id = id[slash+1:]
 	}
-	return strings.Replace(id, engine.Unsequenced, "(unseq.)", 1)
+	return strings.Replace(id, engine.Unsequenced, unsequencedPart, 1)
 }
-
-// shortKinds are the names that people use for kinds with long ones.
-var shortKinds = map[string]string{
-	"CustomResourceDefinition":       "CRD",
-	"PersistentVolumeClaim":          "PVC",
-	"HorizontalPodAutoscaler":        "HPA",
-	"PodDisruptionBudget":            "PDB",
-	"MutatingWebhookConfiguration":   "MutatingWebhook",
-	"ValidatingWebhookConfiguration": "ValidatingWebhook",
-}
-
-func shortObject(o engine.Object) string {
-	if k, ok := shortKinds[o.Kind]; ok {
-		return k + "/" + o.Name
-	}
-	return o.String()
-}
-
-const (
-	narrowCard = 20 // of a hook
-	minCard    = 24
-	maxCard    = 40
-)
 
 // naturalWidth is how wide a column's cards would like to be. It depends on
 // names only, so that nothing moves while the operation runs.
@@ -224,4 +209,13 @@ func naturalWidth(c *column) int {
 		}
 	}
 	return min(w, maxCard)
+}
+
+// leastWidth is how wide a column's tight cards have to be for their names.
+func (p *plan) leastWidth(c *column) int {
+	w := max(tightCard, width(c.title)+1)
+	for _, n := range c.nodes {
+		w = max(w, width(p.nameIn(n, maxTightCard-4, "~"))+4)
+	}
+	return min(w, maxTightCard)
 }

@@ -2,9 +2,13 @@ package board
 
 import "slices"
 
-// maxTracks is how many edges may run beside each other in a gutter; more
-// share the tracks.
-const maxTracks = 4
+// maxTracks is how many edges may run beside each other in a gutter. Where
+// there are more they would run into each other, and say what is not so: only
+// the selected group's are drawn then, on denseTracks that they share.
+const (
+	maxTracks   = 6
+	denseTracks = 3
+)
 
 // maxLanes is how many rows edges past columns may take; edges beyond are drawn
 // only for the selected group.
@@ -25,10 +29,8 @@ func (p *plan) route() {
 	}
 	for i, c := range p.cols {
 		c.nets = p.netsOf(i)
-		c.gutter = min(len(c.nets), maxTracks) + 2
-		if len(c.nets) == 0 {
-			c.gutter = 2
-		}
+		disentangle(c.nets, i)
+		c.gutter = c.tracks() + 2
 	}
 }
 
@@ -80,8 +82,79 @@ func (c *column) track(n *node) int {
 	if i < 0 {
 		return 0
 	}
-	if len(c.nets) <= maxTracks {
-		return i
-	}
-	return i * maxTracks / len(c.nets)
+	return i * c.tracks() / len(c.nets)
 }
+
+// dense reports whether the gutter right of a column has more edges than can be
+// told apart.
+func (c *column) dense() bool { return len(c.nets) > maxTracks }
+
+func (c *column) tracks() int {
+	if c.dense() {
+		return denseTracks
+	}
+	return len(c.nets)
+}
+
+// disentangle orders the edges in the gutter right of a column so that they
+// cross less, by swapping neighbours as long as that helps.
+func disentangle(nets []*node, col int) {
+	for range nets {
+		for i := 0; i+1 < len(nets); i++ {
+			a, b := stretchOf(nets[i], col), stretchOf(nets[i+1], col)
+			if b.crossings(a) < a.crossings(b) {
+				nets[i], nets[i+1] = nets[i+1], nets[i]
+			}
+		}
+	}
+}
+
+// stretch is where a node's edges begin and end in a gutter, counted in cards
+// from the top; lanes are above them.
+type stretch struct {
+	from int
+	ends []int
+}
+
+func stretchOf(n *node, col int) stretch {
+	s := stretch{from: n.row}
+	if n.col < col {
+		s.from = -1
+	}
+	for _, d := range n.outs {
+		switch {
+		case d.col == col+1:
+			s.ends = append(s.ends, d.row)
+		case n.col == col && n.lane >= 0:
+			s.ends = append(s.ends, -1)
+		}
+	}
+	return s
+}
+
+// crosses reports whether a line at a row crosses the upright part of s.
+func (s stretch) crosses(row int) bool {
+	from, to := s.from, s.from
+	for _, e := range s.ends {
+		from, to = min(from, e), max(to, e)
+	}
+	return from < row && row < to
+}
+
+// crossings counts how often s and one to its right cross. Edges that lead to
+// the same card join.
+func (s stretch) crossings(right stretch) int {
+	n := 0
+	if s.crosses(right.from) {
+		n++
+	}
+	for _, e := range s.ends {
+		if right.crosses(e) && !slices.Contains(right.ends, e) {
+			n++
+		}
+	}
+	return n
+}
+
+// tightGutter is the width of a gutter without air.
+func tightGutter(c *column) int { return c.tracks() + 1 }

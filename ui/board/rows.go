@@ -67,7 +67,7 @@ const (
 // cardRows are the lines of a group's card, at most limit.
 func (m *model) cardRows(n *node, limit int) []row {
 	if n.Status == engine.Waiting && len(n.ins) > 0 {
-		return afterRows(n, limit)
+		return m.afterRows(n, limit)
 	}
 	objects := m.shownObjects(n)
 	var rows []row
@@ -79,7 +79,7 @@ func (m *model) cardRows(n *node, limit int) []row {
 	}
 	switch {
 	case n.Status == engine.Skipped && n.Message != "":
-		return []row{{kind: moreRow, text: m.shortenIDs(strings.TrimPrefix(n.Message, "not started: "))}}
+		return m.skippedRows(n, limit)
 	case n.Status == engine.Failed && n.Message != "" && !anyUrgent(objects):
 		rows = append(rows, row{kind: reasonRow, text: n.Message})
 	}
@@ -97,6 +97,19 @@ func (m *model) cardRows(n *node, limit int) []row {
 		return rows
 	}
 	return m.worstRows(rows, n, objects, limit)
+}
+
+// skippedRows say why a group was never started.
+func (m *model) skippedRows(n *node, limit int) []row {
+	text := m.shortenIDs(strings.TrimPrefix(n.Message, "not started: "))
+	if !m.lay.tight {
+		return []row{{kind: moreRow, text: text}}
+	}
+	var rows []row
+	for _, s := range wrap(text, tightCard-2) {
+		rows = append(rows, row{kind: moreRow, text: s})
+	}
+	return rows[:min(len(rows), limit)]
 }
 
 // single reports whether a group is one object and named after it, as hooks
@@ -137,6 +150,9 @@ func (m *model) worstRows(rows []row, n *node, objects []*engine.ObjectState, li
 	for rank, word := range [...]string{"failed", "in progress", "waiting", "ready"} {
 		if word == "ready" && n.Phase != "" && n.removing() {
 			word = "gone"
+		}
+		if word == "ready" && n.fate != "" {
+			word = m.th.Mark(n.fate).Word
 		}
 		if left[rank] > 0 {
 			text += fmt.Sprintf(", %d %s", left[rank], word)
@@ -184,22 +200,30 @@ func passed(n *node) bool {
 }
 
 // afterRows say what a group waits for: those that are not over first.
-func afterRows(n *node, limit int) []row {
+func (m *model) afterRows(n *node, limit int) []row {
 	var rows []row
+	if m.lay.tight {
+		rows = append(rows, row{kind: moreRow, text: "after"})
+	}
+	head := len(rows)
 	for _, up := range n.ins {
 		if passed(up) {
 			continue
 		}
 		rows = append(rows, row{kind: afterRow, text: up.name})
 	}
-	if len(rows) == 0 {
+	if len(rows) == head {
 		for _, up := range n.ins {
 			rows = append(rows, row{kind: afterRow, text: up.name})
 		}
 	}
+	indent := strings.Repeat(" ", 6)
+	if m.lay.tight {
+		indent = ""
+	}
 	if len(rows) > limit {
 		more := len(rows) - limit + 1
-		rows = append(rows[:limit-1], row{kind: moreRow, text: fmt.Sprintf("      and %d more", more)})
+		rows = append(rows[:limit-1], row{kind: moreRow, text: indent + fmt.Sprintf("and %d more", more)})
 	}
 	return rows
 }
@@ -262,6 +286,14 @@ func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
 // ready while its group is waited for; nor is, in a group that has failed, what
 // is still in progress; what is as it was says so.
 func (m *model) objectMark(n *node, o *engine.ObjectState) theme.Mark {
+	if fate := m.objectFate(n, o); fate != "" {
+		return m.th.Mark(fate)
+	}
+	return m.statusMark(n, o)
+}
+
+// statusMark is objectMark without what a rollback has done since.
+func (m *model) statusMark(n *node, o *engine.ObjectState) theme.Mark {
 	switch {
 	case cutShort(n.Status) && urgency(o) == 1:
 		mark := m.th.Mark(string(n.Status))

@@ -210,7 +210,7 @@ func (m *model) nodeLines(nodes []*node, none string) []line {
 	}
 	var out []line
 	for _, u := range nodes {
-		mark := m.th.Mark(string(u.Status))
+		mark := m.groupMark(u)
 		text := mark.Word
 		if d, over, ok := m.spent(u); ok {
 			text += " " + span(d, over)

@@ -156,6 +156,7 @@ func (m *model) take(b batchMsg) tea.Cmd {
 	}
 	m.ended = m.ended || !b.more
 	m.count()
+	m.undone()
 	m.match()
 	if m.over() {
 		m.dialog = false

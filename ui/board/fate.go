@@ -1,0 +1,110 @@
+package board
+
+import (
+	"lockstep/engine"
+	"lockstep/theme"
+)
+
+// A rollback does not touch the picture of what it undoes: the groups of the
+// operation stay as they came to be. What became of them since is told by the
+// phases of the rollback, object by object, and by nothing else.
+
+// The fates of objects and groups, words of the theme's table.
+const (
+	removed    = "removed"
+	rolledBack = "rolled-back"
+	partly     = "partly-undone"
+)
+
+// undone collects what a rollback has done to objects so far.
+func (m *model) undone() {
+	m.undo = nil
+	if !m.rollingBack() {
+		return
+	}
+	m.undo = map[engine.Object]*engine.ObjectState{}
+	for _, n := range m.plan.nodes {
+		for _, o := range n.Objects {
+			if m.back(n) && o.Status != engine.Waiting {
+				m.undo[o.Object] = o
+			}
+		}
+	}
+	for _, n := range m.plan.nodes {
+		n.fate = m.groupFate(n)
+	}
+}
+
+// objectFate is what a rollback has made of an object, or is making of it;
+// empty where it has not touched it, has found it as it was, or has failed to,
+// and where there was nothing to undo.
+func (m *model) objectFate(n *node, o *engine.ObjectState) string {
+	u := m.undo[o.Object]
+	if u == nil || m.back(n) || o.Status == engine.Waiting || u.Change == engine.Kept || u.Change == engine.Unchanged {
+		return ""
+	}
+	switch u.Status {
+	case engine.Gone:
+		if o.Status == engine.Gone { // so it was before
+			return ""
+		}
+		return removed
+	case engine.Ready, engine.Applied:
+		return rolledBack
+	case engine.Deleting:
+		return string(engine.Deleting)
+	case engine.Applying, engine.InProgress:
+		return string(engine.RollingBack)
+	}
+	return ""
+}
+
+// groupFate is what a rollback has made of a group that has begun.
+func (m *model) groupFate(n *node) string {
+	if m.back(n) || n.Started.IsZero() {
+		return ""
+	}
+	is, any, all := removed, false, true
+	for _, o := range n.Objects {
+		switch fate := m.objectFate(n, o); {
+		case fate == removed:
+			any = true
+		case fate == rolledBack:
+			any, is = true, rolledBack
+		case fate != "":
+			any, all = true, false
+		case o.Status != engine.Waiting && !m.asItWas(o):
+			all = false
+		}
+	}
+	switch {
+	case !any:
+		return ""
+	case all:
+		return is
+	case !m.over():
+		return string(engine.RollingBack)
+	}
+	return partly
+}
+
+// asItWas reports whether a rollback had nothing to do about an object.
+func (m *model) asItWas(o *engine.ObjectState) bool {
+	u := m.undo[o.Object]
+	return u != nil && (u.Change == engine.Unchanged || u.Status == engine.Gone)
+}
+
+// groupMark is how a group's status looks. One that has failed shows that
+// after a rollback, too: it is why there was one.
+func (m *model) groupMark(n *node) theme.Mark {
+	mark := m.th.Mark(string(n.Status))
+	if n.fate == "" {
+		return mark
+	}
+	now := m.th.Mark(n.fate)
+	if cutShort(n.Status) {
+		mark.Word += ", " + now.Word
+		return mark
+	}
+	return now
+}

@@ -1,0 +1,110 @@
+package board
+
+import (
+	"testing"
+
+	"lockstep/engine"
+)
+
+// fates are the fates of the groups of an operation, as the board words them.
+func fates(s *screen) map[string]string {
+	out := map[string]string{}
+	for _, n := range s.plan.nodes {
+		if !s.back(n) {
+			out[n.ID] = s.groupMark(n).Word
+		}
+	}
+	return out
+}
+
+// TestUninstalled proves that groups whose objects a rollback has removed say
+// so, and that those it has not touched do not.
+func TestUninstalled(t *testing.T) {
+	events := recorded(t, "sandbox-rollback", 0)
+	for id, want := range map[string]string{
+		"namespace:shop":                   "ready", // Helm keeps it
+		"pre-install:Job/shop-preflight":   "ready", // no event tells of it
+		"shop/db:config":                   "removed",
+		"shop/queue:crds":                  "removed",
+		"shop/worker:(unsequenced)":        "removed",
+		"shop/api:server":                  "failed, removed",
+		"shop:gateway":                     "never started",
+		"post-install:Job/shop-smoke-test": "never started",
+	} {
+		if got := fates(newScreen(t, 100, 30, events))[id]; got != want {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+	half := newScreen(t, 200, 50, events[:160])
+	for id, want := range map[string]string{"shop/api:config": "removed", "shop/db:schema": "rolling back", "shop/db:config": "ready"} {
+		if got := fates(half)[id]; got != want {
+			t.Errorf("half way, %s is %q, want %q", id, got, want)
+		}
+	}
+	for _, n := range newScreen(t, 100, 30, events[:117]).plan.nodes {
+		if n.fate != "" {
+			t.Errorf("%s is %q before the rollback", n.ID, n.fate)
+		}
+	}
+}
+
+// undoing is an upgrade of four groups of two objects each that is being rolled
+// back to the revision before; what the rollback has done so far is to be
+// added.
+func undoing(t *testing.T) (s *screen, undo func(group, name string, status engine.Status, c engine.Change)) {
+	object := func(name string) *engine.Object { return &engine.Object{Kind: "ConfigMap", Namespace: "n", Name: name} }
+	phases := func(name string, kind engine.PhaseKind, ids ...string) engine.Event {
+		p := engine.Phase{Name: name, Kind: kind}
+		for _, id := range ids {
+			p.Groups = append(p.Groups, &engine.Group{ID: "c:" + id, After: []string{}, Objects: []engine.Object{*object(id + "-1"), *object(id + "-2")}})
+		}
+		return engine.Event{Kind: engine.KindPlan, Phases: []engine.Phase{p}}
+	}
+	op := &engine.Operation{Name: "upgrade", Release: "r", Namespace: "n", Revision: 2, PreviousRevision: 1}
+	s = newScreen(t, 120, 40, []engine.Event{{Kind: engine.KindOperation, Status: engine.Running, Operation: op}, phases("apply", engine.PhaseApply, "a", "b", "c", "d")})
+	for _, id := range []string{"a", "b", "c"} {
+		s.feed(engine.Event{Kind: engine.KindGroup, Phase: "apply", Group: "c:" + id, Status: engine.Running, Time: s.now().Add(1)})
+		for _, name := range []string{id + "-1", id + "-2"} {
+			s.feed(engine.Event{Kind: engine.KindObject, Phase: "apply", Group: "c:" + id, Object: object(name), Status: engine.Ready, Change: engine.Configured})
+		}
+		s.feed(engine.Event{Kind: engine.KindGroup, Phase: "apply", Group: "c:" + id, Status: engine.Ready})
+	}
+	s.feed(engine.Event{Kind: engine.KindGroup, Phase: "apply", Group: "c:d", Status: engine.Skipped},
+		engine.Event{Kind: engine.KindOperation, Status: engine.RollingBack},
+		phases("rollback/apply", engine.PhaseApply, "a", "b", "d"), phases("rollback/remove", engine.PhaseRemove, "c"))
+	return s, func(group, name string, status engine.Status, c engine.Change) {
+		phase := "rollback/apply"
+		if group == "c" {
+			phase = "rollback/remove"
+		}
+		s.feed(engine.Event{Kind: engine.KindObject, Phase: phase, Group: "c:" + group, Object: object(name), Status: status, Change: c})
+	}
+}
+
+// TestRolledBack proves the same of a rollback to a revision.
+func TestRolledBack(t *testing.T) {
+	s, undo := undoing(t)
+	undo("a", "a-1", engine.Ready, engine.Configured)
+	undo("a", "a-2", engine.Ready, engine.Unchanged)
+	undo("b", "b-1", engine.Ready, engine.Unchanged)
+	undo("b", "b-2", engine.Ready, engine.Unchanged)
+	undo("c", "c-1", engine.Gone, engine.Deleted)
+	undo("c", "c-2", engine.Deleting, engine.Deleted)
+	undo("d", "d-1", engine.Ready, engine.Configured)
+	expect := func(want map[string]string) {
+		t.Helper()
+		got := fates(s)
+		for id, word := range want {
+			if got[id] != word {
+				t.Errorf("%s is %q, want %q", id, got[id], word)
+			}
+		}
+	}
+	expect(map[string]string{"c:a": "rolled back", "c:b": "ready", "c:c": "rolling back", "c:d": "never started"})
+	undo("c", "c-2", engine.Ready, engine.Kept)
+	expect(map[string]string{"c:c": "rolling back"})
+	undo("a", "a-1", engine.Failed, "")
+	s.feed(engine.Event{Kind: engine.KindOperation, Status: engine.Failed})
+	expect(map[string]string{"c:a": "ready", "c:c": "partly undone"})
+	s.shows(t, "partly undone", "↩ ConfigMap/c-1", "○ ConfigMap/d-1")
+}

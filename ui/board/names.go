@@ -1,0 +1,94 @@
+package board
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/engine"
+)
+
+// shortKinds are the names that people use for kinds with long ones.
+var shortKinds = map[string]string{
+	"CustomResourceDefinition":       "CRD",
+	"PersistentVolumeClaim":          "PVC",
+	"HorizontalPodAutoscaler":        "HPA",
+	"PodDisruptionBudget":            "PDB",
+	"MutatingWebhookConfiguration":   "MutatingWebhook",
+	"ValidatingWebhookConfiguration": "ValidatingWebhook",
+}
+
+// shortestKinds are kubectl's short names, for where room is scarce.
+var shortestKinds = map[string]string{
+	"ConfigMap": "cm", "CronJob": "cj", "CustomResourceDefinition": "crd", "DaemonSet": "ds", "Deployment": "deploy",
+	"Endpoints": "ep", "HorizontalPodAutoscaler": "hpa", "Ingress": "ing", "Job": "job", "LimitRange": "limits",
+	"Namespace": "ns", "NetworkPolicy": "netpol", "PersistentVolume": "pv", "PersistentVolumeClaim": "pvc", "Pod": "po",
+	"PodDisruptionBudget": "pdb", "PriorityClass": "pc", "ReplicaSet": "rs", "ResourceQuota": "quota", "Secret": "secret",
+	"Service": "svc", "ServiceAccount": "sa", "StatefulSet": "sts", "StorageClass": "sc",
+}
+
+func shortObject(o engine.Object) string {
+	if k, ok := shortKinds[o.Kind]; ok {
+		return k + "/" + o.Name
+	}
+	return o.String()
+}
+
+// objectIn names an object in a width: with kubectl's short name for its kind
+// where it does not fit otherwise, and where that does not either without a
+// part of its name: the release, which most names begin with, or the middle.
+func (p *plan) objectIn(o engine.Object, w int, ellipsis string) string {
+	name := Clean(shortObject(o))
+	if width(name) <= w {
+		return name
+	}
+	kind := o.Kind
+	if k, ok := shortestKinds[kind]; ok {
+		kind = k
+	}
+	kind, name = Clean(kind)+"/", Clean(o.Name)
+	if room := w - width(kind); room >= min(width(name), 5) {
+		if rest, ok := strings.CutPrefix(name, Clean(p.release)+"-"); ok && width(name) > room {
+			return kind + ellipsis + tail(rest, room-1)
+		}
+		return kind + fitMiddle(name, room, ellipsis)
+	}
+	return fitMiddle(kind+name, w, ellipsis)
+}
+
+const unsequencedPart = "(unseq.)"
+
+// nameIn is the name of a node in a width.
+func (p *plan) nameIn(n *node, w int, ellipsis string) string {
+	if n.single() {
+		return p.objectIn(n.Objects[0].Object, w, ellipsis)
+	}
+	return groupIn(n.name, w, ellipsis)
+}
+
+// groupIn is the name of a group in a width.
+func groupIn(name string, w int, ellipsis string) string {
+	name = Clean(name)
+	if chart, ok := strings.CutSuffix(name, unsequencedPart); ok && width(name) > w {
+		name = chart + ellipsis // the chart tells more than that
+	}
+	return fitMiddle(name, w, ellipsis)
+}
+
+// fitMiddle cuts text to a width and puts the ellipsis in its middle.
+func fitMiddle(s string, w int, ellipsis string) string {
+	if width(s) <= w || w < 8 {
+		return fit(s, w, ellipsis)
+	}
+	end := tail(s, (w-1)/2)
+	return ansi.TruncateWc(s, w-1-width(end), "") + ellipsis + end
+}
+
+// tail is the end of a text in a width.
+func tail(s string, w int) string {
+	for cut := max(width(s)-w, 0); ; cut++ { // half a wide character cannot be cut off
+		if end := ansi.TruncateLeftWc(s, cut, ""); width(end) <= w {
+			return end
+		}
+	}
+}
