@@ -16,7 +16,7 @@ import (
 // after subchart base. It fails where its exit code is not 0; the group after
 // it takes forever.
 func sweptChart(policy, duration, exit string) files {
-	hook := job("work", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", scopeAnnotation: scopeSubchart, "helm.sh/hook-delete-policy": policy}, duration, "  backoffLimit: 0")
+	hook := job("work", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", engine.AnnotationHookScope: engine.HookScopeSubchart, "helm.sh/hook-delete-policy": policy}, duration, "  backoffLimit: 0")
 	return files{
 		"Chart.yaml":                    "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies:\n- {name: base, version: 1.0.0}\n- {name: db, version: 1.0.0, depends-on: [base]}\n",
 		"charts/base/Chart.yaml":        "apiVersion: v2\nname: base\nversion: 1.0.0\n",
