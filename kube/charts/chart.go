@@ -98,7 +98,7 @@ func (c *Chart) Check() error {
 		return fmt.Errorf("chart %s: library charts cannot be installed", c.path)
 	}
 	if missing := c.Missing(); len(missing) > 0 {
-		return fmt.Errorf("chart %s: found in Chart.yaml, but missing in charts/ directory: %s; run 'helm dependency build' to fetch them", c.path, join(missing))
+		return fmt.Errorf("chart %s: found in Chart.yaml, but missing in charts/ directory: %s; fetch them with --dependency-update or 'helm dependency update'", c.path, join(missing))
 	}
 	return nil
 }

@@ -80,6 +80,12 @@ func packed(t *testing.T, dir string, files tree) string {
 func write(t *testing.T, files tree) string {
 	t.Helper()
 	dir := t.TempDir()
+	writeTo(t, dir, files)
+	return dir
+}
+
+func writeTo(t *testing.T, dir string, files tree) {
+	t.Helper()
 	for name, data := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -89,7 +95,6 @@ func write(t *testing.T, files tree) string {
 			t.Fatal(err)
 		}
 	}
-	return dir
 }
 
 func load(t *testing.T, files tree) *Chart {

@@ -18,7 +18,6 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
-	"helm.sh/helm/v4/pkg/repo/v1"
 )
 
 // packedByHelm packages a chart of testdata as Helm does, and returns the
@@ -50,30 +49,16 @@ func remoteSettings(t *testing.T) *cli.EnvSettings {
 }
 
 func TestLoadFromARepository(t *testing.T) {
-	path := packedByHelm(t)
-	mux := http.NewServeMux()
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	index, err := repo.IndexDirectory(filepath.Dir(path), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	indexFile := filepath.Join(t.TempDir(), "index.yaml")
-	if err := index.WriteFile(indexFile, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	mux.Handle("/index.yaml", serveFile(indexFile))
-	mux.Handle("/"+filepath.Base(path), serveFile(path))
-
-	c, err := Load(Ref{Chart: "stored-keys", ChartPathOptions: action.ChartPathOptions{RepoURL: server.URL, Version: "0.1.0"}}, remoteSettings(t), nil)
+	url := repository(t)
+	c, err := Load(Ref{Chart: "stored-keys", ChartPathOptions: action.ChartPathOptions{RepoURL: url, Version: "0.1.0"}}, remoteSettings(t), nil)
 	if err != nil || c.Name() != "stored-keys" {
 		t.Fatalf("--repo: %v, %v", c, err)
 	}
-	c, err = Load(Ref{Chart: server.URL + "/" + filepath.Base(path)}, remoteSettings(t), nil)
+	c, err = Load(Ref{Chart: url + "/stored-keys-0.1.0.tgz"}, remoteSettings(t), nil)
 	if err != nil || c.Name() != "stored-keys" {
 		t.Fatalf("URL: %v, %v", c, err)
 	}
-	if _, err := Load(Ref{Chart: "not-there", ChartPathOptions: action.ChartPathOptions{RepoURL: server.URL}}, remoteSettings(t), nil); err == nil || !strings.Contains(err.Error(), "not-there") {
+	if _, err := Load(Ref{Chart: "not-there", ChartPathOptions: action.ChartPathOptions{RepoURL: url}}, remoteSettings(t), nil); err == nil || !strings.Contains(err.Error(), "not-there") {
 		t.Errorf("a chart that is not there: %v", err)
 	}
 }

@@ -33,6 +33,8 @@ func addValueFlags(f *pflag.FlagSet, v *values.Options) {
 type chartFlags struct {
 	action.ChartPathOptions
 	devel bool
+	// fetch fetches dependencies that are missing in charts/.
+	fetch bool
 }
 
 // add adds Helm's flags for finding a chart.
@@ -49,6 +51,7 @@ func (c *chartFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&c.PlainHTTP, "plain-http", false, "use HTTP without TLS for the chart's download")
 	f.BoolVar(&c.PassCredentialsAll, "pass-credentials", false, "pass the credentials to all domains")
 	f.BoolVar(&c.Verify, "verify", false, "verify the package's signature before using it")
+	f.BoolVar(&c.fetch, "dependency-update", false, "first fetch the charts that this one depends on, where some are missing")
 	f.StringVar(&c.Keyring, "keyring", defaultKeyring(), "public keys for --verify")
 }
 
@@ -68,7 +71,17 @@ func (c *chartFlags) load(chart string, settings *helmcli.EnvSettings) (*charts.
 	if err != nil {
 		return nil, err
 	}
-	return charts.Load(charts.Ref{Chart: chart, ChartPathOptions: c.ChartPathOptions}, settings, client)
+	loaded, err := charts.Load(charts.Ref{Chart: chart, ChartPathOptions: c.ChartPathOptions}, settings, client)
+	if err != nil || !c.fetch || len(loaded.Missing()) == 0 {
+		return loaded, err
+	}
+	if info, err := os.Stat(chart); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("chart %s: --dependency-update writes to the chart's charts/, so the chart has to be a directory", chart)
+	}
+	if err := charts.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
+		return nil, err
+	}
+	return charts.LoadPath(chart)
 }
 
 // registry returns the client for oci:// charts.

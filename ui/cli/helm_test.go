@@ -21,8 +21,8 @@ func TestFlagsAreHelms(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := map[string][]string{ // what this program does not have, or has otherwise
-		"install":   {"dependency-update", "output", "wait"},
-		"upgrade":   {"dependency-update", "output", "wait"},
+		"install":   {"output", "wait"},
+		"upgrade":   {"output", "wait"},
 		"rollback":  {"wait"},
 		"uninstall": {"wait"},
 		"test":      {"output"},

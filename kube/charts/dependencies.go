@@ -1,0 +1,239 @@
+package charts
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/provenance"
+	"helm.sh/helm/v4/pkg/registry"
+	"helm.sh/helm/v4/pkg/repo/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// FetchDependencies fetches what Chart.yaml of the chart in dir depends on into
+// its charts/, and writes Chart.lock, as "helm dependency update" does. Helm's
+// own cannot read lists in YAML (R1) and, packing a chart from file://, loses
+// depends-on (R4). Nothing is written unless all of it could be fetched. The
+// options are about the verification of signatures and TLS; user names and
+// passwords are those of the configured repositories.
+func FetchDependencies(dir string, o action.ChartPathOptions, settings *cli.EnvSettings, client *registry.Client) error {
+	c, err := LoadPath(dir)
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(dir, ".charts-") // where a rename into charts/ is possible
+	if err != nil {
+		return fmt.Errorf("chart %s: fetch dependencies: %w", dir, err)
+	}
+	defer os.RemoveAll(temp)
+	f := fetcher{dir: dir, temp: temp, options: o, settings: settings, client: client}
+	lock := &chart.Lock{Generated: time.Now()}
+	for _, d := range c.Metadata().Dependencies {
+		version, err := f.fetch(d, c.src)
+		if err != nil {
+			return fmt.Errorf("chart %s: dependency %s: %w", dir, d.Name, err)
+		}
+		lock.Dependencies = append(lock.Dependencies, &chart.Dependency{Name: d.Name, Repository: d.Repository, Version: version})
+	}
+	if err := f.place(); err != nil {
+		return fmt.Errorf("chart %s: fetch dependencies: %w", dir, err)
+	}
+	return writeLock(dir, c.Metadata(), lock)
+}
+
+// fetcher fetches the dependencies of the chart in dir into temp.
+type fetcher struct {
+	dir, temp string
+	options   action.ChartPathOptions
+	settings  *cli.EnvSettings
+	client    *registry.Client
+	fetched   []string // names of charts
+}
+
+// fetch fetches one dependency and returns its version.
+func (f *fetcher) fetch(d *chart.Dependency, s *source) (string, error) {
+	switch {
+	case d.Repository == "": // it has to lie in charts/
+		sub := s.find(d)
+		if sub == nil {
+			return "", fmt.Errorf("it names no repository, and charts/ has none of version %q", d.Version)
+		}
+		return sub.meta.Version, nil
+	case strings.HasPrefix(d.Repository, "file://"):
+		path := strings.TrimPrefix(d.Repository, "file://")
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(f.dir, path)
+		}
+		return f.pack(d, path)
+	}
+	ref, err := f.ref(d)
+	if err != nil {
+		return "", err
+	}
+	path, err := locate(ref, f.settings, f.client)
+	if err != nil {
+		return "", err
+	}
+	return f.pack(d, path)
+}
+
+// ref says where a repository has a dependency. Repositories that are known by
+// name, as "@name", or by their URL come with their credentials.
+func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
+	o := f.options
+	o.Version = d.Version
+	if registry.IsOCI(d.Repository) {
+		return Ref{strings.TrimSuffix(d.Repository, "/") + "/" + d.Name, o}, nil
+	}
+	name, named := strings.CutPrefix(d.Repository, "@")
+	if !named {
+		name, named = strings.CutPrefix(d.Repository, "alias:")
+	}
+	o.RepoURL = d.Repository
+	known, err := repo.LoadFile(f.settings.RepositoryConfig)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return Ref{}, err
+	}
+	for _, e := range entries(known) {
+		if named && e.Name == name || !named && strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(d.Repository, "/") {
+			o.RepoURL, o.Username, o.Password, o.PassCredentialsAll = e.URL, e.Username, e.Password, e.PassCredentialsAll
+			o.CaFile, o.CertFile, o.KeyFile, o.InsecureSkipTLSVerify = e.CAFile, e.CertFile, e.KeyFile, e.InsecureSkipTLSVerify
+			return Ref{d.Name, o}, nil
+		}
+	}
+	if named {
+		return Ref{}, fmt.Errorf("no repository is called %s; add it with 'helm repo add'", name)
+	}
+	return Ref{d.Name, o}, nil
+}
+
+func entries(f *repo.File) []*repo.Entry {
+	if f == nil {
+		return nil
+	}
+	return f.Repositories
+}
+
+// pack puts the chart at path, a directory or an archive, into temp as it is.
+func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
+	files, err := readPath(path)
+	if err != nil {
+		return "", err
+	}
+	s, err := newSource(files)
+	if err != nil {
+		return "", err
+	}
+	if s.meta.Name != d.Name {
+		return "", fmt.Errorf("the chart at %s is called %s", path, s.meta.Name)
+	}
+	if !chartutil.IsCompatibleRange(d.Version, s.meta.Version) {
+		return "", fmt.Errorf("%s has version %s, which %q does not allow", d.Repository, s.meta.Version, d.Version)
+	}
+	var data []byte
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		data, err = os.ReadFile(path) // with its digest as it was
+		if err != nil {
+			return "", err
+		}
+	} else if data, err = tarball(d.Name, files); err != nil {
+		return "", err
+	}
+	f.fetched = append(f.fetched, d.Name)
+	name := fmt.Sprintf("%s-%s.tgz", s.meta.Name, s.meta.Version)
+	return s.meta.Version, os.WriteFile(filepath.Join(f.temp, name), data, 0o644)
+}
+
+// tarball packs files below a directory of the given name.
+func tarball(name string, files []*archive.BufferedFile) ([]byte, error) {
+	var buf bytes.Buffer
+	z := gzip.NewWriter(&buf)
+	w := tar.NewWriter(z)
+	for _, f := range files {
+		h := &tar.Header{Name: name + "/" + f.Name, Mode: 0o644, Size: int64(len(f.Data)), ModTime: f.ModTime, Typeflag: tar.TypeReg}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.Data); err != nil {
+			return nil, err
+		}
+	}
+	err := errors.Join(w.Close(), z.Close())
+	return buf.Bytes(), err
+}
+
+// place moves what was fetched into charts/, in place of the archives that hold
+// the same charts.
+func (f *fetcher) place() error {
+	to := filepath.Join(f.dir, "charts")
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	old, err := filepath.Glob(filepath.Join(to, "*.tgz"))
+	if err != nil {
+		return err
+	}
+	for _, path := range old {
+		c, err := LoadPath(path)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(f.fetched, c.Name()) {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	fetched, err := os.ReadDir(f.temp)
+	if err != nil {
+		return err
+	}
+	for _, e := range fetched {
+		if err := os.Rename(filepath.Join(f.temp, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeLock writes Chart.lock, unless it says the same already. The digest is
+// the one by which Helm tells whether it fits Chart.yaml.
+func writeLock(dir string, meta *chart.Metadata, lock *chart.Lock) error {
+	data, err := json.Marshal([2][]*chart.Dependency{meta.Dependencies, lock.Dependencies})
+	if err != nil {
+		return err
+	}
+	digest, err := provenance.Digest(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	lock.Digest = "sha256:" + digest
+	name := filepath.Join(dir, "Chart.lock")
+	if meta.APIVersion == chart.APIVersionV1 {
+		name = filepath.Join(dir, "requirements.lock")
+	}
+	var old chart.Lock
+	if text, err := os.ReadFile(name); err == nil && yaml.Unmarshal(text, &old) == nil && old.Digest == lock.Digest {
+		return nil
+	}
+	text, err := yaml.Marshal(lock)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, 0o644)
+}
