@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +21,9 @@ type PrintOptions struct {
 	IncludeCRDs, NoHooks, SkipTests bool
 	// ShowOnly holds patterns of templates, "templates/x.yaml".
 	ShowOnly []string
+	// OutputDir is where each template gets a file of its own, in place of one
+	// output: what is in one keeps its order.
+	OutputDir string
 }
 
 // Print writes what was rendered in the order in which it is deployed (R35):
@@ -26,6 +32,9 @@ type PrintOptions struct {
 // and hooks have no such lines. kubectl can read the output.
 func (r *Rendered) Print(w io.Writer, plan *engine.Plan, o PrintOptions) error {
 	p := &printer{only: o.ShowOnly, seen: map[string]bool{}}
+	if o.OutputDir != "" {
+		p.files = map[string]*bytes.Buffer{}
+	}
 	if o.IncludeCRDs {
 		for _, d := range r.CRDs {
 			p.document(d.Source, d.Raw)
@@ -54,6 +63,9 @@ func (r *Rendered) Print(w io.Writer, plan *engine.Plan, o PrintOptions) error {
 			return fmt.Errorf("could not find template %s in chart", pattern)
 		}
 	}
+	if p.files != nil {
+		return p.save(w, o.OutputDir)
+	}
 	_, err := p.out.WriteTo(w)
 	return err
 }
@@ -78,6 +90,8 @@ type printer struct {
 	only []string
 	// seen holds the patterns of only that a template matched.
 	seen map[string]bool
+	// files is what each template makes, where that is wanted.
+	files map[string]*bytes.Buffer
 }
 
 // group prints the documents of a group; an object that is there twice is
@@ -105,10 +119,42 @@ func (p *printer) document(source, raw string) {
 	if !p.wanted(source) {
 		return
 	}
-	fmt.Fprintf(&p.out, "---\n# Source: %s\n%s", source, raw)
-	if !strings.HasSuffix(raw, "\n") {
-		p.out.WriteByte('\n')
+	out := &p.out
+	if p.files != nil {
+		if p.files[source] == nil {
+			p.files[source] = &bytes.Buffer{}
+		}
+		out = p.files[source]
 	}
+	fmt.Fprintf(out, "---\n# Source: %s\n%s", source, raw)
+	if !strings.HasSuffix(raw, "\n") {
+		out.WriteByte('\n')
+	}
+}
+
+// save writes the files below dir, and as Helm does tells of each. Their names
+// are in the chart's hands, so none may lead out of dir.
+func (p *printer) save(w io.Writer, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range slices.Sorted(maps.Keys(p.files)) {
+		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+		if err := root.WriteFile(name, p.files[name].Bytes(), 0o644); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+		if _, err := fmt.Fprintf(w, "wrote %s\n", filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *printer) wanted(source string) bool {

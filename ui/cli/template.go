@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"lockstep/kube/charts"
@@ -20,7 +22,7 @@ kubectl does not wait for anything, though. NAME may be left out.`
 func (a *app) newTemplate() *cobra.Command {
 	var flags renderFlags
 	var print charts.PrintOptions
-	var legacy struct{ subNotes, hideNotes bool }
+	inRelease := false
 	cmd := &cobra.Command{
 		Use:     "template NAME CHART",
 		GroupID: "look",
@@ -35,6 +37,9 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 			if err != nil {
 				return err
 			}
+			if print.OutputDir != "" && inRelease {
+				print.OutputDir = filepath.Join(print.OutputDir, r.Release.Name)
+			}
 			return r.Print(cmd.OutOrStdout(), r.plan, print)
 		},
 	}
@@ -44,9 +49,11 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 	f.BoolVar(&print.NoHooks, "no-hooks", false, "leave hooks out")
 	f.BoolVar(&print.SkipTests, "skip-tests", false, "leave test hooks out")
 	f.StringArrayVarP(&print.ShowOnly, "show-only", "s", nil, "print only what comes from these templates (repeatable)")
-	f.BoolVar(&legacy.subNotes, "render-subchart-notes", false, "has no effect, as in Helm")
-	f.BoolVar(&legacy.hideNotes, "hide-notes", false, "has no effect, as in Helm")
-	_ = f.MarkHidden("render-subchart-notes") // both are there
-	_ = f.MarkHidden("hide-notes")
+	f.StringVar(&print.OutputDir, "output-dir", "", "write a file per template to this directory, instead of printing")
+	f.BoolVar(&inRelease, "release-name", false, "with --output-dir: in a directory of the release's name")
+	for _, name := range []string{"render-subchart-notes", "hide-notes", "skip-crds", "create-namespace", "disable-openapi-validation"} {
+		f.Bool(name, false, "has no effect, as in Helm")
+		_ = f.MarkHidden(name) // it is there
+	}
 	return cmd
 }
