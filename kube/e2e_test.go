@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/cli"
@@ -24,31 +23,21 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/throwaway"
 	"lockstep/kube/throwaway/auditlog"
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // sandbox is the cluster of this package's tests; each test has a namespace of
 // its own in it.
 var sandbox *throwaway.Cluster
 
-func TestMain(m *testing.M) { os.Exit(withSandbox(m)) }
-
-func withSandbox(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "lockstep-kube-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	sandbox, err = throwaway.Start(ctx, throwaway.Options{AuditLog: filepath.Join(dir, "audit.log")})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer sandbox.Close()
+func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	return m.Run()
+	var err error
+	if sandbox, err = testcluster.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(testcluster.Main(m))
 }
 
 const chartsDir = "../testdata/charts"

@@ -1,12 +1,9 @@
 package diagnose
 
 import (
-	"context"
-	"fmt"
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,29 +20,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine"
-	"lockstep/kube/throwaway"
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // The tests below run against a real API server, its controllers and simulated
 // nodes.
 
-var sandbox struct {
-	once    sync.Once
-	cluster *throwaway.Cluster
-	config  *rest.Config
-	err     error
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if sandbox.cluster != nil {
-		if err := sandbox.cluster.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testcluster.Main(m)) }
 
 // place is a namespace of a real cluster.
 type place struct {
@@ -61,19 +42,11 @@ func (p *place) ToRESTMapper() (meta.RESTMapper, error) { return p.mapper, nil }
 
 func realCluster(t *testing.T) *place {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a cluster")
+	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
 	}
-	sandbox.once.Do(func() {
-		sandbox.cluster, sandbox.err = throwaway.Start(context.Background(), throwaway.Options{})
-		if sandbox.err == nil {
-			sandbox.config, sandbox.err = clientcmd.BuildConfigFromFlags("", sandbox.cluster.Kubeconfig)
-		}
-	})
-	if sandbox.err != nil {
-		t.Fatal(sandbox.err)
-	}
-	p := &place{t: t, config: rest.CopyConfig(sandbox.config), ns: strings.ToLower(t.Name())}
+	p := &place{t: t, config: config, ns: strings.ToLower(t.Name())}
 	p.config.QPS = -1
 	p.connect()
 	p.create(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + p.ns + `}}`)

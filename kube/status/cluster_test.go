@@ -1,10 +1,7 @@
 package status
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,53 +15,19 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"lockstep/engine"
-	"lockstep/kube/throwaway"
+	"lockstep/kube/throwaway/testcluster"
 )
 
-var sandbox struct {
-	once    sync.Once
-	cluster *throwaway.Cluster
-	config  *rest.Config
-	err     error
-}
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "status-test")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	audit = filepath.Join(dir, "audit.log")
-	code := m.Run()
-	if sandbox.cluster != nil {
-		if err := sandbox.cluster.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-var audit string
+func TestMain(m *testing.M) { os.Exit(testcluster.Main(m)) }
 
 // realCluster returns a client configuration of the one cluster of this
 // package and a namespace of the test's own.
 func realCluster(t *testing.T) (*rest.Config, string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a cluster")
+	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
 	}
-	sandbox.once.Do(func() {
-		sandbox.cluster, sandbox.err = throwaway.Start(context.Background(), throwaway.Options{AuditLog: audit})
-		if sandbox.err == nil {
-			sandbox.config, sandbox.err = clientcmd.BuildConfigFromFlags("", sandbox.cluster.Kubeconfig)
-		}
-	})
-	if sandbox.err != nil {
-		t.Fatal(sandbox.err)
-	}
-	config := rest.CopyConfig(sandbox.config)
 	config.QPS = -1
 	c := connect(t, config)
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))

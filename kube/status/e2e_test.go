@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lockstep/engine"
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // The tests below run against a real API server and its controllers.
@@ -98,7 +99,7 @@ func requests(t *testing.T, c client, ns, resource string) string {
 	deadline := time.Now().Add(20 * time.Second)
 	for time.Now().Before(deadline) {
 		n, marked := map[string]int{}, false
-		f, err := os.Open(audit)
+		f, err := os.Open(testcluster.Get(t).AuditLog)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,13 +16,19 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"lockstep/engine"
+	"lockstep/kube/throwaway/testcluster"
 )
 
 const data = "../../testdata"
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"lockstep": func() { os.Exit(Main()) }})
+	testscript.Main(tests{m}, map[string]func(){"lockstep": func() { os.Exit(Main()) }})
 }
+
+// tests are the tests of the package, with the cluster that they share.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int { return testcluster.Main(t.M) }
 
 func TestScripts(t *testing.T) {
 	dir, err := filepath.Abs(data)

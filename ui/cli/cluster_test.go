@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -15,32 +14,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/throwaway"
+	"lockstep/kube/throwaway/testcluster"
 )
-
-// startCluster starts a cluster that is gone after the test.
-func startCluster(t *testing.T) *throwaway.Cluster {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a cluster")
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cluster, err := throwaway.Start(ctx, throwaway.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return cluster
-}
 
 // TestClusterScripts runs the scripts that need a cluster. Each has a namespace
 // of its own, $NS, which is not there yet.
 func TestClusterScripts(t *testing.T) {
-	cluster := startCluster(t)
+	cluster := testcluster.Get(t)
 	sandboxProgram, _, err := throwaway.Command(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // terminal is a program in a pseudo-terminal.
@@ -134,7 +135,7 @@ func (c *terminal) ends() int {
 
 // TestScreen steers real runs in a real terminal (R40 to R43).
 func TestScreen(t *testing.T) {
-	env := []string{"KUBECONFIG=" + startCluster(t).Kubeconfig}
+	env := []string{"KUBECONFIG=" + testcluster.Get(t).Kubeconfig}
 	chart := filepath.Join(data, "charts", "fanout")
 
 	t.Run("step, break, continue, abort with rollback", func(t *testing.T) {
