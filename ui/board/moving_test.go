@@ -63,6 +63,8 @@ func TestOpening(t *testing.T) {
 	if s.group() != s.plan.nodes[0] {
 		t.Errorf("a plan opens at %v", s.sel)
 	}
+	s.shows(t, "○ plan  16 groups, 29 objects")
+	s.showsNot(t, "aborted", "0:00", "0 of 29")
 }
 
 // TestMoving presses every key that moves, at every size, and proves that the
