@@ -151,6 +151,20 @@ func TestMouse(t *testing.T) {
 	if s.first >= first {
 		t.Errorf("the wheel scrolls from column %d to %d", first, s.first)
 	}
+	s.send(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelDown, Mod: tea.ModShift})
+	if s.first != first {
+		t.Errorf("the wheel with shift scrolls to column %d, not back to %d", s.first, first)
+	}
+	s = newScreen(t, 60, 20, recorded(t, "sandbox-install", 0)) // the list is longer than the screen
+	top := s.top
+	s.send(tea.MouseWheelMsg{X: 5, Y: 8, Button: tea.MouseWheelUp})
+	if s.top != top-3 && s.top != 0 || s.top == top || s.follow {
+		t.Errorf("the wheel scrolls from line %d to %d", top, s.top)
+	}
+	s.send(tea.MouseClickMsg(at("db:config")))
+	if s.sel.group != "shop/db:config" {
+		t.Errorf("a click in the list selects %v", s.sel)
+	}
 }
 
 // TestKeyTable keeps the keys of the one table apart, and every one of them
