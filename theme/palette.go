@@ -24,11 +24,11 @@ func paletteFor(o Options) palette {
 	case o.Look == HighContrast:
 		return hex("#D8D8D8", "#9A9A9A", "#FFFFFF", "#5CFF5C", "#5CE1FF", "#FFE14D", "#FF8585", "#FF9CFF", "#FFFFFF", "#26334D")
 	case o.Look == ColourBlind && light:
-		return hex("#5A6472", "#BCC4CF", "#3B3B98", "#006DAB", "#756500", "#9A5600", "#B23C00", "#8F4A75", "#3B3B98", "#E6EDF8")
+		return hex("#5A6472", "#9AA4B2", "#3B3B98", "#006DAB", "#756500", "#9A5600", "#B23C00", "#8F4A75", "#3B3B98", "#E6EDF8")
 	case o.Look == ColourBlind:
-		return hex("#8E99AB", "#4A5262", "#D6DEEB", "#56B4E9", "#F0E442", "#E69F00", "#FF7A45", "#D283AE", "#D6DEEB", "#20293C")
+		return hex("#8E99AB", "#58626F", "#D6DEEB", "#56B4E9", "#F0E442", "#E69F00", "#FF7A45", "#D283AE", "#D6DEEB", "#20293C")
 	case light:
-		return hex("#5F6B7A", "#BEC6D1", "#2F55C8", "#2B7A38", "#0670B0", "#8F5A00", "#C0271F", "#77578F", "#2F55C8", "#E6EDFB")
+		return hex("#5F6B7A", "#9AA4B2", "#2F55C8", "#2B7A38", "#0670B0", "#8F5A00", "#C0271F", "#77578F", "#2F55C8", "#E6EDFB")
 	}
 	return hex("#8B96AA", "#454D5E", "#8AB4FF", "#8CC570", "#62C8E8", "#E8B85A", "#FF7B72", "#AA92C8", "#8AB4FF", "#212B43")
 }

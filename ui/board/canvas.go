@@ -154,9 +154,13 @@ type pen struct{ on, off string }
 
 func newPens(t theme.Theme) *pens {
 	p := &pens{lines: t.Lines}
+	selected := t.Style(theme.Selected)
 	for r := theme.Text; r <= theme.Selected; r++ {
 		p.plain[r] = newPen(t.Style(r))
-		p.marked[r] = newPen(t.Style(theme.Selected).Inherit(t.Style(r)))
+		p.marked[r] = newPen(selected.Inherit(t.Style(r)))
+		if selected.GetReverse() { // a colour would become the background of its cells alone
+			p.marked[r] = newPen(selected)
+		}
 	}
 	return p
 }

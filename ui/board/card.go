@@ -346,7 +346,7 @@ func (m *model) drawReason(n *node, r row, x, y, w int) {
 	if width(text) > w { // the time is on the card's border as well
 		text = join(m.th, mark.Word, r.o.Message)
 	}
-	if m.lay.tight && width(text) > w && r.o.Message != "" { // and so is the word
+	if width(text) > w && r.o.Status == engine.InProgress && r.o.Message != "" { // and so is the word, or nearly
 		text = r.o.Message
 	}
 	text = fit(Clean(text), w, m.th.Lines.Ellipsis)

@@ -22,7 +22,7 @@ func (m *model) drawOperation() {
 	if op.Timeout > 0 {
 		timing += " of " + clock(op.Timeout)
 	}
-	if m.state.Started.IsZero() {
+	if m.state.Started.IsZero() || m.planOnly() {
 		timing = ""
 	}
 	end := cv.putRight(m.w-1, 0, theme.Text, timing) - 2
@@ -77,7 +77,7 @@ func (m *model) drawState() {
 	x := cv.put(1, 1, mark.Role, mark.Glyph+" ")
 	x = cv.put(x, 1, mark.Role, mark.Word) + 2
 	end := m.w - 1
-	if said := max(width(text), width(m.flash.text)); m.tally.total > 0 && x+said+2 < end-m.barWidth() {
+	if said := max(width(text), width(m.flash.text)); m.tally.total > 0 && !m.planOnly() && x+said+2 < end-m.barWidth() {
 		end = m.drawBar(end) - 2
 	}
 	if m.flash.text != "" {
@@ -87,8 +87,8 @@ func (m *model) drawState() {
 	if text != "" {
 		x = cv.putFit(x, 1, end-x, theme.Text, text) + 2
 	}
-	if m.state.Status == engine.RollingBack && m.state.Run == engine.Running {
-		return // the text has begun with it
+	if m.state.Status == engine.RollingBack && m.state.Run == engine.Running || m.planOnly() {
+		return // the text has said it
 	}
 	cv.put(x, 1, theme.Quiet, m.progress(end-x))
 }
@@ -98,6 +98,10 @@ func (m *model) stateMark() (theme.Mark, string) {
 	s := &m.state
 	mark := m.th.Mark(string(s.Run))
 	switch {
+	case m.planOnly():
+		mark = m.th.Mark(string(engine.Waiting))
+		mark.Word = "plan"
+		return mark, fmt.Sprintf("%s, %s %s q leaves", count(len(m.plan.nodes), "group"), count(m.tally.total, "object"), m.th.Lines.Dot)
 	case s.Status == "" && m.over():
 		return m.th.Mark("aborted"), "the record is empty"
 	case s.Status == "":
@@ -130,6 +134,9 @@ func (m *model) stateMark() (theme.Mark, string) {
 	return mark, ""
 }
 
+// planOnly reports whether a plan is shown that nothing is done about.
+func (m *model) planOnly() bool { return m.state.Status == "" && m.over() && len(m.plan.nodes) > 0 }
+
 // endMark is the state once the operation is over.
 func (m *model) endMark() (theme.Mark, string) {
 	s := &m.state
@@ -137,7 +144,14 @@ func (m *model) endMark() (theme.Mark, string) {
 	leave := "q leaves"
 	if m.readOnly() && s.Status == engine.Running {
 		mark.Word = "up to here"
-		return mark, join(m.th, "the record ends", leave)
+		ends := "the record ends"
+		switch s.Run {
+		case engine.Held:
+			ends += " while held on failure"
+		case engine.Paused, engine.Aborting:
+			ends += " while " + m.th.Mark(string(s.Run)).Word
+		}
+		return mark, join(m.th, ends, leave)
 	}
 	return mark, join(m.th, leave, m.shortenIDs(s.Message))
 }

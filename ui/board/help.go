@@ -116,6 +116,9 @@ func (m *model) drawPager() {
 		m.pager.scroll(0)
 		title = fmt.Sprintf("%s, up and down scroll (%d%%)", title, 100*(m.pager.top+room)/len(lines))
 		lines = lines[m.pager.top:][:room]
+		if m.w-w < 24 { // narrow strips of the board beside it would only be noise
+			m.canvas.blank(rect{0, 0, m.w, m.h})
+		}
 	}
 	m.drawBox(title, w, lines, theme.Accent)
 }

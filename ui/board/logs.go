@@ -107,6 +107,9 @@ func (m *model) logged(a logMsg) tea.Cmd {
 		i.note = errText(a.err)
 		if i.note == "" {
 			i.note = "the log ends here"
+			if len(i.text) == 0 {
+				i.note = "there is nothing"
+			}
 		}
 		return nil
 	}

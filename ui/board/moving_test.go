@@ -63,6 +63,8 @@ func TestOpening(t *testing.T) {
 	if s.group() != s.plan.nodes[0] {
 		t.Errorf("a plan opens at %v", s.sel)
 	}
+	s.shows(t, "○ plan  16 groups, 29 objects")
+	s.showsNot(t, "aborted", "0:00", "0 of 29")
 }
 
 // TestMoving presses every key that moves, at every size, and proves that the
@@ -148,6 +150,20 @@ func TestMouse(t *testing.T) {
 	s.send(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelLeft})
 	if s.first >= first {
 		t.Errorf("the wheel scrolls from column %d to %d", first, s.first)
+	}
+	s.send(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelDown, Mod: tea.ModShift})
+	if s.first != first {
+		t.Errorf("the wheel with shift scrolls to column %d, not back to %d", s.first, first)
+	}
+	s = newScreen(t, 60, 20, recorded(t, "sandbox-install", 0)) // the list is longer than the screen
+	top := s.top
+	s.send(tea.MouseWheelMsg{X: 5, Y: 8, Button: tea.MouseWheelUp})
+	if s.top != top-3 && s.top != 0 || s.top == top || s.follow {
+		t.Errorf("the wheel scrolls from line %d to %d", top, s.top)
+	}
+	s.send(tea.MouseClickMsg(at("db:config")))
+	if s.sel.group != "shop/db:config" {
+		t.Errorf("a click in the list selects %v", s.sel)
 	}
 }
 

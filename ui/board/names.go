@@ -47,10 +47,12 @@ func (p *plan) objectIn(o engine.Object, w int, ellipsis string) string {
 		kind = k
 	}
 	kind, name = Clean(kind)+"/", Clean(o.Name)
-	if room := w - width(kind); room >= min(width(name), 5) {
-		if rest, ok := strings.CutPrefix(name, Clean(p.release)+"-"); ok && width(name) > room {
-			return kind + ellipsis + tail(rest, room-1)
-		}
+	room := w - width(kind)
+	rest, cut := strings.CutPrefix(name, Clean(p.release)+"-")
+	switch {
+	case cut && width(name) > room && room > min(width(rest), 4):
+		return kind + ellipsis + tail(rest, room-1)
+	case room >= min(width(name), 5):
 		return kind + fitMiddle(name, room, ellipsis)
 	}
 	return fitMiddle(kind+name, w, ellipsis)

@@ -104,7 +104,7 @@ func (m *model) tabLines(width int) []line {
 	case tabGates:
 		return m.gatesTab(n)
 	case tabTimings:
-		return m.timingsTab(n)
+		return m.timingsTab(n, width)
 	}
 	return m.askedTab(n, width)
 }
@@ -135,7 +135,9 @@ func (m *model) askedTab(n *node, width int) []line {
 	case i.busy && len(i.text) == 0:
 		out = append(out, plain(theme.Quiet, "asking the cluster "+m.th.Lines.Ellipsis))
 	case i.note != "":
-		out = append(out, plain(theme.Quiet, i.note))
+		for _, s := range wrap(i.note, width) {
+			out = append(out, plain(theme.Quiet, s))
+		}
 	}
 	return out
 }
@@ -229,20 +231,22 @@ func pad(s string, w int) string {
 
 // timingsTab tells when things began and how long they took, from the
 // beginning of the operation.
-func (m *model) timingsTab(n *node) []line {
+func (m *model) timingsTab(n *node, w int) []line {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return "-"
 		}
 		return "+" + span(t.Sub(m.state.Started), true)
 	}
+	const times = 3 * 10
+	names := min(42, max(w-times, 10))
 	took := "-"
 	if d, over, ok := m.spent(n); ok {
 		took = span(d, over)
 	}
 	out := []line{
-		{{theme.Strong, pad("", 42)}, {theme.Strong, fmt.Sprintf("%10s %10s %10s", "begun", "ended", "took")}},
-		{{theme.Text, pad(fit(n.ID, 42, m.th.Lines.Ellipsis), 42)}, {theme.Text, fmt.Sprintf("%10s %10s %10s", at(n.Started), at(n.Ended), took)}},
+		{{theme.Strong, pad("", names)}, {theme.Strong, fmt.Sprintf("%10s%10s%10s", "begun", "ended", "took")}},
+		{{theme.Text, pad(fitMiddle(n.ID, names, m.th.Lines.Ellipsis), names)}, {theme.Text, fmt.Sprintf("%10s%10s%10s", at(n.Started), at(n.Ended), took)}},
 	}
 	for _, o := range n.Objects[:min(len(n.Objects), maxListed)] {
 		ended, took := time.Time{}, "-"
@@ -254,8 +258,8 @@ func (m *model) timingsTab(n *node) []line {
 		default:
 			took = span(m.sinceOf(o), false)
 		}
-		name := pad(fit("  "+o.Object.String(), 42, m.th.Lines.Ellipsis), 42)
-		out = append(out, line{{theme.Quiet, name}, {theme.Quiet, fmt.Sprintf("%10s %10s %10s", at(o.Applied), at(ended), took)}})
+		name := pad("  "+m.plan.objectIn(o.Object, names-2, m.th.Lines.Ellipsis), names)
+		out = append(out, line{{theme.Quiet, name}, {theme.Quiet, fmt.Sprintf("%10s%10s%10s", at(o.Applied), at(ended), took)}})
 	}
 	return out
 }

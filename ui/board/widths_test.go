@@ -80,6 +80,8 @@ func TestNames(t *testing.T) {
 		{object("ConfigMap", "shop-db-migrations"), 27, "cm/shop-db-migrations"},
 		{object("ConfigMap", "shop-db-migrations"), 18, "cm/…db-migrations"},
 		{object("ConfigMap", "shop-db-migrations"), 10, "cm/…ations"},
+		{object("Deployment", "shop-api"), 11, "deploy/…api"},
+		{object("Deployment", "shop-api"), 10, "deplo…-api"},
 		{object("Gadget", "a-rather-long-name"), 18, "Gadget/a-rat…-name"},
 		{object("ValidatingWebhookConfiguration", "x"), 12, "Valida…ion/x"},
 		{object("Service", "日本語日本語"), 12, "svc/日本…語"},
