@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine"
 	"lockstep/kube/charts"
+	"lockstep/kube/throwaway/auditlog"
 )
 
 // chained is a chart whose subchart app waits for its subchart db, which only
@@ -214,10 +215,10 @@ func TestHookOnlyWithRollback(t *testing.T) {
 	})
 }
 
-// cutWhile runs an operation over a wire that is cut as soon as an object has
-// been seen in a state, until meanwhile has come about. It returns when the wire
-// was whole again.
-func (r *rig) cutWhile(prepare func() (*Operation, error), object, message string, meanwhile func()) (out outcome, back time.Time) {
+// cutWhile runs an operation over a wire that is cut as soon as an object of a
+// resource has been seen in a state, and is watched, until meanwhile has come
+// about. It returns when the wire was whole again.
+func (r *rig) cutWhile(prepare func() (*Operation, error), resource, object, message string, meanwhile func()) (out outcome, back time.Time) {
 	r.t.Helper()
 	p, direct := newProxy(r.t), r.client
 	r.client = p.client(r.t, r.namespace)
@@ -228,6 +229,7 @@ func (r *rig) cutWhile(prepare func() (*Operation, error), object, message strin
 	r.client = direct
 	out = r.run(op, func(e engine.Event) {
 		if back.IsZero() && e.Kind == engine.KindObject && e.Object.Name == object && strings.Contains(e.Message, message) {
+			r.eventually("it is watched", func() bool { return r.watched(resource) })
 			p.set(cut)
 			meanwhile()
 			back = time.Now()
@@ -237,16 +239,28 @@ func (r *rig) cutWhile(prepare func() (*Operation, error), object, message strin
 	return out, back
 }
 
+// watched reports whether we have a watch on a resource in the namespace.
+func (r *rig) watched(resource string) bool {
+	r.t.Helper()
+	log, err := auditlog.Read(sandbox.AuditLog)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return slices.ContainsFunc(log.Namespace(r.namespace).UserAgent("lockstep"), func(e auditlog.Event) bool {
+		return e.Verb == "watch" && e.Stage == auditlog.ResponseStarted && e.Object.Resource == resource
+	})
+}
+
 // TestShortOutage loses the API server while something is waited for, until
 // that has come about: the wait ends well, and nothing fails.
 func TestShortOutage(t *testing.T) {
 	t.Parallel()
-	chart := one(t, deployment("store", group("a"), "500ms"), configMap("after", group("b", "a")))
+	chart := one(t, deployment("store", group("a"), "2s"), configMap("after", group("b", "a")))
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		install := func() (*Operation, error) { return r.install("plain", use(chart, nil)) }
-		out, back := r.cutWhile(install, "store", "0 of 1", func() {
+		out, back := r.cutWhile(install, "deployments", "store", "0 of 1", func() {
 			r.eventually("store is ready", func() bool {
 				d, err := r.cluster.AppsV1().Deployments(r.namespace).Get(t.Context(), "store", metav1.GetOptions{})
 				return err == nil && d.Status.AvailableReplicas == 1
@@ -264,7 +278,7 @@ func TestShortOutage(t *testing.T) {
 		r := newRig(t)
 		r.deploy("plain", use(chart, nil))
 		r.patchConfigMap("after", `{"metadata":{"finalizers":["example.com/held"]}}`)
-		out, back := r.cutWhile(r.uninstall, "after", "example.com/held", func() { r.patchConfigMap("after", `{"metadata":{"finalizers":null}}`) })
+		out, back := r.cutWhile(r.uninstall, "configmaps", "after", "example.com/held", func() { r.patchConfigMap("after", `{"metadata":{"finalizers":null}}`) })
 		if out.err != nil || out.state.Exit != 0 || r.status() != "" || len(r.left()) > 0 {
 			t.Errorf("exit %d: %v; the release is %q, left are %v", out.state.Exit, out.err, r.status(), r.left())
 		}
