@@ -30,7 +30,7 @@ func paletteFor(o Options) palette {
 	case light:
 		return hex("#5F6B7A", "#9AA4B2", "#2F55C8", "#2B7A38", "#0670B0", "#8F5A00", "#C0271F", "#77578F", "#2F55C8", "#E6EDFB")
 	}
-	return hex("#8B96AA", "#454D5E", "#8AB4FF", "#8CC570", "#62C8E8", "#E8B85A", "#FF7B72", "#AA92C8", "#8AB4FF", "#212B43")
+	return hex("#8B96AA", "#5C677B", "#8AB4FF", "#8CC570", "#62C8E8", "#E8B85A", "#FF7B72", "#AA92C8", "#8AB4FF", "#212B43")
 }
 
 // basicPalette uses the terminal's 16 colours, which its owner has chosen to
