@@ -158,6 +158,10 @@ func (o Operation) Undo() string {
 	return ""
 }
 
+// Watches reports whether a release is looked at and nothing is done to it: the
+// status of things is what counts, and when an event came means nothing.
+func (o Operation) Watches() bool { return o.Name == "watch" }
+
 // PhaseKind says how the groups of a phase run.
 type PhaseKind string
 

@@ -22,7 +22,7 @@ func (m *model) drawOperation() {
 	if op.Timeout > 0 {
 		timing += " of " + clock(op.Timeout)
 	}
-	if m.state.Started.IsZero() || m.planOnly() {
+	if m.state.Started.IsZero() || m.planOnly() || op.Watches() {
 		timing = ""
 	}
 	end := cv.putRight(m.w-1, 0, theme.Text, timing) - 2
@@ -129,9 +129,29 @@ func (m *model) stateMark() (theme.Mark, string) {
 		mark = m.th.Mark(string(engine.RollingBack))
 		return mark, join(m.th, m.progress(m.w), m.shortenIDs(s.Message))
 	}
+	if s.Operation.Watches() {
+		return m.liveMark(), ""
+	}
 	mark = m.th.Mark(string(engine.Running))
 	mark.Glyph = m.pulse(mark.Glyph)
 	return mark, ""
+}
+
+// liveMark is how a release that is watched is: the status of its record in
+// words, the state of its objects in glyph and colour.
+func (m *model) liveMark() theme.Mark {
+	is := engine.Running
+	switch {
+	case m.tally.failed > 0:
+		is = engine.Failed
+	case m.tally.done == m.tally.total:
+		is = engine.Ready
+	}
+	mark := m.th.Mark(string(is))
+	if m.state.Message != "" {
+		mark.Word = m.state.Message
+	}
+	return mark
 }
 
 // planOnly reports whether a plan is shown that nothing is done about.

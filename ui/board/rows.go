@@ -271,10 +271,10 @@ func (m *model) clockNow() time.Time {
 	return m.now()
 }
 
-// spent is how long a group took so far.
+// spent is how long a group took so far, where that is known.
 func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
 	switch {
-	case n.Started.IsZero():
+	case n.Started.IsZero(), m.state.Operation.Watches():
 		return 0, false, false
 	case !n.Ended.IsZero():
 		return n.Ended.Sub(n.Started), true, true

@@ -232,6 +232,9 @@ func pad(s string, w int) string {
 // timingsTab tells when things began and how long they took, from the
 // beginning of the operation.
 func (m *model) timingsTab(n *node, w int) []line {
+	if op := m.state.Operation; op.Watches() {
+		return []line{plain(theme.Quiet, "nothing is being deployed; lockstep status "+op.Release+" tells how long each group took when it was")}
+	}
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return "-"
