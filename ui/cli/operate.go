@@ -89,8 +89,10 @@ func (a *app) inSandbox(ctx context.Context, sandbox bool, say io.Writer, do fun
 		return do()
 	}
 	start := time.Now()
+	fmt.Fprint(say, "starting a throwaway cluster … ")
 	cluster, err := throwaway.Start(ctx, throwaway.Options{})
 	if err != nil {
+		fmt.Fprintln(say)
 		return err
 	}
 	defer func() {
@@ -98,7 +100,7 @@ func (a *app) inSandbox(ctx context.Context, sandbox bool, say io.Writer, do fun
 			fmt.Fprintln(say, "warning:", closing)
 		}
 	}()
-	fmt.Fprintf(say, "throwaway cluster ready after %.1fs\n", time.Since(start).Seconds())
+	fmt.Fprintf(say, "ready after %.1fs\n", time.Since(start).Seconds())
 	s := a.settings
 	s.KubeConfig, s.KubeContext = cluster.Kubeconfig, ""
 	s.KubeToken, s.KubeAsUser, s.KubeAsGroups, s.KubeAPIServer = "", "", nil, ""
