@@ -120,6 +120,21 @@ func TestCleanupOnFail(t *testing.T) {
 	}
 }
 
+// TestCleanupAfterTheTimeout is not done, since nothing is started any more, and
+// the end names what is left behind.
+func TestCleanupAfterTheTimeout(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.deploy("plain", use(one(t, configMap("old", nil)), nil))
+	broken := strings.ReplaceAll(deployment("broken", group("one"), "0s"), "example/app:1.0", "example/no-such-image:1")
+	next := one(t, configMap("old", nil), broken, configMap("never", group("two", "one")))
+	op, err := r.upgrade("plain", useUp(next, func(u *Upgrade) { u.CleanupOnFail, u.Timeout = true, 2*time.Second }))
+	r.mustFail(op, err, "--timeout", "not all that was created could be deleted again", "left behind: Deployment/broken")
+	if got := r.left(); !slices.Equal(got, []string{"Deployment/broken", "ConfigMap/old"}) {
+		t.Errorf("left are %v", got)
+	}
+}
+
 // TestForceReplace replaces objects (PUT) in place of patching them, in order:
 // what somebody else has added is gone, and a group is written only after its
 // gates are ready again (R22, R30).

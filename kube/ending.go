@@ -29,14 +29,15 @@ func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, 
 		return err
 	}
 	swept, marked := op.mend(p, err)
-	notes := []string{text(swept)}
+	notCleaned := op.notCleaned(p)
+	notes := []string{text(swept), notCleaned}
 	rollback := v.Abort == nil && op.common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == engine.Rollback
 	if !rollback || op.undo == nil {
 		fate := fateOf(op.info.Name, marked)
 		if rollback {
 			fate += ", and there is nothing to roll back to"
 		}
-		if v.Abort != nil && v.Abort.Name == engine.Stop {
+		if notCleaned != "" || v.Abort != nil && v.Abort.Name == engine.Stop {
 			notes = append(notes, leftBehind(op.feed.Events()))
 		}
 		eng.Finish(outcome, join(fate, err.Error(), append(notes, text(marked))...), exit)
@@ -89,6 +90,16 @@ func fateOf(operation string, marked error) string {
 		says, next = "uninstalling", "uninstall it again"
 	}
 	return fmt.Sprintf("the release could not be marked failed, so it may still say %s; %s once the API server answers", says, next)
+}
+
+// notCleaned says what --cleanup-on-fail has left, since Helm's error of it is
+// not what made the operation fail: after the timeout, or an abort, nothing more
+// is started.
+func (op *Operation) notCleaned(p *pass) string {
+	if p.ord.removeErr == nil || op.info.Name == "uninstall" {
+		return ""
+	}
+	return fmt.Sprintf("not all that was created could be deleted again: %v", p.ord.removeErr)
 }
 
 // text is that of an error, "" for none.

@@ -25,10 +25,10 @@ type target struct {
 	infos map[engine.Object]*resource.Info
 	send  func(*resource.Info) error // nil for a removal
 	gone  *removal
-	// scoped are the hooks in the plan, by their objects; passing are the
-	// objects that remove themselves (ttlSecondsAfterFinished).
+	// scoped are the hooks in the plan, by their objects; passing are the Jobs
+	// that remove themselves.
 	scoped  map[engine.Object]*scopedHook
-	passing map[engine.Object]bool
+	passing map[engine.Object]*passing
 
 	mu     sync.Mutex
 	tries  map[engine.Object]int
@@ -52,7 +52,7 @@ type removal struct {
 func newTarget(o *ordered, list helmkube.ResourceList, send func(*resource.Info) error, gone *removal) *target {
 	t := &target{
 		o: o, infos: make(map[engine.Object]*resource.Info, len(list)), send: send, gone: gone, tries: map[engine.Object]int{},
-		unborn: map[engine.Object]*unborn{}, scoped: map[engine.Object]*scopedHook{}, passing: map[engine.Object]bool{},
+		unborn: map[engine.Object]*unborn{}, scoped: map[engine.Object]*scopedHook{}, passing: map[engine.Object]*passing{},
 	}
 	for _, i := range list {
 		if f := o.builder.fact(i); f != nil {
@@ -60,8 +60,10 @@ func newTarget(o *ordered, list helmkube.ResourceList, send func(*resource.Info)
 				t.scoped[f.resource.Object] = f.scoped
 			}
 			t.infos[f.resource.Object] = i
-			if u, ok := i.Object.(*unstructured.Unstructured); ok {
-				_, t.passing[f.resource.Object], _ = unstructured.NestedFieldNoCopy(u.Object, "spec", "ttlSecondsAfterFinished")
+			if u, ok := i.Object.(*unstructured.Unstructured); ok && u.GetKind() == "Job" {
+				if _, ttl, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "ttlSecondsAfterFinished"); ttl {
+					t.passing[f.resource.Object] = &passing{}
+				}
 			}
 		}
 	}
@@ -88,7 +90,7 @@ func (t *target) Watch(ctx context.Context, g *engine.Group, report func(engine.
 		}
 		targets = append(targets, target)
 	}
-	t.o.watcher.Watch(ctx, targets, func(ob engine.Observation) { report(t.finished(ob)) })
+	t.o.watcher.Watch(ctx, targets, func(ob engine.Observation) { t.tell(ctx, ob, report) })
 }
 
 // watchNamed watches an object with a generateName, from when it has a name on.
@@ -101,7 +103,7 @@ func (t *target) watchNamed(ctx context.Context, i *resource.Info, target status
 		named.Object.Name = name
 		t.o.watcher.Watch(ctx, []status.Target{named}, func(ob engine.Observation) {
 			ob.Object = planned
-			report(t.finished(ob))
+			t.tell(ctx, ob, report)
 		})
 		return cancel
 	}
@@ -139,21 +141,6 @@ func (t *target) createNamed(i *resource.Info, obj engine.Object) error {
 	return nil
 }
 
-// finished reads the end of a Job that removes itself as what it is: a Job with
-// a TTL can be gone before anybody has seen it complete.
-func (t *target) finished(ob engine.Observation) engine.Observation {
-	if s := t.scoped[ob.Object]; s != nil {
-		s.saw(ob.Status)
-	}
-	if ob.Status != engine.Gone || ob.Object.Kind != "Job" || t.send == nil {
-		return ob
-	}
-	if t.passing[ob.Object] {
-		ob.Status, ob.Message = engine.Ready, "finished, and removed by ttlSecondsAfterFinished"
-	}
-	return ob
-}
-
 // Apply sends one object. One of a kind that was not known at first is looked
 // up now (R29); a Job or Pod that failed is replaced when it is tried again,
 // since an apply would change nothing (R44).
@@ -164,9 +151,11 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 	}
 	f := t.o.builder.fact(i)
 	if f.generate {
+		t.passing[obj].begin()
 		if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createNamed(i, obj) }); err != nil {
 			return engine.Outcome{}, explain(err)
 		}
+		t.passing[obj].applied(i)
 		return engine.Outcome{Change: engine.Created, Version: version(i.ResourceVersion), Name: i.Name}, nil
 	}
 	t.mu.Lock()
@@ -182,10 +171,12 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 			return engine.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
 		}
 	}
+	t.passing[obj].begin()
 	f.keepSent(i)
 	if err := t.sendLate(ctx, i, f, t.send); err != nil {
 		return engine.Outcome{}, explain(err)
 	}
+	t.passing[obj].applied(i)
 	return engine.Outcome{Change: f.change(i), Version: version(i.ResourceVersion)}, nil
 }
 
