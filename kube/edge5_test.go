@@ -318,9 +318,9 @@ func TestLongOutage(t *testing.T) {
 		goOn    func(*rig) (*Operation, error)
 		then    []string // the history
 	}{
-		"install":   {rcommon.StatusPendingInstall, "uninstall it once", "pending-install", (*rig).uninstall, nil},
-		"upgrade":   {rcommon.StatusPendingUpgrade, "roll it back once", "pending-upgrade", func(r *rig) (*Operation, error) { return r.rollback(1) }, []string{"1 superseded", "2 pending-upgrade", "3 deployed"}},
-		"uninstall": {rcommon.StatusUninstalling, "uninstall it again once", "", (*rig).uninstall, nil},
+		"install":   {rcommon.StatusPendingInstall, "uninstall it once", "is pending-install: another operation is under way, or one was cut off; to go on, uninstall it", (*rig).uninstall, nil},
+		"upgrade":   {rcommon.StatusPendingUpgrade, "roll it back once", "to go on, roll it back to revision 1", func(r *rig) (*Operation, error) { return r.rollback(1) }, []string{"1 superseded", "2 pending-upgrade", "3 deployed"}},
+		"uninstall": {rcommon.StatusUninstalling, "uninstall it again once", "to go on, uninstall it again", (*rig).uninstall, nil},
 	}
 	for operation, tt := range tests {
 		t.Run(operation, func(t *testing.T) {

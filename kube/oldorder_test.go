@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"lockstep/engine"
 	"lockstep/kube/charts"
 )
 
@@ -95,5 +97,75 @@ func TestRollbackSendsTheSame(t *testing.T) {
 			}
 			r.mustRun(r.rollback(1))
 		})
+	}
+}
+
+// TestCleanupInTurn deletes what a failed upgrade has created in reverse order
+// of the new plan, each group only after all that waited for it is gone (R31).
+func TestCleanupInTurn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.deploy("plain", use(one(t, configMap("old", group("one"))), nil))
+	// second stays until the test lets it go.
+	second := strings.Replace(configMap("second", group("three", "two")), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1)
+	broken := strings.ReplaceAll(deployment("broken", group("four", "three"), "0s"), "example/app:1.0", "example/no-such-image:1")
+	next := one(t, configMap("old", group("one")), generated(configMap("made-", group("one"))), configMap("first", group("two", "one")), second, broken, configMap("never", group("five", "four")))
+	op, err := r.upgrade("plain", useUp(next, func(u *Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	out := r.run(op, func(e engine.Event) {
+		if e.Kind == engine.KindObject && e.Object.Name == "second" && strings.Contains(e.Message, "example.com/held") {
+			r.patchConfigMap("second", `{"metadata":{"finalizers":null}}`)
+		}
+	})
+	if out.state.Exit != 1 || !strings.Contains(out.state.Message, "Deployment/broken") {
+		t.Errorf("exit %d: %s", out.state.Exit, out.state.Message)
+	}
+	if got := r.left(); !slices.Equal(got, []string{"ConfigMap/old"}) {
+		t.Errorf("left are %v, want what was there before", got)
+	}
+	tl := r.timeline("lockstep").since(start)
+	gone, _ := tl.firstDelete(t, []string{"Deployment/broken"})
+	asked, _ := tl.firstDelete(t, []string{"ConfigMap/second"})
+	first, _ := tl.firstDelete(t, []string{"ConfigMap/first"})
+	var let time.Time
+	for _, e := range tl.of(t, "ConfigMap/second") {
+		if e.UserAgent == "test" {
+			let = e.Received
+		}
+	}
+	if !slices.IsSortedFunc([]time.Time{gone, asked, let, first}, time.Time.Compare) || let.IsZero() {
+		t.Errorf("broken was deleted at %s, second at %s, which was let go at %s, first at %s", clock(gone), clock(asked), clock(let), clock(first))
+	}
+}
+
+// TestRemovalsOfWhatAFailedUpgradeHasLeft: what the target takes over of a failed
+// upgrade, whose groups may be of another family, does not keep the old order
+// from being rebuilt (R20, R30).
+func TestRemovalsOfWhatAFailedUpgradeHasLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.deploy("plain", use(one(t, configMap("one", group("one")), configMap("two", group("two", "one")), configMap("three", group("three", "two"))), nil))
+	layer := func(name string, after ...string) map[string]string {
+		m := map[string]string{engine.AnnotationLayer: name}
+		if len(after) > 0 {
+			m[engine.AnnotationLayerDependsOn] = after[0]
+		}
+		return m
+	}
+	broken := strings.ReplaceAll(deployment("broken", layer("b", "a"), "0s"), "example/app:1.0", "example/no-such-image:1")
+	docs := []string{configMap("one", layer("a")), configMap("new", layer("a"))}
+	op, err := r.upgrade("plain", useUp(one(t, append(docs, broken, configMap("last", layer("c", "b")))...), func(u *Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
+	r.mustFail(op, err)
+	op, err = r.upgrade("plain", useUp(one(t, append(docs, configMap("last", layer("b", "a")))...), nil))
+	out := r.mustRun(op, err)
+	if out.says("R28", "order") {
+		t.Errorf("warnings %v", out.state.Warnings)
+	}
+	ended := out.ended()
+	if want := []string{"edge:three", "edge:two"}; !slices.Equal(ended[len(ended)-2:], want) {
+		t.Errorf("it ended with %v, want %v", ended, want)
 	}
 }

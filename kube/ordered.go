@@ -154,11 +154,19 @@ func (o *ordered) Update(original, target helmkube.ResourceList, opts ...helmkub
 		}
 		return err
 	})
-	if err != nil {
+	if err != nil { // --cleanup-on-fail takes away what was created, by the plan that created it
+		res.Created = append(res.Created, target.Filter(func(i *resource.Info) bool {
+			f := o.builder.fact(i)
+			return f != nil && f.generate && i.Name != ""
+		})...)
+		o.old = oldRevision{o.tree, o.builder.resources(target)}
 		return res, err
 	}
 	gone := original.Difference(target)
-	o.old.resources = o.builder.resources(original)
+	// Helm puts among the original what the target takes over.
+	o.old.resources = o.builder.resources(original.Filter(func(i *resource.Info) bool {
+		return !slices.ContainsFunc(target, func(x *resource.Info) bool { return x.Source == i.Source })
+	}))
 	err = o.remove(gone, metav1.DeletePropagationBackground, true)
 	if err == nil {
 		res.Deleted = gone

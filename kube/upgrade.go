@@ -58,8 +58,8 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 	}
 	if st := revs.last.Info.Status; st == rcommon.StatusUninstalled && up.Install {
 		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, Replace: true, ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs})
-	} else if st.IsPending() {
-		return nil, fmt.Errorf("upgrade %s: revision %d is %s: another operation is under way, or one was cut off; roll back to a good revision to go on", up.Release, revs.last.Version, st)
+	} else if st.IsPending() || st == rcommon.StatusUninstalling {
+		return nil, fmt.Errorf("upgrade %s: revision %d is %s: another operation is under way, or one was cut off; to go on, %s", up.Release, revs.last.Version, st, revs.goOn())
 	}
 	if err := p.checkCRDs(ctx, up.crdUse()); err != nil {
 		return nil, err
@@ -105,6 +105,17 @@ func (r *revisions) good() int {
 		return r.current.Version
 	}
 	return 0
+}
+
+// goOn says what to do about a release whose last operation was cut off.
+func (r *revisions) goOn() string {
+	switch {
+	case r.last.Info.Status == rcommon.StatusUninstalling:
+		return "uninstall it again"
+	case r.good() == 0:
+		return "uninstall it"
+	}
+	return fmt.Sprintf("roll it back to revision %d", r.good())
 }
 
 // revisions reads the revisions of a release.
