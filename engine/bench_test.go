@@ -66,7 +66,7 @@ func BenchmarkApply(b *testing.B) {
 			}
 			b.StopTimer()
 			cancel()
-			e.Finish(Succeeded, "", 0)
+			e.Finish(End{Status: Succeeded})
 			wg.Wait()
 		})
 	}

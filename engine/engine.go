@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -225,14 +226,23 @@ func (e *Engine) BeginRollback(op Operation, reason string) {
 	}
 }
 
+// End is how an operation ended.
+type End struct {
+	Status  Status // Succeeded, Failed or Aborted
+	Message string // in one line
+	Exit    int    // the exit code
+	Release string // see Event.Release
+}
+
 // Finish publishes the closing event, ends the watches and the loop, and closes
 // the feed. The engine must not be used after it.
-func (e *Engine) Finish(status Status, message string, exit int) {
+func (e *Engine) Finish(end End) {
 	e.post(func() {
-		if status != Succeeded {
+		if end.Status != Succeeded {
 			e.skipRest("not started: the operation has ended")
 		}
-		e.publish(Event{Kind: KindOperation, Status: status, Message: message, Exit: &exit})
+		message := strings.Join(strings.FieldsFunc(end.Message, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+		e.publish(Event{Kind: KindOperation, Status: end.Status, Message: message, Exit: &end.Exit, Release: end.Release})
 		e.closing = true
 	})
 	<-e.over

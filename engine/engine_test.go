@@ -156,12 +156,22 @@ func TestHeartbeatNamesTheOldest(t *testing.T) {
 
 func TestRemovalWaitsUntilGone(t *testing.T) { // R31
 	fake := newFake(map[string]behaviour{"x": {gone: 3 * sec}, "y": {outcome: Kept}, "z": {outcome: Absent}})
-	s := Stage{Phase: Phase{Name: "remove", Kind: PhaseRemove, Groups: groupsOf("a: x", "b: y z", "c < a b: w")}, Await: func(*Group) bool { return false }}
+	s := Stage{Phase: Phase{Name: "remove", Kind: PhaseRemove, Groups: groupsOf("a: x", "b: y z", "c < a b: w")}}
 	trace, err := run(t, Options{}, s, fake, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:b gone", "3.0s c:a gone", "3.0s c:c running", "3.0s c:c gone")
+}
+
+func TestRemovalThatIsNotWaitedFor(t *testing.T) { // R27
+	fake := newFake(map[string]behaviour{"x": {gone: 3 * sec}, "y": {outcome: Kept}, "z": {outcome: Absent}})
+	s := Stage{Phase: Phase{Name: "remove", Kind: PhaseRemove, Groups: groupsOf("a: x", "b: y z")}, Await: func(*Group) bool { return false }}
+	trace, err := run(t, Options{}, s, fake, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:a applied", "0.0s c:b applied", "0.0s c:b gone")
 }
 
 func TestAdmitGatesWorkOutsideOfAStage(t *testing.T) { // R40, R41
@@ -187,7 +197,7 @@ func TestAdmitGatesWorkOutsideOfAStage(t *testing.T) { // R40, R41
 		if err := r.Wait(); err != nil {
 			t.Error(err)
 		}
-		b.e.Finish(Succeeded, "", 0)
+		b.e.Finish(End{Status: Succeeded})
 		want(t, b.trace(), "0.0s run paused (before the first unit)",
 			"1.0s step accepted", "1.0s c:hook running", "5.0s c:hook ready")
 		synctest.Wait()
@@ -211,7 +221,7 @@ func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 		if err != nil {
 			t.Error(err)
 		}
-		b.e.Finish(Aborted, "", 3)
+		b.e.Finish(End{Status: Aborted, Exit: 3})
 		want(t, b.trace(), "0.0s breakpoint c:a set",
 			"0.0s run aborting", "0.0s rollback accepted", "0.0s c:a skipped (not started: the run was aborted)",
 			"20.0s breakpoint c:a cleared", "20.0s c:a running", "25.0s c:a gone")
@@ -243,7 +253,7 @@ func TestUnitsThatNeverStartAreToldOf(t *testing.T) { // R26
 		if err := b.e.Run(Stage{Phase: apply, Cluster: newFake(map[string]behaviour{"x": {err: errDenied}})}); err == nil {
 			t.Error("no error")
 		}
-		b.e.Finish(Failed, "", 1)
+		b.e.Finish(End{Status: Failed, Exit: 1})
 		want(t, b.trace(), "0.0s c:a running", "0.0s c:a failed (Pod/x: "+errDenied.Error()+")",
 			"0.0s c:hook skipped (not started: the operation has ended)")
 		synctest.Wait()
@@ -263,7 +273,7 @@ func TestARollbackDoesNotTurnBackWhatWasReady(t *testing.T) {
 		seen := fake.reports[apply.Groups[0].Objects[0]]
 		e.BeginRollback(Operation{Name: "uninstall"}, "")
 		seen(Observation{Object: apply.Groups[0].Objects[0], Status: Gone, Version: 999})
-		e.Finish(Failed, "", 1)
+		e.Finish(End{Status: Failed, Exit: 1})
 		var s State
 		for _, ev := range feed.Events() {
 			s.Apply(ev)

@@ -124,6 +124,10 @@ type Event struct {
 	Phases []Phase `json:"phases,omitempty"`
 	// Exit is the exit code, on the last event.
 	Exit *int `json:"exit,omitempty"`
+	// Release is what Helm's record says of the release in the end, on the last
+	// event: deployed, failed, uninstalled … or none where there is no release,
+	// or empty where that could not be found out.
+	Release string `json:"release,omitempty"`
 }
 
 // Operation is what the program has been asked to do.

@@ -183,7 +183,7 @@ func run(t *testing.T, opts Options, s Stage, fake *fakeCluster, steer func(*ben
 			steer(b)
 		}
 		err = r.Wait()
-		b.e.Finish(Succeeded, "", 0)
+		b.e.Finish(End{Status: Succeeded})
 		trace = b.trace()
 		synctest.Wait()
 	})

@@ -72,6 +72,7 @@ func (r *StageRun) observe(g *groupRun, seen Observation) {
 		case seen.Status == Gone:
 			r.setObject(g, o, Gone, "", "")
 			g.unready--
+			r.leafDone(g)
 		case seen.Status == Deleting:
 			r.setObject(g, o, Deleting, seen.Message, "")
 		}
@@ -103,7 +104,7 @@ func (r *StageRun) judge(g *groupRun, o *objectRun) {
 		r.setObject(g, o, seen.Status, seen.Message, "")
 	}
 	if !g.await {
-		r.leafReady(g)
+		r.leafDone(g)
 		return
 	}
 	if g.status != Running {
@@ -120,17 +121,26 @@ func (r *StageRun) judge(g *groupRun, o *objectRun) {
 	}
 }
 
-// leafReady tells that a group nothing waits for has become ready (R21).
-func (r *StageRun) leafReady(g *groupRun) {
+// leafDone tells that a group that is not waited for has become ready, or is
+// gone (R21).
+func (r *StageRun) leafDone(g *groupRun) {
 	if g.status != Applied {
 		return
 	}
 	for _, o := range g.objects {
-		if o.status != Ready {
+		if !r.doneWith(o) {
 			return
 		}
 	}
-	r.set(g, Ready, "")
+	r.set(g, r.goal(), "")
+}
+
+// goal is how a group ends that has come to all it should.
+func (r *StageRun) goal() Status {
+	if r.Phase.Kind == PhaseRemove {
+		return Gone
+	}
+	return Ready
 }
 
 // doneWith reports whether nothing is left to wait for of an object.
@@ -143,20 +153,15 @@ func (r *StageRun) settle(g *groupRun) {
 	if g.status != Running || g.sent < len(g.objects) || g.pending > 0 || g.unready > 0 {
 		return
 	}
-	end := Ready
-	switch {
-	case r.Phase.Kind == PhaseRemove:
-		end = Gone
-	case !g.await:
+	end := r.goal()
+	if !g.await {
 		end = Applied
 	}
 	r.set(g, end, "")
 	for _, next := range g.after {
 		next.left--
 	}
-	if end == Applied {
-		r.leafReady(g)
-	}
+	r.leafDone(g)
 }
 
 // setObject changes the state of an object and tells, where there is news.

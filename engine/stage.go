@@ -11,9 +11,9 @@ import (
 type Stage struct {
 	Phase   Phase
 	Cluster Cluster
-	// Await tells which groups are over only when their objects are ready;
-	// the others are over once the API server has their objects (R21). Nil
-	// awaits every group. Removals always wait until the objects are gone.
+	// Await tells which groups are over only when their objects are ready, or
+	// in a removal gone; the others are over once the API server has answered
+	// (R21). Nil awaits every group.
 	Await func(*Group) bool
 	// Readiness is how long an awaited object may take from its apply, in
 	// active time; 0 for no limit of its own (R25).
@@ -118,7 +118,7 @@ type deadline struct {
 func (e *Engine) Start(s Stage) *StageRun {
 	r := &StageRun{Stage: s, e: e, byID: map[string]*groupRun{}, applied: make(chan struct{}), done: make(chan struct{})}
 	for _, g := range s.Phase.Groups {
-		gr := &groupRun{Group: g, status: Waiting, await: s.Await == nil || s.Await(g) || s.Phase.Kind == PhaseRemove, index: make(map[Object]*objectRun, len(g.Objects))}
+		gr := &groupRun{Group: g, status: Waiting, await: s.Await == nil || s.Await(g), index: make(map[Object]*objectRun, len(g.Objects))}
 		for _, o := range g.Objects {
 			or := &objectRun{Object: o, status: Waiting}
 			gr.objects = append(gr.objects, or)

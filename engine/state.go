@@ -15,6 +15,9 @@ type State struct {
 	Status  Status
 	Message string
 	Exit    int
+	// Release is what the record of the release says in the end, as Event has
+	// it.
+	Release string
 	// Run is that of the run: Running, Paused, Held or Aborting.
 	Run        Status
 	RunMessage string
@@ -131,7 +134,7 @@ func (s *State) applyOperation(e Event) {
 		s.Ended = e.Time
 	}
 	if e.Exit != nil {
-		s.Exit = *e.Exit
+		s.Exit, s.Release = *e.Exit, e.Release
 	}
 }
 

@@ -2,11 +2,14 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -180,8 +183,12 @@ func (g *restGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 
 // boundContext is the context that ends all requests of the connection. Helm's
 // client takes no context of its own.
+//
+// It also knows whether anything was written: what the API server has refused
+// was not, what it did not answer may have been.
 type boundContext struct {
-	now atomic.Pointer[context.Context]
+	now   atomic.Pointer[context.Context]
+	wrote atomic.Bool
 }
 
 func (b *boundContext) set(ctx context.Context) { b.now.Store(&ctx) }
@@ -193,12 +200,38 @@ type boundTransport struct {
 }
 
 func (t *boundTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.roundTrip(r)
+	if writes(r) && (err == nil && resp.StatusCode < http.StatusBadRequest || err != nil && !notSent(err)) {
+		t.bound.wrote.Store(true)
+	}
+	return resp, err
+}
+
+// writes reports whether a request changes anything in the cluster.
+func writes(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	}
+	return !r.URL.Query().Has("dryRun") && !strings.HasPrefix(r.URL.Path, "/apis/authorization.k8s.io/")
+}
+
+// notSent reports whether a request has surely not come to an API server.
+func notSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, errEnded)
+}
+
+// errEnded is why a request was not made: what it belongs to has ended before.
+var errEnded = errors.New("not sent")
+
+func (t *boundTransport) roundTrip(r *http.Request) (*http.Response, error) {
 	p := t.bound.now.Load()
 	if p == nil {
 		return t.next.RoundTrip(r)
 	}
 	if err := (*p).Err(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errEnded, err)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(*p, cancel)

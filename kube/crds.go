@@ -77,7 +77,7 @@ func (p *pass) applyCRDs(u crdUse) error {
 	}
 	p.ord.client.lookAhead(p.ord.requests(), p.ord.builder, list)
 	forget(list)
-	p.wrote = true
+	p.begun = true
 	err = p.runPrelude(phases[0], list, func(i *resource.Info) error {
 		f := p.ord.builder.fact(i)
 		switch {

@@ -24,46 +24,62 @@ func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, 
 	if v.Abort != nil {
 		outcome, exit = engine.Aborted, 3
 	}
-	if p == nil || !p.wrote {
-		eng.Finish(outcome, "nothing was written: "+err.Error(), notWritten(exit))
+	if p == nil || !op.wrote(p) {
+		eng.Finish(engine.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)})
 		return err
 	}
-	swept, marked := op.mend(p, err)
+	swept, left := op.mend(p, err)
 	notCleaned := op.notCleaned(p)
 	notes := []string{text(swept), notCleaned}
 	rollback := v.Abort == nil && op.common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == engine.Rollback
-	if !rollback || op.undo == nil {
-		fate := fateOf(op.info.Name, marked)
+	if !rollback || op.undo == nil || p.rec.made == 0 {
+		fate := left.fate(op.info.Name, p.rec.made > 0)
 		if rollback {
 			fate += ", and there is nothing to roll back to"
 		}
 		if notCleaned != "" || v.Abort != nil && v.Abort.Name == engine.Stop {
 			notes = append(notes, leftBehind(op.feed.Events()))
 		}
-		eng.Finish(outcome, join(fate, err.Error(), append(notes, text(marked))...), exit)
+		message := join(fate, err.Error(), append(notes, text(left.err))...)
+		eng.Finish(engine.End{Status: outcome, Message: message, Exit: exit, Release: left.status})
 		return err
 	}
+	return op.rollBack(eng, watcher, engine.End{Status: outcome, Exit: exit}, err, notes)
+}
+
+// wrote reports whether anything was written, or may have been.
+func (op *Operation) wrote(p *pass) bool { return p.rec.wrote || op.client.getter.bound.wrote.Load() }
+
+// rollBack undoes the operation, in view (R33, R43). Only what this run has made
+// itself is undone: another revision may be somebody else's who is at work.
+func (op *Operation) rollBack(eng *engine.Engine, watcher *status.Watcher, end engine.End, cause error, notes []string) error {
 	info, undo := op.undo()
-	eng.BeginRollback(info, err.Error())
-	back, undoErr := op.newPass(rollbackPrefix, eng, watcher)
-	if undoErr == nil {
+	eng.BeginRollback(info, cause.Error())
+	back, err := op.newPass(rollbackPrefix, eng, watcher)
+	if err == nil {
 		op.client.getter.bound.set(eng.Requests())
-		undoErr = undo(back)
+		err = undo(back)
 	}
-	if undoErr != nil {
-		if back != nil {
-			swept, marked = op.mend(back, undoErr)
-			notes = append(notes, text(swept))
+	if err == nil {
+		end.Message, end.Release = join(rolledBack(info), cause.Error(), notes...), rcommon.StatusDeployed.String()
+		if info.Name == "uninstall" {
+			end.Release = noRelease
 		}
-		if marked != nil {
-			notes = append(notes, fateOf(info.Name, marked), text(marked))
-		}
-		notes = append(notes, leftBehind(op.feed.Events()))
-		eng.Finish(outcome, join("the rollback failed too: "+undoErr.Error(), err.Error(), notes...), exit)
-		return errors.Join(err, undoErr)
+		eng.Finish(end)
+		return cause
 	}
-	eng.Finish(outcome, join(rolledBack(info), err.Error(), notes...), exit)
-	return err
+	if back != nil {
+		swept, left := op.mend(back, err)
+		end.Release = left.status
+		notes = append(notes, text(swept))
+		if left.err != nil {
+			notes = append(notes, left.fate(info.Name, back.rec.made > 0), text(left.err))
+		}
+	}
+	notes = append(notes, leftBehind(op.feed.Events()))
+	end.Message = join("the rollback failed too: "+err.Error(), cause.Error(), notes...)
+	eng.Finish(end)
+	return errors.Join(cause, err)
 }
 
 // notWritten is the exit code of an operation that wrote nothing.
@@ -74,22 +90,44 @@ func notWritten(exit int) int {
 	return 2
 }
 
-// fateOf is what became of the release after an operation that failed. Where
-// its record could not be brought to a final state (R34), it says what goes on
-// from there.
-func fateOf(operation string, marked error) string {
-	says, next := "pending-"+operation, "roll it back"
+// remains is what an operation that failed has left of the release: what its
+// record says, noRelease where there is none, or "" and why that could not be
+// found out or brought to a final state.
+type remains struct {
+	status string
+	err    error
+}
+
+const noRelease = "none"
+
+// fate says what became of the release. Where its record could not be brought to
+// a final state (R34), it says what goes on from there. made tells that the
+// operation has made a revision.
+func (r remains) fate(operation string, made bool) string {
 	switch {
 	case operation == "test":
 		return "the release is as it was"
-	case marked == nil:
+	case r.err != nil:
+		says, next := "pending-"+operation, "roll it back"
+		switch operation {
+		case "install":
+			next = "uninstall it"
+		case "uninstall":
+			says, next = "uninstalling", "uninstall it again"
+		}
+		return fmt.Sprintf("the release could not be marked failed, so it may still say %s; %s once the API server answers", says, next)
+	case r.status == noRelease && operation == "uninstall":
+		return "the release is gone"
+	case r.status == noRelease && made:
+		return "the release is gone, somebody else has uninstalled it"
+	case r.status == noRelease:
+		return "no release was made"
+	case operation != "uninstall" && !made:
+		return "the release is as it was, " + r.status
+	case r.status == rcommon.StatusFailed.String():
 		return "the release is marked failed"
-	case operation == "install":
-		next = "uninstall it"
-	case operation == "uninstall":
-		says, next = "uninstalling", "uninstall it again"
 	}
-	return fmt.Sprintf("the release could not be marked failed, so it may still say %s; %s once the API server answers", says, next)
+	return "the release is " + r.status
 }
 
 // notCleaned says what --cleanup-on-fail has left, since Helm's error of it is
@@ -152,38 +190,84 @@ const mendTime = 20 * time.Second
 
 // mend brings what an action left half done to a final state: a release that
 // is still pending or uninstalling is marked failed (R34), and the object of a
-// hook that was cut short is deleted. It returns why either could not be done.
-func (op *Operation) mend(p *pass, cause error) (swept, marked error) {
+// hook that was cut short is deleted. It returns why that object could not be,
+// and what is left of the release.
+func (op *Operation) mend(p *pass, cause error) (swept error, left remains) {
 	ctx, cancel := context.WithTimeout(context.Background(), mendTime)
 	defer cancel()
 	op.client.getter.bound.set(ctx)
 	swept = p.ord.sweepHook(ctx)
 	for {
-		err := op.finalise(p, cause)
+		status, err := op.finalise(p, cause)
 		if err == nil {
-			return swept, nil
+			return swept, remains{status: status}
 		}
 		select {
 		case <-ctx.Done():
-			return swept, fmt.Errorf("write the release record: %w", err)
+			return swept, remains{err: fmt.Errorf("write the release record: %w", err)}
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
 }
 
-// finalise marks the last revision as failed where Helm left it in between.
-func (op *Operation) finalise(p *pass, cause error) error {
-	last, err := p.cfg.Releases.Last(op.common.Release)
+// settle makes sure that the record of an operation that succeeded says so: that
+// Helm could not write it is no error to Helm, but the release would stay
+// pending (R34).
+func (op *Operation) settle(p *pass) error {
+	ctx, cancel := context.WithTimeout(context.Background(), mendTime)
+	defer cancel()
+	for p.rec.made > 0 && p.rec.failed != nil {
+		op.client.getter.bound.set(ctx)
+		rel, err := op.touched(p)
+		if err == nil && rel.Info.Status.IsPending() {
+			rel.SetStatus(rcommon.StatusDeployed, strings.ToUpper(op.info.Name[:1])+op.info.Name[1:]+" complete")
+			err = p.cfg.Releases.Update(rel)
+		}
+		if err == nil {
+			p.rec.failed, p.rec.status = nil, rel.Info.Status.String()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("all is deployed, but the release record could not be written: %w", err)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// finalise marks the revision that a pass has made, or was about to uninstall,
+// as failed where Helm left it in between. It returns what the record says then.
+// Revisions of others are left alone: somebody may be at work on them.
+func (op *Operation) finalise(p *pass, cause error) (string, error) {
+	rel, err := op.touched(p)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil
+		return noRelease, nil
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	rel, ok := last.(*rel1.Release)
-	if !ok || !rel.Info.Status.IsPending() && rel.Info.Status != rcommon.StatusUninstalling {
-		return nil
+	status := rel.Info.Status
+	ours := p.rec.made == rel.Version && status.IsPending() || p.rec.uninstalling && status == rcommon.StatusUninstalling
+	if !ours {
+		return status.String(), nil
 	}
 	rel.SetStatus(rcommon.StatusFailed, fmt.Sprintf("Release %q failed: %v", rel.Name, cause))
-	return p.cfg.Releases.Update(rel)
+	return rel.Info.Status.String(), p.cfg.Releases.Update(rel)
+}
+
+// touched is the revision that a pass has made, or else the latest.
+func (op *Operation) touched(p *pass) (*rel1.Release, error) {
+	if p.rec.made > 0 {
+		x, err := p.cfg.Releases.Get(op.common.Release, p.rec.made)
+		if err != nil {
+			return nil, err
+		}
+		return asV1(x)
+	}
+	x, err := p.cfg.Releases.Last(op.common.Release)
+	if err != nil {
+		return nil, err
+	}
+	return asV1(x)
 }

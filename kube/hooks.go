@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -28,7 +29,14 @@ type hookUnit struct {
 	admitted bool
 	list     helmkube.ResourceList // what was created
 	run      *engine.StageRun
+	err      error // how that ended
 	done     bool
+}
+
+// cutShort reports whether an abort has ended the hook before it was over.
+func (u *hookUnit) cutShort() bool {
+	var stage *engine.StageError
+	return u.err == nil || errors.Is(u.err, engine.ErrAborted) && !(errors.As(u.err, &stage) && len(stage.Failures) > 0)
 }
 
 // hookQueue knows which hook Helm executes next, since Helm's client is told
@@ -159,8 +167,8 @@ func (o *ordered) createHook(u *hookUnit, list helmkube.ResourceList, opts []hel
 		Phase:   engine.Phase{Name: u.phase, Kind: engine.PhaseHooks, Groups: []*engine.Group{&group}},
 		Cluster: newTarget(o, list, send, nil),
 	})
-	if err := u.run.Applied(); err != nil {
-		return nil, err
+	if u.err = u.run.Applied(); u.err != nil {
+		return nil, u.err
 	}
 	return &helmkube.Result{Created: list}, nil
 }
@@ -170,8 +178,8 @@ func (o *ordered) waitHook(u *hookUnit) error {
 	if u.run == nil {
 		return fmt.Errorf("hook %s was never created", u.group.ID)
 	}
-	if err := u.run.Wait(); err != nil {
-		return err
+	if u.err = u.run.Wait(); u.err != nil {
+		return u.err
 	}
 	o.hooks.passed(u)
 	return nil
@@ -214,13 +222,14 @@ func (u *hookUnit) ended() engine.Status {
 }
 
 // sweepHook deletes the object of a hook that an abort has cut short: left
-// alone it would run on.
+// alone it would run on. One that has failed stays for those who look for the
+// reason, unless its delete policy says otherwise, which Helm sees to.
 func (o *ordered) sweepHook(ctx context.Context) error {
 	if err := o.endScoped(ctx); err != nil {
 		return err
 	}
 	u := o.hooks.running()
-	if u == nil || u.hook.Kind != "Job" && u.hook.Kind != "Pod" {
+	if u == nil || !u.cutShort() || u.hook.Kind != "Job" && u.hook.Kind != "Pod" {
 		return nil
 	}
 	list, err := o.Build(strings.NewReader(u.hook.Manifest), false)

@@ -148,7 +148,6 @@ func (in *Install) run(p *pass, tree *engine.Chart, newNamespace bool) (*rel1.Re
 	if err := p.admitFirst(); err != nil {
 		return nil, err
 	}
-	p.wrote = true
 	p.expectHooks(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
 	i, err := in.action(p)
 	if err != nil {
@@ -196,7 +195,11 @@ func firstRevision(p *pass, name string, replace bool) (int, error) {
 	if replace && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
 		return rel.Version + 1, nil
 	}
-	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name", name, rel.Namespace, rel.Version, st)
+	instead := "use upgrade, or another name"
+	if st.IsPending() || st == rcommon.StatusUninstalling {
+		instead = "another operation is under way, or one was cut off: uninstall it to begin anew, or use another name"
+	}
+	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): %s", name, rel.Namespace, rel.Version, st, instead)
 }
 
 func asV1(r release.Releaser) (*rel1.Release, error) {

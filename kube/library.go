@@ -82,7 +82,7 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	p.ord.watcher = status.NewWatcher(watching, client.dynamic, status.Options{})
 	p.rec.Driver = cfg.Releases.Driver
 	l := &library{ordered: p.ord, ctx: ctx, cfg: cfg, rec: p.rec, opts: opts}
-	p.rec.seen, p.rec.uninstalling = l.begin, l.beginUninstall
+	p.rec.seen, p.rec.removed = l.begin, l.beginUninstall
 	cfg.Releases.Driver, cfg.KubeClient = p.rec, l
 	funcs := charts.TemplateFuncs()
 	maps.Copy(funcs, cfg.CustomTemplateFuncs)
@@ -222,9 +222,9 @@ func (l *library) run(do func() error) error {
 	l.engine = nil
 	abort()
 	if err != nil {
-		eng.Finish(engine.Failed, err.Error(), 1)
+		eng.Finish(engine.End{Status: engine.Failed, Message: err.Error(), Exit: 1})
 	} else {
-		eng.Finish(engine.Succeeded, "", 0)
+		eng.Finish(engine.End{Status: engine.Succeeded})
 	}
 	told.Wait()
 	return err

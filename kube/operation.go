@@ -134,13 +134,14 @@ type pass struct {
 	cfg *action.Configuration
 	ord *ordered
 	rec *recorder
-	// wrote is set once something may have been written.
-	wrote bool
+	// begun is set once a phase of the prelude has been begun.
+	begun bool
 }
 
 // Run carries the operation out, from its first event to its last. What it
 // returns is why it failed; the exit code is in the State that the feed draws.
 func (op *Operation) Run() error {
+	op.client.getter.bound.wrote.Store(false)
 	eng := op.start()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -156,7 +157,10 @@ func (op *Operation) Run() error {
 		err = op.attempt(p)
 	}
 	if err == nil {
-		eng.Finish(engine.Succeeded, "", 0)
+		err = op.settle(p)
+	}
+	if err == nil {
+		eng.Finish(engine.End{Status: engine.Succeeded, Release: p.rec.status})
 		return nil
 	}
 	return op.fail(p, eng, watcher, err)

@@ -55,7 +55,7 @@ func (p *pass) createNamespace(name string) error {
 	for _, i := range list {
 		p.ord.builder.fact(i).known = true // it has been found missing
 	}
-	p.wrote = true
+	p.begun = true
 	return p.runPrelude(namespacePhase(name), list, func(i *resource.Info) error {
 		_, err := p.ord.Client.Create(helmkube.ResourceList{i})
 		return err
@@ -91,7 +91,7 @@ func (p *pass) runPrelude(phase engine.Phase, list helmkube.ResourceList, send f
 // first write of any kind). Where a phase of the prelude was first, that has
 // been waited for; a rollback does not stop before it.
 func (p *pass) admitFirst() error {
-	if p.wrote || p.ord.opts.prefix != "" {
+	if p.begun || p.ord.opts.prefix != "" {
 		return nil
 	}
 	for _, phase := range p.op.phases {

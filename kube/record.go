@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine"
 	"lockstep/kube/charts"
@@ -90,15 +92,32 @@ func readFile(rel *rel1.Release, name string, content any) bool {
 type recorder struct {
 	driver.Driver
 	// seen is told of each revision before it is stored for the first time,
-	// uninstalling of one that Helm is about to delete. Either may be nil.
-	seen         func(*rel1.Release) error
-	uninstalling func(*rel1.Release)
+	// removed of one that Helm is about to delete. Either may be nil.
+	seen    func(*rel1.Release) error
+	removed func(*rel1.Release)
 	// record is what new revisions keep, nil for what they have already.
 	record *record
 	// timings are kept with a revision that this pass has made, once that is
 	// over. May be nil.
 	timings func() []Timing
-	made    int // the revision
+
+	made         int    // the revision that this pass has made, 0 for none so far
+	uninstalling bool   // this pass has marked the release so
+	wrote        bool   // anything was stored
+	status       string // what the record says now, of the revision that counts
+	failed       error  // why the last change of it was not stored
+}
+
+// took takes note of what has become of a change of a revision.
+func (s *recorder) took(rel *rel1.Release, err error) {
+	s.wrote = s.wrote || err == nil
+	if s.made > 0 && rel.Version != s.made {
+		return
+	}
+	if s.failed = err; err == nil {
+		s.status = rel.Info.Status.String()
+		s.uninstalling = s.uninstalling || rel.Info.Status == rcommon.StatusUninstalling
+	}
 }
 
 // Create stores a new revision.
@@ -118,9 +137,13 @@ func (s *recorder) Create(key string, r release.Releaser) error {
 			return err
 		}
 	}
-	s.made = rel.Version
 	dropFile(rel, timingsFile) // of the revision that a rollback goes back to
-	return s.store(rel, func() error { return s.Driver.Create(key, rel) })
+	err := s.store(rel, func() error { return s.Driver.Create(key, rel) })
+	if err == nil || !errors.Is(err, driver.ErrReleaseExists) && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		s.made, s.wrote = rel.Version, true // or may have: there was no answer
+	}
+	s.took(rel, err)
+	return err
 }
 
 // Update stores a revision that is there.
@@ -130,10 +153,14 @@ func (s *recorder) Update(key string, r release.Releaser) error {
 		return fmt.Errorf("store release: unexpected type %T", r)
 	}
 	charts.UnwrapTemplates(rel.Chart)
-	if s.uninstalling != nil && rel.Info.Status == rcommon.StatusUninstalling {
-		s.uninstalling(rel)
+	if s.removed != nil && rel.Info.Status == rcommon.StatusUninstalling {
+		s.removed(rel)
 	}
-	update := func() error { return s.store(rel, func() error { return s.Driver.Update(key, rel) }) }
+	update := func() error {
+		err := s.store(rel, func() error { return s.Driver.Update(key, rel) })
+		s.took(rel, err)
+		return err
+	}
 	if s.timings == nil || rel.Version != s.made || rel.Info.Status.IsPending() {
 		return update()
 	}
@@ -146,6 +173,15 @@ func (s *recorder) Update(key string, r release.Releaser) error {
 		err = update()
 	}
 	return err
+}
+
+// Delete takes a revision away.
+func (s *recorder) Delete(key string) (release.Releaser, error) {
+	rel, err := s.Driver.Delete(key)
+	if err == nil {
+		s.wrote, s.status = true, noRelease
+	}
+	return rel, err
 }
 
 // store writes with the annotation keys that an API server accepts (R3), and

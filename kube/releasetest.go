@@ -84,7 +84,6 @@ func (t *ReleaseTest) run(p *pass, rel *rel1.Release) error {
 	if err := p.admitFirst(); err != nil {
 		return err
 	}
-	p.wrote = true
 	a := action.NewReleaseTesting(p.cfg)
 	a.Namespace, a.Timeout = t.Namespace, t.Timeout
 	a.Filters[action.IncludeNameFilter], a.Filters[action.ExcludeNameFilter] = t.Include, t.Exclude

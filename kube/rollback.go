@@ -20,6 +20,10 @@ type Rollback struct {
 	CleanupOnFail bool
 	HistoryMax    int
 	Description   string
+
+	// from is the latest revision when the rollback was prepared, 0 where it
+	// does not matter.
+	from int
 }
 
 // PrepareRollback checks a rollback and plans it. It writes nothing; an error
@@ -68,6 +72,7 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	if err := op.check(ctx, p); err != nil {
 		return nil, err
 	}
+	back.from = current.Version
 	op.do = back.run
 	return op, nil
 }
@@ -85,6 +90,9 @@ func (back *Rollback) revisions(p *pass) (current, target *rel1.Release, err err
 	if to == 0 {
 		to = current.Version - 1
 	}
+	if to == 0 {
+		return nil, nil, fmt.Errorf("roll back %s: revision 1, %s, is the only one, so there is nothing to go back to; uninstall it, or upgrade it", back.Release, current.Info.Status)
+	}
 	x, err = p.cfg.Releases.Get(back.Release, to)
 	if err != nil {
 		return nil, nil, fmt.Errorf("roll back %s to revision %d: %w; lockstep history shows which there are", back.Release, to, err)
@@ -101,6 +109,9 @@ func (back *Rollback) run(p *pass) (*rel1.Release, error) {
 	if err != nil {
 		return nil, err
 	}
+	if back.from > 0 && current.Version != back.from { // Helm would not look
+		return nil, fmt.Errorf("roll back %s: revision %d, %s, has come in between: another operation is under way", back.Release, current.Version, current.Info.Status)
+	}
 	ws, err := waitStrategy(back.Wait)
 	if err != nil {
 		return nil, err
@@ -110,7 +121,6 @@ func (back *Rollback) run(p *pass) (*rel1.Release, error) {
 	if err := p.admitFirst(); err != nil {
 		return nil, err
 	}
-	p.wrote = true
 	p.rec.record = nil // the revision's own comes back with its chart
 	p.expectHooks(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)
 	a := action.NewRollback(p.cfg)

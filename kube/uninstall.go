@@ -45,6 +45,10 @@ func (c *Client) PrepareUninstall(ctx context.Context, u Uninstall) (*Operation,
 	}
 	p.ord.builder.root = rel.Chart.Name()
 	op := c.operation("uninstall", u.Common, rel)
+	op.do = func(p *pass) (*rel1.Release, error) { return nil, u.run(p) }
+	if rel.Info.Status == rcommon.StatusUninstalled {
+		return op, nil // all there is to do is to forget its history
+	}
 	list, err := p.ord.hold(ctx, rel)
 	if err != nil {
 		return nil, err
@@ -59,7 +63,6 @@ func (c *Client) PrepareUninstall(ctx context.Context, u Uninstall) (*Operation,
 	if err := checkBreakpoints(u.BreakOn, op.phases); err != nil {
 		return nil, err
 	}
-	op.do = func(p *pass) (*rel1.Release, error) { return nil, u.run(p) }
 	return op, nil
 }
 
@@ -85,7 +88,7 @@ func (u *Uninstall) run(p *pass) error {
 	if _, err := p.ord.hold(p.ord.requests(), rel); err != nil {
 		return err
 	}
-	if !u.NoHooks {
+	if !u.NoHooks && rel.Info.Status != rcommon.StatusUninstalled {
 		for _, phase := range p.ord.hooks.learn(rel, p.ord.opts.prefix, rel1.HookPreDelete, rel1.HookPostDelete) {
 			p.ord.announce(phase)
 		}
@@ -93,7 +96,6 @@ func (u *Uninstall) run(p *pass) error {
 	if err := p.admitFirst(); err != nil {
 		return err
 	}
-	p.wrote = true
 	a := action.NewUninstall(p.cfg)
 	a.DisableHooks, a.IgnoreNotFound, a.KeepHistory = u.NoHooks, u.IgnoreNotFound, u.KeepHistory
 	a.WaitStrategy, a.Timeout = ws, u.Timeout

@@ -232,7 +232,6 @@ func (up *Upgrade) run(p *pass, tree, oldTree *engine.Chart) (*rel1.Release, err
 	if err := p.admitFirst(); err != nil {
 		return nil, err
 	}
-	p.wrote = true
 	p.expectHooks(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade)
 	u, err := up.action(p)
 	if err != nil {

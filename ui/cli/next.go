@@ -20,22 +20,30 @@ func (a *app) command(s *engine.State, words ...string) string {
 // afterDeploy says what to type after an installation or an upgrade.
 func (a *app) afterDeploy(s *engine.State, ref string, run *runFlags, d *deployFlags) []string {
 	name, back := s.Operation.Release, s.Operation.PreviousRevision
-	if s.Status == engine.Succeeded || run.sandbox || rolledBack(s) {
+	if s.Status == engine.Succeeded || run.sandbox || rolledBack(s) || s.Exit == exitNothing {
 		return nil
 	}
-	again := a.command(s, "upgrade", "--install", name, ref) + d.sameValues()
-	switch {
-	case !begun(s):
-		return []string{again}
-	case back > 0:
-		return []string{a.command(s, "rollback", name, fmt.Sprint(back)), again}
+	words := []string{"upgrade", "--install", name, ref}
+	if d.createNamespace {
+		words = append(words, "--create-namespace")
 	}
-	return []string{again, a.command(s, "uninstall", name)}
+	again := a.command(s, words...) + d.sameValues()
+	switch {
+	case s.Release == "none":
+		return []string{again}
+	case back > 0 && s.Release == "failed":
+		return []string{a.command(s, "rollback", name, fmt.Sprint(back)), again}
+	case back > 0: // cut off, or somebody else is at work
+		return []string{a.command(s, "status", name), a.command(s, "rollback", name, fmt.Sprint(back))}
+	case s.Release == "failed":
+		return []string{again, a.command(s, "uninstall", name)}
+	}
+	return []string{a.command(s, "status", name), a.command(s, "uninstall", name)}
 }
 
 // afterRollback says what to type after a rollback.
 func (a *app) afterRollback(s *engine.State) []string {
-	if s.Status == engine.Succeeded {
+	if s.Status == engine.Succeeded || s.Exit == exitNothing {
 		return nil
 	}
 	name := s.Operation.Release
@@ -44,7 +52,7 @@ func (a *app) afterRollback(s *engine.State) []string {
 
 // afterUninstall says what to type after an uninstallation.
 func (a *app) afterUninstall(s *engine.State) []string {
-	if s.Status == engine.Succeeded {
+	if s.Status == engine.Succeeded || s.Exit == exitNothing || s.Release == "none" {
 		return nil
 	}
 	return []string{a.command(s, "status", s.Operation.Release), a.command(s, "uninstall", s.Operation.Release)}
@@ -93,18 +101,6 @@ func rolledBack(s *engine.State) bool {
 		}
 	}
 	return there
-}
-
-// begun reports whether any unit of an operation has started.
-func begun(s *engine.State) bool {
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			if !g.Started.IsZero() {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // shellWords joins words so that a shell reads them as they are.

@@ -10,8 +10,8 @@ import (
 )
 
 // ended is the picture of an operation that failed in one group, rolled back
-// by another where back is its status.
-func ended(name string, previous int, group, back engine.Status) *engine.State {
+// by another where back is its status, and left a release so.
+func ended(name string, previous int, group, back engine.Status, release string) *engine.State {
 	g := []*engine.Group{{ID: "c:g", Name: "g"}}
 	events := []engine.Event{
 		{Kind: engine.KindOperation, Status: engine.Running, Operation: &engine.Operation{Name: name, Release: "s", Namespace: "n", PreviousRevision: previous, ToRevision: 2}},
@@ -26,7 +26,11 @@ func ended(name string, previous int, group, back engine.Status) *engine.State {
 			engine.Event{Kind: engine.KindPlan, Phases: []engine.Phase{{Name: "rollback/remove", Kind: engine.PhaseRemove, Groups: g}}},
 			engine.Event{Kind: engine.KindGroup, Phase: "rollback/remove", Group: "c:g", Status: back})
 	}
-	events = append(events, engine.Event{Kind: engine.KindOperation, Status: engine.Failed})
+	exit := exitFailed
+	if group == engine.Skipped {
+		exit = exitNothing
+	}
+	events = append(events, engine.Event{Kind: engine.KindOperation, Status: engine.Failed, Release: release, Exit: &exit})
 	var feed engine.Feed
 	for _, e := range events {
 		feed.Publish(e)
@@ -47,6 +51,7 @@ func TestWhatToTypeNext(t *testing.T) {
 		goBack  = "lockstep rollback s 3" + where
 		goAway  = "lockstep uninstall s" + where
 		history = "lockstep history s" + where
+		status  = "lockstep status s" + where
 	)
 	d := &deployFlags{}
 	d.values.Values = []string{"password=secret"}
@@ -56,14 +61,18 @@ func TestWhatToTypeNext(t *testing.T) {
 		got  []string
 		want []string
 	}{
-		{"a failed install", deploy(ended("install", 0, engine.Failed, "")), []string{again, goAway}},
-		{"an install that never began", deploy(ended("install", 0, engine.Skipped, "")), []string{again}},
-		{"an install that was rolled back", deploy(ended("install", 0, engine.Failed, engine.Gone)), nil},
-		{"an install whose rollback failed", deploy(ended("install", 0, engine.Failed, engine.Failed)), []string{again, goAway}},
-		{"an install in a sandbox", a.afterDeploy(ended("install", 0, engine.Failed, ""), "./c", &runFlags{sandbox: true}, d), nil},
-		{"a failed upgrade", deploy(ended("upgrade", 3, engine.Failed, "")), []string{goBack, again}},
-		{"a failed rollback", a.afterRollback(ended("rollback", 0, engine.Failed, "")), []string{history, "lockstep rollback s 2" + where}},
-		{"a failed uninstallation", a.afterUninstall(ended("uninstall", 0, engine.Failed, "")), []string{"lockstep status s" + where, goAway}},
+		{"a failed install", deploy(ended("install", 0, engine.Failed, "", "failed")), []string{again, goAway}},
+		{"an install that wrote nothing", deploy(ended("install", 0, engine.Skipped, "", "")), nil},
+		{"an install that made no release", deploy(ended("install", 0, engine.Failed, "", "none")), []string{again}},
+		{"an install that may be pending", deploy(ended("install", 0, engine.Failed, "", "")), []string{status, goAway}},
+		{"an install that was rolled back", deploy(ended("install", 0, engine.Failed, engine.Gone, "none")), nil},
+		{"an install whose rollback failed", deploy(ended("install", 0, engine.Failed, engine.Failed, "failed")), []string{again, goAway}},
+		{"an install in a sandbox", a.afterDeploy(ended("install", 0, engine.Failed, "", "failed"), "./c", &runFlags{sandbox: true}, d), nil},
+		{"a failed upgrade", deploy(ended("upgrade", 3, engine.Failed, "", "failed")), []string{goBack, again}},
+		{"an upgrade that may be pending", deploy(ended("upgrade", 3, engine.Failed, "", "")), []string{status, goBack}},
+		{"a failed rollback", a.afterRollback(ended("rollback", 0, engine.Failed, "", "failed")), []string{history, "lockstep rollback s 2" + where}},
+		{"a failed uninstallation", a.afterUninstall(ended("uninstall", 0, engine.Failed, "", "failed")), []string{status, goAway}},
+		{"an uninstallation that failed at its end", a.afterUninstall(ended("uninstall", 0, engine.Failed, "", "none")), nil},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("after %s: %q, want %q", c.what, c.got, c.want)

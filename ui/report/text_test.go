@@ -117,11 +117,11 @@ func TestReadNamesTheLineThatIsBroken(t *testing.T) {
 func finish(b *bench, err error) {
 	switch v := b.Verdict(); {
 	case v.Abort != nil:
-		b.Finish(engine.Aborted, "release marked failed", 3)
+		b.Finish(engine.End{Status: engine.Aborted, Message: "release marked failed", Exit: 3})
 	case err != nil:
-		b.Finish(engine.Failed, "release marked failed", 1)
+		b.Finish(engine.End{Status: engine.Failed, Message: "release marked failed", Exit: 1})
 	default:
-		b.Finish(engine.Succeeded, "", 0)
+		b.Finish(engine.End{Status: engine.Succeeded})
 	}
 }
 
@@ -221,6 +221,6 @@ func rolledBack(t *testing.T) []engine.Event {
 			"shop/db:database: Service/db-server, StatefulSet/db-server", "shop/queue:broker: Service/queue, StatefulSet/queue", "shop/db:config < shop/db:database: ConfigMap/db, Secret/db")}
 		b.Announce(undo)
 		_ = b.Run(engine.Stage{Phase: undo, Cluster: newFake(map[string]fate{"db": {change: engine.Kept}, "queue": {ready: sec / 2}})})
-		b.Finish(engine.Aborted, "release uninstalled", 3)
+		b.Finish(engine.End{Status: engine.Aborted, Message: "release uninstalled", Exit: 3})
 	})
 }

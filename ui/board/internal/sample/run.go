@@ -38,7 +38,7 @@ func run(e *engine.Engine, cluster *Cluster) {
 			return
 		}
 	}
-	e.Finish(engine.Succeeded, "", 0)
+	e.Finish(engine.End{Status: engine.Succeeded})
 }
 
 // finish ends a run that did not go well, with a rollback where that was asked
@@ -47,9 +47,9 @@ func finish(e *engine.Engine, cluster *Cluster, err error) {
 	abort := e.Verdict().Abort
 	switch {
 	case abort == nil:
-		e.Finish(engine.Failed, err.Error(), 1)
+		e.Finish(engine.End{Status: engine.Failed, Message: err.Error(), Exit: 1})
 	case abort.Name != engine.Rollback:
-		e.Finish(engine.Aborted, "kept what is there", 3)
+		e.Finish(engine.End{Status: engine.Aborted, Message: "kept what is there", Exit: 3})
 	default:
 		undo := operation
 		undo.Name = "uninstall"
@@ -61,6 +61,6 @@ func finish(e *engine.Engine, cluster *Cluster, err error) {
 		if err := e.Start(engine.Stage{Phase: remove, Cluster: cluster}).Wait(); errors.Is(err, engine.ErrAborted) {
 			message = "the rollback was stopped"
 		}
-		e.Finish(engine.Aborted, message, 3)
+		e.Finish(engine.End{Status: engine.Aborted, Message: message, Exit: 3})
 	}
 }
