@@ -1,16 +1,11 @@
 package kube
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"helm.sh/helm/v4/pkg/cli"
 
@@ -133,43 +128,6 @@ func TestUnreachableCluster(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "unreachable") {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestMissingRights refuses a user who may write ConfigMaps and Secrets only,
-// before anything is written, and names what is missing.
-func TestMissingRights(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	ctx := context.Background()
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "few"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "services"}, Verbs: []string{"*"}},
-		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch"}},
-	}}
-	if _, err := r.cluster.RbacV1().Roles(r.namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.cluster.CoreV1().ServiceAccounts(r.namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "few"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "few"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "few"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "few", Namespace: r.namespace}}}
-	if _, err := r.cluster.RbacV1().RoleBindings(r.namespace).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	s := cli.New()
-	s.KubeConfig, s.KubeAsUser = sandbox.Kubeconfig, "system:serviceaccount:"+r.namespace+":few"
-	s.SetNamespace(r.namespace)
-	few, err := Connect(s, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = few.PrepareInstall(ctx, Install{Rendering: Rendering{Chart: loadChart(t, "plain")}, Common: Common{Release: "t", Namespace: r.namespace}})
-	if err == nil || !strings.Contains(err.Error(), "create deployments.apps") || strings.Contains(err.Error(), "configmaps") {
-		t.Errorf("error %v", err)
-	}
-	if w := r.writes(); len(w) > 0 {
-		t.Errorf("written: %v", w)
 	}
 }
 

@@ -34,6 +34,7 @@ type Common struct {
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
+	PlanOnly          bool // it will not be run, so the rights that it needs are not asked for
 
 	// Heartbeat is how long nothing may happen before what is being waited for
 	// is told, and again after as long; 0 for never.
@@ -94,7 +95,8 @@ type Operation struct {
 	feed    engine.Feed
 	preview *rel1.Release
 	crds    crdUse
-	force   bool // take fields over from their owners
+	force   bool   // take fields over from their owners
+	before  string // the manifest that is deployed, of an upgrade or a rollback
 
 	// do carries the operation out; undo rolls it back.
 	do   func(*pass) (*rel1.Release, error)

@@ -105,7 +105,9 @@ type outlook struct {
 	mapper meta.RESTMapper
 	crds   map[engine.Object]*resource.Info
 	target map[engine.Object]*resource.Info // what is to be applied
-	hooks  map[string]bool                  // ids of the groups that are hooks
+	// deployed is what the present revision's manifest has.
+	deployed map[engine.Object]runtime.Object
+	hooks    map[string]bool // ids of the groups that are hooks
 
 	mu sync.Mutex // over the builder
 }
@@ -116,7 +118,7 @@ func (op *Operation) newOutlook() (*outlook, error) {
 		return nil, err
 	}
 	p.ord.self = owner(op.common.Release, op.common.Namespace)
-	o := &outlook{op: op, pass: p, crds: map[engine.Object]*resource.Info{}, target: map[engine.Object]*resource.Info{}, hooks: map[string]bool{}}
+	o := &outlook{op: op, pass: p, crds: map[engine.Object]*resource.Info{}, target: map[engine.Object]*resource.Info{}, hooks: map[string]bool{}, deployed: map[engine.Object]runtime.Object{}}
 	for _, h := range op.preview.Hooks {
 		for _, e := range h.Events {
 			o.hooks[charts.HookGroup(op.preview, h, e, nil).ID] = true
@@ -138,6 +140,13 @@ func (op *Operation) newOutlook() (*outlook, error) {
 	}
 	for _, i := range list {
 		o.target[p.ord.builder.fact(i).resource.Object] = i
+	}
+	if list, _, err = p.ord.builder.build(op.before); err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		o.mark(i)
+		o.deployed[p.ord.builder.fact(i).resource.Object] = i.Object
 	}
 	return o, nil
 }
@@ -209,6 +218,9 @@ func (o *outlook) foreseeApply(c *Change, i *resource.Info, change bool) error {
 		return nil
 	}
 	next, err := o.try(i, helper)
+	if apierrors.IsForbidden(err) && o.deployed[c.Object] != nil {
+		return o.foreseeByManifest(c, i)
+	}
 	if err != nil {
 		return c.refuse(err)
 	}
@@ -219,6 +231,17 @@ func (o *outlook) foreseeApply(c *Change, i *resource.Info, change bool) error {
 		c.Action = ActionChange
 	}
 	return nil
+}
+
+// foreseeByManifest compares an object with the manifest that is deployed, for a
+// user who may not apply it, not even as a dry run. What others have changed in
+// the cluster since is not seen.
+func (o *outlook) foreseeByManifest(c *Change, i *resource.Info) (err error) {
+	c.Message = "compared with the last manifest, since this user may not try it"
+	if c.Diff, err = diffObjects(o.deployed[c.Object], i.Object); c.Diff != "" {
+		c.Action = ActionChange
+	}
+	return err
 }
 
 // try applies an object as a dry run.

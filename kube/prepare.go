@@ -134,15 +134,15 @@ func (op *Operation) deploys(ctx context.Context, p *pass, tree *engine.Chart, w
 	if op.warns, err = planWarnings(p, tree, append(warnings, more...)); err != nil {
 		return err
 	}
-	return op.check(ctx, p)
+	return op.check(ctx)
 }
 
-// check is about what keeps an operation that brings objects from being run.
-func (op *Operation) check(ctx context.Context, p *pass) error {
-	if err := checkBreakpoints(op.common.BreakOn, op.phases); err != nil {
+// check is about what keeps an operation from being run.
+func (op *Operation) check(ctx context.Context) error {
+	if err := checkBreakpoints(op.common.BreakOn, op.phases); err != nil || op.common.PlanOnly {
 		return err
 	}
-	return op.client.checkRights(ctx, p, op.common.Namespace)
+	return op.checkRights(ctx)
 }
 
 // planWarnings are those about the chart, the manifest and the plan.

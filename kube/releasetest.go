@@ -24,7 +24,7 @@ type ReleaseTest struct {
 }
 
 // PrepareTest checks a run of a release's test hooks. It writes nothing.
-func (c *Client) PrepareTest(_ context.Context, t ReleaseTest) (*Operation, error) {
+func (c *Client) PrepareTest(ctx context.Context, t ReleaseTest) (*Operation, error) {
 	if err := t.complete(c.Namespace()); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (c *Client) PrepareTest(_ context.Context, t ReleaseTest) (*Operation, erro
 	if len(op.phases) == 0 {
 		return nil, fmt.Errorf("test %s: its chart has no test hooks that fit", t.Release)
 	}
-	if err := checkBreakpoints(t.BreakOn, op.phases); err != nil {
+	if err := op.check(ctx); err != nil {
 		return nil, err
 	}
 	op.do = func(p *pass) (*rel1.Release, error) { return nil, t.run(p, rel) }

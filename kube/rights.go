@@ -3,49 +3,124 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
+	authnv1 "k8s.io/api/authentication/v1"
 	authv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine"
 )
 
-// neededVerbs are what an operation needs to bring an object to the cluster by
-// server-side apply.
-var neededVerbs = []string{"get", "create", "patch"}
-
-// place is a kind in a namespace.
-type place struct {
+// right is a verb on a kind in a namespace, which is "" for cluster scope.
+type right struct {
+	verb      string
 	resource  schema.GroupResource
 	namespace string
 }
 
-// checkRights asks whether the user may write what the last Build built. It is
-// the last check of all: asking is itself a request to the API server. A
-// cluster that does not answer it is given the benefit of the doubt.
-func (c *Client) checkRights(ctx context.Context, p *pass, namespace string) error {
-	places := map[place]bool{{schema.GroupResource{Resource: "secrets"}, namespace}: true}
-	if d := storageDriver(); d != "" && !strings.HasPrefix(d, "secret") {
-		places = map[place]bool{}
+func (r right) String() string {
+	s := r.verb + " " + r.resource.String()
+	if r.namespace != "" {
+		s += " in namespace " + r.namespace
 	}
-	for _, i := range p.ord.last() {
-		if f := p.ord.builder.fact(i); f != nil && !f.late {
-			places[place{i.Mapping.Resource.GroupResource(), i.Namespace}] = true
+	return s
+}
+
+// rightsFor are what an operation needs to write what it has planned. Kinds
+// that the cluster does not know yet are left out.
+func (op *Operation) rightsFor() (map[right]bool, error) {
+	mapper, err := op.client.getter.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	rights := op.storageRights()
+	for _, p := range op.phases {
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				m, err := mapper.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
+				if err != nil {
+					continue
+				}
+				for _, verb := range op.verbs(p.Kind, o) {
+					rights[right{verb, m.Resource.GroupResource(), o.Namespace}] = true
+				}
+			}
 		}
 	}
-	namespaces := map[string][]place{}
-	for pl := range places {
-		ns := pl.namespace
+	return rights, nil
+}
+
+// storageRights are those for the release record.
+func (op *Operation) storageRights() map[right]bool {
+	rights := map[right]bool{}
+	kind := "secrets"
+	switch d := storageDriver(); {
+	case strings.HasPrefix(d, "configmap"):
+		kind = "configmaps"
+	case d != "" && !strings.HasPrefix(d, "secret"):
+		return rights
+	}
+	verbs := []string{"create", "update"}
+	switch {
+	case op.info.Name == "test":
+		verbs = []string{"update"}
+	case op.info.Name == "uninstall":
+		verbs = []string{"update", "delete"}
+	case op.info.Name == "install" && op.common.RollbackOnFailure:
+		verbs = append(verbs, "delete")
+	}
+	for _, verb := range verbs {
+		rights[right{verb, schema.GroupResource{Resource: kind}, op.common.Namespace}] = true
+	}
+	return rights
+}
+
+// verbs are what a phase of a kind does to an object. A hook is deleted before
+// it is created, or afterwards, by its policy; not so a CRD.
+func (op *Operation) verbs(k engine.PhaseKind, o engine.Object) []string {
+	switch k {
+	case engine.PhaseNamespace:
+		return []string{"create"}
+	case engine.PhaseCRDs, engine.PhaseApply:
+		verbs := []string{"get", "create", "patch"}
+		if k == engine.PhaseApply && op.info.Name == "install" && op.common.RollbackOnFailure {
+			verbs = append(verbs, "delete")
+		}
+		return verbs
+	case engine.PhaseHooks:
+		if o.Kind == crdKind.Kind {
+			return []string{"create"}
+		}
+		return []string{"create", "delete"}
+	case engine.PhaseRemove:
+		return []string{"get", "delete"}
+	}
+	return nil
+}
+
+// checkRights asks whether the user may write what is planned. It is the last
+// check of all: asking is itself a request to the API server. A cluster that
+// does not answer it is given the benefit of the doubt.
+func (op *Operation) checkRights(ctx context.Context) error {
+	rights, err := op.rightsFor()
+	if err != nil {
+		return err
+	}
+	byNamespace := map[string][]right{}
+	for r := range rights {
+		ns := r.namespace
 		if ns == "" {
-			ns = namespace // rules for cluster scope come with those of any namespace
+			ns = op.common.Namespace // rules for cluster scope come with those of any namespace
 		}
-		namespaces[ns] = append(namespaces[ns], pl)
+		byNamespace[ns] = append(byNamespace[ns], r)
 	}
 	var missing []string
-	for ns, places := range namespaces {
-		lacks, err := c.lacking(ctx, ns, places)
+	for _, ns := range slices.Sorted(maps.Keys(byNamespace)) {
+		lacks, err := op.client.lacking(ctx, ns, byNamespace[ns])
 		if err != nil {
 			return nil //nolint:nilerr // the operation itself will tell
 		}
@@ -54,48 +129,55 @@ func (c *Client) checkRights(ctx context.Context, p *pass, namespace string) err
 	if len(missing) == 0 {
 		return nil
 	}
-	sort.Strings(missing)
-	return fmt.Errorf("the user of context %q lacks rights: may not %s", c.ContextName(), strings.Join(missing, ", "))
+	slices.Sort(missing)
+	return fmt.Errorf("%s lacks rights: may not %s", op.client.user(ctx), strings.Join(missing, ", "))
+}
+
+// user names who asks, as far as the cluster tells.
+func (c *Client) user(ctx context.Context) string {
+	who, err := c.clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authnv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil || who.Status.UserInfo.Username == "" {
+		return fmt.Sprintf("the user of context %q", c.ContextName())
+	}
+	return fmt.Sprintf("user %s (context %q)", who.Status.UserInfo.Username, c.ContextName())
 }
 
 // lacking says which rights are missing in a namespace. The rules that the API
 // server lists may be incomplete, so what they do not grant is asked one by
 // one.
-func (c *Client) lacking(ctx context.Context, namespace string, places []place) ([]string, error) {
+func (c *Client) lacking(ctx context.Context, namespace string, rights []right) ([]string, error) {
 	review, err := c.clientset.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
 		&authv1.SelfSubjectRulesReview{Spec: authv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}
 	var missing []string
-	for _, pl := range places {
-		for _, verb := range neededVerbs {
-			if granted(review.Status.ResourceRules, pl.resource, verb) {
-				continue
-			}
-			allowed, err := c.allowed(ctx, pl, verb)
-			if err != nil {
-				return nil, err
-			}
-			if !allowed {
-				missing = append(missing, verb+" "+pl.resource.String())
-			}
+	for _, r := range rights {
+		if granted(review.Status.ResourceRules, r) {
+			continue
+		}
+		allowed, err := c.allowed(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			missing = append(missing, r.String())
 		}
 	}
 	return missing, nil
 }
 
-func granted(rules []authv1.ResourceRule, r schema.GroupResource, verb string) bool {
+func granted(rules []authv1.ResourceRule, r right) bool {
 	has := func(list []string, s string) bool { return slices.Contains(list, "*") || slices.Contains(list, s) }
 	return slices.ContainsFunc(rules, func(rule authv1.ResourceRule) bool {
-		return len(rule.ResourceNames) == 0 && has(rule.Verbs, verb) && has(rule.APIGroups, r.Group) && has(rule.Resources, r.Resource)
+		return len(rule.ResourceNames) == 0 && has(rule.Verbs, r.verb) && has(rule.APIGroups, r.resource.Group) && has(rule.Resources, r.resource.Resource)
 	})
 }
 
-func (c *Client) allowed(ctx context.Context, pl place, verb string) (bool, error) {
+func (c *Client) allowed(ctx context.Context, r right) (bool, error) {
 	review, err := c.clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authv1.SelfSubjectAccessReview{
 		Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{
-			Namespace: pl.namespace, Verb: verb, Group: pl.resource.Group, Resource: pl.resource.Resource,
+			Namespace: r.namespace, Verb: r.verb, Group: r.resource.Group, Resource: r.resource.Resource,
 		}},
 	}, metav1.CreateOptions{})
 	if err != nil {

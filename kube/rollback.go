@@ -44,7 +44,7 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	op := c.operation("rollback", back.Common, target)
 	op.info.Revision = current.Version + 1
 	op.info.ToRevision = target.Version
-	op.force = back.ForceConflicts
+	op.force, op.before = back.ForceConflicts, current.Manifest
 	old, err := p.ord.hold(ctx, current)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	}
 	op.phases = p.aroundHooks(target, back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback, apply, remove)
 	op.warns = p.ord.warned()
-	if err := op.check(ctx, p); err != nil {
+	if err := op.check(ctx); err != nil {
 		return nil, err
 	}
 	back.from = current.Version

@@ -9,37 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"helm.sh/helm/v4/pkg/cli"
-
 	"lockstep/engine"
 )
-
-// as is a connection of a user who has only the given rights in the namespace.
-func (r *rig) as(user string, rules ...rbacv1.PolicyRule) *Client {
-	r.t.Helper()
-	rbac := r.cluster.RbacV1()
-	name := metav1.ObjectMeta{Name: user}
-	if _, err := rbac.Roles(r.namespace).Create(r.t.Context(), &rbacv1.Role{ObjectMeta: name, Rules: rules}, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: r.namespace + "-" + user}}}
-	if _, err := rbac.RoleBindings(r.namespace).Create(r.t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
-	s := cli.New()
-	s.KubeConfig, s.KubeAsUser = sandbox.Kubeconfig, r.namespace+"-"+user
-	s.SetNamespace(r.namespace)
-	c, err := Connect(s, nil, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return c
-}
-
-func rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: verbs}
-}
 
 // unwatched are the rights to do anything but to watch Jobs.
 func unwatched() []rbacv1.PolicyRule {

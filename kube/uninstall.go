@@ -60,7 +60,7 @@ func (c *Client) PrepareUninstall(ctx context.Context, u Uninstall) (*Operation,
 	}
 	op.phases = p.aroundHooks(rel, u.NoHooks, rel1.HookPreDelete, rel1.HookPostDelete, remove)
 	op.warns = p.ord.warned()
-	if err := checkBreakpoints(u.BreakOn, op.phases); err != nil {
+	if err := op.check(ctx); err != nil {
 		return nil, err
 	}
 	return op, nil

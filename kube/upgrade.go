@@ -79,7 +79,7 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 	}
 	op := c.operation("upgrade", up.Common, rel)
 	op.crds, op.force = up.crdUse(), up.ForceConflicts
-	op.info.PreviousRevision = revs.good()
+	op.info.PreviousRevision, op.before = revs.good(), revs.current.Manifest
 	if op.phases, err = up.phases(ctx, p, rel, revs.current, tree); err != nil {
 		return nil, err
 	}

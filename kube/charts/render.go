@@ -58,12 +58,23 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
-	r := &Rendered{Release: rel, Tree: tree, Warnings: warnings}
-	if err := r.parse(o.Namespace); err != nil {
+	r, err := FromRelease(rel, tree, o.IsUpgrade)
+	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
+	r.Warnings = append(warnings, r.Warnings...)
+	return r, nil
+}
+
+// FromRelease reads what Helm has rendered for an installation, or an upgrade,
+// of the chart whose tree is given.
+func FromRelease(rel *release.Release, tree *engine.Chart, upgrade bool) (*Rendered, error) {
+	r := &Rendered{Release: rel, Tree: tree}
+	if err := r.parse(rel.Namespace); err != nil {
+		return nil, err
+	}
 	before, after := release.HookPreInstall, release.HookPostInstall
-	if o.IsUpgrade {
+	if upgrade {
 		before, after = release.HookPreUpgrade, release.HookPostUpgrade
 	}
 	turns, warnings := HookTurns(rel, tree.Path, r.Resources, before, after)

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -44,18 +47,18 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) 
 	if err != nil {
 		return err
 	}
-	return printDryRun(cmd, out, d, flags.run.noHooks)
+	return printDryRun(cmd, out, d, &flags.run)
 }
 
 // dryRunServer prints an installation or an upgrade that the cluster has
 // checked.
 func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *charts.Chart, d *deployFlags) error {
-	return a.prepared(cmd, j, func(_ *kube.Client, op *kube.Operation) error {
-		out, err := previewed(op, chart, a.settings.Namespace())
+	return a.prepared(cmd, j, func(_ context.Context, op *kube.Operation) error {
+		out, err := previewed(op, chart)
 		if err != nil {
 			return err
 		}
-		if err := printDryRun(cmd, out, d, j.flags.noHooks); err != nil {
+		if err := printDryRun(cmd, out, d, j.flags); err != nil || j.mode == modeJSON {
 			return err
 		}
 		return printRemovals(cmd, op.Phases())
@@ -67,7 +70,7 @@ func (a *app) operateOrPlan(cmd *cobra.Command, dry bool, j job) error {
 	if !dry {
 		return a.operate(cmd, j)
 	}
-	return a.prepared(cmd, j, func(_ *kube.Client, op *kube.Operation) error {
+	return a.prepared(cmd, j, func(_ context.Context, op *kube.Operation) error {
 		var feed engine.Feed
 		info := op.Info()
 		feed.Publish(engine.Event{Kind: engine.KindOperation, Status: engine.Running, Operation: &info, Message: "dry run: nothing is written"})
@@ -81,26 +84,18 @@ func (a *app) operateOrPlan(cmd *cobra.Command, dry bool, j job) error {
 }
 
 // previewed is what an operation would deploy.
-func previewed(op *kube.Operation, chart *charts.Chart, namespace string) (*rendered, error) {
+func previewed(op *kube.Operation, chart *charts.Chart) (*rendered, error) {
 	rel := op.Preview()
 	tree, warnings, err := chart.Tree(rel.Config)
 	if err != nil {
 		return nil, err
 	}
-	docs, lost, err := charts.Parse(rel.Manifest, tree.Path)
+	r, err := charts.FromRelease(rel, tree, op.Info().Name == "upgrade")
 	if err != nil {
 		return nil, err
 	}
-	warnings = append(warnings, lost...)
-	crds, err := charts.CRDs(rel.Chart)
-	if err != nil {
-		return nil, err
-	}
-	all := append(append([]charts.Document{}, crds...), docs...)
-	return planned(&charts.Rendered{
-		Release: rel, Docs: docs, CRDs: crds, Tree: tree, Warnings: warnings,
-		Resources: charts.Resources(docs, namespace, charts.OfflineScope(all...)),
-	})
+	r.Warnings = append(warnings, r.Warnings...)
+	return planned(r)
 }
 
 // printRemovals lists, in comments, what an upgrade would remove.
@@ -120,7 +115,9 @@ func printRemovals(cmd *cobra.Command, phases []engine.Phase) error {
 	return nil
 }
 
-func printDryRun(cmd *cobra.Command, r *rendered, d *deployFlags, noHooks bool) error {
+// printDryRun prints what would be deployed, in order, or with -o json the
+// release as Helm does, whose manifest is in order.
+func printDryRun(cmd *cobra.Command, r *rendered, d *deployFlags, run *runFlags) error {
 	if d.hideSecret {
 		for i, doc := range r.Docs {
 			if doc.Object.GetKind() == "Secret" {
@@ -129,7 +126,16 @@ func printDryRun(cmd *cobra.Command, r *rendered, d *deployFlags, noHooks bool) 
 		}
 	}
 	printWarnings(cmd.ErrOrStderr(), r.plan.Warnings)
-	if err := r.Print(cmd.OutOrStdout(), r.plan, charts.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: noHooks}); err != nil {
+	if run.output.value == "json" {
+		var manifest bytes.Buffer
+		if err := r.Print(&manifest, r.plan, charts.PrintOptions{NoHooks: true}); err != nil {
+			return err
+		}
+		shown := *r.Release
+		shown.Manifest = manifest.String()
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(&shown)
+	}
+	if err := r.Print(cmd.OutOrStdout(), r.plan, charts.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: run.noHooks}); err != nil {
 		return err
 	}
 	if notes := r.Release.Info.Notes; notes != "" && !d.hideNotes {

@@ -24,7 +24,7 @@ func (a *app) afterDeploy(s *engine.State, ref string, run *runFlags, d *deployF
 		return nil
 	}
 	words := []string{"upgrade", "--install", name, ref}
-	if d.createNamespace {
+	if d.createNamespace && s.Release == "none" { // it may not be there either
 		words = append(words, "--create-namespace")
 	}
 	again := a.command(s, words...) + d.sameValues()

@@ -55,16 +55,18 @@ func (a *app) operate(cmd *cobra.Command, j job) error {
 	return in.blame(err)
 }
 
-// prepared prepares a job for a dry run and calls do with it.
-func (a *app) prepared(cmd *cobra.Command, j job, do func(*kube.Client, *kube.Operation) error) error {
+// prepared prepares a job for a dry run and calls do with it, and a context that
+// ends with the first signal.
+func (a *app) prepared(cmd *cobra.Command, j job, do func(context.Context, *kube.Operation) error) error {
+	j.flags.planOnly = true
 	in := watchInterrupts(cmd.Context(), cmd.ErrOrStderr())
 	defer in.stop()
 	err := a.inSandbox(in.ctx, j.flags.sandbox, cmd.ErrOrStderr(), func() error {
-		client, op, err := a.prepare(in, j)
+		_, op, err := a.prepare(in, j)
 		if err != nil || op == nil {
 			return err
 		}
-		return do(client, op)
+		return do(in.ctx, op)
 	})
 	return in.blame(err)
 }

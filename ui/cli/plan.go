@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -77,8 +78,8 @@ func (a *app) onlyPlan(cmd *cobra.Command) {
 
 // showPlan prints what a job would do.
 func (a *app) showPlan(cmd *cobra.Command, j job) error {
-	return a.prepared(cmd, j, func(_ *kube.Client, op *kube.Operation) error {
-		changes, err := op.Changes(cmd.Context())
+	return a.prepared(cmd, j, func(ctx context.Context, op *kube.Operation) error {
+		changes, err := op.Changes(ctx)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ type runFlags struct {
 	noTUI, step, hold     bool
 	breakOn               []string
 	output                choice
-	sandbox               bool
+	sandbox, planOnly     bool
 	readinessSet, holdSet bool
 }
 
@@ -123,7 +123,7 @@ func (r *runFlags) common(release, namespace string, m mode) kube.Common {
 		Release: release, Namespace: namespace, Timeout: r.timeout,
 		Wait: r.wait.value, WaitAll: r.waitAll, WaitForJobs: r.waitForJobs,
 		Step: r.step, BreakOn: r.breakOn, HoldOnFailure: r.hold && m == modeScreen,
-		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat,
+		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat, PlanOnly: r.planOnly,
 	}
 	if r.readinessSet {
 		c.ReadinessTimeout = r.readiness // else the default, or the timeout where that is less
