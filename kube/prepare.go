@@ -131,6 +131,9 @@ func (op *Operation) deploys(ctx context.Context, p *pass, tree *engine.Chart, w
 		return err
 	}
 	op.record = fits
+	if err := op.checkKinds(p); err != nil {
+		return err
+	}
 	if op.warns, err = planWarnings(p, tree, append(warnings, more...)); err != nil {
 		return err
 	}
