@@ -3,11 +3,16 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// secretive are values in the API server's words about a field of another type;
+// they may be those of a Secret.
+var secretive = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\}`)
 
 // explain adds to an error of the API server what a user can do about it.
 func explain(err error) error {
@@ -16,6 +21,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w; leave the fields that another manager owns out of the chart, or take them over with --force-conflicts", err)
 	case len(immutable(err)) > 0:
 		return &refusal{err, strings.Join(immutable(err), ", ") + "; this cannot be changed in place: delete the object and try again, or give it another name in the chart"}
+	case secretive.MatchString(err.Error()):
+		return &refusal{err, secretive.ReplaceAllString(err.Error(), "got something else; is it to be quoted?")}
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; the user of this kubeconfig lacks the right", err)
 	}

@@ -87,6 +87,9 @@ func (c *Client) PrepareInstall(ctx context.Context, in Install) (*Operation, er
 	op := c.operation("install", in.Common, rel)
 	op.info.Revision = revision
 	op.crds, op.force = in.crdUse(), in.ForceConflicts
+	if err := checkForce(in.ForceReplace && in.TakeOwnership, in.ForceConflicts, !in.ClientSide); err != nil {
+		return nil, err
+	}
 	if op.phases, err = in.phases(p, rel, tree, newNamespace); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/kube/charts"
 )
 
 // changes plans an operation and returns what it would do, "group object
@@ -150,8 +153,9 @@ func TestPlanOfWhatCannotBeCreated(t *testing.T) {
 	_, diffs := r.changes(r.install("plain", use(one(t, needy, elsewhere,
 		object("v1/Service/wrong", nil, "spec: {ports: [{port: 99999}]}"),
 		object("v1/ServiceAccount/later", nil),
+		object("v1/Secret/pin", nil, "stringData: {pin: 48213377}"),
 		deployment("typo", nil, "0s", "  replicsa: 2")), nil)))
-	want := map[string]string{"Pod/needy": "", "ConfigMap/elsewhere": "", "ServiceAccount/later": "", "Service/wrong": "99999", "Deployment/typo": "replicsa"}
+	want := map[string]string{"Pod/needy": "", "ConfigMap/elsewhere": "", "ServiceAccount/later": "", "Service/wrong": "99999", "Deployment/typo": "replicsa", "Secret/pin": ".stringData.pin: expected string"}
 	if len(diffs) != len(want) {
 		t.Errorf("%d changes, want %d", len(diffs), len(want))
 	}
@@ -161,7 +165,49 @@ func TestPlanOfWhatCannotBeCreated(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
+	if m := diffs["Secret/pin"].Message; strings.Contains(m, "48213377") {
+		t.Errorf("a value of a Secret is told: %s", m)
+	}
 	if w := r.written(start); len(w) > 0 {
 		t.Errorf("the plan wrote %v", w)
+	}
+}
+
+// TestTemplateForKubectl applies what template prints as kubectl would, as a dry
+// run: the API server takes every object (R3, R35).
+func TestTemplateForKubectl(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, chart := range []string{"hip0025-groups-complete", "hip9999-layers"} {
+		rendered, err := charts.Render(t.Context(), loadChart(t, chart), nil, charts.RenderOptions{Release: "t", Namespace: r.namespace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := rendered.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := rendered.Print(&out, plan, charts.PrintOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		docs, _, err := charts.Parse(out.String(), chart)
+		if err != nil || len(docs) < 3 {
+			t.Fatalf("%d objects, %v", len(docs), err)
+		}
+		mapper, err := r.client.getter.ToRESTMapper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range docs {
+			m, err := mapper.RESTMapping(d.Object.GroupVersionKind().GroupKind())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = r.client.dynamic.Resource(m.Resource).Namespace(r.namespace).Apply(t.Context(), d.Object.GetName(), d.Object, metav1.ApplyOptions{FieldManager: "kubectl", DryRun: []string{"All"}})
+			if err != nil {
+				t.Errorf("%s: %s/%s: %v", chart, d.Object.GetKind(), d.Object.GetName(), err)
+			}
+		}
 	}
 }

@@ -140,6 +140,25 @@ func (op *Operation) deploys(ctx context.Context, p *pass, tree *engine.Chart, w
 	return op.check(ctx)
 }
 
+// checkForce refuses what Helm's client refuses for each object.
+func checkForce(replace, conflicts, serverSide bool) error {
+	switch {
+	case replace && serverSide:
+		return errors.New("--force-replace replaces objects, and server-side apply does not: add --server-side=false")
+	case conflicts && !serverSide:
+		return errors.New("--force-conflicts takes fields over in server-side apply, which this release is not applied with: add --server-side=true")
+	}
+	return nil
+}
+
+// serverSide reads --server-side: true, false, or as the release was applied.
+func serverSide(flag string, rel *rel1.Release) bool {
+	if flag == "true" || flag == "false" {
+		return flag == "true"
+	}
+	return rel.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
+}
+
 // check is about what keeps an operation from being run.
 func (op *Operation) check(ctx context.Context) error {
 	if err := checkBreakpoints(op.common.BreakOn, op.phases); err != nil || op.common.PlanOnly {

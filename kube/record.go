@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/release"
@@ -190,10 +189,10 @@ func (s *recorder) Delete(key string) (release.Releaser, error) {
 func (s *recorder) store(rel *rel1.Release, write func() error) error {
 	manifest := rel.Manifest
 	hooks := make([]string, len(rel.Hooks))
-	rel.Manifest = respell(manifest)
+	rel.Manifest = charts.Respell(manifest)
 	for i, h := range rel.Hooks {
 		hooks[i] = h.Manifest
-		h.Manifest = respell(h.Manifest)
+		h.Manifest = charts.Respell(h.Manifest)
 	}
 	err := write()
 	rel.Manifest = manifest
@@ -201,18 +200,4 @@ func (s *recorder) store(rel *rel1.Release, write func() error) error {
 		h.Manifest = hooks[i]
 	}
 	return err
-}
-
-// respell writes the annotation keys with two slashes under their stored
-// spelling with one (R3).
-func respell(manifest string) string {
-	if !strings.Contains(manifest, "helm.sh/dep") {
-		return manifest
-	}
-	for _, key := range engine.TwoSlashKeys() {
-		manifest = strings.ReplaceAll(manifest, key+":", engine.StoredKey(key)+":")
-		manifest = strings.ReplaceAll(manifest, key+`":`, engine.StoredKey(key)+`":`)
-		manifest = strings.ReplaceAll(manifest, key+`':`, engine.StoredKey(key)+`':`)
-	}
-	return manifest
 }

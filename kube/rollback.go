@@ -45,6 +45,9 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	op.info.Revision = current.Version + 1
 	op.info.ToRevision = target.Version
 	op.force, op.before = back.ForceConflicts, current.Manifest
+	if err := checkForce(back.ForceReplace, back.ForceConflicts, serverSide(back.ServerSide, target)); err != nil {
+		return nil, err
+	}
 	old, err := p.ord.hold(ctx, current)
 	if err != nil {
 		return nil, err

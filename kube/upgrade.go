@@ -79,6 +79,9 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 	}
 	op := c.operation("upgrade", up.Common, rel)
 	op.crds, op.force = up.crdUse(), up.ForceConflicts
+	if err := checkForce(up.ForceReplace, up.ForceConflicts, serverSide(up.ServerSide, rel)); err != nil {
+		return nil, err
+	}
 	op.info.PreviousRevision, op.before = revs.good(), revs.current.Manifest
 	if op.phases, err = up.phases(ctx, p, rel, revs.current, tree); err != nil {
 		return nil, err

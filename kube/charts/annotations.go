@@ -1,6 +1,10 @@
 package charts
 
-import "lockstep/engine"
+import (
+	"strings"
+
+	"lockstep/engine"
+)
 
 // annotationHost is part of all annotations that order things.
 const annotationHost = "helm.sh/"
@@ -21,4 +25,18 @@ func bothSpellings(keys ...string) map[string]bool {
 		set[engine.StoredKey(key)] = true
 	}
 	return set
+}
+
+// Respell writes the annotation keys with two slashes under their stored
+// spelling with one, which an API server takes (R3).
+func Respell(manifest string) string {
+	if !strings.Contains(manifest, "helm.sh/dep") {
+		return manifest
+	}
+	for _, key := range engine.TwoSlashKeys() {
+		manifest = strings.ReplaceAll(manifest, key+":", engine.StoredKey(key)+":")
+		manifest = strings.ReplaceAll(manifest, key+`":`, engine.StoredKey(key)+`":`)
+		manifest = strings.ReplaceAll(manifest, key+`':`, engine.StoredKey(key)+`':`)
+	}
+	return manifest
 }

@@ -126,6 +126,7 @@ func (p *printer) document(source, raw string) {
 		}
 		out = p.files[source]
 	}
+	raw = Respell(raw) // for kubectl
 	fmt.Fprintf(out, "---\n# Source: %s\n%s", source, raw)
 	if !strings.HasSuffix(raw, "\n") {
 		out.WriteByte('\n')

@@ -39,7 +39,7 @@ func TestPrint(t *testing.T) {
 	)
 	sub := "## START resource-group: shop/db only\n---\n# Source: shop/charts/db/templates/x.yaml\n" + configMap("sub", "helm.sh/resource-group: only") + "\n## END resource-group: shop/db only\n"
 	db := "## START resource-group: shop db\n---\n# Source: shop/templates/a.yaml\n" + configMap("db", "helm.sh/resource-group: db") + "data:\n  x: |+\n    y\n\n\n## END resource-group: shop db\n"
-	app := "## START resource-group: shop app\n---\n# Source: shop/templates/a.yaml\n" + configMap("app", "helm.sh/resource-group: app", `helm.sh/depends-on/resource-groups: '["db"]'`) + "\n## END resource-group: shop app\n"
+	app := "## START resource-group: shop app\n---\n# Source: shop/templates/a.yaml\n" + configMap("app", "helm.sh/resource-group: app", `helm.sh/depends-on-resource-groups: '["db"]'`) + "\n## END resource-group: shop app\n"
 	rest := "---\n# Source: shop/templates/rest.yaml\n" + configMap("rest") + "\n"
 	hookBody, testBody := hook+configMap("hook", "helm.sh/hook: pre-install"), test+configMap("test", "helm.sh/hook: test")
 	tests := []struct {

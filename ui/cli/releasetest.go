@@ -77,7 +77,11 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, name string) error {
 	failed := a.operateOrPlan(cmd, flags.dryRun, job{flags: &flags.run, mode: m, next: a.afterTest, fate: "the release stays as it is",
 		prepare: func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
 			what.Common = flags.run.common(name, namespace, m)
-			return c.PrepareTest(ctx, what)
+			op, err := c.PrepareTest(ctx, what)
+			if op == nil && err == nil && m != modeJSON {
+				fmt.Fprintf(cmd.OutOrStdout(), "release %s has no tests, or none that --filter chooses\n", name)
+			}
+			return op, err
 		}})
 	out := cmd.OutOrStdout()
 	if m == modeJSON {
