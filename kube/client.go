@@ -105,6 +105,13 @@ func (c *Client) ContextName() string {
 	return config.Host
 }
 
+// noContext reports whether the kubeconfig names no cluster, since it is missing
+// for instance: the address is then a guess of client-go's.
+func (c *Client) noContext() bool {
+	raw, err := c.getter.ToRawKubeConfigLoader().RawConfig()
+	return err == nil && raw.CurrentContext == "" && c.settings.KubeContext == "" && c.settings.KubeAPIServer == ""
+}
+
 // Diagnoser reads from the cluster why objects are not ready.
 func (c *Client) Diagnoser() *diagnose.Diagnoser {
 	return diagnose.New(c.clientset, c.dynamic, c.getter)

@@ -30,6 +30,9 @@ func (c *Client) planner(common Common, root string) (*pass, error) {
 	p.ord.self = owner(common.Release, common.Namespace)
 	c.getter.bound.set(context.Background())
 	if err := p.ord.Client.IsReachable(); err != nil {
+		if c.noContext() {
+			return nil, fmt.Errorf("%w; the kubeconfig names no cluster: set KUBECONFIG or --kubeconfig, or try --sandbox", err)
+		}
 		return nil, fmt.Errorf("%w; is the cluster of context %q up, and is it the right one?", err, c.ContextName())
 	}
 	return p, nil

@@ -53,8 +53,11 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 	if errors.Is(err, driver.ErrReleaseNotFound) && up.Install {
 		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace, ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs})
 	}
-	if err != nil {
+	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for release %s in namespace %s: %w", up.Release, up.Namespace, err)
 	}
 	if st := revs.last.Info.Status; st == rcommon.StatusUninstalled && up.Install {
 		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, Replace: true, ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs})

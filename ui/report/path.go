@@ -65,10 +65,18 @@ func later(last *engine.GroupState, groups []*engine.GroupState, limit time.Time
 	return last
 }
 
+// longestPath is how many groups of a path are named; of longer ones those in
+// the middle are counted.
+const longestPath = 16
+
 func pathText(path []*engine.GroupState, style Style) string {
 	var parts []string
 	for _, g := range path {
 		parts = append(parts, g.ID+" "+Seconds(g.Ended.Sub(g.Started)))
+	}
+	if over := len(parts) - longestPath; over > 0 {
+		head := parts[:longestPath/2:longestPath/2]
+		parts = append(append(head, "… "+count(over, "group")+" …"), parts[len(parts)-longestPath/2:]...)
 	}
 	arrow := " → "
 	if style.Theme.ASCII {
