@@ -23,6 +23,8 @@ const lintLong = `Says what is wrong with charts: all that "helm lint" says, and
 for each other in a circle, names that do not exist, readiness expressions that do not parse, resources that lose
 their place in the order, and more. No cluster is needed.
 
+With -o json: charts, each with chart, failed and findings (severity, rule, chart, object, path, message).
+
 Errors keep a chart from being deployed, or deploy it in another order than its author meant. With an error, or with
 --strict a warning, the exit code is 2.`
 

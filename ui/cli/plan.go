@@ -23,6 +23,9 @@ Changes are found out by the API server, which is asked to apply everything as a
 only its own fields are checked, since it may need what comes before it. Values of Secrets are not shown, only which of
 them change.
 
+With -o json that is one object: operation (as in "lockstep help events"), changes (phase, group, object, action, diff,
+message) and warnings; action is create, change, unchanged, delete, absent, keep, hook or refuse.
+
 Exit codes: 0 nothing to do, 2 an error, or the API server would refuse a change, 4 there are changes. Hooks alone
 are none: they run with every operation.`
 

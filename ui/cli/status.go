@@ -20,7 +20,7 @@ import (
 
 const statusLong = `Prints the status of a release: what "helm status" prints, and of a release that was deployed in order also its
 groups, each with how long it took when the revision was deployed, and its objects as they are now. With -o json and yaml
-these are the field "groups".`
+these are the field "groups": id, chart, name, layer, after, status, message, objects, and ran (status, started, seconds).`
 
 // lookTime is how long status waits for each object to be looked at once.
 const lookTime = 30 * time.Second
