@@ -80,8 +80,37 @@ func (e *Engine) step() string {
 	case Held:
 		return "the run is held on a failure: retry, continue or abort"
 	}
-	e.steps++
+	if e.steps > 0 && e.steps >= e.startable() {
+		return "a step is waiting already; nothing can start " + e.before()
+	}
+	e.steps++ // it takes effect when the next gate opens
 	return ""
+}
+
+// startable counts the units that a step could let go now.
+func (e *Engine) startable() int {
+	n := len(e.gates)
+	if e.stage == nil {
+		return n
+	}
+	for _, g := range e.stage.groups {
+		if g.startable() || g.status == Held {
+			n++
+		}
+	}
+	return n
+}
+
+// before names what has to be over before anything can start.
+func (e *Engine) before() string {
+	if e.stage != nil {
+		for _, g := range e.stage.groups {
+			if g.status == Running {
+				return "before " + g.ID + " is over"
+			}
+		}
+	}
+	return "yet"
 }
 
 func (e *Engine) toggleBreakpoint(id string) string {

@@ -67,6 +67,7 @@ type Engine struct {
 	abort          *Command
 	timedOut       bool
 	heartbeat      time.Duration // active time of the next one
+	looked         time.Time     // when the last look into what is not ready was taken
 	patience       time.Time     // when requests in flight are cancelled after an abort
 	closing        bool
 }
@@ -256,7 +257,7 @@ func (e *Engine) loop() {
 	defer e.timer.Stop()
 	for !e.closing {
 		e.schedule()
-		e.timer.Reset(e.nextTimer())
+		e.timer.Reset(min(e.nextTimer(), e.nextLook()))
 		select {
 		case <-e.inbox.ready:
 			for _, f := range e.inbox.take() {
@@ -264,6 +265,7 @@ func (e *Engine) loop() {
 			}
 		case <-e.timer.C:
 			e.tick()
+			e.look()
 		}
 	}
 }

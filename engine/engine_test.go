@@ -81,6 +81,7 @@ func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
 	trace, err := run(t, opts, Stage{Readiness: 10 * sec, Phase: Phase{Groups: groupsOf("a: x", "b: y", "c < a: z")}}, fake, nil)
 	want(t, trace,
 		"0.0s c:a running", "0.0s c:b running", "0.0s c:b ready",
+		"5.0s diagnosis c:a Pod/x (image cannot be pulled)",
 		"10.0s c:a failed (Pod/x: not ready after 10s (--readiness-timeout): in-progress, 0 of 1 available)",
 		"10.0s diagnosis c:a Pod/x (image cannot be pulled)",
 		"10.0s c:c skipped (not started: c:a failed)")
@@ -89,6 +90,31 @@ func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
 			t.Errorf("error %v does not say %q", err, part)
 		}
 	}
+}
+
+func TestWhatIsNotReadyIsLookedInto(t *testing.T) {
+	fake := newFake(map[string]behaviour{"x": {ready: 40 * sec}, "y": {ready: 3 * sec}})
+	start := time.Now()
+	opts := Options{Diagnose: func(_ context.Context, o Object) (string, []string) {
+		if start.IsZero() || time.Since(start) < 20*sec {
+			return "no node has room", nil
+		}
+		return "image cannot be pulled", nil
+	}}
+	trace, err := run(t, opts, Stage{Phase: Phase{Groups: groupsOf("a: x", "b: y")}}, fake, func(b *bench) {
+		start = time.Now()
+		b.e.Command(Command{Name: Pause}) // the clock of the run stands still, not so this
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, line := range trace {
+		if strings.Contains(line, "diagnosis") {
+			told = append(told, line)
+		}
+	}
+	want(t, told, "5.0s diagnosis c:a Pod/x (no node has room)", "25.0s diagnosis c:a Pod/x (image cannot be pulled)")
 }
 
 func TestTimeoutEndsTheOperation(t *testing.T) { // R25

@@ -65,6 +65,7 @@ type StageRun struct {
 	tasks      []task // requests that wait for a free place
 	busy       int    // requests under way
 	diagnosing int
+	looking    int // diagnoses that nothing waits for
 	deadlines  []deadline
 	failing    bool // a group failed and is given up: nothing more starts
 	failures   []*Failure
@@ -99,6 +100,7 @@ type objectRun struct {
 	last     Observation
 	status   Status
 	message  string
+	told     string // the last reason that was told while it was waited for
 }
 
 type task struct {

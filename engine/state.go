@@ -246,6 +246,12 @@ func (s *State) applyObject(e Event) {
 	if o.Status != e.Status {
 		o.Since = e.Time
 	}
+	switch e.Status {
+	case Applying: // again, after a retry: what was found out is about the last attempt
+		o.Applied, o.Summary, o.Diagnosis = e.Time, "", nil
+	case Ready, Gone:
+		o.Summary, o.Diagnosis = "", nil
+	}
 	o.Status, o.Message = e.Status, e.Message
 	if e.Change != "" {
 		o.Change = e.Change

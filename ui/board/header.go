@@ -238,12 +238,17 @@ func (m *model) progress(room int) string {
 
 // removes reports whether the phases that matter now take objects away.
 func (m *model) removes() bool {
+	removes := false
 	for _, p := range m.state.Phases {
-		if strings.HasPrefix(p.Name, rollbackPrefix) == m.rollingBack() && p.Kind == engine.PhaseApply {
+		if strings.HasPrefix(p.Name, rollbackPrefix) != m.rollingBack() {
+			continue
+		}
+		if p.Kind == engine.PhaseApply {
 			return false
 		}
+		removes = removes || p.Kind == engine.PhaseRemove
 	}
-	return len(m.state.Phases) > 0
+	return removes
 }
 
 // barWidth is how long the progress bar is, 0 where there is no room for one.

@@ -189,7 +189,10 @@ func fates(more map[string]fate) map[string]fate {
 	return all
 }
 
-func diagnose(context.Context, engine.Object) (string, []string) {
+func diagnose(_ context.Context, o engine.Object) (string, []string) {
+	if o.Kind != "Job" {
+		return "", nil
+	}
 	return `FATAL: relation "orders" does not exist`, []string{
 		"BackoffLimitExceeded: Job has reached the specified backoff limit",
 		"last lines of pod migrate-7x2kq:",

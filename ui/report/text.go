@@ -198,6 +198,10 @@ func (t *Text) warning(e engine.Event) {
 }
 
 func (t *Text) diagnosis(e engine.Event) {
+	if g := t.state.Find(e.Phase, e.Group); g != nil && !g.Status.Over() { // it may still come
+		t.line(e, engine.InProgress, withReason(place(e.Object, e.Group), e.Message))
+		return
+	}
 	t.line(e, engine.Failed, withReason(place(e.Object, e.Group), e.Message))
 	t.quote(e.Lines)
 }

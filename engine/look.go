@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// What is not ready for a while is looked into before it has failed, so that
+// the reason is known while there is time to act on it, paused or not.
+const (
+	lookAfter = 5 * time.Second  // from an object's apply
+	lookEvery = 10 * time.Second // again
+	lookAt    = 3                // objects at a time, the oldest
+)
+
+// nextLook is how long it is until something may be looked into.
+func (e *Engine) nextLook() time.Duration {
+	if e.opts.Diagnose == nil || e.stage == nil || e.stage.looking > 0 || e.abort != nil {
+		return time.Hour
+	}
+	waiting := e.stage.unreadyObjects()
+	if len(waiting) == 0 {
+		return time.Hour
+	}
+	return max(time.Until(waiting[0].o.since.Add(lookAfter)), time.Until(e.looked.Add(lookEvery)), 0)
+}
+
+// look asks why the objects that have been waited for longest are not ready.
+func (e *Engine) look() {
+	if e.nextLook() > 0 {
+		return
+	}
+	e.looked = time.Now()
+	r := e.stage
+	waiting := r.unreadyObjects()
+	for _, w := range waiting[:min(lookAt, len(waiting))] {
+		if time.Since(w.o.since) >= lookAfter {
+			r.lookInto(w)
+		}
+	}
+}
+
+// unreadyObjects are those that are waited for or whose status is still to
+// come, the oldest first.
+func (r *StageRun) unreadyObjects() []task {
+	var out []task
+	for _, g := range r.groups {
+		if g.status != Running {
+			continue
+		}
+		for _, o := range g.objects {
+			if o.answered && !r.doneWith(o) && o.status != Failed {
+				out = append(out, task{g, o, g.attempt})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b task) int { return cmp.Compare(a.o.since.UnixNano(), b.o.since.UnixNano()) })
+	return out
+}
+
+// lookInto publishes what is found out, where it is news and still of interest.
+func (r *StageRun) lookInto(w task) {
+	r.looking++
+	ctx, cancel := context.WithTimeout(r.e.ctx, diagnoseTimeout)
+	obj := w.o.named()
+	go func() {
+		defer cancel()
+		summary, lines := r.e.opts.Diagnose(ctx, obj)
+		r.e.post(func() {
+			r.looking--
+			if r.closed || w.n != w.g.attempt || w.g.status != Running || r.doneWith(w.o) || summary == "" || summary == w.o.told {
+				return
+			}
+			w.o.told = summary
+			r.e.publish(Event{Kind: KindDiagnosis, Phase: r.Phase.Name, Group: w.g.ID, Object: &obj, Message: summary, Lines: lines})
+		})
+	}()
+}
