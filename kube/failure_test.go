@@ -2,6 +2,7 @@ package kube
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine"
 )
@@ -246,6 +248,50 @@ func TestAbortBeforeTheFirstWrite(t *testing.T) {
 	}
 	if w := r.writes(); len(w) > 0 {
 		t.Errorf("written: %v", w)
+	}
+}
+
+// TestRetryAfterAChangeByHand mends the object that failed with another field
+// manager while the run is held: the retry takes it as it is, with a warning, or
+// with --force-conflicts as the chart has it (R44).
+func TestRetryAfterAChangeByHand(t *testing.T) {
+	t.Parallel()
+	for _, force := range []bool{false, true} {
+		t.Run(fmt.Sprint(force), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			op, err := r.install("fail-image", func(i *Install) {
+				i.HoldOnFailure, i.ReadinessTimeout, i.ForceConflicts = true, 2*time.Second, force
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := 0
+			out := r.run(op, func(e engine.Event) {
+				if e.Kind != engine.KindRun || e.Status != engine.Held {
+					return
+				}
+				if held++; held > 1 {
+					op.Command(engine.Command{Name: engine.Abort})
+					return
+				}
+				patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/app:1.0"}]}}}}`)
+				if _, err := r.cluster.AppsV1().Deployments(r.namespace).Patch(t.Context(), "broken", types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-set"}); err != nil {
+					t.Error(err)
+				}
+				op.Command(engine.Command{Name: engine.Retry})
+			})
+			if force {
+				if held != 2 || out.state.Exit != 3 || strings.Contains(out.state.Message, "conflict") {
+					t.Errorf("held %d times, exit %d: %s", held, out.state.Exit, out.state.Message)
+				}
+				return
+			}
+			if out.err != nil || out.state.Exit != 0 || !out.says("R44", "Deployment/broken", "kubectl-set") {
+				t.Errorf("exit %d, %v, warnings %v", out.state.Exit, out.err, out.state.Warnings)
+			}
+			r.assertDeployed("t")
+		})
 	}
 }
 

@@ -216,7 +216,7 @@ func (op *Operation) newPass(prefix string, eng *engine.Engine, watcher *status.
 	}
 	p.ord.opts = runOptions{
 		prefix: prefix, wait: strategy, waitAll: op.common.WaitAll, waitForJobs: op.common.WaitForJobs,
-		readiness: op.common.ReadinessTimeout, timeout: op.common.Timeout,
+		readiness: op.common.ReadinessTimeout, timeout: op.common.Timeout, force: op.force,
 	}
 	p.cfg.HookOutputFunc = p.ord.hookOutput
 	p.rec.record = op.record

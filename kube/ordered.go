@@ -64,6 +64,7 @@ type runOptions struct {
 	waitForJobs bool
 	readiness   time.Duration
 	timeout     time.Duration
+	force       bool // take fields over from their owners
 }
 
 var (
@@ -126,6 +127,9 @@ func (o *ordered) Create(list helmkube.ResourceList, opts ...helmkube.ClientCrea
 	}
 	if !o.builder.ours(list) {
 		return o.Client.Create(list, opts...)
+	}
+	if o.opts.force { // for a retry; Helm expects no conflict where nothing was
+		opts = append(slices.Clone(opts), helmkube.ClientCreateOptionServerSideApply(true, true))
 	}
 	err := o.apply(list, func(i *resource.Info) error {
 		_, err := o.Client.Create(helmkube.ResourceList{i}, opts...)

@@ -173,11 +173,26 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 	}
 	t.passing[obj].begin()
 	f.keepSent(i)
-	if err := t.sendLate(ctx, i, f, t.send); err != nil {
+	err := t.sendLate(ctx, i, f, t.send)
+	if again && isFieldConflict(err) {
+		return t.leave(i, obj, err)
+	}
+	if err != nil {
 		return engine.Outcome{}, explain(err)
 	}
 	t.passing[obj].applied(i)
 	return engine.Outcome{Change: f.change(i), Version: version(i.ResourceVersion)}, nil
+}
+
+// leave takes an object as somebody has changed it since it was applied, in
+// order to mend it: the retry waits for it as it is (R44).
+func (t *target) leave(i *resource.Info, obj engine.Object, conflict error) (engine.Outcome, error) {
+	if err := i.Get(); err != nil {
+		return engine.Outcome{}, fmt.Errorf("look at %s: %w", obj, err)
+	}
+	t.o.engine.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R44", Object: &obj,
+		Message: fmt.Sprintf("%s stays as it has been changed since it was applied, which the chart does not know of: %v", obj, conflict)})
+	return engine.Outcome{Change: engine.Unchanged, Version: version(i.ResourceVersion)}, nil
 }
 
 // keepSent keeps the object as it is about to be sent, or puts it back.
