@@ -69,6 +69,7 @@ func (a *app) onScreen(cmd *cobra.Command, in *interrupts, client *kube.Client, 
 			leave(errInterrupted)
 		}
 	}()
+	dropTyped()
 	err := board.Run(ctx, board.Options{
 		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser()}, Theme: look,
 	})

@@ -255,6 +255,16 @@ func TestScreen(t *testing.T) {
 		c.restored()
 	})
 
+	t.Run("keys before the screen", func(t *testing.T) {
+		c := inTerminal(t, 30, 100, env, "install", "early", filepath.Join(data, "charts", "plain"), "-n", "early", "--create-namespace")
+		c.keys("qk")
+		c.await(0, "done")
+		c.keys("q")
+		if code := c.ends(); code != 0 {
+			t.Errorf("exit code %d: what was typed before the screen was there has aborted the run", code)
+		}
+	})
+
 	t.Run("replay", func(t *testing.T) {
 		run := filepath.Join(data, "runs", "sandbox-install.ndjson")
 		c := inTerminal(t, 30, 100, env, "replay", run, "--speed", "0")
