@@ -164,7 +164,7 @@ func TestHintsWork(t *testing.T) {
 				if why := refusal(s.state.Run, s.sent[0].Name); why {
 					t.Errorf("%s: the footer offers %q (%s), which the run refuses", st.name, h.key, h.word)
 				}
-			case s.quits(), s.text() != before, h.key == "f" && len(s.problems()) == 1:
+			case s.quits(), s.text() != before, h.key == "f" && onlyProblem(s):
 			default:
 				t.Errorf("%s: the footer offers %q (%s), which does nothing", st.name, h.key, h.word)
 			}
@@ -282,4 +282,10 @@ func TestOverTakesNoOrders(t *testing.T) {
 		t.Errorf("sent %v", s.sent)
 	}
 	s.shows(t, "the operation is over")
+}
+
+// onlyProblem reports whether there is nowhere else for f to go.
+func onlyProblem(s *screen) bool {
+	failed, blocking := s.problems()
+	return len(failed)+len(blocking) == 1 || len(failed) == 1 && slices.Contains(failed, s.sel)
 }

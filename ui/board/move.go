@@ -143,10 +143,9 @@ func (m *model) page(by int) tea.Cmd {
 	return nil
 }
 
-// problems are what needs looking at: what failed, then what is under way and
-// waited for, in plan order.
-func (m *model) problems() []spot {
-	var failed, blocking []spot
+// problems are what needs looking at: what failed, and what is under way and
+// waited for, each in plan order.
+func (m *model) problems() (failed, blocking []spot) {
 	for _, n := range m.visible() {
 		if n.Status != engine.Failed && n.Status != engine.Running && n.Status != engine.Held && n.Status != engine.Applied {
 			continue
@@ -170,20 +169,29 @@ func (m *model) problems() []spot {
 			blocking = append(blocking, spot{key: n.key()})
 		}
 	}
-	return append(failed, blocking...)
+	return failed, blocking
 }
 
 // anyProblem reports whether there is something for nextProblem to find.
-func (m *model) anyProblem() bool { return len(m.problems()) > 0 }
+func (m *model) anyProblem() bool {
+	failed, blocking := m.problems()
+	return len(failed)+len(blocking) > 0
+}
 
-// nextProblem goes to the next of the problems after the selected one.
+// nextProblem goes to the next of the problems after the selected one: to what
+// failed before anything that may still come.
 func (m *model) nextProblem() tea.Cmd {
-	list := m.problems()
+	failed, blocking := m.problems()
+	list := append(failed, blocking...)
 	if len(list) == 0 {
 		return m.say(theme.Quiet, "nothing is failing or blocking")
 	}
 	m.follow = false
-	s := list[(slices.Index(list, m.sel)+1)%len(list)]
+	at := slices.Index(list, m.sel)
+	if at >= len(failed) && len(failed) > 0 {
+		at = -1
+	}
+	s := list[(at+1)%len(list)]
 	m.selectObject(m.plan.byKey[s.key], s.object)
 	return nil
 }

@@ -212,10 +212,12 @@ func (m *model) afterRows(n *node, limit int) []row {
 		}
 		rows = append(rows, row{kind: afterRow, text: up.name})
 	}
-	if len(rows) == head {
-		for _, up := range n.ins {
-			rows = append(rows, row{kind: afterRow, text: up.name})
+	if len(rows) == head && len(n.ins) > 0 { // nothing keeps it but the run itself
+		text := "may start"
+		if m.state.Run == engine.Paused || m.state.Run == engine.Held {
+			text += ", run is " + string(m.state.Run)
 		}
+		return []row{{kind: moreRow, text: text}}
 	}
 	indent := strings.Repeat(" ", 6)
 	if m.lay.tight {
