@@ -75,7 +75,7 @@ func pathText(path []*engine.GroupState, style Style) string {
 		parts = append(parts, g.ID+" "+Seconds(g.Ended.Sub(g.Started)))
 	}
 	if over := len(parts) - longestPath; over > 0 {
-		head := parts[:longestPath/2:longestPath/2]
+		head := parts[: longestPath/2 : longestPath/2]
 		parts = append(append(head, "… "+count(over, "group")+" …"), parts[len(parts)-longestPath/2:]...)
 	}
 	arrow := " → "
