@@ -207,11 +207,54 @@ func (v *View) look(ctx context.Context) (*rel1.Release, error) {
 			v.target.Watch(ctx, g, func(ob engine.Observation) { v.take(p.Name, g.ID, ob) })
 		}
 	}
+	var explaining sync.WaitGroup
+	explaining.Go(func() { v.explain(ctx) })
+	defer func() { cancel(); explaining.Wait() }()
 	if v.revision > 0 {
 		<-ctx.Done()
 		return nil, nil
 	}
 	return v.await(ctx)
+}
+
+// explainEvery is how often it is looked up why objects are not ready.
+const explainEvery = 5 * time.Second
+
+// explain tells why objects are not ready, at most a few at a time, until ctx
+// ends.
+func (v *View) explain(ctx context.Context) {
+	told := map[engine.Object]string{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(explainEvery):
+		}
+		for _, e := range v.unwell(3) {
+			summary, lines := (&Operation{client: v.client}).diagnose(ctx, *e.Object)
+			if ctx.Err() == nil && summary != "" && summary != told[*e.Object] {
+				told[*e.Object] = summary
+				e.Kind, e.Message, e.Lines = engine.KindDiagnosis, summary, lines
+				v.feed.Publish(e)
+			}
+		}
+	}
+}
+
+// unwell are the first objects that were seen not to be ready.
+func (v *View) unwell(most int) (out []engine.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range v.phases {
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				if st := v.groups[g.ID].last[o].Status; (st == engine.InProgress || st == engine.Failed) && len(out) < most {
+					out = append(out, engine.Event{Phase: p.Name, Group: g.ID, Object: &o})
+				}
+			}
+		}
+	}
+	return out
 }
 
 // open publishes what is looked at.

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -191,4 +192,19 @@ func TestViewOfOtherReleases(t *testing.T) {
 	if err := <-old.over; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestViewSaysWhy tells why an object of a release is not ready.
+func TestViewSaysWhy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	op, err := r.install("fail-image", func(i *Install) { i.ReadinessTimeout = time.Second })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.run(op, nil)
+	r.look(0).await("the reason", func(s *engine.State) bool {
+		g := s.Find("apply", "fail-image:broken")
+		return g != nil && strings.Contains(g.Objects[0].Summary, "cannot be pulled")
+	})
 }

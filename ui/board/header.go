@@ -215,11 +215,15 @@ func (m *model) progress(room int) string {
 	if m.removes() {
 		done = "gone"
 	}
+	active := "in progress"
+	if m.state.Status == engine.Succeeded { // leaves (R21)
+		active = "not waited for"
+	}
 	parts := []string{fmt.Sprintf("%d of %d %s", t.done, t.total, done)}
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{t.active, "in progress"}, {t.applied, "applied"}, {t.failed, "failed"}, {t.waiting, "waiting"}} {
+	}{{t.active, active}, {t.applied, "applied"}, {t.failed, "failed"}, {t.waiting, "waiting"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}
