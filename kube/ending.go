@@ -28,7 +28,7 @@ func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, 
 		eng.Finish(engine.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)})
 		return err
 	}
-	swept, left := op.mend(p, err)
+	left, swept := op.mend(p, err)
 	notCleaned := op.notCleaned(p)
 	notes := []string{text(swept), notCleaned}
 	rollback := v.Abort == nil && op.common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == engine.Rollback
@@ -69,7 +69,7 @@ func (op *Operation) rollBack(eng *engine.Engine, watcher *status.Watcher, end e
 		return cause
 	}
 	if back != nil {
-		swept, left := op.mend(back, err)
+		left, swept := op.mend(back, err)
 		end.Release = left.status
 		notes = append(notes, text(swept))
 		if left.err != nil {
@@ -190,9 +190,9 @@ const mendTime = 20 * time.Second
 
 // mend brings what an action left half done to a final state: a release that
 // is still pending or uninstalling is marked failed (R34), and the object of a
-// hook that was cut short is deleted. It returns why that object could not be,
-// and what is left of the release.
-func (op *Operation) mend(p *pass, cause error) (swept error, left remains) {
+// hook that was cut short is deleted. It returns what is left of the release,
+// and why that object could not be deleted.
+func (op *Operation) mend(p *pass, cause error) (left remains, swept error) {
 	ctx, cancel := context.WithTimeout(context.Background(), mendTime)
 	defer cancel()
 	op.client.getter.bound.set(ctx)
@@ -200,11 +200,11 @@ func (op *Operation) mend(p *pass, cause error) (swept error, left remains) {
 	for {
 		status, err := op.finalise(p, cause)
 		if err == nil {
-			return swept, remains{status: status}
+			return remains{status: status}, swept
 		}
 		select {
 		case <-ctx.Done():
-			return swept, remains{err: fmt.Errorf("write the release record: %w", err)}
+			return remains{err: fmt.Errorf("write the release record: %w", err)}, swept
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
