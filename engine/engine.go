@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -68,6 +67,7 @@ type Engine struct {
 	timedOut       bool
 	heartbeat      time.Duration // active time of the next one
 	looked         time.Time     // when the last look into what is not ready was taken
+	lookDue        time.Time     // not after the next one, zero for none
 	patience       time.Time     // when requests in flight are cancelled after an abort
 	closing        bool
 }
@@ -242,8 +242,7 @@ func (e *Engine) Finish(end End) {
 		if end.Status != Succeeded {
 			e.skipRest("not started: the operation has ended")
 		}
-		message := strings.Join(strings.FieldsFunc(end.Message, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
-		e.publish(Event{Kind: KindOperation, Status: end.Status, Message: message, Exit: &end.Exit, Release: end.Release})
+		e.publish(Event{Kind: KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit, Release: end.Release})
 		e.closing = true
 	})
 	<-e.over

@@ -15,16 +15,24 @@ const (
 	lookAt    = 3                // objects at a time, the oldest
 )
 
-// nextLook is how long it is until something may be looked into.
+// nextLook is how long it is until something may be looked into. It is asked
+// after every message, so it goes by lookDue and not by the objects.
 func (e *Engine) nextLook() time.Duration {
-	if e.opts.Diagnose == nil || e.stage == nil || e.stage.looking > 0 || e.abort != nil {
+	if e.lookDue.IsZero() || e.opts.Diagnose == nil || e.stage == nil || e.stage.looking > 0 || e.abort != nil {
 		return time.Hour
 	}
-	waiting := e.stage.unreadyObjects()
-	if len(waiting) == 0 {
-		return time.Hour
+	return max(time.Until(e.lookDue), 0)
+}
+
+// expectLook sees to it that an object is looked into in its time.
+func (e *Engine) expectLook(o *objectRun) {
+	due := o.since.Add(lookAfter)
+	if again := e.looked.Add(lookEvery); again.After(due) {
+		due = again
 	}
-	return max(time.Until(waiting[0].o.since.Add(lookAfter)), time.Until(e.looked.Add(lookEvery)), 0)
+	if e.lookDue.IsZero() || due.Before(e.lookDue) {
+		e.lookDue = due
+	}
 }
 
 // look asks why the objects that have been waited for longest are not ready.
@@ -32,13 +40,16 @@ func (e *Engine) look() {
 	if e.nextLook() > 0 {
 		return
 	}
-	e.looked = time.Now()
-	r := e.stage
-	waiting := r.unreadyObjects()
+	waiting := e.stage.unreadyObjects()
 	for _, w := range waiting[:min(lookAt, len(waiting))] {
 		if time.Since(w.o.since) >= lookAfter {
-			r.lookInto(w)
+			e.stage.lookInto(w)
+			e.looked = time.Now()
 		}
+	}
+	e.lookDue = time.Time{}
+	if len(waiting) > 0 {
+		e.expectLook(waiting[0].o)
 	}
 }
 

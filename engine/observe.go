@@ -170,6 +170,9 @@ func (r *StageRun) setObject(g *groupRun, o *objectRun, s Status, message string
 		return
 	}
 	o.status, o.message = s, message
+	if o.answered && !r.doneWith(o) && s != Failed {
+		r.e.expectLook(o)
+	}
 	obj, planned := o.named(), ""
 	if o.name != "" {
 		planned = o.Name
