@@ -130,6 +130,13 @@ type Event struct {
 	Release string `json:"release,omitempty"`
 }
 
+// NoRelease is Event.Release where there is none.
+const NoRelease = "none"
+
+// RollbackPrefix begins the names of the phases of a rollback that is part of
+// another operation.
+const RollbackPrefix = "rollback/"
+
 // Operation is what the program has been asked to do.
 type Operation struct {
 	// Name is install, upgrade, rollback, uninstall, test or watch.

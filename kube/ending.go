@@ -55,7 +55,7 @@ func (op *Operation) wrote(p *pass) bool { return p.rec.wrote || op.client.gette
 func (op *Operation) rollBack(eng *engine.Engine, watcher *status.Watcher, end engine.End, cause error, notes []string) error {
 	info, undo := op.undo()
 	eng.BeginRollback(info, cause.Error())
-	back, err := op.newPass(rollbackPrefix, eng, watcher)
+	back, err := op.newPass(engine.RollbackPrefix, eng, watcher)
 	if err == nil {
 		op.client.getter.bound.set(eng.Requests())
 		err = undo(back)
@@ -63,7 +63,7 @@ func (op *Operation) rollBack(eng *engine.Engine, watcher *status.Watcher, end e
 	if err == nil {
 		end.Message, end.Release = join(rolledBack(info), cause.Error(), notes...), rcommon.StatusDeployed.String()
 		if info.Name == "uninstall" {
-			end.Release = noRelease
+			end.Release = engine.NoRelease
 		}
 		eng.Finish(end)
 		return cause
@@ -91,14 +91,12 @@ func notWritten(exit int) int {
 }
 
 // remains is what an operation that failed has left of the release: what its
-// record says, noRelease where there is none, or "" and why that could not be
+// record says, engine.NoRelease where there is none, or "" and why that could not be
 // found out or brought to a final state.
 type remains struct {
 	status string
 	err    error
 }
-
-const noRelease = "none"
 
 // fate says what became of the release. Where its record could not be brought to
 // a final state (R34), it says what goes on from there. made tells that the
@@ -116,11 +114,11 @@ func (r remains) fate(operation string, made bool) string {
 			says, next = "uninstalling", "uninstall it again"
 		}
 		return fmt.Sprintf("the release could not be marked failed, so it may still say %s; %s once the API server answers", says, next)
-	case r.status == noRelease && operation == "uninstall":
+	case r.status == engine.NoRelease && operation == "uninstall":
 		return "the release is gone"
-	case r.status == noRelease && made:
+	case r.status == engine.NoRelease && made:
 		return "the release is gone, somebody else has uninstalled it"
-	case r.status == noRelease:
+	case r.status == engine.NoRelease:
 		return "no release was made"
 	case operation != "uninstall" && !made:
 		return "the release is as it was, " + r.status
@@ -197,14 +195,26 @@ func (op *Operation) mend(p *pass, cause error) (left remains, swept error) {
 	defer cancel()
 	op.client.getter.bound.set(ctx)
 	swept = p.ord.sweepHook(ctx)
+	err := insist(ctx, func() (err error) {
+		left.status, err = op.finalise(p, cause)
+		return err
+	})
+	if err != nil {
+		return remains{err: fmt.Errorf("write the release record: %w", err)}, swept
+	}
+	return left, swept
+}
+
+// insist does something until it comes to an end without an error, or ctx ends.
+func insist(ctx context.Context, do func() error) error {
 	for {
-		status, err := op.finalise(p, cause)
+		err := do()
 		if err == nil {
-			return remains{status: status}, swept
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return remains{err: fmt.Errorf("write the release record: %w", err)}, swept
+			return err
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
@@ -214,10 +224,13 @@ func (op *Operation) mend(p *pass, cause error) (left remains, swept error) {
 // Helm could not write it is no error to Helm, but the release would stay
 // pending (R34).
 func (op *Operation) settle(p *pass) error {
+	if p.rec.made == 0 || p.rec.failed == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), mendTime)
 	defer cancel()
-	for p.rec.made > 0 && p.rec.failed != nil {
-		op.client.getter.bound.set(ctx)
+	op.client.getter.bound.set(ctx)
+	err := insist(ctx, func() error {
 		rel, err := op.touched(p)
 		if err == nil && rel.Info.Status.IsPending() {
 			rel.SetStatus(rcommon.StatusDeployed, strings.ToUpper(op.info.Name[:1])+op.info.Name[1:]+" complete")
@@ -225,13 +238,11 @@ func (op *Operation) settle(p *pass) error {
 		}
 		if err == nil {
 			p.rec.failed, p.rec.status = nil, rel.Info.Status.String()
-			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("all is deployed, but the release record could not be written: %w", err)
-		case <-time.After(500 * time.Millisecond):
-		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("all is deployed, but the release record could not be written: %w", err)
 	}
 	return nil
 }
@@ -242,7 +253,7 @@ func (op *Operation) settle(p *pass) error {
 func (op *Operation) finalise(p *pass, cause error) (string, error) {
 	rel, err := op.touched(p)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return noRelease, nil
+		return engine.NoRelease, nil
 	}
 	if err != nil {
 		return "", err

@@ -215,7 +215,7 @@ func (l *library) run(do func() error) error {
 			}
 		}
 	})
-	eng := engine.New(engine.Options{Operation: l.info, Feed: feed, Diagnose: (&Operation{client: l.client}).diagnose})
+	eng := engine.New(engine.Options{Operation: l.info, Feed: feed, Diagnose: l.client.diagnose})
 	abort := context.AfterFunc(l.ctx, func() { eng.Command(engine.Command{Name: engine.Abort, Reason: context.Cause(l.ctx).Error()}) })
 	l.engine, l.announced = eng, nil
 	err := do()

@@ -173,7 +173,7 @@ func (op *Operation) start() *engine.Engine {
 	defer op.mu.Unlock()
 	op.engine = engine.New(engine.Options{
 		Operation: op.info, Feed: &op.feed, Paused: op.common.Step, Breakpoints: op.common.BreakOn,
-		HoldOnFailure: op.common.HoldOnFailure, Heartbeat: op.common.Heartbeat, Diagnose: op.diagnose,
+		HoldOnFailure: op.common.HoldOnFailure, Heartbeat: op.common.Heartbeat, Diagnose: op.client.diagnose,
 	})
 	for _, c := range op.early {
 		op.engine.Command(c)
@@ -253,7 +253,7 @@ func (c *Client) newPass(namespace, root string) (*pass, error) {
 }
 
 // diagnose says why an object is not ready.
-func (op *Operation) diagnose(ctx context.Context, o engine.Object) (string, []string) {
-	r := op.client.Diagnoser().Object(ctx, o)
+func (c *Client) diagnose(ctx context.Context, o engine.Object) (string, []string) {
+	r := c.Diagnoser().Object(ctx, o)
 	return r.Summary, r.Lines
 }

@@ -57,7 +57,7 @@ type ordered struct {
 
 // runOptions are what the decorator needs to know of an operation.
 type runOptions struct {
-	// prefix is "" or rollbackPrefix: it goes before the names of phases.
+	// prefix is "" or engine.RollbackPrefix: it goes before the names of phases.
 	prefix      string
 	wait        helmkube.WaitStrategy
 	waitAll     bool
@@ -169,9 +169,11 @@ func (o *ordered) Update(original, target helmkube.ResourceList, opts ...helmkub
 	}
 	gone := original.Difference(target)
 	// Helm puts among the original what the target takes over.
-	o.old.resources = o.builder.resources(original.Filter(func(i *resource.Info) bool {
-		return !slices.ContainsFunc(target, func(x *resource.Info) bool { return x.Source == i.Source })
-	}))
+	taken := map[string]bool{}
+	for _, i := range target {
+		taken[i.Source] = true
+	}
+	o.old.resources = o.builder.resources(original.Filter(func(i *resource.Info) bool { return !taken[i.Source] }))
 	err = o.remove(gone, metav1.DeletePropagationBackground, true)
 	if err == nil {
 		res.Deleted = gone
@@ -291,8 +293,6 @@ func (o *ordered) applyPhase(tree *engine.Chart, list helmkube.ResourceList) ([]
 }
 
 const (
-	rollbackPrefix = "rollback/"
-
 	phaseApply  = "apply"
 	phaseRemove = "remove"
 )

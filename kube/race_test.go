@@ -94,7 +94,7 @@ func TestUninstalledMeanwhile(t *testing.T) {
 			}
 		}
 	})
-	if out.state.Exit != 1 || out.state.Release != noRelease || !strings.Contains(out.state.Message, "somebody else has uninstalled it") {
+	if out.state.Exit != 1 || out.state.Release != engine.NoRelease || !strings.Contains(out.state.Message, "somebody else has uninstalled it") {
 		t.Errorf("exit %d, release %q: %s", out.state.Exit, out.state.Release, out.state.Message)
 	}
 }
@@ -109,7 +109,7 @@ func TestWhatIsSaidOfTheRelease(t *testing.T) {
 	}
 	tests := map[string]struct{ says, release string }{
 		"pre-install": {"the release is marked failed", "failed"}, "post-upgrade": {"the release is marked failed", "failed"},
-		"pre-delete": {"the release is marked failed", "failed"}, "post-delete": {"the release is gone", noRelease},
+		"pre-delete": {"the release is marked failed", "failed"}, "post-delete": {"the release is gone", engine.NoRelease},
 	}
 	for event, tt := range tests {
 		t.Run(event, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestWhatIsSaidOfTheRelease(t *testing.T) {
 			if out.state.Exit != 1 || !strings.Contains(out.state.Message, tt.says+":") || out.state.Release != tt.release {
 				t.Errorf("exit %d, release %q: %s", out.state.Exit, out.state.Release, out.state.Message)
 			}
-			if got := r.status(); string(got) != strings.Replace(tt.release, noRelease, "", 1) {
+			if got := r.status(); string(got) != strings.Replace(tt.release, engine.NoRelease, "", 1) {
 				t.Errorf("the record says %q, want %q", got, tt.release)
 			}
 			// A hook that failed stays, by Helm's default policy: its log says why.
@@ -183,7 +183,7 @@ func TestUninstallOfHistory(t *testing.T) {
 	r.deploy("plain", nil)
 	r.mustRun(r.client.PrepareUninstall(t.Context(), Uninstall{Common: Common{Release: "t", Namespace: r.namespace}, KeepHistory: true}))
 	op, err := r.uninstall()
-	if out := r.mustRun(op, err); len(out.state.Phases) > 0 || out.state.Release != noRelease {
+	if out := r.mustRun(op, err); len(out.state.Phases) > 0 || out.state.Release != engine.NoRelease {
 		t.Errorf("phases %v, release %q", out.state.Phases, out.state.Release)
 	}
 	if r.status() != "" {

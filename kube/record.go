@@ -178,7 +178,7 @@ func (s *recorder) Update(key string, r release.Releaser) error {
 func (s *recorder) Delete(key string) (release.Releaser, error) {
 	rel, err := s.Driver.Delete(key)
 	if err == nil {
-		s.wrote, s.status = true, noRelease
+		s.wrote, s.status = true, engine.NoRelease
 	}
 	return rel, err
 }

@@ -85,12 +85,13 @@ func (o *ordered) removePhase(list helmkube.ResourceList) ([]engine.Phase, error
 // out what is not there, and of nothing it asks no deletion.
 func (o *ordered) nothingToDelete(list helmkube.ResourceList) error {
 	switch {
-	case len(list) == 0, o.opts.prefix != "" && len(o.absent(list)) == len(list):
+	case len(o.absent(list)) < len(list):
+		return nil
+	case len(list) == 0, o.opts.prefix != "": // a rollback plans what is there
 		o.hooks.mainDone()
-	case len(o.absent(list)) == len(list):
-		return o.remove(list, metav1.DeletePropagationBackground, false)
+		return nil
 	}
-	return nil
+	return o.remove(list, metav1.DeletePropagationBackground, false)
 }
 
 // absent are the objects of a list that were not there when it was built.

@@ -38,9 +38,15 @@ func (op *Operation) rightsFor() (map[right]bool, error) {
 		return nil, err
 	}
 	rights := op.storageRights()
+	seen := map[engine.Object]bool{} // objects of a phase, without their names
 	for _, p := range op.phases {
+		clear(seen)
 		for _, g := range p.Groups {
 			for _, o := range g.Objects {
+				if o.Name = ""; seen[o] {
+					continue
+				}
+				seen[o] = true
 				m, err := mapper.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
 				if err != nil {
 					continue

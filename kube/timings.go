@@ -46,7 +46,7 @@ func timingsIn(events []engine.Event, rollback bool) []Timing {
 	}
 	var out []Timing
 	for _, p := range s.Phases {
-		name, back := strings.CutPrefix(p.Name, rollbackPrefix)
+		name, back := strings.CutPrefix(p.Name, engine.RollbackPrefix)
 		if back != rollback {
 			continue
 		}

@@ -51,7 +51,7 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 	}
 	revs, err := p.revisions(up.Release)
 	if errors.Is(err, driver.ErrReleaseNotFound) && up.Install {
-		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace, ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs})
+		return c.PrepareInstall(ctx, up.installs())
 	}
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, err)
@@ -60,7 +60,9 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 		return nil, fmt.Errorf("look for release %s in namespace %s: %w", up.Release, up.Namespace, err)
 	}
 	if st := revs.last.Info.Status; st == rcommon.StatusUninstalled && up.Install {
-		return c.PrepareInstall(ctx, Install{Common: up.Common, Rendering: up.Rendering, Replace: true, ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs})
+		in := up.installs()
+		in.Replace = true
+		return c.PrepareInstall(ctx, in)
 	} else if st.IsPending() || st == rcommon.StatusUninstalling {
 		return nil, fmt.Errorf("upgrade %s: revision %d is %s: another operation is under way, or one was cut off; to go on, %s", up.Release, revs.last.Version, st, revs.goOn())
 	}
@@ -97,6 +99,11 @@ func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, er
 		op.undo = op.undoUpgrade(back, up)
 	}
 	return op, nil
+}
+
+// installs is the installation that the upgrade is where nothing is deployed.
+func (up *Upgrade) installs() Install {
+	return Install{Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace, ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs}
 }
 
 // revisions are those that an operation on a release looks at.

@@ -231,7 +231,7 @@ func (v *View) explain(ctx context.Context) {
 		case <-time.After(explainEvery):
 		}
 		for _, e := range v.unwell(3) {
-			summary, lines := (&Operation{client: v.client}).diagnose(ctx, *e.Object)
+			summary, lines := v.client.diagnose(ctx, *e.Object)
 			if ctx.Err() == nil && summary != "" && summary != told[*e.Object] {
 				told[*e.Object] = summary
 				e.Kind, e.Message, e.Lines = engine.KindDiagnosis, summary, lines

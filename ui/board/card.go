@@ -73,7 +73,7 @@ func (m *model) columnTitle(c *column) string {
 	if c.phase.Kind == engine.PhaseApply {
 		title = "layer " + title
 	}
-	if strings.HasPrefix(c.phase.Name, rollbackPrefix) {
+	if strings.HasPrefix(c.phase.Name, engine.RollbackPrefix) {
 		title = m.th.Lines.Undo + " " + title
 	}
 	return title

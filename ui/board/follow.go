@@ -118,7 +118,7 @@ func (m *model) opening() *node {
 	return best
 }
 
-func (m *model) back(n *node) bool { return strings.HasPrefix(n.Phase, rollbackPrefix) }
+func (m *model) back(n *node) bool { return strings.HasPrefix(n.Phase, engine.RollbackPrefix) }
 
 // ready reports whether all that a waiting group waits for is there.
 func (m *model) ready(n *node) bool {

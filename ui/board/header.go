@@ -244,7 +244,7 @@ func (m *model) progress(room int) string {
 func (m *model) removes() bool {
 	removes := false
 	for _, p := range m.state.Phases {
-		if strings.HasPrefix(p.Name, rollbackPrefix) != m.rollingBack() {
+		if strings.HasPrefix(p.Name, engine.RollbackPrefix) != m.rollingBack() {
 			continue
 		}
 		if p.Kind == engine.PhaseApply {

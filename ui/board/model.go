@@ -98,7 +98,7 @@ func (m *model) steerable() bool { return !m.readOnly() && !m.over() }
 // rollingBack reports whether the operation is being undone, or was.
 func (m *model) rollingBack() bool {
 	for _, p := range m.state.Phases {
-		if strings.HasPrefix(p.Name, rollbackPrefix) {
+		if strings.HasPrefix(p.Name, engine.RollbackPrefix) {
 			return true
 		}
 	}
@@ -118,7 +118,7 @@ func (m *model) count() {
 	m.tally = tally{}
 	back := m.rollingBack()
 	for _, n := range m.plan.nodes {
-		if strings.HasPrefix(n.Phase, rollbackPrefix) == back {
+		if strings.HasPrefix(n.Phase, engine.RollbackPrefix) == back {
 			m.tally.add(n.GroupState)
 		}
 	}

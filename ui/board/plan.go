@@ -54,9 +54,6 @@ type node struct {
 
 func (n *node) key() key { return key{n.Phase, n.ID} }
 
-// rollbackPrefix begins the names of the phases of a rollback.
-const rollbackPrefix = "rollback/"
-
 // newPlan lays the phases of a state out in columns.
 func newPlan(s *engine.State) plan {
 	p := plan{byKey: map[key]*node{}, short: map[string]string{}, release: s.Operation.Release}
@@ -163,7 +160,7 @@ func untangle(nodes []*node) {
 
 // phaseTitle is the name of a phase as a column's title.
 func phaseTitle(name string) string {
-	return strings.TrimPrefix(name, rollbackPrefix)
+	return strings.TrimPrefix(name, engine.RollbackPrefix)
 }
 
 // shortName is a group's name without what is the same for all of them.

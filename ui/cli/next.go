@@ -24,12 +24,12 @@ func (a *app) afterDeploy(s *engine.State, ref string, run *runFlags, d *deployF
 		return nil
 	}
 	words := []string{"upgrade", "--install", name, ref}
-	if d.createNamespace && s.Release == "none" { // it may not be there either
+	if d.createNamespace && s.Release == engine.NoRelease { // it may not be there either
 		words = append(words, "--create-namespace")
 	}
 	again := a.command(s, words...) + d.sameValues()
 	switch {
-	case s.Release == "none":
+	case s.Release == engine.NoRelease:
 		return []string{again}
 	case back > 0 && s.Release == "failed":
 		return []string{a.command(s, "rollback", name, fmt.Sprint(back)), again}
@@ -52,7 +52,7 @@ func (a *app) afterRollback(s *engine.State) []string {
 
 // afterUninstall says what to type after an uninstallation.
 func (a *app) afterUninstall(s *engine.State) []string {
-	if s.Status == engine.Succeeded || s.Exit == exitNothing || s.Release == "none" {
+	if s.Status == engine.Succeeded || s.Exit == exitNothing || s.Release == engine.NoRelease {
 		return nil
 	}
 	return []string{a.command(s, "status", s.Operation.Release), a.command(s, "uninstall", s.Operation.Release)}
@@ -89,7 +89,7 @@ func (d *deployFlags) sameValues() string {
 func rolledBack(s *engine.State) bool {
 	there := false
 	for _, p := range s.Phases {
-		if !strings.HasPrefix(p.Name, "rollback/") {
+		if !strings.HasPrefix(p.Name, engine.RollbackPrefix) {
 			continue
 		}
 		for _, g := range p.Groups {
