@@ -19,7 +19,7 @@ func TestImportRules(t *testing.T) {
 		reason string
 		never  []string
 	}{
-		{"lockstep/engine", "the engine needs nothing but the standard library", []string{"."}},
+		{"lockstep/engine/...", "the engine needs nothing but the standard library", []string{"."}},
 		{"lockstep/theme", "the theme knows colours, not deployments", []string{"lockstep/engine", "lockstep/ui", "lockstep/kube", helm, client}},
 		{"lockstep/ui/board", "the screen consumes events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report", helm, client}},
 		{"lockstep/ui/report", "reports consume events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/board", helm, client}},

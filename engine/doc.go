@@ -1,13 +1,17 @@
-// Package engine decides what is deployed when. It turns a rendered chart into
-// a Plan (a DAG of groups), runs it against a Cluster, and tells what happens
-// as a stream of Events. It knows neither Helm nor a Kubernetes client nor a
-// screen, and imports the standard library alone.
+// Package engine decides what is deployed when. Its three rooms know neither
+// Helm nor a Kubernetes client nor a screen, and import the standard library
+// alone:
+//
+//   - plan turns a rendered chart into a Plan, a DAG of groups;
+//   - event is the one vocabulary of what happens: Event, Command, the Feed
+//     that carries them, and State, the one reducer that draws them;
+//   - run carries a plan out against a Cluster, steered by commands.
 //
 // Data flows one way:
 //
-//	resources, charts ─▶ BuildPlan ─▶ Engine ─▶ Feed ─▶ State (the one reducer)
-//	                                    ▲
-//	                                 Command
+//	resources, charts ─▶ plan.Build ─▶ run.Engine ─▶ event.Feed ─▶ event.State
+//	                                      ▲
+//	                                event.Command
 //
 // The rule numbers in comments (R7, R14 …) are those of the specification of
 // what "in order" means; README.md explains the annotations they are about.

@@ -9,7 +9,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/cli"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube/charts"
 )
 
@@ -151,7 +151,7 @@ func TestWarnings(t *testing.T) {
 			out := r.deploy(tt.chart, nil)
 			found := false
 			for _, e := range out.events {
-				found = found || e.Kind == engine.KindWarning && e.Rule == tt.rule && strings.Contains(e.Message, tt.part)
+				found = found || e.Kind == event.KindWarning && e.Rule == tt.rule && strings.Contains(e.Message, tt.part)
 			}
 			if !found {
 				t.Errorf("no warning %s about %q in %+v", tt.rule, tt.part, out.state.Warnings)

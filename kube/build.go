@@ -12,7 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/status"
 )
@@ -22,7 +22,7 @@ import (
 type fact struct {
 	// resource is the object with the annotations it was rendered with; some
 	// of them cannot be sent to a cluster (R3).
-	resource engine.Resource
+	resource plan.Resource
 	rule     status.Rule
 	// sent is the object as it was sent the first time: the answer takes its
 	// place in the Info, and cannot be sent again (R44).
@@ -67,7 +67,7 @@ func newBuilder(c *Client, factory cmdutil.Factory, namespace, root string) *bui
 }
 
 // build makes the Infos of a manifest, in its order.
-func (b *builder) build(manifest string) (helmkube.ResourceList, []engine.Warning, error) {
+func (b *builder) build(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	docs, warnings, err := charts.Parse(manifest, rootOf(manifest, b.root))
 	if err != nil {
 		return nil, nil, err
@@ -182,8 +182,8 @@ func (b *builder) ours(list helmkube.ResourceList) bool {
 }
 
 // resources are the planner's view of a list.
-func (b *builder) resources(list helmkube.ResourceList) []engine.Resource {
-	var out []engine.Resource
+func (b *builder) resources(list helmkube.ResourceList) []plan.Resource {
+	var out []plan.Resource
 	for _, i := range list {
 		if f := b.fact(i); f != nil {
 			out = append(out, f.resource)
@@ -253,8 +253,8 @@ func stripKeys(u *unstructured.Unstructured) {
 			delete(annotations, k)
 		}
 	}
-	for _, k := range engine.TwoSlashKeys() {
-		delete(annotations, engine.StoredKey(k))
+	for _, k := range plan.TwoSlashKeys() {
+		delete(annotations, plan.StoredKey(k))
 	}
 	if len(annotations) == n {
 		return

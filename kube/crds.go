@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -37,16 +38,16 @@ func (u crdUse) docs() ([]charts.Document, error) {
 }
 
 // crdPhase is the phase of crds/, if there is anything in it.
-func crdPhase(u crdUse) ([]engine.Phase, error) {
+func crdPhase(u crdUse) ([]event.Phase, error) {
 	docs, err := u.docs()
 	if err != nil || len(docs) == 0 {
 		return nil, err
 	}
-	var objects []engine.Object
+	var objects []plan.Object
 	for _, r := range charts.Resources(docs, "", charts.OfflineScope(docs...)) {
 		objects = append(objects, r.Object)
 	}
-	return []engine.Phase{{Name: phaseCRDs, Kind: engine.PhaseCRDs, Groups: []*engine.Group{oneGroup("crds/", u.chart.Name()+":crds/", objects...)}}}, nil
+	return []event.Phase{{Name: phaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{oneGroup("crds/", u.chart.Name()+":crds/", objects...)}}}, nil
 }
 
 // buildCRDs makes the Infos of crds/.

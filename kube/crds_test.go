@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // crdChart has a CRD with the given versions in crds/, the last one stored, and
@@ -67,7 +67,7 @@ func TestUpgradeCRDs(t *testing.T) {
 
 	start := time.Now()
 	out := r.mustRun(r.upgrade("plain", to(two, true)))
-	if p := out.state.Phases[0]; p.Kind != engine.PhaseCRDs || p.Groups[0].Status != engine.Ready {
+	if p := out.state.Phases[0]; p.Kind != event.PhaseCRDs || p.Groups[0].Status != event.Ready {
 		t.Errorf("first ran %s (%s)", p.Name, p.Groups[0].Status)
 	}
 	if got := r.versions(api); !slices.Equal(got, []string{"v1", "v2"}) {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube/charts"
 	"lockstep/kube/throwaway"
 	"lockstep/kube/throwaway/auditlog"
@@ -130,12 +130,12 @@ func (r *rig) install(chart string, change func(*Install)) (*Operation, error) {
 // outcome is what an operation left.
 type outcome struct {
 	err    error
-	state  engine.State
-	events []engine.Event
+	state  event.State
+	events []event.Event
 }
 
 // run runs an operation to its end. on is told of every event, while it runs.
-func (r *rig) run(op *Operation, on func(engine.Event)) outcome {
+func (r *rig) run(op *Operation, on func(event.Event)) outcome {
 	var out outcome
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -166,7 +166,7 @@ func (r *rig) deploy(chart string, change func(*Install)) outcome {
 		r.t.Fatal(err)
 	}
 	out := r.run(op, nil)
-	if out.err != nil || out.state.Status != engine.Succeeded || out.state.Exit != 0 {
+	if out.err != nil || out.state.Status != event.Succeeded || out.state.Exit != 0 {
 		r.t.Fatalf("install %s: %v, %s, exit %d", chart, out.err, out.state.Status, out.state.Exit)
 	}
 	return out

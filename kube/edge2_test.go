@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // TestGenerateName creates objects without a name by POST (Helm 4.3.1 cannot),
@@ -36,10 +36,10 @@ func TestGenerateName(t *testing.T) {
 		t.Fatalf("Jobs %v, ConfigMaps %v", first, r.configMaps(r.namespace))
 	}
 	g := out.state.Find(phaseApply, "edge:a")
-	if len(g.Objects) != 1 || g.Objects[0].Object.Name != first[0] || g.Objects[0].Status != engine.Ready || g.Done != 1 {
+	if len(g.Objects) != 1 || g.Objects[0].Object.Name != first[0] || g.Objects[0].Status != event.Ready || g.Done != 1 {
 		t.Errorf("the events draw %+v, want only the Job %s, ready", g.Objects[0], first[0])
 	}
-	if d := out.at("edge:b", engine.Running).Sub(out.at("edge:a", engine.Running)); d < 500*time.Millisecond {
+	if d := out.at("edge:b", event.Running).Sub(out.at("edge:a", event.Running)); d < 500*time.Millisecond {
 		t.Errorf("the group after the Job started %s after it, before it can have been complete", d)
 	}
 	// Somebody else's object with such a name is none of ours.
@@ -72,8 +72,8 @@ func TestGeneratedNameOfAHook(t *testing.T) {
 	r := newRig(t)
 	hook := map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": "hook-succeeded"}
 	out := r.deploy("plain", use(one(t, strings.Replace(job("hook-", hook, "300ms"), "  name: ", "  generateName: ", 1), configMap("a", nil)), nil))
-	named := slices.ContainsFunc(out.events, func(e engine.Event) bool {
-		return e.Kind == engine.KindObject && e.Phase == "pre-install" && len(e.Object.Name) > len("hook-") && e.Status == engine.Ready
+	named := slices.ContainsFunc(out.events, func(e event.Event) bool {
+		return e.Kind == event.KindObject && e.Phase == "pre-install" && len(e.Object.Name) > len("hook-") && e.Status == event.Ready
 	})
 	if !named {
 		t.Errorf("no event names the hook's Job, ready")
@@ -95,12 +95,12 @@ func TestRetryOfAGeneratedName(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failed []string
-	r.run(op, func(e engine.Event) {
-		if e.Kind == engine.KindObject && e.Status == engine.Failed {
+	r.run(op, func(e event.Event) {
+		if e.Kind == event.KindObject && e.Status == event.Failed {
 			failed = append(failed, e.Object.Name)
 		}
-		if e.Kind == engine.KindRun && e.Status == engine.Held {
-			op.Command(engine.Command{Name: map[bool]engine.CommandName{true: engine.Retry, false: engine.Resume}[len(failed) < 2]})
+		if e.Kind == event.KindRun && e.Status == event.Held {
+			op.Command(event.Command{Name: map[bool]event.CommandName{true: event.Retry, false: event.Resume}[len(failed) < 2]})
 		}
 	})
 	list, err := r.cluster.BatchV1().Jobs(r.namespace).List(t.Context(), metav1.ListOptions{})
@@ -141,8 +141,8 @@ func TestTakenOver(t *testing.T) {
 	take("thief3")
 	op, err = r.upgrade("plain", useUp(one(t, a), nil))
 	out := r.mustRun(op, err)
-	if !slices.ContainsFunc(out.events, func(e engine.Event) bool {
-		return e.Object != nil && e.Object.Name == "b" && e.Change == engine.Kept && strings.Contains(e.Message, "thief3")
+	if !slices.ContainsFunc(out.events, func(e event.Event) bool {
+		return e.Object != nil && e.Object.Name == "b" && e.Change == event.Kept && strings.Contains(e.Message, "thief3")
 	}) {
 		t.Errorf("the upgrade does not say that it leaves b alone")
 	}
@@ -262,7 +262,7 @@ func TestCustomResourceWithoutStatus(t *testing.T) {
 		"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]")
 	out := r.deploy("plain", use(one(t, object(api+"/v1/Thing/mute", group("a"), "spec: {size: 1}"), crd, configMap("after", group("b", "a"))), nil))
 	g := out.state.Find(phaseApply, "edge:a")
-	if g.Status != engine.Ready || g.Done != 2 {
+	if g.Status != event.Ready || g.Done != 2 {
 		t.Errorf("%s, %d of 2 done", g.Status, g.Done)
 	}
 	r.mustRun(r.uninstall())
@@ -294,6 +294,6 @@ func TestStaleStatus(t *testing.T) {
 	}
 	if t.Failed() {
 		tl.dump(t)
-		t.Log(out.at("edge:a", engine.Ready))
+		t.Log(out.at("edge:a", event.Ready))
 	}
 }

@@ -19,7 +19,8 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -140,7 +141,7 @@ func TestManifestWithoutSources(t *testing.T) {
 	out := r.mustRun(op, err)
 	gone := 0
 	for _, e := range out.events {
-		if e.Kind == engine.KindObject && e.Status == engine.Gone {
+		if e.Kind == event.KindObject && e.Status == event.Gone {
 			gone++
 		}
 	}
@@ -197,8 +198,8 @@ func TestRollbackToUnsequenced(t *testing.T) {
 		"helm": func(r *rig) {
 			in := action.NewInstall(r.helm())
 			in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.namespace, helmkube.HookOnlyStrategy
-			plain := map[string]string{engine.AnnotationGroup: "one"}
-			c, err := one(r.t, configMap("a", plain), configMap("b", map[string]string{engine.AnnotationGroup: "two"})).Helm()
+			plain := map[string]string{plan.AnnotationGroup: "one"}
+			c, err := one(r.t, configMap("a", plain), configMap("b", map[string]string{plan.AnnotationGroup: "two"})).Helm()
 			if err == nil {
 				_, err = in.Run(c, nil)
 			}
@@ -233,21 +234,21 @@ func TestRollbackToUnsequenced(t *testing.T) {
 func TestTwoFamilies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	weight := func(w string) map[string]string { return map[string]string{engine.AnnotationWeight: w} }
+	weight := func(w string) map[string]string { return map[string]string{plan.AnnotationWeight: w} }
 	sub := func(name string) string { return "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n" }
 	chart := makeChart(t, files{
 		"Chart.yaml":                "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies:\n- {name: layers, version: 1.0.0}\n- {name: weights, version: 1.0.0, depends-on: [layers]}\n",
 		"charts/layers/Chart.yaml":  sub("layers"),
 		"charts/weights/Chart.yaml": sub("weights"),
-		"charts/layers/templates/all.yaml": job("work", map[string]string{engine.AnnotationLayer: "a"}, "500ms") + "\n---\n" +
-			configMap("after", map[string]string{engine.AnnotationLayer: "b", engine.AnnotationLayerDependsOn: "a"}),
+		"charts/layers/templates/all.yaml": job("work", map[string]string{plan.AnnotationLayer: "a"}, "500ms") + "\n---\n" +
+			configMap("after", map[string]string{plan.AnnotationLayer: "b", plan.AnnotationLayerDependsOn: "a"}),
 		"charts/weights/templates/all.yaml": configMap("heavy", weight("1")) + "\n---\n" + configMap("light", weight("-1")),
 		"templates/all.yaml":                configMap("root", group("x")),
 	})
 	out := r.deploy("plain", use(chart, nil))
 	order := []string{"edge/layers:a", "edge/layers:b", "edge/weights:-1", "edge/weights:1"}
 	for i, id := range order[1:] {
-		if at, before := out.at(id, engine.Running), out.at(order[i], engine.Running); !at.After(before) {
+		if at, before := out.at(id, event.Running), out.at(order[i], event.Running); !at.After(before) {
 			t.Errorf("%s started at %s, %s at %s", id, clock(at), order[i], clock(before))
 		}
 	}
@@ -259,7 +260,7 @@ func TestTwoFamilies(t *testing.T) {
 func TestManyObjects(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	body := "{{- range $i := until 2000 }}\n---\n" + strings.ReplaceAll(configMap("c-NUMBER", map[string]string{engine.AnnotationGroup: "g-TENS"}, "more: {{ sha256sum (toString $i) }}"),
+	body := "{{- range $i := until 2000 }}\n---\n" + strings.ReplaceAll(configMap("c-NUMBER", map[string]string{plan.AnnotationGroup: "g-TENS"}, "more: {{ sha256sum (toString $i) }}"),
 		"NUMBER", "{{ $i }}") + "\n{{- end }}\n"
 	body = strings.ReplaceAll(body, `"g-TENS"`, `"g-{{ div $i 500 }}"
     helm.sh/depends-on/resource-groups: '{{ if ge $i 500 }}["g-{{ sub (div $i 500) 1 }}"]{{ else }}[]{{ end }}'`)
@@ -314,9 +315,9 @@ func TestReleaseTooLarge(t *testing.T) {
 	}
 	// A tree that is itself as large as that.
 	rel := &rel1.Release{Name: "t", Chart: mustHelm(t, makeChart(t, subcharted()))}
-	tree := &engine.Chart{Path: "edge"}
+	tree := &plan.Chart{Path: "edge"}
 	for range 100 {
-		tree.Subcharts = append(tree.Subcharts, engine.Subchart{Name: noise(20_000)})
+		tree.Subcharts = append(tree.Subcharts, plan.Subchart{Name: noise(20_000)})
 	}
 	rec, warnings, err := fitRecord(rel, &record{Version: recordVersion, Sequenced: true, Tree: tree})
 	if err != nil || len(warnings) != 1 || !rec.Sequenced || len(rec.Tree.Subcharts) != 0 {

@@ -12,7 +12,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // proxy is a wire to the API server that can be cut, or go dead without a word.
@@ -155,8 +155,8 @@ func TestLostAPI(t *testing.T) {
 			}
 			var lost sync.Once
 			start := time.Now()
-			out := r.run(op, func(e engine.Event) {
-				if e.Kind == engine.KindObject && e.Group == "edge:many" && e.Change != "" {
+			out := r.run(op, func(e event.Event) {
+				if e.Kind == event.KindObject && e.Group == "edge:many" && e.Change != "" {
 					lost.Do(func() {
 						p.set(tt.wire)
 						time.AfterFunc(tt.away, func() { p.set(whole) })

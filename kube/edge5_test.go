@@ -10,7 +10,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube/charts"
 	"lockstep/kube/throwaway/auditlog"
 )
@@ -242,8 +242,8 @@ func (r *rig) cutWhile(prepare func() (*Operation, error), resource, object, mes
 		r.t.Fatal(err)
 	}
 	r.client = direct
-	out = r.run(op, func(e engine.Event) {
-		if back.IsZero() && e.Kind == engine.KindObject && e.Object.Name == object && strings.Contains(e.Message, message) {
+	out = r.run(op, func(e event.Event) {
+		if back.IsZero() && e.Kind == event.KindObject && e.Object.Name == object && strings.Contains(e.Message, message) {
 			r.eventually("it is watched", func() bool { return r.watched(resource) })
 			p.set(cut)
 			meanwhile()
@@ -335,8 +335,8 @@ func TestLongOutage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := r.run(op, func(e engine.Event) {
-				if e.Kind == engine.KindObject && e.Group == "edge:many" && e.Change != "" {
+			out := r.run(op, func(e event.Event) {
+				if e.Kind == event.KindObject && e.Group == "edge:many" && e.Change != "" {
 					p.set(cut)
 				}
 			})

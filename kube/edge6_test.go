@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -21,7 +22,7 @@ import (
 // after subchart base. It fails where its exit code is not 0; the group after
 // it takes forever.
 func sweptChart(policy, duration, exit string) files {
-	hook := job("work", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", engine.AnnotationHookScope: engine.HookScopeSubchart, "helm.sh/hook-delete-policy": policy}, duration, "  backoffLimit: 0")
+	hook := job("work", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", plan.AnnotationHookScope: plan.HookScopeSubchart, "helm.sh/hook-delete-policy": policy}, duration, "  backoffLimit: 0")
 	return files{
 		"Chart.yaml":                    "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies:\n- {name: base, version: 1.0.0}\n- {name: db, version: 1.0.0, depends-on: [base]}\n",
 		"charts/base/Chart.yaml":        "apiVersion: v2\nname: base\nversion: 1.0.0\n",
@@ -78,15 +79,15 @@ func TestScopedHookIsSwept(t *testing.T) {
 }
 
 // abortAt aborts a run as soon as a Job of a group runs, or the group does.
-func (r *rig) abortAt(op *Operation, group string) func(engine.Event) {
+func (r *rig) abortAt(op *Operation, group string) func(event.Event) {
 	once := false
-	return func(e engine.Event) {
-		job := e.Kind == engine.KindObject && e.Object.Kind == "Job" && e.Status == engine.InProgress
-		if once || e.Group != group || !job && (strings.Contains(group, "Job/") || e.Kind != engine.KindGroup || e.Status != engine.Running) {
+	return func(e event.Event) {
+		job := e.Kind == event.KindObject && e.Object.Kind == "Job" && e.Status == event.InProgress
+		if once || e.Group != group || !job && (strings.Contains(group, "Job/") || e.Kind != event.KindGroup || e.Status != event.Running) {
 			return
 		}
 		once = true
-		op.Command(engine.Command{Name: engine.Abort})
+		op.Command(event.Command{Name: event.Abort})
 	}
 }
 
@@ -131,7 +132,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 	}
 	a := out.state.Find(phaseApply, "edge:a")
 	for _, o := range a.Objects {
-		if o.Status != engine.Ready || !slices.Contains(first["a"], o.Object.Name) {
+		if o.Status != event.Ready || !slices.Contains(first["a"], o.Object.Name) {
 			t.Errorf("the events draw %+v, want the Jobs %v, ready", o, first["a"])
 		}
 	}
@@ -177,7 +178,7 @@ func (r *rig) jobsByGroup() map[string][]string {
 	}
 	out := map[string][]string{}
 	for _, j := range list.Items {
-		g := j.Annotations[engine.AnnotationGroup]
+		g := j.Annotations[plan.AnnotationGroup]
 		out[g] = append(out[g], j.Name)
 	}
 	return out
@@ -217,7 +218,7 @@ func thing(t *testing.T, api, size string, readiness map[string]string) *charts.
 // to wait for ever (R22).
 func TestOldStatusOfACustomResource(t *testing.T) {
 	t.Parallel()
-	custom := map[string]string{engine.AnnotationReadinessSuccess: `["{.phase} == \"Done\""]`, engine.AnnotationReadinessFailure: `["{.phase} == \"Lost\""]`}
+	custom := map[string]string{plan.AnnotationReadinessSuccess: `["{.phase} == \"Done\""]`, plan.AnnotationReadinessFailure: `["{.phase} == \"Lost\""]`}
 	for name, readiness := range map[string]map[string]string{"conditions": nil, "expressions": custom} {
 		for _, observed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s observed %v", name, observed), func(t *testing.T) {
@@ -240,8 +241,8 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				out := r.run(op, func(e engine.Event) {
-					if !told && e.Kind == engine.KindObject && strings.Contains(e.Message, "has not seen the change yet") {
+				out := r.run(op, func(e event.Event) {
+					if !told && e.Kind == event.KindObject && strings.Contains(e.Message, "has not seen the change yet") {
 						told = true
 						status(2)
 					}

@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -63,10 +64,10 @@ func one(t *testing.T, docs ...string) *charts.Chart {
 
 // group are the annotations of a resource-group and what it waits for.
 func group(name string, after ...string) map[string]string {
-	m := map[string]string{engine.AnnotationGroup: name}
+	m := map[string]string{plan.AnnotationGroup: name}
 	if len(after) > 0 {
 		list, _ := json.Marshal(after)
-		m[engine.AnnotationGroupDependsOn] = string(list)
+		m[plan.AnnotationGroupDependsOn] = string(list)
 	}
 	return m
 }
@@ -136,7 +137,7 @@ func (r *rig) mustFail(op *Operation, err error, want ...string) outcome {
 		r.t.Fatal(err)
 	}
 	out := r.run(op, nil)
-	if out.err == nil || out.state.Status != engine.Failed || out.state.Exit != 1 {
+	if out.err == nil || out.state.Status != event.Failed || out.state.Exit != 1 {
 		r.t.Errorf("%s: %v: %s, exit %d; it should have failed", op.info.Name, out.err, out.state.Status, out.state.Exit)
 	}
 	for _, part := range want {
@@ -152,15 +153,15 @@ func (r *rig) mustFail(op *Operation, err error, want ...string) outcome {
 
 // says reports whether a warning of a rule says all parts.
 func (out outcome) says(rule string, parts ...string) bool {
-	return slices.ContainsFunc(out.state.Warnings, func(e engine.Event) bool {
+	return slices.ContainsFunc(out.state.Warnings, func(e event.Event) bool {
 		return e.Rule == rule && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(e.Message, p) })
 	})
 }
 
 // at is when a group of the apply phase got into a status, zero for never.
-func (out outcome) at(group string, s engine.Status) (at time.Time) {
+func (out outcome) at(group string, s event.Status) (at time.Time) {
 	for _, e := range out.events {
-		if e.Kind == engine.KindGroup && e.Phase == phaseApply && e.Group == group && e.Status == s {
+		if e.Kind == event.KindGroup && e.Phase == phaseApply && e.Group == group && e.Status == s {
 			at = e.Time
 		}
 	}
@@ -199,7 +200,7 @@ func TestJobThatRemovesItself(t *testing.T) {
 		job, after map[string]string
 		change     func(*Install)
 	}{
-		"layer": {map[string]string{engine.AnnotationLayer: "a"}, map[string]string{engine.AnnotationLayer: "b", engine.AnnotationLayerDependsOn: "a"}, nil},
+		"layer": {map[string]string{plan.AnnotationLayer: "a"}, map[string]string{plan.AnnotationLayer: "b", plan.AnnotationLayerDependsOn: "a"}, nil},
 		"flag":  {group("a"), group("b", "a"), func(i *Install) { i.WaitForJobs = true }},
 	}
 	for name, tt := range tests {
@@ -207,7 +208,7 @@ func TestJobThatRemovesItself(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			out := r.deploy("plain", use(one(t, job("work", tt.job, "1s", "  ttlSecondsAfterFinished: 0"), configMap("after", tt.after)), tt.change))
-			if d := out.at("edge:b", engine.Running).Sub(out.at("edge:a", engine.Running)); d < time.Second {
+			if d := out.at("edge:b", event.Running).Sub(out.at("edge:a", event.Running)); d < time.Second {
 				t.Errorf("the group after the Job started %s after it, before it can have been complete", d)
 			}
 			r.eventually("the Job removes itself", func() bool {
@@ -230,8 +231,8 @@ func TestJobGoneUnseen(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleted := false
-	out := r.run(op, func(e engine.Event) {
-		if !deleted && e.Kind == engine.KindObject && e.Status == engine.InProgress && e.Object.Name == "work" {
+	out := r.run(op, func(e event.Event) {
+		if !deleted && e.Kind == event.KindObject && e.Status == event.InProgress && e.Object.Name == "work" {
 			deleted = true
 			now := int64(0)
 			policy := metav1.DeletePropagationBackground
@@ -268,8 +269,8 @@ func TestGoneBeforeItsDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := false
-	out := r.run(op, func(e engine.Event) {
-		if !done && e.Kind == engine.KindObject && e.Status == engine.Deleting && e.Object.Name == "second" {
+	out := r.run(op, func(e event.Event) {
+		if !done && e.Kind == event.KindObject && e.Status == event.Deleting && e.Object.Name == "second" {
 			done = true
 			if err := r.cluster.CoreV1().ConfigMaps(r.namespace).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
@@ -280,8 +281,8 @@ func TestGoneBeforeItsDeletion(t *testing.T) {
 	if !done || out.err != nil || out.state.Exit != 0 {
 		t.Fatalf("%v, exit %d: %v", done, out.state.Exit, out.err)
 	}
-	absent := slices.ContainsFunc(out.events, func(e engine.Event) bool {
-		return e.Kind == engine.KindObject && e.Object.Name == "first" && e.Status == engine.Gone && e.Change == engine.Absent
+	absent := slices.ContainsFunc(out.events, func(e event.Event) bool {
+		return e.Kind == event.KindObject && e.Object.Name == "first" && e.Status == event.Gone && e.Change == event.Absent
 	})
 	if !absent || r.status() != "" {
 		t.Errorf("first was found absent: %v; release %q", absent, r.status())
@@ -321,7 +322,7 @@ func TestListInATemplate(t *testing.T) {
 	keep["helm.sh/resource-policy"] = "keep"
 	list := "apiVersion: v1\nkind: List\nitems:\n" + item(deployment("slow", group("a"), "1s")) + "\n" + item(configMap("after", group("b", "a"))) + "\n" + item(configMap("kept", keep))
 	out := r.deploy("plain", use(one(t, list), nil))
-	if !out.at("edge:b", engine.Running).After(out.at("edge:a", engine.Ready)) {
+	if !out.at("edge:b", event.Running).After(out.at("edge:a", event.Ready)) {
 		t.Errorf("b started before a was ready")
 	}
 	r.mustRun(r.upgrade("plain", useUp(one(t, list), nil)))
@@ -379,7 +380,7 @@ func TestKeep(t *testing.T) {
 	r.deploy("plain", use(both, nil))
 	op, err := r.upgrade("plain", useUp(one(t, configMap("b", keep), configMap("c", nil)), nil))
 	out := r.mustRun(op, err)
-	if !slices.ContainsFunc(out.events, func(e engine.Event) bool { return e.Object != nil && e.Object.Name == "a" && e.Change == engine.Kept }) {
+	if !slices.ContainsFunc(out.events, func(e event.Event) bool { return e.Object != nil && e.Object.Name == "a" && e.Change == event.Kept }) {
 		t.Errorf("no event says that a is kept")
 	}
 	op, err = r.uninstall()

@@ -12,39 +12,40 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/run"
 	"lockstep/kube/status"
 )
 
 // fail brings a failed or aborted operation to a final state (R34), rolls back
 // where that was asked for (R33, R43), and tells.
-func (op *Operation) fail(p *pass, eng *engine.Engine, watcher *status.Watcher, err error) error {
+func (op *Operation) fail(p *pass, eng *run.Engine, watcher *status.Watcher, err error) error {
 	v := eng.Verdict()
-	outcome, exit := engine.Failed, 1
+	outcome, exit := event.Failed, 1
 	if v.Abort != nil {
-		outcome, exit = engine.Aborted, 3
+		outcome, exit = event.Aborted, 3
 	}
 	if p == nil || !op.wrote(p) {
-		eng.Finish(engine.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)})
+		eng.Finish(run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)})
 		return err
 	}
 	left, swept := op.mend(p, err)
 	notCleaned := op.notCleaned(p)
 	notes := []string{text(swept), notCleaned}
-	rollback := v.Abort == nil && op.common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == engine.Rollback
+	rollback := v.Abort == nil && op.common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
 	if !rollback || op.undo == nil || p.rec.made == 0 {
 		fate := left.fate(op.info.Name, p.rec.made > 0)
 		if rollback {
 			fate += ", and there is nothing to roll back to"
 		}
-		if notCleaned != "" || v.Abort != nil && v.Abort.Name == engine.Stop {
+		if notCleaned != "" || v.Abort != nil && v.Abort.Name == event.Stop {
 			notes = append(notes, leftBehind(op.feed.Events()))
 		}
 		message := join(fate, err.Error(), append(notes, text(left.err))...)
-		eng.Finish(engine.End{Status: outcome, Message: message, Exit: exit, Release: left.status})
+		eng.Finish(run.End{Status: outcome, Message: message, Exit: exit, Release: left.status})
 		return err
 	}
-	return op.rollBack(eng, watcher, engine.End{Status: outcome, Exit: exit}, err, notes)
+	return op.rollBack(eng, watcher, run.End{Status: outcome, Exit: exit}, err, notes)
 }
 
 // wrote reports whether anything was written, or may have been.
@@ -52,10 +53,10 @@ func (op *Operation) wrote(p *pass) bool { return p.rec.wrote || op.client.gette
 
 // rollBack undoes the operation, in view (R33, R43). Only what this run has made
 // itself is undone: another revision may be somebody else's who is at work.
-func (op *Operation) rollBack(eng *engine.Engine, watcher *status.Watcher, end engine.End, cause error, notes []string) error {
+func (op *Operation) rollBack(eng *run.Engine, watcher *status.Watcher, end run.End, cause error, notes []string) error {
 	info, undo := op.undo()
 	eng.BeginRollback(info, cause.Error())
-	back, err := op.newPass(engine.RollbackPrefix, eng, watcher)
+	back, err := op.newPass(event.RollbackPrefix, eng, watcher)
 	if err == nil {
 		op.client.getter.bound.set(eng.Requests())
 		err = undo(back)
@@ -63,7 +64,7 @@ func (op *Operation) rollBack(eng *engine.Engine, watcher *status.Watcher, end e
 	if err == nil {
 		end.Message, end.Release = join(rolledBack(info), cause.Error(), notes...), rcommon.StatusDeployed.String()
 		if info.Name == "uninstall" {
-			end.Release = engine.NoRelease
+			end.Release = event.NoRelease
 		}
 		eng.Finish(end)
 		return cause
@@ -114,11 +115,11 @@ func (r remains) fate(operation string, made bool) string {
 			says, next = "uninstalling", "uninstall it again"
 		}
 		return fmt.Sprintf("the release could not be marked failed, so it may still say %s; %s once the API server answers", says, next)
-	case r.status == engine.NoRelease && operation == "uninstall":
+	case r.status == event.NoRelease && operation == "uninstall":
 		return "the release is gone"
-	case r.status == engine.NoRelease && made:
+	case r.status == event.NoRelease && made:
 		return "the release is gone, somebody else has uninstalled it"
-	case r.status == engine.NoRelease:
+	case r.status == event.NoRelease:
 		return "no release was made"
 	case operation != "uninstall" && !made:
 		return "the release is as it was, " + r.status
@@ -146,7 +147,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-func rolledBack(info engine.Operation) string {
+func rolledBack(info event.Operation) string {
 	if info.Name == "uninstall" {
 		return "the release has been uninstalled"
 	}
@@ -160,16 +161,16 @@ func join(fate, cause string, notes ...string) string {
 
 // leftBehind names the objects that an operation has brought to the cluster and
 // its rollback has not taken away (R43).
-func leftBehind(events []engine.Event) string {
+func leftBehind(events []event.Event) string {
 	var left []string
 	for _, e := range events {
-		if e.Kind != engine.KindObject || e.Object == nil {
+		if e.Kind != event.KindObject || e.Object == nil {
 			continue
 		}
 		switch name := e.Object.String(); {
-		case e.Status == engine.Gone || e.Change == engine.Deleted:
+		case e.Status == event.Gone || e.Change == event.Deleted:
 			left = slices.DeleteFunc(left, func(s string) bool { return s == name })
-		case e.Change == engine.Created && !slices.Contains(left, name):
+		case e.Change == event.Created && !slices.Contains(left, name):
 			left = append(left, name)
 		}
 	}
@@ -253,7 +254,7 @@ func (op *Operation) settle(p *pass) error {
 func (op *Operation) finalise(p *pass, cause error) (string, error) {
 	rel, err := op.touched(p)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return engine.NoRelease, nil
+		return event.NoRelease, nil
 	}
 	if err != nil {
 		return "", err

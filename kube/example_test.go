@@ -10,7 +10,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/cli"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube"
 )
 
@@ -24,8 +24,8 @@ func ExampleNewOrdered() {
 	}
 	done, err := kube.NewOrdered(ctx, cfg, kube.OrderedOptions{
 		ReadinessTimeout: 2 * time.Minute,
-		Events: func(e engine.Event) {
-			if e.Kind == engine.KindGroup {
+		Events: func(e event.Event) {
+			if e.Kind == event.KindGroup {
 				fmt.Println(e.Group, e.Status)
 			}
 		},

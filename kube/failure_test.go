@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // status is what Helm itself says of the test's release, "" where there is
@@ -79,7 +79,7 @@ func TestFailingImage(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := r.run(op, nil)
-			if out.state.Status != engine.Failed || out.state.Exit != 1 {
+			if out.state.Status != event.Failed || out.state.Exit != 1 {
 				t.Errorf("%s, exit %d", out.state.Status, out.state.Exit)
 			}
 			for _, part := range []string{"Deployment/broken", "0 of 1", "no-such-image", "never started: fail-image:after"} {
@@ -104,7 +104,7 @@ func TestFailingImage(t *testing.T) {
 // TestAbortInTheMiddle ends shop while its database comes up (R43, R34).
 func TestAbortInTheMiddle(t *testing.T) {
 	t.Parallel()
-	for _, command := range []engine.CommandName{engine.Abort, engine.Rollback} {
+	for _, command := range []event.CommandName{event.Abort, event.Rollback} {
 		t.Run(string(command), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
@@ -114,18 +114,18 @@ func TestAbortInTheMiddle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := r.run(op, func(e engine.Event) {
-				if e.Kind == engine.KindGroup && e.Phase == phaseApply && e.Group == "shop/db:database" && e.Status == engine.Running {
-					op.Command(engine.Command{Name: command})
+			out := r.run(op, func(e event.Event) {
+				if e.Kind == event.KindGroup && e.Phase == phaseApply && e.Group == "shop/db:database" && e.Status == event.Running {
+					op.Command(event.Command{Name: command})
 				}
 			})
-			if out.state.Status != engine.Aborted || out.state.Exit != 3 {
+			if out.state.Status != event.Aborted || out.state.Exit != 3 {
 				t.Errorf("%s, exit %d", out.state.Status, out.state.Exit)
 			}
 			if !strings.Contains(out.state.Message, "never started: ") || !strings.Contains(out.state.Message, "shop/db:schema") {
 				t.Errorf("the message does not say what never started: %s", out.state.Message)
 			}
-			if command == engine.Rollback {
+			if command == event.Rollback {
 				if got := r.status(); got != "" {
 					t.Errorf("the release is still there: %s: %s", got, out.state.Message)
 				}
@@ -163,10 +163,10 @@ func TestAbortedHookDoesNotRunOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	aborted := ""
-	out := r.run(op, func(e engine.Event) {
-		if aborted == "" && e.Kind == engine.KindObject && e.Object.Kind == "Job" && e.Status == engine.InProgress {
+	out := r.run(op, func(e event.Event) {
+		if aborted == "" && e.Kind == event.KindObject && e.Object.Kind == "Job" && e.Status == event.InProgress {
 			aborted = e.Object.Name
-			op.Command(engine.Command{Name: engine.Abort})
+			op.Command(event.Command{Name: event.Abort})
 		}
 	})
 	if aborted == "" || out.state.Exit != 3 {
@@ -212,17 +212,17 @@ func TestStepStopsBeforeTheFirstWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := 0
-	out := r.run(op, func(e engine.Event) {
+	out := r.run(op, func(e event.Event) {
 		switch {
-		case e.Kind == engine.KindRun && e.Status == engine.Paused:
+		case e.Kind == event.KindRun && e.Status == event.Paused:
 			if w := r.writes(); len(w) > 0 {
 				t.Errorf("written before the first step: %v", w)
 			}
-			op.Command(engine.Command{Name: engine.Step})
-		case e.Kind == engine.KindGroup && e.Status == engine.Running:
+			op.Command(event.Command{Name: event.Step})
+		case e.Kind == event.KindGroup && e.Status == event.Running:
 			started++
-		case e.Kind == engine.KindGroup && (e.Status == engine.Ready || e.Status == engine.Applied):
-			op.Command(engine.Command{Name: engine.Rollback})
+		case e.Kind == event.KindGroup && (e.Status == event.Ready || e.Status == event.Applied):
+			op.Command(event.Command{Name: event.Rollback})
 		}
 	})
 	if started != 2 { // the unit, and its removal
@@ -241,7 +241,7 @@ func TestAbortBeforeTheFirstWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op.Command(engine.Command{Name: engine.Abort})
+	op.Command(event.Command{Name: event.Abort})
 	out := r.run(op, nil)
 	if out.state.Exit != 3 || !strings.Contains(out.state.Message, "nothing was written") {
 		t.Errorf("exit %d: %s", out.state.Exit, out.state.Message)
@@ -267,19 +267,19 @@ func TestRetryAfterAChangeByHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			held := 0
-			out := r.run(op, func(e engine.Event) {
-				if e.Kind != engine.KindRun || e.Status != engine.Held {
+			out := r.run(op, func(e event.Event) {
+				if e.Kind != event.KindRun || e.Status != event.Held {
 					return
 				}
 				if held++; held > 1 {
-					op.Command(engine.Command{Name: engine.Abort})
+					op.Command(event.Command{Name: event.Abort})
 					return
 				}
 				patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/app:1.0"}]}}}}`)
 				if _, err := r.cluster.AppsV1().Deployments(r.namespace).Patch(t.Context(), "broken", types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-set"}); err != nil {
 					t.Error(err)
 				}
-				op.Command(engine.Command{Name: engine.Retry})
+				op.Command(event.Command{Name: event.Retry})
 			})
 			if force {
 				if held != 2 || out.state.Exit != 3 || strings.Contains(out.state.Message, "conflict") {
@@ -304,13 +304,13 @@ func TestRetryAfterHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := 0
-	out := r.run(op, func(e engine.Event) {
-		if e.Kind != engine.KindRun || e.Status != engine.Held {
+	out := r.run(op, func(e event.Event) {
+		if e.Kind != event.KindRun || e.Status != event.Held {
 			return
 		}
 		if held++; held > 1 {
 			t.Errorf("held again: %s", e.Message)
-			op.Command(engine.Command{Name: engine.Abort})
+			op.Command(event.Command{Name: event.Abort})
 			return
 		}
 		// The pods may start now: the image's name is what the sandbox goes by.
@@ -323,7 +323,7 @@ func TestRetryAfterHold(t *testing.T) {
 		if _, err := r.cluster.AppsV1().Deployments(r.namespace).Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
 			t.Error(err)
 		}
-		op.Command(engine.Command{Name: engine.Retry})
+		op.Command(event.Command{Name: event.Retry})
 	})
 	if out.err != nil || out.state.Exit != 0 {
 		t.Errorf("exit %d: %v", out.state.Exit, out.err)

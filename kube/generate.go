@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // Objects with metadata.generateName. Server-side apply needs a name, so these
@@ -49,7 +49,7 @@ func (o *ordered) expand(ctx context.Context, list helmkube.ResourceList) helmku
 		}
 		made, err := o.made(ctx, i)
 		if err != nil {
-			o.tell(engine.Warning{Rule: "R31", Object: &f.resource.Object, Message: fmt.Sprintf(
+			o.tell(plan.Warning{Rule: "R31", Object: &f.resource.Object, Message: fmt.Sprintf(
 				"what was made of %s (metadata.generateName) cannot be looked for, so it stays: %v", f.resource.Object, err)})
 		}
 		last := !slices.ContainsFunc(list[n+1:], func(x *resource.Info) bool { return x.Name == "" && makes(x) == makes(i) })

@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/charts"
 )
 
@@ -24,19 +26,19 @@ type hookUnit struct {
 	event release.HookEvent
 	hook  *release.Hook
 	phase string
-	group *engine.Group
+	group *plan.Group
 
 	admitted bool
 	list     helmkube.ResourceList // what was created
-	run      *engine.StageRun
+	run      *run.StageRun
 	err      error // how that ended
 	done     bool
 }
 
 // cutShort reports whether an abort has ended the hook before it was over.
 func (u *hookUnit) cutShort() bool {
-	var stage *engine.StageError
-	return u.err == nil || errors.Is(u.err, engine.ErrAborted) && !(errors.As(u.err, &stage) && len(stage.Failures) > 0)
+	var stage *run.StageError
+	return u.err == nil || errors.Is(u.err, run.ErrAborted) && !(errors.As(u.err, &stage) && len(stage.Failures) > 0)
 }
 
 // hookQueue knows which hook Helm executes next, since Helm's client is told
@@ -52,14 +54,14 @@ type hookQueue struct {
 
 // learn takes the hooks of a release that Helm is about to execute, and
 // returns their phases.
-func (q *hookQueue) learn(rel *release.Release, prefix string, events ...release.HookEvent) []engine.Phase {
+func (q *hookQueue) learn(rel *release.Release, prefix string, events ...release.HookEvent) []event.Phase {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.events, q.units, q.next = events, nil, 0
 	q.main = strings.TrimSpace(rel.Manifest) == ""
-	var phases []engine.Phase
+	var phases []event.Phase
 	for _, e := range events {
-		phase := engine.Phase{Name: prefix + string(e), Kind: engine.PhaseHooks}
+		phase := event.Phase{Name: prefix + string(e), Kind: event.PhaseHooks}
 		for _, h := range charts.HooksOf(rel.Hooks, e) {
 			if q.hasScoped(h.Manifest) {
 				continue
@@ -161,10 +163,10 @@ func (o *ordered) createHook(u *hookUnit, list helmkube.ResourceList, opts []hel
 	for _, i := range list {
 		group.Objects = append(group.Objects, o.builder.fact(i).resource.Object)
 	}
-	group.Waves = []engine.Wave{{Count: len(group.Objects)}}
+	group.Waves = []plan.Wave{{Count: len(group.Objects)}}
 	u.list = list
-	u.run = o.engine.Start(engine.Stage{
-		Phase:   engine.Phase{Name: u.phase, Kind: engine.PhaseHooks, Groups: []*engine.Group{&group}},
+	u.run = o.engine.Start(run.Stage{
+		Phase:   event.Phase{Name: u.phase, Kind: event.PhaseHooks, Groups: []*plan.Group{&group}},
 		Cluster: newTarget(o, list, send, nil),
 	})
 	if u.err = u.run.Applied(); u.err != nil {
@@ -206,19 +208,19 @@ func (o *ordered) deleteHook(u *hookUnit, list helmkube.ResourceList, policy met
 		if u.run != nil {
 			obj := o.builder.fact(i).resource.Object
 			obj.Name = i.Name
-			o.engine.Publish(engine.Event{Kind: engine.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
-				Status: u.ended(), Change: engine.Deleted, Message: "deleted by helm.sh/hook-delete-policy"})
+			o.engine.Publish(event.Event{Kind: event.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
+				Status: u.ended(), Change: event.Deleted, Message: "deleted by helm.sh/hook-delete-policy"})
 		}
 	}
 	return res, nil
 }
 
 // ended is the status of a hook's objects after it has run.
-func (u *hookUnit) ended() engine.Status {
+func (u *hookUnit) ended() event.Status {
 	if u.done {
-		return engine.Ready
+		return event.Ready
 	}
-	return engine.Failed
+	return event.Failed
 }
 
 // sweepHook deletes the object of a hook that an abort has cut short: left
@@ -248,8 +250,8 @@ func (o *ordered) sweepHook(ctx context.Context) error {
 // (helm.sh/hook-output-log-policy): the lines become events.
 func (o *ordered) hookOutput(namespace, pod, _ string) io.Writer {
 	return &lineWriter{emit: func(lines []string) {
-		obj := engine.Object{Kind: "Pod", Namespace: namespace, Name: pod}
-		ev := engine.Event{Kind: engine.KindLog, Object: &obj, Lines: lines}
+		obj := plan.Object{Kind: "Pod", Namespace: namespace, Name: pod}
+		ev := event.Event{Kind: event.KindLog, Object: &obj, Lines: lines}
 		if u := o.hooks.last(); u != nil {
 			ev.Phase, ev.Group = u.phase, u.group.ID
 		}

@@ -10,7 +10,8 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -27,14 +28,14 @@ type scopedHook struct {
 	list helmkube.ResourceList
 
 	mu     sync.Mutex
-	sent   bool          // it was created, or a request may have come through
-	status engine.Status // what was last seen of it
-	ended  bool          // its policies have been followed
+	sent   bool         // it was created, or a request may have come through
+	status event.Status // what was last seen of it
+	ended  bool         // its policies have been followed
 }
 
 // scopeHooks finds the hooks of two events that run around their subchart. It
 // is called before the plan is made, and before Helm executes hooks.
-func (o *ordered) scopeHooks(tree *engine.Chart, rel *release.Release, none bool, before, after release.HookEvent) error {
+func (o *ordered) scopeHooks(tree *plan.Chart, rel *release.Release, none bool, before, after release.HookEvent) error {
 	o.hooks.setScoped(nil)
 	if none || o.opts.wait != WaitOrdered || tree == nil {
 		return nil
@@ -61,8 +62,8 @@ func (o *ordered) scopeHooks(tree *engine.Chart, rel *release.Release, none bool
 }
 
 // turns are those of the hooks in the plan.
-func (q *hookQueue) turns() []engine.Turn {
-	var out []engine.Turn
+func (q *hookQueue) turns() []plan.Turn {
+	var out []plan.Turn
 	for _, s := range q.scopedOnes() {
 		out = append(out, s.Turn)
 	}
@@ -105,7 +106,7 @@ func (s *scopedHook) clear(ctx context.Context, o *ordered, i *resource.Info) er
 }
 
 // saw remembers what was last seen of the hook.
-func (s *scopedHook) saw(status engine.Status) {
+func (s *scopedHook) saw(status event.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status = status
@@ -119,9 +120,9 @@ func (s *scopedHook) goes() bool {
 	switch {
 	case !s.sent || s.Hook.Kind == "CustomResourceDefinition":
 		return false
-	case s.status == engine.Ready:
+	case s.status == event.Ready:
 		return slices.Contains(s.Hook.DeletePolicies, release.HookSucceeded)
-	case s.status == engine.Failed:
+	case s.status == event.Failed:
 		return slices.Contains(s.Hook.DeletePolicies, release.HookFailed)
 	}
 	return s.Hook.Kind == "Job" || s.Hook.Kind == "Pod"

@@ -9,7 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // scopedChart has subchart app after db after base; db has hooks of its own
@@ -17,7 +18,7 @@ import (
 // the annotations of db's hook after its turn.
 func scopedChart(change func(map[string]string)) files {
 	hook := func(event, weight string) map[string]string {
-		return map[string]string{"helm.sh/hook": event, engine.AnnotationHookScope: engine.HookScopeSubchart, "helm.sh/hook-weight": weight}
+		return map[string]string{"helm.sh/hook": event, plan.AnnotationHookScope: plan.HookScopeSubchart, "helm.sh/hook-weight": weight}
 	}
 	post := hook("post-install,post-upgrade", "0")
 	post["helm.sh/hook-delete-policy"] = "before-hook-creation,hook-succeeded,hook-failed"
@@ -43,7 +44,7 @@ func scopedChart(change func(map[string]string)) files {
 // ended lists the groups of the phases in the order in which they ended.
 func (out outcome) ended() (ids []string) {
 	for _, e := range out.events {
-		if e.Kind == engine.KindGroup && e.Status.Over() && !slices.Contains(ids, e.Group) {
+		if e.Kind == event.KindGroup && e.Status.Over() && !slices.Contains(ids, e.Group) {
 			ids = append(ids, e.Group)
 		}
 	}
@@ -81,7 +82,7 @@ func TestHooksAroundASubchart(t *testing.T) {
 	if got := r.jobs(); !slices.Equal(got, []string{"first", "root", "second"}) {
 		t.Errorf("by their delete policies stay %v", got)
 	}
-	if hooks := r.mustHelm("get", "hooks", "t"); strings.Count(hooks, engine.AnnotationHookScope) != 3 {
+	if hooks := r.mustHelm("get", "hooks", "t"); strings.Count(hooks, plan.AnnotationHookScope) != 3 {
 		t.Errorf("the release has hooks %s", hooks)
 	}
 
@@ -109,12 +110,12 @@ func TestHookAroundASubchartFails(t *testing.T) {
 func TestScopeOfAHook(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	fs := scopedChart(func(m map[string]string) { m[engine.AnnotationHookScope] = "chart" })
+	fs := scopedChart(func(m map[string]string) { m[plan.AnnotationHookScope] = "chart" })
 	op, err := r.install("plain", use(makeChart(t, fs), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(op.Warnings(), func(w engine.Warning) bool { return strings.Contains(w.Message, `"chart" is not known`) }) {
+	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return strings.Contains(w.Message, `"chart" is not known`) }) {
 		t.Errorf("warnings %v", op.Warnings())
 	}
 	if last := op.Phases()[len(op.Phases())-1]; last.Name != "post-install" {

@@ -14,7 +14,8 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -138,7 +139,7 @@ func (in *Install) action(p *pass) (*action.Install, error) {
 }
 
 // run carries the installation out: R29.
-func (in *Install) run(p *pass, tree *engine.Chart, newNamespace bool) (*rel1.Release, error) {
+func (in *Install) run(p *pass, tree *plan.Chart, newNamespace bool) (*rel1.Release, error) {
 	p.ord.tree = tree
 	if newNamespace {
 		if err := p.createNamespace(in.Namespace); err != nil {
@@ -162,7 +163,7 @@ func (in *Install) run(p *pass, tree *engine.Chart, newNamespace bool) (*rel1.Re
 }
 
 // undoInstall is the rollback of a first install: to uninstall (R33).
-func (op *Operation) undoInstall() (engine.Operation, func(*pass) error) {
+func (op *Operation) undoInstall() (event.Operation, func(*pass) error) {
 	info := op.info
 	info.Name, info.Timeout = "uninstall", op.common.Timeout
 	return info, func(p *pass) error {
@@ -214,8 +215,8 @@ func asV1(r release.Releaser) (*rel1.Release, error) {
 }
 
 // phases lists what will run (R29).
-func (in *Install) phases(p *pass, rel *rel1.Release, tree *engine.Chart, newNamespace bool) ([]engine.Phase, error) {
-	var phases []engine.Phase
+func (in *Install) phases(p *pass, rel *rel1.Release, tree *plan.Chart, newNamespace bool) ([]event.Phase, error) {
+	var phases []event.Phase
 	if newNamespace {
 		phases = append(phases, namespacePhase(in.Namespace))
 	}

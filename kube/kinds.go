@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -19,7 +20,7 @@ func (op *Operation) checkKinds(p *pass) error {
 	}
 	for _, i := range p.ord.last() {
 		f := p.ord.builder.fact(i)
-		if f == nil || !f.late || brought[engine.GroupKind{Group: f.resource.Object.Group, Kind: f.resource.Object.Kind}] {
+		if f == nil || !f.late || brought[plan.GroupKind{Group: f.resource.Object.Group, Kind: f.resource.Object.Kind}] {
 			continue
 		}
 		unknown := fmt.Sprintf("%s: %s: the cluster does not know the kind %s (%s)", f.resource.Chart, f.resource.Object, f.resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
@@ -32,8 +33,8 @@ func (op *Operation) checkKinds(p *pass) error {
 }
 
 // broughtKinds are those that CRDs among crds/, the hooks and the manifest bring.
-func (op *Operation) broughtKinds(p *pass) (map[engine.GroupKind]bool, error) {
-	out := map[engine.GroupKind]bool{}
+func (op *Operation) broughtKinds(p *pass) (map[plan.GroupKind]bool, error) {
+	out := map[plan.GroupKind]bool{}
 	docs, err := op.crds.docs()
 	if err != nil {
 		return nil, err
@@ -52,10 +53,10 @@ func (op *Operation) broughtKinds(p *pass) (map[engine.GroupKind]bool, error) {
 }
 
 // isFirst reports whether nothing comes before an object's group.
-func (op *Operation) isFirst(o engine.Object) bool {
+func (op *Operation) isFirst(o plan.Object) bool {
 	for n, phase := range op.phases {
 		for _, g := range phase.Groups {
-			if phase.Kind == engine.PhaseApply && slices.Contains(g.Objects, o) {
+			if phase.Kind == event.PhaseApply && slices.Contains(g.Objects, o) {
 				return n == 0 && len(g.After) == 0
 			}
 		}

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // TestUnknownKind refuses an object of a kind that nothing can bring before it
@@ -36,11 +37,11 @@ func TestUnknownKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(op.Warnings(), func(w engine.Warning) bool { return w.Rule == "R29" && strings.Contains(w.Message, "Gear/g") }) {
+	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Rule == "R29" && strings.Contains(w.Message, "Gear/g") }) {
 		t.Errorf("warnings %v", op.Warnings())
 	}
-	out := r.run(op, func(e engine.Event) {
-		if e.Kind != engine.KindGroup || e.Group != "edge:a" || e.Status != engine.Ready {
+	out := r.run(op, func(e event.Event) {
+		if e.Kind != event.KindGroup || e.Group != "edge:a" || e.Status != event.Ready {
 			return
 		}
 		crd := &unstructured.Unstructured{}

@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/charts"
 	"lockstep/kube/status"
 )
@@ -30,7 +32,7 @@ type OrderedOptions struct {
 	WaitAll, WaitForJobs bool
 	// Events, where set, is told what happens, event by event. Each action is a
 	// run of its own, or two where Helm rolls it back.
-	Events func(engine.Event)
+	Events func(event.Event)
 }
 
 // NewOrdered makes a configuration of Helm's, on which Init was called, apply
@@ -101,7 +103,7 @@ type library struct {
 	opts OrderedOptions
 
 	turn sync.Mutex // of the one action under way
-	info engine.Operation
+	info event.Operation
 }
 
 // begin learns from a new revision what is about to be applied.
@@ -139,16 +141,16 @@ func (l *library) beginUninstall(rel *rel1.Release) {
 
 func (l *library) about(name string, rel *rel1.Release) {
 	l.builder.root, l.self = rel.Chart.Name(), owner(rel.Name, rel.Namespace)
-	l.info = engine.Operation{
+	l.info = event.Operation{
 		Name: name, Release: rel.Name, Namespace: rel.Namespace, Context: l.client.ContextName(), Revision: rel.Version,
 		Chart: rel.Chart.Name() + "-" + rel.Chart.Metadata.Version, Timeout: l.opts.Timeout, ReadinessTimeout: l.opts.ReadinessTimeout,
 	}
 }
 
 // treeOfHelm is the chart tree of a release that Helm's action has rendered.
-func treeOfHelm(rel *rel1.Release) (*engine.Chart, error) {
+func treeOfHelm(rel *rel1.Release) (*plan.Chart, error) {
 	if len(rel.Chart.Raw) == 0 { // made in memory: the order is that of its groups
-		return &engine.Chart{Path: rel.Chart.Name()}, nil
+		return &plan.Chart{Path: rel.Chart.Name()}, nil
 	}
 	c, err := charts.FromHelm(rel.Chart)
 	if err != nil {
@@ -200,7 +202,7 @@ func (l *library) Delete(list helmkube.ResourceList, policy metav1.DeletionPropa
 func (l *library) run(do func() error) error {
 	l.turn.Lock()
 	defer l.turn.Unlock()
-	feed := &engine.Feed{}
+	feed := &event.Feed{}
 	var told sync.WaitGroup
 	told.Go(func() {
 		for reader := feed.Reader(); ; {
@@ -215,16 +217,16 @@ func (l *library) run(do func() error) error {
 			}
 		}
 	})
-	eng := engine.New(engine.Options{Operation: l.info, Feed: feed, Diagnose: l.client.diagnose})
-	abort := context.AfterFunc(l.ctx, func() { eng.Command(engine.Command{Name: engine.Abort, Reason: context.Cause(l.ctx).Error()}) })
+	eng := run.New(run.Options{Operation: l.info, Feed: feed, Diagnose: l.client.diagnose})
+	abort := context.AfterFunc(l.ctx, func() { eng.Command(event.Command{Name: event.Abort, Reason: context.Cause(l.ctx).Error()}) })
 	l.engine, l.announced = eng, nil
 	err := do()
 	l.engine = nil
 	abort()
 	if err != nil {
-		eng.Finish(engine.End{Status: engine.Failed, Message: err.Error(), Exit: 1})
+		eng.Finish(run.End{Status: event.Failed, Message: err.Error(), Exit: 1})
 	} else {
-		eng.Finish(engine.End{Status: engine.Succeeded})
+		eng.Finish(run.End{Status: event.Succeeded})
 	}
 	told.Wait()
 	return err

@@ -13,7 +13,7 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube/charts"
 )
 
@@ -63,10 +63,10 @@ func TestHelmsActionsInOrder(t *testing.T) {
 			r := newRig(t)
 			var mu sync.Mutex
 			var groups []string
-			cfg := r.orderedHelm(t.Context(), OrderedOptions{Events: func(e engine.Event) {
+			cfg := r.orderedHelm(t.Context(), OrderedOptions{Events: func(e event.Event) {
 				mu.Lock()
 				defer mu.Unlock()
-				if e.Kind == engine.KindGroup && e.Status == engine.Running {
+				if e.Kind == event.KindGroup && e.Status == event.Running {
 					groups = append(groups, e.Phase+" "+e.Group)
 				}
 			}})
@@ -162,8 +162,8 @@ func TestHelmsActionIsAborted(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	cfg := r.orderedHelm(ctx, OrderedOptions{Events: func(e engine.Event) {
-		if e.Kind == engine.KindGroup && e.Status == engine.Running {
+	cfg := r.orderedHelm(ctx, OrderedOptions{Events: func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Status == event.Running {
 			cancel()
 		}
 	}})

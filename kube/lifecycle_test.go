@@ -11,7 +11,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube/throwaway/auditlog"
 )
 
@@ -278,7 +278,7 @@ func TestUpgradeRemovesInReverse(t *testing.T) {
 	out := r.mustRun(op, err)
 	var order []string
 	for _, e := range out.events {
-		if e.Kind == engine.KindGroup && e.Status == engine.Running {
+		if e.Kind == event.KindGroup && e.Status == event.Running {
 			order = append(order, e.Phase+" "+e.Group)
 		}
 	}
@@ -358,7 +358,7 @@ func TestReleaseTests(t *testing.T) {
 	r.deploy("shop", nil)
 	op, err := r.client.PrepareTest(t.Context(), ReleaseTest{Common: Common{Release: "t", Namespace: r.namespace}})
 	out := r.mustRun(op, err)
-	if len(out.state.Phases) != 1 || out.state.Phases[0].Kind != engine.PhaseHooks || out.state.Phases[0].Groups[0].Status != engine.Ready {
+	if len(out.state.Phases) != 1 || out.state.Phases[0].Kind != event.PhaseHooks || out.state.Phases[0].Groups[0].Status != event.Ready {
 		t.Errorf("phases %+v", out.state.Phases)
 	}
 	if got := r.status(); got != rcommon.StatusDeployed {

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -115,8 +116,8 @@ func TestCleanupInTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	out := r.run(op, func(e engine.Event) {
-		if e.Kind == engine.KindObject && e.Object.Name == "second" && strings.Contains(e.Message, "example.com/held") {
+	out := r.run(op, func(e event.Event) {
+		if e.Kind == event.KindObject && e.Object.Name == "second" && strings.Contains(e.Message, "example.com/held") {
 			r.patchConfigMap("second", `{"metadata":{"finalizers":null}}`)
 		}
 	})
@@ -149,9 +150,9 @@ func TestRemovalsOfWhatAFailedUpgradeHasLeft(t *testing.T) {
 	r := newRig(t)
 	r.deploy("plain", use(one(t, configMap("one", group("one")), configMap("two", group("two", "one")), configMap("three", group("three", "two"))), nil))
 	layer := func(name string, after ...string) map[string]string {
-		m := map[string]string{engine.AnnotationLayer: name}
+		m := map[string]string{plan.AnnotationLayer: name}
 		if len(after) > 0 {
-			m[engine.AnnotationLayerDependsOn] = after[0]
+			m[plan.AnnotationLayerDependsOn] = after[0]
 		}
 		return m
 	}

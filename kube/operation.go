@@ -13,7 +13,9 @@ import (
 	helmstorage "helm.sh/helm/v4/pkg/storage"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/status"
 )
 
@@ -87,12 +89,12 @@ func waitStrategy(s string) (helmkube.WaitStrategy, error) {
 type Operation struct {
 	client  *Client
 	common  Common
-	info    engine.Operation
-	phases  []engine.Phase
-	warns   []engine.Warning
+	info    event.Operation
+	phases  []event.Phase
+	warns   []plan.Warning
 	record  *record
 	root    string // chart path of the root chart
-	feed    engine.Feed
+	feed    event.Feed
 	preview *rel1.Release
 	crds    crdUse
 	force   bool   // take fields over from their owners
@@ -100,27 +102,27 @@ type Operation struct {
 
 	// do carries the operation out; undo rolls it back.
 	do   func(*pass) (*rel1.Release, error)
-	undo func() (engine.Operation, func(*pass) error)
+	undo func() (event.Operation, func(*pass) error)
 
 	mu     sync.Mutex
-	engine *engine.Engine
-	early  []engine.Command
+	engine *run.Engine
+	early  []event.Command
 }
 
 // Feed is the record of the operation. It ends when Run returns.
-func (op *Operation) Feed() *engine.Feed { return &op.feed }
+func (op *Operation) Feed() *event.Feed { return &op.feed }
 
 // Phases is what will run, in order.
-func (op *Operation) Phases() []engine.Phase { return op.phases }
+func (op *Operation) Phases() []event.Phase { return op.phases }
 
 // Warnings are about the chart.
-func (op *Operation) Warnings() []engine.Warning { return op.warns }
+func (op *Operation) Warnings() []plan.Warning { return op.warns }
 
 // Preview is the release as it would be stored.
 func (op *Operation) Preview() *rel1.Release { return op.preview }
 
 // Command gives an order to the run; before Run it is kept for its start.
-func (op *Operation) Command(c engine.Command) {
+func (op *Operation) Command(c event.Command) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.engine == nil {
@@ -147,7 +149,7 @@ func (op *Operation) Run() error {
 	eng := op.start()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	watcher := status.NewWatcher(ctx, op.client.dynamic, status.Options{Notice: func(w engine.Warning) { eng.Publish(warningEvent(w)) }})
+	watcher := status.NewWatcher(ctx, op.client.dynamic, status.Options{Notice: func(w plan.Warning) { eng.Publish(warningEvent(w)) }})
 	defer watcher.Close()
 	defer op.client.getter.bound.set(context.Background())
 	eng.Announce(op.phases...)
@@ -162,16 +164,16 @@ func (op *Operation) Run() error {
 		err = op.settle(p)
 	}
 	if err == nil {
-		eng.Finish(engine.End{Status: engine.Succeeded, Release: p.rec.status})
+		eng.Finish(run.End{Status: event.Succeeded, Release: p.rec.status})
 		return nil
 	}
 	return op.fail(p, eng, watcher, err)
 }
 
-func (op *Operation) start() *engine.Engine {
+func (op *Operation) start() *run.Engine {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	op.engine = engine.New(engine.Options{
+	op.engine = run.New(run.Options{
 		Operation: op.info, Feed: &op.feed, Paused: op.common.Step, Breakpoints: op.common.BreakOn,
 		HoldOnFailure: op.common.HoldOnFailure, Heartbeat: op.common.Heartbeat, Diagnose: op.client.diagnose,
 	})
@@ -181,8 +183,8 @@ func (op *Operation) start() *engine.Engine {
 	return op.engine
 }
 
-func warningEvent(w engine.Warning) engine.Event {
-	return engine.Event{Kind: engine.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
+func warningEvent(w plan.Warning) event.Event {
+	return event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
 }
 
 // attempt carries out the operation proper.
@@ -193,13 +195,13 @@ func (op *Operation) attempt(p *pass) error {
 		return err
 	}
 	if rel != nil && rel.Info != nil && strings.TrimSpace(rel.Info.Notes) != "" {
-		p.ord.engine.Publish(engine.Event{Kind: engine.KindNotes, Lines: strings.Split(strings.TrimRight(rel.Info.Notes, "\n"), "\n")})
+		p.ord.engine.Publish(event.Event{Kind: event.KindNotes, Lines: strings.Split(strings.TrimRight(rel.Info.Notes, "\n"), "\n")})
 	}
 	return nil
 }
 
 // newPass puts Helm's action configuration together with our decorators.
-func (op *Operation) newPass(prefix string, eng *engine.Engine, watcher *status.Watcher) (*pass, error) {
+func (op *Operation) newPass(prefix string, eng *run.Engine, watcher *status.Watcher) (*pass, error) {
 	strategy, err := waitStrategy(op.common.Wait)
 	if err != nil {
 		return nil, err
@@ -253,7 +255,7 @@ func (c *Client) newPass(namespace, root string) (*pass, error) {
 }
 
 // diagnose says why an object is not ready.
-func (c *Client) diagnose(ctx context.Context, o engine.Object) (string, []string) {
+func (c *Client) diagnose(ctx context.Context, o plan.Object) (string, []string) {
 	r := c.Diagnoser().Object(ctx, o)
 	return r.Summary, r.Lines
 }

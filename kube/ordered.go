@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/status"
 )
 
@@ -30,12 +32,12 @@ type ordered struct {
 	*helmkube.Client // the inner client
 	builder          *builder
 	client           *Client
-	engine           *engine.Engine
+	engine           *run.Engine
 	watcher          *status.Watcher
 	opts             runOptions
 	// tree is the chart tree of what is being applied, old the revision that
 	// objects are removed of.
-	tree  *engine.Chart
+	tree  *plan.Chart
 	old   oldRevision
 	hooks hookQueue
 	// self is the release that is worked on, as owner has it. uninstalling
@@ -46,11 +48,11 @@ type ordered struct {
 	// namespace and crds/ are not left to Helm's action.
 	alone bool
 
-	announced map[string]engine.Phase
+	announced map[string]event.Phase
 	removeErr error // why a removal failed: Helm tells only that it did
 
 	mu       sync.Mutex
-	warnings []engine.Warning
+	warnings []plan.Warning
 	told     map[string]bool         // the messages of those that tell has told
 	built    []helmkube.ResourceList // each Build of a release
 }
@@ -218,11 +220,11 @@ func (o *ordered) apply(list helmkube.ResourceList, send func(*resource.Info) er
 	for _, s := range o.hooks.scopedOnes() {
 		list, hooks[s.Group.ID] = append(list, s.list...), true
 	}
-	gates := (&engine.Plan{Groups: phase.Groups}).Gates()
-	stage := engine.Stage{
+	gates := (&plan.Plan{Groups: phase.Groups}).Gates()
+	stage := run.Stage{
 		Phase:     phase,
 		Cluster:   newTarget(o, list, send, nil),
-		Await:     func(g *engine.Group) bool { return o.awaits(gates[g.ID] || hooks[g.ID]) },
+		Await:     func(g *plan.Group) bool { return o.awaits(gates[g.ID] || hooks[g.ID]) },
 		Readiness: o.opts.readiness,
 	}
 	if o.opts.wait != WaitOrdered {
@@ -247,12 +249,12 @@ func (o *ordered) last() helmkube.ResourceList {
 }
 
 // warned are the warnings of all Builds, each once.
-func (o *ordered) warned() []engine.Warning {
+func (o *ordered) warned() []plan.Warning {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var out []engine.Warning
+	var out []plan.Warning
 	for _, w := range o.warnings {
-		if !slices.ContainsFunc(out, func(x engine.Warning) bool { return x.Message == w.Message }) {
+		if !slices.ContainsFunc(out, func(x plan.Warning) bool { return x.Message == w.Message }) {
 			out = append(out, w)
 		}
 	}
@@ -272,24 +274,24 @@ func (o *ordered) awaits(gate bool) bool {
 
 // plan orders resources, or for a strategy other than ordered puts all of them
 // into one group (R27).
-func (o *ordered) plan(tree *engine.Chart, resources []engine.Resource) (*engine.Plan, error) {
+func (o *ordered) plan(tree *plan.Chart, resources []plan.Resource) (*plan.Plan, error) {
 	if o.opts.wait != WaitOrdered || tree == nil {
-		return engine.Flat(resources, o.builder.root), nil
+		return plan.Flat(resources, o.builder.root), nil
 	}
-	return engine.BuildPlan(tree, resources)
+	return plan.Build(tree, resources)
 }
 
 // applyPhase is the phase that brings a list to the cluster, or none for an
 // empty list.
-func (o *ordered) applyPhase(tree *engine.Chart, list helmkube.ResourceList) ([]engine.Phase, error) {
+func (o *ordered) applyPhase(tree *plan.Chart, list helmkube.ResourceList) ([]event.Phase, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	plan, err := o.plan(tree, o.builder.resources(list))
+	p, err := o.plan(tree, o.builder.resources(list))
 	if err != nil {
 		return nil, err
 	}
-	return []engine.Phase{{Name: o.opts.prefix + phaseApply, Kind: engine.PhaseApply, Groups: engine.AroundSubcharts(plan.Groups, o.hooks.turns())}}, nil
+	return []event.Phase{{Name: o.opts.prefix + phaseApply, Kind: event.PhaseApply, Groups: plan.AroundSubcharts(p.Groups, o.hooks.turns())}}, nil
 }
 
 const (
@@ -298,12 +300,12 @@ const (
 )
 
 // announce tells what a phase will run, where that has not been told.
-func (o *ordered) announce(p engine.Phase) {
+func (o *ordered) announce(p event.Phase) {
 	if old, ok := o.announced[p.Name]; ok && reflect.DeepEqual(old, p) {
 		return
 	}
 	if o.announced == nil {
-		o.announced = map[string]engine.Phase{}
+		o.announced = map[string]event.Phase{}
 	}
 	o.announced[p.Name] = p
 	o.engine.Announce(p)
@@ -325,9 +327,9 @@ func isRelease(manifest []byte) bool { return bytes.Contains(manifest, []byte("#
 func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(rel1.HookAnnotation)) }
 
 // markAnnounced remembers a phase that the operation has told of.
-func (o *ordered) markAnnounced(p engine.Phase) {
+func (o *ordered) markAnnounced(p event.Phase) {
 	if o.announced == nil {
-		o.announced = map[string]engine.Phase{}
+		o.announced = map[string]event.Phase{}
 	}
 	o.announced[p.Name] = p
 }
@@ -336,5 +338,5 @@ func (o *ordered) markAnnounced(p engine.Phase) {
 func (o *ordered) warn(rule, format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.warnings = append(o.warnings, engine.Warning{Rule: rule, Message: fmt.Sprintf(format, args...)})
+	o.warnings = append(o.warnings, plan.Warning{Rule: rule, Message: fmt.Sprintf(format, args...)})
 }

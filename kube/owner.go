@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // Which release an object belongs to is said by a label and two annotations. Helm looks at
@@ -56,7 +56,7 @@ func (o *ordered) checkOwners(list helmkube.ResourceList) error {
 func (o *ordered) warnOwners(list helmkube.ResourceList) {
 	for _, i := range list {
 		if f := o.builder.fact(i); f != nil && o.taken(f.owner) {
-			o.tell(engine.Warning{Rule: "R32", Object: &f.resource.Object, Message: fmt.Sprintf("%s belongs to %s now; this takes it back", f.resource.Object, f.owner)})
+			o.tell(plan.Warning{Rule: "R32", Object: &f.resource.Object, Message: fmt.Sprintf("%s belongs to %s now; this takes it back", f.resource.Object, f.owner)})
 		}
 	}
 }
@@ -71,13 +71,13 @@ func (o *ordered) removable(list helmkube.ResourceList) helmkube.ResourceList {
 		case f == nil:
 			return true
 		case !notKept(i):
-			o.tell(engine.Warning{Rule: "R31", Object: &f.resource.Object, Message: fmt.Sprintf("%s stays: helm.sh/resource-policy: keep", f.resource.Object)})
+			o.tell(plan.Warning{Rule: "R31", Object: &f.resource.Object, Message: fmt.Sprintf("%s stays: helm.sh/resource-policy: keep", f.resource.Object)})
 		case f.before != "" && f.owner != o.self:
 			now := f.owner
 			if now == "" {
 				now = "no release"
 			}
-			o.tell(engine.Warning{Rule: "R31", Object: &f.resource.Object, Message: fmt.Sprintf("%s stays: by its annotations it belongs to %s now", f.resource.Object, now)})
+			o.tell(plan.Warning{Rule: "R31", Object: &f.resource.Object, Message: fmt.Sprintf("%s stays: by its annotations it belongs to %s now", f.resource.Object, now)})
 		default:
 			return true
 		}
@@ -93,7 +93,7 @@ func notKept(i *resource.Info) bool {
 
 // tell tells a warning once: with those of the plan, or, where the run has
 // begun, at once.
-func (o *ordered) tell(w engine.Warning) {
+func (o *ordered) tell(w plan.Warning) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.told[w.Message] {

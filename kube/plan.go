@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -35,10 +36,10 @@ const (
 
 // Change is what an operation would do to one object.
 type Change struct {
-	Phase  string        `json:"phase"`
-	Group  string        `json:"group"`
-	Object engine.Object `json:"object"`
-	Action Action        `json:"action"`
+	Phase  string      `json:"phase"`
+	Group  string      `json:"group"`
+	Object plan.Object `json:"object"`
+	Action Action      `json:"action"`
 	// Diff is what an ActionChange changes in the live object, as a unified
 	// diff of YAML without file names. Values of Secrets are hidden.
 	Diff string `json:"diff,omitempty"`
@@ -75,7 +76,7 @@ func (op *Operation) Changes(ctx context.Context) ([]Change, error) {
 			}
 		}
 	}
-	kinds := map[string]engine.PhaseKind{}
+	kinds := map[string]event.PhaseKind{}
 	for _, p := range op.phases {
 		kinds[p.Name] = p.Kind
 	}
@@ -103,10 +104,10 @@ type outlook struct {
 	op     *Operation
 	pass   *pass
 	mapper meta.RESTMapper
-	crds   map[engine.Object]*resource.Info
-	target map[engine.Object]*resource.Info // what is to be applied
+	crds   map[plan.Object]*resource.Info
+	target map[plan.Object]*resource.Info // what is to be applied
 	// deployed is what the present revision's manifest has.
-	deployed map[engine.Object]runtime.Object
+	deployed map[plan.Object]runtime.Object
 	hooks    map[string]bool // ids of the groups that are hooks
 
 	mu sync.Mutex // over the builder
@@ -118,7 +119,7 @@ func (op *Operation) newOutlook() (*outlook, error) {
 		return nil, err
 	}
 	p.ord.self = owner(op.common.Release, op.common.Namespace)
-	o := &outlook{op: op, pass: p, crds: map[engine.Object]*resource.Info{}, target: map[engine.Object]*resource.Info{}, hooks: map[string]bool{}, deployed: map[engine.Object]runtime.Object{}}
+	o := &outlook{op: op, pass: p, crds: map[plan.Object]*resource.Info{}, target: map[plan.Object]*resource.Info{}, hooks: map[string]bool{}, deployed: map[plan.Object]runtime.Object{}}
 	for _, h := range op.preview.Hooks {
 		for _, e := range h.Events {
 			o.hooks[charts.HookGroup(op.preview, h, e, nil).ID] = true
@@ -152,17 +153,17 @@ func (op *Operation) newOutlook() (*outlook, error) {
 }
 
 // foresee fills in what would happen to an object in a phase.
-func (o *outlook) foresee(c *Change, kind engine.PhaseKind) error {
+func (o *outlook) foresee(c *Change, kind event.PhaseKind) error {
 	switch kind {
-	case engine.PhaseNamespace:
+	case event.PhaseNamespace:
 		c.Action = ActionCreate
 		return nil
-	case engine.PhaseHooks:
+	case event.PhaseHooks:
 		c.Action = ActionHook
 		return nil
-	case engine.PhaseRemove:
+	case event.PhaseRemove:
 		return o.foreseeRemoval(c)
-	case engine.PhaseCRDs:
+	case event.PhaseCRDs:
 		return o.foreseeApply(c, o.crds[c.Object], o.op.crds.upgrade)
 	}
 	i := o.target[c.Object]
@@ -258,8 +259,8 @@ func (o *outlook) try(i *resource.Info, helper *resource.Helper) (runtime.Object
 // where it is about the object's own fields: its namespace, its kind, or what
 // admission wants of others may come before it.
 func (o *outlook) foreseeCreation(c *Change, i *resource.Info, helper *resource.Helper) error {
-	kind := engine.GroupKind{Group: c.Object.Group, Kind: c.Object.Kind}
-	for _, brought := range []map[engine.Object]*resource.Info{o.crds, o.target} {
+	kind := plan.GroupKind{Group: c.Object.Group, Kind: c.Object.Kind}
+	for _, brought := range []map[plan.Object]*resource.Info{o.crds, o.target} {
 		for _, crd := range brought {
 			if o.pass.ord.builder.fact(crd).resource.Defines == kind {
 				return nil // its fields may be other ones by then
@@ -312,7 +313,7 @@ func (o *outlook) foreseeRemoval(c *Change) error {
 }
 
 // info is what it takes to ask for an object of which only the name is known.
-func (o *outlook) info(obj engine.Object) (*resource.Info, error) {
+func (o *outlook) info(obj plan.Object) (*resource.Info, error) {
 	mapping, err := o.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
 	if err != nil {
 		return nil, err

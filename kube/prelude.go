@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // What comes before Helm's action: the namespace and crds/. Helm would do both,
@@ -37,13 +39,13 @@ func (c *Client) checkNamespace(ctx context.Context, name string, create bool) (
 	return true, nil
 }
 
-func namespacePhase(name string) engine.Phase {
-	g := oneGroup(phaseNamespace, "namespace:"+name, engine.Object{Kind: "Namespace", Name: name})
-	return engine.Phase{Name: phaseNamespace, Kind: engine.PhaseNamespace, Groups: []*engine.Group{g}}
+func namespacePhase(name string) event.Phase {
+	g := oneGroup(phaseNamespace, "namespace:"+name, plan.Object{Kind: "Namespace", Name: name})
+	return event.Phase{Name: phaseNamespace, Kind: event.PhaseNamespace, Groups: []*plan.Group{g}}
 }
 
-func oneGroup(name, id string, objects ...engine.Object) *engine.Group {
-	return &engine.Group{ID: id, Name: name, After: []string{}, Objects: objects, Waves: []engine.Wave{{Count: len(objects)}}}
+func oneGroup(name, id string, objects ...plan.Object) *plan.Group {
+	return &plan.Group{ID: id, Name: name, After: []string{}, Objects: objects, Waves: []plan.Wave{{Count: len(objects)}}}
 }
 
 // createNamespace runs the phase of the namespace.
@@ -75,12 +77,12 @@ func (p *pass) forgetKinds() error {
 }
 
 // runPrelude runs a phase whose objects carry no label of Helm's.
-func (p *pass) runPrelude(phase engine.Phase, list helmkube.ResourceList, send func(*resource.Info) error) error {
+func (p *pass) runPrelude(phase event.Phase, list helmkube.ResourceList, send func(*resource.Info) error) error {
 	for _, i := range list {
 		p.ord.builder.fact(i).bare = true
 	}
 	p.ord.announce(phase)
-	if err := p.ord.engine.Run(engine.Stage{Phase: phase, Cluster: newTarget(p.ord, list, send, nil)}); err != nil {
+	if err := p.ord.engine.Run(run.Stage{Phase: phase, Cluster: newTarget(p.ord, list, send, nil)}); err != nil {
 		return fmt.Errorf("%s: %w", phase.Name, err)
 	}
 	return nil

@@ -12,7 +12,9 @@ import (
 	"helm.sh/helm/v4/pkg/release"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/charts"
 )
 
@@ -41,7 +43,7 @@ func (c *Client) planner(common Common, root string) (*pass, error) {
 // with runs an action of Helm's on a fresh copy of the chart and the values,
 // since it changes both, with the lists in templates normalised (R1). Helm's
 // context is never cancelled by us: the action would go on behind our back.
-func (r *Rendering) with(p *pass, run func(*chart.Chart, map[string]any) (release.Releaser, error)) (*rel1.Release, error) {
+func (r *Rendering) with(p *pass, do func(*chart.Chart, map[string]any) (release.Releaser, error)) (*rel1.Release, error) {
 	c, err := r.Chart.Helm()
 	if err != nil {
 		return nil, err
@@ -52,12 +54,12 @@ func (r *Rendering) with(p *pass, run func(*chart.Chart, map[string]any) (releas
 	}
 	p.cfg.CustomTemplateFuncs = charts.TemplateFuncs()
 	charts.WrapTemplates(c)
-	out, err := run(c, values)
+	out, err := do(c, values)
 	rel, _ := out.(*rel1.Release)
 	if rel != nil {
 		charts.UnwrapTemplates(rel.Chart)
 	}
-	if stage := (*engine.StageError)(nil); errors.As(err, &stage) {
+	if stage := (*run.StageError)(nil); errors.As(err, &stage) {
 		return nil, stage // it names the groups; what Helm puts around it says no more
 	}
 	if err != nil {
@@ -79,8 +81,8 @@ func copyValues(v map[string]any) (map[string]any, error) {
 
 // aroundHooks puts the phases of a release's hooks before and after the main
 // phases.
-func (p *pass) aroundHooks(rel *rel1.Release, none bool, before, after rel1.HookEvent, main ...[]engine.Phase) []engine.Phase {
-	var pre, all, post []engine.Phase
+func (p *pass) aroundHooks(rel *rel1.Release, none bool, before, after rel1.HookEvent, main ...[]event.Phase) []event.Phase {
+	var pre, all, post []event.Phase
 	if !none {
 		for _, h := range p.ord.hooks.learn(rel, p.ord.opts.prefix, before, after) {
 			if h.Name == p.ord.opts.prefix+string(before) {
@@ -113,7 +115,7 @@ func (p *pass) expectHooks(none bool, before, after rel1.HookEvent) {
 
 // operation starts an Operation of the given name.
 func (c *Client) operation(name string, common Common, rel *rel1.Release) *Operation {
-	op := &Operation{client: c, common: common, preview: rel, info: engine.Operation{
+	op := &Operation{client: c, common: common, preview: rel, info: event.Operation{
 		Name: name, Release: common.Release, Namespace: common.Namespace, Context: c.ContextName(),
 		Timeout: common.Timeout, ReadinessTimeout: common.ReadinessTimeout,
 	}}
@@ -127,7 +129,7 @@ func (c *Client) operation(name string, common Common, rel *rel1.Release) *Opera
 
 // deploys completes an operation that brings a chart, whose phases are known:
 // what its revision will keep, its warnings, and the last checks.
-func (op *Operation) deploys(ctx context.Context, p *pass, tree *engine.Chart, warnings []engine.Warning) error {
+func (op *Operation) deploys(ctx context.Context, p *pass, tree *plan.Chart, warnings []plan.Warning) error {
 	full := &record{Version: recordVersion, Sequenced: p.ord.opts.wait == WaitOrdered, Tree: tree}
 	fits, more, err := fitRecord(op.preview, full)
 	if err != nil {
@@ -171,12 +173,12 @@ func (op *Operation) check(ctx context.Context) error {
 }
 
 // planWarnings are those about the chart, the manifest and the plan.
-func planWarnings(p *pass, tree *engine.Chart, warnings []engine.Warning) ([]engine.Warning, error) {
+func planWarnings(p *pass, tree *plan.Chart, warnings []plan.Warning) ([]plan.Warning, error) {
 	warnings = append(warnings, p.ord.warned()...)
 	if p.ord.opts.wait != WaitOrdered {
 		return warnings, nil
 	}
-	plan, err := engine.BuildPlan(tree, p.ord.builder.resources(p.ord.last()))
+	plan, err := plan.Build(tree, p.ord.builder.resources(p.ord.last()))
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +186,7 @@ func planWarnings(p *pass, tree *engine.Chart, warnings []engine.Warning) ([]eng
 }
 
 // checkBreakpoints refuses a breakpoint on a group that is not there (R42).
-func checkBreakpoints(ids []string, phases []engine.Phase) error {
+func checkBreakpoints(ids []string, phases []event.Phase) error {
 	var known []string
 	for _, p := range phases {
 		for _, g := range p.Groups {

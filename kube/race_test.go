@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // TestTwoAtOnce runs an operation in the middle of another one on the same
@@ -54,12 +54,12 @@ func TestTwoAtOnce(t *testing.T) {
 			}
 			first, second := prepare(r), prepare(other)
 			var late outcome
-			out := r.run(first, func(e engine.Event) {
-				if e.Kind == engine.KindObject && e.Object.Name == "slow" && e.Change != "" {
+			out := r.run(first, func(e event.Event) {
+				if e.Kind == event.KindObject && e.Object.Name == "slow" && e.Change != "" {
 					late = other.run(second, nil)
 				}
 			})
-			if late.err == nil || late.state.Exit != 2 || late.state.Status != engine.Failed || !strings.Contains(late.state.Message, "nothing was written") {
+			if late.err == nil || late.state.Exit != 2 || late.state.Status != event.Failed || !strings.Contains(late.state.Message, "nothing was written") {
 				t.Errorf("the second one: %v, exit %d: %s", late.err, late.state.Exit, late.state.Message)
 			}
 			if out.err != nil || out.state.Exit != 0 || out.state.Release != "deployed" {
@@ -85,8 +85,8 @@ func TestUninstalledMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := r.run(op, func(e engine.Event) {
-		if e.Kind == engine.KindObject && e.Object.Name == "slow" && e.Change == engine.Created {
+	out := r.run(op, func(e event.Event) {
+		if e.Kind == event.KindObject && e.Object.Name == "slow" && e.Change == event.Created {
 			u := action.NewUninstall(r.helm())
 			u.WaitStrategy = helmkube.HookOnlyStrategy
 			if _, err := u.Run("t"); err != nil {
@@ -94,7 +94,7 @@ func TestUninstalledMeanwhile(t *testing.T) {
 			}
 		}
 	})
-	if out.state.Exit != 1 || out.state.Release != engine.NoRelease || !strings.Contains(out.state.Message, "somebody else has uninstalled it") {
+	if out.state.Exit != 1 || out.state.Release != event.NoRelease || !strings.Contains(out.state.Message, "somebody else has uninstalled it") {
 		t.Errorf("exit %d, release %q: %s", out.state.Exit, out.state.Release, out.state.Message)
 	}
 }
@@ -109,17 +109,17 @@ func TestWhatIsSaidOfTheRelease(t *testing.T) {
 	}
 	tests := map[string]struct{ says, release string }{
 		"pre-install": {"the release is marked failed", "failed"}, "post-upgrade": {"the release is marked failed", "failed"},
-		"pre-delete": {"the release is marked failed", "failed"}, "post-delete": {"the release is gone", engine.NoRelease},
+		"pre-delete": {"the release is marked failed", "failed"}, "post-delete": {"the release is gone", event.NoRelease},
 	}
-	for event, tt := range tests {
-		t.Run(event, func(t *testing.T) {
+	for when, tt := range tests {
+		t.Run(when, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			chart := one(t, configMap("a", nil), fails(event))
+			chart := one(t, configMap("a", nil), fails(when))
 			op, err := r.install("plain", use(chart, nil))
-			if event != "pre-install" {
+			if when != "pre-install" {
 				r.mustRun(op, err)
-				if op, err = r.upgrade("plain", useUp(chart, nil)); strings.HasSuffix(event, "-delete") {
+				if op, err = r.upgrade("plain", useUp(chart, nil)); strings.HasSuffix(when, "-delete") {
 					op, err = r.uninstall()
 				}
 			}
@@ -130,7 +130,7 @@ func TestWhatIsSaidOfTheRelease(t *testing.T) {
 			if out.state.Exit != 1 || !strings.Contains(out.state.Message, tt.says+":") || out.state.Release != tt.release {
 				t.Errorf("exit %d, release %q: %s", out.state.Exit, out.state.Release, out.state.Message)
 			}
-			if got := r.status(); string(got) != strings.Replace(tt.release, engine.NoRelease, "", 1) {
+			if got := r.status(); string(got) != strings.Replace(tt.release, event.NoRelease, "", 1) {
 				t.Errorf("the record says %q, want %q", got, tt.release)
 			}
 			// A hook that failed stays, by Helm's default policy: its log says why.
@@ -162,7 +162,7 @@ func TestUninstallOfWhatIsGone(t *testing.T) {
 						t.Errorf("%s of %s is %s in the end", g.ID, p.Name, g.Status)
 					}
 					for _, o := range g.Objects {
-						if p.Kind == engine.PhaseRemove && (o.Change == engine.Absent) != slices.Contains(gone, o.Object.Name) {
+						if p.Kind == event.PhaseRemove && (o.Change == event.Absent) != slices.Contains(gone, o.Object.Name) {
 							t.Errorf("%s was %q", o.Object, o.Change)
 						}
 					}
@@ -183,7 +183,7 @@ func TestUninstallOfHistory(t *testing.T) {
 	r.deploy("plain", nil)
 	r.mustRun(r.client.PrepareUninstall(t.Context(), Uninstall{Common: Common{Release: "t", Namespace: r.namespace}, KeepHistory: true}))
 	op, err := r.uninstall()
-	if out := r.mustRun(op, err); len(out.state.Phases) > 0 || out.state.Release != engine.NoRelease {
+	if out := r.mustRun(op, err); len(out.state.Phases) > 0 || out.state.Release != event.NoRelease {
 		t.Errorf("phases %v, release %q", out.state.Phases, out.state.Release)
 	}
 	if r.status() != "" {

@@ -17,7 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -26,9 +27,9 @@ import (
 // Chart files belong to a revision and come back with it after a rollback and
 // after Helm's own upgrade, other than labels, which Helm's upgrade copies.
 type record struct {
-	Version   int           `json:"version"`
-	Sequenced bool          `json:"sequenced"`
-	Tree      *engine.Chart `json:"tree"`
+	Version   int         `json:"version"`
+	Sequenced bool        `json:"sequenced"`
+	Tree      *plan.Chart `json:"tree"`
 }
 
 const (
@@ -178,7 +179,7 @@ func (s *recorder) Update(key string, r release.Releaser) error {
 func (s *recorder) Delete(key string) (release.Releaser, error) {
 	rel, err := s.Driver.Delete(key)
 	if err == nil {
-		s.wrote, s.status = true, engine.NoRelease
+		s.wrote, s.status = true, event.NoRelease
 	}
 	return rel, err
 }

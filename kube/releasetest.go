@@ -9,7 +9,7 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // ReleaseTest is what to test.
@@ -54,7 +54,7 @@ func (c *Client) PrepareTest(ctx context.Context, t ReleaseTest) (*Operation, er
 }
 
 // testPhase is the phase of the test hooks that were chosen.
-func (p *pass) testPhase(t *ReleaseTest, rel *rel1.Release) []engine.Phase {
+func (p *pass) testPhase(t *ReleaseTest, rel *rel1.Release) []event.Phase {
 	chosen := *rel
 	chosen.Hooks = nil
 	for _, h := range rel.Hooks {
@@ -91,7 +91,7 @@ func (t *ReleaseTest) run(p *pass, rel *rel1.Release) error {
 	ran, shutdown, err := a.Run(t.Release)
 	if tested, ok := ran.(*rel1.Release); ok && t.Logs != nil {
 		if logs := a.GetPodLogs(t.Logs, tested); logs != nil {
-			p.ord.engine.Publish(engine.Event{Kind: engine.KindWarning, Message: logs.Error()})
+			p.ord.engine.Publish(event.Event{Kind: event.KindWarning, Message: logs.Error()})
 		}
 	}
 	if shutdown != nil {

@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // oldRevision is what an upgrade, a rollback or an uninstallation takes objects
@@ -18,8 +20,8 @@ import (
 // holds. Some of that stays, but counts for the order of what goes: a group
 // whose gate stays is still a group (R8).
 type oldRevision struct {
-	tree      *engine.Chart
-	resources []engine.Resource
+	tree      *plan.Chart
+	resources []plan.Resource
 }
 
 // hold reads what a revision holds from its manifest.
@@ -41,13 +43,13 @@ func (o *ordered) remove(list helmkube.ResourceList, policy metav1.DeletionPropa
 	}
 	phases, err := o.removePhase(list)
 	if err != nil {
-		o.engine.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R28", Message: fmt.Sprintf("the old order cannot be rebuilt, so all is removed at once: %v", err)})
+		o.engine.Publish(event.Event{Kind: event.KindWarning, Rule: "R28", Message: fmt.Sprintf("the old order cannot be rebuilt, so all is removed at once: %v", err)})
 	}
 	o.announce(phases[0])
-	err = o.engine.Run(engine.Stage{
+	err = o.engine.Run(run.Stage{
 		Phase:   phases[0],
 		Cluster: newTarget(o, list, nil, &removal{policy: policy, keep: keep}),
-		Await:   func(*engine.Group) bool { return o.opts.wait != helmkube.HookOnlyStrategy },
+		Await:   func(*plan.Group) bool { return o.opts.wait != helmkube.HookOnlyStrategy },
 	})
 	if err != nil {
 		return err
@@ -58,27 +60,27 @@ func (o *ordered) remove(list helmkube.ResourceList, policy metav1.DeletionPropa
 
 // removePhase is the phase that takes a list of the old revision away, or none
 // for an empty list. With an error the phase removes all at once.
-func (o *ordered) removePhase(list helmkube.ResourceList) ([]engine.Phase, error) {
+func (o *ordered) removePhase(list helmkube.ResourceList) ([]event.Phase, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	held := map[engine.Object]bool{}
+	held := map[plan.Object]bool{}
 	for _, r := range o.old.resources {
 		held[r.Object] = true
 	}
-	all, goes := slices.Clone(o.old.resources), map[engine.Object]bool{}
+	all, goes := slices.Clone(o.old.resources), map[plan.Object]bool{}
 	for _, r := range o.builder.resources(list) {
 		goes[r.Object] = true
 		if !held[r.Object] { // whatever else is known of it, it has to go
 			all = append(all, r)
 		}
 	}
-	plan, err := o.plan(o.old.tree, all)
+	old, err := o.plan(o.old.tree, all)
 	if err != nil {
-		plan = engine.Flat(all, o.builder.root)
+		old = plan.Flat(all, o.builder.root)
 	}
-	groups := engine.Subset(plan.Groups, func(x engine.Object) bool { return goes[x] })
-	return []engine.Phase{{Name: o.opts.prefix + phaseRemove, Kind: engine.PhaseRemove, Groups: engine.Reverse(groups)}}, err
+	groups := plan.Subset(old.Groups, func(x plan.Object) bool { return goes[x] })
+	return []event.Phase{{Name: o.opts.prefix + phaseRemove, Kind: event.PhaseRemove, Groups: plan.Reverse(groups)}}, err
 }
 
 // nothingToDelete goes through the removal of what is gone already: Helm leaves

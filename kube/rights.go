@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // right is a verb on a kind in a namespace, which is "" for cluster scope.
@@ -38,7 +39,7 @@ func (op *Operation) rightsFor() (map[right]bool, error) {
 		return nil, err
 	}
 	rights := op.storageRights()
-	seen := map[engine.Object]bool{} // objects of a phase, without their names
+	seen := map[plan.Object]bool{} // objects of a phase, without their names
 	for _, p := range op.phases {
 		clear(seen)
 		for _, g := range p.Groups {
@@ -87,22 +88,22 @@ func (op *Operation) storageRights() map[right]bool {
 
 // verbs are what a phase of a kind does to an object. A hook is deleted before
 // it is created, or afterwards, by its policy; not so a CRD.
-func (op *Operation) verbs(k engine.PhaseKind, o engine.Object) []string {
+func (op *Operation) verbs(k event.PhaseKind, o plan.Object) []string {
 	switch k {
-	case engine.PhaseNamespace:
+	case event.PhaseNamespace:
 		return []string{"create"}
-	case engine.PhaseCRDs, engine.PhaseApply:
+	case event.PhaseCRDs, event.PhaseApply:
 		verbs := []string{"get", "create", "patch"}
-		if k == engine.PhaseApply && op.info.Name == "install" && op.common.RollbackOnFailure {
+		if k == event.PhaseApply && op.info.Name == "install" && op.common.RollbackOnFailure {
 			verbs = append(verbs, "delete")
 		}
 		return verbs
-	case engine.PhaseHooks:
+	case event.PhaseHooks:
 		if o.Kind == crdKind.Kind {
 			return []string{"create"}
 		}
 		return []string{"create", "delete"}
-	case engine.PhaseRemove:
+	case event.PhaseRemove:
 		return []string{"get", "delete"}
 	}
 	return nil

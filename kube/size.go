@@ -11,7 +11,7 @@ import (
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // A release is stored as one Secret or ConfigMap, and an API server takes no
@@ -31,7 +31,7 @@ const (
 // fitRecord returns the record that a release has room for: the whole one, or
 // with a warning one without the chart tree. The error says that the release
 // itself does not fit.
-func fitRecord(rel *rel1.Release, full *record) (*record, []engine.Warning, error) {
+func fitRecord(rel *rel1.Release, full *record) (*record, []plan.Warning, error) {
 	if d := storageDriver(); d != "" && !strings.HasPrefix(d, "secret") && !strings.HasPrefix(d, "configmap") {
 		return full, nil, nil
 	}
@@ -40,7 +40,7 @@ func fitRecord(rel *rel1.Release, full *record) (*record, []engine.Warning, erro
 		return full, nil, err
 	}
 	// What waits for what inside a chart is in the manifest's own annotations.
-	short := &record{Version: full.Version, Sequenced: full.Sequenced, Tree: &engine.Chart{Path: full.Tree.Path}}
+	short := &record{Version: full.Version, Sequenced: full.Sequenced, Tree: &plan.Chart{Path: full.Tree.Path}}
 	least, err := storedSize(rel, short)
 	if err != nil {
 		return nil, nil, err
@@ -49,7 +49,7 @@ func fitRecord(rel *rel1.Release, full *record) (*record, []engine.Warning, erro
 		return nil, nil, fmt.Errorf("release %s: its record takes %s, and the API server stores no more than 1 MiB: leave files out of the chart (.helmignore), make several releases of it, or store releases elsewhere (HELM_DRIVER=sql)",
 			rel.Name, mebibytes(least))
 	}
-	return short, []engine.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
+	return short, []plan.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
 		"the release takes nearly the 1 MiB that the API server stores, so the order of its subcharts is not recorded: it will be undone in the order of its groups alone (%s with it)", mebibytes(size))}}, nil
 }
 

@@ -15,24 +15,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/status"
 )
 
 // target is the engine's view of a list of Infos: what a stage works on.
 type target struct {
 	o     *ordered
-	infos map[engine.Object]*resource.Info
+	infos map[plan.Object]*resource.Info
 	send  func(*resource.Info) error // nil for a removal
 	gone  *removal
 	// scoped are the hooks in the plan, by their objects; passing are the Jobs
 	// that remove themselves.
-	scoped  map[engine.Object]*scopedHook
-	passing map[engine.Object]*passing
+	scoped  map[plan.Object]*scopedHook
+	passing map[plan.Object]*passing
 
 	mu     sync.Mutex
-	tries  map[engine.Object]int
-	unborn map[engine.Object]*unborn
+	tries  map[plan.Object]int
+	unborn map[plan.Object]*unborn
 }
 
 // unborn is an object that is watched once it has a name.
@@ -51,8 +53,8 @@ type removal struct {
 
 func newTarget(o *ordered, list helmkube.ResourceList, send func(*resource.Info) error, gone *removal) *target {
 	t := &target{
-		o: o, infos: make(map[engine.Object]*resource.Info, len(list)), send: send, gone: gone, tries: map[engine.Object]int{},
-		unborn: map[engine.Object]*unborn{}, scoped: map[engine.Object]*scopedHook{}, passing: map[engine.Object]*passing{},
+		o: o, infos: make(map[plan.Object]*resource.Info, len(list)), send: send, gone: gone, tries: map[plan.Object]int{},
+		unborn: map[plan.Object]*unborn{}, scoped: map[plan.Object]*scopedHook{}, passing: map[plan.Object]*passing{},
 	}
 	for _, i := range list {
 		if f := o.builder.fact(i); f != nil {
@@ -71,7 +73,7 @@ func newTarget(o *ordered, list helmkube.ResourceList, send func(*resource.Info)
 }
 
 // Watch observes the objects of a group.
-func (t *target) Watch(ctx context.Context, g *engine.Group, report func(engine.Observation)) {
+func (t *target) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
 	var targets []status.Target
 	for _, obj := range g.Objects {
 		i := t.infos[obj]
@@ -90,18 +92,18 @@ func (t *target) Watch(ctx context.Context, g *engine.Group, report func(engine.
 		}
 		targets = append(targets, target)
 	}
-	t.o.watcher.Watch(ctx, targets, func(ob engine.Observation) { t.tell(ctx, ob, report) })
+	t.o.watcher.Watch(ctx, targets, func(ob run.Observation) { t.tell(ctx, ob, report) })
 }
 
 // watchNamed watches an object with a generateName, from when it has a name on.
 // The engine knows it by the name it has in the plan.
-func (t *target) watchNamed(ctx context.Context, i *resource.Info, target status.Target, report func(engine.Observation)) {
+func (t *target) watchNamed(ctx context.Context, i *resource.Info, target status.Target, report func(run.Observation)) {
 	planned := target.Object
 	watch := func(name string) func() {
 		ctx, cancel := context.WithCancel(ctx)
 		named := target
 		named.Object.Name = name
-		t.o.watcher.Watch(ctx, []status.Target{named}, func(ob engine.Observation) {
+		t.o.watcher.Watch(ctx, []status.Target{named}, func(ob run.Observation) {
 			ob.Object = planned
 			t.tell(ctx, ob, report)
 		})
@@ -118,7 +120,7 @@ func (t *target) watchNamed(ctx context.Context, i *resource.Info, target status
 
 // createNamed creates an object with a generateName, after what an earlier
 // attempt made of it is deleted, and starts to watch it (R44).
-func (t *target) createNamed(i *resource.Info, obj engine.Object) error {
+func (t *target) createNamed(i *resource.Info, obj plan.Object) error {
 	t.mu.Lock()
 	u := t.unborn[obj]
 	t.mu.Unlock()
@@ -144,19 +146,19 @@ func (t *target) createNamed(i *resource.Info, obj engine.Object) error {
 // Apply sends one object. One of a kind that was not known at first is looked
 // up now (R29); a Job or Pod that failed is replaced when it is tried again,
 // since an apply would change nothing (R44).
-func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) (engine.Outcome, error) {
+func (t *target) Apply(ctx context.Context, _ *plan.Group, obj plan.Object) (run.Outcome, error) {
 	i := t.infos[obj]
 	if i == nil {
-		return engine.Outcome{}, fmt.Errorf("apply %s: it is not part of this operation", obj)
+		return run.Outcome{}, fmt.Errorf("apply %s: it is not part of this operation", obj)
 	}
 	f := t.o.builder.fact(i)
 	if f.generate {
 		t.passing[obj].begin()
 		if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createNamed(i, obj) }); err != nil {
-			return engine.Outcome{}, explain(err)
+			return run.Outcome{}, explain(err)
 		}
 		t.passing[obj].applied(i)
-		return engine.Outcome{Change: engine.Created, Version: version(i.ResourceVersion), Name: i.Name}, nil
+		return run.Outcome{Change: event.Created, Version: version(i.ResourceVersion), Name: i.Name}, nil
 	}
 	t.mu.Lock()
 	t.tries[obj]++
@@ -164,11 +166,11 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 	t.mu.Unlock()
 	if f.scoped != nil {
 		if err := f.scoped.clear(ctx, t.o, i); err != nil {
-			return engine.Outcome{}, err
+			return run.Outcome{}, err
 		}
 	} else if again && (obj.Kind == "Job" || obj.Kind == "Pod") {
 		if err := t.o.deleteAndWait(ctx, i); err != nil {
-			return engine.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
+			return run.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
 		}
 	}
 	t.passing[obj].begin()
@@ -178,21 +180,21 @@ func (t *target) Apply(ctx context.Context, _ *engine.Group, obj engine.Object) 
 		return t.leave(i, obj, err)
 	}
 	if err != nil {
-		return engine.Outcome{}, explain(err)
+		return run.Outcome{}, explain(err)
 	}
 	t.passing[obj].applied(i)
-	return engine.Outcome{Change: f.change(i), Version: version(i.ResourceVersion)}, nil
+	return run.Outcome{Change: f.change(i), Version: version(i.ResourceVersion)}, nil
 }
 
 // leave takes an object as somebody has changed it since it was applied, in
 // order to mend it: the retry waits for it as it is (R44).
-func (t *target) leave(i *resource.Info, obj engine.Object, conflict error) (engine.Outcome, error) {
+func (t *target) leave(i *resource.Info, obj plan.Object, conflict error) (run.Outcome, error) {
 	if err := i.Get(); err != nil {
-		return engine.Outcome{}, fmt.Errorf("look at %s: %w", obj, err)
+		return run.Outcome{}, fmt.Errorf("look at %s: %w", obj, err)
 	}
-	t.o.engine.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R44", Object: &obj,
+	t.o.engine.Publish(event.Event{Kind: event.KindWarning, Rule: "R44", Object: &obj,
 		Message: fmt.Sprintf("%s stays as it has been changed since it was applied, which the chart does not know of: %v", obj, conflict)})
-	return engine.Outcome{Change: engine.Unchanged, Version: version(i.ResourceVersion)}, nil
+	return run.Outcome{Change: event.Unchanged, Version: version(i.ResourceVersion)}, nil
 }
 
 // keepSent keeps the object as it is about to be sent, or puts it back.
@@ -246,25 +248,25 @@ func (b *builder) resolve(i *resource.Info) error {
 }
 
 // Delete asks for the removal of one object.
-func (t *target) Delete(ctx context.Context, _ *engine.Group, obj engine.Object) (engine.Outcome, error) {
+func (t *target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (run.Outcome, error) {
 	i := t.infos[obj]
 	if i == nil {
-		return engine.Outcome{Change: engine.Absent}, nil
+		return run.Outcome{Change: event.Absent}, nil
 	}
 	if t.gone.keep {
 		why, err := t.o.whyKept(i)
 		if err != nil || why != "" {
-			return engine.Outcome{Change: engine.Kept, Message: why}, err
+			return run.Outcome{Change: event.Kept, Message: why}, err
 		}
 	}
 	found, err := deleteObject(i, t.gone.policy)
 	switch {
 	case err != nil:
-		return engine.Outcome{}, fmt.Errorf("delete: %w", err)
+		return run.Outcome{}, fmt.Errorf("delete: %w", err)
 	case !found:
-		return engine.Outcome{Change: engine.Absent}, nil
+		return run.Outcome{Change: event.Absent}, nil
 	}
-	return engine.Outcome{Change: engine.Deleted}, nil
+	return run.Outcome{Change: event.Deleted}, nil
 }
 
 // whyKept says why an upgrade leaves an object that is gone from the chart, ""
@@ -326,25 +328,25 @@ func (o *ordered) waitGone(list helmkube.ResourceList, timeout time.Duration) er
 func (o *ordered) gone(ctx context.Context, list helmkube.ResourceList) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	left := map[engine.Object]bool{}
+	left := map[plan.Object]bool{}
 	var targets []status.Target
 	for _, i := range list {
-		obj := engine.Object{Group: i.Mapping.GroupVersionKind.Group, Kind: i.Mapping.GroupVersionKind.Kind, Namespace: i.Namespace, Name: i.Name}
+		obj := plan.Object{Group: i.Mapping.GroupVersionKind.Group, Kind: i.Mapping.GroupVersionKind.Kind, Namespace: i.Namespace, Name: i.Name}
 		left[obj] = true
 		targets = append(targets, status.Target{Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced()})
 	}
-	seen := make(chan engine.Observation)
-	o.watcher.Watch(ctx, targets, func(ob engine.Observation) {
+	seen := make(chan run.Observation)
+	o.watcher.Watch(ctx, targets, func(ob run.Observation) {
 		select {
 		case seen <- ob:
 		case <-ctx.Done():
 		}
 	})
-	var last engine.Observation
+	var last run.Observation
 	for len(left) > 0 {
 		select {
 		case ob := <-seen:
-			if ob.Status == engine.Gone {
+			if ob.Status == event.Gone {
 				delete(left, ob.Object)
 			} else {
 				last = ob
@@ -358,16 +360,16 @@ func (o *ordered) gone(ctx context.Context, list helmkube.ResourceList) error {
 
 // change says what an apply did, as far as the object's version before it is
 // known.
-func (f *fact) change(i *resource.Info) engine.Change {
+func (f *fact) change(i *resource.Info) event.Change {
 	before, known := f.before, f.known
 	f.before, f.known = i.ResourceVersion, true
 	switch {
 	case known && before == "":
-		return engine.Created
+		return event.Created
 	case before == i.ResourceVersion:
-		return engine.Unchanged
+		return event.Unchanged
 	}
-	return engine.Configured
+	return event.Configured
 }
 
 // version is a resourceVersion as a number, 0 where it is none.

@@ -6,14 +6,14 @@ import (
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // Timing is how a group fared in the run that made a revision.
 type Timing struct {
 	Phase   string        `json:"phase"`
 	Group   string        `json:"group"`
-	Status  engine.Status `json:"status"`
+	Status  event.Status  `json:"status"`
 	Started time.Time     `json:"started"`
 	Took    time.Duration `json:"took"` // ns, from its first request until it was over
 }
@@ -39,14 +39,14 @@ func timingsOf(rel *rel1.Release) []Timing {
 // timingsIn reads from the events of a run how its groups fared: those of the
 // operation itself, or those of its rollback, whose phases have the prefix
 // "rollback/".
-func timingsIn(events []engine.Event, rollback bool) []Timing {
-	var s engine.State
+func timingsIn(events []event.Event, rollback bool) []Timing {
+	var s event.State
 	for _, e := range events {
 		s.Apply(e)
 	}
 	var out []Timing
 	for _, p := range s.Phases {
-		name, back := strings.CutPrefix(p.Name, engine.RollbackPrefix)
+		name, back := strings.CutPrefix(p.Name, event.RollbackPrefix)
 		if back != rollback {
 			continue
 		}

@@ -10,7 +10,8 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	helmkube "helm.sh/helm/v4/pkg/kube"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // timings are those of a revision, 0 for the last, by phase and group.
@@ -39,7 +40,7 @@ func TestTimings(t *testing.T) {
 	r.deploy("plain", use(one(t, slow("1s", "example/app:1.0"), configMap("after", group("b", "a"))), nil))
 	first := r.timings(0)
 	a, b := first["apply edge:a"], first["apply edge:b"]
-	if len(first) != 2 || a.Status != engine.Ready || a.Took < time.Second || b.Started.Before(a.Started.Add(a.Took)) || a.Started.Before(start) || time.Now().Before(b.Started.Add(b.Took)) {
+	if len(first) != 2 || a.Status != event.Ready || a.Took < time.Second || b.Started.Before(a.Started.Add(a.Took)) || a.Started.Before(start) || time.Now().Before(b.Started.Add(b.Took)) {
 		t.Errorf("timings %+v", first)
 	}
 
@@ -53,10 +54,10 @@ func TestTimings(t *testing.T) {
 		t.Fatalf("exit %d: %s", out.state.Exit, out.state.Message)
 	}
 	second, third := r.timings(2), r.timings(3)
-	if len(second) != 1 || second["apply edge:a"].Status != engine.Failed {
+	if len(second) != 1 || second["apply edge:a"].Status != event.Failed {
 		t.Errorf("timings of the failed upgrade %+v", second)
 	}
-	if len(third) != 2 || third["apply edge:a"].Status != engine.Ready || !third["apply edge:a"].Started.After(second["apply edge:a"].Started) {
+	if len(third) != 2 || third["apply edge:a"].Status != event.Ready || !third["apply edge:a"].Started.After(second["apply edge:a"].Started) {
 		t.Errorf("timings of its rollback %+v", third)
 	}
 
@@ -78,7 +79,7 @@ func TestTimings(t *testing.T) {
 func TestTimingsTooLarge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	groups := "{{- range $i := until 300 }}\n---\n" + strings.ReplaceAll(configMap("c-NUMBER", map[string]string{engine.AnnotationGroup: "g-NUMBER", engine.AnnotationGroupDependsOn: "AFTER"}),
+	groups := "{{- range $i := until 300 }}\n---\n" + strings.ReplaceAll(configMap("c-NUMBER", map[string]string{plan.AnnotationGroup: "g-NUMBER", plan.AnnotationGroupDependsOn: "AFTER"}),
 		"NUMBER", "{{ $i }}") + "\n{{- end }}\n"
 	groups = strings.ReplaceAll(groups, `"AFTER"`, `'{{ if $i }}["g-{{ sub $i 1 }}"]{{ else }}[]{{ end }}'`)
 	noise := make([]byte, 1<<20)

@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // passing is a Job that removes itself once it has finished
@@ -33,10 +35,10 @@ import (
 type passing struct {
 	mu      sync.Mutex
 	name    string
-	uid     types.UID          // of the Job that was applied, "" before that
-	version uint64             // that it had then
-	end     engine.Observation // how it ended, where that is known
-	busy    bool               // Events are being read
+	uid     types.UID       // of the Job that was applied, "" before that
+	version uint64          // that it had then
+	end     run.Observation // how it ended, where that is known
+	busy    bool            // Events are being read
 }
 
 // begin forgets an earlier attempt. It and applied do nothing for an object
@@ -47,7 +49,7 @@ func (j *passing) begin() {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.uid, j.version, j.end = "", 0, engine.Observation{}
+	j.uid, j.version, j.end = "", 0, run.Observation{}
 }
 
 // applied tells which Job counts from now on.
@@ -60,13 +62,13 @@ func (j *passing) applied(i *resource.Info) {
 	defer j.mu.Unlock()
 	j.name, j.uid, j.version = i.Name, m.GetUID(), version(i.ResourceVersion)
 	if j.end.Version != 0 && j.end.Version < j.version { // that of an earlier Job of the name
-		j.end = engine.Observation{}
+		j.end = run.Observation{}
 	}
 }
 
 // tell reports what was seen of an object, and of a Job that has removed itself
 // how it ended.
-func (t *target) tell(ctx context.Context, ob engine.Observation, report func(engine.Observation)) {
+func (t *target) tell(ctx context.Context, ob run.Observation, report func(run.Observation)) {
 	if s := t.scoped[ob.Object]; s != nil {
 		s.saw(ob.Status)
 	}
@@ -79,9 +81,9 @@ func (t *target) tell(ctx context.Context, ob engine.Observation, report func(en
 	defer j.mu.Unlock()
 	switch {
 	case ob.Version != 0 && ob.Version < j.version: // older than its apply
-	case ob.Status == engine.Ready || ob.Status == engine.Failed:
+	case ob.Status == event.Ready || ob.Status == event.Failed:
 		j.end = ob
-	case ob.Status != engine.Gone || j.uid == "":
+	case ob.Status != event.Gone || j.uid == "":
 	case j.end.Status == "":
 		if !j.busy {
 			j.busy = true
@@ -95,16 +97,16 @@ func (t *target) tell(ctx context.Context, ob engine.Observation, report func(en
 }
 
 // removed is what is told of a Job that has ended and removed itself.
-func removed(ob, end engine.Observation) engine.Observation {
+func removed(ob, end run.Observation) run.Observation {
 	ob.Status, ob.Message = end.Status, end.Message
-	if end.Status == engine.Ready {
+	if end.Status == event.Ready {
 		ob.Message = "finished, and removed by ttlSecondsAfterFinished"
 	}
 	return ob
 }
 
 // lookBack finds out how a Job ended that is gone.
-func (t *target) lookBack(ctx context.Context, j *passing, name string, uid types.UID, ob engine.Observation, report func(engine.Observation)) {
+func (t *target) lookBack(ctx context.Context, j *passing, name string, uid types.UID, ob run.Observation, report func(run.Observation)) {
 	end, known := t.o.client.endOf(ctx, ob.Object.Namespace, name, uid)
 	if ctx.Err() != nil {
 		return
@@ -112,12 +114,12 @@ func (t *target) lookBack(ctx context.Context, j *passing, name string, uid type
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.busy = false
-	if j.uid != uid || end.Status == engine.InProgress { // tried again, or not gone
+	if j.uid != uid || end.Status == event.InProgress { // tried again, or not gone
 		return
 	}
 	if !known {
 		o := ob.Object
-		t.o.tell(engine.Warning{Rule: "R22", Object: &o, Message: fmt.Sprintf(
+		t.o.tell(plan.Warning{Rule: "R22", Object: &o, Message: fmt.Sprintf(
 			"%s: it is gone (ttlSecondsAfterFinished) and nobody has seen how it ended; it counts as complete", o)})
 	}
 	j.end = end
@@ -130,12 +132,12 @@ var ends = []string{"Completed", batchv1.JobReasonBackoffLimitExceeded, batchv1.
 
 // endOf tells how a Job that is gone has ended, or InProgress for one that is
 // there after all. It is known where an Event says so.
-func (c *Client) endOf(ctx context.Context, namespace, name string, job types.UID) (end engine.Observation, known bool) {
+func (c *Client) endOf(ctx context.Context, namespace, name string, job types.UID) (end run.Observation, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	end.Status = engine.Ready
+	end.Status = event.Ready
 	if there, err := c.clientset.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil && there.UID == job {
-		end.Status = engine.InProgress
+		end.Status = event.InProgress
 		return end, true
 	}
 	list, err := c.clientset.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
@@ -148,7 +150,7 @@ func (c *Client) endOf(ctx context.Context, namespace, name string, job types.UI
 			continue
 		}
 		if e.Type == corev1.EventTypeWarning {
-			end.Status, end.Message = engine.Failed, "failed: "+e.Reason+": "+e.Message
+			end.Status, end.Message = event.Failed, "failed: "+e.Reason+": "+e.Message
 		}
 		return end, true
 	}

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // unwatched are the rights to do anything but to watch Jobs.
@@ -96,8 +96,8 @@ func TestJobWhoseEndNobodyKnows(t *testing.T) {
 	}
 	deleted, now := false, int64(0)
 	policy := metav1.DeletePropagationBackground
-	out := r.run(op, func(e engine.Event) {
-		if !deleted && e.Kind == engine.KindObject && e.Status == engine.InProgress && e.Object.Name == "work" {
+	out := r.run(op, func(e event.Event) {
+		if !deleted && e.Kind == event.KindObject && e.Status == event.InProgress && e.Object.Name == "work" {
 			deleted = true
 			if err := r.cluster.BatchV1().Jobs(r.namespace).Delete(t.Context(), "work", metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &policy}); err != nil {
 				t.Error(err)

@@ -10,7 +10,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // Uninstall is what to uninstall.
@@ -111,7 +111,7 @@ func (u *Uninstall) run(p *pass) error {
 
 // treeOf is the chart tree that a revision was sequenced by, or nil for one
 // that was not (R32).
-func treeOf(rel *rel1.Release) *engine.Chart {
+func treeOf(rel *rel1.Release) *plan.Chart {
 	if r := readRecord(rel); r != nil && r.Sequenced {
 		return r.Tree
 	}

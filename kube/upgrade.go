@@ -13,7 +13,8 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // Upgrade is what to upgrade to.
@@ -212,7 +213,7 @@ func (up *Upgrade) render(ctx context.Context, p *pass) (*rel1.Release, error) {
 
 // phases lists what will run: the new plan, then what is gone from the chart
 // in reverse of the old one (R30).
-func (up *Upgrade) phases(ctx context.Context, p *pass, rel, current *rel1.Release, tree *engine.Chart) ([]engine.Phase, error) {
+func (up *Upgrade) phases(ctx context.Context, p *pass, rel, current *rel1.Release, tree *plan.Chart) ([]event.Phase, error) {
 	target := p.ord.last()
 	old, err := p.ord.hold(ctx, current)
 	if err != nil {
@@ -237,7 +238,7 @@ func (up *Upgrade) phases(ctx context.Context, p *pass, rel, current *rel1.Relea
 }
 
 // run carries the upgrade out.
-func (up *Upgrade) run(p *pass, tree, oldTree *engine.Chart) (*rel1.Release, error) {
+func (up *Upgrade) run(p *pass, tree, oldTree *plan.Chart) (*rel1.Release, error) {
 	p.ord.tree, p.ord.old.tree = tree, oldTree
 	if err := p.applyCRDs(up.crdUse()); err != nil {
 		return nil, err
@@ -266,8 +267,8 @@ func (up *Upgrade) crdUse() crdUse {
 // undoUpgrade is the rollback of a failed upgrade: back to the last good
 // revision (R33). The revision is named, since Helm's own choice can fall on
 // one that failed.
-func (op *Operation) undoUpgrade(revision int, up Upgrade) func() (engine.Operation, func(*pass) error) {
-	return func() (engine.Operation, func(*pass) error) {
+func (op *Operation) undoUpgrade(revision int, up Upgrade) func() (event.Operation, func(*pass) error) {
+	return func() (event.Operation, func(*pass) error) {
 		info := op.info
 		info.Name, info.ToRevision, info.PreviousRevision = "rollback", revision, 0
 		back := Rollback{Common: op.common, Revision: revision, ForceConflicts: up.ForceConflicts, ForceReplace: up.ForceReplace, ServerSide: up.ServerSide}

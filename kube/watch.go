@@ -13,12 +13,14 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/status"
 )
 
 // Info names the operation: what is done to which release, and where.
-func (op *Operation) Info() engine.Operation { return op.info }
+func (op *Operation) Info() event.Operation { return op.info }
 
 // View is a look at a release: its groups, with the live status of its objects.
 // It writes nothing. Its events are those of an operation named watch that
@@ -29,12 +31,12 @@ type View struct {
 	client          *Client
 	name, namespace string
 	revision        int // 0 for the latest
-	feed            engine.Feed
+	feed            event.Feed
 	rel             *rel1.Release
 	pass            *pass
-	phases          []engine.Phase
+	phases          []event.Phase
 	target          *target
-	warns           []engine.Warning
+	warns           []plan.Warning
 
 	mu     sync.Mutex
 	groups map[string]*viewGroup
@@ -45,10 +47,10 @@ type View struct {
 // viewGroup is a group with what was last seen of its objects, in an earlier
 // revision, too; fresh are those that were seen in this one.
 type viewGroup struct {
-	*engine.Group
-	last   map[engine.Object]engine.Observation
-	fresh  map[engine.Object]bool
-	status engine.Status
+	*plan.Group
+	last   map[plan.Object]run.Observation
+	fresh  map[plan.Object]bool
+	status event.Status
 	said   string
 }
 
@@ -79,7 +81,7 @@ func (c *Client) PrepareView(ctx context.Context, name, namespace string, revisi
 }
 
 // Feed is the record of the view. It ends when Run returns.
-func (v *View) Feed() *engine.Feed { return &v.feed }
+func (v *View) Feed() *event.Feed { return &v.feed }
 
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return treeOf(v.rel) != nil }
@@ -123,7 +125,7 @@ func (v *View) plan(ctx context.Context, rel *rel1.Release) error {
 	list = p.ord.expand(ctx, list)
 	phases, err := p.ord.applyPhase(treeOf(rel), list)
 	if err != nil {
-		warns = append(warns, engine.Warning{Rule: "R28", Message: fmt.Sprintf("the order of revision %d cannot be rebuilt: %v", rel.Version, err)})
+		warns = append(warns, plan.Warning{Rule: "R28", Message: fmt.Sprintf("the order of revision %d cannot be rebuilt: %v", rel.Version, err)})
 		if phases, err = p.ord.applyPhase(nil, list); err != nil {
 			return fmt.Errorf("order revision %d: %w", rel.Version, err)
 		}
@@ -145,7 +147,7 @@ func (v *View) reset() {
 	v.groups, v.unseen, v.seen = map[string]*viewGroup{}, 0, make(chan struct{})
 	for _, p := range v.phases {
 		for _, g := range p.Groups {
-			now := &viewGroup{Group: g, last: map[engine.Object]engine.Observation{}, fresh: map[engine.Object]bool{}}
+			now := &viewGroup{Group: g, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}}
 			if old := before[g.ID]; old != nil {
 				now.last, now.status, now.said = old.last, old.status, old.said
 			}
@@ -179,15 +181,15 @@ func (v *View) Run(ctx context.Context) error {
 
 // drop tells of the objects that a new revision has not, in the groups that it
 // still has.
-func (v *View) drop(before []engine.Phase) {
+func (v *View) drop(before []event.Phase) {
 	for _, p := range before {
 		for _, old := range p.Groups {
 			g := v.groups[old.ID]
 			for _, o := range old.Objects {
 				if g != nil && !slices.Contains(g.Objects, o) {
 					delete(g.last, o)
-					v.feed.Publish(engine.Event{Kind: engine.KindObject, Phase: p.Name, Group: old.ID, Object: &o,
-						Status: engine.Gone, Message: fmt.Sprintf("not in revision %d", v.rel.Version)})
+					v.feed.Publish(event.Event{Kind: event.KindObject, Phase: p.Name, Group: old.ID, Object: &o,
+						Status: event.Gone, Message: fmt.Sprintf("not in revision %d", v.rel.Version)})
 				}
 			}
 		}
@@ -199,12 +201,12 @@ func (v *View) drop(before []engine.Phase) {
 func (v *View) look(ctx context.Context) (*rel1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watcher := status.NewWatcher(ctx, v.client.dynamic, status.Options{Notice: func(w engine.Warning) { v.feed.Publish(warningEvent(w)) }})
+	watcher := status.NewWatcher(ctx, v.client.dynamic, status.Options{Notice: func(w plan.Warning) { v.feed.Publish(warningEvent(w)) }})
 	defer watcher.Close()
 	v.pass.ord.watcher = watcher
 	for _, p := range v.phases {
 		for _, g := range p.Groups {
-			v.target.Watch(ctx, g, func(ob engine.Observation) { v.take(p.Name, g.ID, ob) })
+			v.target.Watch(ctx, g, func(ob run.Observation) { v.take(p.Name, g.ID, ob) })
 		}
 	}
 	var explaining sync.WaitGroup
@@ -223,7 +225,7 @@ const explainEvery = 5 * time.Second
 // explain tells why objects are not ready, at most a few at a time, until ctx
 // ends.
 func (v *View) explain(ctx context.Context) {
-	told := map[engine.Object]string{}
+	told := map[plan.Object]string{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -234,7 +236,7 @@ func (v *View) explain(ctx context.Context) {
 			summary, lines := v.client.diagnose(ctx, *e.Object)
 			if ctx.Err() == nil && summary != "" && summary != told[*e.Object] {
 				told[*e.Object] = summary
-				e.Kind, e.Message, e.Lines = engine.KindDiagnosis, summary, lines
+				e.Kind, e.Message, e.Lines = event.KindDiagnosis, summary, lines
 				v.feed.Publish(e)
 			}
 		}
@@ -242,14 +244,14 @@ func (v *View) explain(ctx context.Context) {
 }
 
 // unwell are the first objects that were seen not to be ready.
-func (v *View) unwell(most int) (out []engine.Event) {
+func (v *View) unwell(most int) (out []event.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range v.phases {
 		for _, g := range p.Groups {
 			for _, o := range g.Objects {
-				if st := v.groups[g.ID].last[o].Status; (st == engine.InProgress || st == engine.Failed) && len(out) < most {
-					out = append(out, engine.Event{Phase: p.Name, Group: g.ID, Object: &o})
+				if st := v.groups[g.ID].last[o].Status; (st == event.InProgress || st == event.Failed) && len(out) < most {
+					out = append(out, event.Event{Phase: p.Name, Group: g.ID, Object: &o})
 				}
 			}
 		}
@@ -259,15 +261,15 @@ func (v *View) unwell(most int) (out []engine.Event) {
 
 // open publishes what is looked at.
 func (v *View) open() {
-	info := engine.Operation{Name: "watch", Release: v.name, Namespace: v.namespace, Context: v.client.ContextName(), Revision: v.rel.Version}
+	info := event.Operation{Name: "watch", Release: v.name, Namespace: v.namespace, Context: v.client.ContextName(), Revision: v.rel.Version}
 	if v.rel.Chart.Metadata != nil {
 		info.Chart = v.rel.Chart.Name() + "-" + v.rel.Chart.Metadata.Version
 	}
-	v.feed.Publish(engine.Event{Kind: engine.KindOperation, Status: engine.Running, Operation: &info, Message: v.rel.Info.Status.String()})
+	v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: v.rel.Info.Status.String()})
 	for _, w := range v.warns {
 		v.feed.Publish(warningEvent(w))
 	}
-	v.feed.Publish(engine.Event{Kind: engine.KindPlan, Phases: v.phases})
+	v.feed.Publish(event.Event{Kind: event.KindPlan, Phases: v.phases})
 }
 
 // await waits until the record of the release is another one.
@@ -282,7 +284,7 @@ func (v *View) await(ctx context.Context) (*rel1.Release, error) {
 		switch {
 		case errors.Is(err, driver.ErrReleaseNotFound):
 			exit := 0
-			v.feed.Publish(engine.Event{Kind: engine.KindOperation, Status: engine.Succeeded, Message: "the release has been uninstalled", Exit: &exit})
+			v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Message: "the release has been uninstalled", Exit: &exit})
 			return nil, nil
 		case err != nil: // the watches tell about an outage
 		case rel.Version != v.rel.Version || rel.Info.Status != v.rel.Info.Status:
@@ -292,28 +294,28 @@ func (v *View) await(ctx context.Context) (*rel1.Release, error) {
 }
 
 // take takes in what was seen of an object.
-func (v *View) take(phase, id string, ob engine.Observation) {
+func (v *View) take(phase, id string, ob run.Observation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	g := v.groups[id]
 	if g == nil {
 		return
 	}
-	if ob.Status == engine.Gone {
+	if ob.Status == event.Gone {
 		ob.Status, ob.Message = absent(v.rel.Info.Status)
 	}
 	was, known := g.last[ob.Object]
 	g.last[ob.Object] = ob
 	st, message := g.judge()
-	tell := func(st engine.Status, message string) {
+	tell := func(st event.Status, message string) {
 		g.status, g.said = st, message
-		v.feed.Publish(engine.Event{Kind: engine.KindGroup, Phase: phase, Group: id, Status: st, Message: message})
+		v.feed.Publish(event.Event{Kind: event.KindGroup, Phase: phase, Group: id, Status: st, Message: message})
 	}
-	if st != engine.Waiting && (g.status == "" || g.status == engine.Waiting) { // so that it has a beginning
-		tell(engine.Running, "")
+	if st != event.Waiting && (g.status == "" || g.status == event.Waiting) { // so that it has a beginning
+		tell(event.Running, "")
 	}
 	if !known || was.Status != ob.Status || was.Message != ob.Message {
-		v.feed.Publish(engine.Event{Kind: engine.KindObject, Phase: phase, Group: id, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
+		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: phase, Group: id, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
 	}
 	if st != g.status || message != g.said {
 		tell(st, message)
@@ -328,40 +330,40 @@ func (v *View) take(phase, id string, ob engine.Observation) {
 
 // absent is the status of an object that is not in the cluster, by that of its
 // release.
-func absent(release rcommon.Status) (engine.Status, string) {
+func absent(release rcommon.Status) (event.Status, string) {
 	switch {
 	case release.IsPending():
-		return engine.Waiting, "not in the cluster yet"
+		return event.Waiting, "not in the cluster yet"
 	case release == rcommon.StatusFailed: // the operation may never have come to it
-		return engine.Waiting, "not in the cluster"
+		return event.Waiting, "not in the cluster"
 	case release == rcommon.StatusUninstalled, release == rcommon.StatusUninstalling:
-		return engine.Gone, ""
+		return event.Gone, ""
 	}
-	return engine.Failed, "not in the cluster"
+	return event.Failed, "not in the cluster"
 }
 
 // judge derives the status of a group from its objects.
-func (g *viewGroup) judge() (engine.Status, string) {
+func (g *viewGroup) judge() (event.Status, string) {
 	ready, gone, waiting := 0, 0, 0
 	for _, o := range g.Objects {
 		switch ob := g.last[o]; ob.Status {
-		case engine.Failed:
-			return engine.Failed, o.String() + ": " + ob.Message
-		case engine.Ready:
+		case event.Failed:
+			return event.Failed, o.String() + ": " + ob.Message
+		case event.Ready:
 			ready++
-		case engine.Gone:
+		case event.Gone:
 			gone++
-		case engine.Waiting:
+		case event.Waiting:
 			waiting++
 		}
 	}
 	switch len(g.Objects) {
 	case ready:
-		return engine.Ready, ""
+		return event.Ready, ""
 	case gone:
-		return engine.Gone, ""
+		return event.Gone, ""
 	case waiting:
-		return engine.Waiting, ""
+		return event.Waiting, ""
 	}
-	return engine.Running, ""
+	return event.Running, ""
 }

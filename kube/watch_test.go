@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // viewer follows a view.
@@ -20,7 +20,7 @@ type viewer struct {
 	over chan error
 
 	mu    sync.Mutex
-	state engine.State
+	state event.State
 }
 
 // look starts a view of release t, by a connection of its own.
@@ -51,7 +51,7 @@ func (r *rig) look(revision int) *viewer {
 }
 
 // await waits until the state is as it should be.
-func (v *viewer) await(what string, so func(*engine.State) bool) {
+func (v *viewer) await(what string, so func(*event.State) bool) {
 	v.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		v.mu.Lock()
@@ -72,7 +72,7 @@ func (v *viewer) await(what string, so func(*engine.State) bool) {
 }
 
 // all reports whether all groups, and there are some, are in a status.
-func all(s *engine.State, status engine.Status) bool {
+func all(s *event.State, status event.Status) bool {
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
 			if g.Status != status {
@@ -92,7 +92,7 @@ func TestViewFollowsARelease(t *testing.T) {
 	if !v.view.Sequenced() {
 		t.Error("fanout was deployed in order")
 	}
-	v.await("all groups ready", func(s *engine.State) bool { return all(s, engine.Ready) })
+	v.await("all groups ready", func(s *event.State) bool { return all(s, event.Ready) })
 	select {
 	case <-v.view.Seen():
 	case <-time.After(10 * time.Second):
@@ -104,19 +104,19 @@ func TestViewFollowsARelease(t *testing.T) {
 	if err := deployments.Delete(t.Context(), "left-2", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	v.await("left-2 missing", func(s *engine.State) bool {
+	v.await("left-2 missing", func(s *event.State) bool {
 		g := s.Find("apply", "fanout:left-2")
-		return g.Status == engine.Failed && g.Message == "Deployment/left-2: not in the cluster"
+		return g.Status == event.Failed && g.Message == "Deployment/left-2: not in the cluster"
 	})
 	r.mustRun(r.upgrade("fanout", nil))
-	v.await("revision 2, all groups ready", func(s *engine.State) bool {
-		return s.Operation.Revision == 2 && s.Message == "deployed" && all(s, engine.Ready)
+	v.await("revision 2, all groups ready", func(s *event.State) bool {
+		return s.Operation.Revision == 2 && s.Message == "deployed" && all(s, event.Ready)
 	})
 
 	// Another chart has other groups.
 	r.mustRun(r.upgrade("chain20", nil))
-	v.await("the groups of revision 3", func(s *engine.State) bool {
-		return s.Operation.Revision == 3 && s.Find("apply", "chain20:g20") != nil && all(s, engine.Ready)
+	v.await("the groups of revision 3", func(s *event.State) bool {
+		return s.Operation.Revision == 3 && s.Find("apply", "chain20:g20") != nil && all(s, event.Ready)
 	})
 	r.mustRun(r.uninstall())
 	select {
@@ -127,7 +127,7 @@ func TestViewFollowsARelease(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the release is gone, and the view goes on")
 	}
-	v.await("its end", func(s *engine.State) bool { return s.Status == engine.Succeeded })
+	v.await("its end", func(s *event.State) bool { return s.Status == event.Succeeded })
 }
 
 // TestViewOfARunningInstall shows what is there of a release that is not
@@ -143,8 +143,8 @@ func TestViewOfARunningInstall(t *testing.T) {
 	var once sync.Once
 	done := make(chan outcome, 1)
 	go func() {
-		done <- r.run(op, func(e engine.Event) {
-			if e.Group == "slow:slow" && e.Status == engine.InProgress {
+		done <- r.run(op, func(e event.Event) {
+			if e.Group == "slow:slow" && e.Status == event.InProgress {
 				once.Do(func() { close(begun) })
 			}
 		})
@@ -155,12 +155,12 @@ func TestViewOfARunningInstall(t *testing.T) {
 		t.Fatal("slow never began")
 	}
 	v := r.look(0)
-	v.await("one ready, one under way, one that waits", func(s *engine.State) bool {
+	v.await("one ready, one under way, one that waits", func(s *event.State) bool {
 		before, slow, after := s.Find("apply", "slow:before"), s.Find("apply", "slow:slow"), s.Find("apply", "slow:after")
-		return before != nil && before.Status == engine.Ready && slow.Status == engine.Running && after.Status == engine.Waiting &&
-			after.Objects[0].Status == engine.Waiting && s.Message == "pending-install"
+		return before != nil && before.Status == event.Ready && slow.Status == event.Running && after.Status == event.Waiting &&
+			after.Objects[0].Status == event.Waiting && s.Message == "pending-install"
 	})
-	v.await("deployed", func(s *engine.State) bool { return s.Message == "deployed" && all(s, engine.Ready) })
+	v.await("deployed", func(s *event.State) bool { return s.Message == "deployed" && all(s, event.Ready) })
 	if out := <-done; out.err != nil {
 		t.Error(out.err)
 	}
@@ -183,11 +183,11 @@ func TestViewOfOtherReleases(t *testing.T) {
 	if v.view.Sequenced() {
 		t.Error("Helm does not deploy in order")
 	}
-	v.await("one group, ready", func(s *engine.State) bool { return all(s, engine.Ready) && len(s.Phases[0].Groups) == 1 })
+	v.await("one group, ready", func(s *event.State) bool { return all(s, event.Ready) && len(s.Phases[0].Groups) == 1 })
 
 	r.mustRun(r.upgrade("fanout", nil))
 	old := r.look(1)
-	old.await("revision 1, whose objects are gone", func(s *engine.State) bool { return s.Operation.Revision == 1 && all(s, engine.Failed) })
+	old.await("revision 1, whose objects are gone", func(s *event.State) bool { return s.Operation.Revision == 1 && all(s, event.Failed) })
 	old.stop()
 	if err := <-old.over; err != nil {
 		t.Error(err)
@@ -203,7 +203,7 @@ func TestViewSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.run(op, nil)
-	r.look(0).await("the reason", func(s *engine.State) bool {
+	r.look(0).await("the reason", func(s *event.State) bool {
 		g := s.Find("apply", "fail-image:broken")
 		return g != nil && strings.Contains(g.Objects[0].Summary, "cannot be pulled")
 	})

@@ -3,7 +3,7 @@ package charts
 import (
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // annotationHost is part of all annotations that order things.
@@ -12,17 +12,17 @@ const annotationHost = "helm.sh/"
 // sequencing holds the annotations that are made strings, in both spellings
 // (R1, R3, R19).
 var sequencing = bothSpellings(
-	engine.AnnotationGroup, engine.AnnotationGroupDependsOn, engine.AnnotationSubchartDependsOn,
-	engine.AnnotationLayer, engine.AnnotationLayerDependsOn, engine.AnnotationLayerChart,
-	engine.AnnotationWeight, engine.AnnotationInstallBefore,
-	engine.AnnotationReadinessSuccess, engine.AnnotationReadinessFailure,
+	plan.AnnotationGroup, plan.AnnotationGroupDependsOn, plan.AnnotationSubchartDependsOn,
+	plan.AnnotationLayer, plan.AnnotationLayerDependsOn, plan.AnnotationLayerChart,
+	plan.AnnotationWeight, plan.AnnotationInstallBefore,
+	plan.AnnotationReadinessSuccess, plan.AnnotationReadinessFailure,
 )
 
 func bothSpellings(keys ...string) map[string]bool {
 	set := map[string]bool{}
 	for _, key := range keys {
 		set[key] = true
-		set[engine.StoredKey(key)] = true
+		set[plan.StoredKey(key)] = true
 	}
 	return set
 }
@@ -33,10 +33,10 @@ func Respell(manifest string) string {
 	if !strings.Contains(manifest, "helm.sh/dep") {
 		return manifest
 	}
-	for _, key := range engine.TwoSlashKeys() {
-		manifest = strings.ReplaceAll(manifest, key+":", engine.StoredKey(key)+":")
-		manifest = strings.ReplaceAll(manifest, key+`":`, engine.StoredKey(key)+`":`)
-		manifest = strings.ReplaceAll(manifest, key+`':`, engine.StoredKey(key)+`':`)
+	for _, key := range plan.TwoSlashKeys() {
+		manifest = strings.ReplaceAll(manifest, key+":", plan.StoredKey(key)+":")
+		manifest = strings.ReplaceAll(manifest, key+`":`, plan.StoredKey(key)+`":`)
+		manifest = strings.ReplaceAll(manifest, key+`':`, plan.StoredKey(key)+`':`)
 	}
 	return manifest
 }

@@ -18,7 +18,7 @@ import (
 	"helm.sh/helm/v4/pkg/getter"
 	"helm.sh/helm/v4/pkg/repo/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // repository serves the chart of packedByHelm, and returns the repository's
@@ -97,8 +97,8 @@ func TestFetchDependencies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(r.Subcharts, func(s engine.Subchart) bool { return s.Name == "local" })
-	if i < 0 || r.Subcharts[i].Chart == nil || !slices.ContainsFunc(r.Subcharts[i].Chart.Subcharts, func(s engine.Subchart) bool { return s.Name == "b" && slices.Equal(s.DependsOn, []string{"a"}) }) {
+	i := slices.IndexFunc(r.Subcharts, func(s plan.Subchart) bool { return s.Name == "local" })
+	if i < 0 || r.Subcharts[i].Chart == nil || !slices.ContainsFunc(r.Subcharts[i].Chart.Subcharts, func(s plan.Subchart) bool { return s.Name == "b" && slices.Equal(s.DependsOn, []string{"a"}) }) {
 		t.Errorf("the order of the local chart is lost: %+v", r.Subcharts)
 	}
 	if local, err := LoadPath(filepath.Join(dir, "charts/local-1.0.0.tgz")); err != nil || slices.ContainsFunc(local.src.files, func(f *archive.BufferedFile) bool { return f.Name == "notes.txt" }) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // tree is a chart as text: file names, relative to the chart, to contents.
@@ -119,7 +119,7 @@ func render(t *testing.T, files tree, values map[string]any) *Rendered {
 
 // outline prints a chart tree, one line for each dependency: the path, or "-"
 // where it is disabled, the name, the alias, and what it waits for.
-func outline(c *engine.Chart) string {
+func outline(c *plan.Chart) string {
 	var b strings.Builder
 	b.WriteString(c.Path + " " + strings.Join(c.DependsOn, ",") + "\n")
 	for _, s := range c.Subcharts {
@@ -138,7 +138,7 @@ func outline(c *engine.Chart) string {
 }
 
 // rules lists the rules of warnings.
-func rules(ws []engine.Warning) []string {
+func rules(ws []plan.Warning) []string {
 	var out []string
 	for _, w := range ws {
 		out = append(out, w.Rule)

@@ -8,7 +8,7 @@ import (
 
 	release "helm.sh/helm/v4/pkg/release/v1"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // HooksOf returns the hooks of an event in the order in which Helm executes
@@ -28,10 +28,10 @@ func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
 
 // HookGroup is the unit that a hook is for one event (R40), after those that
 // were made of the event's hooks before it.
-func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*engine.Group) *engine.Group {
+func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*plan.Group) *plan.Group {
 	name := h.Kind + "/" + h.Name
-	g := &engine.Group{ID: string(event) + ":" + name, Name: name, Chart: rel.Chart.Name(), Layer: len(before), After: []string{}}
-	for slices.ContainsFunc(before, func(b *engine.Group) bool { return b.ID == g.ID }) {
+	g := &plan.Group{ID: string(event) + ":" + name, Name: name, Chart: rel.Chart.Name(), Layer: len(before), After: []string{}}
+	for slices.ContainsFunc(before, func(b *plan.Group) bool { return b.ID == g.ID }) {
 		g.ID += "'"
 	}
 	if len(before) > 0 {
@@ -44,13 +44,13 @@ func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, b
 	for _, r := range Resources(docs, rel.Namespace, OfflineScope()) {
 		g.Objects = append(g.Objects, r.Object)
 	}
-	g.Waves = []engine.Wave{{Count: len(g.Objects)}}
+	g.Waves = []plan.Wave{{Count: len(g.Objects)}}
 	return g
 }
 
 // HookTurn is a hook that runs around the turn of its subchart.
 type HookTurn struct {
-	engine.Turn
+	plan.Turn
 	Hook *release.Hook
 }
 
@@ -58,28 +58,28 @@ type HookTurn struct {
 // objects, that run around the turn of the subchart that they come from
 // (lockstep/hook-scope). resources are those of the release. What the
 // annotation cannot do for a hook is a warning: that one runs as Helm has it.
-func HookTurns(rel *release.Release, root string, resources []engine.Resource, before, after release.HookEvent) (turns []HookTurn, warnings []engine.Warning) {
+func HookTurns(rel *release.Release, root string, resources []plan.Resource, before, after release.HookEvent) (turns []HookTurn, warnings []plan.Warning) {
 	for _, e := range []release.HookEvent{before, after} {
 		for _, h := range HooksOf(rel.Hooks, e) {
 			chart, said := hookScope(h, root)
 			warn := func(format string, args ...any) {
 				text := fmt.Sprintf("%s: hook %s/%s: ", chart, h.Kind, h.Name) + fmt.Sprintf(format, args...)
-				warnings = append(warnings, engine.Warning{Rule: "R29", Chart: chart, Message: text})
+				warnings = append(warnings, plan.Warning{Rule: "R29", Chart: chart, Message: text})
 			}
-			ofChart := func(r engine.Resource) bool { return engine.Within(r.Chart, chart) }
+			ofChart := func(r plan.Resource) bool { return plan.Within(r.Chart, chart) }
 			switch {
 			case said == "":
-			case said != engine.HookScopeSubchart:
-				warn("%s: %q is not known; use %s", engine.AnnotationHookScope, said, engine.HookScopeSubchart)
+			case said != plan.HookScopeSubchart:
+				warn("%s: %q is not known; use %s", plan.AnnotationHookScope, said, plan.HookScopeSubchart)
 			case chart == root || !slices.ContainsFunc(resources, ofChart):
 				// The root chart's turn is the whole operation; a subchart
 				// without objects has none.
 			case slices.Contains(h.Events, before) && slices.Contains(h.Events, after):
-				warn("it runs before and after, so %s does not apply to it", engine.AnnotationHookScope)
+				warn("it runs before and after, so %s does not apply to it", plan.AnnotationHookScope)
 			default:
 				g := HookGroup(rel, h, e, nil)
 				g.Chart = chart
-				turns = append(turns, HookTurn{engine.Turn{Chart: chart, Before: e == before, Group: g}, h})
+				turns = append(turns, HookTurn{plan.Turn{Chart: chart, Before: e == before, Group: g}, h})
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func HookTurns(rel *release.Release, root string, resources []engine.Resource, b
 // hookScope is the chart path of a hook and what it says of its scope, "" for
 // one that says nothing or not in all of its objects.
 func hookScope(h *release.Hook, root string) (chart, scope string) {
-	if !strings.Contains(h.Manifest, engine.AnnotationHookScope) {
+	if !strings.Contains(h.Manifest, plan.AnnotationHookScope) {
 		return "", ""
 	}
 	docs, _, err := Parse("# Source: "+h.Path+"\n"+h.Manifest, root)
@@ -97,8 +97,8 @@ func hookScope(h *release.Hook, root string) (chart, scope string) {
 		return "", "" // Helm will say so
 	}
 	for _, d := range docs {
-		chart, scope = d.Chart, annotations(d.Object)[engine.AnnotationHookScope]
-		if scope == "" || scope != engine.HookScopeSubchart {
+		chart, scope = d.Chart, annotations(d.Object)[plan.AnnotationHookScope]
+		if scope == "" || scope != plan.HookScopeSubchart {
 			break
 		}
 	}

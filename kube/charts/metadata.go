@@ -3,7 +3,7 @@ package charts
 import (
 	"fmt"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
@@ -69,7 +69,7 @@ func (f *facts) takeAnnotations(m *kyaml.Node) bool {
 	changed := false
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		key, value := m.Content[i].Value, m.Content[i+1]
-		if key != engine.AnnotationSubchartDependsOn && key != engine.StoredKey(engine.AnnotationSubchartDependsOn) {
+		if key != plan.AnnotationSubchartDependsOn && key != plan.StoredKey(plan.AnnotationSubchartDependsOn) {
 			continue
 		}
 		if names, ok := names(value); ok {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
@@ -73,7 +73,7 @@ func names(n *kyaml.Node) (list []string, ok bool) {
 	case n.ShortTag() == kyaml.NodeTagNull:
 		return nil, true
 	case n.Kind == kyaml.ScalarNode:
-		list, err := engine.ParseList(n.Value)
+		list, err := plan.ParseList(n.Value)
 		return list, err == nil
 	}
 	return nil, false

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // TestPlans holds the plan of each chart in testdata/charts against the one
@@ -29,15 +29,15 @@ func TestPlans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := r.Plan()
+			p, err := r.Plan()
 			if err != nil {
 				t.Fatal(err)
 			}
-			warnings := slices.DeleteFunc(slices.Concat(r.Warnings, plan.Warnings), func(w engine.Warning) bool {
+			warnings := slices.DeleteFunc(slices.Concat(r.Warnings, p.Warnings), func(w plan.Warning) bool {
 				return w.Rule == "R34a" // a note
 			})
 			groups, rest := readOracle(t, filepath.Base(path))
-			for _, problem := range compare(groups, plan.Groups) {
+			for _, problem := range compare(groups, p.Groups) {
 				t.Error(problem)
 			}
 			for _, w := range warnings {
@@ -88,7 +88,7 @@ func sorted(list []string) string {
 	return strings.Join(list, ",")
 }
 
-func compare(want map[string][2]string, groups []*engine.Group) (problems []string) {
+func compare(want map[string][2]string, groups []*plan.Group) (problems []string) {
 	want = maps.Clone(want)
 	for _, g := range groups {
 		w, ok := want[g.ID]

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
@@ -32,7 +32,7 @@ type Document struct {
 // order in which they come. Lists are taken apart; an object that comes twice
 // is there twice. Objects whose origin is lost, to a post-renderer for
 // instance, are counted as the root chart's, with a warning (R6).
-func Parse(manifest, root string) ([]Document, []engine.Warning, error) {
+func Parse(manifest, root string) ([]Document, []plan.Warning, error) {
 	var docs []Document
 	var lost []string
 	for _, text := range splitDocuments(manifest) {
@@ -197,7 +197,7 @@ func parseItems(d Document) ([]Document, error) {
 
 // lostWarning is the one warning of R6 about all objects whose chart is not
 // known.
-func lostWarning(lost []string, root string) []engine.Warning {
+func lostWarning(lost []string, root string) []plan.Warning {
 	if len(lost) == 0 {
 		return nil
 	}
@@ -205,6 +205,6 @@ func lostWarning(lost []string, root string) []engine.Warning {
 	if len(lost) > 3 {
 		first += ", …"
 	}
-	return []engine.Warning{{Rule: "R6", Chart: root, Message: fmt.Sprintf(
+	return []plan.Warning{{Rule: "R6", Chart: root, Message: fmt.Sprintf(
 		"%s: %d objects have lost the comment that names their chart (%s); they are counted as this chart's", root, len(lost), first)}}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -100,7 +100,7 @@ metadata: {name: c}
 		t.Fatal(err)
 	}
 	got := Resources(docs, "ns", OfflineScope(docs...))
-	want := []engine.Object{
+	want := []plan.Object{
 		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: "gauges.x.io"},
 		{Group: "x.io", Kind: "Gauge", Name: "g"},
 		{Group: "apps", Kind: "Deployment", Namespace: "other", Name: "d"},
@@ -112,7 +112,7 @@ metadata: {name: c}
 			t.Errorf("object %+v, want %+v", r.Object, want[i])
 		}
 	}
-	if d := got[0].Defines; d != (engine.GroupKind{Group: "x.io", Kind: "Gauge"}) {
+	if d := got[0].Defines; d != (plan.GroupKind{Group: "x.io", Kind: "Gauge"}) {
 		t.Errorf("R17: the definition brings %v", d)
 	}
 	if a := got[1].Annotations; a["helm.sh/resource-group"] != "a" || a["number"] != "5" {
@@ -141,7 +141,7 @@ func TestPostRenderer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Warnings) > 0 || r.Resources[0].Chart != "shop/db" || r.Resources[1].Annotations[engine.AnnotationGroupDependsOn] != `["db"]` {
+	if len(r.Warnings) > 0 || r.Resources[0].Chart != "shop/db" || r.Resources[1].Annotations[plan.AnnotationGroupDependsOn] != `["db"]` {
 		t.Errorf("resources %+v, warnings %v", r.Resources, r.Warnings)
 	}
 	o.PostRenderer = postRenderer(func(string) string { return configMap("x") + "---\n" + configMap("y") })

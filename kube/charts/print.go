@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 
 	release "helm.sh/helm/v4/pkg/release/v1"
 )
@@ -30,7 +30,7 @@ type PrintOptions struct {
 // crds/, the groups of the plan with a line before and after each, and hooks;
 // those that run around a subchart are among the groups. An unsequenced batch
 // and hooks have no such lines. kubectl can read the output.
-func (r *Rendered) Print(w io.Writer, plan *engine.Plan, o PrintOptions) error {
+func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	p := &printer{only: o.ShowOnly, seen: map[string]bool{}}
 	if o.OutputDir != "" {
 		p.files = map[string]*bytes.Buffer{}
@@ -73,7 +73,7 @@ func (r *Rendered) Print(w io.Writer, plan *engine.Plan, o PrintOptions) error {
 // claim is an object of a chart, the same one that a plan's group lists.
 type claim struct {
 	chart  string
-	object engine.Object
+	object plan.Object
 }
 
 func (r *Rendered) byObject() map[claim][]Document {
@@ -96,7 +96,7 @@ type printer struct {
 
 // group prints the documents of a group; an object that is there twice is
 // printed at its first place.
-func (p *printer) group(g *engine.Group, docs map[claim][]Document) {
+func (p *printer) group(g *plan.Group, docs map[claim][]Document) {
 	before := p.out.Len()
 	for _, o := range g.Objects {
 		key := claim{g.Chart, o}
@@ -105,7 +105,7 @@ func (p *printer) group(g *engine.Group, docs map[claim][]Document) {
 		}
 		delete(docs, key)
 	}
-	if p.out.Len() == before || g.Name == engine.Unsequenced {
+	if p.out.Len() == before || g.Name == plan.Unsequenced {
 		return
 	}
 	body := bytes.Clone(p.out.Bytes()[before:])

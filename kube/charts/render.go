@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -36,12 +36,12 @@ type Rendered struct {
 	// Docs are the objects of the manifest, CRDs those of crds/.
 	Docs, CRDs []Document
 	// Resources are those of Docs, in the same order.
-	Resources []engine.Resource
-	Tree      *engine.Chart
+	Resources []plan.Resource
+	Tree      *plan.Chart
 	// Turns are the hooks that run around their subchart.
 	Turns []HookTurn
 	// Warnings are about the chart (see Tree) and the manifest (see Parse).
-	Warnings []engine.Warning
+	Warnings []plan.Warning
 }
 
 // Render renders a chart offline. Errors are Helm's, about dependencies,
@@ -68,7 +68,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 
 // FromRelease reads what Helm has rendered for an installation, or an upgrade,
 // of the chart whose tree is given.
-func FromRelease(rel *release.Release, tree *engine.Chart, upgrade bool) (*Rendered, error) {
+func FromRelease(rel *release.Release, tree *plan.Chart, upgrade bool) (*Rendered, error) {
 	r := &Rendered{Release: rel, Tree: tree}
 	if err := r.parse(rel.Namespace); err != nil {
 		return nil, err
@@ -142,18 +142,18 @@ func install(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 }
 
 // Plan orders what was rendered. Its warnings are those about the order alone.
-// The error is an *engine.PlanError.
-func (r *Rendered) Plan() (*engine.Plan, error) {
-	plan, err := engine.BuildPlan(r.Tree, r.Resources)
+// The error is a *plan.PlanError.
+func (r *Rendered) Plan() (*plan.Plan, error) {
+	p, err := plan.Build(r.Tree, r.Resources)
 	if err != nil {
 		return nil, err
 	}
-	var turns []engine.Turn
+	var turns []plan.Turn
 	for _, t := range r.Turns {
 		turns = append(turns, t.Turn)
 	}
-	plan.Groups = engine.AroundSubcharts(plan.Groups, turns)
-	return plan, nil
+	p.Groups = plan.AroundSubcharts(p.Groups, turns)
+	return p, nil
 }
 
 // parse fills in what follows from the release.

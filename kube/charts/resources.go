@@ -3,7 +3,7 @@ package charts
 import (
 	"fmt"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,10 +14,10 @@ type Scope func(schema.GroupVersionKind) (namespaced bool)
 
 // Resources returns what the planner sees of the documents, in their order.
 // Objects that lie in a namespace and name none are in that of the release.
-func Resources(docs []Document, namespace string, namespaced Scope) []engine.Resource {
-	resources := make([]engine.Resource, len(docs))
+func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resource {
+	resources := make([]plan.Resource, len(docs))
 	for i, d := range docs {
-		resources[i] = engine.Resource{
+		resources[i] = plan.Resource{
 			Object: d.Name(namespace, namespaced), Chart: d.Chart, Source: d.Source,
 			Annotations: annotations(d.Object), Defines: defines(d.Object),
 		}
@@ -28,9 +28,9 @@ func Resources(docs []Document, namespace string, namespaced Scope) []engine.Res
 // Name returns the name of the document's object, as in Resources. An object
 // that has none yet goes by its generateName, with "#2" where that is the
 // second one of it.
-func (d Document) Name(namespace string, namespaced Scope) engine.Object {
+func (d Document) Name(namespace string, namespaced Scope) plan.Object {
 	gvk := d.Object.GroupVersionKind()
-	o := engine.Object{Group: gvk.Group, Kind: gvk.Kind, Name: d.Object.GetName()}
+	o := plan.Object{Group: gvk.Group, Kind: gvk.Kind, Name: d.Object.GetName()}
 	if o.Name == "" {
 		o.Name = d.Object.GetGenerateName()
 		if d.again > 0 {
@@ -68,13 +68,13 @@ func annotations(u *unstructured.Unstructured) map[string]string {
 }
 
 // defines returns the kind that a CustomResourceDefinition brings (R17).
-func defines(u *unstructured.Unstructured) engine.GroupKind {
+func defines(u *unstructured.Unstructured) plan.GroupKind {
 	if !isCRD(u) {
-		return engine.GroupKind{}
+		return plan.GroupKind{}
 	}
 	group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(u.Object, "spec", "names", "kind")
-	return engine.GroupKind{Group: group, Kind: kind}
+	return plan.GroupKind{Group: group, Kind: kind}
 }
 
 func isCRD(u *unstructured.Unstructured) bool {
@@ -86,7 +86,7 @@ func isCRD(u *unstructured.Unstructured) bool {
 // own kinds and of those that the documents define. Other kinds are taken to
 // lie in a namespace.
 func OfflineScope(docs ...Document) Scope {
-	defined := map[engine.GroupKind]bool{}
+	defined := map[plan.GroupKind]bool{}
 	for _, d := range docs {
 		if k := defines(d.Object); k.Kind != "" {
 			scope, _, _ := unstructured.NestedString(d.Object.Object, "spec", "scope")
@@ -94,7 +94,7 @@ func OfflineScope(docs ...Document) Scope {
 		}
 	}
 	return func(gvk schema.GroupVersionKind) bool {
-		if namespaced, ok := defined[engine.GroupKind{Group: gvk.Group, Kind: gvk.Kind}]; ok {
+		if namespaced, ok := defined[plan.GroupKind{Group: gvk.Group, Kind: gvk.Kind}]; ok {
 			return namespaced
 		}
 		return !clusterScoped[gvk.GroupKind()]

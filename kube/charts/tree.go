@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
@@ -20,7 +20,7 @@ func join(names []string) string { return strings.Join(names, ", ") }
 //
 // The warnings are about malformed lists (R2), apiVersion v3 (R34a) and
 // dependencies that Helm leaves out (R12).
-func (c *Chart) Tree(values map[string]any) (*engine.Chart, []engine.Warning, error) {
+func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error) {
 	h, err := c.Helm()
 	if err != nil {
 		return nil, nil, err
@@ -33,17 +33,17 @@ func (c *Chart) Tree(values map[string]any) (*engine.Chart, []engine.Warning, er
 }
 
 // treeBuilder walks sources and, next to them, what Helm made of them.
-type treeBuilder struct{ warnings []engine.Warning }
+type treeBuilder struct{ warnings []plan.Warning }
 
 func (b *treeBuilder) warn(rule, path, format string, args ...any) {
-	b.warnings = append(b.warnings, engine.Warning{
+	b.warnings = append(b.warnings, plan.Warning{
 		Rule: rule, Chart: path, Message: path + ": " + fmt.Sprintf(format, args...),
 	})
 }
 
 // chart returns the node of s, which Helm kept as h.
-func (b *treeBuilder) chart(s *source, h *chart.Chart, path string) *engine.Chart {
-	node := &engine.Chart{Path: path, DependsOn: s.facts.dependsOn}
+func (b *treeBuilder) chart(s *source, h *chart.Chart, path string) *plan.Chart {
+	node := &plan.Chart{Path: path, DependsOn: s.facts.dependsOn}
 	if s.facts.v3 {
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
 	}
@@ -62,7 +62,7 @@ func (b *treeBuilder) chart(s *source, h *chart.Chart, path string) *engine.Char
 }
 
 // declared adds a dependency of Chart.yaml.
-func (b *treeBuilder) declared(node *engine.Chart, s *source, h *chart.Chart, d *chart.Dependency) {
+func (b *treeBuilder) declared(node *plan.Chart, s *source, h *chart.Chart, d *chart.Dependency) {
 	name := d.Name
 	if d.Alias != "" {
 		name = d.Alias
@@ -72,7 +72,7 @@ func (b *treeBuilder) declared(node *engine.Chart, s *source, h *chart.Chart, d 
 		b.warn("R12", node.Path, "dependency %s wants %s %s, but charts/ has %s; Helm leaves it out", name, d.Name, d.Version, there.meta.Version)
 		return
 	}
-	entry := engine.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: s.facts.siblings[name]}
+	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: s.facts.siblings[name]}
 	if kept := enabled(h, name); sub != nil && kept != nil {
 		entry.Chart = b.chart(sub, kept, node.Path+"/"+name)
 	}
@@ -81,7 +81,7 @@ func (b *treeBuilder) declared(node *engine.Chart, s *source, h *chart.Chart, d 
 
 // undeclared adds a chart that merely lies in charts/. A second one of the
 // same name is not added: its templates are those of the first to Helm.
-func (b *treeBuilder) undeclared(node *engine.Chart, sub *source, h *chart.Chart) {
+func (b *treeBuilder) undeclared(node *plan.Chart, sub *source, h *chart.Chart) {
 	name := sub.meta.Name
 	path := node.Path + "/" + name
 	for _, other := range node.Subcharts {
@@ -90,7 +90,7 @@ func (b *treeBuilder) undeclared(node *engine.Chart, sub *source, h *chart.Chart
 		}
 	}
 	if kept := dependency(h, name); kept != nil {
-		node.Subcharts = append(node.Subcharts, engine.Subchart{Name: name, Chart: b.chart(sub, kept, path)})
+		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: name, Chart: b.chart(sub, kept, path)})
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 )
@@ -113,7 +113,7 @@ func TestWrapTakesLists(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := render(t, plus(tree{"Chart.yaml": chartYAML("shop")}, tt.files), nil)
-			if got := r.Resources[0].Annotations[engine.AnnotationGroupDependsOn]; got != `["db"]` {
+			if got := r.Resources[0].Annotations[plan.AnnotationGroupDependsOn]; got != `["db"]` {
 				t.Errorf("annotation %q", got)
 			}
 		})

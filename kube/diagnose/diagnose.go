@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/kube/status"
 )
 
@@ -69,13 +69,13 @@ type Report struct {
 // inquiry is a report in the making.
 type inquiry struct {
 	Report
-	object engine.Object
+	object plan.Object
 	live   *unstructured.Unstructured
 	failed []string // what could not be read
 }
 
 // Object says why an object is not ready, within 10 s.
-func (d *Diagnoser) Object(ctx context.Context, o engine.Object) Report {
+func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	live, err := d.get(ctx, o)
@@ -182,7 +182,7 @@ func conditions(u *unstructured.Unstructured) []string {
 
 // get reads the live object. A kind that is new to the cluster is looked up
 // once more.
-func (d *Diagnoser) get(ctx context.Context, o engine.Object) (*unstructured.Unstructured, error) {
+func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstructured, error) {
 	mapper, err := d.mapper.ToRESTMapper()
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 type staticMapper struct{}
@@ -45,8 +45,8 @@ func cluster(t *testing.T, text string) (*Diagnoser, *fake.Clientset) {
 	return New(kube, dynamicfake.NewSimpleDynamicClient(scheme.Scheme, objects...), staticMapper{}), kube
 }
 
-func named(group, kind, name string) engine.Object {
-	return engine.Object{Group: group, Kind: kind, Namespace: "ns", Name: name}
+func named(group, kind, name string) plan.Object {
+	return plan.Object{Group: group, Kind: kind, Namespace: "ns", Name: name}
 }
 
 const deployment = `
@@ -81,7 +81,7 @@ spec: {nodeName: n1, initContainers: [{name: i, image: "init:1"}], containers: [
 status: {` + status + "}\n"
 }
 
-func event(name, about, kind, reason, message string) string {
+func incident(name, about, kind, reason, message string) string {
 	return `
 ---
 apiVersion: v1
@@ -112,7 +112,7 @@ func TestSummaryOfDeployment(t *testing.T) {
 		{"image", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "rpc error: code = NotFound desc = docker.io/example/app:1: not found"}}}]`),
 			"image example/app:1 cannot be pulled: not found"},
 		{"image, cause in an event", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "example/app:1"'}}}]`) +
-			event("e1", "p", "Pod", "Failed", "Failed to pull image: 401 Unauthorized") + event("e2", "p", "Pod", "BackOff", "Back-off"),
+			incident("e1", "p", "Pod", "Failed", "Failed to pull image: 401 Unauthorized") + incident("e2", "p", "Pod", "BackOff", "Back-off"),
 			"image example/app:1 cannot be pulled: 401 Unauthorized"},
 		{"configuration", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "db" not found'}}}]`),
 			`pod p: container c cannot start: secret "db" not found`},
@@ -120,9 +120,9 @@ func TestSummaryOfDeployment(t *testing.T) {
 			"pod p: exit code 1 after 2 tries — fake logs"},
 		{"init container runs", pod("p", "r2", `phase: Pending, initContainerStatuses: [{name: i, state: {running: {}}}]`),
 			"pod p: init container i is running"},
-		{"not ready", pod("p", "r2", unreadyUp) + event("e", "p", "Pod", "Unhealthy", "Readiness probe failed: 503"),
+		{"not ready", pod("p", "r2", unreadyUp) + incident("e", "p", "Pod", "Unhealthy", "Readiness probe failed: 503"),
 			"pod p: is running but not ready: Readiness probe failed: 503"},
-		{"volume", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ContainerCreating}}}]`) + event("e", "p", "Pod", "FailedMount", `configmap "x" not found`),
+		{"volume", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ContainerCreating}}}]`) + incident("e", "p", "Pod", "FailedMount", `configmap "x" not found`),
 			`pod p: is being created: configmap "x" not found`},
 		{"unschedulable", pod("p", "r2", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: 0/2 nodes}]`),
 			"pod p: cannot be scheduled: 0/2 nodes"},
@@ -133,7 +133,7 @@ func TestSummaryOfDeployment(t *testing.T) {
 		{"pods of others do not", pod("p", "rx", crashed7), "too few"},
 		{"worst first", pod("fine", "r2", readyPod) + "\n---\n" + pod("bad", "r2", crashed7) + "\n---\n" + pod("slow", "r2", unreadyUp),
 			"pod bad: exit code 7 after 3 tries — fake logs"},
-		{"quota", strings.TrimPrefix(event("e", "api-2", "ReplicaSet", "FailedCreate", `Error creating: pods "x" is forbidden: exceeded quota`), "\n---\n"),
+		{"quota", strings.TrimPrefix(incident("e", "api-2", "ReplicaSet", "FailedCreate", `Error creating: pods "x" is forbidden: exceeded quota`), "\n---\n"),
 			`no pods can be created: pods "x" is forbidden: exceeded quota`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 	failed := `phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 2, reason: Error}}}]`
 	for _, tt := range []struct {
 		name   string
-		object engine.Object
+		object plan.Object
 		text   string
 		want   string
 	}{
@@ -178,11 +178,11 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 			"none of its 1 pods is ready; pod p: exit code 7 after 3 tries — fake logs"},
 		{"service", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", readyPod), "1 of its 1 pods are ready"},
 		{"claim", named("", "PersistentVolumeClaim", "c"), "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nstatus: {phase: Pending}" +
-			event("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass "fast" not found`), `ProvisioningFailed: storageclass "fast" not found`},
+			incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass "fast" not found`), `ProvisioningFailed: storageclass "fast" not found`},
 		{"deleting", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}`,
 			"it is being deleted: waits for finalizers x/y"},
 		{"custom readiness", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Done"]', helm.sh/readiness-failure: '["{.failed} > 0"]'}}}` +
-			event("e", "c", "ConfigMap", "Old", "story"), "{.phase} == Done: saw none"},
+			incident("e", "c", "ConfigMap", "Old", "story"), "{.phase} == Done: saw none"},
 		{"nothing", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`, "nothing is known to be wrong with it"},
 		{"cron job", named("batch", "CronJob", "nightly"), `{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly, namespace: ns, uid: cj}, spec: {jobTemplate: {}}}` +
 			"\n---\n" + `{apiVersion: batch/v1, kind: Job, metadata: {name: n1, namespace: ns, uid: j1, ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: nightly, uid: cj, controller: true}]}}` +
@@ -223,9 +223,9 @@ func TestReportWithoutRights(t *testing.T) {
 
 func TestEventsAreAggregated(t *testing.T) {
 	d, _ := cluster(t, strings.TrimPrefix(
-		event("e1", "p", "Pod", "BackOff", "again")+event("e2", "p", "Pod", "BackOff", "again")+
-			strings.Replace(event("e3", "p", "Pod", "Last", "text"), "12:00:00Z", "12:00:01Z", 1)+
-			event("e4", "other", "Pod", "BackOff", "again"), "\n---\n"))
+		incident("e1", "p", "Pod", "BackOff", "again")+incident("e2", "p", "Pod", "BackOff", "again")+
+			strings.Replace(incident("e3", "p", "Pod", "Last", "text"), "12:00:00Z", "12:00:01Z", 1)+
+			incident("e4", "other", "Pod", "BackOff", "again"), "\n---\n"))
 	events, err := d.Events(t.Context(), named("", "Pod", "p"))
 	if err != nil {
 		t.Fatal(err)

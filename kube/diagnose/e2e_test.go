@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/kube/throwaway/testcluster"
 )
 
@@ -72,7 +72,7 @@ func (p *place) check(err error) {
 }
 
 // create creates an object in the place's namespace.
-func (p *place) create(text string) engine.Object {
+func (p *place) create(text string) plan.Object {
 	p.t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(text))
 	p.check(err)
@@ -80,7 +80,7 @@ func (p *place) create(text string) engine.Object {
 	p.check(u.UnmarshalJSON(data))
 	mapping, err := p.mapper.RESTMapping(u.GroupVersionKind().GroupKind())
 	p.check(err)
-	o := engine.Object{Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Name: u.GetName()}
+	o := plan.Object{Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Name: u.GetName()}
 	client := dynamic.ResourceInterface(p.dyn.Resource(mapping.Resource))
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		o.Namespace = p.ns
@@ -92,7 +92,7 @@ func (p *place) create(text string) engine.Object {
 }
 
 // until asks for reports until the summary has all of the words.
-func (p *place) until(o engine.Object, words ...string) Report {
+func (p *place) until(o plan.Object, words ...string) Report {
 	p.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(100 * time.Millisecond) // events are not watched

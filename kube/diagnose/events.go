@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/kube/status"
 )
 
@@ -50,7 +50,7 @@ func refOf(u *unstructured.Unstructured) ref {
 }
 
 // Events lists what has been recorded about an object, the newest last.
-func (d *Diagnoser) Events(ctx context.Context, o engine.Object) ([]Event, error) {
+func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r := ref{kind: o.Kind, namespace: o.Namespace, name: o.Name}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // hidden stands for a value of a Secret.
@@ -15,7 +15,7 @@ const hidden = "(hidden)"
 
 // Manifest returns the live object as YAML, without managed fields, and with
 // the values of a Secret hidden.
-func (d *Diagnoser) Manifest(ctx context.Context, o engine.Object) (string, error) {
+func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	live, err := d.get(ctx, o)

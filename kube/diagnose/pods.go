@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // Pods lists the pods of a workload, of a Pod itself or behind a Service, the
 // one with the most trouble first. Other kinds have none.
-func (d *Diagnoser) Pods(ctx context.Context, o engine.Object) ([]Pod, error) {
+func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	live, err := d.get(ctx, o)

@@ -9,7 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/status"
 )
 
@@ -32,7 +33,7 @@ func (q *inquiry) summary() string {
 		return q.pod(q.Pods[0])
 	}
 	v := q.verdict()
-	if v.Status == engine.Failed || q.rule().Custom() {
+	if v.Status == event.Failed || q.rule().Custom() {
 		return v.Message
 	}
 	if e := q.last(); e != nil {
@@ -152,7 +153,7 @@ func (q *inquiry) about(p Pod, reason string) *Event {
 	return nil
 }
 
-func isOf(o engine.Object, p Pod) bool { return o.Kind == "Pod" && o.Name == p.Name }
+func isOf(o plan.Object, p Pod) bool { return o.Kind == "Pod" && o.Name == p.Name }
 
 var complaint = regexp.MustCompile(`(?i)\b(fatal|panic|error|exception|failed|denied|cannot|refused)\b`)
 

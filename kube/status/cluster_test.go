@@ -14,7 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/throwaway/testcluster"
 )
 
@@ -72,16 +74,16 @@ func targetOf(u *unstructured.Unstructured, rule Rule) Target {
 // log keeps what is reported and lets tests wait for it.
 type log struct {
 	mu   sync.Mutex
-	last map[engine.Object]engine.Observation
+	last map[plan.Object]run.Observation
 	news chan struct{}
-	all  []engine.Observation
+	all  []run.Observation
 }
 
 func newLog() *log {
-	return &log{last: map[engine.Object]engine.Observation{}, news: make(chan struct{}, 1)}
+	return &log{last: map[plan.Object]run.Observation{}, news: make(chan struct{}, 1)}
 }
 
-func (l *log) report(o engine.Observation) {
+func (l *log) report(o run.Observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last[o.Object] = o
@@ -91,7 +93,7 @@ func (l *log) report(o engine.Observation) {
 
 // wait waits until an object has a status and a version from one on, and
 // returns what was seen.
-func (l *log) wait(t *testing.T, o engine.Object, s engine.Status, version string) engine.Observation {
+func (l *log) wait(t *testing.T, o plan.Object, s event.Status, version string) run.Observation {
 	t.Helper()
 	deadline := time.After(time.Minute)
 	for {

@@ -9,12 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // Result is what Compute finds.
 type Result struct {
-	engine.Observation
+	run.Observation
 	// Recheck is when to compute again although the object has not changed;
 	// 0 where only a change can make a difference.
 	Recheck time.Duration
@@ -39,7 +41,7 @@ func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 
 func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	if u.GetDeletionTimestamp() != nil {
-		return result(engine.Deleting, deleting(u))
+		return result(event.Deleting, deleting(u))
 	}
 	switch {
 	case rule.Hook:
@@ -50,7 +52,7 @@ func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	switch kindOf(u) {
 	case "apps/Deployment":
 		if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
-			return result(engine.Ready, "paused, not waited for")
+			return result(event.Ready, "paused, not waited for")
 		}
 	case "batch/Job":
 		return job(u, rule.JobsComplete, now)
@@ -62,8 +64,8 @@ func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	return byKstatus(u)
 }
 
-func result(s engine.Status, message string) Result {
-	return Result{Observation: engine.Observation{Status: s, Message: message}}
+func result(s event.Status, message string) Result {
+	return Result{Observation: run.Observation{Status: s, Message: message}}
 }
 
 // byKstatus asks kstatus (R22, R26). Its Failed ends a wait; the passing causes
@@ -72,14 +74,14 @@ func result(s engine.Status, message string) Result {
 func byKstatus(u *unstructured.Unstructured) Result {
 	k, err := kstatus.Compute(u)
 	if err != nil {
-		return result(engine.InProgress, "status cannot be read: "+err.Error())
+		return result(event.InProgress, "status cannot be read: "+err.Error())
 	}
-	status := engine.InProgress
+	status := event.InProgress
 	switch k.Status {
 	case kstatus.CurrentStatus:
-		status = engine.Ready
+		status = event.Ready
 	case kstatus.FailedStatus:
-		status = engine.Failed
+		status = event.Failed
 	}
 	if message, ok := stale(u); ok {
 		return result(status, message)
@@ -99,20 +101,20 @@ func stale(u *unstructured.Unstructured) (message string, ok bool) {
 // custom judges by the expressions of the rule (R23).
 func custom(u *unstructured.Unstructured, rule Rule) Result {
 	if message, ok := stale(u); ok {
-		return result(engine.InProgress, message)
+		return result(event.InProgress, message)
 	}
 	status, _, _ := unstructured.NestedMap(u.Object, "status")
 	var r Result
 	if e, ok := r.anyHolds(rule.Failure, status); ok {
-		r.Status, r.Message = engine.Failed, "failed by "+e.String()
+		r.Status, r.Message = event.Failed, "failed by "+e.String()
 		return r
 	}
 	if e, ok := r.anyHolds(rule.Success, status); ok {
-		r.Status, r.Message = engine.Ready, e.String()
+		r.Status, r.Message = event.Ready, e.String()
 		return r
 	}
 	e := rule.Success[0]
-	r.Status, r.Message = engine.InProgress, fmt.Sprintf("%s: saw %s", e, e.Seen(status))
+	r.Status, r.Message = event.InProgress, fmt.Sprintf("%s: saw %s", e, e.Seen(status))
 	if n := len(rule.Success) - 1; n > 0 {
 		r.Message += fmt.Sprintf(" (or %d more)", n)
 	}
@@ -140,24 +142,24 @@ func hook(u *unstructured.Unstructured, now time.Time) Result {
 	case "Pod":
 		return hookPod(u, now)
 	}
-	return result(engine.Ready, "")
+	return result(event.Ready, "")
 }
 
 // hookPod waits for the end of a Pod.
 func hookPod(u *unstructured.Unstructured, now time.Time) Result {
 	switch kstatus.GetStringField(u.Object, ".status.phase", "") {
 	case "Succeeded":
-		return result(engine.Ready, "succeeded")
+		return result(event.Ready, "succeeded")
 	case "Failed":
-		return result(engine.Failed, describePod(u))
+		return result(event.Failed, describePod(u))
 	}
 	if r, ok := unscheduled(u, now); ok {
 		return r
 	}
 	if k, err := kstatus.Compute(u); err == nil && k.Status == kstatus.FailedStatus {
-		return result(engine.Failed, describePod(u))
+		return result(event.Failed, describePod(u))
 	}
-	return result(engine.InProgress, describePod(u))
+	return result(event.InProgress, describePod(u))
 }
 
 // unscheduled judges a Pod that no node takes: for the first 15 s that may
@@ -174,9 +176,9 @@ func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 	message := joinText("cannot be scheduled", c.message)
 	left := u.GetCreationTimestamp().Add(kstatus.ScheduleWindow).Sub(now)
 	if left <= 0 {
-		return result(engine.Failed, message), true
+		return result(event.Failed, message), true
 	}
-	r := result(engine.InProgress, message)
+	r := result(event.InProgress, message)
 	r.Recheck = left
 	return r, true
 }
@@ -185,17 +187,17 @@ func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 // R22 wants unless its end is asked for.
 func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
 	if c, ok := conditionOf(u, "Failed"); ok && c.status == "True" {
-		return result(engine.Failed, joinText("failed", c.text()))
+		return result(event.Failed, joinText("failed", c.text()))
 	}
 	if c, ok := conditionOf(u, "Complete"); ok && c.status == "True" {
-		return result(engine.Ready, describeJob(u, now))
+		return result(event.Ready, describeJob(u, now))
 	}
 	if !complete {
 		r := byKstatus(u)
 		r.Message = describeJob(u, now)
 		return r
 	}
-	r := result(engine.InProgress, describeJob(u, now))
+	r := result(event.InProgress, describeJob(u, now))
 	if age, ok := jobAge(u, now); ok {
 		r.Recheck = age.Truncate(jobTick) + jobTick - age
 	}
@@ -210,8 +212,8 @@ func deleting(u *unstructured.Unstructured) string {
 	return "terminating"
 }
 
-func objectOf(u *unstructured.Unstructured) engine.Object {
-	return engine.Object{
+func objectOf(u *unstructured.Unstructured) plan.Object {
+	return plan.Object{
 		Group:     u.GroupVersionKind().Group,
 		Kind:      u.GetKind(),
 		Namespace: u.GetNamespace(),

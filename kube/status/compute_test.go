@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -60,7 +61,7 @@ type computeTest struct {
 	name    string
 	object  string
 	rule    Rule
-	status  engine.Status
+	status  event.Status
 	message string
 	recheck time.Duration
 }
@@ -89,40 +90,40 @@ func TestComputeWorkloads(t *testing.T) {
 	available := `conditions: [{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}]`
 	runCompute(t, []computeTest{
 		{name: "deployment not seen", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 1}, spec: {replicas: 3}}`,
-			status: engine.InProgress, message: "0 of 3 updated"},
+			status: event.InProgress, message: "0 of 3 updated"},
 		{name: "deployment stale", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 2}, spec: {replicas: 1},
 			status: {observedGeneration: 1, replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1, ` + available + `}}`,
-			status: engine.InProgress, message: "its controller has not seen the change yet"},
+			status: event.InProgress, message: "its controller has not seen the change yet"},
 		{name: "deployment on its way", object: deployment(`replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1`),
-			status: engine.InProgress, message: "1 of 3 available"},
+			status: event.InProgress, message: "1 of 3 available"},
 		{name: "deployment old pods", object: deployment(`replicas: 4, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3, ` + available),
-			status: engine.InProgress, message: "3 of 3 available, 1 old still there"},
+			status: event.InProgress, message: "3 of 3 available, 1 old still there"},
 		{name: "deployment ready", object: deployment(`replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3, ` + available),
-			status: engine.Ready, message: "3 of 3 available"},
+			status: event.Ready, message: "3 of 3 available"},
 		{name: "deployment deadline over", object: deployment(`replicas: 3, updatedReplicas: 3,
 			conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]`),
-			status: engine.Failed, message: "0 of 3 available · progress deadline exceeded"},
+			status: event.Failed, message: "0 of 3 available · progress deadline exceeded"},
 		{name: "deployment quota", object: deployment(`conditions: [{type: ReplicaFailure, status: "True", reason: FailedCreate, message: exceeded quota}]`),
-			status: engine.InProgress, message: "0 of 3 updated · FailedCreate: exceeded quota"},
+			status: event.InProgress, message: "0 of 3 updated · FailedCreate: exceeded quota"},
 		{name: "deployment paused", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 2}, spec: {replicas: 3, paused: true},
 			status: {observedGeneration: 1}}`,
-			status: engine.Ready, message: "paused, not waited for"},
+			status: event.Ready, message: "paused, not waited for"},
 		{name: "statefulset", object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, generation: 1}, spec: {replicas: 2},
 			status: {observedGeneration: 1, replicas: 2, readyReplicas: 1, currentReplicas: 2, updatedReplicas: 2}}`,
-			status: engine.InProgress, message: "1 of 2 ready"},
+			status: event.InProgress, message: "1 of 2 ready"},
 		{name: "statefulset ready", object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, generation: 1}, spec: {replicas: 1},
 			status: {observedGeneration: 1, replicas: 1, readyReplicas: 1, currentReplicas: 1, updatedReplicas: 1, currentRevision: a, updateRevision: a}}`,
-			status: engine.Ready, message: "1 of 1 ready"},
+			status: event.Ready, message: "1 of 1 ready"},
 		{name: "statefulset rolling", object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, generation: 1}, spec: {replicas: 2},
 			status: {observedGeneration: 1, replicas: 2, readyReplicas: 2, currentReplicas: 1, updatedReplicas: 1, currentRevision: a, updateRevision: b}}`,
-			status: engine.InProgress, message: "2 of 2 ready, 1 updated"},
+			status: event.InProgress, message: "2 of 2 ready, 1 updated"},
 		{name: "daemonset not seen", object: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, generation: 1}}`,
-			status: engine.InProgress, message: "not seen by its controller yet"},
+			status: event.InProgress, message: "not seen by its controller yet"},
 		{name: "daemonset", object: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, generation: 1},
 			status: {observedGeneration: 1, desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3, numberReady: 1, numberAvailable: 1}}`,
-			status: engine.InProgress, message: "1 of 3 ready"},
+			status: event.InProgress, message: "1 of 3 ready"},
 		{name: "replicaset", object: `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r}, spec: {replicas: 2}, status: {availableReplicas: 1, fullyLabeledReplicas: 2}}`,
-			status: engine.InProgress, message: "1 of 2 available"},
+			status: event.InProgress, message: "1 of 2 available"},
 	})
 }
 
@@ -130,24 +131,24 @@ func TestComputeJobs(t *testing.T) {
 	complete := Rule{JobsComplete: true}
 	started := `startTime: "2026-01-01T11:59:57Z"`
 	runCompute(t, []computeTest{
-		{name: "not started", object: jobWith(``), status: engine.InProgress, message: "not started yet"},
-		{name: "started is current", object: jobWith(started + `, active: 1`), status: engine.Ready, message: "running · 0 of 1 complete"},
+		{name: "not started", object: jobWith(``), status: event.InProgress, message: "not started yet"},
+		{name: "started is current", object: jobWith(started + `, active: 1`), status: event.Ready, message: "running · 0 of 1 complete"},
 		{name: "started, end asked for", object: jobWith(started), rule: complete,
-			status: engine.InProgress, message: "running · 0 of 1 complete", recheck: 7 * time.Second},
+			status: event.InProgress, message: "running · 0 of 1 complete", recheck: 7 * time.Second},
 		{name: "hook", object: jobWith(started), rule: Rule{Hook: true},
-			status: engine.InProgress, message: "running · 0 of 1 complete", recheck: 7 * time.Second},
+			status: event.InProgress, message: "running · 0 of 1 complete", recheck: 7 * time.Second},
 		{name: "long and with failures", object: jobWith(`startTime: "2026-01-01T11:57:48Z", failed: 2`), rule: complete,
-			status: engine.InProgress, message: "running 2 min 10 s · 0 of 1 complete · 2 pods failed", recheck: 8 * time.Second},
+			status: event.InProgress, message: "running 2 min 10 s · 0 of 1 complete · 2 pods failed", recheck: 8 * time.Second},
 		{name: "clock behind", object: jobWith(`startTime: "2026-01-01T12:30:00Z", failed: 1`), rule: complete,
-			status: engine.InProgress, message: "running · 0 of 1 complete · 1 pod failed", recheck: 10 * time.Second},
+			status: event.InProgress, message: "running · 0 of 1 complete · 1 pod failed", recheck: 10 * time.Second},
 		{name: "complete", object: jobWith(started + `, succeeded: 1, conditions: [{type: Complete, status: "True"}]`), rule: complete,
-			status: engine.Ready, message: "1 of 1 complete"},
+			status: event.Ready, message: "1 of 1 complete"},
 		{name: "failed", object: jobWith(started + `, conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded, message: too many tries}]`), rule: complete,
-			status: engine.Failed, message: "failed: BackoffLimitExceeded: too many tries"},
+			status: event.Failed, message: "failed: BackoffLimitExceeded: too many tries"},
 		{name: "failed without asking for its end", object: jobWith(started + `, conditions: [{type: Failed, status: "True"}]`),
-			status: engine.Failed, message: "failed"},
+			status: event.Failed, message: "failed"},
 		{name: "suspended", object: `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {suspend: true}}`,
-			status: engine.InProgress, message: "suspended · 0 of 1 complete"},
+			status: event.InProgress, message: "suspended · 0 of 1 complete"},
 	})
 }
 
@@ -156,67 +157,67 @@ func TestComputePods(t *testing.T) {
 	old := `{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: "2026-01-01T11:59:45Z"}, status: {` + unscheduled + `}}`
 	hook := Rule{Hook: true}
 	runCompute(t, []computeTest{
-		{name: "new", object: podWith(``), status: engine.InProgress, message: "not seen by a node yet"},
+		{name: "new", object: podWith(``), status: event.InProgress, message: "not seen by a node yet"},
 		{name: "unschedulable for 10 s", object: podWith(unscheduled),
-			status: engine.InProgress, message: "cannot be scheduled: 0/1 nodes", recheck: 5 * time.Second},
-		{name: "unschedulable for 15 s", object: old, status: engine.Failed, message: "cannot be scheduled: 0/1 nodes"},
-		{name: "hook unschedulable", object: old, rule: hook, status: engine.Failed, message: "cannot be scheduled: 0/1 nodes"},
+			status: event.InProgress, message: "cannot be scheduled: 0/1 nodes", recheck: 5 * time.Second},
+		{name: "unschedulable for 15 s", object: old, status: event.Failed, message: "cannot be scheduled: 0/1 nodes"},
+		{name: "hook unschedulable", object: old, rule: hook, status: event.Failed, message: "cannot be scheduled: 0/1 nodes"},
 		{name: "creating", object: podWith(`phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ContainerCreating}}}]`),
-			status: engine.InProgress, message: "pending"},
+			status: event.InProgress, message: "pending"},
 		{name: "image", object: podWith(`phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "not\nfound"}}}]`),
-			status: engine.InProgress, message: "pending: ErrImagePull: not found"},
+			status: event.InProgress, message: "pending: ErrImagePull: not found"},
 		{name: "init container", object: podWith(`phase: Pending, initContainerStatuses: [{name: i, state: {terminated: {exitCode: 3}}}],
 			containerStatuses: [{name: c, state: {waiting: {reason: PodInitializing}}}]`),
-			status: engine.InProgress, message: "pending: i ended with exit code 3"},
-		{name: "running", object: podWith(`phase: Running`), status: engine.InProgress, message: "running, not ready"},
-		{name: "ready", object: podWith(`phase: Running, conditions: [{type: Ready, status: "True"}]`), status: engine.Ready, message: "ready"},
+			status: event.InProgress, message: "pending: i ended with exit code 3"},
+		{name: "running", object: podWith(`phase: Running`), status: event.InProgress, message: "running, not ready"},
+		{name: "ready", object: podWith(`phase: Running, conditions: [{type: Ready, status: "True"}]`), status: event.Ready, message: "ready"},
 		{name: "crash loop", object: podWith(`phase: Running, containerStatuses: [{name: c, state: {waiting: {reason: CrashLoopBackOff}}}]`),
-			status: engine.Failed, message: "running: CrashLoopBackOff"},
+			status: event.Failed, message: "running: CrashLoopBackOff"},
 		{name: "hook running and ready", object: podWith(`phase: Running, conditions: [{type: Ready, status: "True"}]`), rule: hook,
-			status: engine.InProgress, message: "ready"},
-		{name: "hook succeeded", object: podWith(`phase: Succeeded`), rule: hook, status: engine.Ready, message: "succeeded"},
+			status: event.InProgress, message: "ready"},
+		{name: "hook succeeded", object: podWith(`phase: Succeeded`), rule: hook, status: event.Ready, message: "succeeded"},
 		{name: "hook failed", object: podWith(`phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 2}}}]`), rule: hook,
-			status: engine.Failed, message: "failed: c ended with exit code 2"},
+			status: event.Failed, message: "failed: c ended with exit code 2"},
 		{name: "hook evicted", object: podWith(`phase: Failed, reason: Evicted, message: low on memory`), rule: hook,
-			status: engine.Failed, message: "failed: Evicted: low on memory"},
+			status: event.Failed, message: "failed: Evicted: low on memory"},
 		{name: "hook in a crash loop", object: podWith(`phase: Running, containerStatuses: [{name: c, state: {waiting: {reason: CrashLoopBackOff}}}]`), rule: hook,
-			status: engine.Failed, message: "running: CrashLoopBackOff"},
-		{name: "unknown phase", object: podWith(`phase: Unknown`), status: engine.InProgress, message: "status cannot be read: unknown phase Unknown"},
+			status: event.Failed, message: "running: CrashLoopBackOff"},
+		{name: "unknown phase", object: podWith(`phase: Unknown`), status: event.InProgress, message: "status cannot be read: unknown phase Unknown"},
 	})
 }
 
 func TestComputeOthers(t *testing.T) {
 	runCompute(t, []computeTest{
-		{name: "configmap", object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`, status: engine.Ready},
-		{name: "role", object: `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r}}`, status: engine.Ready},
-		{name: "pvc", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, status: {phase: Pending}}`, status: engine.InProgress, message: "pending"},
+		{name: "configmap", object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`, status: event.Ready},
+		{name: "role", object: `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r}}`, status: event.Ready},
+		{name: "pvc", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, status: {phase: Pending}}`, status: event.InProgress, message: "pending"},
 		{name: "pvc of a class", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, spec: {storageClassName: fast}}`,
-			status: engine.InProgress, message: "pending: no volume of class fast yet"},
-		{name: "pvc bound", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, status: {phase: Bound}}`, status: engine.Ready, message: "bound"},
-		{name: "service", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 10.0.0.1}}`, status: engine.Ready},
-		{name: "load balancer", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}`, status: engine.InProgress, message: "no address yet"},
+			status: event.InProgress, message: "pending: no volume of class fast yet"},
+		{name: "pvc bound", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, status: {phase: Bound}}`, status: event.Ready, message: "bound"},
+		{name: "service", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 10.0.0.1}}`, status: event.Ready},
+		{name: "load balancer", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}`, status: event.InProgress, message: "no address yet"},
 		{name: "load balancer ready", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, clusterIP: 10.0.0.1},
-			status: {loadBalancer: {ingress: [{ip: 1.2.3.4}, {hostname: lb.example}]}}}`, status: engine.Ready, message: "1.2.3.4, lb.example"},
-		{name: "crd new", object: `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c}}`, status: engine.InProgress, message: "not established yet"},
+			status: {loadBalancer: {ingress: [{ip: 1.2.3.4}, {hostname: lb.example}]}}}`, status: event.Ready, message: "1.2.3.4, lb.example"},
+		{name: "crd new", object: `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c}}`, status: event.InProgress, message: "not established yet"},
 		{name: "crd", object: `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c},
-			status: {conditions: [{type: NamesAccepted, status: "True"}, {type: Established, status: "True"}]}}`, status: engine.Ready, message: "established"},
+			status: {conditions: [{type: NamesAccepted, status: "True"}, {type: Established, status: "True"}]}}`, status: event.Ready, message: "established"},
 		{name: "crd refused", object: `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c},
-			status: {conditions: [{type: NamesAccepted, status: "False", message: name taken}]}}`, status: engine.Failed, message: "name taken"},
-		{name: "custom resource without status", object: crWith(``), status: engine.Ready},
+			status: {conditions: [{type: NamesAccepted, status: "False", message: name taken}]}}`, status: event.Failed, message: "name taken"},
+		{name: "custom resource without status", object: crWith(``), status: event.Ready},
 		{name: "custom resource not ready", object: crWith(`, status: {conditions: [{type: Ready, status: "False", reason: Wait, message: "for\x1b[31m it"}]}`),
-			status: engine.InProgress, message: "Wait: for it"},
+			status: event.InProgress, message: "Wait: for it"},
 		{name: "custom resource not ready, no reason", object: crWith(`, status: {conditions: [{type: Ready, status: "Unknown"}]}`),
-			status: engine.InProgress, message: "not ready: Ready is Unknown"},
-		{name: "custom resource ready", object: crWith(`, status: {observedGeneration: 2, conditions: [{type: Ready, status: "True"}]}`), status: engine.Ready},
+			status: event.InProgress, message: "not ready: Ready is Unknown"},
+		{name: "custom resource ready", object: crWith(`, status: {observedGeneration: 2, conditions: [{type: Ready, status: "True"}]}`), status: event.Ready},
 		{name: "custom resource stale", object: crWith(`, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True"}]}`),
-			status: engine.InProgress, message: "its controller has not seen the change yet"},
-		{name: "custom resource stalled", object: crWith(`, status: {conditions: [{type: Stalled, status: "True", reason: Broken}]}`), status: engine.Failed, message: "Broken"},
-		{name: "conditions of another shape", object: crWith(`, status: {conditions: {Ready: true}}`), status: engine.InProgress,
+			status: event.InProgress, message: "its controller has not seen the change yet"},
+		{name: "custom resource stalled", object: crWith(`, status: {conditions: [{type: Stalled, status: "True", reason: Broken}]}`), status: event.Failed, message: "Broken"},
+		{name: "conditions of another shape", object: crWith(`, status: {conditions: {Ready: true}}`), status: event.InProgress,
 			message: "status cannot be read: cannot restore slice from map"},
-		{name: "hook of another kind", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}}`, rule: Rule{Hook: true}, status: engine.Ready},
-		{name: "deleting", object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, deletionTimestamp: "2026-01-01T00:00:00Z"}}`, status: engine.Deleting, message: "terminating"},
+		{name: "hook of another kind", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}}`, rule: Rule{Hook: true}, status: event.Ready},
+		{name: "deleting", object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, deletionTimestamp: "2026-01-01T00:00:00Z"}}`, status: event.Deleting, message: "terminating"},
 		{name: "deleting with finalizers", object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [a/b, c/d]}}`,
-			rule: Rule{Hook: true}, status: engine.Deleting, message: "waits for finalizers a/b, c/d"},
+			rule: Rule{Hook: true}, status: event.Deleting, message: "waits for finalizers a/b, c/d"},
 	})
 }
 
@@ -226,19 +227,19 @@ func TestComputeCustom(t *testing.T) {
 		Failure: expressions(t, `{.failed} >= 1`),
 	}
 	runCompute(t, []computeTest{
-		{name: "nothing yet", object: crWith(``), rule: rule, status: engine.InProgress, message: "{.succeeded} == 1: saw none (or 1 more)"},
-		{name: "not yet", object: crWith(`, status: {succeeded: 0}`), rule: rule, status: engine.InProgress, message: "{.succeeded} == 1: saw 0 (or 1 more)"},
-		{name: "first", object: crWith(`, status: {succeeded: 1}`), rule: rule, status: engine.Ready, message: "{.succeeded} == 1"},
-		{name: "second", object: crWith(`, status: {phase: Done}`), rule: rule, status: engine.Ready, message: "{.phase} == Done"},
-		{name: "failure comes first", object: crWith(`, status: {phase: Done, failed: 2}`), rule: rule, status: engine.Failed, message: "failed by {.failed} >= 1"},
+		{name: "nothing yet", object: crWith(``), rule: rule, status: event.InProgress, message: "{.succeeded} == 1: saw none (or 1 more)"},
+		{name: "not yet", object: crWith(`, status: {succeeded: 0}`), rule: rule, status: event.InProgress, message: "{.succeeded} == 1: saw 0 (or 1 more)"},
+		{name: "first", object: crWith(`, status: {succeeded: 1}`), rule: rule, status: event.Ready, message: "{.succeeded} == 1"},
+		{name: "second", object: crWith(`, status: {phase: Done}`), rule: rule, status: event.Ready, message: "{.phase} == Done"},
+		{name: "failure comes first", object: crWith(`, status: {phase: Done, failed: 2}`), rule: rule, status: event.Failed, message: "failed by {.failed} >= 1"},
 		{name: "stale", object: crWith(`, status: {observedGeneration: 1, phase: Done, failed: 2}`), rule: rule,
-			status: engine.InProgress, message: "its controller has not seen the change yet"},
+			status: event.InProgress, message: "its controller has not seen the change yet"},
 		{name: "replaces kstatus", object: crWith(`, status: {conditions: [{type: Ready, status: "True"}]}`), rule: rule,
-			status: engine.InProgress, message: "{.succeeded} == 1: saw none (or 1 more)"},
+			status: event.InProgress, message: "{.succeeded} == 1: saw none (or 1 more)"},
 		{name: "deleting", object: `{apiVersion: v1, kind: X, metadata: {name: x, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {phase: Done}}`, rule: rule,
-			status: engine.Deleting, message: "terminating"},
-		{name: "not for hooks", object: crWith(``), rule: Rule{Success: rule.Success, Failure: rule.Failure, Hook: true}, status: engine.Ready},
-		{name: "one of the two alone is no rule", object: crWith(``), rule: Rule{Failure: rule.Failure}, status: engine.Ready},
+			status: event.Deleting, message: "terminating"},
+		{name: "not for hooks", object: crWith(``), rule: Rule{Success: rule.Success, Failure: rule.Failure, Hook: true}, status: event.Ready},
+		{name: "one of the two alone is no rule", object: crWith(``), rule: Rule{Failure: rule.Failure}, status: event.Ready},
 	})
 	r := Compute(object(t, crWith(`, status: {failed: "many"}`)), rule, noon)
 	if want := `{.failed} >= 1 compares numbers, but found "many"`; len(r.Doubts) != 1 || r.Doubts[0] != want {
@@ -248,7 +249,7 @@ func TestComputeCustom(t *testing.T) {
 
 func TestComputeIdentity(t *testing.T) {
 	r := Compute(object(t, deployment(`replicas: 3`)), Rule{}, noon)
-	if want := (engine.Object{Group: "apps", Kind: "Deployment", Name: "d"}); r.Object != want || r.Version != 42 {
+	if want := (plan.Object{Group: "apps", Kind: "Deployment", Name: "d"}); r.Object != want || r.Version != 42 {
 		t.Errorf("%v version %d, want %v version 42", r.Object, r.Version, want)
 	}
 }

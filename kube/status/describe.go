@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // jobTick is how often the message of a running Job that is waited for says
@@ -17,7 +17,7 @@ const jobTick = 10 * time.Second
 
 // describe says in a few words how far an object is. Messages are in terms of
 // what people see in kubectl; kstatus' own words are the last resort.
-func describe(u *unstructured.Unstructured, status engine.Status, k *kstatus.Result) string {
+func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Result) string {
 	switch kindOf(u) {
 	case "apps/Deployment":
 		return describeDeployment(u)
@@ -36,7 +36,7 @@ func describe(u *unstructured.Unstructured, status engine.Status, k *kstatus.Res
 	case "apiextensions.k8s.io/CustomResourceDefinition":
 		return describeCRD(status, k)
 	}
-	if status == engine.Ready {
+	if status == event.Ready {
 		return ""
 	}
 	for _, t := range []string{"Stalled", "Reconciling", "Ready"} {
@@ -132,11 +132,11 @@ func describeService(u *unstructured.Unstructured) string {
 	return strings.Join(addresses, ", ")
 }
 
-func describeCRD(status engine.Status, k *kstatus.Result) string {
+func describeCRD(status event.Status, k *kstatus.Result) string {
 	switch status {
-	case engine.Ready:
+	case event.Ready:
 		return "established"
-	case engine.InProgress:
+	case event.InProgress:
 		return "not established yet"
 	}
 	return k.Message

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // helm are the labels of an object of a release.
@@ -146,13 +147,13 @@ type recorder struct {
 	seen []string
 }
 
-func (r *recorder) report(o engine.Observation) {
+func (r *recorder) report(o run.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = append(r.seen, strings.TrimSpace(o.Object.Name+" "+string(o.Status)+" "+strconv.FormatUint(o.Version, 10)+" "+o.Message))
 }
 
-func (r *recorder) notice(w engine.Warning) {
+func (r *recorder) notice(w plan.Warning) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = append(r.seen, w.String())

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // The annotations of R23. The chart loader has turned YAML lists into JSON
@@ -39,7 +39,7 @@ func (r Rule) Custom() bool { return len(r.Success) > 0 && len(r.Failure) > 0 }
 // rule is kstatus and a warning under R24 is returned, where a value is not a
 // list of strings one under R2; the caller adds chart and object. An empty list
 // or an empty value counts as not given.
-func ParseRule(annotations map[string]string) (Rule, []engine.Warning, error) {
+func ParseRule(annotations map[string]string) (Rule, []plan.Warning, error) {
 	success, w1, err := parseList(annotations, SuccessAnnotation)
 	if err != nil {
 		return Rule{}, nil, err
@@ -64,19 +64,19 @@ func ParseRule(annotations map[string]string) (Rule, []engine.Warning, error) {
 	return Rule{}, warnings, nil
 }
 
-func lonely(given, missing string) engine.Warning {
-	return engine.Warning{Rule: "R24", Message: fmt.Sprintf(
+func lonely(given, missing string) plan.Warning {
+	return plan.Warning{Rule: "R24", Message: fmt.Sprintf(
 		"%s is given without %s: both are needed, so neither is looked at and kstatus decides", given, missing)}
 }
 
-func parseList(annotations map[string]string, key string) ([]Expression, []engine.Warning, error) {
+func parseList(annotations map[string]string, key string) ([]Expression, []plan.Warning, error) {
 	value := annotations[key]
 	if strings.TrimSpace(value) == "" {
 		return nil, nil, nil
 	}
 	var texts []string
 	if err := json.Unmarshal([]byte(value), &texts); err != nil {
-		return nil, []engine.Warning{{Rule: "R2", Message: fmt.Sprintf(
+		return nil, []plan.Warning{{Rule: "R2", Message: fmt.Sprintf(
 			"%s: %q is not a list of strings", key, CleanText(value))}}, nil
 	}
 	var list []Expression

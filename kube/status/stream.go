@@ -7,7 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/run"
 )
 
 // stream keeps the objects of one streamKey as they are on the server and
@@ -37,7 +38,7 @@ type stream struct {
 // subscription is one call of Watch, as far as one stream is concerned.
 type subscription struct {
 	ctx     context.Context
-	report  func(engine.Observation)
+	report  func(run.Observation)
 	objects []*watched
 }
 
@@ -45,8 +46,8 @@ type subscription struct {
 type watched struct {
 	sub    *subscription
 	target Target
-	last   engine.Observation // what was reported, nothing where Status is ""
-	due    time.Time          // when to compute again, never where zero
+	last   run.Observation // what was reported, nothing where Status is ""
+	due    time.Time       // when to compute again, never where zero
 }
 
 func (o *watched) name() string { return o.target.Object.Name }
@@ -216,7 +217,7 @@ func (s *stream) take(d delta) {
 		}
 	case d.unseen != "":
 		for _, o := range s.watched[d.unseen] {
-			o.tell(engine.Observation{Status: engine.InProgress, Message: d.why})
+			o.tell(run.Observation{Status: event.InProgress, Message: d.why})
 		}
 	}
 }
@@ -244,11 +245,11 @@ func (s *stream) look(o *watched) {
 
 func (s *stream) missing(o *watched, version uint64) {
 	delete(s.timed, o)
-	o.tell(engine.Observation{Status: engine.Gone, Version: version})
+	o.tell(run.Observation{Status: event.Gone, Version: version})
 }
 
 // tell reports what is news.
-func (o *watched) tell(seen engine.Observation) {
+func (o *watched) tell(seen run.Observation) {
 	seen.Object = o.target.Object
 	if seen == o.last || o.sub.ctx.Err() != nil {
 		return

@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // Target is an object to watch.
 type Target struct {
-	Object     engine.Object
+	Object     plan.Object
 	GVR        schema.GroupVersionResource
 	Namespaced bool
 	Rule       Rule
@@ -35,7 +36,7 @@ type Options struct {
 	// expression doubtful: missing rights, a lost API server, a comparison of
 	// something that is no number (R23). It may be called from any goroutine
 	// and must not block.
-	Notice func(engine.Warning)
+	Notice func(plan.Warning)
 }
 
 // manyUnlabelled is the number of unlabelled objects of one kind and namespace
@@ -82,7 +83,7 @@ func (k streamKey) String() string {
 }
 
 type doubt struct {
-	object engine.Object
+	object plan.Object
 	text   string
 }
 
@@ -95,7 +96,7 @@ func NewWatcher(ctx context.Context, client dynamic.Interface, options Options) 
 		options.Poll = 2 * time.Second
 	}
 	if options.Notice == nil {
-		options.Notice = func(engine.Warning) {}
+		options.Notice = func(plan.Warning) {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	return &Watcher{client: client, options: options, ctx: ctx, cancel: cancel,
@@ -119,7 +120,7 @@ func (w *Watcher) Close() {
 // Observations carry the resourceVersion that they rest on. For an object that
 // is absent it is the one of the list that shows it, or of the deletion; it is
 // 0 where the server does not know the kind, or where the object is polled.
-func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(engine.Observation)) {
+func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.Observation)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ctx.Err() != nil || ctx.Err() != nil {
@@ -190,19 +191,19 @@ func (w *Watcher) leave(s *stream, sub *subscription) {
 }
 
 // doubts tells about comparisons that cannot be made, once each (R23).
-func (w *Watcher) doubts(o engine.Object, texts []string) {
+func (w *Watcher) doubts(o plan.Object, texts []string) {
 	for _, text := range texts {
 		w.mu.Lock()
 		known := w.doubted[doubt{o, text}]
 		w.doubted[doubt{o, text}] = true
 		w.mu.Unlock()
 		if !known {
-			w.options.Notice(engine.Warning{Rule: "R23", Object: &o, Message: o.String() + ": " + text})
+			w.options.Notice(plan.Warning{Rule: "R23", Object: &o, Message: o.String() + ": " + text})
 		}
 	}
 }
 
 // notice tells about something that makes watching worse.
 func (s *stream) notice(text string) {
-	s.w.options.Notice(engine.Warning{Rule: "R22", Message: CleanText(text)})
+	s.w.options.Notice(plan.Warning{Rule: "R22", Message: CleanText(text)})
 }

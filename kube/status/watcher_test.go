@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 func target(name string, labelled bool) Target {
-	return Target{Object: engine.Object{Kind: "Pod", Namespace: "ns", Name: name}, GVR: pods, Namespaced: true, Labelled: labelled}
+	return Target{Object: plan.Object{Kind: "Pod", Namespace: "ns", Name: name}, GVR: pods, Namespaced: true, Labelled: labelled}
 }
 
 func want(t *testing.T, what string, got []string, want ...string) {

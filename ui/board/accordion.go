@@ -1,7 +1,8 @@
 package board
 
 import (
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -9,7 +10,7 @@ import (
 // columns: one line each, and the objects of those that are under way.
 func (m *model) placeList() {
 	y := 0
-	for _, n := range m.plan.nodes {
+	for _, n := range m.graph.nodes {
 		if !m.shown(n) {
 			continue
 		}
@@ -31,12 +32,12 @@ func (m *model) placeList() {
 // unfolded reports whether the list shows what is in a group.
 func (m *model) unfolded(n *node) bool {
 	switch {
-	case active(n), n.Status == engine.Failed, n.Status == engine.Aborted:
+	case active(n), n.Status == event.Failed, n.Status == event.Aborted:
 		return true
 	case m.filter.on() && !m.filter.whole[n.key()]:
 		return true
 	}
-	return m.chosen(n) && !m.follow && n.Status != engine.Waiting
+	return m.chosen(n) && !m.follow && n.Status != event.Waiting
 }
 
 func (m *model) drawList() {
@@ -63,7 +64,7 @@ func (m *model) drawList() {
 // listNames is how wide the column of names is.
 func (m *model) listNames() int {
 	w := 12
-	for _, n := range m.plan.nodes {
+	for _, n := range m.graph.nodes {
 		w = max(w, width(m.listName(n)))
 	}
 	return min(w, m.w/2-6)
@@ -72,10 +73,10 @@ func (m *model) listNames() int {
 // listName is a group's name with its phase, where the board has a column for
 // that.
 func (m *model) listName(n *node) string {
-	title, phase := phaseTitle(n.Phase), m.plan.cols[n.col].phase
+	title, phase := phaseTitle(n.Phase), m.graph.cols[n.col].phase
 	switch {
 	case m.back(n):
-	case phase.Kind == engine.PhaseApply:
+	case phase.Kind == event.PhaseApply:
 		return n.name
 	case len(phase.Groups) == 1:
 		return title
@@ -91,12 +92,12 @@ func (m *model) drawListHead(c *card, name int) {
 	mark := m.groupMark(n)
 	role := theme.Text
 	switch {
-	case active(n), n.Status == engine.Failed:
+	case active(n), n.Status == event.Failed:
 		role = theme.Strong
-	case n.Status == engine.Waiting, n.Status == engine.Skipped:
+	case n.Status == event.Waiting, n.Status == event.Skipped:
 		role = theme.Quiet
 	}
-	if m.chosen(n) && m.sel.object == (engine.Object{}) {
+	if m.chosen(n) && m.sel.object == (plan.Object{}) {
 		cv.mark(0, y, m.w-1)
 	}
 	x := cv.put(1, y, mark.Role, mark.Glyph+" ")
@@ -118,7 +119,7 @@ func (m *model) drawListHead(c *card, name int) {
 // listStatus is the end of a group's line: its status in words, or what it
 // waits for.
 func (m *model) listStatus(n *node, mark theme.Mark) line {
-	if n.Status == engine.Waiting {
+	if n.Status == event.Waiting {
 		text := ""
 		for _, up := range n.ins {
 			if !passed(up) {

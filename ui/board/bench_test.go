@@ -7,20 +7,21 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // large is a run of 300 groups in 30 layers with 10,000 objects, half way: the
 // groups of the layer in the middle are under way.
-func large() []engine.Event {
+func large() []event.Event {
 	const layers, perLayer, total = 30, 10, 10_000
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	p := engine.Phase{Name: "apply", Kind: engine.PhaseApply}
-	var progress []engine.Event
+	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
+	var progress []event.Event
 	n := 0
 	for l := range layers {
 		for i := range perLayer {
-			g := &engine.Group{ID: fmt.Sprintf("big/chart-%02d:group-%02d", l, i), Layer: l, After: []string{}}
+			g := &plan.Group{ID: fmt.Sprintf("big/chart-%02d:group-%02d", l, i), Layer: l, After: []string{}}
 			if l > 0 {
 				g.After = append(g.After, p.Groups[(l-1)*perLayer+i].ID, p.Groups[(l-1)*perLayer+(i+3)%perLayer].ID)
 			}
@@ -28,39 +29,39 @@ func large() []engine.Event {
 				g.After = append(g.After, p.Groups[(l-4)*perLayer+i].ID)
 			}
 			for range total / layers / perLayer {
-				g.Objects = append(g.Objects, engine.Object{Group: "apps", Kind: "Deployment", Namespace: "big", Name: fmt.Sprintf("workload-%05d", n)})
+				g.Objects = append(g.Objects, plan.Object{Group: "apps", Kind: "Deployment", Namespace: "big", Name: fmt.Sprintf("workload-%05d", n)})
 				n++
 			}
 			for n < total && l == layers-1 && i == perLayer-1 {
-				g.Objects = append(g.Objects, engine.Object{Kind: "ConfigMap", Namespace: "big", Name: fmt.Sprintf("rest-%05d", n)})
+				g.Objects = append(g.Objects, plan.Object{Kind: "ConfigMap", Namespace: "big", Name: fmt.Sprintf("rest-%05d", n)})
 				n++
 			}
 			p.Groups = append(p.Groups, g)
 			progress = append(progress, goesOn(p.Name, g, l, layers/2, at)...)
 		}
 	}
-	op := &engine.Operation{Name: "install", Release: "big", Namespace: "big", Context: "bench", Revision: 1, Timeout: time.Hour}
-	return append([]engine.Event{
-		{Kind: engine.KindOperation, Status: engine.Running, Operation: op, Time: at},
-		{Kind: engine.KindPlan, Phases: []engine.Phase{p}, Time: at},
+	op := &event.Operation{Name: "install", Release: "big", Namespace: "big", Context: "bench", Revision: 1, Timeout: time.Hour}
+	return append([]event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: op, Time: at},
+		{Kind: event.KindPlan, Phases: []event.Phase{p}, Time: at},
 	}, progress...)
 }
 
 // goesOn is what happened to a group while the given layer is under way.
-func goesOn(phase string, g *engine.Group, layer, now int, at time.Time) []engine.Event {
+func goesOn(phase string, g *plan.Group, layer, now int, at time.Time) []event.Event {
 	if layer > now {
 		return nil
 	}
-	out := []engine.Event{{Kind: engine.KindGroup, Phase: phase, Group: g.ID, Status: engine.Running, Time: at}}
+	out := []event.Event{{Kind: event.KindGroup, Phase: phase, Group: g.ID, Status: event.Running, Time: at}}
 	for i, o := range g.Objects {
-		e := engine.Event{Kind: engine.KindObject, Phase: phase, Group: g.ID, Object: &o, Status: engine.Ready, Change: engine.Created, Time: at}
+		e := event.Event{Kind: event.KindObject, Phase: phase, Group: g.ID, Object: &o, Status: event.Ready, Change: event.Created, Time: at}
 		if layer == now && i%2 == 0 {
-			e.Status, e.Message = engine.InProgress, "1 of 3 available"
+			e.Status, e.Message = event.InProgress, "1 of 3 available"
 		}
 		out = append(out, e)
 	}
 	if layer < now {
-		out = append(out, engine.Event{Kind: engine.KindGroup, Phase: phase, Group: g.ID, Status: engine.Ready, Time: at.Add(time.Second)})
+		out = append(out, event.Event{Kind: event.KindGroup, Phase: phase, Group: g.ID, Status: event.Ready, Time: at.Add(time.Second)})
 	}
 	return out
 }
@@ -78,13 +79,13 @@ func BenchmarkFrame(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
 			s := largeScreen(b, size[0], size[1])
 			o := s.group().Objects[0].Object
-			e := engine.Event{Kind: engine.KindObject, Phase: "apply", Group: s.group().ID, Object: &o, Status: engine.InProgress, Time: s.state.Now}
+			e := event.Event{Kind: event.KindObject, Phase: "apply", Group: s.group().ID, Object: &o, Status: event.InProgress, Time: s.state.Now}
 			for b.Loop() {
 				e.Message += "."
 				if len(e.Message) > 20 {
 					e.Message = ""
 				}
-				s.Update(batchMsg{[]engine.Event{e}, true})
+				s.Update(batchMsg{[]event.Event{e}, true})
 				s.View()
 			}
 		})
@@ -97,7 +98,7 @@ func BenchmarkFrameFiltered(b *testing.B) {
 	s := largeScreen(b, 200, 50)
 	s.press("/", "0", "0", "1", "enter")
 	for b.Loop() {
-		s.send(batchMsg{[]engine.Event{{Kind: engine.KindWaiting, Time: s.state.Now}}, true})
+		s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.state.Now}}, true})
 	}
 }
 
@@ -114,11 +115,11 @@ func BenchmarkMove(b *testing.B) {
 func BenchmarkBusy(b *testing.B) {
 	s := largeScreen(b, 200, 50)
 	perBatch := 2000 * int(batchEvery) / int(time.Second)
-	var batch []engine.Event
+	var batch []event.Event
 	for i := range perBatch {
-		g := s.plan.nodes[150+i%10]
+		g := s.graph.nodes[150+i%10]
 		o := g.Objects[i/10].Object
-		batch = append(batch, engine.Event{Kind: engine.KindObject, Phase: g.Phase, Group: g.ID, Object: &o, Status: engine.InProgress, Message: "0 of 1 available", Time: s.state.Now})
+		batch = append(batch, event.Event{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o, Status: event.InProgress, Message: "0 of 1 available", Time: s.state.Now})
 	}
 	for b.Loop() {
 		for range int(time.Second / batchEvery) {

@@ -23,7 +23,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -35,7 +36,7 @@ var ErrTerminalGone = errors.New("the terminal is gone")
 type Source interface {
 	// Next returns the events since the last call, at least one. It waits
 	// for one, and returns false at the end of the record or of ctx.
-	Next(ctx context.Context) ([]engine.Event, bool)
+	Next(ctx context.Context) ([]event.Event, bool)
 }
 
 // Inspector answers what only the cluster knows about an object. Its methods
@@ -45,14 +46,14 @@ type Source interface {
 type Inspector interface {
 	// Events returns the object's events, and those of what it owns, oldest
 	// first, one per line.
-	Events(ctx context.Context, o engine.Object) ([]string, error)
+	Events(ctx context.Context, o plan.Object) ([]string, error)
 	// Pods returns the object's pods, one or more lines each.
-	Pods(ctx context.Context, o engine.Object) ([]string, error)
+	Pods(ctx context.Context, o plan.Object) ([]string, error)
 	// Logs calls follow with each line of the logs of the object's pods, and
 	// returns at their end or at that of ctx. follow does not block.
-	Logs(ctx context.Context, o engine.Object, follow func(line string)) error
+	Logs(ctx context.Context, o plan.Object, follow func(line string)) error
 	// Manifest returns the object as it was applied, as YAML.
-	Manifest(ctx context.Context, o engine.Object) (string, error)
+	Manifest(ctx context.Context, o plan.Object) (string, error)
 }
 
 // Options say what to show and where. Only Source is needed.
@@ -60,7 +61,7 @@ type Options struct {
 	Source Source
 	// Command gives an order to the run; it must not block. Nil makes the
 	// screen read-only, without keys to steer with.
-	Command func(engine.Command)
+	Command func(event.Command)
 	// Inspector is asked for events, pods, logs and manifests. Nil: the
 	// inspector shows only what the events of the run tell.
 	Inspector Inspector

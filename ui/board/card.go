@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -56,7 +56,7 @@ func (m *model) drawTitles() {
 		end = m.canvas.putRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d %s", right, m.th.Lines.More)) - 1
 	}
 	for k, p := range m.lay.cols {
-		x, title := p.x+1, m.columnTitle(m.plan.cols[p.i])
+		x, title := p.x+1, m.columnTitle(m.graph.cols[p.i])
 		if k == 0 && left > 0 {
 			x = m.canvas.put(p.x, y, theme.Quiet, fmt.Sprintf("%s %d  ", m.th.Lines.Less, left))
 		}
@@ -70,17 +70,17 @@ func (m *model) drawTitles() {
 
 func (m *model) columnTitle(c *column) string {
 	title := c.title
-	if c.phase.Kind == engine.PhaseApply {
+	if c.phase.Kind == event.PhaseApply {
 		title = "layer " + title
 	}
-	if strings.HasPrefix(c.phase.Name, engine.RollbackPrefix) {
+	if strings.HasPrefix(c.phase.Name, event.RollbackPrefix) {
 		title = m.th.Lines.Undo + " " + title
 	}
 	return title
 }
 
 func (m *model) columnActive(i int) bool {
-	for _, n := range m.plan.cols[i].nodes {
+	for _, n := range m.graph.cols[i].nodes {
 		if active(n) {
 			return true
 		}
@@ -114,11 +114,11 @@ func (m *model) chosen(n *node) bool { return n.key() == m.sel.key }
 // frameRole is the role of a card's border: it leads the eye to where work is.
 func frameRole(n *node) theme.Role {
 	switch n.Status {
-	case engine.Running:
+	case event.Running:
 		return theme.Busy
-	case engine.Failed:
+	case event.Failed:
 		return theme.Bad
-	case engine.Held:
+	case event.Held:
 		return theme.Stopped
 	}
 	return theme.Faint
@@ -168,7 +168,7 @@ func (m *model) drawFrame(c *card) {
 // drawCount writes how many objects are done, and returns where it begins.
 func (m *model) drawCount(n *node, end, y int) int {
 	role := theme.Quiet
-	if active(n) || n.Status == engine.Failed {
+	if active(n) || n.Status == event.Failed {
 		role = theme.Text
 	}
 	return m.canvas.putRight(end, y, role, " "+countOf(n)+" ")
@@ -196,9 +196,9 @@ func (m *model) drawName(n *node, x, y, w int) int {
 	switch {
 	case m.chosen(n):
 		role = theme.Accent
-	case active(n), n.Status == engine.Failed:
+	case active(n), n.Status == event.Failed:
 		role = theme.Strong
-	case n.Status == engine.Waiting, n.Status == engine.Skipped:
+	case n.Status == event.Waiting, n.Status == event.Skipped:
 		role = theme.Quiet
 	}
 	end := x + w
@@ -206,7 +206,7 @@ func (m *model) drawName(n *node, x, y, w int) int {
 	if m.broken(n) {
 		x = m.canvas.put(x, y, theme.Stopped, m.th.Lines.Break+" ")
 	}
-	return m.canvas.put(x, y, role, m.plan.nameIn(n, end-x, m.th.Lines.Ellipsis))
+	return m.canvas.put(x, y, role, m.graph.nameIn(n, end-x, m.th.Lines.Ellipsis))
 }
 
 // drawFoot writes a group's status in words and its time into a border.
@@ -218,7 +218,7 @@ func (m *model) drawFoot(n *node, x, end, y int) {
 			text = timed
 		}
 	}
-	if n.Status == engine.Held && n.Message != "" {
+	if n.Status == event.Held && n.Message != "" {
 		text = mark.Word + ": " + n.Message
 	}
 	if _, now, ok := strings.Cut(text, ", "); ok && m.lay.tight { // its glyph has told the rest
@@ -233,7 +233,7 @@ func (m *model) drawFoot(n *node, x, end, y int) {
 	}
 	text = before + fit(text, end-x-len(before+after), m.th.Lines.Ellipsis) + after
 	role := mark.Role
-	if n.Status == engine.Ready || n.Status == engine.Applied || n.Status == engine.Gone {
+	if n.Status == event.Ready || n.Status == event.Applied || n.Status == event.Gone {
 		role = theme.Quiet
 	}
 	m.canvas.putRight(end, y, role, text)
@@ -288,7 +288,7 @@ func (m *model) drawRow(c *card, r row, i, x, y, w int) {
 		cv.put(x, y, theme.Text, groupIn(r.text, w, l.Ellipsis))
 	case moreRow:
 		text := r.text
-		if c.n.Status != engine.Waiting {
+		if c.n.Status != event.Waiting {
 			text = strings.Replace(text, "+", l.Ellipsis, 1)
 		}
 		cv.putFit(x, y, w, theme.Quiet, text)
@@ -296,14 +296,14 @@ func (m *model) drawRow(c *card, r row, i, x, y, w int) {
 }
 
 // drawObject draws glyph, name and status word of an object.
-func (m *model) drawObject(n *node, o *engine.ObjectState, x, y, w int) {
+func (m *model) drawObject(n *node, o *event.ObjectState, x, y, w int) {
 	mark := m.objectMark(n, o)
 	word, role := mark.Role, theme.Text
 	switch mark.Role {
 	case theme.Good, theme.Idle, theme.Quiet:
 		word, role = theme.Quiet, theme.Quiet
 	}
-	if n.Status == engine.Waiting || n.Status == engine.Skipped {
+	if n.Status == event.Waiting || n.Status == event.Skipped {
 		role = theme.Quiet
 	}
 	end := x + w + 1
@@ -311,17 +311,17 @@ func (m *model) drawObject(n *node, o *engine.ObjectState, x, y, w int) {
 		end = m.canvas.putRight(x+w, y, word, mark.Word)
 	}
 	m.canvas.put(x, y, mark.Role, mark.Glyph)
-	m.canvas.put(x+2, y, role, m.plan.objectIn(o.Object, end-1-(x+2), m.th.Lines.Ellipsis))
+	m.canvas.put(x+2, y, role, m.graph.objectIn(o.Object, end-1-(x+2), m.th.Lines.Ellipsis))
 }
 
 // wordOnLine reports whether the status word of an object stands beside its
 // name. It does not where the next line begins with it, nor where it is nothing
 // to look at and the name needs the room.
-func (m *model) wordOnLine(o *engine.ObjectState, mark theme.Mark, room int) bool {
+func (m *model) wordOnLine(o *event.ObjectState, mark theme.Mark, room int) bool {
 	switch o.Status {
-	case engine.InProgress, engine.Deleting:
+	case event.InProgress, event.Deleting:
 		return false
-	case engine.Ready, engine.Gone, engine.Waiting:
+	case event.Ready, event.Gone, event.Waiting:
 		return room > width(mark.Word)
 	}
 	if m.lay.tight { // the glyph says it as well
@@ -333,7 +333,7 @@ func (m *model) wordOnLine(o *engine.ObjectState, mark theme.Mark, room int) boo
 // drawReason draws why the object above is not ready: its status in the
 // status' colour, the rest less loud.
 func (m *model) drawReason(n *node, r row, x, y, w int) {
-	if r.o == nil || r.o.Status == engine.Failed || cutShort(n.Status) {
+	if r.o == nil || r.o.Status == event.Failed || cutShort(n.Status) {
 		text := r.text
 		if m.lay.tight { // the glyph above has said so
 			text = strings.TrimPrefix(text, "not ready: ")
@@ -346,7 +346,7 @@ func (m *model) drawReason(n *node, r row, x, y, w int) {
 	if width(text) > w { // the time is on the card's border as well
 		text = join(m.th, mark.Word, r.o.Message)
 	}
-	if width(text) > w && r.o.Status == engine.InProgress && r.o.Message != "" { // and so is the word, or nearly
+	if width(text) > w && r.o.Status == event.InProgress && r.o.Message != "" { // and so is the word, or nearly
 		text = r.o.Message
 	}
 	text = fit(Clean(text), w, m.th.Lines.Ellipsis)

@@ -5,7 +5,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -18,14 +18,14 @@ type choice struct {
 	// says tells exactly what it will do to this release; empty while it
 	// cannot be chosen.
 	says    func(*model) string
-	command engine.CommandName // empty: go on
+	command event.CommandName // empty: go on
 }
 
 func choices() []choice {
 	return []choice{
-		{"k", "k", "abort and keep what is there; the release is marked failed", (*model).saysKeep, engine.Abort},
-		{"r", "r", "abort and roll back: to the previous revision, or after a first install uninstall", (*model).saysRollback, engine.Rollback},
-		{"ctrl+c", "ctrl-c", "stop at once: cancel the requests in flight as well", (*model).saysStop, engine.Stop},
+		{"k", "k", "abort and keep what is there; the release is marked failed", (*model).saysKeep, event.Abort},
+		{"r", "r", "abort and roll back: to the previous revision, or after a first install uninstall", (*model).saysRollback, event.Rollback},
+		{"ctrl+c", "ctrl-c", "stop at once: cancel the requests in flight as well", (*model).saysStop, event.Stop},
 		{"esc", "esc", "go on", (*model).saysGoOn, ""},
 	}
 }
@@ -41,10 +41,10 @@ func (m *model) choose(name string) tea.Cmd {
 			return nil
 		}
 		reason := ""
-		if c.command == engine.Stop {
+		if c.command == event.Stop {
 			reason = "stopped by ctrl-c"
 		}
-		return m.send(engine.Command{Name: c.command, Reason: reason})
+		return m.send(event.Command{Name: c.command, Reason: reason})
 	}
 	return nil
 }
@@ -52,13 +52,13 @@ func (m *model) choose(name string) tea.Cmd {
 // written counts the objects of the operation that are in the cluster by now,
 // and those on their way there.
 func (m *model) written() (there, flying int) {
-	for _, n := range m.plan.nodes {
-		if m.back(n) || m.plan.cols[n.col].phase.Kind != engine.PhaseApply {
+	for _, n := range m.graph.nodes {
+		if m.back(n) || m.graph.cols[n.col].phase.Kind != event.PhaseApply {
 			continue
 		}
 		for _, o := range n.Objects {
 			switch {
-			case o.Status == engine.Applying:
+			case o.Status == event.Applying:
 				flying++
 			case o.Change != "":
 				there++
@@ -71,8 +71,8 @@ func (m *model) written() (there, flying int) {
 // removed counts the objects that are gone, and those that are left, of the
 // removals that matter now.
 func (m *model) removed() (gone, left int) {
-	for _, n := range m.plan.nodes {
-		if m.back(n) == m.rollingBack() && m.plan.cols[n.col].phase.Kind == engine.PhaseRemove {
+	for _, n := range m.graph.nodes {
+		if m.back(n) == m.rollingBack() && m.graph.cols[n.col].phase.Kind == event.PhaseRemove {
 			gone += n.Done
 			left += len(n.Objects) - n.Done
 		}
@@ -81,7 +81,7 @@ func (m *model) removed() (gone, left int) {
 }
 
 func (m *model) saysKeep() string {
-	if m.state.Run == engine.Aborting {
+	if m.state.Run == event.Aborting {
 		return ""
 	}
 	gone, left := m.removed()
@@ -117,7 +117,7 @@ func stay(n int) string {
 
 func (m *model) saysRollback() string {
 	op := m.state.Operation
-	if m.state.Run == engine.Aborting || m.rollingBack() || op.Undo() == "" {
+	if m.state.Run == event.Aborting || m.rollingBack() || op.Undo() == "" {
 		return ""
 	}
 	there, flying := m.written()
@@ -145,7 +145,7 @@ func (m *model) saysStop() string {
 }
 
 func (m *model) saysGoOn() string {
-	if m.state.Run == engine.Aborting {
+	if m.state.Run == event.Aborting {
 		return "let it come to its end"
 	}
 	return "go on"
@@ -156,7 +156,7 @@ func (m *model) drawDialog() {
 	op := m.state.Operation
 	title := fmt.Sprintf("abort the %s of %s?", op.Name, Clean(op.Release))
 	switch {
-	case m.state.Run == engine.Aborting:
+	case m.state.Run == event.Aborting:
 		title = "the run is being aborted"
 	case m.rollingBack():
 		title = "stop the rollback?"

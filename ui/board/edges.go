@@ -75,7 +75,7 @@ func (m *model) drawEdges() {
 	}
 	chosen := m.group()
 	for k := range m.lay.cols {
-		c := m.plan.cols[m.lay.cols[k].i]
+		c := m.graph.cols[m.lay.cols[k].i]
 		for _, n := range c.nets {
 			if !c.dense() {
 				m.wire(ws, place, k, n, false)
@@ -121,7 +121,7 @@ func (m *model) wire(ws *wires, place map[*node]*card, k int, n *node, bold bool
 func (m *model) wireTo(ws *wires, place map[*node]*card, k int, n *node, bold bool, wanted func(*node) bool) {
 	col := m.lay.cols[k].i
 	x0, x1 := m.gutter(k)
-	track := x0 + m.plan.cols[col].track(n)
+	track := x0 + m.graph.cols[col].track(n)
 	if !m.lay.tight {
 		track++
 	}
@@ -195,7 +195,7 @@ func (m *model) nextColumn(k int) int {
 // its gutter where the edge goes further.
 func (m *model) passThrough(ws *wires, k int) {
 	col := m.lay.cols[k].i
-	for _, n := range m.plan.nodes {
+	for _, n := range m.graph.nodes {
 		if n.col < col && m.shown(n) {
 			if end := m.shownReach(n); end > col {
 				m.pass(ws, k, n, end, false)

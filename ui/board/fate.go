@@ -1,7 +1,8 @@
 package board
 
 import (
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -22,15 +23,15 @@ func (m *model) undone() {
 	if !m.rollingBack() {
 		return
 	}
-	m.undo = map[engine.Object]*engine.ObjectState{}
-	for _, n := range m.plan.nodes {
+	m.undo = map[plan.Object]*event.ObjectState{}
+	for _, n := range m.graph.nodes {
 		for _, o := range n.Objects {
-			if m.back(n) && o.Status != engine.Waiting {
+			if m.back(n) && o.Status != event.Waiting {
 				m.undo[o.Object] = o
 			}
 		}
 	}
-	for _, n := range m.plan.nodes {
+	for _, n := range m.graph.nodes {
 		n.fate = m.groupFate(n)
 	}
 }
@@ -38,23 +39,23 @@ func (m *model) undone() {
 // objectFate is what a rollback has made of an object, or is making of it;
 // empty where it has not touched it, has found it as it was, or has failed to,
 // and where there was nothing to undo.
-func (m *model) objectFate(n *node, o *engine.ObjectState) string {
+func (m *model) objectFate(n *node, o *event.ObjectState) string {
 	u := m.undo[o.Object]
-	if u == nil || m.back(n) || o.Status == engine.Waiting || u.Change == engine.Kept || u.Change == engine.Unchanged {
+	if u == nil || m.back(n) || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
 		return ""
 	}
 	switch u.Status {
-	case engine.Gone:
-		if o.Status == engine.Gone { // so it was before
+	case event.Gone:
+		if o.Status == event.Gone { // so it was before
 			return ""
 		}
 		return removed
-	case engine.Ready, engine.Applied:
+	case event.Ready, event.Applied:
 		return rolledBack
-	case engine.Deleting:
-		return string(engine.Deleting)
-	case engine.Applying, engine.InProgress:
-		return string(engine.RollingBack)
+	case event.Deleting:
+		return string(event.Deleting)
+	case event.Applying, event.InProgress:
+		return string(event.RollingBack)
 	}
 	return ""
 }
@@ -73,7 +74,7 @@ func (m *model) groupFate(n *node) string {
 			any, is = true, rolledBack
 		case fate != "":
 			any, all = true, false
-		case o.Status != engine.Waiting && !m.asItWas(o):
+		case o.Status != event.Waiting && !m.asItWas(o):
 			all = false
 		}
 	}
@@ -83,15 +84,15 @@ func (m *model) groupFate(n *node) string {
 	case all:
 		return is
 	case !m.over():
-		return string(engine.RollingBack)
+		return string(event.RollingBack)
 	}
 	return partly
 }
 
 // asItWas reports whether a rollback had nothing to do about an object.
-func (m *model) asItWas(o *engine.ObjectState) bool {
+func (m *model) asItWas(o *event.ObjectState) bool {
 	u := m.undo[o.Object]
-	return u != nil && (u.Change == engine.Unchanged || u.Status == engine.Gone)
+	return u != nil && (u.Change == event.Unchanged || u.Status == event.Gone)
 }
 
 // groupMark is how a group's status looks. One that has failed shows that

@@ -3,13 +3,14 @@ package board
 import (
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // fates are the fates of the groups of an operation, as the board words them.
 func fates(s *screen) map[string]string {
 	out := map[string]string{}
-	for _, n := range s.plan.nodes {
+	for _, n := range s.graph.nodes {
 		if !s.back(n) {
 			out[n.ID] = s.groupMark(n).Word
 		}
@@ -41,7 +42,7 @@ func TestUninstalled(t *testing.T) {
 			t.Errorf("half way, %s is %q, want %q", id, got, want)
 		}
 	}
-	for _, n := range newScreen(t, 100, 30, events[:117]).plan.nodes {
+	for _, n := range newScreen(t, 100, 30, events[:117]).graph.nodes {
 		if n.fate != "" {
 			t.Errorf("%s is %q before the rollback", n.ID, n.fate)
 		}
@@ -51,46 +52,46 @@ func TestUninstalled(t *testing.T) {
 // undoing is an upgrade of four groups of two objects each that is being rolled
 // back to the revision before; what the rollback has done so far is to be
 // added.
-func undoing(t *testing.T) (s *screen, undo func(group, name string, status engine.Status, c engine.Change)) {
-	object := func(name string) *engine.Object { return &engine.Object{Kind: "ConfigMap", Namespace: "n", Name: name} }
-	phases := func(name string, kind engine.PhaseKind, ids ...string) engine.Event {
-		p := engine.Phase{Name: name, Kind: kind}
+func undoing(t *testing.T) (s *screen, undo func(group, name string, status event.Status, c event.Change)) {
+	object := func(name string) *plan.Object { return &plan.Object{Kind: "ConfigMap", Namespace: "n", Name: name} }
+	phases := func(name string, kind event.PhaseKind, ids ...string) event.Event {
+		p := event.Phase{Name: name, Kind: kind}
 		for _, id := range ids {
-			p.Groups = append(p.Groups, &engine.Group{ID: "c:" + id, After: []string{}, Objects: []engine.Object{*object(id + "-1"), *object(id + "-2")}})
+			p.Groups = append(p.Groups, &plan.Group{ID: "c:" + id, After: []string{}, Objects: []plan.Object{*object(id + "-1"), *object(id + "-2")}})
 		}
-		return engine.Event{Kind: engine.KindPlan, Phases: []engine.Phase{p}}
+		return event.Event{Kind: event.KindPlan, Phases: []event.Phase{p}}
 	}
-	op := &engine.Operation{Name: "upgrade", Release: "r", Namespace: "n", Revision: 2, PreviousRevision: 1}
-	s = newScreen(t, 120, 40, []engine.Event{{Kind: engine.KindOperation, Status: engine.Running, Operation: op}, phases("apply", engine.PhaseApply, "a", "b", "c", "d")})
+	op := &event.Operation{Name: "upgrade", Release: "r", Namespace: "n", Revision: 2, PreviousRevision: 1}
+	s = newScreen(t, 120, 40, []event.Event{{Kind: event.KindOperation, Status: event.Running, Operation: op}, phases("apply", event.PhaseApply, "a", "b", "c", "d")})
 	for _, id := range []string{"a", "b", "c"} {
-		s.feed(engine.Event{Kind: engine.KindGroup, Phase: "apply", Group: "c:" + id, Status: engine.Running, Time: s.now().Add(1)})
+		s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:" + id, Status: event.Running, Time: s.now().Add(1)})
 		for _, name := range []string{id + "-1", id + "-2"} {
-			s.feed(engine.Event{Kind: engine.KindObject, Phase: "apply", Group: "c:" + id, Object: object(name), Status: engine.Ready, Change: engine.Configured})
+			s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: "c:" + id, Object: object(name), Status: event.Ready, Change: event.Configured})
 		}
-		s.feed(engine.Event{Kind: engine.KindGroup, Phase: "apply", Group: "c:" + id, Status: engine.Ready})
+		s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:" + id, Status: event.Ready})
 	}
-	s.feed(engine.Event{Kind: engine.KindGroup, Phase: "apply", Group: "c:d", Status: engine.Skipped},
-		engine.Event{Kind: engine.KindOperation, Status: engine.RollingBack},
-		phases("rollback/apply", engine.PhaseApply, "a", "b", "d"), phases("rollback/remove", engine.PhaseRemove, "c"))
-	return s, func(group, name string, status engine.Status, c engine.Change) {
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:d", Status: event.Skipped},
+		event.Event{Kind: event.KindOperation, Status: event.RollingBack},
+		phases("rollback/apply", event.PhaseApply, "a", "b", "d"), phases("rollback/remove", event.PhaseRemove, "c"))
+	return s, func(group, name string, status event.Status, c event.Change) {
 		phase := "rollback/apply"
 		if group == "c" {
 			phase = "rollback/remove"
 		}
-		s.feed(engine.Event{Kind: engine.KindObject, Phase: phase, Group: "c:" + group, Object: object(name), Status: status, Change: c})
+		s.feed(event.Event{Kind: event.KindObject, Phase: phase, Group: "c:" + group, Object: object(name), Status: status, Change: c})
 	}
 }
 
 // TestRolledBack proves the same of a rollback to a revision.
 func TestRolledBack(t *testing.T) {
 	s, undo := undoing(t)
-	undo("a", "a-1", engine.Ready, engine.Configured)
-	undo("a", "a-2", engine.Ready, engine.Unchanged)
-	undo("b", "b-1", engine.Ready, engine.Unchanged)
-	undo("b", "b-2", engine.Ready, engine.Unchanged)
-	undo("c", "c-1", engine.Gone, engine.Deleted)
-	undo("c", "c-2", engine.Deleting, engine.Deleted)
-	undo("d", "d-1", engine.Ready, engine.Configured)
+	undo("a", "a-1", event.Ready, event.Configured)
+	undo("a", "a-2", event.Ready, event.Unchanged)
+	undo("b", "b-1", event.Ready, event.Unchanged)
+	undo("b", "b-2", event.Ready, event.Unchanged)
+	undo("c", "c-1", event.Gone, event.Deleted)
+	undo("c", "c-2", event.Deleting, event.Deleted)
+	undo("d", "d-1", event.Ready, event.Configured)
 	expect := func(want map[string]string) {
 		t.Helper()
 		got := fates(s)
@@ -101,10 +102,10 @@ func TestRolledBack(t *testing.T) {
 		}
 	}
 	expect(map[string]string{"c:a": "rolled back", "c:b": "ready", "c:c": "rolling back", "c:d": "never started"})
-	undo("c", "c-2", engine.Ready, engine.Kept)
+	undo("c", "c-2", event.Ready, event.Kept)
 	expect(map[string]string{"c:c": "rolling back"})
-	undo("a", "a-1", engine.Failed, "")
-	s.feed(engine.Event{Kind: engine.KindOperation, Status: engine.Failed})
+	undo("a", "a-1", event.Failed, "")
+	s.feed(event.Event{Kind: event.KindOperation, Status: event.Failed})
 	expect(map[string]string{"c:a": "ready", "c:c": "partly undone"})
 	s.shows(t, "partly undone", "↩ ConfigMap/c-1", "○ ConfigMap/d-1")
 }

@@ -6,7 +6,7 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // filter leaves only the groups and objects on the board that a query is
@@ -70,7 +70,7 @@ func (m *model) match() {
 		return
 	}
 	f.groups, f.whole = map[key]bool{}, map[key]bool{}
-	for _, n := range m.plan.nodes {
+	for _, n := range m.graph.nodes {
 		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.name + " " + m.groupMark(n).Word)
 		if f.holds(head) {
 			f.groups[n.key()], f.whole[n.key()] = true, true
@@ -94,7 +94,7 @@ func (f *filter) holds(text string) bool {
 	return true
 }
 
-func (m *model) matchesObject(n *node, o *engine.ObjectState) bool {
+func (m *model) matchesObject(n *node, o *event.ObjectState) bool {
 	return m.filter.holds(strings.ToLower(o.Object.String() + " " + m.objectMark(n, o).Word))
 }
 
@@ -102,11 +102,11 @@ func (m *model) matchesObject(n *node, o *engine.ObjectState) bool {
 func (m *model) shown(n *node) bool { return m.filter.groups == nil || m.filter.groups[n.key()] }
 
 // shownObjects are the objects of a group that are on the board.
-func (m *model) shownObjects(n *node) []*engine.ObjectState {
+func (m *model) shownObjects(n *node) []*event.ObjectState {
 	if m.filter.groups == nil || m.filter.whole[n.key()] {
 		return n.Objects
 	}
-	var out []*engine.ObjectState
+	var out []*event.ObjectState
 	for _, o := range n.Objects {
 		if m.matchesObject(n, o) {
 			out = append(out, o)
@@ -122,7 +122,7 @@ func (m *model) keepShown() {
 		m.show()
 		return
 	}
-	for _, n := range m.plan.nodes {
+	for _, n := range m.graph.nodes {
 		if m.shown(n) {
 			m.selectNode(n)
 			return

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // chase moves the selection and the view to where the action is.
@@ -16,15 +17,15 @@ func (m *model) chase() {
 	if n.key() != m.sel.key {
 		m.sel = spot{key: n.key()}
 	}
-	m.sel.object = engine.Object{}
-	if o := worst(n); o != nil && !n.Status.Over() || o != nil && n.Status == engine.Failed {
+	m.sel.object = plan.Object{}
+	if o := worst(n); o != nil && !n.Status.Over() || o != nil && n.Status == event.Failed {
 		m.sel.object = o.Object
 	}
 	if m.accordion() || m.tooSmall() {
 		return
 	}
 	first, last := n.col, n.col
-	for _, other := range m.plan.nodes {
+	for _, other := range m.graph.nodes {
 		if active(other) {
 			first, last = min(first, other.col), max(last, other.col)
 		}
@@ -52,7 +53,7 @@ func (m *model) columnBefore(col int) int {
 // active reports whether a group is where the action is.
 func active(n *node) bool {
 	switch n.Status {
-	case engine.Running, engine.Held:
+	case event.Running, event.Held:
 		return true
 	}
 	return false
@@ -62,20 +63,20 @@ func active(n *node) bool {
 // one that a breakpoint holds, else the first that is under way. The selected
 // one stays while it is one of them.
 func (m *model) action() *node {
-	ending := m.over() || m.state.Run == engine.Aborting
+	ending := m.over() || m.state.Run == event.Aborting
 	rank := func(n *node) int {
 		switch {
-		case n.Status == engine.Failed && (m.state.Run == engine.Held || ending) && m.back(n) == m.rollingBack():
+		case n.Status == event.Failed && (m.state.Run == event.Held || ending) && m.back(n) == m.rollingBack():
 			return 5
-		case n.Status == engine.Aborted && ending && m.back(n) == m.rollingBack():
+		case n.Status == event.Aborted && ending && m.back(n) == m.rollingBack():
 			return 4
-		case n.Status == engine.Held:
+		case n.Status == event.Held:
 			return 3
-		case n.Status == engine.Running:
+		case n.Status == event.Running:
 			return 2
 		case ending:
 			return 0
-		case n.Status == engine.Waiting && m.back(n) == m.rollingBack() && m.tally.groups == 0 && m.ready(n):
+		case n.Status == event.Waiting && m.back(n) == m.rollingBack() && m.tally.groups == 0 && m.ready(n):
 			return 1
 		}
 		return 0
@@ -85,7 +86,7 @@ func (m *model) action() *node {
 	if best != nil {
 		most = rank(best)
 	}
-	for _, n := range m.plan.nodes {
+	for _, n := range m.graph.nodes {
 		if r := rank(n); r > most {
 			best, most = n, r
 		}
@@ -100,25 +101,25 @@ func (m *model) action() *node {
 // that was over when the screen was opened: the first that failed, else where
 // it has come to an end, else the first.
 func (m *model) opening() *node {
-	nodes := m.plan.nodes
+	nodes := m.graph.nodes
 	if len(nodes) == 0 {
 		return nil
 	}
-	for _, status := range []engine.Status{engine.Failed, engine.Aborted} {
+	for _, status := range []event.Status{event.Failed, event.Aborted} {
 		if i := slices.IndexFunc(nodes, func(n *node) bool { return n.Status == status }); i >= 0 && m.over() {
 			return nodes[i]
 		}
 	}
 	best := nodes[0]
 	for _, n := range nodes {
-		if m.state.Status == engine.Succeeded && n.col > best.col {
+		if m.state.Status == event.Succeeded && n.col > best.col {
 			best = n
 		}
 	}
 	return best
 }
 
-func (m *model) back(n *node) bool { return strings.HasPrefix(n.Phase, engine.RollbackPrefix) }
+func (m *model) back(n *node) bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }
 
 // ready reports whether all that a waiting group waits for is there.
 func (m *model) ready(n *node) bool {
@@ -132,8 +133,8 @@ func (m *model) ready(n *node) bool {
 
 // worst is the object of a group that needs looking at first: failed, or under
 // way for longest.
-func worst(n *node) *engine.ObjectState {
-	var best *engine.ObjectState
+func worst(n *node) *event.ObjectState {
+	var best *event.ObjectState
 	for _, o := range n.Objects {
 		if urgency(o) > 1 {
 			continue

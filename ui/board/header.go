@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -87,7 +87,7 @@ func (m *model) drawState() {
 	if text != "" {
 		x = cv.putFit(x, 1, end-x, theme.Text, text) + 2
 	}
-	if m.state.Status == engine.RollingBack && m.state.Run == engine.Running || m.planOnly() {
+	if m.state.Status == event.RollingBack && m.state.Run == event.Running || m.planOnly() {
 		return // the text has said it
 	}
 	cv.put(x, 1, theme.Quiet, m.progress(end-x))
@@ -99,40 +99,40 @@ func (m *model) stateMark() (theme.Mark, string) {
 	mark := m.th.Mark(string(s.Run))
 	switch {
 	case m.planOnly():
-		mark = m.th.Mark(string(engine.Waiting))
+		mark = m.th.Mark(string(event.Waiting))
 		mark.Word = "plan"
-		return mark, fmt.Sprintf("%s, %s %s q leaves", count(len(m.plan.nodes), "group"), count(m.tally.total, "object"), m.th.Lines.Dot)
+		return mark, fmt.Sprintf("%s, %s %s q leaves", count(len(m.graph.nodes), "group"), count(m.tally.total, "object"), m.th.Lines.Dot)
 	case s.Status == "" && m.over():
 		return m.th.Mark("aborted"), "the record is empty"
 	case s.Status == "":
-		mark = m.th.Mark(string(engine.Waiting))
+		mark = m.th.Mark(string(event.Waiting))
 		mark.Word = "starting"
 		return mark, ""
 	case m.over():
 		return m.endMark()
-	case s.Run == engine.Held:
-		mark = m.th.Mark(string(engine.Failed))
+	case s.Run == event.Held:
+		mark = m.th.Mark(string(event.Failed))
 		mark.Word = "held on failure"
 		return mark, m.shortenIDs(s.RunMessage)
-	case s.Run == engine.Paused:
+	case s.Run == event.Paused:
 		text := m.shortenIDs(s.RunMessage)
 		if m.went { // it says where the run paused, which is no longer here
 			text = ""
 		}
-		if s.Status == engine.RollingBack {
+		if s.Status == event.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
 		return mark, join(m.th, text, m.inFlight())
-	case s.Run == engine.Aborting:
+	case s.Run == event.Aborting:
 		return mark, join(m.th, s.RunMessage, m.inFlight())
-	case s.Status == engine.RollingBack:
-		mark = m.th.Mark(string(engine.RollingBack))
+	case s.Status == event.RollingBack:
+		mark = m.th.Mark(string(event.RollingBack))
 		return mark, join(m.th, m.progress(m.w), m.shortenIDs(s.Message))
 	}
 	if s.Operation.Watches() {
 		return m.liveMark(), ""
 	}
-	mark = m.th.Mark(string(engine.Running))
+	mark = m.th.Mark(string(event.Running))
 	mark.Glyph = m.pulse(mark.Glyph)
 	return mark, ""
 }
@@ -140,12 +140,12 @@ func (m *model) stateMark() (theme.Mark, string) {
 // liveMark is how a release that is watched is: the status of its record in
 // words, the state of its objects in glyph and colour.
 func (m *model) liveMark() theme.Mark {
-	is := engine.Running
+	is := event.Running
 	switch {
 	case m.tally.failed > 0:
-		is = engine.Failed
+		is = event.Failed
 	case m.tally.done == m.tally.total:
-		is = engine.Ready
+		is = event.Ready
 	}
 	mark := m.th.Mark(string(is))
 	if m.state.Message != "" {
@@ -155,20 +155,20 @@ func (m *model) liveMark() theme.Mark {
 }
 
 // planOnly reports whether a plan is shown that nothing is done about.
-func (m *model) planOnly() bool { return m.state.Status == "" && m.over() && len(m.plan.nodes) > 0 }
+func (m *model) planOnly() bool { return m.state.Status == "" && m.over() && len(m.graph.nodes) > 0 }
 
 // endMark is the state once the operation is over.
 func (m *model) endMark() (theme.Mark, string) {
 	s := &m.state
 	mark := m.th.Mark(string(s.Status))
 	leave := "q leaves"
-	if m.readOnly() && s.Status == engine.Running {
+	if m.readOnly() && s.Status == event.Running {
 		mark.Word = "up to here"
 		ends := "the record ends"
 		switch s.Run {
-		case engine.Held:
+		case event.Held:
 			ends += " while held on failure"
-		case engine.Paused, engine.Aborting:
+		case event.Paused, event.Aborting:
 			ends += " while " + m.th.Mark(string(s.Run)).Word
 		}
 		return mark, join(m.th, ends, leave)
@@ -181,7 +181,7 @@ func (m *model) inFlight() string {
 	switch n := m.tally.active; {
 	case m.tally.requests > 0:
 		return fmt.Sprintf("waiting for in-flight applies (%d)", m.tally.requests)
-	case n > 0 && m.state.Run == engine.Paused:
+	case n > 0 && m.state.Run == event.Paused:
 		return count(n, "object") + " in progress"
 	}
 	return ""
@@ -216,7 +216,7 @@ func (m *model) progress(room int) string {
 		done = "gone"
 	}
 	active := "in progress"
-	if m.state.Status == engine.Succeeded { // leaves (R21)
+	if m.state.Status == event.Succeeded { // leaves (R21)
 		active = "not waited for"
 	}
 	parts := []string{fmt.Sprintf("%d of %d %s", t.done, t.total, done)}
@@ -244,13 +244,13 @@ func (m *model) progress(room int) string {
 func (m *model) removes() bool {
 	removes := false
 	for _, p := range m.state.Phases {
-		if strings.HasPrefix(p.Name, engine.RollbackPrefix) != m.rollingBack() {
+		if strings.HasPrefix(p.Name, event.RollbackPrefix) != m.rollingBack() {
 			continue
 		}
-		if p.Kind == engine.PhaseApply {
+		if p.Kind == event.PhaseApply {
 			return false
 		}
-		removes = removes || p.Kind == engine.PhaseRemove
+		removes = removes || p.Kind == event.PhaseRemove
 	}
 	return removes
 }
@@ -271,9 +271,9 @@ func (m *model) drawBar(end int) int {
 	halves := (m.tally.done + m.tally.applied) * w * 2 / m.tally.total
 	role := theme.Good
 	switch {
-	case m.state.Status == engine.Failed || m.state.Run == engine.Held:
+	case m.state.Status == event.Failed || m.state.Run == event.Held:
 		role = theme.Bad
-	case m.state.Run == engine.Paused, m.state.Status == engine.Aborted, m.rollingBack():
+	case m.state.Run == event.Paused, m.state.Status == event.Aborted, m.rollingBack():
 		role = theme.Stopped
 	}
 	for i := range w {
@@ -297,7 +297,7 @@ func (m *model) shortenIDs(message string) string {
 	words := strings.Split(message, " ")
 	for i, w := range words {
 		id := strings.TrimRight(w, ":,;")
-		if short, ok := m.plan.short[id]; ok {
+		if short, ok := m.graph.short[id]; ok {
 			words[i] = short + w[len(id):]
 		}
 	}

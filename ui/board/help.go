@@ -169,5 +169,5 @@ func (m *model) found() string {
 	if !m.filter.on() {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d groups", len(m.filter.groups), len(m.plan.nodes))
+	return fmt.Sprintf("%d of %d groups", len(m.filter.groups), len(m.graph.nodes))
 }

@@ -12,7 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -20,18 +20,18 @@ import (
 // sends is kept.
 type screen struct {
 	*model
-	sent []engine.Command // orders to the run
-	last tea.Cmd          // what the last message led to
+	sent []event.Command // orders to the run
+	last tea.Cmd         // what the last message led to
 }
 
 // newScreen returns a screen of a size that shows events, in the present that
 // they end with.
-func newScreen(t testing.TB, w, h int, events []engine.Event, change ...func(*Options)) *screen {
+func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Options)) *screen {
 	t.Helper()
 	s := &screen{}
 	o := Options{
 		Source:  idle{},
-		Command: func(c engine.Command) { s.sent = append(s.sent, c) },
+		Command: func(c event.Command) { s.sent = append(s.sent, c) },
 		Theme:   theme.Options{Background: theme.Dark},
 		Now:     func() time.Time { return s.state.Now },
 	}
@@ -53,7 +53,7 @@ func look(l theme.Options) func(*Options) { return func(o *Options) { o.Theme = 
 // idle is a source without events.
 type idle struct{}
 
-func (idle) Next(ctx context.Context) ([]engine.Event, bool) { <-ctx.Done(); return nil, false }
+func (idle) Next(ctx context.Context) ([]event.Event, bool) { <-ctx.Done(); return nil, false }
 
 func (s *screen) send(msg tea.Msg) {
 	_, s.last = s.Update(msg)
@@ -61,7 +61,7 @@ func (s *screen) send(msg tea.Msg) {
 }
 
 // feed takes events a few at a time, as a run would bring them.
-func (s *screen) feed(events ...engine.Event) {
+func (s *screen) feed(events ...event.Event) {
 	for batch := range slices.Chunk(events, 8) {
 		s.Update(batchMsg{batch, true})
 	}
@@ -152,7 +152,7 @@ func leads[M tea.Msg](cmd tea.Cmd) bool {
 // recorded reads a run, up to the n-th event where n > 0. Those called sandbox
 // were recorded on a real cluster, by the program itself; the others are made
 // by TestRecord.
-func recorded(t testing.TB, name string, n int) []engine.Event {
+func recorded(t testing.TB, name string, n int) []event.Event {
 	t.Helper()
 	dir := runsDir
 	if strings.HasPrefix(name, "sandbox-") {
@@ -163,7 +163,7 @@ func recorded(t testing.TB, name string, n int) []engine.Event {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	events, err := engine.ReadEvents(f)
+	events, err := event.Read(f)
 	if err != nil {
 		t.Fatal(err)
 	}

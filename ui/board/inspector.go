@@ -9,7 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -40,8 +40,8 @@ func (t tab) asks() bool {
 type inspection struct {
 	tab    tab
 	page   pageOf
-	about  engine.Object // what the cluster was asked about
-	n      int           // counts questions, so that a late answer is told from a new one
+	about  plan.Object // what the cluster was asked about
+	n      int         // counts questions, so that a late answer is told from a new one
 	cancel context.CancelFunc
 	busy   bool
 	asked  time.Time
@@ -122,13 +122,13 @@ func (m *model) openTab(t tab) tea.Cmd {
 
 // subject is the object that the tabs are about: the selected one, or of the
 // selected group the one that needs looking at.
-func (m *model) subject() (engine.Object, bool) {
+func (m *model) subject() (plan.Object, bool) {
 	if o := m.object(); o != nil {
 		return o.Object, true
 	}
 	n := m.group()
 	if n == nil || len(n.Objects) == 0 {
-		return engine.Object{}, false
+		return plan.Object{}, false
 	}
 	if w := worst(n); w != nil {
 		return w.Object, true
@@ -200,7 +200,7 @@ type loadedMsg struct {
 // askTimeout is how long an answer may take.
 const askTimeout = 15 * time.Second
 
-func (m *model) question(t tab, o engine.Object) tea.Cmd {
+func (m *model) question(t tab, o plan.Object) tea.Cmd {
 	i, insp := m.insp, m.opts.Inspector
 	i.stop()
 	i.asked = time.Now()

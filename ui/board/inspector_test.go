@@ -9,7 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // answerer is an Inspector that gives the same answers always.
@@ -20,15 +20,15 @@ type answerer struct {
 	follows  chan struct{} // closed when following ends
 }
 
-func (c *answerer) Events(context.Context, engine.Object) ([]string, error) {
+func (c *answerer) Events(context.Context, plan.Object) ([]string, error) {
 	return []string{"Warning BackOff\x1b[31m red"}, c.err
 }
 
-func (c *answerer) Pods(context.Context, engine.Object) ([]string, error) { return nil, c.err }
+func (c *answerer) Pods(context.Context, plan.Object) ([]string, error) { return nil, c.err }
 
-func (c *answerer) Manifest(context.Context, engine.Object) (string, error) { return c.manifest, c.err }
+func (c *answerer) Manifest(context.Context, plan.Object) (string, error) { return c.manifest, c.err }
 
-func (c *answerer) Logs(ctx context.Context, _ engine.Object, follow func(string)) error {
+func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(string)) error {
 	for _, l := range c.logs {
 		follow(l)
 	}
@@ -138,7 +138,7 @@ func TestLogsEnd(t *testing.T) {
 // TestSecretsAreMasked proves that values of a Secret do not reach the screen,
 // whatever the manifest looks like.
 func TestSecretsAreMasked(t *testing.T) {
-	secret := engine.Object{Kind: "Secret", Name: "db"}
+	secret := plan.Object{Kind: "Secret", Name: "db"}
 	for name, manifest := range map[string]string{
 		"block":        "kind: Secret\ndata:\n  password: HUNTER\nmetadata:\n  name: db\n",
 		"flow":         "kind: Secret\ndata: {password: HUNTER}\nmetadata:\n  name: db\n",
@@ -159,7 +159,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		}
 	}
 	plain := "kind: ConfigMap\ndata:\n  a: shown\n"
-	if got := maskSecrets(engine.Object{Kind: "ConfigMap"}, plain); got != plain {
+	if got := maskSecrets(plan.Object{Kind: "ConfigMap"}, plain); got != plain {
 		t.Errorf("a ConfigMap is masked: %s", got)
 	}
 }

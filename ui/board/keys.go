@@ -5,7 +5,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // binding is a key of the one table that keys, footer, help and README are
@@ -113,15 +113,15 @@ func Keys() []Key {
 	return out
 }
 
-func held(m *model) bool   { return m.steerable() && m.state.Run == engine.Held }
-func paused(m *model) bool { return m.steerable() && m.state.Run == engine.Paused }
+func held(m *model) bool   { return m.steerable() && m.state.Run == event.Held }
+func paused(m *model) bool { return m.steerable() && m.state.Run == event.Paused }
 
 func pauseHint(m *model) string {
 	switch {
 	case !m.steerable():
-	case m.state.Run == engine.Running:
+	case m.state.Run == event.Running:
 		return "pause"
-	case m.state.Run == engine.Paused:
+	case m.state.Run == event.Paused:
 		return "resume"
 	}
 	return ""
@@ -140,11 +140,11 @@ func continueHint(m *model) string {
 func breakHint(m *model) string {
 	n := m.group()
 	switch {
-	case n == nil || !m.steerable() || m.state.Run == engine.Aborting:
+	case n == nil || !m.steerable() || m.state.Run == event.Aborting:
 		return ""
 	case m.state.Breakpoints[n.ID]:
 		return "clear breakpoint"
-	case n.Status == engine.Waiting:
+	case n.Status == event.Waiting:
 		return "breakpoint"
 	}
 	return ""

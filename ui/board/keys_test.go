@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // state is a screen in a state that keys are tried in.
@@ -39,7 +39,7 @@ func pausedRun(t testing.TB) *screen { return with("sandbox-breakpoint", 0, "")(
 
 func abortingRun(t testing.TB) *screen {
 	s := with("sandbox-install", 63, "")(t)
-	s.feed(engine.Event{Kind: engine.KindRun, Status: engine.Aborting, Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Aborting, Time: s.state.Now})
 	return s
 }
 
@@ -173,18 +173,18 @@ func TestHintsWork(t *testing.T) {
 }
 
 // refusal says what the engine refuses (see engine.Command).
-func refusal(run engine.Status, c engine.CommandName) bool {
+func refusal(run event.Status, c event.CommandName) bool {
 	switch c {
-	case engine.Pause:
-		return run != engine.Running
-	case engine.Resume:
-		return run != engine.Paused && run != engine.Held
-	case engine.Step:
-		return run != engine.Paused
-	case engine.Retry:
-		return run != engine.Held
-	case engine.Break:
-		return run == engine.Aborting
+	case event.Pause:
+		return run != event.Running
+	case event.Resume:
+		return run != event.Paused && run != event.Held
+	case event.Step:
+		return run != event.Paused
+	case event.Retry:
+		return run != event.Held
+	case event.Break:
+		return run == event.Aborting
 	}
 	return false
 }
@@ -210,12 +210,12 @@ func TestCommandsNameTheirGroup(t *testing.T) {
 	}
 	s = with("sandbox-held", 0, "")(t)
 	s.press("R")
-	if got := s.sent[0]; got.Name != engine.Retry || got.Group != "shop/api:server" {
+	if got := s.sent[0]; got.Name != event.Retry || got.Group != "shop/api:server" {
 		t.Errorf("R on the failed group sends %v", got)
 	}
 	s = with("sandbox-held", 0, "g")(t)
 	s.press("R")
-	if got := s.sent[0]; got.Name != engine.Retry || got.Group != "" {
+	if got := s.sent[0]; got.Name != event.Retry || got.Group != "" {
 		t.Errorf("R elsewhere sends %v, want all that failed", got)
 	}
 }
@@ -223,7 +223,7 @@ func TestCommandsNameTheirGroup(t *testing.T) {
 // TestRefused shows why a command was refused, and forgets it again.
 func TestRefused(t *testing.T) {
 	s := with("sandbox-install", 63, "")(t)
-	s.feed(engine.Event{Kind: engine.KindCommand, Command: engine.Step, Status: engine.Refused, Message: "the run is not paused; pause it first", Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.state.Now})
 	s.shows(t, "step refused: the run is not paused; pause it first")
 	s.send(unflashMsg(s.flash.n - 1)) // of a message before
 	s.shows(t, "step refused")
@@ -236,7 +236,7 @@ func TestCtrlCTwice(t *testing.T) {
 	for _, keys := range []string{"", "?", "/", "/ a p i", "/ a p i enter", "enter", "f enter tab", "w", "a esc"} {
 		s := with("sandbox-install", 63, keys)(t)
 		s.press("ctrl+c", "ctrl+c")
-		if len(s.sent) != 1 || s.sent[0].Name != engine.Stop || s.sent[0].Reason == "" {
+		if len(s.sent) != 1 || s.sent[0].Name != event.Stop || s.sent[0].Reason == "" {
 			t.Errorf("after %q, ctrl-c twice sends %v", keys, s.sent)
 		}
 	}

@@ -1,6 +1,8 @@
 package board
 
-import "lockstep/engine"
+import (
+	"lockstep/engine/plan"
+)
 
 // Sizes below which the screen is drawn otherwise.
 const (
@@ -119,9 +121,9 @@ func (m *model) placeColumns() {
 // lanes is how many rows the edges past columns take.
 func (m *model) lanes() int {
 	if m.lay.board.h < 12 {
-		return min(m.plan.lanes, 1)
+		return min(m.graph.lanes, 1)
 	}
-	return m.plan.lanes
+	return m.graph.lanes
 }
 
 // placeColumn stacks the cards of a column, as detailed as fits.
@@ -130,7 +132,7 @@ func (m *model) placeColumn(p colPlace, top int) {
 	for d := full; d < densities; d++ {
 		m.lay.cards = m.lay.cards[:from]
 		y := top
-		for _, n := range m.plan.cols[p.i].nodes {
+		for _, n := range m.graph.cols[p.i].nodes {
 			if !m.shown(n) {
 				continue
 			}
@@ -209,7 +211,7 @@ func (m *model) extent(n *node) (from, to int) {
 		if c.n != n {
 			continue
 		}
-		if m.sel.object != (engine.Object{}) && c.r.h > m.lay.board.h {
+		if m.sel.object != (plan.Object{}) && c.r.h > m.lay.board.h {
 			for j, r := range c.rows {
 				if r.o != nil && r.o.Object == m.sel.object {
 					return c.r.y - base + j, c.r.y - base + j + 3

@@ -7,7 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // maxLogLines is how much of a log is kept.
@@ -65,7 +65,7 @@ type logMsg struct {
 }
 
 // followLogs follows the logs of an object until the tab is left.
-func (m *model) followLogs(o engine.Object) tea.Cmd {
+func (m *model) followLogs(o plan.Object) tea.Cmd {
 	i, insp := m.insp, m.opts.Inspector
 	ctx, cancel := context.WithCancel(m.ctx)
 	i.cancel, i.tail = cancel, newLogTail()

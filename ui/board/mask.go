@@ -3,7 +3,7 @@ package board
 import (
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // hidden stands for a value that must not be seen.
@@ -12,7 +12,7 @@ const hidden = "(masked)"
 // maskSecrets takes the values out of a manifest that is, or holds, a Secret.
 // The implementation of Inspector has done so already; this is for the day on
 // which it has not. It works on lines, and rather hides too much.
-func maskSecrets(o engine.Object, manifest string) string {
+func maskSecrets(o plan.Object, manifest string) string {
 	if o.Kind != "Secret" && !strings.Contains(manifest, "kind: Secret") && !strings.Contains(manifest, `"Secret"`) {
 		return manifest
 	}

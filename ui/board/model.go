@@ -7,7 +7,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -24,14 +25,14 @@ type model struct {
 	frame  string // the last frame, while nothing has changed
 	stale  bool   // the frame is out of date
 
-	state  engine.State
-	plan   plan
+	state  event.State
+	graph  graph
 	tally  tally
-	undo   map[engine.Object]*engine.ObjectState // what a rollback has done to objects
-	ended  bool                                  // the source has ended
-	went   bool                                  // a step was taken since the run paused
-	polled time.Time                             // when the last batch came
-	ticks  bool                                  // a tick is on its way
+	undo   map[plan.Object]*event.ObjectState // what a rollback has done to objects
+	ended  bool                               // the source has ended
+	went   bool                               // a step was taken since the run paused
+	polled time.Time                          // when the last batch came
+	ticks  bool                               // a tick is on its way
 
 	sel    spot
 	follow bool // the view follows the action, until the user moves
@@ -51,11 +52,11 @@ type model struct {
 // spot is what is selected: a group, or an object of it.
 type spot struct {
 	key
-	object engine.Object // zero: the group itself
+	object plan.Object // zero: the group itself
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, opts: o, now: o.Now, follow: true, stale: true, plan: newPlan(&engine.State{})}
+	m := &model{ctx: ctx, opts: o, now: o.Now, follow: true, stale: true, graph: newGraph(&event.State{})}
 	if m.now == nil {
 		m.now = time.Now
 	}
@@ -86,7 +87,7 @@ func (m *model) readOnly() bool { return m.opts.Command == nil }
 // over reports whether nothing more happens.
 func (m *model) over() bool {
 	switch m.state.Status {
-	case engine.Succeeded, engine.Failed, engine.Aborted:
+	case event.Succeeded, event.Failed, event.Aborted:
 		return true
 	}
 	return m.ended
@@ -98,11 +99,11 @@ func (m *model) steerable() bool { return !m.readOnly() && !m.over() }
 // rollingBack reports whether the operation is being undone, or was.
 func (m *model) rollingBack() bool {
 	for _, p := range m.state.Phases {
-		if strings.HasPrefix(p.Name, engine.RollbackPrefix) {
+		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
 			return true
 		}
 	}
-	return m.state.Status == engine.RollingBack
+	return m.state.Status == event.RollingBack
 }
 
 // tally counts what the header shows, once per batch.
@@ -117,19 +118,19 @@ type tally struct {
 func (m *model) count() {
 	m.tally = tally{}
 	back := m.rollingBack()
-	for _, n := range m.plan.nodes {
-		if strings.HasPrefix(n.Phase, engine.RollbackPrefix) == back {
+	for _, n := range m.graph.nodes {
+		if strings.HasPrefix(n.Phase, event.RollbackPrefix) == back {
 			m.tally.add(n.GroupState)
 		}
 	}
 }
 
-func (t *tally) add(g *engine.GroupState) {
+func (t *tally) add(g *event.GroupState) {
 	t.total += len(g.Objects)
-	if g.Status == engine.Running {
+	if g.Status == event.Running {
 		t.groups++
 	}
-	if g.Status == engine.Waiting || g.Done == len(g.Objects) {
+	if g.Status == event.Waiting || g.Done == len(g.Objects) {
 		t.done += g.Done
 		t.waiting += len(g.Objects) - g.Done
 		return
@@ -139,19 +140,19 @@ func (t *tally) add(g *engine.GroupState) {
 		case o.Done():
 			t.done++
 			continue
-		case o.Status == engine.Failed, g.Status == engine.Failed && urgency(o) == 1:
+		case o.Status == event.Failed, g.Status == event.Failed && urgency(o) == 1:
 			t.failed++
 			continue
-		case g.Status == engine.Aborted && urgency(o) == 1:
+		case g.Status == event.Aborted && urgency(o) == 1:
 			continue // nobody looks any more
 		}
 		switch o.Status {
-		case engine.Waiting:
+		case event.Waiting:
 			t.waiting++
-		case engine.Applying, engine.Deleting:
+		case event.Applying, event.Deleting:
 			t.requests++
 			t.active++
-		case engine.Applied:
+		case event.Applied:
 			if g.Status.Over() {
 				t.applied++
 				continue
@@ -168,7 +169,7 @@ func (m *model) lively() bool {
 	if m.over() || m.state.Started.IsZero() {
 		return false
 	}
-	return m.tally.groups > 0 || m.state.Run == engine.Running || m.state.Run == engine.Aborting
+	return m.tally.groups > 0 || m.state.Run == event.Running || m.state.Run == event.Aborting
 }
 
 // flash is a short message in the state line.
@@ -179,12 +180,12 @@ type flash struct {
 }
 
 // group returns the selected group, or nil.
-func (m *model) group() *node { return m.plan.byKey[m.sel.key] }
+func (m *model) group() *node { return m.graph.byKey[m.sel.key] }
 
 // object returns the selected object, or nil where a group is selected.
-func (m *model) object() *engine.ObjectState {
+func (m *model) object() *event.ObjectState {
 	n := m.group()
-	if n == nil || m.sel.object == (engine.Object{}) {
+	if n == nil || m.sel.object == (plan.Object{}) {
 		return nil
 	}
 	return n.Find(m.sel.object)

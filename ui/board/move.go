@@ -5,7 +5,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -16,7 +17,7 @@ func (m *model) selectNode(n *node) {
 	m.show()
 }
 
-func (m *model) selectObject(n *node, o engine.Object) {
+func (m *model) selectObject(n *node, o plan.Object) {
 	m.sel = spot{n.key(), o}
 	m.reload()
 	m.show()
@@ -100,7 +101,7 @@ func (m *model) moveColumn(by int) tea.Cmd {
 // visible are the groups on the board, in plan order.
 func (m *model) visible() []*node {
 	var out []*node
-	for _, n := range m.plan.nodes {
+	for _, n := range m.graph.nodes {
 		if m.shown(n) {
 			out = append(out, n)
 		}
@@ -147,25 +148,25 @@ func (m *model) page(by int) tea.Cmd {
 // waited for, each in plan order.
 func (m *model) problems() (failed, blocking []spot) {
 	for _, n := range m.visible() {
-		if n.Status != engine.Failed && n.Status != engine.Running && n.Status != engine.Held && n.Status != engine.Applied {
+		if n.Status != event.Failed && n.Status != event.Running && n.Status != event.Held && n.Status != event.Applied {
 			continue
 		}
 		found := false
 		for _, o := range n.Objects {
 			switch {
-			case o.Status == engine.Failed, urgency(o) == 1 && n.Status == engine.Failed:
+			case o.Status == event.Failed, urgency(o) == 1 && n.Status == event.Failed:
 				failed = append(failed, spot{n.key(), o.Object})
 				found = true
-			case urgency(o) == 1 && n.Status == engine.Running:
+			case urgency(o) == 1 && n.Status == event.Running:
 				blocking = append(blocking, spot{n.key(), o.Object})
 				found = true
 			}
 		}
 		switch {
 		case found:
-		case n.Status == engine.Failed:
+		case n.Status == event.Failed:
 			failed = append(failed, spot{key: n.key()})
-		case n.Status == engine.Held:
+		case n.Status == event.Held:
 			blocking = append(blocking, spot{key: n.key()})
 		}
 	}
@@ -192,7 +193,7 @@ func (m *model) nextProblem() tea.Cmd {
 		at = -1
 	}
 	s := list[(at+1)%len(list)]
-	m.selectObject(m.plan.byKey[s.key], s.object)
+	m.selectObject(m.graph.byKey[s.key], s.object)
 	return nil
 }
 

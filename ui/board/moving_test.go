@@ -8,7 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -58,9 +58,9 @@ func TestOpening(t *testing.T) {
 	// A plan that nothing has been done about begins at its beginning.
 	s := newScreen(t, 100, 30, nil, readOnly)
 	plan := recorded(t, "sandbox-install", 0)
-	plan = plan[slices.IndexFunc(plan, func(e engine.Event) bool { return e.Kind == engine.KindPlan }):][:1]
+	plan = plan[slices.IndexFunc(plan, func(e event.Event) bool { return e.Kind == event.KindPlan }):][:1]
 	s.send(batchMsg{plan, false})
-	if s.group() != s.plan.nodes[0] {
+	if s.group() != s.graph.nodes[0] {
 		t.Errorf("a plan opens at %v", s.sel)
 	}
 	s.shows(t, "○ plan  16 groups, 29 objects")
@@ -195,9 +195,9 @@ func TestKeyTable(t *testing.T) {
 func TestStepped(t *testing.T) {
 	s := pausedRun(t)
 	s.shows(t, "paused  breakpoint db:schema")
-	s.feed(engine.Event{Kind: engine.KindCommand, Command: engine.Step, Status: engine.Accepted, Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Accepted, Time: s.state.Now})
 	s.showsNot(t, "breakpoint db:schema")
-	s.feed(engine.Event{Kind: engine.KindRun, Status: engine.Paused, Message: "breakpoint shop:gateway", Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint shop:gateway", Time: s.state.Now})
 	s.shows(t, "paused  breakpoint shop:gateway")
 }
 
@@ -206,9 +206,9 @@ func TestAbortedStaysInView(t *testing.T) {
 	s := with("running", 0, "")(t)
 	was := s.group()
 	s.feed(
-		engine.Event{Kind: engine.KindRun, Status: engine.Aborting, Time: s.state.Now},
-		engine.Event{Kind: engine.KindGroup, Phase: was.Phase, Group: was.ID, Status: engine.Aborted, Time: s.state.Now},
-		engine.Event{Kind: engine.KindOperation, Status: engine.Aborted, Time: s.state.Now},
+		event.Event{Kind: event.KindRun, Status: event.Aborting, Time: s.state.Now},
+		event.Event{Kind: event.KindGroup, Phase: was.Phase, Group: was.ID, Status: event.Aborted, Time: s.state.Now},
+		event.Event{Kind: event.KindOperation, Status: event.Aborted, Time: s.state.Now},
 	)
 	if s.group() != was {
 		t.Errorf("the view goes from %s to %s", was.ID, s.group().ID)

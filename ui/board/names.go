@@ -5,7 +5,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // shortKinds are the names that people use for kinds with long ones.
@@ -27,7 +27,7 @@ var shortestKinds = map[string]string{
 	"Service": "svc", "ServiceAccount": "sa", "StatefulSet": "sts", "StorageClass": "sc",
 }
 
-func shortObject(o engine.Object) string {
+func shortObject(o plan.Object) string {
 	if k, ok := shortKinds[o.Kind]; ok {
 		return k + "/" + o.Name
 	}
@@ -37,7 +37,7 @@ func shortObject(o engine.Object) string {
 // objectIn names an object in a width: with kubectl's short name for its kind
 // where it does not fit otherwise, and where that does not either without a
 // part of its name: the release, which most names begin with, or the middle.
-func (p *plan) objectIn(o engine.Object, w int, ellipsis string) string {
+func (p *graph) objectIn(o plan.Object, w int, ellipsis string) string {
 	name := Clean(shortObject(o))
 	if width(name) <= w {
 		return name
@@ -61,7 +61,7 @@ func (p *plan) objectIn(o engine.Object, w int, ellipsis string) string {
 const unsequencedPart = "(unseq.)"
 
 // nameIn is the name of a node in a width.
-func (p *plan) nameIn(n *node, w int, ellipsis string) string {
+func (p *graph) nameIn(n *node, w int, ellipsis string) string {
 	if n.single() {
 		return p.objectIn(n.Objects[0].Object, w, ellipsis)
 	}

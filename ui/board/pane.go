@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -83,13 +83,13 @@ func (m *model) spotTitle() string {
 // reason, what was found out about that, and what it means for others. It is
 // made for a number of lines of a width, of which what was found out gets what
 // the rest leaves.
-func (m *model) why(n *node, o *engine.ObjectState, room, w int) []line {
+func (m *model) why(n *node, o *event.ObjectState, room, w int) []line {
 	var head []line
 	if o != nil {
 		head = append(head, m.objectWhy(n, o))
 	} else {
 		head = append(head, m.groupWhy(n))
-		if o = worst(n); o != nil && n.Status != engine.Waiting {
+		if o = worst(n); o != nil && n.Status != event.Waiting {
 			l := m.objectWhy(n, o)
 			l[0].text = shortObject(o.Object) + " " + l[0].text
 			head = append(head, l)
@@ -104,7 +104,7 @@ func (m *model) why(n *node, o *engine.ObjectState, room, w int) []line {
 }
 
 // objectWhy is an object's status in a line.
-func (m *model) objectWhy(n *node, o *engine.ObjectState) line {
+func (m *model) objectWhy(n *node, o *event.ObjectState) line {
 	mark := m.objectMark(n, o)
 	l := line{{mark.Role, mark.Glyph + " " + mark.Word}}
 	if m.objectFate(n, o) != "" {
@@ -144,7 +144,7 @@ func (m *model) groupWhy(n *node) line {
 
 // diagnosis is what was found out about an object that is not ready: as many
 // lines as there is room for, the last ones.
-func diagnosis(o *engine.ObjectState, room int) []line {
+func diagnosis(o *event.ObjectState, room int) []line {
 	var lines []line
 	if o.Summary != "" && !strings.Contains(o.Message, o.Summary) {
 		lines = append(lines, plain(theme.Bad, o.Summary))
@@ -163,12 +163,12 @@ func diagnosis(o *engine.ObjectState, room int) []line {
 // gateLines say what a group still waits for, and how many wait for it.
 func (m *model) gateLines(n *node) []line {
 	var lines []line
-	if n.Status == engine.Waiting || n.Status == engine.Held {
+	if n.Status == event.Waiting || n.Status == event.Held {
 		if l := m.gateLine("waits for ", n.ins, func(u *node) bool { return !passed(u) }); l != nil {
 			lines = append(lines, l)
 		}
 	}
-	if !n.Status.Over() || n.Status == engine.Failed {
+	if !n.Status.Over() || n.Status == event.Failed {
 		if l := m.followersLine(n); l != nil {
 			lines = append(lines, l)
 		}
@@ -182,8 +182,8 @@ func (m *model) followersLine(n *node) line {
 	all := m.followers(n)
 	verb := " wait for it: "
 	switch {
-	case !m.state.Ended.IsZero() || n.Status == engine.Failed && m.state.Run == engine.Aborting:
-		all = slices.DeleteFunc(all, func(d *node) bool { return d.Status != engine.Waiting && d.Status != engine.Skipped })
+	case !m.state.Ended.IsZero() || n.Status == event.Failed && m.state.Run == event.Aborting:
+		all = slices.DeleteFunc(all, func(d *node) bool { return d.Status != event.Waiting && d.Status != event.Skipped })
 		verb = " never started: "
 	case len(all) == 1:
 		verb = " waits for it: "
@@ -234,7 +234,7 @@ func (m *model) followers(n *node) []*node {
 	}
 	walk(n)
 	var out []*node
-	for _, d := range m.plan.nodes {
+	for _, d := range m.graph.nodes {
 		if seen[d] {
 			out = append(out, d)
 		}

@@ -10,7 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/run"
 	"lockstep/ui/board/internal/sample"
 )
 
@@ -22,9 +23,9 @@ const runsDir = "testdata/runs"
 type scenario struct {
 	name   string
 	script map[string]sample.Behaviour
-	opts   engine.Options
+	opts   run.Options
 	// steer gives orders; at sleeps until so many seconds after the start.
-	steer func(order func(engine.CommandName), at func(float64))
+	steer func(order func(event.CommandName), at func(float64))
 	stop  float64 // the record is cut there, where above 0
 }
 
@@ -34,23 +35,23 @@ func scenarios() []scenario {
 	return []scenario{
 		{name: "running", script: sample.Script(), stop: 9.5},
 		{name: "failed", script: sample.Broken(0)},
-		{name: "retried", script: sample.Broken(1), opts: engine.Options{HoldOnFailure: true},
-			steer: func(order func(engine.CommandName), at func(float64)) {
+		{name: "retried", script: sample.Broken(1), opts: run.Options{HoldOnFailure: true},
+			steer: func(order func(event.CommandName), at func(float64)) {
 				at(16)
-				order(engine.Retry)
+				order(event.Retry)
 			}},
 	}
 }
 
 // play runs a scenario in a bubble, in no time, and returns its record.
-func (s scenario) play(t *testing.T) (events []engine.Event) {
+func (s scenario) play(t *testing.T) (events []event.Event) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		feed := &engine.Feed{}
+		feed := &event.Feed{}
 		from := time.Now()
 		s.opts.Feed = feed
 		e := sample.Start(s.opts, s.script)
-		order := func(name engine.CommandName) { e.Command(engine.Command{Name: name}) }
+		order := func(name event.CommandName) { e.Command(event.Command{Name: name}) }
 		if s.steer != nil {
 			go s.steer(order, func(at float64) {
 				time.Sleep(time.Until(from.Add(time.Duration(at * float64(time.Second)))))
@@ -60,7 +61,7 @@ func (s scenario) play(t *testing.T) (events []engine.Event) {
 			time.Sleep(time.Duration(s.stop * float64(time.Second)))
 			synctest.Wait()
 			events = feed.Events()
-			order(engine.Stop)
+			order(event.Stop)
 		}
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // Replay shows a recorded run again, read-only, with the times it was recorded
 // with. Speed 2 is twice as fast; 0 shows the end at once. Source, Command and
 // Now of the options are not used.
-func Replay(ctx context.Context, events []engine.Event, speed float64, o Options) error {
+func Replay(ctx context.Context, events []event.Event, speed float64, o Options) error {
 	p := newPlayer(events, speed)
 	o.Source, o.Command, o.Now = p, nil, p.now
 	return Run(ctx, o)
@@ -18,13 +18,13 @@ func Replay(ctx context.Context, events []engine.Event, speed float64, o Options
 
 // player is a Source that hands out recorded events as time goes by.
 type player struct {
-	events []engine.Event
+	events []event.Event
 	speed  float64
 	start  time.Time // of the replay
 	next   int
 }
 
-func newPlayer(events []engine.Event, speed float64) *player {
+func newPlayer(events []event.Event, speed float64) *player {
 	return &player{events: events, speed: speed, start: time.Now()}
 }
 
@@ -45,7 +45,7 @@ func (p *player) now() time.Time {
 }
 
 // Next returns the events that have happened by now.
-func (p *player) Next(ctx context.Context) ([]engine.Event, bool) {
+func (p *player) Next(ctx context.Context) ([]event.Event, bool) {
 	if p.next >= len(p.events) {
 		return nil, false
 	}

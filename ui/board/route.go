@@ -16,7 +16,7 @@ const maxLanes = 2
 
 // route gives edges their place: those to the next column run in the gutter
 // between, those that go further run along a lane above the cards between.
-func (p *plan) route() {
+func (p *graph) route() {
 	p.lanes = 0
 	var until [maxLanes]int // the column a lane is taken up to
 	for _, c := range p.cols {
@@ -57,7 +57,7 @@ func freeLane(until []int, from, to int) int {
 
 // netsOf lists the nodes whose edges use the gutter right of a column: those
 // of the column itself, and those that come along a lane and go to the next.
-func (p *plan) netsOf(col int) []*node {
+func (p *graph) netsOf(col int) []*node {
 	var nets []*node
 	for _, n := range p.cols[col].nodes {
 		if len(n.outs) > 0 {

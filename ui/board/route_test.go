@@ -45,7 +45,7 @@ func TestDisentangle(t *testing.T) {
 // group's are drawn, and no others.
 func TestDense(t *testing.T) {
 	s := newScreen(t, 200, 50, large())
-	if c := s.plan.cols[s.group().col]; !c.dense() {
+	if c := s.graph.cols[s.group().col]; !c.dense() {
 		t.Fatalf("%d edges are not dense", len(c.nets))
 	}
 	quiet, heavy := 0, 0

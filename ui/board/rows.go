@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -27,9 +27,9 @@ const (
 // flat reports whether a group is drawn as one line without a border.
 func (d density) flat(n *node) bool {
 	switch {
-	case n.Status == engine.Failed:
+	case n.Status == event.Failed:
 		return false
-	case n.Status == engine.Waiting:
+	case n.Status == event.Waiting:
 		return d >= foldIdle
 	case n.Status.Over():
 		return d >= foldDone
@@ -51,7 +51,7 @@ func (d density) rows(screen int) int {
 // row is a line of a card.
 type row struct {
 	kind rowKind
-	o    *engine.ObjectState // the object it belongs to, nil for others
+	o    *event.ObjectState // the object it belongs to, nil for others
 	text string
 }
 
@@ -66,7 +66,7 @@ const (
 
 // cardRows are the lines of a group's card, at most limit.
 func (m *model) cardRows(n *node, limit int) []row {
-	if n.Status == engine.Waiting && len(n.ins) > 0 {
+	if n.Status == event.Waiting && len(n.ins) > 0 {
 		return m.afterRows(n, limit)
 	}
 	objects := m.shownObjects(n)
@@ -78,9 +78,9 @@ func (m *model) cardRows(n *node, limit int) []row {
 		return rows
 	}
 	switch {
-	case n.Status == engine.Skipped && n.Message != "":
+	case n.Status == event.Skipped && n.Message != "":
 		return m.skippedRows(n, limit)
-	case n.Status == engine.Failed && n.Message != "" && !anyUrgent(objects):
+	case n.Status == event.Failed && n.Message != "" && !anyUrgent(objects):
 		rows = append(rows, row{kind: reasonRow, text: n.Message})
 	}
 	// All objects in order where they fit, else those that need looking at.
@@ -118,11 +118,11 @@ func (n *node) single() bool {
 	return len(n.Objects) == 1 && n.name == shortObject(n.Objects[0].Object)
 }
 
-func anyUrgent(objects []*engine.ObjectState) bool {
-	return slices.ContainsFunc(objects, func(o *engine.ObjectState) bool { return urgency(o) <= 1 })
+func anyUrgent(objects []*event.ObjectState) bool {
+	return slices.ContainsFunc(objects, func(o *event.ObjectState) bool { return urgency(o) <= 1 })
 }
 
-func (m *model) objectRows(rows []row, n *node, o *engine.ObjectState, limit int) []row {
+func (m *model) objectRows(rows []row, n *node, o *event.ObjectState, limit int) []row {
 	rows = append(rows, row{kind: objectRow, o: o})
 	if r := m.reason(n, o); r != "" && len(rows) < limit {
 		rows = append(rows, row{kind: reasonRow, o: o, text: r})
@@ -132,7 +132,7 @@ func (m *model) objectRows(rows []row, n *node, o *engine.ObjectState, limit int
 
 // worstRows takes failed objects first, then those under way, then the rest,
 // and ends with a line that counts what was left out.
-func (m *model) worstRows(rows []row, n *node, objects []*engine.ObjectState, limit int) []row {
+func (m *model) worstRows(rows []row, n *node, objects []*event.ObjectState, limit int) []row {
 	var left [4]int
 	for rank := range left {
 		for _, o := range objects {
@@ -165,13 +165,13 @@ func (m *model) worstRows(rows []row, n *node, objects []*engine.ObjectState, li
 }
 
 // urgency ranks objects by how much they need looking at.
-func urgency(o *engine.ObjectState) int {
+func urgency(o *event.ObjectState) int {
 	switch o.Status {
-	case engine.Failed:
+	case event.Failed:
 		return 0
-	case engine.Waiting:
+	case event.Waiting:
 		return 2
-	case engine.Ready, engine.Gone:
+	case event.Ready, event.Gone:
 		return 3
 	}
 	return 1
@@ -180,7 +180,7 @@ func urgency(o *engine.ObjectState) int {
 // removing reports whether the group is one of a removal.
 func (n *node) removing() bool {
 	for _, o := range n.Objects {
-		if o.Status == engine.Gone || o.Status == engine.Deleting {
+		if o.Status == event.Gone || o.Status == event.Deleting {
 			return true
 		}
 	}
@@ -188,12 +188,12 @@ func (n *node) removing() bool {
 }
 
 // cutShort reports whether a group has ended before all of it was ready.
-func cutShort(s engine.Status) bool { return s == engine.Failed || s == engine.Aborted }
+func cutShort(s event.Status) bool { return s == event.Failed || s == event.Aborted }
 
 // passed reports whether what waits for a group need not wait any more.
 func passed(n *node) bool {
 	switch n.Status {
-	case engine.Ready, engine.Gone, engine.Applied:
+	case event.Ready, event.Gone, event.Applied:
 		return true
 	}
 	return false
@@ -214,7 +214,7 @@ func (m *model) afterRows(n *node, limit int) []row {
 	}
 	if len(rows) == head && len(n.ins) > 0 { // nothing keeps it but the run itself
 		text := "may start"
-		if m.state.Run == engine.Paused || m.state.Run == engine.Held {
+		if m.state.Run == event.Paused || m.state.Run == event.Held {
 			text += ", run is " + string(m.state.Run)
 		}
 		return []row{{kind: moreRow, text: text}}
@@ -232,17 +232,17 @@ func (m *model) afterRows(n *node, limit int) []row {
 
 // reason says in one line why an object is not ready, beginning with its
 // status; empty where it is ready, or where that is all there is to say.
-func (m *model) reason(n *node, o *engine.ObjectState) string {
+func (m *model) reason(n *node, o *event.ObjectState) string {
 	switch {
-	case o.Status == engine.Failed:
+	case o.Status == event.Failed:
 		return cmp.Or(o.Message, o.Summary)
 	case cutShort(n.Status) && urgency(o) == 1:
 		return "not ready: " + cmp.Or(o.Summary, o.Message, string(o.Status))
 	}
 	switch o.Status {
-	case engine.InProgress, engine.Deleting:
+	case event.InProgress, event.Deleting:
 		text := m.objectMark(n, o).Word
-		if !n.Status.Over() || n.Status == engine.Applied {
+		if !n.Status.Over() || n.Status == event.Applied {
 			text += " " + span(m.sinceOf(o), false)
 		}
 		if o.Message != "" {
@@ -254,9 +254,9 @@ func (m *model) reason(n *node, o *engine.ObjectState) string {
 }
 
 // sinceOf is how long an object has been under way.
-func (m *model) sinceOf(o *engine.ObjectState) time.Duration {
+func (m *model) sinceOf(o *event.ObjectState) time.Duration {
 	from := o.Applied
-	if o.Status == engine.Deleting {
+	if o.Status == event.Deleting {
 		from = o.Since
 	}
 	if from.IsZero() {
@@ -287,7 +287,7 @@ func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
 // objectMark is how an object's status looks. What was applied is not yet
 // ready while its group is waited for; nor is, in a group that has failed, what
 // is still in progress; what is as it was says so.
-func (m *model) objectMark(n *node, o *engine.ObjectState) theme.Mark {
+func (m *model) objectMark(n *node, o *event.ObjectState) theme.Mark {
 	if fate := m.objectFate(n, o); fate != "" {
 		return m.th.Mark(fate)
 	}
@@ -295,17 +295,17 @@ func (m *model) objectMark(n *node, o *engine.ObjectState) theme.Mark {
 }
 
 // statusMark is objectMark without what a rollback has done since.
-func (m *model) statusMark(n *node, o *engine.ObjectState) theme.Mark {
+func (m *model) statusMark(n *node, o *event.ObjectState) theme.Mark {
 	switch {
 	case cutShort(n.Status) && urgency(o) == 1:
 		mark := m.th.Mark(string(n.Status))
 		mark.Word = "not ready"
 		return mark
-	case o.Status == engine.Applied && !n.Status.Over():
-		mark := m.th.Mark(string(engine.InProgress))
-		mark.Word = m.th.Mark(string(engine.Applied)).Word
+	case o.Status == event.Applied && !n.Status.Over():
+		mark := m.th.Mark(string(event.InProgress))
+		mark.Word = m.th.Mark(string(event.Applied)).Word
 		return mark
-	case o.Status == engine.Ready && (o.Change == engine.Unchanged || o.Change == engine.Kept):
+	case o.Status == event.Ready && (o.Change == event.Unchanged || o.Change == event.Kept):
 		return m.th.Mark(string(o.Change))
 	}
 	return m.th.Mark(string(o.Status))

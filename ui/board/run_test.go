@@ -19,7 +19,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/term"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // terminal is a pseudo-terminal that a screen runs in.
@@ -142,9 +142,9 @@ func noRace(t *testing.T) {
 	}
 }
 
-func feedOf(t *testing.T, events []engine.Event) *engine.Feed {
+func feedOf(t *testing.T, events []event.Event) *event.Feed {
 	t.Helper()
-	f := &engine.Feed{}
+	f := &event.Feed{}
 	for _, e := range events {
 		f.Publish(e)
 	}
@@ -153,11 +153,11 @@ func feedOf(t *testing.T, events []engine.Event) *engine.Feed {
 
 func TestRun(t *testing.T) {
 	f := feedOf(t, recorded(t, "sandbox-install", 63))
-	sent := make(chan engine.Command, 9)
-	p := runScreen(t, t.Context(), Options{Source: f.Reader(), Command: func(c engine.Command) { sent <- c }})
+	sent := make(chan event.Command, 9)
+	p := runScreen(t, t.Context(), Options{Source: f.Reader(), Command: func(c event.Command) { sent <- c }})
 	p.wait("queue:broker")
 	fmt.Fprint(p.ptm, "p")
-	if c := <-sent; c.Name != engine.Pause {
+	if c := <-sent; c.Name != event.Pause {
 		t.Errorf("p sends %v", c)
 	}
 	for _, e := range recorded(t, "sandbox-install", 0)[63:] {
@@ -174,8 +174,8 @@ func TestRun(t *testing.T) {
 
 // TestRunSurvivesResizing changes the size while events come.
 func TestRunSurvivesResizing(t *testing.T) {
-	f := &engine.Feed{}
-	p := runScreen(t, t.Context(), Options{Source: f.Reader(), Command: func(engine.Command) {}})
+	f := &event.Feed{}
+	p := runScreen(t, t.Context(), Options{Source: f.Reader(), Command: func(event.Command) {}})
 	for i, e := range recorded(t, "sandbox-install", 0) {
 		f.Publish(e)
 		if i%10 == 0 {
@@ -199,7 +199,7 @@ func TestRunPanic(t *testing.T) {
 	noRace(t)
 	for name, o := range map[string]Options{
 		"view":   {Source: feedOf(t, recorded(t, "sandbox-install", 63)).Reader(), Now: func() time.Time { panic("in View") }},
-		"update": {Source: feedOf(t, recorded(t, "sandbox-install", 63)).Reader(), Command: func(engine.Command) { panic("in Update") }},
+		"update": {Source: feedOf(t, recorded(t, "sandbox-install", 63)).Reader(), Command: func(event.Command) { panic("in Update") }},
 		"source": {Source: broken{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestRunPanic(t *testing.T) {
 // broken is a source that panics.
 type broken struct{}
 
-func (broken) Next(context.Context) ([]engine.Event, bool) { panic("in a command") }
+func (broken) Next(context.Context) ([]event.Event, bool) { panic("in a command") }
 
 // TestRunTerminalGone proves that Run ends when the terminal does.
 func TestRunTerminalGone(t *testing.T) {
@@ -235,7 +235,7 @@ func TestRunTerminalGone(t *testing.T) {
 		}
 	})
 	t.Run("hangup", func(t *testing.T) {
-		p := runScreen(t, t.Context(), Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(engine.Command) {}})
+		p := runScreen(t, t.Context(), Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(event.Command) {}})
 		p.wait("failure")
 		_ = syscall.Kill(os.Getpid(), syscall.SIGHUP)
 		if err := p.end(); !errors.Is(err, ErrTerminalGone) {
@@ -243,7 +243,7 @@ func TestRunTerminalGone(t *testing.T) {
 		}
 	})
 	t.Run("terminal closed", func(t *testing.T) {
-		p := runScreen(t, t.Context(), Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(engine.Command) {}})
+		p := runScreen(t, t.Context(), Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(event.Command) {}})
 		p.wait("failure")
 		_ = p.ptm.Close()
 		if err := p.end(); !errors.Is(err, ErrTerminalGone) {
@@ -277,7 +277,7 @@ func TestRunContext(t *testing.T) {
 	noRace(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the run is over")
-	p := runScreen(t, ctx, Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(engine.Command) {}})
+	p := runScreen(t, ctx, Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(event.Command) {}})
 	p.wait("failure")
 	cancel(why)
 	if err := p.end(); !errors.Is(err, why) {
@@ -300,7 +300,7 @@ func TestNoTicks(t *testing.T) {
 	}
 	// A paused run ticks while a group that was let go is still under way.
 	s := newScreen(t, 100, 30, recorded(t, "running", 0))
-	s.feed(engine.Event{Kind: engine.KindRun, Status: engine.Paused, Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Time: s.state.Now})
 	s.send(tickMsg{})
 	if !s.ticks {
 		t.Error("the times of groups in flight stand still")
@@ -324,7 +324,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("speed %v: %d of %d events", speed, n, len(events))
 		}
 	}
-	if _, err := engine.ReadEvents(strings.NewReader("{}\n{\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := event.Read(strings.NewReader("{}\n{\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a record that is cut off: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // within fails where a frame is larger than the terminal.
@@ -57,7 +57,7 @@ func TestSizesAtRandom(t *testing.T) {
 			if i%3 == 0 {
 				s.send(tea.WindowSizeMsg{Width: 20 + rnd.IntN(201), Height: 5 + rnd.IntN(56)})
 			}
-			s.Update(batchMsg{[]engine.Event{e}, true})
+			s.Update(batchMsg{[]event.Event{e}, true})
 			key := keys[rnd.IntN(len(keys))]
 			s.press(key)
 			within(t, s, fmt.Sprintf("seed %d, event %d, %s at %d×%d", seed, i, key, s.w, s.h))
@@ -75,8 +75,8 @@ var nasty = []string{
 }
 
 // hostile is a run whose messages and lines are replaced.
-func hostile(events []engine.Event, rnd *rand.Rand) []engine.Event {
-	out := make([]engine.Event, len(events))
+func hostile(events []event.Event, rnd *rand.Rand) []event.Event {
+	out := make([]event.Event, len(events))
 	for i, e := range events {
 		if e.Message != "" || rnd.IntN(3) == 0 {
 			e.Message = nasty[rnd.IntN(len(nasty))]

@@ -3,18 +3,18 @@ package board
 import (
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
 // commandNames are the commands as the screen calls them.
-var commandNames = map[engine.CommandName]string{
-	engine.Pause: "pause", engine.Resume: "continue", engine.Step: "step", engine.Break: "breakpoint",
-	engine.Retry: "retry", engine.Abort: "abort", engine.Rollback: "rollback", engine.Stop: "stop",
+var commandNames = map[event.CommandName]string{
+	event.Pause: "pause", event.Resume: "continue", event.Step: "step", event.Break: "breakpoint",
+	event.Retry: "retry", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
 }
 
 // send gives an order to the run. What becomes of it, an event will tell.
-func (m *model) send(c engine.Command) tea.Cmd {
+func (m *model) send(c event.Command) tea.Cmd {
 	if m.over() {
 		return m.say(theme.Quiet, "the operation is over")
 	}
@@ -23,27 +23,27 @@ func (m *model) send(c engine.Command) tea.Cmd {
 }
 
 func (m *model) pause() tea.Cmd {
-	if m.state.Run == engine.Paused {
-		return m.send(engine.Command{Name: engine.Resume})
+	if m.state.Run == event.Paused {
+		return m.send(event.Command{Name: event.Resume})
 	}
-	return m.send(engine.Command{Name: engine.Pause})
+	return m.send(event.Command{Name: event.Pause})
 }
 
-func (m *model) resume() tea.Cmd { return m.send(engine.Command{Name: engine.Resume}) }
-func (m *model) step() tea.Cmd   { return m.send(engine.Command{Name: engine.Step}) }
+func (m *model) resume() tea.Cmd { return m.send(event.Command{Name: event.Resume}) }
+func (m *model) step() tea.Cmd   { return m.send(event.Command{Name: event.Step}) }
 
 func (m *model) toggleBreak() tea.Cmd {
 	n := m.group()
 	if n == nil {
 		return m.say(theme.Quiet, "select a group first")
 	}
-	return m.send(engine.Command{Name: engine.Break, Group: n.ID})
+	return m.send(event.Command{Name: event.Break, Group: n.ID})
 }
 
 // retry retries the selected group where that has failed, else all that have.
 func (m *model) retry() tea.Cmd {
-	c := engine.Command{Name: engine.Retry}
-	if n := m.group(); n != nil && n.Status == engine.Failed {
+	c := event.Command{Name: event.Retry}
+	if n := m.group(); n != nil && n.Status == event.Failed {
 		c.Group = n.ID
 	}
 	return m.send(c)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -155,7 +155,7 @@ func (m *model) whyTab(n *node, width int) []line {
 	out := wrapLines(m.why(n, nil, all, width), width)
 	out = append(out, nil)
 	objects := slices.Clone(n.Objects[:min(len(n.Objects), maxListed)])
-	slices.SortStableFunc(objects, func(a, b *engine.ObjectState) int { return urgency(a) - urgency(b) })
+	slices.SortStableFunc(objects, func(a, b *event.ObjectState) int { return urgency(a) - urgency(b) })
 	for _, o := range objects {
 		l := m.objectWhy(n, o)
 		l = append(line{{l[0].role, m.objectMark(n, o).Glyph + " "}, {theme.Text, o.Object.String() + "  "}}, append(line{{l[0].role, m.objectMark(n, o).Word}}, l[1:]...)...)
@@ -196,7 +196,7 @@ func wrapLines(lines []line, w int) []line {
 func (m *model) gatesTab(n *node) []line {
 	var up []*node
 	for _, id := range n.After {
-		if u := m.plan.byKey[key{n.Phase, id}]; u != nil {
+		if u := m.graph.byKey[key{n.Phase, id}]; u != nil {
 			up = append(up, u)
 		}
 	}
@@ -255,13 +255,13 @@ func (m *model) timingsTab(n *node, w int) []line {
 		ended, took := time.Time{}, "-"
 		switch {
 		case o.Applied.IsZero():
-		case o.Done() || o.Status == engine.Failed:
+		case o.Done() || o.Status == event.Failed:
 			ended = o.Since
 			took = span(o.Since.Sub(o.Applied), true)
 		default:
 			took = span(m.sinceOf(o), false)
 		}
-		name := pad("  "+m.plan.objectIn(o.Object, names-2, m.th.Lines.Ellipsis), names)
+		name := pad("  "+m.graph.objectIn(o.Object, names-2, m.th.Lines.Ellipsis), names)
 		out = append(out, line{{theme.Quiet, name}, {theme.Quiet, fmt.Sprintf("%10s%10s%10s", at(o.Applied), at(ended), took)}})
 	}
 	return out

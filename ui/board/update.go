@@ -7,14 +7,14 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
 type (
 	// batchMsg brings events; the last one tells that there are no more.
 	batchMsg struct {
-		events []engine.Event
+		events []event.Event
 		more   bool
 	}
 	// tickMsg lets times on the screen go on.
@@ -139,20 +139,20 @@ func (m *model) take(b batchMsg) tea.Cmd {
 	for _, e := range b.events {
 		m.state.Apply(e)
 		switch {
-		case e.Kind == engine.KindOperation && e.Status == engine.RollingBack:
+		case e.Kind == event.KindOperation && e.Status == event.RollingBack:
 			m.follow = true // it was asked for: the user wants to see it
-		case e.Kind == engine.KindRun:
+		case e.Kind == event.KindRun:
 			m.went = false
-		case e.Kind == engine.KindCommand && e.Command == engine.Step && e.Status == engine.Accepted:
+		case e.Kind == event.KindCommand && e.Command == event.Step && e.Status == event.Accepted:
 			m.went = true
-		case e.Kind == engine.KindPlan:
+		case e.Kind == event.KindPlan:
 			announced = true
-		case e.Kind == engine.KindCommand && e.Status == engine.Refused:
+		case e.Kind == event.KindCommand && e.Status == event.Refused:
 			cmds = append(cmds, m.say(theme.Bad, commandNames[e.Command]+" refused: "+e.Message))
 		}
 	}
 	if announced {
-		m.plan = newPlan(&m.state)
+		m.graph = newGraph(&m.state)
 	}
 	m.ended = m.ended || !b.more
 	m.count()

@@ -4,23 +4,24 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // TestWatched shows the state of what is watched, and no times: nothing is
 // being deployed.
 func TestWatched(t *testing.T) {
-	object := engine.Object{Kind: "ConfigMap", Namespace: "n", Name: "one"}
-	group := &engine.Group{ID: "c:g", Chart: "c", Name: "g", After: []string{}, Objects: []engine.Object{object}}
+	object := plan.Object{Kind: "ConfigMap", Namespace: "n", Name: "one"}
+	group := &plan.Group{ID: "c:g", Chart: "c", Name: "g", After: []string{}, Objects: []plan.Object{object}}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	events := []engine.Event{
-		{Kind: engine.KindOperation, Status: engine.Running, Operation: &engine.Operation{Name: "watch", Release: "r", Namespace: "n", Revision: 3}, Message: "deployed"},
-		{Kind: engine.KindPlan, Phases: []engine.Phase{{Name: "apply", Kind: engine.PhaseApply, Groups: []*engine.Group{group}}}},
-		{Kind: engine.KindGroup, Phase: "apply", Group: "c:g", Status: engine.Running},
-		{Kind: engine.KindObject, Phase: "apply", Group: "c:g", Object: &object, Status: engine.Ready},
-		{Kind: engine.KindGroup, Phase: "apply", Group: "c:g", Status: engine.Ready},
-		{Kind: engine.KindObject, Phase: "apply", Group: "c:g", Object: &object, Status: engine.Failed, Message: "not in the cluster"},
-		{Kind: engine.KindGroup, Phase: "apply", Group: "c:g", Status: engine.Failed},
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "watch", Release: "r", Namespace: "n", Revision: 3}, Message: "deployed"},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{group}}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Running},
+		{Kind: event.KindObject, Phase: "apply", Group: "c:g", Object: &object, Status: event.Ready},
+		{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Ready},
+		{Kind: event.KindObject, Phase: "apply", Group: "c:g", Object: &object, Status: event.Failed, Message: "not in the cluster"},
+		{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Failed},
 	}
 	for i := range events {
 		events[i].Seq, events[i].Time = uint64(i+1), start.Add(time.Duration(i)*time.Second)

@@ -40,7 +40,7 @@ func (ws *widths) end() int {
 }
 
 // set gives every column a width and a gutter.
-func (ws *widths) set(p *plan, card func(c *column) int, gutter func(c *column) int) {
+func (ws *widths) set(p *graph, card func(c *column) int, gutter func(c *column) int) {
 	for _, i := range ws.cols {
 		ws.card[i], ws.gutter[i] = card(p.cols[i]), gutter(p.cols[i])
 	}
@@ -52,10 +52,10 @@ func (ws *widths) set(p *plan, card func(c *column) int, gutter func(c *column) 
 // a run goes on. Where even that cannot be, they are so wide that names can be
 // read, and the view scrolls.
 func (m *model) widths() widths {
-	ws := widths{cols: m.columns(), card: make([]int, len(m.plan.cols)), gutter: make([]int, len(m.plan.cols))}
+	ws := widths{cols: m.columns(), card: make([]int, len(m.graph.cols)), gutter: make([]int, len(m.graph.cols))}
 	airy := func(c *column) int { return c.gutter }
 	for limit := maxCard; limit >= minCard; limit-- {
-		ws.set(&m.plan, func(c *column) int { return min(c.width, limit) }, airy)
+		ws.set(&m.graph, func(c *column) int { return min(c.width, limit) }, airy)
 		if ws.end() < m.w {
 			return ws
 		}
@@ -66,7 +66,7 @@ func (m *model) widths() widths {
 		if limit <= maxTightCard {
 			room, card = 0, func(c *column) int { return min(c.least, limit) }
 		}
-		ws.set(&m.plan, card, tightGutter)
+		ws.set(&m.graph, card, tightGutter)
 		if ws.end()+room < m.w {
 			m.widenSelected(&ws)
 			return ws
@@ -77,7 +77,7 @@ func (m *model) widths() widths {
 	if m.w >= 110 {
 		limit = 30
 	}
-	ws.set(&m.plan, func(c *column) int { return min(c.width, limit) }, airy)
+	ws.set(&m.graph, func(c *column) int { return min(c.width, limit) }, airy)
 	return ws
 }
 
@@ -93,7 +93,7 @@ func (m *model) widenSelected(ws *widths) {
 // columns are the columns that hold something to show.
 func (m *model) columns() []int {
 	var out []int
-	for i, c := range m.plan.cols {
+	for i, c := range m.graph.cols {
 		if slices.ContainsFunc(c.nodes, m.shown) {
 			out = append(out, i)
 		}

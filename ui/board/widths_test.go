@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // TestAllInView proves that all columns of a deep chart are in view on a large
@@ -15,11 +15,11 @@ func TestAllInView(t *testing.T) {
 	var was []colPlace
 	for _, e := range recorded(t, "sandbox-install", 0) {
 		s.feed(e)
-		if len(s.plan.nodes) == 0 {
+		if len(s.graph.nodes) == 0 {
 			continue
 		}
-		if n := len(s.lay.cols); n != len(s.plan.cols) || s.lay.cols[n-1].cut {
-			t.Fatalf("%d of %d columns are in view:\n%s", n, len(s.plan.cols), s.text())
+		if n := len(s.lay.cols); n != len(s.graph.cols) || s.lay.cols[n-1].cut {
+			t.Fatalf("%d of %d columns are in view:\n%s", n, len(s.graph.cols), s.text())
 		}
 		if was != nil && !slices.Equal(was, s.lay.cols) {
 			t.Fatalf("columns move from %v to %v", was, s.lay.cols)
@@ -28,7 +28,7 @@ func TestAllInView(t *testing.T) {
 	}
 	names := map[string]string{}
 	for _, c := range s.lay.cards {
-		name := s.plan.nameIn(c.n, c.r.w-4, "…")
+		name := s.graph.nameIn(c.n, c.r.w-4, "…")
 		if other, ok := names[name]; ok {
 			t.Errorf("%s and %s are both called %s", other, c.n.ID, name)
 		}
@@ -42,7 +42,7 @@ func TestAllInView(t *testing.T) {
 func TestFocus(t *testing.T) {
 	s := newScreen(t, 215, 50, recorded(t, "sandbox-install", 0))
 	s.press("g")
-	for range len(s.plan.cols) - 1 {
+	for range len(s.graph.cols) - 1 {
 		was, from := s.lay.cols, s.group().col
 		s.press("right")
 		to := s.group().col
@@ -63,16 +63,16 @@ func TestFocus(t *testing.T) {
 // TestScrolls keeps scrolling where not all columns can be in view.
 func TestScrolls(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-install", 0))
-	if n := len(s.lay.cols); n >= len(s.plan.cols) || s.lay.tight {
+	if n := len(s.lay.cols); n >= len(s.graph.cols) || s.lay.tight {
 		t.Errorf("%d columns, tight %t", n, s.lay.tight)
 	}
 }
 
 // TestNames cuts names to widths.
 func TestNames(t *testing.T) {
-	object := func(kind, name string) engine.Object { return engine.Object{Kind: kind, Name: name} }
+	object := func(kind, name string) plan.Object { return plan.Object{Kind: kind, Name: name} }
 	for _, c := range []struct {
-		o    engine.Object
+		o    plan.Object
 		w    int
 		want string
 	}{
@@ -86,7 +86,7 @@ func TestNames(t *testing.T) {
 		{object("ValidatingWebhookConfiguration", "x"), 12, "Valida…ion/x"},
 		{object("Service", "日本語日本語"), 12, "svc/日本…語"},
 	} {
-		p := plan{release: "shop"}
+		p := graph{release: "shop"}
 		if got := p.objectIn(c.o, c.w, "…"); got != c.want || width(got) > c.w {
 			t.Errorf("%s in %d is %q, want %q", c.o, c.w, got, c.want)
 		}
@@ -110,7 +110,7 @@ func TestNames(t *testing.T) {
 	}
 	for w := range 40 { // nothing is ever wider than it may be
 		for _, s := range append(nasty, "Deployment/shop-api") {
-			p := plan{release: "shop"}
+			p := graph{release: "shop"}
 			if got := p.objectIn(object("Deployment", Clean(s)), w, "…"); width(got) > w {
 				t.Errorf("%q in %d is %q", s, w, got)
 			}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/kube/throwaway/testcluster"
 )
 
@@ -97,16 +97,16 @@ func TestDagOfEveryChart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var plan engine.Plan
-			if err := json.Unmarshal([]byte(out), &plan); err != nil {
+			var p plan.Plan
+			if err := json.Unmarshal([]byte(out), &p); err != nil {
 				t.Fatal(err)
 			}
-			compareDag(t, &plan, file)
+			compareDag(t, &p, file)
 		})
 	}
 }
 
-func compareDag(t *testing.T, plan *engine.Plan, file string) {
+func compareDag(t *testing.T, p *plan.Plan, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -118,15 +118,15 @@ func compareDag(t *testing.T, plan *engine.Plan, file string) {
 		switch {
 		case f[0] == "warning":
 			warnings++
-			if !slices.ContainsFunc(plan.Warnings, func(w engine.Warning) bool { return w.Rule == f[1] && strings.Contains(w.Message, f[2]) }) {
-				t.Errorf("no warning %s with %q in %v", f[1], f[2], plan.Warnings)
+			if !slices.ContainsFunc(p.Warnings, func(w plan.Warning) bool { return w.Rule == f[1] && strings.Contains(w.Message, f[2]) }) {
+				t.Errorf("no warning %s with %q in %v", f[1], f[2], p.Warnings)
 			}
 		case len(f) == 3:
 			want[f[0]] = sorted(f[1]) + " after " + sorted(strings.TrimPrefix(f[2], "-"))
 		}
 	}
 	got := map[string]string{}
-	for _, g := range plan.Groups {
+	for _, g := range p.Groups {
 		var objects []string
 		for _, o := range g.Objects {
 			objects = append(objects, o.String())
@@ -136,8 +136,8 @@ func compareDag(t *testing.T, plan *engine.Plan, file string) {
 	if !maps.Equal(got, want) {
 		t.Errorf("plan\n%v\nwant\n%v", lines(got), lines(want))
 	}
-	noted := func(w engine.Warning) bool { return w.Rule == "R34a" }
-	if extra := slices.DeleteFunc(slices.Clone(plan.Warnings), noted); len(extra) != warnings {
+	noted := func(w plan.Warning) bool { return w.Rule == "R34a" }
+	if extra := slices.DeleteFunc(slices.Clone(p.Warnings), noted); len(extra) != warnings {
 		t.Errorf("%d warnings, want %d: %v", len(extra), warnings, extra)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/report"
@@ -59,10 +59,10 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 }
 
 // planEvents is a plan as the record of a run that has not begun.
-func planEvents(r *rendered) []engine.Event {
-	events := []engine.Event{{Kind: engine.KindPlan, Phases: []engine.Phase{{Name: "apply", Kind: engine.PhaseApply, Groups: r.plan.Groups}}}}
+func planEvents(r *rendered) []event.Event {
+	events := []event.Event{{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.plan.Groups}}}}
 	for _, w := range r.plan.Warnings {
-		events = append(events, engine.Event{Kind: engine.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
+		events = append(events, event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
 	}
 	now := time.Now()
 	for i := range events {
@@ -72,7 +72,7 @@ func planEvents(r *rendered) []engine.Event {
 }
 
 // look shows events on the screen, which needs a terminal.
-func (a *app) look(cmd *cobra.Command, title string, events []engine.Event, speed float64) error {
+func (a *app) look(cmd *cobra.Command, title string, events []event.Event, speed float64) error {
 	if (&runFlags{output: choice{value: "text"}}).mode() != modeScreen {
 		return errors.New("the screen needs a terminal (and CI unset, and TERM other than dumb)")
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/theme"
 	"lockstep/ui/board"
@@ -42,7 +42,7 @@ func (a *app) display(cmd *cobra.Command, in *interrupts, client *kube.Client, o
 
 // run runs an operation to its end while the consumers get its events. The
 // error is why it failed.
-func run(op operation, consumers ...report.Consumer) (*engine.State, error) {
+func run(op operation, consumers ...report.Consumer) (*event.State, error) {
 	ended := make(chan error, 1)
 	go func() {
 		defer op.Feed().Close()
@@ -59,7 +59,7 @@ func (a *app) onScreen(cmd *cobra.Command, in *interrupts, client *kube.Client, 
 	defer restore()
 	ctx, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
-	var state *engine.State
+	var state *event.State
 	var runErr error
 	over := make(chan struct{})
 	go func() {
@@ -74,7 +74,7 @@ func (a *app) onScreen(cmd *cobra.Command, in *interrupts, client *kube.Client, 
 		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser()}, Theme: look,
 	})
 	if err != nil && !errors.Is(err, errInterrupted) {
-		op.Command(engine.Command{Name: engine.Abort, Reason: err.Error()})
+		op.Command(event.Command{Name: event.Abort, Reason: err.Error()})
 	}
 	<-over
 	opts.Style = streamStyle(os.Stdout, a.settings.ColorMode)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/ui/report"
@@ -71,12 +71,12 @@ func (a *app) operateOrPlan(cmd *cobra.Command, dry bool, j job) error {
 		return a.operate(cmd, j)
 	}
 	return a.prepared(cmd, j, func(_ context.Context, op *kube.Operation) error {
-		var feed engine.Feed
+		var feed event.Feed
 		info := op.Info()
-		feed.Publish(engine.Event{Kind: engine.KindOperation, Status: engine.Running, Operation: &info, Message: "dry run: nothing is written"})
-		feed.Publish(engine.Event{Kind: engine.KindPlan, Phases: op.Phases()})
+		feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
+		feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
 		for _, w := range op.Warnings() {
-			feed.Publish(engine.Event{Kind: engine.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
+			feed.Publish(event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
 		}
 		report.Replay(feed.Events(), a.printer(cmd, string(j.mode), report.Options{}))
 		return nil
@@ -99,9 +99,9 @@ func previewed(op *kube.Operation, chart *charts.Chart) (*rendered, error) {
 }
 
 // printRemovals lists, in comments, what an upgrade would remove.
-func printRemovals(cmd *cobra.Command, phases []engine.Phase) error {
+func printRemovals(cmd *cobra.Command, phases []event.Phase) error {
 	for _, p := range phases {
-		if p.Kind != engine.PhaseRemove {
+		if p.Kind != event.PhaseRemove {
 			continue
 		}
 		for _, g := range p.Groups {

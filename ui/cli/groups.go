@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/theme"
 	"lockstep/ui/report"
@@ -16,45 +17,45 @@ import (
 // liveGroup is a group with the live status of its objects, as status prints
 // it.
 type liveGroup struct {
-	ID      string        `json:"id"`
-	Chart   string        `json:"chart"`
-	Name    string        `json:"name"`
-	Layer   int           `json:"layer"`
-	After   []string      `json:"after"`
-	Status  engine.Status `json:"status"`
-	Message string        `json:"message,omitempty"`
-	Objects []liveObject  `json:"objects"`
+	ID      string       `json:"id"`
+	Chart   string       `json:"chart"`
+	Name    string       `json:"name"`
+	Layer   int          `json:"layer"`
+	After   []string     `json:"after"`
+	Status  event.Status `json:"status"`
+	Message string       `json:"message,omitempty"`
+	Objects []liveObject `json:"objects"`
 	// Ran is how the group fared in the run that made the revision, where that
 	// is known.
 	Ran *ranGroup `json:"ran,omitempty"`
 }
 
 type ranGroup struct {
-	Status  engine.Status `json:"status"`
-	Started time.Time     `json:"started"`
-	Seconds float64       `json:"seconds"`
+	Status  event.Status `json:"status"`
+	Started time.Time    `json:"started"`
+	Seconds float64      `json:"seconds"`
 }
 
 func (r *ranGroup) String() string {
 	took := report.Seconds(time.Duration(r.Seconds * float64(time.Second)))
 	switch r.Status {
-	case engine.Ready:
+	case event.Ready:
 		return "took " + took
-	case engine.Applied: // its status was not waited for (R21)
+	case event.Applied: // its status was not waited for (R21)
 		return "applied in " + took
 	}
 	return string(r.Status) + " after " + took
 }
 
 type liveObject struct {
-	engine.Object
-	Status  engine.Status `json:"status"`
-	Message string        `json:"message,omitempty"`
+	plan.Object
+	Status  event.Status `json:"status"`
+	Message string       `json:"message,omitempty"`
 }
 
 // liveGroups are the groups of a state, with what is known of the run that has
 // deployed them.
-func liveGroups(s *engine.State, timings []kube.Timing) []liveGroup {
+func liveGroups(s *event.State, timings []kube.Timing) []liveGroup {
 	groups := []liveGroup{}
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
@@ -74,7 +75,7 @@ func liveGroups(s *engine.State, timings []kube.Timing) []liveGroup {
 }
 
 // mark is a status as a sign and a word.
-func mark(style report.Style, st engine.Status) string {
+func mark(style report.Style, st event.Status) string {
 	m := style.Theme.Mark(string(st))
 	return paint(style, m.Role, m.Glyph+" "+m.Word)
 }
@@ -90,7 +91,7 @@ func paint(style report.Style, role theme.Role, text string) string {
 func (g *liveGroup) ready() int {
 	n := 0
 	for _, o := range g.Objects {
-		if o.Status == engine.Ready {
+		if o.Status == event.Ready {
 			n++
 		}
 	}
@@ -116,7 +117,7 @@ func printGroups(w io.Writer, groups []liveGroup, style report.Style) {
 		fmt.Fprintf(w, "%s %d/%d%s%s\n", paint(style, theme.Strong, g.ID), g.ready(), len(g.Objects), ran, waitsFor(direct(g.After, after), style))
 		for _, o := range g.Objects {
 			line := fmt.Sprintf("  %-*s  %s", wide, o.String(), mark(style, o.Status))
-			if o.Message != "" && o.Status != engine.Ready {
+			if o.Message != "" && o.Status != event.Ready {
 				line += ": " + o.Message
 			}
 			fmt.Fprintln(w, line)

@@ -4,14 +4,14 @@ import (
 	"bufio"
 	"context"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/kube/diagnose"
 )
 
 // inspector answers the screen's questions about objects.
 type inspector struct{ d *diagnose.Diagnoser }
 
-func (i inspector) Events(ctx context.Context, o engine.Object) ([]string, error) {
+func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) {
 	events, err := i.d.Events(ctx, o)
 	lines := make([]string, len(events))
 	for n, e := range events {
@@ -20,7 +20,7 @@ func (i inspector) Events(ctx context.Context, o engine.Object) ([]string, error
 	return lines, err
 }
 
-func (i inspector) Pods(ctx context.Context, o engine.Object) ([]string, error) {
+func (i inspector) Pods(ctx context.Context, o plan.Object) ([]string, error) {
 	pods, err := i.d.Pods(ctx, o)
 	lines := make([]string, len(pods))
 	for n, p := range pods {
@@ -29,12 +29,12 @@ func (i inspector) Pods(ctx context.Context, o engine.Object) ([]string, error) 
 	return lines, err
 }
 
-func (i inspector) Manifest(ctx context.Context, o engine.Object) (string, error) {
+func (i inspector) Manifest(ctx context.Context, o plan.Object) (string, error) {
 	return i.d.Manifest(ctx, o)
 }
 
 // Logs follows the logs of the pod with the most trouble.
-func (i inspector) Logs(ctx context.Context, o engine.Object, follow func(string)) error {
+func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(string)) error {
 	pods, err := i.d.Pods(ctx, o)
 	if err != nil || len(pods) == 0 {
 		return err

@@ -7,7 +7,7 @@ import (
 	helmcli "helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/cli/values"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 )
@@ -92,7 +92,7 @@ func (d *deployFlags) job(a *app, run *runFlags, m mode, ref string) (kube.Rende
 		return what, job{}, err
 	}
 	reg, err := d.chart.registry(a.settings)
-	next := func(s *engine.State) []string { return a.afterDeploy(s, ref, run, d) }
+	next := func(s *event.State) []string { return a.afterDeploy(s, ref, run, d) }
 	return what, job{flags: run, mode: m, registry: reg, next: next}, err
 }
 

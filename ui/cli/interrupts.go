@@ -10,7 +10,7 @@ import (
 	"sync"
 	"syscall"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // errInterrupted is why preparations end after a signal.
@@ -98,12 +98,12 @@ func (i *interrupts) handle(s os.Signal) {
 		signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		return
 	}
-	command, text := engine.Abort, "nothing more is started, and "+i.order.fate
+	command, text := event.Abort, "nothing more is started, and "+i.order.fate
 	switch {
 	case i.count > 1:
-		command, text = engine.Stop, "stopping at once, requests in flight are cancelled"
+		command, text = event.Stop, "stopping at once, requests in flight are cancelled"
 	case i.order.rollback:
-		command, text = engine.Rollback, "nothing more is started, and what was done is rolled back"
+		command, text = event.Rollback, "nothing more is started, and what was done is rolled back"
 	}
 	if i.say != nil {
 		again := ""
@@ -112,5 +112,5 @@ func (i *interrupts) handle(s os.Signal) {
 		}
 		fmt.Fprintf(i.say, "%s: %s%s\n", s, text, again)
 	}
-	i.op.Command(engine.Command{Name: command, Reason: s.String()})
+	i.op.Command(event.Command{Name: command, Reason: s.String()})
 }

@@ -15,7 +15,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
@@ -31,12 +31,12 @@ Errors keep a chart from being deployed, or deploy it in another order than its 
 // finding is what lint has to say about a chart. Rule is empty for what Helm
 // says.
 type finding struct {
-	Severity string         `json:"severity"` // error, warning or info
-	Rule     string         `json:"rule,omitempty"`
-	Chart    string         `json:"chart,omitempty"`
-	Object   *engine.Object `json:"object,omitempty"`
-	Path     string         `json:"path,omitempty"`
-	Message  string         `json:"message"`
+	Severity string       `json:"severity"` // error, warning or info
+	Rule     string       `json:"rule,omitempty"`
+	Chart    string       `json:"chart,omitempty"`
+	Object   *plan.Object `json:"object,omitempty"`
+	Path     string       `json:"path,omitempty"`
+	Message  string       `json:"message"`
 }
 
 // linted is what lint says about one argument.
@@ -128,7 +128,7 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 	}
 	c, err := charts.LoadPath(path)
 	if err != nil {
-		out.add(finding{Severity: engine.SeverityError, Message: err.Error()})
+		out.add(finding{Severity: plan.SeverityError, Message: err.Error()})
 		return out, nil
 	}
 	if err := l.helm(&out, a, c, vals); err != nil {
@@ -138,13 +138,13 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 		l.order(ctx, &out, a, c, vals)
 	}
 	for _, f := range out.Findings {
-		out.Failed = out.Failed || l.strict && f.Severity == engine.SeverityWarning
+		out.Failed = out.Failed || l.strict && f.Severity == plan.SeverityWarning
 	}
 	return out, nil
 }
 
 func (l *linted) add(f finding) {
-	l.Failed = l.Failed || f.Severity == engine.SeverityError
+	l.Failed = l.Failed || f.Severity == plan.SeverityError
 	l.Findings = append(l.Findings, f)
 }
 
@@ -169,7 +169,7 @@ func (l *lintFlags) helm(out *linted, a *app, c *charts.Chart, vals map[string]a
 	}
 	result := lint.Run([]string{dir}, vals)
 	own := func(s string) string { return strings.ReplaceAll(s, dir, out.Chart) }
-	severities := map[int]string{support.ErrorSev: engine.SeverityError, support.WarningSev: engine.SeverityWarning}
+	severities := map[int]string{support.ErrorSev: plan.SeverityError, support.WarningSev: plan.SeverityWarning}
 	for _, m := range result.Messages {
 		severity := severities[m.Severity]
 		if severity == "" {
@@ -179,7 +179,7 @@ func (l *lintFlags) helm(out *linted, a *app, c *charts.Chart, vals map[string]a
 	}
 	if len(result.Messages) == 0 {
 		for _, err := range result.Errors {
-			out.add(finding{Severity: engine.SeverityError, Message: own(err.Error())})
+			out.add(finding{Severity: plan.SeverityError, Message: own(err.Error())})
 		}
 	}
 	return nil
@@ -189,15 +189,15 @@ func (l *lintFlags) helm(out *linted, a *app, c *charts.Chart, vals map[string]a
 func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Chart, vals map[string]any) {
 	opts, err := l.options(a.settings, defaultRelease)
 	if err != nil {
-		out.add(finding{Severity: engine.SeverityError, Message: err.Error()})
+		out.add(finding{Severity: plan.SeverityError, Message: err.Error()})
 		return
 	}
 	r, err := charts.Render(ctx, c, vals, opts)
 	if err != nil {
-		var plan *engine.PlanError
-		f := finding{Severity: engine.SeverityError, Message: err.Error()}
-		if errors.As(err, &plan) {
-			f.Rule, f.Chart = plan.Rule, plan.Chart
+		var bad *plan.PlanError
+		f := finding{Severity: plan.SeverityError, Message: err.Error()}
+		if errors.As(err, &bad) {
+			f.Rule, f.Chart = bad.Rule, bad.Chart
 		}
 		out.add(f)
 		return
@@ -205,12 +205,12 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 	for _, w := range r.Warnings {
 		out.add(finding{Severity: severityOf(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
 	}
-	for _, f := range engine.Lint(r.Tree, r.Resources) {
+	for _, f := range plan.Lint(r.Tree, r.Resources) {
 		out.add(finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 	}
 	for _, e := range unreadable(r.Resources) {
 		o := e.resource.Object
-		out.add(finding{Severity: engine.SeverityError, Rule: "R24", Chart: e.resource.Chart, Object: &o, Message: e.resource.Chart + ": " + o.String() + ": " + e.err.Error()})
+		out.add(finding{Severity: plan.SeverityError, Rule: "R24", Chart: e.resource.Chart, Object: &o, Message: e.resource.Chart + ": " + o.String() + ": " + e.err.Error()})
 	}
 }
 
@@ -218,11 +218,11 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 func severityOf(rule string) string {
 	switch rule {
 	case "R2", "R8":
-		return engine.SeverityError
+		return plan.SeverityError
 	case "R34a":
 		return severityInfo
 	}
-	return engine.SeverityWarning
+	return plan.SeverityWarning
 }
 
 func printLint(w io.Writer, results []linted, failed int, quiet bool, format string) error {

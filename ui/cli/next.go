@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // command is a command line of this program about the release of an operation.
-func (a *app) command(s *engine.State, words ...string) string {
+func (a *app) command(s *event.State, words ...string) string {
 	line := append([]string{"lockstep"}, words...)
 	line = append(line, "-n", s.Operation.Namespace)
 	if a.settings.KubeContext != "" {
@@ -18,18 +18,18 @@ func (a *app) command(s *engine.State, words ...string) string {
 }
 
 // afterDeploy says what to type after an installation or an upgrade.
-func (a *app) afterDeploy(s *engine.State, ref string, run *runFlags, d *deployFlags) []string {
+func (a *app) afterDeploy(s *event.State, ref string, run *runFlags, d *deployFlags) []string {
 	name, back := s.Operation.Release, s.Operation.PreviousRevision
-	if s.Status == engine.Succeeded || run.sandbox || rolledBack(s) || s.Exit == exitNothing {
+	if s.Status == event.Succeeded || run.sandbox || rolledBack(s) || s.Exit == exitNothing {
 		return nil
 	}
 	words := []string{"upgrade", "--install", name, ref}
-	if d.createNamespace && s.Release == engine.NoRelease { // it may not be there either
+	if d.createNamespace && s.Release == event.NoRelease { // it may not be there either
 		words = append(words, "--create-namespace")
 	}
 	again := a.command(s, words...) + d.sameValues()
 	switch {
-	case s.Release == engine.NoRelease:
+	case s.Release == event.NoRelease:
 		return []string{again}
 	case back > 0 && s.Release == "failed":
 		return []string{a.command(s, "rollback", name, fmt.Sprint(back)), again}
@@ -42,8 +42,8 @@ func (a *app) afterDeploy(s *engine.State, ref string, run *runFlags, d *deployF
 }
 
 // afterRollback says what to type after a rollback.
-func (a *app) afterRollback(s *engine.State) []string {
-	if s.Status == engine.Succeeded || s.Exit == exitNothing {
+func (a *app) afterRollback(s *event.State) []string {
+	if s.Status == event.Succeeded || s.Exit == exitNothing {
 		return nil
 	}
 	name := s.Operation.Release
@@ -51,8 +51,8 @@ func (a *app) afterRollback(s *engine.State) []string {
 }
 
 // afterUninstall says what to type after an uninstallation.
-func (a *app) afterUninstall(s *engine.State) []string {
-	if s.Status == engine.Succeeded || s.Exit == exitNothing || s.Release == engine.NoRelease {
+func (a *app) afterUninstall(s *event.State) []string {
+	if s.Status == event.Succeeded || s.Exit == exitNothing || s.Release == event.NoRelease {
 		return nil
 	}
 	return []string{a.command(s, "status", s.Operation.Release), a.command(s, "uninstall", s.Operation.Release)}
@@ -60,14 +60,14 @@ func (a *app) afterUninstall(s *engine.State) []string {
 
 // afterTest says what to type after the tests of a release: those that failed
 // can be run alone.
-func (a *app) afterTest(s *engine.State) []string {
-	if s.Status == engine.Succeeded {
+func (a *app) afterTest(s *event.State) []string {
+	if s.Status == event.Succeeded {
 		return nil
 	}
 	again := []string{"test", s.Operation.Release}
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
-			if g.Status == engine.Failed {
+			if g.Status == event.Failed {
 				_, name, _ := strings.Cut(g.Name, "/")
 				again = append(again, "--filter", "name="+name)
 			}
@@ -86,15 +86,15 @@ func (d *deployFlags) sameValues() string {
 }
 
 // rolledBack reports whether a rollback has come to its end.
-func rolledBack(s *engine.State) bool {
+func rolledBack(s *event.State) bool {
 	there := false
 	for _, p := range s.Phases {
-		if !strings.HasPrefix(p.Name, engine.RollbackPrefix) {
+		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
 			continue
 		}
 		for _, g := range p.Groups {
 			switch there = true; g.Status {
-			case engine.Ready, engine.Applied, engine.Gone:
+			case event.Ready, event.Applied, event.Gone:
 			default:
 				return false
 			}

@@ -6,36 +6,37 @@ import (
 
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // ended is the picture of an operation that failed in one group, rolled back
 // by another where back is its status, and left a release so.
-func ended(name string, previous int, group, back engine.Status, release string) *engine.State {
-	g := []*engine.Group{{ID: "c:g", Name: "g"}}
-	events := []engine.Event{
-		{Kind: engine.KindOperation, Status: engine.Running, Operation: &engine.Operation{Name: name, Release: "s", Namespace: "n", PreviousRevision: previous, ToRevision: 2}},
-		{Kind: engine.KindPlan, Phases: []engine.Phase{{Name: "apply", Kind: engine.PhaseApply, Groups: g}}},
+func ended(name string, previous int, group, back event.Status, release string) *event.State {
+	g := []*plan.Group{{ID: "c:g", Name: "g"}}
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: name, Release: "s", Namespace: "n", PreviousRevision: previous, ToRevision: 2}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: g}}},
 	}
-	if group != engine.Skipped {
-		events = append(events, engine.Event{Kind: engine.KindGroup, Phase: "apply", Group: "c:g", Status: engine.Running})
+	if group != event.Skipped {
+		events = append(events, event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Running})
 	}
-	events = append(events, engine.Event{Kind: engine.KindGroup, Phase: "apply", Group: "c:g", Status: group})
+	events = append(events, event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: group})
 	if back != "" {
 		events = append(events,
-			engine.Event{Kind: engine.KindPlan, Phases: []engine.Phase{{Name: "rollback/remove", Kind: engine.PhaseRemove, Groups: g}}},
-			engine.Event{Kind: engine.KindGroup, Phase: "rollback/remove", Group: "c:g", Status: back})
+			event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: g}}},
+			event.Event{Kind: event.KindGroup, Phase: "rollback/remove", Group: "c:g", Status: back})
 	}
 	exit := exitFailed
-	if group == engine.Skipped {
+	if group == event.Skipped {
 		exit = exitNothing
 	}
-	events = append(events, engine.Event{Kind: engine.KindOperation, Status: engine.Failed, Release: release, Exit: &exit})
-	var feed engine.Feed
+	events = append(events, event.Event{Kind: event.KindOperation, Status: event.Failed, Release: release, Exit: &exit})
+	var feed event.Feed
 	for _, e := range events {
 		feed.Publish(e)
 	}
-	var s engine.State
+	var s event.State
 	for _, e := range feed.Events() {
 		s.Apply(e)
 	}
@@ -55,24 +56,24 @@ func TestWhatToTypeNext(t *testing.T) {
 	)
 	d := &deployFlags{}
 	d.values.Values = []string{"password=secret"}
-	deploy := func(s *engine.State) []string { return a.afterDeploy(s, "./c", &runFlags{}, d) }
+	deploy := func(s *event.State) []string { return a.afterDeploy(s, "./c", &runFlags{}, d) }
 	for _, c := range []struct {
 		what string
 		got  []string
 		want []string
 	}{
-		{"a failed install", deploy(ended("install", 0, engine.Failed, "", "failed")), []string{again, goAway}},
-		{"an install that wrote nothing", deploy(ended("install", 0, engine.Skipped, "", "")), nil},
-		{"an install that made no release", deploy(ended("install", 0, engine.Failed, "", "none")), []string{again}},
-		{"an install that may be pending", deploy(ended("install", 0, engine.Failed, "", "")), []string{status, goAway}},
-		{"an install that was rolled back", deploy(ended("install", 0, engine.Failed, engine.Gone, "none")), nil},
-		{"an install whose rollback failed", deploy(ended("install", 0, engine.Failed, engine.Failed, "failed")), []string{again, goAway}},
-		{"an install in a sandbox", a.afterDeploy(ended("install", 0, engine.Failed, "", "failed"), "./c", &runFlags{sandbox: true}, d), nil},
-		{"a failed upgrade", deploy(ended("upgrade", 3, engine.Failed, "", "failed")), []string{goBack, again}},
-		{"an upgrade that may be pending", deploy(ended("upgrade", 3, engine.Failed, "", "")), []string{status, goBack}},
-		{"a failed rollback", a.afterRollback(ended("rollback", 0, engine.Failed, "", "failed")), []string{history, "lockstep rollback s 2" + where}},
-		{"a failed uninstallation", a.afterUninstall(ended("uninstall", 0, engine.Failed, "", "failed")), []string{status, goAway}},
-		{"an uninstallation that failed at its end", a.afterUninstall(ended("uninstall", 0, engine.Failed, "", "none")), nil},
+		{"a failed install", deploy(ended("install", 0, event.Failed, "", "failed")), []string{again, goAway}},
+		{"an install that wrote nothing", deploy(ended("install", 0, event.Skipped, "", "")), nil},
+		{"an install that made no release", deploy(ended("install", 0, event.Failed, "", "none")), []string{again}},
+		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{status, goAway}},
+		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), nil},
+		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{again, goAway}},
+		{"an install in a sandbox", a.afterDeploy(ended("install", 0, event.Failed, "", "failed"), "./c", &runFlags{sandbox: true}, d), nil},
+		{"a failed upgrade", deploy(ended("upgrade", 3, event.Failed, "", "failed")), []string{goBack, again}},
+		{"an upgrade that may be pending", deploy(ended("upgrade", 3, event.Failed, "", "")), []string{status, goBack}},
+		{"a failed rollback", a.afterRollback(ended("rollback", 0, event.Failed, "", "failed")), []string{history, "lockstep rollback s 2" + where}},
+		{"a failed uninstallation", a.afterUninstall(ended("uninstall", 0, event.Failed, "", "failed")), []string{status, goAway}},
+		{"an uninstallation that failed at its end", a.afterUninstall(ended("uninstall", 0, event.Failed, "", "none")), nil},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("after %s: %q, want %q", c.what, c.got, c.want)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/registry"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/throwaway"
 )
@@ -19,8 +19,8 @@ import (
 // operation is something that is about to be done to a release: everything has
 // been checked, nothing has been written. *kube.Operation is one.
 type operation interface {
-	Feed() *engine.Feed
-	Command(engine.Command)
+	Feed() *event.Feed
+	Command(event.Command)
 	Run() error
 }
 
@@ -32,7 +32,7 @@ type job struct {
 	// prepare checks and plans; the namespace is known by now.
 	prepare func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error)
 	// next says what to type after the end.
-	next func(*engine.State) []string
+	next func(*event.State) []string
 	// fate is what becomes of the release on an abort that rolls nothing
 	// back, "the release will be marked failed" where empty.
 	fate string
@@ -112,8 +112,8 @@ func (a *app) inSandbox(ctx context.Context, sandbox bool, say io.Writer, do fun
 
 // outcome is the exit code of an operation that is over. What went wrong has
 // been told, except where only events were printed.
-func outcome(s *engine.State, err error, m mode) error {
-	if s.Status == engine.Succeeded {
+func outcome(s *event.State, err error, m mode) error {
+	if s.Status == event.Succeeded {
 		return nil
 	}
 	code := s.Exit

@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/theme"
 	"lockstep/ui/report"
@@ -105,9 +106,9 @@ func (a *app) showPlan(cmd *cobra.Command, j job) error {
 
 // planView is a plan as -o json prints it.
 type planView struct {
-	Operation engine.Operation `json:"operation"`
-	Changes   []kube.Change    `json:"changes"`
-	Warnings  []engine.Warning `json:"warnings"`
+	Operation event.Operation `json:"operation"`
+	Changes   []kube.Change   `json:"changes"`
+	Warnings  []plan.Warning  `json:"warnings"`
 }
 
 func (v planView) json(w io.Writer) error {
@@ -115,7 +116,7 @@ func (v planView) json(w io.Writer) error {
 		v.Changes = []kube.Change{}
 	}
 	if v.Warnings == nil {
-		v.Warnings = []engine.Warning{}
+		v.Warnings = []plan.Warning{}
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -11,7 +11,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli/values"
 	"helm.sh/helm/v4/pkg/postrenderer"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/status"
 )
@@ -71,7 +71,7 @@ const defaultRelease = "release-name"
 // rendered is a chart with its plan.
 type rendered struct {
 	*charts.Rendered
-	plan *engine.Plan
+	plan *plan.Plan
 }
 
 // render renders the chart that [NAME] CHART names and plans it. Warnings go to
@@ -136,7 +136,7 @@ func planned(r *charts.Rendered) (*rendered, error) {
 
 // readinessError is a readiness expression that does not parse (R24).
 type readinessError struct {
-	resource engine.Resource
+	resource plan.Resource
 	err      error
 }
 
@@ -145,7 +145,7 @@ func (e *readinessError) Error() string {
 }
 
 // unreadable finds readiness expressions that do not parse.
-func unreadable(resources []engine.Resource) []*readinessError {
+func unreadable(resources []plan.Resource) []*readinessError {
 	var errs []*readinessError
 	for _, r := range resources {
 		if _, _, err := status.ParseRule(r.Annotations); err != nil {
@@ -155,7 +155,7 @@ func unreadable(resources []engine.Resource) []*readinessError {
 	return errs
 }
 
-func printWarnings(w io.Writer, warnings []engine.Warning) {
+func printWarnings(w io.Writer, warnings []plan.Warning) {
 	for _, warning := range warnings {
 		fmt.Fprintf(w, "warning: %s (%s)\n", warning.Message, warning.Rule)
 	}

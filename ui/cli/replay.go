@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/ui/report"
 )
 
@@ -77,7 +77,7 @@ func (a *app) replay(cmd *cobra.Command, dir string, args []string, flags *repla
 		if err := a.look(cmd, "replay", events, flags.speed); err != nil {
 			return err
 		}
-		var state engine.State
+		var state event.State
 		for _, e := range events {
 			state.Apply(e)
 		}
@@ -93,7 +93,7 @@ func (a *app) replay(cmd *cobra.Command, dir string, args []string, flags *repla
 
 // readRun reads the record that args name, or the last one. Events may come
 // with an error: those before a line that is none.
-func readRun(dir string, args []string) ([]engine.Event, error) {
+func readRun(dir string, args []string) ([]event.Event, error) {
 	if len(args) == 0 {
 		runs := report.Runs(dir)
 		if len(runs) == 0 {
@@ -106,7 +106,7 @@ func readRun(dir string, args []string) ([]engine.Event, error) {
 		return nil, err
 	}
 	defer f.Close()
-	events, err := engine.ReadEvents(f)
+	events, err := event.Read(f)
 	if len(events) == 0 && err == nil {
 		err = fmt.Errorf("%s: no event in it", args[0])
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/ui/report"
 )
@@ -99,7 +99,7 @@ func (a *app) groupsNow(cmd *cobra.Command, name string) ([]liveGroup, error) {
 
 // lookOnce looks at each object of a view once; consumers get the events. It is
 // an error where that takes longer than lookTime.
-func lookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*engine.State, error) {
+func lookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*event.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	go func() {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/theme"
 	"lockstep/ui/board"
@@ -101,7 +101,7 @@ func (a *app) watchOnScreen(ctx context.Context, cmd *cobra.Command, client *kub
 	defer cancel()
 	restore := a.logs.toFile()
 	defer restore()
-	state := make(chan *engine.State, 1)
+	state := make(chan *event.State, 1)
 	failed := make(chan error, 1)
 	go func() { failed <- view.Run(ctx) }()
 	go func() { state <- report.Follow(view.Feed()) }()
@@ -119,14 +119,14 @@ func (a *app) watchOnScreen(ctx context.Context, cmd *cobra.Command, client *kub
 }
 
 // printState prints how a release is.
-func (a *app) printState(w io.Writer, s *engine.State, timings []kube.Timing) {
+func (a *app) printState(w io.Writer, s *event.State, timings []kube.Timing) {
 	style := streamStyle(os.Stdout, a.settings.ColorMode)
 	fmt.Fprintln(w, viewed(s))
 	printGroups(w, liveGroups(s, timings), style)
 }
 
 // viewed says what is looked at.
-func viewed(s *engine.State) string {
+func viewed(s *event.State) string {
 	op := s.Operation
 	return fmt.Sprintf("%s: chart %s, namespace %s, revision %d, %s", op.Release, op.Chart, op.Namespace, op.Revision, s.Message)
 }
@@ -136,28 +136,28 @@ func viewed(s *engine.State) string {
 type changes struct {
 	out, warnings io.Writer
 	style         report.Style
-	state         engine.State
+	state         event.State
 	printed       bool
-	told          map[string]engine.Status // what was printed of each group
+	told          map[string]event.Status // what was printed of each group
 }
 
 // Consume takes the next event of a view.
-func (c *changes) Consume(e engine.Event) {
+func (c *changes) Consume(e event.Event) {
 	c.state.Apply(e)
 	switch {
-	case e.Kind == engine.KindWarning:
+	case e.Kind == event.KindWarning:
 		fmt.Fprintln(c.warnings, "warning:", e.Message)
 	case !c.printed:
 		if c.complete() {
 			c.all()
 		}
-	case e.Kind == engine.KindOperation && e.Status == engine.Running:
+	case e.Kind == event.KindOperation && e.Status == event.Running:
 		fmt.Fprintln(c.out, c.stamp(e), viewed(&c.state))
-	case e.Kind == engine.KindOperation:
+	case e.Kind == event.KindOperation:
 		fmt.Fprintln(c.out, c.stamp(e), e.Message)
-	case e.Kind == engine.KindObject:
+	case e.Kind == event.KindObject:
 		fmt.Fprintln(c.out, c.stamp(e), mark(c.style, e.Status), because(e.Object.String()+" of "+e.Group, e.Message))
-	case e.Kind == engine.KindGroup && c.told[e.Group] != e.Status:
+	case e.Kind == event.KindGroup && c.told[e.Group] != e.Status:
 		c.told[e.Group] = e.Status
 		fmt.Fprintln(c.out, c.stamp(e), mark(c.style, e.Status), e.Group)
 	}
@@ -166,19 +166,19 @@ func (c *changes) Consume(e engine.Event) {
 // all prints all groups. The event about the last one may still be on its way,
 // so what a group is comes from its objects.
 func (c *changes) all() {
-	c.printed, c.told = true, map[string]engine.Status{}
+	c.printed, c.told = true, map[string]event.Status{}
 	fmt.Fprintln(c.out, viewed(&c.state))
 	groups := liveGroups(&c.state, nil)
 	printGroups(c.out, groups, c.style)
 	for _, g := range groups {
 		c.told[g.ID] = g.Status
 		if g.ready() == len(g.Objects) {
-			c.told[g.ID] = engine.Ready
+			c.told[g.ID] = event.Ready
 		}
 	}
 }
 
-func (c *changes) stamp(e engine.Event) string {
+func (c *changes) stamp(e event.Event) string {
 	return paint(c.style, theme.Quiet, e.Time.Local().Format("15:04:05"))
 }
 

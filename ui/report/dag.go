@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -16,7 +16,7 @@ var DagFormats = []string{"text", "json", "dot", "mermaid"}
 
 // Dag writes a plan in one of DagFormats: text is a drawing for people; json
 // holds every edge, the others only those that others do not imply.
-func Dag(w io.Writer, title string, p *engine.Plan, format string, style Style) error {
+func Dag(w io.Writer, title string, p *plan.Plan, format string, style Style) error {
 	switch format {
 	case "text":
 		return write(w, dagText(title, p, style))
@@ -36,15 +36,15 @@ func write(w io.Writer, s string) error {
 }
 
 // dagJSON writes groups and warnings; lists are never null.
-func dagJSON(w io.Writer, p *engine.Plan) error {
+func dagJSON(w io.Writer, p *plan.Plan) error {
 	out := struct {
-		Groups   []engine.Group   `json:"groups"`
-		Warnings []engine.Warning `json:"warnings"`
-	}{[]engine.Group{}, []engine.Warning{}}
+		Groups   []plan.Group   `json:"groups"`
+		Warnings []plan.Warning `json:"warnings"`
+	}{[]plan.Group{}, []plan.Warning{}}
 	for _, g := range p.Groups {
 		c := *g
 		c.After = append([]string{}, g.After...)
-		c.Objects = append([]engine.Object{}, g.Objects...)
+		c.Objects = append([]plan.Object{}, g.Objects...)
 		out.Groups = append(out.Groups, c)
 	}
 	out.Warnings = append(out.Warnings, p.Warnings...)
@@ -59,8 +59,8 @@ const dagWidth = 80
 
 // dagText draws layer below layer: the groups of a layer hang on one line, since
 // nothing keeps them from running at the same time.
-func dagText(title string, p *engine.Plan, style Style) string {
-	layer, after := layers(p.Groups), engine.Reduce(p.Groups)
+func dagText(title string, p *plan.Plan, style Style) string {
+	layer, after := layers(p.Groups), plan.Reduce(p.Groups)
 	groups := inLayers(p.Groups, layer)
 	objects, depth := 0, 0
 	for _, g := range groups {
@@ -106,7 +106,7 @@ func branch(first, last bool, style Style) string {
 	return style.Theme.Lines.Light[up|right|down]
 }
 
-func names(objects []engine.Object) []string {
+func names(objects []plan.Object) []string {
 	out := make([]string, len(objects))
 	for i, o := range objects {
 		out[i] = o.String()

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
-func dagPlan() *engine.Plan {
-	groups := plan(append(shop,
+func dagPlan() *plan.Plan {
+	groups := readPlan(append(shop,
 		"shop/many:(unsequenced): Deployment/a-deployment-with-a-name, Deployment/another-deployment, ConfigMap/settings-of-many-things, Secret/s",
 		`shop:say "hi" <b> < shop/api:(unsequenced), shop/many:(unsequenced): Ingress/shop`)...)
-	return &engine.Plan{Groups: groups, Warnings: []engine.Warning{{Rule: "R9", Chart: "shop", Message: "shop: alone"}}}
+	return &plan.Plan{Groups: groups, Warnings: []plan.Warning{{Rule: "R9", Chart: "shop", Message: "shop: alone"}}}
 }
 
 func TestDag(t *testing.T) {
@@ -35,7 +35,7 @@ func TestDag(t *testing.T) {
 }
 
 func TestDagJSONHasNoNull(t *testing.T) {
-	for _, p := range []*engine.Plan{{}, {Groups: []*engine.Group{{ID: "a:b"}}}} {
+	for _, p := range []*plan.Plan{{}, {Groups: []*plan.Group{{ID: "a:b"}}}} {
 		var out bytes.Buffer
 		if err := Dag(&out, "a", p, "json", plain); err != nil {
 			t.Fatal(err)

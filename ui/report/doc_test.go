@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -29,7 +30,7 @@ func fields(t reflect.Type, prefix string) []string {
 		}
 		switch {
 		case inner.Kind() != reflect.Struct || inner == reflect.TypeFor[time.Time]():
-		case inner == reflect.TypeFor[engine.Object]() && prefix != "":
+		case inner == reflect.TypeFor[plan.Object]() && prefix != "":
 		default:
 			out = append(out, fields(inner, prefix+name+".")...)
 		}
@@ -62,7 +63,7 @@ func same(t *testing.T, what string, got, want []string) {
 }
 
 func TestEveryFieldIsDocumented(t *testing.T) {
-	same(t, "fields", documented("Fields", "Objects", "Operation", "Phases"), fields(reflect.TypeFor[engine.Event](), ""))
+	same(t, "fields", documented("Fields", "Objects", "Operation", "Phases"), fields(reflect.TypeFor[event.Event](), ""))
 }
 
 func TestEveryKindAndStatusIsDocumented(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/plan"
 )
 
 // byChart parts the groups by chart, charts in the order of their first group.
-func byChart(groups []*engine.Group) (paths []string, of map[string][]*engine.Group) {
-	of = map[string][]*engine.Group{}
+func byChart(groups []*plan.Group) (paths []string, of map[string][]*plan.Group) {
+	of = map[string][]*plan.Group{}
 	for _, g := range groups {
 		if of[g.Chart] == nil {
 			paths = append(paths, g.Chart)
@@ -20,7 +20,7 @@ func byChart(groups []*engine.Group) (paths []string, of map[string][]*engine.Gr
 }
 
 // dagDot writes a graph of Graphviz: a box per group, a frame per chart.
-func dagDot(title string, p *engine.Plan) string {
+func dagDot(title string, p *plan.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph %s {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n", quoteDot(title))
 	paths, of := byChart(p.Groups)
@@ -32,7 +32,7 @@ func dagDot(title string, p *engine.Plan) string {
 		}
 		b.WriteString("  }\n")
 	}
-	after := engine.Reduce(p.Groups)
+	after := plan.Reduce(p.Groups)
 	for _, g := range p.Groups {
 		for _, id := range after[g.ID] {
 			fmt.Fprintf(&b, "  %s -> %s;\n", quoteDot(id), quoteDot(g.ID))
@@ -48,7 +48,7 @@ func quoteDot(s string) string {
 
 // dagMermaid writes a flowchart of Mermaid. Its nodes need plain names, so they
 // are numbered.
-func dagMermaid(p *engine.Plan) string {
+func dagMermaid(p *plan.Plan) string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
 	node := map[string]string{}
@@ -64,7 +64,7 @@ func dagMermaid(p *engine.Plan) string {
 		}
 		b.WriteString("  end\n")
 	}
-	after := engine.Reduce(p.Groups)
+	after := plan.Reduce(p.Groups)
 	for _, g := range p.Groups {
 		for _, id := range after[g.ID] {
 			fmt.Fprintf(&b, "  %s --> %s\n", node[id], node[g.ID])

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // JSON writes one event per line, as json.Marshal writes it; events.md
@@ -15,11 +15,11 @@ type JSON struct{ w io.Writer }
 func NewJSON(w io.Writer) *JSON { return &JSON{w: w} }
 
 // Consume writes an event.
-func (j *JSON) Consume(e engine.Event) { _ = writeEvent(j.w, e) }
+func (j *JSON) Consume(e event.Event) { _ = writeEvent(j.w, e) }
 
 // writeEvent writes a line in one Write, so that lines of several writers to
 // one file do not mix.
-func writeEvent(w io.Writer, e engine.Event) error {
+func writeEvent(w io.Writer, e event.Event) error {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err

@@ -1,17 +1,19 @@
 package report
 
-import "lockstep/engine"
+import (
+	"lockstep/engine/plan"
+)
 
 // layers returns the layer of each group: the longest way to it inside of the
 // phase. That of a removal differs from the plan's.
-func layers(groups []*engine.Group) map[string]int {
-	byID := map[string]*engine.Group{}
+func layers(groups []*plan.Group) map[string]int {
+	byID := map[string]*plan.Group{}
 	for _, g := range groups {
 		byID[g.ID] = g
 	}
 	out := map[string]int{}
-	var layer func(g *engine.Group) int
-	layer = func(g *engine.Group) int {
+	var layer func(g *plan.Group) int
+	layer = func(g *plan.Group) int {
 		if n, ok := out[g.ID]; ok {
 			return n
 		}
@@ -32,8 +34,8 @@ func layers(groups []*engine.Group) map[string]int {
 }
 
 // inLayers orders groups by layer and leaves the order of each layer alone.
-func inLayers(groups []*engine.Group, layer map[string]int) []*engine.Group {
-	var out []*engine.Group
+func inLayers(groups []*plan.Group, layer map[string]int) []*plan.Group {
+	var out []*plan.Group
 	for n := 0; len(out) < len(groups); n++ {
 		for _, g := range groups {
 			if layer[g.ID] == n {

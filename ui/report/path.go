@@ -5,22 +5,22 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // CriticalPath returns the groups that decided how long the operation took, in
 // the order in which they ran: the group that ended last, before it the one of
 // its gates that ended last, and so on. A group without gates follows what
 // ended last in another phase. The rollback of the operation does not count.
-func CriticalPath(s *engine.State) []*engine.GroupState {
-	var path []*engine.GroupState
-	var last *engine.GroupState
+func CriticalPath(s *event.State) []*event.GroupState {
+	var path []*event.GroupState
+	var last *event.GroupState
 	for _, p := range s.Phases {
 		if !undoing(p) {
 			last = later(last, p.Groups, s.Now)
 		}
 	}
-	seen := map[*engine.GroupState]bool{} // groups that take no time may seem to follow each other
+	seen := map[*event.GroupState]bool{} // groups that take no time may seem to follow each other
 	for last != nil && !seen[last] {
 		seen[last] = true
 		path = append(path, last)
@@ -31,14 +31,14 @@ func CriticalPath(s *engine.State) []*engine.GroupState {
 }
 
 // undoing reports whether a phase is part of a rollback of the operation.
-func undoing(p *engine.PhaseState) bool { return strings.Contains(p.Name, "/") }
+func undoing(p *event.PhaseState) bool { return strings.Contains(p.Name, "/") }
 
 // before returns the group that g had to wait for longest, or nil.
-func before(s *engine.State, g *engine.GroupState) *engine.GroupState {
-	var last *engine.GroupState
+func before(s *event.State, g *event.GroupState) *event.GroupState {
+	var last *event.GroupState
 	for _, id := range g.After {
 		if b := s.Find(g.Phase, id); b != nil {
-			last = later(last, []*engine.GroupState{b}, g.Started)
+			last = later(last, []*event.GroupState{b}, g.Started)
 		}
 	}
 	if last != nil {
@@ -53,7 +53,7 @@ func before(s *engine.State, g *engine.GroupState) *engine.GroupState {
 }
 
 // later returns the one of last and groups that ended last, not after limit.
-func later(last *engine.GroupState, groups []*engine.GroupState, limit time.Time) *engine.GroupState {
+func later(last *event.GroupState, groups []*event.GroupState, limit time.Time) *event.GroupState {
 	for _, g := range groups {
 		if g.Started.IsZero() || g.Ended.IsZero() || g.Ended.After(limit) {
 			continue
@@ -69,7 +69,7 @@ func later(last *engine.GroupState, groups []*engine.GroupState, limit time.Time
 // the middle are counted.
 const longestPath = 16
 
-func pathText(path []*engine.GroupState, style Style) string {
+func pathText(path []*event.GroupState, style Style) string {
 	var parts []string
 	for _, g := range path {
 		parts = append(parts, g.ID+" "+Seconds(g.Ended.Sub(g.Started)))

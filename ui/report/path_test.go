@@ -5,14 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // TestLongPath names the ends of a long path, and counts what is between.
 func TestLongPath(t *testing.T) {
-	var path []*engine.GroupState
+	var path []*event.GroupState
 	for n := range 30 {
-		path = append(path, &engine.GroupState{Group: &engine.Group{ID: fmt.Sprintf("c:g%d", n)}})
+		path = append(path, &event.GroupState{Group: &plan.Group{ID: fmt.Sprintf("c:g%d", n)}})
 	}
 	text := pathText(path, Style{})
 	for _, want := range []string{"c:g0 0.0s → ", "c:g7 0.0s → … 14 groups … → c:g22 0.0s", "→ c:g29 0.0s"} {

@@ -5,12 +5,13 @@ import (
 	"strconv"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // plan writes the phases that have not been written yet, as a table: where a
 // group stands, what it is, how many objects it has, what it waits for.
-func (t *Text) plan(phases []engine.Phase) {
+func (t *Text) plan(phases []event.Phase) {
 	var rows [][]string
 	groups, objects := 0, 0
 	for _, p := range phases {
@@ -36,13 +37,13 @@ func (t *Text) plan(phases []engine.Phase) {
 
 // phaseRows are the lines of a phase: column, group, objects, gates. A layer is
 // what could run at the same time.
-func phaseRows(p engine.Phase) [][]string {
+func phaseRows(p event.Phase) [][]string {
 	var rows [][]string
-	layer, after := layers(p.Groups), engine.Reduce(p.Groups)
+	layer, after := layers(p.Groups), plan.Reduce(p.Groups)
 	last := ""
 	for _, g := range inLayers(p.Groups, layer) {
 		column := p.Name
-		if p.Kind == engine.PhaseApply || p.Kind == engine.PhaseRemove {
+		if p.Kind == event.PhaseApply || p.Kind == event.PhaseRemove {
 			column += " " + strconv.Itoa(layer[g.ID])
 		}
 		shown := column

@@ -7,19 +7,19 @@ package report
 import (
 	"context"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // Consumer takes every event of one operation, in order, from one goroutine. It
 // must not keep the operation waiting for a person.
 type Consumer interface {
-	Consume(engine.Event)
+	Consume(event.Event)
 }
 
 // Follow hands the events of the feed to the consumers until the feed is closed
 // and returns the picture they draw.
-func Follow(feed *engine.Feed, consumers ...Consumer) *engine.State {
-	state := &engine.State{}
+func Follow(feed *event.Feed, consumers ...Consumer) *event.State {
+	state := &event.State{}
 	reader := feed.Reader()
 	for {
 		batch, ok := reader.Next(context.Background())
@@ -37,8 +37,8 @@ func Follow(feed *engine.Feed, consumers ...Consumer) *engine.State {
 
 // Replay hands recorded events to the consumers, all at once, and returns the
 // picture they draw.
-func Replay(events []engine.Event, consumers ...Consumer) *engine.State {
-	state := &engine.State{}
+func Replay(events []event.Event, consumers ...Consumer) *event.State {
+	state := &event.State{}
 	for _, e := range events {
 		state.Apply(e)
 		for _, c := range consumers {

@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 const sec = time.Second
@@ -21,7 +23,7 @@ type fate struct {
 	tries   int           // so many times; 0 for always
 	never   bool          // nothing more becomes of it
 	refused string        // the API server refuses the request
-	change  engine.Change
+	change  event.Change
 }
 
 // fakeCluster answers every request after a time of its own, so that the order
@@ -29,16 +31,16 @@ type fate struct {
 type fakeCluster struct {
 	mu      sync.Mutex
 	fates   map[string]fate // by object name
-	reports map[engine.Object]func(engine.Observation)
+	reports map[plan.Object]func(run.Observation)
 	tries   map[string]int
-	order   map[engine.Object]time.Duration
+	order   map[plan.Object]time.Duration
 }
 
 func newFake(fates map[string]fate) *fakeCluster {
-	return &fakeCluster{fates: fates, reports: map[engine.Object]func(engine.Observation){}, tries: map[string]int{}, order: map[engine.Object]time.Duration{}}
+	return &fakeCluster{fates: fates, reports: map[plan.Object]func(run.Observation){}, tries: map[string]int{}, order: map[plan.Object]time.Duration{}}
 }
 
-func (f *fakeCluster) Watch(_ context.Context, g *engine.Group, report func(engine.Observation)) {
+func (f *fakeCluster) Watch(_ context.Context, g *plan.Group, report func(run.Observation)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, o := range g.Objects {
@@ -50,61 +52,61 @@ func (f *fakeCluster) Watch(_ context.Context, g *engine.Group, report func(engi
 	}
 }
 
-func (f *fakeCluster) enter(o engine.Object) (fate, int, time.Duration, func(engine.Observation)) {
+func (f *fakeCluster) enter(o plan.Object) (fate, int, time.Duration, func(run.Observation)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tries[o.Name]++
 	return f.fates[o.Name], f.tries[o.Name], f.order[o], f.reports[o]
 }
 
-func (f *fakeCluster) Apply(ctx context.Context, _ *engine.Group, o engine.Object) (engine.Outcome, error) {
+func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (run.Outcome, error) {
 	b, try, wait, report := f.enter(o)
 	time.Sleep(wait)
 	broken := b.tries == 0 || try <= b.tries
 	if b.refused != "" && broken {
-		return engine.Outcome{}, fmt.Errorf("%s", b.refused)
+		return run.Outcome{}, fmt.Errorf("%s", b.refused)
 	}
-	seen := engine.Observation{Object: o, Status: engine.Ready}
+	seen := run.Observation{Object: o, Status: event.Ready}
 	if b.failed != "" && broken {
-		seen.Status, seen.Message = engine.Failed, b.failed
+		seen.Status, seen.Message = event.Failed, b.failed
 	}
 	if b.never && broken {
-		seen.Status, seen.Message = engine.InProgress, "0 of 1 available"
+		seen.Status, seen.Message = event.InProgress, "0 of 1 available"
 	}
 	time.AfterFunc(b.ready+time.Millisecond, func() { report(seen) })
 	change := b.change
 	if change == "" {
-		change = engine.Created
+		change = event.Created
 	}
-	return engine.Outcome{Change: change}, nil
+	return run.Outcome{Change: change}, nil
 }
 
-func (f *fakeCluster) Delete(_ context.Context, _ *engine.Group, o engine.Object) (engine.Outcome, error) {
+func (f *fakeCluster) Delete(_ context.Context, _ *plan.Group, o plan.Object) (run.Outcome, error) {
 	b, _, wait, report := f.enter(o)
 	time.Sleep(wait)
-	if b.change == engine.Kept {
-		return engine.Outcome{Change: engine.Kept}, nil
+	if b.change == event.Kept {
+		return run.Outcome{Change: event.Kept}, nil
 	}
-	time.AfterFunc(b.ready+time.Millisecond, func() { report(engine.Observation{Object: o, Status: engine.Gone}) })
-	return engine.Outcome{Change: engine.Deleted}, nil
+	time.AfterFunc(b.ready+time.Millisecond, func() { report(run.Observation{Object: o, Status: event.Gone}) })
+	return run.Outcome{Change: event.Deleted}, nil
 }
 
-// plan reads groups from lines such as "shop/db:schema < shop/db:database: Job/migrate, Secret/db".
-func plan(lines ...string) []*engine.Group {
-	var groups []*engine.Group
+// readPlan reads groups from lines such as "shop/db:schema < shop/db:database: Job/migrate, Secret/db".
+func readPlan(lines ...string) []*plan.Group {
+	var groups []*plan.Group
 	for _, l := range lines {
 		head, objects, _ := strings.Cut(l, ": ")
 		id, after, _ := strings.Cut(head, " < ")
 		chart, name, _ := strings.Cut(id, ":")
-		g := &engine.Group{ID: id, Chart: chart, Name: name, After: []string{}}
+		g := &plan.Group{ID: id, Chart: chart, Name: name, After: []string{}}
 		if after != "" {
 			g.After = strings.Split(after, ", ")
 		}
 		for _, o := range strings.Split(objects, ", ") {
 			kind, name, _ := strings.Cut(o, "/")
-			g.Objects = append(g.Objects, engine.Object{Kind: kind, Namespace: "shop", Name: name})
+			g.Objects = append(g.Objects, plan.Object{Kind: kind, Namespace: "shop", Name: name})
 		}
-		g.Waves = []engine.Wave{{Count: len(g.Objects)}}
+		g.Waves = []plan.Wave{{Count: len(g.Objects)}}
 		groups = append(groups, g)
 	}
 	for id, n := range layers(groups) {
@@ -119,49 +121,49 @@ func plan(lines ...string) []*engine.Group {
 
 // bench is one operation in a bubble of time.
 type bench struct {
-	*engine.Engine
-	feed *engine.Feed
+	*run.Engine
+	feed *event.Feed
 	from time.Time
 }
 
 func (b *bench) at(d time.Duration) { time.Sleep(time.Until(b.from.Add(d))); synctest.Wait() }
 
-func (b *bench) command(name engine.CommandName, group string) {
-	b.Command(engine.Command{Name: name, Group: group})
+func (b *bench) command(name event.CommandName, group string) {
+	b.Command(event.Command{Name: name, Group: group})
 	synctest.Wait()
 }
 
-var install = engine.Operation{Name: "install", Release: "shop", Namespace: "shop", Context: "kind-dev", Chart: "shop-1.0.0", Revision: 1, Timeout: 5 * time.Minute, ReadinessTimeout: time.Minute}
+var install = event.Operation{Name: "install", Release: "shop", Namespace: "shop", Context: "kind-dev", Chart: "shop-1.0.0", Revision: 1, Timeout: 5 * time.Minute, ReadinessTimeout: time.Minute}
 
 // record runs an operation and returns its events.
-func record(t *testing.T, opts engine.Options, run func(*bench)) []engine.Event {
+func record(t *testing.T, opts run.Options, steer func(*bench)) []event.Event {
 	t.Helper()
-	var events []engine.Event
+	var events []event.Event
 	synctest.Test(t, func(t *testing.T) {
-		opts.Feed = &engine.Feed{}
+		opts.Feed = &event.Feed{}
 		if opts.Operation.Name == "" {
 			opts.Operation = install
 		}
 		b := &bench{feed: opts.Feed, from: time.Now()}
-		b.Engine = engine.New(opts)
-		run(b)
+		b.Engine = run.New(opts)
+		steer(b)
 		events = opts.Feed.Events()
 		time.Sleep(time.Hour) // let the cluster's last reports go by
 	})
 	return events
 }
 
-func apply(groups []*engine.Group) engine.Phase {
-	return engine.Phase{Name: "apply", Kind: engine.PhaseApply, Groups: groups}
+func apply(groups []*plan.Group) event.Phase {
+	return event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groups}
 }
 
-func hooks(event string, groups []*engine.Group) engine.Phase {
-	return engine.Phase{Name: event, Kind: engine.PhaseHooks, Groups: groups}
+func hooks(when string, groups []*plan.Group) event.Phase {
+	return event.Phase{Name: when, Kind: event.PhaseHooks, Groups: groups}
 }
 
 // awaited leaves out the groups that nothing waits for (R21).
-func awaited(groups []*engine.Group) func(*engine.Group) bool {
-	return func(g *engine.Group) bool {
+func awaited(groups []*plan.Group) func(*plan.Group) bool {
+	return func(g *plan.Group) bool {
 		for _, other := range groups {
 			for _, id := range other.After {
 				if id == g.ID {
@@ -189,7 +191,7 @@ func fates(more map[string]fate) map[string]fate {
 	return all
 }
 
-func diagnose(_ context.Context, o engine.Object) (string, []string) {
+func diagnose(_ context.Context, o plan.Object) (string, []string) {
 	if o.Kind != "Job" {
 		return "", nil
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 const (
@@ -52,7 +52,7 @@ func RunDir() (string, error) {
 func (r *RunLog) Name() string { return r.name }
 
 // Consume writes an event to the file.
-func (r *RunLog) Consume(e engine.Event) {
+func (r *RunLog) Consume(e event.Event) {
 	if r.over {
 		return
 	}
@@ -84,7 +84,7 @@ func (r *RunLog) giveUp(err error) {
 var unfit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // create makes a new file, only for the user's eyes, and drops the oldest.
-func (r *RunLog) create(e engine.Event) error {
+func (r *RunLog) create(e event.Event) error {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return err
 	}

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 func TestRunLogKeepsTheLastRuns(t *testing.T) {
@@ -33,7 +34,7 @@ func TestRunLogKeepsTheLastRuns(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
-	again, err := engine.ReadEvents(f)
+	again, err := event.Read(f)
 	if err != nil || fmt.Sprint(again[len(again)-1].Status) != "aborted" || len(again) != len(events) {
 		t.Errorf("%d events, error %v", len(again), err)
 	}
@@ -83,15 +84,15 @@ func TestClean(t *testing.T) {
 }
 
 func TestManyGroupsAreCounted(t *testing.T) {
-	var groups []*engine.Group
+	var groups []*plan.Group
 	for i := range manyGroups + 1 {
-		groups = append(groups, plan(fmt.Sprintf("c:g%d: ConfigMap/c%d", i, i))...)
+		groups = append(groups, readPlan(fmt.Sprintf("c:g%d: ConfigMap/c%d", i, i))...)
 	}
-	var s engine.State
-	s.Apply(engine.Event{Kind: engine.KindOperation, Status: engine.Running, Operation: &install})
-	s.Apply(engine.Event{Kind: engine.KindPlan, Phases: []engine.Phase{apply(groups)}})
+	var s event.State
+	s.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &install})
+	s.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{apply(groups)}})
 	for _, g := range groups[1:] {
-		s.Apply(engine.Event{Kind: engine.KindGroup, Phase: "apply", Group: g.ID, Status: engine.Ready})
+		s.Apply(event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Ready})
 	}
 	var out bytes.Buffer
 	Summary(&out, &s, Options{Style: plain})

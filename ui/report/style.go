@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -18,7 +18,7 @@ type Style struct {
 }
 
 // glyph is the sign of a status, or of a line that is about none.
-func (s Style) glyph(st engine.Status) string {
+func (s Style) glyph(st event.Status) string {
 	if st == "" {
 		return s.render(theme.Quiet, s.Theme.Lines.Dot)
 	}
@@ -27,7 +27,7 @@ func (s Style) glyph(st engine.Status) string {
 }
 
 // word is how a status reads.
-func (s Style) word(st engine.Status) string { return s.Theme.Mark(string(st)).Word }
+func (s Style) word(st event.Status) string { return s.Theme.Mark(string(st)).Word }
 
 func (s Style) render(r theme.Role, text string) string {
 	if !s.Codes {

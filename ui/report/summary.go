@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 const (
@@ -17,13 +17,13 @@ const (
 
 // Summary writes what became of an operation: its groups with their times, what
 // failed and why, what never started, what took the time, what to type next.
-func Summary(w io.Writer, s *engine.State, o Options) {
+func Summary(w io.Writer, s *event.State, o Options) {
 	fmt.Fprintln(w, o.glyph(s.Status), verdict(s, o.Style))
 	if s.Message != "" {
 		fmt.Fprintln(w, " ", clean(s.Message))
 	}
 	summariseGroups(w, s, o)
-	if path := CriticalPath(s); len(path) > 1 && s.Status != engine.Aborted {
+	if path := CriticalPath(s); len(path) > 1 && s.Status != event.Aborted {
 		fmt.Fprintln(w, "  critical path:", clean(pathText(path, o.Style)))
 	}
 	if len(s.Notes) > 0 {
@@ -46,10 +46,10 @@ func Summary(w io.Writer, s *engine.State, o Options) {
 }
 
 // verdict is the first line of a summary.
-func verdict(s *engine.State, style Style) string {
+func verdict(s *event.State, style Style) string {
 	op := s.Operation
 	how := style.word(s.Status) + " after "
-	if s.Status == engine.Succeeded {
+	if s.Status == event.Succeeded {
 		how = style.word(s.Status) + " in "
 	}
 	end := s.Ended
@@ -77,8 +77,8 @@ func verdict(s *engine.State, style Style) string {
 
 // summariseGroups writes a line for each group, and the diagnosis of what
 // failed. Of many groups, those that went well are only counted.
-func summariseGroups(w io.Writer, s *engine.State, o Options) {
-	var shown []*engine.GroupState
+func summariseGroups(w io.Writer, s *event.State, o Options) {
+	var shown []*event.GroupState
 	var rows [][]string
 	total, fine := 0, 0
 	for _, p := range s.Phases {
@@ -95,7 +95,7 @@ func summariseGroups(w io.Writer, s *engine.State, o Options) {
 		}
 	}
 	if fine > 0 {
-		fmt.Fprintln(w, " ", o.glyph(engine.Ready), count(fine, "group"), "done")
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), count(fine, "group"), "done")
 	}
 	phase := ""
 	for i, line := range table(rows) {
@@ -109,16 +109,16 @@ func summariseGroups(w io.Writer, s *engine.State, o Options) {
 	}
 }
 
-func wentWell(g *engine.GroupState) bool {
+func wentWell(g *event.GroupState) bool {
 	switch g.Status {
-	case engine.Ready, engine.Applied, engine.Gone:
+	case event.Ready, event.Applied, event.Gone:
 		return trouble(g) == ""
 	}
 	return false
 }
 
 // groupRow is a group as words: status, id, objects, time, why.
-func groupRow(g *engine.GroupState, style Style) []string {
+func groupRow(g *event.GroupState, style Style) []string {
 	took := ""
 	if !g.Started.IsZero() && !g.Ended.IsZero() {
 		took = Seconds(g.Ended.Sub(g.Started))
@@ -127,14 +127,14 @@ func groupRow(g *engine.GroupState, style Style) []string {
 }
 
 // trouble says in a line why a group is not well, or nothing.
-func trouble(g *engine.GroupState) string {
+func trouble(g *event.GroupState) string {
 	why := ""
 	switch g.Status {
-	case engine.Failed, engine.Skipped, engine.Aborted, engine.Held:
+	case event.Failed, event.Skipped, event.Aborted, event.Held:
 		why = g.Message
 	}
 	for _, o := range g.Objects {
-		if o.Status == engine.Failed && why == "" {
+		if o.Status == event.Failed && why == "" {
 			why = o.Object.String() + ": " + o.Message
 		}
 		if o.Summary != "" && !strings.Contains(why, o.Summary) && strings.HasPrefix(why, o.Object.String()+":") {
@@ -145,8 +145,8 @@ func trouble(g *engine.GroupState) string {
 }
 
 // detail writes the diagnosis of the objects of a group that is not well.
-func detail(w io.Writer, g *engine.GroupState, o Options) {
-	if o.Brief || g.Status == engine.Ready || g.Status == engine.Gone {
+func detail(w io.Writer, g *event.GroupState, o Options) {
+	if o.Brief || g.Status == event.Ready || g.Status == event.Gone {
 		return
 	}
 	for _, obj := range g.Objects {

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -17,7 +18,7 @@ type Options struct {
 	// its first line.
 	Brief bool
 	// Next returns what the reader may want to type next, one command a line.
-	Next func(*engine.State) []string
+	Next func(*event.State) []string
 	// Record is the name under which the run can be replayed, or empty.
 	Record func() string
 }
@@ -28,7 +29,7 @@ type Options struct {
 type Text struct {
 	out, warnings io.Writer
 	opts          Options
-	state         engine.State
+	state         event.State
 	told          map[toldKey]bool // failed objects that have a line
 	planned       map[string]bool  // phases that have been printed
 	lastLog       toldKey
@@ -37,7 +38,7 @@ type Text struct {
 
 type toldKey struct {
 	phase, group string
-	object       engine.Object
+	object       plan.Object
 }
 
 // NewText returns a Text that writes to out and warnings.
@@ -46,43 +47,43 @@ func NewText(out, warnings io.Writer, opts Options) *Text {
 }
 
 // Consume writes what there is to say about an event.
-func (t *Text) Consume(e engine.Event) {
-	var was engine.Status
+func (t *Text) Consume(e event.Event) {
+	var was event.Status
 	if g := t.state.Find(e.Phase, e.Group); g != nil {
 		was = g.Status
 	}
 	t.state.Apply(e)
-	if e.Kind != engine.KindLog {
+	if e.Kind != event.KindLog {
 		t.lastLog = toldKey{}
 	}
 	switch e.Kind {
-	case engine.KindOperation:
+	case event.KindOperation:
 		t.operation(e)
-	case engine.KindPlan:
+	case event.KindPlan:
 		t.plan(e.Phases)
-	case engine.KindRun:
+	case event.KindRun:
 		t.run(e)
-	case engine.KindGroup:
+	case event.KindGroup:
 		t.group(e, was)
-	case engine.KindObject:
+	case event.KindObject:
 		t.object(e)
-	case engine.KindCommand:
+	case event.KindCommand:
 		t.command(e)
-	case engine.KindBreakpoint:
+	case event.KindBreakpoint:
 		t.line(e, e.Status, "breakpoint "+string(e.Status)+" on "+e.Group)
-	case engine.KindWarning:
+	case event.KindWarning:
 		t.warning(e)
-	case engine.KindWaiting:
-		t.line(e, engine.InProgress, "waiting for "+place(e.Object, e.Group)+": "+e.Message)
-	case engine.KindDiagnosis:
+	case event.KindWaiting:
+		t.line(e, event.InProgress, "waiting for "+place(e.Object, e.Group)+": "+e.Message)
+	case event.KindDiagnosis:
 		t.diagnosis(e)
-	case engine.KindLog:
+	case event.KindLog:
 		t.log(e)
 	}
 }
 
 // line writes one line: the time since the start, the sign of a status, text.
-func (t *Text) line(e engine.Event, st engine.Status, text string) {
+func (t *Text) line(e event.Event, st event.Status, text string) {
 	if t.quiet {
 		fmt.Fprintln(t.out)
 		t.quiet = false
@@ -98,12 +99,12 @@ func (t *Text) quote(lines []string) {
 	}
 }
 
-func (t *Text) operation(e engine.Event) {
+func (t *Text) operation(e event.Event) {
 	switch e.Status {
-	case engine.Running:
+	case event.Running:
 		fmt.Fprintln(t.out, headline(t.state.Operation))
 		t.quiet = true
-	case engine.RollingBack:
+	case event.RollingBack:
 		text := "rolling back"
 		switch {
 		case e.Operation == nil:
@@ -112,7 +113,7 @@ func (t *Text) operation(e engine.Event) {
 		default:
 			text += " (" + e.Operation.Name + ")"
 		}
-		t.line(e, engine.RollingBack, withReason(text, e.Message))
+		t.line(e, event.RollingBack, withReason(text, e.Message))
 	default:
 		fmt.Fprintln(t.out)
 		t.opts.Brief = true // the diagnosis stands above
@@ -121,7 +122,7 @@ func (t *Text) operation(e engine.Event) {
 }
 
 // headline names the operation with all that decides where it goes.
-func headline(op engine.Operation) string {
+func headline(op event.Operation) string {
 	parts := []string{}
 	add := func(what, value string) {
 		if value != "" {
@@ -159,19 +160,19 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-func (t *Text) run(e engine.Event) {
+func (t *Text) run(e event.Event) {
 	text, why := t.opts.word(e.Status), e.Message
 	switch e.Status {
-	case engine.Running:
+	case event.Running:
 		text = "going on"
-	case engine.Held:
+	case event.Held:
 		text = "held on failure"
 		why, _, _ = strings.Cut(why, ": ") // the group; its own line has said the rest
 	}
 	t.line(e, e.Status, withReason(text, why))
 }
 
-func (t *Text) command(e engine.Event) {
+func (t *Text) command(e event.Event) {
 	text := string(e.Command)
 	if e.Group != "" {
 		text += " " + e.Group
@@ -186,7 +187,7 @@ func withReason(text, reason string) string {
 	return text + ": " + reason
 }
 
-func (t *Text) warning(e engine.Event) {
+func (t *Text) warning(e event.Event) {
 	text := e.Message
 	if e.Object != nil && !strings.Contains(text, e.Object.Name) {
 		text = e.Object.String() + ": " + text
@@ -197,16 +198,16 @@ func (t *Text) warning(e engine.Event) {
 	fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))
 }
 
-func (t *Text) diagnosis(e engine.Event) {
+func (t *Text) diagnosis(e event.Event) {
 	if g := t.state.Find(e.Phase, e.Group); g != nil && !g.Status.Over() { // it may still come
-		t.line(e, engine.InProgress, withReason(place(e.Object, e.Group), e.Message))
+		t.line(e, event.InProgress, withReason(place(e.Object, e.Group), e.Message))
 		return
 	}
-	t.line(e, engine.Failed, withReason(place(e.Object, e.Group), e.Message))
+	t.line(e, event.Failed, withReason(place(e.Object, e.Group), e.Message))
 	t.quote(e.Lines)
 }
 
-func (t *Text) log(e engine.Event) {
+func (t *Text) log(e event.Event) {
 	key := toldKey{phase: e.Phase, group: e.Group}
 	if e.Object != nil {
 		key.object = *e.Object

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/theme"
 )
 
@@ -37,7 +39,7 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 // scenarios are operations with the ends that operations have.
-var scenarios = map[string]func(*testing.T) []engine.Event{
+var scenarios = map[string]func(*testing.T) []event.Event{
 	"succeeded":  succeeded,
 	"failed":     failed,
 	"leaf":       leafFails,
@@ -54,7 +56,7 @@ func TestText(t *testing.T) {
 			var out, warnings bytes.Buffer
 			opts := Options{
 				Style:  plain,
-				Next:   func(s *engine.State) []string { return []string{"helm status " + s.Operation.Release} },
+				Next:   func(s *event.State) []string { return []string{"helm status " + s.Operation.Release} },
 				Record: func() string { return "20000101-000000-shop" },
 			}
 			Replay(events, NewText(&out, &warnings, opts))
@@ -94,7 +96,7 @@ func TestJSONIsTheEvents(t *testing.T) {
 			t.Errorf("line %d is %s, want %s (%v)", i+1, line, want, err)
 		}
 	}
-	again, err := engine.ReadEvents(&out)
+	again, err := event.Read(&out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,7 @@ func TestJSONIsTheEvents(t *testing.T) {
 }
 
 func TestReadNamesTheLineThatIsBroken(t *testing.T) {
-	events, err := engine.ReadEvents(strings.NewReader("{\"seq\":1,\"kind\":\"run\"}\n{\"seq\":2,\"ki"))
+	events, err := event.Read(strings.NewReader("{\"seq\":1,\"kind\":\"run\"}\n{\"seq\":2,\"ki"))
 	if len(events) != 1 || err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("%d events, error %v", len(events), err)
 	}
@@ -117,110 +119,110 @@ func TestReadNamesTheLineThatIsBroken(t *testing.T) {
 func finish(b *bench, err error) {
 	switch v := b.Verdict(); {
 	case v.Abort != nil:
-		b.Finish(engine.End{Status: engine.Aborted, Message: "release marked failed", Exit: 3})
+		b.Finish(run.End{Status: event.Aborted, Message: "release marked failed", Exit: 3})
 	case err != nil:
-		b.Finish(engine.End{Status: engine.Failed, Message: "release marked failed", Exit: 1})
+		b.Finish(run.End{Status: event.Failed, Message: "release marked failed", Exit: 1})
 	default:
-		b.Finish(engine.End{Status: engine.Succeeded})
+		b.Finish(run.End{Status: event.Succeeded})
 	}
 }
 
-func succeeded(t *testing.T) []engine.Event {
-	return record(t, engine.Options{Heartbeat: 5 * sec}, func(b *bench) {
-		groups, cluster := plan(shop...), newFake(fates(map[string]fate{"db": {change: engine.Unchanged}, "ddl": {change: engine.Configured}}))
-		pre, post := hooks("pre-install", plan("pre-install:Job/check: Job/check")), hooks("post-install", plan("post-install:Job/smoke: Job/smoke"))
+func succeeded(t *testing.T) []event.Event {
+	return record(t, run.Options{Heartbeat: 5 * sec}, func(b *bench) {
+		groups, cluster := readPlan(shop...), newFake(fates(map[string]fate{"db": {change: event.Unchanged}, "ddl": {change: event.Configured}}))
+		pre, post := hooks("pre-install", readPlan("pre-install:Job/check: Job/check")), hooks("post-install", readPlan("post-install:Job/smoke: Job/smoke"))
 		b.Announce(pre, apply(groups), post)
-		b.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R9", Message: "shop: group lonely is isolated"})
-		b.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R2", Object: &engine.Object{Kind: "ConfigMap", Name: "db"}, Message: "a list that is none"})
-		_ = b.Run(engine.Stage{Phase: pre, Cluster: cluster})
-		err := b.Run(engine.Stage{Phase: apply(groups), Cluster: cluster, Await: awaited(groups)})
+		b.Publish(event.Event{Kind: event.KindWarning, Rule: "R9", Message: "shop: group lonely is isolated"})
+		b.Publish(event.Event{Kind: event.KindWarning, Rule: "R2", Object: &plan.Object{Kind: "ConfigMap", Name: "db"}, Message: "a list that is none"})
+		_ = b.Run(run.Stage{Phase: pre, Cluster: cluster})
+		err := b.Run(run.Stage{Phase: apply(groups), Cluster: cluster, Await: awaited(groups)})
 		time.Sleep(3 * sec)
-		_ = b.Run(engine.Stage{Phase: post, Cluster: cluster})
-		b.Publish(engine.Event{Kind: engine.KindNotes, Lines: []string{"Open http://shop.example", "", "  and buy \x1b[1msomething\x1b[0m"}})
+		_ = b.Run(run.Stage{Phase: post, Cluster: cluster})
+		b.Publish(event.Event{Kind: event.KindNotes, Lines: []string{"Open http://shop.example", "", "  and buy \x1b[1msomething\x1b[0m"}})
 		finish(b, err)
 	})
 }
 
-func failed(t *testing.T) []engine.Event {
-	return record(t, engine.Options{Diagnose: diagnose}, func(b *bench) {
-		groups := plan(shop...)
-		pre := hooks("pre-install", plan("pre-install:Job/check: Job/check"))
+func failed(t *testing.T) []event.Event {
+	return record(t, run.Options{Diagnose: diagnose}, func(b *bench) {
+		groups := readPlan(shop...)
+		pre := hooks("pre-install", readPlan("pre-install:Job/check: Job/check"))
 		b.Announce(pre, apply(groups))
 		check := &pre.Groups[0].Objects[0]
-		_ = b.Run(engine.Stage{Phase: pre, Cluster: newFake(nil)})
+		_ = b.Run(run.Stage{Phase: pre, Cluster: newFake(nil)})
 		for _, l := range []string{"checking …", "fine"} {
-			b.Publish(engine.Event{Kind: engine.KindLog, Phase: pre.Name, Group: pre.Groups[0].ID, Object: check, Lines: []string{l}})
+			b.Publish(event.Event{Kind: event.KindLog, Phase: pre.Name, Group: pre.Groups[0].ID, Object: check, Lines: []string{l}})
 		}
-		finish(b, b.Run(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"migrate": {ready: 2 * sec, failed: "exit code 2 after 3 tries"}}))}))
+		finish(b, b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"migrate": {ready: 2 * sec, failed: "exit code 2 after 3 tries"}}))}))
 	})
 }
 
-func leafFails(t *testing.T) []engine.Event {
-	return record(t, engine.Options{}, func(b *bench) {
-		groups := plan(shop...)
+func leafFails(t *testing.T) []event.Event {
+	return record(t, run.Options{}, func(b *bench) {
+		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		err := b.Run(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"api": {failed: "image example/no-such-image:1 cannot be pulled"}})), Await: awaited(groups)})
+		err := b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"api": {failed: "image example/no-such-image:1 cannot be pulled"}})), Await: awaited(groups)})
 		time.Sleep(sec)
 		finish(b, err)
 	})
 }
 
-func heldAndRetried(t *testing.T) []engine.Event {
-	return record(t, engine.Options{HoldOnFailure: true}, func(b *bench) {
-		groups := plan(shop...)
+func heldAndRetried(t *testing.T) []event.Event {
+	return record(t, run.Options{HoldOnFailure: true}, func(b *bench) {
+		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		r := b.Start(engine.Stage{Phase: apply(groups), Readiness: 20 * sec, Cluster: newFake(fates(map[string]fate{
+		r := b.Start(run.Stage{Phase: apply(groups), Readiness: 20 * sec, Cluster: newFake(fates(map[string]fate{
 			"ddl": {refused: "admission webhook denied the request", tries: 1}, "db-server": {never: true, tries: 1}}))})
 		b.at(60 * sec)
-		b.command(engine.Retry, "shop/db:database")
+		b.command(event.Retry, "shop/db:database")
 		b.at(200 * sec)
-		b.command(engine.Step, "")
-		b.command(engine.Retry, "")
+		b.command(event.Step, "")
+		b.command(event.Retry, "")
 		finish(b, r.Wait())
 	})
 }
 
-func steered(t *testing.T) []engine.Event {
-	return record(t, engine.Options{Paused: true, Breakpoints: []string{"shop/db:schema"}}, func(b *bench) {
-		groups := plan(shop...)
+func steered(t *testing.T) []event.Event {
+	return record(t, run.Options{Paused: true, Breakpoints: []string{"shop/db:schema"}}, func(b *bench) {
+		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		r := b.Start(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		r := b.Start(run.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
 		b.at(2 * sec)
-		b.command(engine.Step, "")
+		b.command(event.Step, "")
 		b.at(4 * sec)
-		b.command(engine.Resume, "")
-		b.command(engine.Break, "shop/api:(unsequenced)")
-		b.command(engine.Break, "shop/api:(unsequenced)")
+		b.command(event.Resume, "")
+		b.command(event.Break, "shop/api:(unsequenced)")
+		b.command(event.Break, "shop/api:(unsequenced)")
 		b.at(20 * sec)
-		b.command(engine.Resume, "")
+		b.command(event.Resume, "")
 		finish(b, r.Wait())
 	})
 }
 
-func aborted(t *testing.T) []engine.Event {
-	return record(t, engine.Options{}, func(b *bench) {
-		groups := plan(shop...)
+func aborted(t *testing.T) []event.Event {
+	return record(t, run.Options{}, func(b *bench) {
+		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		r := b.Start(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		r := b.Start(run.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
 		b.at(2 * sec)
-		b.Command(engine.Command{Name: engine.Abort, Reason: "interrupted"})
+		b.Command(event.Command{Name: event.Abort, Reason: "interrupted"})
 		finish(b, r.Wait())
 	})
 }
 
-func rolledBack(t *testing.T) []engine.Event {
-	return record(t, engine.Options{}, func(b *bench) {
-		groups := plan(shop...)
+func rolledBack(t *testing.T) []event.Event {
+	return record(t, run.Options{}, func(b *bench) {
+		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		r := b.Start(engine.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		r := b.Start(run.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
 		b.at(5 * sec)
-		b.command(engine.Rollback, "")
+		b.command(event.Rollback, "")
 		_ = r.Wait()
-		b.BeginRollback(engine.Operation{Name: "uninstall", Timeout: 5 * time.Minute}, "aborted")
-		undo := engine.Phase{Name: "rollback/remove", Kind: engine.PhaseRemove, Groups: plan(
+		b.BeginRollback(event.Operation{Name: "uninstall", Timeout: 5 * time.Minute}, "aborted")
+		undo := event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: plan(
 			"shop/db:database: Service/db-server, StatefulSet/db-server", "shop/queue:broker: Service/queue, StatefulSet/queue", "shop/db:config < shop/db:database: ConfigMap/db, Secret/db")}
 		b.Announce(undo)
-		_ = b.Run(engine.Stage{Phase: undo, Cluster: newFake(map[string]fate{"db": {change: engine.Kept}, "queue": {ready: sec / 2}})})
-		b.Finish(engine.End{Status: engine.Aborted, Message: "release uninstalled", Exit: 3})
+		_ = b.Run(run.Stage{Phase: undo, Cluster: newFake(map[string]fate{"db": {change: event.Kept}, "queue": {ready: sec / 2}})})
+		b.Finish(run.End{Status: event.Aborted, Message: "release uninstalled", Exit: 3})
 	})
 }

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
 )
 
 // group writes a line where a group's change of state is news. was is its
 // status before.
-func (t *Text) group(e engine.Event, was engine.Status) {
+func (t *Text) group(e event.Event, was event.Status) {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil {
 		return
@@ -17,18 +17,18 @@ func (t *Text) group(e engine.Event, was engine.Status) {
 	removing := t.removing(e.Phase)
 	took := e.Time.Sub(g.Started)
 	switch e.Status {
-	case engine.Running:
+	case event.Running:
 		t.line(e, e.Status, started(g, removing, was))
-	case engine.Held:
+	case event.Held:
 		t.line(e, e.Status, withReason(g.ID+" held", e.Message))
-	case engine.Ready, engine.Applied, engine.Gone:
+	case event.Ready, event.Applied, event.Gone:
 		t.line(e, e.Status, t.ended(g, was, took))
 		t.failures(e, g)
-	case engine.Failed:
+	case event.Failed:
 		t.failed(e, g, took, doneOf(g, removing))
-	case engine.Aborted:
+	case event.Aborted:
 		t.line(e, e.Status, withReason(g.ID+" aborted after "+Seconds(took)+" ("+doneOf(g, removing)+")", unlike(e.Message, "aborted")))
-	case engine.Skipped:
+	case event.Skipped:
 		reason := e.Message
 		if reason == "" {
 			reason = t.opts.word(e.Status)
@@ -40,13 +40,13 @@ func (t *Text) group(e engine.Event, was engine.Status) {
 func (t *Text) removing(phase string) bool {
 	for _, p := range t.state.Phases {
 		if p.Name == phase {
-			return p.Kind == engine.PhaseRemove
+			return p.Kind == event.PhaseRemove
 		}
 	}
 	return false
 }
 
-func started(g *engine.GroupState, removing bool, was engine.Status) string {
+func started(g *event.GroupState, removing bool, was event.Status) string {
 	text := g.ID
 	if removing {
 		text += " removal"
@@ -58,9 +58,9 @@ func started(g *engine.GroupState, removing bool, was engine.Status) string {
 	return text + " (" + count(len(g.Objects), "object") + ")"
 }
 
-func (t *Text) ended(g *engine.GroupState, was engine.Status, took time.Duration) string {
+func (t *Text) ended(g *event.GroupState, was event.Status, took time.Duration) string {
 	text := g.ID + " " + t.opts.word(g.Status) + " ("
-	if was != engine.Applied {
+	if was != event.Applied {
 		text += outcome(g) + ", "
 	}
 	return text + Seconds(took) + ")"
@@ -68,14 +68,14 @@ func (t *Text) ended(g *engine.GroupState, was engine.Status, took time.Duration
 
 // failed writes that a group failed. The engine's message names the object, so
 // that object needs no line of its own.
-func (t *Text) failed(e engine.Event, g *engine.GroupState, took time.Duration, done string) {
+func (t *Text) failed(e event.Event, g *event.GroupState, took time.Duration, done string) {
 	text := g.ID + " failed"
 	if !g.Started.IsZero() {
 		text += " after " + Seconds(took)
 	}
 	t.line(e, e.Status, withReason(text+" ("+done+")", e.Message))
 	for _, o := range g.Objects {
-		if o.Status == engine.Failed && strings.HasPrefix(e.Message, o.Object.String()+":") {
+		if o.Status == event.Failed && strings.HasPrefix(e.Message, o.Object.String()+":") {
 			t.told[toldKey{e.Phase, e.Group, o.Object}] = true
 		}
 	}
@@ -92,26 +92,26 @@ func unlike(s, known string) string {
 
 // object writes a line where an object failed and its group does not say so, or
 // where one that had failed is well again.
-func (t *Text) object(e engine.Event) {
+func (t *Text) object(e event.Event) {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil || e.Object == nil {
 		return
 	}
 	key := toldKey{e.Phase, e.Group, *e.Object}
 	switch {
-	case e.Status == engine.Failed && g.Status != engine.Running:
+	case e.Status == event.Failed && g.Status != event.Running:
 		t.failures(e, g)
-	case e.Status == engine.Ready && t.told[key]:
+	case e.Status == event.Ready && t.told[key]:
 		delete(t.told, key)
 		t.line(e, e.Status, place(e.Object, e.Group)+" ready after all")
 	}
 }
 
 // failures writes a line for every failed object of a group that has none yet.
-func (t *Text) failures(e engine.Event, g *engine.GroupState) {
+func (t *Text) failures(e event.Event, g *event.GroupState) {
 	for _, o := range g.Objects {
 		key := toldKey{e.Phase, g.ID, o.Object}
-		if o.Status != engine.Failed || t.told[key] {
+		if o.Status != event.Failed || t.told[key] {
 			continue
 		}
 		t.told[key] = true

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // Seconds writes a duration as people read it: 4.1s, 1m52s, 2h03m.
@@ -33,9 +34,9 @@ func count(n int, noun string) string {
 
 // outcome says what was done to the objects of a group: "3 objects created",
 // "2 created, 1 unchanged", or "3 objects" where that is not known.
-func outcome(g *engine.GroupState) string {
-	changes := []engine.Change{engine.Created, engine.Configured, engine.Unchanged, engine.Deleted, engine.Absent, engine.Kept}
-	n := map[engine.Change]int{}
+func outcome(g *event.GroupState) string {
+	changes := []event.Change{event.Created, event.Configured, event.Unchanged, event.Deleted, event.Absent, event.Kept}
+	n := map[event.Change]int{}
 	for _, o := range g.Objects {
 		n[o.Change]++
 	}
@@ -57,15 +58,15 @@ func outcome(g *engine.GroupState) string {
 	return strings.Join(parts, ", ")
 }
 
-func changeWord(c engine.Change) string {
-	if c == engine.Absent {
+func changeWord(c event.Change) string {
+	if c == event.Absent {
 		return "absent before"
 	}
 	return string(c)
 }
 
 // doneOf says how many objects of a group are done: "1 of 2 ready".
-func doneOf(g *engine.GroupState, removing bool) string {
+func doneOf(g *event.GroupState, removing bool) string {
 	what := "ready"
 	if removing {
 		what = "gone"
@@ -74,7 +75,7 @@ func doneOf(g *engine.GroupState, removing bool) string {
 }
 
 // place names an object and its group.
-func place(o *engine.Object, group string) string {
+func place(o *plan.Object, group string) string {
 	switch {
 	case o == nil:
 		return group

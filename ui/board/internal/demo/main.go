@@ -12,7 +12,9 @@ import (
 	"os"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/board/internal/sample"
@@ -24,13 +26,13 @@ func main() {
 	fail := flag.Bool("fail", false, "let the migration fail once")
 	stop := flag.String("break", "", "set a breakpoint on this group")
 	flag.Parse()
-	if err := run(*speed, *step, *fail, *stop); err != nil {
+	if err := demo(*speed, *step, *fail, *stop); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(speed float64, step, fail bool, stop string) error {
+func demo(speed float64, step, fail bool, stop string) error {
 	look, err := theme.FromEnv(os.Getenv)
 	if err != nil {
 		return err
@@ -39,8 +41,8 @@ func run(speed float64, step, fail bool, stop string) error {
 	if file := flag.Arg(0); file != "" {
 		return replay(file, speed, o)
 	}
-	feed := &engine.Feed{}
-	opts := engine.Options{Feed: feed, Paused: step, HoldOnFailure: true}
+	feed := &event.Feed{}
+	opts := run.Options{Feed: feed, Paused: step, HoldOnFailure: true}
 	if stop != "" {
 		opts.Breakpoints = []string{stop}
 	}
@@ -59,7 +61,7 @@ func replay(file string, speed float64, o board.Options) error {
 		return err
 	}
 	defer f.Close()
-	events, err := engine.ReadEvents(f)
+	events, err := event.Read(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -69,7 +71,7 @@ func replay(file string, speed float64, o board.Options) error {
 // inspector makes its answers up.
 type inspector struct{}
 
-func (inspector) Events(_ context.Context, o engine.Object) ([]string, error) {
+func (inspector) Events(_ context.Context, o plan.Object) ([]string, error) {
 	return []string{
 		"12:04:02  Normal   Scheduled  assigned shop/" + o.Name + "-7x2kq to node-1",
 		"12:04:03  Normal   Pulled     image example/migrate:1.4 already present",
@@ -77,11 +79,11 @@ func (inspector) Events(_ context.Context, o engine.Object) ([]string, error) {
 	}, nil
 }
 
-func (inspector) Pods(_ context.Context, o engine.Object) ([]string, error) {
+func (inspector) Pods(_ context.Context, o plan.Object) ([]string, error) {
 	return []string{o.Name + "-7x2kq   1/1   Running   0 restarts   node-1"}, nil
 }
 
-func (inspector) Logs(ctx context.Context, o engine.Object, follow func(string)) error {
+func (inspector) Logs(ctx context.Context, o plan.Object, follow func(string)) error {
 	for i := 1; ; i++ {
 		follow(fmt.Sprintf("%s \x1b[32mINFO\x1b[0m applying migration %04d", time.Now().Format("15:04:05"), i))
 		select {
@@ -92,6 +94,6 @@ func (inspector) Logs(ctx context.Context, o engine.Object, follow func(string))
 	}
 }
 
-func (inspector) Manifest(_ context.Context, o engine.Object) (string, error) {
+func (inspector) Manifest(_ context.Context, o plan.Object) (string, error) {
 	return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata:\n  name: %s\n  namespace: %s\ndata:\n  password: aHVudGVyMg==\n", o.Kind, o.Name, o.Namespace), nil
 }

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // Cluster answers requests and reports statuses as its script says, in the
@@ -15,9 +17,9 @@ import (
 type Cluster struct {
 	mu      sync.Mutex
 	script  map[string]Behaviour // by Kind/name
-	reports map[engine.Object]func(engine.Observation)
+	reports map[plan.Object]func(run.Observation)
 	watch   context.Context
-	tries   map[engine.Object]int
+	tries   map[plan.Object]int
 	version uint64
 }
 
@@ -33,10 +35,10 @@ type Behaviour struct {
 
 // NewCluster returns a cluster that follows a script, by Kind/name.
 func NewCluster(script map[string]Behaviour) *Cluster {
-	return &Cluster{script: script, reports: map[engine.Object]func(engine.Observation){}, tries: map[engine.Object]int{}}
+	return &Cluster{script: script, reports: map[plan.Object]func(run.Observation){}, tries: map[plan.Object]int{}}
 }
 
-func (f *Cluster) Watch(ctx context.Context, g *engine.Group, report func(engine.Observation)) {
+func (f *Cluster) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watch = ctx
@@ -52,22 +54,22 @@ func (f *Cluster) next() uint64 {
 	return f.version
 }
 
-func (f *Cluster) Apply(ctx context.Context, _ *engine.Group, o engine.Object) (engine.Outcome, error) {
+func (f *Cluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (run.Outcome, error) {
 	f.mu.Lock()
 	b, report, watch := f.script[o.String()], f.reports[o], f.watch
 	f.tries[o]++
 	broken := b.fails != "" && (b.tries == 0 || f.tries[o] <= b.tries)
 	f.mu.Unlock()
 	if !wait(ctx, b.request+40*time.Millisecond) {
-		return engine.Outcome{}, ctx.Err()
+		return run.Outcome{}, ctx.Err()
 	}
 	v := f.next()
 	go func() {
-		see := func(s engine.Status, message string) {
-			report(engine.Observation{Object: o, Status: s, Message: message, Version: f.next()})
+		see := func(s event.Status, message string) {
+			report(run.Observation{Object: o, Status: s, Message: message, Version: f.next()})
 		}
 		for i, message := range b.says {
-			see(engine.InProgress, message)
+			see(event.InProgress, message)
 			if i == len(b.says)-1 {
 				break
 			}
@@ -79,28 +81,28 @@ func (f *Cluster) Apply(ctx context.Context, _ *engine.Group, o engine.Object) (
 			return
 		}
 		if broken {
-			see(engine.Failed, b.fails)
+			see(event.Failed, b.fails)
 			return
 		}
-		see(engine.Ready, "")
+		see(event.Ready, "")
 	}()
-	return engine.Outcome{Change: engine.Created, Version: v}, nil
+	return run.Outcome{Change: event.Created, Version: v}, nil
 }
 
-func (f *Cluster) Delete(ctx context.Context, _ *engine.Group, o engine.Object) (engine.Outcome, error) {
+func (f *Cluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) (run.Outcome, error) {
 	f.mu.Lock()
 	b, report, watch := f.script[o.String()], f.reports[o], f.watch
 	f.mu.Unlock()
 	if !wait(ctx, 40*time.Millisecond) {
-		return engine.Outcome{}, ctx.Err()
+		return run.Outcome{}, ctx.Err()
 	}
 	go func() {
-		report(engine.Observation{Object: o, Status: engine.Deleting, Message: "waiting for its finalizers", Version: f.next()})
+		report(run.Observation{Object: o, Status: event.Deleting, Message: "waiting for its finalizers", Version: f.next()})
 		if wait(watch, b.gone+200*time.Millisecond) {
-			report(engine.Observation{Object: o, Status: engine.Gone, Version: f.next()})
+			report(run.Observation{Object: o, Status: event.Gone, Version: f.next()})
 		}
 	}()
-	return engine.Outcome{Change: engine.Deleted}, nil
+	return run.Outcome{Change: event.Deleted}, nil
 }
 
 func wait(ctx context.Context, d time.Duration) bool {

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // operation is what the sample does.
-var operation = engine.Operation{
+var operation = event.Operation{
 	Name: "install", Release: "shop", Namespace: "shop", Context: "kind-dev", Chart: "shop-1.0.0", Revision: 1,
 	Timeout: 5 * time.Minute, ReadinessTimeout: time.Minute,
 }
@@ -16,21 +18,21 @@ var operation = engine.Operation{
 // Start begins an installation of the shop and returns the engine that runs it.
 // Operation, Diagnose and Heartbeat of the options are the sample's own. The
 // feed is closed when it is over.
-func Start(opts engine.Options, script map[string]Behaviour) *engine.Engine {
+func Start(opts run.Options, script map[string]Behaviour) *run.Engine {
 	opts.Operation, opts.Diagnose, opts.Heartbeat = operation, diagnose, 5*time.Second
-	e := engine.New(opts)
-	go run(e, NewCluster(script))
+	e := run.New(opts)
+	go carryOut(e, NewCluster(script))
 	return e
 }
 
-func run(e *engine.Engine, cluster *Cluster) {
+func carryOut(e *run.Engine, cluster *Cluster) {
 	all := phases()
 	e.Announce(all...)
-	object := engine.Object{Kind: "Deployment", Namespace: "shop", Name: "shop-cache"}
-	e.Publish(engine.Event{Kind: engine.KindWarning, Rule: "R9", Object: &object,
+	object := plan.Object{Kind: "Deployment", Namespace: "shop", Name: "shop-cache"}
+	e.Publish(event.Event{Kind: event.KindWarning, Rule: "R9", Object: &object,
 		Message: "shop/cache: group \"store\" has no edge in or out: its resources are unsequenced"})
 	for _, p := range all {
-		stage := engine.Stage{Phase: p, Cluster: cluster, Readiness: time.Minute, Await: func(g *engine.Group) bool {
+		stage := run.Stage{Phase: p, Cluster: cluster, Readiness: time.Minute, Await: func(g *plan.Group) bool {
 			return g.ID != "shop:ingress"
 		}}
 		if err := e.Start(stage).Wait(); err != nil {
@@ -38,29 +40,29 @@ func run(e *engine.Engine, cluster *Cluster) {
 			return
 		}
 	}
-	e.Finish(engine.End{Status: engine.Succeeded})
+	e.Finish(run.End{Status: event.Succeeded})
 }
 
 // finish ends a run that did not go well, with a rollback where that was asked
 // for.
-func finish(e *engine.Engine, cluster *Cluster, err error) {
+func finish(e *run.Engine, cluster *Cluster, err error) {
 	abort := e.Verdict().Abort
 	switch {
 	case abort == nil:
-		e.Finish(engine.End{Status: engine.Failed, Message: err.Error(), Exit: 1})
-	case abort.Name != engine.Rollback:
-		e.Finish(engine.End{Status: engine.Aborted, Message: "kept what is there", Exit: 3})
+		e.Finish(run.End{Status: event.Failed, Message: err.Error(), Exit: 1})
+	case abort.Name != event.Rollback:
+		e.Finish(run.End{Status: event.Aborted, Message: "kept what is there", Exit: 3})
 	default:
 		undo := operation
 		undo.Name = "uninstall"
 		e.BeginRollback(undo, "aborted: uninstalling")
 		apply := phases()[2].Groups
-		remove := engine.Phase{Name: "rollback/remove", Kind: engine.PhaseRemove, Groups: reversed(apply[:7])}
+		remove := event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: reversed(apply[:7])}
 		e.Announce(remove)
 		message := "rolled back: uninstalled"
-		if err := e.Start(engine.Stage{Phase: remove, Cluster: cluster}).Wait(); errors.Is(err, engine.ErrAborted) {
+		if err := e.Start(run.Stage{Phase: remove, Cluster: cluster}).Wait(); errors.Is(err, run.ErrAborted) {
 			message = "the rollback was stopped"
 		}
-		e.Finish(engine.End{Status: engine.Aborted, Message: message, Exit: 3})
+		e.Finish(run.End{Status: event.Aborted, Message: message, Exit: 3})
 	}
 }

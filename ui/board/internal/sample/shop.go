@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/engine"
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
-// plan is the plan of testdata/charts/shop.
-var plan = []string{
+// shop is the plan of testdata/charts/shop.
+var shop = []string{
 	"shop/cache:(unsequenced) | ConfigMap/shop-cache Service/shop-cache Deployment/shop-cache |",
 	"shop/db:config | Secret/shop-db ConfigMap/shop-db |",
 	"shop/queue:broker | Service/shop-queue StatefulSet/shop-queue |",
@@ -28,22 +29,22 @@ var plan = []string{
 }
 
 // groups reads lines "id | objects | ids of gates".
-func groups(lines []string) []*engine.Group {
-	var out []*engine.Group
+func groups(lines []string) []*plan.Group {
+	var out []*plan.Group
 	layer := map[string]int{}
 	for _, l := range lines {
 		f := strings.Split(l, "|")
 		id := strings.TrimSpace(f[0])
 		chart, name, _ := strings.Cut(id, ":")
-		g := &engine.Group{ID: id, Chart: chart, Name: name, After: append([]string{}, strings.Fields(f[2])...)}
+		g := &plan.Group{ID: id, Chart: chart, Name: name, After: append([]string{}, strings.Fields(f[2])...)}
 		for _, a := range g.After {
 			layer[id] = max(layer[id], layer[a]+1)
 		}
 		g.Layer = layer[id]
 		for _, o := range strings.Fields(f[1]) {
 			kind, name, _ := strings.Cut(o, "/")
-			g.Objects = append(g.Objects, engine.Object{Kind: kind, Namespace: "shop", Name: name})
-			g.Waves = append(g.Waves, engine.Wave{Count: 1})
+			g.Objects = append(g.Objects, plan.Object{Kind: kind, Namespace: "shop", Name: name})
+			g.Waves = append(g.Waves, plan.Wave{Count: 1})
 		}
 		out = append(out, g)
 	}
@@ -51,8 +52,8 @@ func groups(lines []string) []*engine.Group {
 }
 
 // reversed is a removal of groups.
-func reversed(all []*engine.Group) []*engine.Group {
-	var out []*engine.Group
+func reversed(all []*plan.Group) []*plan.Group {
+	var out []*plan.Group
 	for _, g := range slices.Backward(all) {
 		r := *g
 		r.After = []string{}
@@ -63,22 +64,22 @@ func reversed(all []*engine.Group) []*engine.Group {
 		}
 		r.Objects = slices.Clone(g.Objects)
 		slices.Reverse(r.Objects)
-		r.Waves = []engine.Wave{{Count: len(r.Objects)}}
+		r.Waves = []plan.Wave{{Count: len(r.Objects)}}
 		out = append(out, &r)
 	}
 	return out
 }
 
 // phases are the phases of the shop's installation.
-func phases() []engine.Phase {
-	one := func(id, object string) []*engine.Group {
+func phases() []event.Phase {
+	one := func(id, object string) []*plan.Group {
 		return groups([]string{id + " | " + object + " |"})
 	}
-	return []engine.Phase{
-		{Name: "namespace", Kind: engine.PhaseNamespace, Groups: one("namespace", "Namespace/shop")},
-		{Name: "pre-install", Kind: engine.PhaseHooks, Groups: one("pre-install:Job/shop-preflight", "Job/shop-preflight")},
-		{Name: "apply", Kind: engine.PhaseApply, Groups: groups(plan)},
-		{Name: "post-install", Kind: engine.PhaseHooks, Groups: one("post-install:Job/shop-smoke-test", "Job/shop-smoke-test")},
+	return []event.Phase{
+		{Name: "namespace", Kind: event.PhaseNamespace, Groups: one("namespace", "Namespace/shop")},
+		{Name: "pre-install", Kind: event.PhaseHooks, Groups: one("pre-install:Job/shop-preflight", "Job/shop-preflight")},
+		{Name: "apply", Kind: event.PhaseApply, Groups: groups(shop)},
+		{Name: "post-install", Kind: event.PhaseHooks, Groups: one("post-install:Job/shop-smoke-test", "Job/shop-smoke-test")},
 	}
 }
 
@@ -120,7 +121,7 @@ func Broken(tries int) map[string]Behaviour {
 }
 
 // diagnose says why the migration failed.
-func diagnose(context.Context, engine.Object) (string, []string) {
+func diagnose(context.Context, plan.Object) (string, []string) {
 	return "container migrate: exit code 2", []string{
 		"12:04:09  BackoffLimitExceeded  Job has reached the specified backoff limit",
 		"pod shop-db-migrate-1-0-0-7x2kq  Error  restarts 0",

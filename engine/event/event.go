@@ -1,0 +1,227 @@
+// Package event is the one vocabulary of what happens in an operation: Event, the
+// Commands that are answered by events, the Feed that carries them, and State, the
+// one reducer, which draws them.
+package event
+
+import (
+	"time"
+
+	"lockstep/engine/plan"
+)
+
+// Kind says what an Event is about.
+type Kind string
+
+// The kinds of events. Fields beyond seq, time and kind are named with each.
+const (
+	// KindOperation opens (status running; operation) and closes (status
+	// succeeded, failed or aborted; message; exit) the record. It also tells
+	// that a rollback begins (status rolling-back; operation).
+	KindOperation Kind = "operation"
+	// KindPlan announces phases with their groups before they run (phases).
+	// A later one adds phases or replaces those of the same name.
+	KindPlan Kind = "plan"
+	// KindRun tells the state of the whole run (status running, paused, held
+	// or aborting; message says why).
+	KindRun Kind = "run"
+	// KindGroup tells the state of a group (phase, group, status, message).
+	KindGroup Kind = "group"
+	// KindObject tells the state of an object (phase, group, object, status,
+	// message, change).
+	KindObject Kind = "object"
+	// KindCommand answers a command (command, group; status accepted or
+	// refused; message says why it was refused) (R45).
+	KindCommand Kind = "command"
+	// KindBreakpoint tells that a breakpoint was set (status set) or taken
+	// away (status cleared) (group).
+	KindBreakpoint Kind = "breakpoint"
+	// KindWarning is a warning (rule, message; object where there is one).
+	KindWarning Kind = "warning"
+	// KindWaiting is the heartbeat: what has been waited for longest (group,
+	// object, message).
+	KindWaiting Kind = "waiting"
+	// KindDiagnosis says why an object is not ready: its last status, events,
+	// pods and last log lines (group, object, message, lines).
+	KindDiagnosis Kind = "diagnosis"
+	// KindLog is output of a hook (group, object, lines).
+	KindLog Kind = "log"
+	// KindNotes are the chart's notes at the end (lines).
+	KindNotes Kind = "notes"
+)
+
+// Status is the state of the operation, of a group or of an object. One
+// vocabulary serves all three, so that a word means the same everywhere.
+type Status string
+
+const (
+	Waiting    Status = "waiting"     // group, object: not started
+	Held       Status = "held"        // group: a breakpoint keeps it; run: a failure is looked at (R44)
+	Running    Status = "running"     // operation, run, group: under way
+	Applying   Status = "applying"    // object: a request is on its way
+	Applied    Status = "applied"     // object: the API server has it; group: all its objects are, and nothing waits for them
+	InProgress Status = "in-progress" // object: applied, not ready
+	Ready      Status = "ready"       // object, group
+	Failed     Status = "failed"      // operation, group, object
+	Skipped    Status = "skipped"     // group: never started
+	Deleting   Status = "deleting"    // object: a request is on its way, or finalizers are
+	Gone       Status = "gone"        // object, group: removed
+
+	Paused      Status = "paused"       // run
+	Aborting    Status = "aborting"     // run
+	RollingBack Status = "rolling-back" // operation
+	Succeeded   Status = "succeeded"    // operation
+	Aborted     Status = "aborted"      // operation, group
+
+	Accepted Status = "accepted" // command
+	Refused  Status = "refused"  // command
+	Set      Status = "set"      // breakpoint
+	Cleared  Status = "cleared"  // breakpoint
+)
+
+// Over reports whether nothing more happens to a group in this status.
+func (s Status) Over() bool {
+	switch s {
+	case Applied, Ready, Failed, Skipped, Gone, Aborted:
+		return true
+	}
+	return false
+}
+
+// Change is what a request did to an object.
+type Change string
+
+const (
+	Created    Change = "created"
+	Configured Change = "configured"
+	Unchanged  Change = "unchanged"
+	Deleted    Change = "deleted"
+	Absent     Change = "absent" // there was nothing to delete
+	Kept       Change = "kept"   // helm.sh/resource-policy: keep, or another release's
+)
+
+// Event is the one record of what happens: the item of the Feed, the line of
+// `-o json`, the line of a run log. Fields are only ever added.
+type Event struct {
+	// Seq counts events of an operation from 1, without gaps.
+	Seq uint64 `json:"seq"`
+	// Time is when it happened, in RFC 3339 with nanoseconds, UTC.
+	Time time.Time `json:"time"`
+	Kind Kind      `json:"kind"`
+	// Phase names the phase that Group belongs to.
+	Phase string `json:"phase,omitempty"`
+	// Group is the id of a group, hook or other unit.
+	Group   string       `json:"group,omitempty"`
+	Object  *plan.Object `json:"object,omitempty"`
+	Status  Status       `json:"status,omitempty"`
+	Message string       `json:"message,omitempty"`
+	// Change is set once the API server has answered.
+	Change Change `json:"change,omitempty"`
+	// Planned is the name that Object has in the plan, where that is only the
+	// beginning of its name (metadata.generateName).
+	Planned string `json:"planned,omitempty"`
+	// Command is the name of the command that an event answers.
+	Command CommandName `json:"command,omitempty"`
+	// Rule is the number of the rule a warning falls under.
+	Rule string `json:"rule,omitempty"`
+	// Lines holds text of several lines, without line ends.
+	Lines []string `json:"lines,omitempty"`
+	// Operation tells what is being done.
+	Operation *Operation `json:"operation,omitempty"`
+	// Phases lists what will run.
+	Phases []Phase `json:"phases,omitempty"`
+	// Exit is the exit code, on the last event.
+	Exit *int `json:"exit,omitempty"`
+	// Release is what Helm's record says of the release in the end, on the last
+	// event: deployed, failed, uninstalled … or none where there is no release,
+	// or empty where that could not be found out.
+	Release string `json:"release,omitempty"`
+}
+
+// NoRelease is Event.Release where there is none.
+const NoRelease = "none"
+
+// RollbackPrefix begins the names of the phases of a rollback that is part of
+// another operation.
+const RollbackPrefix = "rollback/"
+
+// Operation is what the program has been asked to do.
+type Operation struct {
+	// Name is install, upgrade, rollback, uninstall, test or watch.
+	Name      string `json:"name"`
+	Release   string `json:"release"`
+	Namespace string `json:"namespace"`
+	Context   string `json:"context,omitempty"`
+	Chart     string `json:"chart,omitempty"`
+	Revision  int    `json:"revision,omitempty"`
+	// ToRevision is the revision that a rollback goes back to.
+	ToRevision int `json:"toRevision,omitempty"`
+	// PreviousRevision is the revision that a rollback would go back to, 0
+	// where rolling back means to uninstall.
+	PreviousRevision int `json:"previousRevision,omitempty"`
+	// Timeout is for the whole operation, ReadinessTimeout for one resource,
+	// both in nanoseconds (R25).
+	Timeout          time.Duration `json:"timeout,omitempty"`
+	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
+}
+
+// Undo is the operation that rolls this one back, "uninstall" or "rollback", or
+// "" where there is nothing to go back to: no good revision, or no way.
+func (o Operation) Undo() string {
+	switch {
+	case o.Name == "install":
+		return "uninstall"
+	case o.Name == "upgrade" && o.PreviousRevision > 0:
+		return "rollback"
+	}
+	return ""
+}
+
+// Watches reports whether a release is looked at and nothing is done to it: the
+// status of things is what counts, and when an event came means nothing.
+func (o Operation) Watches() bool { return o.Name == "watch" }
+
+// PhaseKind says how the groups of a phase run.
+type PhaseKind string
+
+const (
+	PhaseNamespace PhaseKind = "namespace" // the namespace of --create-namespace
+	PhaseCRDs      PhaseKind = "crds"      // the content of crds/
+	PhaseHooks     PhaseKind = "hooks"     // hooks of one event, one after the other
+	PhaseApply     PhaseKind = "apply"     // the groups of the plan
+	PhaseRemove    PhaseKind = "remove"    // groups being removed, in reverse
+)
+
+// Phase is a part of an operation. Phases run one after the other; the groups
+// of a phase run as their After says.
+type Phase struct {
+	// Name is unique within the operation: "crds", "pre-install", "apply",
+	// "remove", and, while rolling back, "rollback/remove" and the like.
+	Name   string        `json:"name"`
+	Kind   PhaseKind     `json:"kind"`
+	Groups []*plan.Group `json:"groups"`
+}
+
+// CommandName names a command (R40 to R45).
+type CommandName string
+
+const (
+	Pause    CommandName = "pause"    // start no further unit
+	Resume   CommandName = "resume"   // go on; also continue after a hold (gives the failed group up)
+	Step     CommandName = "step"     // let exactly one unit go
+	Break    CommandName = "break"    // set a breakpoint on Group, or take it away
+	Retry    CommandName = "retry"    // apply Group again and wait again
+	Abort    CommandName = "abort"    // start nothing more, keep what is there
+	Rollback CommandName = "rollback" // abort, then roll back
+	Stop     CommandName = "stop"     // abort, and cancel the requests in flight
+)
+
+// Command is an order to a run. It takes effect in the engine and is answered
+// by an event.
+type Command struct {
+	Name CommandName
+	// Group is the id of the group that Break and Retry are about; Retry
+	// without one retries all that failed.
+	Group string
+	// Reason is shown with the state it leads to, "interrupted" for instance.
+	Reason string
+}

@@ -1,0 +1,32 @@
+package event
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Read reads recorded events, one as JSON per line. Where a line is no
+// event it returns those before it with an error that names the line.
+func Read(r io.Reader) ([]Event, error) {
+	var events []Event
+	lines := bufio.NewReader(r)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return events, err
+		}
+		if len(line) > 0 {
+			var e Event
+			if bad := json.Unmarshal(line, &e); bad != nil {
+				return events, fmt.Errorf("line %d is no event: %w", n, bad)
+			}
+			events = append(events, e)
+		}
+		if err != nil {
+			return events, nil
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package event
+
+import (
+	"slices"
+	"time"
+
+	"lockstep/engine/plan"
+)
+
+// State is the picture of an operation that a sequence of events draws. Apply
+// is the only way to change it, and every consumer uses it: the screen, the
+// reports, the exit code, the summary. Its zero value is ready to use.
+type State struct {
+	Operation Operation
+	// Status is that of the operation: Running, RollingBack, Succeeded,
+	// Failed or Aborted; empty before the first event.
+	Status  Status
+	Message string
+	Exit    int
+	// Release is what the record of the release says in the end, as Event has
+	// it.
+	Release string
+	// Run is that of the run: Running, Paused, Held or Aborting.
+	Run        Status
+	RunMessage string
+
+	Started, Ended time.Time
+	// Now is the time of the last event.
+	Now time.Time
+	// Seq is the number of the last event.
+	Seq uint64
+
+	Phases      []*PhaseState
+	Breakpoints map[string]bool
+	Warnings    []Event
+	// Waiting is the last heartbeat, Answer the last answer to a command.
+	Waiting, Answer Event
+	Notes           []string
+
+	idle      time.Duration // spent paused or held, before idleSince
+	idleSince time.Time     // zero while running
+	groups    map[string]*GroupState
+}
+
+// PhaseState is a phase with the state of its groups, in plan order.
+type PhaseState struct {
+	Name   string
+	Kind   PhaseKind
+	Groups []*GroupState
+}
+
+// GroupState is a group and how far it is.
+type GroupState struct {
+	*plan.Group
+	Phase          string
+	Status         Status
+	Message        string
+	Started, Ended time.Time
+	Objects        []*ObjectState
+	// Done counts the objects that are ready, or gone in a removal.
+	Done  int
+	index map[plan.Object]*ObjectState
+}
+
+// ObjectState is an object and how far it is.
+type ObjectState struct {
+	Object  plan.Object
+	Status  Status
+	Message string
+	Change  Change
+	// Applied is when its first request was sent, Since when Status began.
+	Applied, Since time.Time
+	// Summary and Diagnosis say why it is not ready, where that was looked up.
+	Summary   string
+	Diagnosis []string
+	// Log holds a hook's output.
+	Log []string
+}
+
+// Done reports whether nothing is left to do for the object.
+func (o *ObjectState) Done() bool { return o.Status == Ready || o.Status == Gone }
+
+// Apply draws one event into the picture.
+func (s *State) Apply(e Event) {
+	if s.Started.IsZero() {
+		s.Started = e.Time
+	}
+	s.Now, s.Seq = e.Time, e.Seq
+	switch e.Kind {
+	case KindOperation:
+		s.applyOperation(e)
+	case KindPlan:
+		for _, p := range e.Phases {
+			s.addPhase(p)
+		}
+	case KindRun:
+		s.applyRun(e)
+	case KindGroup:
+		s.applyGroup(e)
+	case KindObject:
+		s.applyObject(e)
+	case KindDiagnosis:
+		if o := s.object(e); o != nil {
+			o.Summary, o.Diagnosis = e.Message, e.Lines
+		}
+	case KindLog:
+		if o := s.object(e); o != nil {
+			o.Log = append(o.Log, e.Lines...)
+		}
+	case KindBreakpoint:
+		if s.Breakpoints == nil {
+			s.Breakpoints = map[string]bool{}
+		}
+		s.Breakpoints[e.Group] = e.Status == Set
+	case KindWarning:
+		s.Warnings = append(s.Warnings, e)
+	case KindWaiting:
+		s.Waiting = e
+	case KindCommand:
+		s.Answer = e
+	case KindNotes:
+		s.Notes = e.Lines
+	}
+}
+
+func (s *State) applyOperation(e Event) {
+	s.Status, s.Message = e.Status, e.Message
+	if e.Operation != nil && e.Status != RollingBack {
+		s.Operation = *e.Operation
+	}
+	switch e.Status {
+	case Running, RollingBack:
+		s.setRun(e.Time, Running, "")
+	default:
+		s.setRun(e.Time, Running, "")
+		s.Ended = e.Time
+	}
+	if e.Exit != nil {
+		s.Exit, s.Release = *e.Exit, e.Release
+	}
+}
+
+func (s *State) applyRun(e Event) { s.setRun(e.Time, e.Status, e.Message) }
+
+func (s *State) setRun(at time.Time, run Status, message string) {
+	if !s.idleSince.IsZero() {
+		s.idle += at.Sub(s.idleSince)
+		s.idleSince = time.Time{}
+	}
+	if run == Paused || run == Held {
+		s.idleSince = at
+	}
+	s.Run, s.RunMessage = run, message
+}
+
+// Active is how long the operation has run at the given time, without the
+// time it was paused or held (R25).
+func (s *State) Active(now time.Time) time.Duration {
+	if s.Started.IsZero() {
+		return 0
+	}
+	if !s.Ended.IsZero() {
+		now = s.Ended
+	}
+	d := now.Sub(s.Started) - s.idle
+	if !s.idleSince.IsZero() {
+		d -= now.Sub(s.idleSince)
+	}
+	return max(d, 0)
+}
+
+// addPhase adds a phase, or replaces the one of its name where that has not
+// begun; of one that has, only groups that are new are added.
+func (s *State) addPhase(p Phase) {
+	i := slices.IndexFunc(s.Phases, func(q *PhaseState) bool { return q.Name == p.Name })
+	if i < 0 {
+		s.Phases = append(s.Phases, &PhaseState{Name: p.Name, Kind: p.Kind})
+		i = len(s.Phases) - 1
+	}
+	old := s.Phases[i]
+	if s.groups == nil {
+		s.groups = map[string]*GroupState{}
+	}
+	var groups []*GroupState
+	for _, g := range p.Groups {
+		gs := s.groups[groupKey(p.Name, g.ID)]
+		if gs == nil || gs.Status == Waiting {
+			gs = newGroupState(p.Name, g)
+		}
+		groups = append(groups, gs)
+		s.groups[groupKey(p.Name, g.ID)] = gs
+	}
+	old.Groups = groups
+}
+
+func groupKey(phase, id string) string { return phase + "\x00" + id }
+
+func newGroupState(phase string, g *plan.Group) *GroupState {
+	gs := &GroupState{Group: g, Phase: phase, Status: Waiting, index: make(map[plan.Object]*ObjectState, len(g.Objects))}
+	for _, o := range g.Objects {
+		gs.add(o)
+	}
+	return gs
+}
+
+func (g *GroupState) add(o plan.Object) *ObjectState {
+	os := &ObjectState{Object: o, Status: Waiting}
+	g.Objects = append(g.Objects, os)
+	g.index[o] = os
+	return os
+}
+
+// Find returns the group of a phase, or nil.
+func (s *State) Find(phase, id string) *GroupState { return s.groups[groupKey(phase, id)] }
+
+// Find returns the state of an object of the group, or nil.
+func (g *GroupState) Find(o plan.Object) *ObjectState { return g.index[o] }
+
+func (s *State) applyGroup(e Event) {
+	g := s.Find(e.Phase, e.Group)
+	if g == nil {
+		return
+	}
+	if e.Status == Running && (g.Started.IsZero() || g.Status.Over()) {
+		g.Started, g.Ended = e.Time, time.Time{}
+	}
+	if e.Status.Over() && !g.Status.Over() {
+		g.Ended = e.Time
+	}
+	g.Status, g.Message = e.Status, e.Message
+}
+
+func (s *State) applyObject(e Event) {
+	g := s.Find(e.Phase, e.Group)
+	if g == nil || e.Object == nil {
+		return
+	}
+	o := g.index[*e.Object]
+	if o == nil && e.Planned != "" {
+		o = g.rename(e)
+	}
+	if o == nil { // an object that the plan did not foresee
+		o = g.add(*e.Object)
+	}
+	if o.Done() {
+		g.Done--
+	}
+	if o.Status != e.Status {
+		o.Since = e.Time
+	}
+	switch e.Status {
+	case Applying: // again, after a retry: what was found out is about the last attempt
+		o.Applied, o.Summary, o.Diagnosis = e.Time, "", nil
+	case Ready, Gone:
+		o.Summary, o.Diagnosis = "", nil
+	}
+	o.Status, o.Message = e.Status, e.Message
+	if e.Change != "" {
+		o.Change = e.Change
+	}
+	if o.Applied.IsZero() {
+		o.Applied = e.Time
+	}
+	if o.Done() {
+		g.Done++
+	}
+}
+
+// rename gives an object of the plan the name that the API server has made for
+// it. Under the one it had in the plan it is found as ever.
+func (g *GroupState) rename(e Event) *ObjectState {
+	planned := *e.Object
+	planned.Name = e.Planned
+	o := g.index[planned]
+	if o != nil {
+		o.Object = *e.Object
+		g.index[*e.Object] = o
+	}
+	return o
+}
+
+func (s *State) object(e Event) *ObjectState {
+	g := s.Find(e.Phase, e.Group)
+	if g == nil || e.Object == nil {
+		return nil
+	}
+	return g.index[*e.Object]
+}
+
+// Counts says how many objects of all phases there are and in what state.
+type Counts struct{ Total, Done, Active, Failed, Waiting int }
+
+// Count adds up the objects of all phases.
+func (s *State) Count() Counts {
+	var c Counts
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			c.Total += len(g.Objects)
+			for _, o := range g.Objects {
+				switch o.Status {
+				case Ready, Gone:
+					c.Done++
+				case Waiting:
+					c.Waiting++
+				case Failed:
+					c.Failed++
+				default:
+					c.Active++
+				}
+			}
+		}
+	}
+	return c
+}

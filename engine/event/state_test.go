@@ -1,0 +1,73 @@
+package event
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestActiveTimeLeavesPausesOut(t *testing.T) { // R25
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
+	var s State
+	for _, e := range []Event{
+		{Time: at(0), Kind: KindOperation, Status: Running},
+		{Time: at(10), Kind: KindRun, Status: Paused},
+		{Time: at(40), Kind: KindRun, Status: Held},
+		{Time: at(50), Kind: KindRun, Status: Running},
+	} {
+		s.Apply(e)
+	}
+	for now, want := range map[int]time.Duration{50: 10 * time.Second, 55: 15 * time.Second} {
+		if got := s.Active(at(now)); got != want {
+			t.Errorf("active at %ds is %s, want %s", now, got, want)
+		}
+	}
+	s.Apply(Event{Time: at(60), Kind: KindOperation, Status: Succeeded})
+	if got := s.Active(at(99)); got != 20*time.Second {
+		t.Errorf("active after the end is %s, want 20s", got)
+	}
+}
+
+func TestFeedReadersMissNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &Feed{}
+		const n = 1000
+		got := make(chan int)
+		for range 3 {
+			go func() {
+				r, count := f.Reader(), 0
+				for {
+					batch, ok := r.Next(context.Background())
+					if !ok {
+						got <- count
+						return
+					}
+					for _, e := range batch {
+						if count++; e.Seq != uint64(count) {
+							t.Errorf("event %d after %d", e.Seq, count-1)
+						}
+					}
+				}
+			}()
+		}
+		for i := range n {
+			if f.Publish(Event{Kind: KindWarning}); i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		f.Close()
+		f.Publish(Event{Kind: KindWarning})
+		for range 3 {
+			if c := <-got; c != n {
+				t.Errorf("a reader got %d events, want %d", c, n)
+			}
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, ok := (&Feed{}).Reader().Next(ctx); ok {
+			t.Error("an event from an empty feed")
+		}
+	})
+}

@@ -1,0 +1,307 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// PlanError says why a chart has no plan. Nothing has been written then.
+type PlanError struct {
+	// Rule is the number of the rule that is broken, "R13".
+	Rule string
+	// Chart is the path of the chart that breaks it.
+	Chart   string
+	Message string
+}
+
+func (e *PlanError) Error() string { return fmt.Sprintf("%s: %s (%s)", e.Chart, e.Message, e.Rule) }
+
+// Build makes the DAG of groups from the chart tree and the rendered
+// resources without hooks (R7 to R20). It is pure, and the plan does not
+// depend on the order of resources or of subcharts. Each object is in exactly
+// one group; what the chart's author cannot have meant is in the warnings.
+//
+// A root of nil stands for charts that do not order their subcharts. The error
+// is a *PlanError, the first by chart and rule where there are several.
+func Build(root *Chart, resources []Resource) (*Plan, error) {
+	p := newPlanner(root, resources)
+	plan := p.build()
+	if len(p.errors) > 0 {
+		return nil, p.errors[0]
+	}
+	return plan, nil
+}
+
+// Flat returns the plan that applies everything at once, in Helm's order of
+// kinds: one unsequenced group of the given chart, whatever annotations say
+// about groups. It is what the strategies other than ordered use (R27).
+func Flat(resources []Resource, chart string) *Plan {
+	p := newPlanner(nil, nil)
+	batch := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced)}
+	for i := range resources {
+		batch.members = append(batch.members, &member{Resource: &resources[i]})
+	}
+	groups := []*Group{}
+	if len(resources) > 0 {
+		groups = append(groups, p.group(batch))
+	}
+	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
+}
+
+// planner makes one plan. It collects all errors it can, for Lint.
+type planner struct {
+	charts   map[string]*chartNode
+	errors   []*PlanError
+	warnings []Warning
+}
+
+// member is a resource with what its annotations ask for.
+type member struct {
+	*Resource
+	ordering
+	waits []*chartNode // the subcharts it waits for (R18)
+}
+
+func newPlanner(root *Chart, resources []Resource) *planner {
+	p := &planner{charts: make(map[string]*chartNode)}
+	if root != nil {
+		p.tree(root)
+	}
+	sorted := make([]*Resource, len(resources))
+	for i := range resources {
+		sorted[i] = &resources[i]
+	}
+	slices.SortFunc(sorted, compareResources)
+	for _, r := range sorted {
+		path := r.Chart
+		if path == "" && root != nil {
+			path = root.Path // R6
+		}
+		c := p.node(path)
+		c.members = append(c.members, &member{Resource: r})
+	}
+	return p
+}
+
+// compareResources is a total order: what compares equal is equal.
+func compareResources(a, b *Resource) int {
+	if c := cmp.Or(strings.Compare(a.Chart, b.Chart), a.Object.Compare(b.Object)); c != 0 {
+		return c
+	}
+	return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(fmt.Sprint(*a), fmt.Sprint(*b)))
+}
+
+// fail and warn take a message that does not name the chart.
+func (p *planner) fail(rule, chart, format string, args ...any) {
+	p.errors = append(p.errors, &PlanError{rule, chart, fmt.Sprintf(format, args...)})
+}
+
+func (p *planner) warn(rule, chart string, object *Object, format string, args ...any) {
+	if object != nil {
+		copied := *object
+		object = &copied
+	}
+	p.warnings = append(p.warnings, Warning{
+		Rule: rule, Chart: chart, Object: object,
+		Message: chart + ": " + fmt.Sprintf(format, args...),
+	})
+}
+
+// build returns the plan, nil if there are errors.
+func (p *planner) build() *Plan {
+	charts := p.inOrder()
+	for _, c := range charts {
+		p.orderSubcharts(c)
+		p.read(c)
+	}
+	p.claim(charts)
+	for _, c := range charts {
+		p.sequence(c)
+	}
+	var plan *Plan
+	if len(p.errors) == 0 {
+		plan = p.link(charts)
+	}
+	slices.SortFunc(p.errors, func(a, b *PlanError) int {
+		return cmp.Or(strings.Compare(a.Chart, b.Chart), compareRules(a.Rule, b.Rule), strings.Compare(a.Message, b.Message))
+	})
+	if len(p.errors) > 0 {
+		return nil
+	}
+	return plan
+}
+
+// read reads the annotations of a chart's resources (R2, R18 to R20).
+func (p *planner) read(c *chartNode) {
+	var uses [families]*member
+	weighted := false
+	for _, m := range c.members {
+		m.ordering = readOrdering(m.Annotations)
+		for f, key := range m.uses {
+			if key != "" && uses[f] == nil {
+				uses[f] = m
+			}
+		}
+		p.warnReadiness(c, m)
+		for _, fault := range m.faults {
+			p.warn("R2", c.path, &m.Object, "%s: %s; the resource is unsequenced", m.Object, fault)
+		}
+		if len(m.faults) == 0 && m.group == "" && len(m.needs)+len(m.charts) > 0 && m.weight == nil {
+			key := cmp.Or(m.needsKey, m.chartsKey)
+			p.warn("R10", c.path, &m.Object, "%s: has %s but belongs to no group; the resource is unsequenced", m.Object, key)
+		}
+		for _, ref := range m.charts {
+			if e := p.resolve(c, ref, fmt.Sprintf("%s: %s names", m.Object, m.chartsKey), &m.Object); e != nil {
+				m.waits = append(m.waits, e.node)
+			}
+		}
+		weighted = weighted || m.weight != nil
+	}
+	p.failFamilies(c, uses)
+	if weighted {
+		for _, m := range c.members {
+			if m.weight == nil && len(m.faults) == 0 {
+				m.weight = new(int64)
+			}
+			if m.weight != nil {
+				m.group = strconv.FormatInt(*m.weight, 10)
+			}
+		}
+	}
+}
+
+// readiness reports which of the two readiness annotations a resource has.
+func (m *member) readiness() (success, failure bool) {
+	_, success = m.Annotations[AnnotationReadinessSuccess]
+	_, failure = m.Annotations[AnnotationReadinessFailure]
+	return success, failure
+}
+
+// warnReadiness warns of one readiness annotation without the other (R24).
+func (p *planner) warnReadiness(c *chartNode, m *member) {
+	success, failure := m.readiness()
+	if success == failure {
+		return
+	}
+	has, lacks := AnnotationReadinessSuccess, AnnotationReadinessFailure
+	if failure {
+		has, lacks = lacks, has
+	}
+	p.warn("R24", c.path, &m.Object, "%s: has %s without %s; it is not used", m.Object, has, lacks)
+}
+
+// failFamilies refuses a chart that uses several families (R20).
+func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
+	var seen []string
+	for f, m := range uses {
+		if m != nil {
+			seen = append(seen, fmt.Sprintf("%s has %s", m.Object, m.uses[f]))
+		}
+	}
+	if len(seen) > 1 {
+		p.fail("R20", c.path, "several ways to order resources in one chart: %s", strings.Join(seen, ", "))
+	}
+}
+
+// claim refuses objects that belong to two groups (R13). What is unsequenced
+// in two charts is left in the first by path, as Helm puts up with it (R27).
+func (p *planner) claim(charts []*chartNode) {
+	type owner struct{ chart, group string }
+	owners := make(map[Object]owner)
+	for _, c := range charts {
+		c.members = slices.DeleteFunc(c.members, func(m *member) bool {
+			own := owner{c.path, cmp.Or(m.group, Unsequenced)}
+			first, claimed := owners[m.Object]
+			switch {
+			case !claimed:
+				owners[m.Object] = own
+			case first == own: // see group
+			case first.group == Unsequenced && own.group == Unsequenced:
+				p.warn("R13", c.path, &m.Object, "%s is in %s as well; it is applied once, there", m.Object, first.chart)
+				return true
+			default:
+				p.fail("R13", c.path, "%s is in two groups: %s and %s", describe(m.Object),
+					groupID(first.chart, first.group), groupID(own.chart, own.group))
+			}
+			return false
+		})
+	}
+}
+
+// describe names an object, with its namespace if it has one.
+func describe(o Object) string {
+	if o.Namespace == "" {
+		return o.String()
+	}
+	return fmt.Sprintf("%s (namespace %s)", o, o.Namespace)
+}
+
+// link makes the groups of the plan from the drafts of all charts (R11, R14).
+func (p *planner) link(charts []*chartNode) *Plan {
+	groups := []*Group{}
+	for _, c := range charts {
+		own := append(slices.Clip(c.gates()), reachAll(c.ownWaits)...)
+		for _, d := range c.groups {
+			g := p.group(d)
+			g.After = append(g.After, d.after...)
+			g.After = append(g.After, own...)
+			g.After = append(g.After, reachAll(d.waits())...)
+			groups = append(groups, g)
+		}
+	}
+	if !settle(groups) {
+		p.failGraph(charts[0].path, groups)
+	}
+	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
+}
+
+// failGraph reports cycles between groups of several charts. Only a chart tree
+// in which a chart is part of itself has any.
+func (p *planner) failGraph(root string, groups []*Group) {
+	names := make([]string, len(groups))
+	slices.SortFunc(groups, func(a, b *Group) int { return strings.Compare(a.ID, b.ID) })
+	for i, g := range groups {
+		names[i] = g.ID
+	}
+	p.failCycles(root, "groups", names, newDAG(groups).after)
+}
+
+// group makes the group of the plan from a draft, without its gates (R15).
+func (p *planner) group(d *draft) *Group {
+	resources := make([]*Resource, len(d.members))
+	for i, m := range d.members {
+		resources[i] = m.Resource
+	}
+	a := arrange(resources)
+	for _, o := range a.twice {
+		p.warn("R13", d.chart, &o, "%s is rendered more than once; it is applied once", describe(o))
+	}
+	for _, o := range a.refused {
+		p.warn("R16", d.chart, &o, "%s: %s asks for an order that other objects of the group contradict; it is ignored",
+			o, AnnotationInstallBefore)
+	}
+	return &Group{
+		ID: d.id, Chart: d.chart, Name: d.name,
+		After: []string{}, Objects: a.objects, Waves: a.waves, JobsComplete: d.jobs,
+	}
+}
+
+// sortedWarnings returns the warnings in an order of their own, each once.
+func (p *planner) sortedWarnings() []Warning {
+	slices.SortStableFunc(p.warnings, func(a, b Warning) int {
+		return cmp.Or(strings.Compare(a.Chart, b.Chart), compareRules(a.Rule, b.Rule), strings.Compare(a.Message, b.Message))
+	})
+	unique := slices.CompactFunc(p.warnings, func(a, b Warning) bool {
+		return a.Rule == b.Rule && a.Message == b.Message && (a.Object == nil) == (b.Object == nil) &&
+			(a.Object == nil || *a.Object == *b.Object)
+	})
+	return append([]Warning{}, unique...)
+}
+
+// compareRules orders rules by number.
+func compareRules(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}

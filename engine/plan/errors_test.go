@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+func TestPlanErrors(t *testing.T) {
+	x, y := chart("shop/x"), chart("shop/y")
+	two := func(names ...string) *Chart {
+		return waiting("shop", names, Subchart{Name: "db", Alias: "cache", Chart: x}, Subchart{Name: "db", Alias: "queue", Chart: y})
+	}
+	loop := chart("shop")
+	tests := []struct {
+		name      string
+		root      *Chart
+		resources []Resource
+		want      string
+	}{
+		{"R12 unknown to a subchart", chart("shop", sub(x, "z")), nil,
+			`shop: subchart "x" depends on "z", which is no subchart of this chart (R12)`},
+		{"R12 unknown to a disabled subchart", chart("shop", Subchart{Name: "x", DependsOn: []string{""}}), nil,
+			`shop: subchart "x" depends on "", which is no subchart of this chart (R12)`},
+		{"R12 unknown to the chart", waiting("shop", []string{"z"}, sub(x)), nil,
+			`shop: helm.sh/depends-on/subcharts names "z", which is no subchart of this chart (R12)`},
+		{"R12 R18 unknown to a layer", nil, []Resource{res("shop", "Job/a", layer, "a", uses, "z")},
+			`shop: Job/a: helm.sh/dependson/chart names "z", which is no subchart of this chart (R12)`},
+		{"R12 ambiguous name", two("cache", "db"), nil,
+			`shop: helm.sh/depends-on/subcharts names "db", which is ambiguous: use the alias, cache or queue (R12)`},
+		{"R12 ambiguous without aliases", chart("shop", sub(x, "y"), sub(y), sub(y)), nil,
+			`shop: subchart "x" depends on "y", which is ambiguous: there are 2, give them aliases (R12)`},
+		{"R13 cycle of groups", nil, []Resource{res("shop", "Job/a", in, "app", needs, `["db"]`), res("shop", "Job/b", in, "db", needs, `["app"]`)},
+			"shop: resource-groups in a cycle: app → db → app (R13)"},
+		{"R13 cycle of layers with a missing one", nil, []Resource{res("shop", "Job/a", layer, "b", above, `["a", "no"]`), res("shop", "Job/b", layer, "a", above, "b")},
+			"shop: resource-groups in a cycle: a → b → a (R13)"},
+		{"R13 the shortest of several cycles", nil, []Resource{
+			res("shop", "Job/a", in, "a", needs, `["b"]`), res("shop", "Job/b", in, "b", needs, `["c"]`),
+			res("shop", "Job/c", in, "c", needs, `["a", "d"]`), res("shop", "Job/d", in, "d", needs, `["a", "0"]`), res("shop", "Job/0", in, "0")},
+			"shop: resource-groups in a cycle: a → b → c → a (R13)"},
+		{"R13 a group that waits for itself", chart("shop", sub(x)), []Resource{res("shop/x", "Job/a", in, "a", needs, `["a"]`)},
+			"shop/x: resource-groups in a cycle: a → a (R13)"},
+		{"R13 cycle of subcharts by names", chart("shop", Subchart{Name: "db", Alias: "b", Chart: x, DependsOn: []string{"a"}},
+			Subchart{Name: "a", Chart: y, DependsOn: []string{"db"}}), nil,
+			"shop: subcharts in a cycle: a → b → a (R13)"},
+		{"R13 a subchart that waits for itself", chart("shop", sub(x, "x")), nil, "shop: subcharts in a cycle: x → x (R13)"},
+		{"R13 a chart in itself", waiting("shop", []string{"shop"}, sub(loop)), []Resource{res("shop", "Job/a"), res("shop/x", "Job/b")},
+			"shop: groups in a cycle: shop:(unsequenced) → shop:(unsequenced) (R13)"},
+		{"R13 an object in two groups", nil, []Resource{res("shop", "Job/n/a", in, "b"), res("shop", "Job/n/a", in, "a")},
+			"shop: Job/a (namespace n) is in two groups: shop:a and shop:b (R13)"},
+		{"R13 an object in a group and in none", chart("shop", sub(x)), []Resource{res("shop", "Job/a"), res("shop/x", "Job/a", in, "a")},
+			"shop/x: Job/a is in two groups: shop:(unsequenced) and shop/x:a (R13)"},
+		{"R20 three families", chart("shop", sub(x)), []Resource{res("shop", "Job/a", weight, "1"), res("shop", "Job/b", in, "b"), res("shop", "Job/c", uses, "x")},
+			"shop: several ways to order resources in one chart: Job/b has helm.sh/resource-group, Job/c has helm.sh/dependson/chart, Job/a has helm.sh/weight (R20)"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for range 2 {
+				plan, err := Build(test.root, test.resources)
+				var planError *PlanError
+				if plan != nil || !errors.As(err, &planError) {
+					t.Fatalf("got plan %v, error %v", plan, err)
+				}
+				if err.Error() != test.want {
+					t.Fatalf("got  %s\nwant %s", err, test.want)
+				}
+				slices.Reverse(test.resources) // it is the same in any order
+			}
+		})
+	}
+}
+
+func TestLayersWantCompleteJobs(t *testing.T) { // R18
+	for annotation, want := range map[string]bool{layer: true, in: false, weight: false} {
+		plan, err := Build(nil, []Resource{res("shop", "Job/a", annotation, "1")})
+		if err != nil || plan.Groups[0].JobsComplete != want {
+			t.Errorf("%s: got %v, %v", annotation, plan, err)
+		}
+	}
+}
+
+func TestPlansHaveNoNilLists(t *testing.T) {
+	plan, err := Build(nil, nil)
+	if err != nil || plan.Groups == nil || plan.Warnings == nil {
+		t.Errorf("got %#v, %v", plan, err)
+	}
+	plan = Flat([]Resource{res("shop", "Job/a")}, "shop")
+	if plan.Groups[0].After == nil || plan.Warnings == nil {
+		t.Errorf("got %#v", plan)
+	}
+}
+
+func TestFlat(t *testing.T) { // R27
+	plan := Flat([]Resource{
+		res("shop/db", "Deployment/b", in, "b"), res("shop", "Widget/a", in, "a", needs, `["b"]`, before, "Service"),
+		res("shop", "Service/c", weight, "x"), res("shop", "Service/c"),
+	}, "shop")
+	sameLines(t, "groups", show(plan.Groups), []string{"shop:(unsequenced) = Widget/a | Service/c | Deployment/b"})
+	sameWarnings(t, plan.Warnings, []string{"R13: Service/c"})
+	if empty := Flat(nil, "shop"); len(empty.Groups) != 0 || empty.Groups == nil {
+		t.Errorf("got %#v", empty)
+	}
+}

@@ -1,0 +1,322 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Group returns the group of that id, nil if there is none.
+func (p *Plan) Group(id string) *Group {
+	for _, g := range p.Groups {
+		if g.ID == id {
+			return g
+		}
+	}
+	return nil
+}
+
+// Gates returns the ids of the groups that some group waits for: those whose
+// resources are checked for readiness (R21).
+func (p *Plan) Gates() map[string]bool {
+	gates := make(map[string]bool, len(p.Groups))
+	for _, g := range p.Groups {
+		for _, id := range g.After {
+			gates[id] = true
+		}
+	}
+	return gates
+}
+
+// Reverse returns the graph by which groups are removed (R31): the same ids
+// and objects, where each group waits for those that waited for it, and its
+// objects go in the reverse of the order they were applied in. The result is
+// in plan order and shares nothing with groups.
+func Reverse(groups []*Group) []*Group {
+	d := newDAG(groups)
+	reversed := make([]*Group, len(groups))
+	for i, g := range groups {
+		r := *g
+		r.After = []string{}
+		r.Objects = slices.Clone(g.Objects)
+		slices.Reverse(r.Objects)
+		r.Waves = g.cut()
+		slices.Reverse(r.Waves)
+		for n := range r.Waves {
+			r.Waves[n].Established = nil
+		}
+		reversed[i] = &r
+	}
+	for i, after := range d.after {
+		for _, j := range after {
+			reversed[j].After = append(reversed[j].After, groups[i].ID)
+		}
+	}
+	settle(reversed)
+	return reversed
+}
+
+// Subset returns the graph with only those objects that keep wants. A group
+// that is left without objects vanishes, but not the order through it: what
+// waited for it waits for what it waited for. The result is in plan order and
+// shares nothing with groups.
+func Subset(groups []*Group, keep func(Object) bool) []*Group {
+	d := newDAG(groups)
+	left := make([]*Group, len(groups))
+	after := make([][]string, len(groups)) // what to wait for in place of a group
+	order, _ := d.order()
+	for _, i := range order {
+		g := groups[i].filter(keep)
+		g.After = []string{}
+		for _, j := range d.after[i] {
+			g.After = append(g.After, after[j]...)
+		}
+		slices.Sort(g.After)
+		g.After = slices.Compact(g.After)
+		after[i] = g.After
+		if len(g.Objects) > 0 {
+			left[i] = g
+			after[i] = []string{g.ID}
+		}
+	}
+	left = slices.DeleteFunc(left, func(g *Group) bool { return g == nil })
+	settle(left)
+	return left
+}
+
+// filter returns a copy of the group, After excepted, with the objects that
+// keep wants.
+func (g *Group) filter(keep func(Object) bool) *Group {
+	f := *g
+	f.Objects, f.Waves = nil, nil
+	at := 0
+	for _, w := range g.cut() {
+		n := len(f.Objects)
+		for _, o := range g.Objects[at : at+w.Count] {
+			if keep(o) {
+				f.Objects = append(f.Objects, o)
+			}
+		}
+		at += w.Count
+		if count := len(f.Objects) - n; count > 0 {
+			wave := Wave{Count: count}
+			for _, o := range w.Established {
+				if keep(o) {
+					wave.Established = append(wave.Established, o)
+				}
+			}
+			f.Waves = append(f.Waves, wave)
+		}
+	}
+	return &f
+}
+
+// cut returns the group's waves. Where those of a plan that was read back do
+// not add up to its objects, the rest is one more wave.
+func (g *Group) cut() []Wave {
+	var waves []Wave
+	left := len(g.Objects)
+	for _, w := range append(slices.Clone(g.Waves), Wave{Count: left}) {
+		if w.Count = min(w.Count, left); w.Count > 0 {
+			waves = append(waves, w)
+			left -= w.Count
+		}
+	}
+	return waves
+}
+
+// Reduce returns for each group the gates that no other of its gates waits
+// for, directly or not: the edges worth drawing. They are sorted and never nil.
+func Reduce(groups []*Group) map[string][]string {
+	d := newDAG(groups)
+	order, _ := d.order()
+	rank := make([]int, len(groups))
+	for at, i := range order {
+		rank[i] = at
+	}
+	reached := make([]bitset, len(groups))
+	direct := make(map[string][]string, len(groups))
+	for _, i := range order {
+		slices.SortFunc(d.after[i], func(a, b int) int { return cmp.Compare(rank[b], rank[a]) })
+		reach := newBitset(len(groups))
+		ids := []string{}
+		for _, j := range d.after[i] {
+			if !reach.has(j) {
+				ids = append(ids, groups[j].ID)
+				reach.add(j)
+				reach.merge(reached[j])
+			}
+		}
+		slices.Sort(ids)
+		reached[i] = reach
+		direct[groups[i].ID] = ids
+	}
+	return direct
+}
+
+// settle sorts gates, finds the layers and puts groups into plan order. It
+// reports whether the graph is free of cycles; layers mean nothing otherwise.
+func settle(groups []*Group) bool {
+	for _, g := range groups {
+		slices.Sort(g.After)
+		g.After = slices.Compact(g.After)
+	}
+	d := newDAG(groups)
+	order, acyclic := d.order()
+	for _, i := range order {
+		groups[i].Layer = 0
+		for _, j := range d.after[i] {
+			groups[i].Layer = max(groups[i].Layer, groups[j].Layer+1)
+		}
+	}
+	slices.SortFunc(groups, func(a, b *Group) int {
+		return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.ID, b.ID))
+	})
+	return acyclic
+}
+
+// dag is a graph of groups by index.
+type dag struct {
+	// after lists what each group waits for. Gates that are not in the graph
+	// are left out.
+	after [][]int
+}
+
+func newDAG(groups []*Group) *dag {
+	index := make(map[string]int, len(groups))
+	for i, g := range groups {
+		index[g.ID] = i
+	}
+	d := &dag{after: make([][]int, len(groups))}
+	for i, g := range groups {
+		d.after[i] = make([]int, 0, len(g.After))
+		for _, id := range g.After {
+			if j, ok := index[id]; ok {
+				d.after[i] = append(d.after[i], j)
+			}
+		}
+	}
+	return d
+}
+
+// order lists all groups, each after its gates. What lies on or behind a cycle
+// comes last, and the graph is reported as not acyclic.
+func (d *dag) order() (order []int, acyclic bool) {
+	n := len(d.after)
+	waiters := make([][]int, n)
+	left := make([]int, n)
+	order = make([]int, 0, n)
+	for i, after := range d.after {
+		left[i] = len(after)
+		for _, j := range after {
+			waiters[j] = append(waiters[j], i)
+		}
+		if len(after) == 0 {
+			order = append(order, i)
+		}
+	}
+	for at := 0; at < len(order); at++ {
+		for _, i := range waiters[order[at]] {
+			if left[i]--; left[i] == 0 {
+				order = append(order, i)
+			}
+		}
+	}
+	if acyclic = len(order) == n; !acyclic {
+		for i := range left {
+			if left[i] > 0 {
+				order = append(order, i)
+			}
+		}
+	}
+	return order, acyclic
+}
+
+// findCycles returns cycles of a graph, none if it has none. Each begins with
+// its smallest node, goes along next, and is the shortest through that node;
+// the node does not come again at the end. Taking the first nodes of all
+// cycles away leaves the graph without any. The lists of next are sorted.
+func findCycles(next [][]int) [][]int {
+	gone := make([]bool, len(next))
+	dropAcyclic(next, gone)
+	var cycles [][]int
+	for i := range next {
+		if gone[i] {
+			continue
+		}
+		if cycle := shortestCycle(next, gone, i); cycle != nil {
+			cycles = append(cycles, cycle)
+			gone[i] = true
+			dropAcyclic(next, gone)
+		}
+	}
+	return cycles
+}
+
+// dropAcyclic marks the nodes from which no cycle can be reached as gone.
+func dropAcyclic(next [][]int, gone []bool) {
+	left := make([]int, len(next))
+	prev := make([][]int, len(next))
+	var ends []int
+	for i := range next {
+		if gone[i] {
+			continue
+		}
+		for _, j := range next[i] {
+			if !gone[j] {
+				left[i]++
+				prev[j] = append(prev[j], i)
+			}
+		}
+		if left[i] == 0 {
+			ends = append(ends, i)
+		}
+	}
+	for at := 0; at < len(ends); at++ {
+		gone[ends[at]] = true
+		for _, i := range prev[ends[at]] {
+			if left[i]--; left[i] == 0 {
+				ends = append(ends, i)
+			}
+		}
+	}
+}
+
+// shortestCycle searches breadth first for the way from start back to it.
+func shortestCycle(next [][]int, gone []bool, start int) []int {
+	from := map[int]int{}
+	queue := []int{start}
+	for at := 0; at < len(queue); at++ {
+		i := queue[at]
+		for _, j := range next[i] {
+			if j == start {
+				cycle := []int{i}
+				for i != start {
+					i = from[i]
+					cycle = append(cycle, i)
+				}
+				slices.Reverse(cycle)
+				return cycle
+			}
+			if _, seen := from[j]; !seen && !gone[j] {
+				from[j] = i
+				queue = append(queue, j)
+			}
+		}
+	}
+	return nil
+}
+
+// bitset is a set of small integers.
+type bitset []uint64
+
+func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
+
+func (b bitset) add(i int)      { b[i/64] |= 1 << (i % 64) }
+func (b bitset) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
+
+// merge adds all of c, which may be shorter.
+func (b bitset) merge(c bitset) {
+	for i, word := range c {
+		b[i] |= word
+	}
+}

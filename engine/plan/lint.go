@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// The severities of a Finding.
+const (
+	SeverityError   = "error"
+	SeverityWarning = "warning"
+)
+
+// Finding is something that Lint has to say about a chart.
+type Finding struct {
+	// Severity is SeverityError or SeverityWarning.
+	Severity string `json:"severity"`
+	// Rule is the number of the rule it falls under, "R8".
+	Rule string `json:"rule"`
+	// Chart is the chart path, Object the resource, where there is one.
+	Chart   string  `json:"chart,omitempty"`
+	Object  *Object `json:"object,omitempty"`
+	Message string  `json:"message"`
+}
+
+// Lint tells what is wrong with the order that charts ask for (R37), errors
+// first. Errors are all that keeps BuildPlan from making a plan, resources and
+// groups that have lost their order (R2, R8), and half a pair of readiness
+// annotations (R24). Whether readiness expressions parse is not looked at.
+func Lint(root *Chart, resources []Resource) []Finding {
+	p := newPlanner(root, resources)
+	plan := p.build()
+	for _, c := range p.inOrder() {
+		p.warnUndeclared(c)
+	}
+	if plan != nil {
+		p.warnJobGates(plan)
+	}
+	var findings []Finding
+	for _, e := range p.errors {
+		findings = append(findings, Finding{SeverityError, e.Rule, e.Chart, nil, e.Chart + ": " + e.Message})
+	}
+	for _, w := range p.sortedWarnings() {
+		severity := SeverityWarning
+		switch w.Rule {
+		case "R2", "R8", "R24":
+			severity = SeverityError
+		}
+		findings = append(findings, Finding{severity, w.Rule, w.Chart, w.Object, w.Message})
+	}
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(
+			strings.Compare(a.Severity, b.Severity),
+			strings.Compare(a.Chart, b.Chart),
+			compareRules(a.Rule, b.Rule),
+			strings.Compare(a.Message, b.Message),
+		)
+	})
+	return findings
+}
+
+// warnUndeclared finds subcharts without any order beside ones that have one.
+func (p *planner) warnUndeclared(c *chartNode) {
+	if !slices.ContainsFunc(c.entries, func(e *entry) bool { return e.ordered }) {
+		return
+	}
+	for _, e := range c.entries {
+		if !e.ordered && e.node != nil {
+			p.warn("R11", c.path, nil, "subchart %q waits for nothing and nothing waits for it, unlike others of the chart; "+
+				"it is deployed beside them", e.name())
+		}
+	}
+}
+
+// warnJobGates finds Jobs that are waited for, though only until they have
+// started (R22).
+func (p *planner) warnJobGates(plan *Plan) {
+	custom := make(map[Object]bool)
+	for _, c := range p.inOrder() {
+		for _, m := range c.members {
+			success, failure := m.readiness()
+			custom[m.Object] = success && failure
+		}
+	}
+	gates := plan.Gates()
+	for _, g := range plan.Groups {
+		if g.JobsComplete || !gates[g.ID] {
+			continue
+		}
+		for _, o := range g.Objects {
+			if o.Group == "batch" && o.Kind == "Job" && !custom[o] {
+				p.warn("R22", g.Chart, &o, "%s: others wait for its group, but a Job counts as ready once it has started; "+
+					"to wait for its end use --wait-for-jobs, %s with %s, or %s",
+					o, AnnotationReadinessSuccess, AnnotationReadinessFailure, AnnotationLayer)
+			}
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+// sameFindings checks for findings of the form "severity rule: part of it".
+func sameFindings(t *testing.T, got []Finding, want ...string) {
+	t.Helper()
+	ok := len(got) == len(want)
+	for i := 0; ok && i < len(got); i++ {
+		head, part, _ := strings.Cut(want[i], ": ")
+		ok = head == got[i].Severity+" "+got[i].Rule && strings.Contains(got[i].Message, part)
+	}
+	if !ok {
+		var lines []string
+		for _, f := range got {
+			lines = append(lines, f.Severity+" "+f.Rule+": "+f.Message)
+		}
+		t.Errorf("findings:\n  %s\nwant:\n  %s", strings.Join(lines, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func TestLint(t *testing.T) { // R37
+	x, y, z := chart("shop/x"), chart("shop/y"), chart("shop/z")
+	job := func(annotations ...string) []Resource {
+		return []Resource{
+			res("shop", "Job/migrate", append([]string{in, "db"}, annotations...)...),
+			res("shop", "ConfigMap/app", in, "app", needs, `["db"]`), res("shop", "Job/leaf", in, "app"),
+		}
+	}
+	t.Run("nothing to say", func(t *testing.T) {
+		sameFindings(t, Lint(chart("shop", sub(x), sub(y)), []Resource{res("shop", "Job/a")}))
+	})
+	t.Run("all errors at once", func(t *testing.T) {
+		root := waiting("shop", []string{"no"}, sub(x, "y"), sub(y, "x"))
+		sameFindings(t, Lint(root, []Resource{
+			res("shop", "Job/a", in, "a", needs, `["a"]`), res("shop", "Job/b", layer, "b"), res("shop", "Job/b", in, "c", needs, `["d"]`),
+			res("shop", "Job/c", in, "c", needs, "d"), res("shop", "Job/d", AnnotationReadinessFailure, `[]`),
+		}),
+			"error R2: Job/c", `error R8: "d", which does not exist`, "error R12: no subchart", "error R13: Job/b is in two groups",
+			"error R13: resource-groups in a cycle: a → a", "error R13: subcharts in a cycle: x → y → x",
+			"error R20: Job/a has helm.sh/resource-group, Job/b has helm.sh/layer", "error R24: Job/d",
+			`warning R9: "b" is isolated`)
+	})
+	t.Run("warnings", func(t *testing.T) {
+		root := waiting("shop", []string{"off"}, Subchart{Name: "off"}, Subchart{Name: "rest"}, sub(x))
+		resources := append(job(), res("shop", "ConfigMap/lonely", in, "lonely"), res("shop", "ConfigMap/loose", needs, `["db"]`))
+		sameFindings(t, Lint(root, resources), `warning R9: "lonely"`, "warning R10: ConfigMap/loose", `warning R11: subchart "x"`,
+			`warning R12: "off", which is disabled`, "warning R22: Job/leaf", "warning R22: Job/migrate: others wait for its group")
+	})
+	t.Run("undeclared subcharts", func(t *testing.T) {
+		layered := []Resource{res("shop", "ConfigMap/a", layer, "a", uses, "y")}
+		sameFindings(t, Lint(chart("shop", sub(x), sub(y), sub(z)), layered), `warning R11: subchart "x"`, `warning R11: subchart "z"`)
+		sameFindings(t, Lint(chart("shop", sub(x), sub(y, "x"), sub(z)), nil), `warning R11: subchart "z"`)
+	})
+	t.Run("R22 a Job that is waited for to its end", func(t *testing.T) {
+		sameFindings(t, Lint(nil, job(AnnotationReadinessSuccess, `["{.succeeded} == 1"]`, AnnotationReadinessFailure, `["{.failed} > 0"]`)))
+		sameFindings(t, Lint(nil, []Resource{res("shop", "Job/a", layer, "a"), res("shop", "Job/b", layer, "b", above, "a")}))
+	})
+	t.Run("R22 says what to do", func(t *testing.T) {
+		findings := Lint(nil, job())
+		if len(findings) != 1 {
+			t.Fatal(findings)
+		}
+		for _, way := range []string{"--wait-for-jobs", AnnotationReadinessSuccess, AnnotationReadinessFailure, AnnotationLayer} {
+			if !strings.Contains(findings[0].Message, way) || *findings[0].Object != object("Job/migrate") {
+				t.Errorf("%s does not name %s", findings[0].Message, way)
+			}
+		}
+	})
+}

@@ -1,0 +1,330 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// installOrder is the order in which Helm applies kinds (R15). Kinds that it
+// does not list come last, by name.
+var installOrder = []string{
+	"PriorityClass",
+	"Namespace",
+	"NetworkPolicy",
+	"ResourceQuota",
+	"LimitRange",
+	"PodSecurityPolicy",
+	"PodDisruptionBudget",
+	"ServiceAccount",
+	"Secret",
+	"SecretList",
+	"ConfigMap",
+	"StorageClass",
+	"PersistentVolume",
+	"PersistentVolumeClaim",
+	"CustomResourceDefinition",
+	"ClusterRole",
+	"ClusterRoleList",
+	"ClusterRoleBinding",
+	"ClusterRoleBindingList",
+	"Role",
+	"RoleList",
+	"RoleBinding",
+	"RoleBindingList",
+	"Service",
+	"DaemonSet",
+	"Pod",
+	"ReplicationController",
+	"ReplicaSet",
+	"Deployment",
+	"HorizontalPodAutoscaler",
+	"StatefulSet",
+	"Job",
+	"CronJob",
+	"IngressClass",
+	"Ingress",
+	"APIService",
+	"MutatingWebhookConfiguration",
+	"ValidatingWebhookConfiguration",
+}
+
+// kindOrder is the place of each kind in installOrder.
+var kindOrder = func() map[string]int {
+	order := make(map[string]int, len(installOrder))
+	for n, kind := range installOrder {
+		order[kind] = n
+	}
+	return order
+}()
+
+// rank is where a kind comes inside a group. Ranks compare by field.
+type rank struct {
+	first int // -2 for namespaces, -1 for definitions of kinds (R17)
+	known int // the place in installOrder (R15)
+	kind  string
+}
+
+func rankOf(o Object) rank {
+	r := rank{kind: o.Kind}
+	switch (GroupKind{o.Group, o.Kind}) {
+	case GroupKind{"", "Namespace"}:
+		r.first = -2
+	case GroupKind{"apiextensions.k8s.io", "CustomResourceDefinition"}:
+		r.first = -1
+	}
+	var ok bool
+	if r.known, ok = kindOrder[o.Kind]; !ok {
+		r.known = len(installOrder)
+	}
+	return r
+}
+
+func (r rank) compare(s rank) int {
+	return cmp.Or(cmp.Compare(r.first, s.first), cmp.Compare(r.known, s.known), cmp.Compare(r.kind, s.kind))
+}
+
+// arrangement is the order inside a group.
+type arrangement struct {
+	objects []Object
+	waves   []Wave
+	// twice lists objects that the group has more than once.
+	twice []Object
+	// refused lists objects whose install-before contradicts that of others,
+	// or what they need themselves (R16, R17).
+	refused []Object
+}
+
+// arrange puts the resources of a group into the order in which they are
+// applied (R15 to R17). The order does not depend on that of resources.
+func arrange(resources []*Resource) arrangement {
+	var a arrangement
+	s := newSorter(resources, &a)
+	for s.refuseContradiction(&a) {
+	}
+	definers := s.definers()
+	at := make(map[Object]int, len(s.items)) // the wave each object is in
+	for _, wave := range s.waves() {
+		for _, i := range wave {
+			a.objects = append(a.objects, i.object)
+			at[i.object] = len(a.waves)
+		}
+		established := map[Object]bool{}
+		for _, i := range wave {
+			for _, crd := range definers[i.groupKind()] {
+				if n, ok := at[crd]; ok && n < len(a.waves) {
+					established[crd] = true
+				}
+			}
+		}
+		a.waves = append(a.waves, Wave{
+			Count:       len(wave),
+			Established: slices.SortedFunc(maps.Keys(established), Object.Compare),
+		})
+	}
+	slices.SortFunc(a.refused, Object.Compare)
+	return a
+}
+
+// item is an object of a group with what bears on its place in it.
+type item struct {
+	object  Object
+	defines GroupKind
+	before  []string // kinds of the group to come before, sorted (R16)
+}
+
+func (i *item) groupKind() GroupKind { return GroupKind{i.object.Group, i.object.Kind} }
+
+// sorter finds the order inside one group. Items of one kind and with the same
+// install-before form a class; the classes are what is put in order.
+type sorter struct {
+	items   []*item // sorted by object
+	classes []*class
+}
+
+type class struct {
+	rank   rank
+	before []string
+	items  []*item
+	// place is the smallest rank of all that the class has to come before,
+	// its own at most. Among the classes of one place those with the longest
+	// way to go, lead, come first.
+	place  rank
+	lead   int
+	placed bool
+}
+
+func newSorter(resources []*Resource, a *arrangement) *sorter {
+	kinds := make(map[string]bool)
+	for _, r := range resources {
+		kinds[r.Object.Kind] = true
+	}
+	s := &sorter{}
+	known := make(map[Object]*item, len(resources))
+	for _, r := range resources {
+		i := known[r.Object]
+		if i == nil {
+			i = &item{object: r.Object}
+			known[r.Object] = i
+			s.items = append(s.items, i)
+		} else {
+			a.twice = append(a.twice, r.Object)
+		}
+		if r.Defines != (GroupKind{}) {
+			i.defines = r.Defines
+		}
+		for _, kind := range parseKinds(r.Annotations[AnnotationInstallBefore]) {
+			if kinds[kind] {
+				i.before = append(i.before, kind)
+			}
+		}
+	}
+	for _, i := range s.items {
+		slices.Sort(i.before)
+		i.before = slices.Compact(i.before)
+	}
+	slices.SortFunc(a.twice, Object.Compare)
+	a.twice = slices.Compact(a.twice)
+	slices.SortFunc(s.items, func(a, b *item) int { return a.object.Compare(b.object) })
+	s.classify()
+	return s
+}
+
+type classKey struct {
+	rank   rank
+	before string
+}
+
+// classify forms the classes.
+func (s *sorter) classify() {
+	s.classes = nil
+	byKey := make(map[classKey]*class)
+	for _, i := range s.items {
+		key := classKey{rankOf(i.object), strings.Join(i.before, ",")}
+		c := byKey[key]
+		if c == nil {
+			c = &class{rank: key.rank, before: i.before}
+			byKey[key] = c
+			s.classes = append(s.classes, c)
+		}
+		c.items = append(c.items, i)
+	}
+}
+
+// refuseContradiction takes install-before away from items that cannot have
+// it: those on a cycle, and those that would come before what they need. It
+// reports whether there were any.
+func (s *sorter) refuseContradiction(a *arrangement) bool {
+	next := make([][]int, len(s.classes))
+	for n, c := range s.classes {
+		for m, other := range s.classes {
+			if m != n && slices.Contains(c.before, other.rank.kind) {
+				next[n] = append(next[n], m)
+			}
+		}
+	}
+	var refused []*item
+	for _, cycle := range findCycles(next) {
+		for _, n := range cycle {
+			refused = append(refused, s.classes[n].items...)
+		}
+	}
+	if refused == nil {
+		for n := range s.classes {
+			s.place(next, n)
+		}
+		refused = s.beforeNeeds()
+	}
+	for _, i := range refused {
+		if i.before != nil {
+			i.before = nil
+			a.refused = append(a.refused, i.object)
+		}
+	}
+	if refused != nil {
+		s.classify()
+	}
+	return refused != nil
+}
+
+// place sets the place of a class, after those of the classes that it has to
+// come before. There is no cycle.
+func (s *sorter) place(next [][]int, n int) {
+	c := s.classes[n]
+	if c.placed {
+		return
+	}
+	c.placed, c.place, c.lead = true, c.rank, 0
+	for _, m := range next[n] {
+		s.place(next, m)
+		t := s.classes[m]
+		if d := t.place.compare(c.place); d < 0 || d == 0 && t.lead >= c.lead {
+			c.place, c.lead = t.place, t.lead+1
+		}
+	}
+}
+
+// beforeNeeds returns the items with install-before that are not behind the
+// definition of their kind, or their namespace, if the group has those (R17).
+func (s *sorter) beforeNeeds() []*item {
+	if !slices.ContainsFunc(s.classes, func(c *class) bool { return c.before != nil }) {
+		return nil
+	}
+	at := make(map[Object]*class, len(s.items))
+	for _, c := range s.classes {
+		for _, i := range c.items {
+			at[i.object] = c
+		}
+	}
+	definers := s.definers()
+	var early []*item
+	for _, c := range s.classes {
+		for _, i := range c.items {
+			needs := definers[i.groupKind()]
+			if i.object.Namespace != "" {
+				needs = append(slices.Clip(needs), Object{Kind: "Namespace", Name: i.object.Namespace})
+			}
+			for _, need := range needs {
+				if n := at[need]; n != nil && i.before != nil && compareClasses(n, c) >= 0 {
+					early = append(early, i)
+					break
+				}
+			}
+		}
+	}
+	return early
+}
+
+// definers lists the objects of the group that define a kind.
+func (s *sorter) definers() map[GroupKind][]Object {
+	definers := make(map[GroupKind][]Object)
+	for _, i := range s.items {
+		if i.defines != (GroupKind{}) {
+			definers[i.defines] = append(definers[i.defines], i.object)
+		}
+	}
+	return definers
+}
+
+// compareClasses orders classes by when they are applied.
+func compareClasses(a, b *class) int {
+	return cmp.Or(a.place.compare(b.place), cmp.Compare(b.lead, a.lead), a.rank.compare(b.rank))
+}
+
+// waves lists the items that are applied side by side, run after run.
+func (s *sorter) waves() [][]*item {
+	slices.SortStableFunc(s.classes, compareClasses)
+	var waves [][]*item
+	for n, c := range s.classes {
+		if n > 0 && compareClasses(s.classes[n-1], c) == 0 {
+			waves[len(waves)-1] = append(waves[len(waves)-1], c.items...)
+			continue
+		}
+		waves = append(waves, slices.Clone(c.items))
+	}
+	for _, wave := range waves {
+		slices.SortFunc(wave, func(a, b *item) int { return a.object.Compare(b.object) })
+	}
+	return waves
+}

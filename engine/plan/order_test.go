@@ -1,0 +1,172 @@
+package plan
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestArrange(t *testing.T) {
+	tests := []struct {
+		name      string
+		resources []Resource
+		want      string // waves, apart by a bar
+		refused   string
+	}{{
+		name: "R15 Helm's order, unknown kinds last by name, side by side by kind",
+		resources: []Resource{
+			res("", "Zebra/z"), res("", "Job/j"), res("", "Deployment/b"), res("", "Deployment/n/a"), res("", "Service/s"),
+			res("", "Secret/s"), res("", "ConfigMap/c"), res("", "Apple/a"), res("", "PriorityClass/p"),
+		},
+		want: "PriorityClass/p | Secret/s | ConfigMap/c | Service/s | Deployment/a Deployment/b | Job/j | Apple/a | Zebra/z",
+	}, {
+		name: "R16 install-before moves a resource as far as it has to",
+		resources: []Resource{
+			res("", "SecurityGroupPolicy/p", before, "Deployment,Statefulset,DaemonSet"),
+			res("", "SecurityGroupPolicy/q"),
+			res("", "Service/s"), res("", "DaemonSet/d"), res("", "Deployment/d"), res("", "StatefulSet/s"),
+		},
+		want: "Service/s | SecurityGroupPolicy/p | DaemonSet/d | Deployment/d | StatefulSet/s | SecurityGroupPolicy/q",
+	}, {
+		name: "R16 unknown kinds, other case and what comes later anyhow change nothing",
+		resources: []Resource{
+			res("", "ConfigMap/c", before, " Deployment , ,Nothing"), res("", "ConfigMap/d"), res("", "Deployment/d", before, "configmap"),
+		},
+		want: "ConfigMap/c ConfigMap/d | Deployment/d",
+	}, {
+		name: "R16 a kind of its own, and one that is custom",
+		resources: []Resource{
+			res("", "Deployment/a"), res("", "Deployment/b", before, "Deployment"), res("", "Gadget/g"), res("", "Widget/w", before, "Gadget"),
+		},
+		want: "Deployment/b | Deployment/a | Widget/w | Gadget/g",
+	}, {
+		name: "R16 chains: before what comes before",
+		resources: []Resource{
+			res("", "Widget/w", before, "Gadget"), res("", "Gadget/g", before, "Service"), res("", "Gadget/h"),
+			res("", "Gizmo/z", before, "Widget,Job"), res("", "Secret/s"), res("", "Service/s"), res("", "Job/j"),
+		},
+		want: "Secret/s | Gizmo/z | Widget/w | Gadget/g | Service/s | Job/j | Gadget/h",
+	}, {
+		name: "R16 lists that come to the same place share a wave",
+		resources: []Resource{
+			res("", "Widget/b", before, "Service"), res("", "Widget/a", before, "Service,Job"), res("", "Service/s"), res("", "Job/j"),
+		},
+		want: "Widget/a Widget/b | Service/s | Job/j",
+	}, {
+		name: "R16 contradiction: the kinds' order for those who contradict, the rest is kept",
+		resources: []Resource{
+			res("", "Service/s", before, "ConfigMap"), res("", "ConfigMap/c", before, "Service"),
+			res("", "Widget/w", before, "ConfigMap"), res("", "Deployment/d", before, "Deployment,Job"), res("", "Deployment/e", before, "Deployment"), res("", "Job/j"),
+		},
+		want:    "Widget/w | ConfigMap/c | Service/s | Deployment/d Deployment/e | Job/j",
+		refused: "ConfigMap/c Deployment/d Deployment/e Service/s",
+	}, {
+		name: "R17 namespaces and definitions first, custom resources once those are established",
+		resources: []Resource{
+			crd("", "Widget"), crd("", "Service"), res("", "Widget/w"), res("", "Gadget/g"), res("", "Namespace/n"),
+			res("", "PriorityClass/p"), res("", "ConfigMap/n/c"),
+		},
+		want: "Namespace/n | CustomResourceDefinition/service CustomResourceDefinition/widget | PriorityClass/p | ConfigMap/c | " +
+			"Gadget/g | Widget/w (after [CustomResourceDefinition/widget])",
+	}, {
+		name: "R17 a kind that only has the name of an early one",
+		resources: []Resource{
+			func() Resource {
+				r := res("", "Namespace/bus")
+				r.Object.Group = "example.com"
+				return r
+			}(),
+			crd("", "Namespace"),
+		},
+		want: "CustomResourceDefinition/namespace | Namespace/bus (after [CustomResourceDefinition/namespace])",
+	}, {
+		name: "R16 R17 install-before does not go before what a resource needs",
+		resources: []Resource{
+			crd("", "Widget"), res("", "Namespace/n"), res("", "Widget/w", before, "Namespace"), res("", "Widget/x", before, "ConfigMap"),
+			res("", "ConfigMap/n/c", before, "CustomResourceDefinition"), res("", "ConfigMap/n/d", before, "Namespace"), res("", "Secret/m/s", before, "Namespace"),
+		},
+		want: "Secret/s | Namespace/n | ConfigMap/c | CustomResourceDefinition/widget | ConfigMap/d | Widget/w Widget/x (after [CustomResourceDefinition/widget])",
+		// Widget/x is to come before a ConfigMap that is to come before the definition of Widget.
+		refused: "ConfigMap/d Widget/w Widget/x",
+	}, {
+		name: "R17 a definition that defines itself",
+		resources: []Resource{func() Resource {
+			r := crd("", "x")
+			r.Defines = GroupKind{"apiextensions.k8s.io", "CustomResourceDefinition"}
+			return r
+		}()},
+		want: "CustomResourceDefinition/x",
+	}}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for range 5 {
+				got, refused := arranged(test.resources)
+				if got != test.want || refused != test.refused {
+					t.Fatalf("got  %s\nwant %s\nrefused %s\nwant    %s", got, test.want, refused, test.refused)
+				}
+				rand.Shuffle(len(test.resources), func(i, j int) {
+					test.resources[i], test.resources[j] = test.resources[j], test.resources[i]
+				})
+			}
+		})
+	}
+}
+
+// arranged shows the order inside a group of those resources.
+func arranged(resources []Resource) (waves, refused string) {
+	pointers := make([]*Resource, len(resources))
+	for i := range resources {
+		pointers[i] = &resources[i]
+	}
+	a := arrange(pointers)
+	line := show([]*Group{{Objects: a.objects, Waves: a.waves}})[0]
+	_, waves, _ = strings.Cut(line, "= ")
+	var names []string
+	for _, o := range a.refused {
+		names = append(names, o.String())
+	}
+	return waves, strings.Join(names, " ")
+}
+
+func TestRefusedOrderIsAWarning(t *testing.T) { // R16
+	plan, err := Build(nil, []Resource{res("shop", "Service/s", before, "Job"), res("shop", "Job/j", before, "Service"), res("shop", "Pod/p")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameWarnings(t, plan.Warnings, []string{
+		"R16: shop: Job/j: helm.sh/install-before asks for an order that other objects of the group contradict", "R16: Service/s",
+	})
+}
+
+func TestArrangeKeepsWhatItPromises(t *testing.T) { // R16, R17
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		var resources []Resource
+		makeResources(random, chart("shop"), &resources)
+		pointers := make([]*Resource, len(resources))
+		for i := range resources {
+			pointers[i] = &resources[i]
+		}
+		a := arrange(pointers)
+		at := make(map[Object]int)
+		n := 0
+		for i, w := range a.waves {
+			for _, o := range a.objects[n : n+w.Count] {
+				at[o] = i
+			}
+			n += w.Count
+		}
+		for _, r := range resources {
+			if slices.Contains(a.refused, r.Object) || slices.Contains(a.twice, r.Object) {
+				continue
+			}
+			for _, other := range resources {
+				early := at[r.Object] < at[other.Object]
+				if slices.Contains(parseKinds(r.Annotations[before]), other.Object.Kind) && other.Object.Kind != r.Object.Kind && !early {
+					t.Fatalf("%s is not before %s: %v", r.Object, other.Object, a)
+				}
+			}
+		}
+	}
+}

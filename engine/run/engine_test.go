@@ -1,0 +1,317 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+const sec = time.Second
+
+func TestGroupsStartAsSoonAsTheirGatesAreReady(t *testing.T) { // R14
+	fake := newFake(map[string]behaviour{"x": {ready: 1 * sec}, "y": {ready: 5 * sec}, "z": {ready: sec}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y", "c < a: z", "d < b c: w")}}, fake, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, trace,
+		"0.0s c:a running", "0.0s c:b running",
+		"1.0s c:a ready", "1.0s c:c running",
+		"2.0s c:c ready",
+		"5.0s c:b ready", "5.0s c:d running", "5.0s c:d ready")
+}
+
+func TestLeavesAreNotAwaited(t *testing.T) { // R21
+	fake := newFake(map[string]behaviour{"x": {ready: sec}, "y": {ready: 3 * sec}, "z": {ready: 9 * sec}})
+	s := Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y")}, Await: func(g *plan.Group) bool { return g.Name == "a" }}
+	trace, err := run(t, Options{}, s, fake, func(b *bench) { b.at(5 * sec) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, trace, "0.0s c:a running", "1.0s c:a ready", "1.0s c:b running", "1.0s c:b applied", "4.0s c:b ready")
+}
+
+func TestWavesFollowEachOther(t *testing.T) { // R15
+	fake := newFake(map[string]behaviour{"x": {request: sec}, "y": {request: 2 * sec}, "z": {request: sec}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x y, z")}}, fake, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, trace, "0.0s c:a running", "3.0s c:a ready")
+}
+
+func TestAWaveWaitsForWhatMustBeEstablished(t *testing.T) { // R17
+	groups := groupsOf("a: crd, cr")
+	groups[0].Waves[1].Established = []plan.Object{groups[0].Objects[0]}
+	fake := newFake(map[string]behaviour{"crd": {ready: 2 * sec}, "cr": {ready: sec}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groups}}, fake, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, trace, "0.0s c:a running", "3.0s c:a ready")
+}
+
+func TestAStaleStatusDoesNotCount(t *testing.T) { // R22
+	fake := newFake(map[string]behaviour{"x": {stale: true, ready: 2 * sec}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, trace, "0.0s c:a running", "2.0s c:a ready")
+}
+
+func TestParallelIsTheMostRequestsUnderWay(t *testing.T) {
+	fake := newFake(map[string]behaviour{"o1": {request: sec}, "o2": {request: sec}, "o3": {request: sec}, "o4": {request: sec}, "o5": {request: sec}})
+	trace, err := run(t, Options{Parallel: 2}, Stage{Phase: event.Phase{Groups: groupsOf("a: o1 o2 o3", "b: o4 o5")}}, fake, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fake.most != 2 {
+		t.Errorf("%d requests at once, want 2", fake.most)
+	}
+	want(t, trace, "0.0s c:a running", "0.0s c:b running", "2.0s c:a ready", "3.0s c:b ready")
+}
+
+func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
+	fake := newFake(map[string]behaviour{"x": {never: true}, "y": {}})
+	opts := Options{Diagnose: func(context.Context, plan.Object) (string, []string) {
+		return "image cannot be pulled", []string{"event"}
+	}}
+	trace, err := run(t, opts, Stage{Readiness: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x", "b: y", "c < a: z")}}, fake, nil)
+	want(t, trace,
+		"0.0s c:a running", "0.0s c:b running", "0.0s c:b ready",
+		"5.0s diagnosis c:a Pod/x (image cannot be pulled)",
+		"10.0s c:a failed (Pod/x: not ready after 10s (--readiness-timeout): in-progress, 0 of 1 available)",
+		"10.0s diagnosis c:a Pod/x (image cannot be pulled)",
+		"10.0s c:c skipped (not started: c:a failed)")
+	for _, part := range []string{"c:a: Pod/x:", "0 of 1 available", "image cannot be pulled", "never started: c:c"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not say %q", err, part)
+		}
+	}
+}
+
+func TestWhatIsNotReadyIsLookedInto(t *testing.T) {
+	fake := newFake(map[string]behaviour{"x": {ready: 40 * sec}, "y": {ready: 3 * sec}})
+	start := time.Now()
+	opts := Options{Diagnose: func(_ context.Context, o plan.Object) (string, []string) {
+		if start.IsZero() || time.Since(start) < 20*sec {
+			return "no node has room", nil
+		}
+		return "image cannot be pulled", nil
+	}}
+	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y")}}, fake, func(b *bench) {
+		start = time.Now()
+		b.e.Command(event.Command{Name: event.Pause}) // the clock of the run stands still, not so this
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, line := range trace {
+		if strings.Contains(line, "diagnosis") {
+			told = append(told, line)
+		}
+	}
+	want(t, told, "5.0s diagnosis c:a Pod/x (no node has room)", "25.0s diagnosis c:a Pod/x (image cannot be pulled)")
+}
+
+func TestTimeoutEndsTheOperation(t *testing.T) { // R25
+	fake := newFake(map[string]behaviour{"x": {never: true}})
+	opts := Options{Operation: event.Operation{Timeout: 30 * sec}, HoldOnFailure: true}
+	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y")}}, fake, nil)
+	if !errors.Is(err, ErrTimeout) {
+		t.Errorf("error %v, want a timeout", err)
+	}
+	want(t, trace, "0.0s c:a running",
+		"30.0s c:a failed (Pod/x: not done after 30s (--timeout): in-progress, 0 of 1 available)",
+		"30.0s c:b skipped (not started: c:a failed)")
+}
+
+func TestPausedTimeCountsForNoTimeout(t *testing.T) { // R25
+	fake := newFake(map[string]behaviour{"x": {never: true}})
+	opts := Options{Operation: event.Operation{Timeout: 60 * sec}}
+	trace, _ := run(t, opts, Stage{Readiness: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
+		b.at(4 * sec)
+		b.command(event.Pause, "")
+		b.at(104 * sec)
+		b.command(event.Resume, "")
+	})
+	want(t, trace, "0.0s c:a running",
+		"4.0s run paused", "4.0s pause accepted", "104.0s run running", "104.0s resume accepted",
+		"110.0s c:a failed (Pod/x: not ready after 10s (--readiness-timeout): in-progress, 0 of 1 available)")
+}
+
+func TestFailureLetsTheRestInFlightFinish(t *testing.T) { // R26
+	fake := newFake(map[string]behaviour{"x": {failed: "exit code 2", ready: sec}, "y": {ready: 5 * sec}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y", "c < a: z", "d < b: w")}}, fake, nil)
+	want(t, trace,
+		"0.0s c:a running", "0.0s c:b running",
+		"1.0s c:a failed (Pod/x: exit code 2)",
+		"5.0s c:b ready",
+		"5.0s c:c skipped (not started: c:a failed)",
+		"5.0s c:d skipped (not started: the operation failed)")
+	var stage *StageError
+	if !errors.As(err, &stage) || len(stage.Skipped) != 2 || stage.Failures[0].Object.Name != "x" {
+		t.Errorf("error %#v", err)
+	}
+}
+
+func TestARefusedApplyFailsTheGroup(t *testing.T) {
+	fake := newFake(map[string]behaviour{"x": {err: errDenied}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x, y")}}, fake, nil)
+	want(t, trace, "0.0s c:a running", "0.0s c:a failed (Pod/x: "+errDenied.Error()+")")
+	if err == nil || fake.calls["y"] != 0 {
+		t.Errorf("error %v, later wave sent %d times", err, fake.calls["y"])
+	}
+}
+
+func TestHeartbeatNamesTheOldest(t *testing.T) {
+	fake := newFake(map[string]behaviour{"x": {ready: 30 * sec}, "y": {ready: 15 * sec, request: sec}})
+	trace, err := run(t, Options{Heartbeat: 10 * sec}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y")}}, fake, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, trace, "0.0s c:a running", "0.0s c:b running",
+		"10.0s waiting c:a Pod/x (applied for 10s, and 1 more)",
+		"16.0s c:b ready",
+		"26.0s waiting c:a Pod/x (applied for 26s)",
+		"30.0s c:a ready")
+}
+
+func TestRemovalWaitsUntilGone(t *testing.T) { // R31
+	fake := newFake(map[string]behaviour{"x": {gone: 3 * sec}, "y": {outcome: event.Kept}, "z": {outcome: event.Absent}})
+	s := Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x", "b: y z", "c < a b: w")}}
+	trace, err := run(t, Options{}, s, fake, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:b gone", "3.0s c:a gone", "3.0s c:c running", "3.0s c:c gone")
+}
+
+func TestRemovalThatIsNotWaitedFor(t *testing.T) { // R27
+	fake := newFake(map[string]behaviour{"x": {gone: 3 * sec}, "y": {outcome: event.Kept}, "z": {outcome: event.Absent}})
+	s := Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x", "b: y z")}, Await: func(*plan.Group) bool { return false }}
+	trace, err := run(t, Options{}, s, fake, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:a applied", "0.0s c:b applied", "0.0s c:b gone")
+}
+
+func TestAdmitGatesWorkOutsideOfAStage(t *testing.T) { // R40, R41
+	synctest.Test(t, func(t *testing.T) {
+		feed := &event.Feed{}
+		b := &bench{t: t, feed: feed, from: time.Now()}
+		b.e = New(Options{Feed: feed, Paused: true})
+		hook := groupsOf("hook: x")[0]
+		phase := event.Phase{Name: "pre-install", Kind: event.PhaseHooks, Groups: []*plan.Group{hook}}
+		b.e.Announce(phase)
+		admitted := make(chan error, 1)
+		go func() { admitted <- b.e.Admit("pre-install", hook) }()
+		b.at(sec)
+		b.command(event.Step, "")
+		if err := <-admitted; err != nil {
+			t.Fatal(err)
+		}
+		b.at(2 * sec)
+		r := b.e.Start(Stage{Phase: phase, Cluster: newFake(map[string]behaviour{"x": {request: sec, ready: 2 * sec}})})
+		if err := r.Applied(); err != nil || time.Since(b.from) != 3*sec {
+			t.Errorf("applied after %s: %v", time.Since(b.from), err)
+		}
+		if err := r.Wait(); err != nil {
+			t.Error(err)
+		}
+		b.e.Finish(End{Status: event.Succeeded})
+		want(t, b.trace(), "0.0s run paused (before the first unit)",
+			"1.0s step accepted", "1.0s c:hook running", "5.0s c:hook ready")
+		synctest.Wait()
+	})
+}
+
+func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
+	synctest.Test(t, func(t *testing.T) {
+		feed := &event.Feed{}
+		b := &bench{t: t, feed: feed, from: time.Now()}
+		b.e = New(Options{Feed: feed, HoldOnFailure: true, Operation: event.Operation{Timeout: 10 * sec}, Breakpoints: []string{"c:a"}})
+		b.e.Command(event.Command{Name: event.Rollback})
+		err := b.e.Run(Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}, Cluster: newFake(nil)})
+		if v := b.e.Verdict(); !errors.Is(err, ErrAborted) || v.Abort == nil || v.Abort.Name != event.Rollback {
+			t.Fatalf("error %v, verdict %+v", err, v)
+		}
+		b.at(20 * sec)
+		b.e.BeginRollback(event.Operation{Name: "uninstall", Timeout: 10 * sec}, "aborted")
+		fake := newFake(map[string]behaviour{"x": {gone: 5 * sec}})
+		err = b.e.Run(Stage{Phase: event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x")}, Cluster: fake})
+		if err != nil {
+			t.Error(err)
+		}
+		b.e.Finish(End{Status: event.Aborted, Exit: 3})
+		want(t, b.trace(), "0.0s breakpoint c:a set",
+			"0.0s run aborting", "0.0s rollback accepted", "0.0s c:a skipped (not started: the run was aborted)",
+			"20.0s breakpoint c:a cleared", "20.0s c:a running", "25.0s c:a gone")
+		synctest.Wait()
+	})
+}
+
+func TestALostServerCannotHangAnAbort(t *testing.T) { // R34
+	fake := newFake(map[string]behaviour{"x": {hang: true}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
+		b.at(sec)
+		b.command(event.Abort, "")
+	})
+	if !errors.Is(err, ErrAborted) {
+		t.Error(err)
+	}
+	if got := trace[len(trace)-1]; !strings.HasPrefix(got, "11.0s c:a") {
+		t.Errorf("ended with %q, want the request cancelled 10s after the abort", got)
+	}
+}
+
+func TestUnitsThatNeverStartAreToldOf(t *testing.T) { // R26
+	synctest.Test(t, func(t *testing.T) {
+		feed := &event.Feed{}
+		b := &bench{t: t, feed: feed, from: time.Now()}
+		b.e = New(Options{Feed: feed})
+		apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
+		b.e.Announce(apply, event.Phase{Name: "post-install", Kind: event.PhaseHooks, Groups: groupsOf("hook: h")})
+		if err := b.e.Run(Stage{Phase: apply, Cluster: newFake(map[string]behaviour{"x": {err: errDenied}})}); err == nil {
+			t.Error("no error")
+		}
+		b.e.Finish(End{Status: event.Failed, Exit: 1})
+		want(t, b.trace(), "0.0s c:a running", "0.0s c:a failed (Pod/x: "+errDenied.Error()+")",
+			"0.0s c:hook skipped (not started: the operation has ended)")
+		synctest.Wait()
+	})
+}
+
+func TestARollbackDoesNotTurnBackWhatWasReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := &event.Feed{}
+		e := New(Options{Feed: feed})
+		fake := newFake(nil)
+		apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
+		e.Announce(apply)
+		if err := e.Run(Stage{Phase: apply, Cluster: fake}); err != nil {
+			t.Fatal(err)
+		}
+		seen := fake.reports[apply.Groups[0].Objects[0]]
+		e.BeginRollback(event.Operation{Name: "uninstall"}, "")
+		seen(Observation{Object: apply.Groups[0].Objects[0], Status: event.Gone, Version: 999})
+		e.Finish(End{Status: event.Failed, Exit: 1})
+		var s event.State
+		for _, ev := range feed.Events() {
+			s.Apply(ev)
+		}
+		if g := s.Find("apply", "c:a"); g.Done != 1 || g.Objects[0].Status != event.Ready {
+			t.Errorf("after the rollback: %+v", g.Objects[0])
+		}
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,236 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// fakeCluster answers requests after a delay and reports what its script says.
+// Time is that of the synctest bubble it lives in.
+type fakeCluster struct {
+	mu      sync.Mutex
+	script  map[string]behaviour // by object name
+	reports map[plan.Object]func(Observation)
+	watch   context.Context
+	calls   map[string]int
+	version uint64
+	flight  int
+	most    int
+}
+
+// behaviour is what an object does after its apply.
+type behaviour struct {
+	request  time.Duration // how long the API server takes to answer
+	err      error
+	ready    time.Duration // when it becomes ready, from the answer
+	never    bool          // it never becomes ready
+	failed   string        // it fails instead, after ready
+	gone     time.Duration // how long its removal takes
+	outcome  event.Change
+	untilTry int // the failure or error holds for so many attempts
+	stale    bool
+	hang     bool // the request comes back only when it is cancelled
+}
+
+func newFake(script map[string]behaviour) *fakeCluster {
+	return &fakeCluster{script: script, reports: map[plan.Object]func(Observation){}, calls: map[string]int{}}
+}
+
+func (f *fakeCluster) Watch(ctx context.Context, g *plan.Group, report func(Observation)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = ctx
+	for _, o := range g.Objects {
+		f.reports[o] = report
+		if f.script[o.Name].stale {
+			report(Observation{Object: o, Status: event.Ready, Message: "stale", Version: 1})
+		}
+	}
+}
+
+func (f *fakeCluster) enter(o plan.Object) (behaviour, int, func(Observation)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.flight++
+	f.most = max(f.most, f.flight)
+	f.calls[o.Name]++
+	return f.script[o.Name], f.calls[o.Name], f.reports[o]
+}
+
+func (f *fakeCluster) next() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.version == 0 {
+		f.version = 100
+	}
+	f.version++
+	return f.version
+}
+
+// wait lets time pass, and reports false where the watch ends before.
+func (f *fakeCluster) wait(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-f.watch.Done():
+		return false
+	}
+}
+
+func (f *fakeCluster) leave() { f.mu.Lock(); f.flight--; f.mu.Unlock() }
+
+func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
+	b, try, report := f.enter(o)
+	defer f.leave()
+	if b.hang {
+		<-ctx.Done()
+		return Outcome{}, ctx.Err()
+	}
+	time.Sleep(b.request)
+	broken := b.untilTry == 0 || try <= b.untilTry
+	if b.err != nil && broken {
+		return Outcome{}, b.err
+	}
+	v := f.next()
+	go func() {
+		if !f.wait(b.ready) {
+			return
+		}
+		switch {
+		case b.failed != "" && broken:
+			report(Observation{Object: o, Status: event.Failed, Message: b.failed, Version: f.next()})
+		case b.never && broken:
+			report(Observation{Object: o, Status: event.InProgress, Message: "0 of 1 available", Version: f.next()})
+		default:
+			report(Observation{Object: o, Status: event.Ready, Version: f.next()})
+		}
+	}()
+	return Outcome{Change: event.Created, Version: v}, nil
+}
+
+func (f *fakeCluster) Delete(_ context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
+	b, _, report := f.enter(o)
+	defer f.leave()
+	time.Sleep(b.request)
+	if b.outcome == event.Kept || b.outcome == event.Absent {
+		return Outcome{Change: b.outcome}, nil
+	}
+	go func() {
+		if !f.wait(b.gone) {
+			return
+		}
+		report(Observation{Object: o, Status: event.Gone, Version: f.next()})
+	}()
+	return Outcome{Change: event.Deleted}, nil
+}
+
+// groupsOf reads a plan from lines such as "a: x y", "b < a: z" or
+// "c < a b: u, v" (a comma starts a new wave).
+func groupsOf(lines ...string) []*plan.Group {
+	var groups []*plan.Group
+	for _, l := range lines {
+		head, objects, _ := strings.Cut(l, ":")
+		name, after, _ := strings.Cut(head, "<")
+		g := &plan.Group{ID: "c:" + strings.TrimSpace(name), Chart: "c", Name: strings.TrimSpace(name), After: []string{}}
+		for _, a := range strings.Fields(after) {
+			g.After = append(g.After, "c:"+a)
+		}
+		for _, wave := range strings.Split(objects, ",") {
+			names := strings.Fields(wave)
+			for _, n := range names {
+				g.Objects = append(g.Objects, plan.Object{Kind: "Pod", Namespace: "n", Name: n})
+			}
+			if len(names) > 0 {
+				g.Waves = append(g.Waves, plan.Wave{Count: len(names)})
+			}
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// bench is a run under test.
+type bench struct {
+	t    *testing.T
+	e    *Engine
+	fake *fakeCluster
+	feed *event.Feed
+	from time.Time
+}
+
+// run starts an engine with a stage of the given groups in a bubble, calls
+// steer beside it, and returns the trace of events and the stage's error.
+func run(t *testing.T, opts Options, s Stage, fake *fakeCluster, steer func(*bench)) (trace []string, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, fake: fake, feed: &event.Feed{}, from: time.Now()}
+		opts.Feed = b.feed
+		b.e = New(opts)
+		s.Cluster = fake
+		if s.Phase.Name == "" {
+			s.Phase.Name, s.Phase.Kind = "apply", event.PhaseApply
+		}
+		b.e.Announce(s.Phase)
+		r := b.e.Start(s)
+		synctest.Wait()
+		if steer != nil {
+			steer(b)
+		}
+		err = r.Wait()
+		b.e.Finish(End{Status: event.Succeeded})
+		trace = b.trace()
+		synctest.Wait()
+	})
+	return trace, err
+}
+
+// at sleeps until so long after the start.
+func (b *bench) at(d time.Duration) { time.Sleep(time.Until(b.from.Add(d))); synctest.Wait() }
+
+func (b *bench) command(name event.CommandName, group string) {
+	b.e.Command(event.Command{Name: name, Group: group})
+	synctest.Wait()
+}
+
+// trace writes groups, commands and runs as "1.0s c:a ready".
+func (b *bench) trace() []string {
+	var out []string
+	for _, e := range b.feed.Events() {
+		at := fmt.Sprintf("%.1fs ", e.Time.Sub(b.from).Seconds())
+		message := ""
+		if e.Message != "" {
+			message = " (" + e.Message + ")"
+		}
+		switch e.Kind {
+		case event.KindGroup:
+			out = append(out, at+e.Group+" "+string(e.Status)+message)
+		case event.KindRun:
+			out = append(out, at+"run "+string(e.Status)+message)
+		case event.KindCommand:
+			out = append(out, at+string(e.Command)+" "+string(e.Status)+message)
+		case event.KindBreakpoint:
+			out = append(out, at+"breakpoint "+e.Group+" "+string(e.Status))
+		case event.KindWaiting, event.KindDiagnosis:
+			out = append(out, at+string(e.Kind)+" "+e.Group+" "+e.Object.String()+message)
+		}
+	}
+	return out
+}
+
+func want(t *testing.T, got []string, lines ...string) {
+	t.Helper()
+	if g, w := strings.Join(got, "\n"), strings.Join(lines, "\n"); g != w {
+		t.Errorf("trace:\n%s\nwant:\n%s", g, w)
+	}
+}
+
+var errDenied = errors.New("admission webhook denied the request")
