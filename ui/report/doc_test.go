@@ -67,7 +67,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 }
 
 func TestEveryKindAndStatusIsDocumented(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../engine/event.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../engine/event/event.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

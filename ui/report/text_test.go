@@ -219,7 +219,7 @@ func rolledBack(t *testing.T) []event.Event {
 		b.command(event.Rollback, "")
 		_ = r.Wait()
 		b.BeginRollback(event.Operation{Name: "uninstall", Timeout: 5 * time.Minute}, "aborted")
-		undo := event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: plan(
+		undo := event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: readPlan(
 			"shop/db:database: Service/db-server, StatefulSet/db-server", "shop/queue:broker: Service/queue, StatefulSet/queue", "shop/db:config < shop/db:database: ConfigMap/db, Secret/db")}
 		b.Announce(undo)
 		_ = b.Run(run.Stage{Phase: undo, Cluster: newFake(map[string]fate{"db": {change: event.Kept}, "queue": {ready: sec / 2}})})
