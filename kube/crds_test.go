@@ -87,15 +87,3 @@ func TestUpgradeCRDs(t *testing.T) {
 		t.Errorf("it wrote %v", w)
 	}
 }
-
-// writesOf lists our writes since a time, also those of cluster scope to what
-// has the test's name.
-func (r *rig) writesOf(since time.Time) (out []string) {
-	r.t.Helper()
-	for _, e := range r.audit() {
-		if e.Received.After(since) && e.UserAgent == "lockstep" && (e.Object.Namespace == r.namespace || strings.Contains(e.Object.Name, r.namespace)) {
-			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
-		}
-	}
-	return out
-}

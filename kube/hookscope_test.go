@@ -6,12 +6,107 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 )
+
+// sweptChart has a hook, Job/work, before the turn of subchart db, which comes
+// after subchart base. It fails where its exit code is not 0; the group after
+// it takes forever.
+func sweptChart(policy, duration, exit string) files {
+	hook := job("work", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", plan.AnnotationHookScope: plan.HookScopeSubchart, "helm.sh/hook-delete-policy": policy}, duration, "  backoffLimit: 0")
+	return files{
+		"Chart.yaml":                    "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies:\n- {name: base, version: 1.0.0}\n- {name: db, version: 1.0.0, depends-on: [base]}\n",
+		"charts/base/Chart.yaml":        "apiVersion: v2\nname: base\nversion: 1.0.0\n",
+		"charts/base/templates/all.yml": deployment("base", nil, "300ms"),
+		"charts/db/Chart.yaml":          "apiVersion: v2\nname: db\nversion: 1.0.0\n",
+		"charts/db/templates/hook.yml":  strings.Replace(hook, "sandbox/run-duration: "+duration, "sandbox/run-duration: "+duration+`, sandbox/exit-code: "`+exit+`"`, 1),
+		"charts/db/templates/all.yml": strings.Join([]string{strings.ReplaceAll(deployment("db", group("one"), "0s"), "example/app:1.0", "example/no-such-image:1"),
+			configMap("after", group("two", "one"))}, "\n---\n"),
+	}
+}
+
+// TestScopedHookIsSwept ends a run before, in and after a hook in the plan: one
+// that is cut short is deleted, since it would run on; one that has run goes or
+// stays by its delete policy; one whose turn has not come is left alone, also
+// where an earlier revision has left it (R29, R43).
+func TestScopedHookIsSwept(t *testing.T) {
+	const created, succeeded, failed = "before-hook-creation", "hook-succeeded", "hook-failed"
+	ends := map[string]struct {
+		duration, exit string
+		abortAt        string   // the group whose start aborts the run
+		stays          []string // the policies by which the Job is left
+	}{
+		"abort in the hook":   {duration: "60s", exit: "0", abortAt: "pre-install:Job/work"},
+		"abort after it":      {duration: "100ms", exit: "0", abortAt: "edge/db:one", stays: []string{created, failed}},
+		"the hook fails":      {duration: "100ms", exit: "1", stays: []string{created, succeeded}},
+		"a later group fails": {duration: "100ms", exit: "0", stays: []string{created, failed}},
+	}
+	for name, end := range ends {
+		for _, policy := range []string{created, succeeded, failed} {
+			t.Run(name+" "+policy, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t)
+				op, err := r.install("plain", use(makeChart(t, sweptChart(policy, end.duration, end.exit)), func(i *Install) { i.ReadinessTimeout = 3 * time.Second }))
+				if err != nil {
+					t.Fatal(err)
+				}
+				out := r.run(op, r.abortAt(op, end.abortAt))
+				if want := map[bool]int{true: 3, false: 1}[end.abortAt != ""]; out.state.Exit != want || r.status() != rcommon.StatusFailed {
+					t.Errorf("exit %d, the release is %q: %s", out.state.Exit, r.status(), out.state.Message)
+				}
+				want := []string(nil)
+				if slices.Contains(end.stays, policy) {
+					want = []string{"work"}
+				}
+				if got := r.jobs(); !slices.Equal(got, want) {
+					t.Errorf("left are Jobs %v, want %v", got, want)
+				}
+				if n := r.timelineOf("jobs", "work"); n != 2-len(want) {
+					t.Errorf("%d writes to the Job, want it created and, unless it stays, deleted", n)
+				}
+			})
+		}
+	}
+}
+
+// abortAt aborts a run as soon as a Job of a group runs, or the group does.
+func (r *rig) abortAt(op *Operation, group string) func(event.Event) {
+	once := false
+	return func(e event.Event) {
+		job := e.Kind == event.KindObject && e.Object.Kind == "Job" && e.Status == event.InProgress
+		if once || e.Group != group || !job && (strings.Contains(group, "Job/") || e.Kind != event.KindGroup || e.Status != event.Running) {
+			return
+		}
+		once = true
+		op.Command(event.Command{Name: event.Abort})
+	}
+}
+
+// TestScopedHookOfAnEarlierRevision is left alone by a run that ends before its
+// turn.
+func TestScopedHookOfAnEarlierRevision(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	chart := func(image string) files {
+		fs := sweptChart("before-hook-creation", "100ms", "0")
+		fs["charts/db/templates/all.yml"] = configMap("db", nil)
+		fs["charts/base/templates/all.yml"] = strings.ReplaceAll(fs["charts/base/templates/all.yml"], "example/app:1.0", image)
+		return fs
+	}
+	r.deploy("plain", use(makeChart(t, chart("example/app:1.0")), nil))
+	start := time.Now()
+	op, err := r.upgrade("plain", useUp(makeChart(t, chart("example/no-such-image:1")), func(u *Upgrade) { u.ReadinessTimeout = 2 * time.Second }))
+	r.mustFail(op, err, "Deployment/base", "never started: pre-upgrade:Job/work")
+	if got := r.jobs(); !slices.Equal(got, []string{"work"}) {
+		t.Errorf("left are Jobs %v", got)
+	}
+	if w := slices.DeleteFunc(r.writesOf(start), func(s string) bool { return !strings.Contains(s, "jobs/") }); len(w) > 0 {
+		t.Errorf("wrote %v", w)
+	}
+}
 
 // scopedChart has subchart app after db after base; db has hooks of its own
 // around its turn, and the root chart has one around everything. change changes
@@ -39,16 +134,6 @@ func scopedChart(change func(map[string]string)) files {
 		"charts/app/Chart.yaml":           "apiVersion: v2\nname: app\nversion: 1.0.0\n",
 		"charts/app/templates/all.yaml":   configMap("app", nil),
 	}
-}
-
-// ended lists the groups of the phases in the order in which they ended.
-func (out outcome) ended() (ids []string) {
-	for _, e := range out.events {
-		if e.Kind == event.KindGroup && e.Status.Over() && !slices.Contains(ids, e.Group) {
-			ids = append(ids, e.Group)
-		}
-	}
-	return ids
 }
 
 // TestHooksAroundASubchart runs hooks with lockstep/hook-scope around the turn
@@ -121,28 +206,4 @@ func TestScopeOfAHook(t *testing.T) {
 	if last := op.Phases()[len(op.Phases())-1]; last.Name != "post-install" {
 		t.Errorf("the last phase is %s", last.Name)
 	}
-}
-
-// lastStatus is when an object's status was written last.
-func (tl *timeline) lastStatus(t *testing.T, object string) (at time.Time) {
-	t.Helper()
-	for _, e := range tl.of(t, object) {
-		if e.Object.Subresource == "status" {
-			at = e.Received
-		}
-	}
-	return at
-}
-
-// jobs are the names of the Jobs in the namespace that are there to stay.
-func (r *rig) jobs() (names []string) {
-	r.t.Helper()
-	list, err := r.cluster.BatchV1().Jobs(r.namespace).List(r.t.Context(), metav1.ListOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		r.t.Fatal(err)
-	}
-	for _, j := range list.Items {
-		names = append(names, j.Name)
-	}
-	return names
 }

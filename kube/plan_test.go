@@ -32,18 +32,6 @@ func (r *rig) changes(op *Operation, err error) (lines []string, diffs map[strin
 	return lines, diffs
 }
 
-// written lists what was written in a test's namespace since a time; dry runs
-// do not count.
-func (r *rig) written(since time.Time) (out []string) {
-	r.t.Helper()
-	for _, e := range r.audit() {
-		if e.Received.After(since) && e.UserAgent == "lockstep" && e.Object.Namespace == r.namespace {
-			out = append(out, e.Verb+" "+e.RequestURI)
-		}
-	}
-	return out
-}
-
 const secretText = "type: Opaque\nstringData:\n  same: topsecret-same\n  other: "
 
 // TestPlanOfEveryOperation says what each operation would do, in order, and

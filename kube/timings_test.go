@@ -1,8 +1,6 @@
 package kube
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +9,6 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
 )
 
 // timings are those of a revision, 0 for the last, by phase and group.
@@ -72,34 +69,4 @@ func TestTimings(t *testing.T) {
 	if got := r.timings(1); len(got) != 2 {
 		t.Errorf("the first revision's timings are lost: %+v", got)
 	}
-}
-
-// TestTimingsTooLarge deploys a release that has room for its record, but not
-// for its timings: it does without them (R28).
-func TestTimingsTooLarge(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	groups := "{{- range $i := until 300 }}\n---\n" + strings.ReplaceAll(configMap("c-NUMBER", map[string]string{plan.AnnotationGroup: "g-NUMBER", plan.AnnotationGroupDependsOn: "AFTER"}),
-		"NUMBER", "{{ $i }}") + "\n{{- end }}\n"
-	groups = strings.ReplaceAll(groups, `"AFTER"`, `'{{ if $i }}["g-{{ sub $i 1 }}"]{{ else }}[]{{ end }}'`)
-	noise := make([]byte, 1<<20)
-	_, _ = rand.Read(noise)
-	text := hex.EncodeToString(noise)
-	// As much as fits: found by halving, since how well it packs is not known.
-	fits, not := 0, len(text)
-	var op *Operation
-	for not-fits > 512 {
-		size := (fits + not) / 2
-		c := makeChart(t, files{"templates/all.yaml": groups, "noise": text[:size]})
-		if try, err := r.install("plain", use(c, nil)); err != nil || len(try.Warnings()) > 0 {
-			not = size
-		} else {
-			fits, op = size, try
-		}
-	}
-	r.mustRun(op, nil)
-	if got := r.timings(0); len(got) != 0 {
-		t.Errorf("%d timings fit: the test tests nothing", len(got))
-	}
-	r.mustRun(r.uninstall())
 }

@@ -4,13 +4,69 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
+
+// TestJobThatRemovesItself has a Job gone as soon as it is complete: that is
+// success, for a layer and for --wait-for-jobs, and the next group comes only
+// after it (R22).
+func TestJobThatRemovesItself(t *testing.T) {
+	tests := map[string]struct {
+		job, after map[string]string
+		change     func(*Install)
+	}{
+		"layer": {map[string]string{plan.AnnotationLayer: "a"}, map[string]string{plan.AnnotationLayer: "b", plan.AnnotationLayerDependsOn: "a"}, nil},
+		"flag":  {group("a"), group("b", "a"), func(i *Install) { i.WaitForJobs = true }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			out := r.deploy("plain", use(one(t, job("work", tt.job, "1s", "  ttlSecondsAfterFinished: 0"), configMap("after", tt.after)), tt.change))
+			if d := out.at("edge:b", event.Running).Sub(out.at("edge:a", event.Running)); d < time.Second {
+				t.Errorf("the group after the Job started %s after it, before it can have been complete", d)
+			}
+			r.eventually("the Job removes itself", func() bool {
+				_, err := r.cluster.BatchV1().Jobs(r.namespace).Get(t.Context(), "work", metav1.GetOptions{})
+				return apierrors.IsNotFound(err)
+			})
+			r.mustRun(r.uninstall())
+		})
+	}
+}
+
+// TestJobGoneUnseen has a Job with a TTL gone without anybody having seen it
+// complete, as after a watch that was lost for a while.
+func TestJobGoneUnseen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	op, err := r.install("plain", use(one(t, job("work", group("a"), "60s", "  ttlSecondsAfterFinished: 0"), configMap("after", group("b", "a"))),
+		func(i *Install) { i.WaitForJobs = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted := false
+	out := r.run(op, func(e event.Event) {
+		if !deleted && e.Kind == event.KindObject && e.Status == event.InProgress && e.Object.Name == "work" {
+			deleted = true
+			now := int64(0)
+			policy := metav1.DeletePropagationBackground
+			if err := r.cluster.BatchV1().Jobs(r.namespace).Delete(t.Context(), "work", metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &policy}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if !deleted || out.err != nil {
+		t.Errorf("deleted %v: %v", deleted, out.err)
+	}
+}
 
 // unwatched are the rights to do anything but to watch Jobs.
 func unwatched() []rbacv1.PolicyRule {

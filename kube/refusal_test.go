@@ -9,22 +9,8 @@ import (
 
 	"helm.sh/helm/v4/pkg/cli"
 
-	"lockstep/engine/event"
 	"lockstep/kube/charts"
 )
-
-// writes counts what lockstep has written in the test's namespace; questions
-// about rights write nothing.
-func (r *rig) writes() []string {
-	r.t.Helper()
-	var out []string
-	for _, e := range r.audit() {
-		if e.UserAgent == "lockstep" && (e.Object.Namespace == r.namespace || e.Object.Name == r.namespace) {
-			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
-		}
-	}
-	return out
-}
 
 // TestBadChartsWriteNothing prepares every chart of testdata/bad: a clear
 // error, and no write in the audit log.
@@ -128,34 +114,5 @@ func TestUnreachableCluster(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "unreachable") {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestWarnings are deployed all the same, and told of (R2, R8, R9, R12, R24).
-func TestWarnings(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		chart, rule, part string
-	}{
-		{"warn-list", "R2", "helm.sh/depends-on/resource-groups"},
-		{"hip0025-groups", "R8", "another-group"},
-		{"warn-isolated", "R9", ""},
-		{"disabled-dep", "R12", "extra"},
-		{"warn-readiness-half", "R24", "helm.sh/readiness-failure"},
-		{"chart-v3", "R34a", "v3"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.chart, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			out := r.deploy(tt.chart, nil)
-			found := false
-			for _, e := range out.events {
-				found = found || e.Kind == event.KindWarning && e.Rule == tt.rule && strings.Contains(e.Message, tt.part)
-			}
-			if !found {
-				t.Errorf("no warning %s about %q in %+v", tt.rule, tt.part, out.state.Warnings)
-			}
-		})
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/engine/event"
 	"lockstep/engine/plan"
-	"lockstep/kube/charts"
 )
 
 // TestRemovalsKeepTheirGroups removes objects whose gates stay in the cluster:
@@ -67,78 +65,6 @@ func TestOnePlanOfARemoval(t *testing.T) {
 	want := []string{"edge:a ConfigMap/a unchanged", "edge:c ConfigMap/c delete", "edge:b ConfigMap/b delete"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("plan %q, want %q", lines, want)
-	}
-}
-
-// TestRollbackSendsTheSame rolls back to a revision that is the same as the
-// current one: nothing changes, though a stored manifest spells annotations
-// with one slash that an installation leaves out (R3).
-func TestRollbackSendsTheSame(t *testing.T) {
-	t.Parallel()
-	for _, chart := range []string{"hip0025-groups-complete", "hip9999-layers", "edge"} {
-		t.Run(chart, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			var c *charts.Chart
-			if chart == "edge" { // the stored spelling in the chart itself
-				c = one(t, configMap("a", group("a")), configMap("b", map[string]string{"helm.sh/resource-group": "b", "helm.sh/depends-on-resource-groups": `["a"]`}))
-			} else {
-				c = loadChart(t, chart)
-			}
-			r.deploy("plain", use(c, nil))
-			r.mustRun(r.upgrade("plain", useUp(c, nil)))
-			lines, diffs := r.changes(r.rollback(1))
-			if len(lines) == 0 {
-				t.Fatal("nothing is planned")
-			}
-			for _, l := range lines {
-				if object := strings.Fields(l)[1]; !strings.HasSuffix(l, " unchanged") {
-					t.Errorf("%s\n%s", l, diffs[object].Diff)
-				}
-			}
-			r.mustRun(r.rollback(1))
-		})
-	}
-}
-
-// TestCleanupInTurn deletes what a failed upgrade has created in reverse order
-// of the new plan, each group only after all that waited for it is gone (R31).
-func TestCleanupInTurn(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.deploy("plain", use(one(t, configMap("old", group("one"))), nil))
-	// second stays until the test lets it go.
-	second := strings.Replace(configMap("second", group("three", "two")), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1)
-	broken := strings.ReplaceAll(deployment("broken", group("four", "three"), "0s"), "example/app:1.0", "example/no-such-image:1")
-	next := one(t, configMap("old", group("one")), generated(configMap("made-", group("one"))), configMap("first", group("two", "one")), second, broken, configMap("never", group("five", "four")))
-	op, err := r.upgrade("plain", useUp(next, func(u *Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	out := r.run(op, func(e event.Event) {
-		if e.Kind == event.KindObject && e.Object.Name == "second" && strings.Contains(e.Message, "example.com/held") {
-			r.patchConfigMap("second", `{"metadata":{"finalizers":null}}`)
-		}
-	})
-	if out.state.Exit != 1 || !strings.Contains(out.state.Message, "Deployment/broken") {
-		t.Errorf("exit %d: %s", out.state.Exit, out.state.Message)
-	}
-	if got := r.left(); !slices.Equal(got, []string{"ConfigMap/old"}) {
-		t.Errorf("left are %v, want what was there before", got)
-	}
-	tl := r.timeline("lockstep").since(start)
-	gone, _ := tl.firstDelete(t, []string{"Deployment/broken"})
-	asked, _ := tl.firstDelete(t, []string{"ConfigMap/second"})
-	first, _ := tl.firstDelete(t, []string{"ConfigMap/first"})
-	var let time.Time
-	for _, e := range tl.of(t, "ConfigMap/second") {
-		if e.UserAgent == "test" {
-			let = e.Received
-		}
-	}
-	if !slices.IsSortedFunc([]time.Time{gone, asked, let, first}, time.Time.Compare) || let.IsZero() {
-		t.Errorf("broken was deleted at %s, second at %s, which was let go at %s, first at %s", clock(gone), clock(asked), clock(let), clock(first))
 	}
 }
 

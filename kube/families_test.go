@@ -1,0 +1,33 @@
+package kube
+
+import (
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// TestTwoFamilies are allowed in two charts of a release (R20).
+func TestTwoFamilies(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	weight := func(w string) map[string]string { return map[string]string{plan.AnnotationWeight: w} }
+	sub := func(name string) string { return "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n" }
+	chart := makeChart(t, files{
+		"Chart.yaml":                "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies:\n- {name: layers, version: 1.0.0}\n- {name: weights, version: 1.0.0, depends-on: [layers]}\n",
+		"charts/layers/Chart.yaml":  sub("layers"),
+		"charts/weights/Chart.yaml": sub("weights"),
+		"charts/layers/templates/all.yaml": job("work", map[string]string{plan.AnnotationLayer: "a"}, "500ms") + "\n---\n" +
+			configMap("after", map[string]string{plan.AnnotationLayer: "b", plan.AnnotationLayerDependsOn: "a"}),
+		"charts/weights/templates/all.yaml": configMap("heavy", weight("1")) + "\n---\n" + configMap("light", weight("-1")),
+		"templates/all.yaml":                configMap("root", group("x")),
+	})
+	out := r.deploy("plain", use(chart, nil))
+	order := []string{"edge/layers:a", "edge/layers:b", "edge/weights:-1", "edge/weights:1"}
+	for i, id := range order[1:] {
+		if at, before := out.at(id, event.Running), out.at(order[i], event.Running); !at.After(before) {
+			t.Errorf("%s started at %s, %s at %s", id, clock(at), order[i], clock(before))
+		}
+	}
+	r.mustRun(r.uninstall())
+}

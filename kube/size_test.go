@@ -1,0 +1,115 @@
+package kube
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/plan"
+)
+
+// TestManyObjects installs 2,000 objects and measures what the record of the
+// plan adds to the release's Secret (R28).
+func TestManyObjects(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	body := "{{- range $i := until 2000 }}\n---\n" + strings.ReplaceAll(configMap("c-NUMBER", map[string]string{plan.AnnotationGroup: "g-TENS"}, "more: {{ sha256sum (toString $i) }}"),
+		"NUMBER", "{{ $i }}") + "\n{{- end }}\n"
+	body = strings.ReplaceAll(body, `"g-TENS"`, `"g-{{ div $i 500 }}"
+    helm.sh/depends-on/resource-groups: '{{ if ge $i 500 }}["g-{{ sub (div $i 500) 1 }}"]{{ else }}[]{{ end }}'`)
+	start := time.Now()
+	out := r.deploy("plain", use(one(t, body), nil))
+	took := time.Since(start)
+	if n := out.state.Count().Total; n != 2000 || len(out.state.Phases[0].Groups) != 4 {
+		t.Errorf("%d objects in %d groups", n, len(out.state.Phases[0].Groups))
+	}
+	secret, err := r.cluster.CoreV1().Secrets(r.namespace).Get(t.Context(), "sh.helm.release.v1.t.v1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := len(secret.Data["release"])
+	last, err := r.helm().Releases.Last("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel := last.(*rel1.Release)
+	dropFile(rel, recordFile)
+	dropFile(rel, timingsFile)
+	data, err := json.Marshal(rel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := encodedSize(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("2,000 objects in %s: the release takes %d bytes, without the record %d", took.Round(10*time.Millisecond), with, without)
+	if with > maxStored/4 || with-without > 2048 {
+		t.Errorf("the release takes %d bytes, of which the record is %d", with, with-without)
+	}
+}
+
+// TestReleaseTooLarge is refused before anything is written; where only the
+// record of the plan is too much, the release works without the chart tree.
+func TestReleaseTooLarge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	noise := func(n int) string {
+		b := make([]byte, n/2)
+		_, _ = rand.Read(b)
+		return hex.EncodeToString(b)
+	}
+	_, err := r.install("plain", use(one(t, configMap("a", nil, "noise: "+noise(500_000)), configMap("b", nil, "noise: "+noise(500_000))), nil))
+	if err == nil || !strings.Contains(err.Error(), "1 MiB") || !strings.Contains(err.Error(), "release t") {
+		t.Errorf("error %v", err)
+	}
+	if w := r.writes(); len(w) > 0 {
+		t.Errorf("written: %v", w)
+	}
+	// A tree that is itself as large as that.
+	rel := &rel1.Release{Name: "t", Chart: mustHelm(t, makeChart(t, subcharted()))}
+	tree := &plan.Chart{Path: "edge"}
+	for range 100 {
+		tree.Subcharts = append(tree.Subcharts, plan.Subchart{Name: noise(20_000)})
+	}
+	rec, warnings, err := fitRecord(rel, &record{Version: recordVersion, Sequenced: true, Tree: tree})
+	if err != nil || len(warnings) != 1 || !rec.Sequenced || len(rec.Tree.Subcharts) != 0 {
+		t.Errorf("%v, %v, %+v", err, warnings, rec)
+	}
+}
+
+// TestTimingsTooLarge deploys a release that has room for its record, but not
+// for its timings: it does without them (R28).
+func TestTimingsTooLarge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	groups := "{{- range $i := until 300 }}\n---\n" + strings.ReplaceAll(configMap("c-NUMBER", map[string]string{plan.AnnotationGroup: "g-NUMBER", plan.AnnotationGroupDependsOn: "AFTER"}),
+		"NUMBER", "{{ $i }}") + "\n{{- end }}\n"
+	groups = strings.ReplaceAll(groups, `"AFTER"`, `'{{ if $i }}["g-{{ sub $i 1 }}"]{{ else }}[]{{ end }}'`)
+	noise := make([]byte, 1<<20)
+	_, _ = rand.Read(noise)
+	text := hex.EncodeToString(noise)
+	// As much as fits: found by halving, since how well it packs is not known.
+	fits, not := 0, len(text)
+	var op *Operation
+	for not-fits > 512 {
+		size := (fits + not) / 2
+		c := makeChart(t, files{"templates/all.yaml": groups, "noise": text[:size]})
+		if try, err := r.install("plain", use(c, nil)); err != nil || len(try.Warnings()) > 0 {
+			not = size
+		} else {
+			fits, op = size, try
+		}
+	}
+	r.mustRun(op, nil)
+	if got := r.timings(0); len(got) != 0 {
+		t.Errorf("%d timings fit: the test tests nothing", len(got))
+	}
+	r.mustRun(r.uninstall())
+}

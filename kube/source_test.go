@@ -1,0 +1,90 @@
+package kube
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"testing"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/event"
+)
+
+// stripper is a post-renderer that loses all comments, and where bare also the
+// annotation by which Helm finds out afterwards which file an object is from.
+type stripper struct{ bare bool }
+
+func (s stripper) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
+	text := regexp.MustCompile(`(?m)^\s*#.*\n`).ReplaceAll(in.Bytes(), nil)
+	if s.bare {
+		text = regexp.MustCompile(`(?m)^\s*postrenderer.helm.sh/postrender-filename:.*\n`).ReplaceAll(text, nil)
+	}
+	return bytes.NewBuffer(text), nil
+}
+
+// TestPostRendererThatLosesTheSource counts everything as the root chart's,
+// with a warning (R6); one that keeps Helm's annotation loses nothing.
+func TestPostRendererThatLosesTheSource(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		t.Run(fmt.Sprint(bare), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			chart := makeChart(t, subcharted())
+			out := r.deploy("plain", use(chart, func(i *Install) { i.PostRenderer = stripper{bare} }))
+			sub, root := out.state.Find(phaseApply, "edge/sub:(unsequenced)"), out.state.Find(phaseApply, "edge:three")
+			if bare && (root == nil || len(root.After) != 1 || !out.says("R6", "ConfigMap/c")) {
+				t.Errorf("c is not counted as the root chart's, with a warning: %+v, %v", root, out.state.Warnings)
+			}
+			if !bare && (sub == nil || out.says("R6")) {
+				t.Errorf("c is not its subchart's")
+			}
+			r.mustRun(r.upgrade("plain", useUp(chart, func(u *Upgrade) { u.PostRenderer = stripper{bare} })))
+			op, err := r.uninstall()
+			out = r.mustRun(op, err)
+			if got := r.configMaps(r.namespace); len(got) > 0 || len(out.state.Phases[0].Groups) < 2 {
+				t.Errorf("left are %v, after %d groups", got, len(out.state.Phases[0].Groups))
+			}
+		})
+	}
+}
+
+// TestManifestWithoutSources takes a release whose stored manifest has no
+// comments at all, as Helm 3 leaves it with a post-renderer: what is gone from
+// the chart is removed, and an uninstallation waits and tells.
+func TestManifestWithoutSources(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.deploy("plain", use(makeChart(t, subcharted()), nil))
+	strip := func() {
+		cfg := r.helm()
+		last, err := cfg.Releases.Last("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel := last.(*rel1.Release)
+		rel.Manifest = regexp.MustCompile(`(?m)^# Source:.*\n`).ReplaceAllString(rel.Manifest, "")
+		rel.Chart.Files = nil
+		if err := cfg.Releases.Update(rel); err != nil {
+			t.Fatal(err)
+		}
+	}
+	strip()
+	r.mustRun(r.upgrade("plain", useUp(one(t, configMap("a", nil), configMap("b", nil)), nil)))
+	if got := r.configMaps(r.namespace); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("after the upgrade there are %v, want [a b]", got)
+	}
+	strip()
+	op, err := r.uninstall()
+	out := r.mustRun(op, err)
+	gone := 0
+	for _, e := range out.events {
+		if e.Kind == event.KindObject && e.Status == event.Gone {
+			gone++
+		}
+	}
+	if got := r.configMaps(r.namespace); gone != 2 || len(got) > 0 {
+		t.Errorf("%d objects were told to be gone; left are %v", gone, got)
+	}
+}
