@@ -29,11 +29,11 @@ const (
 	// KindObject tells the state of an object (phase, group, object, status,
 	// message, change).
 	KindObject Kind = "object"
-	// KindCommand answers a command (command, group; status accepted or
+	// KindCommand answers a command (command, phase, group; status accepted or
 	// refused; message says why it was refused) (R45).
 	KindCommand Kind = "command"
 	// KindBreakpoint tells that a breakpoint was set (status set) or taken
-	// away (status cleared) (group).
+	// away (status cleared) (phase, group).
 	KindBreakpoint Kind = "breakpoint"
 	// KindWarning is a warning (rule, message; object where there is one).
 	KindWarning Kind = "warning"
@@ -206,22 +206,32 @@ type CommandName string
 
 const (
 	Pause    CommandName = "pause"    // start no further unit
-	Resume   CommandName = "resume"   // go on; also continue after a hold (gives the failed group up)
-	Step     CommandName = "step"     // let exactly one unit go
-	Break    CommandName = "break"    // set a breakpoint on Group, or take it away
-	Retry    CommandName = "retry"    // apply Group again and wait again
+	Resume   CommandName = "resume"   // go on after a pause; refused while a failure is held (R44)
+	Step     CommandName = "step"     // let exactly one unit go: Group, or the next in plan order (R41)
+	Break    CommandName = "break"    // set a breakpoint on a unit, or take it away (R42)
+	Accept   CommandName = "accept"   // look again at what failed, without applying it (R44)
+	Retry    CommandName = "retry"    // apply what failed again and wait again (R44)
+	GiveUp   CommandName = "give-up"  // leave what failed as it is, and finish what does not need it (R44)
 	Abort    CommandName = "abort"    // start nothing more, keep what is there
 	Rollback CommandName = "rollback" // abort, then roll back
 	Stop     CommandName = "stop"     // abort, and cancel the requests in flight
 )
 
+// Unit names what runs as one: the namespace, crds/, a hook, a group, or the
+// removal of one (R40). A group is a unit in each phase that it is in.
+type Unit struct{ Phase, Group string }
+
+// Unit is the unit that the event is about.
+func (e Event) Unit() Unit { return Unit{e.Phase, e.Group} }
+
 // Command is an order to a run. It takes effect in the engine and is answered
 // by an event.
 type Command struct {
 	Name CommandName
-	// Group is the id of the group that Break and Retry are about; Retry
-	// without one retries all that failed.
-	Group string
+	// Phase and Group name the unit that the command is about. Accept, Retry
+	// and GiveUp without a group are about all that failed; with a group and
+	// no phase, a command is about the first unit of that id that it fits.
+	Phase, Group string
 	// Reason is shown with the state it leads to, "interrupted" for instance.
 	Reason string
 }

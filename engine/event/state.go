@@ -31,7 +31,7 @@ type State struct {
 	Seq uint64
 
 	Phases      []*PhaseState
-	Breakpoints map[string]bool
+	Breakpoints map[Unit]bool // those that are set (R42)
 	Warnings    []Event
 	// Waiting is the last heartbeat, Answer the last answer to a command.
 	Waiting, Answer Event
@@ -39,7 +39,7 @@ type State struct {
 
 	idle      time.Duration // spent paused or held, before idleSince
 	idleSince time.Time     // zero while running
-	groups    map[string]*GroupState
+	groups    map[Unit]*GroupState
 }
 
 // PhaseState is a phase with the state of its groups, in plan order.
@@ -48,6 +48,9 @@ type PhaseState struct {
 	Kind   PhaseKind
 	Groups []*GroupState
 }
+
+// Unit is the unit that the group is.
+func (g *GroupState) Unit() Unit { return Unit{g.Phase, g.ID} }
 
 // GroupState is a group and how far it is.
 type GroupState struct {
@@ -108,10 +111,7 @@ func (s *State) Apply(e Event) {
 			o.Log = append(o.Log, e.Lines...)
 		}
 	case KindBreakpoint:
-		if s.Breakpoints == nil {
-			s.Breakpoints = map[string]bool{}
-		}
-		s.Breakpoints[e.Group] = e.Status == Set
+		s.applyBreakpoint(e)
 	case KindWarning:
 		s.Warnings = append(s.Warnings, e)
 	case KindWaiting:
@@ -153,6 +153,21 @@ func (s *State) setRun(at time.Time, run Status, message string) {
 	s.Run, s.RunMessage = run, message
 }
 
+func (s *State) applyBreakpoint(e Event) {
+	if s.Breakpoints == nil {
+		s.Breakpoints = map[Unit]bool{}
+	}
+	if e.Status == Set {
+		s.Breakpoints[e.Unit()] = true
+	} else {
+		delete(s.Breakpoints, e.Unit())
+	}
+}
+
+// Stops reports whether a breakpoint is set on a unit. Records from before
+// breakpoints had phases name the group alone.
+func (s *State) Stops(u Unit) bool { return s.Breakpoints[u] || s.Breakpoints[Unit{Group: u.Group}] }
+
 // Active is how long the operation has run at the given time, without the
 // time it was paused or held (R25).
 func (s *State) Active(now time.Time) time.Duration {
@@ -179,21 +194,19 @@ func (s *State) addPhase(p Phase) {
 	}
 	old := s.Phases[i]
 	if s.groups == nil {
-		s.groups = map[string]*GroupState{}
+		s.groups = map[Unit]*GroupState{}
 	}
 	var groups []*GroupState
 	for _, g := range p.Groups {
-		gs := s.groups[groupKey(p.Name, g.ID)]
+		gs := s.groups[Unit{p.Name, g.ID}]
 		if gs == nil || gs.Status == Waiting {
 			gs = newGroupState(p.Name, g)
 		}
 		groups = append(groups, gs)
-		s.groups[groupKey(p.Name, g.ID)] = gs
+		s.groups[Unit{p.Name, g.ID}] = gs
 	}
 	old.Groups = groups
 }
-
-func groupKey(phase, id string) string { return phase + "\x00" + id }
 
 func newGroupState(phase string, g *plan.Group) *GroupState {
 	gs := &GroupState{Group: g, Phase: phase, Status: Waiting, index: make(map[plan.Object]*ObjectState, len(g.Objects))}
@@ -211,7 +224,7 @@ func (g *GroupState) add(o plan.Object) *ObjectState {
 }
 
 // Find returns the group of a phase, or nil.
-func (s *State) Find(phase, id string) *GroupState { return s.groups[groupKey(phase, id)] }
+func (s *State) Find(phase, id string) *GroupState { return s.groups[Unit{phase, id}] }
 
 // Find returns the state of an object of the group, or nil.
 func (g *GroupState) Find(o plan.Object) *ObjectState { return g.index[o] }

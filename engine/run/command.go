@@ -12,7 +12,7 @@ import (
 func (e *Engine) Command(c event.Command) {
 	e.post(func() {
 		why := e.obey(c)
-		answer := event.Event{Kind: event.KindCommand, Command: c.Name, Group: c.Group, Status: event.Accepted}
+		answer := event.Event{Kind: event.KindCommand, Command: c.Name, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
 		if why != "" {
 			answer.Status, answer.Message = event.Refused, why
 		}
@@ -36,7 +36,7 @@ func (e *Engine) obey(c event.Command) string {
 	case event.Step:
 		return e.step()
 	case event.Break:
-		return e.toggleBreakpoint(c.Group)
+		return e.toggleBreakpoint(event.Unit{Phase: c.Phase, Group: c.Group})
 	case event.Retry:
 		return e.retry(c.Group)
 	case event.Abort, event.Rollback, event.Stop:
@@ -115,21 +115,48 @@ func (e *Engine) before() string {
 	return "yet"
 }
 
-func (e *Engine) toggleBreakpoint(id string) string {
-	status, known := e.groups[id]
+func (e *Engine) toggleBreakpoint(at event.Unit) string {
+	if at.Phase == "" {
+		at = e.complete(at)
+	}
+	status, known := e.groups[groupKey(at.Phase, at.Group)]
 	switch {
 	case !known:
-		return fmt.Sprintf("there is no group %q", id)
-	case e.breaks[id]:
-		delete(e.breaks, id)
-		e.publish(event.Event{Kind: event.KindBreakpoint, Group: id, Status: event.Cleared})
+		return fmt.Sprintf("there is no group %q", at.Group)
+	case e.breaks[at]:
+		e.setBreak(at, event.Cleared)
 		return ""
 	case status != event.Waiting:
-		return id + " has started already"
+		return at.Group + " has started already"
 	}
-	e.breaks[id] = true
-	e.publish(event.Event{Kind: event.KindBreakpoint, Group: id, Status: event.Set})
+	e.setBreak(at, event.Set)
 	return ""
+}
+
+// complete finds the phase that a command without one means: the first in which
+// the group is still to come, else the first that has it.
+func (e *Engine) complete(at event.Unit) event.Unit {
+	for _, u := range e.units {
+		if u.id != at.Group {
+			continue
+		}
+		if e.groups[u.key()] == event.Waiting {
+			return event.Unit{Phase: u.phase, Group: u.id}
+		}
+		if at.Phase == "" {
+			at.Phase = u.phase
+		}
+	}
+	return at
+}
+
+func (e *Engine) setBreak(at event.Unit, s event.Status) {
+	if s == event.Set {
+		e.breaks[at] = true
+	} else {
+		delete(e.breaks, at)
+	}
+	e.publish(event.Event{Kind: event.KindBreakpoint, Phase: at.Phase, Group: at.Group, Status: s})
 }
 
 func (e *Engine) retry(id string) string {

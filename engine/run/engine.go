@@ -4,7 +4,6 @@ package run
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,7 +28,8 @@ type Options struct {
 	Parallel int
 	// Paused starts the run paused, before the first unit (R41, --step).
 	Paused bool
-	// Breakpoints are the ids of groups to stop before (R42).
+	// Breakpoints are ids of groups: the run stops before every unit of such
+	// an id, once each (R42).
 	Breakpoints []string
 	// HoldOnFailure pauses the run when a group fails (R44).
 	HoldOnFailure bool
@@ -61,7 +61,7 @@ type Engine struct {
 	clock          clock
 	timer          *time.Timer
 	steps          int // units that Step has let go and that have not started
-	breaks         map[string]bool
+	breaks         map[event.Unit]bool
 	groups         map[string]event.Status // of all announced groups, by id and by phase and id
 	units          []unit                  // announced, in order
 	era            int                     // counts rollbacks: observations of an earlier one do not count
@@ -95,16 +95,12 @@ func New(opts Options) *Engine {
 		run:    event.Running,
 		clock:  clock{start: time.Now()},
 		timer:  time.NewTimer(time.Hour),
-		breaks: map[string]bool{},
+		breaks: map[event.Unit]bool{},
 		groups: map[string]event.Status{},
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.requests, e.cancelRequests = context.WithCancel(e.ctx)
 	e.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &opts.Operation})
-	for _, id := range opts.Breakpoints {
-		e.breaks[id] = true
-		e.publish(event.Event{Kind: event.KindBreakpoint, Group: id, Status: event.Set})
-	}
 	if opts.Paused {
 		e.setRun(event.Paused, "before the first unit")
 	}
@@ -119,6 +115,7 @@ func (e *Engine) Announce(phases ...event.Phase) {
 }
 
 func (e *Engine) announce(phases []event.Phase) {
+	e.publish(event.Event{Kind: event.KindPlan, Phases: phases})
 	for _, p := range phases {
 		for _, g := range p.Groups {
 			if _, ok := e.groups[g.ID]; !ok {
@@ -128,10 +125,12 @@ func (e *Engine) announce(phases []event.Phase) {
 			if _, ok := e.groups[u.key()]; !ok {
 				e.groups[u.key()] = event.Waiting
 				e.units = append(e.units, u)
+				if slices.Contains(e.opts.Breakpoints, g.ID) {
+					e.setBreak(event.Unit{Phase: p.Name, Group: g.ID}, event.Set)
+				}
 			}
 		}
 	}
-	e.publish(event.Event{Kind: event.KindPlan, Phases: phases})
 }
 
 // unit names a unit of the run: a group has one in each phase that it is in.
@@ -213,9 +212,11 @@ func (e *Engine) BeginRollback(op event.Operation, reason string) {
 		e.cancelRequests()
 		e.requests, e.cancelRequests = context.WithCancel(e.ctx)
 		e.abort, e.timedOut, e.steps, e.patience = nil, false, 0, time.Time{}
-		for _, id := range slices.Sorted(maps.Keys(e.breaks)) {
-			delete(e.breaks, id)
-			e.publish(event.Event{Kind: event.KindBreakpoint, Group: id, Status: event.Cleared})
+		e.opts.Breakpoints = nil
+		for _, u := range e.units {
+			if b := (event.Unit{Phase: u.phase, Group: u.id}); e.breaks[b] {
+				e.setBreak(b, event.Cleared)
+			}
 		}
 		e.opts.HoldOnFailure = false
 		e.opts.Operation.Timeout = op.Timeout

@@ -240,8 +240,10 @@ func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 		feed := &event.Feed{}
 		b := &bench{t: t, feed: feed, from: time.Now()}
 		b.e = New(Options{Feed: feed, HoldOnFailure: true, Operation: event.Operation{Timeout: 10 * sec}, Breakpoints: []string{"c:a"}})
+		apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
+		b.e.Announce(apply)
 		b.e.Command(event.Command{Name: event.Rollback})
-		err := b.e.Run(Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}, Cluster: newFake(nil)})
+		err := b.e.Run(Stage{Phase: apply, Cluster: newFake(nil)})
 		if v := b.e.Verdict(); !errors.Is(err, ErrAborted) || v.Abort == nil || v.Abort.Name != event.Rollback {
 			t.Fatalf("error %v, verdict %+v", err, v)
 		}

@@ -72,7 +72,7 @@ func (e *Engine) openGates() {
 			w.done <- nil
 			continue
 		}
-		if e.breaks[w.group.ID] && e.groups[w.group.ID] != event.Held && e.run == event.Running {
+		if e.breaks[event.Unit{Phase: w.phase, Group: w.group.ID}] && e.groups[w.group.ID] != event.Held && e.run == event.Running {
 			e.setGroup(w.phase, w.group.ID, event.Held, "breakpoint")
 			e.setRun(event.Paused, "breakpoint "+w.group.ID)
 			return
@@ -109,7 +109,7 @@ func (e *Engine) admit(r *StageRun) {
 	}
 	if e.run == event.Running {
 		for _, g := range r.groups {
-			if g.startable() && e.breaks[g.ID] && !g.passed {
+			if g.startable() && e.breaks[event.Unit{Phase: r.Phase.Name, Group: g.ID}] && !g.passed {
 				e.stopBefore(r, g)
 				return
 			}
@@ -121,7 +121,7 @@ func (e *Engine) admit(r *StageRun) {
 			if !g.startable() && g.status != event.Held {
 				continue
 			}
-			if e.run == event.Running && e.breaks[g.ID] && !g.passed {
+			if e.run == event.Running && e.breaks[event.Unit{Phase: r.Phase.Name, Group: g.ID}] && !g.passed {
 				e.stopBefore(r, g)
 				return
 			}

@@ -177,7 +177,7 @@ func (m *model) drawCount(n *node, end, y int) int {
 func countOf(n *node) string { return fmt.Sprintf("%d/%d", n.Done, len(n.Objects)) }
 
 // broken reports whether a breakpoint is still to come on a group.
-func (m *model) broken(n *node) bool { return m.state.Breakpoints[n.ID] && !n.Status.Over() }
+func (m *model) broken(n *node) bool { return m.state.Stops(n.Unit()) && !n.Status.Over() }
 
 // nameWidth is how wide drawName draws, with its glyphs.
 func (m *model) nameWidth(n *node) int {

@@ -142,7 +142,7 @@ func breakHint(m *model) string {
 	switch {
 	case n == nil || !m.steerable() || m.state.Run == event.Aborting:
 		return ""
-	case m.state.Breakpoints[n.ID]:
+	case m.state.Stops(n.Unit()):
 		return "clear breakpoint"
 	case n.Status == event.Waiting:
 		return "breakpoint"

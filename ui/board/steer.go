@@ -10,7 +10,7 @@ import (
 // commandNames are the commands as the screen calls them.
 var commandNames = map[event.CommandName]string{
 	event.Pause: "pause", event.Resume: "continue", event.Step: "step", event.Break: "breakpoint",
-	event.Retry: "retry", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
+	event.Accept: "accept", event.Retry: "retry", event.GiveUp: "give up", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
 }
 
 // send gives an order to the run. What becomes of it, an event will tell.
@@ -37,14 +37,14 @@ func (m *model) toggleBreak() tea.Cmd {
 	if n == nil {
 		return m.say(theme.Quiet, "select a group first")
 	}
-	return m.send(event.Command{Name: event.Break, Group: n.ID})
+	return m.send(event.Command{Name: event.Break, Phase: n.Phase, Group: n.ID})
 }
 
 // retry retries the selected group where that has failed, else all that have.
 func (m *model) retry() tea.Cmd {
 	c := event.Command{Name: event.Retry}
 	if n := m.group(); n != nil && n.Status == event.Failed {
-		c.Group = n.ID
+		c.Phase, c.Group = n.Phase, n.ID
 	}
 	return m.send(c)
 }
