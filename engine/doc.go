@@ -13,6 +13,6 @@
 //	                                      ▲
 //	                                event.Command
 //
-// The rule numbers in comments (R7, R14 …) are those of the specification of
-// what "in order" means; README.md explains the annotations they are about.
+// The rule numbers in comments (R7, R14 …) are those of RULES.md, which says what
+// "in order" means. A line "Rule R7:" marks the one place that decides a rule.
 package engine

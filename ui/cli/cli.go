@@ -120,6 +120,7 @@ lockstep dag ./shop`,
 	a.addGlobalFlags(root.PersistentFlags())
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
+	rules := a.newRules()
 	root.AddCommand(
 		a.newInstall(), a.newUpgrade(), a.newRollback(), a.newUninstall(), a.newTest(),
 		a.newPlan(),
@@ -128,7 +129,9 @@ lockstep dag ./shop`,
 		a.newSandbox(), a.newReplay(), a.newVersion(),
 		newTopic("annotations", "how a chart asks for an order", annotationsTopic),
 		newTopic("events", "what -o json prints", report.EventsDoc),
+		rules,
 	)
+	helpTakesRules(root, rules)
 	return root
 }
 

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// RulesDoc is RULES.md: the rules that comments, tests and messages cite by
+// number, as Markdown.
+//
+//go:embed RULES.md
+var RulesDoc string
+
+// Rule is one entry of RulesDoc.
+type Rule struct {
+	// ID is "R12", Title what the rule is about.
+	ID, Title string
+	// Text is the whole entry, its heading included.
+	Text string
+	// Built is false where the entry only says what is planned.
+	Built bool
+}
+
+var (
+	ruleHeading = regexp.MustCompile(`(?m)^### (R[0-9]+[a-z]?) (.+)$`)
+	nextHeading = regexp.MustCompile(`\n#{1,3} `)
+	notBuilt    = regexp.MustCompile(`(?m)^Not built yet\.$`)
+	ruleName    = regexp.MustCompile(`^[Rr]?([0-9]+)([a-z]?)$`)
+)
+
+// Rules returns the entries of RulesDoc in its order.
+func Rules() []Rule {
+	var rules []Rule
+	for _, at := range ruleHeading.FindAllStringSubmatchIndex(RulesDoc, -1) {
+		text := RulesDoc[at[0]:]
+		if end := nextHeading.FindStringIndex(text); end != nil {
+			text = text[:end[0]]
+		}
+		rules = append(rules, Rule{
+			ID:    RulesDoc[at[2]:at[3]],
+			Title: RulesDoc[at[4]:at[5]],
+			Text:  strings.TrimSpace(text) + "\n",
+			Built: !notBuilt.MatchString(text),
+		})
+	}
+	return rules
+}
+
+// FindRule looks up a rule by its number: "R12", "r12" or "12". The error for
+// one that does not exist names the nearest that does.
+func FindRule(name string) (Rule, error) {
+	parts := ruleName.FindStringSubmatch(name)
+	if parts == nil {
+		return Rule{}, fmt.Errorf("%q is not the number of a rule, such as R12 or R15a", name)
+	}
+	id := "R" + parts[1] + parts[2]
+	rules := Rules()
+	if i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id }); i >= 0 {
+		return rules[i], nil
+	}
+	nearest := slices.MinFunc(rules, func(a, b Rule) int { return distance(a.ID, id) - distance(b.ID, id) })
+	return Rule{}, fmt.Errorf("there is no rule %s; the nearest is %s, %s", id, nearest.ID, nearest.Title)
+}
+
+// distance is how far apart the numbers of two rules are.
+func distance(a, b string) int {
+	number := func(id string) int {
+		n, _ := strconv.Atoi(ruleName.FindStringSubmatch(id)[1]) // too large a number is the largest
+		return n
+	}
+	return max(number(a)-number(b), number(b)-number(a))
+}

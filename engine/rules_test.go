@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRulesHaveANumberATitleAndAText(t *testing.T) {
+	rules := Rules()
+	if n := strings.Count(RulesDoc, "\n### "); n != len(rules) {
+		t.Errorf("%d of the %d headings are those of rules", len(rules), n)
+	}
+	seen := map[string]bool{}
+	for _, r := range rules {
+		heading, text, _ := strings.Cut(r.Text, "\n")
+		if seen[r.ID] || heading != "### "+r.ID+" "+r.Title || len(text) < 40 || strings.Contains(text, "\n#") {
+			t.Errorf("%s: %q", r.ID, r.Text)
+		}
+		seen[r.ID] = true
+	}
+}
+
+// TestNotBuiltYet finds the mark that rules have which are planned only.
+func TestNotBuiltYet(t *testing.T) {
+	for _, r := range Rules() {
+		if r.Built == strings.Contains(r.Text, "Not built yet.") {
+			t.Errorf("%s is built: %v\n%s", r.ID, r.Built, r.Text)
+		}
+	}
+}
+
+func TestFindRule(t *testing.T) {
+	for _, name := range []string{"R15a", "r15a", "15a"} {
+		if r, err := FindRule(name); err != nil || r.ID != "R15a" {
+			t.Errorf("%s: %q, %v", name, r.ID, err)
+		}
+	}
+	wrong := map[string]string{
+		"R38":                   "there is no rule R38; the nearest is R37, What lint finds",
+		"R12x":                  "the nearest is R12,",
+		"R99999999999999999999": "the nearest is R53,",
+		"helm":                  `"helm" is not the number of a rule`,
+		"":                      `"" is not the number of a rule`,
+		"R":                     `"R" is not the number of a rule`,
+	}
+	for name, want := range wrong {
+		if _, err := FindRule(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}
+
+// TestRulesCiteRulesThatExist looks up every number in the text.
+func TestRulesCiteRulesThatExist(t *testing.T) {
+	rules := Rules()
+	for word := range strings.FieldsFuncSeq(RulesDoc, func(r rune) bool { return !strings.ContainsRune("R0123456789abc", r) }) {
+		if ruleName.MatchString(word) && word[0] == 'R' && !slices.ContainsFunc(rules, func(r Rule) bool { return r.ID == word }) {
+			t.Errorf("%s does not exist", word)
+		}
+	}
+}
