@@ -238,7 +238,7 @@ func TestComputeCustom(t *testing.T) {
 			status: event.InProgress, message: "{.succeeded} == 1: saw none (or 1 more)"},
 		{name: "deleting", object: `{apiVersion: v1, kind: X, metadata: {name: x, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {phase: Done}}`, rule: rule,
 			status: event.Deleting, message: "terminating"},
-		{name: "not for hooks", object: crWith(``), rule: Rule{Success: rule.Success, Failure: rule.Failure, Hook: true}, status: event.Ready},
+		{name: "not for hooks (R5)", object: crWith(``), rule: Rule{Success: rule.Success, Failure: rule.Failure, Hook: true}, status: event.Ready},
 		{name: "one of the two alone is no rule", object: crWith(``), rule: Rule{Failure: rule.Failure}, status: event.Ready},
 	})
 	r := Compute(object(t, crWith(`, status: {failed: "many"}`)), rule, noon)

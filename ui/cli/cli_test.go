@@ -83,7 +83,7 @@ func noCluster(t *testing.T) {
 }
 
 // TestDagOfEveryChart compares the plan of every chart in testdata with the one
-// that was derived from the rules by hand.
+// that was derived from the rules by hand (R36).
 func TestDagOfEveryChart(t *testing.T) {
 	noCluster(t)
 	wants, err := filepath.Glob(filepath.Join(data, "dags", "*.txt"))

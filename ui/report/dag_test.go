@@ -16,6 +16,7 @@ func dagPlan() *plan.Plan {
 	return &plan.Plan{Groups: groups, Warnings: []plan.Warning{{Rule: "R9", Chart: "shop", Message: "shop: alone"}}}
 }
 
+// TestDag draws a plan in every format (R36).
 func TestDag(t *testing.T) {
 	for _, format := range DagFormats {
 		var out bytes.Buffer
