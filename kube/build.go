@@ -116,7 +116,8 @@ func (b *builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 		return nil, fmt.Errorf("%s: %s has no metadata.name", d.Source, u.GetKind())
 	}
 	for _, field := range []string{"labels", "annotations"} {
-		if _, _, err := unstructured.NestedStringMap(u.Object, "metadata", field); err != nil {
+		// Rule R2a: what has no value is taken, as Helm takes it; a number is not.
+		if _, _, err := unstructured.NestedNullCoercingStringMap(u.Object, "metadata", field); err != nil {
 			return nil, fmt.Errorf("%s: %s/%s: metadata.%s must hold strings, quote what is a number or a boolean: %w", d.Source, u.GetKind(), u.GetName(), field, err)
 		}
 	}
@@ -244,9 +245,13 @@ func broughtKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.REST
 
 // stripKeys removes the annotations whose keys the API server refuses, and the
 // same ones in the spelling of a stored manifest: a rollback, which starts from
-// that, then sends what the installation sent (R3).
+// that, then sends what the installation sent. The others stay as they are,
+// those without a value too.
+//
+// Rule R3: two slashes in a key never reach the cluster.
 func stripKeys(u *unstructured.Unstructured) {
-	annotations := u.GetAnnotations()
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
 	n := len(annotations)
 	for k := range annotations {
 		if strings.Count(k, "/") > 1 {
@@ -256,12 +261,7 @@ func stripKeys(u *unstructured.Unstructured) {
 	for _, k := range plan.TwoSlashKeys() {
 		delete(annotations, plan.StoredKey(k))
 	}
-	if len(annotations) == n {
-		return
+	if len(annotations) == 0 && n > 0 {
+		delete(metadata, "annotations")
 	}
-	if len(annotations) == 0 {
-		unstructured.RemoveNestedField(u.Object, "metadata", "annotations")
-		return
-	}
-	u.SetAnnotations(annotations)
 }
