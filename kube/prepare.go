@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	helmcommon "helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/release"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -48,13 +47,9 @@ func (r *Rendering) with(p *pass, do func(*chart.Chart, map[string]any) (release
 	if err != nil {
 		return nil, err
 	}
-	values, err := copyValues(r.Values)
-	if err != nil {
-		return nil, err
-	}
 	p.cfg.CustomTemplateFuncs = charts.TemplateFuncs()
 	charts.WrapTemplates(c)
-	out, err := do(c, values)
+	out, err := do(c, charts.CopyValues(r.Values))
 	rel, _ := out.(*rel1.Release)
 	if rel != nil {
 		charts.UnwrapTemplates(rel.Chart)
@@ -66,17 +61,6 @@ func (r *Rendering) with(p *pass, do func(*chart.Chart, map[string]any) (release
 		return nil, fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err))
 	}
 	return rel, nil
-}
-
-func copyValues(v map[string]any) (map[string]any, error) {
-	if v == nil {
-		return map[string]any{}, nil
-	}
-	text, err := helmcommon.Values(v).YAML()
-	if err != nil {
-		return nil, fmt.Errorf("copy values: %w", err)
-	}
-	return helmcommon.ReadValues([]byte(text))
 }
 
 // aroundHooks puts the phases of a release's hooks before and after the main

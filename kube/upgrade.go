@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 )
 
 // Upgrade is what to upgrade to.
@@ -167,11 +168,7 @@ func (up *Upgrade) treeValues(revs *revisions, rel *rel1.Release) map[string]any
 	if err != nil {
 		return rel.Config
 	}
-	values, err := copyValues(rel.Config)
-	if err != nil {
-		return rel.Config
-	}
-	return chartcommon.CoalesceTables(values, old)
+	return chartcommon.CoalesceTables(charts.CopyValues(rel.Config), old)
 }
 
 func (up *Upgrade) action(p *pass) (*action.Upgrade, error) {

@@ -130,7 +130,7 @@ func install(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 		}
 		i.KubeVersion = v
 	}
-	r, err := i.RunWithContext(ctx, h, values)
+	r, err := i.RunWithContext(ctx, h, CopyValues(values))
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := chartutil.ProcessDependencies(h, values); err != nil {
+	if err := chartutil.ProcessDependencies(h, CopyValues(values)); err != nil {
 		return nil, nil, fmt.Errorf("chart %s: dependencies: %w", c.path, err)
 	}
 	var b treeBuilder

@@ -1,0 +1,32 @@
+package charts
+
+// CopyValues returns a deep copy of values, each value of the type that it has:
+// an integer stays one, a string keeps its bytes, null stays null. Helm's actions
+// change the values that they are given. A nil map becomes an empty one.
+func CopyValues(values map[string]any) map[string]any {
+	out := make(map[string]any, len(values))
+	for k, v := range values {
+		out[k] = copyValue(v)
+	}
+	return out
+}
+
+func copyValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		return CopyValues(v)
+	case []any:
+		if v == nil {
+			return v
+		}
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = copyValue(v[i])
+		}
+		return out
+	}
+	return v
+}
