@@ -14,23 +14,22 @@ import (
 	"lockstep/engine/run"
 )
 
-// Result is what Compute finds.
+// Result is what Compute returns.
 type Result struct {
 	run.Observation
-	// Recheck is when to compute again although the object has not changed;
-	// 0 where only a change can make a difference.
+	// Recheck is after how long to compute again even if the object has not
+	// changed; 0 if only a change can make a difference.
 	Recheck time.Duration
-	// Doubts are comparisons of the rule that met something that is no number
-	// (R23), one line each.
+	// Doubts are the comparisons of the rule that met something that is not a
+	// number (R23), one line each.
 	Doubts []string
 }
 
-// Compute judges an object as it was read from the API server, status
-// included, at the time now. It is pure: it reads no clock and sends no
-// request, and does not change u.
+// Compute returns the status at the time now of an object as read from the API
+// server. It is pure: it reads no clock, sends no request and does not change u.
 //
-// An object that is being deleted is Deleting, whatever else it is. A status
-// older than the object's generation never makes it ready or failed (R22).
+// An object that is being deleted is Deleting, whatever its status says. A
+// status older than the object's generation never makes it ready or failed.
 func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	r := judge(u, rule, now)
 	r.Object = objectOf(u)
@@ -39,6 +38,9 @@ func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	return r
 }
 
+// judge picks what decides about an object: its rule, its kind, or kstatus.
+//
+// Rule R22: ready is kstatus' Current, but for Jobs and paused Deployments.
 func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	if u.GetDeletionTimestamp() != nil {
 		return result(event.Deleting, deleting(u))
@@ -68,9 +70,9 @@ func result(s event.Status, message string) Result {
 	return Result{Observation: run.Observation{Status: s, Message: message}}
 }
 
-// byKstatus asks kstatus (R22, R26). Its Failed ends a wait; the passing causes
-// are judged before (unscheduled) or are no failure to kstatus (a Deployment
-// fails only once its progress deadline is over).
+// byKstatus asks kstatus (R22, R26). Its Failed ends a wait. Of the causes that
+// can pass, unscheduled has handled one before, and the other is no failure to
+// kstatus: a Deployment fails only after its progress deadline.
 func byKstatus(u *unstructured.Unstructured) Result {
 	k, err := kstatus.Compute(u)
 	if err != nil {
@@ -98,7 +100,7 @@ func stale(u *unstructured.Unstructured) (message string, ok bool) {
 	return "its controller has not seen the change yet", true
 }
 
-// custom judges by the expressions of the rule (R23).
+// custom evaluates the expressions of the rule, failure first (R23).
 func custom(u *unstructured.Unstructured, rule Rule) Result {
 	if message, ok := stale(u); ok {
 		return result(event.InProgress, message)
@@ -134,7 +136,7 @@ func (r *Result) anyHolds(list []Expression, status map[string]any) (Expression,
 	return Expression{}, false
 }
 
-// hook judges as Helm judges hooks.
+// hook applies Helm's rule for hooks (R5).
 func hook(u *unstructured.Unstructured, now time.Time) Result {
 	switch kindOf(u) {
 	case "batch/Job":
@@ -145,7 +147,7 @@ func hook(u *unstructured.Unstructured, now time.Time) Result {
 	return result(event.Ready, "")
 }
 
-// hookPod waits for the end of a Pod.
+// hookPod is ready when the Pod has succeeded.
 func hookPod(u *unstructured.Unstructured, now time.Time) Result {
 	switch kstatus.GetStringField(u.Object, ".status.phase", "") {
 	case "Succeeded":
@@ -162,8 +164,9 @@ func hookPod(u *unstructured.Unstructured, now time.Time) Result {
 	return result(event.InProgress, describePod(u))
 }
 
-// unscheduled judges a Pod that no node takes: for the first 15 s that may
-// pass (R26). kstatus reads the clock for it; here the caller gives the time.
+// unscheduled handles a Pod for which there is no node: it has failed after
+// 15 s, since until then that may pass (R26). kstatus would read the clock for
+// this; here the caller gives the time.
 func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 	c, ok := conditionOf(u, "PodScheduled")
 	if !ok || c.status != "False" || c.reason != "Unschedulable" ||
@@ -183,8 +186,8 @@ func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 	return r, true
 }
 
-// job judges a Job. To kstatus one that has started is Current, which is what
-// R22 wants unless its end is asked for.
+// job handles Jobs. To kstatus a Job that has started is Current, which is what
+// R22 wants unless it has to be complete.
 func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
 	if c, ok := conditionOf(u, "Failed"); ok && c.status == "True" {
 		return result(event.Failed, joinText("failed", c.text()))
@@ -204,7 +207,7 @@ func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
 	return r
 }
 
-// deleting says what keeps an object that is being deleted.
+// deleting says why an object that is being deleted is still there.
 func deleting(u *unstructured.Unstructured) string {
 	if f := u.GetFinalizers(); len(f) > 0 {
 		return "waits for finalizers " + strings.Join(f, ", ")
@@ -229,7 +232,7 @@ func kindOf(u *unstructured.Unstructured) string {
 	return u.GetKind()
 }
 
-// versionOf reads a resourceVersion, 0 where it is no number.
+// versionOf reads a resourceVersion, 0 if it is not a number.
 func versionOf(s string) uint64 {
 	v, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {

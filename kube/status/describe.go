@@ -11,12 +11,12 @@ import (
 	"lockstep/engine/event"
 )
 
-// jobTick is how often the message of a running Job that is waited for says
-// anew how long it has been running. What it says holds until the next tick.
+// jobTick is how often the message of a running Job that has to complete is
+// updated with how long it has been running.
 const jobTick = 10 * time.Second
 
-// describe says in a few words how far an object is. Messages are in terms of
-// what people see in kubectl; kstatus' own words are the last resort.
+// describe says in a few words how far an object has come, in the terms that
+// people know from kubectl. kstatus' own words are the last resort.
 func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Result) string {
 	switch kindOf(u) {
 	case "apps/Deployment":
@@ -65,7 +65,7 @@ func describeDeployment(u *unstructured.Unstructured) string {
 	return text + failure(u)
 }
 
-// failure is why pods cannot be created: a quota, an admission webhook …
+// failure says why pods cannot be created: a quota, an admission webhook …
 func failure(u *unstructured.Unstructured) string {
 	if c, ok := conditionOf(u, "ReplicaFailure"); ok && c.status == "True" {
 		return " · " + c.text()
@@ -85,7 +85,7 @@ func describeStatefulSet(u *unstructured.Unstructured) string {
 	return text
 }
 
-// replicas says how many of .spec.replicas .status.<field> counts.
+// replicas compares .status.<field> with .spec.replicas: "1 of 3 ready".
 func replicas(u *unstructured.Unstructured, field, word string) string {
 	return fmt.Sprintf("%d of %d %s",
 		kstatus.GetIntField(u.Object, ".status."+field, 0),
@@ -171,7 +171,7 @@ func describeJob(u *unstructured.Unstructured, now time.Time) string {
 	}
 }
 
-// jobAge is how long ago the Job has started, never negative.
+// jobAge is how long ago the Job started, never negative.
 func jobAge(u *unstructured.Unstructured, now time.Time) (time.Duration, bool) {
 	start, err := time.Parse(time.RFC3339, kstatus.GetStringField(u.Object, ".status.startTime", ""))
 	if err != nil {
@@ -192,7 +192,7 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%d min %d s", m, s)
 }
 
-// joinText is "what: why", or what is there of it.
+// joinText is "what: why", or whichever of the two is not empty.
 func joinText(what, why string) string {
 	switch {
 	case why == "":

@@ -1,7 +1,8 @@
-// Package status tells how far an object of the cluster has come.
+// Package status tells whether an object in the cluster is ready, and what it
+// is waiting for.
 //
-// Compute is a pure function: an object, a Rule and the time give an
-// engine.Observation. ParseRule reads the Rule from annotations (R23, R24).
-// Watcher keeps observing many objects with one list and one watch per kind
-// and namespace; no event costs a request.
+// Compute is a pure function from an object, a Rule and the time to a
+// run.Observation. ParseRule reads the Rule from annotations (R23, R24).
+// Watcher keeps observing many objects with one list and one watch for each kind
+// and namespace; events cost no further requests.
 package status

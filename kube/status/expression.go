@@ -14,18 +14,18 @@ import (
 //
 //	{<jsonpath>} <op> <value>
 //
-// The path is read from the object's .status; a leading .status, $ or @ is
-// tolerated. The operators are == != < <= > >=. The value is a scalar: a
-// string, in quotes of either kind or bare, a number or a boolean.
+// The path starts at the object's .status; a leading .status, $ or @ is
+// allowed. The operators are == != < <= > >=. The value is a string, bare or in
+// quotes of either kind, a number or a boolean.
 //
-// A path may lead to several values, through a filter, [*] or ..; one that
-// satisfies the comparison is enough. A path that leads to nothing, to null,
-// to an object or to a list does not hold, whatever the operator, != too.
+// A path can match several values, through a filter, [*] or ..; it is enough if
+// one of them satisfies the comparison. If it matches nothing, or only null,
+// objects and lists, the expression does not hold, not even with !=.
 //
-// Two values are compared as numbers where one of them is a number and the
-// other reads like one, so 1 == 1.0 and the string "3" == 3; else as text, so
-// true == "true", and the string "1.10" is not "1.1" in quotes. The ordering
-// operators need a number on both sides.
+// Two values are compared as numbers if one is a number and the other can be
+// read as one, so 1 == 1.0 and the string "3" == 3; otherwise as text, so
+// true == "true", and the string "1.10" is not "1.1" in quotes. An ordering
+// operator without a number on both sides does not hold.
 type Expression struct {
 	text string
 	path *jsonpath.JSONPath
@@ -33,8 +33,8 @@ type Expression struct {
 	want literal
 }
 
-// literal is the value on the right of an expression. Quoted ones never count
-// as numbers by themselves.
+// literal is the value on the right of an expression. A quoted one is text:
+// only next to a number is it read as one.
 type literal struct {
 	text   string
 	quoted bool
@@ -58,9 +58,6 @@ func ParseExpression(text string) (Expression, error) {
 	if e.want, err = parseLiteral(strings.TrimSpace(rest[len(e.op):])); err != nil {
 		return Expression{}, err
 	}
-	if _, ok := readNumber(e.want.text); !ok && e.ordering() {
-		return Expression{}, fmt.Errorf("%s needs a number, not %q", e.op, e.want.text)
-	}
 	return e, nil
 }
 
@@ -69,15 +66,16 @@ func (e Expression) String() string { return e.text }
 
 func (e Expression) ordering() bool { return e.op[0] == '<' || e.op[0] == '>' }
 
-// Holds reports whether the expression holds on the object's status. doubt is
-// not empty where an ordering operator met something that is no number (R23);
-// it says what.
+// Holds reports whether the expression holds for an object's status. If an
+// ordering operator met something that is not a number, doubt says what.
+//
+// Rule R23: expressions read .status, and one that cannot be decided does not hold.
 func (e Expression) Holds(status map[string]any) (holds bool, doubt string) {
 	for _, v := range e.find(status) {
 		if e.ordering() {
 			c, ok := order(v, e.want)
 			if !ok {
-				doubt = fmt.Sprintf("%s compares numbers, but found %q", e.text, CleanText(scalarText(v)))
+				doubt = e.noNumber(v)
 				continue
 			}
 			if e.satisfied(c) {
@@ -90,8 +88,16 @@ func (e Expression) Holds(status map[string]any) (holds bool, doubt string) {
 	return false, doubt
 }
 
-// Seen tells what the path leads to, for people: "none" where it leads to no
-// scalar.
+// noNumber says which side of an ordering comparison is not a number.
+func (e Expression) noNumber(v any) string {
+	if _, ok := readNumber(e.want.text); !ok {
+		return fmt.Sprintf("%s compares numbers, but %q is not a number", e.text, CleanText(e.want.text))
+	}
+	return fmt.Sprintf("%s compares numbers, but found %q", e.text, CleanText(scalarText(v)))
+}
+
+// Seen returns what the path matches, for people to read: "none" if it matches
+// no string, number or boolean.
 func (e Expression) Seen(status map[string]any) string {
 	var seen []string
 	for _, v := range e.find(status) {
@@ -115,9 +121,9 @@ func (e Expression) satisfied(c int) bool {
 	return c >= 0
 }
 
-// find returns the scalars that the path leads to. The library reports an
-// index out of range, a filter on something that is no list and the like as
-// errors: for us they all mean that the path is not there.
+// find returns the strings, numbers and booleans that the path matches. The
+// library returns an error for an index out of range, a filter on something
+// that is not a list and the like; here they all mean that nothing matches.
 func (e Expression) find(status map[string]any) []any {
 	if status == nil {
 		return nil
@@ -152,8 +158,8 @@ func scalarText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// splitPath cuts "{path} rest" at the brace that ends the path. Braces in
-// quotes belong to the path, as in {.conditions[?(@.type=="}")].status}.
+// splitPath cuts "{path} rest" at the brace that ends the path. Braces inside
+// quotes are part of the path, as in {.conditions[?(@.type=="}")].status}.
 func splitPath(text string) (path, rest string, err error) {
 	if !strings.HasPrefix(text, "{") {
 		return "", "", errors.New("needs a path in braces at its start")
@@ -202,9 +208,9 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	return j, j.Parse("{" + rel + "}")
 }
 
-// selects refuses what the library parses but can only fail on later, or what
-// does not select anything: constants outside of filters, unquoted words,
-// range and end.
+// selects returns an error for what the library parses but fails on later, or
+// what selects nothing: constants outside of filters, unquoted words, range and
+// end.
 func selects(node jsonpath.Node, constants bool) error {
 	switch n := node.(type) {
 	case *jsonpath.ListNode:

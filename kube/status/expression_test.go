@@ -132,6 +132,9 @@ func TestExpressionHolds(t *testing.T) {
 		{`{.phase} > 1`, false},
 		{`{.phase} < 1`, false},
 		{`{.yes} >= 0`, false},
+		{`{.succeeded} > big`, false},
+		{`{.succeeded} <= "x"`, false},
+		{`{.yes} < true`, false},
 	}
 	for _, tt := range tests {
 		e, err := ParseExpression(tt.text)
@@ -155,7 +158,10 @@ func TestExpressionDoubts(t *testing.T) {
 		`{.yes} <= 1`:     `{.yes} <= 1 compares numbers, but found "true"`,
 		`{.list[*]} > 9`:  `{.list[*]} > 9 compares numbers, but found "x"`,
 		`{.list[*]} > 4`:  "",
+		`{.half} > big`:   `{.half} > big compares numbers, but "big" is not a number`,
+		`{.yes} < true`:   `{.yes} < true compares numbers, but "true" is not a number`,
 		`{.missing} > 1`:  "",
+		`{.missing} > b`:  "",
 		`{.phase} == 1`:   "",
 		`{.digits} > 100`: "",
 	} {
@@ -213,9 +219,6 @@ func TestParseExpressionErrors(t *testing.T) {
 		`{.a[?(@.b==c)]} == 1`:           "value in quotes",
 		`{.a 5} == 1`:                    "field is needed",
 		`{.a}{.b} == 1`:                  "== != < <= > >=",
-		`{.a} > big`:                     "needs a number",
-		`{.a} <= "x"`:                    "needs a number",
-		`{.a} < true`:                    "needs a number",
 		`{range .items[*]}{.a}{end} > 1`: "start with a dot",
 	} {
 		_, err := ParseExpression(text)

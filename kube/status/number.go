@@ -6,16 +6,15 @@ import (
 	"strconv"
 )
 
-// number is a number of a status or of an expression; whole ones are kept
-// exactly.
+// number is a number in a status or an expression. Integers are kept exact.
 type number struct {
 	whole bool
 	i     int64
 	f     float64
 }
 
-// readNumber reads a decimal number as JSON writes it; NaN, hexadecimal digits
-// and quantities such as 1Gi are none.
+// readNumber reads a decimal number as JSON writes it. NaN, hexadecimal digits
+// and quantities such as 1Gi are not numbers.
 func readNumber(s string) (number, bool) {
 	var n json.Number
 	if len(s) == 0 || s[0] == '"' || json.Unmarshal([]byte(s), &n) != nil || n == "" {
@@ -28,8 +27,8 @@ func readNumber(s string) (number, bool) {
 	return number{f: f}, err == nil
 }
 
-// toNumber returns the number that a value of a status is or, being a string,
-// reads like.
+// toNumber converts a value of a status: a number, or a string that can be read
+// as one; isNumber tells which.
 func toNumber(v any) (n number, isNumber, ok bool) {
 	switch v := v.(type) {
 	case int64:
@@ -54,7 +53,7 @@ func (n number) compare(m number) int {
 	return cmp.Compare(n.f, m.f)
 }
 
-// order compares v with want as numbers; not ok where one of them is none.
+// order compares v with want as numbers; ok is false if either is not one.
 func order(v any, want literal) (c int, ok bool) {
 	n, _, ok := toNumber(v)
 	m, isNumber := readNumber(want.text)
@@ -64,7 +63,7 @@ func order(v any, want literal) (c int, ok bool) {
 	return n.compare(m), true
 }
 
-// equal compares as Expression says.
+// equal compares as described at Expression.
 func equal(v any, want literal) bool {
 	n, isNumber, ok := toNumber(v)
 	m, wantOK := readNumber(want.text)

@@ -13,8 +13,8 @@ type condition struct{ status, reason, message string }
 
 func (c condition) text() string { return joinText(c.reason, c.message) }
 
-// conditionOf returns the condition of a type. Conditions of another shape are
-// passed over.
+// conditionOf returns the condition of a type. Entries of any other shape are
+// skipped.
 func conditionOf(u *unstructured.Unstructured, kind string) (condition, bool) {
 	v, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "conditions")
 	list, _ := v.([]any)
@@ -28,7 +28,7 @@ func conditionOf(u *unstructured.Unstructured, kind string) (condition, bool) {
 	return condition{}, false
 }
 
-// describePod is a Pod's phase and the first container that stands in its way.
+// describePod is a Pod's phase and the first container that holds it up.
 func describePod(u *unstructured.Unstructured) string {
 	phase := strings.ToLower(kstatus.GetStringField(u.Object, ".status.phase", "not seen by a node yet"))
 	why := ""
@@ -53,8 +53,8 @@ func describePod(u *unstructured.Unstructured) string {
 	return phase
 }
 
-// describeContainers finds the first container that waits for something else
-// than its turn, or that has failed.
+// describeContainers returns the problem of the first container that has failed
+// or cannot start; one whose turn has not come has none.
 func describeContainers(u *unstructured.Unstructured, field string) string {
 	v, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", field)
 	list, _ := v.([]any)

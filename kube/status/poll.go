@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// pollers is the number of objects that are asked for at the same time.
+// pollers is how many objects are requested at the same time.
 const pollers = 8
 
-// poll asks again and again, where watching is not allowed: for the list, where
-// that is, else for each object that somebody watches.
+// poll replaces watching where that is not allowed: it lists at intervals or,
+// where listing is not allowed either, gets each object that has a subscription.
 func (s *source) poll(ctx context.Context, mayList bool) {
 	every := s.stream.w.options.Poll
 	s.stream.notice(fmt.Sprintf("no right to watch %s, so it is asked for every %s instead", s.stream.key, every))
@@ -38,7 +38,7 @@ func (s *source) poll(ctx context.Context, mayList bool) {
 	}
 }
 
-// rest waits, unless somebody joins.
+// rest waits, but no longer than until a subscription joins.
 func (s *source) rest(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -49,7 +49,7 @@ func (s *source) rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// getAll asks for each object once. It returns the last error that may pass.
+// getAll gets each object once. It returns one of the errors that may pass.
 func (s *source) getAll(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -74,8 +74,8 @@ func (s *source) getAll(ctx context.Context) error {
 	return failure
 }
 
-// get asks for one object and tells the stream. It returns an error that may
-// pass.
+// get reads one object and tells the stream. An error that it returns may pass;
+// a missing right is reported to the stream instead.
 func (s *source) get(ctx context.Context, name string) error {
 	u, err := s.client.Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -91,11 +91,11 @@ func (s *source) get(ctx context.Context, name string) error {
 	return nil
 }
 
-// bulky are fields of a spec that no status depends on.
+// bulky are fields of a spec that Compute does not need.
 var bulky = []string{"template", "volumeClaimTemplates", "versions", "containers", "initContainers", "volumes"}
 
-// trim keeps of an object what Compute needs, so that many fit in memory:
-// identity, spec and status, no managed fields, no data.
+// trim reduces an object to what Compute needs, so that many fit in memory:
+// identity, spec and status, but no managed fields and no data.
 func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	meta := map[string]any{}
 	from, _ := u.Object["metadata"].(map[string]any)

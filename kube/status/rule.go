@@ -8,84 +8,80 @@ import (
 	"lockstep/engine/plan"
 )
 
-// The annotations of R23. The chart loader has turned YAML lists into JSON
-// arrays in a string (R1).
+// The annotations of R23. Their values are JSON arrays: the chart loader
+// converts YAML lists (R1).
 const (
 	SuccessAnnotation = "helm.sh/readiness-success"
 	FailureAnnotation = "helm.sh/readiness-failure"
 )
 
-// Rule says how the readiness of one object is judged. The zero value is
-// kstatus (R22).
+// Rule says how to tell whether one object is ready. The zero value is kstatus
+// (R22).
 type Rule struct {
-	// Success and Failure replace kstatus where both are given (R23).
+	// Success and Failure replace kstatus if both are given (R23).
 	Success, Failure []Expression
-	// JobsComplete makes a Job ready only once it has completed (R18, R22).
+	// JobsComplete makes a Job ready only when it is complete (R18, R22).
 	JobsComplete bool
-	// Hook is how Helm judges hooks: Jobs are ready once complete, Pods once
-	// succeeded, everything else once it is there. Annotations count for
-	// nothing then (R5).
+	// Hook is Helm's rule for hooks: a Job is ready when it is complete, a Pod
+	// when it has succeeded, anything else as soon as it exists. Annotations
+	// have no effect then (R5).
 	Hook bool
 }
 
 // Custom reports whether expressions replace kstatus.
 func (r Rule) Custom() bool { return len(r.Success) > 0 && len(r.Failure) > 0 }
 
-// ParseRule reads the readiness annotations of an object. Of the result,
-// JobsComplete and Hook are the caller's to set.
+// ParseRule reads the readiness annotations of an object. JobsComplete and Hook
+// are left for the caller to set.
 //
-// An expression that does not parse is an error that names the annotation and
-// the expression (R24). Where only one of the two annotations is given the
-// rule is kstatus and a warning under R24 is returned, where a value is not a
-// list of strings one under R2; the caller adds chart and object. An empty list
-// or an empty value counts as not given.
+// A value that is not a list of strings and an expression that does not parse
+// are errors that name the annotation (R2, R24). If only one of the two
+// annotations is given, the rule is kstatus and a warning under R24 is
+// returned; the caller adds chart and object. An empty list or an empty value
+// counts as not given.
 func ParseRule(annotations map[string]string) (Rule, []plan.Warning, error) {
-	success, w1, err := parseList(annotations, SuccessAnnotation)
+	success, err := parseList(annotations, SuccessAnnotation)
 	if err != nil {
 		return Rule{}, nil, err
 	}
-	failure, w2, err := parseList(annotations, FailureAnnotation)
+	failure, err := parseList(annotations, FailureAnnotation)
 	if err != nil {
 		return Rule{}, nil, err
 	}
-	warnings := append(w1, w2...)
-	rule := Rule{Success: success, Failure: failure}
-	if rule.Custom() {
+	switch rule := (Rule{Success: success, Failure: failure}); {
+	case rule.Custom():
 		return rule, nil, nil
+	case len(success) > 0:
+		return Rule{}, lonely(SuccessAnnotation, FailureAnnotation), nil
+	case len(failure) > 0:
+		return Rule{}, lonely(FailureAnnotation, SuccessAnnotation), nil
 	}
-	if len(warnings) == 0 {
-		switch {
-		case len(success) > 0:
-			warnings = append(warnings, lonely(SuccessAnnotation, FailureAnnotation))
-		case len(failure) > 0:
-			warnings = append(warnings, lonely(FailureAnnotation, SuccessAnnotation))
-		}
-	}
-	return Rule{}, warnings, nil
+	return Rule{}, nil, nil
 }
 
-func lonely(given, missing string) plan.Warning {
-	return plan.Warning{Rule: "R24", Message: fmt.Sprintf(
-		"%s is given without %s: both are needed, so neither is looked at and kstatus decides", given, missing)}
+// lonely warns of one annotation without the other.
+func lonely(given, missing string) []plan.Warning {
+	return []plan.Warning{{Rule: "R24", Message: fmt.Sprintf(
+		"%s is given without %s: both are needed, so neither is looked at and kstatus decides", given, missing)}}
 }
 
-func parseList(annotations map[string]string, key string) ([]Expression, []plan.Warning, error) {
+// parseList reads the expressions of an annotation, none where it is blank.
+func parseList(annotations map[string]string, key string) ([]Expression, error) {
 	value := annotations[key]
 	if strings.TrimSpace(value) == "" {
-		return nil, nil, nil
+		return nil, nil
 	}
 	var texts []string
 	if err := json.Unmarshal([]byte(value), &texts); err != nil {
-		return nil, []plan.Warning{{Rule: "R2", Message: fmt.Sprintf(
-			"%s: %q is not a list of strings", key, CleanText(value))}}, nil
+		return nil, fmt.Errorf("%s: %q is not a list of expressions", key, CleanText(value))
 	}
 	var list []Expression
 	for _, text := range texts {
 		e, err := ParseExpression(text)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: expression %q: %w", key, text, err)
+			return nil, fmt.Errorf("%s: expression %q: %w", key, text, err)
 		}
 		list = append(list, e)
 	}
-	return list, nil, nil
+	return list, nil
 }

@@ -14,34 +14,34 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// source lists and watches what a stream is about and feeds it.
+// source feeds a stream by listing and watching its objects.
 //
-// It is not client-go's Reflector, since that does not end promptly (it sleeps
-// between attempts without looking at the context), leaves a request behind it,
-// and logs what has to be told apart here: a missing right, a kind that is not
-// known yet, an outage. Nor is it RetryWatcher, which does not get over an
-// expired version.
+// It does not use client-go's Reflector, which does not stop promptly (it
+// sleeps between attempts without looking at the context), leaves a request
+// behind, and only logs what has to be told apart here: a missing right, a kind
+// that is not known yet, an outage. Nor does it use RetryWatcher, which does not
+// recover from an expired version.
 type source struct {
 	stream  *stream
 	client  dynamic.ResourceInterface
-	wake    chan struct{} // somebody has joined; for polling
-	failed  int           // attempts that have failed since a watch last worked
-	unknown int           // answers, one after the other, that the kind is unknown
-	told    bool          // the outage has been told about
+	wake    chan struct{} // a subscription has joined; for polling
+	failed  int           // failed attempts since a watch last worked
+	unknown int           // successive answers that the kind is unknown
+	told    bool          // the outage has been reported
 }
 
 const (
 	pageSize     = 500
 	firstBackoff = 100 * time.Millisecond
 	lastBackoff  = 5 * time.Second
-	// longestDelay bounds what a server may ask for with Retry-After.
+	// longestDelay limits what a server can ask for with Retry-After.
 	longestDelay = 30 * time.Second
-	// A kind counts as unknown, its objects as gone, after this many answers
-	// saying so; one alone may come from a server that lags behind.
+	// After this many answers that a kind is unknown its objects count as gone.
+	// A single one may come from an API server that lags behind.
 	unknownAfter = 3
-	// unknownDelay bounds the time between attempts while a kind is unknown.
+	// unknownDelay limits the time between attempts while a kind is unknown.
 	unknownDelay = 500 * time.Millisecond
-	// outageAfter is the number of failures after which people are told.
+	// outageAfter is the number of failures after which an outage is reported.
 	outageAfter = 4
 )
 
@@ -61,7 +61,8 @@ func (s *source) options() metav1.ListOptions {
 	return o
 }
 
-// denied tells a right, or a verb of the kind, that is missing for good.
+// denied reports whether the user lacks a right, or the kind a verb, which
+// trying again does not change.
 func denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
@@ -89,7 +90,7 @@ func (s *source) run(ctx context.Context) {
 	}
 }
 
-// list hands all objects to the stream and returns the version they are of.
+// list sends all objects to the stream and returns the list's version.
 func (s *source) list(ctx context.Context) (version string, err error) {
 	opts := s.options()
 	opts.Limit = pageSize
@@ -112,8 +113,8 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// follow watches from a version on. It returns when the objects have to be
-// listed again, with the error that says why.
+// follow watches from a version on, one watch after the other. It returns when
+// the objects have to be listed again, with the error that is the reason.
 func (s *source) follow(ctx context.Context, version string) error {
 	for ctx.Err() == nil {
 		started := time.Now()
@@ -127,7 +128,7 @@ func (s *source) follow(ctx context.Context, version string) error {
 		case denied(err), expired(err), apierrors.IsNotFound(err), version == "":
 			return err
 		case err == nil && lived > time.Second:
-			// The server ends watches after a while: go on at once.
+			// The server ends every watch after a while: start the next at once.
 		default:
 			s.pause(ctx, err)
 		}
@@ -135,8 +136,8 @@ func (s *source) follow(ctx context.Context, version string) error {
 	return ctx.Err()
 }
 
-// watch opens one watch and reads it to its end. It returns the version that
-// the next one goes on from.
+// watch opens one watch and reads it to its end. It returns the version from
+// which the next one continues.
 func (s *source) watch(ctx context.Context, version string) (string, error) {
 	opts := s.options()
 	opts.ResourceVersion = version
@@ -186,8 +187,7 @@ func (s *source) send(ctx context.Context, d delta) {
 }
 
 // pause waits before the next attempt: from 0.1 s up to 5 s, or as long as the
-// server asks for. err is what the last attempt failed with, nil where it is
-// no outage.
+// server asks. err is the error of the last attempt, nil if it was no outage.
 func (s *source) pause(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -211,7 +211,7 @@ func (s *source) pause(ctx context.Context, err error) {
 	sleep(ctx, jitter(wait))
 }
 
-// jitter keeps clients from asking in step: up to a fifth more or less.
+// jitter varies a duration by up to a fifth, so that clients do not ask in step.
 func jitter(d time.Duration) time.Duration {
 	return d - d/5 + rand.N(2*d/5+1)
 }

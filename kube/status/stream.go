@@ -11,31 +11,31 @@ import (
 	"lockstep/engine/run"
 )
 
-// stream keeps the objects of one streamKey as they are on the server and
-// tells subscriptions about them. One goroutine, run, owns its state; a source
-// in another one feeds it. That way no lock is held during a report.
+// stream mirrors the objects of one streamKey and reports them to its
+// subscriptions. One goroutine, run, owns the mirror; a source in another one
+// feeds it. So no lock is held during a report.
 type stream struct {
 	w      *Watcher
 	key    streamKey
 	cancel context.CancelFunc
 	source *source
 	deltas chan delta
-	wake   chan struct{} // somebody has come or gone
+	wake   chan struct{} // a subscription has joined or left
 
 	mu           sync.Mutex
-	came, leaves []*subscription // what run has not seen to yet
+	came, leaves []*subscription // joined and left, not yet handled by run
 	wanted       map[string]int  // how many subscriptions each name has
 	subs         int
 
 	// The rest belongs to run.
 	objects map[string]*unstructured.Unstructured // by name
 	watched map[string][]*watched                 // by name
-	timed   map[*watched]bool                     // those that are due some time
-	synced  bool                                  // objects is complete
+	timed   map[*watched]bool                     // those with a due time
+	synced  bool                                  // objects is a complete list
 	version uint64                                // of the last complete list
 }
 
-// subscription is one call of Watch, as far as one stream is concerned.
+// subscription is the part of one call of Watch that concerns one stream.
 type subscription struct {
 	ctx     context.Context
 	report  func(run.Observation)
@@ -46,23 +46,23 @@ type subscription struct {
 type watched struct {
 	sub    *subscription
 	target Target
-	last   run.Observation // what was reported, nothing where Status is ""
-	due    time.Time       // when to compute again, never where zero
+	last   run.Observation // the last report; Status is "" before the first
+	due    time.Time       // when to compute again; zero for never
 }
 
 func (o *watched) name() string { return o.target.Object.Name }
 
-// delta is a change that a source tells about.
+// delta is a change that a source reports.
 type delta struct {
-	// complete says that list replaces all objects.
+	// complete means that list replaces all objects.
 	complete bool
 	list     []*unstructured.Unstructured
-	// put is an object that is there, gone the name of one that is not.
+	// put is an object that exists, gone the name of one that does not.
 	put  *unstructured.Unstructured
 	gone string
 	// version goes with complete and gone.
 	version uint64
-	// unseen is the name of an object that cannot be looked at, why says why.
+	// unseen is the name of an object that cannot be read, why the reason.
 	unseen, why string
 }
 
@@ -77,7 +77,7 @@ func newStream(w *Watcher, key streamKey, cancel context.CancelFunc) *stream {
 	return s
 }
 
-// join adds a subscription; run greets it with the present state.
+// join adds a subscription; run reports the present state to it.
 func (s *stream) join(sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *stream) join(sub *subscription) {
 	nudge(s.source.wake)
 }
 
-// leave takes a subscription away and returns how many are left.
+// leave removes a subscription and returns how many are left.
 func (s *stream) leave(sub *subscription) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *stream) leave(sub *subscription) int {
 	return s.subs
 }
 
-// names lists the objects that somebody watches, in no order.
+// names lists the objects with a subscription, in no order.
 func (s *stream) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// arm sets the timer to the next object that is due.
+// arm sets the timer for the object that is due next.
 func (s *stream) arm(timer *time.Timer) {
 	timer.Stop()
 	var next time.Time
@@ -159,7 +159,7 @@ func (s *stream) arm(timer *time.Timer) {
 	}
 }
 
-// welcome sees to subscriptions that have come or gone.
+// welcome handles subscriptions that have joined or left.
 func (s *stream) welcome() {
 	s.mu.Lock()
 	came, leaves := s.came, s.leaves
@@ -191,7 +191,7 @@ func (s *stream) forget(o *watched) {
 	}
 }
 
-// take brings the objects up to date and looks at those that have changed.
+// take applies a delta to the mirror and looks at the objects that changed.
 func (s *stream) take(d delta) {
 	switch {
 	case d.complete:
@@ -222,7 +222,7 @@ func (s *stream) take(d delta) {
 	}
 }
 
-// look computes the state of an object and reports it where it is news.
+// look computes the status of an object and reports it if it is new.
 func (s *stream) look(o *watched) {
 	u := s.objects[o.name()]
 	if u == nil {
@@ -248,7 +248,7 @@ func (s *stream) missing(o *watched, version uint64) {
 	o.tell(run.Observation{Status: event.Gone, Version: version})
 }
 
-// tell reports what is news.
+// tell reports an observation unless it equals the last one.
 func (o *watched) tell(seen run.Observation) {
 	seen.Object = o.target.Object
 	if seen == o.last || o.sub.ctx.Err() != nil {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// MaxText is the number of characters that CleanText leaves.
+// MaxText is the most characters that CleanText returns.
 const MaxText = 400
 
 // escapes matches terminal control sequences: CSI, OSC and the like (DCS, PM,
@@ -15,11 +15,11 @@ var escapes = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
 	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})?` +
 	`|\x1b[ -/]*[0-~]?`)
 
-// CleanText makes one line of text that came from the cluster, fit to be
-// printed on a terminal: terminal sequences, control characters and marks that
-// turn the direction of writing are taken out, white space of any kind and
-// length becomes one blank, and what is longer than MaxText characters ends in
-// "…".
+// CleanText turns text from the cluster into one line that is safe to print on
+// a terminal: it removes control sequences, control characters and the marks
+// that change the direction of writing, turns white space of any kind and length
+// into one blank, and cuts what is longer than MaxText characters, with "…" at
+// the end.
 func CleanText(s string) string {
 	s = escapes.ReplaceAllString(strings.ToValidUTF8(s, "\ufffd"), "")
 	var text []rune

@@ -18,39 +18,38 @@ type Target struct {
 	GVR        schema.GroupVersionResource
 	Namespaced bool
 	Rule       Rule
-	// Labelled says that the object carries the label that Options.Selector
-	// asks for, in the cluster, from its apply on. Helm gives it to every
-	// object of a release, not to hooks nor to the content of crds/.
+	// Labelled means that the applied object carries the label that
+	// Options.Selector selects. Helm adds it to every object of a release, but
+	// not to hooks nor to the content of crds/.
 	Labelled bool
 }
 
-// Options of a Watcher. The zero value is good.
+// Options of a Watcher. The zero value is usable.
 type Options struct {
-	// Selector filters watches of Labelled objects on the server;
-	// "app.kubernetes.io/managed-by=Helm" where empty.
+	// Selector filters the watches of Labelled objects on the server;
+	// "app.kubernetes.io/managed-by=Helm" if empty.
 	Selector string
-	// Poll is how often objects are looked at that may not be watched; 2 s
-	// where 0.
+	// Poll is the interval for objects that may not be watched; 2 s if 0.
 	Poll time.Duration
-	// Notice is told once about each thing that makes watching worse or an
-	// expression doubtful: missing rights, a lost API server, a comparison of
-	// something that is no number (R23). It may be called from any goroutine
-	// and must not block.
+	// Notice is called once for each thing that limits watching or makes an
+	// expression undecidable: a missing right, a lost API server, a comparison
+	// with something that is not a number (R23). It is called from any
+	// goroutine and must not block.
 	Notice func(plan.Warning)
 }
 
-// manyUnlabelled is the number of unlabelled objects of one kind and namespace
-// in one call of Watch from which on a watch without a filter takes fewer
-// requests than one by name for each.
+// manyUnlabelled is how many unlabelled objects of one kind and namespace in one
+// call of Watch get a common watch without a filter instead of one watch by
+// name for each.
 const manyUnlabelled = 8
 
-// Watcher observes objects for the length of a run. Each kind and namespace
-// costs one list and one watch, which all calls of Watch share; only objects
-// that carry no common label are watched one by one, by name.
+// Watcher observes objects for as long as a run takes. All calls of Watch share
+// one list and one watch for each kind and namespace; only objects without the
+// common label are watched one by one, by name.
 //
-// It survives what a cluster does: watches that end, expired versions,
-// restarts, throttling, kinds that are not known yet. Where a right is missing
-// it asks for the objects one after the other.
+// It recovers from watches that end, expired versions, restarts of the API
+// server, throttling, and kinds that are not known yet. Where watching is not
+// allowed it polls.
 type Watcher struct {
 	client  dynamic.Interface
 	options Options
@@ -63,7 +62,7 @@ type Watcher struct {
 	doubted map[doubt]bool
 }
 
-// streamKey tells streams apart. At most one of label and name is set.
+// streamKey identifies a stream. At most one of label and name is set.
 type streamKey struct {
 	gvr         schema.GroupVersionResource
 	namespace   string
@@ -103,23 +102,23 @@ func NewWatcher(ctx context.Context, client dynamic.Interface, options Options) 
 		streams: map[streamKey]*stream{}, doubted: map[doubt]bool{}}
 }
 
-// Close ends all watches and waits until nothing of them is left running. No
-// report is made after it has returned.
+// Close ends all watches and waits for their goroutines. Nothing is reported
+// after it has returned.
 func (w *Watcher) Close() {
-	w.mu.Lock() // so that no Watch is half way through starting a stream
+	w.mu.Lock() // no Watch may be half way through starting a stream
 	w.cancel()
 	w.mu.Unlock()
 	w.wg.Wait()
 }
 
-// Watch reports the state of each target until ctx is done: first what it is
-// now, Gone where it is not there, then every change of status, message or
-// version. It returns at once; report is called from other goroutines, for one
-// object from one at a time, and must not block for long.
+// Watch reports each target until ctx is done: first its present status, Gone
+// if it does not exist, then every change of status, message or version. It
+// returns at once. report is called from other goroutines, but never for one
+// object from two at a time, and must not block for long.
 //
-// Observations carry the resourceVersion that they rest on. For an object that
-// is absent it is the one of the list that shows it, or of the deletion; it is
-// 0 where the server does not know the kind, or where the object is polled.
+// An observation has the resourceVersion that it is based on. For an object that
+// does not exist this is the version of the list or of the deletion; it is 0 if
+// the server does not know the kind, or if the object is polled.
 func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.Observation)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +144,7 @@ func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.O
 	}
 }
 
-// keys says for each target which stream shows it.
+// keys returns the stream of each target.
 func (w *Watcher) keys(targets []Target) []streamKey {
 	keys := make([]streamKey, len(targets))
 	unlabelled := map[streamKey]int{}
@@ -179,8 +178,8 @@ func (w *Watcher) start(key streamKey) *stream {
 	return s
 }
 
-// leave ends a subscription, and the stream with the last one where it shows a
-// single object. The others go on for the groups to come.
+// leave ends a subscription and, after the last one, a stream of a single
+// object. Other streams go on for the groups that are still to come.
 func (w *Watcher) leave(s *stream, sub *subscription) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,7 +189,7 @@ func (w *Watcher) leave(s *stream, sub *subscription) {
 	}
 }
 
-// doubts tells about comparisons that cannot be made, once each (R23).
+// doubts reports comparisons that cannot be made, each of them once (R23).
 func (w *Watcher) doubts(o plan.Object, texts []string) {
 	for _, text := range texts {
 		w.mu.Lock()
@@ -203,7 +202,7 @@ func (w *Watcher) doubts(o plan.Object, texts []string) {
 	}
 }
 
-// notice tells about something that makes watching worse.
+// notice reports something that limits watching.
 func (s *stream) notice(text string) {
 	s.w.options.Notice(plan.Warning{Rule: "R22", Message: CleanText(text)})
 }
