@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// FromEnv reads the options that the environment asks for:
+// FromEnv reads the options from the environment:
 //
 //	LOCKSTEP_THEME   what Parse takes
 //	NO_COLOR         any non-empty value: no colour (no-color.org)
 //	LOCKSTEP_ASCII   any non-empty value: ASCII characters only; so does a
 //	                 locale (LC_ALL, LC_CTYPE, LANG, the first one set) that
 //	                 is not UTF-8
-//	ACCESSIBLE       any non-empty value: nothing moves
+//	ACCESSIBLE       any non-empty value: no animation
 //
-// getenv is os.Getenv. The error is about LOCKSTEP_THEME; the options hold the
-// rest even then.
+// getenv is os.Getenv. The only error is about LOCKSTEP_THEME; the other options
+// are valid even then.
 func FromEnv(getenv func(string) string) (Options, error) {
 	o, err := Parse(getenv("LOCKSTEP_THEME"))
 	if err != nil {
@@ -29,8 +29,8 @@ func FromEnv(getenv func(string) string) (Options, error) {
 	return o, err
 }
 
-// utf8Locale reports whether the locale is UTF-8. None set at all counts as
-// UTF-8: so it is in containers, whose terminals are somebody's own.
+// utf8Locale reports whether the locale is UTF-8, which it also is if none is
+// set: in containers none is, but the terminal is that of the machine outside.
 func utf8Locale(getenv func(string) string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := getenv(name); v != "" {
@@ -41,9 +41,8 @@ func utf8Locale(getenv func(string) string) bool {
 	return true
 }
 
-// Parse reads a theme by name: words from auto, dark, light, high-contrast
-// and colour-blind, several with a comma ("light,high-contrast"). Empty is
-// auto.
+// Parse reads a theme: words from auto, dark, light, high-contrast and
+// colour-blind, with commas between them ("light,high-contrast"). Empty is auto.
 func Parse(s string) (Options, error) {
 	var o Options
 	for word := range strings.SplitSeq(s, ",") {

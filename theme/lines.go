@@ -1,20 +1,21 @@
 package theme
 
-// Lines are the characters that pictures are drawn with. Every one of them is
-// one cell wide.
+// Lines are the characters to draw with. Each is one cell wide, except for the
+// ASCII form of Enter.
 type Lines struct {
-	// Light and Heavy hold the character for each combination of the arms
-	// up, right, down, left (1, 2, 4, 8).
+	// Light and Heavy hold the character for each combination of arms: up 1,
+	// right 2, down 4, left 8.
 	Light, Heavy [16]string
 	// Round are the corners of a card: top left, top right, bottom left,
 	// bottom right.
 	Round [4]string
-	// Arrow enters a card, More and Less tell of columns out of view, Open
-	// marks what is unfolded, Cursor the selected line, Break a breakpoint.
+	// Arrow points at a card, More and Less show that there are columns out of
+	// view, Open marks what is unfolded, Cursor the selected line, Break a
+	// breakpoint.
 	Arrow, More, Less, Open, Cursor, Break string
 	// Bar, Half and Rest draw the progress bar.
 	Bar, Half, Rest string
-	// Ellipsis ends what was cut off, Dot separates, Enter is the key.
+	// Ellipsis ends text that was cut, Dot separates, Enter is the key's sign.
 	Ellipsis, Dot, Enter string
 	// Undo marks the columns of a rollback.
 	Undo string

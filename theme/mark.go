@@ -1,7 +1,7 @@
 package theme
 
-// Mark is how a status looks: always a glyph, a word and a colour, since none
-// of them says it alone to everybody.
+// Mark is how a status looks: always a glyph, a word and a colour, as none of
+// them alone is clear to everybody.
 type Mark struct {
 	Glyph string
 	Word  string
@@ -43,8 +43,8 @@ var marks = map[string]struct {
 	"cleared":       {"○", ".", "no breakpoint", Idle},
 }
 
-// Mark returns how a status of the event format looks; one that is not in the
-// table is shown as it is called.
+// Mark returns how a status of the event format looks. One that is not in the
+// table is shown by its name.
 func (t Theme) Mark(status string) Mark {
 	m, ok := marks[status]
 	if !ok {

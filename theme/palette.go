@@ -6,7 +6,7 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// palette is the colours of a look on one background; nil is the terminal's
+// palette holds the colours of a look on one background; nil is the terminal's
 // own text colour.
 type palette struct {
 	quiet, faint, accent, good, busy, stopped, bad, never, key, selected color.Color
@@ -33,8 +33,9 @@ func paletteFor(o Options) palette {
 	return hex("#8B96AA", "#5C677B", "#8AB4FF", "#8CC570", "#62C8E8", "#E8B85A", "#FF7B72", "#AA92C8", "#8AB4FF", "#212B43")
 }
 
-// basicPalette uses the terminal's 16 colours, which its owner has chosen to
-// be readable; bright black is too often the background's for text.
+// basicPalette uses the terminal's own 16 colours, which are readable on its
+// background. Bright black is not used for text: it is often too close to the
+// background.
 func basicPalette(l Look, light bool) palette {
 	p := palette{
 		faint: lipgloss.BrightBlack, accent: lipgloss.BrightBlue, good: lipgloss.Green, busy: lipgloss.Cyan,

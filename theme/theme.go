@@ -1,8 +1,9 @@
-// Package theme holds what the program looks like: one table from status to
-// glyph, word and colour, the roles that colours are given by, and the line
-// drawing characters, each in dark, light, high-contrast, colour-blind-safe,
-// 16-colour, colourless and ASCII form. It knows neither the engine nor a
-// screen, keeps no state and reads no environment of its own.
+// Package theme decides what the program looks like. It holds one table from
+// status to glyph, word and colour, the roles that colours belong to, and the
+// line drawing characters, for dark and light backgrounds, high contrast,
+// colour blindness, 16 colours, no colours and ASCII. It knows neither the
+// engine nor the screen, keeps no state and does not read the environment
+// itself.
 package theme
 
 import (
@@ -17,54 +18,53 @@ type Look string
 const (
 	Standard     Look = "standard"
 	HighContrast Look = "high-contrast"
-	// ColourBlind tells good, busy and bad apart for people who do not tell
-	// red from green.
+	// ColourBlind keeps good, busy and bad apart for people who cannot tell red
+	// from green.
 	ColourBlind Look = "colour-blind"
 )
 
-// Background is what colours have to be seen on.
+// Background is the terminal's.
 type Background string
 
 const (
-	// Detect lets a screen ask the terminal; until that answers, and where
-	// nobody asks, it is Dark.
+	// Detect lets a screen ask the terminal. Until there is an answer it counts
+	// as Dark.
 	Detect Background = ""
 	Dark   Background = "dark"
 	Light  Background = "light"
 )
 
-// Depth is how many colours there are.
+// Depth is how many colours are used.
 type Depth uint8
 
 const (
-	// Full is 24-bit colour; who writes to the terminal reduces it to what
-	// that can do.
+	// Full is 24-bit colour. Whatever writes to the terminal reduces it to what
+	// the terminal supports.
 	Full Depth = iota
 	// Basic is the terminal's own 16 colours.
 	Basic
-	// None uses no colour at all, only bold, faint and reverse.
+	// None is bold, faint and reverse only.
 	None
 )
 
-// Options are what a Theme is made from. The zero value is the standard look
-// in full colour.
+// Options determine a Theme. The zero value is the standard look in full colour.
 type Options struct {
 	Look       Look
 	Background Background
 	Depth      Depth
 	// ASCII draws with plain ASCII characters only.
 	ASCII bool
-	// Still asks for no animation and as few changes as can be (ACCESSIBLE).
+	// Still avoids animation and keeps changes on the screen few (ACCESSIBLE).
 	Still bool
 }
 
-// Role says what a piece of text is there for.
+// Role is the purpose of a piece of text.
 type Role uint8
 
 const (
-	Text     Role = iota // what is read
+	Text     Role = iota // main text
 	Strong               // headings
-	Quiet                // what is read second
+	Quiet                // secondary text
 	Faint                // lines, edges
 	Accent               // what is selected
 	Good                 // ready
@@ -78,7 +78,7 @@ const (
 	roles
 )
 
-// Theme is a look made from Options. It is a value and never changes.
+// Theme is what Options look like. It is an immutable value.
 type Theme struct {
 	Options
 	Lines  Lines

@@ -18,8 +18,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// patience bounds a report, and each thing that is read for the inspector, so
-// that a slow cluster does not hold up what asks for it.
+// patience limits the time for a report, and for each thing that the inspector
+// reads, so that a slow cluster does not hold up the caller.
 const patience = 10 * time.Second
 
 // How much of each a report shows.
@@ -27,7 +27,7 @@ const (
 	maxPods   = 5
 	maxEvents = 8
 	maxLogs   = 10
-	// eventPods is the number of pods whose events are read.
+	// eventPods is how many pods' events are read.
 	eventPods = 2
 )
 
@@ -37,8 +37,8 @@ type Mapper interface {
 	ToRESTMapper() (meta.RESTMapper, error)
 }
 
-// Diagnoser reads what tells about objects. It keeps no state and may be used
-// from several goroutines.
+// Diagnoser reads what there is to know about objects. It keeps no state and is
+// safe for concurrent use.
 type Diagnoser struct {
 	kube   kubernetes.Interface
 	dyn    dynamic.Interface
@@ -52,17 +52,17 @@ func New(kube kubernetes.Interface, dyn dynamic.Interface, mapper Mapper) *Diagn
 
 // Report says why an object is not ready.
 type Report struct {
-	// Summary is the one line that says most: `pod migrate-7x2kq: exit code 2
+	// Summary is the one most useful line: `pod migrate-7x2kq: exit code 2
 	// after 3 tries — FATAL: relation "orders" does not exist`.
 	Summary string
-	// Lines tell the rest, for people: conditions, pods, events, log lines and
-	// what could not be read.
+	// Lines are the details, for people to read: conditions, pods, events, log
+	// lines, and what could not be read.
 	Lines []string
-	// Pods are the object's, the one with the most trouble first.
+	// Pods are the object's, the one with the worst problem first.
 	Pods []Pod
 	// Events are the object's and those of its pods, the newest last.
 	Events []Event
-	// Logs are the last lines of the container with the most trouble.
+	// Logs are the last lines of the container with the worst problem.
 	Logs []string
 }
 
@@ -74,7 +74,7 @@ type inquiry struct {
 	failed []string // what could not be read
 }
 
-// Object says why an object is not ready, within 10 s.
+// Object reports why an object is not ready. It takes at most 10 s.
 func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -97,7 +97,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	return q.Report
 }
 
-// note remembers what could not be read.
+// note records that something could not be read.
 func (q *inquiry) note(what string, err error) {
 	if err != nil {
 		q.failed = append(q.failed, status.CleanText(what+" cannot be read: "+err.Error()))
@@ -128,7 +128,7 @@ func (d *Diagnoser) readLogs(ctx context.Context, q *inquiry) {
 	}
 	p := q.Pods[0]
 	lines, err := d.tail(ctx, p, p.culprit, maxLogs)
-	if !apierrors.IsBadRequest(err) { // the container has not started
+	if !apierrors.IsBadRequest(err) { // that one means that the container has not started
 		q.note("logs of pod "+p.Name, err)
 	}
 	q.Logs = lines
@@ -180,8 +180,8 @@ func conditions(u *unstructured.Unstructured) []string {
 	return lines
 }
 
-// get reads the live object. A kind that is new to the cluster is looked up
-// once more.
+// get reads the live object. If its kind is not known, the list of kinds may be
+// out of date, so it is fetched again.
 func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstructured, error) {
 	mapper, err := d.mapper.ToRESTMapper()
 	if err != nil {

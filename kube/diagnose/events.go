@@ -17,20 +17,20 @@ import (
 	"lockstep/kube/status"
 )
 
-// Event is one that Kubernetes has recorded about an object. Events that say
-// the same are counted as one.
+// Event is a Kubernetes event about an object. Several that say the same are
+// merged into one.
 type Event struct {
 	// Time is when it happened last.
 	Time time.Time
-	// Warning tells warnings from normal events.
+	// Warning is true for warnings, false for normal events.
 	Warning bool
-	// Object is what it is about, "Pod/api-5d8".
+	// Object is the object that it is about, "Pod/api-5d8".
 	Object, Reason, Message string
 	// Count is how often it happened.
 	Count int
 }
 
-// String is one line for people, with the time of day.
+// String returns one line with the time of day.
 func (e Event) String() string {
 	text := fmt.Sprintf("%s %s %s: %s", e.Time.Local().Format(time.TimeOnly), e.Object, e.Reason, e.Message)
 	if e.Count > 1 {
@@ -49,13 +49,13 @@ func refOf(u *unstructured.Unstructured) ref {
 	return ref{kind: u.GetKind(), namespace: u.GetNamespace(), name: u.GetName(), uid: u.GetUID()}
 }
 
-// Events lists what has been recorded about an object, the newest last.
+// Events lists the events about an object, the newest last.
 func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r := ref{kind: o.Kind, namespace: o.Namespace, name: o.Name}
 	if live, err := d.get(ctx, o); err == nil {
-		r.uid = live.GetUID() // not those of an object that was there before
+		r.uid = live.GetUID() // leaves out those of an earlier object with the same name
 	}
 	events, err := d.events(ctx, r)
 	if err != nil {
@@ -71,7 +71,7 @@ func (d *Diagnoser) events(ctx context.Context, r ref) ([]Event, error) {
 	}
 	namespace := r.namespace
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where those about objects of the cluster go
+		namespace = metav1.NamespaceDefault // where events about cluster-scoped objects are
 	}
 	list, err := d.kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: set.String()})
 	if err != nil {
@@ -110,7 +110,7 @@ func eventOf(e *corev1.Event) Event {
 	return seen
 }
 
-// aggregate makes one event of those that say the same, and sorts.
+// aggregate merges events that say the same, and sorts them.
 func aggregate(events []Event) []Event {
 	type saying struct{ object, reason, message string }
 	at := map[saying]int{}

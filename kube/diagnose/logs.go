@@ -12,13 +12,13 @@ import (
 	"lockstep/kube/status"
 )
 
-// shownLines is how much of the past Logs starts with.
+// shownLines is how many past lines Logs starts with.
 const shownLines = 500
 
-// Logs reads what a container has written, its last 500 lines and, with
-// follow, what it writes from now on. The container is the one with the trouble
-// where its name is empty. The caller closes the result; it ends with ctx, too.
-// The text is raw: use status.CleanText on each line.
+// Logs reads the last 500 lines that a container has written and, with follow,
+// what it writes from now on. An empty name stands for the container with the
+// problem. The caller closes the result, which also ends with ctx. The text is
+// raw: use status.CleanText on each line.
 func (d *Diagnoser) Logs(ctx context.Context, pod Pod, container string, follow bool) (io.ReadCloser, error) {
 	if container == "" {
 		container = pod.culprit
@@ -32,8 +32,8 @@ func (d *Diagnoser) Logs(ctx context.Context, pod Pod, container string, follow 
 	return r, nil
 }
 
-// tail reads the last n lines of a container: of the run before, where it has
-// been started again, since that is the one that has failed.
+// tail reads the last n lines of a container. If it has been restarted and runs,
+// they are those of the previous run, which is the one that failed.
 func (d *Diagnoser) tail(ctx context.Context, p Pod, container string, n int) ([]string, error) {
 	previous := false
 	for _, c := range p.Containers {

@@ -10,7 +10,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// hidden stands for a value of a Secret.
+// hidden replaces the values of a Secret.
 const hidden = "(hidden)"
 
 // Manifest returns the live object as YAML, without managed fields, and with
@@ -29,7 +29,7 @@ func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error)
 	return string(text), nil
 }
 
-// show returns what people may see of an object.
+// show returns a copy of an object without what people should not see.
 func show(u *unstructured.Unstructured) *unstructured.Unstructured {
 	u = u.DeepCopy()
 	u.SetManagedFields(nil)
@@ -42,7 +42,7 @@ func show(u *unstructured.Unstructured) *unstructured.Unstructured {
 			values[key] = hidden
 		}
 	}
-	// What kubectl apply leaves there holds the values once more.
+	// kubectl apply keeps a second copy of the values here.
 	annotations := u.GetAnnotations()
 	if _, ok := annotations["kubectl.kubernetes.io/last-applied-configuration"]; ok {
 		annotations["kubectl.kubernetes.io/last-applied-configuration"] = hidden

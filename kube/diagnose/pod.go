@@ -15,49 +15,50 @@ import (
 // Pod is what the inspector shows of a pod.
 type Pod struct {
 	Namespace, Name string
-	// Phase is Kubernetes' own, in small letters, or "terminating".
+	// Phase is Kubernetes' own in lower case, or "terminating".
 	Phase   string
 	Node    string
 	Created time.Time
-	// Why says in one line what keeps the pod from being ready; empty where
+	// Why says in one line what keeps the pod from being ready; it is empty if
 	// nothing does.
 	Why        string
-	Containers []Container
+	Containers []Container // init containers first
 
 	uid     types.UID
 	trouble trouble
-	culprit string // the container that Why is about, else the first
-	tries   int    // how often the culprit has ended in failure
+	culprit string // the container that Why is about, or else the first one
+	tries   int    // how often the culprit has failed
 }
 
-// Container is one of a pod's, init containers first.
+// Container is a container of a pod.
 type Container struct {
 	Name, Image string
 	Init, Ready bool
 	// State is waiting, running or terminated.
 	State string
-	// Reason and Message go with State.
+	// Reason and Message explain State.
 	Reason, Message string
-	// Ended says that the container has ended before, Exit and EndReason how.
+	// Ended means that the container has ended at least once; Exit and EndReason
+	// say how it did so last.
 	Ended     bool
 	Exit      int
 	EndReason string
 	Restarts  int
 }
 
-// trouble orders what can be wrong with a pod.
+// trouble ranks what can be wrong with a pod.
 type trouble int
 
 const (
 	fine     trouble = iota // ready, or ended well
-	young                   // on its way
-	unready                 // runs, but is not ready
-	unplaced                // no node takes it
+	young                   // still starting
+	unready                 // running, but not ready
+	unplaced                // cannot be scheduled
 	unable                  // cannot start
 	crashed                 // has failed
 )
 
-// String is one line for people.
+// String returns one line.
 func (p Pod) String() string {
 	switch {
 	case p.Why != "":
@@ -139,7 +140,7 @@ func (p *Pod) judge(pod *corev1.Pod) {
 	}
 }
 
-// problem is what a container has, if anything.
+// problem returns what is wrong with a container, if anything.
 func (c Container) problem() (trouble, string) {
 	switch {
 	case c.State == "waiting" && c.Reason == "CrashLoopBackOff",
@@ -164,7 +165,7 @@ func (c Container) tries() int {
 	return c.Restarts + 1
 }
 
-// ending says how the container has ended.
+// ending says how the container ended last.
 func (c Container) ending() string {
 	text := "has ended"
 	if c.Ended {
@@ -184,8 +185,8 @@ func isImage(reason string) bool {
 	return false
 }
 
-// cause is the end of a chain of errors, which says most: "not found". It is
-// empty where the chain says nothing but that pulling is tried again.
+// cause is the end of a chain of errors, which says the most: "not found". It
+// is empty if the message only says that pulling will be tried again.
 func cause(message string) string {
 	last := message[strings.LastIndex(message, ": ")+1:]
 	last = strings.TrimSpace(last)
@@ -195,7 +196,7 @@ func cause(message string) string {
 	return last
 }
 
-// colon is "first: second", or what is there of it.
+// colon is "first: second", or whichever of the two is not empty.
 func colon(first, second string) string {
 	if first == "" || second == "" {
 		return status.CleanText(first + second)
@@ -212,7 +213,7 @@ func isTrue(p *corev1.Pod, t corev1.PodConditionType) bool {
 	return false
 }
 
-// whyFalse says why a condition is false, "" where it is not.
+// whyFalse returns the reason why a condition is false, "" if it is not.
 func whyFalse(p *corev1.Pod, t corev1.PodConditionType) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == t && c.Status == corev1.ConditionFalse {

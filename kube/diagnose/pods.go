@@ -17,8 +17,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Pods lists the pods of a workload, of a Pod itself or behind a Service, the
-// one with the most trouble first. Other kinds have none.
+// Pods lists the pods of a workload or behind a Service, or a Pod itself, the one
+// with the worst problem first. Other kinds have none.
 func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -33,7 +33,7 @@ func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	return pods, nil
 }
 
-// podsOf finds the pods of an object, and what stands between: the newest
+// podsOf finds the pods of an object, and the owner in between: the newest
 // ReplicaSet of a Deployment, the newest Job of a CronJob.
 func (d *Diagnoser) podsOf(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
 	switch u.GroupVersionKind().GroupKind().String() {
@@ -55,8 +55,9 @@ func (d *Diagnoser) podsOf(ctx context.Context, u *unstructured.Unstructured) ([
 	return nil, nil, nil
 }
 
-// podsOfDeployment puts the pods of the newest ReplicaSet first: they are what
-// is being waited for.
+// podsOfDeployment puts the pods of the newest ReplicaSet first, since those are
+// the ones that are waited for. Without the right to list ReplicaSets it lists
+// all pods that the Deployment selects.
 func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
 	selector, err := selectorOf(u)
 	if err != nil || selector == nil {
@@ -121,8 +122,8 @@ func (d *Diagnoser) podsOfCronJob(ctx context.Context, u *unstructured.Unstructu
 	return []ref{owner}, troubled(pods, newest.UID), err
 }
 
-// owned lists the pods that an object selects and, where a UID is given, that
-// are controlled by what has it.
+// owned lists the pods that an object selects and, if uid is not empty, that are
+// controlled by the object with this UID.
 func (d *Diagnoser) owned(ctx context.Context, u *unstructured.Unstructured, uid types.UID) ([]Pod, error) {
 	selector, err := selectorOf(u)
 	if err != nil || selector == nil {
@@ -140,8 +141,7 @@ func (d *Diagnoser) selected(ctx context.Context, u *unstructured.Unstructured, 
 	return list.Items, nil
 }
 
-// selectorOf returns the selector of a workload or of a Service, nil where it
-// has none.
+// selectorOf returns the selector of a workload or a Service, nil if it has none.
 func selectorOf(u *unstructured.Unstructured) (labels.Selector, error) {
 	m, found, err := unstructured.NestedMap(u.Object, "spec", "selector")
 	if err != nil || !found || len(m) == 0 {
@@ -174,7 +174,7 @@ func isOwned(o metav1.Object, uid types.UID) bool {
 	return c != nil && c.UID == uid
 }
 
-// sortPods puts the one with the most trouble first, of equal ones the newest.
+// sortPods puts the worst problem first, and of equal ones the newest pod.
 func sortPods(pods []Pod) {
 	slices.SortStableFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(b.trouble, a.trouble), b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))

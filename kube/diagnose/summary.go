@@ -14,8 +14,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// summary finds the line that says most: what is wrong with a pod, that none
-// can be created, what the kind knows, and last what has been recorded.
+// summary picks the most useful line: what is wrong with a pod, that none can be
+// created, what the object's status says, and last its newest event.
 func (q *inquiry) summary() string {
 	if q.live.GetDeletionTimestamp() != nil {
 		return "it is being deleted: " + q.verdict().Message
@@ -45,7 +45,7 @@ func (q *inquiry) summary() string {
 	return cmp.Or(v.Message, "nothing is known to be wrong with it")
 }
 
-// rule is how the object is judged by its own annotations.
+// rule is the readiness rule of the object's own annotations.
 func (q *inquiry) rule() status.Rule {
 	rule, _, err := status.ParseRule(q.live.GetAnnotations())
 	if err != nil {
@@ -59,8 +59,7 @@ func (q *inquiry) verdict() status.Result {
 	return status.Compute(q.live, q.rule(), time.Now())
 }
 
-// pod says what is wrong with a pod, with what it has written or with what has
-// been recorded about it.
+// pod says what is wrong with a pod, and adds a line of its log or an event.
 func (q *inquiry) pod(p Pod) string {
 	text := p.String()
 	if isOf(q.object, p) || strings.HasPrefix(p.Why, "image ") {
@@ -89,7 +88,8 @@ func (q *inquiry) pod(p Pod) string {
 	return text
 }
 
-// tries counts how often a pod has failed; a Job starts a new pod for each try.
+// tries counts how often a pod has failed. For a Job its failed pods count, as
+// it starts a new one for each try.
 func (q *inquiry) tries(p Pod) int {
 	if q.live.GetKind() == "Job" {
 		if n, ok, _ := unstructured.NestedInt64(q.live.Object, "status", "failed"); ok && int(n) > p.tries {
@@ -99,7 +99,7 @@ func (q *inquiry) tries(p Pod) int {
 	return p.tries
 }
 
-// missesPods reports whether a workload has fewer pods than it wants.
+// missesPods reports whether a workload has fewer pods than replicas.
 func (q *inquiry) missesPods() bool {
 	want, found, _ := unstructured.NestedInt64(q.live.Object, "spec", "replicas")
 	return len(q.Pods) == 0 || found && int64(len(q.Pods)) < want
@@ -127,7 +127,8 @@ func (q *inquiry) service() string {
 	return cmp.Or(q.verdict().Message, fmt.Sprintf("%d of its %d pods are ready", ready, len(q.Pods)))
 }
 
-// last returns the newest warning, or the newest event of a reason.
+// last returns the newest warning or, if a reason is given, the newest event
+// with it.
 func (q *inquiry) last(reason ...string) *Event {
 	for i := len(q.Events) - 1; i >= 0; i-- {
 		e := &q.Events[i]
@@ -138,8 +139,8 @@ func (q *inquiry) last(reason ...string) *Event {
 	return nil
 }
 
-// about returns the newest warning about a pod, of a reason where one is given.
-// That no node took it is forgotten once one has.
+// about returns the newest warning about a pod, with the given reason if there
+// is one. That it could not be scheduled does not count once it is on a node.
 func (q *inquiry) about(p Pod, reason string) *Event {
 	for i := len(q.Events) - 1; i >= 0; i-- {
 		e := &q.Events[i]
@@ -157,8 +158,8 @@ func isOf(o plan.Object, p Pod) bool { return o.Kind == "Pod" && o.Name == p.Nam
 
 var complaint = regexp.MustCompile(`(?i)\b(fatal|panic|error|exception|failed|denied|cannot|refused)\b`)
 
-// telling is the log line that says why a program has ended: the last that
-// complains, else the last.
+// telling is the log line that most likely says why a program ended: the last one
+// that looks like an error, or else the last one.
 func telling(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if complaint.MatchString(lines[i]) {
@@ -171,7 +172,7 @@ func telling(lines []string) string {
 	return lines[len(lines)-1]
 }
 
-// plainError takes the wrapping from the message of a FailedCreate event.
+// plainError removes the prefix from the message of a FailedCreate event.
 func plainError(text string) string {
 	return strings.TrimPrefix(text, "Error creating: ")
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// BinaryEnv names the variable that overrides where lockstep-sandbox is looked for.
+// BinaryEnv is the environment variable with the path of lockstep-sandbox, if it is not to be searched for.
 const BinaryEnv = "LOCKSTEP_SANDBOX_BIN"
 
 const (
@@ -18,12 +18,12 @@ const (
 	module  = "lockstep"
 )
 
-// ErrNotFound tells that there is no lockstep-sandbox.
+// ErrNotFound is the error if lockstep-sandbox is nowhere.
 var ErrNotFound = errors.New(program + " is not there: run make to build it, or set " + BinaryEnv)
 
-// Command returns what to execute for `lockstep-sandbox ARGS...`: the program's path and its argv. The
-// program is looked for where BinaryEnv says; else next to this executable; in a test in bin/ of this
-// module; and in PATH. If it is nowhere, the error is ErrNotFound.
+// Command returns what to execute for `lockstep-sandbox ARGS...`: the program's path and its argv. If
+// BinaryEnv does not name the program, it is searched for next to this executable, in a test also in bin/ of
+// this module, and then in PATH. If it is nowhere, the error is ErrNotFound.
 func Command(args []string) (path string, argv []string, err error) {
 	if path, err = find(); err != nil {
 		return "", nil, err
@@ -57,7 +57,7 @@ func find() (string, error) {
 	return "", ErrNotFound
 }
 
-// candidates returns the folders to look in before PATH.
+// candidates returns the folders to search before PATH.
 func candidates(self string) []string {
 	var dirs []string
 	if self != "" {

@@ -4,7 +4,8 @@ package throwaway
 
 import "syscall"
 
-// ownGroup keeps the terminal's Ctrl-C from the sandbox: who started it may need the cluster a little longer.
+// ownGroup keeps the terminal's Ctrl-C from the sandbox: lockstep may still need the cluster
+// to end what it is doing.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -1,5 +1,5 @@
-// Package throwaway starts a Kubernetes cluster that is gone when it is closed, or when this process ends
-// in whatever way. The cluster is a process of its own: the program lockstep-sandbox (see kube/sandbox).
+// Package throwaway starts a Kubernetes cluster that is removed when it is closed, or when this process ends,
+// however it ends. The cluster is a process of its own: the program lockstep-sandbox (see kube/sandbox).
 package throwaway
 
 import (
@@ -22,13 +22,13 @@ const stopTimeout = 20 * time.Second
 
 // Options are all optional.
 type Options struct {
-	// Kubeconfig is where the kubeconfig is written, "" for the cluster's own folder. A file that is there
-	// and is not a sandbox's is left alone, and Start fails.
+	// Kubeconfig is where the kubeconfig is written, "" for the cluster's own folder. If the file exists and
+	// does not belong to a sandbox, it is left alone and Start fails.
 	Kubeconfig string
-	// AuditLog is the file that the API server's audit log is appended to, "" for none. It is complete once
-	// Close has returned, and stays.
+	// AuditLog is the file to which the API server's audit log is appended, "" for none. It is complete once
+	// Close has returned, and is kept.
 	AuditLog string
-	// DataDir keeps the cluster for a later Start with the same DataDir, "" for one that is not kept.
+	// DataDir is where the cluster's data is kept for a later Start with the same DataDir, "" to not keep it.
 	DataDir string
 	// Nodes is the number of nodes, 0 for the sandbox's default.
 	Nodes int
@@ -46,7 +46,7 @@ type Cluster struct {
 	stdin   io.Closer
 	output  tail
 	done    chan struct{} // closed when the process has ended
-	ended   error         // how; only after done
+	ended   error         // how it ended; set before done is closed
 	close   func() error
 }
 
@@ -55,8 +55,8 @@ type readyLine struct {
 	Kubeconfig, Server, DataDir, AuditLog string
 }
 
-// Start starts a cluster and waits until pods can be made in it, which takes some seconds. ctx bounds the
-// start only: the cluster goes on until Close. On an error nothing is left behind.
+// Start starts a cluster and waits until pods can be created in it, which takes some seconds. ctx limits the
+// start only: the cluster runs until Close. After an error nothing is left behind.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	path, argv, err := Command(o.args())
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *Cluster) watch(stdout io.Reader, line chan<- []byte) {
 	if err != nil {
 		first = nil
 	}
-	if first == nil { // it is about to end: its last words go into the error
+	if first == nil { // it is ending: wait, so that the error can quote all that it printed
 		c.ended = c.cmd.Wait()
 		close(c.done)
 		line <- nil
@@ -144,8 +144,8 @@ func (c *Cluster) ready(line []byte) error {
 // Done is closed when the cluster has ended: after Close, or by a failure that Close then reports.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 
-// Close ends the cluster and waits until its process and its folder are gone. It may be called again, and
-// by several goroutines; all get the same error.
+// Close ends the cluster and waits until its process and its folder are gone. It may be called more than once
+// and by several goroutines; all get the same error.
 func (c *Cluster) Close() error { return c.close() }
 
 func (c *Cluster) stop() error {
@@ -155,7 +155,7 @@ func (c *Cluster) stop() error {
 		early = true
 	default:
 	}
-	_ = c.stdin.Close() // this is what tells it to end
+	_ = c.stdin.Close() // its signal to end
 	select {
 	case <-c.done:
 	case <-time.After(stopTimeout):
@@ -193,7 +193,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns it as the continuation of an error message.
+// text returns what was kept, to be appended to an error message.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

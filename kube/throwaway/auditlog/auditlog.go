@@ -1,4 +1,4 @@
-// Package auditlog reads the audit log of a Kubernetes API server: what was asked of it, by whom and when.
+// Package auditlog reads the audit log of a Kubernetes API server: who sent which request, and when.
 package auditlog
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Stages of a request that a log tells of. A watch has both, everything else only the last.
+// The stages of a request that are in a log. A watch has both, everything else only the last one.
 const (
 	ResponseStarted  = "ResponseStarted"
 	ResponseComplete = "ResponseComplete"
@@ -42,16 +42,15 @@ type Event struct {
 	At         time.Time // when it reached Stage
 }
 
-// Succeeded tells whether the request is over and was granted.
+// Succeeded reports whether the request is over and was successful.
 func (e Event) Succeeded() bool {
 	return e.Stage == ResponseComplete && e.Code >= 200 && e.Code < 300
 }
 
-// Log is a number of events, in the order in which they were written.
+// Log is a list of events, in the order in which they were written.
 type Log []Event
 
-// Read reads a log. The last line is left out if it is not complete yet, so the log of a server that runs
-// can be read.
+// Read reads a log. An incomplete last line is left out, so that the log of a running server can be read.
 func Read(path string) (Log, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -103,7 +102,7 @@ func parse(line []byte) (Event, error) {
 	}, nil
 }
 
-// Where returns the events for which keep is true.
+// Where returns the events for which keep returns true.
 func (l Log) Where(keep func(Event) bool) Log {
 	var kept Log
 	for _, e := range l {
@@ -114,7 +113,7 @@ func (l Log) Where(keep func(Event) bool) Log {
 	return kept
 }
 
-// Namespace returns the events about objects in a namespace, "" for objects outside of all.
+// Namespace returns the events about objects in a namespace, or with "" about cluster-scoped objects.
 func (l Log) Namespace(name string) Log {
 	return l.Where(func(e Event) bool { return e.Object.Resource != "" && e.Object.Namespace == name })
 }
@@ -124,8 +123,8 @@ func (l Log) UserAgent(prefix string) Log {
 	return l.Where(func(e Event) bool { return strings.HasPrefix(e.UserAgent, prefix) })
 }
 
-// Writes returns the events that tell that something was changed: writes that succeeded, without dry runs and
-// without what every client does on the side (events, leases, tokens, and asking for rights).
+// Writes returns the events of writes that succeeded, without dry runs and without what every client does on
+// the side (events, leases, tokens, and questions about rights).
 func (l Log) Writes() Log {
 	return l.Where(func(e Event) bool {
 		switch e.Verb {
@@ -154,7 +153,7 @@ func dryRun(uri string) bool {
 	return false
 }
 
-// LastStatusUpdate returns the last write of an object's status that was over at the time given, and false
+// LastStatusUpdate returns the last write of an object's status that was complete at the given time, or false
 // if there is none.
 func (l Log) LastStatusUpdate(resource, namespace, name string, before time.Time) (Event, bool) {
 	var last Event

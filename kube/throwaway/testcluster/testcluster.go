@@ -1,4 +1,4 @@
-// Package testcluster is the throwaway cluster that the tests of one package
+// Package testcluster provides the throwaway cluster that the tests of a package
 // share.
 package testcluster
 
@@ -21,8 +21,8 @@ var (
 	failed  error
 )
 
-// Main runs the tests of a package and then ends the cluster, if one was
-// started. What it returns is for os.Exit.
+// Main runs the tests of a package and then closes the cluster, if one was
+// started. It returns the exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
 	mu.Lock()
@@ -37,8 +37,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Get returns the cluster, with an audit log, which the first call starts. With
-// -short the test is skipped.
+// Get returns the cluster, which has an audit log; the first call starts it.
+// With -short the test is skipped.
 func Get(t testing.TB) *throwaway.Cluster {
 	t.Helper()
 	if testing.Short() {
@@ -51,7 +51,7 @@ func Get(t testing.TB) *throwaway.Cluster {
 	return c
 }
 
-// Start is Get for where there is no test.
+// Start is Get for callers that are not in a test.
 func Start() (*throwaway.Cluster, error) {
 	mu.Lock()
 	defer mu.Unlock()
