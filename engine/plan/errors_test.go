@@ -90,7 +90,7 @@ func TestPlansHaveNoNilLists(t *testing.T) {
 	}
 }
 
-func TestFlat(t *testing.T) { // R27
+func TestFlatIsOneGroup(t *testing.T) { // R27
 	plan := Flat([]Resource{
 		res("shop/db", "Deployment/b", in, "b"), res("shop", "Widget/a", in, "a", needs, `["b"]`, before, "Service"),
 		res("shop", "Service/c", weight, "x"), res("shop", "Service/c"),

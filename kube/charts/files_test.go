@@ -52,9 +52,9 @@ func TestReadDir(t *testing.T) {
 	}
 }
 
-// TestLoadSame: a chart is the same as a directory, packed, and through its
+// TestChartIsTheSameFromEverySource: a chart is the same as a directory, packed, and through its
 // reference.
-func TestLoadSame(t *testing.T) {
+func TestChartIsTheSameFromEverySource(t *testing.T) {
 	files := plus(tree{"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: [db]\n")},
 		in("charts/db", tree{"Chart.yaml": chartYAML("db")}))
 	archive := filepath.Join(write(t, tree{"shop.tgz": packed(t, "shop", files)}), "shop.tgz")
@@ -105,8 +105,8 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestSave: the copy loads in Helm, and is the same chart.
-func TestSave(t *testing.T) {
+// TestSavedChartLoadsInHelm: the copy loads in Helm, and is the same chart.
+func TestSavedChartLoadsInHelm(t *testing.T) {
 	c := load(t, tree{
 		"Chart.yaml":       strings.Replace(chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: [db]\ndependencies:\n", dep("db", "depends-on: []")), "v2", "v3", 1),
 		"charts/db-1.tgz":  packed(t, "db", tree{"Chart.yaml": chartYAML("db"), "templates/x.yaml": configMap("x")}),

@@ -53,9 +53,9 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// TestNormaliseRewrites has texts in which a value cannot be exchanged: the
+// TestNormaliseWritesTheDocumentAnew has texts in which a value cannot be exchanged: the
 // whole document is written anew.
-func TestNormaliseRewrites(t *testing.T) {
+func TestNormaliseWritesTheDocumentAnew(t *testing.T) {
 	tests := []struct{ name, in string }{
 		{"JSON", `{"kind": "X", "metadata": {"annotations": {"helm.sh/depends-on/resource-groups": ["a", "b"]}}}`},
 		{"flow mapping", "kind: X\nmetadata:\n  annotations: {helm.sh/depends-on/resource-groups: [a, b], x: y}\n"},
@@ -92,8 +92,8 @@ func TestNormaliseLists(t *testing.T) {
 	}
 }
 
-// TestNormaliseLeaves has texts that come back as they are.
-func TestNormaliseLeaves(t *testing.T) {
+// TestNormaliseLeavesOtherTextAlone has texts that come back as they are.
+func TestNormaliseLeavesOtherTextAlone(t *testing.T) {
 	for _, s := range []string{
 		"",
 		"# helm.sh/ only\n",

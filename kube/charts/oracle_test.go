@@ -12,9 +12,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestPlans holds the plan of each chart in testdata/charts against the one
+// TestPlansMatchTheHandWrittenOnes holds the plan of each chart in testdata/charts against the one
 // that was written by hand in testdata/dags.
-func TestPlans(t *testing.T) {
+func TestPlansMatchTheHandWrittenOnes(t *testing.T) {
 	paths, err := filepath.Glob("../../testdata/charts/*")
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no charts", err)
@@ -114,9 +114,9 @@ func compare(want map[string][2]string, groups []*plan.Group) (problems []string
 	return problems
 }
 
-// TestBad holds the errors of the charts in testdata/bad against what they
+// TestBadChartsAreRefused holds the errors of the charts in testdata/bad against what they
 // have to say. Readiness expressions are another package's.
-func TestBad(t *testing.T) {
+func TestBadChartsAreRefused(t *testing.T) {
 	wants, err := filepath.Glob("../../testdata/bad/*.want")
 	if err != nil || len(wants) == 0 {
 		t.Fatal("no charts", err)

@@ -152,7 +152,7 @@ func TestSummaryOfDeployment(t *testing.T) {
 	}
 }
 
-func TestSummaryOfOthers(t *testing.T) {
+func TestSummaryOfOtherKinds(t *testing.T) {
 	service := "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: ns}\nspec: {selector: {app: api}}"
 	job := `
 apiVersion: batch/v1
@@ -282,7 +282,7 @@ func TestManifestHidesSecrets(t *testing.T) {
 	}
 }
 
-func TestTelling(t *testing.T) {
+func TestTheLogLineThatTellsWhy(t *testing.T) {
 	for want, lines := range map[string][]string{
 		"":                   nil,
 		"last":               {"first", "last"},

@@ -120,7 +120,7 @@ func workload(name, image, annotations string) string {
 		{metadata: {labels: {app: ` + name + `}, annotations: {` + annotations + `}}, spec: {containers: [{name: c, image: "` + image + `"}]}}}}`
 }
 
-func TestClusterImage(t *testing.T) {
+func TestClusterImageCannotBePulled(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/no-such-image:1", ""))
 	r := p.until(o, "image example/no-such-image:1 cannot be pulled: not found")
@@ -151,7 +151,7 @@ func TestClusterCrashLoop(t *testing.T) {
 	}
 }
 
-func TestClusterJob(t *testing.T) {
+func TestClusterFailedJob(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(`{apiVersion: batch/v1, kind: Job, metadata: {name: migrate}, spec: {backoffLimit: 0, template:
 		{metadata: {annotations: {sandbox/exit-code: "2", sandbox/run-duration: 10ms, sandbox/log: 'FATAL: relation "orders" does not exist'}},
@@ -160,7 +160,7 @@ func TestClusterJob(t *testing.T) {
 	t.Log(r.Summary)
 }
 
-func TestClusterQuota(t *testing.T) {
+func TestClusterQuotaExceeded(t *testing.T) {
 	p := realCluster(t)
 	p.create(`{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: "0"}}}`)
 	o := p.create(workload("web", "example/web:1", ""))
@@ -175,7 +175,7 @@ func TestClusterNotReady(t *testing.T) {
 	t.Log(p.until(s, "none of its 1 pods is ready").Summary)
 }
 
-func TestClusterUnschedulable(t *testing.T) {
+func TestClusterUnschedulablePod(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(`{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {containers: [{name: c, image: "x:1", resources: {requests: {cpu: "100000"}}}]}}`)
 	t.Log(p.until(o, "cannot be scheduled: ", "Insufficient cpu").Summary)
@@ -186,7 +186,7 @@ func TestClusterUnschedulable(t *testing.T) {
 	}
 }
 
-func TestClusterClaim(t *testing.T) {
+func TestClusterClaimWithoutVolume(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {storageClassName: no-such-class, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
 	t.Log(p.until(o, "no-such-class").Summary)

@@ -44,7 +44,7 @@ func watching(t *testing.T, f func(t *testing.T, s *server, w *Watcher, notices 
 	})
 }
 
-func TestWatch(t *testing.T) {
+func TestWatchReportsEveryChange(t *testing.T) {
 	watching(t, func(t *testing.T, s *server, w *Watcher, _ *recorder) {
 		var r, late recorder
 		s.set("a", "Pending") // 101
@@ -124,7 +124,7 @@ func TestWatchByName(t *testing.T) {
 	})
 }
 
-func TestWatchRecovers(t *testing.T) {
+func TestWatchRecoversFromOutages(t *testing.T) {
 	watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
 		var r recorder
 		s.set("a", "Pending")
@@ -188,7 +188,7 @@ func TestWatchUnknownKind(t *testing.T) {
 	})
 }
 
-func TestWatchPolls(t *testing.T) {
+func TestWithoutTheRightToWatchItPolls(t *testing.T) {
 	forbidden := apierrors.NewForbidden(pods.GroupResource(), "", errors.New("no"))
 	t.Run("by list", func(t *testing.T) {
 		watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
@@ -236,7 +236,7 @@ func TestWatchPolls(t *testing.T) {
 	})
 }
 
-func TestWatchRechecks(t *testing.T) {
+func TestTimePassingChangesTheStatus(t *testing.T) {
 	watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
 		var r recorder
 		s.objects["p"] = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",
@@ -252,7 +252,7 @@ func TestWatchRechecks(t *testing.T) {
 	})
 }
 
-func TestWatchDoubts(t *testing.T) {
+func TestDoubtsAreReportedOnce(t *testing.T) {
 	watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
 		var r recorder
 		tg := target("a", true)
@@ -298,7 +298,7 @@ func TestListPages(t *testing.T) {
 	})
 }
 
-func TestTrim(t *testing.T) {
+func TestTrimKeepsWhatComputeNeeds(t *testing.T) {
 	u := object(t, `{apiVersion: v1, kind: Secret, data: {password: aHVudGVyMg==},
 		metadata: {name: s, managedFields: [{manager: x}], annotations: {a: b}, labels: {c: d}}}`)
 	data, err := trim(u).MarshalJSON()

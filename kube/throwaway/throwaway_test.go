@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-func TestCluster(t *testing.T) {
+func TestClusterStartsAndIsGoneAfterClose(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Kubeconfig: filepath.Join(dir, "kubeconfig"), AuditLog: filepath.Join(dir, "audit.log"), Nodes: 3}
 	c, err := Start(t.Context(), o)
@@ -94,7 +94,7 @@ func TestStartIsCancelled(t *testing.T) {
 	}
 }
 
-func TestClusterFails(t *testing.T) {
+func TestClusterThatFailsOnTheWay(t *testing.T) {
 	fake(t, readyScript+`echo no more memory >&2; exit 1`)
 	c, err := Start(t.Context(), Options{})
 	if err != nil {
@@ -115,7 +115,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-func TestOwnGroup(t *testing.T) {
+func TestCtrlCDoesNotReachTheSandbox(t *testing.T) {
 	fake(t, readyScript+"cat")
 	c, err := Start(t.Context(), Options{})
 	if err != nil {
@@ -183,7 +183,7 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-func TestTail(t *testing.T) {
+func TestTailKeepsTheEnd(t *testing.T) {
 	var l tail
 	for range 3 {
 		if _, err := l.Write([]byte(strings.Repeat("x", tailSize-1) + "\n")); err != nil {

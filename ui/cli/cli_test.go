@@ -156,9 +156,9 @@ func lines(m map[string]string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestBadCharts runs the commands that need no cluster on every chart that is
+// TestBadChartsAreRefusedOffline runs the commands that need no cluster on every chart that is
 // refused: they say why, and exit with 2.
-func TestBadCharts(t *testing.T) {
+func TestBadChartsAreRefusedOffline(t *testing.T) {
 	noCluster(t)
 	wants, err := filepath.Glob(filepath.Join(data, "bad", "*.want"))
 	if err != nil || len(wants) == 0 {

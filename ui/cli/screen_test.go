@@ -133,8 +133,8 @@ func (c *terminal) ends() int {
 	}
 }
 
-// TestScreen steers real runs in a real terminal (R40 to R43).
-func TestScreen(t *testing.T) {
+// TestScreenSteersRealRuns steers real runs in a real terminal (R40 to R43).
+func TestScreenSteersRealRuns(t *testing.T) {
 	env := []string{"KUBECONFIG=" + testcluster.Get(t).Kubeconfig}
 	chart := filepath.Join(data, "charts", "fanout")
 
