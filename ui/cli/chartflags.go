@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -63,15 +64,21 @@ func defaultKeyring() string {
 }
 
 // load finds and loads the chart.
-func (c *chartFlags) load(chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
-	if c.Version == "" && c.devel {
-		c.Version = ">0.0.0-0"
+func (c *chartFlags) load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
+	return during(ctx, func(context.Context) (*charts.Chart, error) { return c.fetched(chart, settings) })
+}
+
+// fetched is load, however long the chart takes to come.
+func (c *chartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
+	from := c.ChartPathOptions
+	if from.Version == "" && c.devel {
+		from.Version = ">0.0.0-0"
 	}
 	client, err := c.registry(settings)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := charts.Load(charts.Ref{Chart: chart, ChartPathOptions: c.ChartPathOptions}, settings, client)
+	loaded, err := charts.Load(charts.Ref{Chart: chart, ChartPathOptions: from}, settings, client)
 	if err != nil || !c.fetch || len(loaded.Missing()) == 0 {
 		return loaded, err
 	}

@@ -1,5 +1,7 @@
 // Package cli is the command line: commands, flags, exit codes, and the choice
-// of how an operation is shown.
+// of how an operation is shown. Flags are read into values before anything runs;
+// what commands have to say, package report prints. It has a file for each
+// command, and is larger than other packages for that.
 package cli
 
 import (
@@ -14,21 +16,24 @@ import (
 	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
-	"lockstep/theme"
 	"lockstep/ui/report"
 )
 
 // Main runs the program with the arguments and streams of the process and
 // returns its exit code.
 func Main() int {
-	root := newRoot()
+	in := newInterrupts(context.Background())
+	stop := in.watch()
+	defer stop()
+	root := newRoot(in)
 	var failed error
 	catch(root, &failed)
-	err := fang.Execute(context.Background(), root, fang.WithVersion(version()), fang.WithErrorHandler(
-		func(w io.Writer, _ fang.Styles, err error) { printError(w, err) }))
+	say := report.NewNotices(os.Stderr, streamStyle(os.Stderr, "auto"))
+	err := fang.Execute(in.ctx, root, fang.WithVersion(version()), fang.WithErrorHandler(
+		func(_ io.Writer, _ fang.Styles, err error) { tell(say, err) }))
 	if failed != nil {
-		printError(os.Stderr, failed)
-		err = failed
+		err = in.reason(failed)
+		tell(say, err)
 	}
 	return exitCode(err)
 }
@@ -47,20 +52,16 @@ func catch(cmd *cobra.Command, failed *error) {
 	}
 }
 
-// printError writes why a command failed, on one line.
-func printError(w io.Writer, err error) {
-	if told(err) {
+// tell says why a command failed, in its last line.
+func tell(say report.Notices, err error) {
+	what := toSay(err)
+	if what == nil {
 		return
 	}
-	style := streamStyle(os.Stderr, "auto")
-	head := "error:"
-	if style.Codes {
-		head = style.Theme.Render(theme.Bad, head)
+	if usage(what) {
+		what = fmt.Errorf("%w; try --help", what)
 	}
-	fmt.Fprintln(w, head, err)
-	if usage(err) {
-		fmt.Fprintln(w, "try --help")
-	}
+	say.Error(what)
 }
 
 // args checks the number of arguments.
@@ -87,10 +88,16 @@ func usage(err error) bool {
 // app is what the commands share.
 type app struct {
 	settings *helmcli.EnvSettings
+	in       *interrupts
 	logs     logs
-	// plan is set where operations are planned only (newPlan).
-	plan *planning
 }
+
+// display is how a command shows what it has to say.
+func (a *app) display(cmd *cobra.Command, mode report.Mode) report.Display {
+	return report.New(mode, cmd.OutOrStdout(), cmd.ErrOrStderr(), a.style(os.Stdout), a.style(os.Stderr))
+}
+
+func (a *app) style(f *os.File) report.Style { return streamStyle(f, a.settings.ColorMode) }
 
 const rootLong = `lockstep deploys Helm charts in the order that they ask for. Charts are Helm's, and so are releases, flags and
 repositories; what is added is that resources can be put in groups which wait for each other, within a chart
@@ -99,8 +106,8 @@ and between subcharts, and that you can watch, pause and step through a deployme
 Exit codes: 0 done, 1 the operation failed, 2 nothing was written, 3 aborted; of plan: 0 nothing to do, 4 there are
 changes.`
 
-func newRoot() *cobra.Command {
-	a := &app{settings: helmcli.New()}
+func newRoot(in *interrupts) *cobra.Command {
+	a := &app{settings: helmcli.New(), in: in}
 	root := &cobra.Command{
 		Use:   "lockstep",
 		Short: "deploy Helm charts in order",
@@ -121,8 +128,9 @@ lockstep dag ./shop`,
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	rules := a.newRules()
+	operate := execute{job: a.operate, writes: true}
 	root.AddCommand(
-		a.newInstall(), a.newUpgrade(), a.newRollback(), a.newUninstall(), a.newTest(),
+		a.newInstall(operate), a.newUpgrade(operate), a.newRollback(operate), a.newUninstall(operate), a.newTest(operate),
 		a.newPlan(),
 		a.newWatch(), a.newStatus(), a.newHistory(), a.newList(), a.newGet(),
 		a.newDag(), a.newTemplate(), a.newLint(),
@@ -151,6 +159,6 @@ func (a *app) addGlobalFlags(f *pflag.FlagSet) {
 // newTopic is a page of help that is no command.
 func newTopic(name, about, text string) *cobra.Command {
 	topic := &cobra.Command{Use: name, Short: about, GroupID: "more"}
-	topic.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), text) })
+	topic.SetHelpFunc(func(c *cobra.Command, _ []string) { report.Page(c.OutOrStdout(), text) })
 	return topic
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,10 +66,10 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// execute runs a command in this process.
-func execute(args ...string) (stdout, stderr string, err error) {
+// typed runs a command in this process.
+func typed(args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
-	root := newRoot()
+	root := newRoot(newInterrupts(context.Background()))
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
 	root.SetOut(&out)
@@ -93,7 +94,7 @@ func TestDagOfEveryChart(t *testing.T) {
 	for _, file := range wants {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		t.Run(name, func(t *testing.T) {
-			out, _, err := execute("dag", "t", filepath.Join(data, "charts", name), "-o", "json")
+			out, _, err := typed("dag", "t", filepath.Join(data, "charts", name), "-o", "json")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +180,7 @@ func TestBadChartsAreRefusedOffline(t *testing.T) {
 				if command == "lint" && filepath.Base(chart) == "chart-library" {
 					t.Skip("nothing is wrong with a library by itself")
 				}
-				out, errs, err := execute(command, chart)
+				out, errs, err := typed(command, chart)
 				if exitCode(err) != exitNothing {
 					t.Fatalf("exit code %d (%v)\n%s", exitCode(err), err, out)
 				}
@@ -212,7 +213,7 @@ func TestGoodChartsLint(t *testing.T) {
 	}
 	for _, e := range entries {
 		t.Run(e.Name(), func(t *testing.T) {
-			out, _, err := execute("lint", filepath.Join(data, "charts", e.Name()))
+			out, _, err := typed("lint", filepath.Join(data, "charts", e.Name()))
 			rule, bad := demoted[e.Name()]
 			if bad != (err != nil) || bad && !strings.Contains(out, "("+rule+")") {
 				t.Errorf("error %v:\n%s", err, out)

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/ui/report"
 )
 
 // completion completes an argument.
@@ -91,7 +93,7 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 		}
 		var ids []string
 		for _, g := range r.plan.Groups {
-			ids = append(ids, g.ID+"\t"+counted(len(g.Objects), "object"))
+			ids = append(ids, g.ID+"\t"+report.Count(len(g.Objects), "object"))
 		}
 		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -47,7 +46,7 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 			if tui {
 				return a.look(cmd, "dag "+r.Tree.Path, planEvents(r), 0)
 			}
-			style := streamStyle(os.Stdout, a.settings.ColorMode)
+			style := a.style(os.Stdout)
 			return report.Dag(cmd.OutOrStdout(), r.Tree.Path, r.plan, format.value, style)
 		},
 	}
@@ -73,12 +72,10 @@ func planEvents(r *rendered) []event.Event {
 
 // look shows events on the screen, which needs a terminal.
 func (a *app) look(cmd *cobra.Command, title string, events []event.Event, speed float64) error {
-	if (&runFlags{output: choice{value: "text"}}).mode() != modeScreen {
+	if modeOf("text", false) != modeScreen {
 		return errors.New("the screen needs a terminal (and CI unset, and TERM other than dumb)")
 	}
 	look, err := theme.FromEnv(os.Getenv)
-	if err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
-	}
+	warnIf(a.display(cmd, report.ModeText), err)
 	return board.Replay(cmd.Context(), events, speed, board.Options{Title: title, Theme: look})
 }

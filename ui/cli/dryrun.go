@@ -3,8 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -40,47 +40,43 @@ func dryRunMode(value string) (string, error) {
 }
 
 // dryRun prints an installation without a cluster.
-func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) error {
+func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m mode, name, ref string) error {
 	d := &flags.deploy
 	r := renderFlags{chart: d.chart, values: d.values, post: d.post, skipSchema: d.skipSchema, enableDNS: d.enableDNS}
 	out, err := r.renderAs(cmd.Context(), a, name, ref)
 	if err != nil {
 		return err
 	}
-	return printDryRun(cmd, out, d, &flags.run)
+	return a.showDryRun(cmd, m, out, d, flags.run.noHooks, nil)
 }
 
 // dryRunServer prints an installation or an upgrade that the cluster has
 // checked.
 func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *charts.Chart, d *deployFlags) error {
-	return a.prepared(cmd, j, func(_ context.Context, op *kube.Operation) error {
+	return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
 		out, err := previewed(op, chart)
 		if err != nil {
 			return err
 		}
-		if err := printDryRun(cmd, out, d, j.flags); err != nil || j.mode == modeJSON {
-			return err
-		}
-		return printRemovals(cmd, op.Phases())
+		return a.showDryRun(cmd, j.mode, out, d, j.common.NoHooks, op.Phases())
 	})
 }
 
-// operateOrPlan carries a job out, or in a dry run prints what it would do.
-func (a *app) operateOrPlan(cmd *cobra.Command, dry bool, j job) error {
-	if !dry {
-		return a.operate(cmd, j)
-	}
-	return a.prepared(cmd, j, func(_ context.Context, op *kube.Operation) error {
-		var feed event.Feed
-		info := op.Info()
-		feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
-		feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
-		for _, w := range op.Warnings() {
-			feed.Publish(event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
-		}
-		report.Replay(feed.Events(), a.printer(cmd, string(j.mode), report.Options{}))
-		return nil
-	})
+// dryRunLines prints what a job would do as if it began.
+func (a *app) dryRunLines() execute {
+	return execute{job: func(cmd *cobra.Command, j job) error {
+		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
+			var feed event.Feed
+			info := op.Info()
+			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
+			feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
+			for _, w := range op.Warnings() {
+				feed.Publish(event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
+			}
+			report.Replay(feed.Events(), a.display(cmd, j.mode.lines()).Operation(report.Options{}))
+			return nil
+		})
+	}}
 }
 
 // previewed is what an operation would deploy.
@@ -98,26 +94,9 @@ func previewed(op *kube.Operation, chart *charts.Chart) (*rendered, error) {
 	return planned(r)
 }
 
-// printRemovals lists, in comments, what an upgrade would remove.
-func printRemovals(cmd *cobra.Command, phases []event.Phase) error {
-	for _, p := range phases {
-		if p.Kind != event.PhaseRemove {
-			continue
-		}
-		for _, g := range p.Groups {
-			for _, o := range g.Objects {
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "## REMOVE: %s %s\n", g.ID, o); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// printDryRun prints what would be deployed, in order, or with -o json the
-// release as Helm does, whose manifest is in order.
-func printDryRun(cmd *cobra.Command, r *rendered, d *deployFlags, run *runFlags) error {
+// showDryRun shows what would be deployed, in order, and what an upgrade would
+// remove; as JSON the release as Helm prints it, whose manifest is in order.
+func (a *app) showDryRun(cmd *cobra.Command, m mode, r *rendered, d *deployFlags, noHooks bool, phases []event.Phase) error {
 	if d.hideSecret {
 		for i, doc := range r.Docs {
 			if doc.Object.GetKind() == "Secret" {
@@ -125,22 +104,17 @@ func printDryRun(cmd *cobra.Command, r *rendered, d *deployFlags, run *runFlags)
 			}
 		}
 	}
-	printWarnings(cmd.ErrOrStderr(), r.plan.Warnings)
-	if run.output.value == "json" {
-		var manifest bytes.Buffer
-		if err := r.Print(&manifest, r.plan, charts.PrintOptions{NoHooks: true}); err != nil {
-			return err
-		}
-		shown := *r.Release
-		shown.Manifest = manifest.String()
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(&shown)
-	}
-	if err := r.Print(cmd.OutOrStdout(), r.plan, charts.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: run.noHooks}); err != nil {
+	var manifest bytes.Buffer
+	if err := r.Print(&manifest, r.plan, charts.PrintOptions{NoHooks: true}); err != nil {
 		return err
 	}
-	if notes := r.Release.Info.Notes; notes != "" && !d.hideNotes {
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "NOTES:\n%s\n", notes)
-		return err
+	shown := *r.Release
+	shown.Manifest = manifest.String()
+	out := report.DryRun{Release: &shown, Phases: phases, Warnings: r.plan.Warnings, Print: func(w io.Writer) error {
+		return r.Print(w, r.plan, charts.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: noHooks})
+	}}
+	if !d.hideNotes {
+		out.Notes = r.Release.Info.Notes
 	}
-	return nil
+	return a.display(cmd, m.lines()).DryRun(out)
 }

@@ -18,7 +18,7 @@ const (
 // every other error means: commands check everything before they write.
 type exitError struct {
 	code int
-	// err is nil where what went wrong has been told already.
+	// err is nil where nothing went wrong, or the screen's summary has told it.
 	err error
 }
 
@@ -43,8 +43,11 @@ func exitCode(err error) int {
 	return exitNothing
 }
 
-// told reports whether there is nothing left to say about an error.
-func told(err error) bool {
+// toSay is what there is to say about an error, nil where that is nothing.
+func toSay(err error) error {
 	var e *exitError
-	return errors.As(err, &e) && e.err == nil
+	if errors.As(err, &e) {
+		return e.err
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ func runHelm(cmd *cobra.Command, out io.Writer, words ...string) error {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(cmd.ErrOrStderr())
-	err = root.ExecuteContext(cmd.Context())
+	_, err = during(cmd.Context(), func(ctx context.Context) (any, error) { return nil, root.ExecuteContext(ctx) })
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return fmt.Errorf("%w; lockstep list -A shows which there are", err)
 	}

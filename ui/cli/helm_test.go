@@ -32,7 +32,7 @@ func TestFlagsAreHelms(t *testing.T) {
 		"install", "upgrade", "rollback", "uninstall", "test",
 	} {
 		t.Run(path, func(t *testing.T) {
-			theirs, ours := find(t, helm, path), find(t, newRoot(), path)
+			theirs, ours := find(t, helm, path), find(t, newRoot(newInterrupts(t.Context())), path)
 			theirs.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 				if f.Name == "help" || slices.Contains(left[path], f.Name) {
 					return

@@ -63,12 +63,12 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 }
 
 // rendering loads chart and values.
-func (d *deployFlags) rendering(ref string, settings *helmcli.EnvSettings) (kube.Rendering, error) {
-	c, err := d.chart.load(ref, settings)
+func (d *deployFlags) rendering(ctx context.Context, ref string, settings *helmcli.EnvSettings) (kube.Rendering, error) {
+	c, err := d.chart.load(ctx, ref, settings)
 	if err != nil {
 		return kube.Rendering{}, err
 	}
-	vals, err := charts.Values(d.values, settings)
+	vals, err := during(ctx, func(context.Context) (map[string]any, error) { return charts.Values(d.values, settings) })
 	if err != nil {
 		return kube.Rendering{}, err
 	}
@@ -84,16 +84,31 @@ func (d *deployFlags) rendering(ref string, settings *helmcli.EnvSettings) (kube
 	}, nil
 }
 
-// job loads what is to be deployed, and begins the job that deploys it; what
-// prepares it is left to fill in.
-func (d *deployFlags) job(a *app, run *runFlags, m mode, ref string) (kube.Rendering, job, error) {
-	what, err := d.rendering(ref, a.settings)
+// prepare prepares the deployment of what has been loaded.
+type prepare = func(context.Context, *kube.Client, kube.Common, kube.Rendering) (*kube.Operation, error)
+
+// deploy loads what is to be deployed and does with it what is asked for: a dry
+// run on the server, or do.
+func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, dry string, prepare prepare, do execute) error {
+	what, err := d.rendering(cmd.Context(), ref, a.settings)
 	if err != nil {
-		return what, job{}, err
+		return err
 	}
 	reg, err := d.chart.registry(a.settings)
-	next := func(s *event.State) []string { return a.afterDeploy(s, ref, run, d) }
-	return what, job{flags: run, mode: m, registry: reg, next: next}, err
+	if err != nil {
+		return err
+	}
+	j := job{
+		running: r, release: name, registry: reg,
+		next: func(s *event.State) []string { return a.afterDeploy(s, ref, r.sandbox, d) },
+		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
+			return prepare(ctx, c, common, what)
+		},
+	}
+	if dry != "none" {
+		return a.dryRunServer(cmd, j, what.Chart, d)
+	}
+	return do.job(cmd, j)
 }
 
 // installFlags are those of install.
@@ -105,7 +120,7 @@ type installFlags struct {
 	replace    bool
 }
 
-func (a *app) newInstall() *cobra.Command {
+func (a *app) newInstall(do execute) *cobra.Command {
 	var flags installFlags
 	cmd := &cobra.Command{
 		Use:     "install NAME CHART",
@@ -125,7 +140,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 			}
 			return completeChart(at, at)(cmd, args, s)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.install(cmd, &flags, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.install(cmd, &flags, args, do) },
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
@@ -144,8 +159,8 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	return cmd
 }
 
-func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string) error {
-	m, err := flags.run.check(cmd)
+func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string, do execute) error {
+	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
 	}
@@ -158,21 +173,14 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string) er
 		return err
 	}
 	if dry == "client" {
-		return flags.dryRun(cmd, a, name, ref)
+		return flags.dryRun(cmd, a, r.mode, name, ref)
 	}
-	what, j, err := flags.deploy.job(a, &flags.run, m, ref)
-	if err != nil {
-		return err
-	}
-	j.prepare = func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareInstall(ctx, kube.Install{
-			Common: flags.run.common(name, namespace, m), Rendering: what,
-			CreateNamespace: flags.deploy.createNamespace || flags.run.sandbox,
+			Common: common, Rendering: what,
+			CreateNamespace: flags.deploy.createNamespace || r.sandbox,
 			ClientSide:      !flags.serverSide, Replace: flags.replace,
 		})
 	}
-	if dry == "server" {
-		return a.dryRunServer(cmd, j, what.Chart, &flags.deploy)
-	}
-	return a.operate(cmd, j)
+	return a.deploy(cmd, &flags.deploy, r, name, ref, dry, prepare, do)
 }

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +15,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/ui/report"
 )
 
 const lintLong = `Says what is wrong with charts: all that "helm lint" says, and what it cannot know: groups and subcharts that wait
@@ -27,26 +26,6 @@ With -o json: charts, each with chart, failed and findings (severity, rule, char
 
 Errors keep a chart from being deployed, or deploy it in another order than its author meant. With an error, or with
 --strict a warning, the exit code is 2.`
-
-// finding is what lint has to say about a chart. Rule is empty for what Helm
-// says.
-type finding struct {
-	Severity string       `json:"severity"` // error, warning or info
-	Rule     string       `json:"rule,omitempty"`
-	Chart    string       `json:"chart,omitempty"`
-	Object   *plan.Object `json:"object,omitempty"`
-	Path     string       `json:"path,omitempty"`
-	Message  string       `json:"message"`
-}
-
-// linted is what lint says about one argument.
-type linted struct {
-	Chart    string    `json:"chart"`
-	Failed   bool      `json:"failed"`
-	Findings []finding `json:"findings"`
-}
-
-const severityInfo = "info"
 
 type lintFlags struct {
 	renderFlags
@@ -69,22 +48,19 @@ lockstep lint ./shop --strict -o json`,
 			if flags.subcharts {
 				args = withSubcharts(args)
 			}
-			results, failed := []linted{}, 0
+			out := report.Lint{Charts: []report.LintedChart{}, Quiet: flags.quiet}
 			for _, path := range args {
 				l, err := flags.lint(cmd.Context(), a, path)
 				if err != nil {
 					return err
 				}
-				if l.Failed {
-					failed++
-				}
-				results = append(results, l)
+				out.Charts = append(out.Charts, l.LintedChart)
 			}
-			if err := printLint(cmd.OutOrStdout(), results, failed, flags.quiet, format.value); err != nil {
+			if err := a.display(cmd, report.Mode(format.value)).Lint(out); err != nil {
 				return err
 			}
-			if failed > 0 {
-				return &exitError{code: exitNothing}
+			if n := out.Failed(); n > 0 {
+				return fmt.Errorf("%d of %s failed", n, report.Count(len(out.Charts), "chart"))
 			}
 			return nil
 		},
@@ -119,16 +95,19 @@ func withSubcharts(paths []string) []string {
 	return all
 }
 
+// linted is what lint says about one argument, as it is being found out.
+type linted struct{ report.LintedChart }
+
 // lint looks at one chart. The error is about the flags.
 func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, error) {
-	out := linted{Chart: path, Findings: []finding{}}
+	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}}
 	vals, err := charts.Values(l.values, a.settings)
 	if err != nil {
 		return out, err
 	}
 	c, err := charts.LoadPath(path)
 	if err != nil {
-		out.add(finding{Severity: plan.SeverityError, Message: err.Error()})
+		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
 		return out, nil
 	}
 	if err := l.helm(&out, a, c, vals); err != nil {
@@ -143,7 +122,7 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 	return out, nil
 }
 
-func (l *linted) add(f finding) {
+func (l *linted) add(f report.Finding) {
 	l.Failed = l.Failed || f.Severity == plan.SeverityError
 	l.Findings = append(l.Findings, f)
 }
@@ -173,13 +152,13 @@ func (l *lintFlags) helm(out *linted, a *app, c *charts.Chart, vals map[string]a
 	for _, m := range result.Messages {
 		severity := severities[m.Severity]
 		if severity == "" {
-			severity = severityInfo
+			severity = report.SeverityInfo
 		}
-		out.add(finding{Severity: severity, Path: own(m.Path), Message: own(m.Err.Error())})
+		out.add(report.Finding{Severity: severity, Path: own(m.Path), Message: own(m.Err.Error())})
 	}
 	if len(result.Messages) == 0 {
 		for _, err := range result.Errors {
-			out.add(finding{Severity: plan.SeverityError, Message: own(err.Error())})
+			out.add(report.Finding{Severity: plan.SeverityError, Message: own(err.Error())})
 		}
 	}
 	return nil
@@ -189,13 +168,13 @@ func (l *lintFlags) helm(out *linted, a *app, c *charts.Chart, vals map[string]a
 func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Chart, vals map[string]any) {
 	opts, err := l.options(a.settings, defaultRelease)
 	if err != nil {
-		out.add(finding{Severity: plan.SeverityError, Message: err.Error()})
+		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
 		return
 	}
 	r, err := charts.Render(ctx, c, vals, opts)
 	if err != nil {
 		var bad *plan.PlanError
-		f := finding{Severity: plan.SeverityError, Message: err.Error()}
+		f := report.Finding{Severity: plan.SeverityError, Message: err.Error()}
 		if errors.As(err, &bad) {
 			f.Rule, f.Chart = bad.Rule, bad.Chart
 		}
@@ -203,14 +182,14 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 		return
 	}
 	for _, w := range r.Warnings {
-		out.add(finding{Severity: severityOf(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
+		out.add(report.Finding{Severity: severityOf(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
 	}
 	for _, f := range plan.Lint(r.Tree, r.Resources) {
-		out.add(finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
+		out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 	}
 	for _, e := range unreadable(r.Resources) {
 		o := e.resource.Object
-		out.add(finding{Severity: plan.SeverityError, Rule: "R24", Chart: e.resource.Chart, Object: &o, Message: e.resource.Chart + ": " + o.String() + ": " + e.err.Error()})
+		out.add(report.Finding{Severity: plan.SeverityError, Rule: "R24", Chart: e.resource.Chart, Object: &o, Message: e.resource.Chart + ": " + o.String() + ": " + e.err.Error()})
 	}
 }
 
@@ -220,50 +199,7 @@ func severityOf(rule string) string {
 	case "R2", "R8":
 		return plan.SeverityError
 	case "R34a":
-		return severityInfo
+		return report.SeverityInfo
 	}
 	return plan.SeverityWarning
-}
-
-func printLint(w io.Writer, results []linted, failed int, quiet bool, format string) error {
-	if format == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(struct {
-			Charts []linted `json:"charts"`
-		}{results})
-	}
-	loud := false
-	for _, l := range results {
-		lines := []string{}
-		for _, f := range l.Findings {
-			if quiet && f.Severity == severityInfo {
-				continue
-			}
-			lines = append(lines, f.String())
-		}
-		if quiet && len(lines) == 0 {
-			continue
-		}
-		loud = true
-		fmt.Fprintf(w, "==> Linting %s\n%s\n", l.Chart, strings.Join(append(lines, ""), "\n"))
-	}
-	if loud {
-		fmt.Fprintf(w, "%d chart(s) linted, %d chart(s) failed\n", len(results), failed)
-	}
-	return nil
-}
-
-// String is a finding in the way that Helm writes it.
-func (f finding) String() string {
-	text := "[" + strings.ToUpper(f.Severity) + "] "
-	if f.Path != "" {
-		text += f.Path + ": "
-	}
-	text += f.Message
-	if f.Rule != "" {
-		text += " (" + f.Rule + ")"
-	}
-	return text
 }

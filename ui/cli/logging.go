@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -53,7 +52,7 @@ const debugLog = "debug.log"
 // toFile sends the logs to a file while a screen has the terminal, which they
 // would tear. What it returns sends them to stderr again, and says where they
 // are. Where there can be no file they are dropped.
-func (l *logs) toFile() (restore func()) {
+func (l *logs) toFile(say report.Notices) (restore func()) {
 	if !l.debug {
 		return func() {}
 	}
@@ -66,11 +65,11 @@ func (l *logs) toFile() (restore func()) {
 	return func() {
 		l.redirect(nil)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "warning: the debug log of the screen was not kept:", err)
+			say.Warn("the debug log of the screen was not kept: " + err.Error())
 			return
 		}
 		_ = file.Close() // logs are not worth an error
-		fmt.Fprintln(os.Stderr, "debug log:", file.Name())
+		say.Note("debug log: " + file.Name())
 	}
 }
 

@@ -18,9 +18,9 @@ func (a *app) command(s *event.State, words ...string) string {
 }
 
 // afterDeploy says what to type after an installation or an upgrade.
-func (a *app) afterDeploy(s *event.State, ref string, run *runFlags, d *deployFlags) []string {
+func (a *app) afterDeploy(s *event.State, ref string, sandbox bool, d *deployFlags) []string {
 	name, back := s.Operation.Release, s.Operation.PreviousRevision
-	if s.Status == event.Succeeded || run.sandbox || rolledBack(s) || s.Exit == exitNothing {
+	if s.Status == event.Succeeded || sandbox || rolledBack(s) || s.Exit == exitNothing {
 		return nil
 	}
 	words := []string{"upgrade", "--install", name, ref}

@@ -56,7 +56,7 @@ func TestWhatToTypeNext(t *testing.T) {
 	)
 	d := &deployFlags{}
 	d.values.Values = []string{"password=secret"}
-	deploy := func(s *event.State) []string { return a.afterDeploy(s, "./c", &runFlags{}, d) }
+	deploy := func(s *event.State) []string { return a.afterDeploy(s, "./c", false, d) }
 	for _, c := range []struct {
 		what string
 		got  []string
@@ -68,7 +68,7 @@ func TestWhatToTypeNext(t *testing.T) {
 		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{status, goAway}},
 		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), nil},
 		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{again, goAway}},
-		{"an install in a sandbox", a.afterDeploy(ended("install", 0, event.Failed, "", "failed"), "./c", &runFlags{sandbox: true}, d), nil},
+		{"an install in a sandbox", a.afterDeploy(ended("install", 0, event.Failed, "", "failed"), "./c", true, d), nil},
 		{"a failed upgrade", deploy(ended("upgrade", 3, event.Failed, "", "failed")), []string{goBack, again}},
 		{"an upgrade that may be pending", deploy(ended("upgrade", 3, event.Failed, "", "")), []string{status, goBack}},
 		{"a failed rollback", a.afterRollback(ended("rollback", 0, event.Failed, "", "failed")), []string{history, "lockstep rollback s 2" + where}},

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
+	helmcli "helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
 
 	"lockstep/engine/event"
@@ -26,93 +26,100 @@ type operation interface {
 
 // job is an operation as a command asks for it.
 type job struct {
-	flags    *runFlags
-	mode     mode
+	running
+	release  string
 	registry *registry.Client // may be nil
-	// prepare checks and plans; the namespace is known by now.
-	prepare func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error)
+	// prepare checks and plans. The operation is nil where there is nothing
+	// to do.
+	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
 	// next says what to type after the end.
 	next func(*event.State) []string
-	// fate is what becomes of the release on an abort that rolls nothing
+	// outcome is what becomes of the release on an abort that rolls nothing
 	// back, "the release will be marked failed" where empty.
-	fate string
+	outcome string
+}
+
+// execute is what a command does with its job: carry it out, or say what it
+// would do.
+type execute struct {
+	job    func(cmd *cobra.Command, j job) error
+	writes bool
 }
 
 // operate carries a job out, on a throwaway cluster where that is asked for.
 func (a *app) operate(cmd *cobra.Command, j job) error {
-	if a.plan != nil {
-		return a.showPlan(cmd, j)
-	}
-	in := watchInterrupts(cmd.Context(), cmd.ErrOrStderr())
-	defer in.stop()
-	err := a.inSandbox(in.ctx, j.flags.sandbox, cmd.ErrOrStderr(), func() error {
-		client, op, err := a.prepare(in, j)
+	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
+		client, op, err := j.prepared(cmd.Context(), s, false)
 		if err != nil || op == nil {
 			return err
 		}
-		return a.display(cmd, in, client, op, j)
+		return a.show(cmd, client, op, j)
 	})
-	return in.blame(err)
 }
 
-// prepared prepares a job for a dry run and calls do with it, and a context that
-// ends with the first signal.
-func (a *app) prepared(cmd *cobra.Command, j job, do func(context.Context, *kube.Operation) error) error {
-	j.flags.planOnly = true
-	in := watchInterrupts(cmd.Context(), cmd.ErrOrStderr())
-	defer in.stop()
-	err := a.inSandbox(in.ctx, j.flags.sandbox, cmd.ErrOrStderr(), func() error {
-		_, op, err := a.prepare(in, j)
+// preview prepares a job that is not to be carried out, and calls do with it.
+func (a *app) preview(cmd *cobra.Command, j job, do func(context.Context, *kube.Operation) error) error {
+	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
+		_, op, err := j.prepared(cmd.Context(), s, true)
 		if err != nil || op == nil {
 			return err
 		}
-		return do(in.ctx, op)
+		_, err = during(cmd.Context(), func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx, op) })
+		return err
 	})
-	return in.blame(err)
 }
 
-// prepare checks and plans. The operation is nil where there is nothing to do.
-func (a *app) prepare(in *interrupts, j job) (*kube.Client, *kube.Operation, error) {
-	client, err := kube.Connect(a.settings, slog.Default(), j.registry)
+// prepared checks and plans. The operation is nil where there is nothing to do.
+func (j job) prepared(ctx context.Context, settings *helmcli.EnvSettings, planOnly bool) (*kube.Client, *kube.Operation, error) {
+	client, err := kube.Connect(settings, slog.Default(), j.registry)
 	if err != nil {
 		return nil, nil, err
 	}
-	op, err := j.prepare(in.ctx, client, a.settings.Namespace())
-	if err != nil {
-		return nil, nil, err
-	}
-	return client, op, nil
+	common := j.common
+	common.Release, common.Namespace, common.PlanOnly = j.release, settings.Namespace(), planOnly
+	op, err := during(ctx, func(ctx context.Context) (*kube.Operation, error) { return j.prepare(ctx, client, common) })
+	return client, op, err
 }
 
-// inSandbox calls do, where sandbox is set with settings that lead to a
-// throwaway cluster, which is gone when it returns.
-func (a *app) inSandbox(ctx context.Context, sandbox bool, say io.Writer, do func() error) (err error) {
-	if !sandbox {
-		return do()
+// inSandbox calls do with the settings that lead to the job's cluster, which
+// where it is a throwaway one is gone afterwards.
+func (a *app) inSandbox(cmd *cobra.Command, j job, do func(*helmcli.EnvSettings) error) error {
+	if !j.sandbox {
+		return do(a.settings)
 	}
-	start := time.Now()
-	fmt.Fprint(say, "starting a throwaway cluster … ")
-	cluster, err := throwaway.Start(ctx, throwaway.Options{})
+	say := a.display(cmd, j.mode.lines())
+	start, ready := time.Now(), say.Begin("starting a throwaway cluster")
+	cluster, err := throwaway.Start(cmd.Context(), throwaway.Options{})
 	if err != nil {
-		fmt.Fprintln(say)
+		ready("")
 		return err
 	}
 	defer func() {
 		if closing := cluster.Close(); closing != nil {
-			fmt.Fprintln(say, "warning:", closing)
+			say.Warn(closing.Error())
 		}
 	}()
-	fmt.Fprintf(say, "ready after %.1fs\n", time.Since(start).Seconds())
-	s := a.settings
-	s.KubeConfig, s.KubeContext = cluster.Kubeconfig, ""
-	s.KubeToken, s.KubeAsUser, s.KubeAsGroups, s.KubeAPIServer = "", "", nil, ""
-	s.KubeCaFile, s.KubeTLSServerName, s.KubeInsecureSkipTLSVerify = "", "", false
-	return do()
+	ready(fmt.Sprintf("ready after %.1fs", time.Since(start).Seconds()))
+	return do(elsewhere(a.settings, cluster.Kubeconfig))
 }
 
-// outcome is the exit code of an operation that is over. What went wrong has
-// been told, except where only events were printed.
-func outcome(s *event.State, err error, m mode) error {
+// elsewhere are settings that lead to the cluster of a kubeconfig, and are
+// otherwise those given.
+func elsewhere(s *helmcli.EnvSettings, kubeconfig string) *helmcli.EnvSettings {
+	out := helmcli.New()
+	out.SetNamespace(s.Namespace())
+	out.KubeConfig, out.KubeContext = kubeconfig, ""
+	out.KubeToken, out.KubeAsUser, out.KubeAsGroups, out.KubeAPIServer = "", "", nil, ""
+	out.KubeCaFile, out.KubeTLSServerName, out.KubeInsecureSkipTLSVerify = "", "", false
+	out.Debug, out.MaxHistory, out.BurstLimit, out.QPS, out.ColorMode = s.Debug, s.MaxHistory, s.BurstLimit, s.QPS, s.ColorMode
+	out.RegistryConfig, out.RepositoryConfig, out.RepositoryCache = s.RegistryConfig, s.RepositoryConfig, s.RepositoryCache
+	out.PluginsDirectory, out.ContentCache = s.PluginsDirectory, s.ContentCache
+	return out
+}
+
+// ending is what a command ends with whose operation is over. On the screen the
+// summary has told why it has failed.
+func ending(s *event.State, err error, m mode) error {
 	if s.Status == event.Succeeded {
 		return nil
 	}
@@ -120,11 +127,11 @@ func outcome(s *event.State, err error, m mode) error {
 	if code == exitDone {
 		code = exitFailed
 	}
-	if s.Message != "" {
-		err = errors.New(s.Message)
-	}
-	if m != modeJSON && s.Status != "" {
+	switch {
+	case m == modeScreen && s.Status != "":
 		err = nil
+	case s.Message != "":
+		err = errors.New(s.Message)
 	}
 	return &exitError{code, err}
 }

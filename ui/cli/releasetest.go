@@ -23,7 +23,7 @@ type testFlags struct {
 	filter []string
 }
 
-func (a *app) newTest() *cobra.Command {
+func (a *app) newTest(do execute) *cobra.Command {
 	var flags testFlags
 	cmd := &cobra.Command{
 		Use:     "test NAME",
@@ -34,7 +34,7 @@ func (a *app) newTest() *cobra.Command {
 lockstep test shop -n shop --filter name=shop-smoke`,
 		Args:              args(1, 1),
 		ValidArgsFunction: a.completeRelease(nil),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.test(cmd, &flags, args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.test(cmd, &flags, args[0], do) },
 	}
 	flags.run.add(cmd)
 	f := cmd.Flags()
@@ -60,8 +60,8 @@ func chosenTests(filter []string) (include, exclude []string, err error) {
 	return include, exclude, nil
 }
 
-func (a *app) test(cmd *cobra.Command, flags *testFlags, name string) error {
-	m, err := flags.run.check(cmd)
+func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do execute) error {
+	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
 	}
@@ -70,25 +70,24 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, name string) error {
 		return err
 	}
 	var logs bytes.Buffer // until the screen or the lines are over
-	what := kube.ReleaseTest{Include: include, Exclude: exclude}
-	if flags.logs {
-		what.Logs = &logs
+	d := a.display(cmd, r.mode.lines())
+	if flags.dryRun {
+		do = a.dryRunLines()
 	}
-	failed := a.operateOrPlan(cmd, flags.dryRun, job{flags: &flags.run, mode: m, next: a.afterTest, fate: "the release stays as it is",
-		prepare: func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
-			what.Common = flags.run.common(name, namespace, m)
+	failed := do.job(cmd, job{running: r, release: name, next: a.afterTest, outcome: "the release stays as it is",
+		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
+			what := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}
+			if flags.logs {
+				what.Logs = &logs
+			}
 			op, err := c.PrepareTest(ctx, what)
-			if op == nil && err == nil && m != modeJSON {
-				fmt.Fprintf(cmd.OutOrStdout(), "release %s has no tests, or none that --filter chooses\n", name)
+			if op == nil && err == nil {
+				d.Aside(fmt.Sprintf("release %s has no tests, or none that --filter chooses\n", name))
 			}
 			return op, err
 		}})
-	out := cmd.OutOrStdout()
-	if m == modeJSON {
-		out = cmd.ErrOrStderr()
-	}
 	if logs.Len() > 0 {
-		fmt.Fprintf(out, "\n%s", logs.String())
+		d.Aside("\n" + logs.String())
 	}
 	return failed
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,6 +13,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/status"
+	"lockstep/ui/report"
 )
 
 // postFlags name a post-renderer.
@@ -88,12 +88,12 @@ func (r *renderFlags) render(a *app, cmd *cobra.Command, args []string) (*render
 	if err != nil {
 		return nil, err
 	}
-	printWarnings(cmd.ErrOrStderr(), out.plan.Warnings)
+	a.display(cmd, report.ModeText).Warnings(out.plan.Warnings)
 	return out, nil
 }
 
 func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*rendered, error) {
-	c, err := r.chart.load(ref, a.settings)
+	c, err := r.chart.load(ctx, ref, a.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +153,4 @@ func unreadable(resources []plan.Resource) []*readinessError {
 		}
 	}
 	return errs
-}
-
-func printWarnings(w io.Writer, warnings []plan.Warning) {
-	for _, warning := range warnings {
-		fmt.Fprintf(w, "warning: %s (%s)\n", warning.Message, warning.Rule)
-	}
 }

@@ -17,8 +17,7 @@ it was when it ran. Every operation keeps a record; the last 50 are kept, in loc
 RUN is the name of a record, as the summary of the run names it, or a file. Without it, the last run is taken.`
 
 func (a *app) newReplay() *cobra.Command {
-	var flags replayFlags
-	flags.run.output = choice{allowed: []string{"text", "json"}}
+	flags := replayFlags{output: choice{allowed: []string{"text", "json"}}}
 	cmd := &cobra.Command{
 		Use:     "replay [RUN]",
 		GroupID: "more",
@@ -43,10 +42,7 @@ lockstep replay --list`,
 				return err
 			}
 			if flags.list {
-				for _, name := range report.Runs(dir) {
-					fmt.Fprintln(cmd.OutOrStdout(), name)
-				}
-				return nil
+				return a.display(cmd, report.ModeText).Lines(report.Runs(dir)...)
 			}
 			return a.replay(cmd, dir, args, &flags)
 		},
@@ -54,18 +50,18 @@ lockstep replay --list`,
 	f := cmd.Flags()
 	f.BoolVar(&flags.list, "list", false, "list the records, the newest first")
 	f.BoolVar(&flags.screen, "tui", false, "play it on the screen or not at all")
-	f.BoolVar(&flags.run.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI set, and with -o")
+	f.BoolVar(&flags.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI set, and with -o")
 	f.Float64Var(&flags.speed, "speed", 1, "on the screen: how much faster than it was, 0 for its end at once")
-	addChoice(cmd, &flags.run.output, "output", "o", "format")
+	addChoice(cmd, &flags.output, "output", "o", "format")
 	cmd.MarkFlagsMutuallyExclusive("tui", "no-tui", "output")
 	return cmd
 }
 
 // replayFlags are those of replay.
 type replayFlags struct {
-	run          runFlags // of which only some are set
-	list, screen bool
-	speed        float64
+	output              choice
+	list, screen, noTUI bool
+	speed               float64
 }
 
 func (a *app) replay(cmd *cobra.Command, dir string, args []string, flags *replayFlags) error {
@@ -73,7 +69,9 @@ func (a *app) replay(cmd *cobra.Command, dir string, args []string, flags *repla
 	if len(events) == 0 && bad != nil {
 		return bad
 	}
-	if flags.screen || flags.run.mode() == modeScreen && !cmd.Flags().Changed("output") {
+	m := modeOf(flags.output.value, flags.noTUI)
+	d := a.display(cmd, m.lines())
+	if flags.screen || m == modeScreen && !cmd.Flags().Changed("output") {
 		if err := a.look(cmd, "replay", events, flags.speed); err != nil {
 			return err
 		}
@@ -81,12 +79,12 @@ func (a *app) replay(cmd *cobra.Command, dir string, args []string, flags *repla
 		for _, e := range events {
 			state.Apply(e)
 		}
-		report.Summary(cmd.OutOrStdout(), &state, report.Options{Style: streamStyle(os.Stdout, a.settings.ColorMode)})
+		report.Summary(cmd.OutOrStdout(), &state, report.Options{Style: a.style(os.Stdout)})
 	} else {
-		report.Replay(events, a.printer(cmd, flags.run.output.value, report.Options{}))
+		report.Replay(events, d.Operation(report.Options{}))
 	}
 	if bad != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning: the record is cut off:", bad)
+		d.Warn("the record is cut off: " + bad.Error())
 	}
 	return nil
 }
@@ -111,13 +109,4 @@ func readRun(dir string, args []string) ([]event.Event, error) {
 		err = fmt.Errorf("%s: no event in it", args[0])
 	}
 	return events, err
-}
-
-// printer is the headless way to show an operation.
-func (a *app) printer(cmd *cobra.Command, format string, o report.Options) report.Consumer {
-	if format == "json" {
-		return report.NewJSON(cmd.OutOrStdout())
-	}
-	o.Style = streamStyle(os.Stdout, a.settings.ColorMode)
-	return report.NewText(cmd.OutOrStdout(), cmd.ErrOrStderr(), o)
 }

@@ -29,7 +29,7 @@ type rollbackFlags struct {
 	description  string
 }
 
-func (a *app) newRollback() *cobra.Command {
+func (a *app) newRollback(do execute) *cobra.Command {
 	var flags rollbackFlags
 	cmd := &cobra.Command{
 		Use:     "rollback NAME [REVISION]",
@@ -40,7 +40,7 @@ func (a *app) newRollback() *cobra.Command {
 lockstep rollback shop 3 -n shop --dry-run`,
 		Args:              args(1, 2),
 		ValidArgsFunction: a.completeRelease(a.completeRevisions),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.rollback(cmd, &flags, args) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.rollback(cmd, &flags, args, do) },
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
@@ -60,8 +60,8 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	return cmd
 }
 
-func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string) error {
-	m, err := flags.run.check(cmd)
+func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string, do execute) error {
+	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
 	}
@@ -78,10 +78,13 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string) 
 	if n := utf8.RuneCountInString(flags.description); n > action.MaxDescriptionLength {
 		return fmt.Errorf("--description has %d characters; at most %d fit", n, action.MaxDescriptionLength)
 	}
-	return a.operateOrPlan(cmd, dry != "none", job{flags: &flags.run, mode: m, next: a.afterRollback,
-		prepare: func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
+	if dry != "none" {
+		do = a.dryRunLines()
+	}
+	return do.job(cmd, job{running: r, release: args[0], next: a.afterRollback,
+		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			return c.PrepareRollback(ctx, kube.Rollback{
-				Common: flags.run.common(args[0], namespace, m), Revision: revision, ServerSide: flags.serverSide.value,
+				Common: common, Revision: revision, ServerSide: flags.serverSide.value,
 				ForceConflicts: flags.force, ForceReplace: flags.forceReplace,
 				CleanupOnFail: flags.cleanup, HistoryMax: flags.history, Description: flags.description,
 			})

@@ -9,20 +9,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/kube"
+	"lockstep/ui/report"
 )
 
 // runFlags are those of every operation on a release.
 type runFlags struct {
-	timeout, readiness    time.Duration
-	wait                  choice
-	waitAll, waitForJobs  bool
-	noHooks               bool
-	rollback              bool
-	noTUI, step, hold     bool
-	breakOn               []string
-	output                choice
-	sandbox, planOnly     bool
-	readinessSet, holdSet bool
+	timeout, readiness   time.Duration
+	wait                 choice
+	waitAll, waitForJobs bool
+	noHooks              bool
+	rollback             bool
+	noTUI, step, hold    bool
+	breakOn              []string
+	output               choice
+	sandbox              bool
 }
 
 const (
@@ -71,6 +71,16 @@ func (r *runFlags) addRollbackFlag(cmd *cobra.Command, undo string) {
 	_ = f.MarkHidden("atomic") // it is there
 }
 
+// running is how an operation is to be run, as its flags say.
+type running struct {
+	mode     mode
+	sandbox  bool
+	rollback bool
+	// common lacks what the flags of operations do not say: the release, its
+	// namespace, and whether anything is to be written.
+	common kube.Common
+}
+
 // mode is how an operation is shown.
 type mode string
 
@@ -80,53 +90,53 @@ const (
 	modeJSON   mode = "json"
 )
 
-// check finds what is wrong with the flags, and how the operation is shown. It
-// is called before anything else (R25).
-func (r *runFlags) check(cmd *cobra.Command) (mode, error) {
-	r.readinessSet, r.holdSet = cmd.Flags().Changed("readiness-timeout"), cmd.Flags().Changed("hold-on-failure")
+// lines is how what is shown without a screen is.
+func (m mode) lines() report.Mode {
+	if m == modeJSON {
+		return report.ModeJSON
+	}
+	return report.ModeText
+}
+
+// parse reads the flags, or says what is wrong with them. It is called before
+// anything else (R25).
+func (r *runFlags) parse(cmd *cobra.Command) (running, error) {
+	given := cmd.Flags().Changed
+	readiness := r.readiness
 	switch {
 	case r.timeout <= 0:
-		return "", errors.New("--timeout must be more than 0")
-	case r.readinessSet && r.readiness <= 0:
-		return "", errors.New("--readiness-timeout must be more than 0")
-	case r.readinessSet && r.readiness > r.timeout:
-		return "", fmt.Errorf("--readiness-timeout %s is more than --timeout %s: lower the first or raise the second (R25)", r.readiness, r.timeout)
+		return running{}, errors.New("--timeout must be more than 0")
+	case !given("readiness-timeout"):
+		readiness = 0 // the default, or the timeout where that is less
+	case r.readiness <= 0:
+		return running{}, errors.New("--readiness-timeout must be more than 0")
+	case r.readiness > r.timeout:
+		return running{}, fmt.Errorf("--readiness-timeout %s is more than --timeout %s: lower the first or raise the second (R25)", r.readiness, r.timeout)
 	}
-	m := r.mode()
-	if m == modeScreen {
-		return m, nil
-	}
+	m := modeOf(r.output.value, r.noTUI)
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"--step", r.step}, {"--break-on", len(r.breakOn) > 0}, {"--hold-on-failure", r.holdSet && r.hold}} {
-		if f.set {
-			return "", fmt.Errorf("%s needs the screen, where somebody can go on: run in a terminal without --no-tui, -o json, CI or TERM=dumb", f.name)
+	}{{"--step", r.step}, {"--break-on", len(r.breakOn) > 0}, {"--hold-on-failure", given("hold-on-failure") && r.hold}} {
+		if f.set && m != modeScreen {
+			return running{}, fmt.Errorf("%s needs the screen, where somebody can go on: run in a terminal without --no-tui, -o json, CI or TERM=dumb", f.name)
 		}
 	}
-	return m, nil
+	return running{mode: m, sandbox: r.sandbox, rollback: r.rollback, common: kube.Common{
+		Timeout: r.timeout, ReadinessTimeout: readiness, Wait: r.wait.value, WaitAll: r.waitAll, WaitForJobs: r.waitForJobs,
+		Step: r.step, BreakOn: r.breakOn, HoldOnFailure: r.hold && m == modeScreen,
+		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat,
+	}}, nil
 }
 
-func (r *runFlags) mode() mode {
+// modeOf is how something is shown: by the format that -o asks for, and by
+// whether there is a terminal that somebody looks at.
+func modeOf(output string, noTUI bool) mode {
 	switch {
-	case r.output.value == "json":
+	case output == "json":
 		return modeJSON
-	case r.noTUI, !isTerminal(os.Stdout), !isTerminal(os.Stdin), os.Getenv("TERM") == "dumb", os.Getenv("CI") != "":
+	case noTUI, !isTerminal(os.Stdout), !isTerminal(os.Stdin), os.Getenv("TERM") == "dumb", os.Getenv("CI") != "":
 		return modeText
 	}
 	return modeScreen
-}
-
-// common are the options of an operation.
-func (r *runFlags) common(release, namespace string, m mode) kube.Common {
-	c := kube.Common{
-		Release: release, Namespace: namespace, Timeout: r.timeout,
-		Wait: r.wait.value, WaitAll: r.waitAll, WaitForJobs: r.waitForJobs,
-		Step: r.step, BreakOn: r.breakOn, HoldOnFailure: r.hold && m == modeScreen,
-		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat, PlanOnly: r.planOnly,
-	}
-	if r.readinessSet {
-		c.ReadinessTimeout = r.readiness // else the default, or the timeout where that is less
-	}
-	return c
 }

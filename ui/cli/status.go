@@ -3,15 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -51,42 +47,26 @@ func (a *app) status(cmd *cobra.Command, name string) error {
 	if err := runHelm(cmd, &helms, "status", name); err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
+	mode := report.ModeText
+	if output := cmd.Flag("output").Value.String(); output != "table" {
+		mode = report.Mode(output)
+	}
+	d := a.display(cmd, mode)
 	groups, err := a.groupsNow(cmd, name)
-	if err != nil || groups == nil {
-		if err != nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), "warning: the groups cannot be shown:", err)
-		}
-		_, err = out.Write(helms.Bytes())
-		return err
+	switch {
+	case cmd.Context().Err() != nil:
+		return context.Cause(cmd.Context())
+	case err != nil:
+		d.Warn("the groups cannot be shown: " + err.Error())
 	}
-	switch cmd.Flag("output").Value.String() {
-	case "json":
-		return withGroupsJSON(out, helms.Bytes(), groups)
-	case "yaml":
-		return withGroupsYAML(out, helms.Bytes(), groups)
-	}
-	if _, err := out.Write(helms.Bytes()); err != nil {
-		return err
-	}
-	fmt.Fprintln(out, "\nGROUPS:")
-	printGroups(out, groups, streamStyle(os.Stdout, a.settings.ColorMode))
-	return nil
+	return d.Status(helms.Bytes(), groups)
 }
 
 // groupsNow looks at the objects of a release once. It returns nil for a
 // release that was not deployed in order: there is nothing to add to Helm's
 // words.
-func (a *app) groupsNow(cmd *cobra.Command, name string) ([]liveGroup, error) {
-	client, err := kube.Connect(a.settings, slog.Default(), nil)
-	if err != nil {
-		return nil, err
-	}
-	revision, err := cmd.Flags().GetInt("revision")
-	if err != nil {
-		return nil, err
-	}
-	view, err := client.PrepareView(cmd.Context(), name, a.settings.Namespace(), revision)
+func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, error) {
+	_, view, err := a.openView(cmd, name)
 	if err != nil || !view.Sequenced() {
 		return nil, err
 	}
@@ -94,7 +74,32 @@ func (a *app) groupsNow(cmd *cobra.Command, name string) ([]liveGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return liveGroups(state, view.Timings()), nil
+	return report.Groups(state, timingsOf(view)), nil
+}
+
+// openView reads the release that a command with --revision names.
+func (a *app) openView(cmd *cobra.Command, name string) (*kube.Client, *kube.View, error) {
+	revision, err := cmd.Flags().GetInt("revision")
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := kube.Connect(a.settings, slog.Default(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	view, err := during(cmd.Context(), func(ctx context.Context) (*kube.View, error) {
+		return client.PrepareView(ctx, name, a.settings.Namespace(), revision)
+	})
+	return client, view, err
+}
+
+// timingsOf is how long the groups of a release took when it was deployed.
+func timingsOf(view *kube.View) []report.Timing {
+	var out []report.Timing
+	for _, t := range view.Timings() {
+		out = append(out, report.Timing{Phase: t.Phase, Group: t.Group, Status: t.Status, Started: t.Started, Took: t.Took})
+	}
+	return out
 }
 
 // lookOnce looks at each object of a view once; consumers get the events. It is
@@ -121,29 +126,4 @@ func lookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 	default:
 		return nil, fmt.Errorf("not all resources could be looked at within %s; is the cluster up, and the release still there?", lookTime)
 	}
-}
-
-// withGroupsJSON adds the groups to an object that Helm has printed, behind its
-// own fields.
-func withGroupsJSON(w io.Writer, object []byte, groups []liveGroup) error {
-	more, err := json.Marshal(groups)
-	if err != nil {
-		return err
-	}
-	end := bytes.LastIndexByte(object, '}')
-	if end < 0 {
-		return fmt.Errorf("helm's status is no JSON object: %.40q", object)
-	}
-	_, err = fmt.Fprintf(w, "%s,\"groups\":%s}\n", object[:end], more)
-	return err
-}
-
-// withGroupsYAML adds the groups to a document that Helm has printed.
-func withGroupsYAML(w io.Writer, document []byte, groups []liveGroup) error {
-	more, err := yaml.Marshal(map[string]any{"groups": groups})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%s%s", document, more)
-	return err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ type uninstallFlags struct {
 	description    string
 }
 
-func (a *app) newUninstall() *cobra.Command {
+func (a *app) newUninstall(do execute) *cobra.Command {
 	var flags uninstallFlags
 	cmd := &cobra.Command{
 		Use:        "uninstall NAME [NAME...]",
@@ -37,7 +38,7 @@ func (a *app) newUninstall() *cobra.Command {
 lockstep uninstall shop -n shop --keep-history`,
 		Args:              args(1, -1),
 		ValidArgsFunction: a.completeReleases,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.uninstall(cmd, &flags, args) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.uninstall(cmd, &flags, args, do) },
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
@@ -51,32 +52,45 @@ lockstep uninstall shop -n shop --keep-history`,
 	return cmd
 }
 
-func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []string) error {
-	m, err := flags.run.check(cmd)
+func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []string, do execute) error {
+	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
 	}
+	if flags.dryRun {
+		do = a.dryRunLines()
+	}
+	var changes error
 	for i, name := range names {
-		err := a.operateOrPlan(cmd, flags.dryRun, a.uninstallJob(cmd, flags, m, name))
-		if err != nil && i > 0 && exitCode(err) == exitNothing && !flags.dryRun && a.plan == nil {
-			return &exitError{exitFailed, err} // something was written before
+		err := do.job(cmd, a.uninstallJob(cmd, flags, r, name))
+		untouched := err != nil && exitCode(err) == exitNothing
+		left := names[i:]
+		if !untouched {
+			left = names[i+1:]
 		}
-		if err != nil {
+		switch {
+		case exitCode(err) == exitChanges:
+			changes = err
+		case a.in.interrupted() && len(left) > 0 && (err == nil || untouched && i > 0):
+			return &exitError{exitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(left, ", "))}
+		case untouched && i > 0 && do.writes: // something was written before
+			return &exitError{exitFailed, err}
+		case err != nil:
 			return err
 		}
 	}
-	return nil
+	return changes
 }
 
-func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, m mode, name string) job {
-	return job{flags: &flags.run, mode: m, next: a.afterUninstall,
-		prepare: func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
+func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r running, name string) job {
+	return job{running: r, release: name, next: a.afterUninstall,
+		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			op, err := c.PrepareUninstall(ctx, kube.Uninstall{
-				Common: flags.run.common(name, namespace, m), KeepHistory: flags.keepHistory,
+				Common: common, KeepHistory: flags.keepHistory,
 				IgnoreNotFound: flags.ignoreNotFound, DeletionPropagation: flags.cascade.value, Description: flags.description,
 			})
 			if op == nil && err == nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "release %s is not there in namespace %s; nothing to do\n", name, namespace)
+				a.display(cmd, r.mode.lines()).Note(fmt.Sprintf("release %s is not there in namespace %s; nothing to do", name, common.Namespace))
 			}
 			return op, err
 		}}

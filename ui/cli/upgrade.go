@@ -36,7 +36,7 @@ func addServerSide(cmd *cobra.Command, c *choice) {
 	addChoice(cmd, c, "server-side", "", "apply on the server instead of the client; auto is as the release was applied before")
 }
 
-func (a *app) newUpgrade() *cobra.Command {
+func (a *app) newUpgrade(do execute) *cobra.Command {
 	var flags upgradeFlags
 	cmd := &cobra.Command{
 		Use:     "upgrade NAME CHART",
@@ -49,7 +49,7 @@ lockstep upgrade shop ./shop --rollback-on-failure
 lockstep upgrade shop ./shop --dry-run   # what would be deployed, and what removed`,
 		Args:              args(2, 2),
 		ValidArgsFunction: a.completeRelease(completeChart(1, 1)),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.upgrade(cmd, &flags, args[0], args[1]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.upgrade(cmd, &flags, args[0], args[1], do) },
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
@@ -69,8 +69,8 @@ lockstep upgrade shop ./shop --dry-run   # what would be deployed, and what remo
 	return cmd
 }
 
-func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string) error {
-	m, err := flags.run.check(cmd)
+func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string, do execute) error {
+	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
 	}
@@ -78,20 +78,14 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string)
 	if err != nil {
 		return err
 	}
-	what, j, err := flags.deploy.job(a, &flags.run, m, ref)
-	if err != nil {
-		return err
-	}
-	j.prepare = func(ctx context.Context, c *kube.Client, namespace string) (*kube.Operation, error) {
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareUpgrade(ctx, kube.Upgrade{
-			Common: flags.run.common(name, namespace, m), Rendering: what,
+			Common: common, Rendering: what,
 			Install: flags.install, CreateNamespace: flags.deploy.createNamespace, ServerSide: flags.serverSide.value,
 			ReuseValues: flags.reuseValues, ResetValues: flags.resetValues, ResetThenReuseValues: flags.resetThenReuse,
 			UpgradeCRDs: flags.crds, CleanupOnFail: flags.cleanup, HistoryMax: flags.history,
 		})
 	}
-	if dry != "none" { // the release is in the cluster: there is no upgrade without one
-		return a.dryRunServer(cmd, j, what.Chart, &flags.deploy)
-	}
-	return a.operate(cmd, j)
+	// The release is in the cluster: there is no dry run without one.
+	return a.deploy(cmd, &flags.deploy, r, name, ref, dry, prepare, do)
 }

@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"lockstep/ui/report"
 )
 
 // buildVersion is set by the linker: -X lockstep/ui/cli.buildVersion=v1.2.3.
@@ -33,16 +33,9 @@ func version() string {
 	return v
 }
 
-// versions are those of the program and of what it is made of.
-type versions struct {
-	Version string `json:"version"`
-	Helm    string `json:"helm"`
-	Client  string `json:"kubernetesClient"`
-	Go      string `json:"go"`
-}
-
-func allVersions() versions {
-	v := versions{Version: version(), Go: runtime.Version()}
+// allVersions are those of the program and of what it is made of.
+func allVersions() report.Version {
+	v := report.Version{Version: version(), Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
@@ -68,16 +61,11 @@ func (a *app) newVersion() *cobra.Command {
 		Args:              args(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, out := allVersions(), cmd.OutOrStdout()
-			switch {
-			case format.value == "json":
-				return json.NewEncoder(out).Encode(v)
-			case short:
-				_, err := fmt.Fprintln(out, v.Version)
-				return err
+			v, d := allVersions(), a.display(cmd, report.Mode(format.value))
+			if short && format.value == "text" {
+				return d.Lines(v.Version)
 			}
-			_, err := fmt.Fprintf(out, "lockstep %s (Helm %s, Kubernetes client %s, %s)\n", v.Version, v.Helm, v.Client, v.Go)
-			return err
+			return d.Version(v)
 		},
 	}
 	cmd.Flags().BoolVar(&short, "short", false, "print the version alone")

@@ -68,7 +68,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 		depth = max(depth, layer[g.ID]+1)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s in %s, %s\n", title, count(objects, "object"), count(len(groups), "group"), count(depth, "layer"))
+	fmt.Fprintf(&b, "%s: %s in %s, %s\n", title, Count(objects, "object"), Count(len(groups), "group"), Count(depth, "layer"))
 	for i, g := range groups {
 		n := layer[g.ID]
 		first := i == 0 || layer[groups[i-1].ID] != n

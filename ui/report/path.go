@@ -76,7 +76,7 @@ func pathText(path []*event.GroupState, style Style) string {
 	}
 	if over := len(parts) - longestPath; over > 0 {
 		head := parts[: longestPath/2 : longestPath/2]
-		parts = append(append(head, "… "+count(over, "group")+" …"), parts[len(parts)-longestPath/2:]...)
+		parts = append(append(head, "… "+Count(over, "group")+" …"), parts[len(parts)-longestPath/2:]...)
 	}
 	arrow := " → "
 	if style.Theme.ASCII {

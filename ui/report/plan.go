@@ -28,7 +28,7 @@ func (t *Text) plan(phases []event.Phase) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(t.out, "\nplan: %s in %s\n", count(objects, "object"), count(groups, "group"))
+	fmt.Fprintf(t.out, "\nplan: %s in %s\n", Count(objects, "object"), Count(groups, "group"))
 	for _, line := range table(rows) {
 		fmt.Fprintln(t.out, clean(line))
 	}
@@ -55,7 +55,7 @@ func phaseRows(p event.Phase) [][]string {
 		if len(after[g.ID]) > 0 {
 			wait = "after " + strings.Join(after[g.ID], ", ")
 		}
-		rows = append(rows, []string{shown, g.ID, count(len(g.Objects), "object"), wait})
+		rows = append(rows, []string{shown, g.ID, Count(len(g.Objects), "object"), wait})
 	}
 	return rows
 }

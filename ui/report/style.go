@@ -26,6 +26,12 @@ func (s Style) glyph(st event.Status) string {
 	return s.render(m.Role, m.Glyph)
 }
 
+// mark is a status as a sign and a word.
+func (s Style) mark(st event.Status) string {
+	m := s.Theme.Mark(string(st))
+	return s.render(m.Role, m.Glyph+" "+m.Word)
+}
+
 // word is how a status reads.
 func (s Style) word(st event.Status) string { return s.Theme.Mark(string(st)).Word }
 

@@ -95,7 +95,7 @@ func summariseGroups(w io.Writer, s *event.State, o Options) {
 		}
 	}
 	if fine > 0 {
-		fmt.Fprintln(w, " ", o.glyph(event.Ready), count(fine, "group"), "done")
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), Count(fine, "group"), "done")
 	}
 	phase := ""
 	for i, line := range table(rows) {

@@ -55,7 +55,7 @@ func started(g *event.GroupState, removing bool, was event.Status) string {
 	if was.Over() {
 		text += " again"
 	}
-	return text + " (" + count(len(g.Objects), "object") + ")"
+	return text + " (" + Count(len(g.Objects), "object") + ")"
 }
 
 func (t *Text) ended(g *event.GroupState, was event.Status, took time.Duration) string {

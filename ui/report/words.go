@@ -25,7 +25,8 @@ func Seconds(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 }
 
-func count(n int, noun string) string {
+// Count writes "1 object" or "3 objects".
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -43,14 +44,14 @@ func outcome(g *event.GroupState) string {
 	var parts []string
 	for _, c := range changes {
 		if n[c] == len(g.Objects) && n[c] > 0 {
-			return count(n[c], "object") + " " + changeWord(c)
+			return Count(n[c], "object") + " " + changeWord(c)
 		}
 		if n[c] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[c], changeWord(c)))
 		}
 	}
 	if len(parts) == 0 {
-		return count(len(g.Objects), "object")
+		return Count(len(g.Objects), "object")
 	}
 	if n[""] > 0 {
 		parts = append(parts, fmt.Sprintf("%d not", n[""]))

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -16,46 +14,49 @@ import (
 	"lockstep/ui/report"
 )
 
-// display runs an operation and shows it, on the screen or as lines. It returns
+// show runs an operation and shows it, on the screen or as lines. It returns
 // when the operation is over.
-func (a *app) display(cmd *cobra.Command, in *interrupts, client *kube.Client, op *kube.Operation, j job) error {
-	record := newRecord(cmd.ErrOrStderr())
+func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) error {
+	d := a.display(cmd, j.mode.lines())
+	record := newRecord(d)
 	defer record.Close()
 	opts := report.Options{Next: j.next, Record: record.Name}
-	var say io.Writer // on the screen a signal shows by its effect
+	o := order{j.rollback, j.outcome}
+	if o.outcome == "" {
+		o.outcome = "the release will be marked failed"
+	}
+	var say report.Notices
 	if j.mode != modeScreen {
-		say = cmd.ErrOrStderr()
+		say = d
 	}
-	fate := j.fate
-	if fate == "" {
-		fate = "the release will be marked failed"
-	}
-	if err := in.steer(op, order{j.flags.rollback, fate}, say); err != nil {
+	if err := a.in.steer(op, o, say); err != nil {
 		return err
 	}
+	defer a.in.release()
 	if j.mode == modeScreen {
-		return a.onScreen(cmd, in, client, op, record, opts)
+		return a.onScreen(cmd, client, op, record, opts)
 	}
-	state, err := run(op, record, a.printer(cmd, string(j.mode), opts))
-	return outcome(state, err, j.mode)
+	state, err := run(op, record, d.Operation(opts), a.in)
+	return ending(state, err, j.mode)
 }
 
 // run runs an operation to its end while the consumers get its events. The
 // error is why it failed.
 func run(op operation, consumers ...report.Consumer) (*event.State, error) {
-	ended := make(chan error, 1)
+	over := make(chan error, 1)
 	go func() {
 		defer op.Feed().Close()
-		ended <- op.Run()
+		over <- op.Run()
 	}()
 	state := report.Follow(op.Feed(), consumers...)
-	return state, <-ended
+	return state, <-over
 }
 
 // onScreen shows an operation on the screen, and its summary afterwards.
-func (a *app) onScreen(cmd *cobra.Command, in *interrupts, client *kube.Client, op *kube.Operation, record *report.RunLog, opts report.Options) error {
+func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, record *report.RunLog, opts report.Options) error {
+	d := a.display(cmd, report.ModeText)
 	look, lookErr := theme.FromEnv(os.Getenv)
-	restore := a.logs.toFile()
+	restore := a.logs.toFile(d)
 	defer restore()
 	ctx, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
@@ -64,8 +65,8 @@ func (a *app) onScreen(cmd *cobra.Command, in *interrupts, client *kube.Client, 
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		state, runErr = run(op, record)
-		if in.came() { // nobody may be there to leave the screen
+		state, runErr = run(op, record, a.in)
+		if a.in.interrupted() { // nobody may be there to leave the screen
 			leave(errInterrupted)
 		}
 	}()
@@ -77,20 +78,24 @@ func (a *app) onScreen(cmd *cobra.Command, in *interrupts, client *kube.Client, 
 		op.Command(event.Command{Name: event.Abort, Reason: err.Error()})
 	}
 	<-over
-	opts.Style = streamStyle(os.Stdout, a.settings.ColorMode)
+	opts.Style = a.style(os.Stdout)
 	report.Summary(cmd.OutOrStdout(), state, opts)
-	if lookErr != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", lookErr)
+	warnIf(d, lookErr)
+	return ending(state, runErr, modeScreen)
+}
+
+// warnIf tells of something that went wrong and does not matter much.
+func warnIf(say report.Notices, err error) {
+	if err != nil {
+		say.Warn(err.Error())
 	}
-	return outcome(state, runErr, modeScreen)
 }
 
 // newRecord keeps the record of a run where that is possible.
-func newRecord(warnings io.Writer) *report.RunLog {
-	warn := func(s string) { fmt.Fprintln(warnings, "warning:", s) }
+func newRecord(say report.Notices) *report.RunLog {
 	dir, err := report.RunDir()
 	if err != nil {
 		dir = "" // the record's own error says the same
 	}
-	return report.NewRunLog(dir, warn)
+	return report.NewRunLog(dir, say.Warn)
 }

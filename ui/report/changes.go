@@ -1,0 +1,152 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/theme"
+)
+
+// Plan is what an operation would do.
+type Plan struct {
+	Operation event.Operation `json:"operation"`
+	Changes   []Change        `json:"changes"`
+	Warnings  []plan.Warning  `json:"warnings"`
+}
+
+// Change is what an operation would do to one object.
+type Change struct {
+	Phase  string      `json:"phase"`
+	Group  string      `json:"group"`
+	Object plan.Object `json:"object"`
+	Action string      `json:"action"` // a key of actions
+	// Diff is a unified diff of YAML without file names.
+	Diff    string `json:"diff,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// actions are what may become of an object: the sign that stands before it, and
+// its colour.
+var actions = map[string]struct {
+	sign string
+	role theme.Role
+}{
+	"create": {"+", theme.Good}, "change": {"~", theme.Busy}, "unchanged": {"=", theme.Quiet},
+	"delete": {"-", theme.Bad}, "absent": {"=", theme.Quiet}, "keep": {"=", theme.Quiet},
+	"hook": {">", theme.Accent}, "refuse": {"!", theme.Bad},
+}
+
+func (m machine) Plan(p Plan) error {
+	p.Changes = append([]Change{}, p.Changes...) // lists are never null
+	p.Warnings = append([]plan.Warning{}, p.Warnings...)
+	return encode(m.out, p)
+}
+
+func (h human) Plan(p Plan) error {
+	h.Warnings(p.Warnings)
+	var b strings.Builder
+	head := p.Operation.Name + " " + p.Operation.Release
+	if p.Operation.Chart != "" {
+		head += ": chart " + p.Operation.Chart
+	}
+	fmt.Fprintf(&b, "%s, namespace %s\n", h.style.render(theme.Strong, head), p.Operation.Namespace)
+	var phase, group string
+	for _, c := range p.Changes {
+		if c.Phase != phase {
+			phase, group = c.Phase, ""
+			fmt.Fprintf(&b, "\n%s\n", h.style.render(theme.Strong, c.Phase))
+		}
+		if c.Group != group && c.Action != "hook" {
+			group = c.Group
+			fmt.Fprintf(&b, "  %s\n", c.Group)
+		}
+		a := actions[c.Action]
+		fmt.Fprintf(&b, "    %s\n", h.style.render(a.role, a.sign+" "+p.line(c)))
+		for line := range strings.Lines(c.Diff) {
+			line = strings.TrimRight(line, "\n")
+			fmt.Fprintf(&b, "        %s\n", h.style.render(diffRole(line), line))
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", p.summary())
+	return write(h.out, b.String())
+}
+
+// line is an object and what would become of it.
+func (p Plan) line(c Change) string {
+	s := c.Object.String()
+	if ns := c.Object.Namespace; ns != "" && ns != p.Operation.Namespace {
+		s += " (namespace " + ns + ")"
+	}
+	return withReason(s+" "+c.Action, c.Message)
+}
+
+func diffRole(line string) theme.Role {
+	switch line[:min(1, len(line))] {
+	case "+":
+		return theme.Good
+	case "-":
+		return theme.Bad
+	case "@":
+		return theme.Quiet
+	}
+	return theme.Text
+}
+
+// summary counts what would happen.
+func (p Plan) summary() string {
+	n := map[string]int{}
+	for _, c := range p.Changes {
+		n[c.Action]++
+	}
+	s := fmt.Sprintf("%d to create, %d to change, %d to delete, %d to stay", n["create"], n["change"], n["delete"],
+		n["unchanged"]+n["absent"]+n["keep"])
+	if hooks := n["hook"]; hooks > 0 {
+		s += ", " + Count(hooks, "hook") + " to run"
+	}
+	if refused := n["refuse"]; refused > 0 {
+		s += fmt.Sprintf(", %d refused", refused)
+	}
+	return s
+}
+
+// DryRun is what an installation or an upgrade would deploy.
+type DryRun struct {
+	// Release is the release as Helm prints it as JSON.
+	Release any
+	// Print writes its manifest in the order of deployment.
+	Print    func(io.Writer) error
+	Phases   []event.Phase // of which those that remove are told
+	Notes    string
+	Warnings []plan.Warning
+}
+
+func (m machine) DryRun(d DryRun) error {
+	m.Warnings(d.Warnings)
+	return encodeLine(m.out, d.Release)
+}
+
+func (h human) DryRun(d DryRun) error {
+	h.Warnings(d.Warnings)
+	if err := d.Print(h.out); err != nil {
+		return err
+	}
+	if d.Notes != "" {
+		h.Note("NOTES:\n" + d.Notes)
+	}
+	for _, p := range d.Phases {
+		if p.Kind != event.PhaseRemove {
+			continue
+		}
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				if _, err := fmt.Fprintf(h.out, "## REMOVE: %s %s\n", g.ID, o); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
