@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -9,45 +10,100 @@ import (
 	"lockstep/theme"
 )
 
-const partAbort = "in the abort dialog"
+// dialog is a question on top of the board.
+type dialog int
 
-// choice is what can be done about a run under way.
+const (
+	noDialog dialog = iota
+	abortDialog
+	giveUpDialog
+)
+
+const (
+	partAbort  = "in the abort dialog"
+	partGiveUp = "before giving up"
+)
+
+// choice is an answer to a dialog.
 type choice struct {
-	key, label string
-	about      string // for the help
-	// says tells exactly what it will do to this release; empty while it
-	// cannot be chosen.
-	says    func(*model) string
-	command event.CommandName // empty: go on
+	keys  []string
+	label string
+	about string // for the help
+	// says tells exactly what it will do to this release; empty where it is
+	// nothing that could be chosen. Why it cannot be is told by the other.
+	says func(*model) (text, whyNot string)
+	// sends gives the order; nil goes on.
+	sends func(*model) event.Command
 }
 
-func choices() []choice {
+func (d dialog) part() string {
+	if d == giveUpDialog {
+		return partGiveUp
+	}
+	return partAbort
+}
+
+func (d dialog) choices() []choice {
+	order := func(name event.CommandName, reason string) func(*model) event.Command {
+		return func(*model) event.Command { return event.Command{Name: name, Reason: reason} }
+	}
+	if d == giveUpDialog {
+		return []choice{
+			{[]string{"y", "enter"}, "y/enter", "give up what failed, and finish what does not need it", (*model).saysGiveUp,
+				func(m *model) event.Command { return m.aboutFailed(event.GiveUp) }},
+			{[]string{"esc", "ctrl+c"}, "esc", "leave it held", (*model).saysHold, nil},
+		}
+	}
 	return []choice{
-		{"k", "k", "abort and keep what is there; the release is marked failed", (*model).saysKeep, event.Abort},
-		{"r", "r", "abort and roll back: to the previous revision, or after a first install uninstall", (*model).saysRollback, event.Rollback},
-		{"ctrl+c", "ctrl-c", "stop at once: cancel the requests in flight as well", (*model).saysStop, event.Stop},
-		{"esc", "esc", "go on", (*model).saysGoOn, ""},
+		{[]string{"K"}, "K", "abort and keep what is there; the release is marked failed", (*model).saysKeep, order(event.Abort, "")},
+		{[]string{"r"}, "r", "abort and roll back: to the previous revision, or after a first install uninstall", (*model).saysRollback, order(event.Rollback, "")},
+		{[]string{"ctrl+c"}, "ctrl-c", "stop at once: cancel the requests in flight as well", (*model).saysStop, order(event.Stop, "stopped by ctrl-c")},
+		{[]string{"esc"}, "esc", "go on", (*model).saysGoOn, nil},
 	}
 }
 
 // choose obeys a key of the dialog.
 func (m *model) choose(name string) tea.Cmd {
-	for _, c := range choices() {
-		if c.key != name || c.says(m) == "" {
+	for _, c := range m.dialog.choices() {
+		if text, whyNot := c.says(m); !slices.Contains(c.keys, name) || text == "" || whyNot != "" {
 			continue
 		}
-		m.dialog = false
-		if c.command == "" {
+		m.dialog = noDialog
+		if c.sends == nil {
 			return nil
 		}
-		reason := ""
-		if c.command == event.Stop {
-			reason = "stopped by ctrl-c"
-		}
-		return m.send(event.Command{Name: c.command, Reason: reason})
+		return m.send(c.sends(m))
 	}
 	return nil
 }
+
+// saysGiveUp counts what giving up costs.
+func (m *model) saysGiveUp() (text, whyNot string) {
+	failed, never := 0, map[*node]bool{}
+	only := m.aboutFailed(event.GiveUp).Group
+	for _, n := range m.graph.nodes {
+		if n.Status == event.Failed && m.back(n) == m.rollingBack() && (only == "" || n.ID == only) {
+			failed++
+			for _, d := range m.followers(n) {
+				never[d] = never[d] || d.Status == event.Waiting
+			}
+		}
+	}
+	text = fmt.Sprintf("give %s up", count(failed, "group"))
+	if n := len(never); n > 0 {
+		text += "; " + neverStart(n)
+	}
+	return text + ". What does not need it is finished, then the operation fails", ""
+}
+
+func neverStart(n int) string {
+	if n == 1 {
+		return "1 group that waits for it never starts"
+	}
+	return fmt.Sprintf("%d groups that wait for it never start", n)
+}
+
+func (m *model) saysHold() (text, whyNot string) { return "leave it held", "" }
 
 // written counts the objects of the operation that are in the cluster by now,
 // and those on their way there.
@@ -80,10 +136,14 @@ func (m *model) removed() (gone, left int) {
 	return gone, left
 }
 
-func (m *model) saysKeep() string {
+func (m *model) saysKeep() (text, whyNot string) {
 	if m.state.Run == event.Aborting {
-		return ""
+		return "", ""
 	}
+	return m.keeps(), ""
+}
+
+func (m *model) keeps() string {
 	gone, left := m.removed()
 	switch {
 	case m.rollingBack() && gone+left > 0:
@@ -115,11 +175,22 @@ func stay(n int) string {
 	return fmt.Sprintf("%d objects stay", n)
 }
 
-func (m *model) saysRollback() string {
+func (m *model) saysRollback() (text, whyNot string) {
 	op := m.state.Operation
-	if m.state.Run == event.Aborting || m.rollingBack() || op.Undo() == "" {
-		return ""
+	switch {
+	case m.state.Run == event.Aborting:
+		return "", ""
+	case m.rollingBack():
+		return "roll back", "a rollback is under way"
+	case op.Name == "upgrade" && op.Undo() == "":
+		return "roll back", "there is no good revision to go back to"
+	case op.Undo() == "":
+		return "roll back", op.Name + " cannot be rolled back; lockstep rollback goes to any revision"
 	}
+	return m.rollsBack(op), ""
+}
+
+func (m *model) rollsBack(op event.Operation) string {
 	there, flying := m.written()
 	if op.Undo() == "rollback" {
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision)
@@ -137,18 +208,18 @@ func allOf(n int) string {
 	return fmt.Sprintf("all %d objects", n)
 }
 
-func (m *model) saysStop() string {
+func (m *model) saysStop() (text, whyNot string) {
 	if n := m.tally.requests; n > 0 {
-		return fmt.Sprintf("stop at once: cancel %s in flight, keep what is there", count(n, "request"))
+		return fmt.Sprintf("stop at once: cancel %s in flight, keep what is there", count(n, "request")), ""
 	}
-	return "stop at once: keep what is there"
+	return "stop at once: keep what is there", ""
 }
 
-func (m *model) saysGoOn() string {
+func (m *model) saysGoOn() (text, whyNot string) {
 	if m.state.Run == event.Aborting {
-		return "let it come to its end"
+		return "let it come to its end", ""
 	}
-	return "go on"
+	return "go on", ""
 }
 
 // drawDialog draws what can be done about the run.
@@ -156,16 +227,25 @@ func (m *model) drawDialog() {
 	op := m.state.Operation
 	title := fmt.Sprintf("abort the %s of %s?", op.Name, Clean(op.Release))
 	switch {
+	case m.dialog == giveUpDialog:
+		title = "give up what failed?"
 	case m.state.Run == event.Aborting:
 		title = "the run is being aborted"
 	case m.rollingBack():
 		title = "stop the rollback?"
 	}
-	type entry struct{ label, text string }
+	type entry struct {
+		label, text string
+		key, role   theme.Role
+	}
 	var entries []entry
-	for _, c := range choices() {
-		if text := c.says(m); text != "" {
-			entries = append(entries, entry{c.label, text})
+	for _, c := range m.dialog.choices() {
+		switch text, whyNot := c.says(m); {
+		case text == "":
+		case whyNot != "":
+			entries = append(entries, entry{c.label, text + ": not possible, " + whyNot, theme.Quiet, theme.Quiet})
+		default:
+			entries = append(entries, entry{c.label, text, theme.Key, theme.Text})
 		}
 	}
 	wide := width(title) + 4
@@ -180,7 +260,7 @@ func (m *model) drawDialog() {
 			if i == 0 {
 				key = e.label
 			}
-			lines = append(lines, line{{theme.Key, fmt.Sprintf("%-8s", key)}, {theme.Text, s}})
+			lines = append(lines, line{{e.key, fmt.Sprintf("%-8s", key)}, {e.role, s}})
 		}
 	}
 	m.drawBox(title, w, lines, theme.Stopped)

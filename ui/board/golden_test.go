@@ -44,6 +44,7 @@ var views = []view{
 	{name: "failed", run: "failed"},
 	{name: "retried", run: "retried"},
 	{name: "abort-dialog", run: "sandbox-held", keys: "a"},
+	{name: "give-up-dialog", run: "sandbox-held", keys: "G"},
 	{name: "inspector", run: "sandbox-held", keys: "f enter"},
 	{name: "filter", run: "sandbox-held", keys: "/ a p i"},
 	{name: "help", run: "sandbox-held", keys: "?"},

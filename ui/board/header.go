@@ -12,6 +12,9 @@ import (
 func (m *model) drawHeader() {
 	m.drawOperation()
 	m.drawState()
+	if held(m) {
+		m.drawWays(2)
+	}
 }
 
 // drawOperation draws the first line: operation and release, where, how long.
@@ -112,8 +115,8 @@ func (m *model) stateMark() (theme.Mark, string) {
 		return m.endMark()
 	case s.Run == event.Held:
 		mark = m.th.Mark(string(event.Failed))
-		mark.Word = "held on failure"
-		return mark, m.shortenIDs(s.RunMessage)
+		mark.Word = "held"
+		return mark, m.heldText()
 	case s.Run == event.Paused:
 		text := m.shortenIDs(s.RunMessage)
 		if m.went { // it says where the run paused, which is no longer here

@@ -52,7 +52,7 @@ func (m *model) helpLines(width int) []line {
 	var out []line
 	part := ""
 	for _, k := range Keys() {
-		if m.readOnly() && (k.Part == partSteer || k.Part == partAbort) {
+		if m.readOnly() && (k.Part == partSteer || k.Part == partAbort || k.Part == partGiveUp) {
 			continue
 		}
 		if k.Part != part {

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -21,6 +22,9 @@ type binding struct {
 	do   func(*model) tea.Cmd
 	// steers tells that a read-only screen does not have the key.
 	steers bool
+	// way tells that the key is a way out of a failure that is held (R44):
+	// its hint stands below the state then, and not in the footer.
+	way bool
 }
 
 const (
@@ -47,15 +51,21 @@ func bindings() []binding {
 	return []binding{
 		{keys: []string{"q"}, label: "q", hint: when("leave", (*model).mayLeave), do: (*model).quit, part: partLeave,
 			about: "leave once the operation is over; while it runs it asks: a run is not left alone, it can be aborted"},
-		{keys: []string{"R"}, label: "R", hint: when("retry", held), do: (*model).retry, steers: true, part: partSteer,
-			about: "retry what failed: apply it again and wait again, while the run is held on a failure"},
+		{keys: []string{"A"}, label: "A", hint: when("accept", held), do: (*model).accept, steers: true, way: true, part: partSteer,
+			about: "accept: while a failure is held, look again at what failed, without applying it; it is ready if the cluster says so, whoever mended it"},
+		{keys: []string{"R"}, label: "R", hint: when("retry", held), do: (*model).retry, steers: true, way: true, part: partSteer,
+			about: "retry: while a failure is held, apply what failed again and wait again"},
+		{keys: []string{"G"}, label: "G", hint: when("give up", held), do: (*model).askGiveUp, steers: true, way: true, part: partSteer,
+			about: "give up: while a failure is held, leave what failed as it is and finish what does not need it; asks first"},
 		{keys: []string{"p", "space"}, label: "p/space", hint: pauseHint, do: (*model).pause, steers: true, part: partSteer,
 			about: "pause: what is in flight goes on, nothing further starts; again: resume"},
 		{keys: []string{"n"}, label: "n", hint: when("step", paused), do: (*model).step, steers: true, part: partSteer,
-			about: "step: while paused, let exactly one group go"},
-		{keys: []string{"c"}, label: "c", hint: continueHint, do: (*model).resume, steers: true, part: partSteer,
-			about: "continue; while held on a failure: give the failed group up and finish what does not need it"},
-		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).steerable), do: (*model).askAbort, steers: true, part: partSteer,
+			about: "step: while paused, let exactly one group go, the first in plan order that can"},
+		{keys: []string{"N"}, label: "N", hint: when("step this", mayStep), do: (*model).stepSelected, steers: true, part: partSteer,
+			about: "step the selected group: while paused, let it go where all that it waits for is ready"},
+		{keys: []string{"c"}, label: "c", hint: when("continue", paused), do: (*model).resume, steers: true, part: partSteer,
+			about: "continue after a pause; refused while a failure is held: A, R, G and a are the ways out of that"},
+		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).steerable), do: (*model).askAbort, steers: true, way: true, part: partSteer,
 			about: "abort: asks whether to keep what is there or to roll back; ctrl-c twice stops at once"},
 		{keys: []string{"b"}, label: "b", hint: breakHint, do: (*model).toggleBreak, steers: true, part: partSteer,
 			about: "breakpoint: pause the run before the selected group starts; again: take it away"},
@@ -77,7 +87,7 @@ func bindings() []binding {
 		{keys: []string{"tab"}, label: "tab", do: func(m *model) tea.Cmd { return m.moveGroup(1) }, part: partMove, about: "next group, in plan order"},
 		{keys: []string{"shift+tab"}, label: "shift-tab", do: func(m *model) tea.Cmd { return m.moveGroup(-1) }, part: partMove, about: "previous group"},
 		{keys: []string{"home", "g"}, label: "home g", do: func(m *model) tea.Cmd { return m.moveEnd(false) }, part: partMove, about: "first group"},
-		{keys: []string{"end", "G"}, label: "end G", do: func(m *model) tea.Cmd { return m.moveEnd(true) }, part: partMove, about: "last group"},
+		{keys: []string{"end"}, label: "end", do: func(m *model) tea.Cmd { return m.moveEnd(true) }, part: partMove, about: "last group"},
 		{keys: []string{"pgup", "ctrl+b"}, label: "page up", do: func(m *model) tea.Cmd { return m.page(-1) }, part: partMove, about: "page up"},
 		{keys: []string{"pgdown", "ctrl+f"}, label: "page down", do: func(m *model) tea.Cmd { return m.page(1) }, part: partMove, about: "page down"},
 
@@ -107,8 +117,10 @@ func Keys() []Key {
 	for _, b := range inspectorBindings() {
 		out = append(out, Key{b.label, partInspector, b.about})
 	}
-	for _, c := range choices() {
-		out = append(out, Key{c.label, partAbort, c.about})
+	for _, d := range []dialog{abortDialog, giveUpDialog} {
+		for _, c := range d.choices() {
+			out = append(out, Key{c.label, d.part(), c.about})
+		}
 	}
 	return out
 }
@@ -127,14 +139,10 @@ func pauseHint(m *model) string {
 	return ""
 }
 
-func continueHint(m *model) string {
-	switch {
-	case held(m):
-		return "give up, finish the rest"
-	case paused(m):
-		return "continue"
-	}
-	return ""
+// mayStep reports whether the selected group could be let go by itself.
+func mayStep(m *model) bool {
+	n := m.group()
+	return paused(m) && n != nil && (n.Status == event.Held || n.Status == event.Waiting && m.ready(n))
 }
 
 func breakHint(m *model) string {
@@ -162,7 +170,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case m.typing:
 		return m.typeFilter(k)
-	case m.dialog:
+	case m.dialog != noDialog:
 		return m.choose(name)
 	case m.pager != nil:
 		return m.turnPage(name)
@@ -199,18 +207,32 @@ func find(table []binding, name string) (binding, bool) {
 // hint is a key and its word in the footer.
 type hint struct{ key, word string }
 
-// hints are the keys that can be obeyed now.
+// hints are the keys that can be obeyed now, for the footer.
 func (m *model) hints() []hint {
-	if m.dialog || m.pager != nil {
+	return m.hintsOf(func(b binding) bool { return !b.way || !held(m) })
+}
+
+// ways are the keys that lead out of a failure that is held.
+func (m *model) ways() []hint {
+	if !held(m) {
+		return nil
+	}
+	return m.hintsOf(func(b binding) bool { return b.way })
+}
+
+func (m *model) hintsOf(which func(binding) bool) []hint {
+	if m.dialog != noDialog || m.pager != nil {
 		return nil // they say themselves what can be pressed
 	}
 	table := bindings()
 	if m.insp != nil {
-		table = append(inspectorBindings(), table...)
+		own := inspectorBindings()
+		table = slices.DeleteFunc(table, func(b binding) bool { _, taken := find(own, b.keys[0]); return taken })
+		table = append(own, table...)
 	}
 	var out []hint
 	for _, b := range table {
-		if b.hint == nil || b.steers && m.readOnly() {
+		if b.hint == nil || b.steers && m.readOnly() || !which(b) {
 			continue
 		}
 		if word := b.hint(m); word != "" {

@@ -13,7 +13,7 @@ import (
 type state struct {
 	name  string
 	open  func(t testing.TB) *screen
-	hints string // keys in the footer
+	hints string // keys below the state, if any, and in the footer
 	// does is what the keys that steer and leave do: the command that is
 	// sent, or one of the words below. Others do nothing.
 	does map[string]string
@@ -46,7 +46,7 @@ func abortingRun(t testing.TB) *screen {
 func states() []state {
 	refusedOnly := func(more map[string]string) map[string]string {
 		does := map[string]string{
-			"p": "pause", "space": "pause", "n": "step", "c": "resume", "b": "break", "R": "retry",
+			"p": "pause", "space": "pause", "n": "step", "N": "step", "c": "resume", "b": "break", "R": "retry", "A": "accept",
 			"a": asks, "ctrl+c": asks, "q": asks,
 		}
 		for k, v := range more {
@@ -57,23 +57,24 @@ func states() []state {
 	over := map[string]string{"q": leaves, "a": leaves, "ctrl+c": leaves}
 	return []state{
 		{"running", with("sandbox-install", 63, ""), "p a / f ↵ ?", refusedOnly(nil)},
-		{"running, a waiting group", with("sandbox-install", 63, "G"), "p a b / f ↵ F ?", refusedOnly(nil)},
-		{"paused", pausedRun, "p n c a b / f ↵ ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
-		{"held", with("sandbox-held", 0, ""), "R c a / f ↵ ?", refusedOnly(nil)},
+		{"running, a waiting group", with("sandbox-install", 63, "end"), "p a b / f ↵ F ?", refusedOnly(nil)},
+		{"paused", pausedRun, "p n N c a b / f ↵ ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
+		{"held", with("sandbox-held", 0, ""), "A R G a | / f ↵ ?", refusedOnly(map[string]string{"G": asks})},
 		{"aborting", abortingRun, "a / f ↵ ?", refusedOnly(nil)},
 		{"rolling back", with("sandbox-rollback", 160, ""), "p a / f ↵ ?", refusedOnly(nil)},
 		{"over", with("sandbox-install", 0, ""), "q/↵ / ?", with0(over, "enter", leaves)},
 		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ ?", over},
 		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
 		{"warnings", with("running", 0, ""), "p a / f ↵ w ?", refusedOnly(nil)},
-		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"k": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
-		{"abort dialog by q", with("sandbox-install", 63, "q"), "", map[string]string{"k": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
+		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
+		{"abort dialog by q", with("sandbox-install", 63, "q"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog while aborting", func(t testing.TB) *screen { s := abortingRun(t); s.press("a"); return s }, "", map[string]string{"ctrl+c": "stop", "esc": closes}},
-		{"abort dialog while rolling back", with("sandbox-rollback", 160, "a"), "", map[string]string{"k": "abort", "ctrl+c": "stop", "esc": closes}},
+		{"abort dialog while rolling back", with("sandbox-rollback", 160, "a"), "", map[string]string{"K": "abort", "ctrl+c": "stop", "esc": closes}},
+		{"give-up dialog", with("sandbox-held", 0, "G"), "", map[string]string{"y": "give-up", "enter": "give-up", "esc": closes, "ctrl+c": closes}},
 		{"help", with("sandbox-install", 63, "?"), "", map[string]string{"esc": closes, "q": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
 		{"typing", with("sandbox-install", 63, "/"), "p a / f ↵ ?", map[string]string{"esc": closes, "enter": closes, "tab": closes, "down": closes, "ctrl+c": asks}},
 		{"inspector", with("sandbox-install", 63, "enter"), "tab esc p a / f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
-		{"inspector, held", with("sandbox-held", 0, "enter"), "tab esc R c a / f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
+		{"inspector, held", with("sandbox-held", 0, "enter"), "A R a | tab esc / f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
 	}
 }
 
@@ -89,7 +90,7 @@ func with0(m map[string]string, k, v string) map[string]string {
 func TestKeys(t *testing.T) {
 	for _, st := range states() {
 		t.Run(st.name, func(t *testing.T) {
-			for _, key := range []string{"p", "space", "n", "c", "b", "R", "a", "ctrl+c", "q", "k", "r", "esc", "enter", "?", "w", "tab", "down"} {
+			for _, key := range []string{"p", "space", "n", "c", "b", "R", "a", "ctrl+c", "q", "k", "K", "r", "y", "A", "G", "N", "esc", "enter", "?", "w", "tab", "down"} {
 				s := st.open(t)
 				before := s.open()
 				s.press(key)
@@ -108,7 +109,7 @@ func TestKeys(t *testing.T) {
 
 // open names what is open on top of the board.
 func (s *screen) open() string {
-	return fmt.Sprint(s.dialog, s.pager != nil, s.typing, s.insp != nil)
+	return fmt.Sprint(s.dialog != noDialog, s.pager != nil, s.typing, s.insp != nil)
 }
 
 // outcome is what the last key led to.
@@ -118,7 +119,7 @@ func (s *screen) outcome(before string) string {
 		return leaves
 	case len(s.sent) == 1:
 		return string(s.sent[0].Name)
-	case s.dialog && !strings.HasPrefix(before, "true"):
+	case s.dialog != noDialog && !strings.HasPrefix(before, "true"):
 		return asks
 	case strings.Count(s.open(), "true") < strings.Count(before, "true"):
 		return closes
@@ -129,8 +130,15 @@ func (s *screen) outcome(before string) string {
 // TestHints holds the keys in the footer against those that ought to be there.
 func TestHints(t *testing.T) {
 	for _, st := range states() {
+		s := st.open(t)
 		var got []string
-		for _, h := range st.open(t).hints() {
+		for _, h := range s.ways() {
+			got = append(got, h.key)
+		}
+		if len(got) > 0 {
+			got = append(got, "|")
+		}
+		for _, h := range s.hints() {
 			got = append(got, h.key)
 		}
 		if g := strings.Join(got, " "); g != st.hints {
@@ -148,7 +156,7 @@ func TestHintsWork(t *testing.T) {
 		if s.typing { // the keys are letters there, and the footer is the filter
 			continue
 		}
-		for _, h := range s.hints() {
+		for _, h := range append(s.ways(), s.hints()...) {
 			key, _, _ := strings.Cut(h.key, "/")
 			if key == "" {
 				key = h.key
@@ -178,10 +186,10 @@ func refusal(run event.Status, c event.CommandName) bool {
 	case event.Pause:
 		return run != event.Running
 	case event.Resume:
-		return run != event.Paused && run != event.Held
+		return run != event.Paused
 	case event.Step:
 		return run != event.Paused
-	case event.Retry:
+	case event.Accept, event.Retry, event.GiveUp:
 		return run != event.Held
 	case event.Break:
 		return run == event.Aborting
@@ -193,7 +201,7 @@ func refusal(run event.Status, c event.CommandName) bool {
 // an event says so.
 func TestNothingIsAGuess(t *testing.T) {
 	for _, key := range []string{"p", "b"} {
-		s := with("sandbox-install", 63, "G")(t)
+		s := with("sandbox-install", 63, "end")(t)
 		before := s.text()
 		s.press(key)
 		if len(s.sent) != 1 || s.text() != before {
@@ -203,8 +211,8 @@ func TestNothingIsAGuess(t *testing.T) {
 }
 
 func TestCommandsNameTheirGroup(t *testing.T) {
-	s := with("sandbox-install", 63, "G g")(t)
-	s.press("G", "b")
+	s := with("sandbox-install", 63, "end g")(t)
+	s.press("end", "b")
 	if got := s.sent[0].Group; got != "post-install:Job/shop-smoke-test" {
 		t.Errorf("breakpoint on %q", got)
 	}
@@ -212,6 +220,16 @@ func TestCommandsNameTheirGroup(t *testing.T) {
 	s.press("R")
 	if got := s.sent[0]; got.Name != event.Retry || got.Group != "shop/api:server" {
 		t.Errorf("R on the failed group sends %v", got)
+	}
+	s = with("sandbox-held", 0, "f")(t)
+	s.press("G", "y")
+	if got := s.sent[0]; got.Name != event.GiveUp || got.Phase != "apply" || got.Group != "shop/api:server" {
+		t.Errorf("G on the failed group sends %v", got)
+	}
+	s = pausedRun(t)
+	s.press("N")
+	if got := s.sent[0]; got.Name != event.Step || got.Phase != "apply" || got.Group != "shop/db:schema" {
+		t.Errorf("N sends %v", got)
 	}
 	s = with("sandbox-held", 0, "g")(t)
 	s.press("R")
@@ -258,15 +276,19 @@ func TestDialogSays(t *testing.T) {
 		s = with("sandbox-held", 0, "")(t)
 		s.state.Operation.Name = name
 		s.press("a")
-		s.showsNot(t, "roll back:")
+		s.showsNot(t, "roll back: to", "roll back: uninstall")
+		s.shows(t, "roll back: not possible, ")
+		s.press("r")
+		if len(s.sent) > 0 || s.dialog == noDialog {
+			t.Errorf("%s: r sends %v", name, s.sent)
+		}
 	}
 
 	s = with("sandbox-install", 10, "a")(t)
 	s.shows(t, "nothing has been applied yet")
 
 	s = with("sandbox-rollback", 160, "a")(t)
-	s.shows(t, "stop the rollback?", "objects are gone", "still there")
-	s.showsNot(t, "roll back:")
+	s.shows(t, "stop the rollback?", "objects are gone", "still there", "roll back: not possible, a rollback is under way")
 
 	// It goes when there is nothing left to abort.
 	s = with("sandbox-install", 63, "a")(t)

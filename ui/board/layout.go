@@ -70,7 +70,7 @@ func (m *model) place() {
 }
 
 func (m *model) headerRows() int {
-	if m.h >= 36 {
+	if m.h >= 36 || held(m) {
 		return 3
 	}
 	return 2

@@ -41,7 +41,7 @@ type model struct {
 	lay    layout
 
 	flash  flash
-	dialog bool
+	dialog dialog
 	pager  *pager // help or warnings
 	insp   *inspection
 	filter filter

@@ -236,7 +236,7 @@ func TestRunTerminalGone(t *testing.T) {
 	})
 	t.Run("hangup", func(t *testing.T) {
 		p := runScreen(t, t.Context(), Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(event.Command) {}})
-		p.wait("failure")
+		p.wait("held")
 		_ = syscall.Kill(os.Getpid(), syscall.SIGHUP)
 		if err := p.end(); !errors.Is(err, ErrTerminalGone) {
 			t.Errorf("Run returns %v", err)
@@ -244,7 +244,7 @@ func TestRunTerminalGone(t *testing.T) {
 	})
 	t.Run("terminal closed", func(t *testing.T) {
 		p := runScreen(t, t.Context(), Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(event.Command) {}})
-		p.wait("failure")
+		p.wait("held")
 		_ = p.ptm.Close()
 		if err := p.end(); !errors.Is(err, ErrTerminalGone) {
 			t.Errorf("Run returns %v", err)
@@ -278,7 +278,7 @@ func TestRunContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the run is over")
 	p := runScreen(t, ctx, Options{Source: feedOf(t, recorded(t, "sandbox-held", 0)).Reader(), Command: func(event.Command) {}})
-	p.wait("failure")
+	p.wait("held")
 	cancel(why)
 	if err := p.end(); !errors.Is(err, why) {
 		t.Errorf("Run returns %v", err)

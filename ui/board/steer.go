@@ -40,13 +40,35 @@ func (m *model) toggleBreak() tea.Cmd {
 	return m.send(event.Command{Name: event.Break, Phase: n.Phase, Group: n.ID})
 }
 
-// retry retries the selected group where that has failed, else all that have.
-func (m *model) retry() tea.Cmd {
-	c := event.Command{Name: event.Retry}
+// stepSelected lets the selected group go.
+func (m *model) stepSelected() tea.Cmd {
+	n := m.group()
+	if n == nil {
+		return m.say(theme.Quiet, "select a group first")
+	}
+	return m.send(event.Command{Name: event.Step, Phase: n.Phase, Group: n.ID})
+}
+
+func (m *model) accept() tea.Cmd { return m.send(m.aboutFailed(event.Accept)) }
+func (m *model) retry() tea.Cmd  { return m.send(m.aboutFailed(event.Retry)) }
+
+// aboutFailed is a command about the selected group where that has failed, else
+// about all that have.
+func (m *model) aboutFailed(name event.CommandName) event.Command {
+	c := event.Command{Name: name}
 	if n := m.group(); n != nil && n.Status == event.Failed {
 		c.Phase, c.Group = n.Phase, n.ID
 	}
-	return m.send(c)
+	return c
+}
+
+// askGiveUp asks whether what failed is to be given up.
+func (m *model) askGiveUp() tea.Cmd {
+	if !held(m) {
+		return m.say(theme.Quiet, "nothing that failed is held")
+	}
+	m.dialog = giveUpDialog
+	return nil
 }
 
 // mayLeave reports whether leaving does not leave a run alone.
@@ -66,7 +88,7 @@ func (m *model) askAbort() tea.Cmd {
 	if m.mayLeave() {
 		return m.quit()
 	}
-	m.dialog, m.pager = true, nil
+	m.dialog, m.pager = abortDialog, nil
 	return nil
 }
 

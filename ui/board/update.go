@@ -158,8 +158,8 @@ func (m *model) take(b batchMsg) tea.Cmd {
 	m.count()
 	m.undone()
 	m.match()
-	if m.over() {
-		m.dialog = false
+	if m.over() || m.dialog == giveUpDialog && !held(m) {
+		m.dialog = noDialog
 	}
 	if m.follow {
 		m.chase()

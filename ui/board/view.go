@@ -49,7 +49,7 @@ func (m *model) draw() {
 		m.drawFooter()
 	}
 	switch {
-	case m.dialog:
+	case m.dialog != noDialog:
 		m.drawDialog()
 	case m.pager != nil && !m.tooSmall():
 		m.drawPager()

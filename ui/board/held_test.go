@@ -1,0 +1,34 @@
+package board
+
+import (
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// TestHeldSaysWhatIsReadyByNow offers to accept what has been mended by hand
+// (R44).
+func TestHeldSaysWhatIsReadyByNow(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
+	s.shows(t, "✗ held  api:server · image example/no-such-image:1 cannot be pulled: not found", "A accept   R retry   G give up   a abort")
+	s.showsNot(t, "is ready now")
+	s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: "shop/api:server", Status: event.Ready, Time: s.state.Now,
+		Object: &plan.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "shop-api"}})
+	s.shows(t, "Deployment/shop-api is ready now   A accept")
+}
+
+// TestGivingUpAsks proves that what cannot be taken back is asked for, and that
+// the question goes when there is nothing left to give up.
+func TestGivingUpAsks(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
+	s.press("G")
+	s.shows(t, "give up what failed?", "3 groups that wait for it never start")
+	if len(s.sent) > 0 {
+		t.Errorf("G sends %v before it was confirmed", s.sent)
+	}
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Running, Time: s.state.Now})
+	s.showsNot(t, "give up what failed?")
+	s.press("G")
+	s.showsNot(t, "give up what failed?")
+}
