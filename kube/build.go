@@ -128,10 +128,7 @@ func (b *builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	setNamespace(u, mapping, b.namespace)
 	scope := func(schema.GroupVersionKind) bool { return mapping.Scope.Name() == meta.RESTScopeNameNamespace }
 	res := charts.Resources([]charts.Document{d}, b.namespace, scope)[0]
-	rule, _, err := status.ParseRule(res.Annotations) // the plan has the warnings
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w (R24)", d.Chart, res.Object, err)
-	}
+	rule, _, _ := status.ParseRule(res.Annotations) // the plan has the warnings and the errors
 	stripKeys(u)
 	generate := u.GetName() == ""
 	key := b.remember(&fact{resource: res, rule: rule, late: late, known: late || generate, generate: generate})

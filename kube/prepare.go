@@ -159,10 +159,12 @@ func (op *Operation) check(ctx context.Context) error {
 // planWarnings are those about the chart, the manifest and the plan.
 func planWarnings(p *pass, tree *plan.Chart, warnings []plan.Warning) ([]plan.Warning, error) {
 	warnings = append(warnings, p.ord.warned()...)
+	resources := p.ord.builder.resources(p.ord.last())
 	if p.ord.opts.wait != WaitOrdered {
-		return warnings, nil
+		more, err := plan.Check(tree, resources)
+		return append(warnings, more...), err
 	}
-	plan, err := plan.Build(tree, p.ord.builder.resources(p.ord.last()))
+	plan, err := plan.Build(tree, resources)
 	if err != nil {
 		return nil, err
 	}

@@ -94,6 +94,16 @@ func ParseList(value string) ([]string, error) {
 	return names, nil
 }
 
+// blankList reports whether the value of a list annotation is as good as none:
+// white space, or null.
+//
+// Rule R2: what is neither that nor a list is told, and where order or readiness
+// would be lost in silence refused.
+func blankList(value string) bool {
+	value = strings.TrimSpace(value)
+	return value == "" || value == "null"
+}
+
 // parseNames reads an annotation that takes one name or a list of them.
 func parseNames(value string) ([]string, error) {
 	if strings.HasPrefix(value, "[") {
@@ -128,8 +138,8 @@ type ordering struct {
 	faults []string
 }
 
-// readOrdering reads the annotations of one resource. Blank names count as
-// none; a blank list is no list.
+// readOrdering reads the annotations of one resource. What is blank counts as
+// none.
 func readOrdering(annotations map[string]string) ordering {
 	var o ordering
 	if len(annotations) == 0 {
@@ -151,13 +161,6 @@ func readOrdering(annotations map[string]string) ordering {
 		}
 		o.weight = &n
 	}
-	for _, key := range []string{AnnotationReadinessSuccess, AnnotationReadinessFailure} {
-		if value, ok := annotations[key]; ok {
-			if _, err := ParseList(value); err != nil {
-				o.fault(key, value, err)
-			}
-		}
-	}
 	if len(o.faults) > 0 {
 		o.group, o.weight, o.needs = "", nil, nil
 	}
@@ -167,7 +170,7 @@ func readOrdering(annotations map[string]string) ordering {
 // readNeeds reads what a resource waits for (R1, R18).
 func (o *ordering) readNeeds(annotations map[string]string) {
 	var err error
-	if key, value, ok := findAnnotation(annotations, AnnotationGroupDependsOn); ok {
+	if key, value, _ := findAnnotation(annotations, AnnotationGroupDependsOn); !blankList(value) {
 		o.use(byGroup, key)
 		if o.needs, err = ParseList(value); err != nil {
 			o.fault(key, value, err)
@@ -206,7 +209,16 @@ func (o *ordering) use(f family, key string) {
 }
 
 func (o *ordering) fault(key, value string, err error) {
-	o.faults = append(o.faults, fmt.Sprintf("annotation %s is %q: %v", key, value, err))
+	o.faults = append(o.faults, fmt.Sprintf("annotation %s is %s: %v", key, quote(value), err))
+}
+
+// quote marks off a value in a message as YAML does, so that the quotes in it
+// stay as their author wrote them.
+func quote(value string) string {
+	if strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(value)
+	}
+	return "'" + value + "'"
 }
 
 // checkName refuses names that would break the lines and ids they are part of.

@@ -8,29 +8,18 @@ import (
 	"strings"
 )
 
-// PlanError says why a chart has no plan. Nothing has been written then.
-type PlanError struct {
-	// Rule is the number of the rule that is broken, "R13".
-	Rule string
-	// Chart is the path of the chart that breaks it.
-	Chart   string
-	Message string
-}
-
-func (e *PlanError) Error() string { return fmt.Sprintf("%s: %s (%s)", e.Chart, e.Message, e.Rule) }
-
 // Build makes the DAG of groups from the chart tree and the rendered
 // resources without hooks (R7 to R20). It is pure, and the plan does not
 // depend on the order of resources or of subcharts. Each object is in exactly
 // one group; what the chart's author cannot have meant is in the warnings.
 //
 // A root of nil stands for charts that do not order their subcharts. The error
-// is a *PlanError, the first by chart and rule where there are several.
+// is of type Errors and has all that is wrong.
 func Build(root *Chart, resources []Resource) (*Plan, error) {
 	p := newPlanner(root, resources)
 	plan := p.build()
 	if len(p.errors) > 0 {
-		return nil, p.errors[0]
+		return nil, p.errors
 	}
 	return plan, nil
 }
@@ -51,10 +40,27 @@ func Flat(resources []Resource, chart string) *Plan {
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
 
-// planner makes one plan. It collects all errors it can, for Lint.
+// Check tells what is wrong with charts whatever order they are deployed in: the
+// annotations that Build refuses, and the warnings about readiness (R2, R24). It
+// is for strategies other than ordered, whose plan is Flat.
+func Check(root *Chart, resources []Resource) ([]Warning, error) {
+	p := newPlanner(root, resources)
+	for _, c := range p.inOrder() {
+		for _, m := range c.members {
+			p.checkReadiness(c, m)
+		}
+	}
+	if len(p.errors) > 0 {
+		p.errors.sort()
+		return nil, p.errors
+	}
+	return p.sortedWarnings(), nil
+}
+
+// planner makes one plan. It collects all errors it can.
 type planner struct {
 	charts   map[string]*chartNode
-	errors   []*PlanError
+	errors   Errors
 	warnings []Warning
 }
 
@@ -95,19 +101,23 @@ func compareResources(a, b *Resource) int {
 }
 
 // fail and warn take a message that does not name the chart.
-func (p *planner) fail(rule, chart, format string, args ...any) {
-	p.errors = append(p.errors, &PlanError{rule, chart, fmt.Sprintf(format, args...)})
+func (p *planner) fail(rule, chart string, object *Object, format string, args ...any) {
+	p.errors = append(p.errors, &Error{rule, chart, copied(object), fmt.Sprintf(format, args...)})
 }
 
 func (p *planner) warn(rule, chart string, object *Object, format string, args ...any) {
-	if object != nil {
-		copied := *object
-		object = &copied
-	}
 	p.warnings = append(p.warnings, Warning{
-		Rule: rule, Chart: chart, Object: object,
+		Rule: rule, Chart: chart, Object: copied(object),
 		Message: chart + ": " + fmt.Sprintf(format, args...),
 	})
+}
+
+func copied(o *Object) *Object {
+	if o == nil {
+		return nil
+	}
+	c := *o
+	return &c
 }
 
 // build returns the plan, nil if there are errors.
@@ -125,9 +135,7 @@ func (p *planner) build() *Plan {
 	if len(p.errors) == 0 {
 		plan = p.link(charts)
 	}
-	slices.SortFunc(p.errors, func(a, b *PlanError) int {
-		return cmp.Or(strings.Compare(a.Chart, b.Chart), compareRules(a.Rule, b.Rule), strings.Compare(a.Message, b.Message))
-	})
+	p.errors.sort()
 	if len(p.errors) > 0 {
 		return nil
 	}
@@ -145,7 +153,7 @@ func (p *planner) read(c *chartNode) {
 				uses[f] = m
 			}
 		}
-		p.warnReadiness(c, m)
+		p.checkReadiness(c, m)
 		for _, fault := range m.faults {
 			p.warn("R2", c.path, &m.Object, "%s: %s; the resource is unsequenced", m.Object, fault)
 		}
@@ -173,26 +181,6 @@ func (p *planner) read(c *chartNode) {
 	}
 }
 
-// readiness reports which of the two readiness annotations a resource has.
-func (m *member) readiness() (success, failure bool) {
-	_, success = m.Annotations[AnnotationReadinessSuccess]
-	_, failure = m.Annotations[AnnotationReadinessFailure]
-	return success, failure
-}
-
-// warnReadiness warns of one readiness annotation without the other (R24).
-func (p *planner) warnReadiness(c *chartNode, m *member) {
-	success, failure := m.readiness()
-	if success == failure {
-		return
-	}
-	has, lacks := AnnotationReadinessSuccess, AnnotationReadinessFailure
-	if failure {
-		has, lacks = lacks, has
-	}
-	p.warn("R24", c.path, &m.Object, "%s: has %s without %s; it is not used", m.Object, has, lacks)
-}
-
 // failFamilies refuses a chart that uses several families (R20).
 func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 	var seen []string
@@ -202,7 +190,7 @@ func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 		}
 	}
 	if len(seen) > 1 {
-		p.fail("R20", c.path, "several ways to order resources in one chart: %s", strings.Join(seen, ", "))
+		p.fail("R20", c.path, nil, "several ways to order resources in one chart: %s", strings.Join(seen, ", "))
 	}
 }
 
@@ -223,7 +211,7 @@ func (p *planner) claim(charts []*chartNode) {
 				p.warn("R13", c.path, &m.Object, "%s is in %s as well; it is applied once, there", m.Object, first.chart)
 				return true
 			default:
-				p.fail("R13", c.path, "%s is in two groups: %s and %s", describe(m.Object),
+				p.fail("R13", c.path, &m.Object, "%s is in two groups: %s and %s", describe(m.Object),
 					groupID(first.chart, first.group), groupID(own.chart, own.group))
 			}
 			return false

@@ -51,19 +51,19 @@ func TestBuildPlan(t *testing.T) {
 			res("shop", "ConfigMap/b", in, "app", needs, `["db", 1]`),
 			res("shop", "ConfigMap/c", in, "app", needs, `["db", null]`),
 			res("shop", "ConfigMap/d", in, "app", needs, `null`),
-			res("shop", "ConfigMap/e", in, "app", needs, ``),
-			res("shop", "ConfigMap/f", in, "app", AnnotationReadinessSuccess, `{.a} == 1`, AnnotationReadinessFailure, `[]`),
+			res("shop", "ConfigMap/e", in, "app", needs, " \n"),
+			res("shop", "ConfigMap/f", AnnotationReadinessSuccess, ` `, AnnotationReadinessFailure, `[]`),
+			res("shop", "ConfigMap/g", needs, ``),
 		},
 		want: []string{
 			"shop:db = ConfigMap/db",
-			"shop:app = ConfigMap/app < shop:db",
-			"shop:(unsequenced) = ConfigMap/a ConfigMap/b ConfigMap/c ConfigMap/d ConfigMap/e ConfigMap/f < shop:app shop:db",
+			"shop:app = ConfigMap/app ConfigMap/d ConfigMap/e < shop:db",
+			"shop:(unsequenced) = ConfigMap/a ConfigMap/b ConfigMap/c ConfigMap/f ConfigMap/g < shop:app shop:db",
 		},
 		warnings: []string{
-			`R2: shop: ConfigMap/a: annotation helm.sh/depends-on/resource-groups is "db": want a JSON array`,
-			`R2: shop: ConfigMap/b: annotation helm.sh/depends-on/resource-groups is "[\"db\", 1]"`,
-			`R2: ConfigMap/c`, `R2: ConfigMap/d`, `R2: ConfigMap/e`,
-			`R2: shop: ConfigMap/f: annotation helm.sh/readiness-success is "{.a} == 1"`,
+			`R2: shop: ConfigMap/a: annotation helm.sh/depends-on/resource-groups is 'db': want a JSON array`,
+			`R2: shop: ConfigMap/b: annotation helm.sh/depends-on/resource-groups is '["db", 1]'`,
+			`R2: ConfigMap/c`,
 		},
 	}, {
 		name: "R2 a name that would break lines and ids",
@@ -231,12 +231,12 @@ func TestBuildPlan(t *testing.T) {
 		root: waiting("shop", []string{"off"}, off, sub(x, "off"), Subchart{Name: "gone", DependsOn: []string{"off"}}),
 		resources: []Resource{
 			res("shop", "ConfigMap/a", layer, "a"), res("shop", "ConfigMap/b", layer, "b", above, "a", uses, `["off", "x"]`),
-			res("shop/x", "ConfigMap/x"),
+			res("shop", "ConfigMap/c", layer, "b", uses, "off"), res("shop/x", "ConfigMap/x"),
 		},
 		want: []string{
 			"shop/x:(unsequenced) = ConfigMap/x",
 			"shop:a = ConfigMap/a",
-			"shop:b = ConfigMap/b < shop/x:(unsequenced) shop:a",
+			"shop:b = ConfigMap/b ConfigMap/c < shop/x:(unsequenced) shop:a",
 		},
 		warnings: []string{
 			`R12: shop: ConfigMap/b: helm.sh/dependson/chart names "off", which is disabled`,
@@ -281,7 +281,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:layer3 = Deployment/fizz < shop/x:(unsequenced) shop:layer1",
 			"shop:(unsequenced) = Deployment/bad Deployment/worse < shop:layer1 shop:layer2 shop:layer3",
 		},
-		warnings: []string{`R2: helm.sh/dependson/layer is "[layer1]"`, `R2: helm.sh/dependson/chart is`},
+		warnings: []string{`R2: helm.sh/dependson/layer is '[layer1]'`, `R2: helm.sh/dependson/chart is`},
 	}, {
 		name: "R19 weights",
 		root: chart("shop", sub(x)),
@@ -298,7 +298,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:10 = ConfigMap/bar < shop:9",
 			"shop:(unsequenced) = ConfigMap/bad < shop:-2 shop:0 shop:10 shop:9",
 		},
-		warnings: []string{`R2: shop: ConfigMap/bad: annotation helm.sh/weight is "1.5": want an integer`},
+		warnings: []string{`R2: shop: ConfigMap/bad: annotation helm.sh/weight is '1.5': want an integer`},
 	}, {
 		name: "R20 is about one chart; R6 what has no chart is the root's",
 		root: chart("shop", sub(x)),

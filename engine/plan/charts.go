@@ -31,6 +31,8 @@ type entry struct {
 	node *chartNode // nil where the subchart is disabled
 	// ordered is set where the subchart waits or is waited for (R37).
 	ordered bool
+	// missed is set where it was told that a resource waits for it in vain.
+	missed bool
 }
 
 // name is what the subchart is called within its parent.
@@ -45,6 +47,9 @@ func (e *entry) name() string {
 func (p *planner) tree(c *Chart) *chartNode {
 	node := p.node(c.Path)
 	node.dependsOn = append(node.dependsOn, c.DependsOn...)
+	for _, f := range c.Faults {
+		p.fail(f.Rule, c.Path, nil, "%s", f.Message)
+	}
 	for _, s := range c.Subcharts {
 		e := &entry{Subchart: s}
 		if s.Chart != nil {
@@ -87,11 +92,25 @@ func (p *planner) inOrder() []*chartNode {
 	return nodes
 }
 
-// resolve finds the subchart that is called ref, by name or alias (R12). Of
-// several entries of one name the enabled one counts: charts choose by
-// condition that way. What is said about ref begins with who. It returns nil
-// where there is nothing to wait for.
+// resolve finds the subchart that is called ref and can be waited for. It returns
+// nil where there is none. What is said about ref begins with who.
 func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry {
+	e := p.lookup(c, ref, who, object)
+	if e == nil || e.node != nil {
+		return e
+	}
+	if object == nil || !e.missed { // of many resources the first one will do
+		p.warn("R12", c.path, object, "%s %q, which is disabled and not waited for", who, ref)
+	}
+	e.missed = e.missed || object != nil
+	return nil
+}
+
+// lookup finds the subchart that is called ref, disabled or not. Of several
+// entries of one name the enabled one counts: charts choose by condition that way.
+//
+// Rule R12: names are those of Chart.yaml, the alias or the name.
+func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	var found *entry
 	var names []string
 	enabled := 0
@@ -111,16 +130,13 @@ func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry 
 	distinct := slices.Compact(names)
 	switch {
 	case found == nil:
-		p.fail("R12", c.path, "%s %q, which is no subchart of this chart", who, ref)
+		p.fail("R12", c.path, object, "%s %q, which is no subchart of this chart", who, ref)
 		return nil
 	case len(distinct) > 1:
-		p.fail("R12", c.path, "%s %q, which is ambiguous: use the alias, %s", who, ref, strings.Join(distinct, " or "))
+		p.fail("R12", c.path, object, "%s %q, which is ambiguous: use the alias, %s", who, ref, strings.Join(distinct, " or "))
 		return nil
 	case enabled > 1:
-		p.fail("R12", c.path, "%s %q, which is ambiguous: there are %d, give them aliases", who, ref, enabled)
-		return nil
-	case found.node == nil:
-		p.warn("R12", c.path, object, "%s %q, which is disabled and not waited for", who, ref)
+		p.fail("R12", c.path, object, "%s %q, which is ambiguous: there are %d, give them aliases", who, ref, enabled)
 		return nil
 	}
 	return found
@@ -160,13 +176,12 @@ func (p *planner) orderSubcharts(c *chartNode) {
 	p.failCycles(c.path, "subcharts", names, next)
 }
 
-// resolveDisabled looks for mistakes in what a disabled subchart waits for.
+// resolveDisabled looks for mistakes in what a disabled subchart waits for. That
+// what it names is disabled too needs no words.
 func (p *planner) resolveDisabled(c *chartNode, e *entry) {
-	warnings := len(p.warnings)
 	for _, ref := range e.DependsOn {
-		p.resolve(c, ref, fmt.Sprintf("subchart %q depends on", e.name()), nil)
+		p.lookup(c, ref, fmt.Sprintf("subchart %q depends on", e.name()), nil)
 	}
-	p.warnings = p.warnings[:warnings] // two disabled ones need no words
 }
 
 // failCycles reports each cycle of a graph with names (R13).
@@ -176,7 +191,7 @@ func (p *planner) failCycles(chart, what string, names []string, next [][]int) {
 		for _, i := range append(cycle, cycle[0]) {
 			way = append(way, names[i])
 		}
-		p.fail("R13", chart, "%s in a cycle: %s", what, strings.Join(way, " → "))
+		p.fail("R13", chart, nil, "%s in a cycle: %s", what, strings.Join(way, " → "))
 	}
 }
 

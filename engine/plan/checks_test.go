@@ -125,7 +125,7 @@ func checkNeeds(t testing.TB, plan *Plan, resources []Resource) {
 		for _, key := range []string{needs, above} {
 			value, _ := Annotation(r.Annotations, key)
 			named, err := ParseList(value)
-			if err != nil && value != "" {
+			if blank := strings.TrimSpace(value); err != nil && blank != "" && (key != needs || blank != "null") {
 				named = []string{value}
 			}
 			for _, name := range named {

@@ -50,6 +50,15 @@ func TestPlanErrors(t *testing.T) {
 			"shop: Job/a (namespace n) is in two groups: shop:a and shop:b (R13)"},
 		{"R13 an object in a group and in none", chart("shop", sub(x)), []Resource{res("shop", "Job/a"), res("shop/x", "Job/a", in, "a")},
 			"shop/x: Job/a is in two groups: shop:(unsequenced) and shop/x:a (R13)"},
+		{"R2 malformed readiness", nil, []Resource{res("shop", "Job/a", AnnotationReadinessSuccess, `{.a} == 1`, AnnotationReadinessFailure, `[]`)},
+			"shop: Job/a: annotation helm.sh/readiness-success is '{.a} == 1': want a JSON array of strings (R2)"},
+		{"R2 R24 what the reader of a chart found", &Chart{Path: "shop", Faults: []Fault{{"R2", "depends-on is no list"}}},
+			[]Resource{{Object: object("Job/a"), Chart: "shop", Faults: []Fault{{"R24", "no expression"}}}},
+			"shop: depends-on is no list (R2)\nshop: Job/a: no expression (R24)"},
+		{"all at once", waiting("shop", []string{"no"}, sub(x)), []Resource{res("shop/x", "Job/a", in, "a", needs, `["a"]`), res("shop", "Job/n/a", in, "b"), res("shop", "Job/n/a", in, "a")},
+			`shop: helm.sh/depends-on/subcharts names "no", which is no subchart of this chart (R12)` + "\n" +
+				"shop: Job/a (namespace n) is in two groups: shop:a and shop:b (R13)\n" +
+				"shop/x: resource-groups in a cycle: a → a (R13)"},
 		{"R20 three families", chart("shop", sub(x)), []Resource{res("shop", "Job/a", weight, "1"), res("shop", "Job/b", in, "b"), res("shop", "Job/c", uses, "x")},
 			"shop: several ways to order resources in one chart: Job/b has helm.sh/resource-group, Job/c has helm.sh/dependson/chart, Job/a has helm.sh/weight (R20)"},
 	}
@@ -57,7 +66,7 @@ func TestPlanErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for range 2 {
 				plan, err := Build(test.root, test.resources)
-				var planError *PlanError
+				var planError *Error
 				if plan != nil || !errors.As(err, &planError) {
 					t.Fatalf("got plan %v, error %v", plan, err)
 				}
@@ -100,4 +109,22 @@ func TestFlatIsOneGroup(t *testing.T) { // R27
 	if empty := Flat(nil, "shop"); len(empty.Groups) != 0 || empty.Groups == nil {
 		t.Errorf("got %#v", empty)
 	}
+}
+
+// R2, R24: whatever the order is, charts are not deployed with readiness that
+// cannot be read, and half a pair is told of.
+func TestCheckIsAboutReadinessAlone(t *testing.T) {
+	root := waiting("shop", []string{"no"})
+	_, err := Check(root, []Resource{
+		res("shop", "Job/a", AnnotationReadinessSuccess, "x"), res("shop", "Job/b", AnnotationReadinessFailure, "{}"), res("shop", "Job/c", needs, "x"),
+	})
+	var errs Errors
+	if !errors.As(err, &errs) || len(errs) != 2 || *errs[0].Object != object("Job/a") || *errs[1].Object != object("Job/b") {
+		t.Errorf("got %v", err)
+	}
+	warnings, err := Check(root, []Resource{res("shop", "Job/a", AnnotationReadinessSuccess, `["{.a} == 1"]`), res("shop", "Job/b", AnnotationReadinessFailure, "null")})
+	if err != nil {
+		t.Error(err)
+	}
+	sameWarnings(t, warnings, []string{"R24: Job/a"})
 }

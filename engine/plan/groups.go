@@ -153,8 +153,12 @@ func (p *planner) warnBroken(d *draft, all, left map[string]*draft) {
 	for i, need := range blamed {
 		quoted[i] = strconv.Quote(need)
 	}
-	p.warn("R8", d.chart, &who.Object, "group %q waits for %s, which %s (%s); the group is unsequenced",
-		d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], who.Object)
+	optional := ""
+	if len(missing) > 0 {
+		optional = "; what is optional has to be named under the same condition as it is rendered"
+	}
+	p.warn("R8", d.chart, &who.Object, "group %q waits for %s, which %s (%s); the group is unsequenced%s",
+		d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], who.Object, optional)
 }
 
 // demoteIsolated takes the groups without any edge out of drafts, if there are

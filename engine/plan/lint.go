@@ -39,7 +39,7 @@ func Lint(root *Chart, resources []Resource) []Finding {
 	}
 	var findings []Finding
 	for _, e := range p.errors {
-		findings = append(findings, Finding{SeverityError, e.Rule, e.Chart, nil, e.Chart + ": " + e.Message})
+		findings = append(findings, Finding{SeverityError, e.Rule, e.Chart, e.Object, e.Chart + ": " + e.Message})
 	}
 	for _, w := range p.sortedWarnings() {
 		severity := SeverityWarning
@@ -61,12 +61,13 @@ func Lint(root *Chart, resources []Resource) []Finding {
 }
 
 // warnUndeclared finds subcharts without any order beside ones that have one.
+// Those that render nothing, libraries for instance, have none to have.
 func (p *planner) warnUndeclared(c *chartNode) {
 	if !slices.ContainsFunc(c.entries, func(e *entry) bool { return e.ordered }) {
 		return
 	}
 	for _, e := range c.entries {
-		if !e.ordered && e.node != nil {
+		if !e.ordered && e.node != nil && len(e.node.subtree()) > 0 {
 			p.warn("R11", c.path, nil, "subchart %q waits for nothing and nothing waits for it, unlike others of the chart; "+
 				"it is deployed beside them", e.name())
 		}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,7 +38,7 @@ func TestLint(t *testing.T) { // R37
 		root := waiting("shop", []string{"no"}, sub(x, "y"), sub(y, "x"))
 		sameFindings(t, Lint(root, []Resource{
 			res("shop", "Job/a", in, "a", needs, `["a"]`), res("shop", "Job/b", layer, "b"), res("shop", "Job/b", in, "c", needs, `["d"]`),
-			res("shop", "Job/c", in, "c", needs, "d"), res("shop", "Job/d", AnnotationReadinessFailure, `[]`),
+			res("shop", "Job/c", in, "c", needs, "d"), res("shop", "Job/d", AnnotationReadinessFailure, `["x"]`),
 		}),
 			"error R2: Job/c", `error R8: "d", which does not exist`, "error R12: no subchart", "error R13: Job/b is in two groups",
 			"error R13: resource-groups in a cycle: a → a", "error R13: subcharts in a cycle: x → y → x",
@@ -46,14 +47,18 @@ func TestLint(t *testing.T) { // R37
 	})
 	t.Run("warnings", func(t *testing.T) {
 		root := waiting("shop", []string{"off"}, Subchart{Name: "off"}, Subchart{Name: "rest"}, sub(x))
-		resources := append(job(), res("shop", "ConfigMap/lonely", in, "lonely"), res("shop", "ConfigMap/loose", needs, `["db"]`))
+		resources := append(job(), res("shop/x", "ConfigMap/x"), res("shop", "ConfigMap/lonely", in, "lonely"), res("shop", "ConfigMap/loose", needs, `["db"]`))
 		sameFindings(t, Lint(root, resources), `warning R9: "lonely"`, "warning R10: ConfigMap/loose", `warning R11: subchart "x"`,
 			`warning R12: "off", which is disabled`, "warning R22: Job/leaf", "warning R22: Job/migrate: others wait for its group")
 	})
 	t.Run("undeclared subcharts", func(t *testing.T) {
-		layered := []Resource{res("shop", "ConfigMap/a", layer, "a", uses, "y")}
+		all := []Resource{res("shop/x", "ConfigMap/x"), res("shop/y", "ConfigMap/y"), res("shop/z", "ConfigMap/z")}
+		layered := append(slices.Clip(all), res("shop", "ConfigMap/a", layer, "a", uses, "y"))
 		sameFindings(t, Lint(chart("shop", sub(x), sub(y), sub(z)), layered), `warning R11: subchart "x"`, `warning R11: subchart "z"`)
-		sameFindings(t, Lint(chart("shop", sub(x), sub(y, "x"), sub(z)), nil), `warning R11: subchart "z"`)
+		sameFindings(t, Lint(chart("shop", sub(x), sub(y, "x"), sub(z)), all), `warning R11: subchart "z"`)
+	})
+	t.Run("R11 subcharts that render nothing are left alone", func(t *testing.T) {
+		sameFindings(t, Lint(chart("shop", sub(x), sub(y, "x"), sub(z)), []Resource{res("shop/x", "ConfigMap/x")}))
 	})
 	t.Run("R22 a Job that is waited for to its end", func(t *testing.T) {
 		sameFindings(t, Lint(nil, job(AnnotationReadinessSuccess, `["{.succeeded} == 1"]`, AnnotationReadinessFailure, `["{.failed} > 0"]`)))

@@ -17,6 +17,8 @@ type Resource struct {
 	// Annotations are the object's own. Lists are JSON arrays in a string;
 	// the chart loader has turned YAML lists into that form (R1).
 	Annotations map[string]string
+	// Faults is what is wrong with annotations that Build does not read itself.
+	Faults []Fault
 	// Defines is the group and kind that a CustomResourceDefinition brings,
 	// empty for everything else (R17).
 	Defines GroupKind
@@ -36,6 +38,8 @@ type Chart struct {
 	// Subcharts are the chart's dependencies: those of Chart.yaml, disabled
 	// ones too (R12), and those that merely lie in charts/.
 	Subcharts []Subchart
+	// Faults is what is wrong with Chart.yaml. They are no part of a record.
+	Faults []Fault `json:"-"`
 }
 
 // Subchart is a dependency entry of a chart.

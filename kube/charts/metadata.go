@@ -15,8 +15,8 @@ type facts struct {
 	dependsOn []string
 	// siblings is depends-on of each dependency, by alias, else name (R4).
 	siblings map[string][]string
-	// malformed describes lists that are none (R2).
-	malformed []string
+	// faults are lists that are none (R2).
+	faults []plan.Fault
 	// v3 is set for apiVersion v3 (R34a).
 	v3 bool
 }
@@ -52,6 +52,11 @@ func (f *facts) take(data []byte) []byte {
 	return []byte(out)
 }
 
+// fault notes a list of names that is none: the order would be lost in silence.
+func (f *facts) fault(what string, value *kyaml.Node) {
+	f.faults = append(f.faults, plan.Fault{Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml is %s: want a list of names", what, inline(value))})
+}
+
 func (f *facts) takeVersion(root *kyaml.Node) bool {
 	v := child(root, "apiVersion")
 	if v == nil || v.Value != "v3" {
@@ -75,7 +80,7 @@ func (f *facts) takeAnnotations(m *kyaml.Node) bool {
 		if names, ok := names(value); ok {
 			f.dependsOn = append(f.dependsOn, names...)
 		} else {
-			f.malformed = append(f.malformed, fmt.Sprintf("annotation %s: %s", key, inline(value)))
+			f.fault("annotation "+key, value)
 		}
 		if text, ok := asString(value); ok {
 			setString(value, text)
@@ -102,7 +107,7 @@ func (f *facts) takeDependency(m *kyaml.Node) bool {
 		}
 		names, ok := names(value)
 		if !ok {
-			f.malformed = append(f.malformed, fmt.Sprintf("depends-on of dependency %s: %s", name, inline(value)))
+			f.fault("depends-on of dependency "+name, value)
 			return true
 		}
 		if f.siblings == nil {

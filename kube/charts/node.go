@@ -44,10 +44,7 @@ func text(n *kyaml.Node) string {
 func inline(n *kyaml.Node) string {
 	n = resolve(n)
 	if n.Kind == kyaml.ScalarNode {
-		b, err := marshal(n.Value)
-		if err == nil {
-			return b
-		}
+		return "'" + n.Value + "'" // with its own quotes as they are written
 	}
 	s, err := toJSON(n)
 	if err != nil {
@@ -57,7 +54,7 @@ func inline(n *kyaml.Node) string {
 }
 
 // names reads a list of names in one of the forms of R1: a YAML list, or a
-// JSON array in a string. Nothing at all is an empty list.
+// JSON array in a string. Nothing at all and white space are an empty list.
 func names(n *kyaml.Node) (list []string, ok bool) {
 	n = resolve(n)
 	switch {
@@ -71,6 +68,8 @@ func names(n *kyaml.Node) (list []string, ok bool) {
 		}
 		return list, true
 	case n.ShortTag() == kyaml.NodeTagNull:
+		return nil, true
+	case n.Kind == kyaml.ScalarNode && strings.TrimSpace(n.Value) == "":
 		return nil, true
 	case n.Kind == kyaml.ScalarNode:
 		list, err := plan.ParseList(n.Value)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/status"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +21,9 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 		resources[i] = plan.Resource{
 			Object: d.Name(namespace, namespaced), Chart: d.Chart, Source: d.Source,
 			Annotations: annotations(d.Object), Defines: defines(d.Object),
+		}
+		if _, _, err := status.ParseRule(resources[i].Annotations); err != nil {
+			resources[i].Faults = []plan.Fault{{Rule: "R24", Message: err.Error()}}
 		}
 	}
 	return resources

@@ -18,8 +18,9 @@ func join(names []string) string { return strings.Join(names, ", ") }
 // rendered templates do. Which dependencies are disabled is what Helm decides
 // from conditions and tags.
 //
-// The warnings are about malformed lists (R2), apiVersion v3 (R34a) and
-// dependencies that Helm leaves out (R12).
+// The warnings are about apiVersion v3 (R34a) and dependencies that Helm leaves
+// out (R12). Malformed lists are faults of the tree, which plan.Build refuses
+// (R2).
 func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error) {
 	h, err := c.Helm()
 	if err != nil {
@@ -43,12 +44,9 @@ func (b *treeBuilder) warn(rule, path, format string, args ...any) {
 
 // chart returns the node of s, which Helm kept as h.
 func (b *treeBuilder) chart(s *source, h *chart.Chart, path string) *plan.Chart {
-	node := &plan.Chart{Path: path, DependsOn: s.facts.dependsOn}
+	node := &plan.Chart{Path: path, DependsOn: s.facts.dependsOn, Faults: s.facts.faults}
 	if s.facts.v3 {
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
-	}
-	for _, m := range s.facts.malformed {
-		b.warn("R2", path, "%s is no list of names; it is ignored", m)
 	}
 	for _, d := range s.meta.Dependencies {
 		b.declared(node, s, h, d)

@@ -21,6 +21,7 @@ func TestTree(t *testing.T) {
 		values map[string]any
 		want   string
 		rules  []string
+		faults []string
 	}{
 		{
 			name: "R1: annotation as flow list",
@@ -41,11 +42,18 @@ func TestTree(t *testing.T) {
 			want: "shop db\n  shop/db db  \n",
 		},
 		{
-			name: "R2: malformed lists are named and ignored",
+			name: "R2: malformed lists are faults",
 			files: plus(in("charts/db", sub("db")), tree{
-				"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: db\n", deps, dep("db", "depends-on: {a: b}"))}),
-			want:  "shop \n  shop/db db  \n",
-			rules: []string{"R2", "R2"},
+				"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: '[\"db\"'\n", deps, dep("db", "depends-on: {a: b}"))}),
+			want: "shop \n  shop/db db  \n",
+			faults: []string{`R2 annotation helm.sh/depends-on/subcharts in Chart.yaml is '["db"': want a list of names`,
+				`R2 depends-on of dependency db in Chart.yaml is {"a":"b"}: want a list of names`},
+		},
+		{
+			name: "R2: white space and null are no annotation",
+			files: plus(in("charts/db", sub("db")), tree{
+				"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: ' '\n  helm.sh/depends-on-subcharts:\n", deps, dep("db", "depends-on:"))}),
+			want: "shop \n  shop/db db  \n",
 		},
 		{
 			name: "R4: depends-on of dependencies, by name and alias",
@@ -139,6 +147,13 @@ func TestTree(t *testing.T) {
 			}
 			if got := outline(node); got != tt.want {
 				t.Errorf("tree:\n%swant:\n%s", got, tt.want)
+			}
+			var faults []string
+			for _, f := range node.Faults {
+				faults = append(faults, f.Rule+" "+f.Message)
+			}
+			if !slices.Equal(faults, tt.faults) {
+				t.Errorf("faults %q, want %q", faults, tt.faults)
 			}
 			if got := rules(warnings); !slices.Equal(got, tt.rules) {
 				t.Errorf("warnings %v, want rules %v", warnings, tt.rules)

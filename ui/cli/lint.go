@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -173,12 +172,7 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 	}
 	r, err := charts.Render(ctx, c, vals, opts)
 	if err != nil {
-		var bad *plan.PlanError
-		f := report.Finding{Severity: plan.SeverityError, Message: err.Error()}
-		if errors.As(err, &bad) {
-			f.Rule, f.Chart = bad.Rule, bad.Chart
-		}
-		out.add(f)
+		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
 		return
 	}
 	for _, w := range r.Warnings {
@@ -186,10 +180,6 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 	}
 	for _, f := range plan.Lint(r.Tree, r.Resources) {
 		out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
-	}
-	for _, e := range unreadable(r.Resources) {
-		o := e.resource.Object
-		out.add(report.Finding{Severity: plan.SeverityError, Rule: "R24", Chart: e.resource.Chart, Object: &o, Message: e.resource.Chart + ": " + o.String() + ": " + e.err.Error()})
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
-	"lockstep/kube/status"
 	"lockstep/ui/report"
 )
 
@@ -127,30 +126,6 @@ func planned(r *charts.Rendered) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	if errs := unreadable(r.Resources); len(errs) > 0 {
-		return nil, errs[0]
-	}
 	plan.Warnings = append(r.Warnings, plan.Warnings...)
 	return &rendered{r, plan}, nil
-}
-
-// readinessError is a readiness expression that does not parse (R24).
-type readinessError struct {
-	resource plan.Resource
-	err      error
-}
-
-func (e *readinessError) Error() string {
-	return fmt.Sprintf("%s: %s: %v (R24)", e.resource.Chart, e.resource.Object, e.err)
-}
-
-// unreadable finds readiness expressions that do not parse.
-func unreadable(resources []plan.Resource) []*readinessError {
-	var errs []*readinessError
-	for _, r := range resources {
-		if _, _, err := status.ParseRule(r.Annotations); err != nil {
-			errs = append(errs, &readinessError{r, err})
-		}
-	}
-	return errs
 }
