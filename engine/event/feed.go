@@ -7,29 +7,56 @@ import (
 	"time"
 )
 
-// Feed is the record of an operation: it numbers and stamps events, keeps them
-// all, and hands them to any number of readers, each at its own pace. Publish
-// never waits for a reader, and no reader misses an event. Its zero value is
-// ready to use.
+// Feed is the record of an operation: it numbers and stamps events and hands
+// them to any number of readers, each at its own pace. Publish never waits for a
+// reader, and no reader misses an event that comes after its first. Its zero
+// value is ready to use, and keeps all events for those who come later.
 type Feed struct {
+	// Bounded makes the feed forget what later events have made good, for a
+	// record without an end: a reader that comes late begins with what draws the
+	// same picture of the operation (see compact), so that there are gaps in the
+	// numbers. A reader that is behind still gets every event; what it has yet
+	// to read is kept for as long as somebody has the reader. It is set before
+	// the first event.
+	Bounded bool
+
 	mu     sync.Mutex
-	events []Event
+	first  *page // where a new reader begins
+	last   *page
+	count  int // events from first on
+	limit  int // of count, where Bounded: then it is compacted
+	seq    uint64
 	closed bool
-	more   chan struct{} // closed when events or closed change
+	more   chan struct{} // closed when there are more events, or closed is set
 }
+
+// page is a part of the record. A page that no reader is on or before any more is
+// garbage.
+type page struct {
+	events []Event
+	next   *page // set once, when the page is full
+}
+
+const (
+	pageSize = 256
+	// keepAtLeast is how many events a bounded feed keeps before it compacts.
+	keepAtLeast = 4 * pageSize
+)
 
 // Publish stamps e with the next number and the present time and appends it.
 // After Close it does nothing.
 func (f *Feed) Publish(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
-		return
-	}
-	e.Seq = uint64(len(f.events)) + 1
-	e.Time = time.Now().UTC()
-	f.events = append(f.events, e)
-	f.wake()
+	f.publish(e)
+}
+
+// End publishes the last event and closes the feed: nothing comes in between.
+func (f *Feed) End(e Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.publish(e)
+	f.closed = true
 }
 
 // Close ends the record; readers get what is left and then the end. It may be
@@ -41,6 +68,58 @@ func (f *Feed) Close() {
 	f.wake()
 }
 
+// publish needs f.mu.
+func (f *Feed) publish(e Event) {
+	if f.closed {
+		return
+	}
+	f.begin()
+	if len(f.last.events) == pageSize {
+		f.turn(nil)
+	}
+	f.seq++
+	e.Seq, e.Time = f.seq, time.Now().UTC()
+	f.last.events = append(f.last.events, e)
+	if f.count++; f.Bounded && f.count > max(f.limit, keepAtLeast) {
+		f.compact()
+	}
+	f.wake()
+}
+
+// begin makes the first page. It needs f.mu.
+func (f *Feed) begin() {
+	if f.first == nil {
+		f.first = &page{}
+		f.last = f.first
+	}
+}
+
+// turn begins a new page, which readers of the last one come to; where first is
+// given, new readers begin there. It needs f.mu.
+func (f *Feed) turn(first *page) {
+	next := &page{events: make([]Event, 0, pageSize)}
+	f.last.next, f.last = next, next
+	if first != nil {
+		first.next, f.first = next, first
+	}
+}
+
+// compact makes new readers begin with what is left of the record. It needs f.mu.
+func (f *Feed) compact() {
+	kept := compact(f.all())
+	f.turn(&page{events: kept})
+	f.count, f.limit = len(kept), 2*len(kept)
+}
+
+// all needs f.mu.
+func (f *Feed) all() []Event {
+	var out []Event
+	for p := f.first; p != nil; p = p.next {
+		out = append(out, p.events...)
+	}
+	return out
+}
+
 // wake needs f.mu.
 func (f *Feed) wake() {
 	if f.more != nil {
@@ -49,20 +128,27 @@ func (f *Feed) wake() {
 	}
 }
 
-// Events returns a copy of all events so far.
+// Events returns a copy of the events so far, or of what a bounded feed has kept.
 func (f *Feed) Events() []Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.events)
+	return slices.Clone(f.all())
 }
 
-// Reader returns a reader that starts at the first event. It needs no closing.
-func (f *Feed) Reader() *Reader { return &Reader{feed: f} }
+// Reader returns a reader that starts at the first event, or at the first that a
+// bounded feed has kept. It needs no closing.
+func (f *Feed) Reader() *Reader {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.begin()
+	return &Reader{feed: f, page: f.first}
+}
 
 // Reader reads a Feed. One goroutine may use it at a time.
 type Reader struct {
 	feed *Feed
-	next int
+	page *page
+	read int // events of page
 }
 
 // Next returns the events since the last call, at least one. It waits for one
@@ -90,12 +176,21 @@ func (r *Reader) poll() ([]Event, <-chan struct{}) {
 	f := r.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := len(f.events); r.next < n {
-		batch := f.events[r.next:n:n]
-		r.next = n
-		return batch, nil
+	var batch []Event
+	for {
+		if n := len(r.page.events); r.read < n {
+			batch = append(batch, r.page.events[r.read:n]...)
+			r.read = n
+		}
+		if r.page.next == nil {
+			break
+		}
+		r.page, r.read = r.page.next, 0
 	}
-	if f.closed {
+	switch {
+	case len(batch) > 0:
+		return batch, nil
+	case f.closed:
 		return nil, nil
 	}
 	if f.more == nil {

@@ -59,15 +59,15 @@ var kindOrder = func() map[string]int {
 	return order
 }()
 
-// rank is where a kind comes inside a group. Ranks compare by field.
-type rank struct {
+// Rank is where objects come by their kind. Ranks compare by field.
+type Rank struct {
 	first int // -2 for namespaces, -1 for definitions of kinds (R17)
 	known int // the place in installOrder (R15)
 	kind  string
 }
 
-func rankOf(o Object) rank {
-	r := rank{kind: o.Kind}
+func rankOf(o Object) Rank {
+	r := Rank{kind: o.Kind}
 	switch (GroupKind{o.Group, o.Kind}) {
 	case GroupKind{"", "Namespace"}:
 		r.first = -2
@@ -81,8 +81,37 @@ func rankOf(o Object) rank {
 	return r
 }
 
-func (r rank) compare(s rank) int {
+// Compare orders ranks: below zero where r comes before s.
+func (r Rank) Compare(s Rank) int {
 	return cmp.Or(cmp.Compare(r.first, s.first), cmp.Compare(r.known, s.known), cmp.Compare(r.kind, s.kind))
+}
+
+// Ranks returns where each wave of the group comes among those of groups that
+// start together: by the first of all that it comes before, itself included, so
+// that the ranks never go down, or where the group is being removed never up.
+func (g *Group) Ranks(removed bool) []Rank {
+	ranks := make([]Rank, len(g.Waves))
+	at := 0
+	for n, w := range g.Waves {
+		for i, o := range g.Objects[at : at+w.Count] {
+			if r := rankOf(o); i == 0 || r.Compare(ranks[n]) < 0 {
+				ranks[n] = r
+			}
+		}
+		at += w.Count
+	}
+	if removed {
+		slices.Reverse(ranks)
+	}
+	for n := len(ranks) - 2; n >= 0; n-- {
+		if ranks[n+1].Compare(ranks[n]) < 0 {
+			ranks[n] = ranks[n+1]
+		}
+	}
+	if removed {
+		slices.Reverse(ranks)
+	}
+	return ranks
 }
 
 // arrangement is the order inside a group.
@@ -144,13 +173,13 @@ type sorter struct {
 }
 
 type class struct {
-	rank   rank
+	rank   Rank
 	before []string
 	items  []*item
 	// place is the smallest rank of all that the class has to come before,
 	// its own at most. Among the classes of one place those with the longest
 	// way to go, lead, come first.
-	place  rank
+	place  Rank
 	lead   int
 	placed bool
 }
@@ -192,7 +221,7 @@ func newSorter(resources []*Resource, a *arrangement) *sorter {
 }
 
 type classKey struct {
-	rank   rank
+	rank   Rank
 	before string
 }
 
@@ -259,7 +288,7 @@ func (s *sorter) place(next [][]int, n int) {
 	for _, m := range next[n] {
 		s.place(next, m)
 		t := s.classes[m]
-		if d := t.place.compare(c.place); d < 0 || d == 0 && t.lead >= c.lead {
+		if d := t.place.Compare(c.place); d < 0 || d == 0 && t.lead >= c.lead {
 			c.place, c.lead = t.place, t.lead+1
 		}
 	}
@@ -309,7 +338,7 @@ func (s *sorter) definers() map[GroupKind][]Object {
 
 // compareClasses orders classes by when they are applied.
 func compareClasses(a, b *class) int {
-	return cmp.Or(a.place.compare(b.place), cmp.Compare(b.lead, a.lead), a.rank.compare(b.rank))
+	return cmp.Or(a.place.Compare(b.place), cmp.Compare(b.lead, a.lead), a.rank.Compare(b.rank))
 }
 
 // waves lists the items that are applied side by side, run after run.

@@ -106,18 +106,21 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"30.0s run running", "30.0s c:a running", "30.0s retry accepted", "30.0s c:a ready", "30.0s c:b running", "30.0s c:b ready"},
 		},
 		{
-			name: "while held nothing starts; continue gives the group up (R44, R26)", opts: Options{HoldOnFailure: true}, groups: []string{"a: x", "b: y", "c < b: z", "d < a: w"},
+			name: "while held nothing starts and continue is refused; give up finishes what is in flight (R44, R26)", opts: Options{HoldOnFailure: true}, groups: []string{"a: x", "b: y", "c < b: z", "d < a: w"},
 			script: map[string]behaviour{"x": {failed: "exit code 1"}, "y": {ready: 2 * sec}},
 			steer: func(b *bench) {
 				b.at(5 * sec)
 				b.command(event.Step, "")
 				b.command(event.Pause, "")
 				b.command(event.Resume, "")
+				b.command(event.GiveUp, "c:b")
+				b.command(event.GiveUp, "c:a")
 			},
 			err: errAny,
 			trace: []string{"0.0s c:a running", "0.0s c:b running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
-				"2.0s c:b ready", "5.0s step refused (the run is held on a failure: retry, continue or abort)", "5.0s pause refused (the run is held already)",
-				"5.0s run running", "5.0s resume accepted", "5.0s c:c skipped (not started: the operation failed)", "5.0s c:d skipped (not started: c:a failed)"},
+				"2.0s c:b ready", "5.0s step refused (" + heldAnswer + ")", "5.0s pause refused (the run is held already)",
+				"5.0s resume refused (" + heldAnswer + ")", "5.0s give-up refused (c:b has not failed)",
+				"5.0s run running", "5.0s give-up accepted", "5.0s c:c skipped (not started: the operation failed)", "5.0s c:d skipped (not started: c:a failed)"},
 		},
 		{
 			name: "abort out of a hold (R44, R43)", opts: Options{HoldOnFailure: true}, groups: chain[:1], err: ErrAborted,

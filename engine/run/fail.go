@@ -1,100 +1,137 @@
 package run
 
 import (
-	"context"
 	"errors"
+	"slices"
 	"strings"
-	"time"
 
 	"lockstep/engine/event"
 )
 
 // fail ends a group as failed. diagnose asks why the object is not ready.
-func (r *StageRun) fail(g *groupRun, o *objectRun, message string, diagnose bool) {
+//
+// Rule R26: what waits for a failed group does not start; what is in flight is finished
+func (s *stage) fail(g *group, o *object, message string, diagnose bool) {
 	if g.status != event.Running {
 		return
 	}
 	message = oneLine(message)
 	obj := o.named()
-	r.set(g, event.Failed, obj.String()+": "+message)
-	f := &Failure{Group: g.ID, Object: obj, Message: message}
-	r.failures = append(r.failures, f)
-	if diagnose && r.e.opts.Diagnose != nil {
-		r.diagnose(g, f)
-	}
-	if r.e.opts.HoldOnFailure && r.e.abort == nil && !r.e.timedOut {
-		r.e.setRun(event.Held, g.ID+": "+f.Object.String()+": "+message)
-		return
-	}
-	r.failing = true
-}
-
-const diagnoseTimeout = 5 * time.Second
-
-// diagnose looks up why an object is not ready; the stage waits for it.
-func (r *StageRun) diagnose(g *groupRun, f *Failure) {
-	r.diagnosing++
-	ctx, cancel := context.WithTimeout(r.e.ctx, diagnoseTimeout)
-	go func() {
-		defer cancel()
-		summary, lines := r.e.opts.Diagnose(ctx, f.Object)
-		r.e.post(func() {
-			r.diagnosing--
-			if summary == "" && len(lines) == 0 {
-				return
-			}
-			obj := f.Object
-			r.e.publish(event.Event{Kind: event.KindDiagnosis, Phase: r.Phase.Name, Group: g.ID, Object: &obj, Message: summary, Lines: lines})
-			if summary != "" && !strings.Contains(f.Message, summary) {
-				f.Message += " — " + summary
-			}
-		})
-	}()
-}
-
-// giveUp ends a hold: what failed stays failed (R26).
-func (r *StageRun) giveUp() { r.failing = true }
-
-// close ends the stage.
-func (r *StageRun) close(cause error) {
-	if r.closed {
-		return
-	}
-	r.closed = true
-	r.e.stage = nil
-	err := &StageError{Cause: cause}
-	for _, f := range r.failures {
-		err.Failures = append(err.Failures, *f)
-	}
-	for _, g := range r.groups {
-		switch {
-		case g.status == event.Running:
-			r.set(g, event.Aborted, causeText(cause))
-		case !g.status.Over():
-			err.Skipped = append(err.Skipped, g.ID)
-			r.set(g, event.Skipped, r.whySkipped(g, cause))
+	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.group == g })
+	for _, o := range g.objects {
+		if !o.answered {
+			o.onlyLater()
 		}
 	}
-	if cause != nil || len(err.Failures) > 0 {
-		r.err = err
+	f := &failure{Failure: Failure{Group: g.Group, Object: obj, Message: message}, group: g, reason: message}
+	s.failures = append(s.failures, f)
+	s.m.setUnit(g.unit, event.Failed, obj.String()+": "+message)
+	if diagnose && s.m.opts.Diagnose != nil {
+		s.busy.diagnoses++
+		s.m.do(startDiagnosis{diagnosis{s, g, o, obj, g.attempt.round, f}})
 	}
-	close(r.done)
+	s.m.tellRun()
 }
 
-func causeText(cause error) string {
-	if cause == nil {
+// failing reports whether a group has failed, so that nothing further starts.
+func (s *stage) failing() bool { return len(s.failures) > 0 }
+
+// heldOn is the failure that the run is held on: the last one that nobody has
+// given up; nil where it is not held.
+//
+// Rule R44: a failure is held until it is accepted, retried or given up
+func (m *machine) heldOn() *failure {
+	if m.stage == nil || !m.opts.HoldOnFailure || m.over() {
+		return nil
+	}
+	for _, f := range slices.Backward(m.stage.failures) {
+		if !f.givenUp {
+			return f
+		}
+	}
+	return nil
+}
+
+// decide accepts, retries or gives up one failed group, or all.
+func (m *machine) decide(name event.CommandName, named event.Unit) string {
+	if m.heldOn() == nil {
+		return "nothing is held on a failure"
+	}
+	s := m.stage
+	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
+		return named.Group != "" && f.Group != named.Group || named.Phase != "" && f.group.Phase != named.Phase
+	})
+	if len(chosen) == 0 {
+		return named.Group + " has not failed"
+	}
+	if name == event.GiveUp {
+		for _, f := range chosen {
+			f.givenUp = true
+		}
+		m.tellRun()
 		return ""
 	}
-	return cause.Error()
+	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
+	m.tellRun()
+	for _, f := range chosen {
+		m.setUnit(f.group.unit, event.Running, "")
+		if name == event.Retry {
+			s.begin(f.group)
+		} else {
+			s.accept(f.group)
+		}
+	}
+	if name == event.Retry {
+		s.send(chosen[0].group)
+	}
+	return ""
+}
+
+// accept waits again for a failed group, without applying anything: it is ready
+// if the cluster says so now or later, whoever has seen to that.
+func (s *stage) accept(g *group) {
+	g.attempt.round++
+	g.attempt.accepted = true
+	for _, o := range g.objects {
+		if o.last.Status == event.Failed { // it may have been mended since
+			o.last = Observation{}
+		}
+		if g.await || !o.answered {
+			s.setDeadline(g, o)
+		}
+		s.lookAt(g, o)
+	}
+	s.endGroup(g)
+}
+
+// diagnosed takes in why an object is not ready.
+func (s *stage) diagnosed(d diagnosis, summary string, lines []string) {
+	if d.failure == nil {
+		s.busy.glances--
+		if s.closed || d.round != d.group.attempt.round || d.group.status != event.Running || d.object.settled ||
+			summary == "" || summary == d.object.explained {
+			return
+		}
+		d.object.explained = summary
+	} else {
+		s.busy.diagnoses--
+		if summary == "" && len(lines) == 0 {
+			return
+		}
+		if summary != "" && !strings.Contains(d.failure.Message, summary) {
+			d.failure.Message += " — " + summary
+		}
+	}
+	s.m.publish(event.Event{Kind: event.KindDiagnosis, Phase: d.group.Phase, Group: d.group.Group, Object: &d.named, Message: summary, Lines: lines})
 }
 
 // whySkipped names the failed group that g waits for, directly or not.
-func (r *StageRun) whySkipped(g *groupRun, cause error) string {
+func (s *stage) whySkipped(g *group, cause error) string {
 	seen := map[string]bool{}
 	var find func(ids []string) string
 	find = func(ids []string) string {
 		for _, id := range ids {
-			b := r.byID[id]
+			b := s.by[id]
 			if b == nil || seen[id] {
 				continue
 			}
@@ -102,13 +139,13 @@ func (r *StageRun) whySkipped(g *groupRun, cause error) string {
 			if b.status == event.Failed {
 				return id
 			}
-			if up := find(b.After); up != "" {
+			if up := find(b.def.After); up != "" {
 				return up
 			}
 		}
 		return ""
 	}
-	switch up := find(g.After); {
+	switch up := find(g.def.After); {
 	case up != "":
 		return "not started: " + up + " failed"
 	case errors.Is(cause, ErrAborted):

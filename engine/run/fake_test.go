@@ -186,7 +186,9 @@ func run(t *testing.T, opts Options, s Stage, fake *fakeCluster, steer func(*ben
 			steer(b)
 		}
 		err = r.Wait()
-		b.e.Finish(End{Status: event.Succeeded})
+		if b.e.Finish(End{Status: event.Succeeded}) != nil { // R48
+			b.e.Finish(End{Status: event.Aborted})
+		}
 		trace = b.trace()
 		synctest.Wait()
 	})

@@ -2,14 +2,13 @@ package run
 
 import (
 	"cmp"
-	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 )
 
 // named is the object under the name that it has in the cluster.
-func (o *objectRun) named() plan.Object {
+func (o *object) named() plan.Object {
 	obj := o.Object
 	if o.name != "" {
 		obj.Name = o.name
@@ -17,168 +16,203 @@ func (o *objectRun) named() plan.Object {
 	return obj
 }
 
-// answer takes the API server's answer to a request.
-func (r *StageRun) answer(t task, out Outcome, err error) {
-	r.busy--
-	g, o := t.g, t.o
-	if t.n != g.attempt {
-		return
+// answer takes in the API server's answer to a request.
+func (s *stage) answer(r request, out Outcome, err error) {
+	s.busy.requests--
+	g, o := r.group, r.object
+	o.flying = false
+	if r.attempt != g.attempt.number {
+		return // what has replaced it goes now
 	}
-	g.pending--
+	g.attempt.pending--
 	if err != nil {
-		r.setObject(g, o, event.Failed, oneLine(err.Error()), "")
-		r.fail(g, o, err.Error(), false)
+		o.onlyLater()
+		s.setObject(g, o, event.Failed, oneLine(err.Error()), "")
+		s.fail(g, o, err.Error(), false)
+		s.sendNext(g)
 		return
 	}
-	o.answered, o.version, o.name, o.since = true, out.Version, out.Name, time.Now()
-	if r.Phase.Kind == event.PhaseRemove {
-		r.answerDelete(g, o, out)
+	o.answered, o.version, o.name, o.since = true, out.Version, out.Name, s.m.now
+	if s.removes() {
+		s.deleted(g, o, out)
 	} else {
-		r.setObject(g, o, event.Applied, "", out.Change)
-		if g.await && r.Readiness > 0 {
-			r.deadlines = append(r.deadlines, deadline{g, o, g.attempt, r.e.clock.active(o.since) + r.Readiness})
+		s.setObject(g, o, event.Applied, "", out.Change)
+		if g.await {
+			s.setDeadline(g, o)
 		}
-		r.judge(g, o)
+		s.evaluate(g, o)
 	}
-	if g.status == event.Running {
-		r.send(g)
-		r.settle(g)
-	}
+	s.settle(g, o)
+	s.sendNext(g)
 }
 
-func (r *StageRun) answerDelete(g *groupRun, o *objectRun, out Outcome) {
+// sendNext goes on after news of a group. Where that has failed, those that have
+// started with it need not wait for it any more.
+func (s *stage) sendNext(g *group) {
+	if s.closed || s.m.over() || g.attempt.number == 0 {
+		return
+	}
+	s.send(g)
+}
+
+// deleted takes in the answer to a delete.
+func (s *stage) deleted(g *group, o *object, out Outcome) {
 	switch {
 	case out.Change == event.Kept:
-		r.setObject(g, o, event.Ready, cmp.Or(out.Message, "kept: helm.sh/resource-policy"), out.Change)
-		g.unready--
+		s.setObject(g, o, event.Ready, cmp.Or(out.Message, "kept: helm.sh/resource-policy"), out.Change)
 	case out.Change == event.Absent, o.last.Status == event.Gone:
-		r.setObject(g, o, event.Gone, "", out.Change)
-		g.unready--
+		s.setObject(g, o, event.Gone, "", out.Change)
 	default:
-		r.setObject(g, o, event.Deleting, o.last.Message, out.Change)
+		s.setObject(g, o, event.Deleting, o.last.Message, out.Change)
 	}
 }
 
-// observe takes what the watch has seen of an object.
-func (r *StageRun) observe(g *groupRun, seen Observation) {
+// observe takes in what the watch has seen of an object.
+func (s *stage) observe(g *group, seen Observation) {
 	o := g.index[seen.Object]
-	if o == nil || r.era != r.e.era { // a rollback undoes what the stage did
+	if o == nil || s.era != s.m.rollback.era { // a rollback undoes what the stage did
 		return
 	}
 	o.last = seen
 	if !o.answered {
+		o.fresh = seen.Version == 0 || seen.Version > o.version
+	}
+	s.lookAt(g, o)
+}
+
+// lookAt draws the consequences of what was last seen of an object.
+func (s *stage) lookAt(g *group, o *object) {
+	if !o.answered && !g.attempt.accepted {
 		return
 	}
-	if r.Phase.Kind == event.PhaseRemove {
-		switch {
-		case r.doneWith(o):
-		case seen.Status == event.Gone:
-			r.setObject(g, o, event.Gone, "", "")
-			g.unready--
-			r.leafDone(g)
-		case seen.Status == event.Deleting:
-			r.setObject(g, o, event.Deleting, seen.Message, "")
-		}
+	if s.removes() {
+		s.evaluateRemoval(g, o)
 	} else {
-		r.judge(g, o)
+		s.evaluate(g, o)
 	}
+	s.settle(g, o)
+	s.endLeaf(g)
 	if g.status == event.Running {
-		r.send(g)
-		r.settle(g)
+		s.sendNext(g)
 	}
 }
 
-// judge compares what was last seen of an applied object with its apply (R22).
-func (r *StageRun) judge(g *groupRun, o *objectRun) {
-	seen := o.last
-	if seen.Status == "" || seen.Version != 0 && seen.Version < o.version {
-		return
+func (s *stage) evaluateRemoval(g *group, o *object) {
+	switch {
+	case o.status == event.Gone, o.answered && o.status == event.Ready: // kept
+	case o.last.Status == event.Gone:
+		s.setObject(g, o, event.Gone, "", "")
+	case o.last.Status == event.Deleting:
+		s.setObject(g, o, event.Deleting, o.last.Message, "")
 	}
-	if r.Phase.Kind == event.PhaseHooks && g.status.Over() {
+}
+
+// counts reports whether what was last seen of the object is not older than its
+// apply, or where there was none, than the failure (R22).
+func (o *object) counts() bool {
+	if o.answered {
+		return o.last.Status != "" && (o.last.Version == 0 || o.last.Version >= o.version)
+	}
+	return o.last.Status != "" && o.fresh
+}
+
+// evaluate compares what was last seen of an object with its apply.
+func (s *stage) evaluate(g *group, o *object) {
+	if !o.counts() || s.Phase.Kind == event.PhaseHooks && g.status.Over() {
 		return // a hook is left alone once it has run; its delete policy may remove it
 	}
-	was := o.status
-	switch seen.Status {
+	switch o.last.Status {
 	case event.Gone:
-		r.setObject(g, o, event.InProgress, "it is gone from the cluster", "")
+		s.setObject(g, o, event.InProgress, "it is gone from the cluster", "")
 	case event.Deleting:
-		r.setObject(g, o, event.InProgress, "it is being deleted", "")
+		s.setObject(g, o, event.InProgress, "it is being deleted", "")
 	default:
-		r.setObject(g, o, seen.Status, seen.Message, "")
+		s.setObject(g, o, o.last.Status, o.last.Message, "")
 	}
-	if !g.await {
-		r.leafDone(g)
-		return
-	}
-	if g.status != event.Running {
-		return
-	}
-	switch {
-	case o.status == event.Ready && was != event.Ready:
-		g.unready--
-	case o.status != event.Ready && was == event.Ready:
-		g.unready++
-	}
-	if o.status == event.Failed {
-		r.fail(g, o, o.message, true)
+	if o.status == event.Failed && (g.await || g.attempt.accepted) {
+		s.fail(g, o, o.message, true)
 	}
 }
 
-// leafDone tells that a group that is not waited for has become ready, or is
-// gone (R21).
-func (r *StageRun) leafDone(g *groupRun) {
+// done reports whether an object has come to all it should.
+func (s *stage) done(o *object) bool {
+	if s.removes() && !o.answered {
+		return o.status == event.Gone
+	}
+	return o.status == event.Ready || o.status == event.Gone
+}
+
+// settle counts whether something is left to wait for of an object. What was
+// accepted without an answer has to be done, whether its group is awaited or not.
+func (s *stage) settle(g *group, o *object) {
+	settled := s.done(o)
+	if o.answered && !g.await {
+		settled = true
+	}
+	if !o.answered && !g.attempt.accepted {
+		settled = false
+	}
+	switch {
+	case settled && !o.settled:
+		g.attempt.open--
+	case !settled && o.settled:
+		g.attempt.open++
+	}
+	o.settled = settled
+}
+
+// endGroup ends a group that has all it should.
+func (s *stage) endGroup(g *group) {
+	if g.status != event.Running || g.attempt.open > 0 {
+		return
+	}
+	end := s.goal()
+	if !g.await {
+		end = event.Applied
+	}
+	s.m.setUnit(g.unit, end, "")
+	for _, next := range g.after {
+		next.left--
+	}
+	s.endLeaf(g)
+}
+
+// endLeaf tells that a group that is not waited for has become ready, or is gone
+// (R21).
+func (s *stage) endLeaf(g *group) {
 	if g.status != event.Applied {
 		return
 	}
 	for _, o := range g.objects {
-		if !r.doneWith(o) {
+		if !s.done(o) {
 			return
 		}
 	}
-	r.set(g, r.goal(), "")
+	s.m.setUnit(g.unit, s.goal(), "")
 }
 
 // goal is how a group ends that has come to all it should.
-func (r *StageRun) goal() event.Status {
-	if r.Phase.Kind == event.PhaseRemove {
+func (s *stage) goal() event.Status {
+	if s.removes() {
 		return event.Gone
 	}
 	return event.Ready
 }
 
-// doneWith reports whether nothing is left to wait for of an object.
-func (r *StageRun) doneWith(o *objectRun) bool {
-	return o.answered && (o.status == event.Ready || o.status == event.Gone)
-}
-
-// settle ends a group that has all it should.
-func (r *StageRun) settle(g *groupRun) {
-	if g.status != event.Running || g.sent < len(g.objects) || g.pending > 0 || g.unready > 0 {
+// setObject changes the status of an object and tells, where there is news.
+func (s *stage) setObject(g *group, o *object, status event.Status, message string, change event.Change) {
+	if o.status == status && o.message == message && change == "" {
 		return
 	}
-	end := r.goal()
-	if !g.await {
-		end = event.Applied
-	}
-	r.set(g, end, "")
-	for _, next := range g.after {
-		next.left--
-	}
-	r.leafDone(g)
-}
-
-// setObject changes the state of an object and tells, where there is news.
-func (r *StageRun) setObject(g *groupRun, o *objectRun, s event.Status, message string, change event.Change) {
-	if o.status == s && o.message == message && change == "" {
-		return
-	}
-	o.status, o.message = s, message
-	if o.answered && !r.doneWith(o) && s != event.Failed {
-		r.e.expectLook(o)
+	o.status, o.message = status, message
+	if o.answered && !s.done(o) && status != event.Failed {
+		s.m.expectGlance(o)
 	}
 	obj, planned := o.named(), ""
 	if o.name != "" {
 		planned = o.Name
 	}
-	r.e.publish(event.Event{Kind: event.KindObject, Phase: r.Phase.Name, Group: g.ID, Object: &obj, Planned: planned, Status: s, Message: message, Change: change})
+	s.m.publish(event.Event{
+		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned, Status: status, Message: message, Change: change,
+	})
 }

@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +21,9 @@ type Stage struct {
 	// active time; 0 for no limit of its own (R25).
 	Readiness time.Duration
 }
+
+// removes reports whether the stage takes objects away.
+func (s *Stage) removes() bool { return s.Phase.Kind == event.PhaseRemove }
 
 // Failure is a group that failed, and the object that made it fail.
 type Failure struct {
@@ -55,213 +57,188 @@ func (s *StageError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// StageRun is a stage under way.
-type StageRun struct {
+// stage is a stage under way. What is seen of its objects counts until a rollback
+// begins, also after it is over.
+type stage struct {
 	Stage
-	e       *Engine
-	groups  []*groupRun // in plan order
-	byID    map[string]*groupRun
-	applied chan struct{} // closed when every request was answered
-	done    chan struct{} // closed when err is set
-	err     error
-
-	tasks      []task // requests that wait for a free place
-	busy       int    // requests under way
-	diagnosing int
-	looking    int // diagnoses that nothing waits for
-	deadlines  []deadline
-	failing    bool // a group failed and is given up: nothing more starts
-	failures   []*Failure
-	closed     bool
-	era        int // of the engine when the stage began
+	m         *machine
+	run       *StageRun // whom to tell
+	groups    []*group  // in plan order
+	by        map[string]*group
+	queue     []request // that wait for a free place, or for an older one of their object
+	busy      inFlight
+	deadlines []deadline
+	failures  []*failure // of groups that are failed, in the order in which they failed
+	reported  bool       // that every request was answered
+	closed    bool
+	era       int // of the rollbacks, when it began
 }
 
-type groupRun struct {
-	*plan.Group
-	status  event.Status
+// inFlight counts what is to come back.
+type inFlight struct {
+	requests int
+	// diagnoses are those that the end of the stage waits for; glances are the
+	// others.
+	diagnoses, glances int
+}
+
+// some reports whether anything is under way that the stage waits for.
+func (f inFlight) some() bool { return f.requests > 0 || f.diagnoses > 0 }
+
+// group is a group of a stage: a unit, and how far it is.
+type group struct {
+	*unit
+	def     *plan.Group
+	stage   *stage
+	ranks   []plan.Rank // of its waves
 	await   bool
-	left    int  // gates that are not open
-	passed  bool // its breakpoint has been passed
-	admit   bool // Admit let it go before the stage began
 	watched bool
-	after   []*groupRun // groups that wait for this one
-	objects []*objectRun
-	index   map[plan.Object]*objectRun
-	wave    int // the wave whose requests are under way
-	sent    int // objects before this one have been sent
-	pending int // requests of this attempt without an answer
-	unready int // awaited objects that are not done
-	attempt int
+	left    int      // gates that are not open
+	after   []*group // groups that wait for this one
+	objects []*object
+	index   map[plan.Object]*object
+	attempt attempt
 }
 
-type objectRun struct {
+// attempt is how far a group is since it was last begun.
+type attempt struct {
+	number   int // 0 before the first
+	round    int // counts attempts and what was accepted
+	accepted bool
+	cohort   *cohort
+	wave     int // this one and those after it have not been sent
+	sent     int // objects before this one have been sent
+	pending  int // requests without an answer, of this attempt
+	open     int // objects that are not settled
+}
+
+// object is an object of a group.
+type object struct {
 	plan.Object
-	answered bool // the API server has answered this attempt's request
-	version  uint64
-	name     string    // the name that the API server made, if it did
-	since    time.Time // when the request was answered
-	last     Observation
-	status   event.Status
-	message  string
-	told     string // the last reason that was told while it was waited for
+	answered bool // the API server has taken this attempt's request
+	flying   bool // a request is under way, of whatever attempt
+	settled  bool // nothing is left to wait for
+	// version is what an observation has to have, at least, to count: that of
+	// the apply, or as long as there was none more than what was seen before.
+	version   uint64
+	fresh     bool   // last has more than version, or none
+	name      string // that the API server made, if it did
+	since     time.Time
+	last      Observation
+	status    event.Status
+	message   string
+	explained string // the last reason that was told while it was waited for
 }
 
-type task struct {
-	g *groupRun
-	o *objectRun
-	n int // the attempt it belongs to
+// failure is a group that is failed and what became of that.
+type failure struct {
+	Failure
+	group   *group
+	reason  string // Message as it was at first
+	givenUp bool
 }
 
 type deadline struct {
-	g  *groupRun
-	o  *objectRun
-	n  int
-	at time.Duration // active time
+	group  *group
+	object *object
+	round  int
+	at     time.Duration // active time
 }
 
-// Start begins a stage. One stage runs at a time.
-func (e *Engine) Start(s Stage) *StageRun {
-	r := &StageRun{Stage: s, e: e, byID: map[string]*groupRun{}, applied: make(chan struct{}), done: make(chan struct{})}
-	for _, g := range s.Phase.Groups {
-		gr := &groupRun{Group: g, status: event.Waiting, await: s.Await == nil || s.Await(g), index: make(map[plan.Object]*objectRun, len(g.Objects))}
-		for _, o := range g.Objects {
-			or := &objectRun{Object: o, status: event.Waiting}
-			gr.objects = append(gr.objects, or)
-			gr.index[o] = or
-		}
-		r.groups = append(r.groups, gr)
-		r.byID[g.ID] = gr
+// enter makes a stage that of the run.
+func (m *machine) enter(def Stage, run *StageRun) {
+	s := &stage{Stage: def, m: m, run: run, by: make(map[string]*group, len(def.Phase.Groups)), era: m.rollback.era}
+	for _, g := range def.Phase.Groups {
+		s.add(g)
 	}
-	for _, g := range r.groups {
-		for _, id := range g.After {
-			if before := r.byID[id]; before != nil {
+	for _, g := range s.groups {
+		for _, id := range g.def.After {
+			if before := s.by[id]; before != nil {
 				before.after = append(before.after, g)
 				g.left++
 			}
 		}
 	}
-	e.post(func() { e.enter(r) })
-	return r
+	m.stage = s
+	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
 }
 
-// Run runs a stage to its end. The error is a *StageError.
-func (e *Engine) Run(s Stage) error { return e.Start(s).Wait() }
-
-// Applied waits until every request of the stage was answered, or the stage is
-// over; it returns the stage's error in the latter case.
-func (r *StageRun) Applied() error {
-	select {
-	case <-r.applied:
-		return nil
-	case <-r.done:
-		return r.err
-	case <-r.e.over:
-		return &StageError{Cause: ErrAborted}
+func (s *stage) add(def *plan.Group) {
+	u, _ := s.m.units.add(event.Unit{Phase: s.Phase.Name, Group: def.ID})
+	if u.status != event.Running { // else Admit has let it go
+		u.status, u.stopped = event.Waiting, false
 	}
-}
-
-// Wait waits until the stage is over. The error is a *StageError.
-func (r *StageRun) Wait() error {
-	select {
-	case <-r.done:
-		return r.err
-	case <-r.e.over:
-		return &StageError{Cause: ErrAborted}
+	g := &group{
+		unit: u, def: def, stage: s, ranks: def.Ranks(s.removes()), await: s.Await == nil || s.Await(def),
+		index: make(map[plan.Object]*object, len(def.Objects)),
 	}
+	for _, o := range def.Objects {
+		or := &object{Object: o, status: event.Waiting}
+		g.objects = append(g.objects, or)
+		g.index[o] = or
+	}
+	s.groups, s.by[def.ID] = append(s.groups, g), g
 }
 
-// enter makes r the stage of the engine.
-func (e *Engine) enter(r *StageRun) {
-	e.stage, r.era = r, e.era
-	e.heartbeat = e.clock.active(time.Now()) + e.opts.Heartbeat
-	for _, g := range r.groups {
-		g.admit = e.groups[groupKey(r.Phase.Name, g.ID)] == event.Running
-		if !g.admit {
-			e.groups[g.ID] = event.Waiting
+// active reports whether a group is under way.
+func (s *stage) active() bool {
+	for _, g := range s.groups {
+		if g.status == event.Running {
+			return true
 		}
 	}
+	return false
 }
 
-// set changes the state of a group and tells.
-func (r *StageRun) set(g *groupRun, s event.Status, message string) {
-	g.status = s
-	r.e.setGroup(r.Phase.Name, g.ID, s, message)
-}
-
-func (e *Engine) setGroup(phase, id string, s event.Status, message string) {
-	e.groups[id] = s
-	e.groups[groupKey(phase, id)] = s
-	e.heartbeat = e.clock.active(time.Now()) + e.opts.Heartbeat
-	e.publish(event.Event{Kind: event.KindGroup, Phase: phase, Group: id, Status: s, Message: message})
-}
-
-// begin starts a group, or starts it again (R44).
-func (r *StageRun) begin(g *groupRun) {
-	g.attempt++
-	g.wave, g.sent, g.pending, g.unready = 0, 0, 0, 0
-	for _, o := range g.objects {
-		o.answered, o.since = false, time.Time{}
-		if o.last.Status == event.Failed { // only what comes after this attempt counts
-			o.last = Observation{}
+func (s *stage) allOver() bool {
+	for _, g := range s.groups {
+		if !g.status.Over() {
+			return false
 		}
 	}
-	r.failures = slices.DeleteFunc(r.failures, func(f *Failure) bool { return f.Group == g.ID })
-	if !g.admit || g.attempt > 1 {
-		r.set(g, event.Running, "")
-	}
-	g.status = event.Running
-	if !g.watched {
-		g.watched = true
-		r.Cluster.Watch(r.e.ctx, g.Group, func(o Observation) {
-			r.e.post(func() { r.observe(g, o) })
-		})
-	}
-	if g.await {
-		g.unready = len(g.objects)
-	}
-	r.send(g)
-	r.settle(g)
+	return true
 }
 
-// send queues the requests of the group's present wave where it may start.
-func (r *StageRun) send(g *groupRun) {
-	for g.wave < len(g.Waves) && g.pending == 0 {
-		w := g.Waves[g.wave]
-		for _, need := range w.Established {
-			if o := g.index[need]; o != nil && !r.doneWith(o) {
-				return
-			}
-		}
-		for _, o := range g.objects[g.sent : g.sent+w.Count] {
-			r.tasks = append(r.tasks, task{g, o, g.attempt})
-			g.pending++
-		}
-		g.sent += w.Count
-		g.wave++
+// reportApplied tells once that every request of the stage was answered.
+func (s *stage) reportApplied() {
+	if s.reported || s.busy.requests > 0 || len(s.queue) > 0 {
+		return
 	}
+	for _, g := range s.groups {
+		if g.attempt.number == 0 || g.attempt.sent < len(g.objects) {
+			return
+		}
+	}
+	s.reported = true
+	s.m.do(allApplied{s.run})
 }
 
-// pump sends queued requests while there are free places.
-func (r *StageRun) pump() {
-	for len(r.tasks) > 0 && r.busy < r.e.opts.Parallel {
-		t := r.tasks[0]
-		r.tasks = r.tasks[1:]
-		if t.n == t.g.attempt && t.g.status == event.Running {
-			r.request(t)
+// close ends the stage.
+func (s *stage) close(cause error) {
+	s.closed, s.m.stage = true, nil
+	err := &StageError{Cause: cause}
+	for _, f := range s.failures {
+		err.Failures = append(err.Failures, f.Failure)
+	}
+	for _, g := range s.groups {
+		switch {
+		case g.status == event.Running:
+			s.m.setUnit(g.unit, event.Aborted, causeText(cause))
+		case !g.status.Over():
+			err.Skipped = append(err.Skipped, g.Group)
+			s.m.setUnit(g.unit, event.Skipped, s.whySkipped(g, cause))
 		}
 	}
+	if cause == nil && len(err.Failures) == 0 && len(err.Skipped) == 0 {
+		s.m.do(stageOver{s.run, nil})
+		return
+	}
+	s.m.do(stageOver{s.run, err})
 }
 
-func (r *StageRun) request(t task) {
-	r.busy++
-	call, status := r.Cluster.Apply, event.Applying
-	if r.Phase.Kind == event.PhaseRemove {
-		call, status = r.Cluster.Delete, event.Deleting
+func causeText(cause error) string {
+	if cause == nil {
+		return ""
 	}
-	r.setObject(t.g, t.o, status, "", "")
-	ctx := r.e.requests
-	go func() {
-		out, err := call(ctx, t.g.Group, t.o.Object)
-		r.e.post(func() { r.answer(t, out, err) })
-	}()
+	return cause.Error()
 }

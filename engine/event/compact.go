@@ -1,0 +1,83 @@
+package event
+
+import (
+	"slices"
+
+	"lockstep/engine/plan"
+)
+
+// subject is what an event is about, so that a later event about the same makes
+// it good.
+type subject struct {
+	kind    Kind
+	unit    Unit
+	object  plan.Object
+	began   bool   // a group that is under way: it says when that began
+	message string // of a warning: each is one of its own
+}
+
+func subjectOf(e Event) subject {
+	s := subject{kind: e.Kind}
+	switch e.Kind {
+	case KindGroup:
+		s.unit, s.began = e.Unit(), e.Status == Running
+	case KindObject, KindDiagnosis:
+		s.unit = e.Unit()
+		if e.Object != nil {
+			s.object = *e.Object
+		}
+	case KindBreakpoint:
+		s.unit = e.Unit()
+	case KindWarning:
+		s.message = e.Rule + e.Message
+	}
+	return s
+}
+
+// compact leaves of a record what draws the same picture (State) of how things
+// are: the first event, which says when it began, the last that was announced of
+// each phase, and then of each thing the last that was told. When something came
+// about is lost, and so are all but the last lines of a log.
+func compact(events []Event) []Event {
+	last := make(map[subject]int, len(events))
+	var phases []Phase
+	announced := -1
+	for n, e := range events {
+		last[subjectOf(e)] = n
+		if e.Kind != KindPlan {
+			continue
+		}
+		announced = n
+		for _, p := range e.Phases {
+			if i := slices.IndexFunc(phases, func(q Phase) bool { return q.Name == p.Name }); i >= 0 {
+				phases[i] = p
+			} else {
+				phases = append(phases, p)
+			}
+		}
+	}
+	var out []Event
+	if len(events) > 0 && last[subjectOf(events[0])] != 0 {
+		out = append(out, events[0])
+	}
+	if n, ok := last[subject{kind: KindOperation}]; ok {
+		out = append(out, events[n])
+	}
+	if announced >= 0 {
+		e := events[announced]
+		e.Phases = phases
+		out = append(out, e)
+	}
+	known := map[Unit]bool{{}: true}
+	for _, p := range phases {
+		for _, g := range p.Groups {
+			known[Unit{p.Name, g.ID}] = true
+		}
+	}
+	for n, e := range events {
+		if s := subjectOf(e); e.Kind != KindOperation && e.Kind != KindPlan && last[s] == n && known[s.unit] {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package run
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// loop is the one goroutine that owns the machine: it hands messages in and
+// carries effects out.
+type loop struct {
+	*Engine
+	machine *machine
+	timer   *time.Timer
+	// requests is cancelled by Stop and made anew for a rollback.
+	requests       context.Context
+	cancelRequests context.CancelFunc
+}
+
+const diagnoseTimeout = 5 * time.Second
+
+// run moves messages until the closing event.
+func (l *loop) run() {
+	defer close(l.over)
+	defer l.opts.Feed.Close()
+	defer l.cancel()
+	l.timer = time.NewTimer(time.Hour)
+	defer l.timer.Stop()
+	for {
+		if wake := l.machine.wake(); wake.IsZero() {
+			l.timer.Stop()
+		} else {
+			l.timer.Reset(max(time.Until(wake), 0))
+		}
+		select {
+		case <-l.inbox.ready: // sent by put, whoever calls it; never closed
+			for _, msg := range l.inbox.empty() {
+				if l.handle(msg); l.machine.ended {
+					return
+				}
+			}
+		case <-l.timer.C: // sent by the timer, at the last wake
+			l.handle(ticked{})
+		}
+	}
+}
+
+func (l *loop) handle(msg message) {
+	switch msg := msg.(type) {
+	case verdictAsked:
+		msg.reply <- Verdict{Abort: l.machine.steering.abort, TimedOut: l.machine.timeouts.over}
+	case requestsAsked:
+		msg.reply <- requestsContext{l.requests}
+	default:
+		l.carryOut(l.machine.handle(time.Now(), msg))
+	}
+}
+
+func (l *loop) carryOut(effects []effect) {
+	for _, eff := range effects {
+		switch eff := eff.(type) {
+		case publish:
+			l.publish(eff)
+		case sendRequest:
+			l.send(eff.request)
+		case startWatch:
+			g := eff.group
+			g.stage.Cluster.Watch(l.ctx, g.def, func(o Observation) { l.inbox.put(observed{g, o}) })
+		case startDiagnosis:
+			l.diagnose(eff.diagnosis)
+		case cancelRequests:
+			l.cancelRequests()
+		case renewRequests:
+			l.cancelRequests()
+			l.renew()
+		case gateOpened:
+			eff.gate.done <- eff.err
+		case allApplied:
+			close(eff.run.applied)
+		case stageOver:
+			eff.run.err = eff.err
+			close(eff.run.done)
+		case replied:
+			eff.reply <- eff.err
+		}
+	}
+}
+
+func (l *loop) publish(p publish) {
+	if p.closing {
+		l.opts.Feed.End(p.event)
+		return
+	}
+	l.opts.Feed.Publish(p.event)
+}
+
+func (l *loop) renew() { l.requests, l.cancelRequests = context.WithCancel(l.ctx) }
+
+// send sends a request in a goroutine of its own, which ends with the answer.
+func (l *loop) send(r request) {
+	call := r.stage.Cluster.Apply
+	if r.stage.removes() {
+		call = r.stage.Cluster.Delete
+	}
+	ctx := l.requests
+	go func() {
+		out, err := call(ctx, r.group.def, r.object.Object)
+		l.inbox.put(answered{r, out, err})
+	}()
+}
+
+func (l *loop) diagnose(d diagnosis) {
+	ctx, cancel := context.WithTimeout(l.ctx, diagnoseTimeout)
+	go func() {
+		defer cancel()
+		summary, lines := l.opts.Diagnose(ctx, d.named)
+		l.inbox.put(diagnosed{d, summary, lines})
+	}()
+}
+
+// inbox is the queue of the loop. It has no bound, so that neither a watch nor a
+// key press ever waits for the loop.
+type inbox struct {
+	mu    sync.Mutex
+	queue []message
+	ready chan struct{} // holds a token while queue is not empty
+}
+
+func (b *inbox) put(msg message) {
+	b.mu.Lock()
+	b.queue = append(b.queue, msg)
+	b.mu.Unlock()
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+// empty returns what is in the queue, and leaves it empty.
+func (b *inbox) empty() []message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.queue
+	b.queue = nil
+	return q
+}

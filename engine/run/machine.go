@@ -1,0 +1,220 @@
+package run
+
+import (
+	"fmt"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// machine is the state of a run and all that changes it: pure and synchronous. A
+// message comes in at a time that is given, effects come out; nothing is waited
+// for and nobody else's goroutine is in here.
+type machine struct {
+	opts     Options
+	now      time.Time // of the message that is being handled
+	effects  []effect
+	steering steering
+	clock    clock
+	units    units
+	gates    []*gate
+	stage    *stage // nil between stages
+	cohort   *cohort
+	timeouts timeouts
+	rollback rollback
+	ended    bool
+}
+
+// rollback is the undoing of the operation, where that has begun.
+type rollback struct {
+	begun bool
+	// warned tells that an interrupt has come since (R43).
+	warned bool
+	// era counts rollbacks: observations of an earlier one do not count.
+	era int
+}
+
+// newMachine returns a run that has been opened; the opening events are the
+// first effects.
+func newMachine(opts Options, now time.Time) *machine {
+	if opts.Parallel <= 0 {
+		opts.Parallel = 32
+	}
+	m := &machine{opts: opts, now: now, clock: clock{start: now}}
+	m.steering.told = event.Running
+	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &opts.Operation})
+	if opts.Paused {
+		m.steering.pause("before the first unit")
+		m.tellRun()
+	}
+	return m
+}
+
+// handle takes one message and returns what is to be done about it. The slice is
+// good until the next call.
+func (m *machine) handle(now time.Time, msg message) []effect {
+	m.now = now
+	m.cohort = nil
+	clear(m.effects)
+	m.effects = m.effects[:0]
+	if m.ended {
+		return nil
+	}
+	switch msg := msg.(type) {
+	case announced:
+		m.announce(msg.phases)
+	case gateAsked:
+		m.gates = append(m.gates, msg.gate)
+	case stageEntered:
+		m.enter(msg.stage, msg.run)
+	case answered:
+		msg.request.stage.answer(msg.request, msg.outcome, msg.err)
+	case observed:
+		msg.group.stage.observe(msg.group, msg.seen)
+	case diagnosed:
+		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.summary, msg.lines)
+	case commanded:
+		m.command(msg.command)
+	case ticked:
+		m.tick()
+	case rollbackAsked:
+		m.do(replied{msg.reply, m.beginRollback(msg.operation, msg.reason)})
+	case finishAsked:
+		m.do(replied{msg.reply, m.finish(msg.end)})
+	}
+	m.advance()
+	return m.effects
+}
+
+func (m *machine) do(e effect) { m.effects = append(m.effects, e) }
+
+func (m *machine) publish(e event.Event) { m.do(publish{event: e}) }
+
+func (m *machine) announce(phases []event.Phase) {
+	m.publish(event.Event{Kind: event.KindPlan, Phases: phases})
+	for _, p := range phases {
+		for _, g := range p.Groups {
+			u, added := m.units.add(event.Unit{Phase: p.Name, Group: g.ID})
+			if added && m.stopsAt(g.ID) {
+				m.setBreakpoint(u, true)
+			}
+		}
+	}
+}
+
+// setUnit changes the status of a unit and tells.
+func (m *machine) setUnit(u *unit, s event.Status, message string) {
+	u.status = s
+	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
+	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s, Message: message})
+}
+
+// advance does all that can be done now: lets units go, sends requests, ends the
+// stage.
+func (m *machine) advance() {
+	if m.ended {
+		return
+	}
+	if m.over() {
+		m.wind()
+		return
+	}
+	m.startUnits()
+	s := m.stage
+	if s == nil {
+		return
+	}
+	s.pump()
+	s.reportApplied()
+	if s.busy.some() || m.heldOn() != nil {
+		return
+	}
+	if s.failing() && !s.active() || s.allOver() {
+		s.close(nil)
+	}
+}
+
+// over reports whether nothing may start any more, whatever comes: until a
+// rollback begins.
+func (m *machine) over() bool { return m.steering.abort != nil || m.timeouts.over }
+
+// wind ends what is under way after an abort or the timeout: nothing starts,
+// waits end, requests in flight come back (R43).
+func (m *machine) wind() {
+	cause := ErrAborted
+	if m.steering.abort == nil {
+		cause = fmt.Errorf("%w after %s (--timeout)", ErrTimeout, m.opts.Operation.Timeout)
+	}
+	for _, g := range m.gates {
+		m.do(gateOpened{g, cause})
+	}
+	m.gates = nil
+	s := m.stage
+	if s == nil {
+		return
+	}
+	s.queue = nil
+	if !s.busy.some() {
+		s.close(cause)
+		return
+	}
+	if m.timeouts.patience.IsZero() {
+		m.timeouts.patience = m.now.Add(windingTime)
+	}
+}
+
+// beginRollback starts the undoing of what a failed or aborted operation did. It
+// is refused where a command has ended the run that asks for none.
+func (m *machine) beginRollback(op event.Operation, reason string) error {
+	if a := m.steering.abort; a != nil && a.Name != event.Rollback {
+		return ErrAborted
+	}
+	m.do(renewRequests{})
+	m.skipUnits("not started: rolling back", "cut short: rolling back")
+	for _, u := range m.units.all {
+		if u.stop {
+			m.setBreakpoint(u, false)
+		}
+	}
+	m.opts.Breakpoints = nil
+	m.opts.Operation.Timeout = op.Timeout
+	m.steering = steering{told: event.Running}
+	m.timeouts = timeouts{}
+	m.clock = clock{start: m.now}
+	m.rollback = rollback{begun: true, era: m.rollback.era + 1}
+	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason})
+	return nil
+}
+
+// finish ends the run, unless a command was accepted that the end does not know
+// of.
+//
+// Rule R48: what was accepted takes effect; the closing event is the last
+func (m *machine) finish(end End) error {
+	if m.steering.abort != nil && end.Status != event.Aborted {
+		return ErrAborted
+	}
+	if end.Status == event.Succeeded {
+		m.skipUnits("not started: there was nothing to do", "there was nothing to do")
+	} else {
+		m.skipUnits("not started: the operation has ended", "cut short: the operation has ended")
+	}
+	m.do(publish{closing: true, event: event.Event{
+		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit, Release: end.Release,
+	}})
+	m.ended = true
+	return nil
+}
+
+// skipUnits tells of units that will not start any more, and of those that were
+// let go but for which no stage came.
+func (m *machine) skipUnits(waiting, begun string) {
+	for _, u := range m.units.all {
+		switch u.status {
+		case event.Waiting, event.Held:
+			m.setUnit(u, event.Skipped, waiting)
+		case event.Running:
+			m.setUnit(u, event.Aborted, begun)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package run
+
+import (
+	"strings"
+
+	"lockstep/engine/event"
+)
+
+// startUnits lets units go, as far as the run's state allows.
+//
+// Rule R14: a group starts as soon as its own gates are open, whatever else runs
+func (m *machine) startUnits() {
+	m.openBegun()
+	switch status, _ := m.runStatus(); status {
+	case event.Running:
+		for m.startRunning() { // an empty group is over at once and opens gates
+		}
+	case event.Paused:
+		m.takeStep()
+	}
+}
+
+// openBegun goes on with what was let go before: a second gate of a unit, the
+// stage of a unit that has been admitted.
+func (m *machine) openBegun() {
+	for len(m.gates) > 0 {
+		u, _ := m.units.add(m.gates[0].unit)
+		if u.status != event.Running {
+			break
+		}
+		m.openGate()
+	}
+	if m.stage == nil {
+		return
+	}
+	for _, g := range m.stage.groups {
+		if g.status == event.Running && g.attempt.number == 0 {
+			m.stage.begin(g)
+			m.stage.send(g)
+		}
+	}
+}
+
+// startable are the units that could start now but for the state of the run, in
+// plan order.
+func (m *machine) startable() (open []*unit) {
+	if len(m.gates) > 0 {
+		u, _ := m.units.add(m.gates[0].unit)
+		open = append(open, u)
+	}
+	if s := m.stage; s != nil && !s.failing() {
+		for _, g := range s.groups {
+			if g.left == 0 && (g.status == event.Waiting || g.status == event.Held) {
+				open = append(open, g.unit)
+			}
+		}
+	}
+	return open
+}
+
+// startRunning starts all that can start, or stops before what has a breakpoint.
+// It reports whether something has started.
+//
+// Rule R42: a breakpoint pauses the whole run when its unit could start
+func (m *machine) startRunning() bool {
+	open := m.startable()
+	var at []string
+	for _, u := range open {
+		if u.stop && !u.stopped {
+			u.stopped = true
+			m.setUnit(u, event.Held, "breakpoint")
+			at = append(at, u.Group)
+		}
+	}
+	if len(at) > 0 {
+		m.steering.pause("breakpoint " + strings.Join(at, ", "))
+		m.tellRun()
+		return false
+	}
+	m.start(open)
+	return len(open) > 0
+}
+
+// takeStep starts the unit that a step lets go, once there is one.
+func (m *machine) takeStep() {
+	open := m.startable()
+	if !m.steering.step || len(open) == 0 {
+		return
+	}
+	u := m.steering.stepUnit
+	if u == nil {
+		u = open[0]
+	}
+	m.steering.step, m.steering.stepUnit = false, nil
+	m.start([]*unit{u})
+}
+
+func (m *machine) start(open []*unit) {
+	var begun []*group
+	for _, u := range open {
+		u.stopped = true
+		if len(m.gates) > 0 && m.gates[0].unit == u.Unit {
+			m.setUnit(u, event.Running, "")
+			m.openGate()
+			continue
+		}
+		g := m.stage.by[u.Group]
+		m.setUnit(u, event.Running, "")
+		m.stage.begin(g)
+		begun = append(begun, g)
+	}
+	for _, g := range begun {
+		m.stage.send(g)
+	}
+}
+
+func (m *machine) openGate() {
+	m.do(gateOpened{m.gates[0], nil})
+	m.gates = m.gates[1:]
+}
+
+// begin starts an attempt at a group, whose status says so already.
+func (s *stage) begin(g *group) {
+	if s.m.cohort == nil {
+		s.m.cohort = &cohort{}
+	}
+	s.m.cohort.groups = append(s.m.cohort.groups, g)
+	g.attempt = attempt{number: g.attempt.number + 1, round: g.attempt.round + 1, cohort: s.m.cohort, open: len(g.objects)}
+	for _, o := range g.objects {
+		o.answered, o.settled, o.since = false, false, s.m.now
+		o.onlyLater()
+	}
+	if !g.watched {
+		g.watched = true
+		s.m.do(startWatch{g})
+	}
+}
+
+// onlyLater sees to it that what was seen of the object until now does not count
+// for what has failed or has not been applied yet.
+func (o *object) onlyLater() {
+	o.version, o.fresh = max(o.version, o.last.Version), false
+	if o.last.Status == event.Failed {
+		o.last = Observation{}
+	}
+}

@@ -1,0 +1,210 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"lockstep/engine/event"
+)
+
+// steering is what the commands have asked for. What the run is by it, running,
+// paused, held or aborting, is derived (runStatus), so that the pause to return
+// to after a hold is never lost.
+type steering struct {
+	paused bool
+	why    string // it is paused
+	// step is a unit that may start while the run is paused: the next one that
+	// can, or the one that is named.
+	step     bool
+	stepUnit *unit
+	abort    *event.Command
+	// told is the status of the run that was last published, with its message.
+	told        event.Status
+	toldMessage string
+}
+
+func (s *steering) pause(why string) { s.paused, s.why = true, why }
+
+// command obeys a command and answers it.
+//
+// Rule R45: every command is answered by an event
+func (m *machine) command(c event.Command) {
+	why := m.obey(c)
+	answer := event.Event{Kind: event.KindCommand, Command: c.Name, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
+	if why != "" {
+		answer.Status, answer.Message = event.Refused, why
+	}
+	m.publish(answer)
+}
+
+// obey carries a command out, or says why it cannot be.
+func (m *machine) obey(c event.Command) string {
+	switch {
+	case c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop:
+		return m.abort(c)
+	case m.steering.abort != nil:
+		return "the run is being aborted"
+	case m.timeouts.over:
+		return "the operation has timed out"
+	}
+	named := event.Unit{Phase: c.Phase, Group: c.Group}
+	switch c.Name {
+	case event.Pause:
+		return m.pause(c.Reason)
+	case event.Resume:
+		return m.resume()
+	case event.Step:
+		return m.step(named)
+	case event.Break:
+		return m.toggleBreakpoint(named)
+	case event.Accept, event.Retry, event.GiveUp:
+		return m.decide(c.Name, named)
+	}
+	return fmt.Sprintf("there is no command %q", c.Name)
+}
+
+// runStatus is what the run is, and why.
+func (m *machine) runStatus() (event.Status, string) {
+	s := &m.steering
+	if s.abort != nil {
+		return event.Aborting, s.abort.Reason
+	}
+	if f := m.heldOn(); f != nil {
+		return event.Held, f.Group + ": " + f.Object.String() + ": " + f.reason
+	}
+	if s.paused {
+		return event.Paused, s.why
+	}
+	return event.Running, ""
+}
+
+// tellRun tells what the run is where that is news, and lets its clock count or
+// stand still (R25).
+func (m *machine) tellRun() {
+	status, message := m.runStatus()
+	if status == m.steering.told && message == m.steering.toldMessage {
+		return
+	}
+	if status == event.Paused || status == event.Held {
+		m.clock.stop(m.now)
+	} else {
+		m.clock.goOn(m.now)
+	}
+	m.steering.told, m.steering.toldMessage = status, message
+	m.publish(event.Event{Kind: event.KindRun, Status: status, Message: message})
+}
+
+// Rule R40: a pause lets what is in flight go on and starts no further unit
+func (m *machine) pause(reason string) string {
+	if m.steering.told != event.Running {
+		return "the run is " + string(m.steering.told) + " already"
+	}
+	m.steering.pause(reason)
+	m.tellRun()
+	return ""
+}
+
+// heldAnswer is what there is instead of a command that a hold refuses (R44).
+const heldAnswer = "the run is held on a failure: accept it as mended, retry it, give it up, or abort"
+
+func (m *machine) resume() string {
+	switch m.steering.told {
+	case event.Held:
+		return heldAnswer
+	case event.Running:
+		return "the run is not paused"
+	}
+	s := &m.steering
+	s.paused, s.why, s.step, s.stepUnit = false, "", false, nil
+	for _, u := range m.units.all {
+		if u.status == event.Held {
+			m.setUnit(u, event.Waiting, "")
+		}
+	}
+	m.tellRun()
+	return ""
+}
+
+// step lets one unit go.
+//
+// Rule R41: exactly one, the first in plan order whose gates are open, or the one named
+func (m *machine) step(named event.Unit) string {
+	switch m.steering.told {
+	case event.Running:
+		return "the run is not paused; pause it first"
+	case event.Held:
+		return heldAnswer
+	}
+	if named.Group == "" {
+		if m.steering.step {
+			return "a step is waiting already; nothing can start " + m.before()
+		}
+		m.steering.step = true // it takes effect when the next gate opens
+		return ""
+	}
+	open := m.startable()
+	u := m.units.named(named, func(u *unit) bool { return slices.Contains(open, u) })
+	switch {
+	case u == nil:
+		return fmt.Sprintf("there is no group %q", named.Group)
+	case u.status != event.Waiting && u.status != event.Held:
+		return u.Group + " has started already"
+	case !slices.Contains(open, u):
+		return u.Group + " cannot start " + m.before()
+	}
+	m.steering.step, m.steering.stepUnit = true, u
+	return ""
+}
+
+// before names what has to be over before anything can start.
+func (m *machine) before() string {
+	if m.stage != nil {
+		for _, g := range m.stage.groups {
+			if g.status == event.Running {
+				return "before " + g.Group + " is over"
+			}
+		}
+	}
+	return "yet"
+}
+
+// toggleBreakpoint sets a breakpoint or takes it away.
+func (m *machine) toggleBreakpoint(named event.Unit) string {
+	fits := func(u *unit) bool { return u.status == event.Waiting || u.status == event.Held }
+	u := m.units.named(named, fits)
+	switch {
+	case u == nil:
+		return fmt.Sprintf("there is no group %q", named.Group)
+	case !fits(u):
+		return u.Group + " has started already"
+	}
+	m.setBreakpoint(u, !u.stop)
+	return ""
+}
+
+// abort starts an abort, or makes one that is under way stricter: a stop cancels
+// the requests in flight as well, and takes the place of a rollback that has not
+// begun. It is never made milder.
+//
+// Rule R43: nothing more starts; a rollback is stopped by the second interrupt
+func (m *machine) abort(c event.Command) string {
+	a := m.steering.abort
+	switch {
+	case a != nil && a.Name == event.Stop:
+		return "the run is being stopped already"
+	case m.rollback.begun && !m.rollback.warned:
+		m.rollback.warned = true
+		return "a rollback is under way; once more stops it and leaves things as they are then"
+	case m.rollback.begun:
+		c.Name = event.Stop
+	case a != nil && c.Name != event.Stop:
+		return "the run is being aborted already; stop it to cancel the requests in flight as well"
+	}
+	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
+	if c.Name == event.Stop {
+		m.do(cancelRequests{})
+		m.steering.told = "" // that it is stricter now is news
+	}
+	m.tellRun()
+	return ""
+}

@@ -1,0 +1,164 @@
+package run
+
+import (
+	"fmt"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// windingTime is how long requests in flight may take to come back after an
+// abort; then they are cancelled, so that a lost API server cannot hang it.
+const windingTime = 10 * time.Second
+
+// timeouts are what the machine has to do at a time of its own.
+type timeouts struct {
+	over      bool          // the operation's timeout is
+	heartbeat time.Duration // active time of the next one
+	patience  time.Time     // when requests in flight are cancelled after an abort, zero for never
+	glanced   time.Time     // when the last glance was taken
+	glanceDue time.Time     // not after the next one, zero for none
+}
+
+// wake returns when the machine wants to be ticked, the zero time for never. In
+// active time, which stands still while the run is paused or held, nothing is due
+// then.
+func (m *machine) wake() time.Time {
+	t := &m.timeouts
+	if !t.patience.IsZero() {
+		return t.patience
+	}
+	next := m.nextGlance()
+	at := func(active time.Duration) {
+		due := m.now.Add(max(active-m.clock.active(m.now), 0))
+		if next.IsZero() || due.Before(next) {
+			next = due
+		}
+	}
+	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
+		return next
+	}
+	if limit := m.opts.Operation.Timeout; limit > 0 && !t.over {
+		at(limit)
+	}
+	if s := m.stage; s != nil {
+		if m.opts.Heartbeat > 0 {
+			at(t.heartbeat)
+		}
+		s.dropMet()
+		if len(s.deadlines) > 0 {
+			at(s.deadlines[0].at)
+		}
+	}
+	return next
+}
+
+// setDeadline begins the time that an object has to become ready.
+//
+// Rule R25: in active time, for one resource from its apply, and for the operation
+func (s *stage) setDeadline(g *group, o *object) {
+	if s.Readiness > 0 {
+		s.deadlines = append(s.deadlines, deadline{g, o, g.attempt.round, s.m.clock.active(s.m.now) + s.Readiness})
+	}
+}
+
+// dropMet forgets deadlines that no longer matter. Deadlines are in order, since
+// each is set at its beginning plus one constant.
+func (s *stage) dropMet() {
+	for len(s.deadlines) > 0 {
+		d := s.deadlines[0]
+		if d.round == d.group.attempt.round && d.group.status == event.Running && !d.object.settled {
+			return
+		}
+		s.deadlines = s.deadlines[1:]
+	}
+}
+
+// tick acts on what is due.
+func (m *machine) tick() {
+	t := &m.timeouts
+	if !t.patience.IsZero() && !m.now.Before(t.patience) {
+		t.patience = time.Time{}
+		m.do(cancelRequests{})
+	}
+	m.glance()
+	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
+		return
+	}
+	active := m.clock.active(m.now)
+	if limit := m.opts.Operation.Timeout; limit > 0 && active >= limit && !t.over {
+		t.over = true
+		m.failUnready()
+		return
+	}
+	s := m.stage
+	if s == nil {
+		return
+	}
+	for s.dropMet(); len(s.deadlines) > 0 && s.deadlines[0].at <= active; s.dropMet() {
+		d := s.deadlines[0]
+		s.deadlines = s.deadlines[1:]
+		s.fail(d.group, d.object, fmt.Sprintf("not ready after %s (--readiness-timeout): %s", s.Readiness, d.object.state()), true)
+	}
+	if m.opts.Heartbeat > 0 && active >= t.heartbeat {
+		t.heartbeat = active + m.opts.Heartbeat
+		m.beat(s)
+	}
+}
+
+// state is an object's last status with its message.
+func (o *object) state() string {
+	if o.message == "" {
+		return string(o.status)
+	}
+	return string(o.status) + ", " + o.message
+}
+
+// failUnready names, at the timeout of the operation, the first object of every
+// running group that is not done.
+func (m *machine) failUnready() {
+	if m.stage == nil {
+		return
+	}
+	for _, g := range m.stage.groups {
+		if g.status != event.Running {
+			continue
+		}
+		for _, o := range g.objects {
+			if !o.settled {
+				m.stage.fail(g, o, fmt.Sprintf("not done after %s (--timeout): %s", m.opts.Operation.Timeout, o.state()), true)
+				break
+			}
+		}
+	}
+}
+
+// beat tells what has been waited for longest.
+func (m *machine) beat(s *stage) {
+	var oldest *object
+	var of *group
+	others := 0
+	for _, g := range s.groups {
+		if g.status != event.Running {
+			continue
+		}
+		for _, o := range g.objects {
+			if !o.answered || s.done(o) {
+				continue
+			}
+			if oldest == nil || o.since.Before(oldest.since) {
+				oldest, of = o, g
+			}
+			others++
+		}
+	}
+	if oldest == nil {
+		return
+	}
+	message := fmt.Sprintf("%s for %s", oldest.state(), m.now.Sub(oldest.since).Round(time.Second))
+	if others > 1 {
+		message += fmt.Sprintf(", and %d more", others-1)
+	}
+	obj := oldest.named()
+	m.publish(event.Event{Kind: event.KindWaiting, Phase: of.Phase, Group: of.Group, Object: &obj, Status: oldest.status, Message: message})
+}

@@ -1,0 +1,70 @@
+package run
+
+import (
+	"slices"
+
+	"lockstep/engine/event"
+)
+
+// unit is what runs as one (R40).
+type unit struct {
+	event.Unit
+	status event.Status
+	stop   bool // a breakpoint is set on it
+	// stopped tells that the run has stopped before it: its breakpoint is over.
+	stopped bool
+}
+
+// units are all that were announced, in order.
+type units struct {
+	all []*unit
+	by  map[event.Unit]*unit
+}
+
+func (us *units) find(id event.Unit) *unit { return us.by[id] }
+
+// add returns the unit of that name, and whether it was not known.
+func (us *units) add(id event.Unit) (u *unit, added bool) {
+	if u := us.by[id]; u != nil {
+		return u, false
+	}
+	if us.by == nil {
+		us.by = map[event.Unit]*unit{}
+	}
+	u = &unit{Unit: id, status: event.Waiting}
+	us.all, us.by[id] = append(us.all, u), u
+	return u, true
+}
+
+// named finds the unit that a command names. Where it names no phase, that is the
+// first one of the id that fits, else the first one of the id; nil where there is
+// none.
+func (us *units) named(id event.Unit, fits func(*unit) bool) *unit {
+	if id.Phase != "" {
+		return us.by[id]
+	}
+	var first *unit
+	for _, u := range us.all {
+		switch {
+		case u.Group != id.Group:
+		case fits(u):
+			return u
+		case first == nil:
+			first = u
+		}
+	}
+	return first
+}
+
+// stopsAt reports whether the options ask for a breakpoint on every unit of that
+// id.
+func (m *machine) stopsAt(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
+
+func (m *machine) setBreakpoint(u *unit, on bool) {
+	u.stop = on
+	status := event.Cleared
+	if on {
+		status = event.Set
+	}
+	m.publish(event.Event{Kind: event.KindBreakpoint, Phase: u.Phase, Group: u.Group, Status: status})
+}
