@@ -18,16 +18,27 @@ import (
 )
 
 // fail brings a failed or aborted operation to a final state (R34), rolls back
-// where that was asked for (R33, R43), and tells.
+// where that was asked for (R33, R43), and tells. A command that is accepted
+// meanwhile changes how it ends, so that this is decided anew until it stands (R48).
 func (op *Operation) fail(p *pass, eng *run.Engine, watcher *status.Watcher, err error) error {
+	for {
+		if cause, ended := op.conclude(p, eng, watcher, err); ended {
+			return cause
+		}
+	}
+}
+
+// conclude ends the operation by the verdict as it is now. It returns why the
+// operation failed, or that the verdict has changed.
+func (op *Operation) conclude(p *pass, eng *run.Engine, watcher *status.Watcher, err error) (cause error, ended bool) {
 	v := eng.Verdict()
 	outcome, exit := event.Failed, 1
 	if v.Abort != nil {
 		outcome, exit = event.Aborted, 3
 	}
 	if p == nil || !op.wrote(p) {
-		eng.Finish(run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)})
-		return err
+		end := run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)}
+		return err, eng.Finish(end) == nil
 	}
 	left, swept := op.mend(p, err)
 	notCleaned := op.notCleaned(p)
@@ -42,8 +53,7 @@ func (op *Operation) fail(p *pass, eng *run.Engine, watcher *status.Watcher, err
 			notes = append(notes, leftBehind(op.feed.Events()))
 		}
 		message := join(fate, err.Error(), append(notes, text(left.err))...)
-		eng.Finish(run.End{Status: outcome, Message: message, Exit: exit, Release: left.status})
-		return err
+		return err, eng.Finish(run.End{Status: outcome, Message: message, Exit: exit, Release: left.status}) == nil
 	}
 	return op.rollBack(eng, watcher, run.End{Status: outcome, Exit: exit}, err, notes)
 }
@@ -52,10 +62,13 @@ func (op *Operation) fail(p *pass, eng *run.Engine, watcher *status.Watcher, err
 func (op *Operation) wrote(p *pass) bool { return p.rec.wrote || op.client.getter.bound.wrote.Load() }
 
 // rollBack undoes the operation, in view (R33, R43). Only what this run has made
-// itself is undone: another revision may be somebody else's who is at work.
-func (op *Operation) rollBack(eng *run.Engine, watcher *status.Watcher, end run.End, cause error, notes []string) error {
+// itself is undone: another revision may be somebody else's who is at work. It does
+// not begin where a command was accepted that ends the run without it (R48).
+func (op *Operation) rollBack(eng *run.Engine, watcher *status.Watcher, end run.End, cause error, notes []string) (error, bool) {
 	info, undo := op.undo()
-	eng.BeginRollback(info, cause.Error())
+	if eng.BeginRollback(info, cause.Error()) != nil {
+		return nil, false
+	}
 	back, err := op.newPass(event.RollbackPrefix, eng, watcher)
 	if err == nil {
 		op.client.getter.bound.set(eng.Requests())
@@ -66,8 +79,8 @@ func (op *Operation) rollBack(eng *run.Engine, watcher *status.Watcher, end run.
 		if info.Name == "uninstall" {
 			end.Release = event.NoRelease
 		}
-		eng.Finish(end)
-		return cause
+		finish(eng, end)
+		return cause, true
 	}
 	if back != nil {
 		left, swept := op.mend(back, err)
@@ -78,9 +91,22 @@ func (op *Operation) rollBack(eng *run.Engine, watcher *status.Watcher, end run.
 		}
 	}
 	notes = append(notes, leftBehind(op.feed.Events()))
-	end.Message = join("the rollback failed too: "+err.Error(), cause.Error(), notes...)
-	eng.Finish(end)
-	return errors.Join(cause, err)
+	failed := "the rollback failed too: "
+	if eng.Verdict().Abort != nil {
+		failed = "the rollback was stopped: "
+	}
+	end.Message = join(failed+err.Error(), cause.Error(), notes...)
+	finish(eng, end)
+	return errors.Join(cause, err), true
+}
+
+// finish ends the run; as aborted where a command has ended it that was accepted
+// meanwhile (R48).
+func finish(eng *run.Engine, end run.End) {
+	if eng.Finish(end) != nil {
+		end.Status, end.Exit = event.Aborted, 3
+		_ = eng.Finish(end) // an end that says so is never refused
+	}
 }
 
 // notWritten is the exit code of an operation that wrote nothing.

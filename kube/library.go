@@ -224,9 +224,9 @@ func (l *library) run(do func() error) error {
 	l.engine = nil
 	abort()
 	if err != nil {
-		eng.Finish(run.End{Status: event.Failed, Message: err.Error(), Exit: 1})
+		finish(eng, run.End{Status: event.Failed, Message: err.Error(), Exit: 1})
 	} else {
-		eng.Finish(run.End{Status: event.Succeeded})
+		finish(eng, run.End{Status: event.Succeeded})
 	}
 	told.Wait()
 	return err

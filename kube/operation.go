@@ -164,7 +164,9 @@ func (op *Operation) Run() error {
 		err = op.settle(p)
 	}
 	if err == nil {
-		eng.Finish(run.End{Status: event.Succeeded, Release: p.rec.status})
+		err = eng.Finish(run.End{Status: event.Succeeded, Release: p.rec.status})
+	}
+	if err == nil {
 		return nil
 	}
 	return op.fail(p, eng, watcher, err)

@@ -22,6 +22,7 @@ type fakeCluster struct {
 	reports map[plan.Object]func(Observation)
 	watch   context.Context
 	calls   map[string]int
+	order   []string // the calls, by kind and name
 	version uint64
 	flight  int
 	most    int
@@ -63,6 +64,7 @@ func (f *fakeCluster) enter(o plan.Object) (behaviour, int, func(Observation)) {
 	f.flight++
 	f.most = max(f.most, f.flight)
 	f.calls[o.Name]++
+	f.order = append(f.order, o.String())
 	return f.script[o.Name], f.calls[o.Name], f.reports[o]
 }
 
@@ -134,7 +136,7 @@ func (f *fakeCluster) Delete(_ context.Context, _ *plan.Group, o plan.Object) (O
 }
 
 // groupsOf reads a plan from lines such as "a: x y", "b < a: z" or
-// "c < a b: u, v" (a comma starts a new wave).
+// "c < a b: u, v" (a comma starts a new wave); objects are Pods, or "Kind/name".
 func groupsOf(lines ...string) []*plan.Group {
 	var groups []*plan.Group
 	for _, l := range lines {
@@ -147,7 +149,11 @@ func groupsOf(lines ...string) []*plan.Group {
 		for _, wave := range strings.Split(objects, ",") {
 			names := strings.Fields(wave)
 			for _, n := range names {
-				g.Objects = append(g.Objects, plan.Object{Kind: "Pod", Namespace: "n", Name: n})
+				o := plan.Object{Kind: "Pod", Namespace: "n", Name: n}
+				if kind, name, ok := strings.Cut(n, "/"); ok {
+					o.Kind, o.Name = kind, name
+				}
+				g.Objects = append(g.Objects, o)
 			}
 			if len(names) > 0 {
 				g.Waves = append(g.Waves, plan.Wave{Count: len(names)})

@@ -40,7 +40,9 @@ func carryOut(e *run.Engine, cluster *Cluster) {
 			return
 		}
 	}
-	e.Finish(run.End{Status: event.Succeeded})
+	if err := e.Finish(run.End{Status: event.Succeeded}); err != nil {
+		finish(e, cluster, err)
+	}
 }
 
 // finish ends a run that did not go well, with a rollback where that was asked
@@ -49,13 +51,18 @@ func finish(e *run.Engine, cluster *Cluster, err error) {
 	abort := e.Verdict().Abort
 	switch {
 	case abort == nil:
-		e.Finish(run.End{Status: event.Failed, Message: err.Error(), Exit: 1})
+		if err := e.Finish(run.End{Status: event.Failed, Message: err.Error(), Exit: 1}); err != nil {
+			finish(e, cluster, err)
+		}
 	case abort.Name != event.Rollback:
 		e.Finish(run.End{Status: event.Aborted, Message: "kept what is there", Exit: 3})
 	default:
 		undo := operation
 		undo.Name = "uninstall"
-		e.BeginRollback(undo, "aborted: uninstalling")
+		if e.BeginRollback(undo, "aborted: uninstalling") != nil {
+			e.Finish(run.End{Status: event.Aborted, Message: "kept what is there", Exit: 3})
+			return
+		}
 		apply := phases()[2].Groups
 		remove := event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: reversed(apply[:7])}
 		e.Announce(remove)

@@ -1,0 +1,79 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+func TestGroupsThatStartTogetherAreAppliedKindByKind(t *testing.T) { // R15a
+	crd := plan.Object{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: "crd"}
+	tests := []struct {
+		name   string
+		groups []string
+		change func([]*plan.Group)
+		kind   event.PhaseKind
+		script map[string]behaviour
+		order  string
+	}{
+		{
+			name:   "the parent's ServiceAccount is there before the subchart's Pod",
+			groups: []string{"sub: Secret/s, Pod/p", "parent: ServiceAccount/a, Deployment/d"},
+			order:  "ServiceAccount/a Secret/s Pod/p Deployment/d",
+		},
+		{
+			name:   "a slow request keeps later kinds of all groups back",
+			groups: []string{"a: ConfigMap/c, Pod/p", "b: Service/s, Job/j"}, script: map[string]behaviour{"c": {request: sec}},
+			order: "ConfigMap/c Service/s Pod/p Job/j",
+		},
+		{
+			name:   "what comes before other kinds by install-before takes its place among all",
+			groups: []string{"a: Job/early, Secret/s", "b: Namespace/n, ConfigMap/t"},
+			order:  "Namespace/n Job/early Secret/s ConfigMap/t",
+		},
+		{
+			name:   "a group that waits for a definition keeps back itself alone (R17)",
+			groups: []string{"a: CustomResourceDefinition/crd, Gateway/g", "b: Ingress/i, Widget/w"},
+			change: func(groups []*plan.Group) {
+				groups[0].Objects[0] = crd
+				groups[0].Waves[1].Established = []plan.Object{crd}
+			},
+			script: map[string]behaviour{"crd": {ready: sec}},
+			order:  "CustomResourceDefinition/crd Ingress/i Widget/w Gateway/g",
+		},
+		{
+			name:   "a group that fails keeps nobody back",
+			groups: []string{"a: Secret/s, ConfigMap/c", "b: Pod/p"}, script: map[string]behaviour{"s": {err: errDenied, request: sec}},
+			order: "Secret/s Pod/p",
+		},
+		{
+			name:   "a group that starts later is on its own",
+			groups: []string{"a: Secret/s", "b: Job/j, Job/k", "c < a: Namespace/n"}, script: map[string]behaviour{"s": {ready: sec}, "j": {request: 2 * sec}},
+			order: "Secret/s Job/j Namespace/n Job/k",
+		},
+		{
+			name: "removals go in the mirrored order", kind: event.PhaseRemove,
+			groups: []string{"a: Pod/p, Secret/s", "b: Deployment/d, ServiceAccount/a"},
+			order:  "Deployment/d Pod/p Secret/s ServiceAccount/a",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			groups := groupsOf(tt.groups...)
+			if tt.change != nil {
+				tt.change(groups)
+			}
+			phase := event.Phase{Name: "it", Kind: event.PhaseApply, Groups: groups}
+			if tt.kind != "" {
+				phase.Kind = tt.kind
+			}
+			fake := newFake(tt.script)
+			run(t, Options{}, Stage{Phase: phase}, fake, nil)
+			if got := strings.Join(fake.order, " "); got != tt.order {
+				t.Errorf("order %s, want %s", got, tt.order)
+			}
+		})
+	}
+}
