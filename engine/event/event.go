@@ -224,6 +224,9 @@ type Unit struct{ Phase, Group string }
 // Unit is the unit that the event is about.
 func (e Event) Unit() Unit { return Unit{e.Phase, e.Group} }
 
+// Unit is the unit that the command is about.
+func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
+
 // Command is an order to a run. It takes effect in the engine and is answered
 // by an event.
 type Command struct {

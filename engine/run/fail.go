@@ -81,9 +81,6 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 			s.accept(f.group)
 		}
 	}
-	if name == event.Retry {
-		s.send(chosen[0].group)
-	}
 	return ""
 }
 

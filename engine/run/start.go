@@ -18,6 +18,9 @@ func (m *machine) startUnits() {
 	case event.Paused:
 		m.takeStep()
 	}
+	if m.cohort != nil { // once all have started that start in this moment
+		m.stage.send(m.cohort.groups[0])
+	}
 }
 
 // openBegun goes on with what was let go before: a second gate of a unit, the
@@ -36,7 +39,6 @@ func (m *machine) openBegun() {
 	for _, g := range m.stage.groups {
 		if g.status == event.Running && g.attempt.number == 0 {
 			m.stage.begin(g)
-			m.stage.send(g)
 		}
 	}
 }
@@ -96,7 +98,6 @@ func (m *machine) takeStep() {
 }
 
 func (m *machine) start(open []*unit) {
-	var begun []*group
 	for _, u := range open {
 		u.stopped = true
 		if len(m.gates) > 0 && m.gates[0].unit == u.Unit {
@@ -104,13 +105,8 @@ func (m *machine) start(open []*unit) {
 			m.openGate()
 			continue
 		}
-		g := m.stage.by[u.Group]
 		m.setUnit(u, event.Running, "")
-		m.stage.begin(g)
-		begun = append(begun, g)
-	}
-	for _, g := range begun {
-		m.stage.send(g)
+		m.stage.begin(m.stage.by[u.Group])
 	}
 }
 
@@ -119,7 +115,8 @@ func (m *machine) openGate() {
 	m.gates = m.gates[1:]
 }
 
-// begin starts an attempt at a group, whose status says so already.
+// begin starts an attempt at a group, whose status says so already. What it sends
+// goes when all have begun that begin in this moment.
 func (s *stage) begin(g *group) {
 	if s.m.cohort == nil {
 		s.m.cohort = &cohort{}
@@ -134,6 +131,7 @@ func (s *stage) begin(g *group) {
 		g.watched = true
 		s.m.do(startWatch{g})
 	}
+	s.endGroup(g) // where it is empty
 }
 
 // onlyLater sees to it that what was seen of the object until now does not count

@@ -47,18 +47,17 @@ func (m *machine) obey(c event.Command) string {
 	case m.timeouts.over:
 		return "the operation has timed out"
 	}
-	named := event.Unit{Phase: c.Phase, Group: c.Group}
 	switch c.Name {
 	case event.Pause:
 		return m.pause(c.Reason)
 	case event.Resume:
 		return m.resume()
 	case event.Step:
-		return m.step(named)
+		return m.step(c.Unit())
 	case event.Break:
-		return m.toggleBreakpoint(named)
+		return m.toggleBreakpoint(c.Unit())
 	case event.Accept, event.Retry, event.GiveUp:
-		return m.decide(c.Name, named)
+		return m.decide(c.Name, c.Unit())
 	}
 	return fmt.Sprintf("there is no command %q", c.Name)
 }

@@ -65,6 +65,7 @@ func (m *machine) setBreakpoint(u *unit, on bool) {
 	status := event.Cleared
 	if on {
 		status = event.Set
+		u.stopped = u.status == event.Held
 	}
 	m.publish(event.Event{Kind: event.KindBreakpoint, Phase: u.Phase, Group: u.Group, Status: status})
 }

@@ -1,0 +1,48 @@
+package run
+
+import (
+	"flag"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+var (
+	modelRuns = flag.Int("model.runs", 100_000, "how many runs the model test simulates")
+	modelSeed = flag.Uint64("model.seed", 0, "the first seed of the model test")
+)
+
+// TestModel runs plans, objects and commands at random against the reference. It
+// prints the seed and the least scenario that goes wrong in the same way.
+func TestModel(t *testing.T) { // R14, R15a, R22, R26, R40, R41, R42, R43, R44, R45, R48
+	const workers = 4
+	var wrong atomic.Bool
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for n := w; n < *modelRuns && !wrong.Load(); n += workers {
+				seed := *modelSeed + uint64(n)
+				if report := tryModel(seed, nil); report != "" && wrong.CompareAndSwap(false, true) {
+					t.Errorf("seed %d:\n%s", seed, report)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// tryModel simulates one run; the report is empty where nothing is wrong.
+func tryModel(seed uint64, spoil func(*machine)) string {
+	s := newScenario(seed)
+	wrong := simulate(s, spoil)
+	if len(wrong) == 0 {
+		return ""
+	}
+	rule, _, _ := strings.Cut(wrong[0], ":")
+	s = shrink(s, func(c scenario) bool {
+		w := simulate(c, spoil)
+		return len(w) > 0 && strings.HasPrefix(w[0], rule+":") == strings.Contains(wrong[0], ":")
+	})
+	return strings.Join(simulate(s, spoil), "\n") + "\n" + s.String()
+}

@@ -1,0 +1,364 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// reference is the small model that a run is compared with: it knows the events,
+// the requests, and the commands that were sent, and nothing of how a run is
+// carried out. Whatever breaks a rule is a violation.
+type reference struct {
+	s     scenario
+	state event.State // drawn by the one reducer
+	units map[event.Unit]*refUnit
+	steer refSteering
+	stage map[event.Unit]bool // the units of the stage that is under way
+	// ready, where set, says what is wrong with a unit that is told to be ready.
+	ready func(event.Unit) string
+	sent  []event.Command
+	// flying counts the requests under way of each object.
+	flying map[string]int
+	// begun numbers the moments at which units start.
+	moment  int
+	closed  bool
+	timeout bool
+	wrong   []string
+}
+
+type refUnit struct {
+	spec      groupSpec
+	kind      event.PhaseKind
+	after     []event.Unit
+	status    event.Status
+	stop      bool
+	decided   bool // it failed and was given up
+	restarted bool // it has just begun again, which a command has to explain
+	moment    int
+	sent      map[string]bool // objects of this attempt
+	accepted  bool
+}
+
+type refSteering struct {
+	paused, step      bool
+	stepUnit          event.Unit
+	abort             event.CommandName
+	rolling, warned   bool
+	breakpoint, begun bool
+}
+
+func newReference(s scenario) *reference {
+	return &reference{s: s, units: map[event.Unit]*refUnit{}, flying: map[string]int{}}
+}
+
+func (r *reference) fail(format string, args ...any) {
+	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
+}
+
+func (r *reference) announce(p phaseSpec) {
+	for _, g := range p.Groups {
+		u := &refUnit{spec: g, kind: p.Kind, status: event.Waiting}
+		for _, a := range g.After {
+			u.after = append(u.after, event.Unit{Phase: p.Name, Group: "c:" + a})
+		}
+		r.units[event.Unit{Phase: p.Name, Group: "c:" + g.Name}] = u
+	}
+}
+
+// enter takes in that a stage begins.
+func (r *reference) enter(p event.Phase) {
+	r.stage = map[event.Unit]bool{}
+	for _, g := range p.Groups {
+		r.stage[event.Unit{Phase: p.Name, Group: g.ID}] = true
+	}
+}
+
+// event takes in what the run tells.
+func (r *reference) event(e event.Event) {
+	if r.closed {
+		r.fail("R48: after the closing event: %s %s", e.Kind, e.Status)
+	}
+	next := r.state.Next()
+	r.state.Apply(e)
+	switch e.Kind {
+	case event.KindGroup:
+		if u := r.units[e.Unit()]; u != nil {
+			r.group(e, u, next)
+		}
+	case event.KindRun:
+		if e.Status == event.Paused && strings.HasPrefix(e.Message, "breakpoint") {
+			if !r.steer.breakpoint && !r.steer.paused {
+				r.fail("R42: paused at a breakpoint that holds nothing")
+			}
+			r.steer.paused, r.steer.breakpoint = true, false
+		}
+	case event.KindBreakpoint:
+		if u := r.units[e.Unit()]; u != nil {
+			u.stop = e.Status == event.Set && u.status != event.Held
+		}
+	case event.KindCommand:
+		r.answer(e)
+	case event.KindOperation:
+		r.operation(e)
+	}
+}
+
+func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
+	was := u.status
+	u.status = e.Status
+	switch e.Status {
+	case event.Running:
+		u.moment, u.sent, u.accepted = r.moment, map[string]bool{}, false
+		if was == event.Failed {
+			u.restarted, u.decided = true, false
+			return
+		}
+		r.started(e.Unit(), u, was, next)
+	case event.Held:
+		if was != event.Waiting || !u.stop {
+			r.fail("R42: %v is stopped before without a breakpoint, it was %s", e.Unit(), was)
+		}
+		u.stop, r.steer.breakpoint = false, true
+	case event.Failed:
+		if was != event.Running {
+			r.fail("%v failed out of %s", e.Unit(), was)
+		}
+		r.timeout = r.timeout || strings.Contains(e.Message, "(--timeout)")
+	case event.Waiting, event.Skipped:
+		if was != event.Waiting && was != event.Held {
+			r.fail("%v is %s after %s", e.Unit(), e.Status, was)
+		}
+	default: // ready, applied, gone, aborted
+		if was != event.Running && !(was == event.Applied && (e.Status == event.Ready || e.Status == event.Gone)) {
+			r.fail("%v is %s after %s: more than one final state", e.Unit(), e.Status, was)
+		}
+		if e.Status == event.Ready && r.ready != nil {
+			if why := r.ready(e.Unit()); why != "" {
+				r.fail("R22: %v is told to be ready, but %s", e.Unit(), why)
+			}
+		}
+	}
+}
+
+// started checks that a unit was allowed to start.
+func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *event.GroupState) {
+	if was != event.Waiting && was != event.Held {
+		r.fail("%v starts out of %s", id, was)
+	}
+	for _, gate := range u.after {
+		if s := r.units[gate].status; s != event.Ready && s != event.Applied && s != event.Gone {
+			r.fail("R14: %v starts before its gate %s, which is %s", id, gate.Group, s)
+		}
+	}
+	if r.steer.abort != "" || r.timeout {
+		r.fail("R43: %v starts after an accepted %s", id, r.steer.abort)
+	}
+	if r.failed() {
+		r.fail("R26, R44: %v starts beside a failure", id)
+	}
+	switch {
+	case r.steer.paused && !r.steer.step:
+		r.fail("R40: %v starts while the run is paused", id)
+	case r.steer.paused:
+		if want := r.steer.stepUnit; want.Group != "" && want.Group != id.Group || want.Phase != "" && want.Phase != id.Phase {
+			r.fail("R41: the step was for %v, not for %v", want, id)
+		}
+		if r.steer.stepUnit.Group == "" && (next == nil || next.Unit() != id) {
+			r.fail("R41: the step takes %v, the picture says %v", id, next)
+		}
+		r.steer.step = false
+	case u.stop:
+		r.fail("R42: %v starts, past a breakpoint", id)
+	}
+}
+
+// failed reports whether a unit of the stage is failed, held whether one keeps
+// the run until somebody decides.
+func (r *reference) failed() bool {
+	for id := range r.stage {
+		if r.units[id].status == event.Failed {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reference) held() bool {
+	if !r.s.Hold || r.timeout {
+		return false
+	}
+	for id := range r.stage {
+		if u := r.units[id]; u.status == event.Failed && !u.decided {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reference) answer(e event.Event) {
+	if len(r.sent) == 0 || r.sent[0].Name != e.Command || r.sent[0].Group != e.Group {
+		r.fail("R45: %s %s answers nothing that was sent", e.Command, e.Group)
+		return
+	}
+	c := r.sent[0]
+	r.sent = r.sent[1:]
+	ok := e.Status == event.Accepted
+	s := &r.steer
+	for id, u := range r.units {
+		if u.restarted && (!ok || c.Name != event.Retry && c.Name != event.Accept || c.Group != "" && c.Group != id.Group) {
+			r.fail("R44: %v begins again, the command was %s %s", id, c.Name, c.Group)
+		}
+		if u.restarted {
+			u.restarted, u.accepted = false, c.Name == event.Accept
+		}
+	}
+	switch c.Name {
+	case event.Pause:
+		s.paused = s.paused || ok
+	case event.Resume:
+		if ok && r.held() {
+			r.fail("R44: continue is accepted while a failure is held")
+		}
+		if ok {
+			s.paused, s.step = false, false
+		}
+	case event.Step:
+		if ok && (!s.paused || r.held()) {
+			r.fail("R41: a step is accepted, but the run is not paused")
+		}
+		if ok {
+			s.step, s.stepUnit = true, c.Unit()
+		}
+	case event.Break:
+		if u := r.units[c.Unit()]; !ok && u != nil && u.status == event.Waiting && s.abort == "" && !r.timeout {
+			r.fail("R42: a breakpoint on %v is refused though that is to come: %s", c.Unit(), e.Message)
+		}
+	case event.GiveUp:
+		for id, u := range r.units {
+			if ok && r.stage[id] && u.status == event.Failed && (c.Group == "" || c.Group == id.Group) {
+				u.decided = true
+			}
+		}
+	case event.Abort, event.Rollback, event.Stop:
+		r.interrupt(c.Name, ok)
+	}
+}
+
+func (r *reference) interrupt(name event.CommandName, ok bool) {
+	s := &r.steer
+	switch {
+	case s.rolling && !s.warned:
+		if s.warned = true; ok {
+			r.fail("R43: the first interrupt of a rollback is obeyed")
+		}
+	case ok && s.rolling:
+		s.abort, s.step = event.Stop, false
+	case ok:
+		s.abort, s.step = name, false
+	case s.abort == "":
+		r.fail("R43: %s is refused", name)
+	}
+}
+
+func (r *reference) operation(e event.Event) {
+	switch {
+	case e.Status == event.Running:
+	case e.Status == event.RollingBack:
+		if r.steer.abort == event.Abort || r.steer.abort == event.Stop {
+			r.fail("R48: a rollback begins after an accepted %s", r.steer.abort)
+		}
+		r.steer, r.timeout = refSteering{rolling: true}, false
+	default:
+		r.closed = true
+		r.ended(e.Status)
+	}
+}
+
+// ended checks the whole run against its closing event.
+func (r *reference) ended(status event.Status) {
+	for id, u := range r.units {
+		switch u.status {
+		case event.Ready, event.Applied, event.Gone:
+		case event.Failed, event.Skipped, event.Aborted:
+			if status == event.Succeeded {
+				r.fail("R44: it succeeded, but %v is %s", id, u.status)
+			}
+		default:
+			r.fail("%v is %s in the end", id, u.status)
+		}
+	}
+	if r.steer.abort == event.Rollback {
+		r.fail("R48: a rollback was accepted and did not begin")
+	}
+	if r.steer.abort != "" && status != event.Aborted {
+		r.fail("R48: %s was accepted, but the operation is %s", r.steer.abort, status)
+	}
+}
+
+// requested takes in that a request is sent, returned that it is answered.
+func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
+	if r.flying[o.Name]++; r.flying[o.Name] > 1 {
+		r.fail("R44: %d requests at a time for %s", r.flying[o.Name], o)
+	}
+	u := r.units[id]
+	if !exact || u == nil {
+		return
+	}
+	if u.status != event.Running || r.steer.abort != "" || u.accepted {
+		r.fail("a request for %s, but %v is %s (accepted %t) and the run %q", o, id, u.status, u.accepted, r.steer.abort)
+	}
+	u.sent[o.Name] = true
+	for other, v := range r.units { // R15a
+		if v.status != event.Running || v.moment != u.moment || other.Phase != id.Phase || v.accepted {
+			continue
+		}
+		for _, before := range v.spec.Objects {
+			if sooner := before.Kind < kindOf(o); sooner == (u.kind != event.PhaseRemove) && before.Kind != kindOf(o) && !v.sent[before.Name] {
+				r.fail("R15a: %s goes before %s/%s of %v", o, kinds[before.Kind], before.Name, other)
+			}
+		}
+	}
+}
+
+func kindOf(o plan.Object) int { return slices.Index(kinds, o.Kind) }
+
+func (r *reference) returned(o plan.Object) { r.flying[o.Name]-- }
+
+// quiet checks what must be so when nothing is on its way between the run and
+// those who draw it.
+func (r *reference) quiet() {
+	if r.closed || r.state.Status == "" {
+		return
+	}
+	want := event.Running
+	switch {
+	case r.steer.abort != "":
+		want = event.Aborting
+	case r.held():
+		want = event.Held
+	case r.steer.paused:
+		want = event.Paused
+	}
+	if r.state.Run != want {
+		r.fail("the run is %s and should be %s", r.state.Run, want)
+	}
+	for id, u := range r.units {
+		if u.restarted {
+			r.fail("R44: %v begins again without a command", id)
+		}
+		if !r.stage[id] || u.status != event.Waiting || r.steer.abort != "" || r.timeout || r.failed() {
+			continue
+		}
+		open := !slices.ContainsFunc(u.after, func(gate event.Unit) bool {
+			s := r.units[gate].status
+			return s != event.Ready && s != event.Applied && s != event.Gone
+		})
+		if open && (want == event.Running || want == event.Paused && r.steer.step) {
+			r.fail("R14: %v does not start, though its gates are open and the run is %s", id, want)
+		}
+	}
+}

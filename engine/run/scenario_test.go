@@ -1,0 +1,301 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// scenario is one run of the model test: what is planned, how objects behave, and
+// what is commanded when. Times are milliseconds.
+type scenario struct {
+	Phases      []phaseSpec
+	Commands    []commandSpec `json:",omitempty"`
+	Breakpoints []string      `json:",omitempty"`
+	Hold        bool          `json:",omitempty"`
+	Paused      bool          `json:",omitempty"`
+	Rollback    bool          `json:",omitempty"` // a failure is rolled back
+	Parallel    int           `json:",omitempty"`
+	Timeout     int           `json:",omitempty"`
+	Readiness   int           `json:",omitempty"`
+	Finalize    int           `json:",omitempty"` // how long the release's record takes in the end
+}
+
+type phaseSpec struct {
+	Name   string
+	Kind   event.PhaseKind
+	Groups []groupSpec
+}
+
+type groupSpec struct {
+	Name    string
+	After   []string     `json:",omitempty"`
+	Leaf    bool         `json:",omitempty"` // it is not awaited
+	Objects []objectSpec `json:",omitempty"`
+}
+
+// objectSpec is an object and how it behaves when it is applied or removed.
+type objectSpec struct {
+	Name    string
+	Kind    int  // of kinds; a group's objects have them in order
+	Request int  `json:",omitempty"` // until the API server answers
+	Hang    bool `json:",omitempty"` // it answers only when cancelled
+	Denied  bool `json:",omitempty"`
+	Result  string
+	After   int  `json:",omitempty"` // until Result, from the answer
+	Times   int  `json:",omitempty"` // how many attempts go so, 0 for all
+	Stale   bool `json:",omitempty"` // an old status says that it is ready
+	Mended  int  `json:",omitempty"` // until somebody else makes it ready, after what goes wrong; 0 for never
+}
+
+type commandSpec struct {
+	At      int
+	Command event.Command
+}
+
+var kinds = []string{"Namespace", "ServiceAccount", "Secret", "ConfigMap", "Service", "Pod", "Deployment", "Job"}
+
+func (s scenario) String() string {
+	text, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// newScenario draws a run.
+func newScenario(seed uint64) scenario {
+	r := rand.New(rand.NewPCG(seed, 8))
+	s := scenario{
+		Hold: r.IntN(3) > 0, Paused: r.IntN(4) == 0, Rollback: r.IntN(3) == 0, Parallel: []int{1, 2, 32}[r.IntN(3)],
+		Finalize: r.IntN(3) * 10, Readiness: []int{0, 40, 100}[r.IntN(3)], Timeout: []int{0, 0, 60, 300}[r.IntN(4)],
+	}
+	if r.IntN(3) == 0 {
+		s.Phases = append(s.Phases, hookPhase(r))
+	}
+	apply := applyPhase(r)
+	s.Phases = append(s.Phases, apply)
+	if r.IntN(3) == 0 { // what is removed has the ids of what was applied
+		s.Phases = append(s.Phases, reversed(apply, "remove", r))
+	}
+	for range r.IntN(6) {
+		s.Commands = append(s.Commands, randomCommand(r, s))
+	}
+	slices.SortStableFunc(s.Commands, func(a, b commandSpec) int { return a.At - b.At })
+	if r.IntN(5) == 0 {
+		s.Breakpoints = []string{"c:" + apply.Groups[r.IntN(len(apply.Groups))].Name}
+	}
+	return s
+}
+
+func hookPhase(r *rand.Rand) phaseSpec {
+	p := phaseSpec{Name: "pre-install", Kind: event.PhaseHooks}
+	for n := range 1 + r.IntN(2) {
+		g := groupSpec{Name: fmt.Sprint("h", n), Objects: []objectSpec{randomObject(r, fmt.Sprint("h", n), 7)}}
+		if n > 0 {
+			g.After = []string{fmt.Sprint("h", n-1)}
+		}
+		p.Groups = append(p.Groups, g)
+	}
+	return p
+}
+
+func applyPhase(r *rand.Rand) phaseSpec {
+	p := phaseSpec{Name: "apply", Kind: event.PhaseApply}
+	for n := range 1 + r.IntN(4) {
+		g := groupSpec{Name: string(rune('a' + n))}
+		for m := range n {
+			if r.IntN(5) < 2 {
+				g.After = append(g.After, p.Groups[m].Name)
+			}
+		}
+		kind := r.IntN(4)
+		for m := range []int{0, 1, 1, 1, 2, 2, 3}[r.IntN(7)] {
+			g.Objects = append(g.Objects, randomObject(r, fmt.Sprint(g.Name, m), kind))
+			kind = min(kind+r.IntN(3), len(kinds)-1)
+		}
+		p.Groups = append(p.Groups, g)
+	}
+	for n := range p.Groups { // a leaf may not be awaited (R21)
+		gate := slices.ContainsFunc(p.Groups, func(g groupSpec) bool { return slices.Contains(g.After, p.Groups[n].Name) })
+		p.Groups[n].Leaf = !gate && r.IntN(2) == 0
+	}
+	return p
+}
+
+func randomObject(r *rand.Rand, name string, kind int) objectSpec {
+	o := objectSpec{Name: name, Kind: kind, Request: r.IntN(4) * 10, Result: "ready", After: r.IntN(4) * 10, Stale: r.IntN(4) == 0}
+	switch r.IntN(10) {
+	case 0, 1:
+		o.Result = "failed"
+	case 2:
+		o.Result = "never"
+	case 3:
+		o.Denied = true
+	case 4:
+		o.Hang = r.IntN(3) == 0
+	case 5:
+		o.After = 80
+	}
+	o.Times = r.IntN(3)
+	if r.IntN(2) == 0 {
+		o.Mended = 10 + r.IntN(5)*10
+	}
+	return o
+}
+
+// reversed is the removal of what a phase applies.
+func reversed(p phaseSpec, name string, r *rand.Rand) phaseSpec {
+	back := phaseSpec{Name: name, Kind: event.PhaseRemove}
+	for n, g := range p.Groups {
+		rev := groupSpec{Name: g.Name}
+		for _, later := range p.Groups[n+1:] {
+			if slices.Contains(later.After, g.Name) {
+				rev.After = append(rev.After, later.Name)
+			}
+		}
+		for _, o := range slices.Backward(g.Objects) {
+			o = objectSpec{Name: o.Name, Kind: o.Kind, Result: "gone", Request: o.Request, After: o.After, Times: o.Times}
+			if r != nil && r.IntN(6) == 0 {
+				o.Denied = true
+			}
+			rev.Objects = append(rev.Objects, o)
+		}
+		back.Groups = append(back.Groups, rev)
+	}
+	return back
+}
+
+func randomCommand(r *rand.Rand, s scenario) commandSpec {
+	names := []event.CommandName{
+		event.Pause, event.Pause, event.Resume, event.Resume, event.Step, event.Step, event.Break, event.Break,
+		event.Accept, event.Accept, event.Retry, event.Retry, event.Retry, event.GiveUp, event.GiveUp, event.Abort, event.Rollback, event.Stop,
+	}
+	c := event.Command{Name: names[r.IntN(len(names))]}
+	switch c.Name {
+	case event.Break, event.Accept, event.Retry, event.GiveUp, event.Step:
+		if c.Name == event.Break || r.IntN(2) == 0 {
+			p := s.Phases[r.IntN(len(s.Phases))]
+			c.Phase, c.Group = p.Name, "c:"+p.Groups[r.IntN(len(p.Groups))].Name
+			if r.IntN(4) == 0 {
+				c.Phase = ""
+			}
+		}
+	}
+	return commandSpec{At: r.IntN(24) * 10, Command: c}
+}
+
+// phase is the phase as the engine is given it.
+func (p phaseSpec) phase() event.Phase {
+	out := event.Phase{Name: p.Name, Kind: p.Kind}
+	for _, g := range p.Groups {
+		pg := &plan.Group{ID: "c:" + g.Name, Chart: "c", Name: g.Name, After: []string{}}
+		for _, a := range g.After {
+			pg.After = append(pg.After, "c:"+a)
+		}
+		for n, o := range g.Objects {
+			pg.Objects = append(pg.Objects, plan.Object{Kind: kinds[o.Kind], Name: o.Name})
+			if n > 0 && g.Objects[n-1].Kind == o.Kind {
+				pg.Waves[len(pg.Waves)-1].Count++
+			} else {
+				pg.Waves = append(pg.Waves, plan.Wave{Count: 1})
+			}
+		}
+		out.Groups = append(out.Groups, pg)
+	}
+	return out
+}
+
+func (p phaseSpec) await(g *plan.Group) bool {
+	return !slices.ContainsFunc(p.Groups, func(s groupSpec) bool { return s.Name == g.Name && s.Leaf })
+}
+
+func (p phaseSpec) spec(o plan.Object) objectSpec {
+	for _, g := range p.Groups {
+		for _, s := range g.Objects {
+			if s.Name == o.Name {
+				return s
+			}
+		}
+	}
+	return objectSpec{}
+}
+
+// smaller yields scenarios that are a little less than s, the greatest steps
+// first.
+func (s scenario) smaller(yield func(scenario) bool) {
+	clone := func() scenario {
+		var c scenario
+		text, _ := json.Marshal(s)
+		_ = json.Unmarshal(text, &c)
+		return c
+	}
+	try := func(change func(*scenario)) bool {
+		c := clone()
+		change(&c)
+		return c.String() == s.String() || yield(c)
+	}
+	for p := range s.Phases {
+		if len(s.Phases) > 1 && !try(func(c *scenario) { c.Phases = slices.Delete(c.Phases, p, p+1) }) {
+			return
+		}
+		for g := range s.Phases[p].Groups {
+			if len(s.Phases[p].Groups) > 1 && !try(func(c *scenario) { c.Phases[p].drop(g) }) {
+				return
+			}
+			for o := range s.Phases[p].Groups[g].Objects {
+				objects := func(c *scenario) *[]objectSpec { return &c.Phases[p].Groups[g].Objects }
+				if !try(func(c *scenario) { *objects(c) = slices.Delete(*objects(c), o, o+1) }) ||
+					!try(func(c *scenario) {
+						was := (*objects(c))[o]
+						(*objects(c))[o] = objectSpec{Name: was.Name, Kind: was.Kind, Result: map[bool]string{true: "gone", false: "ready"}[c.Phases[p].Kind == event.PhaseRemove]}
+					}) {
+					return
+				}
+			}
+		}
+	}
+	for n := range s.Commands {
+		if !try(func(c *scenario) { c.Commands = slices.Delete(c.Commands, n, n+1) }) {
+			return
+		}
+	}
+	for _, change := range []func(*scenario){
+		func(c *scenario) { c.Breakpoints = nil }, func(c *scenario) { c.Paused = false }, func(c *scenario) { c.Rollback = false },
+		func(c *scenario) { c.Hold = false }, func(c *scenario) { c.Parallel = 32 }, func(c *scenario) { c.Timeout = 0 },
+		func(c *scenario) { c.Readiness = 0 }, func(c *scenario) { c.Finalize = 0 },
+	} {
+		if !try(change) {
+			return
+		}
+	}
+}
+
+func (p *phaseSpec) drop(n int) {
+	name := p.Groups[n].Name
+	p.Groups = slices.Delete(p.Groups, n, n+1)
+	for g := range p.Groups {
+		p.Groups[g].After = slices.DeleteFunc(p.Groups[g].After, func(a string) bool { return a == name })
+	}
+}
+
+// shrink returns the least scenario that it finds for which fails holds.
+func shrink(s scenario, fails func(scenario) bool) scenario {
+	for tries := 0; tries < 5000; {
+		found := false
+		for c := range s.smaller {
+			if tries++; fails(c) {
+				s, found = c, true
+				break
+			}
+		}
+		if !found {
+			break
+		}
+	}
+	return s
+}

@@ -1,0 +1,451 @@
+package run
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// operator carries a scenario out as kube does an operation: phase by phase, and
+// where one fails or is aborted on to a final state or a rollback.
+type operator interface {
+	announce(p phaseSpec)
+	admit(p phaseSpec, g *plan.Group) error
+	stage(p phaseSpec, groups event.Phase) error
+	verdict() Verdict
+	rollback() error
+	finish(End) error
+	sleep(ms int)
+}
+
+func operate(s scenario, x operator) {
+	for _, p := range s.Phases {
+		x.announce(p)
+	}
+	err := runPhases(s.Phases, x)
+	if err == nil {
+		x.sleep(s.Finalize)
+		err = x.finish(End{Status: event.Succeeded})
+	}
+	for err != nil {
+		err = conclude(s, x)
+	}
+}
+
+func runPhases(phases []phaseSpec, x operator) error {
+	for _, p := range phases {
+		def := p.phase()
+		if p.Kind != event.PhaseHooks {
+			if err := x.stage(p, def); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, g := range def.Groups {
+			if err := x.admit(p, g); err != nil {
+				return err
+			}
+			one := def
+			one.Groups = []*plan.Group{g}
+			if err := x.stage(p, one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func conclude(s scenario, x operator) error {
+	v := x.verdict()
+	x.sleep(s.Finalize)
+	end := End{Status: event.Failed, Exit: 1}
+	if v.Abort != nil {
+		end = End{Status: event.Aborted, Exit: 3}
+	}
+	if v.Abort == nil && !s.Rollback || v.Abort != nil && v.Abort.Name != event.Rollback {
+		return x.finish(end)
+	}
+	if err := x.rollback(); err != nil {
+		return err
+	}
+	var back []phaseSpec
+	for _, p := range s.Phases {
+		if p.Kind == event.PhaseApply {
+			back = append(back, reversed(p, "rollback/remove", nil))
+			x.announce(back[0])
+		}
+	}
+	_ = runPhases(back, x)
+	x.sleep(s.Finalize)
+	if x.finish(end) != nil {
+		return x.finish(End{Status: event.Aborted, Exit: 3})
+	}
+	return nil
+}
+
+// world is what the objects of a scenario do, attempt by attempt.
+type world struct {
+	version uint64
+	tries   map[string]int
+}
+
+// attempt says what becomes of a request, the next one for the object.
+func (w *world) attempt(p phaseSpec, o objectSpec) objectSpec {
+	if w.tries == nil {
+		w.tries, w.version = map[string]int{}, 100
+	}
+	key := string(p.Kind) + o.Name
+	w.tries[key]++
+	if o.Times > 0 && w.tries[key] > o.Times {
+		o.Hang, o.Denied, o.Result, o.Mended = false, false, p.goal(), 0
+	}
+	return o
+}
+
+func (p phaseSpec) goal() string {
+	if p.Kind == event.PhaseRemove {
+		return "gone"
+	}
+	return "ready"
+}
+
+func (w *world) next() uint64 { w.version++; return w.version }
+
+var errRefused = errors.New("the API server refuses it")
+
+// simulation drives a machine on a virtual clock, in one goroutine.
+type simulation struct {
+	s      scenario
+	m      *machine
+	r      *reference
+	w      world
+	now    time.Time
+	inbox  []message
+	later  timeline
+	phases map[*StageRun]phaseSpec
+	over   map[*StageRun]error
+	hangs  []request
+	seen   map[string]Observation // the last of each object
+	took   map[string]uint64      // the version that each object was applied with
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// simulate runs a scenario and returns what was wrong with it.
+func simulate(s scenario, spoil func(*machine)) []string {
+	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, seen: map[string]Observation{}, took: map[string]uint64{}}
+	x.r.ready = x.unready
+	x.m = newMachine(s.options(), x.now)
+	if spoil != nil {
+		spoil(x.m)
+	}
+	x.r.steer.paused = s.Paused
+	x.carryOut(x.m.effects)
+	for _, c := range s.Commands {
+		x.after(c.At, func() { x.command(c.Command) })
+	}
+	next, stop := iter.Pull(func(yield func(bool) bool) {
+		defer func() {
+			if r := recover(); r != nil && r != errStopped {
+				panic(r)
+			}
+		}()
+		operate(s, &simulated{x, yield})
+	})
+	defer stop()
+	for nudges := 0; !x.r.closed && len(x.r.wrong) == 0; {
+		next()
+		for len(x.inbox) > 0 {
+			msg := x.inbox[0]
+			x.inbox = x.inbox[1:]
+			x.handle(msg)
+		}
+		if x.advance() {
+			continue
+		}
+		if next(); len(x.inbox) > 0 || len(x.later) > 0 || x.r.closed {
+			continue
+		}
+		if nudges++; nudges > 30 {
+			x.r.fail("R34: the run does not come to an end: %s", x.r.state.Run)
+		}
+		x.command(nudge(x.r.state.Run, nudges))
+	}
+	return x.r.wrong
+}
+
+// nudge is what brings a run on that waits for somebody.
+func nudge(run event.Status, n int) event.Command {
+	switch {
+	case n > 15:
+		return event.Command{Name: event.Stop}
+	case run == event.Held:
+		return event.Command{Name: event.GiveUp}
+	case run == event.Paused:
+		return event.Command{Name: event.Resume}
+	}
+	return event.Command{Name: event.Stop}
+}
+
+func (s scenario) options() Options {
+	ms := time.Millisecond
+	return Options{
+		Operation: event.Operation{Name: "install", Timeout: time.Duration(s.Timeout) * ms}, Parallel: s.Parallel,
+		Paused: s.Paused, Breakpoints: s.Breakpoints, HoldOnFailure: s.Hold,
+	}
+}
+
+// advance lets time pass until something is due; false where nothing is.
+func (x *simulation) advance() bool {
+	wake := x.m.wake()
+	if len(x.later) > 0 && (wake.IsZero() || !x.later[0].at.After(wake)) {
+		l := heap.Pop(&x.later).(later)
+		x.now = l.at
+		l.do()
+		return true
+	}
+	if wake.IsZero() {
+		return false
+	}
+	x.now = wake
+	x.post(ticked{})
+	return true
+}
+
+func (x *simulation) post(msg message) { x.inbox = append(x.inbox, msg) }
+
+func (x *simulation) command(c event.Command) {
+	x.r.sent = append(x.r.sent, c)
+	x.post(commanded{c})
+}
+
+func (x *simulation) after(ms int, do func()) {
+	heap.Push(&x.later, later{x.now.Add(time.Duration(ms) * time.Millisecond), len(x.later) + int(x.w.next()), do})
+}
+
+func (x *simulation) handle(msg message) {
+	x.r.moment++
+	if in, ok := msg.(stageEntered); ok {
+		x.r.enter(in.stage.Phase)
+	}
+	effects := x.m.handle(x.now, msg)
+	x.r.timeout = x.r.timeout || x.m.timeouts.over
+	x.carryOut(effects)
+	x.r.quiet()
+	x.compare()
+}
+
+func (x *simulation) carryOut(effects []effect) {
+	for _, eff := range effects {
+		switch eff := eff.(type) {
+		case publish:
+			eff.event.Seq, eff.event.Time = x.r.state.Seq+1, x.now
+			x.r.event(eff.event)
+		case sendRequest:
+			x.request(eff.request)
+		case startWatch:
+			p := x.phases[eff.group.stage.run]
+			for _, o := range eff.group.objects {
+				if p.spec(o.Object).Stale {
+					x.report(eff.group, o.Object, event.Ready, 1)
+				}
+			}
+		case cancelRequests, renewRequests:
+			for _, r := range x.hangs {
+				x.answer(r, Outcome{}, errRefused)
+			}
+			x.hangs = nil
+		case gateOpened:
+			eff.gate.done <- eff.err
+		case stageOver:
+			x.over[eff.run], x.r.stage = eff.err, nil
+		case replied:
+			eff.reply <- eff.err
+		}
+	}
+}
+
+func (x *simulation) request(r request) {
+	p := x.phases[r.stage.run]
+	x.r.requested(r.group.Unit, r.object.Object, true)
+	o := x.w.attempt(p, p.spec(r.object.Object))
+	if o.Hang {
+		x.hangs = append(x.hangs, r)
+		x.mend(r, p, o)
+		return
+	}
+	x.after(o.Request, func() {
+		if o.Denied {
+			x.answer(r, Outcome{}, errRefused)
+			x.mend(r, p, o)
+			return
+		}
+		v := x.w.next()
+		if !r.stage.removes() {
+			x.took[o.Name] = v
+		}
+		x.answer(r, Outcome{Change: event.Created, Version: v}, nil)
+		x.after(o.After, func() {
+			x.report(r.group, r.object.Object, results[o.Result], x.w.next())
+			if o.Result != p.goal() {
+				x.mend(r, p, o)
+			}
+		})
+	})
+}
+
+var results = map[string]event.Status{"ready": event.Ready, "failed": event.Failed, "never": event.InProgress, "gone": event.Gone}
+
+// mend lets somebody else make an object ready.
+func (x *simulation) mend(r request, p phaseSpec, o objectSpec) {
+	if o.Mended > 0 {
+		x.after(o.Mended, func() { x.report(r.group, r.object.Object, results[p.goal()], x.w.next()) })
+	}
+}
+
+func (x *simulation) answer(r request, out Outcome, err error) {
+	x.r.returned(r.object.Object)
+	x.post(answered{r, out, err})
+}
+
+func (x *simulation) report(g *group, o plan.Object, s event.Status, version uint64) {
+	seen := Observation{Object: o, Status: s, Version: version}
+	x.seen[o.Name] = seen
+	x.post(observed{g, seen})
+}
+
+// unready says why a unit cannot be ready as the world is.
+func (x *simulation) unready(id event.Unit) string {
+	for _, o := range x.r.units[id].spec.Objects {
+		if seen := x.seen[o.Name]; seen.Status != event.Ready && !x.r.units[id].spec.Leaf || seen.Version < x.took[o.Name] {
+			return fmt.Sprintf("%s is %s at version %d, applied at %d", o.Name, seen.Status, seen.Version, x.took[o.Name])
+		}
+	}
+	return ""
+}
+
+// compare compares the reducer's picture with the state of the machine.
+func (x *simulation) compare() {
+	m, state := x.m, &x.r.state
+	if x.r.closed {
+		return
+	}
+	if state.Run != m.steering.told {
+		x.r.fail("the run is %s, in the picture %s", m.steering.told, state.Run)
+	}
+	for _, u := range m.units.all {
+		if g := state.Find(u.Phase, u.Group); g == nil || g.Status != u.status || state.Stops(u.Unit) != u.stop {
+			x.r.fail("%v is %s (breakpoint %t), in the picture %+v", u.Unit, u.status, u.stop, g)
+		}
+	}
+	if m.stage == nil || m.over() || m.heldOn() != nil {
+		return
+	}
+	for _, g := range m.stage.groups {
+		picture := state.Find(g.Phase, g.Group)
+		for _, o := range g.objects {
+			if p := picture.Find(o.Object); p == nil || p.Status != o.status {
+				x.r.fail("%s of %v is %s, in the picture %+v", o.Object, g.Unit, o.status, p)
+			}
+		}
+	}
+	if m.stage.Phase.Kind == event.PhaseHooks || len(m.gates) > 0 {
+		return
+	}
+	open, next := m.startable(), state.Next()
+	if len(open) > 0 && (next == nil || next.Unit() != open[0].Unit) || len(open) == 0 && next != nil && next.Phase == m.stage.Phase.Name {
+		x.r.fail("R41: next is %v, in the picture %+v", open, next)
+	}
+}
+
+// simulated is the operator of a simulation; it runs in a coroutine.
+type simulated struct {
+	x     *simulation
+	yield func(bool) bool
+}
+
+var errStopped = errors.New("the simulation is over")
+
+func (o *simulated) await(done func() bool) {
+	for !done() {
+		if !o.yield(true) {
+			panic(errStopped)
+		}
+	}
+}
+
+func (o *simulated) announce(p phaseSpec) {
+	o.x.r.announce(p)
+	o.x.post(announced{[]event.Phase{p.phase()}})
+}
+
+func (o *simulated) admit(p phaseSpec, g *plan.Group) error {
+	w := &gate{unit: event.Unit{Phase: p.Name, Group: g.ID}, group: g, done: make(chan error, 1)}
+	o.x.post(gateAsked{w})
+	o.await(func() bool { return len(w.done) > 0 })
+	return <-w.done
+}
+
+func (o *simulated) stage(p phaseSpec, def event.Phase) error {
+	run := &StageRun{}
+	o.x.phases[run] = p
+	o.x.post(stageEntered{Stage{Phase: def, Await: p.await, Readiness: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
+	o.await(func() bool { _, over := o.x.over[run]; return over })
+	return o.x.over[run]
+}
+
+func (o *simulated) verdict() Verdict {
+	return Verdict{Abort: o.x.m.steering.abort, TimedOut: o.x.m.timeouts.over}
+}
+
+func (o *simulated) rollback() error {
+	reply := make(chan error, 1)
+	o.x.post(rollbackAsked{event.Operation{Name: "uninstall"}, "", reply})
+	return o.reply(reply)
+}
+
+func (o *simulated) finish(end End) error {
+	reply := make(chan error, 1)
+	o.x.post(finishAsked{end, reply})
+	return o.reply(reply)
+}
+
+func (o *simulated) reply(reply chan error) error {
+	o.await(func() bool { return len(reply) > 0 })
+	return <-reply
+}
+
+func (o *simulated) sleep(ms int) {
+	over := ms == 0
+	if !over {
+		o.x.after(ms, func() { over = true })
+	}
+	o.await(func() bool { return over })
+}
+
+// later is something that happens at a time, timeline all that does.
+type later struct {
+	at    time.Time
+	order int
+	do    func()
+}
+
+type timeline []later
+
+func (t timeline) Len() int { return len(t) }
+func (t timeline) Less(i, j int) bool {
+	return t[i].at.Before(t[j].at) || t[i].at.Equal(t[j].at) && t[i].order < t[j].order
+}
+func (t timeline) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *timeline) Push(x any)   { *t = append(*t, x.(later)) }
+func (t *timeline) Pop() any {
+	old := *t
+	last := old[len(old)-1]
+	*t = old[:len(old)-1]
+	return last
+}
