@@ -54,9 +54,7 @@ func TestEveryRuleIsDecidedInOnePlace(t *testing.T) {
 }
 
 // unmarked are the rules that still lack their line. It only ever shrinks.
-var unmarked = strings.Fields(`
-	R1 R2 R2a R3 R4 R5 R6 R7 R8 R9 R10 R11 R12 R13 R14 R15 R15a R16 R17 R18 R19 R20 R21 R22 R23 R24 R25 R26 R27 R28 R29
-	R30 R30a R31 R32 R32a R33 R34 R34a R35 R36 R37 R40 R41 R42 R43 R44 R45 R48`)
+var unmarked = strings.Fields(`R14 R15a R21 R25 R26 R27 R28 R29 R30 R30a R31 R32 R32a R33 R34 R40 R41 R42 R43 R44 R45 R48`)
 
 // goFiles reads all Go files of the project.
 func goFiles(t *testing.T, read func(path, text string)) {

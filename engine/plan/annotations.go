@@ -168,6 +168,8 @@ func readOrdering(annotations map[string]string) ordering {
 }
 
 // readNeeds reads what a resource waits for (R1, R18).
+//
+// Rule R18: a layer is a group whose Jobs have to complete; it may wait for subcharts.
 func (o *ordering) readNeeds(annotations map[string]string) {
 	var err error
 	if key, value, _ := findAnnotation(annotations, AnnotationGroupDependsOn); !blankList(value) {

@@ -181,7 +181,9 @@ func (p *planner) read(c *chartNode) {
 	}
 }
 
-// failFamilies refuses a chart that uses several families (R20).
+// failFamilies refuses a chart that uses several families.
+//
+// Rule R20: a chart uses groups, layers or weights, not two of them.
 func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 	var seen []string
 	for f, m := range uses {

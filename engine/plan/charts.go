@@ -142,7 +142,9 @@ func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	return found
 }
 
-// orderSubcharts finds out what waits for which subchart of c (R11).
+// orderSubcharts finds out what waits for which subchart of c.
+//
+// Rule R11: charts wait only for the subcharts that Chart.yaml names.
 func (p *planner) orderSubcharts(c *chartNode) {
 	for _, ref := range c.dependsOn {
 		if e := p.resolve(c, ref, AnnotationSubchartDependsOn+" names", nil); e != nil {
@@ -184,7 +186,9 @@ func (p *planner) resolveDisabled(c *chartNode, e *entry) {
 	}
 }
 
-// failCycles reports each cycle of a graph with names (R13).
+// failCycles reports each cycle of a graph with names.
+//
+// Rule R13: a cycle is an error that prints the whole cycle.
 func (p *planner) failCycles(chart, what string, names []string, next [][]int) {
 	for _, cycle := range findCycles(next) {
 		var way []string

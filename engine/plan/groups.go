@@ -9,6 +9,8 @@ import (
 )
 
 // draft is a group while a plan is made.
+//
+// Rule R7: a group waits for what any of its resources names, in its own chart.
 type draft struct {
 	chart, name, id string
 	members         []*member
@@ -34,6 +36,8 @@ func (d *draft) waits() []*chartNode {
 
 // sequence divides the resources of a chart into groups, and those into
 // sequenced ones and the unsequenced batch (R7 to R10).
+//
+// Rule R10: what has no group comes in one batch, after all groups of its chart.
 func (p *planner) sequence(c *chartNode) {
 	drafts := make(map[string]*draft)
 	batch := &draft{chart: c.path, name: Unsequenced, id: groupID(c.path, Unsequenced)}
@@ -77,7 +81,9 @@ func (p *planner) sequence(c *chartNode) {
 	}
 }
 
-// chainWeights makes each weight wait for the next lower one (R19).
+// chainWeights links the groups that weights make.
+//
+// Rule R19: each weight waits for the next lower one.
 func chainWeights(drafts map[string]*draft) {
 	chain := slices.SortedFunc(maps.Values(drafts), func(a, b *draft) int {
 		return cmp.Compare(*a.members[0].weight, *b.members[0].weight)
@@ -107,8 +113,9 @@ func (p *planner) failGroupCycles(c *chartNode, drafts map[string]*draft) {
 	p.failCycles(c.path, "resource-groups", names, next)
 }
 
-// demoteBroken takes the groups that wait for a missing one out of drafts, and
-// those that wait for them (R8).
+// demoteBroken takes groups that have lost their gates out of drafts.
+//
+// Rule R8: what waits for a missing group is unsequenced, and what waits for that.
 func (p *planner) demoteBroken(drafts map[string]*draft) []*draft {
 	all := maps.Clone(drafts)
 	var demoted []*draft
@@ -161,8 +168,10 @@ func (p *planner) warnBroken(d *draft, all, left map[string]*draft) {
 		d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], who.Object, optional)
 }
 
-// demoteIsolated takes the groups without any edge out of drafts, if there are
-// several groups at all (R9). To wait for a subchart is an edge.
+// demoteIsolated takes groups without any edge out of drafts. To wait for a
+// subchart is an edge.
+//
+// Rule R9: of several groups one without an edge is unsequenced.
 func (p *planner) demoteIsolated(drafts map[string]*draft) []*draft {
 	if len(drafts) < 2 {
 		return nil

@@ -28,6 +28,8 @@ type Finding struct {
 // first. Errors are all that keeps BuildPlan from making a plan, resources and
 // groups that have lost their order (R2, R8), and half a pair of readiness
 // annotations (R24). Whether readiness expressions parse is not looked at.
+//
+// Rule R37: what loses its order is an error, what looks unintended a warning.
 func Lint(root *Chart, resources []Resource) []Finding {
 	p := newPlanner(root, resources)
 	plan := p.build()

@@ -7,8 +7,10 @@ import (
 	"strings"
 )
 
-// installOrder is the order in which Helm applies kinds (R15). Kinds that it
+// installOrder is the order in which Helm applies kinds. Kinds that it
 // does not list come last, by name.
+//
+// Rule R15: kinds come in Helm's order.
 var installOrder = []string{
 	"PriorityClass",
 	"Namespace",
@@ -127,6 +129,8 @@ type arrangement struct {
 
 // arrange puts the resources of a group into the order in which they are
 // applied (R15 to R17). The order does not depend on that of resources.
+//
+// Rule R17: namespaces, then definitions, and custom resources once theirs are Established.
 func arrange(resources []*Resource) arrangement {
 	var a arrangement
 	s := newSorter(resources, &a)
@@ -279,6 +283,8 @@ func (s *sorter) refuseContradiction(a *arrangement) bool {
 
 // place sets the place of a class, after those of the classes that it has to
 // come before. There is no cycle.
+//
+// Rule R16: install-before puts a resource before the kinds that it lists.
 func (s *sorter) place(next [][]int, n int) {
 	c := s.classes[n]
 	if c.placed {

@@ -28,6 +28,8 @@ func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
 
 // HookGroup is the unit that a hook is for one event (R40), after those that
 // were made of the event's hooks before it.
+//
+// Rule R5: a hook follows the hook before it, whatever its annotations ask for.
 func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*plan.Group) *plan.Group {
 	name := h.Kind + "/" + h.Name
 	g := &plan.Group{ID: string(event) + ":" + name, Name: name, Chart: rel.Chart.Name(), Layer: len(before), After: []string{}}

@@ -57,6 +57,7 @@ func (f *facts) fault(what string, value *kyaml.Node) {
 	f.faults = append(f.faults, plan.Fault{Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml is %s: want a list of names", what, inline(value))})
 }
 
+// Rule R34a: apiVersion v3 is loaded as v2.
 func (f *facts) takeVersion(root *kyaml.Node) bool {
 	v := child(root, "apiVersion")
 	if v == nil || v.Value != "v3" {
@@ -91,6 +92,8 @@ func (f *facts) takeAnnotations(m *kyaml.Node) bool {
 }
 
 // takeDependency moves depends-on of one entry of dependencies into the facts.
+//
+// Rule R4: depends-on is read here, since Helm's loader drops it.
 func (f *facts) takeDependency(m *kyaml.Node) bool {
 	if m.Kind != kyaml.MappingNode {
 		return false

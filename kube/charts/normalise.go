@@ -19,6 +19,8 @@ var documentEnd = regexp.MustCompile(`(?m)^(\.\.\.|%)`)
 // R19), in every document and in the items of lists. Everything else stays as
 // it is, to the byte wherever an annotation can be exchanged in the text. What
 // is no YAML stays as it is too: Helm tells what is wrong with it.
+//
+// Rule R1: a YAML list in an annotation becomes the JSON in a string that Helm takes.
 func normalise(s string) string {
 	if !strings.Contains(s, annotationHost) {
 		return s

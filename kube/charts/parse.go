@@ -32,6 +32,8 @@ type Document struct {
 // order in which they come. Lists are taken apart; an object that comes twice
 // is there twice. Objects whose origin is lost, to a post-renderer for
 // instance, are counted as the root chart's, with a warning (R6).
+//
+// Rule R6: a resource is of the chart that its Source comment names, else of the root.
 func Parse(manifest, root string) ([]Document, []plan.Warning, error) {
 	var docs []Document
 	var lost []string

@@ -30,6 +30,8 @@ type PrintOptions struct {
 // crds/, the groups of the plan with a line before and after each, and hooks;
 // those that run around a subchart are among the groups. An unsequenced batch
 // and hooks have no such lines. kubectl can read the output.
+//
+// Rule R35: in the order of deployment, with a line around each group.
 func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	p := &printer{only: o.ShowOnly, seen: map[string]bool{}}
 	if o.OutputDir != "" {

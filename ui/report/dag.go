@@ -16,6 +16,8 @@ var DagFormats = []string{"text", "json", "dot", "mermaid"}
 
 // Dag writes a plan in one of DagFormats: text is a drawing for people; json
 // holds every edge, the others only those that others do not imply.
+//
+// Rule R36: the plan as a drawing, JSON, dot or Mermaid.
 func Dag(w io.Writer, title string, p *plan.Plan, format string, style Style) error {
 	switch format {
 	case "text":
