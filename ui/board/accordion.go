@@ -4,6 +4,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
 )
 
 // placeList lays groups out one below the other, for a screen too narrow for
@@ -14,18 +15,18 @@ func (m *model) placeList() {
 		if !m.shown(n) {
 			continue
 		}
-		c := card{n: n, r: rect{0, y, m.w, 1}, flat: true}
+		c := card{n: n, r: canvas.Rect{X: 0, Y: y, W: m.w, H: 1}, flat: true}
 		if m.unfolded(n) {
-			c.rows = m.cardRows(n, full.rows(m.lay.board.h+6))
-			c.r.h += len(c.rows)
+			c.rows = m.cardRows(n, full.rows(m.lay.board.H+6))
+			c.r.H += len(c.rows)
 		}
 		m.lay.cards = append(m.lay.cards, c)
-		y += c.r.h
+		y += c.r.H
 	}
 	m.lay.rows = y
-	m.top = max(min(m.top, y-m.lay.board.h), 0)
+	m.top = max(min(m.top, y-m.lay.board.H), 0)
 	for i := range m.lay.cards {
-		m.lay.cards[i].r.y += m.lay.board.y - m.top
+		m.lay.cards[i].r.Y += m.lay.board.Y - m.top
 	}
 }
 
@@ -34,14 +35,14 @@ func (m *model) unfolded(n *node) bool {
 	switch {
 	case active(n), n.Status == event.Failed, n.Status == event.Aborted:
 		return true
-	case m.filter.on() && !m.filter.whole[n.key()]:
+	case m.filter.on() && !m.filter.whole[n.Unit()]:
 		return true
 	}
 	return m.chosen(n) && !m.follow && n.Status != event.Waiting
 }
 
 func (m *model) drawList() {
-	restore := m.canvas.within(m.lay.board)
+	restore := m.canvas.Within(m.lay.board)
 	defer restore()
 	if len(m.lay.cards) == 0 {
 		m.drawEmpty()
@@ -50,12 +51,12 @@ func (m *model) drawList() {
 	name := m.listNames()
 	for i := range m.lay.cards {
 		c := &m.lay.cards[i]
-		if c.r.y+c.r.h <= m.lay.board.y || c.r.y >= m.lay.board.y+m.lay.board.h {
+		if c.r.Y+c.r.H <= m.lay.board.Y || c.r.Y >= m.lay.board.Y+m.lay.board.H {
 			continue
 		}
 		m.drawListHead(c, name)
 		for j, r := range c.rows {
-			m.drawListRow(c, r, j, c.r.y+1+j)
+			m.drawListRow(c, r, j, c.r.Y+1+j)
 		}
 	}
 	m.drawScroll()
@@ -65,7 +66,7 @@ func (m *model) drawList() {
 func (m *model) listNames() int {
 	w := 12
 	for _, n := range m.graph.nodes {
-		w = max(w, width(m.listName(n)))
+		w = max(w, canvas.Width(m.listName(n)))
 	}
 	return min(w, m.w/2-6)
 }
@@ -88,7 +89,7 @@ func (m *model) listName(n *node) string {
 }
 
 func (m *model) drawListHead(c *card, name int) {
-	n, cv, y := c.n, m.canvas, c.r.y
+	n, cv, y := c.n, m.canvas, c.r.Y
 	mark := m.groupMark(n)
 	role := theme.Text
 	switch {
@@ -98,27 +99,27 @@ func (m *model) drawListHead(c *card, name int) {
 		role = theme.Quiet
 	}
 	if m.chosen(n) && m.sel.object == (plan.Object{}) {
-		cv.mark(0, y, m.w-1)
+		cv.Mark(0, y, m.w-1)
 	}
-	x := cv.put(1, y, mark.Role, mark.Glyph+" ")
+	x := cv.Put(1, y, mark.Role, mark.Glyph+" ")
 	if m.broken(n) {
-		cv.put(0, y, theme.Stopped, m.th.Lines.Break)
+		cv.Put(0, y, theme.Stopped, m.th.Lines.Break)
 	}
-	cv.putFit(x, y, name, role, m.listName(n))
+	cv.PutFit(x, y, name, role, m.listName(n))
 	counted := countOf(n)
 	x = x + name + 1 + 5
-	cv.putRight(x, y, theme.Quiet, counted)
+	cv.PutRight(x, y, theme.Quiet, counted)
 	x += 7
-	if d, over, ok := m.spent(n); ok && n.fate == "" {
-		cv.putRight(x, y, theme.Quiet, span(d, over))
+	if d, over, ok := m.spent(n); ok && n.outcome == "" {
+		cv.PutRight(x, y, theme.Quiet, canvas.Span(d, over))
 	}
 	x += 2
-	m.drawLine(x, y, m.w-2-x, m.listStatus(n, mark))
+	m.canvas.Line(x, y, m.w-2-x, m.listStatus(n, mark))
 }
 
 // listStatus is the end of a group's line: its status in words, or what it
 // waits for.
-func (m *model) listStatus(n *node, mark theme.Mark) line {
+func (m *model) listStatus(n *node, mark theme.Mark) canvas.Line {
 	if n.Status == event.Waiting {
 		text := ""
 		for _, up := range n.ins {
@@ -127,14 +128,14 @@ func (m *model) listStatus(n *node, mark theme.Mark) line {
 			}
 		}
 		if text != "" {
-			return plain(theme.Quiet, "after "+text[2:])
+			return canvas.Plain(theme.Quiet, "after "+text[2:])
 		}
 	}
 	role := mark.Role
 	if role == theme.Good {
 		role = theme.Quiet
 	}
-	return plain(role, mark.Word)
+	return canvas.Plain(role, mark.Word)
 }
 
 func (m *model) drawListRow(c *card, r row, i, y int) {

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"lockstep/ui/board/canvas"
 	"strings"
 
 	"lockstep/engine/event"
@@ -12,7 +13,7 @@ import (
 func (m *model) drawBoard() {
 	c := m.canvas
 	m.drawTitles()
-	restore := c.within(m.lay.board)
+	restore := c.Within(m.lay.board)
 	defer restore()
 	if len(m.lay.cols) == 0 {
 		m.drawEmpty()
@@ -32,12 +33,12 @@ func (m *model) drawEmpty() {
 		text = "nothing matches the filter"
 	}
 	b := m.lay.board
-	m.canvas.putFit(b.x+2, b.y+min(1, b.h-1), b.w-4, theme.Quiet, text)
+	m.canvas.PutFit(b.X+2, b.Y+min(1, b.H-1), b.W-4, theme.Quiet, text)
 }
 
 // drawTitles names the columns and tells how many are out of view.
 func (m *model) drawTitles() {
-	y := m.lay.board.y - 1
+	y := m.lay.board.Y - 1
 	if y < 0 || len(m.lay.cols) == 0 {
 		return
 	}
@@ -53,18 +54,18 @@ func (m *model) drawTitles() {
 	}
 	end := m.w - 1
 	if right > 0 {
-		end = m.canvas.putRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d %s", right, m.th.Lines.More)) - 1
+		end = m.canvas.PutRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d %s", right, m.th.Lines.More)) - 1
 	}
 	for k, p := range m.lay.cols {
 		x, title := p.x+1, m.columnTitle(m.graph.cols[p.i])
 		if k == 0 && left > 0 {
-			x = m.canvas.put(p.x, y, theme.Quiet, fmt.Sprintf("%s %d  ", m.th.Lines.Less, left))
+			x = m.canvas.Put(p.x, y, theme.Quiet, fmt.Sprintf("%s %d  ", m.th.Lines.Less, left))
 		}
 		role := theme.Quiet
 		if m.columnActive(p.i) {
 			role = theme.Strong
 		}
-		m.canvas.putFit(x, y, min(p.x+p.w, end)-x, role, title)
+		m.canvas.PutFit(x, y, min(p.x+p.w, end)-x, role, title)
 	}
 }
 
@@ -91,25 +92,25 @@ func (m *model) columnActive(i int) bool {
 // drawCard draws a group.
 func (m *model) drawCard(c *card) {
 	b := m.lay.board
-	if c.r.y >= b.y+b.h || c.r.y+c.r.h <= b.y {
+	if c.r.Y >= b.Y+b.H || c.r.Y+c.r.H <= b.Y {
 		return
 	}
 	if c.flat {
-		m.drawFlat(c.n, c.r.x, c.r.y, c.r.w)
+		m.drawFlat(c.n, c.r.X, c.r.Y, c.r.W)
 		return
 	}
 	m.drawFrame(c)
-	inner := rect{c.r.x + 2, c.r.y + 1, c.r.w - 4, c.r.h - 2}
+	inner := canvas.Rect{X: c.r.X + 2, Y: c.r.Y + 1, W: c.r.W - 4, H: c.r.H - 2}
 	if m.lay.tight {
-		inner.x, inner.w = inner.x-1, inner.w+2
+		inner.X, inner.W = inner.X-1, inner.W+2
 	}
 	for i, r := range c.rows {
-		m.drawRow(c, r, i, inner.x, inner.y+i, inner.w)
+		m.drawRow(c, r, i, inner.X, inner.Y+i, inner.W)
 	}
 }
 
 // chosen reports whether the group itself or something in it is selected.
-func (m *model) chosen(n *node) bool { return n.key() == m.sel.key }
+func (m *model) chosen(n *node) bool { return n.Unit() == m.sel.Unit }
 
 // frameRole is the role of a card's border: it leads the eye to where work is.
 func frameRole(n *node) theme.Role {
@@ -137,32 +138,32 @@ func (m *model) drawFrame(c *card) {
 			role = theme.Accent
 		}
 	}
-	right, bottom := r.x+r.w-1, r.y+r.h-1
-	cv.blank(r)
-	cv.rule(r.x+1, r.y, r.w-2, role, edge[10])
-	cv.rule(r.x+1, bottom, r.w-2, role, edge[10])
-	for y := r.y + 1; y < bottom; y++ {
-		cv.put(r.x, y, role, edge[5])
-		cv.put(right, y, role, edge[5])
+	right, bottom := r.X+r.W-1, r.Y+r.H-1
+	cv.Blank(r)
+	cv.Rule(r.X+1, r.Y, r.W-2, role, edge[10])
+	cv.Rule(r.X+1, bottom, r.W-2, role, edge[10])
+	for y := r.Y + 1; y < bottom; y++ {
+		cv.Put(r.X, y, role, edge[5])
+		cv.Put(right, y, role, edge[5])
 	}
-	for i, at := range [4][2]int{{r.x, r.y}, {right, r.y}, {r.x, bottom}, {right, bottom}} {
-		cv.put(at[0], at[1], role, corner[i])
+	for i, at := range [4][2]int{{r.X, r.Y}, {right, r.Y}, {r.X, bottom}, {right, bottom}} {
+		cv.Put(at[0], at[1], role, corner[i])
 	}
 	end := right
-	if m.nameWidth(c.n)+len(countOf(c.n))+3 <= r.w-3 { // the name is worth more than the count
-		end = m.drawCount(c.n, right-1, r.y) - 1
+	if m.nameWidth(c.n)+len(countOf(c.n))+3 <= r.W-3 { // the name is worth more than the count
+		end = m.drawCount(c.n, right-1, r.Y) - 1
 	}
-	from, foot := r.x+2, right-1
-	cv.put(r.x+1, r.y, role, " ")
+	from, foot := r.X+2, right-1
+	cv.Put(r.X+1, r.Y, role, " ")
 	if m.lay.tight {
-		from, foot = r.x+1, right
+		from, foot = r.X+1, right
 	} else {
 		end--
 	}
-	if x := m.drawName(c.n, from, r.y, end-from); x < right {
-		cv.put(x, r.y, role, " ")
+	if x := m.drawName(c.n, from, r.Y, end-from); x < right {
+		cv.Put(x, r.Y, role, " ")
 	}
-	m.drawFoot(c.n, r.x+1, foot, bottom)
+	m.drawFoot(c.n, r.X+1, foot, bottom)
 }
 
 // drawCount writes how many objects are done, and returns where it begins.
@@ -171,7 +172,7 @@ func (m *model) drawCount(n *node, end, y int) int {
 	if active(n) || n.Status == event.Failed {
 		role = theme.Text
 	}
-	return m.canvas.putRight(end, y, role, " "+countOf(n)+" ")
+	return m.canvas.PutRight(end, y, role, " "+countOf(n)+" ")
 }
 
 func countOf(n *node) string { return fmt.Sprintf("%d/%d", n.Done, len(n.Objects)) }
@@ -181,7 +182,7 @@ func (m *model) broken(n *node) bool { return m.state.Stops(n.Unit()) && !n.Stat
 
 // nameWidth is how wide drawName draws, with its glyphs.
 func (m *model) nameWidth(n *node) int {
-	w := width(n.name) + 4
+	w := canvas.Width(n.name) + 4
 	if m.broken(n) {
 		w += 2
 	}
@@ -202,19 +203,19 @@ func (m *model) drawName(n *node, x, y, w int) int {
 		role = theme.Quiet
 	}
 	end := x + w
-	x = m.canvas.put(x, y, mark.Role, mark.Glyph+" ")
+	x = m.canvas.Put(x, y, mark.Role, mark.Glyph+" ")
 	if m.broken(n) {
-		x = m.canvas.put(x, y, theme.Stopped, m.th.Lines.Break+" ")
+		x = m.canvas.Put(x, y, theme.Stopped, m.th.Lines.Break+" ")
 	}
-	return m.canvas.put(x, y, role, m.graph.nameIn(n, end-x, m.th.Lines.Ellipsis))
+	return m.canvas.Put(x, y, role, m.graph.nameIn(n, end-x, m.th.Lines.Ellipsis))
 }
 
 // drawFoot writes a group's status in words and its time into a border.
 func (m *model) drawFoot(n *node, x, end, y int) {
 	mark := m.groupMark(n)
 	text := mark.Word
-	if d, over, ok := m.spent(n); ok && n.fate == "" { // it took that to come to be, not to go
-		if timed := text + " " + span(d, over); !m.lay.tight || width(timed)+1 <= end-x {
+	if d, over, ok := m.spent(n); ok && n.outcome == "" { // it took that to come to be, not to go
+		if timed := text + " " + canvas.Span(d, over); !m.lay.tight || canvas.Width(timed)+1 <= end-x {
 			text = timed
 		}
 	}
@@ -225,34 +226,34 @@ func (m *model) drawFoot(n *node, x, end, y int) {
 		text = now
 	}
 	before, after := " ", " "
-	if m.lay.tight && width(text)+2 > end-x {
+	if m.lay.tight && canvas.Width(text)+2 > end-x {
 		after = ""
-		if width(text)+1 > end-x {
+		if canvas.Width(text)+1 > end-x {
 			before = ""
 		}
 	}
-	text = before + fit(text, end-x-len(before+after), m.th.Lines.Ellipsis) + after
+	text = before + canvas.Fit(text, end-x-len(before+after), m.th.Lines.Ellipsis) + after
 	role := mark.Role
 	if n.Status == event.Ready || n.Status == event.Applied || n.Status == event.Gone {
 		role = theme.Quiet
 	}
-	m.canvas.putRight(end, y, role, text)
+	m.canvas.PutRight(end, y, role, text)
 }
 
 // drawFlat draws a group as one line: its name, and as much of word, count and
 // time as there is room for.
 func (m *model) drawFlat(n *node, x, y, w int) {
 	mark := m.groupMark(n)
-	m.canvas.blank(rect{x, y, w, 1})
+	m.canvas.Blank(canvas.Rect{X: x, Y: y, W: w, H: 1})
 	if m.chosen(n) {
-		m.canvas.mark(x, y, w)
+		m.canvas.Mark(x, y, w)
 	}
-	name := width(n.name) + 4
+	name := canvas.Width(n.name) + 4
 	text := mark.Word
 	counted := text + " " + countOf(n)
 	timed := counted
-	if d, over, ok := m.spent(n); ok && n.fate == "" {
-		timed += " " + span(d, over)
+	if d, over, ok := m.spent(n); ok && n.outcome == "" {
+		timed += " " + canvas.Span(d, over)
 	}
 	for _, longer := range []string{counted, timed} {
 		if name+1+len(longer) <= w {
@@ -263,7 +264,7 @@ func (m *model) drawFlat(n *node, x, y, w int) {
 	if mark.Role != theme.Good {
 		role = mark.Role
 	}
-	end := m.canvas.putRight(x+w-1, y, role, text)
+	end := m.canvas.PutRight(x+w-1, y, role, text)
 	m.drawName(n, x+1, y, end-x-2)
 }
 
@@ -273,7 +274,7 @@ func (m *model) drawRow(c *card, r row, i, x, y, w int) {
 	switch r.kind {
 	case objectRow:
 		if m.chosen(c.n) && m.sel.object == r.o.Object {
-			cv.mark(x-1, y, w+2)
+			cv.Mark(x-1, y, w+2)
 		}
 		m.drawObject(c.n, r.o, x, y, w)
 	case reasonRow:
@@ -281,17 +282,17 @@ func (m *model) drawRow(c *card, r row, i, x, y, w int) {
 	case afterRow:
 		if !m.lay.tight {
 			if i == 0 {
-				cv.put(x, y, theme.Quiet, "after ")
+				cv.Put(x, y, theme.Quiet, "after ")
 			}
 			x, w = x+6, w-6
 		}
-		cv.put(x, y, theme.Text, groupIn(r.text, w, l.Ellipsis))
+		cv.Put(x, y, theme.Text, groupIn(r.text, w, l.Ellipsis))
 	case moreRow:
 		text := r.text
 		if c.n.Status != event.Waiting {
 			text = strings.Replace(text, "+", l.Ellipsis, 1)
 		}
-		cv.putFit(x, y, w, theme.Quiet, text)
+		cv.PutFit(x, y, w, theme.Quiet, text)
 	}
 }
 
@@ -307,11 +308,11 @@ func (m *model) drawObject(n *node, o *event.ObjectState, x, y, w int) {
 		role = theme.Quiet
 	}
 	end := x + w + 1
-	if m.wordOnLine(o, mark, w-2-width(shortObject(o.Object))) {
-		end = m.canvas.putRight(x+w, y, word, mark.Word)
+	if m.wordOnLine(o, mark, w-2-canvas.Width(shortObject(o.Object))) {
+		end = m.canvas.PutRight(x+w, y, word, mark.Word)
 	}
-	m.canvas.put(x, y, mark.Role, mark.Glyph)
-	m.canvas.put(x+2, y, role, m.graph.objectIn(o.Object, end-1-(x+2), m.th.Lines.Ellipsis))
+	m.canvas.Put(x, y, mark.Role, mark.Glyph)
+	m.canvas.Put(x+2, y, role, m.graph.objectIn(o.Object, end-1-(x+2), m.th.Lines.Ellipsis))
 }
 
 // wordOnLine reports whether the status word of an object stands beside its
@@ -322,10 +323,10 @@ func (m *model) wordOnLine(o *event.ObjectState, mark theme.Mark, room int) bool
 	case event.InProgress, event.Deleting:
 		return false
 	case event.Ready, event.Gone, event.Waiting:
-		return room > width(mark.Word)
+		return room > canvas.Width(mark.Word)
 	}
 	if m.lay.tight { // the glyph says it as well
-		return room > width(mark.Word)
+		return room > canvas.Width(mark.Word)
 	}
 	return true
 }
@@ -338,34 +339,34 @@ func (m *model) drawReason(n *node, r row, x, y, w int) {
 		if m.lay.tight { // the glyph above has said so
 			text = strings.TrimPrefix(text, "not ready: ")
 		}
-		m.canvas.putFit(x, y, w, m.th.Mark(string(n.Status)).Role, text)
+		m.canvas.PutFit(x, y, w, m.th.Mark(string(n.Status)).Role, text)
 		return
 	}
 	mark := m.objectMark(n, r.o)
 	text := r.text
-	if width(text) > w { // the time is on the card's border as well
+	if canvas.Width(text) > w { // the time is on the card's border as well
 		text = join(m.th, mark.Word, r.o.Message)
 	}
-	if width(text) > w && r.o.Status == event.InProgress && r.o.Message != "" { // and so is the word, or nearly
+	if canvas.Width(text) > w && r.o.Status == event.InProgress && r.o.Message != "" { // and so is the word, or nearly
 		text = r.o.Message
 	}
-	text = fit(Clean(text), w, m.th.Lines.Ellipsis)
+	text = canvas.Fit(canvas.Clean(text), w, m.th.Lines.Ellipsis)
 	if rest, ok := strings.CutPrefix(text, mark.Word); ok {
-		x = m.canvas.put(x, y, mark.Role, mark.Word)
+		x = m.canvas.Put(x, y, mark.Role, mark.Word)
 		text = rest
 	}
-	m.canvas.put(x, y, theme.Quiet, text)
+	m.canvas.Put(x, y, theme.Quiet, text)
 }
 
 // drawScroll tells that there is more above or below.
 func (m *model) drawScroll() {
 	b := m.lay.board
-	if m.lay.rows <= b.h || b.h < 3 {
+	if m.lay.rows <= b.H || b.H < 3 {
 		return
 	}
-	size := max(b.h*b.h/m.lay.rows, 1)
-	at := m.top * (b.h - size) / max(m.lay.rows-b.h, 1)
+	size := max(b.H*b.H/m.lay.rows, 1)
+	at := m.top * (b.H - size) / max(m.lay.rows-b.H, 1)
 	for i := range size {
-		m.canvas.put(b.x+b.w-1, b.y+at+i, theme.Faint, m.th.Lines.Heavy[5])
+		m.canvas.Put(b.X+b.W-1, b.Y+at+i, theme.Faint, m.th.Lines.Heavy[5])
 	}
 }

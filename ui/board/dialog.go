@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"lockstep/ui/board/canvas"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
@@ -84,12 +85,12 @@ func (m *model) saysGiveUp() (text, whyNot string) {
 	for _, n := range m.graph.nodes {
 		if n.Status == event.Failed && m.back(n) == m.rollingBack() && (only == "" || n.ID == only) {
 			failed++
-			for _, d := range m.followers(n) {
+			for _, d := range m.graph.followers(n) {
 				never[d] = never[d] || d.Status == event.Waiting
 			}
 		}
 	}
-	text = fmt.Sprintf("give %s up", count(failed, "group"))
+	text = fmt.Sprintf("give %s up", canvas.Count(failed, "group"))
 	if n := len(never); n > 0 {
 		text += "; " + neverStart(n)
 	}
@@ -210,7 +211,7 @@ func allOf(n int) string {
 
 func (m *model) saysStop() (text, whyNot string) {
 	if n := m.tally.requests; n > 0 {
-		return fmt.Sprintf("stop at once: cancel %s in flight, keep what is there", count(n, "request")), ""
+		return fmt.Sprintf("stop at once: cancel %s in flight, keep what is there", canvas.Count(n, "request")), ""
 	}
 	return "stop at once: keep what is there", ""
 }
@@ -225,7 +226,7 @@ func (m *model) saysGoOn() (text, whyNot string) {
 // drawDialog draws what can be done about the run.
 func (m *model) drawDialog() {
 	op := m.state.Operation
-	title := fmt.Sprintf("abort the %s of %s?", op.Name, Clean(op.Release))
+	title := fmt.Sprintf("abort the %s of %s?", op.Name, canvas.Clean(op.Release))
 	switch {
 	case m.dialog == giveUpDialog:
 		title = "give up what failed?"
@@ -248,50 +249,20 @@ func (m *model) drawDialog() {
 			entries = append(entries, entry{c.label, text, theme.Key, theme.Text})
 		}
 	}
-	wide := width(title) + 4
+	wide := canvas.Width(title) + 4
 	for _, e := range entries {
-		wide = max(wide, width(e.text)+12)
+		wide = max(wide, canvas.Width(e.text)+12)
 	}
 	w := min(wide, m.w-4)
-	var lines []line
+	var lines []canvas.Line
 	for _, e := range entries {
-		for i, s := range wrap(e.text, max(w-11, 8)) {
+		for i, s := range canvas.Wrap(e.text, max(w-11, 8)) {
 			key := ""
 			if i == 0 {
 				key = e.label
 			}
-			lines = append(lines, line{{e.key, fmt.Sprintf("%-8s", key)}, {e.role, s}})
+			lines = append(lines, canvas.Line{{Role: e.key, Text: fmt.Sprintf("%-8s", key)}, {Role: e.role, Text: s}})
 		}
 	}
-	m.drawBox(title, w, lines, theme.Stopped)
-}
-
-// drawBox draws lines in a frame in the middle of the screen, and returns what
-// is inside of it.
-func (m *model) drawBox(title string, w int, lines []line, role theme.Role) rect {
-	l := m.th.Lines
-	h := min(len(lines)+4, m.h)
-	w = min(w, m.w-2)
-	r := rect{(m.w - w - 2) / 2, (m.h - h) / 2, w + 2, h}
-	m.canvas.blank(r)
-	m.canvas.rule(r.x, r.y, r.w, role, l.Light[10])
-	m.canvas.rule(r.x, r.y+r.h-1, r.w, role, l.Light[10])
-	for y := r.y + 1; y < r.y+r.h-1; y++ {
-		m.canvas.put(r.x, y, role, l.Light[5])
-		m.canvas.put(r.x+r.w-1, y, role, l.Light[5])
-	}
-	for i, at := range [4][2]int{{r.x, r.y}, {r.x + r.w - 1, r.y}, {r.x, r.y + r.h - 1}, {r.x + r.w - 1, r.y + r.h - 1}} {
-		m.canvas.put(at[0], at[1], role, l.Round[i])
-	}
-	if title != "" {
-		m.canvas.putFit(r.x+2, r.y, r.w-4, theme.Strong, " "+title+" ")
-	}
-	inner := rect{r.x + 2, r.y + 2, r.w - 4, max(r.h-4, 0)}
-	if h < len(lines)+4 { // no room for air
-		inner = rect{r.x + 2, r.y + 1, r.w - 4, max(r.h-2, 0)}
-	}
-	for i, ln := range lines[:min(len(lines), inner.h)] {
-		m.drawLine(inner.x, inner.y+i, inner.w, ln)
-	}
-	return inner
+	m.canvas.Box(title, w, lines, theme.Stopped)
 }

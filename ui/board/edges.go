@@ -98,7 +98,7 @@ func (m *model) laneRow(n *node, bold bool) (y int, ok bool) {
 	if bold && (lane < 0 || lane >= m.lanes()) {
 		lane = m.lanes() - 1
 	}
-	return m.lay.board.y - m.top + lane, lane >= 0 && lane < m.lanes()
+	return m.lay.board.Y - m.top + lane, lane >= 0 && lane < m.lanes()
 }
 
 // gutter is the part between a column in view and the next.
@@ -248,16 +248,16 @@ func (m *model) wireChosen(ws *wires, place map[*node]*card, chosen *node) {
 func (m *model) drawWires(ws *wires) {
 	l := m.th.Lines
 	b := m.lay.board
-	for y := b.y; y < b.y+b.h; y++ {
+	for y := b.Y; y < b.Y+b.H; y++ {
 		for x := range ws.w {
 			c := ws.cells[y*ws.w+x]
 			if c.net == nil {
 				continue
 			}
 			if c.bold {
-				m.canvas.put(x, y, theme.Accent, l.Heavy[c.arms])
+				m.canvas.Put(x, y, theme.Accent, l.Heavy[c.arms])
 			} else {
-				m.canvas.put(x, y, theme.Faint, l.Light[c.arms])
+				m.canvas.Put(x, y, theme.Faint, l.Light[c.arms])
 			}
 		}
 	}
@@ -279,6 +279,6 @@ func (m *model) drawArrows(place map[*node]*card, chosen *node) {
 		if bold || c.n == chosen {
 			role = theme.Accent
 		}
-		m.canvas.put(c.r.x-1, c.anchor(), role, m.th.Lines.Arrow)
+		m.canvas.Put(c.r.X-1, c.anchor(), role, m.th.Lines.Arrow)
 	}
 }

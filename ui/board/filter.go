@@ -14,8 +14,8 @@ import (
 type filter struct {
 	input  textinput.Model
 	words  []string
-	groups map[key]bool // what is shown, nil without a query
-	whole  map[key]bool // groups that match as such, with all their objects
+	groups map[event.Unit]bool // what is shown, nil without a query
+	whole  map[event.Unit]bool // groups that match as such, with all their objects
 }
 
 func newFilter() filter {
@@ -69,16 +69,16 @@ func (m *model) match() {
 		f.groups, f.whole = nil, nil
 		return
 	}
-	f.groups, f.whole = map[key]bool{}, map[key]bool{}
+	f.groups, f.whole = map[event.Unit]bool{}, map[event.Unit]bool{}
 	for _, n := range m.graph.nodes {
 		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.name + " " + m.groupMark(n).Word)
 		if f.holds(head) {
-			f.groups[n.key()], f.whole[n.key()] = true, true
+			f.groups[n.Unit()], f.whole[n.Unit()] = true, true
 			continue
 		}
 		for _, o := range n.Objects {
 			if m.matchesObject(n, o) {
-				f.groups[n.key()] = true
+				f.groups[n.Unit()] = true
 				break
 			}
 		}
@@ -99,11 +99,11 @@ func (m *model) matchesObject(n *node, o *event.ObjectState) bool {
 }
 
 // shown reports whether a group is on the board.
-func (m *model) shown(n *node) bool { return m.filter.groups == nil || m.filter.groups[n.key()] }
+func (m *model) shown(n *node) bool { return m.filter.groups == nil || m.filter.groups[n.Unit()] }
 
 // shownObjects are the objects of a group that are on the board.
 func (m *model) shownObjects(n *node) []*event.ObjectState {
-	if m.filter.groups == nil || m.filter.whole[n.key()] {
+	if m.filter.groups == nil || m.filter.whole[n.Unit()] {
 		return n.Objects
 	}
 	var out []*event.ObjectState

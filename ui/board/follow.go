@@ -14,8 +14,8 @@ func (m *model) chase() {
 	if n == nil {
 		return
 	}
-	if n.key() != m.sel.key {
-		m.sel = spot{key: n.key()}
+	if n.Unit() != m.sel.Unit {
+		m.sel = spot{Unit: n.Unit()}
 	}
 	m.sel.object = plan.Object{}
 	if o := worst(n); o != nil && !n.Status.Over() || o != nil && n.Status == event.Failed {

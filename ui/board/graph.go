@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"lockstep/ui/board/canvas"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,21 +11,29 @@ import (
 	"lockstep/engine/plan"
 )
 
+// How wide a card is.
+const (
+	narrowCard = 20 // of a hook
+	minCard    = 24
+	maxCard    = 40
+	// A tight card has no air inside of its borders. It is as wide as the
+	// names of its groups need, within these bounds.
+	tightCard    = 15 // "never started" in its border
+	maxTightCard = 16
+)
+
 // graph is what of the board does not change while the operation runs: columns,
 // the place of each group in them, edges. It is made anew when phases are
 // announced.
 type graph struct {
 	nodes []*node // in plan order
 	cols  []*column
-	byKey map[key]*node
+	byKey map[event.Unit]*node
 	short map[string]string // ids as they are shown
 	lanes int               // rows that edges past columns need
 	// release begins the names of most objects.
 	release string
 }
-
-// key names a group of a phase.
-type key struct{ phase, group string }
 
 // column is a phase, or a layer of one.
 type column struct {
@@ -49,15 +58,13 @@ type node struct {
 	// that no other path makes superfluous.
 	ins, outs []*node
 	lane      int // the row of its edges past columns, or -1
-	// fate is what a rollback has made of it since, empty for nothing.
-	fate string
+	// outcome is what a rollback has made of it since, empty for nothing.
+	outcome string
 }
-
-func (n *node) key() key { return key{n.Phase, n.ID} }
 
 // newGraph lays the phases of a state out in columns.
 func newGraph(s *event.State) graph {
-	p := graph{byKey: map[key]*node{}, short: map[string]string{}, release: s.Operation.Release}
+	p := graph{byKey: map[event.Unit]*node{}, short: map[string]string{}, release: s.Operation.Release}
 	for _, phase := range s.Phases {
 		p.addPhase(phase)
 	}
@@ -77,7 +84,7 @@ func (p *graph) addPhase(phase *event.PhaseState) {
 	for i, g := range phase.Groups {
 		own[i] = &node{GroupState: g, name: shortName(phase, g.Group), index: len(p.nodes) + i, lane: -1}
 		groups[i] = g.Group
-		p.byKey[own[i].key()] = own[i]
+		p.byKey[own[i].Unit()] = own[i]
 		p.short[g.ID] = own[i].name
 	}
 	p.nodes = append(p.nodes, own...)
@@ -112,7 +119,7 @@ func (p *graph) connect(phase string, own []*node, groups []*plan.Group) {
 	after := plan.Reduce(groups)
 	for _, n := range own {
 		for _, id := range after[n.ID] {
-			if up := p.byKey[key{phase, id}]; up != nil && up != n {
+			if up := p.byKey[event.Unit{Phase: phase, Group: id}]; up != nil && up != n {
 				n.ins = append(n.ins, up)
 				up.outs = append(up.outs, n)
 			}
@@ -194,16 +201,16 @@ func shortID(id string) string {
 func naturalWidth(c *column) int {
 	w := narrowCard
 	for _, n := range c.nodes {
-		w = max(w, width(n.name)+len(strconv.Itoa(len(n.Objects)))*2+10)
+		w = max(w, canvas.Width(n.name)+len(strconv.Itoa(len(n.Objects)))*2+10)
 		if n.single() {
 			continue
 		}
 		w = max(w, minCard)
 		for _, o := range n.Objects[:min(len(n.Objects), 64)] {
-			w = max(w, width(shortObject(o.Object))+12)
+			w = max(w, canvas.Width(shortObject(o.Object))+12)
 		}
 		for _, up := range n.ins {
-			w = max(w, width(up.name)+10)
+			w = max(w, canvas.Width(up.name)+10)
 		}
 	}
 	return min(w, maxCard)
@@ -211,9 +218,52 @@ func naturalWidth(c *column) int {
 
 // leastWidth is how wide a column's tight cards have to be for their names.
 func (p *graph) leastWidth(c *column) int {
-	w := max(tightCard, width(c.title)+1)
+	w := max(tightCard, canvas.Width(c.title)+1)
 	for _, n := range c.nodes {
-		w = max(w, width(p.nameIn(n, maxTightCard-4, "~"))+4)
+		w = max(w, canvas.Width(p.nameIn(n, maxTightCard-4, "~"))+4)
 	}
 	return min(w, maxTightCard)
+}
+
+// single reports whether a group is one object and named after it, as hooks
+// are: its card does not say so twice.
+func (n *node) single() bool {
+	return len(n.Objects) == 1 && n.name == shortObject(n.Objects[0].Object)
+}
+
+// followers are all groups that wait for one, directly or not.
+func (p *graph) followers(n *node) []*node {
+	seen := map[*node]bool{}
+	var walk func(*node)
+	walk = func(n *node) {
+		for _, d := range n.outs {
+			if !seen[d] {
+				seen[d] = true
+				walk(d)
+			}
+		}
+	}
+	walk(n)
+	var out []*node
+	for _, d := range p.nodes {
+		if seen[d] {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// shorten writes the groups that a message names as the board does.
+func (p *graph) shorten(message string) string {
+	if message == "" {
+		return ""
+	}
+	words := strings.Split(message, " ")
+	for i, w := range words {
+		id := strings.TrimRight(w, ":,;")
+		if short, ok := p.short[id]; ok {
+			words[i] = short + w[len(id):]
+		}
+	}
+	return strings.Join(words, " ")
 }

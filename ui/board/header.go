@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"lockstep/ui/board/canvas"
 	"strings"
 
 	"lockstep/engine/event"
@@ -21,32 +22,32 @@ func (m *model) drawHeader() {
 // What there is no room for is left out from the middle.
 func (m *model) drawOperation() {
 	cv, op := m.canvas, m.state.Operation
-	timing := clock(m.state.Active(m.now()))
+	timing := canvas.Clock(m.state.Active(m.now()))
 	if op.Timeout > 0 {
-		timing += " of " + clock(op.Timeout)
+		timing += " of " + canvas.Clock(op.Timeout)
 	}
 	if m.state.Started.IsZero() || m.planOnly() || op.Watches() {
 		timing = ""
 	}
-	end := cv.putRight(m.w-1, 0, theme.Text, timing) - 2
+	end := cv.PutRight(m.w-1, 0, theme.Text, timing) - 2
 
-	x := cv.put(1, 0, theme.Quiet, "")
+	x := cv.Put(1, 0, theme.Quiet, "")
 	if m.w >= 70 {
-		x = cv.put(x, 0, theme.Quiet, "lockstep ")
+		x = cv.Put(x, 0, theme.Quiet, "lockstep ")
 	}
-	x = cv.put(x, 0, theme.Faint, m.th.Lines.More+" ")
+	x = cv.Put(x, 0, theme.Faint, m.th.Lines.More+" ")
 	what := strings.TrimSpace(op.Name + " " + op.Release)
 	if what == "" {
 		what = m.opts.Title
 	}
-	x = cv.putFit(x, 0, end-x, theme.Strong, what)
+	x = cv.PutFit(x, 0, end-x, theme.Strong, what)
 
 	where := m.where()
 	for len(where) > 0 {
 		text := strings.Join(where, " "+m.th.Lines.Dot+" ")
-		if x+3+width(text) <= end {
-			from := max(x+3, (m.w-width(text))/2)
-			cv.put(min(from, end-width(text)), 0, theme.Quiet, text)
+		if x+3+canvas.Width(text) <= end {
+			from := max(x+3, (m.w-canvas.Width(text))/2)
+			cv.Put(min(from, end-canvas.Width(text)), 0, theme.Quiet, text)
 			return
 		}
 		where = where[:len(where)-1]
@@ -58,10 +59,10 @@ func (m *model) where() []string {
 	op := m.state.Operation
 	var out []string
 	if op.Context != "" {
-		out = append(out, Clean(op.Context))
+		out = append(out, canvas.Clean(op.Context))
 	}
 	if op.Namespace != "" {
-		out = append(out, "ns "+Clean(op.Namespace))
+		out = append(out, "ns "+canvas.Clean(op.Namespace))
 	}
 	if op.Revision > 0 {
 		out = append(out, fmt.Sprintf("rev %d", op.Revision))
@@ -77,23 +78,23 @@ func (m *model) where() []string {
 func (m *model) drawState() {
 	cv := m.canvas
 	mark, text := m.stateMark()
-	x := cv.put(1, 1, mark.Role, mark.Glyph+" ")
-	x = cv.put(x, 1, mark.Role, mark.Word) + 2
+	x := cv.Put(1, 1, mark.Role, mark.Glyph+" ")
+	x = cv.Put(x, 1, mark.Role, mark.Word) + 2
 	end := m.w - 1
-	if said := max(width(text), width(m.flash.text)); m.tally.total > 0 && !m.planOnly() && x+said+2 < end-m.barWidth() {
+	if said := max(canvas.Width(text), canvas.Width(m.flash.text)); m.tally.total > 0 && !m.planOnly() && x+said+2 < end-m.barWidth() {
 		end = m.drawBar(end) - 2
 	}
 	if m.flash.text != "" {
-		cv.putFit(x, 1, end-x, m.flash.role, m.flash.text)
+		cv.PutFit(x, 1, end-x, m.flash.role, m.flash.text)
 		return
 	}
 	if text != "" {
-		x = cv.putFit(x, 1, end-x, theme.Text, text) + 2
+		x = cv.PutFit(x, 1, end-x, theme.Text, text) + 2
 	}
 	if m.state.Status == event.RollingBack && m.state.Run == event.Running || m.planOnly() {
 		return // the text has said it
 	}
-	cv.put(x, 1, theme.Quiet, m.progress(end-x))
+	cv.Put(x, 1, theme.Quiet, m.progress(end-x))
 }
 
 // stateMark is the state in glyph and words, and what there is to say about it.
@@ -104,7 +105,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 	case m.planOnly():
 		mark = m.th.Mark(string(event.Waiting))
 		mark.Word = "plan"
-		return mark, fmt.Sprintf("%s, %s %s q leaves", count(len(m.graph.nodes), "group"), count(m.tally.total, "object"), m.th.Lines.Dot)
+		return mark, fmt.Sprintf("%s, %s %s q leaves", canvas.Count(len(m.graph.nodes), "group"), canvas.Count(m.tally.total, "object"), m.th.Lines.Dot)
 	case s.Status == "" && m.over():
 		return m.th.Mark("aborted"), "the record is empty"
 	case s.Status == "":
@@ -118,7 +119,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 		mark.Word = "held"
 		return mark, m.heldText()
 	case s.Run == event.Paused:
-		text := m.shortenIDs(s.RunMessage)
+		text := m.graph.shorten(s.RunMessage)
 		if m.went { // it says where the run paused, which is no longer here
 			text = ""
 		}
@@ -130,7 +131,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 		return mark, join(m.th, s.RunMessage, m.inFlight())
 	case s.Status == event.RollingBack:
 		mark = m.th.Mark(string(event.RollingBack))
-		return mark, join(m.th, m.progress(m.w), m.shortenIDs(s.Message))
+		return mark, join(m.th, m.progress(m.w), m.graph.shorten(s.Message))
 	}
 	if s.Operation.Watches() {
 		return m.liveMark(), ""
@@ -176,7 +177,7 @@ func (m *model) endMark() (theme.Mark, string) {
 		}
 		return mark, join(m.th, ends, leave)
 	}
-	return mark, join(m.th, leave, m.shortenIDs(s.Message))
+	return mark, join(m.th, leave, m.graph.shorten(s.Message))
 }
 
 // inFlight says what a pause or an abort still waits for.
@@ -185,7 +186,7 @@ func (m *model) inFlight() string {
 	case m.tally.requests > 0:
 		return fmt.Sprintf("waiting for in-flight applies (%d)", m.tally.requests)
 	case n > 0 && m.state.Run == event.Paused:
-		return count(n, "object") + " in progress"
+		return canvas.Count(n, "object") + " in progress"
 	}
 	return ""
 }
@@ -232,10 +233,10 @@ func (m *model) progress(room int) string {
 		}
 	}
 	if n := len(m.state.Warnings); n > 0 {
-		parts = append(parts, count(n, "warning"))
+		parts = append(parts, canvas.Count(n, "warning"))
 	}
 	for len(parts) > 0 {
-		if text := join(m.th, parts...); width(text) <= room {
+		if text := join(m.th, parts...); canvas.Width(text) <= room {
 			return text
 		}
 		parts = parts[:len(parts)-1]
@@ -282,27 +283,12 @@ func (m *model) drawBar(end int) int {
 	for i := range w {
 		switch {
 		case 2*i+1 < halves:
-			m.canvas.put(x+i, 1, role, l.Bar)
+			m.canvas.Put(x+i, 1, role, l.Bar)
 		case 2*i < halves:
-			m.canvas.put(x+i, 1, role, l.Half)
+			m.canvas.Put(x+i, 1, role, l.Half)
 		default:
-			m.canvas.put(x+i, 1, theme.Faint, l.Rest)
+			m.canvas.Put(x+i, 1, theme.Faint, l.Rest)
 		}
 	}
 	return x
-}
-
-// shortenIDs writes the groups that a message names as the board does.
-func (m *model) shortenIDs(message string) string {
-	if message == "" {
-		return ""
-	}
-	words := strings.Split(message, " ")
-	for i, w := range words {
-		id := strings.TrimRight(w, ":,;")
-		if short, ok := m.graph.short[id]; ok {
-			words[i] = short + w[len(id):]
-		}
-	}
-	return strings.Join(words, " ")
 }

@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"fmt"
+	"lockstep/ui/board/canvas"
 	"strings"
 
 	"lockstep/engine/event"
@@ -31,7 +32,7 @@ func (m *model) failing() []*node {
 func (m *model) heldText() string {
 	nodes := m.failing()
 	if len(nodes) == 0 {
-		return m.shortenIDs(m.state.RunMessage)
+		return m.graph.shorten(m.state.RunMessage)
 	}
 	name := nodes[0].name
 	if more := len(nodes) - 1; more > 0 {
@@ -50,7 +51,7 @@ func (m *model) cause(n *node) string {
 	if o := worst(n); o != nil && o.Summary != "" {
 		return o.Summary
 	}
-	return m.shortenIDs(n.Message)
+	return m.graph.shorten(n.Message)
 }
 
 // mended names what failed and has become ready since, by whatever hand.
@@ -73,18 +74,18 @@ func (m *model) drawWays(y int) {
 	x, end := 3, m.w-1
 	ways := m.ways()
 	mended := m.mended()
-	if text := mended + " is ready now"; mended != "" && width(text)+3+cells(ways, 3) <= end-x {
-		x = m.canvas.put(x, y, theme.Good, text) + 3
+	if text := mended + " is ready now"; mended != "" && canvas.Width(text)+3+cells(ways, 3) <= end-x {
+		x = m.canvas.Put(x, y, theme.Good, text) + 3
 	}
 	for _, h := range ways {
-		if x+width(h.key)+1+width(h.word) > end {
+		if x+canvas.Width(h.key)+1+canvas.Width(h.word) > end {
 			return
 		}
 		role := theme.Text
 		if h.key == "A" && mended != "" {
 			role = theme.Strong
 		}
-		x = m.canvas.put(x, y, theme.Key, h.key)
-		x = m.canvas.put(x+1, y, role, h.word) + 3
+		x = m.canvas.Put(x, y, theme.Key, h.key)
+		x = m.canvas.Put(x+1, y, role, h.word) + 3
 	}
 }

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"lockstep/ui/board/canvas"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -11,7 +12,7 @@ import (
 // pager shows lines on top of the board.
 type pager struct {
 	title string
-	make  func(width int) []line
+	make  func(width int) []canvas.Line
 	top   int
 	last  int // the last top that still fills the page
 }
@@ -48,8 +49,8 @@ func (m *model) openHelp() tea.Cmd {
 }
 
 // helpLines is the key table as lines.
-func (m *model) helpLines(width int) []line {
-	var out []line
+func (m *model) helpLines(width int) []canvas.Line {
+	var out []canvas.Line
 	part := ""
 	for _, k := range Keys() {
 		if m.readOnly() && (k.Part == partSteer || k.Part == partAbort || k.Part == partGiveUp) {
@@ -60,27 +61,27 @@ func (m *model) helpLines(width int) []line {
 				out = append(out, nil)
 			}
 			part = k.Part
-			out = append(out, plain(theme.Strong, part))
+			out = append(out, canvas.Plain(theme.Strong, part))
 		}
-		for i, s := range wrap(k.About, width-12) {
+		for i, s := range canvas.Wrap(k.About, width-12) {
 			label := ""
 			if i == 0 {
 				label = k.Keys
 			}
-			out = append(out, line{{theme.Key, fmt.Sprintf("%-12s", label)}, {theme.Text, s}})
+			out = append(out, canvas.Line{{Role: theme.Key, Text: fmt.Sprintf("%-12s", label)}, {Role: theme.Text, Text: s}})
 		}
 	}
 	return append(out, m.legend()...)
 }
 
 // legend says what the glyphs mean.
-func (m *model) legend() []line {
-	out := []line{nil, plain(theme.Strong, "glyphs")}
+func (m *model) legend() []canvas.Line {
+	out := []canvas.Line{nil, canvas.Plain(theme.Strong, "glyphs")}
 	for _, s := range []string{"ready", "in-progress", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
 		mark := m.th.Mark(s)
-		out = append(out, line{{mark.Role, fmt.Sprintf("%-11s", mark.Glyph)}, {theme.Text, " " + mark.Word}})
+		out = append(out, canvas.Line{{Role: mark.Role, Text: fmt.Sprintf("%-11s", mark.Glyph)}, {Role: theme.Text, Text: " " + mark.Word}})
 	}
-	return append(out, line{{theme.Stopped, fmt.Sprintf("%-11s", m.th.Lines.Break)}, {theme.Text, " breakpoint"}})
+	return append(out, canvas.Line{{Role: theme.Stopped, Text: fmt.Sprintf("%-11s", m.th.Lines.Break)}, {Role: theme.Text, Text: " breakpoint"}})
 }
 
 func (m *model) openWarnings() tea.Cmd {
@@ -88,18 +89,18 @@ func (m *model) openWarnings() tea.Cmd {
 	return nil
 }
 
-func (m *model) warningLines(width int) []line {
+func (m *model) warningLines(width int) []canvas.Line {
 	if len(m.state.Warnings) == 0 {
-		return []line{plain(theme.Quiet, "there are none")}
+		return []canvas.Line{canvas.Plain(theme.Quiet, "there are none")}
 	}
-	var out []line
+	var out []canvas.Line
 	for _, w := range m.state.Warnings {
-		for i, s := range wrap(w.Message, width-6) {
+		for i, s := range canvas.Wrap(w.Message, width-6) {
 			rule := ""
 			if i == 0 {
 				rule = w.Rule
 			}
-			out = append(out, line{{theme.Stopped, fmt.Sprintf("%-6s", rule)}, {theme.Text, s}})
+			out = append(out, canvas.Line{{Role: theme.Stopped, Text: fmt.Sprintf("%-6s", rule)}, {Role: theme.Text, Text: s}})
 		}
 	}
 	return out
@@ -117,10 +118,10 @@ func (m *model) drawPager() {
 		title = fmt.Sprintf("%s, up and down scroll (%d%%)", title, 100*(m.pager.top+room)/len(lines))
 		lines = lines[m.pager.top:][:room]
 		if m.w-w < 24 { // narrow strips of the board beside it would only be noise
-			m.canvas.blank(rect{0, 0, m.w, m.h})
+			m.canvas.Blank(canvas.Rect{X: 0, Y: 0, W: m.w, H: m.h})
 		}
 	}
-	m.drawBox(title, w, lines, theme.Accent)
+	m.canvas.Box(title, w, lines, theme.Accent)
 }
 
 // drawFooter draws the keys that can be obeyed now, as many as there is room
@@ -128,30 +129,30 @@ func (m *model) drawPager() {
 func (m *model) drawFooter() {
 	y, cv := m.h-1, m.canvas
 	if m.typing {
-		x := cv.put(1, y, theme.Key, "/")
-		cv.putFit(x, y, m.w-x-1, theme.Text, m.filter.input.Value())
-		cv.putRight(m.w-1, y, theme.Quiet, m.found()+"  "+m.th.Lines.Enter+" keep  esc clear")
+		x := cv.Put(1, y, theme.Key, "/")
+		cv.PutFit(x, y, m.w-x-1, theme.Text, m.filter.input.Value())
+		cv.PutRight(m.w-1, y, theme.Quiet, m.found()+"  "+m.th.Lines.Enter+" keep  esc clear")
 		return
 	}
 	x, end := 1, m.w-1
 	if m.filter.on() {
-		end = cv.putRight(end, y, theme.Stopped, fit("/"+m.filter.input.Value()+"  "+m.found()+"  esc clears", m.w/2, m.th.Lines.Ellipsis)) - 2
+		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+m.filter.input.Value()+"  "+m.found()+"  esc clears", m.w/2, m.th.Lines.Ellipsis)) - 2
 	}
 	hints := m.hints()
 	if h := len(hints); h > 1 { // help is always there to be found
 		rest := hints[h-1]
 		if cells(hints, 2) > end-x {
-			end = cv.putRight(end, y, theme.Quiet, " "+rest.word)
-			end = cv.putRight(end, y, theme.Key, rest.key) - 2
+			end = cv.PutRight(end, y, theme.Quiet, " "+rest.word)
+			end = cv.PutRight(end, y, theme.Key, rest.key) - 2
 			hints = hints[:h-1]
 		}
 	}
 	for _, h := range hints {
-		if x+width(h.key)+1+width(h.word) > end {
+		if x+canvas.Width(h.key)+1+canvas.Width(h.word) > end {
 			continue
 		}
-		x = cv.put(x, y, theme.Key, h.key)
-		x = cv.put(x+1, y, theme.Quiet, h.word) + 2
+		x = cv.Put(x, y, theme.Key, h.key)
+		x = cv.Put(x+1, y, theme.Quiet, h.word) + 2
 	}
 }
 
@@ -159,7 +160,7 @@ func (m *model) drawFooter() {
 func cells(hints []hint, gap int) int {
 	w := -gap
 	for _, h := range hints {
-		w += width(h.key) + 1 + width(h.word) + gap
+		w += canvas.Width(h.key) + 1 + canvas.Width(h.word) + gap
 	}
 	return w
 }

@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"errors"
+	"lockstep/ui/board/canvas"
 	"slices"
 	"strings"
 	"time"
@@ -247,7 +248,7 @@ func cleanLines(lines []string) []string {
 	var out []string
 	for _, l := range lines {
 		for s := range strings.SplitSeq(strings.TrimRight(l, "\r\n"), "\n") {
-			out = append(out, Clean(s))
+			out = append(out, canvas.Clean(s))
 		}
 	}
 	return out
@@ -255,11 +256,11 @@ func cleanLines(lines []string) []string {
 
 // clickTab opens the tab under the mouse.
 func (m *model) clickTab(at tea.Mouse) tea.Cmd {
-	if at.Y != m.lay.pane.y {
+	if at.Y != m.lay.pane.Y {
 		return nil
 	}
 	places := m.tabPlaces()
-	if k := slices.IndexFunc(places, func(r rect) bool { return r.has(at.X, at.Y) }); k >= 0 {
+	if k := slices.IndexFunc(places, func(r canvas.Rect) bool { return r.Has(at.X, at.Y) }); k >= 0 {
 		return m.openTab(tab(k))
 	}
 	return nil

@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"errors"
+	"lockstep/ui/board/canvas"
 	"strings"
 	"testing"
 	"time"
@@ -176,7 +177,7 @@ func TestClean(t *testing.T) {
 		"日本":                    "日本",
 		"\x9b31mcsi":            "31mcsi",
 	} {
-		if got := Clean(in); got != want && !(strings.HasPrefix(in, "\x9b") && !strings.Contains(got, "\x9b")) {
+		if got := canvas.Clean(in); got != want && !(strings.HasPrefix(in, "\x9b") && !strings.Contains(got, "\x9b")) {
 			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -191,7 +192,7 @@ func TestSpan(t *testing.T) {
 		{0, false, "0 s"}, {-time.Second, true, "0.0 s"}, {420 * time.Millisecond, true, "0.4 s"}, {420 * time.Millisecond, false, "0 s"},
 		{59900 * time.Millisecond, true, "59 s"}, {72 * time.Second, true, "1:12"}, {3723 * time.Second, false, "1:02:03"},
 	} {
-		if got := span(c.d, c.over); got != c.want {
+		if got := canvas.Span(c.d, c.over); got != c.want {
 			t.Errorf("span(%s, %t) = %q, want %q", c.d, c.over, got, c.want)
 		}
 	}

@@ -2,6 +2,7 @@ package board
 
 import (
 	"lockstep/engine/plan"
+	"lockstep/ui/board/canvas"
 )
 
 // Sizes below which the screen is drawn otherwise.
@@ -13,8 +14,8 @@ const (
 
 // layout is what is where on a screen of one size at one moment.
 type layout struct {
-	board rect // where cards are
-	pane  rect // below: why, or the inspector
+	board canvas.Rect // where cards are
+	pane  canvas.Rect // below: why, or the inspector
 	cards []card
 	cols  []colPlace
 	tight bool // there is no air in cards and between them
@@ -26,7 +27,7 @@ type layout struct {
 // view.
 type card struct {
 	n    *node
-	r    rect
+	r    canvas.Rect
 	rows []row
 	flat bool
 }
@@ -34,9 +35,9 @@ type card struct {
 // anchor is the row that the card's edges begin and end at.
 func (c *card) anchor() int {
 	if c.flat {
-		return c.r.y
+		return c.r.Y
 	}
-	return c.r.y + 1
+	return c.r.Y + 1
 }
 
 // colPlace is a column in view.
@@ -58,14 +59,14 @@ func (m *model) place() {
 	}
 	top := m.headerRows()
 	bottom := m.h - 1 // the footer
-	m.lay.pane = rect{0, bottom - m.paneRows(top), m.w, m.paneRows(top)}
-	m.lay.board = rect{0, top, m.w, max(m.lay.pane.y-top, 0)}
+	m.lay.pane = canvas.Rect{X: 0, Y: bottom - m.paneRows(top), W: m.w, H: m.paneRows(top)}
+	m.lay.board = canvas.Rect{X: 0, Y: top, W: m.w, H: max(m.lay.pane.Y-top, 0)}
 	if m.accordion() {
 		m.placeList()
 		return
 	}
-	m.lay.board.y++ // titles
-	m.lay.board.h = max(m.lay.board.h-1, 0)
+	m.lay.board.Y++ // titles
+	m.lay.board.H = max(m.lay.board.H-1, 0)
 	m.placeColumns()
 }
 
@@ -110,17 +111,17 @@ func (m *model) placeColumns() {
 	}
 	for i := range m.lay.cards {
 		c := &m.lay.cards[i]
-		m.lay.rows = max(m.lay.rows, c.r.y+c.r.h)
+		m.lay.rows = max(m.lay.rows, c.r.Y+c.r.H)
 	}
-	m.top = min(m.top, max(m.lay.rows-m.lay.board.h, 0))
+	m.top = min(m.top, max(m.lay.rows-m.lay.board.H, 0))
 	for i := range m.lay.cards {
-		m.lay.cards[i].r.y += m.lay.board.y - m.top
+		m.lay.cards[i].r.Y += m.lay.board.Y - m.top
 	}
 }
 
 // lanes is how many rows the edges past columns take.
 func (m *model) lanes() int {
-	if m.lay.board.h < 12 {
+	if m.lay.board.H < 12 {
 		return min(m.graph.lanes, 1)
 	}
 	return m.graph.lanes
@@ -136,18 +137,18 @@ func (m *model) placeColumn(p colPlace, top int) {
 			if !m.shown(n) {
 				continue
 			}
-			c := card{n: n, r: rect{p.x, y, p.w, 1}, flat: d.flat(n)}
+			c := card{n: n, r: canvas.Rect{X: p.x, Y: y, W: p.w, H: 1}, flat: d.flat(n)}
 			if !c.flat {
-				c.rows = m.cardRows(n, d.rows(m.lay.board.h))
-				c.r.h = len(c.rows) + 2
+				c.rows = m.cardRows(n, d.rows(m.lay.board.H))
+				c.r.H = len(c.rows) + 2
 				if len(n.ins)+len(n.outs) > 0 {
-					c.r.h = max(c.r.h, 3) // edges need a line to end at
+					c.r.H = max(c.r.H, 3) // edges need a line to end at
 				}
 			}
-			y += c.r.h
+			y += c.r.H
 			m.lay.cards = append(m.lay.cards, c)
 		}
-		if y <= m.lay.board.h {
+		if y <= m.lay.board.H {
 			return
 		}
 	}
@@ -166,14 +167,14 @@ func (m *model) show() {
 	}
 	m.place()
 	from, to := m.extent(n)
-	if to-from > m.lay.board.h {
-		to = from + m.lay.board.h
+	if to-from > m.lay.board.H {
+		to = from + m.lay.board.H
 	}
 	old := m.top
 	if from < m.top {
 		m.top = from
-	} else if to > m.top+m.lay.board.h {
-		m.top = to - m.lay.board.h
+	} else if to > m.top+m.lay.board.H {
+		m.top = to - m.lay.board.H
 	}
 	if m.top != old {
 		m.place()
@@ -205,20 +206,20 @@ func (m *model) fill() {
 // extent is the first row of the selected thing on the board and the one after
 // its last.
 func (m *model) extent(n *node) (from, to int) {
-	base := m.lay.board.y - m.top
+	base := m.lay.board.Y - m.top
 	for i := range m.lay.cards {
 		c := &m.lay.cards[i]
 		if c.n != n {
 			continue
 		}
-		if m.sel.object != (plan.Object{}) && c.r.h > m.lay.board.h {
+		if m.sel.object != (plan.Object{}) && c.r.H > m.lay.board.H {
 			for j, r := range c.rows {
 				if r.o != nil && r.o.Object == m.sel.object {
-					return c.r.y - base + j, c.r.y - base + j + 3
+					return c.r.Y - base + j, c.r.Y - base + j + 3
 				}
 			}
 		}
-		return c.r.y - base, c.r.y - base + c.r.h
+		return c.r.Y - base, c.r.Y - base + c.r.H
 	}
 	return m.top, m.top
 }

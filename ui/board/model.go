@@ -2,6 +2,7 @@ package board
 
 import (
 	"context"
+	"lockstep/ui/board/canvas"
 	"strings"
 	"time"
 
@@ -18,10 +19,10 @@ type model struct {
 	opts Options
 	now  func() time.Time
 	th   theme.Theme
-	pens *pens
+	pens *canvas.Pens
 
 	w, h   int
-	canvas *canvas
+	canvas *canvas.Canvas
 	frame  string // the last frame, while nothing has changed
 	stale  bool   // the frame is out of date
 
@@ -51,7 +52,7 @@ type model struct {
 
 // spot is what is selected: a group, or an object of it.
 type spot struct {
-	key
+	event.Unit
 	object plan.Object // zero: the group itself
 }
 
@@ -67,7 +68,7 @@ func newModel(ctx context.Context, o Options) *model {
 
 func (m *model) setTheme(o theme.Options) {
 	m.th = theme.New(o)
-	m.pens = newPens(m.th)
+	m.pens = canvas.NewPens(m.th)
 	m.stale = true
 }
 
@@ -180,7 +181,7 @@ type flash struct {
 }
 
 // group returns the selected group, or nil.
-func (m *model) group() *node { return m.graph.byKey[m.sel.key] }
+func (m *model) group() *node { return m.graph.byKey[m.sel.Unit] }
 
 // object returns the selected object, or nil where a group is selected.
 func (m *model) object() *event.ObjectState {

@@ -12,13 +12,13 @@ import (
 
 // selectNode selects a group and brings it into view.
 func (m *model) selectNode(n *node) {
-	m.sel = spot{key: n.key()}
+	m.sel = spot{Unit: n.Unit()}
 	m.reload()
 	m.show()
 }
 
 func (m *model) selectObject(n *node, o plan.Object) {
-	m.sel = spot{n.key(), o}
+	m.sel = spot{n.Unit(), o}
 	m.reload()
 	m.show()
 }
@@ -32,10 +32,10 @@ func (m *model) stops(col int) []spot {
 		if !m.accordion() && c.n.col != col {
 			continue
 		}
-		out = append(out, spot{key: c.n.key()})
+		out = append(out, spot{Unit: c.n.Unit()})
 		for _, r := range c.rows {
 			if r.kind == objectRow {
-				out = append(out, spot{c.n.key(), r.o.Object})
+				out = append(out, spot{c.n.Unit(), r.o.Object})
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func (m *model) move(by int) tea.Cmd {
 	stops := m.stops(n.col)
 	at := slices.Index(stops, m.sel)
 	if at < 0 { // the object has no line of its own
-		at = slices.Index(stops, spot{key: m.sel.key})
+		at = slices.Index(stops, spot{Unit: m.sel.Unit})
 	}
 	if to := at + by; at >= 0 && to >= 0 && to < len(stops) {
 		m.sel = stops[to]
@@ -87,7 +87,7 @@ func (m *model) moveColumn(by int) tea.Cmd {
 		if c.n.col != col {
 			continue
 		}
-		off := c.r.y - (m.lay.board.y - m.top) - from
+		off := c.r.Y - (m.lay.board.Y - m.top) - from
 		if off = max(off, -off); best == nil || off < near {
 			best, near = c.n, off
 		}
@@ -138,7 +138,7 @@ func (m *model) moveEnd(last bool) tea.Cmd {
 
 // page goes up or down by what the board holds.
 func (m *model) page(by int) tea.Cmd {
-	for range max(m.lay.board.h-2, 1) {
+	for range max(m.lay.board.H-2, 1) {
 		m.move(by)
 	}
 	return nil
@@ -155,19 +155,19 @@ func (m *model) problems() (failed, blocking []spot) {
 		for _, o := range n.Objects {
 			switch {
 			case o.Status == event.Failed, urgency(o) == 1 && n.Status == event.Failed:
-				failed = append(failed, spot{n.key(), o.Object})
+				failed = append(failed, spot{n.Unit(), o.Object})
 				found = true
 			case urgency(o) == 1 && n.Status == event.Running:
-				blocking = append(blocking, spot{n.key(), o.Object})
+				blocking = append(blocking, spot{n.Unit(), o.Object})
 				found = true
 			}
 		}
 		switch {
 		case found:
 		case n.Status == event.Failed:
-			failed = append(failed, spot{key: n.key()})
+			failed = append(failed, spot{Unit: n.Unit()})
 		case n.Status == event.Held:
-			blocking = append(blocking, spot{key: n.key()})
+			blocking = append(blocking, spot{Unit: n.Unit()})
 		}
 	}
 	return failed, blocking
@@ -193,7 +193,7 @@ func (m *model) nextProblem() tea.Cmd {
 		at = -1
 	}
 	s := list[(at+1)%len(list)]
-	m.selectObject(m.graph.byKey[s.key], s.object)
+	m.selectObject(m.graph.byKey[s.Unit], s.object)
 	return nil
 }
 
@@ -203,19 +203,19 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 	if at.Button != tea.MouseLeft || m.dialog != noDialog || m.pager != nil || m.tooSmall() {
 		return nil
 	}
-	if m.insp != nil && m.lay.pane.has(at.X, at.Y) {
+	if m.insp != nil && m.lay.pane.Has(at.X, at.Y) {
 		return m.clickTab(at)
 	}
-	if !m.lay.board.has(at.X, at.Y) {
+	if !m.lay.board.Has(at.X, at.Y) {
 		return nil
 	}
 	for i := range m.lay.cards {
 		c := &m.lay.cards[i]
-		if !c.r.has(at.X, at.Y) {
+		if !c.r.Has(at.X, at.Y) {
 			continue
 		}
-		to := spot{key: c.n.key()}
-		line := at.Y - c.r.y - 1
+		to := spot{Unit: c.n.Unit()}
+		line := at.Y - c.r.Y - 1
 		if line >= 0 && line < len(c.rows) && c.rows[line].o != nil {
 			to.object = c.rows[line].o.Object
 		}
@@ -248,7 +248,7 @@ func (m *model) wheel(at tea.Mouse) {
 	case by == 0 || m.dialog != noDialog || m.tooSmall():
 	case m.pager != nil:
 		m.pager.scroll(by)
-	case m.insp != nil && m.lay.pane.has(at.X, at.Y):
+	case m.insp != nil && m.lay.pane.Has(at.X, at.Y):
 		m.insp.scroll(by)
 	case at.Mod.Contains(tea.ModShift):
 		m.scrollColumns(by / 3)

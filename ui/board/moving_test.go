@@ -15,15 +15,15 @@ import (
 // TestFind covers f, and that the view follows until the user moves.
 func TestFind(t *testing.T) {
 	s := with("sandbox-held", 0, "g")(t)
-	if s.follow || s.sel.group != "namespace:shop" {
+	if s.follow || s.sel.Group != "namespace:shop" {
 		t.Fatalf("follow %t, selected %v", s.follow, s.sel)
 	}
 	s.press("f")
-	if s.sel.group != "shop/api:server" || s.sel.object.Kind != "Deployment" {
+	if s.sel.Group != "shop/api:server" || s.sel.object.Kind != "Deployment" {
 		t.Errorf("f goes to %v", s.sel)
 	}
 	s.press("g", "F")
-	if !s.follow || s.sel.group != "shop/api:server" {
+	if !s.follow || s.sel.Group != "shop/api:server" {
 		t.Errorf("F goes to %v", s.sel)
 	}
 	s = with("sandbox-rollback", 111, "g")(t)
@@ -47,7 +47,7 @@ func TestOpening(t *testing.T) {
 		for _, size := range sizes {
 			s := newScreen(t, size[0], size[1], nil, readOnly)
 			s.send(batchMsg{recorded(t, run, 0), false})
-			if s.sel.group != want || s.back(s.group()) {
+			if s.sel.Group != want || s.back(s.group()) {
 				t.Errorf("%s at %v opens at %v", run, size, s.sel)
 			}
 			if !slices.ContainsFunc(s.lay.cards, func(c card) bool { return c.n == s.group() }) {
@@ -84,7 +84,7 @@ func TestMoving(t *testing.T) {
 						t.Fatalf("%v: %s leaves nothing selected", size, name)
 					}
 				}
-				if from, to := s.extent(s.group()); to <= s.top || from >= s.top+s.lay.board.h {
+				if from, to := s.extent(s.group()); to <= s.top || from >= s.top+s.lay.board.H {
 					t.Errorf("%v: %s leaves %v out of view", size, name, s.sel)
 				}
 			}
@@ -162,7 +162,7 @@ func TestMouse(t *testing.T) {
 		t.Errorf("the wheel scrolls from line %d to %d", top, s.top)
 	}
 	s.send(tea.MouseClickMsg(at("db:config")))
-	if s.sel.group != "shop/db:config" {
+	if s.sel.Group != "shop/db:config" {
 		t.Errorf("a click in the list selects %v", s.sel)
 	}
 }

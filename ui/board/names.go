@@ -1,9 +1,8 @@
 package board
 
 import (
+	"lockstep/ui/board/canvas"
 	"strings"
-
-	"github.com/charmbracelet/x/ansi"
 
 	"lockstep/engine/plan"
 )
@@ -38,24 +37,24 @@ func shortObject(o plan.Object) string {
 // where it does not fit otherwise, and where that does not either without a
 // part of its name: the release, which most names begin with, or the middle.
 func (p *graph) objectIn(o plan.Object, w int, ellipsis string) string {
-	name := Clean(shortObject(o))
-	if width(name) <= w {
+	name := canvas.Clean(shortObject(o))
+	if canvas.Width(name) <= w {
 		return name
 	}
 	kind := o.Kind
 	if k, ok := shortestKinds[kind]; ok {
 		kind = k
 	}
-	kind, name = Clean(kind)+"/", Clean(o.Name)
-	room := w - width(kind)
-	rest, cut := strings.CutPrefix(name, Clean(p.release)+"-")
+	kind, name = canvas.Clean(kind)+"/", canvas.Clean(o.Name)
+	room := w - canvas.Width(kind)
+	rest, cut := strings.CutPrefix(name, canvas.Clean(p.release)+"-")
 	switch {
-	case cut && width(name) > room && room > min(width(rest), 4):
-		return kind + ellipsis + tail(rest, room-1)
-	case room >= min(width(name), 5):
-		return kind + fitMiddle(name, room, ellipsis)
+	case cut && canvas.Width(name) > room && room > min(canvas.Width(rest), 4):
+		return kind + ellipsis + canvas.Tail(rest, room-1)
+	case room >= min(canvas.Width(name), 5):
+		return kind + canvas.FitMiddle(name, room, ellipsis)
 	}
-	return fitMiddle(kind+name, w, ellipsis)
+	return canvas.FitMiddle(kind+name, w, ellipsis)
 }
 
 const unsequencedPart = "(unseq.)"
@@ -70,27 +69,9 @@ func (p *graph) nameIn(n *node, w int, ellipsis string) string {
 
 // groupIn is the name of a group in a width.
 func groupIn(name string, w int, ellipsis string) string {
-	name = Clean(name)
-	if chart, ok := strings.CutSuffix(name, unsequencedPart); ok && width(name) > w {
+	name = canvas.Clean(name)
+	if chart, ok := strings.CutSuffix(name, unsequencedPart); ok && canvas.Width(name) > w {
 		name = chart + ellipsis // the chart tells more than that
 	}
-	return fitMiddle(name, w, ellipsis)
-}
-
-// fitMiddle cuts text to a width and puts the ellipsis in its middle.
-func fitMiddle(s string, w int, ellipsis string) string {
-	if width(s) <= w || w < 8 {
-		return fit(s, w, ellipsis)
-	}
-	end := tail(s, (w-1)/2)
-	return ansi.TruncateWc(s, w-1-width(end), "") + ellipsis + end
-}
-
-// tail is the end of a text in a width.
-func tail(s string, w int) string {
-	for cut := max(width(s)-w, 0); ; cut++ { // half a wide character cannot be cut off
-		if end := ansi.TruncateLeftWc(s, cut, ""); width(end) <= w {
-			return end
-		}
-	}
+	return canvas.FitMiddle(name, w, ellipsis)
 }

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"lockstep/ui/board/canvas"
 	"slices"
 	"strings"
 
@@ -9,21 +10,11 @@ import (
 	"lockstep/theme"
 )
 
-// span of text in a role; a line of the pane is several.
-type piece struct {
-	role theme.Role
-	text string
-}
-
-type line []piece
-
-func plain(role theme.Role, text string) line { return line{{role, text}} }
-
 // drawPane draws what is below the board: why the selected thing is as it is,
 // or the inspector.
 func (m *model) drawPane() {
 	p := m.lay.pane
-	if p.h <= 0 {
+	if p.H <= 0 {
 		return
 	}
 	if m.insp != nil {
@@ -35,34 +26,15 @@ func (m *model) drawPane() {
 	if n != nil {
 		title = m.spotTitle()
 	}
-	m.drawRule(p.y, title)
+	m.canvas.Head(p.Y, title)
 	if n == nil {
 		return
 	}
-	for i, l := range m.why(n, m.object(), p.h-1, p.w-3) {
-		if i >= p.h-1 {
+	for i, l := range m.why(n, m.object(), p.H-1, p.W-3) {
+		if i >= p.H-1 {
 			break
 		}
-		m.drawLine(2, p.y+1+i, p.w-3, l)
-	}
-}
-
-// drawRule draws a line across the screen with a title in it, and returns the
-// x after that.
-func (m *model) drawRule(y int, title string) int {
-	m.canvas.rule(0, y, m.w, theme.Faint, m.th.Lines.Rest)
-	if title == "" {
-		return 1
-	}
-	x := m.canvas.put(1, y, theme.Text, " ")
-	x = m.canvas.putFit(x, y, m.w-x-2, theme.Strong, title)
-	return m.canvas.put(x, y, theme.Text, " ")
-}
-
-func (m *model) drawLine(x, y, w int, l line) {
-	end := x + w
-	for _, p := range l {
-		x = m.canvas.putFit(x, y, end-x, p.role, p.text)
+		m.canvas.Line(2, p.Y+1+i, p.W-3, l)
 	}
 }
 
@@ -83,19 +55,19 @@ func (m *model) spotTitle() string {
 // reason, what was found out about that, and what it means for others. It is
 // made for a number of lines of a width, of which what was found out gets what
 // the rest leaves.
-func (m *model) why(n *node, o *event.ObjectState, room, w int) []line {
-	var head []line
+func (m *model) why(n *node, o *event.ObjectState, room, w int) []canvas.Line {
+	var head []canvas.Line
 	if o != nil {
 		head = append(head, m.objectWhy(n, o))
 	} else {
 		head = append(head, m.groupWhy(n))
 		if o = worst(n); o != nil && n.Status != event.Waiting {
 			l := m.objectWhy(n, o)
-			l[0].text = shortObject(o.Object) + " " + l[0].text
+			l[0].Text = shortObject(o.Object) + " " + l[0].Text
 			head = append(head, l)
 		}
 	}
-	head = wrapLines(head, w)
+	head = canvas.WrapLines(head, w)
 	tail := m.gateLines(n)
 	if o != nil {
 		head = append(head, diagnosis(o, room-len(head)-len(tail))...)
@@ -104,50 +76,50 @@ func (m *model) why(n *node, o *event.ObjectState, room, w int) []line {
 }
 
 // objectWhy is an object's status in a line.
-func (m *model) objectWhy(n *node, o *event.ObjectState) line {
+func (m *model) objectWhy(n *node, o *event.ObjectState) canvas.Line {
 	mark := m.objectMark(n, o)
-	l := line{{mark.Role, mark.Glyph + " " + mark.Word}}
-	if m.objectFate(n, o) != "" {
-		l = append(l, piece{theme.Quiet, ", was " + m.statusMark(n, o).Word})
+	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
+	if m.objectOutcome(n, o) != "" {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + m.statusMark(n, o).Word})
 	}
 	if urgency(o) == 1 && !n.Status.Over() {
-		l = append(l, piece{theme.Text, " for " + span(m.sinceOf(o), false)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(m.sinceOf(o), false)})
 	}
 	if o.Message != "" {
-		l = append(l, piece{theme.Text, ": " + o.Message})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
 	} else if o.Change != "" && string(o.Change) != mark.Word {
-		l = append(l, piece{theme.Quiet, ", " + string(o.Change)})
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + string(o.Change)})
 	}
 	return l
 }
 
 // groupWhy is a group's status in a line.
-func (m *model) groupWhy(n *node) line {
+func (m *model) groupWhy(n *node) canvas.Line {
 	mark := m.groupMark(n)
-	l := line{{mark.Role, mark.Glyph + " " + mark.Word}}
-	if n.fate != "" && !cutShort(n.Status) {
-		l = append(l, piece{theme.Quiet, ", was " + m.th.Mark(string(n.Status)).Word})
+	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
+	if n.outcome != "" && !cutShort(n.Status) {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + m.th.Mark(string(n.Status)).Word})
 	}
 	if d, over, ok := m.spent(n); ok {
 		how := " for "
 		if over {
 			how = " in "
 		}
-		l = append(l, piece{theme.Text, how + span(d, over)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: how + canvas.Span(d, over)})
 	}
-	l = append(l, piece{theme.Quiet, fmt.Sprintf(", %d of %s", n.Done, count(len(n.Objects), "object"))})
+	l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, canvas.Count(len(n.Objects), "object"))})
 	if n.Message != "" {
-		l = append(l, piece{theme.Text, ": " + m.shortenIDs(n.Message)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + m.graph.shorten(n.Message)})
 	}
 	return l
 }
 
 // diagnosis is what was found out about an object that is not ready: as many
 // lines as there is room for, the last ones.
-func diagnosis(o *event.ObjectState, room int) []line {
-	var lines []line
+func diagnosis(o *event.ObjectState, room int) []canvas.Line {
+	var lines []canvas.Line
 	if o.Summary != "" && !strings.Contains(o.Message, o.Summary) {
-		lines = append(lines, plain(theme.Bad, o.Summary))
+		lines = append(lines, canvas.Plain(theme.Bad, o.Summary))
 		room--
 	}
 	found := append(o.Diagnosis[:len(o.Diagnosis):len(o.Diagnosis)], o.Log...)
@@ -155,14 +127,14 @@ func diagnosis(o *event.ObjectState, room int) []line {
 		found = found[over:]
 	}
 	for _, s := range found {
-		lines = append(lines, plain(theme.Quiet, "  "+s))
+		lines = append(lines, canvas.Plain(theme.Quiet, "  "+s))
 	}
 	return lines
 }
 
 // gateLines say what a group still waits for, and how many wait for it.
-func (m *model) gateLines(n *node) []line {
-	var lines []line
+func (m *model) gateLines(n *node) []canvas.Line {
+	var lines []canvas.Line
 	if n.Status == event.Waiting || n.Status == event.Held {
 		if l := m.gateLine("waits for ", n.ins, func(u *node) bool { return !passed(u) }); l != nil {
 			lines = append(lines, l)
@@ -178,8 +150,8 @@ func (m *model) gateLines(n *node) []line {
 
 // followersLine says how many groups wait for one, or were never started
 // because of it.
-func (m *model) followersLine(n *node) line {
-	all := m.followers(n)
+func (m *model) followersLine(n *node) canvas.Line {
+	all := m.graph.followers(n)
 	verb := " wait for it: "
 	switch {
 	case !m.state.Ended.IsZero() || n.Status == event.Failed && m.state.Run == event.Aborting:
@@ -195,49 +167,27 @@ func (m *model) followersLine(n *node) line {
 	for i, d := range all {
 		names[i] = d.name
 	}
-	return line{{theme.Text, count(len(all), "group") + verb}, {theme.Quiet, strings.Join(names, ", ")}}
+	return canvas.Line{{Role: theme.Text, Text: canvas.Count(len(all), "group") + verb}, {Role: theme.Quiet, Text: strings.Join(names, ", ")}}
 }
 
-func (m *model) gateLine(head string, nodes []*node, which func(*node) bool) line {
-	l := line{{theme.Text, head}}
+func (m *model) gateLine(head string, nodes []*node, which func(*node) bool) canvas.Line {
+	l := canvas.Line{{Role: theme.Text, Text: head}}
 	for _, u := range nodes {
 		if !which(u) {
 			continue
 		}
 		if len(l) > 1 {
-			l = append(l, piece{theme.Quiet, ", "})
+			l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", "})
 		}
 		mark := m.groupMark(u)
 		text := " " + u.name
 		if d, over, ok := m.spent(u); ok {
-			text += " " + span(d, over)
+			text += " " + canvas.Span(d, over)
 		}
-		l = append(l, piece{mark.Role, mark.Glyph}, piece{theme.Text, text})
+		l = append(l, canvas.Piece{Role: mark.Role, Text: mark.Glyph}, canvas.Piece{Role: theme.Text, Text: text})
 	}
 	if len(l) == 1 {
 		return nil
 	}
 	return l
-}
-
-// followers are all groups that wait for one, directly or not.
-func (m *model) followers(n *node) []*node {
-	seen := map[*node]bool{}
-	var walk func(*node)
-	walk = func(n *node) {
-		for _, d := range n.outs {
-			if !seen[d] {
-				seen[d] = true
-				walk(d)
-			}
-		}
-	}
-	walk(n)
-	var out []*node
-	for _, d := range m.graph.nodes {
-		if seen[d] {
-			out = append(out, d)
-		}
-	}
-	return out
 }

@@ -51,12 +51,12 @@ func TestDense(t *testing.T) {
 	quiet, heavy := 0, 0
 	for k := range s.lay.cols {
 		x0, x1 := s.gutter(k)
-		for y := s.lay.board.y; y < s.lay.board.y+s.lay.board.h; y++ {
+		for y := s.lay.board.Y; y < s.lay.board.Y+s.lay.board.H; y++ {
 			for x := x0; x < x1; x++ {
-				switch c := s.canvas.cells[y*s.w+x]; {
-				case strings.ContainsAny(c.text, "┃┏┓┗┛━"):
+				switch c := s.canvas.Cells[y*s.w+x]; {
+				case strings.ContainsAny(c.Text, "┃┏┓┗┛━"):
 					heavy++
-				case c.role == theme.Faint && strings.ContainsAny(c.text, "│┌┐└┘"):
+				case c.Role == theme.Faint && strings.ContainsAny(c.Text, "│┌┐└┘"):
 					quiet++
 				}
 			}

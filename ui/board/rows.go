@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"fmt"
+	"lockstep/ui/board/canvas"
 	"slices"
 	"strings"
 	"time"
@@ -101,21 +102,15 @@ func (m *model) cardRows(n *node, limit int) []row {
 
 // skippedRows say why a group was never started.
 func (m *model) skippedRows(n *node, limit int) []row {
-	text := m.shortenIDs(strings.TrimPrefix(n.Message, "not started: "))
+	text := m.graph.shorten(strings.TrimPrefix(n.Message, "not started: "))
 	if !m.lay.tight {
 		return []row{{kind: moreRow, text: text}}
 	}
 	var rows []row
-	for _, s := range wrap(text, tightCard-2) {
+	for _, s := range canvas.Wrap(text, tightCard-2) {
 		rows = append(rows, row{kind: moreRow, text: s})
 	}
 	return rows[:min(len(rows), limit)]
-}
-
-// single reports whether a group is one object and named after it, as hooks
-// are: its card does not say so twice.
-func (n *node) single() bool {
-	return len(n.Objects) == 1 && n.name == shortObject(n.Objects[0].Object)
 }
 
 func anyUrgent(objects []*event.ObjectState) bool {
@@ -151,8 +146,8 @@ func (m *model) worstRows(rows []row, n *node, objects []*event.ObjectState, lim
 		if word == "ready" && n.Phase != "" && n.removing() {
 			word = "gone"
 		}
-		if word == "ready" && n.fate != "" {
-			word = m.th.Mark(n.fate).Word
+		if word == "ready" && n.outcome != "" {
+			word = m.th.Mark(n.outcome).Word
 		}
 		if left[rank] > 0 {
 			text += fmt.Sprintf(", %d %s", left[rank], word)
@@ -243,7 +238,7 @@ func (m *model) reason(n *node, o *event.ObjectState) string {
 	case event.InProgress, event.Deleting:
 		text := m.objectMark(n, o).Word
 		if !n.Status.Over() || n.Status == event.Applied {
-			text += " " + span(m.sinceOf(o), false)
+			text += " " + canvas.Span(m.sinceOf(o), false)
 		}
 		if o.Message != "" {
 			text += " " + m.th.Lines.Dot + " " + o.Message
@@ -288,8 +283,8 @@ func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
 // ready while its group is waited for; nor is, in a group that has failed, what
 // is still in progress; what is as it was says so.
 func (m *model) objectMark(n *node, o *event.ObjectState) theme.Mark {
-	if fate := m.objectFate(n, o); fate != "" {
-		return m.th.Mark(fate)
+	if outcome := m.objectOutcome(n, o); outcome != "" {
+		return m.th.Mark(outcome)
 	}
 	return m.statusMark(n, o)
 }

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"lockstep/ui/board/canvas"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -32,9 +33,9 @@ func (m *model) draw() {
 		return
 	}
 	if m.canvas == nil {
-		m.canvas = newCanvas(m.w, m.h, m.pens)
+		m.canvas = canvas.New(m.w, m.h, m.pens)
 	}
-	m.canvas.reset(m.w, m.h, m.pens)
+	m.canvas.Reset(m.w, m.h, m.pens)
 	if m.tooSmall() {
 		m.drawTooSmall()
 	} else {
@@ -64,10 +65,10 @@ func (m *model) drawTooSmall() {
 	if m.flash.text != "" {
 		text = m.flash.text
 	}
-	x := m.canvas.putFit(0, 0, m.w, mark.Role, mark.Glyph+" "+mark.Word)
-	m.canvas.putFit(x+1, 0, m.w-x-1, theme.Text, text)
-	m.canvas.putFit(0, 1, m.w, theme.Quiet, fmt.Sprintf("%d of %d", m.tally.done, m.tally.total))
-	for i, s := range wrap(fmt.Sprintf("the terminal is %d×%d, too small for the board: it needs %d×%d", m.w, m.h, smallestWidth, smallestHeight), m.w) {
-		m.canvas.put(0, 2+i, theme.Quiet, s)
+	x := m.canvas.PutFit(0, 0, m.w, mark.Role, mark.Glyph+" "+mark.Word)
+	m.canvas.PutFit(x+1, 0, m.w-x-1, theme.Text, text)
+	m.canvas.PutFit(0, 1, m.w, theme.Quiet, fmt.Sprintf("%d of %d", m.tally.done, m.tally.total))
+	for i, s := range canvas.Wrap(fmt.Sprintf("the terminal is %d×%d, too small for the board: it needs %d×%d", m.w, m.h, smallestWidth, smallestHeight), m.w) {
+		m.canvas.Put(0, 2+i, theme.Quiet, s)
 	}
 }

@@ -3,13 +3,6 @@ package board
 import "slices"
 
 const (
-	narrowCard = 20 // of a hook
-	minCard    = 24
-	maxCard    = 40
-	// A tight card has no air inside of its borders. It is as wide as the
-	// names of its groups need, within these bounds.
-	tightCard    = 15 // "never started" in its border
-	maxTightCard = 16
 	// focusRoom is what is left for the selected column while others could be
 	// wider than tight ones; less than leastFocus is not worth moving for.
 	focusRoom  = 8

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"lockstep/ui/board/canvas"
 	"slices"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestAllInView(t *testing.T) {
 	}
 	names := map[string]string{}
 	for _, c := range s.lay.cards {
-		name := s.graph.nameIn(c.n, c.r.w-4, "…")
+		name := s.graph.nameIn(c.n, c.r.W-4, "…")
 		if other, ok := names[name]; ok {
 			t.Errorf("%s and %s are both called %s", other, c.n.ID, name)
 		}
@@ -87,7 +88,7 @@ func TestNames(t *testing.T) {
 		{object("Service", "日本語日本語"), 12, "svc/日本…語"},
 	} {
 		p := graph{release: "shop"}
-		if got := p.objectIn(c.o, c.w, "…"); got != c.want || width(got) > c.w {
+		if got := p.objectIn(c.o, c.w, "…"); got != c.want || canvas.Width(got) > c.w {
 			t.Errorf("%s in %d is %q, want %q", c.o, c.w, got, c.want)
 		}
 	}
@@ -111,7 +112,7 @@ func TestNames(t *testing.T) {
 	for w := range 40 { // nothing is ever wider than it may be
 		for _, s := range append(nasty, "Deployment/shop-api") {
 			p := graph{release: "shop"}
-			if got := p.objectIn(object("Deployment", Clean(s)), w, "…"); width(got) > w {
+			if got := p.objectIn(object("Deployment", canvas.Clean(s)), w, "…"); canvas.Width(got) > w {
 				t.Errorf("%q in %d is %q", s, w, got)
 			}
 		}

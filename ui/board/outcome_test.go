@@ -7,8 +7,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// fates are the fates of the groups of an operation, as the board words them.
-func fates(s *screen) map[string]string {
+// outcomes are those of the groups of an operation, as the board words them.
+func outcomes(s *screen) map[string]string {
 	out := map[string]string{}
 	for _, n := range s.graph.nodes {
 		if !s.back(n) {
@@ -32,19 +32,19 @@ func TestUninstalled(t *testing.T) {
 		"shop:gateway":                     "never started",
 		"post-install:Job/shop-smoke-test": "never started",
 	} {
-		if got := fates(newScreen(t, 100, 30, events))[id]; got != want {
+		if got := outcomes(newScreen(t, 100, 30, events))[id]; got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)
 		}
 	}
 	half := newScreen(t, 200, 50, events[:160])
 	for id, want := range map[string]string{"shop/api:config": "removed", "shop/db:schema": "rolling back", "shop/db:config": "ready"} {
-		if got := fates(half)[id]; got != want {
+		if got := outcomes(half)[id]; got != want {
 			t.Errorf("half way, %s is %q, want %q", id, got, want)
 		}
 	}
 	for _, n := range newScreen(t, 100, 30, events[:117]).graph.nodes {
-		if n.fate != "" {
-			t.Errorf("%s is %q before the rollback", n.ID, n.fate)
+		if n.outcome != "" {
+			t.Errorf("%s is %q before the rollback", n.ID, n.outcome)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestRolledBack(t *testing.T) {
 	undo("d", "d-1", event.Ready, event.Configured)
 	expect := func(want map[string]string) {
 		t.Helper()
-		got := fates(s)
+		got := outcomes(s)
 		for id, word := range want {
 			if got[id] != word {
 				t.Errorf("%s is %q, want %q", id, got[id], word)

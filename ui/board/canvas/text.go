@@ -1,4 +1,4 @@
-package board
+package canvas
 
 import (
 	"fmt"
@@ -31,8 +31,8 @@ func unfit(r rune) bool {
 	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == unicode.ReplacementChar
 }
 
-// fit cuts text to a width and ends what was cut with the ellipsis.
-func fit(s string, width int, ellipsis string) string {
+// Fit cuts text to a width and ends what was cut with the ellipsis.
+func Fit(s string, width int, ellipsis string) string {
 	switch {
 	case width <= 0:
 		return ""
@@ -44,8 +44,8 @@ func fit(s string, width int, ellipsis string) string {
 	return ansi.TruncateWc(s, width, ellipsis)
 }
 
-// width is how many cells text takes.
-func width(s string) int {
+// Width is how many cells text takes.
+func Width(s string) int {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			return ansi.StringWidthWc(s)
@@ -54,16 +54,16 @@ func width(s string) int {
 	return len(s)
 }
 
-// wrap breaks text into lines of a width.
-func wrap(s string, width int) []string {
+// Wrap breaks text into lines of a width.
+func Wrap(s string, width int) []string {
 	if width <= 0 {
 		return nil
 	}
 	return strings.Split(ansi.WrapWc(Clean(s), width, ""), "\n")
 }
 
-// clock writes a duration as 0:41 or 1:02:03.
-func clock(d time.Duration) string {
+// Clock writes a duration as 0:41 or 1:02:03.
+func Clock(d time.Duration) string {
 	s := int(d / time.Second)
 	if s >= 3600 {
 		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
@@ -71,14 +71,14 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// span writes how long something takes or took: 9 s, 1:12, 1:02:03; what took
+// Span writes how long something takes or took: 9 s, 1:12, 1:02:03; what took
 // less than ten seconds and is over has a tenth of a second: 0.4 s.
-func span(d time.Duration, over bool) string {
+func Span(d time.Duration, over bool) string {
 	switch {
 	case d < 0:
 		d = 0
 	case d >= time.Minute:
-		return clock(d)
+		return Clock(d)
 	}
 	if over && d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
@@ -86,8 +86,8 @@ func span(d time.Duration, over bool) string {
 	return fmt.Sprintf("%d s", int(d/time.Second))
 }
 
-// count writes "1 object" or "3 objects".
-func count(n int, what string) string {
+// Count writes "1 object" or "3 objects".
+func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -10,7 +10,7 @@ import (
 // operation stay as they came to be. What became of them since is told by the
 // phases of the rollback, object by object, and by nothing else.
 
-// The fates of objects and groups, words of the theme's table.
+// The outcomes of objects and groups, words of the theme's table.
 const (
 	removed    = "removed"
 	rolledBack = "rolled-back"
@@ -32,14 +32,14 @@ func (m *model) undone() {
 		}
 	}
 	for _, n := range m.graph.nodes {
-		n.fate = m.groupFate(n)
+		n.outcome = m.groupOutcome(n)
 	}
 }
 
-// objectFate is what a rollback has made of an object, or is making of it;
+// objectOutcome is what a rollback has made of an object, or is making of it;
 // empty where it has not touched it, has found it as it was, or has failed to,
 // and where there was nothing to undo.
-func (m *model) objectFate(n *node, o *event.ObjectState) string {
+func (m *model) objectOutcome(n *node, o *event.ObjectState) string {
 	u := m.undo[o.Object]
 	if u == nil || m.back(n) || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
 		return ""
@@ -60,19 +60,19 @@ func (m *model) objectFate(n *node, o *event.ObjectState) string {
 	return ""
 }
 
-// groupFate is what a rollback has made of a group that has begun.
-func (m *model) groupFate(n *node) string {
+// groupOutcome is what a rollback has made of a group that has begun.
+func (m *model) groupOutcome(n *node) string {
 	if m.back(n) || n.Started.IsZero() {
 		return ""
 	}
 	is, any, all := removed, false, true
 	for _, o := range n.Objects {
-		switch fate := m.objectFate(n, o); {
-		case fate == removed:
+		switch outcome := m.objectOutcome(n, o); {
+		case outcome == removed:
 			any = true
-		case fate == rolledBack:
+		case outcome == rolledBack:
 			any, is = true, rolledBack
-		case fate != "":
+		case outcome != "":
 			any, all = true, false
 		case o.Status != event.Waiting && !m.asItWas(o):
 			all = false
@@ -99,10 +99,10 @@ func (m *model) asItWas(o *event.ObjectState) bool {
 // after a rollback, too: it is why there was one.
 func (m *model) groupMark(n *node) theme.Mark {
 	mark := m.th.Mark(string(n.Status))
-	if n.fate == "" {
+	if n.outcome == "" {
 		return mark
 	}
-	now := m.th.Mark(n.fate)
+	now := m.th.Mark(n.outcome)
 	if cutShort(n.Status) {
 		mark.Word += ", " + now.Word
 		return mark

@@ -1,4 +1,4 @@
-package board
+package canvas
 
 import (
 	"strings"
@@ -10,62 +10,62 @@ import (
 	"lockstep/theme"
 )
 
-// rect is a part of the screen, right and bottom excluded.
-type rect struct{ x, y, w, h int }
+// Rect is a part of the screen, right and bottom excluded.
+type Rect struct{ X, Y, W, H int }
 
-func (r rect) has(x, y int) bool { return x >= r.x && x < r.x+r.w && y >= r.y && y < r.y+r.h }
+func (r Rect) Has(x, y int) bool { return x >= r.X && x < r.X+r.W && y >= r.Y && y < r.Y+r.H }
 
 // cell is one character of the screen. An empty text in the second half of a
 // wide character draws nothing.
 type cell struct {
-	text string
-	role theme.Role
+	Text string
+	Role theme.Role
 }
 
-// canvas is a screen of cells. All that is drawn goes through it, so that
+// Canvas is a screen of cells. All that is drawn goes through it, so that
 // nothing is ever larger than the terminal and no control sequence from a
 // cluster ever reaches it.
-type canvas struct {
+type Canvas struct {
 	w, h  int
-	clip  rect
-	cells []cell
+	clip  Rect
+	Cells []cell
 	// selected marks cells that the cursor's line covers.
 	selected []bool
-	pens     *pens
+	pens     *Pens
 }
 
-func newCanvas(w, h int, p *pens) *canvas {
-	return &canvas{w: w, h: h, clip: rect{0, 0, w, h}, cells: make([]cell, w*h), selected: make([]bool, w*h), pens: p}
+func New(w, h int, p *Pens) *Canvas {
+	return &Canvas{w: w, h: h, clip: Rect{0, 0, w, h}, Cells: make([]cell, w*h), selected: make([]bool, w*h), pens: p}
 }
 
-// reset makes the canvas blank, and of the given size.
-func (c *canvas) reset(w, h int, p *pens) {
+// Reset makes the canvas blank, and of the given size.
+func (c *Canvas) Reset(w, h int, p *Pens) {
 	if c.w != w || c.h != h {
-		*c = *newCanvas(w, h, p)
+		*c = *New(w, h, p)
 		return
 	}
-	clear(c.cells)
+	clear(c.Cells)
 	clear(c.selected)
 	c.pens = p
-	c.clip = rect{0, 0, w, h}
+	c.clip = Rect{0, 0, w, h}
 }
 
-// within limits drawing to a rectangle until the function it returns is called.
-func (c *canvas) within(r rect) (restore func()) {
+// Within limits drawing to a rectangle until the function it returns is called.
+func (c *Canvas) Within(r Rect) (restore func()) {
 	old := c.clip
-	x0, y0 := max(r.x, old.x), max(r.y, old.y)
-	x1, y1 := min(r.x+r.w, old.x+old.w), min(r.y+r.h, old.y+old.h)
-	c.clip = rect{x0, y0, max(x1-x0, 0), max(y1-y0, 0)}
+	x0, y0 := max(r.X, old.X), max(r.Y, old.Y)
+	x1, y1 := min(r.X+r.W, old.X+old.W), min(r.Y+r.H, old.Y+old.H)
+	c.clip = Rect{x0, y0, max(x1-x0, 0), max(y1-y0, 0)}
 	return func() { c.clip = old }
 }
 
-// put writes text from x on and returns the x after it. What lies outside of
+// Put writes text from x on and returns the x after it. What lies outside of
 // the clipping rectangle is left out.
-func (c *canvas) put(x, y int, role theme.Role, text string) int {
+func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 	if strings.ContainsFunc(text, unfit) {
 		text = Clean(text)
 	}
-	shown := y >= c.clip.y && y < c.clip.y+c.clip.h
+	shown := y >= c.clip.Y && y < c.clip.Y+c.clip.H
 	for len(text) > 0 {
 		n, w := cluster(text)
 		s := text[:n]
@@ -76,10 +76,10 @@ func (c *canvas) put(x, y int, role theme.Role, text string) int {
 		case w > 2: // terminals do not agree on its width
 			s, w = "?", 1
 		}
-		if shown && x >= c.clip.x && x+w <= c.clip.x+c.clip.w {
-			c.cells[y*c.w+x] = cell{s, role}
+		if shown && x >= c.clip.X && x+w <= c.clip.X+c.clip.W {
+			c.Cells[y*c.w+x] = cell{s, role}
 			if w == 2 {
-				c.cells[y*c.w+x+1] = cell{"", role}
+				c.Cells[y*c.w+x+1] = cell{"", role}
 			}
 		}
 		x += w
@@ -101,50 +101,50 @@ func cluster(s string) (n, w int) {
 	return len(text), w
 }
 
-// putFit writes text cut to a width, and returns the x after it.
-func (c *canvas) putFit(x, y, width int, role theme.Role, text string) int {
-	return c.put(x, y, role, fit(Clean(text), width, c.pens.lines.Ellipsis))
+// PutFit writes text cut to a width, and returns the x after it.
+func (c *Canvas) PutFit(x, y, width int, role theme.Role, text string) int {
+	return c.Put(x, y, role, Fit(Clean(text), width, c.pens.lines.Ellipsis))
 }
 
-// putRight writes text so that it ends before x, and returns where it begins.
-func (c *canvas) putRight(x, y int, role theme.Role, text string) int {
-	from := x - width(text)
-	c.put(from, y, role, text)
+// PutRight writes text so that it ends before x, and returns where it begins.
+func (c *Canvas) PutRight(x, y int, role theme.Role, text string) int {
+	from := x - Width(text)
+	c.Put(from, y, role, text)
 	return from
 }
 
-// rule draws a horizontal line.
-func (c *canvas) rule(x, y, w int, role theme.Role, char string) {
+// Rule draws a horizontal line.
+func (c *Canvas) Rule(x, y, w int, role theme.Role, char string) {
 	for i := range w {
-		c.put(x+i, y, role, char)
+		c.Put(x+i, y, role, char)
 	}
 }
 
-// mark covers a line with the cursor's background.
-func (c *canvas) mark(x, y, w int) {
+// Mark covers a line with the cursor's background.
+func (c *Canvas) Mark(x, y, w int) {
 	for i := range w {
-		if c.clip.has(x+i, y) {
+		if c.clip.Has(x+i, y) {
 			c.selected[y*c.w+x+i] = true
 		}
 	}
 }
 
-// blank empties a rectangle.
-func (c *canvas) blank(r rect) {
-	for y := r.y; y < r.y+r.h; y++ {
-		for x := r.x; x < r.x+r.w; x++ {
-			if c.clip.has(x, y) {
-				c.cells[y*c.w+x] = cell{" ", theme.Text}
+// Blank empties a rectangle.
+func (c *Canvas) Blank(r Rect) {
+	for y := r.Y; y < r.Y+r.H; y++ {
+		for x := r.X; x < r.X+r.W; x++ {
+			if c.clip.Has(x, y) {
+				c.Cells[y*c.w+x] = cell{" ", theme.Text}
 				c.selected[y*c.w+x] = false
 			}
 		}
 	}
 }
 
-// pens are the control sequences that begin and end each role, made once per
+// Pens are the control sequences that begin and end each role, made once per
 // theme: asking a style for every piece of text would take longer than all the
 // rest of a frame.
-type pens struct {
+type Pens struct {
 	lines         theme.Lines
 	plain, marked [theme.Selected + 1]pen
 }
@@ -152,8 +152,8 @@ type pens struct {
 // pen begins and ends a role.
 type pen struct{ on, off string }
 
-func newPens(t theme.Theme) *pens {
-	p := &pens{lines: t.Lines}
+func NewPens(t theme.Theme) *Pens {
+	p := &Pens{lines: t.Lines}
 	selected := t.Style(theme.Selected)
 	for r := theme.Text; r <= theme.Selected; r++ {
 		p.plain[r] = newPen(t.Style(r))
@@ -171,7 +171,7 @@ func newPen(s lipgloss.Style) pen {
 }
 
 // String is the canvas as lines with control sequences for its colours.
-func (c *canvas) String() string {
+func (c *Canvas) String() string {
 	var b strings.Builder
 	b.Grow(c.w * c.h * 2)
 	for y := range c.h {
@@ -185,26 +185,26 @@ func (c *canvas) String() string {
 
 // writeLine writes a line without the blanks at its end, one control sequence
 // for each run of cells that look alike.
-func (c *canvas) writeLine(b *strings.Builder, y int) {
-	line, sel := c.cells[y*c.w:(y+1)*c.w], c.selected[y*c.w:(y+1)*c.w]
+func (c *Canvas) writeLine(b *strings.Builder, y int) {
+	line, sel := c.Cells[y*c.w:(y+1)*c.w], c.selected[y*c.w:(y+1)*c.w]
 	end := c.w
-	for end > 0 && !sel[end-1] && line[end-1].text <= " " && !wideAt(line, end-2) {
+	for end > 0 && !sel[end-1] && line[end-1].Text <= " " && !wideAt(line, end-2) {
 		end--
 	}
 	var now pen
 	for x := 0; x < end; x++ {
-		text := line[x].text
+		text := line[x].Text
 		switch {
 		case text == "":
 			text = " "
 		case wideAt(line, x):
-		case len(text) > 1 && width(text) == 2: // its second half was drawn over
+		case len(text) > 1 && Width(text) == 2: // its second half was drawn over
 			text = "?"
 		}
-		next := c.pens.plain[line[x].role]
+		next := c.pens.plain[line[x].Role]
 		switch {
 		case sel[x]:
-			next = c.pens.marked[line[x].role]
+			next = c.pens.marked[line[x].Role]
 		case text == " ":
 			next = pen{}
 		}
@@ -223,5 +223,5 @@ func (c *canvas) writeLine(b *strings.Builder, y int) {
 
 // wideAt reports whether a character of two cells begins at x.
 func wideAt(line []cell, x int) bool {
-	return x >= 0 && x+1 < len(line) && line[x+1].text == "" && len(line[x].text) > 1 && width(line[x].text) == 2
+	return x >= 0 && x+1 < len(line) && line[x+1].Text == "" && len(line[x].Text) > 1 && Width(line[x].Text) == 2
 }

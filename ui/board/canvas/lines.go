@@ -1,0 +1,122 @@
+package canvas
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/theme"
+)
+
+// Piece is text in a role.
+type Piece struct {
+	Role theme.Role
+	Text string
+}
+
+// Line is a line of pieces.
+type Line []Piece
+
+func Plain(role theme.Role, text string) Line { return Line{{role, text}} }
+
+// Line draws a line in a width.
+func (c *Canvas) Line(x, y, w int, l Line) {
+	end := x + w
+	for _, p := range l {
+		x = c.PutFit(x, y, end-x, p.Role, p.Text)
+	}
+}
+
+// Head draws a line across the screen with a title in it.
+func (c *Canvas) Head(y int, title string) {
+	c.Rule(0, y, c.w, theme.Faint, c.pens.lines.Rest)
+	if title == "" {
+		return
+	}
+	x := c.Put(1, y, theme.Text, " ")
+	x = c.PutFit(x, y, c.w-x-2, theme.Strong, title)
+	c.Put(x, y, theme.Text, " ")
+}
+
+// Box draws lines in a frame in the middle of the screen, and returns what
+// is inside of it.
+func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
+	l := c.pens.lines
+	h := min(len(lines)+4, c.h)
+	w = min(w, c.w-2)
+	r := Rect{(c.w - w - 2) / 2, (c.h - h) / 2, w + 2, h}
+	c.Blank(r)
+	c.Rule(r.X, r.Y, r.W, role, l.Light[10])
+	c.Rule(r.X, r.Y+r.H-1, r.W, role, l.Light[10])
+	for y := r.Y + 1; y < r.Y+r.H-1; y++ {
+		c.Put(r.X, y, role, l.Light[5])
+		c.Put(r.X+r.W-1, y, role, l.Light[5])
+	}
+	for i, at := range [4][2]int{{r.X, r.Y}, {r.X + r.W - 1, r.Y}, {r.X, r.Y + r.H - 1}, {r.X + r.W - 1, r.Y + r.H - 1}} {
+		c.Put(at[0], at[1], role, l.Round[i])
+	}
+	if title != "" {
+		c.PutFit(r.X+2, r.Y, r.W-4, theme.Strong, " "+title+" ")
+	}
+	inner := Rect{r.X + 2, r.Y + 2, r.W - 4, max(r.H-4, 0)}
+	if h < len(lines)+4 { // no room for air
+		inner = Rect{r.X + 2, r.Y + 1, r.W - 4, max(r.H-2, 0)}
+	}
+	for i, ln := range lines[:min(len(lines), inner.H)] {
+		c.Line(inner.X, inner.Y+i, inner.W, ln)
+	}
+	return inner
+}
+
+// WrapLines breaks lines that are too long after their width; what goes on the
+// next line is indented a little.
+func WrapLines(lines []Line, w int) []Line {
+	const hang = 4
+	var out []Line
+	for _, l := range lines {
+		total := 0
+		for _, p := range l {
+			total += Width(p.Text)
+		}
+		last := len(l) - 1
+		if total <= w || last < 0 || total-Width(l[last].Text) > w-20 {
+			out = append(out, l)
+			continue
+		}
+		text := Clean(l[last].Text)
+		first := Wrap(text, w-(total-Width(l[last].Text)))[0]
+		out = append(out, append(slices.Clone(l[:last]), Piece{l[last].Role, first}))
+		for _, s := range Wrap(strings.TrimSpace(strings.TrimPrefix(text, first)), w-hang) {
+			out = append(out, Line{{theme.Text, strings.Repeat(" ", hang)}, {l[last].Role, s}})
+		}
+	}
+	return out
+}
+
+// Pad fills text up to a width.
+func Pad(s string, w int) string {
+	if n := w - Width(s); n > 0 {
+		return s + fmt.Sprintf("%*s", n, "")
+	}
+	return s
+}
+
+// FitMiddle cuts text to a width and puts the ellipsis in its middle.
+func FitMiddle(s string, w int, ellipsis string) string {
+	if Width(s) <= w || w < 8 {
+		return Fit(s, w, ellipsis)
+	}
+	end := Tail(s, (w-1)/2)
+	return ansi.TruncateWc(s, w-1-Width(end), "") + ellipsis + end
+}
+
+// Tail is the end of a text in a width.
+func Tail(s string, w int) string {
+	for cut := max(Width(s)-w, 0); ; cut++ { // half a wide character cannot be cut off
+		if end := ansi.TruncateLeftWc(s, cut, ""); Width(end) <= w {
+			return end
+		}
+	}
+}
