@@ -5,13 +5,14 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // placeList lays groups out one below the other, for a screen too narrow for
 // columns: one line each, and the objects of those that are under way.
 func (m *model) placeList() {
 	y := 0
-	for _, n := range m.graph.nodes {
+	for _, n := range m.graph.Nodes {
 		if !m.shown(n) {
 			continue
 		}
@@ -31,7 +32,7 @@ func (m *model) placeList() {
 }
 
 // unfolded reports whether the list shows what is in a group.
-func (m *model) unfolded(n *node) bool {
+func (m *model) unfolded(n *graph.Node) bool {
 	switch {
 	case active(n), n.Status == event.Failed, n.Status == event.Aborted:
 		return true
@@ -65,7 +66,7 @@ func (m *model) drawList() {
 // listNames is how wide the column of names is.
 func (m *model) listNames() int {
 	w := 12
-	for _, n := range m.graph.nodes {
+	for _, n := range m.graph.Nodes {
 		w = max(w, canvas.Width(m.listName(n)))
 	}
 	return min(w, m.w/2-6)
@@ -73,19 +74,19 @@ func (m *model) listNames() int {
 
 // listName is a group's name with its phase, where the board has a column for
 // that.
-func (m *model) listName(n *node) string {
-	title, phase := phaseTitle(n.Phase), m.graph.cols[n.col].phase
+func (m *model) listName(n *graph.Node) string {
+	title, phase := graph.PhaseTitle(n.Phase), m.graph.Cols[n.Col].Phase
 	switch {
 	case m.back(n):
 	case phase.Kind == event.PhaseApply:
-		return n.name
+		return n.Name
 	case len(phase.Groups) == 1:
 		return title
 	}
 	if m.back(n) {
 		title = m.th.Lines.Undo + " " + title
 	}
-	return title + " " + m.th.Lines.Dot + " " + n.name
+	return title + " " + m.th.Lines.Dot + " " + n.Name
 }
 
 func (m *model) drawListHead(c *card, name int) {
@@ -110,7 +111,7 @@ func (m *model) drawListHead(c *card, name int) {
 	x = x + name + 1 + 5
 	cv.PutRight(x, y, theme.Quiet, counted)
 	x += 7
-	if d, over, ok := m.spent(n); ok && n.outcome == "" {
+	if d, over, ok := m.spent(n); ok && n.Outcome == "" {
 		cv.PutRight(x, y, theme.Quiet, canvas.Span(d, over))
 	}
 	x += 2
@@ -119,12 +120,12 @@ func (m *model) drawListHead(c *card, name int) {
 
 // listStatus is the end of a group's line: its status in words, or what it
 // waits for.
-func (m *model) listStatus(n *node, mark theme.Mark) canvas.Line {
+func (m *model) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	if n.Status == event.Waiting {
 		text := ""
-		for _, up := range n.ins {
+		for _, up := range n.Ins {
 			if !passed(up) {
-				text += ", " + up.name
+				text += ", " + up.Name
 			}
 		}
 		if text != "" {

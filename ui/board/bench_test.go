@@ -117,7 +117,7 @@ func BenchmarkBusy(b *testing.B) {
 	perBatch := 2000 * int(batchEvery) / int(time.Second)
 	var batch []event.Event
 	for i := range perBatch {
-		g := s.graph.nodes[150+i%10]
+		g := s.graph.Nodes[150+i%10]
 		o := g.Objects[i/10].Object
 		batch = append(batch, event.Event{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o, Status: event.InProgress, Message: "0 of 1 available", Time: s.state.Now})
 	}

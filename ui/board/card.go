@@ -2,11 +2,12 @@ package board
 
 import (
 	"fmt"
-	"lockstep/ui/board/canvas"
 	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // drawBoard draws the columns in view.
@@ -57,7 +58,7 @@ func (m *model) drawTitles() {
 		end = m.canvas.PutRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d %s", right, m.th.Lines.More)) - 1
 	}
 	for k, p := range m.lay.cols {
-		x, title := p.x+1, m.columnTitle(m.graph.cols[p.i])
+		x, title := p.x+1, m.columnTitle(m.graph.Cols[p.i])
 		if k == 0 && left > 0 {
 			x = m.canvas.Put(p.x, y, theme.Quiet, fmt.Sprintf("%s %d  ", m.th.Lines.Less, left))
 		}
@@ -69,19 +70,19 @@ func (m *model) drawTitles() {
 	}
 }
 
-func (m *model) columnTitle(c *column) string {
-	title := c.title
-	if c.phase.Kind == event.PhaseApply {
+func (m *model) columnTitle(c *graph.Column) string {
+	title := c.Title
+	if c.Phase.Kind == event.PhaseApply {
 		title = "layer " + title
 	}
-	if strings.HasPrefix(c.phase.Name, event.RollbackPrefix) {
+	if strings.HasPrefix(c.Phase.Name, event.RollbackPrefix) {
 		title = m.th.Lines.Undo + " " + title
 	}
 	return title
 }
 
 func (m *model) columnActive(i int) bool {
-	for _, n := range m.graph.cols[i].nodes {
+	for _, n := range m.graph.Cols[i].Nodes {
 		if active(n) {
 			return true
 		}
@@ -110,10 +111,10 @@ func (m *model) drawCard(c *card) {
 }
 
 // chosen reports whether the group itself or something in it is selected.
-func (m *model) chosen(n *node) bool { return n.Unit() == m.sel.Unit }
+func (m *model) chosen(n *graph.Node) bool { return n.Unit() == m.sel.Unit }
 
 // frameRole is the role of a card's border: it leads the eye to where work is.
-func frameRole(n *node) theme.Role {
+func frameRole(n *graph.Node) theme.Role {
 	switch n.Status {
 	case event.Running:
 		return theme.Busy
@@ -167,7 +168,7 @@ func (m *model) drawFrame(c *card) {
 }
 
 // drawCount writes how many objects are done, and returns where it begins.
-func (m *model) drawCount(n *node, end, y int) int {
+func (m *model) drawCount(n *graph.Node, end, y int) int {
 	role := theme.Quiet
 	if active(n) || n.Status == event.Failed {
 		role = theme.Text
@@ -175,14 +176,14 @@ func (m *model) drawCount(n *node, end, y int) int {
 	return m.canvas.PutRight(end, y, role, " "+countOf(n)+" ")
 }
 
-func countOf(n *node) string { return fmt.Sprintf("%d/%d", n.Done, len(n.Objects)) }
+func countOf(n *graph.Node) string { return fmt.Sprintf("%d/%d", n.Done, len(n.Objects)) }
 
 // broken reports whether a breakpoint is still to come on a group.
-func (m *model) broken(n *node) bool { return m.state.Stops(n.Unit()) && !n.Status.Over() }
+func (m *model) broken(n *graph.Node) bool { return m.state.Stops(n.Unit()) && !n.Status.Over() }
 
 // nameWidth is how wide drawName draws, with its glyphs.
-func (m *model) nameWidth(n *node) int {
-	w := canvas.Width(n.name) + 4
+func (m *model) nameWidth(n *graph.Node) int {
+	w := canvas.Width(n.Name) + 4
 	if m.broken(n) {
 		w += 2
 	}
@@ -191,7 +192,7 @@ func (m *model) nameWidth(n *node) int {
 
 // drawName writes a group's glyph and name into a width, and returns where
 // they end.
-func (m *model) drawName(n *node, x, y, w int) int {
+func (m *model) drawName(n *graph.Node, x, y, w int) int {
 	mark := m.groupMark(n)
 	role := theme.Text
 	switch {
@@ -207,14 +208,14 @@ func (m *model) drawName(n *node, x, y, w int) int {
 	if m.broken(n) {
 		x = m.canvas.Put(x, y, theme.Stopped, m.th.Lines.Break+" ")
 	}
-	return m.canvas.Put(x, y, role, m.graph.nameIn(n, end-x, m.th.Lines.Ellipsis))
+	return m.canvas.Put(x, y, role, m.graph.NameIn(n, end-x, m.th.Lines.Ellipsis))
 }
 
 // drawFoot writes a group's status in words and its time into a border.
-func (m *model) drawFoot(n *node, x, end, y int) {
+func (m *model) drawFoot(n *graph.Node, x, end, y int) {
 	mark := m.groupMark(n)
 	text := mark.Word
-	if d, over, ok := m.spent(n); ok && n.outcome == "" { // it took that to come to be, not to go
+	if d, over, ok := m.spent(n); ok && n.Outcome == "" { // it took that to come to be, not to go
 		if timed := text + " " + canvas.Span(d, over); !m.lay.tight || canvas.Width(timed)+1 <= end-x {
 			text = timed
 		}
@@ -242,17 +243,17 @@ func (m *model) drawFoot(n *node, x, end, y int) {
 
 // drawFlat draws a group as one line: its name, and as much of word, count and
 // time as there is room for.
-func (m *model) drawFlat(n *node, x, y, w int) {
+func (m *model) drawFlat(n *graph.Node, x, y, w int) {
 	mark := m.groupMark(n)
 	m.canvas.Blank(canvas.Rect{X: x, Y: y, W: w, H: 1})
 	if m.chosen(n) {
 		m.canvas.Mark(x, y, w)
 	}
-	name := canvas.Width(n.name) + 4
+	name := canvas.Width(n.Name) + 4
 	text := mark.Word
 	counted := text + " " + countOf(n)
 	timed := counted
-	if d, over, ok := m.spent(n); ok && n.outcome == "" {
+	if d, over, ok := m.spent(n); ok && n.Outcome == "" {
 		timed += " " + canvas.Span(d, over)
 	}
 	for _, longer := range []string{counted, timed} {
@@ -286,7 +287,7 @@ func (m *model) drawRow(c *card, r row, i, x, y, w int) {
 			}
 			x, w = x+6, w-6
 		}
-		cv.Put(x, y, theme.Text, groupIn(r.text, w, l.Ellipsis))
+		cv.Put(x, y, theme.Text, graph.GroupIn(r.text, w, l.Ellipsis))
 	case moreRow:
 		text := r.text
 		if c.n.Status != event.Waiting {
@@ -297,7 +298,7 @@ func (m *model) drawRow(c *card, r row, i, x, y, w int) {
 }
 
 // drawObject draws glyph, name and status word of an object.
-func (m *model) drawObject(n *node, o *event.ObjectState, x, y, w int) {
+func (m *model) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	mark := m.objectMark(n, o)
 	word, role := mark.Role, theme.Text
 	switch mark.Role {
@@ -308,11 +309,11 @@ func (m *model) drawObject(n *node, o *event.ObjectState, x, y, w int) {
 		role = theme.Quiet
 	}
 	end := x + w + 1
-	if m.wordOnLine(o, mark, w-2-canvas.Width(shortObject(o.Object))) {
+	if m.wordOnLine(o, mark, w-2-canvas.Width(graph.ShortObject(o.Object))) {
 		end = m.canvas.PutRight(x+w, y, word, mark.Word)
 	}
 	m.canvas.Put(x, y, mark.Role, mark.Glyph)
-	m.canvas.Put(x+2, y, role, m.graph.objectIn(o.Object, end-1-(x+2), m.th.Lines.Ellipsis))
+	m.canvas.Put(x+2, y, role, m.graph.ObjectIn(o.Object, end-1-(x+2), m.th.Lines.Ellipsis))
 }
 
 // wordOnLine reports whether the status word of an object stands beside its
@@ -333,7 +334,7 @@ func (m *model) wordOnLine(o *event.ObjectState, mark theme.Mark, room int) bool
 
 // drawReason draws why the object above is not ready: its status in the
 // status' colour, the rest less loud.
-func (m *model) drawReason(n *node, r row, x, y, w int) {
+func (m *model) drawReason(n *graph.Node, r row, x, y, w int) {
 	if r.o == nil || r.o.Status == event.Failed || cutShort(n.Status) {
 		text := r.text
 		if m.lay.tight { // the glyph above has said so

@@ -2,13 +2,14 @@ package board
 
 import (
 	"fmt"
-	"lockstep/ui/board/canvas"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // dialog is a question on top of the board.
@@ -80,12 +81,12 @@ func (m *model) choose(name string) tea.Cmd {
 
 // saysGiveUp counts what giving up costs.
 func (m *model) saysGiveUp() (text, whyNot string) {
-	failed, never := 0, map[*node]bool{}
+	failed, never := 0, map[*graph.Node]bool{}
 	only := m.aboutFailed(event.GiveUp).Group
-	for _, n := range m.graph.nodes {
+	for _, n := range m.graph.Nodes {
 		if n.Status == event.Failed && m.back(n) == m.rollingBack() && (only == "" || n.ID == only) {
 			failed++
-			for _, d := range m.graph.followers(n) {
+			for _, d := range m.graph.Followers(n) {
 				never[d] = never[d] || d.Status == event.Waiting
 			}
 		}
@@ -109,8 +110,8 @@ func (m *model) saysHold() (text, whyNot string) { return "leave it held", "" }
 // written counts the objects of the operation that are in the cluster by now,
 // and those on their way there.
 func (m *model) written() (there, flying int) {
-	for _, n := range m.graph.nodes {
-		if m.back(n) || m.graph.cols[n.col].phase.Kind != event.PhaseApply {
+	for _, n := range m.graph.Nodes {
+		if m.back(n) || m.graph.Cols[n.Col].Phase.Kind != event.PhaseApply {
 			continue
 		}
 		for _, o := range n.Objects {
@@ -128,8 +129,8 @@ func (m *model) written() (there, flying int) {
 // removed counts the objects that are gone, and those that are left, of the
 // removals that matter now.
 func (m *model) removed() (gone, left int) {
-	for _, n := range m.graph.nodes {
-		if m.back(n) == m.rollingBack() && m.graph.cols[n.col].phase.Kind == event.PhaseRemove {
+	for _, n := range m.graph.Nodes {
+		if m.back(n) == m.rollingBack() && m.graph.Cols[n.Col].Phase.Kind == event.PhaseRemove {
 			gone += n.Done
 			left += len(n.Objects) - n.Done
 		}

@@ -2,6 +2,7 @@ package board
 
 import (
 	"lockstep/theme"
+	"lockstep/ui/board/graph"
 )
 
 // The arms of a line in a cell, the index into theme.Lines.
@@ -15,8 +16,8 @@ const (
 // wire is what runs through a cell of a gutter.
 type wire struct {
 	arms byte
-	net  *node // whose edge it is
-	to   *node // where it leads, on the last stretch
+	net  *graph.Node // whose edge it is
+	to   *graph.Node // where it leads, on the last stretch
 	bold bool
 }
 
@@ -30,7 +31,7 @@ type wires struct {
 // add lays arms of a net into a cell. Edges that lead to the same card join on
 // the last stretch. Where others cross, the upright one is seen and the other
 // passes under it; of two that run the same way the selected group's is seen.
-func (ws *wires) add(x, y int, arms byte, n, to *node, bold bool) {
+func (ws *wires) add(x, y int, arms byte, n, to *graph.Node, bold bool) {
 	if x < 0 || y < 0 || x >= ws.w || y >= ws.h {
 		return
 	}
@@ -53,13 +54,13 @@ func (ws *wires) add(x, y int, arms byte, n, to *node, bold bool) {
 	c.net, c.to, c.bold = n, to, bold
 }
 
-func (ws *wires) across(x0, x1, y int, n, to *node, bold bool) {
+func (ws *wires) across(x0, x1, y int, n, to *graph.Node, bold bool) {
 	for x := x0; x <= x1; x++ {
 		ws.add(x, y, left|right, n, to, bold)
 	}
 }
 
-func (ws *wires) upright(x, y0, y1 int, n *node, bold bool) {
+func (ws *wires) upright(x, y0, y1 int, n *graph.Node, bold bool) {
 	for y := y0 + 1; y < y1; y++ {
 		ws.add(x, y, up|down, n, nil, bold)
 	}
@@ -69,15 +70,15 @@ func (ws *wires) upright(x, y0, y1 int, n *node, bold bool) {
 // drawn last, heavy, so that they stand out without colour too.
 func (m *model) drawEdges() {
 	ws := &wires{w: m.w, h: m.h, cells: make([]wire, m.w*m.h)}
-	place := map[*node]*card{}
+	place := map[*graph.Node]*card{}
 	for i := range m.lay.cards {
 		place[m.lay.cards[i].n] = &m.lay.cards[i]
 	}
 	chosen := m.group()
 	for k := range m.lay.cols {
-		c := m.graph.cols[m.lay.cols[k].i]
-		for _, n := range c.nets {
-			if !c.dense() {
+		c := m.graph.Cols[m.lay.cols[k].i]
+		for _, n := range c.Nets {
+			if !c.Dense() {
 				m.wire(ws, place, k, n, false)
 			}
 		}
@@ -93,8 +94,8 @@ func (m *model) drawEdges() {
 // laneRow is the row of a node's lane on the screen. Where there is no room for
 // all lanes, some have no row, and only the selected group's edges are drawn,
 // in the last.
-func (m *model) laneRow(n *node, bold bool) (y int, ok bool) {
-	lane := n.lane
+func (m *model) laneRow(n *graph.Node, bold bool) (y int, ok bool) {
+	lane := n.Lane
 	if bold && (lane < 0 || lane >= m.lanes()) {
 		lane = m.lanes() - 1
 	}
@@ -114,23 +115,23 @@ func (m *model) gutter(k int) (x0, x1 int) {
 // wire draws the edges of a node in the gutter right of the k-th column in
 // view: from its card, or from its lane, to the cards of the next column and
 // to the lane of those further on.
-func (m *model) wire(ws *wires, place map[*node]*card, k int, n *node, bold bool) {
-	m.wireTo(ws, place, k, n, bold, func(*node) bool { return true })
+func (m *model) wire(ws *wires, place map[*graph.Node]*card, k int, n *graph.Node, bold bool) {
+	m.wireTo(ws, place, k, n, bold, func(*graph.Node) bool { return true })
 }
 
-func (m *model) wireTo(ws *wires, place map[*node]*card, k int, n *node, bold bool, wanted func(*node) bool) {
+func (m *model) wireTo(ws *wires, place map[*graph.Node]*card, k int, n *graph.Node, bold bool, wanted func(*graph.Node) bool) {
 	col := m.lay.cols[k].i
 	x0, x1 := m.gutter(k)
-	track := x0 + m.graph.cols[col].track(n)
+	track := x0 + m.graph.Cols[col].Track(n)
 	if !m.lay.tight {
 		track++
 	}
 	track = min(track, x1)
 	var from int
 	switch c := place[n]; {
-	case n.col == col && c != nil:
+	case n.Col == col && c != nil:
 		from = c.anchor()
-	case n.col < col && m.shown(n):
+	case n.Col < col && m.shown(n):
 		y, ok := m.laneRow(n, bold)
 		if !ok {
 			return
@@ -141,17 +142,17 @@ func (m *model) wireTo(ws *wires, place map[*node]*card, k int, n *node, bold bo
 	}
 	type end struct {
 		row int
-		to  *node
+		to  *graph.Node
 	}
 	var ends []end
-	for _, d := range n.outs {
+	for _, d := range n.Outs {
 		if !wanted(d) || !m.shown(d) {
 			continue
 		}
 		switch c := place[d]; {
-		case d.col == m.nextColumn(k) && c != nil:
+		case d.Col == m.nextColumn(k) && c != nil:
 			ends = append(ends, end{c.anchor(), d})
-		case d.col > col+1 && n.col == col:
+		case d.Col > col+1 && n.Col == col:
 			if y, ok := m.laneRow(n, bold); ok {
 				ends = append(ends, end{y, nil})
 			}
@@ -168,7 +169,7 @@ func (m *model) wireTo(ws *wires, place map[*node]*card, k int, n *node, bold bo
 }
 
 // bend leads an edge along its track from one row to another.
-func (ws *wires) bend(x, from, to int, n, target *node, bold bool) {
+func (ws *wires) bend(x, from, to int, n, target *graph.Node, bold bool) {
 	switch {
 	case to > from:
 		ws.add(x, from, left|down, n, nil, bold)
@@ -195,8 +196,8 @@ func (m *model) nextColumn(k int) int {
 // its gutter where the edge goes further.
 func (m *model) passThrough(ws *wires, k int) {
 	col := m.lay.cols[k].i
-	for _, n := range m.graph.nodes {
-		if n.col < col && m.shown(n) {
+	for _, n := range m.graph.Nodes {
+		if n.Col < col && m.shown(n) {
 			if end := m.shownReach(n); end > col {
 				m.pass(ws, k, n, end, false)
 			}
@@ -205,17 +206,17 @@ func (m *model) passThrough(ws *wires, k int) {
 }
 
 // shownReach is the last column on the board that waits for a node.
-func (m *model) shownReach(n *node) int {
-	end := n.col
-	for _, d := range n.outs {
+func (m *model) shownReach(n *graph.Node) int {
+	end := n.Col
+	for _, d := range n.Outs {
 		if m.shown(d) {
-			end = max(end, d.col)
+			end = max(end, d.Col)
 		}
 	}
 	return end
 }
 
-func (m *model) pass(ws *wires, k int, n *node, until int, bold bool) {
+func (m *model) pass(ws *wires, k int, n *graph.Node, until int, bold bool) {
 	p := m.lay.cols[k]
 	y, ok := m.laneRow(n, bold)
 	if !ok {
@@ -230,16 +231,16 @@ func (m *model) pass(ws *wires, k int, n *node, until int, bold bool) {
 
 // wireChosen draws the edges of the selected group over the others: those to
 // what waits for it, and of what it waits for those that lead to it.
-func (m *model) wireChosen(ws *wires, place map[*node]*card, chosen *node) {
+func (m *model) wireChosen(ws *wires, place map[*graph.Node]*card, chosen *graph.Node) {
 	for k, p := range m.lay.cols {
 		m.wire(ws, place, k, chosen, true)
-		if end := m.shownReach(chosen); chosen.col < p.i && end > p.i {
+		if end := m.shownReach(chosen); chosen.Col < p.i && end > p.i {
 			m.pass(ws, k, chosen, end, true)
 		}
-		for _, up := range chosen.ins {
-			m.wireTo(ws, place, k, up, true, func(d *node) bool { return d == chosen })
-			if m.shown(up) && up.col < p.i && chosen.col > p.i {
-				m.pass(ws, k, up, chosen.col, true)
+		for _, up := range chosen.Ins {
+			m.wireTo(ws, place, k, up, true, func(d *graph.Node) bool { return d == chosen })
+			if m.shown(up) && up.Col < p.i && chosen.Col > p.i {
+				m.pass(ws, k, up, chosen.Col, true)
 			}
 		}
 	}
@@ -265,10 +266,10 @@ func (m *model) drawWires(ws *wires) {
 
 // drawArrows ends edges at the cards they lead to, also those that come from
 // out of view.
-func (m *model) drawArrows(place map[*node]*card, chosen *node) {
+func (m *model) drawArrows(place map[*graph.Node]*card, chosen *graph.Node) {
 	for _, c := range place {
 		bold, from := false, false
-		for _, in := range c.n.ins {
+		for _, in := range c.n.Ins {
 			from = true
 			bold = bold || in == chosen
 		}

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/graph"
 )
 
 // filter leaves only the groups and objects on the board that a query is
@@ -70,8 +71,8 @@ func (m *model) match() {
 		return
 	}
 	f.groups, f.whole = map[event.Unit]bool{}, map[event.Unit]bool{}
-	for _, n := range m.graph.nodes {
-		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.name + " " + m.groupMark(n).Word)
+	for _, n := range m.graph.Nodes {
+		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.Name + " " + m.groupMark(n).Word)
 		if f.holds(head) {
 			f.groups[n.Unit()], f.whole[n.Unit()] = true, true
 			continue
@@ -94,15 +95,15 @@ func (f *filter) holds(text string) bool {
 	return true
 }
 
-func (m *model) matchesObject(n *node, o *event.ObjectState) bool {
+func (m *model) matchesObject(n *graph.Node, o *event.ObjectState) bool {
 	return m.filter.holds(strings.ToLower(o.Object.String() + " " + m.objectMark(n, o).Word))
 }
 
 // shown reports whether a group is on the board.
-func (m *model) shown(n *node) bool { return m.filter.groups == nil || m.filter.groups[n.Unit()] }
+func (m *model) shown(n *graph.Node) bool { return m.filter.groups == nil || m.filter.groups[n.Unit()] }
 
 // shownObjects are the objects of a group that are on the board.
-func (m *model) shownObjects(n *node) []*event.ObjectState {
+func (m *model) shownObjects(n *graph.Node) []*event.ObjectState {
 	if m.filter.groups == nil || m.filter.whole[n.Unit()] {
 		return n.Objects
 	}
@@ -122,7 +123,7 @@ func (m *model) keepShown() {
 		m.show()
 		return
 	}
-	for _, n := range m.graph.nodes {
+	for _, n := range m.graph.Nodes {
 		if m.shown(n) {
 			m.selectNode(n)
 			return

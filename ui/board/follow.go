@@ -6,6 +6,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/ui/board/graph"
 )
 
 // chase moves the selection and the view to where the action is.
@@ -24,10 +25,10 @@ func (m *model) chase() {
 	if m.accordion() || m.tooSmall() {
 		return
 	}
-	first, last := n.col, n.col
-	for _, other := range m.graph.nodes {
+	first, last := n.Col, n.Col
+	for _, other := range m.graph.Nodes {
 		if active(other) {
-			first, last = min(first, other.col), max(last, other.col)
+			first, last = min(first, other.Col), max(last, other.Col)
 		}
 	}
 	if m.first <= first && m.fits(m.first, last) {
@@ -51,7 +52,7 @@ func (m *model) columnBefore(col int) int {
 }
 
 // active reports whether a group is where the action is.
-func active(n *node) bool {
+func active(n *graph.Node) bool {
 	switch n.Status {
 	case event.Running, event.Held:
 		return true
@@ -62,9 +63,9 @@ func active(n *node) bool {
 // action is the group to look at: the one that failed while that is held, the
 // one that a breakpoint holds, else the first that is under way. The selected
 // one stays while it is one of them.
-func (m *model) action() *node {
+func (m *model) action() *graph.Node {
 	ending := m.over() || m.state.Run == event.Aborting
-	rank := func(n *node) int {
+	rank := func(n *graph.Node) int {
 		switch {
 		case n.Status == event.Failed && (m.state.Run == event.Held || ending) && m.back(n) == m.rollingBack():
 			return 5
@@ -86,7 +87,7 @@ func (m *model) action() *node {
 	if best != nil {
 		most = rank(best)
 	}
-	for _, n := range m.graph.nodes {
+	for _, n := range m.graph.Nodes {
 		if r := rank(n); r > most {
 			best, most = n, r
 		}
@@ -100,30 +101,30 @@ func (m *model) action() *node {
 // opening is the group to look at where no action has led to one, as in a run
 // that was over when the screen was opened: the first that failed, else where
 // it has come to an end, else the first.
-func (m *model) opening() *node {
-	nodes := m.graph.nodes
+func (m *model) opening() *graph.Node {
+	nodes := m.graph.Nodes
 	if len(nodes) == 0 {
 		return nil
 	}
 	for _, status := range []event.Status{event.Failed, event.Aborted} {
-		if i := slices.IndexFunc(nodes, func(n *node) bool { return n.Status == status }); i >= 0 && m.over() {
+		if i := slices.IndexFunc(nodes, func(n *graph.Node) bool { return n.Status == status }); i >= 0 && m.over() {
 			return nodes[i]
 		}
 	}
 	best := nodes[0]
 	for _, n := range nodes {
-		if m.state.Status == event.Succeeded && n.col > best.col {
+		if m.state.Status == event.Succeeded && n.Col > best.Col {
 			best = n
 		}
 	}
 	return best
 }
 
-func (m *model) back(n *node) bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }
+func (m *model) back(n *graph.Node) bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }
 
 // ready reports whether all that a waiting group waits for is there.
-func (m *model) ready(n *node) bool {
-	for _, up := range n.ins {
+func (m *model) ready(n *graph.Node) bool {
+	for _, up := range n.Ins {
 		if !up.Status.Over() {
 			return false
 		}
@@ -133,7 +134,7 @@ func (m *model) ready(n *node) bool {
 
 // worst is the object of a group that needs looking at first: failed, or under
 // way for longest.
-func worst(n *node) *event.ObjectState {
+func worst(n *graph.Node) *event.ObjectState {
 	var best *event.ObjectState
 	for _, o := range n.Objects {
 		if urgency(o) > 1 {

@@ -2,11 +2,11 @@ package board
 
 import (
 	"fmt"
-	"lockstep/ui/board/canvas"
 	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
 )
 
 // drawHeader draws what is done to what, and the state line.
@@ -105,7 +105,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 	case m.planOnly():
 		mark = m.th.Mark(string(event.Waiting))
 		mark.Word = "plan"
-		return mark, fmt.Sprintf("%s, %s %s q leaves", canvas.Count(len(m.graph.nodes), "group"), canvas.Count(m.tally.total, "object"), m.th.Lines.Dot)
+		return mark, fmt.Sprintf("%s, %s %s q leaves", canvas.Count(len(m.graph.Nodes), "group"), canvas.Count(m.tally.total, "object"), m.th.Lines.Dot)
 	case s.Status == "" && m.over():
 		return m.th.Mark("aborted"), "the record is empty"
 	case s.Status == "":
@@ -119,7 +119,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 		mark.Word = "held"
 		return mark, m.heldText()
 	case s.Run == event.Paused:
-		text := m.graph.shorten(s.RunMessage)
+		text := m.graph.Shorten(s.RunMessage)
 		if m.went { // it says where the run paused, which is no longer here
 			text = ""
 		}
@@ -131,7 +131,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 		return mark, join(m.th, s.RunMessage, m.inFlight())
 	case s.Status == event.RollingBack:
 		mark = m.th.Mark(string(event.RollingBack))
-		return mark, join(m.th, m.progress(m.w), m.graph.shorten(s.Message))
+		return mark, join(m.th, m.progress(m.w), m.graph.Shorten(s.Message))
 	}
 	if s.Operation.Watches() {
 		return m.liveMark(), ""
@@ -159,7 +159,7 @@ func (m *model) liveMark() theme.Mark {
 }
 
 // planOnly reports whether a plan is shown that nothing is done about.
-func (m *model) planOnly() bool { return m.state.Status == "" && m.over() && len(m.graph.nodes) > 0 }
+func (m *model) planOnly() bool { return m.state.Status == "" && m.over() && len(m.graph.Nodes) > 0 }
 
 // endMark is the state once the operation is over.
 func (m *model) endMark() (theme.Mark, string) {
@@ -177,7 +177,7 @@ func (m *model) endMark() (theme.Mark, string) {
 		}
 		return mark, join(m.th, ends, leave)
 	}
-	return mark, join(m.th, leave, m.graph.shorten(s.Message))
+	return mark, join(m.th, leave, m.graph.Shorten(s.Message))
 }
 
 // inFlight says what a pause or an abort still waits for.

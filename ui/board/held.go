@@ -3,24 +3,25 @@ package board
 import (
 	"cmp"
 	"fmt"
-	"lockstep/ui/board/canvas"
 	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // A failure that is held stands in the state line, and below it the ways out.
 
 // failing are the groups that have failed in the phases that matter now, the
 // selected one first.
-func (m *model) failing() []*node {
-	var out []*node
-	for _, n := range m.graph.nodes {
+func (m *model) failing() []*graph.Node {
+	var out []*graph.Node
+	for _, n := range m.graph.Nodes {
 		switch {
 		case n.Status != event.Failed || m.back(n) != m.rollingBack():
 		case m.chosen(n):
-			out = append([]*node{n}, out...)
+			out = append([]*graph.Node{n}, out...)
 		default:
 			out = append(out, n)
 		}
@@ -32,9 +33,9 @@ func (m *model) failing() []*node {
 func (m *model) heldText() string {
 	nodes := m.failing()
 	if len(nodes) == 0 {
-		return m.graph.shorten(m.state.RunMessage)
+		return m.graph.Shorten(m.state.RunMessage)
 	}
-	name := nodes[0].name
+	name := nodes[0].Name
 	if more := len(nodes) - 1; more > 0 {
 		name += fmt.Sprintf(" and %d more", more)
 	}
@@ -42,7 +43,7 @@ func (m *model) heldText() string {
 }
 
 // cause is why a group has failed, as near to the reason as is known.
-func (m *model) cause(n *node) string {
+func (m *model) cause(n *graph.Node) string {
 	for _, o := range n.Objects {
 		if o.Status == event.Failed {
 			return cmp.Or(o.Summary, o.Message)
@@ -51,7 +52,7 @@ func (m *model) cause(n *node) string {
 	if o := worst(n); o != nil && o.Summary != "" {
 		return o.Summary
 	}
-	return m.graph.shorten(n.Message)
+	return m.graph.Shorten(n.Message)
 }
 
 // mended names what failed and has become ready since, by whatever hand.
@@ -62,7 +63,7 @@ func (m *model) mended() string {
 				return ""
 			}
 			if strings.HasPrefix(n.Message, o.Object.String()+":") {
-				return shortObject(o.Object)
+				return graph.ShortObject(o.Object)
 			}
 		}
 	}

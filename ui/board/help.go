@@ -2,11 +2,11 @@ package board
 
 import (
 	"fmt"
-	"lockstep/ui/board/canvas"
 
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
 )
 
 // pager shows lines on top of the board.
@@ -170,5 +170,5 @@ func (m *model) found() string {
 	if !m.filter.on() {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d groups", len(m.filter.groups), len(m.graph.nodes))
+	return fmt.Sprintf("%d of %d groups", len(m.filter.groups), len(m.graph.Nodes))
 }

@@ -3,7 +3,6 @@ package board
 import (
 	"context"
 	"errors"
-	"lockstep/ui/board/canvas"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
 )
 
 const partInspector = "in the inspector"

@@ -3,7 +3,6 @@ package board
 import (
 	"context"
 	"errors"
-	"lockstep/ui/board/canvas"
 	"strings"
 	"testing"
 	"time"
@@ -162,38 +161,5 @@ func TestSecretsAreMasked(t *testing.T) {
 	plain := "kind: ConfigMap\ndata:\n  a: shown\n"
 	if got := maskSecrets(plan.Object{Kind: "ConfigMap"}, plain); got != plain {
 		t.Errorf("a ConfigMap is masked: %s", got)
-	}
-}
-
-func TestClean(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain":                 "plain",
-		"\x1b[31mred\x1b[0m":    "red",
-		"\x1b]8;;http://x\x07a": "a",
-		"a\tb":                  "a    b",
-		"a\r\nb\nc":             "a b c",
-		"\u202eevil":            "evil",
-		"bell\a":                "bell",
-		"日本":                    "日本",
-		"\x9b31mcsi":            "31mcsi",
-	} {
-		if got := canvas.Clean(in); got != want && !(strings.HasPrefix(in, "\x9b") && !strings.Contains(got, "\x9b")) {
-			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
-func TestSpan(t *testing.T) {
-	for _, c := range []struct {
-		d    time.Duration
-		over bool
-		want string
-	}{
-		{0, false, "0 s"}, {-time.Second, true, "0.0 s"}, {420 * time.Millisecond, true, "0.4 s"}, {420 * time.Millisecond, false, "0 s"},
-		{59900 * time.Millisecond, true, "59 s"}, {72 * time.Second, true, "1:12"}, {3723 * time.Second, false, "1:02:03"},
-	} {
-		if got := canvas.Span(c.d, c.over); got != c.want {
-			t.Errorf("span(%s, %t) = %q, want %q", c.d, c.over, got, c.want)
-		}
 	}
 }

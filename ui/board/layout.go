@@ -3,6 +3,7 @@ package board
 import (
 	"lockstep/engine/plan"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // Sizes below which the screen is drawn otherwise.
@@ -26,7 +27,7 @@ type layout struct {
 // card is a group with its place on the screen, part of which may be out of
 // view.
 type card struct {
-	n    *node
+	n    *graph.Node
 	r    canvas.Rect
 	rows []row
 	flat bool
@@ -122,9 +123,9 @@ func (m *model) placeColumns() {
 // lanes is how many rows the edges past columns take.
 func (m *model) lanes() int {
 	if m.lay.board.H < 12 {
-		return min(m.graph.lanes, 1)
+		return min(m.graph.Lanes, 1)
 	}
-	return m.graph.lanes
+	return m.graph.Lanes
 }
 
 // placeColumn stacks the cards of a column, as detailed as fits.
@@ -133,7 +134,7 @@ func (m *model) placeColumn(p colPlace, top int) {
 	for d := full; d < densities; d++ {
 		m.lay.cards = m.lay.cards[:from]
 		y := top
-		for _, n := range m.graph.cols[p.i].nodes {
+		for _, n := range m.graph.Cols[p.i].Nodes {
 			if !m.shown(n) {
 				continue
 			}
@@ -141,7 +142,7 @@ func (m *model) placeColumn(p colPlace, top int) {
 			if !c.flat {
 				c.rows = m.cardRows(n, d.rows(m.lay.board.H))
 				c.r.H = len(c.rows) + 2
-				if len(n.ins)+len(n.outs) > 0 {
+				if len(n.Ins)+len(n.Outs) > 0 {
 					c.r.H = max(c.r.H, 3) // edges need a line to end at
 				}
 			}
@@ -163,7 +164,7 @@ func (m *model) show() {
 		return
 	}
 	if !m.accordion() {
-		m.showColumn(n.col)
+		m.showColumn(n.Col)
 	}
 	m.place()
 	from, to := m.extent(n)
@@ -205,7 +206,7 @@ func (m *model) fill() {
 
 // extent is the first row of the selected thing on the board and the one after
 // its last.
-func (m *model) extent(n *node) (from, to int) {
+func (m *model) extent(n *graph.Node) (from, to int) {
 	base := m.lay.board.Y - m.top
 	for i := range m.lay.cards {
 		c := &m.lay.cards[i]

@@ -2,7 +2,6 @@ package board
 
 import (
 	"context"
-	"lockstep/ui/board/canvas"
 	"strings"
 	"time"
 
@@ -11,6 +10,8 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // model is the program's state: the operation's, and where the user is.
@@ -27,7 +28,7 @@ type model struct {
 	stale  bool   // the frame is out of date
 
 	state  event.State
-	graph  graph
+	graph  graph.Graph
 	tally  tally
 	undo   map[plan.Object]*event.ObjectState // what a rollback has done to objects
 	ended  bool                               // the source has ended
@@ -57,7 +58,7 @@ type spot struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, opts: o, now: o.Now, follow: true, stale: true, graph: newGraph(&event.State{})}
+	m := &model{ctx: ctx, opts: o, now: o.Now, follow: true, stale: true, graph: graph.New(&event.State{})}
 	if m.now == nil {
 		m.now = time.Now
 	}
@@ -119,7 +120,7 @@ type tally struct {
 func (m *model) count() {
 	m.tally = tally{}
 	back := m.rollingBack()
-	for _, n := range m.graph.nodes {
+	for _, n := range m.graph.Nodes {
 		if strings.HasPrefix(n.Phase, event.RollbackPrefix) == back {
 			m.tally.add(n.GroupState)
 		}
@@ -181,7 +182,7 @@ type flash struct {
 }
 
 // group returns the selected group, or nil.
-func (m *model) group() *node { return m.graph.byKey[m.sel.Unit] }
+func (m *model) group() *graph.Node { return m.graph.ByKey[m.sel.Unit] }
 
 // object returns the selected object, or nil where a group is selected.
 func (m *model) object() *event.ObjectState {

@@ -8,16 +8,17 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/board/graph"
 )
 
 // selectNode selects a group and brings it into view.
-func (m *model) selectNode(n *node) {
+func (m *model) selectNode(n *graph.Node) {
 	m.sel = spot{Unit: n.Unit()}
 	m.reload()
 	m.show()
 }
 
-func (m *model) selectObject(n *node, o plan.Object) {
+func (m *model) selectObject(n *graph.Node, o plan.Object) {
 	m.sel = spot{n.Unit(), o}
 	m.reload()
 	m.show()
@@ -29,7 +30,7 @@ func (m *model) stops(col int) []spot {
 	var out []spot
 	for i := range m.lay.cards {
 		c := &m.lay.cards[i]
-		if !m.accordion() && c.n.col != col {
+		if !m.accordion() && c.n.Col != col {
 			continue
 		}
 		out = append(out, spot{Unit: c.n.Unit()})
@@ -50,7 +51,7 @@ func (m *model) move(by int) tea.Cmd {
 		return m.moveGroup(by)
 	}
 	m.show()
-	stops := m.stops(n.col)
+	stops := m.stops(n.Col)
 	at := slices.Index(stops, m.sel)
 	if at < 0 { // the object has no line of its own
 		at = slices.Index(stops, spot{Unit: m.sel.Unit})
@@ -72,7 +73,7 @@ func (m *model) moveColumn(by int) tea.Cmd {
 		return m.moveGroup(by)
 	}
 	cols := m.columns()
-	at := slices.Index(cols, n.col) + by
+	at := slices.Index(cols, n.Col) + by
 	if at < 0 || at >= len(cols) {
 		return nil
 	}
@@ -80,11 +81,11 @@ func (m *model) moveColumn(by int) tea.Cmd {
 	col := cols[at]
 	m.showColumn(col)
 	m.place()
-	var best *node
+	var best *graph.Node
 	near := 0
 	for i := range m.lay.cards {
 		c := &m.lay.cards[i]
-		if c.n.col != col {
+		if c.n.Col != col {
 			continue
 		}
 		off := c.r.Y - (m.lay.board.Y - m.top) - from
@@ -99,9 +100,9 @@ func (m *model) moveColumn(by int) tea.Cmd {
 }
 
 // visible are the groups on the board, in plan order.
-func (m *model) visible() []*node {
-	var out []*node
-	for _, n := range m.graph.nodes {
+func (m *model) visible() []*graph.Node {
+	var out []*graph.Node
+	for _, n := range m.graph.Nodes {
 		if m.shown(n) {
 			out = append(out, n)
 		}
@@ -193,7 +194,7 @@ func (m *model) nextProblem() tea.Cmd {
 		at = -1
 	}
 	s := list[(at+1)%len(list)]
-	m.selectObject(m.graph.byKey[s.Unit], s.object)
+	m.selectObject(m.graph.ByKey[s.Unit], s.object)
 	return nil
 }
 

@@ -60,7 +60,7 @@ func TestOpening(t *testing.T) {
 	plan := recorded(t, "sandbox-install", 0)
 	plan = plan[slices.IndexFunc(plan, func(e event.Event) bool { return e.Kind == event.KindPlan }):][:1]
 	s.send(batchMsg{plan, false})
-	if s.group() != s.graph.nodes[0] {
+	if s.group() != s.graph.Nodes[0] {
 		t.Errorf("a plan opens at %v", s.sel)
 	}
 	s.shows(t, "○ plan  16 groups, 29 objects")

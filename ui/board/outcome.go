@@ -4,6 +4,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/board/graph"
 )
 
 // A rollback does not touch the picture of what it undoes: the groups of the
@@ -24,22 +25,22 @@ func (m *model) undone() {
 		return
 	}
 	m.undo = map[plan.Object]*event.ObjectState{}
-	for _, n := range m.graph.nodes {
+	for _, n := range m.graph.Nodes {
 		for _, o := range n.Objects {
 			if m.back(n) && o.Status != event.Waiting {
 				m.undo[o.Object] = o
 			}
 		}
 	}
-	for _, n := range m.graph.nodes {
-		n.outcome = m.groupOutcome(n)
+	for _, n := range m.graph.Nodes {
+		n.Outcome = m.groupOutcome(n)
 	}
 }
 
 // objectOutcome is what a rollback has made of an object, or is making of it;
 // empty where it has not touched it, has found it as it was, or has failed to,
 // and where there was nothing to undo.
-func (m *model) objectOutcome(n *node, o *event.ObjectState) string {
+func (m *model) objectOutcome(n *graph.Node, o *event.ObjectState) string {
 	u := m.undo[o.Object]
 	if u == nil || m.back(n) || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
 		return ""
@@ -61,7 +62,7 @@ func (m *model) objectOutcome(n *node, o *event.ObjectState) string {
 }
 
 // groupOutcome is what a rollback has made of a group that has begun.
-func (m *model) groupOutcome(n *node) string {
+func (m *model) groupOutcome(n *graph.Node) string {
 	if m.back(n) || n.Started.IsZero() {
 		return ""
 	}
@@ -97,12 +98,12 @@ func (m *model) asItWas(o *event.ObjectState) bool {
 
 // groupMark is how a group's status looks. One that has failed shows that
 // after a rollback, too: it is why there was one.
-func (m *model) groupMark(n *node) theme.Mark {
+func (m *model) groupMark(n *graph.Node) theme.Mark {
 	mark := m.th.Mark(string(n.Status))
-	if n.outcome == "" {
+	if n.Outcome == "" {
 		return mark
 	}
-	now := m.th.Mark(n.outcome)
+	now := m.th.Mark(n.Outcome)
 	if cutShort(n.Status) {
 		mark.Word += ", " + now.Word
 		return mark

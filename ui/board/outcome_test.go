@@ -10,7 +10,7 @@ import (
 // outcomes are those of the groups of an operation, as the board words them.
 func outcomes(s *screen) map[string]string {
 	out := map[string]string{}
-	for _, n := range s.graph.nodes {
+	for _, n := range s.graph.Nodes {
 		if !s.back(n) {
 			out[n.ID] = s.groupMark(n).Word
 		}
@@ -42,9 +42,9 @@ func TestUninstalled(t *testing.T) {
 			t.Errorf("half way, %s is %q, want %q", id, got, want)
 		}
 	}
-	for _, n := range newScreen(t, 100, 30, events[:117]).graph.nodes {
-		if n.outcome != "" {
-			t.Errorf("%s is %q before the rollback", n.ID, n.outcome)
+	for _, n := range newScreen(t, 100, 30, events[:117]).graph.Nodes {
+		if n.Outcome != "" {
+			t.Errorf("%s is %q before the rollback", n.ID, n.Outcome)
 		}
 	}
 }

@@ -2,12 +2,13 @@ package board
 
 import (
 	"fmt"
-	"lockstep/ui/board/canvas"
 	"slices"
 	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // drawPane draws what is below the board: why the selected thing is as it is,
@@ -45,7 +46,7 @@ func (m *model) spotTitle() string {
 		return ""
 	}
 	title := n.ID
-	if o := m.object(); o != nil && o.Object.String() != n.name {
+	if o := m.object(); o != nil && o.Object.String() != n.Name {
 		title += " " + m.th.Lines.Dot + " " + o.Object.String()
 	}
 	return title
@@ -55,7 +56,7 @@ func (m *model) spotTitle() string {
 // reason, what was found out about that, and what it means for others. It is
 // made for a number of lines of a width, of which what was found out gets what
 // the rest leaves.
-func (m *model) why(n *node, o *event.ObjectState, room, w int) []canvas.Line {
+func (m *model) why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.Line {
 	var head []canvas.Line
 	if o != nil {
 		head = append(head, m.objectWhy(n, o))
@@ -63,7 +64,7 @@ func (m *model) why(n *node, o *event.ObjectState, room, w int) []canvas.Line {
 		head = append(head, m.groupWhy(n))
 		if o = worst(n); o != nil && n.Status != event.Waiting {
 			l := m.objectWhy(n, o)
-			l[0].Text = shortObject(o.Object) + " " + l[0].Text
+			l[0].Text = graph.ShortObject(o.Object) + " " + l[0].Text
 			head = append(head, l)
 		}
 	}
@@ -76,7 +77,7 @@ func (m *model) why(n *node, o *event.ObjectState, room, w int) []canvas.Line {
 }
 
 // objectWhy is an object's status in a line.
-func (m *model) objectWhy(n *node, o *event.ObjectState) canvas.Line {
+func (m *model) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	mark := m.objectMark(n, o)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
 	if m.objectOutcome(n, o) != "" {
@@ -94,10 +95,10 @@ func (m *model) objectWhy(n *node, o *event.ObjectState) canvas.Line {
 }
 
 // groupWhy is a group's status in a line.
-func (m *model) groupWhy(n *node) canvas.Line {
+func (m *model) groupWhy(n *graph.Node) canvas.Line {
 	mark := m.groupMark(n)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
-	if n.outcome != "" && !cutShort(n.Status) {
+	if n.Outcome != "" && !cutShort(n.Status) {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + m.th.Mark(string(n.Status)).Word})
 	}
 	if d, over, ok := m.spent(n); ok {
@@ -109,7 +110,7 @@ func (m *model) groupWhy(n *node) canvas.Line {
 	}
 	l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, canvas.Count(len(n.Objects), "object"))})
 	if n.Message != "" {
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + m.graph.shorten(n.Message)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + m.graph.Shorten(n.Message)})
 	}
 	return l
 }
@@ -133,10 +134,10 @@ func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 }
 
 // gateLines say what a group still waits for, and how many wait for it.
-func (m *model) gateLines(n *node) []canvas.Line {
+func (m *model) gateLines(n *graph.Node) []canvas.Line {
 	var lines []canvas.Line
 	if n.Status == event.Waiting || n.Status == event.Held {
-		if l := m.gateLine("waits for ", n.ins, func(u *node) bool { return !passed(u) }); l != nil {
+		if l := m.gateLine("waits for ", n.Ins, func(u *graph.Node) bool { return !passed(u) }); l != nil {
 			lines = append(lines, l)
 		}
 	}
@@ -150,12 +151,12 @@ func (m *model) gateLines(n *node) []canvas.Line {
 
 // followersLine says how many groups wait for one, or were never started
 // because of it.
-func (m *model) followersLine(n *node) canvas.Line {
-	all := m.graph.followers(n)
+func (m *model) followersLine(n *graph.Node) canvas.Line {
+	all := m.graph.Followers(n)
 	verb := " wait for it: "
 	switch {
 	case !m.state.Ended.IsZero() || n.Status == event.Failed && m.state.Run == event.Aborting:
-		all = slices.DeleteFunc(all, func(d *node) bool { return d.Status != event.Waiting && d.Status != event.Skipped })
+		all = slices.DeleteFunc(all, func(d *graph.Node) bool { return d.Status != event.Waiting && d.Status != event.Skipped })
 		verb = " never started: "
 	case len(all) == 1:
 		verb = " waits for it: "
@@ -165,12 +166,12 @@ func (m *model) followersLine(n *node) canvas.Line {
 	}
 	names := make([]string, len(all))
 	for i, d := range all {
-		names[i] = d.name
+		names[i] = d.Name
 	}
 	return canvas.Line{{Role: theme.Text, Text: canvas.Count(len(all), "group") + verb}, {Role: theme.Quiet, Text: strings.Join(names, ", ")}}
 }
 
-func (m *model) gateLine(head string, nodes []*node, which func(*node) bool) canvas.Line {
+func (m *model) gateLine(head string, nodes []*graph.Node, which func(*graph.Node) bool) canvas.Line {
 	l := canvas.Line{{Role: theme.Text, Text: head}}
 	for _, u := range nodes {
 		if !which(u) {
@@ -180,7 +181,7 @@ func (m *model) gateLine(head string, nodes []*node, which func(*node) bool) can
 			l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", "})
 		}
 		mark := m.groupMark(u)
-		text := " " + u.name
+		text := " " + u.Name
 		if d, over, ok := m.spent(u); ok {
 			text += " " + canvas.Span(d, over)
 		}

@@ -3,13 +3,14 @@ package board
 import (
 	"cmp"
 	"fmt"
-	"lockstep/ui/board/canvas"
 	"slices"
 	"strings"
 	"time"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // density says how much of a card is drawn. The least dense one that fits the
@@ -26,7 +27,7 @@ const (
 )
 
 // flat reports whether a group is drawn as one line without a border.
-func (d density) flat(n *node) bool {
+func (d density) flat(n *graph.Node) bool {
 	switch {
 	case n.Status == event.Failed:
 		return false
@@ -66,13 +67,13 @@ const (
 )
 
 // cardRows are the lines of a group's card, at most limit.
-func (m *model) cardRows(n *node, limit int) []row {
-	if n.Status == event.Waiting && len(n.ins) > 0 {
+func (m *model) cardRows(n *graph.Node, limit int) []row {
+	if n.Status == event.Waiting && len(n.Ins) > 0 {
 		return m.afterRows(n, limit)
 	}
 	objects := m.shownObjects(n)
 	var rows []row
-	if n.single() && m.filter.groups == nil {
+	if n.Single() && m.filter.groups == nil {
 		if r := m.reason(n, objects[0]); r != "" {
 			rows = append(rows, row{kind: reasonRow, o: objects[0], text: r})
 		}
@@ -101,13 +102,13 @@ func (m *model) cardRows(n *node, limit int) []row {
 }
 
 // skippedRows say why a group was never started.
-func (m *model) skippedRows(n *node, limit int) []row {
-	text := m.graph.shorten(strings.TrimPrefix(n.Message, "not started: "))
+func (m *model) skippedRows(n *graph.Node, limit int) []row {
+	text := m.graph.Shorten(strings.TrimPrefix(n.Message, "not started: "))
 	if !m.lay.tight {
 		return []row{{kind: moreRow, text: text}}
 	}
 	var rows []row
-	for _, s := range canvas.Wrap(text, tightCard-2) {
+	for _, s := range canvas.Wrap(text, graph.TightCard-2) {
 		rows = append(rows, row{kind: moreRow, text: s})
 	}
 	return rows[:min(len(rows), limit)]
@@ -117,7 +118,7 @@ func anyUrgent(objects []*event.ObjectState) bool {
 	return slices.ContainsFunc(objects, func(o *event.ObjectState) bool { return urgency(o) <= 1 })
 }
 
-func (m *model) objectRows(rows []row, n *node, o *event.ObjectState, limit int) []row {
+func (m *model) objectRows(rows []row, n *graph.Node, o *event.ObjectState, limit int) []row {
 	rows = append(rows, row{kind: objectRow, o: o})
 	if r := m.reason(n, o); r != "" && len(rows) < limit {
 		rows = append(rows, row{kind: reasonRow, o: o, text: r})
@@ -127,7 +128,7 @@ func (m *model) objectRows(rows []row, n *node, o *event.ObjectState, limit int)
 
 // worstRows takes failed objects first, then those under way, then the rest,
 // and ends with a line that counts what was left out.
-func (m *model) worstRows(rows []row, n *node, objects []*event.ObjectState, limit int) []row {
+func (m *model) worstRows(rows []row, n *graph.Node, objects []*event.ObjectState, limit int) []row {
 	var left [4]int
 	for rank := range left {
 		for _, o := range objects {
@@ -143,11 +144,11 @@ func (m *model) worstRows(rows []row, n *node, objects []*event.ObjectState, lim
 	}
 	text := ""
 	for rank, word := range [...]string{"failed", "in progress", "waiting", "ready"} {
-		if word == "ready" && n.Phase != "" && n.removing() {
+		if word == "ready" && n.Phase != "" && n.Removing() {
 			word = "gone"
 		}
-		if word == "ready" && n.outcome != "" {
-			word = m.th.Mark(n.outcome).Word
+		if word == "ready" && n.Outcome != "" {
+			word = m.th.Mark(n.Outcome).Word
 		}
 		if left[rank] > 0 {
 			text += fmt.Sprintf(", %d %s", left[rank], word)
@@ -172,21 +173,11 @@ func urgency(o *event.ObjectState) int {
 	return 1
 }
 
-// removing reports whether the group is one of a removal.
-func (n *node) removing() bool {
-	for _, o := range n.Objects {
-		if o.Status == event.Gone || o.Status == event.Deleting {
-			return true
-		}
-	}
-	return false
-}
-
 // cutShort reports whether a group has ended before all of it was ready.
 func cutShort(s event.Status) bool { return s == event.Failed || s == event.Aborted }
 
 // passed reports whether what waits for a group need not wait any more.
-func passed(n *node) bool {
+func passed(n *graph.Node) bool {
 	switch n.Status {
 	case event.Ready, event.Gone, event.Applied:
 		return true
@@ -195,19 +186,19 @@ func passed(n *node) bool {
 }
 
 // afterRows say what a group waits for: those that are not over first.
-func (m *model) afterRows(n *node, limit int) []row {
+func (m *model) afterRows(n *graph.Node, limit int) []row {
 	var rows []row
 	if m.lay.tight {
 		rows = append(rows, row{kind: moreRow, text: "after"})
 	}
 	head := len(rows)
-	for _, up := range n.ins {
+	for _, up := range n.Ins {
 		if passed(up) {
 			continue
 		}
-		rows = append(rows, row{kind: afterRow, text: up.name})
+		rows = append(rows, row{kind: afterRow, text: up.Name})
 	}
-	if len(rows) == head && len(n.ins) > 0 { // nothing keeps it but the run itself
+	if len(rows) == head && len(n.Ins) > 0 { // nothing keeps it but the run itself
 		text := "may start"
 		if m.state.Run == event.Paused || m.state.Run == event.Held {
 			text += ", run is " + string(m.state.Run)
@@ -227,7 +218,7 @@ func (m *model) afterRows(n *node, limit int) []row {
 
 // reason says in one line why an object is not ready, beginning with its
 // status; empty where it is ready, or where that is all there is to say.
-func (m *model) reason(n *node, o *event.ObjectState) string {
+func (m *model) reason(n *graph.Node, o *event.ObjectState) string {
 	switch {
 	case o.Status == event.Failed:
 		return cmp.Or(o.Message, o.Summary)
@@ -269,7 +260,7 @@ func (m *model) clockNow() time.Time {
 }
 
 // spent is how long a group took so far, where that is known.
-func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
+func (m *model) spent(n *graph.Node) (d time.Duration, over, ok bool) {
 	switch {
 	case n.Started.IsZero(), m.state.Operation.Watches():
 		return 0, false, false
@@ -282,7 +273,7 @@ func (m *model) spent(n *node) (d time.Duration, over, ok bool) {
 // objectMark is how an object's status looks. What was applied is not yet
 // ready while its group is waited for; nor is, in a group that has failed, what
 // is still in progress; what is as it was says so.
-func (m *model) objectMark(n *node, o *event.ObjectState) theme.Mark {
+func (m *model) objectMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	if outcome := m.objectOutcome(n, o); outcome != "" {
 		return m.th.Mark(outcome)
 	}
@@ -290,7 +281,7 @@ func (m *model) objectMark(n *node, o *event.ObjectState) theme.Mark {
 }
 
 // statusMark is objectMark without what a rollback has done since.
-func (m *model) statusMark(n *node, o *event.ObjectState) theme.Mark {
+func (m *model) statusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	switch {
 	case cutShort(n.Status) && urgency(o) == 1:
 		mark := m.th.Mark(string(n.Status))

@@ -2,12 +2,13 @@ package board
 
 import (
 	"fmt"
-	"lockstep/ui/board/canvas"
 	"slices"
 	"time"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 )
 
 // tabPlaces are where the names of the tabs stand.
@@ -111,7 +112,7 @@ func (m *model) tabLines(width int) []canvas.Line {
 
 // askedTab is what the cluster has answered; of a hook's log what was recorded
 // comes first.
-func (m *model) askedTab(n *node, width int) []canvas.Line {
+func (m *model) askedTab(n *graph.Node, width int) []canvas.Line {
 	i := m.insp
 	var out []canvas.Line
 	if o := m.object(); i.tab == tabLogs && o != nil {
@@ -147,7 +148,7 @@ const maxListed = 1000
 
 // whyTab says why the selected thing is as it is, in full; for a group it goes
 // on with all its objects, those that need looking at first.
-func (m *model) whyTab(n *node, width int) []canvas.Line {
+func (m *model) whyTab(n *graph.Node, width int) []canvas.Line {
 	const all = 1 << 20
 	if o := m.object(); o != nil {
 		return canvas.WrapLines(m.why(n, o, all, width), width)
@@ -168,20 +169,20 @@ func (m *model) whyTab(n *node, width int) []canvas.Line {
 }
 
 // gatesTab lists all that a group waits for and all that waits for it.
-func (m *model) gatesTab(n *node) []canvas.Line {
-	var up []*node
+func (m *model) gatesTab(n *graph.Node) []canvas.Line {
+	var up []*graph.Node
 	for _, id := range n.After {
-		if u := m.graph.byKey[event.Unit{Phase: n.Phase, Group: id}]; u != nil {
+		if u := m.graph.ByKey[event.Unit{Phase: n.Phase, Group: id}]; u != nil {
 			up = append(up, u)
 		}
 	}
 	out := []canvas.Line{canvas.Plain(theme.Strong, "waits for")}
 	out = append(out, m.nodeLines(up, "nothing: it is among the first")...)
 	out = append(out, nil, canvas.Plain(theme.Strong, "waited for by"))
-	return append(out, m.nodeLines(m.graph.followers(n), "nothing")...)
+	return append(out, m.nodeLines(m.graph.Followers(n), "nothing")...)
 }
 
-func (m *model) nodeLines(nodes []*node, none string) []canvas.Line {
+func (m *model) nodeLines(nodes []*graph.Node, none string) []canvas.Line {
 	if len(nodes) == 0 {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "  "+none)}
 	}
@@ -199,7 +200,7 @@ func (m *model) nodeLines(nodes []*node, none string) []canvas.Line {
 
 // timingsTab tells when things began and how long they took, from the
 // beginning of the operation.
-func (m *model) timingsTab(n *node, w int) []canvas.Line {
+func (m *model) timingsTab(n *graph.Node, w int) []canvas.Line {
 	if op := m.state.Operation; op.Watches() {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is being deployed; lockstep status "+op.Release+" tells how long each group took when it was")}
 	}
@@ -229,7 +230,7 @@ func (m *model) timingsTab(n *node, w int) []canvas.Line {
 		default:
 			took = canvas.Span(m.sinceOf(o), false)
 		}
-		name := canvas.Pad("  "+m.graph.objectIn(o.Object, names-2, m.th.Lines.Ellipsis), names)
+		name := canvas.Pad("  "+m.graph.ObjectIn(o.Object, names-2, m.th.Lines.Ellipsis), names)
 		out = append(out, canvas.Line{{Role: theme.Quiet, Text: name}, {Role: theme.Quiet, Text: fmt.Sprintf("%10s%10s%10s", at(o.Applied), at(ended), took)}})
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/graph"
 )
 
 type (
@@ -152,7 +153,7 @@ func (m *model) take(b batchMsg) tea.Cmd {
 		}
 	}
 	if announced {
-		m.graph = newGraph(&m.state)
+		m.graph = graph.New(&m.state)
 	}
 	m.ended = m.ended || !b.more
 	m.count()

@@ -2,11 +2,11 @@ package board
 
 import (
 	"fmt"
-	"lockstep/ui/board/canvas"
 
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
 )
 
 // View draws a frame, unless nothing has changed since the last one.

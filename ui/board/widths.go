@@ -1,6 +1,10 @@
 package board
 
-import "slices"
+import (
+	"slices"
+
+	"lockstep/ui/board/graph"
+)
 
 const (
 	// focusRoom is what is left for the selected column while others could be
@@ -33,9 +37,9 @@ func (ws *widths) end() int {
 }
 
 // set gives every column a width and a gutter.
-func (ws *widths) set(p *graph, card func(c *column) int, gutter func(c *column) int) {
+func (ws *widths) set(p *graph.Graph, card func(c *graph.Column) int, gutter func(c *graph.Column) int) {
 	for _, i := range ws.cols {
-		ws.card[i], ws.gutter[i] = card(p.cols[i]), gutter(p.cols[i])
+		ws.card[i], ws.gutter[i] = card(p.Cols[i]), gutter(p.Cols[i])
 	}
 }
 
@@ -45,21 +49,21 @@ func (ws *widths) set(p *graph, card func(c *column) int, gutter func(c *column)
 // a run goes on. Where even that cannot be, they are so wide that names can be
 // read, and the view scrolls.
 func (m *model) widths() widths {
-	ws := widths{cols: m.columns(), card: make([]int, len(m.graph.cols)), gutter: make([]int, len(m.graph.cols))}
-	airy := func(c *column) int { return c.gutter }
-	for limit := maxCard; limit >= minCard; limit-- {
-		ws.set(&m.graph, func(c *column) int { return min(c.width, limit) }, airy)
+	ws := widths{cols: m.columns(), card: make([]int, len(m.graph.Cols)), gutter: make([]int, len(m.graph.Cols))}
+	airy := func(c *graph.Column) int { return c.Gutter }
+	for limit := graph.MaxCard; limit >= graph.MinCard; limit-- {
+		ws.set(&m.graph, func(c *graph.Column) int { return min(c.Width, limit) }, airy)
 		if ws.end() < m.w {
 			return ws
 		}
 	}
 	ws.tight = true
-	for limit := minCard - 1; limit >= tightCard; limit-- {
-		room, card := focusRoom, func(c *column) int { return min(c.width, limit) }
-		if limit <= maxTightCard {
-			room, card = 0, func(c *column) int { return min(c.least, limit) }
+	for limit := graph.MinCard - 1; limit >= graph.TightCard; limit-- {
+		room, card := focusRoom, func(c *graph.Column) int { return min(c.Width, limit) }
+		if limit <= graph.MaxTightCard {
+			room, card = 0, func(c *graph.Column) int { return min(c.Least, limit) }
 		}
-		ws.set(&m.graph, card, tightGutter)
+		ws.set(&m.graph, card, graph.TightGutter)
 		if ws.end()+room < m.w {
 			m.widenSelected(&ws)
 			return ws
@@ -70,7 +74,7 @@ func (m *model) widths() widths {
 	if m.w >= 110 {
 		limit = 30
 	}
-	ws.set(&m.graph, func(c *column) int { return min(c.width, limit) }, airy)
+	ws.set(&m.graph, func(c *graph.Column) int { return min(c.Width, limit) }, airy)
 	return ws
 }
 
@@ -78,16 +82,16 @@ func (m *model) widths() widths {
 // each that can be, so that what is right of the old and the new one stays.
 func (m *model) widenSelected(ws *widths) {
 	room := m.w - 1 - ws.end()
-	if n := m.group(); n != nil && room >= leastFocus && slices.Contains(ws.cols, n.col) {
-		ws.card[n.col] += min(room, mostFocus)
+	if n := m.group(); n != nil && room >= leastFocus && slices.Contains(ws.cols, n.Col) {
+		ws.card[n.Col] += min(room, mostFocus)
 	}
 }
 
 // columns are the columns that hold something to show.
 func (m *model) columns() []int {
 	var out []int
-	for i, c := range m.graph.cols {
-		if slices.ContainsFunc(c.nodes, m.shown) {
+	for i, c := range m.graph.Cols {
+		if slices.ContainsFunc(c.Nodes, m.shown) {
 			out = append(out, i)
 		}
 	}

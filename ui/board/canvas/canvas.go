@@ -1,3 +1,5 @@
+// Package canvas is a screen of cells, and what is drawn on it: text that fits,
+// lines in several roles, boxes.
 package canvas
 
 import (

@@ -1,4 +1,4 @@
-package board
+package graph
 
 import "slices"
 
@@ -16,29 +16,29 @@ const maxLanes = 2
 
 // route gives edges their place: those to the next column run in the gutter
 // between, those that go further run along a lane above the cards between.
-func (p *graph) route() {
-	p.lanes = 0
+func (p *Graph) route() {
+	p.Lanes = 0
 	var until [maxLanes]int // the column a lane is taken up to
-	for _, c := range p.cols {
-		for _, n := range c.nodes {
-			if end := n.reach(); end > n.col+1 {
-				n.lane = freeLane(until[:], n.col+1, end-1)
-				p.lanes = max(p.lanes, n.lane+1)
+	for _, c := range p.Cols {
+		for _, n := range c.Nodes {
+			if end := n.reach(); end > n.Col+1 {
+				n.Lane = freeLane(until[:], n.Col+1, end-1)
+				p.Lanes = max(p.Lanes, n.Lane+1)
 			}
 		}
 	}
-	for i, c := range p.cols {
-		c.nets = p.netsOf(i)
-		disentangle(c.nets, i)
-		c.gutter = c.tracks() + 2
+	for i, c := range p.Cols {
+		c.Nets = p.netsOf(i)
+		disentangle(c.Nets, i)
+		c.Gutter = c.tracks() + 2
 	}
 }
 
 // reach is the last column that waits for the node.
-func (n *node) reach() int {
-	end := n.col
-	for _, d := range n.outs {
-		end = max(end, d.col)
+func (n *Node) reach() int {
+	end := n.Col
+	for _, d := range n.Outs {
+		end = max(end, d.Col)
 	}
 	return end
 }
@@ -57,17 +57,17 @@ func freeLane(until []int, from, to int) int {
 
 // netsOf lists the nodes whose edges use the gutter right of a column: those
 // of the column itself, and those that come along a lane and go to the next.
-func (p *graph) netsOf(col int) []*node {
-	var nets []*node
-	for _, n := range p.cols[col].nodes {
-		if len(n.outs) > 0 {
+func (p *Graph) netsOf(col int) []*Node {
+	var nets []*Node
+	for _, n := range p.Cols[col].Nodes {
+		if len(n.Outs) > 0 {
 			nets = append(nets, n)
 		}
 	}
-	if col+1 < len(p.cols) {
-		for _, n := range p.cols[col+1].nodes {
-			for _, up := range n.ins {
-				if up.col < col && up.lane >= 0 && !slices.Contains(nets, up) {
+	if col+1 < len(p.Cols) {
+		for _, n := range p.Cols[col+1].Nodes {
+			for _, up := range n.Ins {
+				if up.Col < col && up.Lane >= 0 && !slices.Contains(nets, up) {
 					nets = append(nets, up)
 				}
 			}
@@ -76,29 +76,29 @@ func (p *graph) netsOf(col int) []*node {
 	return nets
 }
 
-// track is the place of a node's edges in the gutter right of a column, from 0.
-func (c *column) track(n *node) int {
-	i := slices.Index(c.nets, n)
+// Track is the place of a node's edges in the gutter right of a column, from 0.
+func (c *Column) Track(n *Node) int {
+	i := slices.Index(c.Nets, n)
 	if i < 0 {
 		return 0
 	}
-	return i * c.tracks() / len(c.nets)
+	return i * c.tracks() / len(c.Nets)
 }
 
-// dense reports whether the gutter right of a column has more edges than can be
+// Dense reports whether the gutter right of a column has more edges than can be
 // told apart.
-func (c *column) dense() bool { return len(c.nets) > maxTracks }
+func (c *Column) Dense() bool { return len(c.Nets) > maxTracks }
 
-func (c *column) tracks() int {
-	if c.dense() {
+func (c *Column) tracks() int {
+	if c.Dense() {
 		return denseTracks
 	}
-	return len(c.nets)
+	return len(c.Nets)
 }
 
 // disentangle orders the edges in the gutter right of a column so that they
 // cross less, by swapping neighbours as long as that helps.
-func disentangle(nets []*node, col int) {
+func disentangle(nets []*Node, col int) {
 	for range nets {
 		for i := 0; i+1 < len(nets); i++ {
 			a, b := stretchOf(nets[i], col), stretchOf(nets[i+1], col)
@@ -116,16 +116,16 @@ type stretch struct {
 	ends []int
 }
 
-func stretchOf(n *node, col int) stretch {
-	s := stretch{from: n.row}
-	if n.col < col {
+func stretchOf(n *Node, col int) stretch {
+	s := stretch{from: n.Row}
+	if n.Col < col {
 		s.from = -1
 	}
-	for _, d := range n.outs {
+	for _, d := range n.Outs {
 		switch {
-		case d.col == col+1:
-			s.ends = append(s.ends, d.row)
-		case n.col == col && n.lane >= 0:
+		case d.Col == col+1:
+			s.ends = append(s.ends, d.Row)
+		case n.Col == col && n.Lane >= 0:
 			s.ends = append(s.ends, -1)
 		}
 	}
@@ -156,5 +156,5 @@ func (s stretch) crossings(right stretch) int {
 	return n
 }
 
-// tightGutter is the width of a gutter without air.
-func tightGutter(c *column) int { return c.tracks() + 1 }
+// TightGutter is the width of a gutter without air.
+func TightGutter(c *Column) int { return c.tracks() + 1 }

@@ -1,10 +1,10 @@
-package board
+package graph
 
 import (
-	"lockstep/ui/board/canvas"
 	"strings"
 
 	"lockstep/engine/plan"
+	"lockstep/ui/board/canvas"
 )
 
 // shortKinds are the names that people use for kinds with long ones.
@@ -26,18 +26,18 @@ var shortestKinds = map[string]string{
 	"Service": "svc", "ServiceAccount": "sa", "StatefulSet": "sts", "StorageClass": "sc",
 }
 
-func shortObject(o plan.Object) string {
+func ShortObject(o plan.Object) string {
 	if k, ok := shortKinds[o.Kind]; ok {
 		return k + "/" + o.Name
 	}
 	return o.String()
 }
 
-// objectIn names an object in a width: with kubectl's short name for its kind
+// ObjectIn names an object in a width: with kubectl's short name for its kind
 // where it does not fit otherwise, and where that does not either without a
 // part of its name: the release, which most names begin with, or the middle.
-func (p *graph) objectIn(o plan.Object, w int, ellipsis string) string {
-	name := canvas.Clean(shortObject(o))
+func (p *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
+	name := canvas.Clean(ShortObject(o))
 	if canvas.Width(name) <= w {
 		return name
 	}
@@ -59,16 +59,16 @@ func (p *graph) objectIn(o plan.Object, w int, ellipsis string) string {
 
 const unsequencedPart = "(unseq.)"
 
-// nameIn is the name of a node in a width.
-func (p *graph) nameIn(n *node, w int, ellipsis string) string {
-	if n.single() {
-		return p.objectIn(n.Objects[0].Object, w, ellipsis)
+// NameIn is the name of a node in a width.
+func (p *Graph) NameIn(n *Node, w int, ellipsis string) string {
+	if n.Single() {
+		return p.ObjectIn(n.Objects[0].Object, w, ellipsis)
 	}
-	return groupIn(n.name, w, ellipsis)
+	return GroupIn(n.Name, w, ellipsis)
 }
 
-// groupIn is the name of a group in a width.
-func groupIn(name string, w int, ellipsis string) string {
+// GroupIn is the name of a group in a width.
+func GroupIn(name string, w int, ellipsis string) string {
 	name = canvas.Clean(name)
 	if chart, ok := strings.CutSuffix(name, unsequencedPart); ok && canvas.Width(name) > w {
 		name = chart + ellipsis // the chart tells more than that

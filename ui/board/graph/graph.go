@@ -1,0 +1,283 @@
+// Package graph lays the groups of an operation out in columns: which column a
+// group is in and where in it, the edges between them and the way that each
+// takes, and the names that groups and objects have where room is scarce. It
+// depends on what is planned only, and not on how far that is.
+package graph
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/ui/board/canvas"
+)
+
+// How wide a card is.
+const (
+	narrowCard = 20 // of a hook
+	MinCard    = 24
+	MaxCard    = 40
+	// A tight card has no air inside of its borders. It is as wide as the
+	// names of its groups need, within these bounds.
+	TightCard    = 15 // "never started" in its border
+	MaxTightCard = 16
+)
+
+// Graph is what of the board does not change while the operation runs: columns,
+// the place of each group in them, edges. It is made anew when phases are
+// announced.
+type Graph struct {
+	Nodes []*Node // in plan order
+	Cols  []*Column
+	ByKey map[event.Unit]*Node
+	short map[string]string // ids as they are shown
+	Lanes int               // rows that edges past columns need
+	// release begins the names of most objects.
+	release string
+}
+
+// Column is a phase, or a layer of one.
+type Column struct {
+	Title string
+	Phase *event.PhaseState
+	Nodes []*Node
+	// width is what its cards would like to have, least what tight ones
+	// need, gutter what the edges to its right take.
+	Width, Least, Gutter int
+	// nets are the sources of the edges that use the gutter to its right.
+	Nets []*Node
+}
+
+// Node is a group on the board.
+type Node struct {
+	*event.GroupState
+	Name  string // short, unique on the board for people
+	index int    // in plan order
+	Col   int
+	Row   int // in its column, from the top
+	// ins are the nodes it waits for, outs those that wait for it: the edges
+	// that no other path makes superfluous.
+	Ins, Outs []*Node
+	Lane      int // the row of its edges past columns, or -1
+	// outcome is what a rollback has made of it since, empty for nothing.
+	Outcome string
+}
+
+// New lays the phases of a state out in columns.
+func New(s *event.State) Graph {
+	p := Graph{ByKey: map[event.Unit]*Node{}, short: map[string]string{}, release: s.Operation.Release}
+	for _, phase := range s.Phases {
+		p.addPhase(phase)
+	}
+	for _, c := range p.Cols {
+		c.Width, c.Least = naturalWidth(c), p.leastWidth(c)
+	}
+	p.route()
+	return p
+}
+
+func (p *Graph) addPhase(phase *event.PhaseState) {
+	if len(phase.Groups) == 0 {
+		return
+	}
+	own := make([]*Node, len(phase.Groups))
+	groups := make([]*plan.Group, len(phase.Groups))
+	for i, g := range phase.Groups {
+		own[i] = &Node{GroupState: g, Name: shortName(phase, g.Group), index: len(p.Nodes) + i, Lane: -1}
+		groups[i] = g.Group
+		p.ByKey[own[i].Unit()] = own[i]
+		p.short[g.ID] = own[i].Name
+	}
+	p.Nodes = append(p.Nodes, own...)
+	layered := phase.Kind == event.PhaseApply || phase.Kind == event.PhaseRemove
+	if layered {
+		p.connect(phase.Name, own, groups)
+	}
+	depth := layers(own)
+	title := PhaseTitle(phase.Name)
+	first := len(p.Cols)
+	for i, n := range own {
+		for len(p.Cols) <= first+depth[i] {
+			c := &Column{Title: title, Phase: phase}
+			if layered {
+				c.Title = strings.TrimPrefix(title+" "+strconv.Itoa(len(p.Cols)-first), "apply ")
+			}
+			p.Cols = append(p.Cols, c)
+		}
+		n.Col = first + depth[i]
+		p.Cols[n.Col].Nodes = append(p.Cols[n.Col].Nodes, n)
+	}
+	for _, c := range p.Cols[first:] {
+		untangle(c.Nodes)
+		for i, n := range c.Nodes {
+			n.Row = i
+		}
+	}
+}
+
+// connect links the nodes of a phase by what they wait for.
+func (p *Graph) connect(phase string, own []*Node, groups []*plan.Group) {
+	after := plan.Reduce(groups)
+	for _, n := range own {
+		for _, id := range after[n.ID] {
+			if up := p.ByKey[event.Unit{Phase: phase, Group: id}]; up != nil && up != n {
+				n.Ins = append(n.Ins, up)
+				up.Outs = append(up.Outs, n)
+			}
+		}
+	}
+}
+
+// layers is the longest path to each node from one that waits for nothing.
+func layers(nodes []*Node) []int {
+	depth := map[*Node]int{}
+	var of func(*Node) int
+	of = func(n *Node) int {
+		if d, ok := depth[n]; ok {
+			return d
+		}
+		depth[n] = 0 // ends a cycle, which a plan does not have
+		d := 0
+		for _, up := range n.Ins {
+			d = max(d, of(up)+1)
+		}
+		depth[n] = d
+		return d
+	}
+	out := make([]int, len(nodes))
+	for i, n := range nodes {
+		out[i] = of(n)
+	}
+	return out
+}
+
+// untangle orders the nodes of a column by where what they wait for stands, so
+// that edges cross less. Plan order decides between equals.
+func untangle(nodes []*Node) {
+	middle := func(n *Node) float64 {
+		if len(n.Ins) == 0 {
+			return 0
+		}
+		sum := 0.0
+		for _, up := range n.Ins {
+			sum += float64(up.index)
+		}
+		return sum / float64(len(n.Ins))
+	}
+	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(middle(a), middle(b)) })
+}
+
+// PhaseTitle is the name of a phase as a column's title.
+func PhaseTitle(name string) string {
+	return strings.TrimPrefix(name, event.RollbackPrefix)
+}
+
+// shortName is a group's name without what is the same for all of them.
+func shortName(phase *event.PhaseState, g *plan.Group) string {
+	switch phase.Kind {
+	case event.PhaseApply, event.PhaseRemove:
+		return shortID(g.ID)
+	}
+	switch {
+	case len(g.Objects) == 1:
+		return ShortObject(g.Objects[0])
+	case g.Name != "":
+		return g.Name
+	}
+	return g.ID
+}
+
+// shortID leaves the root chart out of the id of a subchart's group:
+// "shop/db:schema" is "db:schema", "shop:ingress" stays.
+func shortID(id string) string {
+	slash, colon := strings.IndexByte(id, '/'), strings.IndexByte(id, ':')
+	if slash >= 0 && slash < colon {
+		id = id[slash+1:]
+	}
+	return strings.Replace(id, plan.Unsequenced, unsequencedPart, 1)
+}
+
+// naturalWidth is how wide a column's cards would like to be. It depends on
+// names only, so that nothing moves while the operation runs.
+func naturalWidth(c *Column) int {
+	w := narrowCard
+	for _, n := range c.Nodes {
+		w = max(w, canvas.Width(n.Name)+len(strconv.Itoa(len(n.Objects)))*2+10)
+		if n.Single() {
+			continue
+		}
+		w = max(w, MinCard)
+		for _, o := range n.Objects[:min(len(n.Objects), 64)] {
+			w = max(w, canvas.Width(ShortObject(o.Object))+12)
+		}
+		for _, up := range n.Ins {
+			w = max(w, canvas.Width(up.Name)+10)
+		}
+	}
+	return min(w, MaxCard)
+}
+
+// leastWidth is how wide a column's tight cards have to be for their names.
+func (p *Graph) leastWidth(c *Column) int {
+	w := max(TightCard, canvas.Width(c.Title)+1)
+	for _, n := range c.Nodes {
+		w = max(w, canvas.Width(p.NameIn(n, MaxTightCard-4, "~"))+4)
+	}
+	return min(w, MaxTightCard)
+}
+
+// Single reports whether a group is one object and named after it, as hooks
+// are: its card does not say so twice.
+func (n *Node) Single() bool {
+	return len(n.Objects) == 1 && n.Name == ShortObject(n.Objects[0].Object)
+}
+
+// Followers are all groups that wait for one, directly or not.
+func (p *Graph) Followers(n *Node) []*Node {
+	seen := map[*Node]bool{}
+	var walk func(*Node)
+	walk = func(n *Node) {
+		for _, d := range n.Outs {
+			if !seen[d] {
+				seen[d] = true
+				walk(d)
+			}
+		}
+	}
+	walk(n)
+	var out []*Node
+	for _, d := range p.Nodes {
+		if seen[d] {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Shorten writes the groups that a message names as the board does.
+func (p *Graph) Shorten(message string) string {
+	if message == "" {
+		return ""
+	}
+	words := strings.Split(message, " ")
+	for i, w := range words {
+		id := strings.TrimRight(w, ":,;")
+		if short, ok := p.short[id]; ok {
+			words[i] = short + w[len(id):]
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Removing reports whether the group is one of a removal.
+func (n *Node) Removing() bool {
+	for _, o := range n.Objects {
+		if o.Status == event.Gone || o.Status == event.Deleting {
+			return true
+		}
+	}
+	return false
+}
