@@ -94,8 +94,11 @@ func (t *ReleaseTest) run(p *pass, rel *rel1.Release) error {
 			p.ord.engine.Publish(event.Event{Kind: event.KindWarning, Message: logs.Error()})
 		}
 	}
-	if shutdown != nil {
-		err = errors.Join(err, shutdown())
+	if shutdown == nil {
+		return err
+	}
+	if ending := shutdown(); ending != nil && !errors.Is(err, ending) { // it repeats why a test has failed
+		err = errors.Join(err, ending)
 	}
 	return err
 }

@@ -11,8 +11,8 @@ type Lines struct {
 	Round [4]string
 	// Arrow points at a card, More and Less show that there are columns out of
 	// view, Open marks what is unfolded, Cursor the selected line, Break a
-	// breakpoint.
-	Arrow, More, Less, Open, Cursor, Break string
+	// breakpoint, Next the unit that a step lets go.
+	Arrow, More, Less, Open, Cursor, Break, Next string
 	// Bar, Half and Rest draw the progress bar.
 	Bar, Half, Rest string
 	// Ellipsis ends text that was cut, Dot separates, Enter is the key's sign.
@@ -25,7 +25,7 @@ var unicodeLines = Lines{
 	Light: [16]string{" ", "│", "─", "└", "│", "│", "┌", "├", "─", "┘", "─", "┴", "┐", "┤", "┬", "┼"},
 	Heavy: [16]string{" ", "┃", "━", "┗", "┃", "┃", "┏", "┣", "━", "┛", "━", "┻", "┓", "┫", "┳", "╋"},
 	Round: [4]string{"╭", "╮", "╰", "╯"},
-	Arrow: "▶", More: "▸", Less: "◂", Open: "▾", Cursor: "▸", Break: "●",
+	Arrow: "▶", More: "▸", Less: "◂", Open: "▾", Cursor: "▸", Break: "●", Next: "▷",
 	Bar: "━", Half: "╸", Rest: "─",
 	Ellipsis: "…", Dot: "·", Enter: "↵", Undo: "↩",
 }
@@ -34,7 +34,7 @@ var asciiLines = Lines{
 	Light: [16]string{" ", "|", "-", "+", "|", "|", "+", "+", "-", "+", "-", "+", "+", "+", "+", "+"},
 	Heavy: [16]string{" ", "#", "=", "#", "#", "#", "#", "#", "=", "#", "=", "#", "#", "#", "#", "#"},
 	Round: [4]string{"+", "+", "+", "+"},
-	Arrow: ">", More: ">", Less: "<", Open: "v", Cursor: ">", Break: "*",
+	Arrow: ">", More: ">", Less: "<", Open: "v", Cursor: ">", Break: "*", Next: "@",
 	Bar: "#", Half: "#", Rest: "-",
 	Ellipsis: "~", Dot: "-", Enter: "enter", Undo: "<",
 }

@@ -223,6 +223,15 @@ func (g *GroupState) add(o plan.Object) *ObjectState {
 	return os
 }
 
+// Reached counts the objects that are as far as the group's status says: all of
+// a group that is applied and not waited for (R21), else those that are done.
+func (g *GroupState) Reached() int {
+	if g.Status == Applied {
+		return len(g.Objects)
+	}
+	return g.Done
+}
+
 // Find returns the group of a phase, or nil.
 func (s *State) Find(phase, id string) *GroupState { return s.groups[Unit{phase, id}] }
 

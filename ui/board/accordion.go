@@ -106,6 +106,9 @@ func (m *model) drawListHead(c *card, name int) {
 	if m.broken(n) {
 		cv.Put(0, y, theme.Stopped, m.th.Lines.Break)
 	}
+	if m.next == n.GroupState {
+		cv.Put(0, y, theme.Key, m.th.Lines.Next)
+	}
 	cv.PutFit(x, y, name, role, m.listName(n))
 	counted := countOf(n)
 	x = x + name + 1 + 5

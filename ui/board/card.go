@@ -176,7 +176,7 @@ func (m *model) drawCount(n *graph.Node, end, y int) int {
 	return m.canvas.PutRight(end, y, role, " "+countOf(n)+" ")
 }
 
-func countOf(n *graph.Node) string { return fmt.Sprintf("%d/%d", n.Done, len(n.Objects)) }
+func countOf(n *graph.Node) string { return fmt.Sprintf("%d/%d", n.Reached(), len(n.Objects)) }
 
 // broken reports whether a breakpoint is still to come on a group.
 func (m *model) broken(n *graph.Node) bool { return m.state.Stops(n.Unit()) && !n.Status.Over() }
@@ -185,6 +185,9 @@ func (m *model) broken(n *graph.Node) bool { return m.state.Stops(n.Unit()) && !
 func (m *model) nameWidth(n *graph.Node) int {
 	w := canvas.Width(n.Name) + 4
 	if m.broken(n) {
+		w += 2
+	}
+	if m.next == n.GroupState {
 		w += 2
 	}
 	return w
@@ -207,6 +210,9 @@ func (m *model) drawName(n *graph.Node, x, y, w int) int {
 	x = m.canvas.Put(x, y, mark.Role, mark.Glyph+" ")
 	if m.broken(n) {
 		x = m.canvas.Put(x, y, theme.Stopped, m.th.Lines.Break+" ")
+	}
+	if m.next == n.GroupState {
+		x = m.canvas.Put(x, y, theme.Key, m.th.Lines.Next+" ")
 	}
 	return m.canvas.Put(x, y, role, m.graph.NameIn(n, end-x, m.th.Lines.Ellipsis))
 }
@@ -249,7 +255,7 @@ func (m *model) drawFlat(n *graph.Node, x, y, w int) {
 	if m.chosen(n) {
 		m.canvas.Mark(x, y, w)
 	}
-	name := canvas.Width(n.Name) + 4
+	name := m.nameWidth(n)
 	text := mark.Word
 	counted := text + " " + countOf(n)
 	timed := counted

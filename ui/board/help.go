@@ -81,7 +81,8 @@ func (m *model) legend() []canvas.Line {
 		mark := m.th.Mark(s)
 		out = append(out, canvas.Line{{Role: mark.Role, Text: fmt.Sprintf("%-11s", mark.Glyph)}, {Role: theme.Text, Text: " " + mark.Word}})
 	}
-	return append(out, canvas.Line{{Role: theme.Stopped, Text: fmt.Sprintf("%-11s", m.th.Lines.Break)}, {Role: theme.Text, Text: " breakpoint"}})
+	return append(out, canvas.Line{{Role: theme.Stopped, Text: fmt.Sprintf("%-11s", m.th.Lines.Break)}, {Role: theme.Text, Text: " breakpoint"}},
+		canvas.Line{{Role: theme.Key, Text: fmt.Sprintf("%-11s", m.th.Lines.Next)}, {Role: theme.Text, Text: " what a step lets go"}})
 }
 
 func (m *model) openWarnings() tea.Cmd {

@@ -60,7 +60,7 @@ func bindings() []binding {
 		{keys: []string{"p", "space"}, label: "p/space", hint: pauseHint, do: (*model).pause, steers: true, part: partSteer,
 			about: "pause: what is in flight goes on, nothing further starts; again: resume"},
 		{keys: []string{"n"}, label: "n", hint: when("step", paused), do: (*model).step, steers: true, part: partSteer,
-			about: "step: while paused, let exactly one group go, the first in plan order that can"},
+			about: "step: while paused, let exactly one group go, the one marked: the first in plan order that can"},
 		{keys: []string{"N"}, label: "N", hint: when("step this", mayStep), do: (*model).stepSelected, steers: true, part: partSteer,
 			about: "step the selected group: while paused, let it go where all that it waits for is ready"},
 		{keys: []string{"c"}, label: "c", hint: when("continue", paused), do: (*model).resume, steers: true, part: partSteer,
@@ -142,7 +142,7 @@ func pauseHint(m *model) string {
 // mayStep reports whether the selected group could be let go by itself.
 func mayStep(m *model) bool {
 	n := m.group()
-	return paused(m) && n != nil && (n.Status == event.Held || n.Status == event.Waiting && m.ready(n))
+	return paused(m) && n != nil && n.GroupState != m.next && (n.Status == event.Held || n.Status == event.Waiting && m.ready(n))
 }
 
 func breakHint(m *model) string {

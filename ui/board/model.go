@@ -33,6 +33,7 @@ type model struct {
 	undo   map[plan.Object]*event.ObjectState // what a rollback has done to objects
 	ended  bool                               // the source has ended
 	went   bool                               // a step was taken since the run paused
+	next   *event.GroupState                  // what a step lets go, while paused
 	polled time.Time                          // when the last batch came
 	ticks  bool                               // a tick is on its way
 
@@ -118,7 +119,10 @@ type tally struct {
 // count adds up the objects of the phases that matter now: those of the
 // rollback once there is one.
 func (m *model) count() {
-	m.tally = tally{}
+	m.tally, m.next = tally{}, nil
+	if paused(m) {
+		m.next = m.state.Next()
+	}
 	back := m.rollingBack()
 	for _, n := range m.graph.Nodes {
 		if strings.HasPrefix(n.Phase, event.RollbackPrefix) == back {

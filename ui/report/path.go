@@ -69,10 +69,10 @@ func later(last *event.GroupState, groups []*event.GroupState, limit time.Time) 
 // the middle are counted.
 const longestPath = 16
 
-func pathText(path []*event.GroupState, style Style) string {
+func pathText(s *event.State, path []*event.GroupState, style Style) string {
 	var parts []string
 	for _, g := range path {
-		parts = append(parts, g.ID+" "+Seconds(g.Ended.Sub(g.Started)))
+		parts = append(parts, unitName(s, g)+" "+Seconds(g.Ended.Sub(g.Started)))
 	}
 	if over := len(parts) - longestPath; over > 0 {
 		head := parts[: longestPath/2 : longestPath/2]

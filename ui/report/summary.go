@@ -24,7 +24,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	}
 	summariseGroups(w, s, o)
 	if path := CriticalPath(s); len(path) > 1 && s.Status != event.Aborted {
-		fmt.Fprintln(w, "  critical path:", clean(pathText(path, o.Style)))
+		fmt.Fprintln(w, "  critical path:", clean(pathText(s, path, o.Style)))
 	}
 	if len(s.Notes) > 0 {
 		fmt.Fprintln(w, "\nNOTES:")
@@ -91,7 +91,7 @@ func summariseGroups(w io.Writer, s *event.State, o Options) {
 				continue
 			}
 			shown = append(shown, g)
-			rows = append(rows, groupRow(g, o.Style))
+			rows = append(rows, groupRow(s, g, o.Style))
 		}
 	}
 	if fine > 0 {
@@ -118,12 +118,12 @@ func wentWell(g *event.GroupState) bool {
 }
 
 // groupRow is a group as words: status, id, objects, time, why.
-func groupRow(g *event.GroupState, style Style) []string {
+func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 	took := ""
 	if !g.Started.IsZero() && !g.Ended.IsZero() {
 		took = Seconds(g.Ended.Sub(g.Started))
 	}
-	return []string{style.word(g.Status), g.ID, fmt.Sprintf("%d/%d", g.Done, len(g.Objects)), took, trouble(g)}
+	return []string{style.word(g.Status), unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, trouble(g)}
 }
 
 // trouble says in a line why a group is not well, or nothing.

@@ -226,3 +226,29 @@ func rolledBack(t *testing.T) []event.Event {
 		b.Finish(run.End{Status: event.Aborted, Message: "release uninstalled", Exit: 3})
 	})
 }
+
+// TestWhatIsTheRemovalIsSaid tells a group from its removal by the same
+// operation, and a group that is not waited for counts what is applied (R21).
+func TestWhatIsTheRemovalIsSaid(t *testing.T) {
+	g := func() []*plan.Group {
+		return []*plan.Group{{ID: "c:g", Objects: []plan.Object{{Kind: "Job", Name: "a"}, {Kind: "Job", Name: "b"}}}}
+	}
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "r"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: g()}, {Name: "remove", Kind: event.PhaseRemove, Groups: g()}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Running},
+		{Kind: event.KindObject, Phase: "apply", Group: "c:g", Object: &plan.Object{Kind: "Job", Name: "a"}, Status: event.Ready, Change: event.Created},
+		{Kind: event.KindObject, Phase: "apply", Group: "c:g", Object: &plan.Object{Kind: "Job", Name: "b"}, Status: event.InProgress, Change: event.Created},
+		{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Applied},
+		{Kind: event.KindGroup, Phase: "remove", Group: "c:g", Status: event.Running},
+		{Kind: event.KindGroup, Phase: "remove", Group: "c:g", Status: event.Failed, Message: "Job/b: a finalizer"},
+		{Kind: event.KindOperation, Status: event.Failed},
+	}
+	var out bytes.Buffer
+	Replay(events, NewText(&out, &out, Options{Style: plain}))
+	for _, want := range []string{"✗ c:g removal failed (0 of 2 gone): Job/b: a finalizer", "  ✓ applied  c:g          2/2", "  ✗ failed   c:g removal  0/2"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}

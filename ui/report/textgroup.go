@@ -20,20 +20,20 @@ func (t *Text) group(e event.Event, was event.Status) {
 	case event.Running:
 		t.line(e, e.Status, started(g, removing, was))
 	case event.Held:
-		t.line(e, e.Status, withReason(g.ID+" held", e.Message))
+		t.line(e, e.Status, withReason(unitName(&t.state, g)+" held", e.Message))
 	case event.Ready, event.Applied, event.Gone:
 		t.line(e, e.Status, t.ended(g, was, took))
 		t.failures(e, g)
 	case event.Failed:
 		t.failed(e, g, took, doneOf(g, removing))
 	case event.Aborted:
-		t.line(e, e.Status, withReason(g.ID+" aborted after "+Seconds(took)+" ("+doneOf(g, removing)+")", unlike(e.Message, "aborted")))
+		t.line(e, e.Status, withReason(unitName(&t.state, g)+" aborted after "+Seconds(took)+" ("+doneOf(g, removing)+")", unlike(e.Message, "aborted")))
 	case event.Skipped:
 		reason := e.Message
 		if reason == "" {
 			reason = t.opts.word(e.Status)
 		}
-		t.line(e, e.Status, g.ID+" "+reason)
+		t.line(e, e.Status, unitName(&t.state, g)+" "+reason)
 	}
 }
 
@@ -69,7 +69,7 @@ func (t *Text) ended(g *event.GroupState, was event.Status, took time.Duration) 
 // failed writes that a group failed. The engine's message names the object, so
 // that object needs no line of its own.
 func (t *Text) failed(e event.Event, g *event.GroupState, took time.Duration, done string) {
-	text := g.ID + " failed"
+	text := unitName(&t.state, g) + " failed"
 	if !g.Started.IsZero() {
 		text += " after " + Seconds(took)
 	}

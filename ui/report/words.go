@@ -85,3 +85,21 @@ func place(o *plan.Object, group string) string {
 	}
 	return o.String() + " in " + group
 }
+
+// unitName is the id of a group, and says which is its removal where the
+// operation brings and removes a group of the same id.
+func unitName(s *event.State, g *event.GroupState) string {
+	removal, other := false, false
+	for _, p := range s.Phases {
+		switch {
+		case p.Name == g.Phase:
+			removal = p.Kind == event.PhaseRemove
+		case s.Find(p.Name, g.ID) != nil:
+			other = true
+		}
+	}
+	if removal && other {
+		return g.ID + " removal"
+	}
+	return g.ID
+}
