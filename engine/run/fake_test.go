@@ -80,10 +80,13 @@ func (f *fakeCluster) next() uint64 {
 
 // wait lets time pass, and reports false where the watch ends before.
 func (f *fakeCluster) wait(d time.Duration) bool {
+	f.mu.Lock()
+	watch := f.watch // of the last group: all of a run end together
+	f.mu.Unlock()
 	select {
 	case <-time.After(d):
 		return true
-	case <-f.watch.Done():
+	case <-watch.Done():
 		return false
 	}
 }
