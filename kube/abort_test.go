@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
+	"lockstep/kube/helmclient"
 )
 
 // TestAbortInTheMiddle ends shop while its database comes up (R43, R34).
@@ -25,7 +26,7 @@ func TestAbortInTheMiddle(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := r.run(op, func(e event.Event) {
-				if e.Kind == event.KindGroup && e.Phase == phaseApply && e.Group == "shop/db:database" && e.Status == event.Running {
+				if e.Kind == event.KindGroup && e.Phase == helmclient.PhaseApply && e.Group == "shop/db:database" && e.Status == event.Running {
 					op.Command(event.Command{Name: command})
 				}
 			})

@@ -23,7 +23,7 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Run(operation, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			other := &rig{t: t, namespace: r.namespace, client: connect(t, r.namespace), cluster: r.cluster}
+			other := &rig{t: t, namespace: r.namespace, client: connected(t, r.namespace), cluster: r.cluster}
 			switch operation {
 			case "rollback":
 				r.deploy("plain", use(chart, nil))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/event"
+	"lockstep/kube/preflight"
 )
 
 // crdChart has a CRD with the given versions in crds/, the last one stored, and
@@ -33,7 +34,7 @@ func crdChart(t *testing.T, group string, resource bool, versions ...string) *Up
 // versions are those of the test's CRD in the cluster.
 func (r *rig) versions(group string) (out []string) {
 	r.t.Helper()
-	crd, err := r.client.dynamic.Resource(crdResource).Get(r.t.Context(), "gears."+group, metav1.GetOptions{})
+	crd, err := r.client.Dynamic.Resource(crdResource).Get(r.t.Context(), "gears."+group, metav1.GetOptions{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestUpgradeCRDs(t *testing.T) {
 		t.Fatalf("without UpgradeCRDs there is %v", got)
 	}
 	_, diffs := r.changes(r.upgrade("plain", to(two, true)))
-	if c := diffs["CustomResourceDefinition/gears."+api]; c.Action != ActionChange || c.Phase != phaseCRDs || !strings.Contains(c.Diff, "+  - name: v2\n") {
+	if c := diffs["CustomResourceDefinition/gears."+api]; c.Action != ActionChange || c.Phase != preflight.PhaseCRDs || !strings.Contains(c.Diff, "+  - name: v2\n") {
 		t.Errorf("the plan has %+v", c)
 	}
 

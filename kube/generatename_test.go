@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/helmclient"
 )
 
 // TestGenerateName creates objects without a name by POST (Helm 4.3.1 cannot),
@@ -35,7 +36,7 @@ func TestGenerateName(t *testing.T) {
 	if len(first) != 1 || !strings.HasPrefix(first[0], "work-") || len(r.configMaps(r.namespace)) != 2 {
 		t.Fatalf("Jobs %v, ConfigMaps %v", first, r.configMaps(r.namespace))
 	}
-	g := out.state.Find(phaseApply, "edge:a")
+	g := out.state.Find(helmclient.PhaseApply, "edge:a")
 	if len(g.Objects) != 1 || g.Objects[0].Object.Name != first[0] || g.Objects[0].Status != event.Ready || g.Done != 1 {
 		t.Errorf("the events draw %+v, want only the Job %s, ready", g.Objects[0], first[0])
 	}
@@ -125,7 +126,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 	if len(first["a"]) != 2 || len(first["b"]) != 1 || out.says("R13") {
 		t.Fatalf("Jobs by group: %v, warnings %v", first, out.state.Warnings)
 	}
-	a := out.state.Find(phaseApply, "edge:a")
+	a := out.state.Find(helmclient.PhaseApply, "edge:a")
 	for _, o := range a.Objects {
 		if o.Status != event.Ready || !slices.Contains(first["a"], o.Object.Name) {
 			t.Errorf("the events draw %+v, want the Jobs %v, ready", o, first["a"])

@@ -197,7 +197,7 @@ func (r *rig) objects() []string {
 	}
 	var out []string
 	for _, gvr := range kinds {
-		list, err := r.client.dynamic.Resource(gvr).Namespace(r.namespace).List(r.t.Context(), metav1.ListOptions{})
+		list, err := r.client.Dynamic.Resource(gvr).Namespace(r.namespace).List(r.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			r.t.Fatal(err)
 		}

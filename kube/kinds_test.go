@@ -50,7 +50,7 @@ func TestUnknownKind(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(text), crd); err != nil {
 			t.Error(err)
 		}
-		if _, err := r.client.dynamic.Resource(crdResource).Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
+		if _, err := r.client.Dynamic.Resource(crdResource).Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 			t.Error(err)
 		}
 	})

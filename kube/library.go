@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"sync"
@@ -13,13 +14,21 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/charts"
+	"lockstep/kube/cluster"
+	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
+	"lockstep/kube/release"
 	"lockstep/kube/status"
 )
 
@@ -52,8 +61,8 @@ type OrderedOptions struct {
 // is aborted and fails; an action's own context should not be ended, since Helm
 // then goes on behind it. The function returned ends the watches.
 func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOptions) (func(), error) {
-	common := Common{Timeout: opts.Timeout, ReadinessTimeout: opts.ReadinessTimeout}
-	if err := common.complete(""); err != nil {
+	common, err := Common{Timeout: opts.Timeout, ReadinessTimeout: opts.ReadinessTimeout}.Complete("")
+	if err != nil {
 		return nil, err
 	}
 	opts.Timeout, opts.ReadinessTimeout = common.Timeout, common.ReadinessTimeout
@@ -65,86 +74,122 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	if !ok {
 		return nil, fmt.Errorf("make a configuration ordered: its getter %T has no kubeconfig; give Init one of cli.EnvSettings", cfg.RESTClientGetter)
 	}
-	client := &Client{settings: &cli.EnvSettings{}, getter: newRESTGetter(getter), log: slog.New(cfg.Logger().Handler()), registry: cfg.RegistryClient}
-	if err := client.dial(); err != nil {
+	connection, err := connect.From(getter, &cli.EnvSettings{}, slog.New(cfg.Logger().Handler()), cfg.RegistryClient)
+	if err != nil {
+		return nil, err
+	}
+	client, err := connection.Bind(ctx, &connect.Writes{})
+	if err != nil {
 		return nil, err
 	}
 	namespace := inner.Namespace // as Helm's client does
 	if namespace == "" {
 		namespace, _, _ = getter.ToRawKubeConfigLoader().Namespace()
 	}
-	p, err := client.newPass(namespace, "")
+	helm, err := client.Helm(namespace)
 	if err != nil {
 		return nil, err
 	}
-	client.getter.bound.set(ctx)
-	p.ord.alone = false
-	p.ord.opts = runOptions{wait: WaitOrdered, waitAll: opts.WaitAll, waitForJobs: opts.WaitForJobs, readiness: opts.ReadinessTimeout, timeout: opts.Timeout}
 	watching, stop := context.WithCancel(ctx)
-	p.ord.watcher = status.NewWatcher(watching, client.dynamic, status.Options{})
-	p.rec.Driver = cfg.Releases.Driver
-	l := &library{ordered: p.ord, ctx: ctx, cfg: cfg, rec: p.rec, opts: opts}
-	p.rec.seen, p.rec.removed = l.begin, l.beginUninstall
-	cfg.Releases.Driver, cfg.KubeClient = p.rec, l
+	watcher := status.NewWatcher(watching, client.Dynamic, status.Options{})
+	scope := manifest.Scope{Namespace: namespace} // until it is known which release
+	l := &library{ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}, session: cluster.Session{
+		Client: client, Builder: manifest.NewBuilder(client, helm, scope), Watcher: watcher,
+		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
+	}}
+	cfg.Releases.Driver = release.NewDriver(cfg.Releases.Driver, release.DriverOptions{BeforeCreate: l.begin, BeforeUninstall: l.beginUninstall})
+	cfg.KubeClient = l
 	funcs := charts.TemplateFuncs()
 	maps.Copy(funcs, cfg.CustomTemplateFuncs)
 	cfg.CustomTemplateFuncs = funcs
-	return func() { p.ord.watcher.Close(); stop() }, nil
+	return func() { watcher.Close(); stop() }, nil
 }
 
 // library is the decorator of Helm's client for actions that are not ours. What
 // they are about it learns when they store a release, which they do before they
 // send anything of it.
 type library struct {
-	*ordered
-	ctx  context.Context
-	cfg  *action.Configuration
-	rec  *recorder
-	opts OrderedOptions
+	ctx      context.Context
+	opts     OrderedOptions
+	helm     *connect.Helm
+	releases *storage.Storage
+	session  cluster.Session
 
-	turn sync.Mutex // of the one action under way
-	info event.Operation
+	turn  sync.Mutex // of the one action under way
+	about subject
 }
 
-// begin learns from a new revision what is about to be applied.
-func (l *library) begin(rel *rel1.Release) error {
-	l.about("upgrade", rel)
-	current, err := (&pass{cfg: l.cfg}).revisions(rel.Name)
-	l.old = oldRevision{}
+// subject is what an action of Helm's is about.
+type subject struct {
+	info  event.Operation
+	scope manifest.Scope
+	tree  *plan.Chart
+	old   helmclient.Revision
+}
+
+var (
+	_ helmkube.Interface            = (*library)(nil)
+	_ helmkube.InterfaceWaitOptions = (*library)(nil)
+)
+
+// begin learns from a new revision what is about to be applied, and returns what
+// the revision keeps of its order.
+func (l *library) begin(rel *rel1.Release) (*release.Record, error) {
+	about := l.subject("upgrade", rel)
+	revs, err := release.Read(l.releases, rel.Name)
 	if err == nil { // without an earlier revision there is nothing to remove
-		l.old.tree = treeOf(current.current)
+		about.old.Tree = release.TreeOf(revs.Current)
 	}
 	switch rel.Info.Status {
 	case rcommon.StatusPendingRollback: // the record comes back with the chart
-		l.info.Name, l.rec.record, l.tree = "rollback", nil, treeOf(rel)
+		about.info.Name, about.tree = "rollback", release.TreeOf(rel)
 		if err == nil {
-			l.old.tree = treeOf(current.last)
+			about.old.Tree = release.TreeOf(revs.Last)
 		}
-		return nil
+		l.about = about
+		return nil, nil
 	case rcommon.StatusPendingInstall:
-		l.info.Name = "install"
+		about.info.Name = "install"
 	}
-	if l.tree, err = treeOfHelm(rel); err != nil {
-		return err
+	if about.tree, err = treeOfHelm(rel); err != nil {
+		return nil, err
 	}
-	l.rec.record = &record{Version: recordVersion, Sequenced: true, Tree: l.tree}
-	return nil
+	l.about = about
+	return release.NewRecord(true, about.tree), nil
 }
 
 // beginUninstall learns what is about to be deleted.
 func (l *library) beginUninstall(rel *rel1.Release) {
-	l.about("uninstall", rel)
-	if _, err := l.hold(l.ctx, rel); err != nil { // then what goes is ordered by itself
-		l.old = oldRevision{tree: treeOf(rel)}
+	about := l.subject("uninstall", rel)
+	about.old.Tree = release.TreeOf(rel)
+	b := l.session.Builder.For(about.scope)
+	if list, _, err := b.Build(rel.Manifest); err == nil { // or else what goes is ordered by itself
+		list, _ = b.Expand(l.ctx, list)
+		about.old.Resources = b.Resources(list)
+	}
+	l.about = about
+}
+
+func (l *library) subject(name string, rel *rel1.Release) subject {
+	return subject{
+		scope: manifest.Scope{Release: rel.Name, Namespace: rel.Namespace, Root: rel.Chart.Name()},
+		info: event.Operation{
+			Name: name, Release: rel.Name, Namespace: rel.Namespace, Context: l.session.Client.ContextName(), Revision: rel.Version,
+			Chart: rel.Chart.Name() + "-" + rel.Chart.Metadata.Version, Timeout: l.opts.Timeout, ReadinessTimeout: l.opts.ReadinessTimeout,
+		},
 	}
 }
 
-func (l *library) about(name string, rel *rel1.Release) {
-	l.builder.root, l.self = rel.Chart.Name(), owner(rel.Name, rel.Namespace)
-	l.info = event.Operation{
-		Name: name, Release: rel.Name, Namespace: rel.Namespace, Context: l.client.ContextName(), Revision: rel.Version,
-		Chart: rel.Chart.Name() + "-" + rel.Chart.Metadata.Version, Timeout: l.opts.Timeout, ReadinessTimeout: l.opts.ReadinessTimeout,
-	}
+// client is the decorator for what the action is about now. Without an engine
+// nothing can be sent through it that has an order.
+func (l *library) client(eng *run.Engine) *helmclient.Client {
+	session := l.session
+	session.Builder = session.Builder.For(l.about.scope)
+	return helmclient.New(helmclient.Config{
+		Context: l.ctx, Inner: l.helm.Client, Session: session, Engine: eng, Embedded: true,
+		Options: helmclient.Options{Wait: WaitOrdered, WaitAll: l.opts.WaitAll, Readiness: l.opts.ReadinessTimeout},
+		Tree:    l.about.tree, Old: l.about.old,
+	})
 }
 
 // treeOfHelm is the chart tree of a release that Helm's action has rendered.
@@ -162,11 +207,11 @@ func treeOfHelm(rel *rel1.Release) (*plan.Chart, error) {
 
 // Create installs in order what is a release's.
 func (l *library) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreateOption) (res *helmkube.Result, err error) {
-	if !l.builder.ours(list) {
-		return l.ordered.Create(list, opts...)
+	if !l.session.Builder.Ours(list) {
+		return l.client(nil).Create(list, opts...)
 	}
-	err = l.run(func() error {
-		res, err = l.ordered.Create(list, opts...)
+	err = l.run(func(c *helmclient.Client) error {
+		res, err = c.Create(list, opts...)
 		return err
 	})
 	return res, err
@@ -174,20 +219,23 @@ func (l *library) Create(list helmkube.ResourceList, opts ...helmkube.ClientCrea
 
 // Update upgrades in order.
 func (l *library) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (res *helmkube.Result, err error) {
-	err = l.run(func() error {
-		res, err = l.ordered.Update(original, target, opts...)
+	err = l.run(func(c *helmclient.Client) error {
+		res, err = c.Update(original, target, opts...)
 		return err
 	})
+	if err != nil { // what CleanupOnFail deletes goes by the plan that brought it
+		l.about.old = helmclient.Revision{Tree: l.about.tree, Resources: l.session.Builder.Resources(target)}
+	}
 	return res, err
 }
 
 // Delete removes in reverse order what is a release's.
 func (l *library) Delete(list helmkube.ResourceList, policy metav1.DeletionPropagation) (res *helmkube.Result, errs []error) {
-	if !l.builder.ours(list) {
-		return l.ordered.Delete(list, policy)
+	if !l.session.Builder.Ours(list) {
+		return l.client(nil).Delete(list, policy)
 	}
-	err := l.run(func() error {
-		if res, errs = l.ordered.Delete(list, policy); len(errs) > 0 {
+	err := l.run(func(c *helmclient.Client) error {
+		if res, errs = c.Delete(list, policy); len(errs) > 0 {
 			return errs[0]
 		}
 		return nil
@@ -198,8 +246,46 @@ func (l *library) Delete(list helmkube.ResourceList, policy metav1.DeletionPropa
 	return res, errs
 }
 
+// Build makes the objects of a manifest.
+func (l *library) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+	return l.client(nil).Build(r, validate)
+}
+
+// GetWaiter returns the waiter of a strategy.
+func (l *library) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
+	return l.client(nil).GetWaiter(ws)
+}
+
+// GetWaiterWithOptions returns a waiter that leaves out what was waited for.
+func (l *library) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
+	return l.client(nil).GetWaiterWithOptions(ws, opts...)
+}
+
+// Get is Helm's own.
+func (l *library) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
+	return l.helm.Client.Get(list, related)
+}
+
+// IsReachable is Helm's own.
+func (l *library) IsReachable() error { return l.helm.Client.IsReachable() }
+
+// GetPodList is Helm's own.
+func (l *library) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
+	return l.helm.Client.GetPodList(namespace, opts)
+}
+
+// OutputContainerLogsForPodList is Helm's own.
+func (l *library) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
+	return l.helm.Client.OutputContainerLogsForPodList(pods, namespace, to)
+}
+
+// BuildTable is Helm's own.
+func (l *library) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+	return l.helm.Client.BuildTable(r, validate)
+}
+
 // run carries out the ordered part of an action with an engine of its own.
-func (l *library) run(do func() error) error {
+func (l *library) run(do func(*helmclient.Client) error) error {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	feed := &event.Feed{}
@@ -217,16 +303,14 @@ func (l *library) run(do func() error) error {
 			}
 		}
 	})
-	eng := run.New(run.Options{Operation: l.info, Feed: feed, Diagnose: l.client.diagnose})
+	eng := run.New(run.Options{Operation: l.about.info, Feed: feed, Diagnose: l.session.Client.Diagnose})
 	abort := context.AfterFunc(l.ctx, func() { eng.Command(event.Command{Name: event.Abort, Reason: context.Cause(l.ctx).Error()}) })
-	l.engine, l.announced = eng, nil
-	err := do()
-	l.engine = nil
+	err := do(l.client(eng))
 	abort()
 	if err != nil {
-		finish(eng, run.End{Status: event.Failed, Message: err.Error(), Exit: 1})
+		eng.Close(run.End{Status: event.Failed, Message: err.Error(), Exit: 1})
 	} else {
-		finish(eng, run.End{Status: event.Succeeded})
+		eng.Close(run.End{Status: event.Succeeded})
 	}
 	told.Wait()
 	return err

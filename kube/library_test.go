@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube/charts"
+	"lockstep/kube/helmclient"
 )
 
 // orderedHelm is a configuration of Helm's own SDK, made ordered.
@@ -134,7 +135,7 @@ func (r *rig) assertReversed(chart string, ran []string) {
 	}
 	for id, g := range groups {
 		for _, gate := range g.gates {
-			if slices.Index(ran, phaseRemove+" "+gate) < slices.Index(ran, phaseRemove+" "+id) {
+			if slices.Index(ran, helmclient.PhaseRemove+" "+gate) < slices.Index(ran, helmclient.PhaseRemove+" "+id) {
 				r.t.Errorf("%s was removed before %s, which waited for it: %v", gate, id, ran)
 			}
 		}

@@ -183,7 +183,7 @@ func TestTemplateForKubectl(t *testing.T) {
 		if err != nil || len(docs) < 3 {
 			t.Fatalf("%d objects, %v", len(docs), err)
 		}
-		mapper, err := r.client.getter.ToRESTMapper()
+		mapper, err := r.client.Getter.ToRESTMapper()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestTemplateForKubectl(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = r.client.dynamic.Resource(m.Resource).Namespace(r.namespace).Apply(t.Context(), d.Object.GetName(), d.Object, metav1.ApplyOptions{FieldManager: "kubectl", DryRun: []string{"All"}})
+			_, err = r.client.Dynamic.Resource(m.Resource).Namespace(r.namespace).Apply(t.Context(), d.Object.GetName(), d.Object, metav1.ApplyOptions{FieldManager: "kubectl", DryRun: []string{"All"}})
 			if err != nil {
 				t.Errorf("%s: %s/%s: %v", chart, d.Object.GetKind(), d.Object.GetName(), err)
 			}

@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/helmclient"
 )
 
 // TestCustomResourceWithoutStatus is ready once the API server has it (R22),
@@ -26,7 +27,7 @@ func TestCustomResourceWithoutStatus(t *testing.T) {
 		"  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}",
 		"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]")
 	out := r.deploy("plain", use(one(t, object(api+"/v1/Thing/mute", group("a"), "spec: {size: 1}"), crd, configMap("after", group("b", "a"))), nil))
-	g := out.state.Find(phaseApply, "edge:a")
+	g := out.state.Find(helmclient.PhaseApply, "edge:a")
 	if g.Status != event.Ready || g.Done != 2 {
 		t.Errorf("%s, %d of 2 done", g.Status, g.Done)
 	}
@@ -131,7 +132,7 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 func (r *rig) patchStatus(api, name, patch string) {
 	r.t.Helper()
 	things := schema.GroupVersionResource{Group: api, Version: "v1", Resource: "things"}
-	if _, err := r.client.dynamic.Resource(things).Namespace(r.namespace).Patch(r.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := r.client.Dynamic.Resource(things).Namespace(r.namespace).Patch(r.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		r.t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/kube/release"
 	"lockstep/kube/throwaway/auditlog"
 )
 
@@ -129,7 +130,7 @@ func (r *rig) status() rcommon.Status {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	rel, err := asV1(last)
+	rel, err := release.AsV1(last)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func (r *rig) history() []string {
 	}
 	var revisions []*rel1.Release
 	for _, x := range list {
-		rel, err := asV1(x)
+		rel, err := release.AsV1(x)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -225,7 +226,7 @@ func (r *rig) assertDeployed(name string) {
 	}
 	var found []string
 	for _, x := range releases {
-		rel, err := asV1(x)
+		rel, err := release.AsV1(x)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -238,14 +239,14 @@ func (r *rig) assertDeployed(name string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	rel, err := asV1(x)
+	rel, err := release.AsV1(x)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	if strings.Contains(rel.Manifest, "helm.sh/depends-on/") || strings.Contains(rel.Manifest, "helm.sh/dependson/") {
 		r.t.Errorf("the stored manifest has annotation keys that an API server refuses (R3)")
 	}
-	if rec := readRecord(rel); rec == nil || !rec.Sequenced {
+	if rec := release.ReadRecord(rel); rec == nil || !rec.Sequenced {
 		r.t.Errorf("the release does not tell that it was sequenced (R28): %+v", rec)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
 	"lockstep/engine/event"
+	"lockstep/kube/helmclient"
 )
 
 // prepare prepares an operation of a name.
@@ -32,7 +33,7 @@ func (r *rig) mustFail(op *Operation, err error, want ...string) outcome {
 	}
 	out := r.run(op, nil)
 	if out.err == nil || out.state.Status != event.Failed || out.state.Exit != 1 {
-		r.t.Errorf("%s: %v: %s, exit %d; it should have failed", op.info.Name, out.err, out.state.Status, out.state.Exit)
+		r.t.Errorf("%s: %v: %s, exit %d; it should have failed", op.Info().Name, out.err, out.state.Status, out.state.Exit)
 	}
 	for _, part := range want {
 		if !strings.Contains(out.state.Message, part) {
@@ -55,7 +56,7 @@ func (out outcome) says(rule string, parts ...string) bool {
 // at is when a group of the apply phase got into a status, zero for never.
 func (out outcome) at(group string, s event.Status) (at time.Time) {
 	for _, e := range out.events {
-		if e.Kind == event.KindGroup && e.Phase == phaseApply && e.Group == group && e.Status == s {
+		if e.Kind == event.KindGroup && e.Phase == helmclient.PhaseApply && e.Group == group && e.Status == s {
 			at = e.Time
 		}
 	}
@@ -80,7 +81,7 @@ func (r *rig) mustRun(op *Operation, err error) outcome {
 	}
 	out := r.run(op, nil)
 	if out.err != nil || out.state.Exit != 0 {
-		r.t.Fatalf("%s: %v, exit %d", op.info.Name, out.err, out.state.Exit)
+		r.t.Fatalf("%s: %v, exit %d", op.Info().Name, out.err, out.state.Exit)
 	}
 	return out
 }

@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -61,7 +62,7 @@ func newRig(t *testing.T) *rig {
 
 func newRigNamed(t *testing.T, name string) *rig {
 	t.Helper()
-	r := &rig{t: t, namespace: name, client: connect(t, name), cluster: testClient(t)}
+	r := &rig{t: t, namespace: name, client: connected(t, name), cluster: testClient(t)}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := r.cluster.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func testClient(t *testing.T) kubernetes.Interface {
 	return client
 }
 
-func connect(t *testing.T, namespace string) *Client {
+func connected(t *testing.T, namespace string) *Client {
 	t.Helper()
 	s := cli.New()
 	s.KubeConfig = sandbox.Kubeconfig
@@ -243,3 +244,5 @@ func with(base map[string]any, more map[string]any) map[string]any {
 	maps.Copy(out, more)
 	return out
 }
+
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

@@ -71,8 +71,8 @@ func TestFailedUpgradeRollsBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if op.info.PreviousRevision != 1 {
-				t.Errorf("it would go back to %d", op.info.PreviousRevision)
+			if op.Info().PreviousRevision != 1 {
+				t.Errorf("it would go back to %d", op.Info().PreviousRevision)
 			}
 			out := r.run(op, nil)
 			if out.state.Exit != 1 || !strings.Contains(out.state.Message, "Deployment/broken") {

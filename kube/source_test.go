@@ -10,6 +10,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
+	"lockstep/kube/helmclient"
 )
 
 // stripper is a post-renderer that loses all comments, and where bare also the
@@ -33,7 +34,7 @@ func TestPostRendererThatLosesTheSource(t *testing.T) {
 			r := newRig(t)
 			chart := makeChart(t, subcharted())
 			out := r.deploy("plain", use(chart, func(i *Install) { i.PostRenderer = stripper{bare} }))
-			sub, root := out.state.Find(phaseApply, "edge/sub:(unsequenced)"), out.state.Find(phaseApply, "edge:three")
+			sub, root := out.state.Find(helmclient.PhaseApply, "edge/sub:(unsequenced)"), out.state.Find(helmclient.PhaseApply, "edge:three")
 			if bare && (root == nil || len(root.After) != 1 || !out.says("R6", "ConfigMap/c")) {
 				t.Errorf("c is not counted as the root chart's, with a warning: %+v, %v", root, out.state.Warnings)
 			}

@@ -132,7 +132,7 @@ type timeline struct {
 func (r *rig) timeline(agent string) *timeline {
 	r.t.Helper()
 	tl := &timeline{events: r.audit(), agent: agent, plural: map[string]schema.GroupVersionResource{}}
-	client, err := r.client.getter.ToDiscoveryClient()
+	client, err := r.client.Getter.ToDiscoveryClient()
 	if err != nil {
 		r.t.Fatal(err)
 	}

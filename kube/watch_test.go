@@ -26,7 +26,7 @@ type viewer struct {
 // look starts a view of release t, by a connection of its own.
 func (r *rig) look(revision int) *viewer {
 	r.t.Helper()
-	view, err := connect(r.t, r.namespace).PrepareView(r.t.Context(), "t", r.namespace, revision)
+	view, err := connected(r.t, r.namespace).PrepareView(r.t.Context(), "t", r.namespace, revision)
 	if err != nil {
 		r.t.Fatal(err)
 	}

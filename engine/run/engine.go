@@ -148,6 +148,15 @@ func (e *Engine) Finish(end End) error {
 	return err
 }
 
+// Close is Finish for an end that stands whatever has been commanded: the run is
+// aborted where a command was accepted meanwhile (R48).
+func (e *Engine) Close(end End) {
+	if e.Finish(end) != nil {
+		end.Status, end.Exit = event.Aborted, 3
+		_ = e.Finish(end) // an end that says so is never refused
+	}
+}
+
 // ask sends a message and waits for its answer, or for the end of the run.
 func ask[T any](e *Engine, reply <-chan T, msg message, ended T) T {
 	e.inbox.put(msg)

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
+	"lockstep/kube/status"
+)
+
+// WhyKept says why an upgrade leaves an object that is gone from the chart, ""
+// where it does not: the live object has helm.sh/resource-policy: keep, or
+// another release has taken it over.
+func WhyKept(scope manifest.Scope, i *resource.Info) (string, error) {
+	live, err := resource.NewHelper(i.Client, i.Mapping).Get(i.Namespace, i.Name)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look at %s: %w", i.ObjectName(), err)
+	}
+	m, err := meta.Accessor(live)
+	if err != nil {
+		return "", err
+	}
+	if by := manifest.OwnerOf(m); scope.Taken(by) {
+		return "kept: it belongs to " + by + " now", nil
+	}
+	if m.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy {
+		return "kept: helm.sh/resource-policy", nil
+	}
+	return "", nil
+}
+
+// Delete deletes an object and reports whether there was one. That its
+// kind is gone means that it is gone too.
+func Delete(i *resource.Info, policy metav1.DeletionPropagation) (bool, error) {
+	_, err := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).
+		DeleteWithOptions(i.Namespace, i.Name, &metav1.DeleteOptions{PropagationPolicy: &policy})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// DeleteAndWait deletes an object and waits until it is gone.
+func (s Session) DeleteAndWait(ctx context.Context, i *resource.Info) error {
+	found, err := Delete(i, metav1.DeletePropagationBackground)
+	if err != nil || !found {
+		return err
+	}
+	return s.AwaitGone(ctx, helmkube.ResourceList{i})
+}
+
+// AwaitGone waits until all objects of a list are gone.
+func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	left := map[plan.Object]bool{}
+	var targets []status.Target
+	for _, i := range list {
+		obj := plan.Object{Group: i.Mapping.GroupVersionKind.Group, Kind: i.Mapping.GroupVersionKind.Kind, Namespace: i.Namespace, Name: i.Name}
+		left[obj] = true
+		targets = append(targets, status.Target{Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced()})
+	}
+	seen := make(chan run.Observation)
+	s.Watcher.Watch(ctx, targets, func(ob run.Observation) {
+		select {
+		case seen <- ob:
+		case <-ctx.Done():
+		}
+	})
+	var last run.Observation
+	for len(left) > 0 {
+		select {
+		case ob := <-seen:
+			if ob.Status == event.Gone {
+				delete(left, ob.Object)
+			} else {
+				last = ob
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not gone: %s: %w", last.Object, last.Message, context.Cause(ctx))
+		}
+	}
+	return nil
+}

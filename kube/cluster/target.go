@@ -1,0 +1,279 @@
+// Package cluster does the requests of a run: it applies, deletes and watches
+// objects for the engine, and tells what the API server's refusals mean.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
+	"lockstep/kube/status"
+)
+
+// Session is what all targets of an operation share.
+type Session struct {
+	Client  *connect.Client
+	Builder *manifest.Builder
+	Watcher *status.Watcher
+	// JobsComplete makes Jobs ready only once they have completed
+	// (--wait-for-jobs).
+	JobsComplete bool
+	// Warn is told of what is not as it should be, once for each message. It
+	// may be called from any goroutine.
+	Warn func(plan.Warning)
+}
+
+// Target is a list of objects as a stage of the engine works on it: it is the
+// run.Cluster of either an apply or a removal.
+type Target struct {
+	s     Session
+	infos map[plan.Object]*resource.Info
+	send  func(*resource.Info) error // nil for a removal
+	gone  Removal
+	// hooks are those in the plan, by their objects; expiring are the Jobs
+	// that remove themselves.
+	hooks    map[plan.Object]Hook
+	expiring map[plan.Object]*expiringJob
+
+	mu       sync.Mutex
+	attempts map[plan.Object]int
+	unnamed  map[plan.Object]*unnamed
+}
+
+var _ run.Cluster = (*Target)(nil)
+
+// Hook is a hook in the plan.
+type Hook interface {
+	// Clear removes what an earlier run of the hook left, before it is applied.
+	Clear(ctx context.Context, i *resource.Info) error
+	// Saw is told of each status of the hook's object.
+	Saw(event.Status)
+}
+
+// unnamed is an object that is watched once it has a name.
+type unnamed struct {
+	watch func(name string) (end func())
+	end   func() // of what an earlier attempt made
+}
+
+// Removal says how objects are deleted.
+type Removal struct {
+	Policy metav1.DeletionPropagation
+	// Keep leaves objects alone whose live annotation says so; Helm has sorted
+	// those out before an uninstall, not before an upgrade's removals.
+	Keep bool
+}
+
+// NewApply returns a target that brings a list to the cluster. send makes the
+// request for one object. hooks are those in the plan, by their objects.
+func NewApply(s Session, list helmkube.ResourceList, send func(*resource.Info) error, hooks map[plan.Object]Hook) *Target {
+	t := newTarget(s, list)
+	t.send, t.hooks = send, hooks
+	return t
+}
+
+// NewRemoval returns a target that takes a list away.
+func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
+	t := newTarget(s, list)
+	t.gone = how
+	return t
+}
+
+func newTarget(s Session, list helmkube.ResourceList) *Target {
+	t := &Target{
+		s: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]int{},
+		unnamed: map[plan.Object]*unnamed{}, expiring: map[plan.Object]*expiringJob{},
+	}
+	for _, i := range list {
+		if f := s.Builder.Fact(i); f != nil {
+			t.infos[f.Resource.Object] = i
+			if u, ok := i.Object.(*unstructured.Unstructured); ok && u.GetKind() == "Job" {
+				if _, ttl, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "ttlSecondsAfterFinished"); ttl {
+					t.expiring[f.Resource.Object] = &expiringJob{}
+				}
+			}
+		}
+	}
+	return t
+}
+
+// Watch observes the objects of a group.
+func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
+	var targets []status.Target
+	for _, obj := range g.Objects {
+		i := t.infos[obj]
+		if i == nil {
+			continue
+		}
+		f := t.s.Builder.Fact(i)
+		rule := f.Rule
+		rule.JobsComplete = g.JobsComplete || t.s.JobsComplete
+		target := status.Target{
+			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Hook && !f.Unlabelled,
+		}
+		if f.Generated {
+			t.watchNamed(ctx, i, target, report)
+			continue
+		}
+		targets = append(targets, target)
+	}
+	t.s.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
+}
+
+// watchNamed watches an object with a generateName, from when it has a name on.
+// The engine knows it by the name it has in the plan.
+func (t *Target) watchNamed(ctx context.Context, i *resource.Info, target status.Target, report func(run.Observation)) {
+	planned := target.Object
+	watch := func(name string) func() {
+		ctx, cancel := context.WithCancel(ctx)
+		named := target
+		named.Object.Name = name
+		t.s.Watcher.Watch(ctx, []status.Target{named}, func(ob run.Observation) {
+			ob.Object = planned
+			t.report(ctx, ob, report)
+		})
+		return cancel
+	}
+	if i.Name != "" {
+		watch(i.Name)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unnamed[planned] = &unnamed{watch: watch}
+}
+
+// createNamed creates an object with a generateName, after what an earlier
+// attempt made of it is deleted, and starts to watch it (R44).
+func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
+	t.mu.Lock()
+	u := t.unnamed[obj]
+	t.mu.Unlock()
+	if u != nil && u.end != nil {
+		u.end()
+	}
+	if i.Name != "" {
+		if _, err := Delete(i, metav1.DeletePropagationBackground); err != nil {
+			return fmt.Errorf("delete %s, which the last attempt made: %w", i.Name, err)
+		}
+		i.Name = ""
+	}
+	t.s.Builder.Fact(i).KeepSent(i)
+	if err := manifest.CreateNamed(i); err != nil {
+		return err
+	}
+	if u != nil {
+		u.end = u.watch(i.Name)
+	}
+	return nil
+}
+
+// Apply sends one object. One of a kind that was not known at first is looked
+// up now (R29); a Job or Pod that failed is replaced when it is tried again,
+// since an apply would change nothing (R44).
+func (t *Target) Apply(ctx context.Context, _ *plan.Group, obj plan.Object) (run.Outcome, error) {
+	i := t.infos[obj]
+	if i == nil {
+		return run.Outcome{}, fmt.Errorf("apply %s: it is not part of this operation", obj)
+	}
+	f := t.s.Builder.Fact(i)
+	if f.Generated {
+		t.expiring[obj].begin()
+		if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createNamed(i, obj) }); err != nil {
+			return run.Outcome{}, Explain(err)
+		}
+		t.expiring[obj].applied(i)
+		return run.Outcome{Change: event.Created, Version: manifest.Version(i.ResourceVersion), Name: i.Name}, nil
+	}
+	t.mu.Lock()
+	t.attempts[obj]++
+	again := t.attempts[obj] > 1
+	t.mu.Unlock()
+	if hook := t.hooks[obj]; hook != nil {
+		if err := hook.Clear(ctx, i); err != nil {
+			return run.Outcome{}, err
+		}
+	} else if again && (obj.Kind == "Job" || obj.Kind == "Pod") {
+		if err := t.s.DeleteAndWait(ctx, i); err != nil {
+			return run.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
+		}
+	}
+	t.expiring[obj].begin()
+	f.KeepSent(i)
+	err := t.sendLate(ctx, i, f, t.send)
+	if again && isFieldConflict(err) {
+		return t.leave(i, obj, err)
+	}
+	if err != nil {
+		return run.Outcome{}, Explain(err)
+	}
+	t.expiring[obj].applied(i)
+	return run.Outcome{Change: f.Changed(i), Version: manifest.Version(i.ResourceVersion)}, nil
+}
+
+// leave takes an object as somebody has changed it since it was applied, in
+// order to mend it: the retry waits for it as it is (R44).
+func (t *Target) leave(i *resource.Info, obj plan.Object, conflict error) (run.Outcome, error) {
+	if err := i.Get(); err != nil {
+		return run.Outcome{}, fmt.Errorf("look at %s: %w", obj, err)
+	}
+	t.s.Warn(plan.Warning{Rule: "R44", Object: &obj,
+		Message: fmt.Sprintf("%s stays as it has been changed since it was applied, which the chart does not know of: %v", obj, conflict)})
+	return run.Outcome{Change: event.Unchanged, Version: manifest.Version(i.ResourceVersion)}, nil
+}
+
+// sendLate sends an object; one of a late kind after its API has been found,
+// and again for as long as the API server does not serve it yet.
+func (t *Target) sendLate(ctx context.Context, i *resource.Info, f *manifest.Fact, send func(*resource.Info) error) error {
+	if !f.Late {
+		return send(i)
+	}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		if last = t.s.Builder.Resolve(i); last != nil {
+			return false, nil
+		}
+		last = send(i)
+		return last == nil || !apierrors.IsNotFound(last), nil
+	})
+	if last != nil {
+		return last
+	}
+	f.Late = false
+	return err
+}
+
+// Delete asks for the removal of one object.
+func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (run.Outcome, error) {
+	i := t.infos[obj]
+	if i == nil {
+		return run.Outcome{Change: event.Absent}, nil
+	}
+	if t.gone.Keep {
+		why, err := WhyKept(t.s.Builder.Scope(), i)
+		if err != nil || why != "" {
+			return run.Outcome{Change: event.Kept, Message: why}, err
+		}
+	}
+	found, err := Delete(i, t.gone.Policy)
+	switch {
+	case err != nil:
+		return run.Outcome{}, fmt.Errorf("delete: %w", err)
+	case !found:
+		return run.Outcome{Change: event.Absent}, nil
+	}
+	return run.Outcome{Change: event.Deleted}, nil
+}

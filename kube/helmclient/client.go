@@ -1,0 +1,405 @@
+// Package helmclient is the seam between Helm's actions and the engine: a
+// decorator of Helm's Kubernetes client. Build learns where each object comes
+// from; Create, Update and Delete hand the objects of a release to the engine,
+// which sends them group by group; hooks become units of their own. Whatever
+// else Helm writes passes through.
+package helmclient
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/cluster"
+	"lockstep/kube/manifest"
+)
+
+// Config is all that a Client works with.
+type Config struct {
+	// Context ends requests and waits: it is the engine's Requests.
+	Context context.Context
+	Inner   *helmkube.Client
+	Session cluster.Session
+	Engine  *run.Engine
+	Options Options
+
+	// Tree is the chart tree that the target is ordered by, Old the revision
+	// that objects are removed of.
+	Tree *plan.Chart
+	Old  Revision
+	// Apply and Remove are what was planned before. They are what runs, unless
+	// Helm has rendered something else since: what a chart looks up in the
+	// cluster may have changed, and crds/ are there now.
+	Apply, Remove Planned
+	// Hooks are the events of the hooks that Helm will execute.
+	Hooks HookEvents
+	// Uninstalling tells that what is built is to be deleted.
+	Uninstalling bool
+	// Embedded tells that the namespace, crds/ and hooks are left to an action
+	// of somebody else's program.
+	Embedded bool
+}
+
+// Options are what the decorator needs to know of an operation.
+type Options struct {
+	// Prefix is "" or event.RollbackPrefix: it goes before the names of phases.
+	Prefix    string
+	Wait      helmkube.WaitStrategy
+	WaitAll   bool
+	Readiness time.Duration
+	Force     bool // take fields over from their owners
+}
+
+// Client decorates Helm's Kubernetes client. It serves one action.
+type Client struct {
+	cfg   Config
+	hooks *Hooks
+
+	mu        sync.Mutex
+	built     helmkube.ResourceList // by the last Build of the release's manifest
+	removeErr error                 // why a removal failed: Helm tells only that it did
+}
+
+var (
+	_ helmkube.Interface            = (*Client)(nil)
+	_ helmkube.InterfaceWaitOptions = (*Client)(nil)
+)
+
+// New returns a decorator of the configuration's inner client.
+func New(cfg Config) *Client { return &Client{cfg: cfg, hooks: &Hooks{cfg: cfg}} }
+
+// Hooks executes the hooks of the action.
+func (c *Client) Hooks() *Hooks { return c.hooks }
+
+// ExpectHooks learns the hooks of a revision that is about to be stored or
+// deleted, just before Helm executes them.
+func (c *Client) ExpectHooks(rel *rel1.Release) error { return c.hooks.expect(rel, c.last()) }
+
+func (c *Client) builder() *manifest.Builder { return c.cfg.Session.Builder }
+
+func (c *Client) ordering() Ordering {
+	return Ordering{Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root}
+}
+
+// Build makes the Infos of a manifest. Those of a hook are tied to its unit.
+func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	text := string(raw)
+	if c.hooks.queue.isScoped(text) {
+		return nil, nil // it is in the plan
+	}
+	list, warnings, err := c.builder().Build(text)
+	if err != nil {
+		return nil, err
+	}
+	if unit := c.hooks.queue.match(text, validate); unit != nil {
+		c.hooks.queue.claim(unit, c.builder(), list)
+		if validate { // it is about to be created
+			c.builder().LookAhead(c.cfg.Context, list)
+		}
+		return list, nil
+	}
+	if !isRelease(raw) && (c.cfg.Embedded || isHook(raw)) { // what Helm writes besides: the namespace, crds/
+		c.builder().Forget(list)
+		return list, nil
+	}
+	if c.cfg.Uninstalling {
+		var more []plan.Warning
+		list, more = c.builder().Expand(c.cfg.Context, list)
+		warnings = append(warnings, more...)
+	}
+	c.mu.Lock()
+	c.built = list
+	c.mu.Unlock()
+	c.builder().LookAhead(c.cfg.Context, list)
+	if c.cfg.Uninstalling {
+		var more []plan.Warning
+		list, more = Removable(c.builder(), list)
+		warnings = append(warnings, more...)
+	}
+	for _, w := range warnings {
+		c.cfg.Session.Warn(w)
+	}
+	if c.cfg.Uninstalling {
+		return list, c.nothingToDelete(list)
+	}
+	return list, nil
+}
+
+// Create installs: the release's objects in order, anything else as it is.
+func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreateOption) (*helmkube.Result, error) {
+	if len(list) == 0 {
+		return &helmkube.Result{}, nil
+	}
+	manifest.Unlook(list)
+	if unit := c.hooks.queue.of(list); unit != nil {
+		return c.hooks.create(unit, list, opts)
+	}
+	if !c.builder().Ours(list) {
+		return c.cfg.Inner.Create(list, opts...)
+	}
+	if c.cfg.Options.Force { // for a retry; Helm expects no conflict where nothing was
+		opts = append(slices.Clone(opts), helmkube.ClientCreateOptionServerSideApply(true, true))
+	}
+	err := c.apply(list, func(i *resource.Info) error {
+		_, err := c.cfg.Inner.Create(helmkube.ResourceList{i}, opts...)
+		return err
+	})
+	return &helmkube.Result{Created: list}, err
+}
+
+// Update upgrades: objects of the target in order, then what the target no
+// longer has in reverse of the old order (R30). The result is never nil, since
+// Helm reads it after an error.
+func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
+	manifest.Unlook(original, target)
+	original, warnings := c.builder().Expand(c.cfg.Context, original)
+	for _, w := range warnings {
+		c.cfg.Session.Warn(w)
+	}
+	res := &helmkube.Result{}
+	var mu sync.Mutex
+	err := c.apply(target, func(i *resource.Info) error {
+		var before helmkube.ResourceList
+		if x := original.Get(i); x != nil {
+			before = helmkube.ResourceList{x}
+		}
+		r, err := c.cfg.Inner.Update(before, helmkube.ResourceList{i}, opts...)
+		mu.Lock()
+		defer mu.Unlock()
+		if r != nil {
+			res.Created, res.Updated = append(res.Created, r.Created...), append(res.Updated, r.Updated...)
+		}
+		return err
+	})
+	if err != nil { // --cleanup-on-fail takes away what was created
+		res.Created = append(res.Created, target.Filter(func(i *resource.Info) bool {
+			f := c.builder().Fact(i)
+			return f != nil && f.Generated && i.Name != ""
+		})...)
+		c.mu.Lock()
+		c.built = target
+		c.mu.Unlock()
+		return res, err
+	}
+	gone := original.Difference(target)
+	// Helm puts among the original what the target takes over.
+	taken := map[string]bool{}
+	for _, i := range target {
+		taken[i.Source] = true
+	}
+	old := Revision{c.cfg.Old.Tree, c.builder().Resources(original.Filter(func(i *resource.Info) bool { return !taken[i.Source] }))}
+	err = c.remove(old, gone, cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true})
+	if err == nil {
+		res.Deleted = gone
+	}
+	return res, err
+}
+
+// Delete uninstalls: the release's objects in reverse order (R31), a hook's
+// object as part of its unit, anything else as it is. What an upgrade that
+// failed asks to delete (--cleanup-on-fail) goes in reverse of its own order.
+func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
+	if len(list) == 0 {
+		return &helmkube.Result{}, nil
+	}
+	manifest.Unlook(list)
+	if unit := c.hooks.queue.of(list); unit != nil {
+		return c.hooks.delete(unit, list, policy)
+	}
+	if !c.builder().Ours(list) {
+		return c.cfg.Inner.Delete(list, policy)
+	}
+	old := c.cfg.Old
+	switch {
+	case !c.cfg.Uninstalling && len(c.last()) > 0:
+		old = Revision{c.cfg.Tree, c.builder().Resources(c.last())}
+	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "": // those that Helm has left out are part of the plan
+		list = append(list, c.absent(c.last()).Difference(list)...)
+	}
+	if err := c.remove(old, list, cluster.Removal{Policy: policy}); err != nil {
+		c.mu.Lock()
+		c.removeErr = err
+		c.mu.Unlock()
+		return &helmkube.Result{}, []error{err}
+	}
+	return &helmkube.Result{Deleted: list}, nil
+}
+
+// RemoveErr is why the last removal failed, of which Helm tells only that it
+// did.
+func (c *Client) RemoveErr() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.removeErr
+}
+
+// apply runs the phase that brings a list to the cluster.
+func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) error) error {
+	if len(list) == 0 {
+		return nil
+	}
+	planned, err := c.planApply(list)
+	if err != nil {
+		return err
+	}
+	scoped := c.hooks.queue.scopedHooks()
+	hooks, inPlan := map[string]bool{}, map[plan.Object]cluster.Hook{}
+	for _, s := range scoped {
+		list, hooks[s.Group.ID] = append(list, s.list...), true
+		for _, r := range c.builder().Resources(s.list) {
+			inPlan[r.Object] = s
+		}
+	}
+	gates := (&plan.Plan{Groups: planned.Phase.Groups}).Gates()
+	stage := run.Stage{
+		Phase:     planned.Phase,
+		Cluster:   cluster.NewApply(c.cfg.Session, list, send, inPlan),
+		Await:     func(g *plan.Group) bool { return c.awaits(gates[g.ID] || hooks[g.ID]) },
+		Readiness: c.cfg.Options.Readiness,
+	}
+	if c.cfg.Options.Wait != WaitOrdered {
+		stage.Readiness = 0 // the operation's timeout alone, as in Helm
+	}
+	if err := c.cfg.Engine.Run(stage); err != nil {
+		return err
+	}
+	c.hooks.queue.mainDone()
+	return c.hooks.endScoped(c.cfg.Context, c.cfg.Session)
+}
+
+// planApply is what was planned for the list, or where Helm has rendered
+// something else since, a new plan.
+func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
+	resources := c.builder().Resources(list)
+	if turns := c.hooks.queue.turns(); c.cfg.Apply.of(resources, turns) {
+		return c.cfg.Apply, nil
+	}
+	planned, warnings, err := c.ordering().Apply(c.cfg.Tree, resources, c.hooks.queue.turns())
+	if err != nil {
+		return Planned{}, err
+	}
+	for _, w := range warnings {
+		c.cfg.Session.Warn(w)
+	}
+	if !reflect.DeepEqual(planned.Phase, c.cfg.Apply.Phase) {
+		c.cfg.Engine.Announce(planned.Phase)
+	}
+	return planned, nil
+}
+
+// remove runs the phase that takes a list away, in reverse of the plan that it
+// was brought by (R30, R31).
+func (c *Client) remove(old Revision, list helmkube.ResourceList, how cluster.Removal) error {
+	if len(list) == 0 {
+		return nil
+	}
+	planned := c.cfg.Remove
+	if resources := c.builder().Resources(list); !planned.of(resources, nil) {
+		var warnings []plan.Warning
+		planned, warnings = c.ordering().Remove(old, resources)
+		for _, w := range warnings {
+			c.cfg.Session.Warn(w)
+		}
+		if !reflect.DeepEqual(planned.Phase, c.cfg.Remove.Phase) {
+			c.cfg.Engine.Announce(planned.Phase)
+		}
+	}
+	err := c.cfg.Engine.Run(run.Stage{
+		Phase:   planned.Phase,
+		Cluster: cluster.NewRemoval(c.cfg.Session, list, how),
+		Await:   func(*plan.Group) bool { return c.cfg.Options.Wait != helmkube.HookOnlyStrategy },
+	})
+	if err != nil {
+		return err
+	}
+	c.hooks.queue.mainDone()
+	return nil
+}
+
+// nothingToDelete goes through the removal of what is gone already: Helm leaves
+// out what is not there, and of nothing it asks no deletion.
+func (c *Client) nothingToDelete(list helmkube.ResourceList) error {
+	switch {
+	case len(c.absent(list)) < len(list):
+		return nil
+	case len(list) == 0, c.cfg.Options.Prefix != "": // a rollback plans what is there
+		c.hooks.queue.mainDone()
+		return nil
+	}
+	return c.remove(c.cfg.Old, list, cluster.Removal{Policy: metav1.DeletePropagationBackground})
+}
+
+// absent are the objects of a list that were not there when it was built.
+func (c *Client) absent(list helmkube.ResourceList) helmkube.ResourceList {
+	return list.Filter(func(i *resource.Info) bool {
+		f := c.builder().Fact(i)
+		return f != nil && f.Before().Absent()
+	})
+}
+
+// last is what the last Build of the release's manifest built.
+func (c *Client) last() helmkube.ResourceList {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.built)
+}
+
+// Rule R21: a group is over only when it is ready where something waits for it,
+// or where --wait-all or another strategy (R27) wants it.
+func (c *Client) awaits(gate bool) bool {
+	switch c.cfg.Options.Wait {
+	case WaitOrdered:
+		return gate || c.cfg.Options.WaitAll
+	case helmkube.StatusWatcherStrategy:
+		return true
+	}
+	return false
+}
+
+// Get is Helm's own.
+func (c *Client) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
+	return c.cfg.Inner.Get(list, related)
+}
+
+// IsReachable is Helm's own.
+func (c *Client) IsReachable() error { return c.cfg.Inner.IsReachable() }
+
+// GetPodList is Helm's own.
+func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
+	return c.cfg.Inner.GetPodList(namespace, opts)
+}
+
+// OutputContainerLogsForPodList is Helm's own; every line is told, one without
+// an end too.
+func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
+	return c.cfg.Inner.OutputContainerLogsForPodList(pods, namespace, to)
+}
+
+// BuildTable is Helm's own.
+func (c *Client) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+	return c.cfg.Inner.BuildTable(r, validate)
+}
+
+// isRelease reports whether a manifest is that of a release: only those name
+// the templates that their objects come from. They may not where a
+// post-renderer has taken the comments away, as Helm 3 lets it (R6).
+func isRelease(manifest []byte) bool { return bytes.Contains(manifest, []byte("# Source: ")) }
+
+func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(rel1.HookAnnotation)) }

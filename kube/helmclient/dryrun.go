@@ -1,0 +1,116 @@
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/manifest"
+)
+
+// DryRun decorates Helm's client for an action that writes nothing: it makes the
+// objects as Client does, and keeps what was made last.
+type DryRun struct {
+	ctx     context.Context
+	inner   *helmkube.Client
+	builder *manifest.Builder
+
+	mu       sync.Mutex
+	built    helmkube.ResourceList
+	warnings []plan.Warning
+}
+
+var (
+	_ helmkube.Interface            = (*DryRun)(nil)
+	_ helmkube.InterfaceWaitOptions = (*DryRun)(nil)
+)
+
+// errDryRun is the answer to whatever would write: no dry run of Helm's does.
+var errDryRun = errors.New("nothing is written in a dry run")
+
+// NewDryRun returns a decorator whose requests end with ctx.
+func NewDryRun(ctx context.Context, inner *helmkube.Client, b *manifest.Builder) *DryRun {
+	return &DryRun{ctx: ctx, inner: inner, builder: b}
+}
+
+// Built is what the last manifest holds, and the warnings about all of them.
+func (d *DryRun) Built() (helmkube.ResourceList, []plan.Warning) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.built, d.warnings
+}
+
+// Build makes the Infos of a manifest.
+func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	list, warnings, err := d.builder.Build(string(raw))
+	if err != nil {
+		return nil, err
+	}
+	d.builder.LookAhead(d.ctx, list)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.built, d.warnings = list, append(d.warnings, warnings...)
+	return list, nil
+}
+
+// Create refuses.
+func (d *DryRun) Create(helmkube.ResourceList, ...helmkube.ClientCreateOption) (*helmkube.Result, error) {
+	return nil, errDryRun
+}
+
+// Update refuses.
+func (d *DryRun) Update(_, _ helmkube.ResourceList, _ ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
+	return &helmkube.Result{}, errDryRun
+}
+
+// Delete refuses.
+func (d *DryRun) Delete(helmkube.ResourceList, metav1.DeletionPropagation) (*helmkube.Result, []error) {
+	return nil, []error{errDryRun}
+}
+
+// Get is Helm's own.
+func (d *DryRun) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
+	return d.inner.Get(list, related)
+}
+
+// IsReachable is Helm's own.
+func (d *DryRun) IsReachable() error { return d.inner.IsReachable() }
+
+// GetWaiter is Helm's own.
+func (d *DryRun) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
+	return d.GetWaiterWithOptions(ws)
+}
+
+// GetWaiterWithOptions is Helm's own, which does not know the strategy ordered.
+func (d *DryRun) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
+	if ws == WaitOrdered {
+		ws = helmkube.StatusWatcherStrategy
+	}
+	return d.inner.GetWaiterWithOptions(ws, opts...)
+}
+
+// GetPodList is Helm's own.
+func (d *DryRun) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
+	return d.inner.GetPodList(namespace, opts)
+}
+
+// OutputContainerLogsForPodList is Helm's own.
+func (d *DryRun) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
+	return d.inner.OutputContainerLogsForPodList(pods, namespace, to)
+}
+
+// BuildTable is Helm's own.
+func (d *DryRun) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+	return d.inner.BuildTable(r, validate)
+}

@@ -1,0 +1,175 @@
+package helmclient
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/cluster"
+)
+
+// Hooks executes the hooks of one action as units of the run. Helm decides
+// which one is next, and what happens to it.
+type Hooks struct {
+	cfg   Config
+	queue hookQueue
+}
+
+// expect learns the hooks of a revision that is about to be stored or deleted,
+// just before Helm executes them. Hooks in the plan need the objects of the
+// release.
+func (h *Hooks) expect(rel *release.Release, built helmkube.ResourceList) error {
+	scoped, err := h.scope(rel, built)
+	if err != nil {
+		return err
+	}
+	if phases := h.queue.learn(rel, h.cfg.Options.Prefix, h.cfg.Hooks, scoped); len(phases) > 0 {
+		h.cfg.Engine.Announce(phases...)
+	}
+	return nil
+}
+
+// admit waits until the hook may start.
+func (h *Hooks) admit(u *hookUnit) error {
+	if u.admitted {
+		return nil
+	}
+	if err := h.cfg.Engine.Admit(u.phase, u.group); err != nil {
+		return err
+	}
+	u.admitted = true
+	return nil
+}
+
+// create starts the hook's stage and returns once the API server has its
+// object.
+func (h *Hooks) create(u *hookUnit, list helmkube.ResourceList, opts []helmkube.ClientCreateOption) (*helmkube.Result, error) {
+	if err := h.admit(u); err != nil {
+		return nil, err
+	}
+	send := func(i *resource.Info) error {
+		_, err := h.cfg.Inner.Create(helmkube.ResourceList{i}, opts...)
+		return err
+	}
+	group := *u.group
+	group.Objects = nil
+	for _, r := range h.cfg.Session.Builder.Resources(list) {
+		group.Objects = append(group.Objects, r.Object)
+	}
+	group.Waves = []plan.Wave{{Count: len(group.Objects)}}
+	stage := h.cfg.Engine.Start(run.Stage{
+		Phase:   event.Phase{Name: u.phase, Kind: event.PhaseHooks, Groups: []*plan.Group{&group}},
+		Cluster: cluster.NewApply(h.cfg.Session, list, send, nil),
+	})
+	h.queue.started(u, list, stage)
+	if err := stage.Applied(); err != nil {
+		h.queue.failed(u, err)
+		return nil, err
+	}
+	return &helmkube.Result{Created: list}, nil
+}
+
+// wait waits until the hook is over.
+func (h *Hooks) wait(u *hookUnit) error {
+	if u.run == nil {
+		return fmt.Errorf("hook %s was never created", u.group.ID)
+	}
+	if err := u.run.Wait(); err != nil {
+		h.queue.failed(u, err)
+		return err
+	}
+	h.queue.passed(u)
+	return nil
+}
+
+// delete deletes a hook's object: what an earlier run left, before the
+// hook starts, or its own by its delete policy.
+func (h *Hooks) delete(u *hookUnit, list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
+	if u.run == nil {
+		if err := h.admit(u); err != nil {
+			return nil, []error{err}
+		}
+	}
+	res := &helmkube.Result{}
+	for _, i := range created(list, u.list) {
+		found, err := cluster.Delete(i, policy)
+		if err != nil {
+			return res, []error{fmt.Errorf("delete hook %s: %w", u.group.ID, err)}
+		}
+		if !found {
+			continue
+		}
+		res.Deleted = append(res.Deleted, i)
+		if u.run != nil {
+			obj := h.cfg.Session.Builder.Fact(i).Resource.Object
+			obj.Name = i.Name
+			h.cfg.Engine.Publish(event.Event{Kind: event.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
+				Status: u.ended(), Change: event.Deleted, Message: "deleted by helm.sh/hook-delete-policy"})
+		}
+	}
+	return res, nil
+}
+
+// Sweep deletes the object of a hook that an abort has cut short: left alone it
+// would run on. One that has failed stays for those who look for the reason,
+// unless its delete policy says otherwise, which Helm sees to. It works on the
+// given session, since the client's own requests may have been stopped.
+func (h *Hooks) Sweep(ctx context.Context, s cluster.Session) error {
+	if err := h.endScoped(ctx, s); err != nil {
+		return err
+	}
+	u := h.queue.running()
+	if u == nil || !u.cutShort() || u.hook.Kind != "Job" && u.hook.Kind != "Pod" {
+		return nil
+	}
+	list, _, err := s.Builder.Build(u.hook.Manifest)
+	if err != nil {
+		return err
+	}
+	for _, i := range created(list, u.list) {
+		if err := s.DeleteAndWait(ctx, i); err != nil {
+			return fmt.Errorf("delete the aborted hook %s: %w", u.group.ID, err)
+		}
+	}
+	return nil
+}
+
+// Output returns the writer for what Helm prints of hooks' logs
+// (helm.sh/hook-output-log-policy): the lines become events.
+func (h *Hooks) Output(namespace, pod, _ string) io.Writer {
+	return &lineWriter{emit: func(lines []string) {
+		obj := plan.Object{Kind: "Pod", Namespace: namespace, Name: pod}
+		ev := event.Event{Kind: event.KindLog, Object: &obj, Lines: lines}
+		if u := h.queue.last(); u != nil {
+			ev.Phase, ev.Group = u.phase, u.group.ID
+		}
+		h.cfg.Engine.Publish(ev)
+	}}
+}
+
+// lineWriter cuts what is written into lines.
+type lineWriter struct {
+	emit func([]string)
+	rest string
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	text := w.rest + string(p)
+	i := strings.LastIndexByte(text, '\n')
+	if i < 0 {
+		w.rest = text
+		return len(p), nil
+	}
+	w.rest = text[i+1:]
+	w.emit(strings.Split(text[:i], "\n"))
+	return len(p), nil
+}

@@ -1,0 +1,94 @@
+package kube
+
+import (
+	"context"
+	"log/slog"
+
+	"helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/registry"
+
+	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/operation"
+	"lockstep/kube/preview"
+	"lockstep/kube/release"
+	"lockstep/kube/view"
+)
+
+// What operations are made of; each is documented where it is.
+type (
+	Operation   = operation.Operation
+	Common      = operation.Common
+	Rendering   = operation.Rendering
+	Install     = operation.Install
+	Upgrade     = operation.Upgrade
+	Rollback    = operation.Rollback
+	Uninstall   = operation.Uninstall
+	ReleaseTest = operation.ReleaseTest
+	Change      = preview.Change
+	Action      = preview.Action
+	View        = view.View
+	Timing      = release.Timing
+)
+
+// What would happen to an object.
+const (
+	ActionCreate    = preview.ActionCreate
+	ActionChange    = preview.ActionChange
+	ActionUnchanged = preview.ActionUnchanged
+	ActionDelete    = preview.ActionDelete
+	ActionAbsent    = preview.ActionAbsent
+	ActionKeep      = preview.ActionKeep
+	ActionHook      = preview.ActionHook
+	ActionRefuse    = preview.ActionRefuse
+)
+
+// WaitOrdered is the wait strategy of HIP-0025: in order, by the DAG (R27).
+const WaitOrdered = helmclient.WaitOrdered
+
+// Client is a connection to a cluster. Each Prepare method checks an operation
+// and plans it; it writes nothing, and an error means that nothing would be
+// written. Its requests end with its context; those of the operation do not.
+type Client struct{ *connect.Client }
+
+// Connect prepares the connection that the settings describe. It sends no
+// request yet. The logger and the registry client may be nil.
+func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {
+	c, err := connect.New(settings, log, reg)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{c}, nil
+}
+
+// PrepareInstall prepares an installation.
+func (c *Client) PrepareInstall(ctx context.Context, in Install) (*Operation, error) {
+	return operation.PrepareInstall(ctx, c.Client, in)
+}
+
+// PrepareUpgrade prepares an upgrade.
+func (c *Client) PrepareUpgrade(ctx context.Context, up Upgrade) (*Operation, error) {
+	return operation.PrepareUpgrade(ctx, c.Client, up)
+}
+
+// PrepareRollback prepares a rollback.
+func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation, error) {
+	return operation.PrepareRollback(ctx, c.Client, back)
+}
+
+// PrepareUninstall prepares an uninstallation. Where there is no release and
+// IgnoreNotFound is set, both results are nil.
+func (c *Client) PrepareUninstall(ctx context.Context, u Uninstall) (*Operation, error) {
+	return operation.PrepareUninstall(ctx, c.Client, u)
+}
+
+// PrepareTest prepares a run of a release's test hooks. Where there are none, or
+// none that were chosen, both results are nil.
+func (c *Client) PrepareTest(ctx context.Context, t ReleaseTest) (*Operation, error) {
+	return operation.PrepareTest(ctx, c.Client, t)
+}
+
+// PrepareView prepares a look at a revision of a release, 0 for the latest.
+func (c *Client) PrepareView(ctx context.Context, name, namespace string, revision int) (*View, error) {
+	return view.Prepare(ctx, c.Client, name, namespace, revision)
+}

@@ -1,0 +1,91 @@
+package manifest
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/status"
+)
+
+// Fact is what is known of an object beyond its resource.Info. Info.Source
+// holds its key, which survives the copies that Helm makes of an Info.
+//
+// A Fact is used by one goroutine at a time: by the one that builds and looks
+// ahead, then by the one request for its object that is under way.
+type Fact struct {
+	// Resource is the object with the annotations it was rendered with; some
+	// of them cannot be sent to a cluster (R3).
+	Resource plan.Resource
+	Rule     status.Rule
+	// Late means that the cluster did not know the kind at Build (R29).
+	Late bool
+	// Generated means that the object has no name but a generateName, which is
+	// its name in Resource.
+	Generated bool
+	// Hook means that Helm executes the object as a hook.
+	Hook bool
+	// Unlabelled objects lack the label that Helm gives to release objects.
+	Unlabelled bool
+	// Owner is the release that the object belonged to before the operation, as
+	// Owner names it, as far as that was looked up.
+	Owner string
+
+	before Before
+	// sent is the object as it was sent the first time: the answer takes its
+	// place in the Info, and cannot be sent again (R44).
+	sent *unstructured.Unstructured
+}
+
+// Before is what was there of an object before the operation.
+type Before struct {
+	// Known tells that it was looked up, Version which resourceVersion it had,
+	// empty where it was not there.
+	Known   bool
+	Version string
+}
+
+// Absent reports whether the object is known not to have been there.
+func (b Before) Absent() bool { return b.Known && b.Version == "" }
+
+// Before is what was there of the object before the operation.
+func (f *Fact) Before() Before { return f.before }
+
+// SetAbsent notes that the object has been found missing, or was taken away.
+func (f *Fact) SetAbsent() { f.before = Before{Known: true} }
+
+// KeepSent keeps the object as it is about to be sent, or puts it back.
+func (f *Fact) KeepSent(i *resource.Info) {
+	switch u, ok := i.Object.(*unstructured.Unstructured); {
+	case f.sent != nil:
+		i.Object = f.sent.DeepCopy()
+	case ok:
+		f.sent = u.DeepCopy()
+	}
+}
+
+// Changed says what an apply did, as far as the object's version before it is
+// known, and notes the version it has now.
+func (f *Fact) Changed(i *resource.Info) event.Change {
+	before := f.before
+	f.before = Before{Known: true, Version: i.ResourceVersion}
+	switch {
+	case before.Absent():
+		return event.Created
+	case before.Version == i.ResourceVersion:
+		return event.Unchanged
+	}
+	return event.Configured
+}
+
+// Version is a resourceVersion as a number, 0 where it is none.
+func Version(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,82 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/kube/charts"
+)
+
+// Resolve looks a kind up that the cluster did not know at Build.
+func (b *Builder) Resolve(i *resource.Info) error {
+	mapper, err := b.client.Getter.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	gvk := i.Mapping.GroupVersionKind
+	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		meta.MaybeResetRESTMapper(mapper)
+		mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; no CRD for it is in the cluster", err)
+	}
+	i.Mapping = mapping
+	return nil
+}
+
+// mapKind finds the API of a kind. One that the cluster does not know yet is
+// taken from a CRD of the same manifest, or else guessed; late then says that
+// it has to be looked up again when its group starts (R17, R29).
+func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, brought map[schema.GroupVersionKind]*meta.RESTMapping) (mapping *meta.RESTMapping, late bool, err error) {
+	if gvk.Kind == "" || gvk.Version == "" {
+		return nil, false, fmt.Errorf("kind and apiVersion must be set")
+	}
+	mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	switch {
+	case err == nil:
+		return mapping, false, nil
+	case !meta.IsNoMatchError(err):
+		return nil, false, err
+	case brought[gvk] != nil:
+		return brought[gvk], true, nil
+	}
+	if !strings.Contains(gvk.Group, ".") {
+		return nil, false, err // no CRD can bring a built-in kind
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	return &meta.RESTMapping{Resource: plural, GroupVersionKind: gvk, Scope: meta.RESTScopeNamespace}, true, nil
+}
+
+// broughtKinds are the kinds that CRDs among the documents bring.
+func broughtKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.RESTMapping {
+	out := map[schema.GroupVersionKind]*meta.RESTMapping{}
+	for _, d := range docs {
+		u := d.Object
+		if u.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		at := func(path ...string) string {
+			s, _, _ := unstructured.NestedString(u.Object, path...)
+			return s
+		}
+		scope := meta.RESTScopeNamespace
+		if at("spec", "scope") == "Cluster" {
+			scope = meta.RESTScopeRoot
+		}
+		versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+		for _, v := range versions {
+			m, _ := v.(map[string]any)
+			name, _ := m["name"].(string)
+			gvk := schema.GroupVersionKind{Group: at("spec", "group"), Version: name, Kind: at("spec", "names", "kind")}
+			out[gvk] = &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(at("spec", "names", "plural")), GroupVersionKind: gvk, Scope: scope}
+		}
+	}
+	return out
+}

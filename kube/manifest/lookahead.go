@@ -1,0 +1,136 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/rest"
+)
+
+// worthListing is the number of objects of one kind and namespace from which
+// on one list costs less than a GET for each.
+const worthListing = 4
+
+// LookAhead asks once per kind and namespace for the metadata of all objects
+// (of a few objects for each, side by side) and answers from it the GETs that
+// Helm sends one after the other to see who owns an object. Where that is
+// forbidden, the GETs go to the server as ever.
+//
+// Unlook undoes it: from then on GETs see the cluster.
+func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList) {
+	type place struct {
+		gvr       schema.GroupVersionResource
+		namespace string
+	}
+	infos := map[place]helmkube.ResourceList{}
+	for _, i := range list {
+		if f := b.Fact(i); f == nil || f.Late || f.Generated {
+			continue
+		}
+		p := place{i.Mapping.Resource, i.Namespace}
+		infos[p] = append(infos[p], i)
+	}
+	var wg sync.WaitGroup
+	for p, list := range infos {
+		if len(list) < worthListing {
+			for _, i := range list {
+				wg.Go(func() {
+					found, err := b.client.Metadata.Resource(p.gvr).Namespace(p.namespace).Get(ctx, i.Name, metav1.GetOptions{})
+					if err == nil || apierrors.IsNotFound(err) {
+						answer(i, found, b.Fact(i))
+					}
+				})
+			}
+			continue
+		}
+		wg.Go(func() {
+			found, err := b.listMetadata(ctx, p.gvr, p.namespace)
+			if err != nil {
+				return
+			}
+			for _, i := range list {
+				answer(i, found[i.Name], b.Fact(i))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// listMetadata returns the metadata of all objects of a kind in a namespace.
+func (b *Builder) listMetadata(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (map[string]*metav1.PartialObjectMetadata, error) {
+	out := map[string]*metav1.PartialObjectMetadata{}
+	opts := metav1.ListOptions{Limit: 1000}
+	for {
+		l, err := b.client.Metadata.Resource(gvr).Namespace(namespace).List(ctx, opts)
+		if err != nil {
+			return nil, err
+		}
+		for i := range l.Items {
+			out[l.Items[i].Name] = &l.Items[i]
+		}
+		if opts.Continue = l.Continue; opts.Continue == "" {
+			return out, nil
+		}
+	}
+}
+
+// answer makes an Info's GET answer with the metadata found, nil for not found.
+func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
+	missing := apierrors.NewNotFound(i.Mapping.Resource.GroupResource(), i.Name).Status()
+	missing.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	code, body := http.StatusNotFound, any(missing)
+	f.before, f.Owner = Before{Known: true}, ""
+	if found != nil && found.Name != "" {
+		found.SetGroupVersionKind(i.Mapping.GroupVersionKind)
+		code, body = http.StatusOK, found
+		f.before.Version, f.Owner = found.ResourceVersion, OwnerOf(found)
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return
+	}
+	i.Client = &knownClient{RESTClient: i.Client, gv: i.Mapping.GroupVersionKind.GroupVersion(), code: code, body: data}
+}
+
+// Unlook gives the Infos of the lists their clients back.
+func Unlook(lists ...helmkube.ResourceList) {
+	for _, l := range lists {
+		for _, i := range l {
+			if k, ok := i.Client.(*knownClient); ok {
+				i.Client = k.RESTClient
+			}
+		}
+	}
+}
+
+// knownClient is a REST client whose GET is answered from memory.
+type knownClient struct {
+	resource.RESTClient
+	gv   schema.GroupVersion
+	code int
+	body []byte
+}
+
+// Get returns a request that never leaves the process.
+func (k *knownClient) Get() *rest.Request {
+	codec := resource.UnstructuredPlusDefaultContentConfig().NegotiatedSerializer
+	return rest.NewRequestWithClient(&url.URL{Scheme: "https", Host: "known.invalid"}, "/",
+		rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON, GroupVersion: k.gv, Negotiator: runtime.NewClientNegotiator(codec, k.gv)},
+		&http.Client{Transport: k})
+}
+
+func (k *knownClient) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: k.code, Request: r, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}},
+		Body: io.NopCloser(bytes.NewReader(k.body))}, nil
+}

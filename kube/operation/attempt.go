@@ -1,0 +1,169 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	helmstorage "helm.sh/helm/v4/pkg/storage"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/cluster"
+	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+	"lockstep/kube/status"
+)
+
+// attempts makes the attempts of one operation: itself, then perhaps its
+// rollback.
+type attempts struct {
+	op      *Operation
+	engine  *run.Engine
+	watcher *status.Watcher
+}
+
+// spec is all that makes one attempt differ from another.
+type spec struct {
+	prefix string // "" or event.RollbackPrefix
+	wait   helmkube.WaitStrategy
+	force  bool
+	root   string
+	tree   *plan.Chart
+	old    helmclient.Revision
+	// apply and remove are what was planned, empty where that is done once it
+	// is known what there is.
+	apply, remove helmclient.Planned
+	hooks         helmclient.HookEvents
+	uninstalling  bool
+	record        *release.Record // what a new revision keeps, nil for what it has
+}
+
+// specOf is the spec of the operation itself.
+func specOf(p *preflight.Prepared) spec {
+	return spec{
+		wait: p.Common.Strategy(), force: p.Target.Force, root: p.Target.Root(), tree: p.Target.Tree, old: p.Old.Revision,
+		apply: p.Apply, remove: p.Remove, hooks: p.Hooks, record: p.Target.Record,
+	}
+}
+
+// attempt is one run of Helm's action: the operation itself, or its rollback.
+// All its requests end with the engine's.
+type attempt struct {
+	attempts
+	spec     spec
+	helm     *connect.Helm
+	session  cluster.Session
+	client   *helmclient.Client
+	driver   *release.Driver
+	preluded bool // a phase of the prelude has been begun
+}
+
+// begin puts Helm's action configuration together with our decorators.
+func (as *attempts) begin(s spec) (*attempt, error) {
+	common := as.op.prepared.Common
+	ctx := as.engine.Requests()
+	bound, err := as.op.client.Bind(ctx, &as.op.writes)
+	if err != nil {
+		return nil, err
+	}
+	helm, err := bound.Helm(common.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	session := cluster.Session{
+		Client: bound, Builder: manifest.NewBuilder(bound, helm, common.Scope(s.root)), Watcher: as.watcher,
+		JobsComplete: common.WaitForJobs, Warn: onceEach(as.engine.Publish, as.op.prepared.Warnings),
+	}
+	client := helmclient.New(helmclient.Config{
+		Context: ctx, Inner: helm.Client, Session: session, Engine: as.engine,
+		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, WaitAll: common.WaitAll, Readiness: common.ReadinessTimeout, Force: s.force},
+		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Hooks: s.hooks, Uninstalling: s.uninstalling,
+	})
+	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
+		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) { return s.record, client.ExpectHooks(rel) },
+		Timings:      func() []release.Timing { return release.TimingsIn(as.op.feed.Events(), s.prefix != "") },
+	})
+	helm.Config.KubeClient, helm.Config.HookOutputFunc = client, client.Hooks().Output
+	helm.Config.Releases = helmstorage.Init(driver)
+	return &attempt{attempts: *as, spec: s, helm: helm, session: session, client: client, driver: driver}, nil
+}
+
+// carryOut carries the operation itself out, and returns what its record says
+// then. The attempt is nil where it never began.
+func (as *attempts) carryOut(j job) (a *attempt, status string, err error) {
+	if a, err = as.begin(j.spec); err != nil {
+		return nil, "", err
+	}
+	rel, err := j.do(a)
+	if err != nil {
+		return a, "", err
+	}
+	publishNotes(as.engine, rel)
+	status, err = a.complete()
+	return a, status, err
+}
+
+// onceEach returns a function that publishes warnings, each message once; those
+// that are known have been told.
+func onceEach(publish func(event.Event), known []plan.Warning) func(plan.Warning) {
+	var mu sync.Mutex
+	told := map[string]bool{}
+	for _, w := range known {
+		told[w.Message] = true
+	}
+	return func(w plan.Warning) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !told[w.Message] {
+			told[w.Message] = true
+			publish(warningEvent(w))
+		}
+	}
+}
+
+// rebound is the attempt's storage and session over a connection whose requests
+// end with ctx: its own may have been stopped.
+func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
+	client, err := a.op.client.Bind(ctx, &a.op.writes)
+	if err != nil {
+		return nil, cluster.Session{}, err
+	}
+	helm, err := client.Helm(a.op.prepared.Common.Namespace)
+	if err != nil {
+		return nil, cluster.Session{}, err
+	}
+	session := a.session
+	session.Client, session.Builder = client, manifest.NewBuilder(client, helm, a.session.Builder.Scope())
+	return helmstorage.Init(a.driver.Over(helm.Config.Releases.Driver)), session, nil
+}
+
+// look is what a rollback is planned with. Requests end with the engine's.
+func (as *attempts) look() (*preflight.Session, error) {
+	common, ctx := as.op.prepared.Common, as.engine.Requests()
+	bound, err := as.op.client.Bind(ctx, &as.op.writes)
+	if err != nil {
+		return nil, err
+	}
+	helm, err := bound.Helm(common.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &preflight.Session{Context: ctx, Client: bound, Helm: helm, Common: common}, nil
+}
+
+// hold reads what a revision holds from its manifest.
+func hold(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.Old, helmkube.ResourceList, []plan.Warning, error) {
+	list, _, err := b.Build(rel.Manifest)
+	if err != nil {
+		return preflight.Old{}, nil, nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
+	}
+	list, warnings := b.Expand(ctx, list)
+	return preflight.Old{Release: rel, Revision: helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}}, list, warnings, nil
+}

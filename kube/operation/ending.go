@@ -1,0 +1,263 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
+	"lockstep/engine/event"
+	"lockstep/engine/run"
+	"lockstep/kube/release"
+)
+
+// fail brings a failed or aborted operation to a final state (R34), rolls back
+// where that was asked for (R33, R43), and tells. Before anything was begun, the
+// attempt is nil. A command that is accepted meanwhile changes how it ends, so
+// that this is decided anew until it stands (R48).
+func (op *Operation) fail(as *attempts, a *attempt, err error) error {
+	for {
+		if cause, ended := op.conclude(as, a, err); ended {
+			return cause
+		}
+	}
+}
+
+// conclude ends the operation by the verdict as it is now. It returns why the
+// operation failed, or that the verdict has changed.
+func (op *Operation) conclude(as *attempts, a *attempt, err error) (cause error, ended bool) {
+	v := op.engine.Verdict()
+	outcome, exit := event.Failed, 1
+	if v.Abort != nil {
+		outcome, exit = event.Aborted, 3
+	}
+	if a == nil || !op.wrote(a) {
+		end := run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)}
+		return err, op.engine.Finish(end) == nil
+	}
+	left, swept := a.finalize(err)
+	notCleaned := a.notCleaned()
+	notes := []string{text(swept), notCleaned}
+	made := a.driver.Written().Made > 0
+	rollback := v.Abort == nil && op.prepared.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
+	if rollback && op.undo != nil && made {
+		return as.rollBack(run.End{Status: outcome, Exit: exit}, err, notes)
+	}
+	outlook := left.text(op.prepared.Info.Name, made)
+	if rollback {
+		outlook += ", and there is nothing to roll back to"
+	}
+	if notCleaned != "" || v.Abort != nil && v.Abort.Name == event.Stop {
+		notes = append(notes, leftBehind(op.feed.Events()))
+	}
+	message := join(outlook, err.Error(), append(notes, text(left.err))...)
+	return err, op.engine.Finish(run.End{Status: outcome, Message: message, Exit: exit, Release: left.status}) == nil
+}
+
+// wrote reports whether anything was written, or may have been.
+func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || op.writes.Any() }
+
+// Rule R33: what failed, or was aborted with a rollback, is undone in order.
+//
+// rollBack undoes the operation, in view (R43). Only what this run has made
+// itself is undone: another revision may be somebody else's who is at work. It
+// does not begin where a command was accepted that ends the run without it (R48).
+func (as *attempts) rollBack(end run.End, cause error, notes []string) (err error, ended bool) {
+	info := as.op.undo.info
+	if as.engine.BeginRollback(info, cause.Error()) != nil {
+		return nil, false
+	}
+	back, err := as.undo()
+	if err == nil {
+		end.Message, end.Release = join(rolledBack(info), cause.Error(), notes...), rcommon.StatusDeployed.String()
+		if info.Name == "uninstall" {
+			end.Release = event.NoRelease
+		}
+		as.engine.Close(end)
+		return cause, true
+	}
+	if back != nil {
+		left, swept := back.finalize(err)
+		end.Release = left.status
+		notes = append(notes, text(swept))
+		if left.err != nil {
+			notes = append(notes, left.text(info.Name, back.driver.Written().Made > 0), text(left.err))
+		}
+	}
+	notes = append(notes, leftBehind(as.op.feed.Events()))
+	failed := "the rollback failed too: "
+	if as.engine.Verdict().Abort != nil {
+		failed = "the rollback was stopped: "
+	}
+	end.Message = join(failed+err.Error(), cause.Error(), notes...)
+	as.engine.Close(end)
+	return errors.Join(cause, err), true
+}
+
+// undo carries the rollback out. The attempt is nil where it never began.
+func (as *attempts) undo() (*attempt, error) {
+	j, err := as.op.undo.job(as)
+	if err != nil {
+		return nil, err
+	}
+	a, err := as.begin(j.spec)
+	if err != nil {
+		return nil, err
+	}
+	_, err = j.do(a)
+	return a, err
+}
+
+// notWritten is the exit code of an operation that wrote nothing.
+func notWritten(exit int) int {
+	if exit == 3 {
+		return exit
+	}
+	return 2
+}
+
+// remains is what an operation that failed has left of the release: what its
+// record says, event.NoRelease where there is none, or "" and why that could not
+// be found out or brought to a final state.
+type remains struct {
+	status string
+	err    error
+}
+
+// text says what became of the release. Where its record could not be brought to
+// a final state (R34), it says what goes on from there. made tells that the
+// operation has made a revision.
+func (r remains) text(operation string, made bool) string {
+	switch {
+	case operation == "test":
+		return "the release is as it was"
+	case r.err != nil:
+		says, next := "pending-"+operation, "roll it back"
+		switch operation {
+		case "install":
+			next = "uninstall it"
+		case "uninstall":
+			says, next = "uninstalling", "uninstall it again"
+		}
+		return fmt.Sprintf("the release could not be marked failed, so it may still say %s; %s once the API server answers", says, next)
+	case r.status == event.NoRelease && operation == "uninstall":
+		return "the release is gone"
+	case r.status == event.NoRelease && made:
+		return "the release is gone, somebody else has uninstalled it"
+	case r.status == event.NoRelease:
+		return "no release was made"
+	case operation != "uninstall" && !made:
+		return "the release is as it was, " + r.status
+	case r.status == rcommon.StatusFailed.String():
+		return "the release is marked failed"
+	}
+	return "the release is " + r.status
+}
+
+// notCleaned says what --cleanup-on-fail has left, since Helm's error of it is
+// not what made the operation fail: after the timeout, or an abort, nothing more
+// is started.
+func (a *attempt) notCleaned() string {
+	err := a.client.RemoveErr()
+	if err == nil || a.op.prepared.Info.Name == "uninstall" {
+		return ""
+	}
+	return fmt.Sprintf("not all that was created could be deleted again: %v", err)
+}
+
+// text is that of an error, "" for none.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func rolledBack(info event.Operation) string {
+	if info.Name == "uninstall" {
+		return "the release has been uninstalled"
+	}
+	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
+}
+
+// join puts what became of the release before why.
+func join(outcome, cause string, notes ...string) string {
+	return strings.Join(append([]string{outcome + ": " + cause}, slices.DeleteFunc(notes, func(s string) bool { return s == "" })...), "; ")
+}
+
+// leftBehind names the objects that an operation has brought to the cluster and
+// its rollback has not taken away (R43).
+func leftBehind(events []event.Event) string {
+	var left []string
+	for _, e := range events {
+		if e.Kind != event.KindObject || e.Object == nil {
+			continue
+		}
+		switch name := e.Object.String(); {
+		case e.Status == event.Gone || e.Change == event.Deleted:
+			left = slices.DeleteFunc(left, func(s string) bool { return s == name })
+		case e.Change == event.Created && !slices.Contains(left, name):
+			left = append(left, name)
+		}
+	}
+	switch n := len(left); {
+	case n == 0:
+		return ""
+	case n > 10:
+		return fmt.Sprintf("%d new objects are left behind: %s, …", n, strings.Join(left[:10], ", "))
+	default:
+		return "new objects are left behind: " + strings.Join(left, ", ")
+	}
+}
+
+// finalizeTime is how long to try to bring a release to a final state.
+const finalizeTime = 20 * time.Second
+
+// finalize brings what an action left half done to a final state: a release that
+// is still pending or uninstalling is marked failed (R34), and the object of a
+// hook that was cut short is deleted. It returns what is left of the release,
+// and why that object could not be deleted.
+func (a *attempt) finalize(cause error) (left remains, swept error) {
+	ctx, cancel := context.WithTimeout(context.Background(), finalizeTime)
+	defer cancel()
+	releases, session, err := a.rebound(ctx)
+	if err != nil {
+		return remains{err: err}, nil
+	}
+	swept = a.client.Hooks().Sweep(ctx, session)
+	err = release.Insist(ctx, func() (err error) {
+		left.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.Written(), cause)
+		return err
+	})
+	if err != nil {
+		return remains{err: fmt.Errorf("write the release record: %w", err)}, swept
+	}
+	return left, swept
+}
+
+// complete makes sure that the record of an operation that succeeded says so
+// (R34), and returns what it says.
+func (a *attempt) complete() (status string, err error) {
+	w := a.driver.Written()
+	if w.Made == 0 || w.Err == nil {
+		return w.Status, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), finalizeTime)
+	defer cancel()
+	releases, _, err := a.rebound(ctx)
+	if err != nil {
+		return "", err
+	}
+	err = release.Insist(ctx, func() (err error) {
+		status, err = release.Complete(releases, a.op.prepared.Common.Release, a.op.prepared.Info.Name, w)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("all is deployed, but the release record could not be written: %w", err)
+	}
+	return status, nil
+}

@@ -1,0 +1,174 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v4/pkg/action"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	helmrelease "helm.sh/helm/v4/pkg/release"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/engine/event"
+	"lockstep/kube/connect"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+)
+
+// Install is what to install.
+type Install struct {
+	Common
+	Rendering
+	CreateNamespace bool
+	ClientSide      bool // apply on the client instead of the server
+	Replace         bool
+
+	upgradeCRDs bool // of an upgrade that installs
+}
+
+// PrepareInstall checks an installation and plans it. It writes nothing; an
+// error means that nothing would be written.
+func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operation, error) {
+	common, err := in.Complete(c.Namespace())
+	if err != nil {
+		return nil, err
+	}
+	in.Common = common
+	if err := chartutil.ValidateReleaseName(in.Release); err != nil {
+		return nil, fmt.Errorf("release name %q: %w", in.Release, err)
+	}
+	if err := in.Chart.Check(); err != nil {
+		return nil, err
+	}
+	tree, warnings, err := in.Chart.Tree(in.Values)
+	if err != nil {
+		return nil, err
+	}
+	s, err := preflight.Open(ctx, c, in.Common)
+	if err != nil {
+		return nil, err
+	}
+	target, before, err := in.target(s)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := in.revision(s)
+	if err != nil {
+		return nil, err
+	}
+	r, err := dryRun(s, in.Chart.Name(), func(cfg *action.Configuration) (*rel1.Release, error) { return in.render(ctx, cfg) })
+	if err != nil {
+		return nil, err
+	}
+	if err := checkForce(in.ForceReplace && in.TakeOwnership, in.ForceConflicts, !in.ClientSide); err != nil {
+		return nil, err
+	}
+	info := s.Info("install", r.release)
+	info.Revision, target.Release = revision, r.release
+	r.warnings = append(warnings, r.warnings...)
+	p, err := planning{rendered: r, target: target, events: hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall), before: before}.bring(s, info, tree)
+	if err != nil {
+		return nil, err
+	}
+	return &Operation{client: c, prepared: p, main: job{specOf(p), in.run}, undo: undoInstall(p)}, nil
+}
+
+// target is what the installation brings besides its release, with the phases
+// that do so.
+func (in *Install) target(s *preflight.Session) (t preflight.Target, before []event.Phase, err error) {
+	t = preflight.Target{CRDs: in.crds(), Force: in.ForceConflicts}
+	if err := s.CheckCRDs(t.CRDs); err != nil {
+		return t, nil, err
+	}
+	if t.NewNamespace, err = s.CheckNamespace(in.CreateNamespace); err != nil {
+		return t, nil, err
+	}
+	if t.NewNamespace {
+		before = append(before, preflight.NamespacePhase(in.Namespace))
+	}
+	crds, err := t.CRDs.Phases()
+	return t, append(before, crds...), err
+}
+
+// render asks Helm for a dry run.
+func (in *Install) render(ctx context.Context, cfg *action.Configuration) (*rel1.Release, error) {
+	i := in.action(cfg)
+	i.DryRunStrategy = action.DryRunServer
+	return in.with(cfg, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+		return i.RunWithContext(ctx, chart, values)
+	})
+}
+
+// action is Helm's install action with our options. crds/ and the namespace
+// are not left to it: they are units of the run.
+func (in *Install) action(cfg *action.Configuration) *action.Install {
+	i := action.NewInstall(cfg)
+	i.ReleaseName, i.Namespace = in.Release, in.Namespace
+	i.WaitStrategy, i.WaitForJobs, i.Timeout = in.Strategy(), in.WaitForJobs, in.Timeout
+	i.DisableHooks, i.SkipCRDs = in.NoHooks, true
+	i.ServerSideApply, i.ForceConflicts, i.ForceReplace = !in.ClientSide, in.ForceConflicts, in.ForceReplace
+	i.TakeOwnership, i.Replace = in.TakeOwnership, in.Replace
+	i.DisableOpenAPIValidation, i.SkipSchemaValidation, i.EnableDNS = in.DisableOpenAPIValidation, in.SkipSchemaValidation, in.EnableDNS
+	i.SubNotes, i.HideNotes = in.SubNotes, in.HideNotes
+	i.Description, i.Labels = in.Description, in.Labels
+	i.PostRenderer = in.PostRenderer
+	if in.PostRenderStrategy != "" {
+		i.PostRenderStrategy = in.PostRenderStrategy
+	}
+	return i
+}
+
+// Rule R29: the namespace, crds/, pre-install hooks, groups, post-install hooks.
+//
+// run carries the installation out.
+func (in *Install) run(a *attempt) (*rel1.Release, error) {
+	if err := a.prelude(a.op.prepared.Target); err != nil {
+		return nil, err
+	}
+	i := in.action(a.helm.Config)
+	return in.with(a.helm.Config, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+		return i.RunWithContext(context.Background(), chart, values)
+	})
+}
+
+// undoInstall is the rollback of a first install: to uninstall (R33).
+func undoInstall(p *preflight.Prepared) *undo {
+	info := p.Info
+	info.Name, info.Timeout = "uninstall", p.Common.Timeout
+	u := Uninstall{Common: p.Common}
+	return &undo{info, u.job}
+}
+
+// crds is what an installation does with crds/.
+func (in *Install) crds() preflight.CRDs {
+	if in.SkipCRDs {
+		return preflight.CRDs{}
+	}
+	return preflight.CRDs{Chart: in.Chart, Upgrade: in.upgradeCRDs, Force: in.ForceConflicts}
+}
+
+// revision is the revision that an installation makes: 1, or where it replaces
+// what was uninstalled with its history kept the next one. As in Helm it is an
+// error where the name is in use.
+func (in *Install) revision(s *preflight.Session) (int, error) {
+	rel, err := release.Last(s.Releases(), in.Release)
+	if errors.Is(err, driver.ErrReleaseNotFound) || rel == nil {
+		return 1, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for release %s: %w", in.Release, err)
+	}
+	st := rel.Info.Status
+	if in.Replace && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
+		return rel.Version + 1, nil
+	}
+	instead := "use upgrade, or another name"
+	if st.IsPending() || st == rcommon.StatusUninstalling {
+		instead = "another operation is under way, or one was cut off: uninstall it to begin anew, or use another name"
+	}
+	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): %s", in.Release, rel.Namespace, rel.Version, st, instead)
+}

@@ -1,0 +1,145 @@
+// Package operation carries out what is done to a release: Helm's own actions,
+// between the decorators of its client and of its storage, one file an
+// operation. What comes before them (the namespace, crds/) is in prelude.go,
+// what comes after them, rollbacks included, in ending.go.
+package operation
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/connect"
+	"lockstep/kube/preflight"
+	"lockstep/kube/preview"
+	"lockstep/kube/status"
+)
+
+// Common are the options that all operations share.
+type Common = preflight.Common
+
+// Operation is something that is about to be done, or is being done, to a
+// release. Everything has been checked; nothing has been written.
+type Operation struct {
+	client   *connect.Client
+	prepared *preflight.Prepared
+	main     job
+	undo     *undo // nil where there is nothing to go back to
+	feed     event.Feed
+	writes   connect.Writes
+
+	mu     sync.Mutex
+	engine *run.Engine
+	early  []event.Command
+}
+
+// job is what one attempt carries out: the operation itself, or its rollback.
+type job struct {
+	spec spec
+	do   func(*attempt) (*rel1.Release, error)
+}
+
+// undo is how an operation is rolled back (R33). What that takes is read when it
+// begins.
+type undo struct {
+	info event.Operation
+	job  func(*attempts) (job, error)
+}
+
+// Feed is the record of the operation. It ends when Run returns.
+func (op *Operation) Feed() *event.Feed { return &op.feed }
+
+// Info names the operation: what is done to which release, and where.
+func (op *Operation) Info() event.Operation { return op.prepared.Info }
+
+// Phases is what will run, in order.
+func (op *Operation) Phases() []event.Phase { return op.prepared.Phases }
+
+// Warnings are about the chart.
+func (op *Operation) Warnings() []plan.Warning { return op.prepared.Warnings }
+
+// Preview is the release as it would be stored.
+func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release }
+
+// Changes says what Run would do to each object. It writes nothing.
+func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
+	return preview.Changes(ctx, op.client, op.prepared)
+}
+
+// Command gives an order to the run; before Run it is kept for its start.
+func (op *Operation) Command(c event.Command) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.engine == nil {
+		op.early = append(op.early, c)
+		return
+	}
+	op.engine.Command(c)
+}
+
+// Run carries the operation out, from its first event to its last. What it
+// returns is why it failed; the exit code is in the State that the feed draws.
+func (op *Operation) Run() error {
+	eng := op.start()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	eng.Announce(op.prepared.Phases...)
+	for _, w := range op.prepared.Warnings {
+		eng.Publish(warningEvent(w))
+	}
+	as, err := op.attempts(ctx, eng)
+	if err != nil {
+		return op.fail(nil, nil, err)
+	}
+	defer as.watcher.Close()
+	a, status, err := as.carryOut(op.main)
+	if err == nil {
+		err = eng.Finish(run.End{Status: event.Succeeded, Release: status})
+	}
+	if err == nil {
+		return nil
+	}
+	return op.fail(as, a, err)
+}
+
+func (op *Operation) start() *run.Engine {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	common := op.prepared.Common
+	op.engine = run.New(run.Options{
+		Operation: op.prepared.Info, Feed: &op.feed, Paused: common.Step, Breakpoints: common.BreakOn,
+		HoldOnFailure: common.HoldOnFailure, Heartbeat: common.Heartbeat, Diagnose: op.client.Diagnose,
+	})
+	for _, c := range op.early {
+		op.engine.Command(c)
+	}
+	return op.engine
+}
+
+// attempts makes what the operation and its rollback share: the engine, and the
+// watches, which end with ctx.
+func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, error) {
+	watching, err := op.client.Bind(ctx, &op.writes)
+	if err != nil {
+		return nil, err
+	}
+	watcher := status.NewWatcher(ctx, watching.Dynamic, status.Options{Notice: func(w plan.Warning) { eng.Publish(warningEvent(w)) }})
+	return &attempts{op: op, engine: eng, watcher: watcher}, nil
+}
+
+// publishNotes tells the notes of a release.
+func publishNotes(eng *run.Engine, rel *rel1.Release) {
+	if rel == nil || rel.Info == nil || strings.TrimSpace(rel.Info.Notes) == "" {
+		return
+	}
+	eng.Publish(event.Event{Kind: event.KindNotes, Lines: strings.Split(strings.TrimRight(rel.Info.Notes, "\n"), "\n")})
+}
+
+func warningEvent(w plan.Warning) event.Event {
+	return event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
+}

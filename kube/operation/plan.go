@@ -1,0 +1,91 @@
+package operation
+
+import (
+	"slices"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+)
+
+// planning is what an operation that brings objects is planned from.
+type planning struct {
+	*rendered
+	target preflight.Target
+	old    preflight.Old
+	// leaves are the objects of the old revision that the target has not.
+	leaves helmkube.ResourceList
+	events helmclient.HookEvents
+	// before are phases that come before all others.
+	before []event.Phase
+}
+
+// plan orders all of an operation: the objects and hooks of the target, and what
+// goes of the old revision.
+func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
+	warnings := slices.Clone(p.warnings)
+	hooks, more, err := hookTurns(p.builder, p.target.Release, p.target.Tree, p.list, p.events)
+	if err != nil {
+		return nil, err
+	}
+	warnings = append(warnings, more...)
+	order := helmclient.Ordering{Root: p.target.Root()}
+	apply, more, err := order.Apply(p.target.Tree, p.builder.Resources(p.list), turnsOf(hooks))
+	if err != nil {
+		return nil, err
+	}
+	warnings = append(warnings, more...)
+	remove, more := order.Remove(p.old.Revision, p.builder.Resources(p.leaves))
+	warnings = append(warnings, more...)
+	pre, post := helmclient.HookPhases(p.target.Release, "", p.events, hooks)
+	return &preflight.Prepared{
+		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Hooks: p.events,
+		Phases:   slices.Concat(p.before, pre, helmclient.Phases(apply, remove), post),
+		Warnings: once(warnings),
+	}, nil
+}
+
+// once leaves out warnings whose message has been given.
+func once(warnings []plan.Warning) []plan.Warning {
+	given := map[string]bool{}
+	return slices.DeleteFunc(warnings, func(w plan.Warning) bool {
+		seen := given[w.Message]
+		given[w.Message] = true
+		return seen
+	})
+}
+
+// bring prepares an operation that brings a new revision of a chart: it finds
+// out what that keeps, and makes the last checks.
+func (p planning) bring(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, error) {
+	ordered := s.Common.Strategy() == helmclient.WaitOrdered
+	if ordered {
+		p.target.Tree = tree
+	} else {
+		unordered, err := plan.Check(tree, p.builder.Resources(p.list))
+		if err != nil {
+			return nil, err
+		}
+		p.warnings = append(p.warnings, unordered...)
+	}
+	record, warnings, err := release.Fit(p.target.Release, release.NewRecord(ordered, tree))
+	if err != nil {
+		return nil, err
+	}
+	p.target.Record = record
+	p.warnings = append(p.warnings, warnings...)
+	prepared, err := p.plan(s, info)
+	if err != nil {
+		return nil, err
+	}
+	unknown, err := preflight.CheckKinds(p.builder, p.list, p.target, prepared.Phases)
+	if err != nil {
+		return nil, err
+	}
+	prepared.Warnings = once(append(prepared.Warnings, unknown...))
+	return prepared, s.Check(prepared)
+}

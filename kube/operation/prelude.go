@@ -1,0 +1,119 @@
+package operation
+
+import (
+	"fmt"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/event"
+	"lockstep/engine/run"
+	"lockstep/kube/cluster"
+	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
+)
+
+// What comes before Helm's action: the namespace and crds/. Helm would do both,
+// but not as units that can be paused, watched and told of (R29, R40).
+
+// prelude brings the namespace and crds/, and waits until the first unit of
+// Helm's action may start.
+func (a *attempt) prelude(t preflight.Target) error {
+	if t.NewNamespace {
+		if err := a.createNamespace(a.op.prepared.Common.Namespace); err != nil {
+			return err
+		}
+	}
+	if err := a.applyCRDs(t.CRDs); err != nil {
+		return err
+	}
+	return a.admitFirst()
+}
+
+// createNamespace runs the phase of the namespace.
+func (a *attempt) createNamespace(name string) error {
+	list, _, err := a.session.Builder.Build(fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name))
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		a.session.Builder.Fact(i).SetAbsent() // it has been found missing
+	}
+	return a.runPrelude(preflight.NamespacePhase(name), list, func(i *resource.Info) error {
+		_, err := a.helm.Client.Create(helmkube.ResourceList{i})
+		return err
+	})
+}
+
+// applyCRDs runs the phase of crds/. What is there already is left as it is, as
+// Helm does, or brought to what the chart has. Afterwards the cluster's kinds
+// are looked up anew.
+func (a *attempt) applyCRDs(u preflight.CRDs) error {
+	phases, err := u.Phases()
+	if err != nil || len(phases) == 0 {
+		return err
+	}
+	list, err := u.Build(a.session.Builder)
+	if err != nil {
+		return err
+	}
+	a.session.Builder.LookAhead(a.engine.Requests(), list)
+	manifest.Unlook(list)
+	err = a.runPrelude(phases[0], list, func(i *resource.Info) error {
+		switch {
+		case a.session.Builder.Fact(i).Before().Version == "":
+			_, err := a.helm.Client.Create(helmkube.ResourceList{i})
+			return err
+		case !u.Upgrade:
+			return i.Get()
+		}
+		_, err := a.helm.Client.Update(nil, helmkube.ResourceList{i},
+			helmkube.ClientUpdateOptionServerSideApply(true, u.Force), helmkube.ClientUpdateOptionUpgradeClientSideFieldManager(true))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.forgetKinds()
+}
+
+// forgetKinds makes the next look-up of a kind, or of what the cluster can do,
+// ask the cluster.
+func (a *attempt) forgetKinds() error {
+	mapper, err := a.session.Client.Getter.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	meta.MaybeResetRESTMapper(mapper)
+	a.helm.Config.Capabilities = nil
+	return nil
+}
+
+// runPrelude runs a phase whose objects carry no label of Helm's.
+func (a *attempt) runPrelude(phase event.Phase, list helmkube.ResourceList, send func(*resource.Info) error) error {
+	a.preluded = true
+	for _, i := range list {
+		a.session.Builder.Fact(i).Unlabelled = true
+	}
+	if err := a.engine.Run(run.Stage{Phase: phase, Cluster: cluster.NewApply(a.session, list, send, nil)}); err != nil {
+		return fmt.Errorf("%s: %w", phase.Name, err)
+	}
+	return nil
+}
+
+// admitFirst waits until the first unit that Helm's action will run may start,
+// since Helm writes the release record before it (R41: --step stops before the
+// first write of any kind). Where a phase of the prelude was first, that has
+// been waited for; a rollback does not stop before it.
+func (a *attempt) admitFirst() error {
+	if a.preluded || a.spec.prefix != "" {
+		return nil
+	}
+	for _, phase := range a.op.prepared.Phases {
+		if len(phase.Groups) > 0 {
+			return a.engine.Admit(phase.Name, phase.Groups[0])
+		}
+	}
+	return nil
+}

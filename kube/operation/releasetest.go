@@ -1,0 +1,108 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"helm.sh/helm/v4/pkg/action"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+)
+
+// ReleaseTest is what to test.
+type ReleaseTest struct {
+	Common
+	// Include and Exclude choose test hooks by name.
+	Include, Exclude []string
+	// Logs is what the logs of the tests' pods are written to when the tests
+	// have run, before their delete policies take the pods away; nil for
+	// nothing.
+	Logs io.Writer
+}
+
+// PrepareTest checks a run of a release's test hooks. It writes nothing. Where
+// there are none, or none that were chosen, both results are nil.
+func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operation, error) {
+	common, err := t.Complete(c.Namespace())
+	if err != nil {
+		return nil, err
+	}
+	t.Common = common
+	s, err := preflight.Open(ctx, c, t.Common)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := release.Last(s.Releases(), t.Release)
+	if err != nil {
+		return nil, fmt.Errorf("test %s in namespace %s: %w", t.Release, t.Namespace, err)
+	}
+	chosen := t.only(rel)
+	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen}, Hooks: helmclient.HookEvents{Before: rel1.HookTest}}
+	p.Phases, _ = helmclient.HookPhases(chosen, "", p.Hooks, nil)
+	if len(p.Phases) == 0 {
+		return nil, nil
+	}
+	if err := s.Check(p); err != nil {
+		return nil, err
+	}
+	return &Operation{client: c, prepared: p, main: job{specOf(p), t.run}}, nil
+}
+
+// only is a release with the test hooks that were chosen.
+func (t *ReleaseTest) only(rel *rel1.Release) *rel1.Release {
+	chosen := *rel
+	chosen.Hooks = nil
+	for _, h := range rel.Hooks {
+		if t.chosen(h.Name) {
+			chosen.Hooks = append(chosen.Hooks, h)
+		}
+	}
+	return &chosen
+}
+
+func (t *ReleaseTest) chosen(name string) bool {
+	for _, x := range t.Exclude {
+		if x == name {
+			return false
+		}
+	}
+	for _, i := range t.Include {
+		if i == name {
+			return true
+		}
+	}
+	return len(t.Include) == 0
+}
+
+// run runs the tests. A failed test leaves the release as it was.
+func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
+	if err := a.client.ExpectHooks(a.op.prepared.Target.Release); err != nil {
+		return nil, err
+	}
+	if err := a.admitFirst(); err != nil {
+		return nil, err
+	}
+	h := action.NewReleaseTesting(a.helm.Config)
+	h.Namespace, h.Timeout = t.Namespace, t.Timeout
+	h.Filters[action.IncludeNameFilter], h.Filters[action.ExcludeNameFilter] = t.Include, t.Exclude
+	ran, shutdown, err := h.Run(t.Release)
+	if tested, ok := ran.(*rel1.Release); ok && t.Logs != nil {
+		if logs := h.GetPodLogs(t.Logs, tested); logs != nil {
+			a.engine.Publish(event.Event{Kind: event.KindWarning, Message: logs.Error()})
+		}
+	}
+	if shutdown == nil {
+		return nil, err
+	}
+	if ending := shutdown(); ending != nil && !errors.Is(err, ending) { // it repeats why a test has failed
+		err = errors.Join(err, ending)
+	}
+	return nil, err
+}

@@ -1,0 +1,140 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v4/pkg/action"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	"helm.sh/helm/v4/pkg/postrenderer"
+	helmrelease "helm.sh/helm/v4/pkg/release"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/charts"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
+)
+
+// Rendering is what an installation and an upgrade share. The names are those
+// of Helm's flags.
+type Rendering struct {
+	Chart  *charts.Chart
+	Values map[string]any
+
+	SkipCRDs                 bool
+	TakeOwnership            bool
+	ForceConflicts           bool
+	ForceReplace             bool
+	DisableOpenAPIValidation bool
+	SkipSchemaValidation     bool
+	EnableDNS                bool
+	SubNotes, HideNotes      bool
+	Description              string
+	Labels                   map[string]string
+	PostRenderer             postrenderer.PostRenderer
+	PostRenderStrategy       action.PostRenderStrategy
+}
+
+// with runs an action of Helm's on a fresh copy of the chart and the values,
+// since it changes both, with the lists in templates normalised (R1). Helm's
+// context is never cancelled by us: the action would go on behind our back.
+func (r *Rendering) with(cfg *action.Configuration, do func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)) (*rel1.Release, error) {
+	c, err := r.Chart.Helm()
+	if err != nil {
+		return nil, err
+	}
+	cfg.CustomTemplateFuncs = charts.TemplateFuncs()
+	charts.WrapTemplates(c)
+	out, err := do(c, charts.CopyValues(r.Values))
+	rel, _ := out.(*rel1.Release)
+	if rel != nil {
+		charts.UnwrapTemplates(rel.Chart)
+	}
+	if stage := (*run.StageError)(nil); errors.As(err, &stage) {
+		return nil, stage // it names the groups; what Helm puts around it says no more
+	}
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err))
+	}
+	return rel, nil
+}
+
+// rendered is what Helm's dry run has made of a chart.
+type rendered struct {
+	release  *rel1.Release
+	builder  *manifest.Builder
+	list     helmkube.ResourceList
+	warnings []plan.Warning
+}
+
+// dryRun lets Helm render with what the server can do, look who owns the objects
+// that are there, and write nothing.
+func dryRun(s *preflight.Session, root string, render func(*action.Configuration) (*rel1.Release, error)) (*rendered, error) {
+	helm, err := s.Client.Helm(s.Common.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	b := s.Builder(root)
+	client := helmclient.NewDryRun(s.Context, helm.Client, b)
+	helm.Config.KubeClient = client
+	rel, err := render(helm.Config)
+	if err != nil {
+		return nil, err
+	}
+	list, warnings := client.Built()
+	return &rendered{rel, b, list, warnings}, nil
+}
+
+// hookTurns are those of the hooks that run around a subchart's own turn. Only
+// what is sequenced has turns.
+func hookTurns(b *manifest.Builder, rel *rel1.Release, tree *plan.Chart, list helmkube.ResourceList, events helmclient.HookEvents) ([]charts.HookTurn, []plan.Warning, error) {
+	if tree == nil || events.Before == "" {
+		return nil, nil, nil
+	}
+	turns, warnings := charts.HookTurns(rel, b.Scope().Root, b.Resources(list), events.Before, events.After)
+	for _, t := range turns {
+		if _, err := helmclient.BuildHook(b, t); err != nil {
+			return nil, nil, err
+		}
+	}
+	return turns, warnings, nil
+}
+
+func turnsOf(hooks []charts.HookTurn) []plan.Turn {
+	var out []plan.Turn
+	for _, h := range hooks {
+		out = append(out, h.Turn)
+	}
+	return out
+}
+
+// hookEvents are those of an operation, none with --no-hooks.
+func hookEvents(none bool, before, after rel1.HookEvent) helmclient.HookEvents {
+	if none {
+		return helmclient.HookEvents{}
+	}
+	return helmclient.HookEvents{Before: before, After: after}
+}
+
+// checkForce refuses what Helm's client refuses for each object.
+func checkForce(replace, conflicts, serverSide bool) error {
+	switch {
+	case replace && serverSide:
+		return errors.New("--force-replace replaces objects, and server-side apply does not: add --server-side=false")
+	case conflicts && !serverSide:
+		return errors.New("--force-conflicts takes fields over in server-side apply, which this release is not applied with: add --server-side=true")
+	}
+	return nil
+}
+
+// serverSide reads --server-side: true, false, or as the release was applied.
+func serverSide(flag string, rel *rel1.Release) bool {
+	if flag == "true" || flag == "false" {
+		return flag == "true"
+	}
+	return rel.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
+}

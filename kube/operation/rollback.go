@@ -1,0 +1,153 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+
+	"helm.sh/helm/v4/pkg/action"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage"
+
+	"lockstep/engine/event"
+	"lockstep/kube/connect"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+)
+
+// Rollback is what to roll back to.
+type Rollback struct {
+	Common
+	// Revision is the revision to go back to, 0 for the one before the last.
+	Revision       int
+	ForceConflicts bool
+	ForceReplace   bool
+	// ServerSide is "true", "false" or "auto": as the revision was applied.
+	ServerSide    string
+	CleanupOnFail bool
+	HistoryMax    int
+	Description   string
+}
+
+// PrepareRollback checks a rollback and plans it. It writes nothing; an error
+// means that nothing would be written.
+func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Operation, error) {
+	common, err := back.Complete(c.Namespace())
+	if err != nil {
+		return nil, err
+	}
+	back.Common = common
+	s, err := preflight.Open(ctx, c, back.Common)
+	if err != nil {
+		return nil, err
+	}
+	current, target, err := back.revisions(s.Releases())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkForce(back.ForceReplace, back.ForceConflicts, serverSide(back.ServerSide, target)); err != nil {
+		return nil, err
+	}
+	p, err := back.plan(s, current, target)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Check(p); err != nil {
+		return nil, err
+	}
+	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, current.Version) }
+	return &Operation{client: c, prepared: p, main: job{specOf(p), run}}, nil
+}
+
+// Rule R32: in the order of the target revision, where that was sequenced;
+// removals in reverse of the current one.
+// Rule R30a: what the records say of the order counts, whatever --wait is.
+//
+// plan orders a rollback.
+func (back *Rollback) plan(s *preflight.Session, current, target *rel1.Release) (*preflight.Prepared, error) {
+	b := s.Builder(target.Chart.Name())
+	old, held, warnings, err := hold(s.Context, b, current)
+	if err != nil {
+		return nil, err
+	}
+	list, _, err := b.Build(target.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
+	}
+	b.LookAhead(s.Context, list)
+	warnings = append(warnings, preflight.OwnerWarnings(b, list)...)
+	info := s.Info("rollback", target)
+	info.Revision, info.ToRevision = current.Version+1, target.Version
+	p, err := planning{
+		rendered: &rendered{target, b, list, warnings}, old: old, leaves: held.Difference(list),
+		target: preflight.Target{Release: target, Tree: release.TreeOf(target), Force: back.ForceConflicts},
+		events: hookEvents(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
+	}.plan(s, info)
+	if err != nil {
+		return nil, fmt.Errorf("order revision %d: %w", target.Version, err)
+	}
+	return p, nil
+}
+
+// revisions returns the latest revision and the one to go back to.
+func (back *Rollback) revisions(s *storage.Storage) (current, target *rel1.Release, err error) {
+	if current, err = release.Last(s, back.Release); err != nil {
+		return nil, nil, fmt.Errorf("roll back %s: %w", back.Release, err)
+	}
+	to := back.Revision
+	if to == 0 {
+		to = current.Version - 1
+	}
+	if to == 0 {
+		return nil, nil, fmt.Errorf("roll back %s: revision 1, %s, is the only one, so there is nothing to go back to; uninstall it, or upgrade it", back.Release, current.Info.Status)
+	}
+	if target, err = release.Get(s, back.Release, to); err != nil {
+		return nil, nil, fmt.Errorf("roll back %s to revision %d: %w; lockstep history shows which there are", back.Release, to, err)
+	}
+	return current, target, nil
+}
+
+// job is the rollback of an upgrade that failed. What that has left is known
+// only now.
+func (back *Rollback) job(as *attempts) (job, error) {
+	s, err := as.look()
+	if err != nil {
+		return job{}, err
+	}
+	current, target, err := back.revisions(s.Releases())
+	if err != nil {
+		return job{}, err
+	}
+	old, _, _, err := hold(s.Context, s.Builder(target.Chart.Name()), current)
+	if err != nil {
+		return job{}, err
+	}
+	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, current.Version) }
+	return job{spec{
+		prefix: event.RollbackPrefix, wait: back.Strategy(), force: back.ForceConflicts, root: target.Chart.Name(),
+		tree: release.TreeOf(target), old: old.Revision, hooks: hookEvents(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
+	}, run}, nil
+}
+
+// run carries the rollback out, unless a revision has come in between since it
+// was planned: Helm would not look.
+func (back *Rollback) run(a *attempt, to, from int) (*rel1.Release, error) {
+	current, err := release.Last(a.helm.Config.Releases, back.Release)
+	if err != nil {
+		return nil, fmt.Errorf("roll back %s: %w", back.Release, err)
+	}
+	if current.Version != from {
+		return nil, fmt.Errorf("roll back %s: revision %d, %s, has come in between: another operation is under way", back.Release, current.Version, current.Info.Status)
+	}
+	if err := a.admitFirst(); err != nil {
+		return nil, err
+	}
+	h := action.NewRollback(a.helm.Config)
+	h.Version, h.Timeout = to, back.Timeout
+	h.WaitStrategy, h.WaitForJobs, h.DisableHooks = back.Strategy(), back.WaitForJobs, back.NoHooks
+	h.ForceConflicts, h.ForceReplace = back.ForceConflicts, back.ForceReplace
+	if back.ServerSide != "" {
+		h.ServerSideApply = back.ServerSide
+	}
+	h.CleanupOnFail, h.MaxHistory, h.Description = back.CleanupOnFail, back.HistoryMax, back.Description
+	return nil, h.Run(back.Release)
+}

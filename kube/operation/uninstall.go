@@ -1,0 +1,135 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"helm.sh/helm/v4/pkg/action"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/engine/event"
+	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+)
+
+// Uninstall is what to uninstall.
+type Uninstall struct {
+	Common
+	KeepHistory         bool
+	IgnoreNotFound      bool
+	DeletionPropagation string
+	Description         string
+}
+
+// PrepareUninstall checks an uninstallation and plans it. It writes nothing;
+// an error means that nothing would be written. Where there is no release and
+// IgnoreNotFound is set, both results are nil.
+func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
+	common, err := u.Complete(c.Namespace())
+	if err != nil {
+		return nil, err
+	}
+	u.Common = common
+	s, err := preflight.Open(ctx, c, u.Common)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := release.Last(s.Releases(), u.Release)
+	if errors.Is(err, driver.ErrReleaseNotFound) && u.IgnoreNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, err)
+	}
+	if rel.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
+		return nil, fmt.Errorf("uninstall %s: it is uninstalled already; its history is kept", u.Release)
+	}
+	p, err := u.plan(s, rel)
+	if err != nil {
+		return nil, err
+	}
+	sp := specOf(p)
+	sp.uninstalling = true
+	return &Operation{client: c, prepared: p, main: job{sp, u.run}}, s.Check(p)
+}
+
+// plan orders what goes. Of a release that is uninstalled all there is to do is
+// to forget its history.
+func (u *Uninstall) plan(s *preflight.Session, rel *rel1.Release) (*preflight.Prepared, error) {
+	p := &preflight.Prepared{Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel}, Hooks: u.events(rel)}
+	if rel.Info.Status == rcommon.StatusUninstalled {
+		return p, nil
+	}
+	b := s.Builder(p.Target.Root())
+	old, list, warnings, err := hold(s.Context, b, rel)
+	if err != nil {
+		return nil, err
+	}
+	b.LookAhead(s.Context, list)
+	goes, more := helmclient.Removable(b, list)
+	warnings = append(warnings, more...)
+	p.Old = old
+	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.Remove(old.Revision, b.Resources(goes))
+	p.Warnings = once(append(warnings, more...))
+	before, after := helmclient.HookPhases(rel, "", p.Hooks, nil)
+	p.Phases = slices.Concat(before, helmclient.Phases(p.Remove), after)
+	return p, nil
+}
+
+// events are those of the hooks that Helm executes.
+func (u *Uninstall) events(rel *rel1.Release) helmclient.HookEvents {
+	none := u.NoHooks || rel.Info.Status == rcommon.StatusUninstalled
+	return hookEvents(none, rel1.HookPreDelete, rel1.HookPostDelete)
+}
+
+// job is the uninstallation as the rollback of an installation.
+func (u *Uninstall) job(as *attempts) (job, error) {
+	s, err := as.look()
+	if err != nil {
+		return job{}, err
+	}
+	rel, err := release.Last(s.Releases(), u.Release)
+	if err != nil {
+		return job{}, fmt.Errorf("look for release %s: %w", u.Release, err)
+	}
+	old, _, _, err := hold(s.Context, s.Builder(rel.Chart.Name()), rel)
+	if err != nil {
+		return job{}, err
+	}
+	return job{spec{
+		prefix: event.RollbackPrefix, wait: u.Strategy(), root: rel.Chart.Name(), old: old.Revision, hooks: u.events(rel), uninstalling: true,
+	}, u.run}, nil
+}
+
+// Rule R31: a group is deleted only when all that waited for it is gone.
+//
+// run carries an uninstallation out.
+func (u *Uninstall) run(a *attempt) (*rel1.Release, error) {
+	rel, err := release.Last(a.helm.Config.Releases, u.Release)
+	if err != nil {
+		return nil, fmt.Errorf("look for release %s: %w", u.Release, err)
+	}
+	if err := a.client.ExpectHooks(rel); err != nil {
+		return nil, err
+	}
+	if err := a.admitFirst(); err != nil {
+		return nil, err
+	}
+	h := action.NewUninstall(a.helm.Config)
+	h.DisableHooks, h.IgnoreNotFound, h.KeepHistory = u.NoHooks, u.IgnoreNotFound, u.KeepHistory
+	h.WaitStrategy, h.Timeout = u.Strategy(), u.Timeout
+	h.DeletionPropagation, h.Description = u.DeletionPropagation, u.Description
+	if _, err := h.Run(u.Release); err != nil {
+		if removing := a.client.RemoveErr(); removing != nil { // Helm tells only that there is one
+			return nil, removing
+		}
+		return nil, err
+	}
+	return nil, nil
+}

@@ -1,0 +1,206 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v4/pkg/action"
+	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	helmrelease "helm.sh/helm/v4/pkg/release"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/kube/charts"
+	"lockstep/kube/connect"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+)
+
+// Upgrade is what to upgrade to.
+type Upgrade struct {
+	Common
+	Rendering
+	// Install installs where there is no release of the name; CreateNamespace
+	// goes with it.
+	Install         bool
+	CreateNamespace bool
+	// ServerSide is "true", "false" or "auto": as the release was applied.
+	ServerSide           string
+	ReuseValues          bool
+	ResetValues          bool
+	ResetThenReuseValues bool
+	CleanupOnFail        bool
+	HistoryMax           int
+	// UpgradeCRDs applies crds/ of the chart before everything else. Helm never
+	// does; what it leaves in the cluster is not rolled back with the release.
+	UpgradeCRDs bool
+}
+
+// PrepareUpgrade checks an upgrade and plans it. It writes nothing; an error
+// means that nothing would be written.
+func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operation, error) {
+	common, err := up.Complete(c.Namespace())
+	if err != nil {
+		return nil, err
+	}
+	up.Common = common
+	if err := up.Chart.Check(); err != nil {
+		return nil, err
+	}
+	s, err := preflight.Open(ctx, c, up.Common)
+	if err != nil {
+		return nil, err
+	}
+	revs, err := release.Read(s.Releases(), up.Release)
+	switch {
+	case errors.Is(err, driver.ErrReleaseNotFound) && up.Install:
+		return PrepareInstall(ctx, c, up.installs(false))
+	case errors.Is(err, driver.ErrReleaseNotFound):
+		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, err)
+	case err != nil:
+		return nil, fmt.Errorf("look for release %s in namespace %s: %w", up.Release, up.Namespace, err)
+	}
+	if st := revs.Last.Info.Status; st == rcommon.StatusUninstalled && up.Install {
+		return PrepareInstall(ctx, c, up.installs(true))
+	} else if st.IsPending() || st == rcommon.StatusUninstalling {
+		return nil, fmt.Errorf("upgrade %s: revision %d is %s: another operation is under way, or one was cut off; to go on, %s", up.Release, revs.Last.Version, st, revs.GoOn())
+	}
+	p, err := up.plan(s, revs)
+	if err != nil {
+		return nil, err
+	}
+	op := &Operation{client: c, prepared: p, main: job{specOf(p), up.run}}
+	if back := revs.Good(); back > 0 {
+		op.undo = up.undo(p, back)
+	}
+	return op, nil
+}
+
+// plan renders the chart and orders what runs: the new plan, then what is gone
+// from the chart in reverse of the old one (R30).
+func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflight.Prepared, error) {
+	target := preflight.Target{CRDs: up.crds(), Force: up.ForceConflicts}
+	if err := s.CheckCRDs(target.CRDs); err != nil {
+		return nil, err
+	}
+	before, err := target.CRDs.Phases()
+	if err != nil {
+		return nil, err
+	}
+	r, err := dryRun(s, up.Chart.Name(), func(cfg *action.Configuration) (*rel1.Release, error) { return up.render(s.Context, cfg) })
+	if err != nil {
+		return nil, err
+	}
+	target.Release = r.release
+	if !up.TakeOwnership {
+		if err := preflight.CheckOwners(r.builder, r.list); err != nil {
+			return nil, fmt.Errorf("upgrade %s: %w", up.Release, err)
+		}
+	}
+	tree, warnings, err := up.Chart.Tree(up.treeValues(revs, r.release))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkForce(up.ForceReplace, up.ForceConflicts, serverSide(up.ServerSide, r.release)); err != nil {
+		return nil, err
+	}
+	old, held, more, err := hold(s.Context, r.builder, revs.Current)
+	if err != nil {
+		return nil, err
+	}
+	r.warnings = append(append(warnings, r.warnings...), more...)
+	info := s.Info("upgrade", r.release)
+	info.PreviousRevision = revs.Good()
+	return planning{
+		rendered: r, target: target, old: old, leaves: held.Difference(r.list),
+		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before,
+	}.bring(s, info, tree)
+}
+
+// installs is the installation that the upgrade is where nothing is deployed,
+// or where what was uninstalled is replaced.
+func (up *Upgrade) installs(replace bool) Install {
+	return Install{
+		Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace,
+		ClientSide: up.ServerSide == "false", Replace: replace, upgradeCRDs: up.UpgradeCRDs,
+	}
+}
+
+// treeValues are the values that conditions of subcharts see: those of the
+// release, with --reuse-values over the old chart's defaults, as Helm does.
+func (up *Upgrade) treeValues(revs *release.Revisions, rel *rel1.Release) map[string]any {
+	if !up.ReuseValues {
+		return rel.Config
+	}
+	old, err := chartcommon.CoalesceValues(revs.Current.Chart, revs.Current.Config)
+	if err != nil {
+		return rel.Config
+	}
+	return chartcommon.CoalesceTables(charts.CopyValues(rel.Config), old)
+}
+
+// action is Helm's upgrade action with our options.
+func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
+	u := action.NewUpgrade(cfg)
+	u.Install, u.Namespace = up.Install, up.Namespace
+	u.WaitStrategy, u.WaitForJobs, u.Timeout = up.Strategy(), up.WaitForJobs, up.Timeout
+	u.DisableHooks, u.SkipCRDs = up.NoHooks, true
+	u.ForceConflicts, u.ForceReplace, u.TakeOwnership = up.ForceConflicts, up.ForceReplace, up.TakeOwnership
+	if up.ServerSide != "" {
+		u.ServerSideApply = up.ServerSide
+	}
+	u.ReuseValues, u.ResetValues, u.ResetThenReuseValues = up.ReuseValues, up.ResetValues, up.ResetThenReuseValues
+	u.MaxHistory, u.CleanupOnFail = up.HistoryMax, up.CleanupOnFail
+	u.DisableOpenAPIValidation, u.SkipSchemaValidation, u.EnableDNS = up.DisableOpenAPIValidation, up.SkipSchemaValidation, up.EnableDNS
+	u.SubNotes, u.HideNotes = up.SubNotes, up.HideNotes
+	u.Description, u.Labels = up.Description, up.Labels
+	u.PostRenderer = up.PostRenderer
+	if up.PostRenderStrategy != "" {
+		u.PostRenderStrategy = up.PostRenderStrategy
+	}
+	return u
+}
+
+// render asks Helm for a dry run.
+func (up *Upgrade) render(ctx context.Context, cfg *action.Configuration) (*rel1.Release, error) {
+	u := up.action(cfg)
+	u.DryRunStrategy = action.DryRunServer
+	return up.with(cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+		return u.RunWithContext(ctx, up.Release, c, values)
+	})
+}
+
+// Rule R30: the new plan in order, then what is gone from the chart in reverse
+// of the old plan.
+//
+// run carries the upgrade out.
+func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
+	if err := a.prelude(a.op.prepared.Target); err != nil {
+		return nil, err
+	}
+	u := up.action(a.helm.Config)
+	return up.with(a.helm.Config, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+		return u.RunWithContext(context.Background(), up.Release, c, values)
+	})
+}
+
+// crds is what an upgrade does with crds/: nothing, unless asked to.
+func (up *Upgrade) crds() preflight.CRDs {
+	if !up.UpgradeCRDs || up.SkipCRDs {
+		return preflight.CRDs{}
+	}
+	return preflight.CRDs{Chart: up.Chart, Upgrade: true, Force: up.ForceConflicts}
+}
+
+// undo is the rollback of a failed upgrade: back to the last good revision
+// (R33). The revision is named, since Helm's own choice can fall on one that
+// failed.
+func (up *Upgrade) undo(p *preflight.Prepared, revision int) *undo {
+	info := p.Info
+	info.Name, info.ToRevision, info.PreviousRevision = "rollback", revision, 0
+	back := Rollback{Common: p.Common, Revision: revision, ForceConflicts: up.ForceConflicts, ForceReplace: up.ForceReplace, ServerSide: up.ServerSide}
+	return &undo{info, back.job}
+}

@@ -1,0 +1,129 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+	"lockstep/kube/manifest"
+)
+
+// The names of the phases before Helm's action.
+const (
+	PhaseNamespace = "namespace"
+	PhaseCRDs      = "crds"
+)
+
+// CRDs is what an operation does with crds/ of a chart. Its zero value is for
+// nothing.
+type CRDs struct {
+	Chart   *charts.Chart // nil: nothing
+	Upgrade bool          // also change those that are in the cluster
+	Force   bool          // take fields over from their owners
+}
+
+// docs are the objects in crds/ that the operation has to do with.
+func (u CRDs) docs() ([]charts.Document, error) {
+	if u.Chart == nil {
+		return nil, nil
+	}
+	h, err := u.Chart.Helm()
+	if err != nil {
+		return nil, err
+	}
+	return charts.CRDs(h)
+}
+
+// Phases holds the phase of crds/, if there is anything in it.
+func (u CRDs) Phases() ([]event.Phase, error) {
+	docs, err := u.docs()
+	if err != nil || len(docs) == 0 {
+		return nil, err
+	}
+	var objects []plan.Object
+	for _, r := range charts.Resources(docs, "", charts.OfflineScope(docs...)) {
+		objects = append(objects, r.Object)
+	}
+	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{oneGroup("crds/", u.Chart.Name()+":crds/", objects...)}}}, nil
+}
+
+// NamespacePhase is the phase of a namespace that is to be created.
+func NamespacePhase(name string) event.Phase {
+	g := oneGroup(PhaseNamespace, "namespace:"+name, plan.Object{Kind: "Namespace", Name: name})
+	return event.Phase{Name: PhaseNamespace, Kind: event.PhaseNamespace, Groups: []*plan.Group{g}}
+}
+
+func oneGroup(name, id string, objects ...plan.Object) *plan.Group {
+	return &plan.Group{ID: id, Name: name, After: []string{}, Objects: objects, Waves: []plan.Wave{{Count: len(objects)}}}
+}
+
+// Build makes the Infos of crds/.
+func (u CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
+	docs, err := u.docs()
+	if err != nil || len(docs) == 0 {
+		return nil, err
+	}
+	var text strings.Builder
+	for _, d := range docs {
+		fmt.Fprintf(&text, "---\n# Source: %s\n%s\n", d.Source, d.Raw)
+	}
+	list, _, err := b.Build(text.String())
+	return list, err
+}
+
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// CheckCRDs refuses an upgrade of crds/ that would take away a version in which
+// objects may be stored: the API server could not read them any more.
+func (s *Session) CheckCRDs(u CRDs) error {
+	if !u.Upgrade {
+		return nil
+	}
+	docs, err := u.docs()
+	if err != nil {
+		return err
+	}
+	for _, d := range docs {
+		if d.Object.GroupVersionKind().GroupKind() != crdKind {
+			continue
+		}
+		live, err := s.Client.Dynamic.Resource(crdResource).Get(s.Context, d.Object.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: look at CustomResourceDefinition/%s: %w", d.Source, d.Object.GetName(), err)
+		}
+		if lost := lostVersions(live, d.Object); len(lost) > 0 {
+			return fmt.Errorf("%s: CustomResourceDefinition/%s would lose version %s, in which objects are stored (status.storedVersions): keep it in the chart with served: false, or migrate the objects and take it out of status.storedVersions first",
+				d.Source, d.Object.GetName(), strings.Join(lost, ", "))
+		}
+	}
+	return nil
+}
+
+var crdKind = schema.GroupKind{Group: crdResource.Group, Kind: "CustomResourceDefinition"}
+
+// lostVersions are the versions in which objects of the live CRD may be stored
+// and which the new one does not have.
+func lostVersions(live, next *unstructured.Unstructured) []string {
+	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
+	versions, _, _ := unstructured.NestedSlice(next.Object, "spec", "versions")
+	var have []string
+	for _, v := range versions {
+		if m, ok := v.(map[string]any); ok {
+			name, _ := m["name"].(string)
+			have = append(have, name)
+		}
+	}
+	return slices.DeleteFunc(stored, func(v string) bool { return slices.Contains(have, v) })
+}

@@ -1,0 +1,99 @@
+package release
+
+import (
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/connect"
+)
+
+// A release is stored as one Secret or ConfigMap, and an API server takes no
+// more than 1 MiB of data in one. Helm finds out once the namespace and crds/
+// are in the cluster; here it is known before anything is written (R28).
+
+const (
+	maxStored = 1 << 20
+	// storedSlack is left for what a release gets while it is deployed: its
+	// status with the reason of a failure, and when hooks ran.
+	storedSlack = 4 << 10
+	// surelyFits is the size of a release, as JSON, from which on it is worth
+	// compressing to see whether it fits: base64 makes 4 bytes of 3.
+	surelyFits = (maxStored - storedSlack) / 4 * 3
+)
+
+// Fit returns the record that a release has room for: the whole one, or
+// with a warning one without the chart tree. The error says that the release
+// itself does not fit.
+func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
+	if d := connect.StorageDriver(); d != "" && !strings.HasPrefix(d, "secret") && !strings.HasPrefix(d, "configmap") {
+		return full, nil, nil
+	}
+	size, err := storedSize(rel, full)
+	if err != nil || size <= maxStored-storedSlack {
+		return full, nil, err
+	}
+	// What waits for what inside a chart is in the manifest's own annotations.
+	short := &Record{Version: full.Version, Sequenced: full.Sequenced, Tree: &plan.Chart{Path: full.Tree.Path}}
+	least, err := storedSize(rel, short)
+	if err != nil {
+		return nil, nil, err
+	}
+	if least > maxStored-storedSlack {
+		return nil, nil, fmt.Errorf("release %s: its record takes %s, and the API server stores no more than 1 MiB: leave files out of the chart (.helmignore), make several releases of it, or store releases elsewhere (HELM_DRIVER=sql)",
+			rel.Name, mebibytes(least))
+	}
+	return short, []plan.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
+		"the release takes nearly the 1 MiB that the API server stores, so the order of its subcharts is not recorded: it will be undone in the order of its groups alone (%s with it)", mebibytes(size))}}, nil
+}
+
+func mebibytes(n int) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }
+
+// storedSize is how many bytes a release with a record takes in its Secret.
+// Where it surely fits the answer may be too high.
+func storedSize(rel *rel1.Release, r *Record) (int, error) {
+	copied, chart := *rel, *rel.Chart
+	copied.Chart = &chart
+	chart.Files = slices.Clone(chart.Files)
+	if err := r.write(&copied); err != nil {
+		return 0, err
+	}
+	data, err := json.Marshal(&copied)
+	if err != nil {
+		return 0, fmt.Errorf("measure release %s: %w", rel.Name, err)
+	}
+	if len(data) <= surelyFits {
+		return base64.StdEncoding.EncodedLen(len(data)), nil
+	}
+	return encodedSize(data)
+}
+
+// encodedSize is the size of a release as Helm's storage encodes it.
+func encodedSize(data []byte) (int, error) {
+	var n counter
+	z, err := gzip.NewWriterLevel(&n, gzip.BestCompression)
+	if err == nil {
+		_, err = z.Write(data)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	return base64.StdEncoding.EncodedLen(int(n)), err
+}
+
+// counter counts what is written to it.
+type counter int
+
+var _ io.Writer = (*counter)(nil)
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}

@@ -1,0 +1,201 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"helm.sh/helm/v4/pkg/release"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube/charts"
+)
+
+// Driver is the decorator of Helm's release storage: the last look at a release
+// before it is stored.
+type Driver struct {
+	inner driver.Driver
+	opts  DriverOptions
+	log   *writeLog
+}
+
+// writeLog is what has been stored so far, also by another driver of the same
+// operation.
+type writeLog struct {
+	mu sync.Mutex
+	Written
+}
+
+// DriverOptions are what a Driver adds. Each may be nil.
+type DriverOptions struct {
+	// BeforeCreate is told of each revision before it is stored for the first
+	// time. It returns what the revision keeps, nil for what it has already: a
+	// rollback's comes back with the chart.
+	BeforeCreate func(*rel1.Release) (*Record, error)
+	// BeforeUninstall is told of a revision that Helm is about to delete.
+	BeforeUninstall func(*rel1.Release)
+	// Timings are kept with a revision that was made here, once that is over.
+	Timings func() []Timing
+}
+
+// Written is what has become of the changes of a release's record.
+type Written struct {
+	Made         int    // the revision that was made, 0 for none so far
+	Uninstalling bool   // the release was marked so
+	Any          bool   // anything was stored
+	Status       string // what the record says now, of the revision that counts
+	Err          error  // why the last change of it was not stored
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// NewDriver decorates a driver of Helm's.
+func NewDriver(inner driver.Driver, opts DriverOptions) *Driver {
+	return &Driver{inner: inner, opts: opts, log: &writeLog{}}
+}
+
+// Over returns the same driver over another connection. What either writes,
+// both know.
+func (d *Driver) Over(inner driver.Driver) *Driver {
+	return &Driver{inner: inner, opts: d.opts, log: d.log}
+}
+
+// Written is what has been stored so far.
+func (d *Driver) Written() Written {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	return d.log.Written
+}
+
+// note takes note of what has become of a change of a revision.
+func (d *Driver) note(rel *rel1.Release, err error) {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	w := &d.log.Written
+	w.Any = w.Any || err == nil
+	if w.Made > 0 && rel.Version != w.Made {
+		return
+	}
+	if w.Err = err; err == nil {
+		w.Status = rel.Info.Status.String()
+		w.Uninstalling = w.Uninstalling || rel.Info.Status == rcommon.StatusUninstalling
+	}
+}
+
+// Name is the name of the driver.
+func (d *Driver) Name() string { return d.inner.Name() }
+
+// Get reads one revision.
+func (d *Driver) Get(key string) (release.Releaser, error) { return d.inner.Get(key) }
+
+// List reads the revisions that a filter lets through.
+func (d *Driver) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
+	return d.inner.List(filter)
+}
+
+// Query reads the revisions that have the labels.
+func (d *Driver) Query(labels map[string]string) ([]release.Releaser, error) {
+	return d.inner.Query(labels)
+}
+
+// Create stores a new revision.
+func (d *Driver) Create(key string, r release.Releaser) error {
+	rel, err := AsV1(r)
+	if err != nil {
+		return err
+	}
+	charts.UnwrapTemplates(rel.Chart)
+	if d.opts.BeforeCreate != nil {
+		record, err := d.opts.BeforeCreate(rel)
+		if err != nil {
+			return err
+		}
+		if record != nil {
+			if err := record.write(rel); err != nil {
+				return err
+			}
+		}
+	}
+	dropFile(rel, timingsFile) // of the revision that a rollback goes back to
+	err = store(rel, func() error { return d.inner.Create(key, rel) })
+	if err == nil || !errors.Is(err, driver.ErrReleaseExists) && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		d.log.mu.Lock()
+		d.log.Made, d.log.Any = rel.Version, true // or may have: there was no answer
+		d.log.mu.Unlock()
+	}
+	d.note(rel, err)
+	return err
+}
+
+// Update stores a revision that is there.
+func (d *Driver) Update(key string, r release.Releaser) error {
+	rel, err := AsV1(r)
+	if err != nil {
+		return err
+	}
+	charts.UnwrapTemplates(rel.Chart)
+	if d.opts.BeforeUninstall != nil && rel.Info.Status == rcommon.StatusUninstalling {
+		d.opts.BeforeUninstall(rel)
+	}
+	update := func() error {
+		err := store(rel, func() error { return d.inner.Update(key, rel) })
+		d.note(rel, err)
+		return err
+	}
+	if d.opts.Timings == nil || rel.Version != d.Written().Made || rel.Info.Status.IsPending() {
+		return update()
+	}
+	if err := writeFile(rel, timingsFile, timings{rel.Version, d.opts.Timings()}); err != nil {
+		return err
+	}
+	err = update()
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) { // they may be what is too much
+		dropFile(rel, timingsFile)
+		err = update()
+	}
+	return err
+}
+
+// Delete takes a revision away.
+func (d *Driver) Delete(key string) (release.Releaser, error) {
+	rel, err := d.inner.Delete(key)
+	if err == nil {
+		d.log.mu.Lock()
+		defer d.log.mu.Unlock()
+		d.log.Any, d.log.Status = true, event.NoRelease
+	}
+	return rel, err
+}
+
+// store writes with the annotation keys that an API server accepts (R3), and
+// leaves the release in memory as it was: Helm goes on with it, and its hooks
+// are known by their text.
+func store(rel *rel1.Release, write func() error) error {
+	manifest := rel.Manifest
+	hooks := make([]string, len(rel.Hooks))
+	rel.Manifest = charts.Respell(manifest)
+	for i, h := range rel.Hooks {
+		hooks[i] = h.Manifest
+		h.Manifest = charts.Respell(h.Manifest)
+	}
+	err := write()
+	rel.Manifest = manifest
+	for i, h := range rel.Hooks {
+		h.Manifest = hooks[i]
+	}
+	return err
+}
+
+// AsV1 is the one type that a release has in Helm 4.
+func AsV1(r release.Releaser) (*rel1.Release, error) {
+	rel, ok := r.(*rel1.Release)
+	if !ok {
+		return nil, fmt.Errorf("release of unexpected type %T", r)
+	}
+	return rel, nil
+}

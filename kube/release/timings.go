@@ -1,0 +1,65 @@
+package release
+
+import (
+	"strings"
+	"time"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/event"
+)
+
+// Timing is how a group fared in the run that made a revision.
+type Timing struct {
+	Phase   string        `json:"phase"`
+	Group   string        `json:"group"`
+	Status  event.Status  `json:"status"`
+	Started time.Time     `json:"started"`
+	Took    time.Duration `json:"took"` // ns, from its first request until it was over
+}
+
+// timings are kept with a revision once its run is over. They name it, since
+// Helm's rollback takes the files of a chart over to a new one.
+type timings struct {
+	Revision int      `json:"revision"`
+	Groups   []Timing `json:"groups"`
+}
+
+const timingsFile = ".lockstep/run.json.gz"
+
+// TimingsOf are those of a revision, nil where it has none.
+func TimingsOf(rel *rel1.Release) []Timing {
+	var t timings
+	if !readFile(rel, timingsFile, &t) || t.Revision != rel.Version {
+		return nil
+	}
+	return t.Groups
+}
+
+// TimingsIn reads from the events of a run how its groups fared: those of the
+// operation itself, or those of its rollback, whose phases have the prefix
+// "rollback/".
+func TimingsIn(events []event.Event, rollback bool) []Timing {
+	var s event.State
+	for _, e := range events {
+		s.Apply(e)
+	}
+	var out []Timing
+	for _, p := range s.Phases {
+		name, back := strings.CutPrefix(p.Name, event.RollbackPrefix)
+		if back != rollback {
+			continue
+		}
+		for _, g := range p.Groups {
+			if g.Started.IsZero() {
+				continue // the run never came to it
+			}
+			end := g.Ended
+			if end.IsZero() {
+				end = s.Now
+			}
+			out = append(out, Timing{Phase: name, Group: g.ID, Status: g.Status, Started: g.Started, Took: end.Sub(g.Started)})
+		}
+	}
+	return out
+}

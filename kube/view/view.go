@@ -1,0 +1,392 @@
+// Package view looks at a release: its groups, with the live status of its
+// objects. It writes nothing.
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/cluster"
+	"lockstep/kube/connect"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+	"lockstep/kube/status"
+)
+
+// View is a look at a release: its groups, with the live status of its objects.
+// It writes nothing. Its events are those of an operation named watch that
+// applies nothing and has no end of its own: a group is ready when all its
+// objects are, failed when one is, waiting where the operation has not come to
+// it, running otherwise.
+type View struct {
+	client          *connect.Client
+	name, namespace string
+	number          int // of the revision, 0 for the latest
+	feed            event.Feed
+
+	mu       sync.Mutex
+	revision *revision
+	groups   map[string]*viewGroup
+	unseen   int
+	seen     chan struct{} // closed when each object has been seen once
+}
+
+// revision is a revision of the release with its objects in order. It is not
+// changed once it is made.
+type revision struct {
+	rel      *rel1.Release
+	builder  *manifest.Builder
+	list     helmkube.ResourceList
+	phases   []event.Phase
+	warnings []plan.Warning
+}
+
+// viewGroup is a group with what was last seen of its objects, in an earlier
+// revision, too; fresh are those that were seen in this one.
+type viewGroup struct {
+	*plan.Group
+	last   map[plan.Object]run.Observation
+	fresh  map[plan.Object]bool
+	status event.Status
+	said   string
+}
+
+// followEvery is how often the release's record is looked at for a new
+// revision or another status.
+const followEvery = 2 * time.Second
+
+// Prepare reads a revision of a release, 0 for the latest, and orders its
+// objects as they were deployed, all in one group where they were not deployed
+// in order.
+func Prepare(ctx context.Context, c *connect.Client, name, namespace string, number int) (*View, error) {
+	v := &View{client: c, name: name, namespace: namespace, number: number}
+	if v.namespace == "" {
+		v.namespace = c.Namespace()
+	}
+	s, err := v.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := release.Get(s.Releases(), name, number)
+	if err != nil {
+		return nil, fmt.Errorf("look at %s in namespace %s: %w; lockstep list shows which releases there are", name, v.namespace, err)
+	}
+	r, err := newRevision(s, rel)
+	if err != nil {
+		return nil, err
+	}
+	v.begin(r)
+	return v, nil
+}
+
+// open connects to the cluster. Requests end with ctx.
+func (v *View) open(ctx context.Context) (*preflight.Session, error) {
+	return preflight.Open(ctx, v.client, preflight.Common{Release: v.name, Namespace: v.namespace})
+}
+
+// Feed is the record of the view. It ends when Run returns.
+func (v *View) Feed() *event.Feed { return &v.feed }
+
+// Sequenced reports whether the revision was deployed in order.
+func (v *View) Sequenced() bool { return release.TreeOf(v.shown().rel) != nil }
+
+// Timings say how the groups fared in the run that made the revision, nil where
+// that is not known.
+func (v *View) Timings() []release.Timing { return release.TimingsOf(v.shown().rel) }
+
+// shown is the revision that is looked at.
+func (v *View) shown() *revision {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.revision
+}
+
+// Seen is closed when each object has been looked at once.
+func (v *View) Seen() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.seen
+}
+
+// newRevision orders the objects of a revision.
+func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
+	b := s.Builder(rel.Chart.Name())
+	list, warnings, err := b.Build(rel.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
+	}
+	list, more := b.Expand(s.Context, list)
+	warnings = append(warnings, more...)
+	order := helmclient.Ordering{Root: rel.Chart.Name()}
+	planned, _, err := order.Apply(release.TreeOf(rel), b.Resources(list), nil)
+	if err != nil {
+		warnings = append(warnings, plan.Warning{Rule: "R28", Message: fmt.Sprintf("the order of revision %d cannot be rebuilt: %v", rel.Version, err)})
+		if planned, _, err = order.Apply(nil, b.Resources(list), nil); err != nil {
+			return nil, fmt.Errorf("order revision %d: %w", rel.Version, err)
+		}
+	}
+	return &revision{rel, b, list, helmclient.Phases(planned), warnings}, nil
+}
+
+// begin begins to look at a revision. What was seen of those that
+// were there before stays until it is seen again.
+func (v *View) begin(r *revision) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.groups
+	v.revision, v.groups, v.unseen, v.seen = r, map[string]*viewGroup{}, 0, make(chan struct{})
+	for _, p := range r.phases {
+		for _, g := range p.Groups {
+			now := &viewGroup{Group: g, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}}
+			if old := before[g.ID]; old != nil {
+				now.last, now.status, now.said = old.last, old.status, old.said
+			}
+			v.groups[g.ID] = now
+			v.unseen += len(g.Objects)
+		}
+	}
+	if v.unseen == 0 {
+		close(v.seen)
+	}
+}
+
+// Run publishes what is seen until ctx ends, or until the release is gone. A
+// view of the latest revision goes on with the next one when there is one.
+func (v *View) Run(ctx context.Context) error {
+	defer v.feed.Close()
+	s, err := v.open(ctx)
+	if err != nil {
+		return err
+	}
+	v.announce()
+	for {
+		next, err := v.follow(ctx, s)
+		if err != nil || next == nil {
+			return err
+		}
+		r, err := newRevision(s, next)
+		if err != nil {
+			return err
+		}
+		before := v.shown()
+		v.begin(r)
+		v.announce()
+		v.drop(before)
+	}
+}
+
+// drop tells of the objects that a new revision has not, in the groups that it
+// still has.
+func (v *View) drop(before *revision) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range before.phases {
+		for _, old := range p.Groups {
+			g := v.groups[old.ID]
+			for _, o := range old.Objects {
+				if g != nil && !slices.Contains(g.Objects, o) {
+					delete(g.last, o)
+					v.feed.Publish(event.Event{Kind: event.KindObject, Phase: p.Name, Group: old.ID, Object: &o,
+						Status: event.Gone, Message: fmt.Sprintf("not in revision %d", v.revision.rel.Version)})
+				}
+			}
+		}
+	}
+}
+
+// follow watches one revision. It returns the release once that has changed, nil
+// at the end.
+func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	notice := func(w plan.Warning) { v.feed.Publish(warningEvent(w)) }
+	watcher := status.NewWatcher(ctx, s.Client.Dynamic, status.Options{Notice: notice})
+	defer watcher.Close()
+	r := v.shown()
+	// A target that applies reads the absence of a Job that removes itself as
+	// its end; nothing is sent.
+	session := cluster.Session{Client: s.Client, Builder: r.builder, Watcher: watcher, Warn: notice}
+	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
+	for _, p := range r.phases {
+		for _, g := range p.Groups {
+			target.Watch(ctx, g, func(ob run.Observation) { v.observe(p.Name, g.ID, ob) })
+		}
+	}
+	var explaining sync.WaitGroup
+	explaining.Go(func() { v.explain(ctx) })
+	defer func() { cancel(); explaining.Wait() }()
+	if v.number > 0 {
+		<-ctx.Done()
+		return nil, nil
+	}
+	return v.await(ctx, s, r)
+}
+
+func warningEvent(w plan.Warning) event.Event {
+	return event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
+}
+
+// explainEvery is how often it is looked up why objects are not ready.
+const explainEvery = 5 * time.Second
+
+// explain tells why objects are not ready, at most a few at a time, until ctx
+// ends.
+func (v *View) explain(ctx context.Context) {
+	told := map[plan.Object]string{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(explainEvery):
+		}
+		for _, e := range v.unwell(3) {
+			summary, lines := v.client.Diagnose(ctx, *e.Object)
+			if ctx.Err() == nil && summary != "" && summary != told[*e.Object] {
+				told[*e.Object] = summary
+				e.Kind, e.Message, e.Lines = event.KindDiagnosis, summary, lines
+				v.feed.Publish(e)
+			}
+		}
+	}
+}
+
+// unwell are the first objects that were seen not to be ready.
+func (v *View) unwell(most int) (out []event.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range v.revision.phases {
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				if st := v.groups[g.ID].last[o].Status; (st == event.InProgress || st == event.Failed) && len(out) < most {
+					out = append(out, event.Event{Phase: p.Name, Group: g.ID, Object: &o})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// announce publishes what is looked at.
+func (v *View) announce() {
+	r := v.shown()
+	info := event.Operation{Name: "watch", Release: v.name, Namespace: v.namespace, Context: v.client.ContextName(), Revision: r.rel.Version}
+	if r.rel.Chart.Metadata != nil {
+		info.Chart = r.rel.Chart.Name() + "-" + r.rel.Chart.Metadata.Version
+	}
+	v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: r.rel.Info.Status.String()})
+	for _, w := range r.warnings {
+		v.feed.Publish(warningEvent(w))
+	}
+	v.feed.Publish(event.Event{Kind: event.KindPlan, Phases: r.phases})
+}
+
+// await waits until the record of the release is another one.
+func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*rel1.Release, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(followEvery):
+		}
+		rel, err := release.Get(s.Releases(), v.name, 0)
+		switch {
+		case errors.Is(err, driver.ErrReleaseNotFound):
+			exit := 0
+			v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Message: "the release has been uninstalled", Exit: &exit})
+			return nil, nil
+		case err != nil: // the watches tell about an outage
+		case rel.Version != r.rel.Version || rel.Info.Status != r.rel.Info.Status:
+			return rel, nil
+		}
+	}
+}
+
+// observe takes in what was seen of an object.
+func (v *View) observe(phase, id string, ob run.Observation) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	g := v.groups[id]
+	if g == nil {
+		return
+	}
+	if ob.Status == event.Gone {
+		ob.Status, ob.Message = absent(v.revision.rel.Info.Status)
+	}
+	was, known := g.last[ob.Object]
+	g.last[ob.Object] = ob
+	st, message := g.judge()
+	tell := func(st event.Status, message string) {
+		g.status, g.said = st, message
+		v.feed.Publish(event.Event{Kind: event.KindGroup, Phase: phase, Group: id, Status: st, Message: message})
+	}
+	if st != event.Waiting && (g.status == "" || g.status == event.Waiting) { // so that it has a beginning
+		tell(event.Running, "")
+	}
+	if !known || was.Status != ob.Status || was.Message != ob.Message {
+		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: phase, Group: id, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
+	}
+	if st != g.status || message != g.said {
+		tell(st, message)
+	}
+	if !g.fresh[ob.Object] && slices.Contains(g.Objects, ob.Object) {
+		g.fresh[ob.Object] = true
+		if v.unseen--; v.unseen == 0 {
+			close(v.seen)
+		}
+	}
+}
+
+// absent is the status of an object that is not in the cluster, by that of its
+// release.
+func absent(release rcommon.Status) (event.Status, string) {
+	switch {
+	case release.IsPending():
+		return event.Waiting, "not in the cluster yet"
+	case release == rcommon.StatusFailed: // the operation may never have come to it
+		return event.Waiting, "not in the cluster"
+	case release == rcommon.StatusUninstalled, release == rcommon.StatusUninstalling:
+		return event.Gone, ""
+	}
+	return event.Failed, "not in the cluster"
+}
+
+// judge derives the status of a group from its objects.
+func (g *viewGroup) judge() (event.Status, string) {
+	ready, gone, waiting := 0, 0, 0
+	for _, o := range g.Objects {
+		switch ob := g.last[o]; ob.Status {
+		case event.Failed:
+			return event.Failed, o.String() + ": " + ob.Message
+		case event.Ready:
+			ready++
+		case event.Gone:
+			gone++
+		case event.Waiting:
+			waiting++
+		}
+	}
+	switch len(g.Objects) {
+	case ready:
+		return event.Ready, ""
+	case gone:
+		return event.Gone, ""
+	case waiting:
+		return event.Waiting, ""
+	}
+	return event.Running, ""
+}
