@@ -1,13 +1,13 @@
 package charts
 
-import (
-	"strings"
+import "lockstep/engine/plan"
 
-	"lockstep/engine/plan"
+// What keys of annotations begin with that order things, and of those among them
+// that have two slashes.
+var (
+	orderingHints = []string{"helm.sh/resource-group", "helm.sh/dep", "helm.sh/layer", "helm.sh/weight", "helm.sh/install-before", "helm.sh/readiness-"}
+	twoSlashHints = []string{"helm.sh/dep"}
 )
-
-// annotationHost is part of all annotations that order things.
-const annotationHost = "helm.sh/"
 
 // sequencing holds the annotations that are made strings, in both spellings
 // (R1, R3, R19).
@@ -25,18 +25,4 @@ func bothSpellings(keys ...string) map[string]bool {
 		set[plan.StoredKey(key)] = true
 	}
 	return set
-}
-
-// Respell writes the annotation keys with two slashes under their stored
-// spelling with one, which an API server takes (R3).
-func Respell(manifest string) string {
-	if !strings.Contains(manifest, "helm.sh/dep") {
-		return manifest
-	}
-	for _, key := range plan.TwoSlashKeys() {
-		manifest = strings.ReplaceAll(manifest, key+":", plan.StoredKey(key)+":")
-		manifest = strings.ReplaceAll(manifest, key+`":`, plan.StoredKey(key)+`":`)
-		manifest = strings.ReplaceAll(manifest, key+`':`, plan.StoredKey(key)+`':`)
-	}
-	return manifest
 }

@@ -1,11 +1,17 @@
 package charts
 
 import (
+	"bytes"
+	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/plan"
 )
 
 // separator parts the documents of a template's output as Helm does, which
@@ -15,47 +21,92 @@ var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
 // documentEnd matches the end of a document where no separator follows.
 var documentEnd = regexp.MustCompile(`(?m)^(\.\.\.|%)`)
 
-// normalise makes the sequencing annotations of the objects in s strings (R1,
-// R19), in every document and in the items of lists. Everything else stays as
-// it is, to the byte wherever an annotation can be exchanged in the text. What
-// is no YAML stays as it is too: Helm tells what is wrong with it.
+// normalise makes the sequencing annotations of the objects in s strings, in every
+// document and in the items of lists (R19). All else stays as it is, to the byte.
+// What is no YAML stays as it is too: Helm tells what is wrong with it.
 //
 // Rule R1: a YAML list in an annotation becomes the JSON in a string that Helm takes.
 func normalise(s string) string {
-	if !strings.Contains(s, annotationHost) {
-		return s
-	}
+	return editAnnotations(s, orderingHints, func(key, value *kyaml.Node) (edit, bool) {
+		if !sequencing[key.Value] {
+			return edit{}, false
+		}
+		text, ok := asString(value)
+		return edit{name: key.Value, text: text, quote: true}, ok
+	})
+}
+
+// Respell writes the annotation keys with two slashes under their stored spelling
+// with one, which an API server takes (R3). All else stays as it is, to the byte.
+func Respell(manifest string) string {
+	return editAnnotations(manifest, twoSlashHints, func(key, value *kyaml.Node) (edit, bool) {
+		stored := plan.StoredKey(key.Value)
+		return edit{name: stored}, stored != key.Value
+	})
+}
+
+// edit is a change of one annotation, as wanted by a chooser.
+type edit struct {
+	key, value *kyaml.Node
+	// name is the key that the annotation is to have.
+	name string
+	// text is the string that its value is to become, where quote is set.
+	text  string
+	quote bool
+}
+
+// chooser says whether and how an annotation is to be changed.
+type chooser func(key, value *kyaml.Node) (edit, bool)
+
+// editAnnotations changes annotations of the objects in s: keys of their own
+// metadata.annotations, found by structure. What merely looks like one, in a
+// string, a block scalar or a pod template, is not touched.
+//
+// Documents in which no hint occurs are not looked into: most have none, and to
+// parse each would take longer than all else of a rendering.
+func editAnnotations(s string, hints []string, choose chooser) string {
 	var b strings.Builder
 	at := 0
 	for _, sep := range append(separator.FindAllStringIndex(s, -1), []int{len(s), len(s)}) {
-		b.WriteString(normaliseDocument(s[at:sep[0]]))
+		b.WriteString(editDocument(s[at:sep[0]], hints, choose))
 		b.WriteString(s[sep[0]:sep[1]])
 		at = sep[1]
 	}
 	return b.String()
 }
 
-func normaliseDocument(doc string) string {
-	if !strings.Contains(doc, annotationHost) {
+func editDocument(doc string, hints []string, choose chooser) string {
+	if !slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(doc, h) }) {
 		return doc
 	}
 	if at := documentEnd.FindStringIndex(doc); at != nil {
-		return normaliseDocument(doc[:at[0]]) + doc[at[0]:]
+		return editDocument(doc[:at[0]], hints, choose) + doc[at[0]:]
 	}
 	root := parse(doc)
-	edits := annotationEdits(root)
+	if root == nil || len(root.Content) == 0 {
+		return doc
+	}
+	f := finder{choose: choose}
+	f.object(root.Content[0])
+	edits := slices.Concat(f.edits...)
 	if len(edits) == 0 {
 		return doc
 	}
-	out, ok := exchange(doc, root, edits)
-	for _, e := range edits {
-		setString(e.value, e.text)
+	if !f.shared {
+		if out, ok := exchange(doc, root, edits); ok {
+			for _, e := range edits {
+				e.key.Value = e.name
+				if e.quote {
+					setString(e.value, e.text)
+				}
+			}
+			if equal(root, parse(out)) {
+				return out
+			}
+		}
 	}
-	if ok && equal(root, parse(out)) {
-		return out
-	}
-	out, err := kyaml.String(root)
-	if err != nil || !equal(root, parse(out)) {
+	out, err := rewrite(doc, f.edits)
+	if err != nil {
 		return doc
 	}
 	return leadingLines(doc) + out
@@ -70,39 +121,98 @@ func parse(doc string) *kyaml.Node {
 	return &root
 }
 
-// edit is an annotation whose value is to become the string text.
-type edit struct {
-	key, value *kyaml.Node
-	text       string
+// finder finds the annotations to change in an object.
+type finder struct {
+	choose chooser
+	edits  [][]edit // of each object, those in lists after the list
+	// shared is set where an edit lies in what the document uses elsewhere as
+	// well, by anchor and alias: to change its text would change both.
+	shared bool
 }
 
-// annotationEdits finds the annotations to change in the object of a document.
-func annotationEdits(root *kyaml.Node) []edit {
-	if root == nil || len(root.Content) == 0 {
-		return nil
-	}
-	return objectEdits(root.Content[0])
-}
-
-func objectEdits(object *kyaml.Node) []edit {
-	var edits []edit
-	if m := child(child(object, "metadata"), "annotations"); m != nil && m.Kind == kyaml.MappingNode {
-		for i := 0; i+1 < len(m.Content); i += 2 {
-			key, value := m.Content[i], m.Content[i+1]
-			if !sequencing[key.Value] {
-				continue
-			}
-			if text, ok := asString(value); ok {
-				edits = append(edits, edit{key, value, text})
-			}
-		}
+func (f *finder) object(object *kyaml.Node) {
+	f.edits = append(f.edits, nil)
+	metadata := child(object, "metadata")
+	annotations := child(metadata, "annotations")
+	if annotations != nil && annotations.Kind == kyaml.MappingNode {
+		f.annotations(annotations, anchored(object) || anchored(metadata) || anchored(annotations))
 	}
 	if items := child(object, "items"); items != nil && items.Kind == kyaml.SequenceNode {
 		for _, item := range items.Content {
-			edits = append(edits, objectEdits(item)...)
+			if item = resolve(item); item.Kind == kyaml.MappingNode {
+				f.object(item)
+			}
 		}
 	}
-	return edits
+}
+
+func (f *finder) annotations(m *kyaml.Node, shared bool) {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		key, value := m.Content[i], m.Content[i+1]
+		if key.ShortTag() == kyaml.MergeTag {
+			if merged := resolve(value); merged.Kind == kyaml.MappingNode {
+				f.annotations(merged, true)
+			}
+			continue
+		}
+		e, ok := f.choose(resolve(key), value)
+		if !ok {
+			continue
+		}
+		e.key, e.value = key, value
+		last := len(f.edits) - 1
+		f.edits[last] = append(f.edits[last], e)
+		f.shared = f.shared || shared || anchored(key) || anchored(value)
+	}
+}
+
+// anchored reports whether a node can be used, or is used, in two places.
+func anchored(n *kyaml.Node) bool { return n.Anchor != "" || n.Kind == kyaml.AliasNode }
+
+// rewrite makes the edits in the values of a document, whose text is made anew:
+// aliases are gone from it, and so are comments.
+func rewrite(doc string, edits [][]edit) (string, error) {
+	data, err := yaml.YAMLToJSON([]byte(doc))
+	if err != nil {
+		return "", err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // big integers stay what they are
+	var object map[string]any
+	if err := d.Decode(&object); err != nil {
+		return "", err
+	}
+	rewriteObject(object, &edits)
+	if data, err = json.Marshal(object); err != nil {
+		return "", err
+	}
+	out, err := yaml.JSONToYAML(data)
+	return string(out), err
+}
+
+func rewriteObject(object map[string]any, edits *[][]edit) {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	own := (*edits)[0]
+	*edits = (*edits)[1:]
+	for _, e := range own {
+		old := resolve(e.key).Value
+		value, ok := annotations[old]
+		if !ok {
+			continue
+		}
+		if e.quote {
+			value = e.text
+		}
+		delete(annotations, old)
+		annotations[e.name] = value
+	}
+	items, _ := object["items"].([]any)
+	for _, item := range items {
+		if item, ok := item.(map[string]any); ok {
+			rewriteObject(item, edits)
+		}
+	}
 }
 
 // exchange writes the edits into the text of a document. It reports whether it
@@ -114,9 +224,21 @@ func exchange(doc string, root *kyaml.Node, edits []edit) (string, bool) {
 	var b strings.Builder
 	at := 0
 	for _, e := range edits {
-		start, ok := valueStart(doc, lines, e.key)
-		if !ok || start < at {
+		name, start, ok := keyPlace(doc, lines, e.key)
+		if !ok || name < at {
 			return "", false
+		}
+		b.WriteString(doc[at:name])
+		b.WriteString(e.name)
+		at = name + len(e.key.Value)
+		if !e.quote {
+			continue
+		}
+		if from, to, ok := inlinePlace(doc, lines, e.value); ok && from >= start {
+			b.WriteString(doc[at:from])
+			b.WriteString("'" + strings.ReplaceAll(e.text, "'", "''") + "'")
+			at = to
+			continue
 		}
 		end := len(doc)
 		if n := next[e.value]; n != nil {
@@ -166,25 +288,75 @@ func nextNodes(root *kyaml.Node) map[*kyaml.Node]*kyaml.Node {
 	return next
 }
 
-// valueStart returns the offset just after the colon of a key.
-func valueStart(doc string, lines []int, key *kyaml.Node) (int, bool) {
+// keyPlace returns the offsets of a key's name and of what follows its colon.
+func keyPlace(doc string, lines []int, key *kyaml.Node) (name, value int, ok bool) {
 	if key.Line < 1 || key.Line > len(lines) {
-		return 0, false
+		return 0, 0, false
 	}
-	at := lines[key.Line-1]
-	for i := 1; i < key.Column; i++ {
+	at := offset(doc, lines, key)
+	for _, quote := range []string{"", `"`, `'`} {
+		after, found := strings.CutPrefix(doc[at:], quote+key.Value+quote)
+		after, colon := strings.CutPrefix(strings.TrimLeft(after, " "), ":")
+		if found && colon {
+			return at + len(quote), len(doc) - len(after), true
+		}
+	}
+	return 0, 0, false
+}
+
+// offset returns where in doc a node begins.
+func offset(doc string, lines []int, n *kyaml.Node) int {
+	at := lines[n.Line-1]
+	for i := 1; i < n.Column; i++ {
 		_, size := utf8.DecodeRuneInString(doc[at:])
 		at += size
 	}
-	rest := doc[at:]
-	after, ok := strings.CutPrefix(rest, key.Value)
-	for _, quote := range []string{`"`, `'`} {
-		if !ok {
-			after, ok = strings.CutPrefix(rest, quote+key.Value+quote)
+	return at
+}
+
+// inlinePlace returns the offsets of a plain scalar and of a list in brackets,
+// whose ends the text itself tells.
+func inlinePlace(doc string, lines []int, n *kyaml.Node) (from, to int, ok bool) {
+	if n.Line < 1 || n.Line > len(lines) || n.Tag != "" && strings.HasPrefix(doc[offset(doc, lines, n):], "!") {
+		return 0, 0, false
+	}
+	from = offset(doc, lines, n)
+	switch {
+	case n.Kind == kyaml.ScalarNode:
+		return from, from + len(n.Value), n.Value != "" && strings.HasPrefix(doc[from:], n.Value)
+	case n.Kind == kyaml.SequenceNode && strings.HasPrefix(doc[from:], "["):
+		to = closingBracket(doc, from)
+		return from, to, to > 0
+	}
+	return 0, 0, false
+}
+
+// closingBracket returns the offset after the bracket that closes the one at
+// from, or 0 where quotes or comments make that hard to tell.
+func closingBracket(doc string, from int) int {
+	depth := 0
+	quote := byte(0)
+	for i := from; i < len(doc); i++ {
+		switch c := doc[i]; {
+		case quote != 0:
+			if c == '\\' && quote == '"' {
+				i++
+			} else if c == quote {
+				quote = 0
+			}
+		case c == '#' && strings.IndexByte(" \t\n", doc[i-1]) >= 0:
+			return 0
+		case (c == '"' || c == '\'') && strings.IndexByte(" \t\n[{,:", doc[i-1]) >= 0:
+			quote = c
+		case c == '[':
+			depth++
+		case c == ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
 		}
 	}
-	after, colon := strings.CutPrefix(strings.TrimLeft(after, " "), ":")
-	return len(doc) - len(after), ok && colon
+	return 0
 }
 
 // trimTail takes blank lines and lines of comment from the end of a value, and

@@ -71,7 +71,7 @@ func TestNormaliseWritesTheDocumentAnew(t *testing.T) {
 			_, doc, _ := strings.Cut(got, "---\n")
 			var object struct {
 				Metadata struct {
-					Labels, Annotations map[string]string
+					Annotations map[string]string
 				}
 			}
 			if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
