@@ -39,12 +39,12 @@ func TestEveryRuleIsDecidedInOnePlace(t *testing.T) {
 		switch {
 		case !r.Built && len(at) > 0:
 			t.Errorf("%s is not built yet, says engine/RULES.md, but is decided in %v", r.ID, at)
-		case !r.Built || len(at) == 0 && slices.Contains(unmarked, r.ID):
+		case !r.Built:
 		case len(at) > 1:
 			t.Errorf("%s is decided in several places: %v", r.ID, at)
 		case len(at) == 0:
 			t.Errorf("no line says \"// Rule %s:\" where %s (%s) is decided", r.ID, r.ID, r.Title)
-		case !tested[r.ID]:
+		case !tested[r.ID] && !slices.Contains(untested, r.ID):
 			t.Errorf("no test names %s (%s)", r.ID, r.Title)
 		}
 	}
@@ -53,8 +53,8 @@ func TestEveryRuleIsDecidedInOnePlace(t *testing.T) {
 	}
 }
 
-// unmarked are the rules that still lack their line. It only ever shrinks.
-var unmarked = strings.Fields(`R21 R27 R28 R29 R30 R30a R31 R32 R33 R34`)
+// untested are the rules that still lack a test. It only ever shrinks.
+var untested = []string{"R30a"}
 
 // goFiles reads all Go files of the project.
 func goFiles(t *testing.T, read func(path, text string)) {

@@ -51,9 +51,6 @@ const (
 	defaultReadiness = time.Minute
 )
 
-// Rule R25: the readiness timeout is for one resource, the timeout for the whole
-// operation, and so the larger one.
-//
 // Complete returns the options with defaults filled in, the namespace being that
 // of the connection, and checks what can be checked without a cluster.
 func (c Common) Complete(namespace string) (Common, error) {

@@ -17,10 +17,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Record is what a revision keeps to be undone in order later (R28): which
-// chart waits for which. The groups are in the annotations of its manifest.
-// Chart files belong to a revision and come back with it after a rollback and
-// after Helm's own upgrade, other than labels, which Helm's upgrade copies.
+// Record is what a revision keeps to be undone in order later: which chart waits
+// for which. The groups are in the annotations of its manifest. It is stored
+// among the chart's files, since those come back with their revision after a
+// rollback and after Helm's own upgrade; labels would be copied by the latter.
+//
+// Rule R28: what is added to a release is a file that Helm takes for a chart's.
 type Record struct {
 	Version   int         `json:"version"`
 	Sequenced bool        `json:"sequenced"`
