@@ -6,13 +6,14 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
 )
 
 // placeList lays groups out one below the other, for a screen too narrow for
 // columns: one line each, and the objects of those that are under way.
 func (m *model) placeList() {
 	y := 0
-	for _, n := range m.graph.Nodes {
+	for _, n := range m.Graph.Nodes {
 		if !m.shown(n) {
 			continue
 		}
@@ -34,7 +35,7 @@ func (m *model) placeList() {
 // unfolded reports whether the list shows what is in a group.
 func (m *model) unfolded(n *graph.Node) bool {
 	switch {
-	case active(n), n.Status == event.Failed, n.Status == event.Aborted:
+	case picture.Active(n), n.Status == event.Failed, n.Status == event.Aborted:
 		return true
 	case m.filter.on() && !m.filter.whole[n.Unit()]:
 		return true
@@ -66,7 +67,7 @@ func (m *model) drawList() {
 // listNames is how wide the column of names is.
 func (m *model) listNames() int {
 	w := 12
-	for _, n := range m.graph.Nodes {
+	for _, n := range m.Graph.Nodes {
 		w = max(w, canvas.Width(m.listName(n)))
 	}
 	return min(w, m.w/2-6)
@@ -75,26 +76,26 @@ func (m *model) listNames() int {
 // listName is a group's name with its phase, where the board has a column for
 // that.
 func (m *model) listName(n *graph.Node) string {
-	title, phase := graph.PhaseTitle(n.Phase), m.graph.Cols[n.Col].Phase
+	title, phase := graph.PhaseTitle(n.Phase), m.Graph.Cols[n.Col].Phase
 	switch {
-	case m.back(n):
+	case m.Back(n):
 	case phase.Kind == event.PhaseApply:
 		return n.Name
 	case len(phase.Groups) == 1:
 		return title
 	}
-	if m.back(n) {
-		title = m.th.Lines.Undo + " " + title
+	if m.Back(n) {
+		title = m.Theme.Lines.Undo + " " + title
 	}
-	return title + " " + m.th.Lines.Dot + " " + n.Name
+	return title + " " + m.Theme.Lines.Dot + " " + n.Name
 }
 
 func (m *model) drawListHead(c *card, name int) {
 	n, cv, y := c.n, m.canvas, c.r.Y
-	mark := m.groupMark(n)
+	mark := m.GroupMark(n)
 	role := theme.Text
 	switch {
-	case active(n), n.Status == event.Failed:
+	case picture.Active(n), n.Status == event.Failed:
 		role = theme.Strong
 	case n.Status == event.Waiting, n.Status == event.Skipped:
 		role = theme.Quiet
@@ -104,17 +105,17 @@ func (m *model) drawListHead(c *card, name int) {
 	}
 	x := cv.Put(1, y, mark.Role, mark.Glyph+" ")
 	if m.broken(n) {
-		cv.Put(0, y, theme.Stopped, m.th.Lines.Break)
+		cv.Put(0, y, theme.Stopped, m.Theme.Lines.Break)
 	}
-	if m.next == n.GroupState {
-		cv.Put(0, y, theme.Key, m.th.Lines.Next)
+	if m.Next == n.GroupState {
+		cv.Put(0, y, theme.Key, m.Theme.Lines.Next)
 	}
 	cv.PutFit(x, y, name, role, m.listName(n))
 	counted := countOf(n)
 	x = x + name + 1 + 5
 	cv.PutRight(x, y, theme.Quiet, counted)
 	x += 7
-	if d, over, ok := m.spent(n); ok && n.Outcome == "" {
+	if d, over, ok := m.Spent(n); ok && n.Outcome == "" {
 		cv.PutRight(x, y, theme.Quiet, canvas.Span(d, over))
 	}
 	x += 2
@@ -127,7 +128,7 @@ func (m *model) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	if n.Status == event.Waiting {
 		text := ""
 		for _, up := range n.Ins {
-			if !passed(up) {
+			if !picture.Passed(up) {
 				text += ", " + up.Name
 			}
 		}

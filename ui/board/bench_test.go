@@ -79,7 +79,7 @@ func BenchmarkFrame(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
 			s := largeScreen(b, size[0], size[1])
 			o := s.group().Objects[0].Object
-			e := event.Event{Kind: event.KindObject, Phase: "apply", Group: s.group().ID, Object: &o, Status: event.InProgress, Time: s.state.Now}
+			e := event.Event{Kind: event.KindObject, Phase: "apply", Group: s.group().ID, Object: &o, Status: event.InProgress, Time: s.State.Now}
 			for b.Loop() {
 				e.Message += "."
 				if len(e.Message) > 20 {
@@ -98,7 +98,7 @@ func BenchmarkFrameFiltered(b *testing.B) {
 	s := largeScreen(b, 200, 50)
 	s.press("/", "0", "0", "1", "enter")
 	for b.Loop() {
-		s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.state.Now}}, true})
+		s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
 	}
 }
 
@@ -117,9 +117,9 @@ func BenchmarkBusy(b *testing.B) {
 	perBatch := 2000 * int(batchEvery) / int(time.Second)
 	var batch []event.Event
 	for i := range perBatch {
-		g := s.graph.Nodes[150+i%10]
+		g := s.Graph.Nodes[150+i%10]
 		o := g.Objects[i/10].Object
-		batch = append(batch, event.Event{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o, Status: event.InProgress, Message: "0 of 1 available", Time: s.state.Now})
+		batch = append(batch, event.Event{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o, Status: event.InProgress, Message: "0 of 1 available", Time: s.State.Now})
 	}
 	for b.Loop() {
 		for range int(time.Second / batchEvery) {

@@ -8,6 +8,7 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
 )
 
 // drawBoard draws the columns in view.
@@ -29,7 +30,7 @@ func (m *model) drawBoard() {
 
 // drawEmpty says why there is nothing on the board.
 func (m *model) drawEmpty() {
-	text := "preparing " + m.th.Lines.Ellipsis
+	text := "preparing " + m.Theme.Lines.Ellipsis
 	if m.filter.on() {
 		text = "nothing matches the filter"
 	}
@@ -55,12 +56,12 @@ func (m *model) drawTitles() {
 	}
 	end := m.w - 1
 	if right > 0 {
-		end = m.canvas.PutRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d %s", right, m.th.Lines.More)) - 1
+		end = m.canvas.PutRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d %s", right, m.Theme.Lines.More)) - 1
 	}
 	for k, p := range m.lay.cols {
-		x, title := p.x+1, m.columnTitle(m.graph.Cols[p.i])
+		x, title := p.x+1, m.columnTitle(m.Graph.Cols[p.i])
 		if k == 0 && left > 0 {
-			x = m.canvas.Put(p.x, y, theme.Quiet, fmt.Sprintf("%s %d  ", m.th.Lines.Less, left))
+			x = m.canvas.Put(p.x, y, theme.Quiet, fmt.Sprintf("%s %d  ", m.Theme.Lines.Less, left))
 		}
 		role := theme.Quiet
 		if m.columnActive(p.i) {
@@ -76,14 +77,14 @@ func (m *model) columnTitle(c *graph.Column) string {
 		title = "layer " + title
 	}
 	if strings.HasPrefix(c.Phase.Name, event.RollbackPrefix) {
-		title = m.th.Lines.Undo + " " + title
+		title = m.Theme.Lines.Undo + " " + title
 	}
 	return title
 }
 
 func (m *model) columnActive(i int) bool {
-	for _, n := range m.graph.Cols[i].Nodes {
-		if active(n) {
+	for _, n := range m.Graph.Cols[i].Nodes {
+		if picture.Active(n) {
 			return true
 		}
 	}
@@ -128,7 +129,7 @@ func frameRole(n *graph.Node) theme.Role {
 
 // drawFrame draws a card's border with the group's name and how far it is.
 func (m *model) drawFrame(c *card) {
-	cv, l, r := m.canvas, m.th.Lines, c.r
+	cv, l, r := m.canvas, m.Theme.Lines, c.r
 	role := frameRole(c.n)
 	edge := l.Light
 	corner := l.Round
@@ -170,7 +171,7 @@ func (m *model) drawFrame(c *card) {
 // drawCount writes how many objects are done, and returns where it begins.
 func (m *model) drawCount(n *graph.Node, end, y int) int {
 	role := theme.Quiet
-	if active(n) || n.Status == event.Failed {
+	if picture.Active(n) || n.Status == event.Failed {
 		role = theme.Text
 	}
 	return m.canvas.PutRight(end, y, role, " "+countOf(n)+" ")
@@ -179,7 +180,7 @@ func (m *model) drawCount(n *graph.Node, end, y int) int {
 func countOf(n *graph.Node) string { return fmt.Sprintf("%d/%d", n.Reached(), len(n.Objects)) }
 
 // broken reports whether a breakpoint is still to come on a group.
-func (m *model) broken(n *graph.Node) bool { return m.state.Stops(n.Unit()) && !n.Status.Over() }
+func (m *model) broken(n *graph.Node) bool { return m.State.Stops(n.Unit()) && !n.Status.Over() }
 
 // nameWidth is how wide drawName draws, with its glyphs.
 func (m *model) nameWidth(n *graph.Node) int {
@@ -187,7 +188,7 @@ func (m *model) nameWidth(n *graph.Node) int {
 	if m.broken(n) {
 		w += 2
 	}
-	if m.next == n.GroupState {
+	if m.Next == n.GroupState {
 		w += 2
 	}
 	return w
@@ -196,12 +197,12 @@ func (m *model) nameWidth(n *graph.Node) int {
 // drawName writes a group's glyph and name into a width, and returns where
 // they end.
 func (m *model) drawName(n *graph.Node, x, y, w int) int {
-	mark := m.groupMark(n)
+	mark := m.GroupMark(n)
 	role := theme.Text
 	switch {
 	case m.chosen(n):
 		role = theme.Accent
-	case active(n), n.Status == event.Failed:
+	case picture.Active(n), n.Status == event.Failed:
 		role = theme.Strong
 	case n.Status == event.Waiting, n.Status == event.Skipped:
 		role = theme.Quiet
@@ -209,19 +210,19 @@ func (m *model) drawName(n *graph.Node, x, y, w int) int {
 	end := x + w
 	x = m.canvas.Put(x, y, mark.Role, mark.Glyph+" ")
 	if m.broken(n) {
-		x = m.canvas.Put(x, y, theme.Stopped, m.th.Lines.Break+" ")
+		x = m.canvas.Put(x, y, theme.Stopped, m.Theme.Lines.Break+" ")
 	}
-	if m.next == n.GroupState {
-		x = m.canvas.Put(x, y, theme.Key, m.th.Lines.Next+" ")
+	if m.Next == n.GroupState {
+		x = m.canvas.Put(x, y, theme.Key, m.Theme.Lines.Next+" ")
 	}
-	return m.canvas.Put(x, y, role, m.graph.NameIn(n, end-x, m.th.Lines.Ellipsis))
+	return m.canvas.Put(x, y, role, m.Graph.NameIn(n, end-x, m.Theme.Lines.Ellipsis))
 }
 
 // drawFoot writes a group's status in words and its time into a border.
 func (m *model) drawFoot(n *graph.Node, x, end, y int) {
-	mark := m.groupMark(n)
+	mark := m.GroupMark(n)
 	text := mark.Word
-	if d, over, ok := m.spent(n); ok && n.Outcome == "" { // it took that to come to be, not to go
+	if d, over, ok := m.Spent(n); ok && n.Outcome == "" { // it took that to come to be, not to go
 		if timed := text + " " + canvas.Span(d, over); !m.lay.tight || canvas.Width(timed)+1 <= end-x {
 			text = timed
 		}
@@ -239,7 +240,7 @@ func (m *model) drawFoot(n *graph.Node, x, end, y int) {
 			before = ""
 		}
 	}
-	text = before + canvas.Fit(text, end-x-len(before+after), m.th.Lines.Ellipsis) + after
+	text = before + canvas.Fit(text, end-x-len(before+after), m.Theme.Lines.Ellipsis) + after
 	role := mark.Role
 	if n.Status == event.Ready || n.Status == event.Applied || n.Status == event.Gone {
 		role = theme.Quiet
@@ -250,7 +251,7 @@ func (m *model) drawFoot(n *graph.Node, x, end, y int) {
 // drawFlat draws a group as one line: its name, and as much of word, count and
 // time as there is room for.
 func (m *model) drawFlat(n *graph.Node, x, y, w int) {
-	mark := m.groupMark(n)
+	mark := m.GroupMark(n)
 	m.canvas.Blank(canvas.Rect{X: x, Y: y, W: w, H: 1})
 	if m.chosen(n) {
 		m.canvas.Mark(x, y, w)
@@ -259,7 +260,7 @@ func (m *model) drawFlat(n *graph.Node, x, y, w int) {
 	text := mark.Word
 	counted := text + " " + countOf(n)
 	timed := counted
-	if d, over, ok := m.spent(n); ok && n.Outcome == "" {
+	if d, over, ok := m.Spent(n); ok && n.Outcome == "" {
 		timed += " " + canvas.Span(d, over)
 	}
 	for _, longer := range []string{counted, timed} {
@@ -277,7 +278,7 @@ func (m *model) drawFlat(n *graph.Node, x, y, w int) {
 
 // drawRow draws a line of a card.
 func (m *model) drawRow(c *card, r row, i, x, y, w int) {
-	cv, l := m.canvas, m.th.Lines
+	cv, l := m.canvas, m.Theme.Lines
 	switch r.kind {
 	case objectRow:
 		if m.chosen(c.n) && m.sel.object == r.o.Object {
@@ -305,7 +306,7 @@ func (m *model) drawRow(c *card, r row, i, x, y, w int) {
 
 // drawObject draws glyph, name and status word of an object.
 func (m *model) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
-	mark := m.objectMark(n, o)
+	mark := m.ObjectMark(n, o)
 	word, role := mark.Role, theme.Text
 	switch mark.Role {
 	case theme.Good, theme.Idle, theme.Quiet:
@@ -319,7 +320,7 @@ func (m *model) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 		end = m.canvas.PutRight(x+w, y, word, mark.Word)
 	}
 	m.canvas.Put(x, y, mark.Role, mark.Glyph)
-	m.canvas.Put(x+2, y, role, m.graph.ObjectIn(o.Object, end-1-(x+2), m.th.Lines.Ellipsis))
+	m.canvas.Put(x+2, y, role, m.Graph.ObjectIn(o.Object, end-1-(x+2), m.Theme.Lines.Ellipsis))
 }
 
 // wordOnLine reports whether the status word of an object stands beside its
@@ -341,23 +342,23 @@ func (m *model) wordOnLine(o *event.ObjectState, mark theme.Mark, room int) bool
 // drawReason draws why the object above is not ready: its status in the
 // status' colour, the rest less loud.
 func (m *model) drawReason(n *graph.Node, r row, x, y, w int) {
-	if r.o == nil || r.o.Status == event.Failed || cutShort(n.Status) {
+	if r.o == nil || r.o.Status == event.Failed || picture.CutShort(n.Status) {
 		text := r.text
 		if m.lay.tight { // the glyph above has said so
 			text = strings.TrimPrefix(text, "not ready: ")
 		}
-		m.canvas.PutFit(x, y, w, m.th.Mark(string(n.Status)).Role, text)
+		m.canvas.PutFit(x, y, w, m.Theme.Mark(string(n.Status)).Role, text)
 		return
 	}
-	mark := m.objectMark(n, r.o)
+	mark := m.ObjectMark(n, r.o)
 	text := r.text
 	if canvas.Width(text) > w { // the time is on the card's border as well
-		text = join(m.th, mark.Word, r.o.Message)
+		text = join(m.Theme, mark.Word, r.o.Message)
 	}
 	if canvas.Width(text) > w && r.o.Status == event.InProgress && r.o.Message != "" { // and so is the word, or nearly
 		text = r.o.Message
 	}
-	text = canvas.Fit(canvas.Clean(text), w, m.th.Lines.Ellipsis)
+	text = canvas.Fit(canvas.Clean(text), w, m.Theme.Lines.Ellipsis)
 	if rest, ok := strings.CutPrefix(text, mark.Word); ok {
 		x = m.canvas.Put(x, y, mark.Role, mark.Word)
 		text = rest
@@ -374,6 +375,6 @@ func (m *model) drawScroll() {
 	size := max(b.H*b.H/m.lay.rows, 1)
 	at := m.top * (b.H - size) / max(m.lay.rows-b.H, 1)
 	for i := range size {
-		m.canvas.Put(b.X+b.W-1, b.Y+at+i, theme.Faint, m.th.Lines.Heavy[5])
+		m.canvas.Put(b.X+b.W-1, b.Y+at+i, theme.Faint, m.Theme.Lines.Heavy[5])
 	}
 }

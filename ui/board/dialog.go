@@ -83,10 +83,10 @@ func (m *model) choose(name string) tea.Cmd {
 func (m *model) saysGiveUp() (text, whyNot string) {
 	failed, never := 0, map[*graph.Node]bool{}
 	only := m.aboutFailed(event.GiveUp).Group
-	for _, n := range m.graph.Nodes {
-		if n.Status == event.Failed && m.back(n) == m.rollingBack() && (only == "" || n.ID == only) {
+	for _, n := range m.Graph.Nodes {
+		if n.Status == event.Failed && m.Back(n) == m.RollingBack() && (only == "" || n.ID == only) {
 			failed++
-			for _, d := range m.graph.Followers(n) {
+			for _, d := range m.Graph.Followers(n) {
 				never[d] = never[d] || d.Status == event.Waiting
 			}
 		}
@@ -110,8 +110,8 @@ func (m *model) saysHold() (text, whyNot string) { return "leave it held", "" }
 // written counts the objects of the operation that are in the cluster by now,
 // and those on their way there.
 func (m *model) written() (there, flying int) {
-	for _, n := range m.graph.Nodes {
-		if m.back(n) || m.graph.Cols[n.Col].Phase.Kind != event.PhaseApply {
+	for _, n := range m.Graph.Nodes {
+		if m.Back(n) || m.Graph.Cols[n.Col].Phase.Kind != event.PhaseApply {
 			continue
 		}
 		for _, o := range n.Objects {
@@ -129,8 +129,8 @@ func (m *model) written() (there, flying int) {
 // removed counts the objects that are gone, and those that are left, of the
 // removals that matter now.
 func (m *model) removed() (gone, left int) {
-	for _, n := range m.graph.Nodes {
-		if m.back(n) == m.rollingBack() && m.graph.Cols[n.Col].Phase.Kind == event.PhaseRemove {
+	for _, n := range m.Graph.Nodes {
+		if m.Back(n) == m.RollingBack() && m.Graph.Cols[n.Col].Phase.Kind == event.PhaseRemove {
 			gone += n.Done
 			left += len(n.Objects) - n.Done
 		}
@@ -139,7 +139,7 @@ func (m *model) removed() (gone, left int) {
 }
 
 func (m *model) saysKeep() (text, whyNot string) {
-	if m.state.Run == event.Aborting {
+	if m.State.Run == event.Aborting {
 		return "", ""
 	}
 	return m.keeps(), ""
@@ -148,11 +148,11 @@ func (m *model) saysKeep() (text, whyNot string) {
 func (m *model) keeps() string {
 	gone, left := m.removed()
 	switch {
-	case m.rollingBack() && gone+left > 0:
+	case m.RollingBack() && gone+left > 0:
 		return fmt.Sprintf("stop the rollback: %s gone, %d still there; the release is marked failed", isAre(gone, "object"), left)
-	case m.rollingBack():
+	case m.RollingBack():
 		return "stop the rollback where it is; the release is marked failed"
-	case m.state.Operation.Name == "uninstall":
+	case m.State.Operation.Name == "uninstall":
 		return fmt.Sprintf("stop here: %s gone, %d stay; the release is marked failed", isAre(gone, "object"), left)
 	}
 	there, flying := m.written()
@@ -178,11 +178,11 @@ func stay(n int) string {
 }
 
 func (m *model) saysRollback() (text, whyNot string) {
-	op := m.state.Operation
+	op := m.State.Operation
 	switch {
-	case m.state.Run == event.Aborting:
+	case m.State.Run == event.Aborting:
 		return "", ""
-	case m.rollingBack():
+	case m.RollingBack():
 		return "roll back", "a rollback is under way"
 	case op.Name == "upgrade" && op.Undo() == "":
 		return "roll back", "there is no good revision to go back to"
@@ -211,14 +211,14 @@ func allOf(n int) string {
 }
 
 func (m *model) saysStop() (text, whyNot string) {
-	if n := m.tally.requests; n > 0 {
+	if n := m.Tally.Requests; n > 0 {
 		return fmt.Sprintf("stop at once: cancel %s in flight, keep what is there", canvas.Count(n, "request")), ""
 	}
 	return "stop at once: keep what is there", ""
 }
 
 func (m *model) saysGoOn() (text, whyNot string) {
-	if m.state.Run == event.Aborting {
+	if m.State.Run == event.Aborting {
 		return "let it come to its end", ""
 	}
 	return "go on", ""
@@ -226,14 +226,14 @@ func (m *model) saysGoOn() (text, whyNot string) {
 
 // drawDialog draws what can be done about the run.
 func (m *model) drawDialog() {
-	op := m.state.Operation
+	op := m.State.Operation
 	title := fmt.Sprintf("abort the %s of %s?", op.Name, canvas.Clean(op.Release))
 	switch {
 	case m.dialog == giveUpDialog:
 		title = "give up what failed?"
-	case m.state.Run == event.Aborting:
+	case m.State.Run == event.Aborting:
 		title = "the run is being aborted"
-	case m.rollingBack():
+	case m.RollingBack():
 		title = "stop the rollback?"
 	}
 	type entry struct {

@@ -76,7 +76,7 @@ func (m *model) drawEdges() {
 	}
 	chosen := m.group()
 	for k := range m.lay.cols {
-		c := m.graph.Cols[m.lay.cols[k].i]
+		c := m.Graph.Cols[m.lay.cols[k].i]
 		for _, n := range c.Nets {
 			if !c.Dense() {
 				m.wire(ws, place, k, n, false)
@@ -122,7 +122,7 @@ func (m *model) wire(ws *wires, place map[*graph.Node]*card, k int, n *graph.Nod
 func (m *model) wireTo(ws *wires, place map[*graph.Node]*card, k int, n *graph.Node, bold bool, wanted func(*graph.Node) bool) {
 	col := m.lay.cols[k].i
 	x0, x1 := m.gutter(k)
-	track := x0 + m.graph.Cols[col].Track(n)
+	track := x0 + m.Graph.Cols[col].Track(n)
 	if !m.lay.tight {
 		track++
 	}
@@ -196,7 +196,7 @@ func (m *model) nextColumn(k int) int {
 // its gutter where the edge goes further.
 func (m *model) passThrough(ws *wires, k int) {
 	col := m.lay.cols[k].i
-	for _, n := range m.graph.Nodes {
+	for _, n := range m.Graph.Nodes {
 		if n.Col < col && m.shown(n) {
 			if end := m.shownReach(n); end > col {
 				m.pass(ws, k, n, end, false)
@@ -247,7 +247,7 @@ func (m *model) wireChosen(ws *wires, place map[*graph.Node]*card, chosen *graph
 }
 
 func (m *model) drawWires(ws *wires) {
-	l := m.th.Lines
+	l := m.Theme.Lines
 	b := m.lay.board
 	for y := b.Y; y < b.Y+b.H; y++ {
 		for x := range ws.w {
@@ -280,6 +280,6 @@ func (m *model) drawArrows(place map[*graph.Node]*card, chosen *graph.Node) {
 		if bold || c.n == chosen {
 			role = theme.Accent
 		}
-		m.canvas.Put(c.r.X-1, c.anchor(), role, m.th.Lines.Arrow)
+		m.canvas.Put(c.r.X-1, c.anchor(), role, m.Theme.Lines.Arrow)
 	}
 }

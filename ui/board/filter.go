@@ -71,8 +71,8 @@ func (m *model) match() {
 		return
 	}
 	f.groups, f.whole = map[event.Unit]bool{}, map[event.Unit]bool{}
-	for _, n := range m.graph.Nodes {
-		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.Name + " " + m.groupMark(n).Word)
+	for _, n := range m.Graph.Nodes {
+		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.Name + " " + m.GroupMark(n).Word)
 		if f.holds(head) {
 			f.groups[n.Unit()], f.whole[n.Unit()] = true, true
 			continue
@@ -96,7 +96,7 @@ func (f *filter) holds(text string) bool {
 }
 
 func (m *model) matchesObject(n *graph.Node, o *event.ObjectState) bool {
-	return m.filter.holds(strings.ToLower(o.Object.String() + " " + m.objectMark(n, o).Word))
+	return m.filter.holds(strings.ToLower(o.Object.String() + " " + m.ObjectMark(n, o).Word))
 }
 
 // shown reports whether a group is on the board.
@@ -123,7 +123,7 @@ func (m *model) keepShown() {
 		m.show()
 		return
 	}
-	for _, n := range m.graph.Nodes {
+	for _, n := range m.Graph.Nodes {
 		if m.shown(n) {
 			m.selectNode(n)
 			return

@@ -2,11 +2,11 @@ package board
 
 import (
 	"slices"
-	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
 )
 
 // chase moves the selection and the view to where the action is.
@@ -19,15 +19,15 @@ func (m *model) chase() {
 		m.sel = spot{Unit: n.Unit()}
 	}
 	m.sel.object = plan.Object{}
-	if o := worst(n); o != nil && !n.Status.Over() || o != nil && n.Status == event.Failed {
+	if o := picture.Worst(n); o != nil && !n.Status.Over() || o != nil && n.Status == event.Failed {
 		m.sel.object = o.Object
 	}
 	if m.accordion() || m.tooSmall() {
 		return
 	}
 	first, last := n.Col, n.Col
-	for _, other := range m.graph.Nodes {
-		if active(other) {
+	for _, other := range m.Graph.Nodes {
+		if picture.Active(other) {
 			first, last = min(first, other.Col), max(last, other.Col)
 		}
 	}
@@ -51,25 +51,16 @@ func (m *model) columnBefore(col int) int {
 	return before
 }
 
-// active reports whether a group is where the action is.
-func active(n *graph.Node) bool {
-	switch n.Status {
-	case event.Running, event.Held:
-		return true
-	}
-	return false
-}
-
 // action is the group to look at: the one that failed while that is held, the
 // one that a breakpoint holds, else the first that is under way. The selected
 // one stays while it is one of them.
 func (m *model) action() *graph.Node {
-	ending := m.over() || m.state.Run == event.Aborting
+	ending := m.Over() || m.State.Run == event.Aborting
 	rank := func(n *graph.Node) int {
 		switch {
-		case n.Status == event.Failed && (m.state.Run == event.Held || ending) && m.back(n) == m.rollingBack():
+		case n.Status == event.Failed && (m.State.Run == event.Held || ending) && m.Back(n) == m.RollingBack():
 			return 5
-		case n.Status == event.Aborted && ending && m.back(n) == m.rollingBack():
+		case n.Status == event.Aborted && ending && m.Back(n) == m.RollingBack():
 			return 4
 		case n.Status == event.Held:
 			return 3
@@ -77,7 +68,7 @@ func (m *model) action() *graph.Node {
 			return 2
 		case ending:
 			return 0
-		case n.Status == event.Waiting && m.back(n) == m.rollingBack() && m.tally.groups == 0 && m.ready(n):
+		case n.Status == event.Waiting && m.Back(n) == m.RollingBack() && m.Tally.Groups == 0 && m.Ready(n):
 			return 1
 		}
 		return 0
@@ -87,7 +78,7 @@ func (m *model) action() *graph.Node {
 	if best != nil {
 		most = rank(best)
 	}
-	for _, n := range m.graph.Nodes {
+	for _, n := range m.Graph.Nodes {
 		if r := rank(n); r > most {
 			best, most = n, r
 		}
@@ -102,46 +93,19 @@ func (m *model) action() *graph.Node {
 // that was over when the screen was opened: the first that failed, else where
 // it has come to an end, else the first.
 func (m *model) opening() *graph.Node {
-	nodes := m.graph.Nodes
+	nodes := m.Graph.Nodes
 	if len(nodes) == 0 {
 		return nil
 	}
 	for _, status := range []event.Status{event.Failed, event.Aborted} {
-		if i := slices.IndexFunc(nodes, func(n *graph.Node) bool { return n.Status == status }); i >= 0 && m.over() {
+		if i := slices.IndexFunc(nodes, func(n *graph.Node) bool { return n.Status == status }); i >= 0 && m.Over() {
 			return nodes[i]
 		}
 	}
 	best := nodes[0]
 	for _, n := range nodes {
-		if m.state.Status == event.Succeeded && n.Col > best.Col {
+		if m.State.Status == event.Succeeded && n.Col > best.Col {
 			best = n
-		}
-	}
-	return best
-}
-
-func (m *model) back(n *graph.Node) bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }
-
-// ready reports whether all that a waiting group waits for is there.
-func (m *model) ready(n *graph.Node) bool {
-	for _, up := range n.Ins {
-		if !up.Status.Over() {
-			return false
-		}
-	}
-	return true
-}
-
-// worst is the object of a group that needs looking at first: failed, or under
-// way for longest.
-func worst(n *graph.Node) *event.ObjectState {
-	var best *event.ObjectState
-	for _, o := range n.Objects {
-		if urgency(o) > 1 {
-			continue
-		}
-		if best == nil || urgency(o) < urgency(best) || urgency(o) == urgency(best) && o.Applied.Before(best.Applied) {
-			best = o
 		}
 	}
 	return best

@@ -21,12 +21,12 @@ func (m *model) drawHeader() {
 // drawOperation draws the first line: operation and release, where, how long.
 // What there is no room for is left out from the middle.
 func (m *model) drawOperation() {
-	cv, op := m.canvas, m.state.Operation
-	timing := canvas.Clock(m.state.Active(m.now()))
+	cv, op := m.canvas, m.State.Operation
+	timing := canvas.Clock(m.State.Active(m.Now()))
 	if op.Timeout > 0 {
 		timing += " of " + canvas.Clock(op.Timeout)
 	}
-	if m.state.Started.IsZero() || m.planOnly() || op.Watches() {
+	if m.State.Started.IsZero() || m.planOnly() || op.Watches() {
 		timing = ""
 	}
 	end := cv.PutRight(m.w-1, 0, theme.Text, timing) - 2
@@ -35,7 +35,7 @@ func (m *model) drawOperation() {
 	if m.w >= 70 {
 		x = cv.Put(x, 0, theme.Quiet, "lockstep ")
 	}
-	x = cv.Put(x, 0, theme.Faint, m.th.Lines.More+" ")
+	x = cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" ")
 	what := strings.TrimSpace(op.Name + " " + op.Release)
 	if what == "" {
 		what = m.opts.Title
@@ -44,7 +44,7 @@ func (m *model) drawOperation() {
 
 	where := m.where()
 	for len(where) > 0 {
-		text := strings.Join(where, " "+m.th.Lines.Dot+" ")
+		text := strings.Join(where, " "+m.Theme.Lines.Dot+" ")
 		if x+3+canvas.Width(text) <= end {
 			from := max(x+3, (m.w-canvas.Width(text))/2)
 			cv.Put(min(from, end-canvas.Width(text)), 0, theme.Quiet, text)
@@ -56,7 +56,7 @@ func (m *model) drawOperation() {
 
 // where lists context, namespace and revision, the most important first.
 func (m *model) where() []string {
-	op := m.state.Operation
+	op := m.State.Operation
 	var out []string
 	if op.Context != "" {
 		out = append(out, canvas.Clean(op.Context))
@@ -67,7 +67,7 @@ func (m *model) where() []string {
 	if op.Revision > 0 {
 		out = append(out, fmt.Sprintf("rev %d", op.Revision))
 	}
-	if m.readOnly() {
+	if m.ReadOnly() {
 		out = append(out, "read-only")
 	}
 	return out
@@ -81,7 +81,7 @@ func (m *model) drawState() {
 	x := cv.Put(1, 1, mark.Role, mark.Glyph+" ")
 	x = cv.Put(x, 1, mark.Role, mark.Word) + 2
 	end := m.w - 1
-	if said := max(canvas.Width(text), canvas.Width(m.flash.text)); m.tally.total > 0 && !m.planOnly() && x+said+2 < end-m.barWidth() {
+	if said := max(canvas.Width(text), canvas.Width(m.flash.text)); m.Tally.Total > 0 && !m.planOnly() && x+said+2 < end-m.barWidth() {
 		end = m.drawBar(end) - 2
 	}
 	if m.flash.text != "" {
@@ -91,7 +91,7 @@ func (m *model) drawState() {
 	if text != "" {
 		x = cv.PutFit(x, 1, end-x, theme.Text, text) + 2
 	}
-	if m.state.Status == event.RollingBack && m.state.Run == event.Running || m.planOnly() {
+	if m.State.Status == event.RollingBack && m.State.Run == event.Running || m.planOnly() {
 		return // the text has said it
 	}
 	cv.Put(x, 1, theme.Quiet, m.progress(end-x))
@@ -99,44 +99,44 @@ func (m *model) drawState() {
 
 // stateMark is the state in glyph and words, and what there is to say about it.
 func (m *model) stateMark() (theme.Mark, string) {
-	s := &m.state
-	mark := m.th.Mark(string(s.Run))
+	s := &m.State
+	mark := m.Theme.Mark(string(s.Run))
 	switch {
 	case m.planOnly():
-		mark = m.th.Mark(string(event.Waiting))
+		mark = m.Theme.Mark(string(event.Waiting))
 		mark.Word = "plan"
-		return mark, fmt.Sprintf("%s, %s %s q leaves", canvas.Count(len(m.graph.Nodes), "group"), canvas.Count(m.tally.total, "object"), m.th.Lines.Dot)
-	case s.Status == "" && m.over():
-		return m.th.Mark("aborted"), "the record is empty"
+		return mark, fmt.Sprintf("%s, %s %s q leaves", canvas.Count(len(m.Graph.Nodes), "group"), canvas.Count(m.Tally.Total, "object"), m.Theme.Lines.Dot)
+	case s.Status == "" && m.Over():
+		return m.Theme.Mark("aborted"), "the record is empty"
 	case s.Status == "":
-		mark = m.th.Mark(string(event.Waiting))
+		mark = m.Theme.Mark(string(event.Waiting))
 		mark.Word = "starting"
 		return mark, ""
-	case m.over():
+	case m.Over():
 		return m.endMark()
 	case s.Run == event.Held:
-		mark = m.th.Mark(string(event.Failed))
+		mark = m.Theme.Mark(string(event.Failed))
 		mark.Word = "held"
 		return mark, m.heldText()
 	case s.Run == event.Paused:
-		text := m.graph.Shorten(s.RunMessage)
+		text := m.Graph.Shorten(s.RunMessage)
 		if m.went { // it says where the run paused, which is no longer here
 			text = ""
 		}
 		if s.Status == event.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
-		return mark, join(m.th, text, m.inFlight())
+		return mark, join(m.Theme, text, m.inFlight())
 	case s.Run == event.Aborting:
-		return mark, join(m.th, s.RunMessage, m.inFlight())
+		return mark, join(m.Theme, s.RunMessage, m.inFlight())
 	case s.Status == event.RollingBack:
-		mark = m.th.Mark(string(event.RollingBack))
-		return mark, join(m.th, m.progress(m.w), m.graph.Shorten(s.Message))
+		mark = m.Theme.Mark(string(event.RollingBack))
+		return mark, join(m.Theme, m.progress(m.w), m.Graph.Shorten(s.Message))
 	}
 	if s.Operation.Watches() {
 		return m.liveMark(), ""
 	}
-	mark = m.th.Mark(string(event.Running))
+	mark = m.Theme.Mark(string(event.Running))
 	mark.Glyph = m.pulse(mark.Glyph)
 	return mark, ""
 }
@@ -146,46 +146,46 @@ func (m *model) stateMark() (theme.Mark, string) {
 func (m *model) liveMark() theme.Mark {
 	is := event.Running
 	switch {
-	case m.tally.failed > 0:
+	case m.Tally.Failed > 0:
 		is = event.Failed
-	case m.tally.done == m.tally.total:
+	case m.Tally.Done == m.Tally.Total:
 		is = event.Ready
 	}
-	mark := m.th.Mark(string(is))
-	if m.state.Message != "" {
-		mark.Word = m.state.Message
+	mark := m.Theme.Mark(string(is))
+	if m.State.Message != "" {
+		mark.Word = m.State.Message
 	}
 	return mark
 }
 
 // planOnly reports whether a plan is shown that nothing is done about.
-func (m *model) planOnly() bool { return m.state.Status == "" && m.over() && len(m.graph.Nodes) > 0 }
+func (m *model) planOnly() bool { return m.State.Status == "" && m.Over() && len(m.Graph.Nodes) > 0 }
 
 // endMark is the state once the operation is over.
 func (m *model) endMark() (theme.Mark, string) {
-	s := &m.state
-	mark := m.th.Mark(string(s.Status))
+	s := &m.State
+	mark := m.Theme.Mark(string(s.Status))
 	leave := "q leaves"
-	if m.readOnly() && s.Status == event.Running {
+	if m.ReadOnly() && s.Status == event.Running {
 		mark.Word = "up to here"
 		ends := "the record ends"
 		switch s.Run {
 		case event.Held:
 			ends += " while held on failure"
 		case event.Paused, event.Aborting:
-			ends += " while " + m.th.Mark(string(s.Run)).Word
+			ends += " while " + m.Theme.Mark(string(s.Run)).Word
 		}
-		return mark, join(m.th, ends, leave)
+		return mark, join(m.Theme, ends, leave)
 	}
-	return mark, join(m.th, leave, m.graph.Shorten(s.Message))
+	return mark, join(m.Theme, leave, m.Graph.Shorten(s.Message))
 }
 
 // inFlight says what a pause or an abort still waits for.
 func (m *model) inFlight() string {
-	switch n := m.tally.active; {
-	case m.tally.requests > 0:
-		return fmt.Sprintf("waiting for in-flight applies (%d)", m.tally.requests)
-	case n > 0 && m.state.Run == event.Paused:
+	switch n := m.Tally.Active; {
+	case m.Tally.Requests > 0:
+		return fmt.Sprintf("waiting for in-flight applies (%d)", m.Tally.Requests)
+	case n > 0 && m.State.Run == event.Paused:
 		return canvas.Count(n, "object") + " in progress"
 	}
 	return ""
@@ -203,16 +203,16 @@ func join(t theme.Theme, parts ...string) string {
 
 // pulse turns the glyph of what runs, once a second.
 func (m *model) pulse(glyph string) string {
-	if m.th.Still || m.th.ASCII {
+	if m.Theme.Still || m.Theme.ASCII {
 		return glyph
 	}
-	return [...]string{"◐", "◓", "◑", "◒"}[int(m.state.Active(m.now()).Seconds())%4]
+	return [...]string{"◐", "◓", "◑", "◒"}[int(m.State.Active(m.Now()).Seconds())%4]
 }
 
 // progress is how far things are, in as many numbers as fit a width.
 func (m *model) progress(room int) string {
-	t := m.tally
-	if t.total == 0 {
+	t := m.Tally
+	if t.Total == 0 {
 		return ""
 	}
 	done := "ready"
@@ -220,23 +220,23 @@ func (m *model) progress(room int) string {
 		done = "gone"
 	}
 	active := "in progress"
-	if m.state.Status == event.Succeeded { // leaves (R21)
+	if m.State.Status == event.Succeeded { // leaves (R21)
 		active = "not waited for"
 	}
-	parts := []string{fmt.Sprintf("%d of %d %s", t.done, t.total, done)}
+	parts := []string{fmt.Sprintf("%d of %d %s", t.Done, t.Total, done)}
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{t.active, active}, {t.applied, "applied"}, {t.failed, "failed"}, {t.waiting, "waiting"}} {
+	}{{t.Active, active}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, "waiting"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}
 	}
-	if n := len(m.state.Warnings); n > 0 {
+	if n := len(m.State.Warnings); n > 0 {
 		parts = append(parts, canvas.Count(n, "warning"))
 	}
 	for len(parts) > 0 {
-		if text := join(m.th, parts...); canvas.Width(text) <= room {
+		if text := join(m.Theme, parts...); canvas.Width(text) <= room {
 			return text
 		}
 		parts = parts[:len(parts)-1]
@@ -247,8 +247,8 @@ func (m *model) progress(room int) string {
 // removes reports whether the phases that matter now take objects away.
 func (m *model) removes() bool {
 	removes := false
-	for _, p := range m.state.Phases {
-		if strings.HasPrefix(p.Name, event.RollbackPrefix) != m.rollingBack() {
+	for _, p := range m.State.Phases {
+		if strings.HasPrefix(p.Name, event.RollbackPrefix) != m.RollingBack() {
 			continue
 		}
 		if p.Kind == event.PhaseApply {
@@ -270,14 +270,14 @@ func (m *model) barWidth() int {
 // drawBar draws the progress bar and returns where it begins.
 func (m *model) drawBar(end int) int {
 	w := m.barWidth()
-	l := m.th.Lines
+	l := m.Theme.Lines
 	x := end - w
-	halves := (m.tally.done + m.tally.applied) * w * 2 / m.tally.total
+	halves := (m.Tally.Done + m.Tally.Applied) * w * 2 / m.Tally.Total
 	role := theme.Good
 	switch {
-	case m.state.Status == event.Failed || m.state.Run == event.Held:
+	case m.State.Status == event.Failed || m.State.Run == event.Held:
 		role = theme.Bad
-	case m.state.Run == event.Paused, m.state.Status == event.Aborted, m.rollingBack():
+	case m.State.Run == event.Paused, m.State.Status == event.Aborted, m.RollingBack():
 		role = theme.Stopped
 	}
 	for i := range w {

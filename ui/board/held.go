@@ -9,6 +9,7 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
 )
 
 // A failure that is held stands in the state line, and below it the ways out.
@@ -17,9 +18,9 @@ import (
 // selected one first.
 func (m *model) failing() []*graph.Node {
 	var out []*graph.Node
-	for _, n := range m.graph.Nodes {
+	for _, n := range m.Graph.Nodes {
 		switch {
-		case n.Status != event.Failed || m.back(n) != m.rollingBack():
+		case n.Status != event.Failed || m.Back(n) != m.RollingBack():
 		case m.chosen(n):
 			out = append([]*graph.Node{n}, out...)
 		default:
@@ -33,13 +34,13 @@ func (m *model) failing() []*graph.Node {
 func (m *model) heldText() string {
 	nodes := m.failing()
 	if len(nodes) == 0 {
-		return m.graph.Shorten(m.state.RunMessage)
+		return m.Graph.Shorten(m.State.RunMessage)
 	}
 	name := nodes[0].Name
 	if more := len(nodes) - 1; more > 0 {
 		name += fmt.Sprintf(" and %d more", more)
 	}
-	return join(m.th, name, m.cause(nodes[0]))
+	return join(m.Theme, name, m.cause(nodes[0]))
 }
 
 // cause is why a group has failed, as near to the reason as is known.
@@ -49,10 +50,10 @@ func (m *model) cause(n *graph.Node) string {
 			return cmp.Or(o.Summary, o.Message)
 		}
 	}
-	if o := worst(n); o != nil && o.Summary != "" {
+	if o := picture.Worst(n); o != nil && o.Summary != "" {
 		return o.Summary
 	}
-	return m.graph.Shorten(n.Message)
+	return m.Graph.Shorten(n.Message)
 }
 
 // mended names what failed and has become ready since, by whatever hand.

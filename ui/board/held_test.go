@@ -13,7 +13,7 @@ func TestHeldSaysWhatIsReadyByNow(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
 	s.shows(t, "✗ held  api:server · image example/no-such-image:1 cannot be pulled: not found", "A accept   R retry   G give up   a abort")
 	s.showsNot(t, "is ready now")
-	s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: "shop/api:server", Status: event.Ready, Time: s.state.Now,
+	s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: "shop/api:server", Status: event.Ready, Time: s.State.Now,
 		Object: &plan.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "shop-api"}})
 	s.shows(t, "Deployment/shop-api is ready now   A accept")
 }
@@ -27,7 +27,7 @@ func TestGivingUpAsks(t *testing.T) {
 	if len(s.sent) > 0 {
 		t.Errorf("G sends %v before it was confirmed", s.sent)
 	}
-	s.feed(event.Event{Kind: event.KindRun, Status: event.Running, Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Running, Time: s.State.Now})
 	s.showsNot(t, "give up what failed?")
 	s.press("G")
 	s.showsNot(t, "give up what failed?")

@@ -53,7 +53,7 @@ func (m *model) helpLines(width int) []canvas.Line {
 	var out []canvas.Line
 	part := ""
 	for _, k := range Keys() {
-		if m.readOnly() && (k.Part == partSteer || k.Part == partAbort || k.Part == partGiveUp) {
+		if m.ReadOnly() && (k.Part == partSteer || k.Part == partAbort || k.Part == partGiveUp) {
 			continue
 		}
 		if k.Part != part {
@@ -78,11 +78,11 @@ func (m *model) helpLines(width int) []canvas.Line {
 func (m *model) legend() []canvas.Line {
 	out := []canvas.Line{nil, canvas.Plain(theme.Strong, "glyphs")}
 	for _, s := range []string{"ready", "in-progress", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
-		mark := m.th.Mark(s)
+		mark := m.Theme.Mark(s)
 		out = append(out, canvas.Line{{Role: mark.Role, Text: fmt.Sprintf("%-11s", mark.Glyph)}, {Role: theme.Text, Text: " " + mark.Word}})
 	}
-	return append(out, canvas.Line{{Role: theme.Stopped, Text: fmt.Sprintf("%-11s", m.th.Lines.Break)}, {Role: theme.Text, Text: " breakpoint"}},
-		canvas.Line{{Role: theme.Key, Text: fmt.Sprintf("%-11s", m.th.Lines.Next)}, {Role: theme.Text, Text: " what a step lets go"}})
+	return append(out, canvas.Line{{Role: theme.Stopped, Text: fmt.Sprintf("%-11s", m.Theme.Lines.Break)}, {Role: theme.Text, Text: " breakpoint"}},
+		canvas.Line{{Role: theme.Key, Text: fmt.Sprintf("%-11s", m.Theme.Lines.Next)}, {Role: theme.Text, Text: " what a step lets go"}})
 }
 
 func (m *model) openWarnings() tea.Cmd {
@@ -91,11 +91,11 @@ func (m *model) openWarnings() tea.Cmd {
 }
 
 func (m *model) warningLines(width int) []canvas.Line {
-	if len(m.state.Warnings) == 0 {
+	if len(m.State.Warnings) == 0 {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "there are none")}
 	}
 	var out []canvas.Line
-	for _, w := range m.state.Warnings {
+	for _, w := range m.State.Warnings {
 		for i, s := range canvas.Wrap(w.Message, width-6) {
 			rule := ""
 			if i == 0 {
@@ -112,7 +112,7 @@ func (m *model) drawPager() {
 	w := min(m.w-4, 92)
 	lines := m.pager.make(w - 4)
 	room := max(m.h-5, 1)
-	title := m.pager.title + " " + m.th.Lines.Dot + " esc closes"
+	title := m.pager.title + " " + m.Theme.Lines.Dot + " esc closes"
 	if len(lines) > room {
 		m.pager.last = len(lines) - room
 		m.pager.scroll(0)
@@ -132,12 +132,12 @@ func (m *model) drawFooter() {
 	if m.typing {
 		x := cv.Put(1, y, theme.Key, "/")
 		cv.PutFit(x, y, m.w-x-1, theme.Text, m.filter.input.Value())
-		cv.PutRight(m.w-1, y, theme.Quiet, m.found()+"  "+m.th.Lines.Enter+" keep  esc clear")
+		cv.PutRight(m.w-1, y, theme.Quiet, m.found()+"  "+m.Theme.Lines.Enter+" keep  esc clear")
 		return
 	}
 	x, end := 1, m.w-1
 	if m.filter.on() {
-		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+m.filter.input.Value()+"  "+m.found()+"  esc clears", m.w/2, m.th.Lines.Ellipsis)) - 2
+		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+m.filter.input.Value()+"  "+m.found()+"  esc clears", m.w/2, m.Theme.Lines.Ellipsis)) - 2
 	}
 	hints := m.hints()
 	if h := len(hints); h > 1 { // help is always there to be found
@@ -171,5 +171,5 @@ func (m *model) found() string {
 	if !m.filter.on() {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d groups", len(m.filter.groups), len(m.graph.Nodes))
+	return fmt.Sprintf("%d of %d groups", len(m.filter.groups), len(m.Graph.Nodes))
 }

@@ -33,7 +33,7 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 		Source:  idle{},
 		Command: func(c event.Command) { s.sent = append(s.sent, c) },
 		Theme:   theme.Options{Background: theme.Dark},
-		Now:     func() time.Time { return s.state.Now },
+		Now:     func() time.Time { return s.State.Now },
 	}
 	for _, f := range change {
 		f(&o)

@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/picture"
 )
 
 const partInspector = "in the inspector"
@@ -131,7 +132,7 @@ func (m *model) subject() (plan.Object, bool) {
 	if n == nil || len(n.Objects) == 0 {
 		return plan.Object{}, false
 	}
-	if w := worst(n); w != nil {
+	if w := picture.Worst(n); w != nil {
 		return w.Object, true
 	}
 	for _, o := range n.Objects {

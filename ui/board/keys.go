@@ -65,7 +65,7 @@ func bindings() []binding {
 			about: "step the selected group: while paused, let it go where all that it waits for is ready"},
 		{keys: []string{"c"}, label: "c", hint: when("continue", paused), do: (*model).resume, steers: true, part: partSteer,
 			about: "continue after a pause; refused while a failure is held: A, R, G and a are the ways out of that"},
-		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).steerable), do: (*model).askAbort, steers: true, way: true, part: partSteer,
+		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).Steerable), do: (*model).askAbort, steers: true, way: true, part: partSteer,
 			about: "abort: asks whether to keep what is there or to roll back; ctrl-c twice stops at once"},
 		{keys: []string{"b"}, label: "b", hint: breakHint, do: (*model).toggleBreak, steers: true, part: partSteer,
 			about: "breakpoint: pause the run before the selected group starts; again: take it away"},
@@ -76,9 +76,9 @@ func bindings() []binding {
 			about: "go to the next thing that is failing or that others wait for"},
 		{keys: []string{"enter"}, label: "enter", hint: when("inspect", canInspect), do: (*model).inspect, part: partLook,
 			about: "inspect the selected group or resource: why, events, pods, logs, manifest, gates, timings"},
-		{keys: []string{"F"}, label: "F", hint: when("follow", func(m *model) bool { return !m.follow && !m.over() }), do: (*model).followAgain, part: partLook,
+		{keys: []string{"F"}, label: "F", hint: when("follow", func(m *model) bool { return !m.follow && !m.Over() }), do: (*model).followAgain, part: partLook,
 			about: "follow the action again, as the screen does until you move"},
-		{keys: []string{"w"}, label: "w", hint: when("warnings", func(m *model) bool { return len(m.state.Warnings) > 0 }), do: (*model).openWarnings, part: partLook,
+		{keys: []string{"w"}, label: "w", hint: when("warnings", func(m *model) bool { return len(m.State.Warnings) > 0 }), do: (*model).openWarnings, part: partLook,
 			about: "read the warnings"},
 		{keys: []string{"up", "k"}, label: "up k", do: func(m *model) tea.Cmd { return m.move(-1) }, part: partMove, about: "line up"},
 		{keys: []string{"down", "j"}, label: "down j", do: func(m *model) tea.Cmd { return m.move(1) }, part: partMove, about: "line down"},
@@ -125,15 +125,15 @@ func Keys() []Key {
 	return out
 }
 
-func held(m *model) bool   { return m.steerable() && m.state.Run == event.Held }
-func paused(m *model) bool { return m.steerable() && m.state.Run == event.Paused }
+func held(m *model) bool   { return m.Steerable() && m.State.Run == event.Held }
+func paused(m *model) bool { return m.Steerable() && m.State.Run == event.Paused }
 
 func pauseHint(m *model) string {
 	switch {
-	case !m.steerable():
-	case m.state.Run == event.Running:
+	case !m.Steerable():
+	case m.State.Run == event.Running:
 		return "pause"
-	case m.state.Run == event.Paused:
+	case m.State.Run == event.Paused:
 		return "resume"
 	}
 	return ""
@@ -142,15 +142,15 @@ func pauseHint(m *model) string {
 // mayStep reports whether the selected group could be let go by itself.
 func mayStep(m *model) bool {
 	n := m.group()
-	return paused(m) && n != nil && n.GroupState != m.next && (n.Status == event.Held || n.Status == event.Waiting && m.ready(n))
+	return paused(m) && n != nil && n.GroupState != m.Next && (n.Status == event.Held || n.Status == event.Waiting && m.Ready(n))
 }
 
 func breakHint(m *model) string {
 	n := m.group()
 	switch {
-	case n == nil || !m.steerable() || m.state.Run == event.Aborting:
+	case n == nil || !m.Steerable() || m.State.Run == event.Aborting:
 		return ""
-	case m.state.Stops(n.Unit()):
+	case m.State.Stops(n.Unit()):
 		return "clear breakpoint"
 	case n.Status == event.Waiting:
 		return "breakpoint"
@@ -162,7 +162,7 @@ func canInspect(m *model) bool { return m.group() != nil && m.insp == nil && !m.
 
 // leaveOnEnter reports whether enter leaves: at the end, where the user has
 // not begun to look around. Who has opened a record has done so to look.
-func (m *model) leaveOnEnter() bool { return m.over() && m.follow && m.insp == nil && !m.readOnly() }
+func (m *model) leaveOnEnter() bool { return m.Over() && m.follow && m.insp == nil && !m.ReadOnly() }
 
 // press obeys a key. What is open on top of the board has it first.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
@@ -184,7 +184,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case !ok:
 		return nil
-	case b.steers && m.readOnly():
+	case b.steers && m.ReadOnly():
 		if name == "ctrl+c" {
 			return m.quit()
 		}
@@ -232,7 +232,7 @@ func (m *model) hintsOf(which func(binding) bool) []hint {
 	}
 	var out []hint
 	for _, b := range table {
-		if b.hint == nil || b.steers && m.readOnly() || !which(b) {
+		if b.hint == nil || b.steers && m.ReadOnly() || !which(b) {
 			continue
 		}
 		if word := b.hint(m); word != "" {
@@ -242,9 +242,9 @@ func (m *model) hintsOf(which func(binding) bool) []hint {
 			}
 			switch {
 			case key == "enter":
-				key = m.th.Lines.Enter
+				key = m.Theme.Lines.Enter
 			case key == "q" && m.leaveOnEnter():
-				key += "/" + m.th.Lines.Enter
+				key += "/" + m.Theme.Lines.Enter
 			}
 			out = append(out, hint{key, word})
 		}

@@ -39,7 +39,7 @@ func pausedRun(t testing.TB) *screen { return with("sandbox-breakpoint", 0, "")(
 
 func abortingRun(t testing.TB) *screen {
 	s := with("sandbox-install", 63, "")(t)
-	s.feed(event.Event{Kind: event.KindRun, Status: event.Aborting, Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Aborting, Time: s.State.Now})
 	return s
 }
 
@@ -161,7 +161,7 @@ func TestHintsWork(t *testing.T) {
 			if key == "" {
 				key = h.key
 			}
-			if h.key == s.th.Lines.Enter {
+			if h.key == s.Theme.Lines.Enter {
 				key = "enter"
 			}
 			s := st.open(t)
@@ -169,7 +169,7 @@ func TestHintsWork(t *testing.T) {
 			s.press(key)
 			switch {
 			case len(s.sent) > 0:
-				if why := refusal(s.state.Run, s.sent[0].Name); why {
+				if why := refusal(s.State.Run, s.sent[0].Name); why {
 					t.Errorf("%s: the footer offers %q (%s), which the run refuses", st.name, h.key, h.word)
 				}
 			case s.quits(), s.text() != before, h.key == "f" && onlyProblem(s):
@@ -241,7 +241,7 @@ func TestCommandsNameTheirGroup(t *testing.T) {
 // TestRefused shows why a command was refused, and forgets it again.
 func TestRefused(t *testing.T) {
 	s := with("sandbox-install", 63, "")(t)
-	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.State.Now})
 	s.shows(t, "step refused: the run is not paused; pause it first")
 	s.send(unflashMsg(s.flash.n - 1)) // of a message before
 	s.shows(t, "step refused")
@@ -267,14 +267,14 @@ func TestDialogSays(t *testing.T) {
 		"roll back: uninstall all 20 objects in reverse order", "stop at once", "go on")
 
 	s = with("sandbox-held", 0, "")(t)
-	s.state.Operation.Name, s.state.Operation.PreviousRevision = "upgrade", 3
+	s.State.Operation.Name, s.State.Operation.PreviousRevision = "upgrade", 3
 	s.press("a")
 	s.shows(t, "roll back: to revision 3")
 
 	// Without a good revision to go back to there is no such choice.
 	for _, name := range []string{"upgrade", "rollback", "uninstall", "test"} {
 		s = with("sandbox-held", 0, "")(t)
-		s.state.Operation.Name = name
+		s.State.Operation.Name = name
 		s.press("a")
 		s.showsNot(t, "roll back: to", "roll back: uninstall")
 		s.shows(t, "roll back: not possible, ")

@@ -123,9 +123,9 @@ func (m *model) placeColumns() {
 // lanes is how many rows the edges past columns take.
 func (m *model) lanes() int {
 	if m.lay.board.H < 12 {
-		return min(m.graph.Lanes, 1)
+		return min(m.Graph.Lanes, 1)
 	}
-	return m.graph.Lanes
+	return m.Graph.Lanes
 }
 
 // placeColumn stacks the cards of a column, as detailed as fits.
@@ -134,7 +134,7 @@ func (m *model) placeColumn(p colPlace, top int) {
 	for d := full; d < densities; d++ {
 		m.lay.cards = m.lay.cards[:from]
 		y := top
-		for _, n := range m.graph.Cols[p.i].Nodes {
+		for _, n := range m.Graph.Cols[p.i].Nodes {
 			if !m.shown(n) {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
 )
 
 // selectNode selects a group and brings it into view.
@@ -102,7 +103,7 @@ func (m *model) moveColumn(by int) tea.Cmd {
 // visible are the groups on the board, in plan order.
 func (m *model) visible() []*graph.Node {
 	var out []*graph.Node
-	for _, n := range m.graph.Nodes {
+	for _, n := range m.Graph.Nodes {
 		if m.shown(n) {
 			out = append(out, n)
 		}
@@ -155,10 +156,10 @@ func (m *model) problems() (failed, blocking []spot) {
 		found := false
 		for _, o := range n.Objects {
 			switch {
-			case o.Status == event.Failed, urgency(o) == 1 && n.Status == event.Failed:
+			case o.Status == event.Failed, picture.Urgency(o) == 1 && n.Status == event.Failed:
 				failed = append(failed, spot{n.Unit(), o.Object})
 				found = true
-			case urgency(o) == 1 && n.Status == event.Running:
+			case picture.Urgency(o) == 1 && n.Status == event.Running:
 				blocking = append(blocking, spot{n.Unit(), o.Object})
 				found = true
 			}
@@ -194,7 +195,7 @@ func (m *model) nextProblem() tea.Cmd {
 		at = -1
 	}
 	s := list[(at+1)%len(list)]
-	m.selectObject(m.graph.ByKey[s.Unit], s.object)
+	m.selectObject(m.Graph.ByKey[s.Unit], s.object)
 	return nil
 }
 

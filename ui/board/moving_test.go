@@ -28,7 +28,7 @@ func TestFind(t *testing.T) {
 	}
 	s = with("sandbox-rollback", 111, "g")(t)
 	s.feed(recorded(t, "sandbox-rollback", 140)[111:]...)
-	if !s.follow || !s.back(s.group()) {
+	if !s.follow || !s.Back(s.group()) {
 		t.Errorf("the view stays at %v when the rollback begins", s.sel)
 	}
 }
@@ -47,7 +47,7 @@ func TestOpening(t *testing.T) {
 		for _, size := range sizes {
 			s := newScreen(t, size[0], size[1], nil, readOnly)
 			s.send(batchMsg{recorded(t, run, 0), false})
-			if s.sel.Group != want || s.back(s.group()) {
+			if s.sel.Group != want || s.Back(s.group()) {
 				t.Errorf("%s at %v opens at %v", run, size, s.sel)
 			}
 			if !slices.ContainsFunc(s.lay.cards, func(c card) bool { return c.n == s.group() }) {
@@ -60,7 +60,7 @@ func TestOpening(t *testing.T) {
 	plan := recorded(t, "sandbox-install", 0)
 	plan = plan[slices.IndexFunc(plan, func(e event.Event) bool { return e.Kind == event.KindPlan }):][:1]
 	s.send(batchMsg{plan, false})
-	if s.group() != s.graph.Nodes[0] {
+	if s.group() != s.Graph.Nodes[0] {
 		t.Errorf("a plan opens at %v", s.sel)
 	}
 	s.shows(t, "○ plan  16 groups, 29 objects")
@@ -195,9 +195,9 @@ func TestKeyTable(t *testing.T) {
 func TestStepped(t *testing.T) {
 	s := pausedRun(t)
 	s.shows(t, "paused  breakpoint db:schema")
-	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Accepted, Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Accepted, Time: s.State.Now})
 	s.showsNot(t, "breakpoint db:schema")
-	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint shop:gateway", Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint shop:gateway", Time: s.State.Now})
 	s.shows(t, "paused  breakpoint shop:gateway")
 }
 
@@ -206,9 +206,9 @@ func TestAbortedStaysInView(t *testing.T) {
 	s := with("running", 0, "")(t)
 	was := s.group()
 	s.feed(
-		event.Event{Kind: event.KindRun, Status: event.Aborting, Time: s.state.Now},
-		event.Event{Kind: event.KindGroup, Phase: was.Phase, Group: was.ID, Status: event.Aborted, Time: s.state.Now},
-		event.Event{Kind: event.KindOperation, Status: event.Aborted, Time: s.state.Now},
+		event.Event{Kind: event.KindRun, Status: event.Aborting, Time: s.State.Now},
+		event.Event{Kind: event.KindGroup, Phase: was.Phase, Group: was.ID, Status: event.Aborted, Time: s.State.Now},
+		event.Event{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now},
 	)
 	if s.group() != was {
 		t.Errorf("the view goes from %s to %s", was.ID, s.group().ID)

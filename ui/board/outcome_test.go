@@ -10,9 +10,9 @@ import (
 // outcomes are those of the groups of an operation, as the board words them.
 func outcomes(s *screen) map[string]string {
 	out := map[string]string{}
-	for _, n := range s.graph.Nodes {
-		if !s.back(n) {
-			out[n.ID] = s.groupMark(n).Word
+	for _, n := range s.Graph.Nodes {
+		if !s.Back(n) {
+			out[n.ID] = s.GroupMark(n).Word
 		}
 	}
 	return out
@@ -42,7 +42,7 @@ func TestUninstalled(t *testing.T) {
 			t.Errorf("half way, %s is %q, want %q", id, got, want)
 		}
 	}
-	for _, n := range newScreen(t, 100, 30, events[:117]).graph.Nodes {
+	for _, n := range newScreen(t, 100, 30, events[:117]).Graph.Nodes {
 		if n.Outcome != "" {
 			t.Errorf("%s is %q before the rollback", n.ID, n.Outcome)
 		}
@@ -64,7 +64,7 @@ func undoing(t *testing.T) (s *screen, undo func(group, name string, status even
 	op := &event.Operation{Name: "upgrade", Release: "r", Namespace: "n", Revision: 2, PreviousRevision: 1}
 	s = newScreen(t, 120, 40, []event.Event{{Kind: event.KindOperation, Status: event.Running, Operation: op}, phases("apply", event.PhaseApply, "a", "b", "c", "d")})
 	for _, id := range []string{"a", "b", "c"} {
-		s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:" + id, Status: event.Running, Time: s.now().Add(1)})
+		s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:" + id, Status: event.Running, Time: s.Now().Add(1)})
 		for _, name := range []string{id + "-1", id + "-2"} {
 			s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: "c:" + id, Object: object(name), Status: event.Ready, Change: event.Configured})
 		}

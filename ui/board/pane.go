@@ -9,6 +9,7 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
 )
 
 // drawPane draws what is below the board: why the selected thing is as it is,
@@ -47,7 +48,7 @@ func (m *model) spotTitle() string {
 	}
 	title := n.ID
 	if o := m.object(); o != nil && o.Object.String() != n.Name {
-		title += " " + m.th.Lines.Dot + " " + o.Object.String()
+		title += " " + m.Theme.Lines.Dot + " " + o.Object.String()
 	}
 	return title
 }
@@ -62,7 +63,7 @@ func (m *model) why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.L
 		head = append(head, m.objectWhy(n, o))
 	} else {
 		head = append(head, m.groupWhy(n))
-		if o = worst(n); o != nil && n.Status != event.Waiting {
+		if o = picture.Worst(n); o != nil && n.Status != event.Waiting {
 			l := m.objectWhy(n, o)
 			l[0].Text = graph.ShortObject(o.Object) + " " + l[0].Text
 			head = append(head, l)
@@ -78,13 +79,13 @@ func (m *model) why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.L
 
 // objectWhy is an object's status in a line.
 func (m *model) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
-	mark := m.objectMark(n, o)
+	mark := m.ObjectMark(n, o)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
-	if m.objectOutcome(n, o) != "" {
-		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + m.statusMark(n, o).Word})
+	if m.ObjectOutcome(n, o) != "" {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + m.StatusMark(n, o).Word})
 	}
-	if urgency(o) == 1 && !n.Status.Over() {
-		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(m.sinceOf(o), false)})
+	if picture.Urgency(o) == 1 && !n.Status.Over() {
+		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(m.SinceOf(o), false)})
 	}
 	if o.Message != "" {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
@@ -96,12 +97,12 @@ func (m *model) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 
 // groupWhy is a group's status in a line.
 func (m *model) groupWhy(n *graph.Node) canvas.Line {
-	mark := m.groupMark(n)
+	mark := m.GroupMark(n)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
-	if n.Outcome != "" && !cutShort(n.Status) {
-		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + m.th.Mark(string(n.Status)).Word})
+	if n.Outcome != "" && !picture.CutShort(n.Status) {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + m.Theme.Mark(string(n.Status)).Word})
 	}
-	if d, over, ok := m.spent(n); ok {
+	if d, over, ok := m.Spent(n); ok {
 		how := " for "
 		if over {
 			how = " in "
@@ -110,7 +111,7 @@ func (m *model) groupWhy(n *graph.Node) canvas.Line {
 	}
 	l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, canvas.Count(len(n.Objects), "object"))})
 	if n.Message != "" {
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + m.graph.Shorten(n.Message)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + m.Graph.Shorten(n.Message)})
 	}
 	return l
 }
@@ -137,7 +138,7 @@ func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 func (m *model) gateLines(n *graph.Node) []canvas.Line {
 	var lines []canvas.Line
 	if n.Status == event.Waiting || n.Status == event.Held {
-		if l := m.gateLine("waits for ", n.Ins, func(u *graph.Node) bool { return !passed(u) }); l != nil {
+		if l := m.gateLine("waits for ", n.Ins, func(u *graph.Node) bool { return !picture.Passed(u) }); l != nil {
 			lines = append(lines, l)
 		}
 	}
@@ -152,10 +153,10 @@ func (m *model) gateLines(n *graph.Node) []canvas.Line {
 // followersLine says how many groups wait for one, or were never started
 // because of it.
 func (m *model) followersLine(n *graph.Node) canvas.Line {
-	all := m.graph.Followers(n)
+	all := m.Graph.Followers(n)
 	verb := " wait for it: "
 	switch {
-	case !m.state.Ended.IsZero() || n.Status == event.Failed && m.state.Run == event.Aborting:
+	case !m.State.Ended.IsZero() || n.Status == event.Failed && m.State.Run == event.Aborting:
 		all = slices.DeleteFunc(all, func(d *graph.Node) bool { return d.Status != event.Waiting && d.Status != event.Skipped })
 		verb = " never started: "
 	case len(all) == 1:
@@ -180,9 +181,9 @@ func (m *model) gateLine(head string, nodes []*graph.Node, which func(*graph.Nod
 		if len(l) > 1 {
 			l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", "})
 		}
-		mark := m.groupMark(u)
+		mark := m.GroupMark(u)
 		text := " " + u.Name
-		if d, over, ok := m.spent(u); ok {
+		if d, over, ok := m.Spent(u); ok {
 			text += " " + canvas.Span(d, over)
 		}
 		l = append(l, canvas.Piece{Role: mark.Role, Text: mark.Glyph}, canvas.Piece{Role: theme.Text, Text: text})

@@ -11,7 +11,7 @@ import (
 // group's are drawn, and no others.
 func TestDense(t *testing.T) {
 	s := newScreen(t, 200, 50, large())
-	if c := s.graph.Cols[s.group().Col]; !c.Dense() {
+	if c := s.Graph.Cols[s.group().Col]; !c.Dense() {
 		t.Fatalf("%d edges are not dense", len(c.Nets))
 	}
 	quiet, heavy := 0, 0

@@ -300,7 +300,7 @@ func TestNoTicks(t *testing.T) {
 	}
 	// A paused run ticks while a group that was let go is still under way.
 	s := newScreen(t, 100, 30, recorded(t, "running", 0))
-	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Time: s.state.Now})
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Time: s.State.Now})
 	s.send(tickMsg{})
 	if !s.ticks {
 		t.Error("the times of groups in flight stand still")

@@ -15,7 +15,7 @@ var commandNames = map[event.CommandName]string{
 
 // send gives an order to the run. What becomes of it, an event will tell.
 func (m *model) send(c event.Command) tea.Cmd {
-	if m.over() {
+	if m.Over() {
 		return m.say(theme.Quiet, "the operation is over")
 	}
 	m.opts.Command(c)
@@ -23,7 +23,7 @@ func (m *model) send(c event.Command) tea.Cmd {
 }
 
 func (m *model) pause() tea.Cmd {
-	if m.state.Run == event.Paused {
+	if m.State.Run == event.Paused {
 		return m.send(event.Command{Name: event.Resume})
 	}
 	return m.send(event.Command{Name: event.Pause})
@@ -72,7 +72,7 @@ func (m *model) askGiveUp() tea.Cmd {
 }
 
 // mayLeave reports whether leaving does not leave a run alone.
-func (m *model) mayLeave() bool { return m.over() || m.readOnly() }
+func (m *model) mayLeave() bool { return m.Over() || m.ReadOnly() }
 
 // quit leaves, or asks what is to become of the run.
 func (m *model) quit() tea.Cmd {

@@ -9,6 +9,7 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
 )
 
 // tabPlaces are where the names of the tabs stand.
@@ -44,7 +45,7 @@ func (m *model) tabsBelow() bool { return m.w < 100 }
 func (m *model) drawInspector(p canvas.Rect) {
 	restore := m.canvas.Within(p)
 	defer restore()
-	m.canvas.Head(p.Y, canvas.Fit(m.spotTitle(), m.titleRoom(), m.th.Lines.Ellipsis))
+	m.canvas.Head(p.Y, canvas.Fit(m.spotTitle(), m.titleRoom(), m.Theme.Lines.Ellipsis))
 	for k, r := range m.tabPlaces() {
 		role := theme.Quiet
 		if tab(k) == m.insp.tab {
@@ -89,7 +90,7 @@ func (m *model) drawPageScroll(body canvas.Rect, n int) {
 	size := max(body.H*body.H/n, 1)
 	at := m.insp.page.top * (body.H - size) / max(n-body.H, 1)
 	for i := range size {
-		m.canvas.Put(m.w-1, body.Y+at+i, theme.Faint, m.th.Lines.Heavy[5])
+		m.canvas.Put(m.w-1, body.Y+at+i, theme.Faint, m.Theme.Lines.Heavy[5])
 	}
 }
 
@@ -134,7 +135,7 @@ func (m *model) askedTab(n *graph.Node, width int) []canvas.Line {
 	}
 	switch {
 	case i.busy && len(i.text) == 0:
-		out = append(out, canvas.Plain(theme.Quiet, "asking the cluster "+m.th.Lines.Ellipsis))
+		out = append(out, canvas.Plain(theme.Quiet, "asking the cluster "+m.Theme.Lines.Ellipsis))
 	case i.note != "":
 		for _, s := range canvas.Wrap(i.note, width) {
 			out = append(out, canvas.Plain(theme.Quiet, s))
@@ -156,14 +157,14 @@ func (m *model) whyTab(n *graph.Node, width int) []canvas.Line {
 	out := canvas.WrapLines(m.why(n, nil, all, width), width)
 	out = append(out, nil)
 	objects := slices.Clone(n.Objects[:min(len(n.Objects), maxListed)])
-	slices.SortStableFunc(objects, func(a, b *event.ObjectState) int { return urgency(a) - urgency(b) })
+	slices.SortStableFunc(objects, func(a, b *event.ObjectState) int { return picture.Urgency(a) - picture.Urgency(b) })
 	for _, o := range objects {
 		l := m.objectWhy(n, o)
-		l = append(canvas.Line{{Role: l[0].Role, Text: m.objectMark(n, o).Glyph + " "}, {Role: theme.Text, Text: o.Object.String() + "  "}}, append(canvas.Line{{Role: l[0].Role, Text: m.objectMark(n, o).Word}}, l[1:]...)...)
+		l = append(canvas.Line{{Role: l[0].Role, Text: m.ObjectMark(n, o).Glyph + " "}, {Role: theme.Text, Text: o.Object.String() + "  "}}, append(canvas.Line{{Role: l[0].Role, Text: m.ObjectMark(n, o).Word}}, l[1:]...)...)
 		out = append(out, l)
 	}
 	if more := len(n.Objects) - maxListed; more > 0 {
-		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("%s %d more", m.th.Lines.Ellipsis, more)))
+		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("%s %d more", m.Theme.Lines.Ellipsis, more)))
 	}
 	return out
 }
@@ -172,14 +173,14 @@ func (m *model) whyTab(n *graph.Node, width int) []canvas.Line {
 func (m *model) gatesTab(n *graph.Node) []canvas.Line {
 	var up []*graph.Node
 	for _, id := range n.After {
-		if u := m.graph.ByKey[event.Unit{Phase: n.Phase, Group: id}]; u != nil {
+		if u := m.Graph.ByKey[event.Unit{Phase: n.Phase, Group: id}]; u != nil {
 			up = append(up, u)
 		}
 	}
 	out := []canvas.Line{canvas.Plain(theme.Strong, "waits for")}
 	out = append(out, m.nodeLines(up, "nothing: it is among the first")...)
 	out = append(out, nil, canvas.Plain(theme.Strong, "waited for by"))
-	return append(out, m.nodeLines(m.graph.Followers(n), "nothing")...)
+	return append(out, m.nodeLines(m.Graph.Followers(n), "nothing")...)
 }
 
 func (m *model) nodeLines(nodes []*graph.Node, none string) []canvas.Line {
@@ -188,9 +189,9 @@ func (m *model) nodeLines(nodes []*graph.Node, none string) []canvas.Line {
 	}
 	var out []canvas.Line
 	for _, u := range nodes {
-		mark := m.groupMark(u)
+		mark := m.GroupMark(u)
 		text := mark.Word
-		if d, over, ok := m.spent(u); ok {
+		if d, over, ok := m.Spent(u); ok {
 			text += " " + canvas.Span(d, over)
 		}
 		out = append(out, canvas.Line{{Role: mark.Role, Text: "  " + mark.Glyph + " "}, {Role: theme.Text, Text: canvas.Pad(u.ID, 32)}, {Role: theme.Quiet, Text: "  " + text}})
@@ -201,24 +202,24 @@ func (m *model) nodeLines(nodes []*graph.Node, none string) []canvas.Line {
 // timingsTab tells when things began and how long they took, from the
 // beginning of the operation.
 func (m *model) timingsTab(n *graph.Node, w int) []canvas.Line {
-	if op := m.state.Operation; op.Watches() {
+	if op := m.State.Operation; op.Watches() {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is being deployed; lockstep status "+op.Release+" tells how long each group took when it was")}
 	}
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return "-"
 		}
-		return "+" + canvas.Span(t.Sub(m.state.Started), true)
+		return "+" + canvas.Span(t.Sub(m.State.Started), true)
 	}
 	const times = 3 * 10
 	names := min(42, max(w-times, 10))
 	took := "-"
-	if d, over, ok := m.spent(n); ok {
+	if d, over, ok := m.Spent(n); ok {
 		took = canvas.Span(d, over)
 	}
 	out := []canvas.Line{
 		{{Role: theme.Strong, Text: canvas.Pad("", names)}, {Role: theme.Strong, Text: fmt.Sprintf("%10s%10s%10s", "begun", "ended", "took")}},
-		{{Role: theme.Text, Text: canvas.Pad(canvas.FitMiddle(n.ID, names, m.th.Lines.Ellipsis), names)}, {Role: theme.Text, Text: fmt.Sprintf("%10s%10s%10s", at(n.Started), at(n.Ended), took)}},
+		{{Role: theme.Text, Text: canvas.Pad(canvas.FitMiddle(n.ID, names, m.Theme.Lines.Ellipsis), names)}, {Role: theme.Text, Text: fmt.Sprintf("%10s%10s%10s", at(n.Started), at(n.Ended), took)}},
 	}
 	for _, o := range n.Objects[:min(len(n.Objects), maxListed)] {
 		ended, took := time.Time{}, "-"
@@ -228,9 +229,9 @@ func (m *model) timingsTab(n *graph.Node, w int) []canvas.Line {
 			ended = o.Since
 			took = canvas.Span(o.Since.Sub(o.Applied), true)
 		default:
-			took = canvas.Span(m.sinceOf(o), false)
+			took = canvas.Span(m.SinceOf(o), false)
 		}
-		name := canvas.Pad("  "+m.graph.ObjectIn(o.Object, names-2, m.th.Lines.Ellipsis), names)
+		name := canvas.Pad("  "+m.Graph.ObjectIn(o.Object, names-2, m.Theme.Lines.Ellipsis), names)
 		out = append(out, canvas.Line{{Role: theme.Quiet, Text: name}, {Role: theme.Quiet, Text: fmt.Sprintf("%10s%10s%10s", at(o.Applied), at(ended), took)}})
 	}
 	return out

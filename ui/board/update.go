@@ -39,7 +39,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.stale = true
 		m.show()
 	case tea.BackgroundColorMsg:
-		if o := m.th.Options; o.Background == theme.Detect {
+		if o := m.Theme.Options; o.Background == theme.Detect {
 			o.Background = theme.Dark
 			if !msg.IsDark() {
 				o.Background = theme.Light
@@ -86,7 +86,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *model) queue(cmd tea.Cmd) { m.queued = append(m.queued, cmd) }
 
 func (m *model) setDepth(p colorprofile.Profile) {
-	o := m.th.Options
+	o := m.Theme.Options
 	switch {
 	case o.Depth == theme.None:
 		return
@@ -138,7 +138,7 @@ func (m *model) take(b batchMsg) tea.Cmd {
 	var cmds []tea.Cmd
 	announced := false
 	for _, e := range b.events {
-		m.state.Apply(e)
+		m.State.Apply(e)
 		switch {
 		case e.Kind == event.KindOperation && e.Status == event.RollingBack:
 			m.follow = true // it was asked for: the user wants to see it
@@ -153,13 +153,13 @@ func (m *model) take(b batchMsg) tea.Cmd {
 		}
 	}
 	if announced {
-		m.graph = graph.New(&m.state)
+		m.Graph = graph.New(&m.State)
 	}
-	m.ended = m.ended || !b.more
-	m.count()
-	m.undone()
+	m.Ended = m.Ended || !b.more
+	m.Count()
+	m.Undone()
 	m.match()
-	if m.over() || m.dialog == giveUpDialog && !held(m) {
+	if m.Over() || m.dialog == giveUpDialog && !held(m) {
 		m.dialog = noDialog
 	}
 	if m.follow {
@@ -174,12 +174,12 @@ func (m *model) take(b batchMsg) tea.Cmd {
 
 // tick arms the clock where something on the screen goes on with time.
 func (m *model) tick() tea.Cmd {
-	if m.ticks || !m.lively() && !m.loading() {
+	if m.ticks || !m.Lively() && !m.loading() {
 		return nil
 	}
 	m.ticks = true
 	every := tickEvery
-	if m.th.Still {
+	if m.Theme.Still {
 		every = tickEveryStill
 	}
 	return tea.Tick(every, func(time.Time) tea.Msg { return tickMsg{} })

@@ -16,7 +16,7 @@ func (m *model) View() tea.View {
 	}
 	v := tea.NewView(m.frame)
 	v.AltScreen = true
-	if !m.th.Still {
+	if !m.Theme.Still {
 		v.MouseMode = tea.MouseModeCellMotion
 	}
 	if m.typing && !m.tooSmall() {
@@ -67,7 +67,7 @@ func (m *model) drawTooSmall() {
 	}
 	x := m.canvas.PutFit(0, 0, m.w, mark.Role, mark.Glyph+" "+mark.Word)
 	m.canvas.PutFit(x+1, 0, m.w-x-1, theme.Text, text)
-	m.canvas.PutFit(0, 1, m.w, theme.Quiet, fmt.Sprintf("%d of %d", m.tally.done, m.tally.total))
+	m.canvas.PutFit(0, 1, m.w, theme.Quiet, fmt.Sprintf("%d of %d", m.Tally.Done, m.Tally.Total))
 	for i, s := range canvas.Wrap(fmt.Sprintf("the terminal is %d×%d, too small for the board: it needs %d×%d", m.w, m.h, smallestWidth, smallestHeight), m.w) {
 		m.canvas.Put(0, 2+i, theme.Quiet, s)
 	}

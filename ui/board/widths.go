@@ -49,10 +49,10 @@ func (ws *widths) set(p *graph.Graph, card func(c *graph.Column) int, gutter fun
 // a run goes on. Where even that cannot be, they are so wide that names can be
 // read, and the view scrolls.
 func (m *model) widths() widths {
-	ws := widths{cols: m.columns(), card: make([]int, len(m.graph.Cols)), gutter: make([]int, len(m.graph.Cols))}
+	ws := widths{cols: m.columns(), card: make([]int, len(m.Graph.Cols)), gutter: make([]int, len(m.Graph.Cols))}
 	airy := func(c *graph.Column) int { return c.Gutter }
 	for limit := graph.MaxCard; limit >= graph.MinCard; limit-- {
-		ws.set(&m.graph, func(c *graph.Column) int { return min(c.Width, limit) }, airy)
+		ws.set(&m.Graph, func(c *graph.Column) int { return min(c.Width, limit) }, airy)
 		if ws.end() < m.w {
 			return ws
 		}
@@ -63,7 +63,7 @@ func (m *model) widths() widths {
 		if limit <= graph.MaxTightCard {
 			room, card = 0, func(c *graph.Column) int { return min(c.Least, limit) }
 		}
-		ws.set(&m.graph, card, graph.TightGutter)
+		ws.set(&m.Graph, card, graph.TightGutter)
 		if ws.end()+room < m.w {
 			m.widenSelected(&ws)
 			return ws
@@ -74,7 +74,7 @@ func (m *model) widths() widths {
 	if m.w >= 110 {
 		limit = 30
 	}
-	ws.set(&m.graph, func(c *graph.Column) int { return min(c.Width, limit) }, airy)
+	ws.set(&m.Graph, func(c *graph.Column) int { return min(c.Width, limit) }, airy)
 	return ws
 }
 
@@ -90,7 +90,7 @@ func (m *model) widenSelected(ws *widths) {
 // columns are the columns that hold something to show.
 func (m *model) columns() []int {
 	var out []int
-	for i, c := range m.graph.Cols {
+	for i, c := range m.Graph.Cols {
 		if slices.ContainsFunc(c.Nodes, m.shown) {
 			out = append(out, i)
 		}

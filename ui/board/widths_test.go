@@ -13,11 +13,11 @@ func TestAllInView(t *testing.T) {
 	var was []colPlace
 	for _, e := range recorded(t, "sandbox-install", 0) {
 		s.feed(e)
-		if len(s.graph.Nodes) == 0 {
+		if len(s.Graph.Nodes) == 0 {
 			continue
 		}
-		if n := len(s.lay.cols); n != len(s.graph.Cols) || s.lay.cols[n-1].cut {
-			t.Fatalf("%d of %d columns are in view:\n%s", n, len(s.graph.Cols), s.text())
+		if n := len(s.lay.cols); n != len(s.Graph.Cols) || s.lay.cols[n-1].cut {
+			t.Fatalf("%d of %d columns are in view:\n%s", n, len(s.Graph.Cols), s.text())
 		}
 		if was != nil && !slices.Equal(was, s.lay.cols) {
 			t.Fatalf("columns move from %v to %v", was, s.lay.cols)
@@ -26,7 +26,7 @@ func TestAllInView(t *testing.T) {
 	}
 	names := map[string]string{}
 	for _, c := range s.lay.cards {
-		name := s.graph.NameIn(c.n, c.r.W-4, "…")
+		name := s.Graph.NameIn(c.n, c.r.W-4, "…")
 		if other, ok := names[name]; ok {
 			t.Errorf("%s and %s are both called %s", other, c.n.ID, name)
 		}
@@ -40,7 +40,7 @@ func TestAllInView(t *testing.T) {
 func TestFocus(t *testing.T) {
 	s := newScreen(t, 215, 50, recorded(t, "sandbox-install", 0))
 	s.press("g")
-	for range len(s.graph.Cols) - 1 {
+	for range len(s.Graph.Cols) - 1 {
 		was, from := s.lay.cols, s.group().Col
 		s.press("right")
 		to := s.group().Col
@@ -61,7 +61,7 @@ func TestFocus(t *testing.T) {
 // TestScrolls keeps scrolling where not all columns can be in view.
 func TestScrolls(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-install", 0))
-	if n := len(s.lay.cols); n >= len(s.graph.Cols) || s.lay.tight {
+	if n := len(s.lay.cols); n >= len(s.Graph.Cols) || s.lay.tight {
 		t.Errorf("%d columns, tight %t", n, s.lay.tight)
 	}
 }

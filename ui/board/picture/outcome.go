@@ -1,4 +1,4 @@
-package board
+package picture
 
 import (
 	"lockstep/engine/event"
@@ -18,31 +18,31 @@ const (
 	partly     = "partly-undone"
 )
 
-// undone collects what a rollback has done to objects so far.
-func (m *model) undone() {
-	m.undo = nil
-	if !m.rollingBack() {
+// Undone collects what a rollback has done to objects so far.
+func (p *Picture) Undone() {
+	p.undo = nil
+	if !p.RollingBack() {
 		return
 	}
-	m.undo = map[plan.Object]*event.ObjectState{}
-	for _, n := range m.graph.Nodes {
+	p.undo = map[plan.Object]*event.ObjectState{}
+	for _, n := range p.Graph.Nodes {
 		for _, o := range n.Objects {
-			if m.back(n) && o.Status != event.Waiting {
-				m.undo[o.Object] = o
+			if p.Back(n) && o.Status != event.Waiting {
+				p.undo[o.Object] = o
 			}
 		}
 	}
-	for _, n := range m.graph.Nodes {
-		n.Outcome = m.groupOutcome(n)
+	for _, n := range p.Graph.Nodes {
+		n.Outcome = p.groupOutcome(n)
 	}
 }
 
-// objectOutcome is what a rollback has made of an object, or is making of it;
+// ObjectOutcome is what a rollback has made of an object, or is making of it;
 // empty where it has not touched it, has found it as it was, or has failed to,
 // and where there was nothing to undo.
-func (m *model) objectOutcome(n *graph.Node, o *event.ObjectState) string {
-	u := m.undo[o.Object]
-	if u == nil || m.back(n) || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
+func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
+	u := p.undo[o.Object]
+	if u == nil || p.Back(n) || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
 		return ""
 	}
 	switch u.Status {
@@ -62,20 +62,20 @@ func (m *model) objectOutcome(n *graph.Node, o *event.ObjectState) string {
 }
 
 // groupOutcome is what a rollback has made of a group that has begun.
-func (m *model) groupOutcome(n *graph.Node) string {
-	if m.back(n) || n.Started.IsZero() {
+func (p *Picture) groupOutcome(n *graph.Node) string {
+	if p.Back(n) || n.Started.IsZero() {
 		return ""
 	}
 	is, any, all := removed, false, true
 	for _, o := range n.Objects {
-		switch outcome := m.objectOutcome(n, o); {
+		switch outcome := p.ObjectOutcome(n, o); {
 		case outcome == removed:
 			any = true
 		case outcome == rolledBack:
 			any, is = true, rolledBack
 		case outcome != "":
 			any, all = true, false
-		case o.Status != event.Waiting && !m.asItWas(o):
+		case o.Status != event.Waiting && !p.asItWas(o):
 			all = false
 		}
 	}
@@ -84,27 +84,27 @@ func (m *model) groupOutcome(n *graph.Node) string {
 		return ""
 	case all:
 		return is
-	case !m.over():
+	case !p.Over():
 		return string(event.RollingBack)
 	}
 	return partly
 }
 
 // asItWas reports whether a rollback had nothing to do about an object.
-func (m *model) asItWas(o *event.ObjectState) bool {
-	u := m.undo[o.Object]
+func (p *Picture) asItWas(o *event.ObjectState) bool {
+	u := p.undo[o.Object]
 	return u != nil && (u.Change == event.Unchanged || u.Status == event.Gone)
 }
 
-// groupMark is how a group's status looks. One that has failed shows that
+// GroupMark is how a group's status looks. One that has failed shows that
 // after a rollback, too: it is why there was one.
-func (m *model) groupMark(n *graph.Node) theme.Mark {
-	mark := m.th.Mark(string(n.Status))
+func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
+	mark := p.Theme.Mark(string(n.Status))
 	if n.Outcome == "" {
 		return mark
 	}
-	now := m.th.Mark(n.Outcome)
-	if cutShort(n.Status) {
+	now := p.Theme.Mark(n.Outcome)
+	if CutShort(n.Status) {
 		mark.Word += ", " + now.Word
 		return mark
 	}

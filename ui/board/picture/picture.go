@@ -1,0 +1,266 @@
+// Package picture is what is known of an operation and how that looks: how far
+// things are, in numbers, the mark of each group and object, and what a rollback
+// has made of them since. It changes with events and with nothing else.
+package picture
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+)
+
+// Picture is what is known of an operation, and how that looks.
+type Picture struct {
+	Theme  theme.Theme
+	Now    func() time.Time
+	Steers bool // there is a run to steer
+
+	State event.State
+	Graph graph.Graph
+	Tally tally
+	undo  map[plan.Object]*event.ObjectState // what a rollback has done to objects
+	Next  *event.GroupState                  // what a step lets go, while paused
+	Ended bool                               // the source has ended
+}
+
+// ReadOnly reports whether there is no run to steer.
+func (p *Picture) ReadOnly() bool { return !p.Steers }
+
+// Over reports whether nothing more happens.
+func (p *Picture) Over() bool {
+	switch p.State.Status {
+	case event.Succeeded, event.Failed, event.Aborted:
+		return true
+	}
+	return p.Ended
+}
+
+// Steerable reports whether commands can be given.
+func (p *Picture) Steerable() bool { return !p.ReadOnly() && !p.Over() }
+
+// RollingBack reports whether the operation is being undone, or was.
+func (p *Picture) RollingBack() bool {
+	for _, p := range p.State.Phases {
+		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
+			return true
+		}
+	}
+	return p.State.Status == event.RollingBack
+}
+
+// tally counts what the header shows, once per batch.
+type tally struct {
+	Total, Done, Applied, Active, Failed, Waiting int
+	Requests                                      int // on their way
+	Groups                                        int // under way
+}
+
+// Count adds up the objects of the phases that matter now: those of the
+// rollback once there is one.
+func (p *Picture) Count() {
+	p.Tally, p.Next = tally{}, nil
+	if p.Steerable() && p.State.Run == event.Paused {
+		p.Next = p.State.Next()
+	}
+	back := p.RollingBack()
+	for _, n := range p.Graph.Nodes {
+		if strings.HasPrefix(n.Phase, event.RollbackPrefix) == back {
+			p.Tally.add(n.GroupState)
+		}
+	}
+}
+
+func (t *tally) add(g *event.GroupState) {
+	t.Total += len(g.Objects)
+	if g.Status == event.Running {
+		t.Groups++
+	}
+	if g.Status == event.Waiting || g.Done == len(g.Objects) {
+		t.Done += g.Done
+		t.Waiting += len(g.Objects) - g.Done
+		return
+	}
+	for _, o := range g.Objects {
+		switch {
+		case o.Done():
+			t.Done++
+			continue
+		case o.Status == event.Failed, g.Status == event.Failed && Urgency(o) == 1:
+			t.Failed++
+			continue
+		case g.Status == event.Aborted && Urgency(o) == 1:
+			continue // nobody looks any more
+		}
+		switch o.Status {
+		case event.Waiting:
+			t.Waiting++
+		case event.Applying, event.Deleting:
+			t.Requests++
+			t.Active++
+		case event.Applied:
+			if g.Status.Over() {
+				t.Applied++
+				continue
+			}
+			t.Active++
+		default:
+			t.Active++
+		}
+	}
+}
+
+// Lively reports whether times on the screen go on.
+func (p *Picture) Lively() bool {
+	if p.Over() || p.State.Started.IsZero() {
+		return false
+	}
+	return p.Tally.Groups > 0 || p.State.Run == event.Running || p.State.Run == event.Aborting
+}
+
+// Urgency ranks objects by how much they need looking at.
+func Urgency(o *event.ObjectState) int {
+	switch o.Status {
+	case event.Failed:
+		return 0
+	case event.Waiting:
+		return 2
+	case event.Ready, event.Gone:
+		return 3
+	}
+	return 1
+}
+
+// CutShort reports whether a group has ended before all of it was ready.
+func CutShort(s event.Status) bool { return s == event.Failed || s == event.Aborted }
+
+// Passed reports whether what waits for a group need not wait any more.
+func Passed(n *graph.Node) bool {
+	switch n.Status {
+	case event.Ready, event.Gone, event.Applied:
+		return true
+	}
+	return false
+}
+
+// Reason says in one line why an object is not ready, beginning with its
+// status; empty where it is ready, or where that is all there is to say.
+func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
+	switch {
+	case o.Status == event.Failed:
+		return cmp.Or(o.Message, o.Summary)
+	case CutShort(n.Status) && Urgency(o) == 1:
+		return "not ready: " + cmp.Or(o.Summary, o.Message, string(o.Status))
+	}
+	switch o.Status {
+	case event.InProgress, event.Deleting:
+		text := p.ObjectMark(n, o).Word
+		if !n.Status.Over() || n.Status == event.Applied {
+			text += " " + canvas.Span(p.SinceOf(o), false)
+		}
+		if o.Message != "" {
+			text += " " + p.Theme.Lines.Dot + " " + o.Message
+		}
+		return text
+	}
+	return ""
+}
+
+// SinceOf is how long an object has been under way.
+func (p *Picture) SinceOf(o *event.ObjectState) time.Duration {
+	from := o.Applied
+	if o.Status == event.Deleting {
+		from = o.Since
+	}
+	if from.IsZero() {
+		return 0
+	}
+	return p.clockNow().Sub(from)
+}
+
+// clockNow is the present time, or the operation's end.
+func (p *Picture) clockNow() time.Time {
+	if p.Over() {
+		return p.State.Now
+	}
+	return p.Now()
+}
+
+// Spent is how long a group took so far, where that is known.
+func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
+	switch {
+	case n.Started.IsZero(), p.State.Operation.Watches():
+		return 0, false, false
+	case !n.Ended.IsZero():
+		return n.Ended.Sub(n.Started), true, true
+	}
+	return p.clockNow().Sub(n.Started), false, true
+}
+
+// ObjectMark is how an object's status looks. What was applied is not yet
+// ready while its group is waited for; nor is, in a group that has failed, what
+// is still in progress; what is as it was says so.
+func (p *Picture) ObjectMark(n *graph.Node, o *event.ObjectState) theme.Mark {
+	if outcome := p.ObjectOutcome(n, o); outcome != "" {
+		return p.Theme.Mark(outcome)
+	}
+	return p.StatusMark(n, o)
+}
+
+// StatusMark is objectMark without what a rollback has done since.
+func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
+	switch {
+	case CutShort(n.Status) && Urgency(o) == 1:
+		mark := p.Theme.Mark(string(n.Status))
+		mark.Word = "not ready"
+		return mark
+	case o.Status == event.Applied && !n.Status.Over():
+		mark := p.Theme.Mark(string(event.InProgress))
+		mark.Word = p.Theme.Mark(string(event.Applied)).Word
+		return mark
+	case o.Status == event.Ready && (o.Change == event.Unchanged || o.Change == event.Kept):
+		return p.Theme.Mark(string(o.Change))
+	}
+	return p.Theme.Mark(string(o.Status))
+}
+
+// Active reports whether a group is where the action is.
+func Active(n *graph.Node) bool {
+	switch n.Status {
+	case event.Running, event.Held:
+		return true
+	}
+	return false
+}
+
+func (p *Picture) Back(n *graph.Node) bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }
+
+// Ready reports whether all that a waiting group waits for is there.
+func (p *Picture) Ready(n *graph.Node) bool {
+	for _, up := range n.Ins {
+		if !up.Status.Over() {
+			return false
+		}
+	}
+	return true
+}
+
+// Worst is the object of a group that needs looking at first: failed, or under
+// way for longest.
+func Worst(n *graph.Node) *event.ObjectState {
+	var best *event.ObjectState
+	for _, o := range n.Objects {
+		if Urgency(o) > 1 {
+			continue
+		}
+		if best == nil || Urgency(o) < Urgency(best) || Urgency(o) == Urgency(best) && o.Applied.Before(best.Applied) {
+			best = o
+		}
+	}
+	return best
+}
