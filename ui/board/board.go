@@ -24,8 +24,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/board/inspector"
 )
 
 // ErrTerminalGone is returned by Run when the terminal cannot be written to or
@@ -39,22 +39,8 @@ type Source interface {
 	Next(ctx context.Context) ([]event.Event, bool)
 }
 
-// Inspector answers what only the cluster knows about an object. Its methods
-// are called in goroutines of their own and must return soon after ctx ends.
-// Text may hold anything; the screen cleans it, and masks the values of a
-// Secret even where the implementation has not.
-type Inspector interface {
-	// Events returns the object's events, and those of what it owns, oldest
-	// first, one per line.
-	Events(ctx context.Context, o plan.Object) ([]string, error)
-	// Pods returns the object's pods, one or more lines each.
-	Pods(ctx context.Context, o plan.Object) ([]string, error)
-	// Logs calls follow with each line of the logs of the object's pods, and
-	// returns at their end or at that of ctx. follow does not block.
-	Logs(ctx context.Context, o plan.Object, follow func(line string)) error
-	// Manifest returns the object as it was applied, as YAML.
-	Manifest(ctx context.Context, o plan.Object) (string, error)
-}
+// Inspector answers what only the cluster knows about an object.
+type Inspector = inspector.Answers
 
 // Options say what to show and where. Only Source is needed.
 type Options struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -128,7 +129,12 @@ func (s *screen) showsNot(t *testing.T, text ...string) {
 }
 
 // quits reports whether the last message led to the end of the program.
-func (s *screen) quits() bool { return leads[tea.QuitMsg](s.last) }
+func (s *screen) quits() bool {
+	if s.last != nil && reflect.ValueOf(s.last).Pointer() == reflect.ValueOf(tea.Quit).Pointer() {
+		return true
+	}
+	return leads[tea.QuitMsg](s.last)
+}
 
 // leads reports whether a command gives a message of a type at once.
 func leads[M tea.Msg](cmd tea.Cmd) bool {

@@ -3,13 +3,13 @@ package board
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/plan"
+	"lockstep/ui/board/inspector"
 )
 
 // answerer is an Inspector that gives the same answers always.
@@ -87,12 +87,12 @@ func TestInspectorTabs(t *testing.T) {
 		s.shows(t, want)
 	}
 	s.press("tab")
-	if s.insp.tab != tabWhy {
-		t.Errorf("the last tab leads to %d", s.insp.tab)
+	if s.insp.Tab != inspector.TabWhy {
+		t.Errorf("the last tab leads to %d", s.insp.Tab)
 	}
 	s.press("shift+tab")
-	if s.insp.tab != tabTimings {
-		t.Errorf("the first tab leads back to %d", s.insp.tab)
+	if s.insp.Tab != inspector.TabTimings {
+		t.Errorf("the first tab leads back to %d", s.insp.Tab)
 	}
 }
 
@@ -111,12 +111,12 @@ func TestInspectorWithoutCluster(t *testing.T) {
 func TestInspectorLate(t *testing.T) {
 	s := inspecting(t, &answerer{manifest: "kind: Deployment"})
 	s.press("tab")
-	late := s.insp.n
+	late := s.insp.N
 	s.press("tab", "tab", "tab")
-	s.send(loadedMsg{n: late, text: []string{"too late"}})
+	s.send(inspector.LoadedMsg{N: late, Text: []string{"too late"}})
 	s.showsNot(t, "too late")
 	s.press("esc")
-	s.send(loadedMsg{n: late, text: []string{"too late"}})
+	s.send(inspector.LoadedMsg{N: late, Text: []string{"too late"}})
 	s.showsNot(t, "too late")
 }
 
@@ -132,34 +132,5 @@ func TestLogsEnd(t *testing.T) {
 	case <-c.follows:
 	case <-time.After(5 * time.Second):
 		t.Error("the log is still followed")
-	}
-}
-
-// TestSecretsAreMasked proves that values of a Secret do not reach the screen,
-// whatever the manifest looks like.
-func TestSecretsAreMasked(t *testing.T) {
-	secret := plan.Object{Kind: "Secret", Name: "db"}
-	for name, manifest := range map[string]string{
-		"block":        "kind: Secret\ndata:\n  password: HUNTER\nmetadata:\n  name: db\n",
-		"flow":         "kind: Secret\ndata: {password: HUNTER}\nmetadata:\n  name: db\n",
-		"string":       "kind: Secret\nstringData:\n  a: |\n    HUNTER\n\n    HUNTER\n  b: >-\n    HUNTER\nmetadata:\n  name: db\n",
-		"quoted":       "kind: Secret\n\"data\":\n  \"password\": \"HUNTER\"\nmetadata:\n  name: db\n",
-		"json":         `{"kind":"Secret","data":{"password":"HUNTER"},"metadata":{"name":"db"}}`,
-		"list":         "kind: List\nitems:\n- kind: Secret\n  data:\n    password: HUNTER\n  metadata:\n    name: db\n",
-		"annotation":   "kind: Secret\nmetadata:\n  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: |\n      {\"data\":{\"p\":\"HUNTER\"}}\n  name: db\n",
-		"many":         "kind: Secret\ndata:\n  a: HUNTER\n  b.c: HUNTER\n  d_e-f: HUNTER\nmetadata:\n  name: db\n",
-		"not indented": "kind: Secret\ndata:\n  a:\n  - HUNTER\ntype: Opaque\n",
-	} {
-		got := maskSecrets(secret, manifest)
-		if strings.Contains(got, "HUNTER") {
-			t.Errorf("%s shows the value:\n%s", name, got)
-		}
-		if name != "json" && !strings.Contains(got, "db") && name != "not indented" {
-			t.Errorf("%s hides the name:\n%s", name, got)
-		}
-	}
-	plain := "kind: ConfigMap\ndata:\n  a: shown\n"
-	if got := maskSecrets(plan.Object{Kind: "ConfigMap"}, plain); got != plain {
-		t.Errorf("a ConfigMap is masked: %s", got)
 	}
 }

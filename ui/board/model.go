@@ -11,6 +11,7 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/picture"
 )
 
@@ -39,7 +40,7 @@ type model struct {
 	flash  flash
 	dialog dialog
 	pager  *pager // help or warnings
-	insp   *inspection
+	insp   *inspector.Inspector
 	filter filter
 	typing bool // keys go to the filter
 	queued []tea.Cmd

@@ -251,7 +251,7 @@ func (m *model) wheel(at tea.Mouse) {
 	case m.pager != nil:
 		m.pager.scroll(by)
 	case m.insp != nil && m.lay.pane.Has(at.X, at.Y):
-		m.insp.scroll(by)
+		m.insp.Scroll(by)
 	case at.Mod.Contains(tea.ModShift):
 		m.scrollColumns(by / 3)
 	default:

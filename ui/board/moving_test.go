@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/inspector"
 )
 
 // TestFind covers f, and that the view follows until the user moves.
@@ -142,8 +143,8 @@ func TestMouse(t *testing.T) {
 		t.Fatal("a second click does not inspect")
 	}
 	s.send(tea.MouseClickMsg(at("gates")))
-	if s.insp.tab != tabGates {
-		t.Errorf("a click opens tab %d", s.insp.tab)
+	if s.insp.Tab != inspector.TabGates {
+		t.Errorf("a click opens tab %d", s.insp.Tab)
 	}
 	s.press("esc")
 	first := s.first

@@ -10,6 +10,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/inspector"
 )
 
 type (
@@ -52,15 +53,19 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = m.take(msg)
 	case tickMsg:
 		m.ticks, m.stale = false, true
-		cmd = tea.Batch(m.tick(), m.refresh())
+		cmd = m.tick()
+		if m.insp != nil {
+			cmd = tea.Batch(cmd, m.insp.Refresh())
+		}
 	case unflashMsg:
 		if int(msg) == m.flash.n {
 			m.flash.text, m.stale = "", true
 		}
-	case loadedMsg:
-		m.loaded(msg)
-	case logMsg:
-		cmd = m.logged(msg)
+	case inspector.LoadedMsg, inspector.LogMsg:
+		if m.insp != nil {
+			m.stale = true
+			cmd = m.insp.Take(msg)
+		}
 	case tea.KeyPressMsg:
 		m.stale = true
 		cmd = m.press(msg)
@@ -174,7 +179,7 @@ func (m *model) take(b batchMsg) tea.Cmd {
 
 // tick arms the clock where something on the screen goes on with time.
 func (m *model) tick() tea.Cmd {
-	if m.ticks || !m.Lively() && !m.loading() {
+	if m.ticks || !m.Lively() && !(m.insp != nil && m.insp.Loading()) {
 		return nil
 	}
 	m.ticks = true

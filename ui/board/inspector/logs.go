@@ -1,4 +1,4 @@
-package board
+package inspector
 
 import (
 	"context"
@@ -12,6 +12,9 @@ import (
 
 // maxLogLines is how much of a log is kept.
 const maxLogLines = 5000
+
+// collectFor is how long lines are collected before they are shown.
+const collectFor = 80 * time.Millisecond
 
 // logTail hands the lines of a followed log over to the screen, which takes
 // them in batches.
@@ -56,8 +59,8 @@ func (t *logTail) take() (lines []string, done bool, err error) {
 	return lines, t.done, t.err
 }
 
-// logMsg brings lines of the log that the n-th question follows.
-type logMsg struct {
+// LogMsg brings lines of the log that the n-th question follows.
+type LogMsg struct {
 	n     int
 	lines []string
 	done  bool
@@ -65,39 +68,41 @@ type logMsg struct {
 }
 
 // followLogs follows the logs of an object until the tab is left.
-func (m *model) followLogs(o plan.Object) tea.Cmd {
-	i, insp := m.insp, m.opts.Inspector
-	ctx, cancel := context.WithCancel(m.ctx)
+func (i *Inspector) followLogs(o plan.Object) tea.Cmd {
+	answers := i.answers
+	ctx, cancel := context.WithCancel(i.ctx)
 	i.cancel, i.tail = cancel, newLogTail()
 	tail := i.tail
 	follow := func() tea.Msg {
-		tail.end(insp.Logs(ctx, o, tail.add))
+		tail.end(answers.Logs(ctx, o, tail.add))
 		return nil
 	}
 	return tea.Batch(follow, i.nextLines(ctx))
 }
 
 // nextLines waits for lines of the log, and collects what comes soon after.
-func (i *inspection) nextLines(ctx context.Context) tea.Cmd {
-	n, tail := i.n, i.tail
+func (i *Inspector) nextLines(ctx context.Context) tea.Cmd {
+	n, tail := i.N, i.tail
 	return func() tea.Msg {
 		select {
 		case <-tail.more:
 		case <-ctx.Done():
 			return nil
 		}
-		sleep(ctx, 2*batchEvery+time.Millisecond)
+		select {
+		case <-time.After(collectFor):
+		case <-ctx.Done():
+		}
 		lines, done, err := tail.take()
-		return logMsg{n, lines, done, err}
+		return LogMsg{n, lines, done, err}
 	}
 }
 
-func (m *model) logged(a logMsg) tea.Cmd {
-	i := m.insp
-	if i == nil || a.n != i.n {
+// logged takes lines of the log, and waits for more.
+func (i *Inspector) logged(a LogMsg) tea.Cmd {
+	if a.n != i.N {
 		return nil
 	}
-	m.stale = true
 	i.busy = false
 	i.text = append(i.text, cleanLines(a.lines)...)
 	if n := len(i.text); n > maxLogLines {
@@ -113,5 +118,5 @@ func (m *model) logged(a logMsg) tea.Cmd {
 		}
 		return nil
 	}
-	return i.nextLines(m.ctx)
+	return i.nextLines(i.ctx)
 }

@@ -1,0 +1,224 @@
+// Package inspector is what is to be known of one group or object: why it is as
+// it is, what it waits for, how long it took; and what only the cluster can tell,
+// events, pods, logs and the manifest, which it asks for and waits for.
+package inspector
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/plan"
+	"lockstep/ui/board/canvas"
+)
+
+// Answers tells what only the cluster knows about an object. Its methods
+// are called in goroutines of their own and must return soon after ctx ends.
+// Text may hold anything; the screen cleans it, and masks the values of a
+// Secret even where the implementation has not.
+type Answers interface {
+	// Events returns the object's events, and those of what it owns, oldest
+	// first, one per line.
+	Events(ctx context.Context, o plan.Object) ([]string, error)
+	// Pods returns the object's pods, one or more lines each.
+	Pods(ctx context.Context, o plan.Object) ([]string, error)
+	// Logs calls follow with each line of the logs of the object's pods, and
+	// returns at their end or at that of ctx. follow does not block.
+	Logs(ctx context.Context, o plan.Object, follow func(line string)) error
+	// Manifest returns the object as it was applied, as YAML.
+	Manifest(ctx context.Context, o plan.Object) (string, error)
+}
+
+// Tab is a page of the inspector.
+type Tab int
+
+const (
+	TabWhy Tab = iota
+	tabEvents
+	tabPods
+	tabLogs
+	tabManifest
+	TabGates
+	TabTimings
+	Tabs
+)
+
+var TabNames = [Tabs]string{"why", "events", "pods", "logs", "manifest", "gates", "timings"}
+
+// asks reports whether the tab's content has to be asked of the cluster.
+func (t Tab) asks() bool {
+	return t == tabEvents || t == tabPods || t == tabLogs || t == tabManifest
+}
+
+// Inspector is the open inspector.
+type Inspector struct {
+	ctx     context.Context
+	answers Answers // nil: nobody can be asked
+	Tab     Tab
+	Page    pageOf
+	about   plan.Object // what the cluster was asked about
+	N       int         // counts questions, so that a late answer is told from a new one
+	cancel  context.CancelFunc
+	busy    bool
+	asked   time.Time
+	text    []string // the answer, clean
+	note    string   // why there is none
+	tail    *logTail
+}
+
+// pageOf is where a scrolled text is.
+type pageOf struct {
+	Top, Last int
+	End       bool // stays at the end as text is added
+}
+
+func (i *Inspector) Scroll(by int) {
+	i.Page.Top = min(max(i.Page.Top+by, 0), i.Page.Last)
+	i.Page.End = i.Tab == tabLogs && i.Page.Top == i.Page.Last
+}
+
+// New opens the inspector. Questions end with ctx.
+func New(ctx context.Context, answers Answers) *Inspector {
+	return &Inspector{ctx: ctx, answers: answers}
+}
+
+// Stop ends what the open tab asks.
+func (i *Inspector) Stop() {
+	if i.cancel != nil {
+		i.cancel()
+		i.cancel = nil
+	}
+}
+
+// Open opens a tab about an object; there may be none.
+func (i *Inspector) Open(t Tab, about plan.Object, ok bool) tea.Cmd {
+	i.Tab = t
+	return i.ask(about, ok)
+}
+
+// Turn asks again where another object has been selected.
+func (i *Inspector) Turn(about plan.Object, ok bool) tea.Cmd {
+	if i.Tab.asks() && ok && about == i.about {
+		return nil
+	}
+	return i.ask(about, ok)
+}
+
+// Loading reports whether the open tab shows something that goes stale.
+func (i *Inspector) Loading() bool {
+	return i.answers != nil && (i.Tab == tabEvents || i.Tab == tabPods)
+}
+
+// refreshEvery is how often events and pods are looked up anew.
+const refreshEvery = 3 * time.Second
+
+// Refresh asks anew what has gone stale.
+func (i *Inspector) Refresh() tea.Cmd {
+	if !i.Loading() || i.busy || time.Since(i.asked) < refreshEvery {
+		return nil
+	}
+	i.N++
+	return i.question(i.Tab, i.about)
+}
+
+// ask begins to look up what the open tab shows.
+func (i *Inspector) ask(about plan.Object, ok bool) tea.Cmd {
+	i.Stop()
+	i.N++
+	i.Page = pageOf{End: i.Tab == tabLogs}
+	i.text, i.note, i.busy, i.tail = nil, "", false, nil
+	i.about = about
+	switch {
+	case !i.Tab.asks() || !ok:
+		return nil
+	case i.answers == nil:
+		i.note = "only the cluster knows, and this screen is not connected to it"
+		return nil
+	}
+	i.busy = true
+	return i.question(i.Tab, about)
+}
+
+// LoadedMsg answers the n-th question.
+type LoadedMsg struct {
+	N    int
+	Text []string
+	err  error
+}
+
+// askTimeout is how long an answer may take.
+const askTimeout = 15 * time.Second
+
+func (i *Inspector) question(t Tab, o plan.Object) tea.Cmd {
+	answers := i.answers
+	i.Stop()
+	i.asked = time.Now()
+	if t == tabLogs {
+		return i.followLogs(o)
+	}
+	ctx, cancel := context.WithTimeout(i.ctx, askTimeout)
+	i.cancel = cancel
+	n := i.N
+	return func() tea.Msg {
+		defer cancel()
+		var text []string
+		var err error
+		switch t {
+		case tabEvents:
+			text, err = answers.Events(ctx, o)
+		case tabPods:
+			text, err = answers.Pods(ctx, o)
+		case tabManifest:
+			var manifest string
+			manifest, err = answers.Manifest(ctx, o)
+			text = strings.Split(maskSecrets(o, strings.TrimRight(manifest, "\n")), "\n")
+		}
+		return LoadedMsg{n, text, err}
+	}
+}
+
+// loaded takes an answer, unless that has come too late.
+func (i *Inspector) loaded(a LoadedMsg) {
+	if a.N != i.N {
+		return
+	}
+	i.busy = false
+	i.text, i.note = cleanLines(a.Text), ""
+	if a.err != nil {
+		i.note = "cannot look that up: " + a.err.Error()
+	} else if len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "" {
+		i.text, i.note = nil, "there is nothing"
+	}
+}
+
+func cleanLines(lines []string) []string {
+	var out []string
+	for _, l := range lines {
+		for s := range strings.SplitSeq(strings.TrimRight(l, "\r\n"), "\n") {
+			out = append(out, canvas.Clean(s))
+		}
+	}
+	return out
+}
+
+// errText is an error for the inspector; the end of its context is none.
+func errText(err error) string {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return ""
+	}
+	return "the log cannot be followed: " + err.Error()
+}
+
+// Take takes an answer.
+func (i *Inspector) Take(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case LoadedMsg:
+		i.loaded(msg)
+	case LogMsg:
+		return i.logged(msg)
+	}
+	return nil
+}

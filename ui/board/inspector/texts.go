@@ -1,0 +1,155 @@
+package inspector
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
+)
+
+// Lines is the text of the open tab about what is selected.
+func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
+	n := s.Node
+	if n == nil {
+		return []canvas.Line{canvas.Plain(theme.Quiet, "it is not part of the operation any more")}
+	}
+	switch i.Tab {
+	case TabWhy:
+		return s.whyTab(n, width)
+	case TabGates:
+		return s.gatesTab(n)
+	case TabTimings:
+		return s.timingsTab(n, width)
+	}
+	return i.askedTab(s, width)
+}
+
+// askedTab is what the cluster has answered; of a hook's log what was recorded
+// comes first.
+func (i *Inspector) askedTab(s Subject, width int) []canvas.Line {
+	var out []canvas.Line
+	if o := s.Object; i.Tab == tabLogs && o != nil {
+		for _, l := range o.Log {
+			out = append(out, canvas.Plain(theme.Text, l))
+		}
+	}
+	if s.Object == nil && len(s.Node.Objects) > 1 {
+		out = append(out, canvas.Plain(theme.Quiet, "of "+i.about.String()+":"))
+	}
+	for _, l := range i.text {
+		if len(l) <= width {
+			out = append(out, canvas.Plain(theme.Text, l))
+			continue
+		}
+		for _, part := range canvas.Wrap(l, width) {
+			out = append(out, canvas.Plain(theme.Text, part))
+		}
+	}
+	switch {
+	case i.busy && len(i.text) == 0:
+		out = append(out, canvas.Plain(theme.Quiet, "asking the cluster "+s.Theme.Lines.Ellipsis))
+	case i.note != "":
+		for _, l := range canvas.Wrap(i.note, width) {
+			out = append(out, canvas.Plain(theme.Quiet, l))
+		}
+	}
+	return out
+}
+
+// maxListed is how many objects of a group the inspector lists.
+const maxListed = 1000
+
+// whyTab says why the selected thing is as it is, in full; for a group it goes
+// on with all its objects, those that need looking at first.
+func (s Subject) whyTab(n *graph.Node, width int) []canvas.Line {
+	const all = 1 << 20
+	if o := s.Object; o != nil {
+		return canvas.WrapLines(s.Why(n, o, all, width), width)
+	}
+	out := canvas.WrapLines(s.Why(n, nil, all, width), width)
+	out = append(out, nil)
+	objects := slices.Clone(n.Objects[:min(len(n.Objects), maxListed)])
+	slices.SortStableFunc(objects, func(a, b *event.ObjectState) int { return picture.Urgency(a) - picture.Urgency(b) })
+	for _, o := range objects {
+		l := s.objectWhy(n, o)
+		l = append(canvas.Line{{Role: l[0].Role, Text: s.ObjectMark(n, o).Glyph + " "}, {Role: theme.Text, Text: o.Object.String() + "  "}}, append(canvas.Line{{Role: l[0].Role, Text: s.ObjectMark(n, o).Word}}, l[1:]...)...)
+		out = append(out, l)
+	}
+	if more := len(n.Objects) - maxListed; more > 0 {
+		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("%s %d more", s.Theme.Lines.Ellipsis, more)))
+	}
+	return out
+}
+
+// gatesTab lists all that a group waits for and all that waits for it.
+func (s Subject) gatesTab(n *graph.Node) []canvas.Line {
+	var up []*graph.Node
+	for _, id := range n.After {
+		if u := s.Graph.ByKey[event.Unit{Phase: n.Phase, Group: id}]; u != nil {
+			up = append(up, u)
+		}
+	}
+	out := []canvas.Line{canvas.Plain(theme.Strong, "waits for")}
+	out = append(out, s.nodeLines(up, "nothing: it is among the first")...)
+	out = append(out, nil, canvas.Plain(theme.Strong, "waited for by"))
+	return append(out, s.nodeLines(s.Graph.Followers(n), "nothing")...)
+}
+
+func (s Subject) nodeLines(nodes []*graph.Node, none string) []canvas.Line {
+	if len(nodes) == 0 {
+		return []canvas.Line{canvas.Plain(theme.Quiet, "  "+none)}
+	}
+	var out []canvas.Line
+	for _, u := range nodes {
+		mark := s.GroupMark(u)
+		text := mark.Word
+		if d, over, ok := s.Spent(u); ok {
+			text += " " + canvas.Span(d, over)
+		}
+		out = append(out, canvas.Line{{Role: mark.Role, Text: "  " + mark.Glyph + " "}, {Role: theme.Text, Text: canvas.Pad(u.ID, 32)}, {Role: theme.Quiet, Text: "  " + text}})
+	}
+	return out
+}
+
+// timingsTab tells when things began and how long they took, from the
+// beginning of the operation.
+func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
+	if op := s.State.Operation; op.Watches() {
+		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is being deployed; lockstep status "+op.Release+" tells how long each group took when it was")}
+	}
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return "+" + canvas.Span(t.Sub(s.State.Started), true)
+	}
+	const times = 3 * 10
+	names := min(42, max(w-times, 10))
+	took := "-"
+	if d, over, ok := s.Spent(n); ok {
+		took = canvas.Span(d, over)
+	}
+	out := []canvas.Line{
+		{{Role: theme.Strong, Text: canvas.Pad("", names)}, {Role: theme.Strong, Text: fmt.Sprintf("%10s%10s%10s", "begun", "ended", "took")}},
+		{{Role: theme.Text, Text: canvas.Pad(canvas.FitMiddle(n.ID, names, s.Theme.Lines.Ellipsis), names)}, {Role: theme.Text, Text: fmt.Sprintf("%10s%10s%10s", at(n.Started), at(n.Ended), took)}},
+	}
+	for _, o := range n.Objects[:min(len(n.Objects), maxListed)] {
+		ended, took := time.Time{}, "-"
+		switch {
+		case o.Applied.IsZero():
+		case o.Done() || o.Status == event.Failed:
+			ended = o.Since
+			took = canvas.Span(o.Since.Sub(o.Applied), true)
+		default:
+			took = canvas.Span(s.SinceOf(o), false)
+		}
+		name := canvas.Pad("  "+s.Graph.ObjectIn(o.Object, names-2, s.Theme.Lines.Ellipsis), names)
+		out = append(out, canvas.Line{{Role: theme.Quiet, Text: name}, {Role: theme.Quiet, Text: fmt.Sprintf("%10s%10s%10s", at(o.Applied), at(ended), took)}})
+	}
+	return out
+}

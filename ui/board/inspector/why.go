@@ -1,0 +1,162 @@
+package inspector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
+)
+
+// Subject is what the inspector is about: a group, or an object of it where
+// that is not nil.
+type Subject struct {
+	*picture.Picture
+	Node   *graph.Node
+	Object *event.ObjectState
+}
+
+// Why says why a group, or an object of it, is as it is: its status and the
+// reason, what was found out about that, and what it means for others. It is
+// made for a number of lines of a width, of which what was found out gets what
+// the rest leaves.
+func (s Subject) Why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.Line {
+	var head []canvas.Line
+	if o != nil {
+		head = append(head, s.objectWhy(n, o))
+	} else {
+		head = append(head, s.groupWhy(n))
+		if o = picture.Worst(n); o != nil && n.Status != event.Waiting {
+			l := s.objectWhy(n, o)
+			l[0].Text = graph.ShortObject(o.Object) + " " + l[0].Text
+			head = append(head, l)
+		}
+	}
+	head = canvas.WrapLines(head, w)
+	tail := s.gateLines(n)
+	if o != nil {
+		head = append(head, diagnosis(o, room-len(head)-len(tail))...)
+	}
+	return append(head, tail...)
+}
+
+// objectWhy is an object's status in a line.
+func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
+	mark := s.ObjectMark(n, o)
+	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
+	if s.ObjectOutcome(n, o) != "" {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.StatusMark(n, o).Word})
+	}
+	if picture.Urgency(o) == 1 && !n.Status.Over() {
+		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.SinceOf(o), false)})
+	}
+	if o.Message != "" {
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
+	} else if o.Change != "" && string(o.Change) != mark.Word {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + string(o.Change)})
+	}
+	return l
+}
+
+// groupWhy is a group's status in a line.
+func (s Subject) groupWhy(n *graph.Node) canvas.Line {
+	mark := s.GroupMark(n)
+	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
+	if n.Outcome != "" && !picture.CutShort(n.Status) {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.Theme.Mark(string(n.Status)).Word})
+	}
+	if d, over, ok := s.Spent(n); ok {
+		how := " for "
+		if over {
+			how = " in "
+		}
+		l = append(l, canvas.Piece{Role: theme.Text, Text: how + canvas.Span(d, over)})
+	}
+	l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, canvas.Count(len(n.Objects), "object"))})
+	if n.Message != "" {
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.Graph.Shorten(n.Message)})
+	}
+	return l
+}
+
+// diagnosis is what was found out about an object that is not ready: as many
+// lines as there is room for, the last ones.
+func diagnosis(o *event.ObjectState, room int) []canvas.Line {
+	var lines []canvas.Line
+	if o.Summary != "" && !strings.Contains(o.Message, o.Summary) {
+		lines = append(lines, canvas.Plain(theme.Bad, o.Summary))
+		room--
+	}
+	found := append(o.Diagnosis[:len(o.Diagnosis):len(o.Diagnosis)], o.Log...)
+	if over := len(found) - max(room, 0); over > 0 {
+		found = found[over:]
+	}
+	for _, s := range found {
+		lines = append(lines, canvas.Plain(theme.Quiet, "  "+s))
+	}
+	return lines
+}
+
+// gateLines say what a group still waits for, and how many wait for it.
+func (s Subject) gateLines(n *graph.Node) []canvas.Line {
+	var lines []canvas.Line
+	if n.Status == event.Waiting || n.Status == event.Held {
+		if l := s.gateLine("waits for ", n.Ins, func(u *graph.Node) bool { return !picture.Passed(u) }); l != nil {
+			lines = append(lines, l)
+		}
+	}
+	if !n.Status.Over() || n.Status == event.Failed {
+		if l := s.followersLine(n); l != nil {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// followersLine says how many groups wait for one, or were never started
+// because of it.
+func (s Subject) followersLine(n *graph.Node) canvas.Line {
+	all := s.Graph.Followers(n)
+	verb := " wait for it: "
+	switch {
+	case !s.State.Ended.IsZero() || n.Status == event.Failed && s.State.Run == event.Aborting:
+		all = slices.DeleteFunc(all, func(d *graph.Node) bool { return d.Status != event.Waiting && d.Status != event.Skipped })
+		verb = " never started: "
+	case len(all) == 1:
+		verb = " waits for it: "
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = d.Name
+	}
+	return canvas.Line{{Role: theme.Text, Text: canvas.Count(len(all), "group") + verb}, {Role: theme.Quiet, Text: strings.Join(names, ", ")}}
+}
+
+func (s Subject) gateLine(head string, nodes []*graph.Node, which func(*graph.Node) bool) canvas.Line {
+	l := canvas.Line{{Role: theme.Text, Text: head}}
+	for _, u := range nodes {
+		if !which(u) {
+			continue
+		}
+		if len(l) > 1 {
+			l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", "})
+		}
+		mark := s.GroupMark(u)
+		text := " " + u.Name
+		if d, over, ok := s.Spent(u); ok {
+			text += " " + canvas.Span(d, over)
+		}
+		l = append(l, canvas.Piece{Role: mark.Role, Text: mark.Glyph}, canvas.Piece{Role: theme.Text, Text: text})
+	}
+	if len(l) == 1 {
+		return nil
+	}
+	return l
+}
