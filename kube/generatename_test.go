@@ -101,7 +101,7 @@ func TestRetryOfAGeneratedName(t *testing.T) {
 			failed = append(failed, e.Object.Name)
 		}
 		if e.Kind == event.KindRun && e.Status == event.Held {
-			op.Command(event.Command{Name: map[bool]event.CommandName{true: event.Retry, false: event.Resume}[len(failed) < 2]})
+			op.Command(event.Command{Name: map[bool]event.CommandName{true: event.Retry, false: event.GiveUp}[len(failed) < 2]})
 		}
 	})
 	list, err := r.cluster.BatchV1().Jobs(r.namespace).List(t.Context(), metav1.ListOptions{})

@@ -85,6 +85,13 @@ func newScenario(seed uint64) scenario {
 	for range r.IntN(6) {
 		s.Commands = append(s.Commands, randomCommand(r, s))
 	}
+	if r.IntN(3) == 0 { // somebody who deals with failures
+		s.Hold = true
+		for range 3 {
+			names := []event.CommandName{event.GiveUp, event.Retry, event.Retry, event.Accept}
+			s.Commands = append(s.Commands, commandSpec{At: r.IntN(30) * 5, Command: event.Command{Name: names[r.IntN(len(names))]}})
+		}
+	}
 	slices.SortStableFunc(s.Commands, func(a, b commandSpec) int { return a.At - b.At })
 	if r.IntN(5) == 0 {
 		s.Breakpoints = []string{"c:" + apply.Groups[r.IntN(len(apply.Groups))].Name}
