@@ -43,7 +43,14 @@ func compact(events []Event) []Event {
 	var phases []Phase
 	announced := -1
 	for n, e := range events {
-		last[subjectOf(e)] = n
+		about := subjectOf(e)
+		last[about] = n
+		switch {
+		case e.Kind != KindObject:
+		case e.Status == Ready, e.Status == Gone, e.Status == Applying: // as State has it
+			about.kind = KindDiagnosis
+			delete(last, about)
+		}
 		if e.Kind != KindPlan {
 			continue
 		}
@@ -57,7 +64,7 @@ func compact(events []Event) []Event {
 		}
 	}
 	var out []Event
-	if len(events) > 0 && last[subjectOf(events[0])] != 0 {
+	if len(events) > 0 && !isLast(last, subjectOf(events[0]), 0) {
 		out = append(out, events[0])
 	}
 	if n, ok := last[subject{kind: KindOperation}]; ok {
@@ -75,9 +82,14 @@ func compact(events []Event) []Event {
 		}
 	}
 	for n, e := range events {
-		if s := subjectOf(e); e.Kind != KindOperation && e.Kind != KindPlan && last[s] == n && known[s.unit] {
+		if s := subjectOf(e); e.Kind != KindOperation && e.Kind != KindPlan && isLast(last, s, n) && known[s.unit] {
 			out = append(out, e)
 		}
 	}
 	return out
+}
+
+func isLast(last map[subject]int, s subject, n int) bool {
+	i, ok := last[s]
+	return ok && i == n
 }

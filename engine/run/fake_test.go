@@ -26,6 +26,8 @@ type fakeCluster struct {
 	version uint64
 	flight  int
 	most    int
+	flown   map[string]int // the most requests at a time for an object
+	flying  map[string]int
 }
 
 // behaviour is what an object does after its apply.
@@ -43,7 +45,7 @@ type behaviour struct {
 }
 
 func newFake(script map[string]behaviour) *fakeCluster {
-	return &fakeCluster{script: script, reports: map[plan.Object]func(Observation){}, calls: map[string]int{}}
+	return &fakeCluster{script: script, reports: map[plan.Object]func(Observation){}, calls: map[string]int{}, flown: map[string]int{}, flying: map[string]int{}}
 }
 
 func (f *fakeCluster) Watch(ctx context.Context, g *plan.Group, report func(Observation)) {
@@ -64,6 +66,8 @@ func (f *fakeCluster) enter(o plan.Object) (behaviour, int, func(Observation)) {
 	f.flight++
 	f.most = max(f.most, f.flight)
 	f.calls[o.Name]++
+	f.flying[o.Name]++
+	f.flown[o.Name] = max(f.flown[o.Name], f.flying[o.Name])
 	f.order = append(f.order, o.String())
 	return f.script[o.Name], f.calls[o.Name], f.reports[o]
 }
@@ -91,11 +95,16 @@ func (f *fakeCluster) wait(d time.Duration) bool {
 	}
 }
 
-func (f *fakeCluster) leave() { f.mu.Lock(); f.flight--; f.mu.Unlock() }
+func (f *fakeCluster) leave(o plan.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.flight--
+	f.flying[o.Name]--
+}
 
 func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
 	b, try, report := f.enter(o)
-	defer f.leave()
+	defer f.leave(o)
 	if b.hang {
 		<-ctx.Done()
 		return Outcome{}, ctx.Err()
@@ -124,7 +133,7 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 
 func (f *fakeCluster) Delete(_ context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
 	b, _, report := f.enter(o)
-	defer f.leave()
+	defer f.leave(o)
 	time.Sleep(b.request)
 	if b.outcome == event.Kept || b.outcome == event.Absent {
 		return Outcome{Change: b.outcome}, nil

@@ -1,0 +1,168 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"testing"
+
+	"lockstep/engine/plan"
+)
+
+// look is what a watch sees: objects of a few groups, in whatever state.
+func look(r *rand.Rand) Event {
+	o := plan.Object{Kind: "Pod", Name: fmt.Sprint(r.IntN(4))}
+	e := Event{Phase: "apply", Group: fmt.Sprint("c:", r.IntN(3)), Message: fmt.Sprint(r.IntN(3))}
+	switch r.IntN(8) {
+	case 0:
+		e.Kind, e.Status = KindGroup, []Status{Running, Ready, Failed}[r.IntN(3)]
+	case 1:
+		e.Kind, e.Object, e.Lines = KindDiagnosis, &o, []string{"why"}
+	case 2:
+		e = Event{Kind: KindWarning, Rule: "R8", Message: e.Message}
+	default:
+		e.Kind, e.Object, e.Status = KindObject, &o, []Status{InProgress, Ready, Failed}[r.IntN(3)]
+	}
+	return e
+}
+
+// picture is what a State shows of how things are, without when they came about.
+func picture(s *State) map[string]string {
+	out := map[string]string{"status": string(s.Status) + string(s.Run) + s.Operation.Release}
+	for _, w := range s.Warnings {
+		out[w.Message] = w.Rule
+	}
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			out[g.ID] = fmt.Sprint(g.Status, g.Message, g.Done)
+			for _, o := range g.Objects {
+				out[g.ID+o.Object.Name] = fmt.Sprint(o.Status, o.Message, o.Summary, o.Diagnosis)
+			}
+		}
+	}
+	return out
+}
+
+func groupsNamed(n int) []*plan.Group {
+	var groups []*plan.Group
+	for i := range n {
+		g := &plan.Group{ID: fmt.Sprint("c:", i), After: []string{}}
+		for j := range 4 {
+			g.Objects = append(g.Objects, plan.Object{Kind: "Pod", Name: fmt.Sprint(j)})
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// TestABoundedFeedKeepsThePicture has readers that are there from the first event
+// on, behind, or late.
+func TestABoundedFeedKeepsThePicture(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		f := &Feed{Bounded: true}
+		behind := f.Reader()
+		var all State
+		f.Publish(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "watch", Release: "shop"}})
+		const n = 6 * keepAtLeast
+		for i := range n {
+			if i%1000 == 0 { // another revision
+				f.Publish(Event{Kind: KindPlan, Phases: []Phase{{Name: "apply", Kind: PhaseApply, Groups: groupsNamed(3)}}})
+			}
+			f.Publish(look(r))
+		}
+		seen := uint64(0)
+		batch, _ := behind.Next(context.Background())
+		for _, e := range batch {
+			if seen++; e.Seq != seen {
+				t.Fatalf("the reader that was behind gets event %d after %d", e.Seq, seen-1)
+			}
+			all.Apply(e)
+		}
+		var late State
+		kept := f.Events()
+		for _, e := range kept {
+			late.Apply(e)
+		}
+		if len(kept) > 2*keepAtLeast || seen < n {
+			t.Errorf("%d events are kept, the reader that was behind got %d", len(kept), seen)
+		}
+		if got, want := picture(&late), picture(&all); !reflect.DeepEqual(got, want) {
+			t.Errorf("seed %d: late readers see\n%v\nand the others\n%v", seed, got, want)
+		}
+	}
+}
+
+func TestABoundedFeedForgets(t *testing.T) {
+	grown := func(readers int) uint64 {
+		f := &Feed{Bounded: true}
+		var all []*Reader
+		for range readers {
+			all = append(all, f.Reader())
+		}
+		r := rand.New(rand.NewPCG(1, 1))
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range 50_000 {
+			f.Publish(look(r))
+			if i%100 == 0 {
+				for _, reader := range all {
+					reader.Next(context.Background())
+				}
+			}
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(f)
+		return after.HeapAlloc - min(before.HeapAlloc, after.HeapAlloc)
+	}
+	for _, readers := range []int{0, 2} {
+		if got := grown(readers); got > 4<<20 {
+			t.Errorf("with %d readers it has grown by %d bytes", readers, got)
+		}
+	}
+}
+
+func TestNothingComesAfterTheEndOfAFeed(t *testing.T) { // R48
+	f := &Feed{}
+	f.Publish(Event{Kind: KindWarning})
+	f.End(Event{Kind: KindOperation, Status: Succeeded})
+	f.Publish(Event{Kind: KindLog})
+	if all := f.Events(); len(all) != 2 || all[1].Status != Succeeded {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestNextIsWhatAStepTakes(t *testing.T) { // R41
+	var s State
+	g := groupsNamed(3)
+	g[1].After = []string{"c:0"}
+	s.Apply(Event{Kind: KindOperation, Status: Running})
+	s.Apply(Event{Kind: KindPlan, Phases: []Phase{
+		{Name: "pre-install", Kind: PhaseHooks, Groups: []*plan.Group{{ID: "hook"}}}, {Name: "apply", Kind: PhaseApply, Groups: g}}})
+	tell := func(phase, id string, status Status) {
+		s.Apply(Event{Kind: KindGroup, Phase: phase, Group: id, Status: status})
+	}
+	next := func(want string) {
+		t.Helper()
+		if got := s.Next(); want == "" && got != nil || want != "" && (got == nil || got.ID != want) {
+			t.Errorf("next is %+v, want %q", got, want)
+		}
+	}
+	next("hook")
+	tell("pre-install", "hook", Running)
+	next("")
+	tell("pre-install", "hook", Ready)
+	next("c:0")
+	tell("apply", "c:0", Running)
+	next("c:2")
+	tell("apply", "c:2", Running)
+	next("")
+	tell("apply", "c:0", Applied)
+	next("c:1")
+	tell("apply", "c:2", Failed)
+	next("")
+}

@@ -1,0 +1,304 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
+	failing := behaviour{failed: "exit code 1", untilTry: 1}
+	held := Options{HoldOnFailure: true}
+	tests := []struct {
+		name   string
+		opts   Options
+		groups []string
+		script map[string]behaviour
+		steer  func(*bench)
+		err    error
+		trace  []string
+	}{
+		{
+			name: "what waited for a group that was given up starts once that has been retried after all", opts: held,
+			groups: []string{"a: x", "b: y", "c < a: z"}, script: map[string]behaviour{"x": failing, "y": {failed: "exit code 2", untilTry: 1, ready: 2 * sec}},
+			steer: func(b *bench) {
+				b.at(sec)
+				b.command(event.GiveUp, "c:a")
+				b.at(3 * sec)
+				b.command(event.Retry, "")
+			},
+			trace: []string{"0.0s c:a running", "0.0s c:b running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
+				"1.0s run running", "1.0s give-up accepted", "2.0s c:b failed (Pod/y: exit code 2)", "2.0s run held (c:b: Pod/y: exit code 2)",
+				"3.0s run running", "3.0s c:a running", "3.0s c:b running", "3.0s retry accepted", "3.0s c:a ready", "3.0s c:c running", "3.0s c:c ready", "5.0s c:b ready"},
+		},
+		{
+			name: "the run is held until the last failure is decided", opts: held, err: errAny,
+			groups: []string{"a: x", "b: y"}, script: map[string]behaviour{"x": failing, "y": {failed: "exit code 2", ready: sec}},
+			steer: func(b *bench) { b.at(2 * sec); b.command(event.GiveUp, "c:b"); b.command(event.Retry, "c:a") },
+			trace: []string{"0.0s c:a running", "0.0s c:b running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
+				"1.0s c:b failed (Pod/y: exit code 2)", "1.0s run held (c:b: Pod/y: exit code 2)",
+				"2.0s run held (c:a: Pod/x: exit code 1)", "2.0s give-up accepted", "2.0s run running", "2.0s c:a running", "2.0s retry accepted", "2.0s c:a ready"},
+		},
+		{
+			name: "a run that was paused is paused again after a retry", opts: Options{HoldOnFailure: true, Paused: true},
+			groups: []string{"a: x", "b: y"}, script: map[string]behaviour{"x": failing},
+			steer: func(b *bench) {
+				b.command(event.Step, "")
+				b.at(sec)
+				b.command(event.Retry, "")
+				b.at(2 * sec)
+				b.command(event.Step, "")
+			},
+			trace: []string{"0.0s run paused (before the first unit)", "0.0s step accepted", "0.0s c:a running", "0.0s c:a failed (Pod/x: exit code 1)",
+				"0.0s run held (c:a: Pod/x: exit code 1)", "1.0s run paused (before the first unit)", "1.0s c:a running", "1.0s retry accepted", "1.0s c:a ready",
+				"2.0s step accepted", "2.0s c:b running", "2.0s c:b ready"},
+		},
+		{
+			name: "also where the failure was given up", opts: held, err: errAny,
+			groups: []string{"a: x", "b: y"}, script: map[string]behaviour{"x": {failed: "exit code 1", ready: 2 * sec}, "y": {ready: 5 * sec}},
+			steer: func(b *bench) {
+				b.at(sec)
+				b.command(event.Pause, "")
+				b.at(3 * sec)
+				b.command(event.GiveUp, "")
+				b.at(4 * sec)
+				b.command(event.Resume, "")
+			},
+			trace: []string{"0.0s c:a running", "0.0s c:b running", "1.0s run paused", "1.0s pause accepted", "2.0s c:a failed (Pod/x: exit code 1)",
+				"2.0s run held (c:a: Pod/x: exit code 1)", "3.0s run paused", "3.0s give-up accepted", "4.0s run running", "4.0s resume accepted", "5.0s c:b ready"},
+		},
+		{
+			name: "a step takes the group that it names, where that can start (R41)", opts: Options{Paused: true},
+			groups: []string{"a: x", "b: y", "c < b: z"},
+			steer: func(b *bench) {
+				b.command(event.Step, "c:b")
+				b.command(event.Step, "c:b")
+				b.command(event.Step, "c:q")
+				b.command(event.Step, "")
+				b.command(event.Step, "c:c")
+			},
+			trace: []string{"0.0s run paused (before the first unit)", "0.0s step accepted", "0.0s c:b running", "0.0s c:b ready",
+				"0.0s step refused (c:b has started already)", `0.0s step refused (there is no group "c:q")`,
+				"0.0s step accepted", "0.0s c:a running", "0.0s c:a ready", "0.0s step accepted", "0.0s c:c running", "0.0s c:c ready"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			trace, err := run(t, tt.opts, Stage{Phase: event.Phase{Groups: groupsOf(tt.groups...)}}, newFake(tt.script), tt.steer)
+			if tt.err == nil && err != nil || tt.err == errAny && err == nil {
+				t.Errorf("error %v, want %v", err, tt.err)
+			}
+			want(t, trace, tt.trace...)
+		})
+	}
+}
+
+func TestAcceptLooksAgainWithoutApplying(t *testing.T) { // R44, R22
+	pod := func(name string) plan.Object { return plan.Object{Kind: "Pod", Namespace: "n", Name: name} }
+	tests := []struct {
+		name   string
+		script behaviour
+		await  bool
+		// seen comes at 1s and at 3s, the command at 2s.
+		before, after Observation
+		end           string
+		at            time.Duration
+	}{
+		{name: "what was seen before is enough", script: behaviour{failed: "exit code 1"}, await: true,
+			before: Observation{Status: event.Ready, Version: 900}, end: "ready", at: 2 * sec},
+		{name: "else what is seen next", script: behaviour{failed: "exit code 1"}, await: true,
+			after: Observation{Status: event.Ready, Version: 900}, end: "ready", at: 3 * sec},
+		{name: "a status older than the apply does not count", script: behaviour{failed: "exit code 1"}, await: true,
+			before: Observation{Status: event.Ready, Version: 50}, end: "failed", at: 22 * sec},
+		{name: "what was refused counts once somebody has changed it", script: behaviour{err: errDenied}, await: true,
+			after: Observation{Status: event.Ready, Version: 900}, end: "ready", at: 3 * sec},
+		{name: "and not as it was before", script: behaviour{err: errDenied, stale: true}, await: true, end: "failed", at: 22 * sec},
+		{name: "also where nothing waits for the group", script: behaviour{err: errDenied},
+			after: Observation{Status: event.Ready, Version: 900}, end: "ready", at: 3 * sec},
+		{name: "it is not ready that still fails", script: behaviour{failed: "exit code 1"}, await: true,
+			after: Observation{Status: event.Failed, Message: "exit code 3", Version: 900}, end: "failed", at: 3 * sec},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fake := newFake(map[string]behaviour{"x": tt.script})
+			s := Stage{Phase: event.Phase{Groups: groupsOf("a: x")}, Readiness: 20 * sec, Await: func(*plan.Group) bool { return tt.await }}
+			trace, _ := run(t, Options{HoldOnFailure: true}, s, fake, func(b *bench) {
+				see := func(seen Observation) {
+					if seen.Object = pod("x"); seen.Status != "" {
+						fake.reports[pod("x")](seen)
+					}
+				}
+				b.at(sec)
+				see(tt.before)
+				b.at(2 * sec)
+				b.command(event.Accept, "")
+				b.at(3 * sec)
+				see(tt.after)
+				b.at(60 * sec)
+				b.command(event.Abort, "")
+			})
+			end := fmt.Sprintf("%.1fs c:a %s", tt.at.Seconds(), tt.end)
+			ended := slices.ContainsFunc(trace, func(line string) bool { return strings.HasPrefix(line, end) })
+			if !ended || fake.calls["x"] != 1 {
+				t.Errorf("want %q and one request, there were %d:\n%s", end, fake.calls["x"], strings.Join(trace, "\n"))
+			}
+		})
+	}
+}
+
+func TestARetryWaitsForTheRequestsOfTheAttemptBefore(t *testing.T) { // R44
+	fake := newFake(map[string]behaviour{"x": {err: errDenied, untilTry: 1}, "y": {request: 5 * sec}})
+	trace, err := run(t, Options{HoldOnFailure: true}, Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}}, fake, func(b *bench) {
+		b.at(sec)
+		b.command(event.Retry, "c:a")
+	})
+	if err != nil || fake.calls["y"] != 2 || fake.flown["y"] != 1 {
+		t.Errorf("error %v; %d requests for y, at the most %d at a time", err, fake.calls["y"], fake.flown["y"])
+	}
+	want(t, trace, "0.0s c:a running", "0.0s c:a failed (Pod/x: "+errDenied.Error()+")", "0.0s run held (c:a: Pod/x: "+errDenied.Error()+")",
+		"1.0s run running", "1.0s c:a running", "1.0s retry accepted", "10.0s c:a ready")
+}
+
+// inBubble runs an engine in a bubble of time.
+func inBubble(t *testing.T, opts Options, do func(*bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, feed: &event.Feed{}, from: time.Now()}
+		opts.Feed = b.feed
+		b.e = New(opts)
+		do(b)
+		synctest.Wait()
+	})
+}
+
+func (b *bench) unit(name event.CommandName, phase, group string) {
+	b.e.Command(event.Command{Name: name, Phase: phase, Group: group})
+	synctest.Wait()
+}
+
+func TestARemovalHasBreakpointsOfItsOwn(t *testing.T) { // R42
+	apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x", "b < a: y")}
+	remove := event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: v", "b < a: w")}
+	start := func(b *bench, p event.Phase) *StageRun {
+		r := b.e.Start(Stage{Phase: p, Cluster: newFake(nil)})
+		synctest.Wait()
+		return r
+	}
+	t.Run("on one of two units of an id", func(t *testing.T) {
+		inBubble(t, Options{}, func(b *bench) {
+			b.e.Announce(apply, remove)
+			if err := start(b, apply).Wait(); err != nil {
+				t.Error(err)
+			}
+			b.unit(event.Break, "remove", "c:a")
+			b.unit(event.Break, "apply", "c:a")
+			r := start(b, remove)
+			b.command(event.Resume, "")
+			if err := r.Wait(); err != nil {
+				t.Error(err)
+			}
+			b.e.Finish(End{Status: event.Succeeded})
+			want(t, b.trace(), "0.0s c:a running", "0.0s c:a ready", "0.0s c:b running", "0.0s c:b ready",
+				"0.0s breakpoint c:a set", "0.0s break accepted", "0.0s break refused (c:a has started already)",
+				"0.0s c:a held (breakpoint)", "0.0s run paused (breakpoint c:a)",
+				"0.0s c:a waiting", "0.0s run running", "0.0s resume accepted", "0.0s c:a running", "0.0s c:a gone", "0.0s c:b running", "0.0s c:b gone")
+		})
+	})
+	t.Run("by id alone the run stops before each, once", func(t *testing.T) {
+		inBubble(t, Options{Breakpoints: []string{"c:a"}}, func(b *bench) {
+			b.e.Announce(apply, remove)
+			for _, p := range []event.Phase{apply, remove} {
+				r := start(b, p)
+				b.command(event.Resume, "")
+				if err := r.Wait(); err != nil {
+					t.Error(err)
+				}
+			}
+			b.e.Finish(End{Status: event.Succeeded})
+			stops := slices.DeleteFunc(b.trace(), func(s string) bool { return s != "0.0s c:a held (breakpoint)" })
+			if len(stops) != 2 {
+				t.Errorf("stopped %d times:\n%v", len(stops), b.trace())
+			}
+		})
+	})
+}
+
+func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
+	for _, name := range []event.CommandName{event.Abort, event.Stop} {
+		inBubble(t, Options{HoldOnFailure: true}, func(b *bench) {
+			if err := b.e.BeginRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
+				t.Error(err)
+			}
+			remove := event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x", "b < a: y")}
+			r := b.e.Start(Stage{Phase: remove, Cluster: newFake(map[string]behaviour{"x": {gone: 5 * sec}})})
+			b.at(sec)
+			b.command(name, "")
+			b.at(2 * sec)
+			b.command(name, "")
+			if err := r.Wait(); !errors.Is(err, ErrAborted) {
+				t.Errorf("error %v", err)
+			}
+			if b.e.Finish(End{Status: event.Failed, Exit: 1}) == nil {
+				t.Error("it ends as failed, though somebody has stopped it")
+			}
+			b.e.Finish(End{Status: event.Aborted, Exit: 3})
+			want(t, b.trace(), "0.0s c:a running", "1.0s "+string(name)+" refused (a rollback is under way; once more stops it and leaves things as they are then)",
+				"2.0s run aborting", "2.0s "+string(name)+" accepted", "2.0s c:a aborted (aborted)", "2.0s c:b skipped (not started: the run was aborted)")
+		})
+	}
+}
+
+func TestAFailureOfARollbackIsHeld(t *testing.T) { // R44
+	inBubble(t, Options{HoldOnFailure: true}, func(b *bench) {
+		if err := b.e.BeginRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
+			t.Error(err)
+		}
+		back := event.Phase{Name: "rollback/apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
+		r := b.e.Start(Stage{Phase: back, Cluster: newFake(map[string]behaviour{"x": {err: errDenied, untilTry: 1}})})
+		b.at(sec)
+		b.command(event.Retry, "")
+		if err := r.Wait(); err != nil {
+			t.Error(err)
+		}
+		b.e.Finish(End{Status: event.Failed, Exit: 1})
+	})
+}
+
+func TestACommandThatWasAcceptedIsSeenByWhoEndsTheRun(t *testing.T) { // R48
+	for _, tt := range []struct {
+		command  event.CommandName
+		rollback bool // it may begin
+	}{{event.Abort, false}, {event.Stop, false}, {event.Rollback, true}} {
+		inBubble(t, Options{}, func(b *bench) {
+			if v := b.e.Verdict(); v.Abort != nil {
+				t.Errorf("verdict %+v", v)
+			}
+			b.command(tt.command, "") // while the final state is being written
+			for _, end := range []End{{Status: event.Succeeded}, {Status: event.Failed, Exit: 1}} {
+				if b.e.Finish(end) == nil {
+					t.Errorf("%s was accepted, and it ends as %s", tt.command, end.Status)
+				}
+			}
+			if v := b.e.Verdict(); v.Abort == nil || v.Abort.Name != tt.command {
+				t.Errorf("verdict %+v, want %s", v, tt.command)
+			}
+			if err := b.e.BeginRollback(event.Operation{Name: "uninstall"}, ""); (err == nil) != tt.rollback {
+				t.Errorf("after %s a rollback begins: %v", tt.command, err)
+			}
+			if err := b.e.Finish(End{Status: event.Aborted, Exit: 3}); err != nil {
+				t.Error(err)
+			}
+			b.command(event.Pause, "")
+			b.e.Publish(event.Event{Kind: event.KindWarning})
+			if all := b.feed.Events(); all[len(all)-1].Exit == nil {
+				t.Errorf("the last event is %+v", all[len(all)-1])
+			}
+		})
+	}
+}
