@@ -89,7 +89,8 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 	case j.end.Status == "":
 		if !j.busy {
 			j.busy = true
-			go t.lookBack(ctx, j, j.name, j.uid, ob, to)
+			name, uid := j.name, j.uid
+			t.s.Watcher.Go(ctx, func(ctx context.Context) { t.lookBack(ctx, j, name, uid, ob, to) })
 		}
 		return
 	default:

@@ -111,6 +111,17 @@ func (w *Watcher) Close() {
 	w.wg.Wait()
 }
 
+// Go lets do go on beside the watches, for a report that has to look something
+// up: Close ends its context and waits for it. It is called from a report.
+func (w *Watcher) Go(ctx context.Context, do func(context.Context)) {
+	w.wg.Go(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(w.ctx, cancel)()
+		do(ctx)
+	})
+}
+
 // Watch reports each target until ctx is done: first its present status, Gone
 // if it does not exist, then every change of status, message or version. It
 // returns at once. report is called from other goroutines, but never for one

@@ -74,7 +74,7 @@ const followEvery = 2 * time.Second
 // objects as they were deployed, all in one group where they were not deployed
 // in order.
 func Prepare(ctx context.Context, c *connect.Client, name, namespace string, number int) (*View, error) {
-	v := &View{client: c, name: name, namespace: namespace, number: number}
+	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}}
 	if v.namespace == "" {
 		v.namespace = c.Namespace()
 	}
