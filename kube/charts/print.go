@@ -46,7 +46,9 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	printed := map[*release.Hook]bool{}
 	hook := func(h *release.Hook) {
 		if !printed[h] && !o.NoHooks && (!o.SkipTests || !slices.Contains(h.Events, release.HookTest)) {
+			before := p.out.Len()
 			p.document(h.Path, h.Manifest)
+			p.hookLast = p.hookLast || p.out.Len() > before
 		}
 		printed[h] = true
 	}
@@ -56,6 +58,13 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 			continue
 		}
 		p.group(g, docs)
+		p.hookLast = false
+	}
+	for _, text := range splitDocuments(r.Release.Manifest) {
+		if source, raw := cutSource(text); onlyComment(raw) {
+			p.document(source, raw) // as Helm does
+			p.hookLast = false
+		}
 	}
 	for _, h := range r.Release.Hooks {
 		hook(h)
@@ -68,8 +77,22 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	if p.files != nil {
 		return p.save(w, o.OutputDir)
 	}
-	_, err := p.out.WriteTo(w)
+	out := p.out.Bytes()
+	if !p.hookLast && bytes.HasSuffix(out, []byte("\n\n")) {
+		out = out[:len(out)-1] // the line that Helm puts between the documents of a manifest
+	}
+	_, err := w.Write(out)
 	return err
+}
+
+// onlyComment reports whether a document holds nothing but lines of comment.
+func onlyComment(raw string) bool {
+	for line := range strings.Lines(raw) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return false
+		}
+	}
+	return true
 }
 
 // claim is an object of a chart, the same one that a plan's group lists.
@@ -92,6 +115,8 @@ type printer struct {
 	only []string
 	// seen holds the patterns of only that a template matched.
 	seen map[string]bool
+	// hookLast is set where the last document is a hook.
+	hookLast bool
 	// files is what each template makes, where that is wanted.
 	files map[string]*bytes.Buffer
 }

@@ -29,7 +29,7 @@ var printChart = tree{
 	"charts/db/templates/x.yaml": configMap("sub", "helm.sh/resource-group: only"),
 }
 
-// TestPrint: as in Helm's own output a line follows each object of the
+// TestPrint (R35): as in Helm's own output a line follows each object of the
 // manifest, so that what keeps its line ends is what Helm deploys.
 func TestPrint(t *testing.T) {
 	const (
@@ -49,8 +49,8 @@ func TestPrint(t *testing.T) {
 	}{
 		{"all", PrintOptions{IncludeCRDs: true}, crd + sub + db + app + rest + hookBody + testBody},
 		{"no tests, no crds", PrintOptions{SkipTests: true}, sub + db + app + rest + hookBody},
-		{"no hooks", PrintOptions{NoHooks: true}, sub + db + app + rest},
-		{"some templates", PrintOptions{ShowOnly: []string{"templates/re*.yaml", "charts/db/templates/x.yaml"}}, sub + rest},
+		{"no hooks", PrintOptions{NoHooks: true}, sub + db + app + strings.TrimSuffix(rest, "\n")},
+		{"some templates", PrintOptions{ShowOnly: []string{"templates/re*.yaml", "charts/db/templates/x.yaml"}}, sub + strings.TrimSuffix(rest, "\n")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,5 +77,23 @@ func TestPrint(t *testing.T) {
 	}
 	if got, err := printed(t, printChart, PrintOptions{ShowOnly: []string{"templates/none.yaml"}}); err == nil || got != "" {
 		t.Errorf("a template that is not there: %q, %v", got, err)
+	}
+}
+
+// R35: what Helm prints is printed, documents that hold nothing but comments too,
+// and the output ends with one line end.
+func TestPrintKeepsCommentsAndEndsWithOneLine(t *testing.T) {
+	r := render(t, tree{"Chart.yaml": chartYAML("shop"), "templates/a.yaml": configMap("a"), "templates/b.yaml": "# nothing: here\n"}, nil)
+	p, err := r.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := r.Print(&b, p, PrintOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := "---\n# Source: shop/templates/a.yaml\n" + configMap("a") + "\n---\n# Source: shop/templates/b.yaml\n# nothing: here\n"
+	if got := b.String(); got != want {
+		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
 }

@@ -30,6 +30,13 @@ expressions on .status of which one must hold:
 
 A Job counts as ready once it has started; to wait for its end say so as above, or give --wait-for-jobs.
 
+Charts for Helm as well. Helm 4.3.1 cannot install annotations that are YAML lists, nor keys with two slashes on
+resources. Keys with one slash and JSON in a string mean the same here and are nothing to Helm:
+
+  helm.sh/depends-on-resource-groups: '["database"]'
+
+So do helm.sh/dependson-layer, helm.sh/dependson-chart, and in Chart.yaml helm.sh/depends-on-subcharts.
+
 Other spellings: helm.sh/layer with helm.sh/dependson/layer and helm.sh/dependson/chart, or helm.sh/weight (lower
 first). One chart uses one of them. helm.sh/install-before: "Deployment" orders kinds inside of a group.
 
