@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
@@ -44,6 +45,8 @@ type Config struct {
 	// Helm has rendered something else since: what a chart looks up in the
 	// cluster may have changed, and crds/ are there now.
 	Apply, Remove Planned
+	// Announced are the phases that have been told of.
+	Announced []event.Phase
 	// Hooks are the events of the hooks that Helm will execute.
 	Hooks HookEvents
 	// Uninstalling tells that what is built is to be deleted.
@@ -51,6 +54,13 @@ type Config struct {
 	// Embedded tells that the namespace, crds/ and hooks are left to an action
 	// of somebody else's program.
 	Embedded bool
+}
+
+// announce tells what a phase will run, where that has not been told.
+func (cfg Config) announce(p event.Phase) {
+	if !slices.ContainsFunc(cfg.Announced, func(told event.Phase) bool { return reflect.DeepEqual(told, p) }) {
+		cfg.Engine.Announce(p)
+	}
 }
 
 // Options are what the decorator needs to know of an operation.
@@ -298,9 +308,7 @@ func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
 	for _, w := range warnings {
 		c.cfg.Session.Warn(w)
 	}
-	if !reflect.DeepEqual(planned.Phase, c.cfg.Apply.Phase) {
-		c.cfg.Engine.Announce(planned.Phase)
-	}
+	c.cfg.announce(planned.Phase)
 	return planned, nil
 }
 
@@ -317,9 +325,7 @@ func (c *Client) remove(old Revision, list helmkube.ResourceList, how cluster.Re
 		for _, w := range warnings {
 			c.cfg.Session.Warn(w)
 		}
-		if !reflect.DeepEqual(planned.Phase, c.cfg.Remove.Phase) {
-			c.cfg.Engine.Announce(planned.Phase)
-		}
+		c.cfg.announce(planned.Phase)
 	}
 	err := c.cfg.Engine.Run(run.Stage{
 		Phase:   planned.Phase,

@@ -32,8 +32,8 @@ func (h *Hooks) expect(rel *release.Release, built helmkube.ResourceList) error 
 	if err != nil {
 		return err
 	}
-	if phases := h.queue.learn(rel, h.cfg.Options.Prefix, h.cfg.Hooks, scoped); len(phases) > 0 {
-		h.cfg.Engine.Announce(phases...)
+	for _, phase := range h.queue.learn(rel, h.cfg.Options.Prefix, h.cfg.Hooks, scoped) {
+		h.cfg.announce(phase)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	client := helmclient.New(helmclient.Config{
 		Context: ctx, Inner: helm.Client, Session: session, Engine: as.engine,
 		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, WaitAll: common.WaitAll, Readiness: common.ReadinessTimeout, Force: s.force},
-		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Hooks: s.hooks, Uninstalling: s.uninstalling,
+		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases,
 	})
 	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) { return s.record, client.ExpectHooks(rel) },
