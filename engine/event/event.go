@@ -211,7 +211,7 @@ const (
 	Break    CommandName = "break"    // set a breakpoint on a unit, or take it away (R42)
 	Accept   CommandName = "accept"   // look again at what failed, without applying it (R44)
 	Retry    CommandName = "retry"    // apply what failed again and wait again (R44)
-	GiveUp   CommandName = "give-up"  // leave what failed as it is, and finish what does not need it (R44)
+	GiveUp   CommandName = "give-up"  // leave what failed as it is, and finish what is in flight (R44, R26)
 	Abort    CommandName = "abort"    // start nothing more, keep what is there
 	Rollback CommandName = "rollback" // abort, then roll back
 	Stop     CommandName = "stop"     // abort, and cancel the requests in flight
@@ -228,7 +228,8 @@ func (e Event) Unit() Unit { return Unit{e.Phase, e.Group} }
 func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 
 // Command is an order to a run. It takes effect in the engine and is answered
-// by an event.
+// by an event. While a rollback is under way the first Abort, Rollback or Stop is
+// refused with what there is to know, and the next one stops it (R43).
 type Command struct {
 	Name CommandName
 	// Phase and Group name the unit that the command is about. Accept, Retry

@@ -196,13 +196,13 @@ func TestRemovalWaitsUntilGone(t *testing.T) { // R31
 }
 
 func TestRemovalThatIsNotWaitedFor(t *testing.T) { // R27
-	fake := newFake(map[string]behaviour{"x": {gone: 3 * sec}, "y": {outcome: event.Kept}, "z": {outcome: event.Absent}})
+	fake := newFake(map[string]behaviour{"x": {gone: 3 * sec}, "y": {outcome: event.Kept, request: sec}, "z": {outcome: event.Absent}})
 	s := Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x", "b: y z")}, Await: func(*plan.Group) bool { return false }}
 	trace, err := run(t, Options{}, s, fake, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:a applied", "0.0s c:b applied", "0.0s c:b gone")
+	want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:a applied", "1.0s c:b applied", "1.0s c:b gone")
 }
 
 func TestAdmitGatesWorkOutsideOfAStage(t *testing.T) { // R40, R41

@@ -96,7 +96,7 @@ func (s *stage) accept(g *group) {
 		if g.await || !o.answered {
 			s.setDeadline(g, o)
 		}
-		s.lookAt(g, o)
+		s.assess(g, o)
 	}
 	s.endGroup(g)
 }

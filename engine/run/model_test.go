@@ -17,11 +17,15 @@ var (
 // prints the seed and the least scenario that goes wrong in the same way.
 func TestModel(t *testing.T) { // R14, R15a, R22, R26, R40, R41, R42, R43, R44, R45, R48
 	const workers = 4
+	runs := *modelRuns
+	if racing || testing.Short() { // there is nothing to find for it: a run is one goroutine
+		runs = min(runs, 2000)
+	}
 	var wrong atomic.Bool
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			for n := w; n < *modelRuns && !wrong.Load(); n += workers {
+			for n := w; n < runs && !wrong.Load(); n += workers {
 				seed := *modelSeed + uint64(n)
 				if report := tryModel(seed, nil); report != "" && wrong.CompareAndSwap(false, true) {
 					t.Errorf("seed %d:\n%s", seed, report)

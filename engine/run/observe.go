@@ -77,11 +77,11 @@ func (s *stage) observe(g *group, seen Observation) {
 	if !o.answered {
 		o.fresh = seen.Version == 0 || seen.Version > o.version
 	}
-	s.lookAt(g, o)
+	s.assess(g, o)
 }
 
-// lookAt draws the consequences of what was last seen of an object.
-func (s *stage) lookAt(g *group, o *object) {
+// assess draws the consequences of what was last seen of an object.
+func (s *stage) assess(g *group, o *object) {
 	if !o.answered && !g.attempt.accepted {
 		return
 	}
