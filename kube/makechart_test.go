@@ -45,6 +45,16 @@ type files map[string]string
 // makeChart loads a chart of the given files.
 func makeChart(t *testing.T, fs files) *charts.Chart {
 	t.Helper()
+	c, err := charts.LoadPath(makeDir(t, fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// makeDir writes the files of a chart to a folder.
+func makeDir(t *testing.T, fs files) string {
+	t.Helper()
 	dir := t.TempDir()
 	if fs["Chart.yaml"] == "" {
 		fs = files(adding(fs, "Chart.yaml", "apiVersion: v2\nname: edge\nversion: 1.0.0\n"))
@@ -58,11 +68,7 @@ func makeChart(t *testing.T, fs files) *charts.Chart {
 			t.Fatal(err)
 		}
 	}
-	c, err := charts.LoadPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return dir
 }
 
 func adding(fs files, name, text string) map[string]string {

@@ -50,7 +50,7 @@ type Target struct {
 
 	mu       sync.Mutex
 	attempts map[plan.Object]int
-	unnamed  map[plan.Object]*unnamed
+	unplaced map[plan.Object]*unplaced
 }
 
 var _ run.Cluster = (*Target)(nil)
@@ -63,10 +63,12 @@ type Hook interface {
 	Saw(event.Status)
 }
 
-// unnamed is an object that is watched once it has a name.
-type unnamed struct {
-	watch func(name string) (end func())
-	end   func() // of what an earlier attempt made
+// unplaced is an object that can be watched only once it is known where it is:
+// under which name, where the API server makes that up, and under which plural
+// and in which scope, where the cluster learns its kind on the way (R29).
+type unplaced struct {
+	watch func(*resource.Info) (end func())
+	end   func() // of the watch that has been begun, nil for none
 }
 
 // Removal says how objects are deleted.
@@ -95,7 +97,7 @@ func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
 func newTarget(s Session, list helmkube.ResourceList) *Target {
 	t := &Target{
 		s: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]int{},
-		unnamed: map[plan.Object]*unnamed{}, expiring: map[plan.Object]*expiringJob{},
+		unplaced: map[plan.Object]*unplaced{}, expiring: map[plan.Object]*expiringJob{},
 	}
 	for _, i := range list {
 		if f := s.Builder.Fact(i); f != nil {
@@ -124,8 +126,8 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Hook && !f.Unlabelled,
 		}
-		if f.Generated {
-			t.watchNamed(ctx, i, target, report)
+		if f.Generated || f.Late {
+			t.watchPlaced(ctx, i, f, target, report)
 			continue
 		}
 		targets = append(targets, target)
@@ -133,38 +135,81 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 	t.s.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
 }
 
-// watchNamed watches an object with a generateName, from when it has a name on.
-// The engine knows it by the name it has in the plan.
-func (t *Target) watchNamed(ctx context.Context, i *resource.Info, target status.Target, report func(run.Observation)) {
+// watchPlaced watches an object from when it is known where it is. The engine
+// knows it by what it is called in the plan.
+func (t *Target) watchPlaced(ctx context.Context, i *resource.Info, f *manifest.Fact, target status.Target, report func(run.Observation)) {
 	planned := target.Object
-	watch := func(name string) func() {
+	watch := func(i *resource.Info) func() {
 		ctx, cancel := context.WithCancel(ctx)
-		named := target
-		named.Object.Name = name
-		t.s.Watcher.Watch(ctx, []status.Target{named}, func(ob run.Observation) {
+		placed := target
+		placed.Object.Name, placed.Object.Namespace = i.Name, i.Namespace
+		placed.GVR, placed.Namespaced = i.Mapping.Resource, i.Namespaced()
+		t.s.Watcher.Watch(ctx, []status.Target{placed}, func(ob run.Observation) {
 			ob.Object = planned
 			t.report(ctx, ob, report)
 		})
 		return cancel
 	}
-	if i.Name != "" {
-		watch(i.Name)
+	if i.Name != "" && !f.Late {
+		watch(i)
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.unnamed[planned] = &unnamed{watch: watch}
+	t.unplaced[planned] = &unplaced{watch: watch}
+}
+
+// place begins to watch an object of which it is known now where it is, unless
+// that has been begun.
+func (t *Target) place(obj plan.Object, i *resource.Info) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if u := t.unplaced[obj]; u != nil && u.end == nil {
+		u.end = u.watch(i)
+	}
+}
+
+// displace ends the watch of what an earlier attempt made.
+func (t *Target) displace(obj plan.Object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if u := t.unplaced[obj]; u != nil && u.end != nil {
+		u.end()
+		u.end = nil
+	}
+}
+
+// Late are the objects of kinds that the cluster does not know, which are not
+// watched yet.
+func (t *Target) Late() (objects []plan.Object) {
+	for obj, i := range t.infos {
+		if t.s.Builder.Fact(i).Late {
+			objects = append(objects, obj)
+		}
+	}
+	return objects
+}
+
+// PlaceLate looks again for the kinds that the cluster did not know, and begins to
+// watch the objects of those that it knows now, for those who apply nothing (R29).
+// It reports whether some are left.
+func (t *Target) PlaceLate() (left bool) {
+	for _, obj := range t.Late() {
+		i := t.infos[obj]
+		if t.s.Builder.Resolve(i) != nil {
+			left = true
+			continue
+		}
+		t.s.Builder.Fact(i).Late = false
+		t.place(obj, i)
+	}
+	return left
 }
 
 // createNamed creates an object with a generateName, after what an earlier
 // attempt made of it is deleted, and starts to watch it (R44).
 func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
-	t.mu.Lock()
-	u := t.unnamed[obj]
-	t.mu.Unlock()
-	if u != nil && u.end != nil {
-		u.end()
-	}
+	t.displace(obj)
 	if i.Name != "" {
 		if _, err := Delete(i, metav1.DeletePropagationBackground); err != nil {
 			return fmt.Errorf("delete %s, which the last attempt made: %w", i.Name, err)
@@ -175,9 +220,7 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 	if err := manifest.CreateNamed(i); err != nil {
 		return err
 	}
-	if u != nil {
-		u.end = u.watch(i.Name)
-	}
+	t.place(obj, i)
 	return nil
 }
 
@@ -212,8 +255,11 @@ func (t *Target) Apply(ctx context.Context, _ *plan.Group, obj plan.Object) (run
 		}
 	}
 	t.expiring[obj].begin()
-	f.KeepSent(i)
-	err := t.sendLate(ctx, i, f, t.send)
+	err := t.sendLate(ctx, i, f, func(i *resource.Info) error {
+		t.place(obj, i)
+		f.KeepSent(i)
+		return t.send(i)
+	})
 	if again && isFieldConflict(err) {
 		return t.leave(i, obj, err)
 	}

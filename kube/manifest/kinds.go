@@ -12,7 +12,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// Resolve looks a kind up that the cluster did not know at Build.
+// Resolve looks a kind up that the cluster did not know at Build: its plural and
+// its scope may be other ones than was guessed (R29).
 func (b *Builder) Resolve(i *resource.Info) error {
 	mapper, err := b.client.Getter.ToRESTMapper()
 	if err != nil {
@@ -28,6 +29,10 @@ func (b *Builder) Resolve(i *resource.Info) error {
 		return fmt.Errorf("%w; no CRD for it is in the cluster", err)
 	}
 	i.Mapping = mapping
+	if u, ok := i.Object.(*unstructured.Unstructured); ok {
+		setNamespace(u, mapping, b.scope.Namespace)
+		i.Namespace = u.GetNamespace()
+	}
 	return nil
 }
 

@@ -90,6 +90,9 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	if err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil { // what was asked since may be missing
+		return nil, fmt.Errorf("look at %s in namespace %s: %w", name, v.namespace, context.Cause(ctx))
+	}
 	v.begin(r)
 	return v, nil
 }
@@ -222,19 +225,40 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	// its end; nothing is sent.
 	session := cluster.Session{Client: s.Client, Builder: r.builder, Watcher: watcher, Warn: notice}
 	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
+	late := target.Late()
 	for _, p := range r.phases {
 		for _, g := range p.Groups {
 			target.Watch(ctx, g, func(ob run.Observation) { v.observe(p.Name, g.ID, ob) })
+			for _, o := range g.Objects {
+				if slices.Contains(late, o) { // what has no kind is not there
+					v.observe(p.Name, g.ID, run.Observation{Object: o, Status: event.Gone})
+				}
+			}
 		}
 	}
-	var explaining sync.WaitGroup
-	explaining.Go(func() { v.explain(ctx) })
-	defer func() { cancel(); explaining.Wait() }()
+	var beside sync.WaitGroup
+	beside.Go(func() { v.explain(ctx) })
+	if len(late) > 0 {
+		beside.Go(func() { placeLate(ctx, target) })
+	}
+	defer func() { cancel(); beside.Wait() }()
 	if v.number > 0 {
 		<-ctx.Done()
 		return nil, nil
 	}
 	return v.await(ctx, s, r)
+}
+
+// placeLate looks for kinds that the cluster does not know until it knows all of
+// them, or ctx ends.
+func placeLate(ctx context.Context, target *cluster.Target) {
+	for left := true; left; left = target.PlaceLate() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(followEvery):
+		}
+	}
 }
 
 func warningEvent(w plan.Warning) event.Event {
