@@ -43,7 +43,8 @@ const (
 	// KindDiagnosis says why an object is not ready: its last status, events,
 	// pods and last log lines (group, object, message, lines).
 	KindDiagnosis Kind = "diagnosis"
-	// KindLog is output of a hook (group, object, lines).
+	// KindLog is output of a hook (phase, group, object; message names the pod
+	// and the container; lines).
 	KindLog Kind = "log"
 	// KindNotes are the chart's notes at the end (lines).
 	KindNotes Kind = "notes"

@@ -16,7 +16,6 @@ import (
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -386,17 +385,6 @@ func (c *Client) Get(list helmkube.ResourceList, related bool) (map[string][]run
 
 // IsReachable is Helm's own.
 func (c *Client) IsReachable() error { return c.cfg.Inner.IsReachable() }
-
-// GetPodList is Helm's own.
-func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
-	return c.cfg.Inner.GetPodList(namespace, opts)
-}
-
-// OutputContainerLogsForPodList is Helm's own; every line is told, one without
-// an end too.
-func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
-	return c.cfg.Inner.OutputContainerLogsForPodList(pods, namespace, to)
-}
 
 // BuildTable is Helm's own.
 func (c *Client) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {

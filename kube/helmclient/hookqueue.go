@@ -120,6 +120,7 @@ type hookQueue struct {
 	events  HookEvents
 	units   []*hookUnit
 	claimed map[string]*hookUnit // by the Source of their Infos
+	pods    map[podKey]*hookUnit // those whose logs are printed
 	next    int
 	main    bool // the main work is done, or there is none
 	scoped  []*scopedHook
@@ -131,6 +132,7 @@ func (q *hookQueue) learn(rel *release.Release, prefix string, events HookEvents
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.events, q.next, q.scoped, q.claimed = events, 0, scoped, map[string]*hookUnit{}
+	q.pods = map[podKey]*hookUnit{}
 	q.main = strings.TrimSpace(rel.Manifest) == ""
 	units, phases := hookUnits(rel, prefix, events, q.hasScoped)
 	q.units = units
@@ -218,19 +220,6 @@ func (q *hookQueue) running() *hookUnit {
 	defer q.mu.Unlock()
 	if q.next < len(q.units) && q.units[q.next].run != nil {
 		return q.units[q.next]
-	}
-	return nil
-}
-
-// last returns the hook that ran or runs last, if any.
-func (q *hookQueue) last() *hookUnit {
-	if u := q.running(); u != nil {
-		return u
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.next > 0 {
-		return q.units[q.next-1]
 	}
 	return nil
 }

@@ -3,8 +3,6 @@ package helmclient
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
@@ -141,35 +139,4 @@ func (h *Hooks) Sweep(ctx context.Context, s cluster.Session) error {
 		}
 	}
 	return nil
-}
-
-// Output returns the writer for what Helm prints of hooks' logs
-// (helm.sh/hook-output-log-policy): the lines become events.
-func (h *Hooks) Output(namespace, pod, _ string) io.Writer {
-	return &lineWriter{emit: func(lines []string) {
-		obj := plan.Object{Kind: "Pod", Namespace: namespace, Name: pod}
-		ev := event.Event{Kind: event.KindLog, Object: &obj, Lines: lines}
-		if u := h.queue.last(); u != nil {
-			ev.Phase, ev.Group = u.phase, u.group.ID
-		}
-		h.cfg.Engine.Publish(ev)
-	}}
-}
-
-// lineWriter cuts what is written into lines.
-type lineWriter struct {
-	emit func([]string)
-	rest string
-}
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	text := w.rest + string(p)
-	i := strings.LastIndexByte(text, '\n')
-	if i < 0 {
-		w.rest = text
-		return len(p), nil
-	}
-	w.rest = text[i+1:]
-	w.emit(strings.Split(text[:i], "\n"))
-	return len(p), nil
 }

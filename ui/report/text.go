@@ -32,13 +32,19 @@ type Text struct {
 	state         event.State
 	told          map[toldKey]bool // failed objects that have a line
 	planned       map[string]bool  // phases that have been printed
-	lastLog       toldKey
+	lastLog       logKey
 	quiet         bool // the last line belongs to the plan
 }
 
 type toldKey struct {
 	phase, group string
 	object       plan.Object
+}
+
+// logKey is a log: that of a container of a pod of an object.
+type logKey struct {
+	toldKey
+	container string
 }
 
 // NewText returns a Text that writes to out and warnings.
@@ -54,7 +60,7 @@ func (t *Text) Consume(e event.Event) {
 	}
 	t.state.Apply(e)
 	if e.Kind != event.KindLog {
-		t.lastLog = toldKey{}
+		t.lastLog = logKey{}
 	}
 	switch e.Kind {
 	case event.KindOperation:
@@ -208,12 +214,12 @@ func (t *Text) diagnosis(e event.Event) {
 }
 
 func (t *Text) log(e event.Event) {
-	key := toldKey{phase: e.Phase, group: e.Group}
+	key := logKey{toldKey{phase: e.Phase, group: e.Group}, e.Message}
 	if e.Object != nil {
 		key.object = *e.Object
 	}
 	if key != t.lastLog {
-		t.line(e, "", "log of "+place(e.Object, e.Group))
+		t.line(e, "", withReason("log of "+place(e.Object, e.Group), e.Message))
 	}
 	t.lastLog = key
 	t.quote(e.Lines)
