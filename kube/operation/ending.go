@@ -243,7 +243,7 @@ func (a *attempt) finalize(cause error) (left remains, swept error) {
 // (R34), and returns what it says.
 func (a *attempt) complete() (status string, err error) {
 	w := a.driver.Written()
-	if w.Made == 0 || w.Err == nil {
+	if !w.Unsure() {
 		return w.Status, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), finalizeTime)

@@ -156,7 +156,7 @@ func (in *Install) crds() preflight.CRDs {
 // error where the name is in use.
 func (in *Install) revision(s *preflight.Session) (int, error) {
 	rel, err := release.Last(s.Releases(), in.Release)
-	if errors.Is(err, driver.ErrReleaseNotFound) || rel == nil {
+	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return 1, nil
 	}
 	if err != nil {

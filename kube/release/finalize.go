@@ -37,21 +37,54 @@ func Finalize(s *storage.Storage, name string, w Written, cause error) (string, 
 	return rel.Info.Status.String(), s.Update(rel)
 }
 
-// Complete makes sure that the record of an operation that succeeded says so:
-// that Helm could not write it is no error to Helm, but the release would stay
-// pending (R34). It returns what the record says then.
+// Unsure reports whether a change of the record may not have been stored although
+// Helm has told of no error.
+func (w Written) Unsure() bool {
+	return w.Made > 0 && w.Err != nil || w.Uninstalling && w.Status != event.NoRelease && w.Status != rcommon.StatusUninstalled.String() || len(w.Others) > 0
+}
+
+// Complete makes sure that the record of an operation that succeeded says so,
+// and returns what it says: that Helm could not write it is no error to Helm, but
+// the release would stay pending or uninstalling (R34), or have two revisions
+// that are deployed (R32a).
 func Complete(s *storage.Storage, name, operation string, w Written) (string, error) {
 	rel, err := Get(s, name, w.Made)
+	if errors.Is(err, driver.ErrReleaseNotFound) && w.Uninstalling {
+		return event.NoRelease, nil
+	}
 	if err != nil {
 		return "", err
 	}
-	if rel.Info.Status.IsPending() {
+	switch status := rel.Info.Status; {
+	case status.IsPending() && w.Made == rel.Version:
 		rel.SetStatus(rcommon.StatusDeployed, strings.ToUpper(operation[:1])+operation[1:]+" complete")
-		if err := s.Update(rel); err != nil {
+		err = s.Update(rel)
+	case status == rcommon.StatusUninstalling && w.Uninstalling:
+		rel.SetStatus(rcommon.StatusUninstalled, "Uninstallation complete")
+		err = s.Update(rel)
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, version := range w.Others {
+		if err := supersede(s, name, version); err != nil {
 			return "", err
 		}
 	}
 	return rel.Info.Status.String(), nil
+}
+
+// supersede marks a revision that another one has taken the place of.
+func supersede(s *storage.Storage, name string, version int) error {
+	rel, err := Get(s, name, version)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil // pruned
+	}
+	if err != nil || rel.Info.Status != rcommon.StatusDeployed {
+		return err
+	}
+	rel.Info.Status = rcommon.StatusSuperseded
+	return s.Update(rel)
 }
 
 // Insist does something until it comes to an end without an error, or ctx ends.

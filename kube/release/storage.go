@@ -3,6 +3,7 @@ package release
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"helm.sh/helm/v4/pkg/release"
@@ -10,7 +11,6 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
 	"lockstep/kube/charts"
@@ -50,6 +50,8 @@ type Written struct {
 	Any          bool   // anything was stored
 	Status       string // what the record says now, of the revision that counts
 	Err          error  // why the last change of it was not stored
+	// Others are the other revisions whose last change was not stored.
+	Others []int
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -69,7 +71,9 @@ func (d *Driver) Over(inner driver.Driver) *Driver {
 func (d *Driver) Written() Written {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
-	return d.log.Written
+	w := d.log.Written
+	w.Others = slices.Clone(w.Others)
+	return w
 }
 
 // note takes note of what has become of a change of a revision.
@@ -79,6 +83,10 @@ func (d *Driver) note(rel *rel1.Release, err error) {
 	w := &d.log.Written
 	w.Any = w.Any || err == nil
 	if w.Made > 0 && rel.Version != w.Made {
+		w.Others = slices.DeleteFunc(w.Others, func(v int) bool { return v == rel.Version })
+		if err != nil {
+			w.Others = append(w.Others, rel.Version)
+		}
 		return
 	}
 	if w.Err = err; err == nil {
@@ -122,10 +130,10 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		}
 	}
 	dropFile(rel, timingsFile) // of the revision that a rollback goes back to
-	err = store(rel, func() error { return d.inner.Create(key, rel) })
-	if err == nil || !errors.Is(err, driver.ErrReleaseExists) && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+	doubt, err := d.confirm(key, rel, store(rel, func() error { return d.inner.Create(key, rel) }))
+	if err == nil || doubt {
 		d.log.mu.Lock()
-		d.log.Made, d.log.Any = rel.Version, true // or may have: there was no answer
+		d.log.Made, d.log.Any = rel.Version, true
 		d.log.mu.Unlock()
 	}
 	d.note(rel, err)
@@ -143,7 +151,7 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		d.opts.BeforeUninstall(rel)
 	}
 	update := func() error {
-		err := store(rel, func() error { return d.inner.Update(key, rel) })
+		_, err := d.confirm(key, rel, store(rel, func() error { return d.inner.Update(key, rel) }))
 		d.note(rel, err)
 		return err
 	}
@@ -159,6 +167,35 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		err = update()
 	}
 	return err
+}
+
+// confirm reads a revision again where it is in doubt whether it was stored: the
+// API server has not answered, or with an error of its own, which something
+// between it and us may have made up (R32a). The error is nil where it was. It
+// stays in doubt where it cannot be read either.
+func (d *Driver) confirm(key string, rel *rel1.Release, err error) (doubt bool, _ error) {
+	if err == nil || errors.Is(err, driver.ErrReleaseExists) || answered(err) {
+		return false, err
+	}
+	stored, readErr := d.inner.Get(key)
+	if errors.Is(readErr, driver.ErrReleaseNotFound) {
+		return false, err
+	}
+	if readErr != nil {
+		return true, err
+	}
+	if there, ok := stored.(*rel1.Release); ok && there.Info.Status == rel.Info.Status && there.Info.Description == rel.Info.Description &&
+		there.Info.LastDeployed.Equal(rel.Info.LastDeployed) {
+		return false, nil
+	}
+	return false, err
+}
+
+// answered reports whether an error is the API server's answer to a request that
+// it has refused.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
 }
 
 // Delete takes a revision away.
