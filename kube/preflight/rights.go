@@ -111,8 +111,8 @@ func verbs(p *Prepared, k event.PhaseKind, o plan.Object) []string {
 }
 
 // checkRights asks whether the user may write what is planned. It is the last
-// check of all: asking is itself a request to the API server. A cluster that
-// does not answer it is given the benefit of the doubt.
+// check of all: asking is itself a request to the API server. What a cluster does
+// not answer is given the benefit of the doubt.
 func (s *Session) checkRights(p *Prepared) error {
 	rights, err := s.rightsFor(p)
 	if err != nil {
@@ -120,19 +120,14 @@ func (s *Session) checkRights(p *Prepared) error {
 	}
 	byNamespace := map[string][]right{}
 	for r := range rights {
-		ns := r.namespace
-		if ns == "" {
-			ns = p.Common.Namespace // rules for cluster scope come with those of any namespace
-		}
-		byNamespace[ns] = append(byNamespace[ns], r)
+		byNamespace[r.namespace] = append(byNamespace[r.namespace], r)
 	}
 	var missing []string
 	for _, ns := range slices.Sorted(maps.Keys(byNamespace)) {
-		lacks, err := lacking(s.Context, s.Client, ns, byNamespace[ns])
-		if err != nil {
-			return nil //nolint:nilerr // the operation itself will tell
-		}
-		missing = append(missing, lacks...)
+		missing = append(missing, lacking(s.Context, s.Client, ns, byNamespace[ns])...)
+	}
+	if s.Context.Err() != nil {
+		return fmt.Errorf("ask for rights: %w", context.Cause(s.Context))
 	}
 	if len(missing) == 0 {
 		return nil
@@ -150,29 +145,32 @@ func user(ctx context.Context, c *connect.Client) string {
 	return fmt.Sprintf("user %s (context %q)", who.Status.UserInfo.Username, c.ContextName())
 }
 
-// lacking says which rights are missing in a namespace. The rules that the API
-// server lists may be incomplete, so what they do not grant is asked one by
-// one.
-func lacking(ctx context.Context, c *connect.Client, namespace string, rights []right) ([]string, error) {
-	review, err := c.Clientset.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
-		&authv1.SelfSubjectRulesReview{Spec: authv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}, metav1.CreateOptions{})
-	if err != nil {
-		return nil, err
+// lacking says which rights are missing in a namespace, or for cluster scope. The
+// rules that the API server lists may be incomplete, so what they do not grant is
+// asked one by one. They are those of a namespace: what they grant, a RoleBinding
+// may have given, which is good for nothing outside of it.
+func lacking(ctx context.Context, c *connect.Client, namespace string, rights []right) (missing []string) {
+	var rules []authv1.ResourceRule
+	if namespace != "" {
+		review, err := c.Clientset.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
+			&authv1.SelfSubjectRulesReview{Spec: authv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}, metav1.CreateOptions{})
+		if err == nil {
+			rules = review.Status.ResourceRules
+		}
 	}
-	var missing []string
 	for _, r := range rights {
-		if granted(review.Status.ResourceRules, r) {
+		if granted(rules, r) {
 			continue
 		}
 		allowed, err := allowed(ctx, c, r)
 		if err != nil {
-			return nil, err
+			return missing // the operation itself will tell
 		}
 		if !allowed {
 			missing = append(missing, r.String())
 		}
 	}
-	return missing, nil
+	return missing
 }
 
 func granted(rules []authv1.ResourceRule, r right) bool {

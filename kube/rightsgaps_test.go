@@ -1,0 +1,62 @@
+package kube
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestRoleGivesNothingOnClusterScope refuses an object of cluster scope where a
+// Role in the release's namespace names its kind: what a RoleBinding grants is
+// good inside of its namespace only.
+func TestRoleGivesNothingOnClusterScope(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	volume := object("v1/PersistentVolume/"+r.namespace, nil, "spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /nowhere}}")
+	few := r.acting(r.as("few", rule("", "configmaps,secrets", "*"), rule("", "persistentvolumes", "*")))
+	r.everywhere("few", rule("", "persistentvolumes", "get"))
+	_, err := few.install("plain", use(one(t, configMap("a", nil), volume), nil))
+	if err == nil || !strings.Contains(err.Error(), "create persistentvolumes") || strings.Contains(err.Error(), "configmaps in") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestGapsInRightsAreAllTold names what is missing in one namespace although
+// the API server cannot say anything of another.
+func TestGapsInRightsAreAllTold(t *testing.T) {
+	t.Parallel()
+	for name, muteOther := range map[string]bool{"first": false, "second": true} { // of two namespaces
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			other := r.namespace + "-other"
+			if _, err := r.cluster.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			r.as("few", rule("", "secrets", "*"))
+			r.everywhere("few", rule("", "configmaps", "get"))
+			c := r.through(middle{meddle: func(w http.ResponseWriter, req *http.Request) bool {
+				if !strings.HasPrefix(req.URL.Path, "/apis/authorization") {
+					return false
+				}
+				body, err := io.ReadAll(req.Body)
+				req.Body = io.NopCloser(bytes.NewReader(body))
+				return err == nil && bytes.Contains(body, []byte(other)) == muteOther && broken(w)
+			}}, r.namespace+"-few")
+			away := strings.Replace(configMap("b", nil), "name: b", "name: b\n  namespace: "+other, 1)
+			_, err := r.acting(c).install("plain", use(one(t, configMap("a", nil), away), nil))
+			missing := "create configmaps in namespace " + r.namespace
+			if !muteOther {
+				missing = "create configmaps in namespace " + other
+			}
+			if err == nil || !strings.Contains(err.Error()+",", missing+",") {
+				t.Errorf("error %v, want it to name %q", err, missing)
+			}
+		})
+	}
+}
