@@ -212,6 +212,9 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 // Check makes the last checks of an operation, those about the whole of it: its
 // breakpoints and its rights.
 func (s *Session) Check(p *Prepared) error {
+	if s.Context.Err() != nil { // what was asked since may be missing
+		return fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))
+	}
 	if err := checkBreakpoints(p.Common.BreakOn, p.Phases); err != nil || p.Common.PlanOnly {
 		return err
 	}
