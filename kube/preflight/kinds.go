@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 
@@ -12,36 +13,116 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// CheckKinds looks for kinds that the cluster does not know. Those that a CRD of
-// the chart brings are looked up again when their group starts (R29). For others
-// a controller of an earlier group may bring the CRD, so they are a warning; an
-// object that nothing comes before can never be applied, which is an error.
+// CheckKinds looks for kinds that the cluster does not know. What a CRD of the
+// chart brings is looked up again when its group starts (R29). Others may be
+// brought by what runs before their group, which is told as a warning; where
+// nothing can bring them, they can never be applied, which is an error.
 func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase) (warnings []plan.Warning, err error) {
-	brought, err := broughtKinds(b, list, t)
-	if err != nil {
-		return nil, err
-	}
+	var s *kindSources
 	for _, i := range list {
 		f := b.Fact(i)
-		if f == nil || !f.Late || brought[plan.GroupKind{Group: f.Resource.Object.Group, Kind: f.Resource.Object.Kind}] {
+		if f == nil || !f.Late {
 			continue
 		}
-		unknown := fmt.Sprintf("%s: %s: the cluster does not know the kind %s (%s)", f.Resource.Chart, f.Resource.Object, f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
-		if isFirst(f.Resource.Object, phases) {
-			return nil, fmt.Errorf("%s, and no CRD of the chart brings it: install its CRD first (R29)", unknown)
+		if s == nil {
+			if s, err = findKindSources(b, list, t, phases); err != nil {
+				return nil, err
+			}
 		}
-		warnings = append(warnings, plan.Warning{Rule: "R29", Message: unknown + ", and no CRD of the chart brings it, so what comes before its group has to"})
+		unknown := fmt.Sprintf("%s: %s: the cluster does not know the kind %s (%s)", f.Resource.Chart, f.Resource.Object, f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
+		switch s.bring(f.Resource.Object) {
+		case never:
+			return nil, fmt.Errorf("%s, and neither a CRD of the chart nor anything before its group can bring it: install its CRD first (R29)", unknown)
+		case perhaps:
+			warnings = append(warnings, plan.Warning{Rule: "R29", Message: unknown + ", and no CRD of the chart brings it, so what comes before its group has to"})
+		}
 	}
 	return warnings, nil
 }
 
-// broughtKinds are those that CRDs among crds/, the hooks and the manifest bring.
-func broughtKinds(b *manifest.Builder, list helmkube.ResourceList, t Target) (map[plan.GroupKind]bool, error) {
-	out := map[plan.GroupKind]bool{}
-	docs, err := t.CRDs.docs()
+// chance says whether a kind will be there.
+type chance int
+
+const (
+	never chance = iota
+	perhaps
+	surely
+)
+
+// kindSources are what brings kinds to the cluster before and while the groups
+// of a plan are applied.
+type kindSources struct {
+	first  kindSource            // crds/ and the hooks before the groups
+	groups []*plan.Group         // those of the plan
+	of     map[string]kindSource // by the group's id
+}
+
+// kindSource is what a group brings: the kinds of its CRDs, and perhaps others.
+type kindSource struct {
+	defines map[plan.GroupKind]bool
+	perhaps bool
+}
+
+func (s *kindSource) add(r plan.Resource) {
+	if s.defines == nil {
+		s.defines = map[plan.GroupKind]bool{}
+	}
+	s.defines[r.Defines] = true
+	s.perhaps = s.perhaps || mayBringKinds(r.Object)
+}
+
+// workloads are the kinds that run something.
+var workloads = []string{"Pod", "Job", "CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"}
+
+// mayBringKinds reports whether an object may lead to kinds that its manifest
+// does not tell of: a workload, which may be an operator; an API that somebody
+// serves beside the cluster's; a custom resource, which an operator in the
+// cluster may answer by installing more.
+func mayBringKinds(o plan.Object) bool {
+	custom := strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
+	return custom || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
+}
+
+func findKindSources(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase) (*kindSources, error) {
+	s := &kindSources{of: map[string]kindSource{}}
+	crds, err := t.CRDs.docs()
 	if err != nil {
 		return nil, err
 	}
+	for _, r := range charts.Resources(crds, b.Scope().Namespace, charts.OfflineScope()) {
+		s.first.add(r)
+	}
+	hooks, err := hookResources(b, t)
+	if err != nil {
+		return nil, err
+	}
+	resources := map[plan.Object]plan.Resource{}
+	for _, r := range append(hooks, b.Resources(list)...) {
+		resources[r.Object] = r
+	}
+	applies := slices.IndexFunc(phases, func(p event.Phase) bool { return p.Kind == event.PhaseApply })
+	for n, p := range phases[:applies+1] {
+		for _, g := range p.Groups {
+			source := kindSource{}
+			for _, o := range g.Objects {
+				switch r, ok := resources[o]; {
+				case ok && n == applies:
+					source.add(r)
+				case ok:
+					s.first.add(r)
+				}
+			}
+			if n == applies {
+				s.groups, s.of[g.ID] = append(s.groups, g), source
+			}
+		}
+	}
+	return s, nil
+}
+
+// hookResources are the objects of the target's hooks.
+func hookResources(b *manifest.Builder, t Target) ([]plan.Resource, error) {
+	var docs []charts.Document
 	for _, h := range t.Release.Hooks {
 		hook, _, err := charts.Parse(h.Manifest, t.Root())
 		if err != nil {
@@ -49,20 +130,53 @@ func broughtKinds(b *manifest.Builder, list helmkube.ResourceList, t Target) (ma
 		}
 		docs = append(docs, hook...)
 	}
-	for _, r := range append(charts.Resources(docs, b.Scope().Namespace, charts.OfflineScope()), b.Resources(list)...) {
-		out[r.Defines] = true
-	}
-	return out, nil
+	return charts.Resources(docs, b.Scope().Namespace, charts.OfflineScope(docs...)), nil
 }
 
-// isFirst reports whether nothing comes before an object's group.
-func isFirst(o plan.Object, phases []event.Phase) bool {
-	for n, phase := range phases {
-		for _, g := range phase.Groups {
-			if phase.Kind == event.PhaseApply && slices.Contains(g.Objects, o) {
-				return n == 0 && len(g.After) == 0
+// bring says whether something brings the kind of an object of the plan. A CRD
+// in its group, or in one beside it, counts: its API is waited for.
+func (s *kindSources) bring(o plan.Object) chance {
+	kind := plan.GroupKind{Group: o.Group, Kind: o.Kind}
+	at := slices.IndexFunc(s.groups, func(g *plan.Group) bool { return slices.Contains(g.Objects, o) })
+	if s.first.defines[kind] || at < 0 {
+		return surely
+	}
+	group := s.groups[at]
+	before, out := s.before(group), never
+	if s.first.perhaps {
+		out = perhaps
+	}
+	for _, g := range s.groups {
+		source := s.of[g.ID]
+		switch {
+		case source.defines[kind] && !s.before(g)[group.ID]:
+			return surely
+		case source.perhaps && before[g.ID]:
+			out = perhaps
+		}
+	}
+	return out
+}
+
+// before are the ids of the groups that a group waits for, directly or not.
+func (s *kindSources) before(g *plan.Group) map[string]bool {
+	out := map[string]bool{}
+	var visit func(id string)
+	visit = func(id string) {
+		if out[id] {
+			return
+		}
+		out[id] = true
+		for _, g := range s.groups {
+			if g.ID == id {
+				for _, id := range g.After {
+					visit(id)
+				}
 			}
 		}
 	}
-	return false
+	for _, id := range g.After {
+		visit(id)
+	}
+	return out
 }
