@@ -3,6 +3,7 @@ package preview
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -65,8 +66,9 @@ func (c Change) Real() bool {
 // the chart no longer has may be missing from a diff.
 //
 // Objects that are not there are tried in the same way, but only what is wrong
-// with themselves counts: they may need what comes before them. The error says
-// that the cluster could not be asked.
+// with themselves counts: they may need what comes before them. What the API
+// server answers to the question of one object stands with that object; the error
+// says that the cluster could not be asked.
 func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]Change, error) {
 	o, err := newOutlook(ctx, c, p)
 	if err != nil {
@@ -89,7 +91,8 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			errs[n] = o.preview(&changes[n], kinds[changes[n].Phase])
+			c := &changes[n]
+			errs[n] = c.refuse(o.preview(c, kinds[c.Phase]))
 		})
 	}
 	wg.Wait()
@@ -260,11 +263,11 @@ func (o *outlook) previewCreation(c *Change, i *resource.Info, helper *resource.
 	return nil
 }
 
-// refuse takes in an API server's answer to a dry run: that it would refuse the
-// change is a finding, anything else an error.
+// refuse takes in an error: what the API server has answered is a finding about
+// the object, such as that it, or a webhook, would refuse the change.
 func (c *Change) refuse(err error) error {
-	if !cluster.IsMalformed(err) && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) {
-		return fmt.Errorf("dry run of %s: %w", c.Object, err)
+	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
+		return err
 	}
 	c.Action, c.Message = ActionRefuse, cluster.Explain(err).Error()
 	return nil
