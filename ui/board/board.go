@@ -1,17 +1,20 @@
 // Package board is the screen: it draws an operation as live columns of
 // groups, and turns keys into commands.
 //
-// It is a consumer of engine events like any other. Its picture of the
-// operation is engine.State, it sends engine.Command, and it knows nothing of
-// Kubernetes: what only the cluster can tell comes through Inspector. Nothing
-// on the screen is a guess: a key changes nothing until an event says so.
+// It is a consumer of events like any other. Its picture of the operation is
+// event.State, it sends event.Command, and it knows nothing of Kubernetes: what
+// only the cluster can tell comes through Inspector. Nothing on the screen is a
+// guess: a key changes nothing until an event says so.
 //
 // How a frame is made:
 //
-//	events ─▶ engine.State ─▶ plan (columns and edges, static)
+//	events ─▶ picture (state, marks, numbers) ─▶ graph (columns and edges, static)
 //	                          └▶ layout (what is where, for this size) ─▶ canvas ─▶ lines
 //
-// Only what is visible is drawn.
+// Only what is visible is drawn. What is known is in picture, what does not
+// change in graph, cells are in canvas, what is told of one thing in inspector.
+// What is left here is one model that takes keys and draws, with a file for
+// each part of the screen, and is larger than other packages for that.
 package board
 
 import (

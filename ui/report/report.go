@@ -1,7 +1,9 @@
 // Package report tells about an operation without a screen: as text for people
 // who read a log (Text, Summary), as events for programs (JSON), as a record
 // that can be read again (RunLog, Read); and it draws the DAG of a chart (Dag).
-// Everything it knows comes from events.
+// What other commands have to say a Display shows, for people or programs (New).
+// Everything it knows comes from events and from what it is given. It has a file
+// for each thing that is told, which makes them many.
 package report
 
 import (
