@@ -4,7 +4,11 @@ package plan
 // that is blank or an empty list counts as none.
 func (m *member) readiness() (success, failure bool) {
 	has := func(key string) bool {
-		list, err := ParseList(m.Annotations[key])
+		value := m.Annotations[key]
+		if value == "" { // most have none, and to find that out costs nothing
+			return false
+		}
+		list, err := ParseList(value)
 		return err == nil && len(list) > 0
 	}
 	return has(AnnotationReadinessSuccess), has(AnnotationReadinessFailure)
