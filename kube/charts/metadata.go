@@ -17,8 +17,15 @@ type facts struct {
 	siblings map[string][]string
 	// faults are lists that are none (R2).
 	faults []plan.Fault
+	// restrung are the annotations whose values were made strings, as they were.
+	restrung []restrung
 	// v3 is set for apiVersion v3 (R34a).
 	v3 bool
+}
+
+type restrung struct {
+	Key   string
+	value *kyaml.Node
 }
 
 // take reads the facts in data, a Chart.yaml or requirements.yaml, and returns
@@ -84,6 +91,8 @@ func (f *facts) takeAnnotations(m *kyaml.Node) bool {
 			f.fault("annotation "+key, value)
 		}
 		if text, ok := asString(value); ok {
+			was := *resolve(value)
+			f.restrung = append(f.restrung, restrung{key, &was})
 			setString(value, text)
 			changed = true
 		}

@@ -76,7 +76,7 @@ func editAnnotations(s string, hints []string, choose chooser) string {
 }
 
 func editDocument(doc string, hints []string, choose chooser) string {
-	if !slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(doc, h) }) {
+	if !hinted(doc, hints) {
 		return doc
 	}
 	if at := documentEnd.FindStringIndex(doc); at != nil {
@@ -110,6 +110,11 @@ func editDocument(doc string, hints []string, choose chooser) string {
 		return doc
 	}
 	return leadingLines(doc) + out
+}
+
+// hinted reports whether one of the hints occurs in a document.
+func hinted(doc string, hints []string) bool {
+	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(doc, h) })
 }
 
 // parse returns the document node of the first document in doc, or nil.

@@ -27,6 +27,11 @@ type RenderOptions struct {
 	EnableDNS            bool
 	PostRenderer         postrenderer.PostRenderer
 	PostRenderStrategy   action.PostRenderStrategy
+
+	// Spellings asks for those of Rendered.
+	Spellings bool
+	// found is where they go.
+	found *spellings
 }
 
 // Rendered is a chart rendered without a cluster.
@@ -42,6 +47,9 @@ type Rendered struct {
 	Turns []HookTurn
 	// Warnings are about the chart (see Tree) and the manifest (see Parse).
 	Warnings []plan.Warning
+	// Spellings are what keeps the chart from being installed with Helm, where
+	// they were asked for.
+	Spellings []Spelling
 }
 
 // Render renders a chart offline. Errors are Helm's, about dependencies,
@@ -54,6 +62,10 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err != nil {
 		return nil, err
 	}
+	if o.Spellings {
+		o.found = &spellings{}
+		o.found.chart(c.src, c.Name())
+	}
 	rel, err := c.dryRun(ctx, values, o)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
@@ -63,6 +75,9 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
 	r.Warnings = append(warnings, r.Warnings...)
+	if o.found != nil {
+		r.Spellings = o.found.list
+	}
 	return r, nil
 }
 
@@ -111,6 +126,12 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 func install(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
 	cfg := action.NewConfiguration()
 	cfg.CustomTemplateFuncs = TemplateFuncs()
+	if o.found != nil {
+		cfg.CustomTemplateFuncs[normaliser] = func(output string) string {
+			o.found.text(output)
+			return normalise(output)
+		}
+	}
 	i := action.NewInstall(cfg)
 	i.DryRunStrategy = action.DryRunClient
 	i.Replace = true // no look for the name in the store

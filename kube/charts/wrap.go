@@ -20,10 +20,13 @@ const hiddenMark = "~lockstep-"
 // place in error messages from places in the chart.
 const wrapperColumn = 997
 
+// normaliser is the name of the function that wrappers call.
+const normaliser = "lockstepNormalise"
+
 // TemplateFuncs returns the functions that wrapped templates call, for
 // action.Configuration.CustomTemplateFuncs.
 func TemplateFuncs() template.FuncMap {
-	return template.FuncMap{"lockstepNormalise": normalise}
+	return template.FuncMap{normaliser: normalise}
 }
 
 // WrapTemplates makes every manifest that c and the charts below it render go
@@ -80,7 +83,7 @@ func wrappable(c *chart.Chart, name string) bool {
 
 func wrapperOf(hidden string) []byte {
 	indent := strings.Repeat(" ", wrapperColumn-len("{{"))
-	return fmt.Appendf(nil, "{{%sinclude %q . | lockstepNormalise }}", indent, hidden)
+	return fmt.Appendf(nil, "{{%sinclude %q . | %s }}", indent, hidden, normaliser)
 }
 
 // UnwrapTemplates undoes WrapTemplates, in c and the charts that are below it

@@ -19,7 +19,8 @@ import (
 
 const lintLong = `Says what is wrong with charts: all that "helm lint" says, and what it cannot know: groups and subcharts that wait
 for each other in a circle, names that do not exist, readiness expressions that do not parse, resources that lose
-their place in the order, and more. No cluster is needed.
+their place in the order, and more. Notes tell which annotations keep a chart from being installed with Helm as well.
+No cluster is needed.
 
 With -o json: charts, each with chart, failed and findings (severity, rule, chart, object, path, message).
 
@@ -170,6 +171,7 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
 		return
 	}
+	opts.Spellings = true
 	r, err := charts.Render(ctx, c, vals, opts)
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
@@ -180,6 +182,9 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 	}
 	for _, f := range plan.Lint(r.Tree, r.Resources) {
 		out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
+	}
+	for _, s := range r.Spellings {
+		out.add(report.Finding{Severity: report.SeverityInfo, Rule: s.Rule, Message: s.String()})
 	}
 }
 

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writeChart puts the files of a chart on disk and returns their directory.
+func writeChart(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const webOf = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: db, annotations: {helm.sh/resource-group: db}}\n---\n" +
+	"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n  annotations:\n    helm.sh/resource-group: web\n    "
+
+// R37: lint names what keeps a chart from being installed with Helm (R1, R3), and
+// the spelling that works in both programs; a chart in that spelling gets no note
+// (the real Helm installs one in kube's interop tests). Notes fail nothing.
+func TestLintNotesWhatHelmCannotInstall(t *testing.T) {
+	noCluster(t)
+	const both = `helm.sh/depends-on-resource-groups: '["db"]'`
+	const plain = "apiVersion: v2\nname: shop\nversion: 1.0.0\n"
+	tests := []struct {
+		name, chart, annotation string
+		want                    []string
+	}{
+		{"list under two slashes", plain, `helm.sh/depends-on/resource-groups: ["db"]`, []string{"[INFO] ConfigMap/web", both, "(R3)"}},
+		{"string under two slashes", plain, `helm.sh/depends-on/resource-groups: '["db"]'`, []string{"[INFO] ConfigMap/web", both, "(R3)"}},
+		{"list under one slash", plain, `helm.sh/depends-on-resource-groups: ["db"]`, []string{"[INFO] ConfigMap/web", both, "(R1)"}},
+		{"list in Chart.yaml", plain + "annotations: {helm.sh/depends-on/subcharts: []}\n", both, []string{"[INFO] Chart.yaml of shop", `helm.sh/depends-on-subcharts: '[]'`, "(R1)"}},
+		{"both", plain, both, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := writeChart(t, map[string]string{"Chart.yaml": tt.chart, "templates/a.yaml": webOf + tt.annotation + "\n", "values.yaml": ""})
+			out, _, err := typed("lint", "--strict", dir)
+			if err != nil {
+				t.Errorf("a note fails lint: %v", err)
+			}
+			note := ""
+			for line := range strings.Lines(out) {
+				if strings.Contains(line, "Helm itself") {
+					note += line
+				}
+			}
+			if (note != "") != (tt.want != nil) {
+				t.Errorf("note %q in\n%s", note, out)
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(note, part) {
+					t.Errorf("the note lacks %q:\n%s", part, out)
+				}
+			}
+		})
+	}
+}
