@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 )
@@ -36,10 +35,7 @@ func TestRetryAfterAChangeByHand(t *testing.T) {
 					op.Command(event.Command{Name: event.Abort})
 					return
 				}
-				patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/app:1.0"}]}}}}`)
-				if _, err := r.cluster.AppsV1().Deployments(r.namespace).Patch(t.Context(), "broken", types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-set"}); err != nil {
-					t.Error(err)
-				}
+				r.mend("broken")
 				op.Command(event.Command{Name: event.Retry})
 			})
 			if force {
