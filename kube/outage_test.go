@@ -104,6 +104,8 @@ func TestShortOutage(t *testing.T) {
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
+		// Long enough for the wire to be cut before the store is ready.
+		chart := one(t, deployment("store", group("a"), "6s"), configMap("after", group("b", "a")))
 		install := func() (*Operation, error) { return r.install("plain", use(chart, nil)) }
 		out, back := r.cutWhile(install, "deployments", "store", "0 of 1", func() {
 			r.eventually("store is ready", func() bool {

@@ -184,7 +184,7 @@ func TestScreenSteersRealRuns(t *testing.T) {
 
 	t.Run("a terminal that goes away", func(t *testing.T) {
 		c := inTerminal(t, 30, 100, env, "install", "s", filepath.Join(data, "charts", "slow"), "-n", "c", "--create-namespace")
-		c.await(0, "running")
+		c.await(0, "0 of 1 ") // by then the release is recorded
 		if err := c.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestScreenSteersRealRuns(t *testing.T) {
 
 	t.Run("the other end of the terminal is closed", func(t *testing.T) {
 		c := inTerminal(t, 30, 100, env, "install", "s", filepath.Join(data, "charts", "slow"), "-n", "e", "--create-namespace")
-		c.await(0, "running")
+		c.await(0, "0 of 1 ") // by then the release is recorded
 		if err := c.tty.Close(); err != nil {
 			t.Fatal(err)
 		}
