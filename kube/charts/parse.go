@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -35,7 +36,16 @@ type Document struct {
 //
 // Rule R6: a resource is of the chart that its Source comment names, else of the root.
 func Parse(manifest, root string) ([]Document, []plan.Warning, error) {
-	var docs []Document
+	docs, _, warnings, err := parseManifest(manifest, root, false)
+	return docs, warnings, err
+}
+
+// errNoKind is the error about a document that has no kind or no apiVersion.
+var errNoKind = errors.New("an object needs apiVersion and kind")
+
+// parseManifest is Parse, which also returns the documents that hold no object:
+// nothing but comments, and where kindless is set what has no kind.
+func parseManifest(manifest, root string, kindless bool) (docs, others []Document, _ []plan.Warning, _ error) {
 	var lost []string
 	for _, text := range splitDocuments(manifest) {
 		source, raw := cutSource(text)
@@ -43,9 +53,14 @@ func Parse(manifest, root string) ([]Document, []plan.Warning, error) {
 		if !ok {
 			chart = root
 		}
-		found, err := parseDocument(Document{Source: source, Chart: chart, Raw: raw})
-		if err != nil {
-			return nil, nil, err
+		doc := Document{Source: source, Chart: chart, Raw: raw}
+		found, err := parseDocument(doc)
+		if err != nil && !(kindless && errors.Is(err, errNoKind)) {
+			return nil, nil, nil, err
+		}
+		if err != nil || len(found) == 0 {
+			others = append(others, doc)
+			continue
 		}
 		for _, d := range found {
 			if !ok {
@@ -55,7 +70,7 @@ func Parse(manifest, root string) ([]Document, []plan.Warning, error) {
 		docs = append(docs, found...)
 	}
 	countGenerated(docs)
-	return docs, lostWarning(lost, root), nil
+	return docs, others, lostWarning(lost, root), nil
 }
 
 // countGenerated tells objects of one generateName apart: each is one of its
@@ -159,7 +174,7 @@ func parseDocument(d Document) ([]Document, error) {
 	}
 	d.Object = &unstructured.Unstructured{Object: object}
 	if d.Object.GetKind() == "" || d.Object.GetAPIVersion() == "" {
-		return nil, fmt.Errorf("%s: an object needs apiVersion and kind: %.40q", d.Source, strings.TrimSpace(d.Raw))
+		return nil, fmt.Errorf("%s: %w: %.40q", d.Source, errNoKind, strings.TrimSpace(d.Raw))
 	}
 	if !d.Object.IsList() {
 		return []Document{d}, nil

@@ -29,7 +29,8 @@ type PrintOptions struct {
 // Print writes what was rendered in the order in which it is deployed (R35):
 // crds/, the groups of the plan with a line before and after each, and hooks;
 // those that run around a subchart are among the groups. An unsequenced batch
-// and hooks have no such lines. kubectl can read the output.
+// and hooks have no such lines, and what holds no object comes behind the groups.
+// kubectl can read the output. Without a plan the order is Helm's.
 //
 // Rule R35: in the order of deployment, with a line around each group.
 func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
@@ -42,7 +43,6 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 			p.document(d.Source, d.Raw)
 		}
 	}
-	docs := r.byObject()
 	printed := map[*release.Hook]bool{}
 	hook := func(h *release.Hook) {
 		if !printed[h] && !o.NoHooks && (!o.SkipTests || !slices.Contains(h.Events, release.HookTest)) {
@@ -52,19 +52,12 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 		}
 		printed[h] = true
 	}
-	for _, g := range plan.Groups {
-		if i := slices.IndexFunc(r.Turns, func(t HookTurn) bool { return t.Group.ID == g.ID }); i >= 0 {
-			hook(r.Turns[i].Hook)
-			continue
+	if plan == nil {
+		for _, text := range splitDocuments(strings.TrimSpace(r.Release.Manifest)) { // trimmed as Helm does
+			p.document(cutSource(text))
 		}
-		p.group(g, docs)
-		p.hookLast = false
-	}
-	for _, text := range splitDocuments(r.Release.Manifest) {
-		if source, raw := cutSource(text); onlyComment(raw) {
-			p.document(source, raw) // as Helm does
-			p.hookLast = false
-		}
+	} else {
+		p.groups(r, plan, hook)
 	}
 	for _, h := range r.Release.Hooks {
 		hook(h)
@@ -85,14 +78,22 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	return err
 }
 
-// onlyComment reports whether a document holds nothing but lines of comment.
-func onlyComment(raw string) bool {
-	for line := range strings.Lines(raw) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			return false
+// groups prints the groups of a plan, the hooks that run among them, and what
+// holds no object.
+func (p *printer) groups(r *Rendered, plan *plan.Plan, hook func(*release.Hook)) {
+	docs := r.byObject()
+	for _, g := range plan.Groups {
+		if i := slices.IndexFunc(r.Turns, func(t HookTurn) bool { return t.Group.ID == g.ID }); i >= 0 {
+			hook(r.Turns[i].Hook)
+			continue
 		}
+		p.group(g, docs)
+		p.hookLast = false
 	}
-	return true
+	for _, d := range r.Others {
+		p.document(d.Source, d.Raw)
+		p.hookLast = false
+	}
 }
 
 // claim is an object of a chart, the same one that a plan's group lists.

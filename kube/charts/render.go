@@ -28,6 +28,9 @@ type RenderOptions struct {
 	PostRenderer         postrenderer.PostRenderer
 	PostRenderStrategy   action.PostRenderStrategy
 
+	// Kindless lets documents without kind be among the Others of Rendered,
+	// which are refused otherwise: no cluster takes them.
+	Kindless bool
 	// Spellings asks for those of Rendered.
 	Spellings bool
 	// found is where they go.
@@ -40,6 +43,8 @@ type Rendered struct {
 	Release *release.Release
 	// Docs are the objects of the manifest, CRDs those of crds/.
 	Docs, CRDs []Document
+	// Others are the documents of the manifest that hold no object.
+	Others []Document
 	// Resources are those of Docs, in the same order.
 	Resources []plan.Resource
 	Tree      *plan.Chart
@@ -70,7 +75,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
-	r, err := FromRelease(rel, tree, o.IsUpgrade)
+	r, err := fromRelease(rel, tree, o)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
@@ -84,12 +89,16 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 // FromRelease reads what Helm has rendered for an installation, or an upgrade,
 // of the chart whose tree is given.
 func FromRelease(rel *release.Release, tree *plan.Chart, upgrade bool) (*Rendered, error) {
+	return fromRelease(rel, tree, RenderOptions{IsUpgrade: upgrade})
+}
+
+func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
 	r := &Rendered{Release: rel, Tree: tree}
-	if err := r.parse(rel.Namespace); err != nil {
+	if err := r.parse(rel.Namespace, o.Kindless); err != nil {
 		return nil, err
 	}
 	before, after := release.HookPreInstall, release.HookPostInstall
-	if upgrade {
+	if o.IsUpgrade {
 		before, after = release.HookPreUpgrade, release.HookPostUpgrade
 	}
 	turns, warnings := HookTurns(rel, tree.Path, r.Resources, before, after)
@@ -178,8 +187,8 @@ func (r *Rendered) Plan() (*plan.Plan, error) {
 }
 
 // parse fills in what follows from the release.
-func (r *Rendered) parse(namespace string) error {
-	docs, warnings, err := Parse(r.Release.Manifest, r.Tree.Path)
+func (r *Rendered) parse(namespace string, kindless bool) error {
+	docs, others, warnings, err := parseManifest(r.Release.Manifest, r.Tree.Path, kindless)
 	if err != nil {
 		return err
 	}
@@ -187,7 +196,7 @@ func (r *Rendered) parse(namespace string) error {
 	if err != nil {
 		return err
 	}
-	r.Docs, r.CRDs = docs, crds
+	r.Docs, r.Others, r.CRDs = docs, others, crds
 	r.Warnings = append(r.Warnings, warnings...)
 	r.Resources = Resources(docs, namespace, OfflineScope(append(crds, docs...)...))
 	return nil

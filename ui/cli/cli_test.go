@@ -180,6 +180,9 @@ func TestBadChartsAreRefusedOffline(t *testing.T) {
 				if command == "lint" && filepath.Base(chart) == "chart-library" {
 					t.Skip("nothing is wrong with a library by itself")
 				}
+				if command == "template" && filepath.Base(chart) == "rendered-no-kind" {
+					t.Skip("Helm prints it, so template does (R35)")
+				}
 				out, errs, err := typed(command, chart)
 				if exitCode(err) != exitNothing {
 					t.Fatalf("exit code %d (%v)\n%s", exitCode(err), err, out)

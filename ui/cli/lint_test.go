@@ -67,3 +67,26 @@ func TestLintNotesWhatHelmCannotInstall(t *testing.T) {
 		})
 	}
 }
+
+// R37: what Helm's lint says about a chart that cannot be loaded is said, with
+// lists in Chart.yaml, which are fine here (R1), not in its way.
+func TestLintSaysAllOfAChartThatCannotBeLoaded(t *testing.T) {
+	noCluster(t)
+	dir := writeChart(t, map[string]string{
+		"Chart.yaml":       "apiVersion: v2\nversion: nonsense\nannotations: {helm.sh/depends-on/subcharts: [db]}\n",
+		"values.yaml":      "a: : b\n",
+		"templates/a.yaml": "{{ .x",
+	})
+	out, _, err := typed("lint", dir)
+	if exitCode(err) != exitNothing {
+		t.Errorf("exit code %d (%v)", exitCode(err), err)
+	}
+	for _, part := range []string{"name is required", "'nonsense' is not", "values.yaml: unable to parse YAML", "[INFO] Chart.yaml: icon is recommended"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("does not say %q:\n%s", part, out)
+		}
+	}
+	if strings.Contains(out, "unmarshal array") {
+		t.Errorf("refuses a list in Chart.yaml:\n%s", out)
+	}
+}

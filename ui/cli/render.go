@@ -50,6 +50,9 @@ type renderFlags struct {
 	isUpgrade   bool
 	skipSchema  bool
 	enableDNS   bool
+
+	// kindless keeps documents without kind, flat makes no plan.
+	kindless, flat bool
 }
 
 func (r *renderFlags) add(f *pflag.FlagSet) {
@@ -67,10 +70,12 @@ func (r *renderFlags) add(f *pflag.FlagSet) {
 // defaultRelease is Helm's name for a release that is not one.
 const defaultRelease = "release-name"
 
-// rendered is a chart with its plan.
+// rendered is a chart with its plan, which is nil where none was wanted, and all
+// warnings about both.
 type rendered struct {
 	*charts.Rendered
-	plan *plan.Plan
+	plan     *plan.Plan
+	warnings []plan.Warning
 }
 
 // render renders the chart that [NAME] CHART names and plans it. Warnings go to
@@ -87,7 +92,7 @@ func (r *renderFlags) render(a *app, cmd *cobra.Command, args []string) (*render
 	if err != nil {
 		return nil, err
 	}
-	a.display(cmd, report.ModeText).Warnings(out.plan.Warnings)
+	a.display(cmd, report.ModeText).Warnings(out.warnings)
 	return out, nil
 }
 
@@ -108,6 +113,10 @@ func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*
 	if err != nil {
 		return nil, err
 	}
+	if r.flat {
+		warnings, err := plan.Check(out.Tree, out.Resources)
+		return &rendered{Rendered: out, warnings: append(out.Warnings, warnings...)}, err
+	}
 	return planned(out)
 }
 
@@ -116,7 +125,7 @@ func (r *renderFlags) options(settings *helmcli.EnvSettings, release string) (ch
 	return charts.RenderOptions{
 		Release: release, Namespace: settings.Namespace(), IsUpgrade: r.isUpgrade,
 		KubeVersion: r.kubeVersion, APIVersions: r.apiVersions,
-		SkipSchemaValidation: r.skipSchema, EnableDNS: r.enableDNS, PostRenderer: post,
+		SkipSchemaValidation: r.skipSchema, EnableDNS: r.enableDNS, PostRenderer: post, Kindless: r.kindless,
 	}, err
 }
 
@@ -127,5 +136,5 @@ func planned(r *charts.Rendered) (*rendered, error) {
 		return nil, err
 	}
 	plan.Warnings = append(r.Warnings, plan.Warnings...)
-	return &rendered{r, plan}, nil
+	return &rendered{r, plan, plan.Warnings}, nil
 }

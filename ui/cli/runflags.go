@@ -46,10 +46,19 @@ func (r *runFlags) add(cmd *cobra.Command) {
 // addWait adds the flags of operations on the objects of a release.
 func (r *runFlags) addWait(cmd *cobra.Command) {
 	f := cmd.Flags()
-	r.wait = choice{allowed: []string{"ordered", "watcher", "hookOnly", "legacy"}, also: []string{"true", "false", "none"}}
-	addChoice(cmd, &r.wait, "wait", "", "what to wait for; ordered goes group by group, --wait alone is watcher")
-	f.Lookup("wait").NoOptDefVal = "watcher"
+	r.wait = waitChoice()
+	addWaitChoice(cmd, &r.wait, "what to wait for; ordered goes group by group, --wait alone is watcher")
 	f.BoolVar(&r.noHooks, "no-hooks", false, "run no hooks")
+}
+
+// waitChoice is the value of --wait (R27).
+func waitChoice() choice {
+	return choice{allowed: []string{"ordered", "watcher", "hookOnly", "legacy"}, also: []string{"true", "false", "none"}}
+}
+
+func addWaitChoice(cmd *cobra.Command, wait *choice, about string) {
+	addChoice(cmd, wait, "wait", "", about)
+	cmd.Flags().Lookup("wait").NoOptDefVal = "watcher"
 }
 
 // addReadiness adds the flags of operations that bring objects.

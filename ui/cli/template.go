@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/kube"
 	"lockstep/kube/charts"
 )
 
@@ -17,12 +18,14 @@ Around each group there is a line before and one after it:
   ## END resource-group: shop/db schema
 
 Between them is what "helm template" prints. These lines are comments, so that kubectl apply -f - takes the output;
-kubectl does not wait for anything, though. NAME may be left out.`
+kubectl does not wait for anything, though. Documents without kind, which Helm prints and no cluster takes, come behind
+the groups. NAME may be left out.`
 
 func (a *app) newTemplate() *cobra.Command {
 	var flags renderFlags
 	var print charts.PrintOptions
 	inRelease := false
+	wait := waitChoice()
 	cmd := &cobra.Command{
 		Use:     "template NAME CHART",
 		GroupID: "look",
@@ -33,6 +36,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 		Args:              args(1, 2),
 		ValidArgsFunction: completeChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.kindless, flags.flat = true, wait.value != string(kube.WaitOrdered)
 			r, err := flags.render(a, cmd, args)
 			if err != nil {
 				return err
@@ -45,6 +49,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 	}
 	f := cmd.Flags()
 	flags.add(f)
+	addWaitChoice(cmd, &wait, "whose order to print; with anything but ordered it is Helm's, without lines around groups")
 	f.BoolVar(&print.IncludeCRDs, "include-crds", false, "print the content of crds/ as well")
 	f.BoolVar(&print.NoHooks, "no-hooks", false, "leave hooks out")
 	f.BoolVar(&print.SkipTests, "skip-tests", false, "leave test hooks out")
