@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/helmclient"
 )
 
@@ -107,6 +108,107 @@ func TestGiveUpFinishesTheRest(t *testing.T) {
 	}
 	if got := r.status(); got != rcommon.StatusFailed {
 		t.Errorf("the release is %q, want failed", got)
+	}
+}
+
+// TestTwoFailuresAreBothRetried starts what waited for the first of two groups
+// that failed, although the second one failed while the run was held (R44).
+func TestTwoFailuresAreBothRetried(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	// Neither can become ready: a fails at once, b as soon as it has two pods.
+	failing := func(name, unavailable string) string {
+		annotations := group(name)
+		annotations[plan.AnnotationReadinessSuccess], annotations[plan.AnnotationReadinessFailure] = `["{.readyReplicas} == 1"]`, `["{.unavailableReplicas} == `+unavailable+`"]`
+		return unpullable(name, annotations)
+	}
+	op, err := r.install("plain", use(one(t, failing("a", "1"), failing("b", "2"), configMap("c", group("c", "a")), configMap("d", group("d", "b"))),
+		func(i *Install) { i.HoldOnFailure, i.WaitAll = true, true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed []string
+	out := r.run(op, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Status == event.Failed {
+			failed = append(failed, e.Group)
+		}
+		if e.Kind != event.KindRun || e.Status != event.Held {
+			return
+		}
+		switch len(failed) {
+		case 1:
+			r.eventually("b is there", func() bool {
+				_, err := r.cluster.AppsV1().Deployments(r.namespace).Get(t.Context(), "b", metav1.GetOptions{})
+				return err == nil
+			})
+			r.patchDeployment("b", `{"spec":{"replicas":2}}`)
+		case 2:
+			for _, name := range []string{"b", "a"} {
+				r.mend(name)
+				r.eventually(name+" is available", func() bool {
+					d, err := r.cluster.AppsV1().Deployments(r.namespace).Get(t.Context(), name, metav1.GetOptions{})
+					return err == nil && d.Status.ObservedGeneration == d.Generation && d.Status.ReadyReplicas == 1 && d.Status.UnavailableReplicas == 0
+				})
+				op.Command(event.Command{Name: event.Retry, Group: "edge:" + name})
+			}
+		default:
+			if len(failed) > 2 {
+				op.Command(event.Command{Name: event.Abort})
+			}
+		}
+	})
+	if !slices.Equal(failed, []string{"edge:a", "edge:b"}) || out.err != nil || out.state.Exit != 0 {
+		t.Errorf("failed %v, exit %d: %v", failed, out.state.Exit, out.err)
+	}
+	for _, g := range out.state.Phases[0].Groups {
+		if g.Status != event.Ready {
+			t.Errorf("%s is %s: %s", g.ID, g.Status, g.Message)
+		}
+	}
+	if got := r.configMaps(r.namespace); !slices.Equal(got, []string{"c", "d"}) {
+		t.Errorf("written were %v, want [c d]", got)
+	}
+	r.assertDeployed("t")
+}
+
+// TestResumeDoesNotEndAHold refuses to go on while a failure is held, says what
+// there is instead, and starts nothing (R44, R45).
+func TestResumeDoesNotEndAHold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	op, err := r.install("plain", use(one(t, failingJob("bad", group("bad")), configMap("needs-bad", group("needs-bad", "bad")), unpullable("slow", group("slow")), configMap("needs-slow", group("needs-slow", "slow"))),
+		func(i *Install) { i.HoldOnFailure, i.WaitForJobs, i.WaitAll = true, true, true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, could, asked, answer := false, false, false, ""
+	out := r.run(op, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindRun:
+			if held = e.Status == event.Held; held && !could {
+				r.mend("slow")
+			}
+		case e.Kind == event.KindGroup && e.Group == "edge:slow" && e.Status == event.Ready:
+			could = true // needs-slow could start now
+		case e.Kind == event.KindCommand && e.Command == event.Resume:
+			answer = string(e.Status) + ": " + e.Message
+			if !held {
+				t.Error("the run is held no longer")
+			}
+			op.Command(event.Command{Name: event.Abort})
+		}
+		if held && could && !asked {
+			asked = true
+			op.Command(event.Command{Name: event.Resume})
+		}
+	})
+	for _, part := range []string{"refused: ", "accept", "retry", "give it up", "abort"} {
+		if !strings.Contains(answer, part) {
+			t.Errorf("the answer does not say %q: %s", part, answer)
+		}
+	}
+	if got := r.configMaps(r.namespace); out.state.Exit != 3 || len(got) > 0 {
+		t.Errorf("exit %d, written were %v", out.state.Exit, got)
 	}
 }
 
