@@ -33,3 +33,31 @@ func (s *source) save(dir string) error {
 	}
 	return nil
 }
+
+// CopyUnloaded is Save for a chart that cannot be loaded: it copies the directory
+// at path below dir, with each Chart.yaml normalised, and returns the copy's path.
+// What is no readable directory stays where it is, for Helm to say what is wrong.
+func CopyUnloaded(path, dir string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+		return path, nil
+	}
+	dir = filepath.Join(dir, filepath.Base(abs))
+	if os.CopyFS(dir, os.DirFS(abs)) != nil {
+		return path, nil
+	}
+	return dir, filepath.WalkDir(dir, func(file string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || d.Name() != "Chart.yaml" && d.Name() != "requirements.yaml" {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		var f facts
+		return os.WriteFile(file, f.take(data), 0o644)
+	})
+}

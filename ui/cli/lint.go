@@ -108,9 +108,13 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 	c, err := charts.LoadPath(path)
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
-		return out, nil
+		return out, l.helm(&out, a, vals, func(dir string) (string, error) { return charts.CopyUnloaded(path, dir) })
 	}
-	if err := l.helm(&out, a, c, vals); err != nil {
+	save := func(dir string) (string, error) {
+		dir = filepath.Join(dir, c.Name())
+		return dir, c.Save(dir)
+	}
+	if err := l.helm(&out, a, vals, save); err != nil {
 		return out, err
 	}
 	if c.Metadata().Type != "library" {
@@ -127,16 +131,16 @@ func (l *linted) add(f report.Finding) {
 	l.Findings = append(l.Findings, f)
 }
 
-// helm adds what Helm's lint says. It loads charts from disk, so it gets a
-// copy in a form that it can read (R1).
-func (l *lintFlags) helm(out *linted, a *app, c *charts.Chart, vals map[string]any) error {
+// helm adds what Helm's lint says. It loads charts from disk, so save has to put
+// a copy in a form that it can read (R1) below a directory, and return its path.
+func (l *lintFlags) helm(out *linted, a *app, vals map[string]any, save func(dir string) (string, error)) error {
 	temp, err := os.MkdirTemp("", "lockstep-lint-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	dir := filepath.Join(temp, c.Name())
-	if err := c.Save(dir); err != nil {
+	dir, err := save(temp)
+	if err != nil {
 		return err
 	}
 	lint := action.NewLint()
