@@ -1,6 +1,8 @@
 // Package plan turns the resources of a rendered chart into a Plan: which groups there
 // are and what each waits for. It is pure: the same input, in whatever order,
-// gives the same plan.
+// gives the same plan. Reading annotations, building the graph and linting are one
+// package, a little over 2,000 lines, since they share the planner's unexported
+// nodes: lint is the same build with more told.
 package plan
 
 // Unsequenced is the name of a chart's batch of resources that belong to no

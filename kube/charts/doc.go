@@ -1,4 +1,4 @@
-// Package charts is everything between a chart's name and what engine.BuildPlan
+// Package charts is everything between a chart's name and what plan.Build
 // needs: it finds and loads charts, reads the ordering that Helm's own loader
 // drops, renders templates, and cuts a rendered manifest into objects that know
 // the chart they came from. It never writes to a cluster.
@@ -14,4 +14,8 @@
 //	          │
 //	          ├─▶ Tree                       the chart tree of R4, R11, R12
 //	          └─▶ Helm + WrapTemplates ─▶ an action of Helm's ─▶ Parse ─▶ Resources
+//
+// It has more files than other packages, since loading and rendering normalise
+// annotations by the same code (node.go, normalise.go, annotations.go), whose
+// names would all have to be exported if either were a package of its own.
 package charts
