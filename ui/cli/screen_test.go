@@ -167,6 +167,30 @@ func TestScreenSteersRealRuns(t *testing.T) {
 		}
 	})
 
+	t.Run("a failure that is held and given up", func(t *testing.T) { // R44, R26
+		c := inTerminal(t, 36, 120, env, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "g", "--create-namespace", "--readiness-timeout", "4s")
+		c.await(0, "give up")
+		m := c.mark()
+		c.keys("c")
+		c.await(m, "accept it as mended")
+		m = c.mark()
+		c.keys("G")
+		c.await(m, "give up what failed?")
+		c.keys("y")
+		c.await(m, "q leaves")
+		c.keys("q")
+		if code := c.ends(); code != 1 {
+			t.Errorf("exit code %d, want 1", code)
+		}
+		c.restored()
+		c.await(0, "install s failed after")
+		c.await(0, "never started: fail-image:after")
+		out, err := helmList(t, env, "g")
+		if err != nil || !strings.Contains(out, "failed") {
+			t.Errorf("the release should be failed: %v %s", err, out)
+		}
+	})
+
 	t.Run("to the end, with a resize", func(t *testing.T) {
 		c := inTerminal(t, 30, 100, env, "install", "s", chart, "-n", "b", "--create-namespace")
 		c.await(0, "running")
