@@ -140,7 +140,13 @@ func (s *State) applyOperation(e Event) {
 	}
 }
 
-func (s *State) applyRun(e Event) { s.setRun(e.Time, e.Status, e.Message) }
+// applyRun also forgets a refusal: it was about the state that has ended.
+func (s *State) applyRun(e Event) {
+	s.setRun(e.Time, e.Status, e.Message)
+	if s.Answer.Status == Refused {
+		s.Answer = Event{}
+	}
+}
 
 func (s *State) setRun(at time.Time, run Status, message string) {
 	if !s.idleSince.IsZero() {

@@ -71,3 +71,17 @@ func TestFeedReadersMissNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestARefusalIsAboutTheStateItWasGivenIn forgets why a command was refused once
+// the run is in another state (R45).
+func TestARefusalIsAboutTheStateItWasGivenIn(t *testing.T) {
+	var s State
+	s.Apply(Event{Kind: KindCommand, Command: Resume, Status: Refused, Message: "the run is not paused"})
+	if s.Answer.Message == "" {
+		t.Fatal("the answer is not kept")
+	}
+	s.Apply(Event{Kind: KindRun, Status: Held, Message: "c:a failed"})
+	if s.Answer.Message != "" {
+		t.Errorf("held, and still %q", s.Answer.Message)
+	}
+}

@@ -51,7 +51,7 @@ func (d dialog) choices() []choice {
 	}
 	if d == giveUpDialog {
 		return []choice{
-			{[]string{"y", "enter"}, "y/enter", "give up what failed, and finish what does not need it", (*model).saysGiveUp,
+			{[]string{"y", "enter"}, "y/enter", "give up what failed, and finish what is under way", (*model).saysGiveUp,
 				func(m *model) event.Command { return m.aboutFailed(event.GiveUp) }},
 			{[]string{"esc", "ctrl+c"}, "esc", "leave it held", (*model).saysHold, nil},
 		}
@@ -95,7 +95,7 @@ func (m *model) saysGiveUp() (text, whyNot string) {
 	if n := len(never); n > 0 {
 		text += "; " + neverStart(n)
 	}
-	return text + ". What does not need it is finished, then the operation fails", ""
+	return text + ". What is under way is finished, then the operation fails", ""
 }
 
 func neverStart(n int) string {

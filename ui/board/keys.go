@@ -56,7 +56,7 @@ func bindings() []binding {
 		{keys: []string{"R"}, label: "R", hint: when("retry", held), do: (*model).retry, steers: true, way: true, part: partSteer,
 			about: "retry: while a failure is held, apply what failed again and wait again"},
 		{keys: []string{"G"}, label: "G", hint: when("give up", held), do: (*model).askGiveUp, steers: true, way: true, part: partSteer,
-			about: "give up: while a failure is held, leave what failed as it is and finish what does not need it; asks first"},
+			about: "give up: while a failure is held, leave what failed as it is, finish what is under way, start nothing more; asks first"},
 		{keys: []string{"p", "space"}, label: "p/space", hint: pauseHint, do: (*model).pause, steers: true, part: partSteer,
 			about: "pause: what is in flight goes on, nothing further starts; again: resume"},
 		{keys: []string{"n"}, label: "n", hint: when("step", paused), do: (*model).step, steers: true, part: partSteer,
