@@ -1,7 +1,7 @@
 // Package run carries a plan out: everything about time and steering is here. The
 // machine decides, purely and synchronously; the Engine moves its messages and
 // effects. Both are one package, of more than 2,000 lines: the messages and effects
-// between them are nobody else's, and the model test drives the two as one.
+// between them are nobody else's, and would have to be exported for it.
 package run
 
 import (
