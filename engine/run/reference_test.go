@@ -44,11 +44,11 @@ type refUnit struct {
 }
 
 type refSteering struct {
-	paused, step      bool
-	stepUnit          event.Unit
-	abort             event.CommandName
-	rolling, warned   bool
-	breakpoint, begun bool
+	paused, step    bool
+	stepUnit        event.Unit
+	abort           event.CommandName
+	rolling, warned bool
+	breakpoint      bool
 }
 
 func newReference(s scenario) *reference {

@@ -21,8 +21,6 @@ type units struct {
 	by  map[event.Unit]*unit
 }
 
-func (us *units) find(id event.Unit) *unit { return us.by[id] }
-
 // add returns the unit of that name, and whether it was not known.
 func (us *units) add(id event.Unit) (u *unit, added bool) {
 	if u := us.by[id]; u != nil {

@@ -21,15 +21,15 @@ import (
 // that this is decided anew until it stands (R48).
 func (op *Operation) fail(as *attempts, a *attempt, err error) error {
 	for {
-		if cause, ended := op.conclude(as, a, err); ended {
+		if ended, cause := op.conclude(as, a, err); ended {
 			return cause
 		}
 	}
 }
 
-// conclude ends the operation by the verdict as it is now. It returns why the
-// operation failed, or that the verdict has changed.
-func (op *Operation) conclude(as *attempts, a *attempt, err error) (cause error, ended bool) {
+// conclude ends the operation by the verdict as it is now, and returns why it
+// failed. Where the verdict has changed meanwhile, it has not ended.
+func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, cause error) {
 	v := op.engine.Verdict()
 	outcome, exit := event.Failed, 1
 	if v.Abort != nil {
@@ -37,7 +37,7 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (cause error,
 	}
 	if a == nil || !op.wrote(a) {
 		end := run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)}
-		return err, op.engine.Finish(end) == nil
+		return op.engine.Finish(end) == nil, err
 	}
 	left, swept := a.finalize(err)
 	notCleaned := a.notCleaned()
@@ -55,7 +55,7 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (cause error,
 		notes = append(notes, leftBehind(op.feed.Events()))
 	}
 	message := join(outlook, err.Error(), append(notes, text(left.err))...)
-	return err, op.engine.Finish(run.End{Status: outcome, Message: message, Exit: exit, Release: left.status}) == nil
+	return op.engine.Finish(run.End{Status: outcome, Message: message, Exit: exit, Release: left.status}) == nil, err
 }
 
 // wrote reports whether anything was written, or may have been.
@@ -66,10 +66,10 @@ func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || o
 // rollBack undoes the operation, in view (R43). Only what this run has made
 // itself is undone: another revision may be somebody else's who is at work. It
 // does not begin where a command was accepted that ends the run without it (R48).
-func (as *attempts) rollBack(end run.End, cause error, notes []string) (err error, ended bool) {
+func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
 	info := as.op.undo.info
 	if as.engine.BeginRollback(info, cause.Error()) != nil {
-		return nil, false
+		return false, nil
 	}
 	back, err := as.undo()
 	if err == nil {
@@ -78,7 +78,7 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (err erro
 			end.Release = event.NoRelease
 		}
 		as.engine.Close(end)
-		return cause, true
+		return true, cause
 	}
 	if back != nil {
 		left, swept := back.finalize(err)
@@ -95,7 +95,7 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (err erro
 	}
 	end.Message = join(failed+err.Error(), cause.Error(), notes...)
 	as.engine.Close(end)
-	return errors.Join(cause, err), true
+	return true, errors.Join(cause, err)
 }
 
 // undo carries the rollback out. The attempt is nil where it never began.
