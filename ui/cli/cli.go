@@ -59,7 +59,8 @@ func tell(say report.Notices, err error) {
 		return
 	}
 	if usage(what) {
-		what = fmt.Errorf("%w; try --help", what)
+		words := strings.Join(strings.Fields(what.Error()), " ") // cobra suggests in several lines
+		what = fmt.Errorf("%s; try --help", words)
 	}
 	say.Error(what)
 }
