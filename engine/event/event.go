@@ -240,3 +240,8 @@ type Command struct {
 	// Reason is shown with the state it leads to, "interrupted" for instance.
 	Reason string
 }
+
+// OfWarning is the event that tells of a warning.
+func OfWarning(w plan.Warning) Event {
+	return Event{Kind: KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
+}

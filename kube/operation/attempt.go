@@ -68,17 +68,13 @@ type attempt struct {
 // begin puts Helm's action configuration together with our decorators.
 func (as *attempts) begin(s spec) (*attempt, error) {
 	common := as.op.prepared.Common
-	ctx := as.engine.Requests()
-	bound, err := as.op.client.Bind(ctx, &as.op.writes)
+	b, err := as.look()
 	if err != nil {
 		return nil, err
 	}
-	helm, err := bound.Helm(common.Namespace)
-	if err != nil {
-		return nil, err
-	}
+	ctx, helm := b.Context, b.Helm
 	session := cluster.Session{
-		Client: bound, Builder: manifest.NewBuilder(bound, helm, common.Scope(s.root)), Watcher: as.watcher,
+		Client: b.Client, Builder: b.Builder(s.root), Watcher: as.watcher,
 		JobsComplete: common.WaitForJobs, Warn: onceEach(as.engine.Publish, as.op.prepared.Warnings),
 	}
 	client := helmclient.New(helmclient.Config{
@@ -123,7 +119,7 @@ func onceEach(publish func(event.Event), known []plan.Warning) func(plan.Warning
 		defer mu.Unlock()
 		if !told[w.Message] {
 			told[w.Message] = true
-			publish(warningEvent(w))
+			publish(event.OfWarning(w))
 		}
 	}
 }
@@ -131,31 +127,19 @@ func onceEach(publish func(event.Event), known []plan.Warning) func(plan.Warning
 // rebound is the attempt's storage and session over a connection whose requests
 // end with ctx: its own may have been stopped.
 func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
-	client, err := a.op.client.Bind(ctx, &a.op.writes)
-	if err != nil {
-		return nil, cluster.Session{}, err
-	}
-	helm, err := client.Helm(a.op.prepared.Common.Namespace)
+	b, err := preflight.NewSession(ctx, a.op.client, a.op.prepared.Common, &a.op.writes)
 	if err != nil {
 		return nil, cluster.Session{}, err
 	}
 	session := a.session
-	session.Client, session.Builder = client, manifest.NewBuilder(client, helm, a.session.Builder.Scope())
-	return helmstorage.Init(a.driver.Over(helm.Config.Releases.Driver)), session, nil
+	session.Client, session.Builder = b.Client, b.Builder(a.spec.root)
+	return helmstorage.Init(a.driver.Over(b.Releases().Driver)), session, nil
 }
 
-// look is what a rollback is planned with. Requests end with the engine's.
+// look is what an attempt works with, and what a rollback is planned with.
+// Requests end with the engine's.
 func (as *attempts) look() (*preflight.Session, error) {
-	common, ctx := as.op.prepared.Common, as.engine.Requests()
-	bound, err := as.op.client.Bind(ctx, &as.op.writes)
-	if err != nil {
-		return nil, err
-	}
-	helm, err := bound.Helm(common.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	return &preflight.Session{Context: ctx, Client: bound, Helm: helm, Common: common}, nil
+	return preflight.NewSession(as.engine.Requests(), as.op.client, as.op.prepared.Common, &as.op.writes)
 }
 
 // hold reads what a revision holds from its manifest.

@@ -90,7 +90,7 @@ func (op *Operation) Run() error {
 	defer cancel()
 	eng.Announce(op.prepared.Phases...)
 	for _, w := range op.prepared.Warnings {
-		eng.Publish(warningEvent(w))
+		eng.Publish(event.OfWarning(w))
 	}
 	as, err := op.attempts(ctx, eng)
 	if err != nil {
@@ -128,7 +128,7 @@ func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, 
 	if err != nil {
 		return nil, err
 	}
-	watcher := status.NewWatcher(ctx, watching.Dynamic, status.Options{Notice: func(w plan.Warning) { eng.Publish(warningEvent(w)) }})
+	watcher := status.NewWatcher(ctx, watching.Dynamic, status.Options{Notice: func(w plan.Warning) { eng.Publish(event.OfWarning(w)) }})
 	return &attempts{op: op, engine: eng, watcher: watcher}, nil
 }
 
@@ -138,8 +138,4 @@ func publishNotes(eng *run.Engine, rel *rel1.Release) {
 		return
 	}
 	eng.Publish(event.Event{Kind: event.KindNotes, Lines: strings.Split(strings.TrimRight(rel.Info.Notes, "\n"), "\n")})
-}
-
-func warningEvent(w plan.Warning) event.Event {
-	return event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
 }

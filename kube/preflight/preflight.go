@@ -163,7 +163,7 @@ func (o Old) Manifest() string {
 	return o.Release.Manifest
 }
 
-// Session is what the checks of one operation work with. All requests end with
+// Session is what the checks of one operation work with, and its attempts. All requests end with
 // its context.
 type Session struct {
 	Context context.Context
@@ -174,15 +174,25 @@ type Session struct {
 
 // Open connects to a cluster that answers.
 func Open(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
-	bound, err := c.Bind(ctx, &connect.Writes{})
+	s, err := NewSession(ctx, c, common, &connect.Writes{})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Client.Reachable(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// NewSession binds a connection to a context. It sends no request. What is
+// written is noted in writes.
+func NewSession(ctx context.Context, c *connect.Client, common Common, writes *connect.Writes) (*Session, error) {
+	bound, err := c.Bind(ctx, writes)
 	if err != nil {
 		return nil, err
 	}
 	helm, err := bound.Helm(common.Namespace)
 	if err != nil {
-		return nil, err
-	}
-	if err := bound.Reachable(ctx); err != nil {
 		return nil, err
 	}
 	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common}, nil

@@ -117,16 +117,12 @@ type outlook struct {
 }
 
 func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*outlook, error) {
-	bound, err := c.Bind(ctx, &connect.Writes{})
-	if err != nil {
-		return nil, err
-	}
-	helm, err := bound.Helm(p.Common.Namespace)
+	s, err := preflight.NewSession(ctx, c, p.Common, &connect.Writes{})
 	if err != nil {
 		return nil, err
 	}
 	o := &outlook{
-		prepared: p, builder: manifest.NewBuilder(bound, helm, p.Common.Scope(p.Target.Root())),
+		prepared: p, builder: s.Builder(p.Target.Root()),
 		crds: map[plan.Object]*resource.Info{}, target: map[plan.Object]*resource.Info{}, hooks: map[string]bool{}, deployed: map[plan.Object]runtime.Object{},
 	}
 	for _, h := range p.Target.Release.Hooks {
@@ -134,7 +130,7 @@ func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (
 			o.hooks[charts.HookGroup(p.Target.Release, h, e, nil).ID] = true
 		}
 	}
-	if o.mapper, err = bound.Getter.ToRESTMapper(); err != nil {
+	if o.mapper, err = s.Client.Getter.ToRESTMapper(); err != nil {
 		return nil, err
 	}
 	list, err := p.Target.CRDs.Build(o.builder)

@@ -217,7 +217,7 @@ func (v *View) drop(before *revision) {
 func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	notice := func(w plan.Warning) { v.feed.Publish(warningEvent(w)) }
+	notice := func(w plan.Warning) { v.feed.Publish(event.OfWarning(w)) }
 	watcher := status.NewWatcher(ctx, s.Client.Dynamic, status.Options{Notice: notice})
 	defer watcher.Close()
 	r := v.shown()
@@ -259,10 +259,6 @@ func placeLate(ctx context.Context, target *cluster.Target) {
 		case <-time.After(followEvery):
 		}
 	}
-}
-
-func warningEvent(w plan.Warning) event.Event {
-	return event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
 }
 
 // explainEvery is how often it is looked up why objects are not ready.
@@ -314,7 +310,7 @@ func (v *View) announce() {
 	}
 	v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: r.rel.Info.Status.String()})
 	for _, w := range r.warnings {
-		v.feed.Publish(warningEvent(w))
+		v.feed.Publish(event.OfWarning(w))
 	}
 	v.feed.Publish(event.Event{Kind: event.KindPlan, Phases: r.phases})
 }

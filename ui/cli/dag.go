@@ -61,7 +61,7 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 func planEvents(r *rendered) []event.Event {
 	events := []event.Event{{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.plan.Groups}}}}
 	for _, w := range r.plan.Warnings {
-		events = append(events, event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
+		events = append(events, event.OfWarning(w))
 	}
 	now := time.Now()
 	for i := range events {

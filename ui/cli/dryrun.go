@@ -71,7 +71,7 @@ func (a *app) dryRunLines() execute {
 			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
 			feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
 			for _, w := range op.Warnings() {
-				feed.Publish(event.Event{Kind: event.KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message})
+				feed.Publish(event.OfWarning(w))
 			}
 			report.Replay(feed.Events(), a.display(cmd, j.mode.lines()).Operation(report.Options{}))
 			return nil
