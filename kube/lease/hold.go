@@ -1,0 +1,221 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Lease is what a run holds. It is renewed until it is given back or lost.
+type Lease struct {
+	client             Client
+	release, namespace string
+	self               Holder
+	duration           time.Duration
+	lock               *flock.Flock
+
+	hurry chan struct{} // asks for a renewal at once
+	lost  chan struct{} // closed when it is
+	stop  context.CancelFunc
+	ended chan struct{} // closed when nothing is renewed any more
+
+	mu      sync.Mutex
+	object  *coordinationv1.Lease // as the API server has it
+	renewed time.Time             // when the last renewal was sent
+	moot    bool                  // the namespace is going: nobody can hold anything in it
+	err     *LostError
+	changed chan struct{} // closed when one of these has changed
+}
+
+// Acquire takes the Lease of a release for an operation, as that was found by
+// Look. The error is a *HeldError where another run holds it. What is Unavailable
+// in the result tells, without an error, that it has to be done without.
+func Acquire(ctx context.Context, c Client, namespace, release, operation string, found State, opts Options) (*Lease, State, error) {
+	l := &Lease{
+		client: c, release: release, namespace: namespace, self: self(operation), duration: opts.duration(),
+		hurry: make(chan struct{}, 1), lost: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}),
+	}
+	l.lock = lock(opts.LockDir, l.self.Run)
+	found, err := l.take(ctx, found, opts)
+	if err != nil || found.Kind == Unavailable {
+		unlock(l.lock, true)
+		return nil, found, err
+	}
+	var renewing context.Context
+	renewing, l.stop = context.WithCancel(context.Background())
+	go l.keep(renewing)
+	return l, State{}, nil
+}
+
+// take makes the Lease, or takes over that of a dead run, until one run or the
+// other has it.
+func (l *Lease) take(ctx context.Context, found State, opts Options) (State, error) {
+	for {
+		switch found.Kind {
+		case Unavailable:
+			return found, nil
+		case Live:
+			return found, &HeldError{l.release, l.namespace, found.Holder}
+		}
+		sent := time.Now()
+		object, err := l.write(ctx, found.lease)
+		switch {
+		case err == nil:
+			l.took(object, sent)
+			return State{}, nil
+		case unavailable(err):
+			return State{Kind: Unavailable, Err: err}, nil
+		case apierrors.IsAlreadyExists(err), found.lease != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
+		default:
+			return State{}, fmt.Errorf("take the Lease of release %s: %w", l.release, err)
+		}
+		// Something has come before: our own request, whose answer was lost, or
+		// another run.
+		there, err := l.client.Get(ctx, Name(l.release), metav1.GetOptions{})
+		if err == nil && l.ours(there) {
+			l.took(there, sent)
+			return State{}, nil
+		}
+		if found, err = Look(ctx, l.client, l.release, opts); err != nil {
+			return State{}, err
+		}
+	}
+}
+
+func (l *Lease) ours(object *coordinationv1.Lease) bool {
+	return object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity == l.self.identity()
+}
+
+// write sends the Lease as ours: in place of another one, which has not changed
+// since, or anew.
+func (l *Lease) write(ctx context.Context, instead *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	now := metav1.NowMicro()
+	holder, err := json.Marshal(l.self)
+	if err != nil {
+		return nil, err
+	}
+	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name(l.release)}}
+	if instead != nil {
+		object = instead.DeepCopy()
+	}
+	metav1.SetMetaDataLabel(&object.ObjectMeta, "app.kubernetes.io/managed-by", "lockstep")
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, holderKey, string(holder))
+	object.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To(l.self.identity()), LeaseDurationSeconds: ptr.To(int32(l.duration / time.Second)),
+		AcquireTime: &now, RenewTime: &now, LeaseTransitions: ptr.To(ptr.Deref(object.Spec.LeaseTransitions, -1) + 1),
+	}
+	if instead != nil {
+		return l.client.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	return l.client.Create(ctx, object, metav1.CreateOptions{})
+}
+
+// took notes that the Lease is ours, by a request that was sent at a time.
+func (l *Lease) took(object *coordinationv1.Lease, sent time.Time) {
+	l.change(func() { l.object, l.renewed = object, sent })
+}
+
+func (l *Lease) change(do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	do()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Lost is closed when somebody else has taken the Lease. Err says who.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Err is a *LostError where the Lease is lost.
+func (l *Lease) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		return nil
+	}
+	return l.err
+}
+
+// Guard lets a request that writes go while the Lease is held. Where it should
+// have been renewed since, as after an outage of the API server, it waits until
+// that has been done: somebody else may be at work. It returns an error where the
+// Lease is lost, or ctx ends.
+func (l *Lease) Guard(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		fresh, lost, changed := l.moot || l.fresh(), l.err, l.changed
+		l.mu.Unlock()
+		switch {
+		case lost != nil:
+			return lost
+		case fresh:
+			return nil
+		}
+		select {
+		case l.hurry <- struct{}{}:
+		default:
+		}
+		select {
+		case <-changed:
+		case <-l.ended: // it was given back
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// fresh reports whether nobody can have taken the Lease over by now. The wall
+// clock counts as well: the other one stands still while the machine sleeps.
+func (l *Lease) fresh() bool {
+	return time.Since(l.renewed) < l.duration && time.Now().Round(0).Sub(l.renewed.Round(0)) < l.duration
+}
+
+// Release gives the Lease back, so that nothing of it remains. Where that cannot
+// be done before ctx ends, it is left to be found dead.
+func (l *Lease) Release(ctx context.Context) error {
+	l.stop()
+	<-l.ended
+	if l.Err() != nil {
+		unlock(l.lock, true)
+		return nil
+	}
+	err := l.remove(ctx)
+	unlock(l.lock, err == nil)
+	if err != nil {
+		return fmt.Errorf("give back the Lease of release %s: %w", l.release, err)
+	}
+	return nil
+}
+
+// remove deletes the Lease if it is ours.
+func (l *Lease) remove(ctx context.Context) error {
+	for object := l.object; ; {
+		err := l.client.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+			return nil
+		case apierrors.IsConflict(err): // a renewal whose answer was lost, or somebody else's
+			object, err = l.client.Get(ctx, object.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) || err == nil && !l.ours(object) {
+				return nil
+			}
+		}
+		if err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryTime):
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Kind is what there is of a Lease.
+type Kind int
+
+const (
+	None        Kind = iota // nobody holds the release
+	Live                    // a run is at work
+	Dead                    // the run that held it is dead; who comes next takes its Lease over
+	Unavailable             // nobody knows: without rights on Leases, or where there are none
+)
+
+// State is what is known of the Lease of a release.
+type State struct {
+	Kind   Kind
+	Holder Holder // of what is Live or Dead
+	// Err is why Leases are Unavailable.
+	Err error
+
+	lease *coordinationv1.Lease // that is Dead
+}
+
+// Look reads who holds a release. Where it cannot be known at once whether the
+// holder is alive, it waits until the holder renews its Lease, or has not done
+// so for the Lease's duration.
+func Look(ctx context.Context, c Client, release string, opts Options) (State, error) {
+	o := observer{client: c, name: Name(release), opts: opts}
+	s, err := o.look(ctx)
+	if err != nil {
+		return State{}, fmt.Errorf("look who is at work on release %s: %w", release, err)
+	}
+	return s, nil
+}
+
+// pollTime is how often a Lease is looked at that may be renewed.
+const pollTime = time.Second
+
+// observer watches one Lease. The clocks of two machines are never compared: a
+// Lease is dead once it has been seen unchanged for its own duration.
+type observer struct {
+	client Client
+	name   string
+	opts   Options
+
+	first *coordinationv1.Lease // as it was first seen
+	// from and last are when it was first and last seen so, without a gap in
+	// which neither this nor its holder may have reached the API server.
+	from, last time.Time
+}
+
+func (o *observer) look(ctx context.Context) (State, error) {
+	for {
+		l, err := o.client.Get(ctx, o.name, metav1.GetOptions{})
+		switch {
+		case unavailable(err):
+			return State{Kind: Unavailable, Err: err}, nil
+		case apierrors.IsNotFound(err):
+			return State{}, nil
+		case err != nil:
+			return State{}, err
+		}
+		if s, known := o.judge(l, time.Now()); known {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return State{}, context.Cause(ctx)
+		case <-time.After(pollTime):
+		}
+	}
+}
+
+// judge says of a Lease, as it is at a time, whether its holder is alive, where
+// that is known.
+func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known bool) {
+	h := holderOf(l)
+	live, dead := State{Kind: Live, Holder: h}, State{Kind: Dead, Holder: h, lease: l}
+	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
+		return dead, true // it was let go, not by a run
+	}
+	if isDead, known := o.opts.dead(h); known && isDead {
+		return dead, true
+	} else if known {
+		return live, true
+	}
+	switch {
+	case o.first == nil:
+		o.first, o.from = l, now
+		if o.opts.Waits != nil {
+			o.opts.Waits(fmt.Sprintf("waiting up to %s to see whether this run is alive: %s", durationOf(l), h))
+		}
+	case l.UID != o.first.UID || l.ResourceVersion != o.first.ResourceVersion:
+		return live, true
+	case now.Sub(o.last) > 3*pollTime:
+		o.from = now
+	case now.Sub(o.from) >= durationOf(l):
+		return dead, true
+	}
+	o.last = now
+	return State{}, false
+}
+
+// durationOf is how long a Lease counts that is not renewed.
+func durationOf(l *coordinationv1.Lease) time.Duration {
+	if d := l.Spec.LeaseDurationSeconds; d != nil && *d > 0 {
+		return time.Duration(*d) * time.Second
+	}
+	return defaultDuration
+}

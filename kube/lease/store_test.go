@@ -1,0 +1,125 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// store keeps Leases in memory, as for the pace of a synctest; what a real API
+// server does is tested beside its users.
+type store struct {
+	Client // what is not needed
+
+	mu      sync.Mutex
+	leases  map[string]*coordinationv1.Lease
+	version int
+	calls   []string
+	// away lets requests fail, lost only their answers.
+	away, lost bool
+}
+
+func newStore() *store { return &store{leases: map[string]*coordinationv1.Lease{}} }
+
+var kind = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
+// answer notes a request, and lets it fail where that was asked for.
+func (s *store) answer(verb string, do func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, verb)
+	if s.away {
+		return nil, apierrors.NewServiceUnavailable("away")
+	}
+	l, err := do()
+	if s.lost {
+		return nil, apierrors.NewServiceUnavailable("lost")
+	}
+	return l.DeepCopy(), err
+}
+
+func (s *store) put(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	s.version++
+	l = l.DeepCopy()
+	l.ResourceVersion = strconv.Itoa(s.version)
+	s.leases[l.Name] = l
+	return l, nil
+}
+
+func (s *store) Get(_ context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return s.answer("get", func() (*coordinationv1.Lease, error) {
+		if l := s.leases[name]; l != nil {
+			return l, nil
+		}
+		return nil, apierrors.NewNotFound(kind, name)
+	})
+}
+
+func (s *store) Create(_ context.Context, l *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return s.answer("create", func() (*coordinationv1.Lease, error) {
+		if s.leases[l.Name] != nil {
+			return nil, apierrors.NewAlreadyExists(kind, l.Name)
+		}
+		l = l.DeepCopy()
+		l.UID = types.UID(fmt.Sprint("uid-", s.version))
+		return s.put(l)
+	})
+}
+
+func (s *store) Update(_ context.Context, l *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return s.answer("update", func() (*coordinationv1.Lease, error) {
+		switch there := s.leases[l.Name]; {
+		case there == nil:
+			return nil, apierrors.NewNotFound(kind, l.Name)
+		case there.ResourceVersion != l.ResourceVersion:
+			return nil, apierrors.NewConflict(kind, l.Name, fmt.Errorf("changed"))
+		}
+		return s.put(l)
+	})
+}
+
+func (s *store) Delete(_ context.Context, name string, opts metav1.DeleteOptions) error {
+	_, err := s.answer("delete", func() (*coordinationv1.Lease, error) {
+		switch there := s.leases[name]; {
+		case there == nil:
+			return nil, apierrors.NewNotFound(kind, name)
+		case there.ResourceVersion != *opts.Preconditions.ResourceVersion || there.UID != *opts.Preconditions.UID:
+			return nil, apierrors.NewConflict(kind, name, fmt.Errorf("changed"))
+		}
+		delete(s.leases, name)
+		return nil, nil
+	})
+	return err
+}
+
+func (s *store) set(away, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away, s.lost = away, lost
+}
+
+// drop deletes a Lease behind its holder's back.
+func (s *store) drop(release string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.leases, Name(release))
+}
+
+func (s *store) of(release string) *coordinationv1.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leases[Name(release)].DeepCopy()
+}
+
+func (s *store) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.calls...)
+}
