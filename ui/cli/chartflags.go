@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/homedir"
 
 	"lockstep/kube/charts"
+	"lockstep/ui/report"
 )
 
 // addValueFlags adds Helm's flags for values.
@@ -94,7 +95,7 @@ func (c *chartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*char
 // registry returns the client for oci:// charts.
 func (c *chartFlags) registry(settings *helmcli.EnvSettings) (*registry.Client, error) {
 	opts := []registry.ClientOption{
-		registry.ClientOptDebug(settings.Debug), registry.ClientOptEnableCache(true), registry.ClientOptWriter(os.Stderr),
+		registry.ClientOptDebug(settings.Debug), registry.ClientOptEnableCache(true), registry.ClientOptWriter(report.Safe(os.Stderr)),
 		registry.ClientOptCredentialsFile(settings.RegistryConfig), registry.ClientOptBasicAuth(c.Username, c.Password),
 	}
 	if c.CertFile != "" && c.KeyFile != "" || c.CaFile != "" || c.InsecureSkipTLSVerify {

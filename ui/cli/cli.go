@@ -28,7 +28,10 @@ func Main() int {
 	root := newRoot(in)
 	var failed error
 	catch(root, &failed)
-	say := report.NewNotices(os.Stderr, streamStyle(os.Stderr, "auto"))
+	say := report.NewNotices(stream(os.Stderr, os.Stderr, "auto"))
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
+		root.SetOut(report.Safe(os.Stdout)) // the names of releases and groups
+	}
 	err := fang.Execute(in.ctx, root, fang.WithVersion(version()), fang.WithErrorHandler(
 		func(_ io.Writer, _ fang.Styles, err error) { tell(say, err) }))
 	if failed != nil {
@@ -95,7 +98,7 @@ type app struct {
 
 // display is how a command shows what it has to say.
 func (a *app) display(cmd *cobra.Command, mode report.Mode) report.Display {
-	return report.New(mode, cmd.OutOrStdout(), cmd.ErrOrStderr(), a.style(os.Stdout), a.style(os.Stderr))
+	return report.New(mode, stream(cmd.OutOrStdout(), os.Stdout, a.settings.ColorMode), stream(cmd.ErrOrStderr(), os.Stderr, a.settings.ColorMode))
 }
 
 func (a *app) style(f *os.File) report.Style { return streamStyle(f, a.settings.ColorMode) }

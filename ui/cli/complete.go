@@ -9,6 +9,7 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/text"
 	"lockstep/ui/report"
 )
 
@@ -93,7 +94,7 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 		}
 		var ids []string
 		for _, g := range r.plan.Groups {
-			ids = append(ids, g.ID+"\t"+report.Count(len(g.Objects), "object"))
+			ids = append(ids, text.Line(g.ID)+"\t"+report.Count(len(g.Objects), "object"))
 		}
 		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	helmcmd "helm.sh/helm/v4/pkg/cmd"
 	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/ui/report"
 )
 
 // Commands that are Helm's own: what they print and how is Helm's to say, so
@@ -26,12 +28,26 @@ func runHelm(cmd *cobra.Command, out io.Writer, words ...string) error {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
 	root.SetOut(out)
-	root.SetErr(cmd.ErrOrStderr())
+	root.SetErr(report.Safe(cmd.ErrOrStderr()))
 	_, err = during(cmd.Context(), func(ctx context.Context) (any, error) { return nil, root.ExecuteContext(ctx) })
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return fmt.Errorf("%w; lockstep list -A shows which there are", err)
 	}
 	return err
+}
+
+// helms runs a command of Helm's and shows what it prints.
+func (a *app) helms(cmd *cobra.Command, words ...string) error {
+	return runHelm(cmd, a.display(cmd, helmsMode(cmd)).Text(), words...)
+}
+
+// helmsMode is how a command of Helm's shows things.
+func helmsMode(cmd *cobra.Command) report.Mode {
+	f := cmd.Flag("output")
+	if f == nil || f.Value.String() == "table" {
+		return report.ModeText
+	}
+	return report.Mode(f.Value.String())
 }
 
 // notHelms marks a flag that Helm's command of the name does not have.
@@ -75,7 +91,7 @@ func (a *app) newHistory() *cobra.Command {
 		Args:              args(1, 1),
 		ValidArgsFunction: a.completeRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runHelm(cmd, cmd.OutOrStdout(), "history", args[0])
+			return a.helms(cmd, "history", args[0])
 		},
 	}
 	f := cmd.Flags()
@@ -95,7 +111,7 @@ func (a *app) newList() *cobra.Command {
 		Args:              args(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runHelm(cmd, cmd.OutOrStdout(), "list")
+			return a.helms(cmd, "list")
 		},
 	}
 	f := cmd.Flags()
@@ -128,13 +144,14 @@ func (a *app) newGet() *cobra.Command {
 	for _, part := range []struct {
 		name, about string
 		output      bool
+		data        bool // for other programs
 	}{
-		{"all", "print all of the following", false},
-		{"hooks", "print the hooks", false},
-		{"manifest", "print the manifest", false},
-		{"metadata", "print what the release is called, where and of what it was made", true},
-		{"notes", "print the notes", false},
-		{"values", "print the values", true},
+		{"all", "print all of the following", false, false},
+		{"hooks", "print the hooks", false, true},
+		{"manifest", "print the manifest", false, true},
+		{"metadata", "print what the release is called, where and of what it was made", true, false},
+		{"notes", "print the notes", false, false},
+		{"values", "print the values", true, true},
 	} {
 		cmd := &cobra.Command{
 			Use:               part.name + " NAME",
@@ -142,7 +159,10 @@ func (a *app) newGet() *cobra.Command {
 			Args:              args(1, 1),
 			ValidArgsFunction: a.completeRelease(nil),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return runHelm(cmd, cmd.OutOrStdout(), "get", part.name, args[0])
+				if part.data && helmsMode(cmd) != report.ModeJSON {
+					return runHelm(cmd, a.display(cmd, report.ModeText).Data(), "get", part.name, args[0])
+				}
+				return a.helms(cmd, "get", part.name, args[0])
 			},
 		}
 		a.addRevision(cmd)

@@ -81,7 +81,7 @@ func steered(t *testing.T, o order) (*interrupts, *obedient, func() string) {
 	t.Helper()
 	in, op := newInterrupts(t.Context()), &obedient{}
 	var said strings.Builder
-	if err := in.steer(op, o, report.NewNotices(&said, report.Style{})); err != nil {
+	if err := in.steer(op, o, report.NewNotices(report.Stream{Writer: &said})); err != nil {
 		t.Fatal(err)
 	}
 	return in, op, said.String
@@ -130,7 +130,7 @@ func TestLateInterruptEndsTheCommand(t *testing.T) {
 	var said strings.Builder
 	var done []string
 	uninstalls := execute{writes: true, job: func(cmd *cobra.Command, j job) error {
-		if err := a.in.steer(&obedient{}, order{}, report.NewNotices(&said, report.Style{})); err != nil {
+		if err := a.in.steer(&obedient{}, order{}, report.NewNotices(report.Stream{Writer: &said})); err != nil {
 			return err
 		}
 		defer a.in.release()

@@ -40,7 +40,7 @@ func (l *logs) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.out == nil {
-		return os.Stderr.Write(p)
+		l.out = report.Safe(os.Stderr)
 	}
 	return l.out.Write(p)
 }
@@ -60,7 +60,7 @@ func (l *logs) toFile(say report.Notices) (restore func()) {
 	if err != nil {
 		l.redirect(io.Discard)
 	} else {
-		l.redirect(file)
+		l.redirect(report.Safe(file))
 	}
 	return func() {
 		l.redirect(nil)

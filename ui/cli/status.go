@@ -47,11 +47,7 @@ func (a *app) status(cmd *cobra.Command, name string) error {
 	if err := runHelm(cmd, &helms, "status", name); err != nil {
 		return err
 	}
-	mode := report.ModeText
-	if output := cmd.Flag("output").Value.String(); output != "table" {
-		mode = report.Mode(output)
-	}
-	d := a.display(cmd, mode)
+	d := a.display(cmd, helmsMode(cmd))
 	groups, err := a.groupsNow(cmd, name)
 	switch {
 	case cmd.Context().Err() != nil:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 
 	"golang.org/x/term"
@@ -26,6 +27,11 @@ func streamStyle(f *os.File, mode string) report.Style {
 	// The terminal's own colours can be read on whatever its background is.
 	o.Depth = theme.Basic
 	return report.Style{Theme: theme.New(o), Codes: codes}
+}
+
+// stream is w, which leads to f.
+func stream(w io.Writer, f *os.File, mode string) report.Stream {
+	return report.Stream{Writer: w, Style: streamStyle(f, mode), Terminal: isTerminal(f)}
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

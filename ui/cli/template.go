@@ -7,6 +7,7 @@ import (
 
 	"lockstep/kube"
 	"lockstep/kube/charts"
+	"lockstep/ui/report"
 )
 
 const templateLong = `Renders a chart and prints it in the order in which it would be deployed. No cluster is needed.
@@ -19,7 +20,10 @@ Around each group there is a line before and one after it:
 
 Between them is what "helm template" prints. These lines are comments, so that kubectl apply -f - takes the output;
 kubectl does not wait for anything, though. Documents without kind, which Helm prints and no cluster takes, come behind
-the groups. NAME may be left out.`
+the groups. NAME may be left out.
+
+To a file or a pipe the output goes as the templates have made it, byte for byte. On a terminal, control sequences and
+characters that hide text or turn its direction are left out.`
 
 func (a *app) newTemplate() *cobra.Command {
 	var flags renderFlags
@@ -44,7 +48,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 			if print.OutputDir != "" && inRelease {
 				print.OutputDir = filepath.Join(print.OutputDir, r.Release.Name)
 			}
-			return r.Print(cmd.OutOrStdout(), r.plan, print)
+			return r.Print(a.display(cmd, report.ModeText).Data(), r.plan, print)
 		},
 	}
 	f := cmd.Flags()

@@ -52,26 +52,26 @@ func (h human) Plan(p Plan) error {
 	if p.Operation.Chart != "" {
 		head += ": chart " + p.Operation.Chart
 	}
-	fmt.Fprintf(&b, "%s, namespace %s\n", h.style.render(theme.Strong, head), p.Operation.Namespace)
+	fmt.Fprintf(&b, "%s, namespace %s\n", h.out.Style.render(theme.Strong, head), clean(p.Operation.Namespace))
 	var phase, group string
 	for _, c := range p.Changes {
 		if c.Phase != phase {
 			phase, group = c.Phase, ""
-			fmt.Fprintf(&b, "\n%s\n", h.style.render(theme.Strong, c.Phase))
+			fmt.Fprintf(&b, "\n%s\n", h.out.Style.render(theme.Strong, c.Phase))
 		}
 		if c.Group != group && c.Action != "hook" {
 			group = c.Group
-			fmt.Fprintf(&b, "  %s\n", c.Group)
+			fmt.Fprintf(&b, "  %s\n", clean(c.Group))
 		}
 		a := actions[c.Action]
-		fmt.Fprintf(&b, "    %s\n", h.style.render(a.role, a.sign+" "+p.line(c)))
+		fmt.Fprintf(&b, "    %s\n", h.out.Style.render(a.role, a.sign+" "+p.line(c)))
 		for line := range strings.Lines(c.Diff) {
 			line = strings.TrimRight(line, "\n")
-			fmt.Fprintf(&b, "        %s\n", h.style.render(diffRole(line), line))
+			fmt.Fprintf(&b, "        %s\n", h.out.Style.render(diffRole(line), line))
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", p.summary())
-	return write(h.out, b.String())
+	return write(h.text, b.String())
 }
 
 // line is an object and what would become of it.
@@ -130,7 +130,7 @@ func (m machine) DryRun(d DryRun) error {
 
 func (h human) DryRun(d DryRun) error {
 	h.Warnings(d.Warnings)
-	if err := d.Print(h.out); err != nil {
+	if err := d.Print(h.Data()); err != nil {
 		return err
 	}
 	if d.Notes != "" {
@@ -142,7 +142,7 @@ func (h human) DryRun(d DryRun) error {
 		}
 		for _, g := range p.Groups {
 			for _, o := range g.Objects {
-				if _, err := fmt.Fprintf(h.out, "## REMOVE: %s %s\n", g.ID, o); err != nil {
+				if _, err := fmt.Fprintf(h.text, "## REMOVE: %s\n", clean(g.ID+" "+o.String())); err != nil {
 					return err
 				}
 			}

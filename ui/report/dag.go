@@ -19,11 +19,13 @@ var DagFormats = []string{"text", "json", "dot", "mermaid"}
 //
 // Rule R36: the plan as a drawing, JSON, dot or Mermaid.
 func Dag(w io.Writer, title string, p *plan.Plan, format string, style Style) error {
+	if format == "json" {
+		return dagJSON(escaped(w), p)
+	}
+	w = styled(w, style)
 	switch format {
 	case "text":
 		return write(w, dagText(title, p, style))
-	case "json":
-		return dagJSON(w, p)
 	case "dot":
 		return write(w, dagDot(title, p))
 	case "mermaid":
@@ -70,7 +72,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 		depth = max(depth, layer[g.ID]+1)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s in %s, %s\n", title, Count(objects, "object"), Count(len(groups), "group"), Count(depth, "layer"))
+	fmt.Fprintf(&b, "%s: %s in %s, %s\n", clean(title), Count(objects, "object"), Count(len(groups), "group"), Count(depth, "layer"))
 	for i, g := range groups {
 		n := layer[g.ID]
 		first := i == 0 || layer[groups[i-1].ID] != n
@@ -89,7 +91,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 			b.WriteString(rail + "   " + style.render(theme.Accent, l) + "\n")
 		}
 		for _, l := range wrap("", names(g.Objects)) {
-			b.WriteString(rail + "   " + l + "\n")
+			b.WriteString(rail + "   " + clean(l) + "\n")
 		}
 	}
 	return b.String()

@@ -43,29 +43,35 @@ type Display interface {
 	Aside(text string)
 	// Lines writes lines that people and programs read alike.
 	Lines(...string) error
+	// Text and Data are where others write text, and data that is piped to
+	// other programs.
+	Text() io.Writer
+	Data() io.Writer
 }
 
 // New returns what shows things in a mode. Results go to out, all else to errs.
-// Style says how text looks on each.
-func New(mode Mode, out, errs io.Writer, style, errStyle Style) Display {
-	r := results{notices{errs, errStyle}, out}
+func New(mode Mode, out, errs Stream) Display {
+	r := results{newNotices(errs), out}
 	switch mode {
 	case ModeJSON:
+		r.out.Writer = escaped(out.Writer)
 		return machine{r}
 	case ModeYAML:
+		r.out.Writer = Safe(out.Writer)
 		return yamlMachine{machine{r}}
 	}
-	return human{r, style}
+	return human{r, styled(out.Writer, out.Style)}
 }
 
+// results write what a command results in.
 type results struct {
 	notices
-	out io.Writer
+	out Stream
 }
 
 func (r results) Lines(lines ...string) error {
 	for _, l := range lines {
-		if err := write(r.out, l+"\n"); err != nil {
+		if err := write(Safe(r.out.Writer), clean(l)+"\n"); err != nil {
 			return err
 		}
 	}
@@ -75,7 +81,7 @@ func (r results) Lines(lines ...string) error {
 // human tells people, in text.
 type human struct {
 	results
-	style Style
+	text io.Writer
 }
 
 // machine tells programs, in JSON.
@@ -98,8 +104,10 @@ type Notices interface {
 	Error(error)
 }
 
-// NewNotices returns Notices that are written to w.
-func NewNotices(w io.Writer, style Style) Notices { return notices{w, style} }
+// NewNotices returns Notices that are written to a stream.
+func NewNotices(to Stream) Notices { return newNotices(to) }
+
+func newNotices(to Stream) notices { return notices{styled(to.Writer, to.Style), to.Style} }
 
 type notices struct {
 	errs  io.Writer
@@ -141,16 +149,16 @@ type silent struct{}
 
 func (silent) Consume(event.Event) {}
 
-func (h human) Aside(text string) { fmt.Fprint(h.out, text) }
+func (h human) Aside(text string) { fmt.Fprint(h.text, text) }
 
 func (m machine) Aside(text string) { fmt.Fprint(m.errs, text) }
 
 func (h human) Operation(o Options) Consumer {
-	o.Style = h.style
-	return NewText(h.out, h.errs, o)
+	o.Style = h.out.Style
+	return NewText(h.text, h.errs, o)
 }
 
 func (m machine) Operation(Options) Consumer { return NewJSON(m.out) }
 
 // Page writes a page of help.
-func Page(w io.Writer, text string) { _ = write(w, text) } // who reads help may go away
+func Page(w io.Writer, text string) { _ = write(Safe(w), text) } // who reads help may go away

@@ -5,10 +5,11 @@ import (
 	"io"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
-// JSON writes one event per line, as json.Marshal writes it; events.md
-// documents every field. It goes on quietly where the writer fails.
+// JSON writes one event per line, as json.Marshal writes it, with all
+// that is unsafe to show escaped; events.md documents every field. It goes on quietly where the writer fails.
 type JSON struct{ w io.Writer }
 
 // NewJSON returns a JSON that writes to w.
@@ -24,6 +25,6 @@ func writeEvent(w io.Writer, e event.Event) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(line, '\n'))
+	_, err = w.Write(append(text.EscapeJSON(line), '\n'))
 	return err
 }

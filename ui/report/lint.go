@@ -59,13 +59,13 @@ func (h human) Lint(l Lint) error {
 			}
 		}
 		if !l.Quiet || len(lines) > 0 {
-			fmt.Fprintf(&b, "==> Linting %s\n%s\n", c.Chart, strings.Join(append(lines, ""), "\n"))
+			fmt.Fprintf(&b, "==> Linting %s\n%s\n", clean(c.Chart), strings.Join(append(lines, ""), "\n"))
 		}
 	}
 	if b.Len() > 0 {
 		fmt.Fprintf(&b, "%d chart(s) linted, %d chart(s) failed\n", len(l.Charts), l.Failed())
 	}
-	return write(h.out, b.String())
+	return write(h.text, b.String())
 }
 
 // String is a finding in the way that Helm writes it.

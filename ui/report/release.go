@@ -74,10 +74,10 @@ func Groups(s *event.State, timings []Timing) []Group {
 }
 
 func (h human) Status(helms []byte, groups []Group) error {
-	if _, err := h.out.Write(helms); err != nil || groups == nil {
+	if _, err := h.Text().Write(helms); err != nil || groups == nil {
 		return err
 	}
-	return write(h.out, "\nGROUPS:\n"+groupsText(groups, h.style))
+	return write(h.text, "\nGROUPS:\n"+groupsText(groups, h.out.Style))
 }
 
 // Status adds the groups to the object that Helm has printed, behind its own
@@ -110,7 +110,7 @@ func (m yamlMachine) Status(helms []byte, groups []Group) error {
 }
 
 func (h human) Release(s *event.State, timings []Timing) error {
-	return write(h.out, viewed(s)+"\n"+groupsText(Groups(s, timings), h.style))
+	return write(h.text, viewed(s)+"\n"+groupsText(Groups(s, timings), h.out.Style))
 }
 
 // Release has nothing to add: the events have told it.
@@ -120,14 +120,14 @@ func (h human) Once() Consumer { return silent{} }
 
 func (m machine) Once() Consumer { return NewJSON(m.out) }
 
-func (h human) Watch() Consumer { return &changes{out: h.out, notices: h.notices, style: h.style} }
+func (h human) Watch() Consumer { return &changes{out: h.text, notices: h.notices, style: h.out.Style} }
 
 func (m machine) Watch() Consumer { return NewJSON(m.out) }
 
 // viewed says what is looked at.
 func viewed(s *event.State) string {
 	op := s.Operation
-	return fmt.Sprintf("%s: chart %s, namespace %s, revision %d, %s", op.Release, op.Chart, op.Namespace, op.Revision, s.Message)
+	return clean(fmt.Sprintf("%s: chart %s, namespace %s, revision %d, %s", op.Release, op.Chart, op.Namespace, op.Revision, s.Message))
 }
 
 // groupsText is groups and the objects in them, those that are well without a
@@ -138,16 +138,16 @@ func groupsText(groups []Group, style Style) string {
 	for _, g := range groups {
 		after[g.ID] = g.After
 		for _, o := range g.Objects {
-			wide = max(wide, len(o.String()))
+			wide = max(wide, len(clean(o.String())))
 		}
 	}
 	var b strings.Builder
 	for _, g := range groups {
 		fmt.Fprintf(&b, "%s %d/%d%s%s\n", style.render(theme.Strong, g.ID), g.ready(), len(g.Objects), g.Ran, waitsFor(direct(g.After, after), style))
 		for _, o := range g.Objects {
-			line := fmt.Sprintf("  %-*s  %s", wide, o.String(), style.mark(o.Status))
+			line := fmt.Sprintf("  %-*s  %s", wide, clean(o.String()), style.mark(o.Status))
 			if o.Status != event.Ready {
-				line = withReason(line, o.Message)
+				line = withReason(line, clean(o.Message))
 			}
 			b.WriteString(line + "\n")
 		}
@@ -220,12 +220,12 @@ func (c *changes) Consume(e event.Event) {
 	case e.Kind == event.KindOperation && e.Status == event.Running:
 		c.line(e, viewed(&c.state))
 	case e.Kind == event.KindOperation:
-		c.line(e, e.Message)
+		c.line(e, clean(e.Message))
 	case e.Kind == event.KindObject:
-		c.line(e, c.style.mark(e.Status), withReason(e.Object.String()+" of "+e.Group, e.Message))
+		c.line(e, c.style.mark(e.Status), clean(withReason(e.Object.String()+" of "+e.Group, e.Message)))
 	case e.Kind == event.KindGroup && c.last[e.Group] != e.Status:
 		c.last[e.Group] = e.Status
-		c.line(e, c.style.mark(e.Status), e.Group)
+		c.line(e, c.style.mark(e.Status), clean(e.Group))
 	}
 }
 

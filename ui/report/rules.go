@@ -21,6 +21,7 @@ var (
 // Rules writes entries of engine.RulesDoc: as the Markdown that they are, or,
 // where width is not 0, for a terminal of so many columns.
 func Rules(w io.Writer, markdown string, style Style, width int) error {
+	w = styled(w, style)
 	if width <= 0 {
 		return write(w, markdown)
 	}

@@ -1,11 +1,8 @@
 package report
 
 import (
-	"regexp"
-	"strings"
-	"unicode"
-
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/theme"
 )
 
@@ -35,11 +32,12 @@ func (s Style) mark(st event.Status) string {
 // word is how a status reads.
 func (s Style) word(st event.Status) string { return s.Theme.Mark(string(st)).Word }
 
-func (s Style) render(r theme.Role, text string) string {
+// render gives text of one line a role; what is not safe in it is left out.
+func (s Style) render(r theme.Role, words string) string {
 	if !s.Codes {
-		return text
+		return clean(words)
 	}
-	return s.Theme.Render(r, text)
+	return s.Theme.Render(r, clean(words))
 }
 
 // bar is the line to the left of a quotation.
@@ -53,23 +51,5 @@ const (
 	left
 )
 
-// escapes are the control sequences of terminals: CSI, OSC and its like, and
-// those of two characters.
-var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]?|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]?")
-
-// clean makes text from a cluster fit for a line of a terminal: no control
-// sequences, no line ends.
-func clean(s string) string {
-	if !strings.ContainsFunc(s, unicode.IsControl) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n':
-			return ' '
-		case unicode.IsControl(r):
-			return -1
-		}
-		return r
-	}, escapes.ReplaceAllString(s, ""))
-}
+// clean makes text from elsewhere fit for a line.
+func clean(s string) string { return text.Line(s) }

@@ -18,6 +18,7 @@ const (
 // Summary writes what became of an operation: its groups with their times, what
 // failed and why, what never started, what took the time, what to type next.
 func Summary(w io.Writer, s *event.State, o Options) {
+	w = styled(w, o.Style)
 	fmt.Fprintln(w, o.glyph(s.Status), verdict(s, o.Style))
 	if s.Message != "" {
 		fmt.Fprintln(w, " ", clean(s.Message))
@@ -35,7 +36,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	}
 	if o.Next != nil {
 		for _, l := range o.Next(s) {
-			fmt.Fprintln(w, "  next:", l)
+			fmt.Fprintln(w, "  next:", clean(l))
 		}
 	}
 	if o.Record != nil {

@@ -49,7 +49,7 @@ type logKey struct {
 
 // NewText returns a Text that writes to out and warnings.
 func NewText(out, warnings io.Writer, opts Options) *Text {
-	return &Text{out: out, warnings: warnings, opts: opts, told: map[toldKey]bool{}, planned: map[string]bool{}}
+	return &Text{out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts, told: map[toldKey]bool{}, planned: map[string]bool{}}
 }
 
 // Consume writes what there is to say about an event.

@@ -13,5 +13,5 @@ type Version struct {
 func (m machine) Version(v Version) error { return encodeLine(m.out, v) }
 
 func (h human) Version(v Version) error {
-	return write(h.out, fmt.Sprintf("lockstep %s (Helm %s, Kubernetes client %s, %s)\n", v.Version, v.Helm, v.Client, v.Go))
+	return write(h.text, fmt.Sprintf("lockstep %s (Helm %s, Kubernetes client %s, %s)\n", v.Version, v.Helm, v.Client, v.Go))
 }

@@ -64,9 +64,7 @@ func (c *Canvas) Within(r Rect) (restore func()) {
 // Put writes text from x on and returns the x after it. What lies outside of
 // the clipping rectangle is left out.
 func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
-	if strings.ContainsFunc(text, unfit) {
-		text = Clean(text)
-	}
+	text = Clean(text)
 	shown := y >= c.clip.Y && y < c.clip.Y+c.clip.H
 	for len(text) > 0 {
 		n, w := cluster(text)

@@ -4,32 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/engine/text"
 )
 
-// Clean makes text from elsewhere fit to be shown: without control sequences,
-// control characters and characters that turn the direction of writing. Tabs
-// become spaces, line ends one space.
-func Clean(s string) string {
-	if !strings.ContainsFunc(s, unfit) {
-		return s
-	}
-	s = strings.ReplaceAll(s, "\r\n", "\n")
-	s = strings.ReplaceAll(s, "\t", "    ")
-	s = ansi.Strip(strings.ReplaceAll(s, "\n", " "))
-	return strings.Map(func(r rune) rune {
-		if unfit(r) {
-			return -1
-		}
-		return r
-	}, s)
-}
-
-func unfit(r rune) bool {
-	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == unicode.ReplacementChar
-}
+// Clean makes text from elsewhere one line that is safe to show (text.Line).
+// Tabs become four blanks.
+func Clean(s string) string { return text.Line(strings.ReplaceAll(s, "\t", "    ")) }
 
 // Fit cuts text to a width and ends what was cut with the ellipsis.
 func Fit(s string, width int, ellipsis string) string {

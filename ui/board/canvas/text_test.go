@@ -1,7 +1,6 @@
 package canvas
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -16,9 +15,9 @@ func TestClean(t *testing.T) {
 		"\u202eevil":            "evil",
 		"bell\a":                "bell",
 		"日本":                    "日本",
-		"\x9b31mcsi":            "31mcsi",
+		"\x9b31mcsi":            "\ufffd31mcsi",
 	} {
-		if got := Clean(in); got != want && !(strings.HasPrefix(in, "\x9b") && !strings.Contains(got, "\x9b")) {
+		if got := Clean(in); got != want {
 			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
 		}
 	}

@@ -1,0 +1,228 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
+	"lockstep/theme"
+)
+
+// hostile is a name, a message, a log line of somebody who means harm. It holds
+// no colour of ours.
+const hostile = "v\x1b[2J\x1b[8m\x1b[45m\x1b]0;t\x07\x1b]8;;http://x\x1b\\\x1bP1\x1b\\\x00\b\r\x7f\u009b31m\u009d0;t\u009c\u202e\u2066\u200f\u061c\u2028" +
+	"\u200b\ufeff\u00ad\U000e0041\xff\x9b31m" + "w"
+
+// poison puts the hostile text into each string of a value, and one element into
+// each list and map; what already holds something keeps it.
+func poison(v reflect.Value, depth int) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.String() == "" {
+			v.SetString(hostile)
+		}
+	case reflect.Pointer:
+		if v.IsNil() {
+			if depth > 8 {
+				return
+			}
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		poison(v.Elem(), depth+1)
+	case reflect.Slice:
+		if v.Len() == 0 && depth <= 8 {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		}
+		for i := range v.Len() {
+			poison(v.Index(i), depth+1)
+		}
+	case reflect.Map:
+		if depth <= 8 && v.Type().Key().Kind() == reflect.String {
+			m, e := reflect.MakeMap(v.Type()), reflect.New(v.Type().Elem()).Elem()
+			poison(e, depth+1)
+			m.SetMapIndex(reflect.ValueOf(hostile).Convert(v.Type().Key()), e)
+			v.Set(m)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				poison(v.Field(i), depth+1)
+			}
+		}
+	}
+}
+
+func poisoned[T any](v T) T {
+	poison(reflect.ValueOf(&v).Elem(), 0)
+	return v
+}
+
+// hostileEvents are events of every kind and status, hostile all over.
+func hostileEvents() []event.Event {
+	var out []event.Event
+	add := func(e event.Event) {
+		e.Seq, e.Time = uint64(len(out)+1), time.Unix(int64(len(out)), 0).UTC()
+		out = append(out, poisoned(e))
+	}
+	add(event.Event{Kind: event.KindOperation, Status: event.Running})
+	add(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Kind: event.PhaseApply}, {Name: "other", Kind: event.PhaseRemove}}})
+	for _, kind := range []event.Kind{event.KindRun, event.KindGroup, event.KindObject, event.KindCommand, event.KindBreakpoint, event.KindWarning,
+		event.KindWaiting, event.KindDiagnosis, event.KindLog, event.KindNotes} {
+		for _, status := range []event.Status{event.Running, event.Held, event.Applied, event.Ready, event.Failed, event.Skipped, event.Aborted, event.Gone, event.Refused, hostile} {
+			add(event.Event{Kind: kind, Status: status})
+		}
+	}
+	add(event.Event{Kind: event.KindOperation, Status: event.RollingBack})
+	add(event.Event{Kind: event.KindOperation, Status: event.Failed})
+	return out
+}
+
+// outputs writes everything there is, in a mode.
+func outputs(mode Mode, to Stream) map[string]func() {
+	d, events := New(mode, to, to), hostileEvents()
+	state := Replay(events)
+	next := func(*event.State) []string { return []string{hostile} }
+	groups := Groups(state, []Timing{poisoned(Timing{})})
+	all := map[string]func(){
+		"operation": func() {
+			Replay(events, d.Operation(Options{Next: next, Record: func() string { return hostile }}))
+		},
+		"watch":    func() { Replay(events, d.Watch()) },
+		"once":     func() { Replay(events, d.Once()) },
+		"release":  func() { _ = d.Release(state, []Timing{poisoned(Timing{})}) },
+		"plan":     func() { _ = d.Plan(poisoned(Plan{})) },
+		"lint":     func() { _ = d.Lint(poisoned(Lint{})) },
+		"version":  func() { _ = d.Version(poisoned(Version{})) },
+		"warnings": func() { d.Warnings([]plan.Warning{poisoned(plan.Warning{})}) },
+		"notices":  func() { d.Note(hostile); d.Warn(hostile); d.Begin(hostile)(hostile); d.Error(errors.New(hostile)) },
+		"dry run": func() {
+			_ = d.DryRun(DryRun{Release: map[string]string{hostile: hostile}, Print: func(w io.Writer) error { return write(w, hostile) },
+				Notes: hostile, Phases: poisoned([]event.Phase{{Kind: event.PhaseRemove}}), Warnings: poisoned([]plan.Warning(nil))})
+		},
+		"status": func() {
+			helms := hostile
+			if mode == ModeJSON {
+				raw, _ := json.Marshal(map[string]string{"a": hostile})
+				helms = string(raw) + "\n"
+			}
+			_ = d.Status([]byte(helms), groups)
+		},
+	}
+	if mode == ModeText {
+		all["aside"] = func() { d.Aside(hostile) }
+		all["lines"] = func() { _ = d.Lines(hostile) }
+		all["text"] = func() { _ = write(d.Text(), hostile) }
+		all["data"] = func() { _ = write(d.Data(), hostile) }
+		all["summary"] = func() { Summary(to, state, Options{Style: to.Style, Next: next}) }
+		all["rules"] = func() { _ = Rules(to, hostile, to.Style, 80) }
+		for _, format := range DagFormats {
+			all["dag "+format] = func() { _ = Dag(to, hostile, poisoned(&plan.Plan{}), format, to.Style) }
+		}
+	}
+	return all
+}
+
+// TestNothingHostileGetsOut: whatever charts and clusters say, no output holds a
+// control sequence that is not one of our colours, or a character that is not safe.
+func TestNothingHostileGetsOut(t *testing.T) {
+	colour := Style{Theme: theme.New(theme.Options{Depth: theme.Basic}), Codes: true}
+	for name, style := range map[string]Style{"plain": plain, "colour": colour} {
+		for _, mode := range []Mode{ModeText, ModeJSON, ModeYAML} {
+			var out bytes.Buffer
+			for what, do := range outputs(mode, Stream{&out, style, true}) {
+				t.Run(fmt.Sprintf("%s %s %s", what, mode, name), func(t *testing.T) {
+					out.Reset()
+					do()
+					checkSafe(t, out.String(), style)
+				})
+			}
+		}
+	}
+}
+
+func checkSafe(t *testing.T, out string, style Style) {
+	t.Helper()
+	if own := style.own(); own != nil {
+		out = own.ReplaceAllString(out, "")
+	}
+	for i, r := range out {
+		if r != '\n' && r != '\t' && !text.Safe(r) {
+			t.Fatalf("%U gets out: %q", r, out[max(0, i-30):min(len(out), i+30)])
+		}
+	}
+}
+
+// TestDataIsLeftAloneInAPipe: what other programs read has to be as Helm writes it.
+func TestDataIsLeftAloneInAPipe(t *testing.T) {
+	var out bytes.Buffer
+	if err := write(New(ModeText, Stream{Writer: &out}, Stream{Writer: &out}).Data(), hostile); err != nil || out.String() != hostile {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+func TestTheRunLogIsSafe(t *testing.T) {
+	dir := t.TempDir()
+	log := NewRunLog(dir, func(s string) { t.Error(s) })
+	events := hostileEvents()
+	Replay(events, log)
+	log.Close()
+	f, err := OpenRun(dir, log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSafe(t, string(raw), plain)
+	again, err := event.Read(bytes.NewReader(raw))
+	want, _ := json.Marshal(events)
+	want = bytes.ReplaceAll(want, []byte(`\ufffd`), []byte("\ufffd"))
+	if got, _ := json.Marshal(again); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the record reads otherwise (%v)", err)
+	}
+}
+
+// TestTheBorderKeepsWhatIsSafe: characters that come in pieces, our colours, and
+// Helm's colours of its own words.
+func TestTheBorderKeepsWhatIsSafe(t *testing.T) {
+	style := Style{Theme: theme.New(theme.Options{Depth: theme.Basic}), Codes: true}
+	good := style.Theme.Render(theme.Good, "fine")
+	for _, c := range []struct {
+		w          func(io.Writer) io.Writer
+		in, expect string
+	}{
+		{Safe, "日本 é\n\tx", "日本 é\n\tx"},
+		{func(w io.Writer) io.Writer { return styled(w, style) }, good, good},
+		{Safe, good, "fine"},
+		{func(w io.Writer) io.Writer { return New(ModeText, Stream{Writer: w}, Stream{Writer: w}).Text() }, "\x1b[32mdeployed\x1b[0m \x1b[32mother\x1b[0m", "\x1b[32mdeployed\x1b[0m other"},
+	} {
+		var out strings.Builder
+		if err := write(c.w(&out), c.in); err != nil || out.String() != c.expect {
+			t.Errorf("%q becomes %q, %v", c.in, out.String(), err)
+		}
+	}
+	var out strings.Builder
+	w := Safe(&out)
+	for _, b := range []byte("日é") {
+		if _, err := w.Write([]byte{b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out.String() != "日é" {
+		t.Errorf("in pieces: %q", out.String())
+	}
+}
