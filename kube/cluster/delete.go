@@ -22,6 +22,10 @@ import (
 // where it does not: the live object has helm.sh/resource-policy: keep, or
 // another release has taken it over.
 func WhyKept(scope manifest.Scope, i *resource.Info) (string, error) {
+	return Removal{}.whyKept(scope, i)
+}
+
+func (r Removal) whyKept(scope manifest.Scope, i *resource.Info) (string, error) {
 	live, err := resource.NewHelper(i.Client, i.Mapping).Get(i.Namespace, i.Name)
 	if apierrors.IsNotFound(err) {
 		return "", nil
@@ -35,6 +39,8 @@ func WhyKept(scope manifest.Scope, i *resource.Info) (string, error) {
 	}
 	if by := manifest.OwnerOf(m); scope.Taken(by) {
 		return "kept: it belongs to " + by + " now", nil
+	} else if r.Owned && by == "" {
+		return "kept: it is not marked as the release's", nil
 	}
 	if m.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy {
 		return "kept: helm.sh/resource-policy", nil

@@ -77,6 +77,8 @@ type Removal struct {
 	// Keep leaves objects alone whose live annotation says so; Helm has sorted
 	// those out before an uninstall, not before an upgrade's removals.
 	Keep bool
+	// Owned leaves objects alone that do not say that they are the release's.
+	Owned bool
 }
 
 // NewApply returns a target that brings a list to the cluster. send makes the
@@ -309,7 +311,7 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 		return run.Outcome{Change: event.Absent}, nil
 	}
 	if t.gone.Keep {
-		why, err := WhyKept(t.s.Builder.Scope(), i)
+		why, err := t.gone.whyKept(t.s.Builder.Scope(), i)
 		if err != nil || why != "" {
 			return run.Outcome{Change: event.Kept, Message: why}, err
 		}

@@ -44,6 +44,8 @@ type Config struct {
 	// Helm has rendered something else since: what a chart looks up in the
 	// cluster may have changed, and crds/ are there now.
 	Apply, Remove Planned
+	// Leftovers are removed besides what Remove is about.
+	Leftovers Leftovers
 	// Announced are the phases that have been told of.
 	Announced []event.Phase
 	// Hooks are the events of the hooks that Helm will execute.
@@ -170,6 +172,9 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 		_, err := c.cfg.Inner.Create(helmkube.ResourceList{i}, opts...)
 		return err
 	})
+	if err == nil {
+		err = c.remove(Revision{}, nil, cluster.Removal{})
+	}
 	return &helmkube.Result{Created: list}, err
 }
 
@@ -235,14 +240,14 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	if !c.builder().Ours(list) {
 		return c.cfg.Inner.Delete(list, policy)
 	}
-	old := c.cfg.Old
+	old, remove := c.cfg.Old, c.remove
 	switch {
 	case !c.cfg.Uninstalling && len(c.last()) > 0:
-		old = Revision{c.cfg.Tree, c.builder().Resources(c.last())}
+		remove, old = c.removeOld, Revision{c.cfg.Tree, c.builder().Resources(c.last())}
 	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "": // those that Helm has left out are part of the plan
 		list = append(list, c.absent(c.last()).Difference(list)...)
 	}
-	if err := c.remove(old, list, cluster.Removal{Policy: policy}); err != nil {
+	if err := remove(old, list, cluster.Removal{Policy: policy}); err != nil {
 		c.mu.Lock()
 		c.removeErr = err
 		c.mu.Unlock()
@@ -312,8 +317,20 @@ func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
 }
 
 // remove runs the phase that takes a list away, in reverse of the plan that it
-// was brought by (R30, R31).
+// was brought by (R30, R31), with what other revisions have left before and
+// after it (R32a).
 func (c *Client) remove(old Revision, list helmkube.ResourceList, how cluster.Removal) error {
+	if err := c.removeLeftovers(c.cfg.Leftovers.Newer); err != nil {
+		return err
+	}
+	if err := c.removeOld(old, list, how); err != nil {
+		return err
+	}
+	return c.removeLeftovers(c.cfg.Leftovers.Older)
+}
+
+// removeOld runs the phase that takes away a list of what the old revision has.
+func (c *Client) removeOld(old Revision, list helmkube.ResourceList, how cluster.Removal) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -326,12 +343,7 @@ func (c *Client) remove(old Revision, list helmkube.ResourceList, how cluster.Re
 		}
 		c.cfg.announce(planned.Phase)
 	}
-	err := c.cfg.Engine.Run(run.Stage{
-		Phase:   planned.Phase,
-		Cluster: cluster.NewRemoval(c.cfg.Session, list, how),
-		Await:   func(*plan.Group) bool { return c.cfg.Options.Wait != helmkube.HookOnlyStrategy },
-	})
-	if err != nil {
+	if err := c.removeStage(planned, list, how); err != nil {
 		return err
 	}
 	c.hooks.queue.mainDone()
@@ -346,7 +358,7 @@ func (c *Client) nothingToDelete(list helmkube.ResourceList) error {
 		return nil
 	case len(list) == 0, c.cfg.Options.Prefix != "": // a rollback plans what is there
 		c.hooks.queue.mainDone()
-		return nil
+		list = nil
 	}
 	return c.remove(c.cfg.Old, list, cluster.Removal{Policy: metav1.DeletePropagationBackground})
 }

@@ -40,6 +40,7 @@ type spec struct {
 	// apply and remove are what was planned, empty where that is done once it
 	// is known what there is.
 	apply, remove helmclient.Planned
+	leftovers     helmclient.Leftovers
 	hooks         helmclient.HookEvents
 	uninstalling  bool
 	record        *release.Record // what a new revision keeps, nil for what it has
@@ -49,7 +50,7 @@ type spec struct {
 func specOf(p *preflight.Prepared) spec {
 	return spec{
 		wait: p.Common.Strategy(), force: p.Target.Force, root: p.Target.Root(), tree: p.Target.Tree, old: p.Old.Revision,
-		apply: p.Apply, remove: p.Remove, hooks: p.Hooks, record: p.Target.Record,
+		apply: p.Apply, remove: p.Remove, leftovers: p.Leftovers, hooks: p.Hooks, record: p.Target.Record,
 	}
 }
 
@@ -80,7 +81,7 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	client := helmclient.New(helmclient.Config{
 		Context: ctx, Inner: helm.Client, Session: session, Engine: as.engine,
 		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, WaitAll: common.WaitAll, Readiness: common.ReadinessTimeout, Force: s.force},
-		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases,
+		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Leftovers: s.leftovers, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases,
 	})
 	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) { return s.record, client.ExpectHooks(rel) },

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -17,9 +18,11 @@ type planning struct {
 	*rendered
 	target preflight.Target
 	old    preflight.Old
-	// leaves are the objects of the old revision that the target has not.
-	leaves helmkube.ResourceList
-	events helmclient.HookEvents
+	// held is what the old revision holds; besides are the other revisions that
+	// may have left something (R32a).
+	held    helmkube.ResourceList
+	besides []*rel1.Release
+	events  helmclient.HookEvents
 	// before are phases that come before all others.
 	before []event.Phase
 }
@@ -39,12 +42,15 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 		return nil, err
 	}
 	warnings = append(warnings, more...)
-	remove, more := order.Remove(p.old.Revision, p.builder.Resources(p.leaves))
+	remove, more := order.Remove(p.old.Revision, p.builder.Resources(p.held.Difference(p.list)))
 	warnings = append(warnings, more...)
+	left, more := leaving{s, p.builder, "", p.besides, p.old.Release, []helmkube.ResourceList{p.list, p.held}}.leftovers()
+	warnings = append(warnings, more...)
+	newer, older := left.Planned()
 	pre, post := helmclient.HookPhases(p.target.Release, "", p.events, hooks)
 	return &preflight.Prepared{
-		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Hooks: p.events,
-		Phases:   slices.Concat(p.before, pre, helmclient.Phases(apply, remove), post),
+		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: left, Hooks: p.events,
+		Phases:   slices.Concat(p.before, pre, helmclient.Phases(slices.Concat([]helmclient.Planned{apply}, newer, []helmclient.Planned{remove}, older)...), post),
 		Warnings: once(warnings),
 	}, nil
 }

@@ -5,8 +5,11 @@ import (
 	"fmt"
 
 	"helm.sh/helm/v4/pkg/action"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage"
+	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
 	"lockstep/kube/connect"
@@ -40,21 +43,21 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 	if err != nil {
 		return nil, err
 	}
-	current, target, err := back.revisions(s.Releases())
+	revs, target, err := back.revisions(s.Releases())
 	if err != nil {
 		return nil, err
 	}
 	if err := checkForce(back.ForceReplace, back.ForceConflicts, serverSide(back.ServerSide, target)); err != nil {
 		return nil, err
 	}
-	p, err := back.plan(s, current, target)
+	p, err := back.plan(s, revs, target)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Check(p); err != nil {
 		return nil, err
 	}
-	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, current.Version) }
+	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last.Version) }
 	return &Operation{client: c, prepared: p, main: job{specOf(p), run}}, nil
 }
 
@@ -63,9 +66,9 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 // Rule R30a: what the records say of the order counts, whatever --wait is.
 //
 // plan orders a rollback.
-func (back *Rollback) plan(s *preflight.Session, current, target *rel1.Release) (*preflight.Prepared, error) {
+func (back *Rollback) plan(s *preflight.Session, revs *release.Revisions, target *rel1.Release) (*preflight.Prepared, error) {
 	b := s.Builder(target.Chart.Name())
-	old, held, warnings, err := hold(s.Context, b, current)
+	old, held, warnings, err := hold(s.Context, b, revs.Last)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +79,9 @@ func (back *Rollback) plan(s *preflight.Session, current, target *rel1.Release) 
 	b.LookAhead(s.Context, list)
 	warnings = append(warnings, preflight.OwnerWarnings(b, list)...)
 	info := s.Info("rollback", target)
-	info.Revision, info.ToRevision = current.Version+1, target.Version
+	info.Revision, info.ToRevision = revs.Last.Version+1, target.Version
 	p, err := planning{
-		rendered: &rendered{target, b, list, warnings}, old: old, leaves: held.Difference(list),
+		rendered: &rendered{target, b, list, warnings}, old: old, held: held, besides: back.besides(revs, target),
 		target: preflight.Target{Release: target, Tree: release.TreeOf(target), Force: back.ForceConflicts},
 		events: hookEvents(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}.plan(s, info)
@@ -88,22 +91,45 @@ func (back *Rollback) plan(s *preflight.Session, current, target *rel1.Release) 
 	return p, nil
 }
 
-// revisions returns the latest revision and the one to go back to.
-func (back *Rollback) revisions(s *storage.Storage) (current, target *rel1.Release, err error) {
-	if current, err = release.Last(s, back.Release); err != nil {
+// revisions reads the revisions and finds the one to go back to.
+func (back *Rollback) revisions(s *storage.Storage) (*release.Revisions, *rel1.Release, error) {
+	revs, err := release.Read(s, back.Release)
+	if err != nil {
 		return nil, nil, fmt.Errorf("roll back %s: %w", back.Release, err)
 	}
 	to := back.Revision
 	if to == 0 {
-		to = current.Version - 1
+		to = back.before(revs)
 	}
 	if to == 0 {
-		return nil, nil, fmt.Errorf("roll back %s: revision 1, %s, is the only one, so there is nothing to go back to; uninstall it, or upgrade it", back.Release, current.Info.Status)
+		return nil, nil, fmt.Errorf("roll back %s: revision 1, %s, is the only one, so there is nothing to go back to; uninstall it, or upgrade it", back.Release, revs.Last.Info.Status)
 	}
-	if target, err = release.Get(s, back.Release, to); err != nil {
-		return nil, nil, fmt.Errorf("roll back %s to revision %d: %w; lockstep history shows which there are", back.Release, to, err)
+	for _, rel := range revs.All {
+		if rel.Version == to {
+			return revs, rel, nil
+		}
 	}
-	return current, target, nil
+	return nil, nil, fmt.Errorf("roll back %s to revision %d: %w; lockstep history shows which there are", back.Release, to, driver.ErrReleaseNotFound)
+}
+
+// before is the revision that a rollback goes back to where none is named. One
+// that was cut off, or has failed, is gone on with. Else it is the one before the
+// last; one that has never been deployed is nothing to go back to, though, as
+// long as there is another one.
+func (back *Rollback) before(revs *release.Revisions) int {
+	last := revs.Last.Info
+	if last.RollbackRevision > 0 && last.Status != rcommon.StatusDeployed {
+		return last.RollbackRevision
+	}
+	if good := revs.GoodBefore(revs.Last.Version); good > 0 {
+		return good
+	}
+	return revs.Last.Version - 1
+}
+
+// besides are the revisions that may have left something that the target has not.
+func (back *Rollback) besides(revs *release.Revisions, target *rel1.Release) []*rel1.Release {
+	return revs.Besides(revs.Last, min(revs.Since(), target.Version))
 }
 
 // job is the rollback of an upgrade that failed. What that has left is known
@@ -113,18 +139,24 @@ func (back *Rollback) job(as *attempts) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	current, target, err := back.revisions(s.Releases())
+	revs, target, err := back.revisions(s.Releases())
 	if err != nil {
 		return job{}, err
 	}
-	old, _, _, err := hold(s.Context, s.Builder(target.Chart.Name()), current)
+	b := s.Builder(target.Chart.Name())
+	old, held, _, err := hold(s.Context, b, revs.Last)
 	if err != nil {
 		return job{}, err
 	}
-	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, current.Version) }
+	list, _, err := b.Build(target.Manifest)
+	if err != nil {
+		return job{}, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
+	}
+	left, _ := leaving{s, b, event.RollbackPrefix, back.besides(revs, target), revs.Last, []helmkube.ResourceList{list, held}}.leftovers()
+	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last.Version) }
 	return job{spec{
 		prefix: event.RollbackPrefix, wait: back.Strategy(), force: back.ForceConflicts, root: target.Chart.Name(),
-		tree: release.TreeOf(target), old: old.Revision, hooks: hookEvents(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
+		tree: release.TreeOf(target), old: old.Revision, leftovers: left, hooks: hookEvents(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}, run}, nil
 }
 

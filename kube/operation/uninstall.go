@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"helm.sh/helm/v4/pkg/action"
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
@@ -40,17 +41,17 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 	if err != nil {
 		return nil, err
 	}
-	rel, err := release.Last(s.Releases(), u.Release)
+	revs, err := release.Read(s.Releases(), u.Release)
 	if errors.Is(err, driver.ErrReleaseNotFound) && u.IgnoreNotFound {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, err)
 	}
-	if rel.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
+	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
 		return nil, fmt.Errorf("uninstall %s: it is uninstalled already; its history is kept", u.Release)
 	}
-	p, err := u.plan(s, rel)
+	p, err := u.plan(s, revs)
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +60,11 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 	return &Operation{client: c, prepared: p, main: job{sp, u.run}}, s.Check(p)
 }
 
-// plan orders what goes. Of a release that is uninstalled all there is to do is
+// plan orders what goes: of the latest revision, then of all that are before it
+// (R32a), since what is not removed now is forgotten. Of a release that is uninstalled all there is to do is
 // to forget its history.
-func (u *Uninstall) plan(s *preflight.Session, rel *rel1.Release) (*preflight.Prepared, error) {
+func (u *Uninstall) plan(s *preflight.Session, revs *release.Revisions) (*preflight.Prepared, error) {
+	rel := revs.Last
 	p := &preflight.Prepared{Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel}, Hooks: u.events(rel)}
 	if rel.Info.Status == rcommon.StatusUninstalled {
 		return p, nil
@@ -76,9 +79,12 @@ func (u *Uninstall) plan(s *preflight.Session, rel *rel1.Release) (*preflight.Pr
 	warnings = append(warnings, more...)
 	p.Old = old
 	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.Remove(old.Revision, b.Resources(goes))
+	warnings = append(warnings, more...)
+	p.Leftovers, more = leaving{s, b, "", revs.Besides(rel, 0), rel, []helmkube.ResourceList{list}}.leftovers()
 	p.Warnings = once(append(warnings, more...))
 	before, after := helmclient.HookPhases(rel, "", p.Hooks, nil)
-	p.Phases = slices.Concat(before, helmclient.Phases(p.Remove), after)
+	_, older := p.Leftovers.Planned()
+	p.Phases = slices.Concat(before, helmclient.Phases(append([]helmclient.Planned{p.Remove}, older...)...), after)
 	return p, nil
 }
 
@@ -94,16 +100,20 @@ func (u *Uninstall) job(as *attempts) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	rel, err := release.Last(s.Releases(), u.Release)
+	revs, err := release.Read(s.Releases(), u.Release)
 	if err != nil {
 		return job{}, fmt.Errorf("look for release %s: %w", u.Release, err)
 	}
-	old, _, _, err := hold(s.Context, s.Builder(rel.Chart.Name()), rel)
+	rel := revs.Last
+	b := s.Builder(rel.Chart.Name())
+	old, list, _, err := hold(s.Context, b, rel)
 	if err != nil {
 		return job{}, err
 	}
+	left, _ := leaving{s, b, event.RollbackPrefix, revs.Besides(rel, 0), rel, []helmkube.ResourceList{list}}.leftovers()
 	return job{spec{
-		prefix: event.RollbackPrefix, wait: u.Strategy(), root: rel.Chart.Name(), old: old.Revision, hooks: u.events(rel), uninstalling: true,
+		prefix: event.RollbackPrefix, wait: u.Strategy(), root: rel.Chart.Name(), old: old.Revision, leftovers: left,
+		hooks: u.events(rel), uninstalling: true,
 	}, u.run}, nil
 }
 

@@ -115,7 +115,7 @@ func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflig
 	info := s.Info("upgrade", r.release)
 	info.PreviousRevision = revs.Good()
 	return planning{
-		rendered: r, target: target, old: old, leaves: held.Difference(r.list),
+		rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current, revs.Since()),
 		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before,
 	}.bring(s, info, tree)
 }

@@ -119,6 +119,8 @@ type Prepared struct {
 	// objects, either may be empty; Hooks are the events of its hooks.
 	Apply, Remove helmclient.Planned
 	Hooks         helmclient.HookEvents
+	// Leftovers are removed besides what Old has.
+	Leftovers helmclient.Leftovers
 	// Phases is all that will run, in order.
 	Phases []event.Phase
 	// Warnings are about the chart and the plan.

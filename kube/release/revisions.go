@@ -1,8 +1,9 @@
 package release
 
 import (
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -10,32 +11,38 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// Revisions are those that an operation on a release looks at.
+// Revisions are those of a release.
 type Revisions struct {
-	Last    *rel1.Release // the latest
-	Current *rel1.Release // what is deployed, or else the latest
+	All     []*rel1.Release // that are kept, oldest first
+	Last    *rel1.Release   // the latest
+	Current *rel1.Release   // what is deployed, or else the latest
 }
 
 // Read reads the revisions of a release. Where there is none, the error is
 // driver.ErrReleaseNotFound.
 func Read(s *storage.Storage, name string) (*Revisions, error) {
-	last, err := Last(s, name)
+	history, err := s.History(name)
 	if err != nil {
 		return nil, err
 	}
-	r := &Revisions{Last: last, Current: last}
-	if last.Info.Status == rcommon.StatusDeployed {
-		return r, nil
+	r := &Revisions{}
+	for _, x := range history {
+		rel, err := AsV1(x)
+		if err != nil {
+			return nil, err
+		}
+		r.All = append(r.All, rel)
 	}
-	x, err := s.Deployed(name)
-	if errors.Is(err, driver.ErrNoDeployedReleases) {
-		return r, nil
+	if len(r.All) == 0 {
+		return nil, driver.ErrReleaseNotFound
 	}
-	if err != nil {
-		return nil, err
+	slices.SortFunc(r.All, func(a, b *rel1.Release) int { return a.Version - b.Version })
+	r.Last = r.All[len(r.All)-1]
+	r.Current = r.Last
+	if d := r.deployed(); d != nil {
+		r.Current = d
 	}
-	r.Current, err = AsV1(x)
-	return r, err
+	return r, nil
 }
 
 // Last reads the latest revision of a release.
@@ -59,12 +66,66 @@ func Get(s *storage.Storage, name string, revision int) (*rel1.Release, error) {
 	return AsV1(x)
 }
 
-// Good is the revision to roll back to when the operation fails, 0 for none.
-func (r *Revisions) Good() int {
-	if r.Current.Info.Status == rcommon.StatusDeployed {
-		return r.Current.Version
+// deployed is the latest revision that is deployed, nil for none.
+func (r *Revisions) deployed() *rel1.Release {
+	for _, rel := range slices.Backward(r.All) {
+		if rel.Info.Status == rcommon.StatusDeployed {
+			return rel
+		}
+	}
+	return nil
+}
+
+// Good is the revision to roll back to when the operation fails, 0 for none: the
+// one that is deployed, or where the last run was cut off between the last two
+// writes of its records, the one that was until then.
+func (r *Revisions) Good() int { return r.GoodBefore(r.Last.Version + 1) }
+
+// GoodBefore is the latest revision before another one that was deployed, 0 for
+// none. What was deployed before an uninstallation does not count.
+func (r *Revisions) GoodBefore(version int) int {
+	for _, rel := range slices.Backward(r.All) {
+		switch {
+		case !rel.Info.Deleted.IsZero() && rel.Info.Status != rcommon.StatusDeployed:
+			return 0
+		case rel.Version < version && served(rel):
+			return rel.Version
+		}
 	}
 	return 0
+}
+
+// served reports whether a revision has been deployed. Helm marks a revision
+// that has failed as superseded when its rollback fails, too: then its
+// description still says so.
+func served(rel *rel1.Release) bool {
+	switch rel.Info.Status {
+	case rcommon.StatusDeployed:
+		return true
+	case rcommon.StatusSuperseded:
+		return !strings.Contains(rel.Info.Description, `" failed: `)
+	}
+	return false
+}
+
+// Since is the revision since which something may have been brought and not
+// taken away again: the one that is deployed, or where none is 0, the beginning.
+func (r *Revisions) Since() int {
+	if d := r.deployed(); d != nil {
+		return d.Version
+	}
+	return 0
+}
+
+// Besides are the revisions since a certain one but for the old one, whose
+// objects are looked at anyway. The newest comes first.
+func (r *Revisions) Besides(old *rel1.Release, since int) (out []*rel1.Release) {
+	for _, rel := range slices.Backward(r.All) {
+		if rel.Version >= since && (old == nil || rel.Version != old.Version) {
+			out = append(out, rel)
+		}
+	}
+	return out
 }
 
 // GoOn says what to do about a release whose last operation was cut off.

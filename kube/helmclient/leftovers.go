@@ -1,0 +1,76 @@
+package helmclient
+
+import (
+	"fmt"
+	"slices"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/cluster"
+)
+
+// Leftovers are what an operation removes besides the objects of the old
+// revision: Newer revisions' before these, Older ones' after them.
+type Leftovers struct{ Newer, Older []Leftover }
+
+// Leftover are objects that a revision has brought, and which neither the target
+// nor the old revision has.
+type Leftover struct {
+	Manifest string
+	Planned  Planned
+}
+
+// Planned are the phases of the leftovers.
+func (l Leftovers) Planned() (newer, older []Planned) {
+	for _, x := range l.Newer {
+		newer = append(newer, x.Planned)
+	}
+	for _, x := range l.Older {
+		older = append(older, x.Planned)
+	}
+	return newer, older
+}
+
+// RemoveOf plans the phase that takes away what a certain revision has left.
+func (o Ordering) RemoveOf(version int, r Revision, goes []plan.Resource) (Planned, []plan.Warning) {
+	p, warnings := o.Remove(r, goes)
+	p.Phase.Name = fmt.Sprintf("%s%s-%d", o.Prefix, PhaseRemove, version)
+	return p, warnings
+}
+
+// removeLeftovers takes away what other revisions have left, as planned. Helm
+// knows nothing of them, so who owns an object is looked up before it goes.
+func (c *Client) removeLeftovers(left []Leftover) error {
+	for _, l := range left {
+		list, _, err := c.builder().Build(l.Manifest)
+		if err != nil {
+			return fmt.Errorf("read the manifest of %s: %w", l.Planned.Phase.Name, err)
+		}
+		list, warnings := c.builder().Expand(c.cfg.Context, list)
+		for _, w := range warnings {
+			c.cfg.Session.Warn(w)
+		}
+		list = list.Filter(func(i *resource.Info) bool {
+			f := c.builder().Fact(i)
+			return f != nil && slices.ContainsFunc(l.Planned.Resources, func(r plan.Resource) bool { return r.Object == f.Resource.Object })
+		})
+		how := cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true, Owned: true}
+		if err := c.removeStage(l.Planned, list, how); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeStage runs a phase that takes a list away.
+func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, how cluster.Removal) error {
+	return c.cfg.Engine.Run(run.Stage{
+		Phase:   planned.Phase,
+		Cluster: cluster.NewRemoval(c.cfg.Session, list, how),
+		Await:   func(*plan.Group) bool { return c.cfg.Options.Wait != helmkube.HookOnlyStrategy },
+	})
+}
