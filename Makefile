@@ -2,16 +2,22 @@
 # make demo   installs testdata/charts/shop in order on a throw-away cluster
 # make test   runs all tests; the cluster they need comes with them
 # make lint   gofmt, go vet, staticcheck
+# make release   binaries for all platforms under dist, with checksums, a bill
+#             of materials for each, and the licences of what is in them
 #
 # Go, git and make are all that is needed. What is slow the first time is
 # compiling: Helm's SDK takes about 3 minutes on 2 cores, Kubernetes about 5.
 
 GO ?= go
-BUILD = $(GO) build -p 2
+# Static binaries that name no folder of the machine that built them. Tests are
+# built in the same way, so that nothing is compiled twice.
+STATIC = CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
+BUILD = $(STATIC) $(GO) build -p 2 -ldflags "$(LDFLAGS)"
+LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more of them than cores run at once.
 TEST = $(GO) test -p 2 -parallel 6 -timeout 20m
 
-.PHONY: all lockstep sandbox demo test lint clean
+.PHONY: all lockstep sandbox demo test lint release clean
 
 all: lockstep sandbox
 
@@ -21,13 +27,13 @@ lockstep:
 
 sandbox:
 	@[ -x bin/lockstep-sandbox ] || echo "building Kubernetes from source once, about 5 minutes"
-	cd kube/sandbox && $(BUILD) -ldflags "-s -w" -o ../../bin/lockstep-sandbox .
+	cd kube/sandbox && $(GO) build -p 2 -ldflags "-s -w" -o ../../bin/lockstep-sandbox .
 
 demo: all
 	bin/lockstep install shop testdata/charts/shop --sandbox --no-tui
 
 test: all
-	$(TEST) ./...
+	$(STATIC) $(TEST) ./...
 	cd kube/sandbox && $(TEST) -vet=off ./...
 
 # Of the sandbox only what does not import all of Kubernetes is vetted: vet
@@ -36,9 +42,31 @@ SANDBOX_LIGHT = $$($(GO) list -f '{{.ImportPath}} {{.Deps}}' ./... | grep -v 'k8
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
-	$(GO) vet -p 2 ./...
+	$(STATIC) $(GO) vet -p 2 ./...
+	cd .release && $(STATIC) $(GO) vet -p 2 ./...
 	cd kube/sandbox && $(GO) vet -p 2 $(SANDBOX_LIGHT)
-	$(GO) tool staticcheck ./...
+	$(STATIC) $(GO) tool staticcheck ./...
+
+# The same commit makes the same files, byte for byte, wherever it is built: the
+# version is that of the commit, and so is the time. VERSION=v1.2.3 names one.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+DIST ?= $(CURDIR)/dist
+COMMITTED = TZ=UTC git show -s --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd HEAD
+
+release:
+	rm -rf $(DIST)
+	mkdir -p $(DIST)
+	set -e; for platform in $(PLATFORMS); do \
+		os=$${platform%/*} arch=$${platform#*/}; \
+		file=$(DIST)/lockstep_$${os}_$$arch; [ $$os != windows ] || file=$$file.exe; \
+		echo "building $$(basename $$file)"; \
+		GOOS=$$os GOARCH=$$arch $(BUILD) -buildvcs=auto -o $$file .; \
+		version=$(VERSION); [ -n "$$version" ] || version=$$($(GO) version -m $$file | awk '$$1 == "mod" { print $$3 }'); \
+		(cd .release && $(STATIC) $(GO) tool cyclonedx-gomod bin -json -licenses -std -noserial -version $$version -output $$file.cdx.json $$file 2>$(DIST)/log) || { cat $(DIST)/log; exit 1; }; \
+	done
+	cd .release && $(STATIC) $(GO) run . -source $(CURDIR) -time $$($(COMMITTED)) -licenses $(DIST)/LICENSES.txt $(DIST)/*.cdx.json
+	rm -f $(DIST)/log
+	cd $(DIST) && sha256sum -- * > SHA256SUMS
 
 clean:
-	rm -rf bin
+	rm -rf bin dist

@@ -12,25 +12,16 @@ import (
 // buildVersion is set by the linker: -X lockstep/ui/cli.buildVersion=v1.2.3.
 var buildVersion string
 
-// version is the version of this program.
+// version is the version of this program: what the linker says, or else what Go
+// makes of the commit that it was built from.
 func version() string {
 	if buildVersion != "" {
 		return buildVersion
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
 	}
-	v := info.Main.Version
-	if v == "" {
-		v = "(devel)"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && v == "(devel)" {
-			v += " " + s.Value
-		}
-	}
-	return v
+	return "(devel)"
 }
 
 // allVersions are those of the program and of what it is made of.
@@ -39,6 +30,14 @@ func allVersions() report.Version {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
 	}
 	for _, m := range info.Deps {
 		switch m.Path {

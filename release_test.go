@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestReleaseIsReproducible makes a release for one platform twice, in folders
+// of different names: all its files are the same, byte for byte, the binary says
+// from which commit it is, and what it contains is listed.
+func TestReleaseIsReproducible(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the programs that the target calls besides Go are those of Linux")
+	}
+	one := release(t, filepath.Join(t.TempDir(), "one"))
+	two := release(t, filepath.Join(t.TempDir(), "another-folder", "two"))
+	names, err := os.ReadDir(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range names {
+		if !bytes.Equal(read(t, one, e.Name()), read(t, two, e.Name())) {
+			t.Errorf("%s differs", e.Name())
+		}
+	}
+	sums := string(read(t, one, "SHA256SUMS"))
+	for _, name := range []string{"lockstep_linux_amd64", "lockstep_linux_amd64.cdx.json", "LICENSES.txt"} {
+		if !strings.Contains(sums, "  "+name+"\n") {
+			t.Errorf("no checksum of %s:\n%s", name, sums)
+		}
+	}
+	if runtime.GOARCH == "amd64" {
+		var says struct{ Version, Commit string }
+		if err := json.Unmarshal(output(t, one, filepath.Join(one, "lockstep_linux_amd64"), "version", "-o", "json"), &says); err != nil {
+			t.Fatal(err)
+		}
+		if head := strings.TrimSpace(string(output(t, ".", "git", "rev-parse", "HEAD"))); says.Commit != head || !strings.Contains(says.Version, head[:12]) {
+			t.Errorf("it says %+v, the commit is %s", says, head)
+		}
+	}
+	var bom struct {
+		Components []struct{ Name, Version string }
+	}
+	if err := json.Unmarshal(read(t, one, "lockstep_linux_amd64.cdx.json"), &bom); err != nil {
+		t.Fatal(err)
+	}
+	licenses := string(read(t, one, "LICENSES.txt"))
+	listed := map[string]bool{}
+	for _, c := range bom.Components {
+		listed[c.Name] = true
+		if !strings.Contains(licenses, "\n"+c.Name+" "+c.Version+": ") {
+			t.Errorf("no licence of %s is listed", c.Name)
+		}
+	}
+	for _, name := range []string{"helm.sh/helm/v4", "k8s.io/client-go", "charm.land/bubbletea/v2", "std"} {
+		if !listed[name] {
+			t.Errorf("%s is not listed", name)
+		}
+	}
+}
+
+// release makes a release from a copy of this checkout, and returns the folder
+// where it is.
+func release(t *testing.T, checkout string) string {
+	t.Helper()
+	output(t, ".", "git", "clone", "--quiet", "--shared", ".", checkout)
+	changed := strings.Fields(string(output(t, ".", "git", "ls-files", "--modified", "--others", "--exclude-standard")))
+	for _, name := range changed {
+		data, err := os.ReadFile(name)
+		if os.IsNotExist(err) {
+			err = os.Remove(filepath.Join(checkout, name))
+		} else if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(checkout, name)), 0o755)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(checkout, name), data, 0o644)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	output(t, checkout, "make", "release", "PLATFORMS=linux/amd64")
+	return filepath.Join(checkout, "dist")
+}
+
+func output(t *testing.T, dir, name string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=readonly -buildvcs=auto")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, errs.Bytes())
+	}
+	return out
+}
+
+func read(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
