@@ -9,6 +9,7 @@ import (
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 	"lockstep/kube/charts"
@@ -104,10 +105,14 @@ func TestShortOutage(t *testing.T) {
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
-		// Long enough for the wire to be cut before the store is ready.
-		chart := one(t, deployment("store", group("a"), "6s"), configMap("after", group("b", "a")))
+		// It is made ready while the wire is cut.
+		chart := one(t, deployment("store", group("a"), "1h"), configMap("after", group("b", "a")))
 		install := func() (*Operation, error) { return r.install("plain", use(chart, nil)) }
 		out, back := r.cutWhile(install, "deployments", "store", "0 of 1", func() {
+			sooner := []byte(`{"spec":{"template":{"metadata":{"annotations":{"sandbox/ready-delay":"0s"}}}}}`)
+			if _, err := r.cluster.AppsV1().Deployments(r.namespace).Patch(t.Context(), "store", types.MergePatchType, sooner, metav1.PatchOptions{}); err != nil {
+				t.Error(err)
+			}
 			r.eventually("store is ready", func() bool {
 				d, err := r.cluster.AppsV1().Deployments(r.namespace).Get(t.Context(), "store", metav1.GetOptions{})
 				return err == nil && d.Status.AvailableReplicas == 1
