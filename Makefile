@@ -1,6 +1,8 @@
 # make        builds bin/lockstep and bin/lockstep-sandbox
 # make demo   installs testdata/charts/shop in order on a throw-away cluster
 # make test   runs all tests; the cluster they need comes with them
+# make chaos  kills, faults, signals and rivals by the hundred; ROW=faults SEED=123
+#             repeats one trial
 # make lint   gofmt, go vet, staticcheck
 # make release   binaries for all platforms under dist, with checksums, a bill
 #             of materials for each, and the licences of what is in them
@@ -17,7 +19,7 @@ LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more of them than cores run at once.
 TEST = $(GO) test -p 2 -parallel 6 -timeout 20m
 
-.PHONY: all lockstep sandbox demo test lint release clean
+.PHONY: all lockstep sandbox demo test chaos lint release clean
 
 all: lockstep sandbox
 
@@ -35,6 +37,9 @@ demo: all
 test: all
 	$(STATIC) $(TEST) ./...
 	cd kube/sandbox && $(TEST) -vet=off ./...
+
+chaos: all
+	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(GO) test -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
 
 # Of the sandbox only what does not import all of Kubernetes is vetted: vet
 # would have to look at that, too.

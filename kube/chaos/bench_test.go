@@ -1,0 +1,343 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lockstep/kube/throwaway/meddle"
+)
+
+// patience is how much longer than on a quiet machine something may take.
+const patience = 4
+
+// bench is a namespace, a front, and a folder with the chart, for commands that
+// run one after another.
+type bench struct {
+	t       *testing.T
+	dir     string
+	ns      string
+	front   *meddle.Front
+	tracker atomic.Pointer[tracker]
+	group   string // of the chart's CRD, or ""
+}
+
+var benches atomic.Int32
+
+// newBench makes a bench; close ends it. With h2 requests share connections.
+func newBench(t *testing.T, h2, withCRD bool) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: t.TempDir(), ns: fmt.Sprintf("chaos-%d", benches.Add(1))}
+	if withCRD {
+		b.group = b.ns + ".example.com"
+	}
+	b.check(writeChart(b.chart(), b.group))
+	var err error
+	b.front, err = meddle.New(meddle.Options{Kubeconfig: sandbox.Kubeconfig, TLS: h2, Meddle: func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+		b.tracker.Load().meddle(w, r, onward)
+	}})
+	b.check(err)
+	b.tracker.Store(newTracker(false, nil))
+	b.check(b.front.WriteKubeconfig(b.kubeconfig(), b.ns))
+	b.newNamespace()
+	return b
+}
+
+func (b *bench) check(err error) {
+	b.t.Helper()
+	if err != nil {
+		panic(err) // in a worker's goroutine; FailNow is not for those
+	}
+}
+
+func (b *bench) newNamespace() {
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": b.ns}}}
+	_, err := admin.Resource(namespaces).Create(b.t.Context(), ns, metav1.CreateOptions{})
+	b.check(err)
+}
+
+func (b *bench) close() {
+	b.front.Close()
+	b.dropCRD()
+}
+
+// dropCRD deletes the chart's CRD, which an uninstallation leaves.
+func (b *bench) dropCRD() {
+	if b.group == "" {
+		return
+	}
+	err := admin.Resource(crds).Delete(context.Background(), "things."+b.group, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		b.check(err)
+	}
+}
+
+func (b *bench) chart() string      { return filepath.Join(b.dir, "chart") }
+func (b *bench) kubeconfig() string { return filepath.Join(b.dir, "kubeconfig") }
+
+// operation is a command and what comes before it.
+type operation struct {
+	name  string
+	args  []string    // CHART is the chart's folder
+	after []operation // make what it starts from
+	// undoes: see tracker.
+	undoes bool
+}
+
+// The operations are in an order in which each can follow the one before.
+var operations = chain(
+	operation{name: "bad-install", args: []string{"install", "r", "CHART", "--set", "v=bad,fail=true", "--rollback-on-failure"}},
+	operation{name: "install", args: []string{"install", "r", "CHART", "--set", "v=one"}},
+	operation{name: "upgrade", args: []string{"upgrade", "r", "CHART", "--set", "v=two"}},
+	operation{name: "bad-upgrade", args: []string{"upgrade", "r", "CHART", "--set", "v=three,fail=true", "--rollback-on-failure"}},
+	operation{name: "rollback", args: []string{"rollback", "r", "1"}, undoes: true},
+	operation{name: "uninstall", args: []string{"uninstall", "r"}, undoes: true},
+)
+
+// chain lets each operation start from what those before it make; the first
+// makes nothing.
+func chain(all ...operation) []operation {
+	for i := 2; i < len(all); i++ {
+		all[i].after = append(all[i-1].after[:i-2:i-2], all[i-1])
+	}
+	return all
+}
+
+// single is an operation after no more than an installation and an upgrade.
+func single(name string) operation {
+	for _, o := range operations {
+		if o.name == name {
+			o.after = o.after[:min(2, len(o.after))]
+			return o
+		}
+	}
+	panic("no operation " + name)
+}
+
+// bad tells that it is to fail.
+func (o operation) bad() bool { return strings.HasPrefix(o.name, "bad-") }
+
+// process is a command that runs.
+type process struct {
+	cmd  *exec.Cmd
+	text lockedBuffer // stdout and stderr
+	err  lockedBuffer // stderr alone
+	over chan struct{}
+	took time.Duration
+	exit int // -1 where a signal ended it
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+type both []*lockedBuffer
+
+func (b both) Write(p []byte) (int, error) {
+	for _, to := range b {
+		_, _ = to.Write(p)
+	}
+	return len(p), nil
+}
+
+// start runs lockstep with the bench's front and chart. on meddles with its
+// requests.
+func (b *bench) start(o operation, on func(request) deed, more ...string) (*process, *tracker) {
+	tr := newTracker(o.undoes, on)
+	b.tracker.Store(tr)
+	return b.exec(lockstep, b.kubeconfig(), append(b.args(o), more...)...), tr
+}
+
+func (b *bench) args(o operation) []string {
+	args := make([]string, len(o.args))
+	for i, a := range o.args {
+		args[i] = strings.ReplaceAll(a, "CHART", b.chart())
+	}
+	return args
+}
+
+func (b *bench) exec(program, kubeconfig string, args ...string) *process {
+	p := &process{over: make(chan struct{})}
+	p.cmd = exec.Command(program, args...)
+	p.cmd.Env = b.env(kubeconfig)
+	p.cmd.Stdout, p.cmd.Stderr = &p.text, both{&p.text, &p.err}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.WaitDelay = 5 * time.Second
+	begun := time.Now()
+	b.check(p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait() // the code says it
+		p.took, p.exit = time.Since(begun), p.cmd.ProcessState.ExitCode()
+		close(p.over)
+	}()
+	return p
+}
+
+// env has a home of the bench's own.
+func (b *bench) env(kubeconfig string) []string {
+	env := []string{"HOME=" + b.dir, "KUBECONFIG=" + kubeconfig, "XDG_STATE_HOME=" + filepath.Join(b.dir, "state"), "TERM=xterm-256color"}
+	for _, name := range []string{"PATH", "TMPDIR", "USER", "LOCKSTEP_SANDBOX_BIN"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// kill ends a process as a crash does, with all that it has started.
+func (p *process) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+
+var errHangs = errors.New("it does not end")
+
+// wait waits for the end, and after a limit brings it about.
+func (p *process) wait(limit time.Duration) error {
+	select {
+	case <-p.over:
+		return nil
+	case <-time.After(limit):
+		// What it is doing is worth more than that it hangs.
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		select {
+		case <-p.over:
+		case <-time.After(2 * time.Second):
+		}
+		p.kill()
+		<-p.over
+		return fmt.Errorf("%w after %s", errHangs, limit)
+	}
+}
+
+// says is the end of what a process printed.
+func (p *process) says() string {
+	text := strings.TrimSpace(p.text.String())
+	if at := strings.Index(text, "SIGQUIT: quit"); at > 0 {
+		text = text[:min(len(text), at+4000)]
+	}
+	lines := strings.Split(text, "\n")
+	if len(lines) > 25 {
+		lines = lines[len(lines)-25:]
+	}
+	return "    | " + strings.Join(lines, "\n    | ")
+}
+
+// look takes a picture of the namespace.
+func (b *bench) look() picture {
+	p, err := admin.look(context.Background(), b.ns)
+	b.check(err)
+	return p
+}
+
+// becomes waits until the namespace is as wanted; what is deleted in the
+// background takes a moment. It returns how it differs then.
+func (b *bench) becomes(want picture, history bool) (what []string) {
+	within(context.Background(), 2*patience*time.Second, func() bool {
+		what = b.look().differs(want, history)
+		return len(what) == 0
+	})
+	return what
+}
+
+// undisturbed makes an operation happen without trouble.
+func (b *bench) undisturbed(o operation) (*process, *tracker, error) {
+	p, tr := b.start(o, nil)
+	if err := p.wait(2 * time.Minute); err != nil {
+		return p, tr, fmt.Errorf("%s, undisturbed: %w\n%s", o.name, err, p.says())
+	}
+	if o.bad() != (p.exit == 1) || !o.bad() && p.exit != 0 {
+		return p, tr, fmt.Errorf("%s, undisturbed: exit code %d\n%s", o.name, p.exit, p.says())
+	}
+	return p, tr, nil
+}
+
+// reach makes what an operation starts from.
+func (b *bench) reach(o operation) error {
+	for _, before := range o.after {
+		if _, _, err := b.undisturbed(before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// standard is how an operation ends when nothing disturbs it.
+type standard struct {
+	exit            int
+	target          picture
+	phases          map[string]int
+	total           int            // requests
+	keys            map[string]int // how often each was made
+	writes, records int
+}
+
+var (
+	standardsMu sync.Mutex
+	standards   = map[string]*standard{}
+)
+
+// standardOf measures an operation, and on the way those before it, once. With a
+// CRD in the chart it makes other requests.
+func standardOf(t *testing.T, o operation, withCRD bool) (*standard, error) {
+	standardsMu.Lock()
+	defer standardsMu.Unlock()
+	key := func(name string, after int) string { return fmt.Sprint(name, after, withCRD) }
+	if s := standards[key(o.name, len(o.after))]; s != nil {
+		return s, nil
+	}
+	b := newBench(t, true, withCRD)
+	defer b.close()
+	var last *standard
+	for i, step := range append(slices.Clone(o.after), o) {
+		p, tr, err := b.undisturbed(step)
+		if err != nil {
+			return nil, err
+		}
+		last = b.measure(p, tr)
+		standards[key(step.name, i)] = last
+	}
+	return last, nil
+}
+
+// measure is what has come of an undisturbed operation.
+func (b *bench) measure(p *process, tr *tracker) *standard {
+	s := &standard{exit: p.exit, keys: map[string]int{}}
+	// What is deleted in the background goes on its own time.
+	within(b.t.Context(), patience*time.Second, func() bool { _, there := b.look().objects["Pod/hook-pod"]; return !there })
+	s.target = b.look()
+	var requests []request
+	requests, s.phases = tr.made()
+	s.total = len(requests)
+	for _, q := range requests {
+		s.keys[q.key]++
+		s.writes, s.records = max(s.writes, q.write), max(s.records, q.record)
+	}
+	return s
+}

@@ -1,0 +1,118 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// crashes kills an operation at each of its writes: before the write reaches the
+// API server, and after it was made, before the answer comes. The same command
+// again must do what the first was to do, whatever that has left (R50, R52).
+func crashes(t *testing.T) []trials {
+	var all []trials
+	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
+		o := single(name)
+		std, err := standardOf(t, o, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n <= std.writes; n++ {
+			for after := range 2 {
+				if !long && only < 0 && (n*2+after+i)%9 != 0 {
+					continue // the short form takes some of the points
+				}
+				seed := (i+1)*1000 + n*10 + after
+				all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
+					what, err := crash(t, o, std, n, after == 1)
+					tell(seed, what, err)
+				}})
+			}
+		}
+	}
+	return all
+}
+
+func crash(t *testing.T, o operation, std *standard, n int, after bool) (what string, err error) {
+	b := newBench(t, n%2 == 0, false)
+	defer b.close()
+	where := map[bool]string{false: "before", true: "after"}[after]
+	what = fmt.Sprintf("%s, killed %s write %d of %d", o.name, where, n, std.writes)
+	if err := b.reach(o); err != nil {
+		return what, err
+	}
+	var p *process
+	started := make(chan struct{})
+	killed := make(chan struct{})
+	p, _ = b.start(o, func(q request) deed {
+		if q.write != n {
+			return nil
+		}
+		what += ": " + q.key
+		return func(_ http.ResponseWriter, r *http.Request, onward http.Handler) {
+			if after {
+				swallow(r, onward)
+			}
+			<-started
+			p.kill()
+			close(killed)
+			panic(http.ErrAbortHandler)
+		}
+	})
+	close(started)
+	if err := p.wait(2 * time.Minute); err != nil {
+		return what, fmt.Errorf("the run to be killed: %w\n%s", err, p.says())
+	}
+	select {
+	case <-killed:
+	default:
+		return what + " (made fewer writes this time)", nil
+	}
+	left := b.look()
+	again, err := b.sameAgain(o)
+	if err != nil {
+		return what, fmt.Errorf("the same command again: %w\n%s", err, again.says())
+	}
+	return what, b.judgeAgain(std, left, again)
+}
+
+// sameAgain runs the command that was killed again. As long as its Lease may
+// look alive (R51) it is refused; then somebody who is told so tries again.
+func (b *bench) sameAgain(o operation) (*process, error) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+		p, _ := b.start(o, nil)
+		if err := p.wait(2 * time.Minute); err != nil {
+			return p, err
+		}
+		if p.exit != 2 || !strings.Contains(p.err.String(), "is held by") || time.Now().After(deadline) {
+			return p, nil
+		}
+	}
+}
+
+// judgeAgain says what is wrong after the same command was given again. Where
+// the first one had done it all, the second may refuse.
+func (b *bench) judgeAgain(std *standard, left picture, again *process) error {
+	var wrong []string
+	if complete := len((picture{objects: left.objects}).differs(picture{objects: std.target.objects}, false)) == 0; again.exit != 0 {
+		if complete && again.exit == 2 && len(left.unfinished()) == 0 && left.count("deployed") == std.target.count("deployed") {
+			return nil
+		}
+		wrong = append(wrong, fmt.Sprintf("the same command again: exit code %d", again.exit))
+	}
+	wrong = append(wrong, b.becomes(std.target, false)...)
+	now := b.look()
+	if n := now.count("deployed"); n != std.target.count("deployed") {
+		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
+	}
+	if u := now.unfinished(); len(u) > 0 {
+		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return errors.New("  " + strings.Join(wrong, "\n  ") + fmt.Sprintf("\n  the crash left %q; the history is now %q\n", left.history, now.history) + again.says())
+}

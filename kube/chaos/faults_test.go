@@ -1,0 +1,377 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockstep/kube/throwaway/meddle"
+)
+
+var swallow = meddle.Swallow
+
+// fault is something transient that happens to requests.
+type fault struct {
+	kind  string
+	phase string
+	nth   int // the request of the phase that it begins with
+	times int // how many requests of the phase it happens to
+	lasts time.Duration
+
+	hit bool
+}
+
+func (f *fault) String() string {
+	s := fmt.Sprintf("%s at %s[%d]", f.kind, f.phase, f.nth)
+	if f.times > 1 {
+		s += fmt.Sprintf(" ×%d", f.times)
+	}
+	if f.lasts > 0 {
+		s += " for " + f.lasts.String()
+	}
+	return s
+}
+
+// simple are the faults of single requests: what is answered instead, or done to
+// the connection.
+var simple = map[string]deed{
+	"429": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("Retry-After", "1")
+		meddle.Refuse(w, 429, "TooManyRequests", "too many requests, please try again later")
+	},
+	"500": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		meddle.Refuse(w, 500, "InternalError", "Internal error occurred: made to fail")
+	},
+	"leader changed": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		meddle.Refuse(w, 500, "InternalError", "etcdserver: leader changed")
+	},
+	"503": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		meddle.Refuse(w, 503, "ServiceUnavailable", "apiserver is shutting down")
+	},
+	"502": gateway(502), "504": gateway(504),
+	"reset before": func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+		meddle.Reset(r)
+		panic(http.ErrAbortHandler)
+	},
+	"reset after": func(_ http.ResponseWriter, r *http.Request, onward http.Handler) {
+		swallow(r, onward)
+		meddle.Reset(r)
+		panic(http.ErrAbortHandler)
+	},
+	"stream reset before": func(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) },
+	"stream reset after": func(_ http.ResponseWriter, r *http.Request, onward http.Handler) {
+		swallow(r, onward)
+		panic(http.ErrAbortHandler)
+	},
+	"done, then 504": func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+		swallow(r, onward)
+		gateway(504)(w, r, onward)
+	},
+	"delay": func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+		time.Sleep(1500 * time.Millisecond)
+		onward.ServeHTTP(w, r)
+	},
+}
+
+// ofWatches are those of watches alone.
+var ofWatches = map[string]deed{
+	"410": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		meddle.Refuse(w, 410, "Expired", "too old resource version")
+	},
+	"410 in the watch": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintln(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`)
+	},
+	"watch ends": func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+		q := r.URL.Query()
+		q.Set("timeoutSeconds", "1")
+		r.URL.RawQuery = q.Encode()
+		onward.ServeHTTP(w, r)
+	},
+	"watch reset": func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+		time.AfterFunc(100*time.Millisecond, func() { meddle.Reset(r) })
+		onward.ServeHTTP(w, r)
+	},
+}
+
+// outages happen to all requests, for a while.
+var outages = []string{"refuses connections", "resets connections", "503 to all", "silence"}
+
+func gateway(code int) deed {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(code)
+		fmt.Fprintf(w, "<html><body><h1>%d %s</h1></body></html>", code, http.StatusText(code))
+	}
+}
+
+// faultsOf makes the faults of a seed: one, or two at once.
+func faultsOf(rng *rand.Rand, std *standard) []*fault {
+	faults := []*fault{oneFault(rng, std)}
+	if rng.IntN(3) == 0 {
+		faults = append(faults, oneFault(rng, std))
+	}
+	return faults
+}
+
+func oneFault(rng *rand.Rand, std *standard) *fault {
+	var phases []string
+	for p := range std.phases {
+		phases = append(phases, p)
+	}
+	slices.Sort(phases)
+	f := &fault{phase: phases[rng.IntN(len(phases))], times: 1}
+	f.nth = rng.IntN(std.phases[f.phase])
+	switch {
+	case rng.IntN(7) == 0:
+		f.kind = outages[rng.IntN(len(outages))]
+		f.lasts = time.Duration(rng.IntN(40)+5) * 100 * time.Millisecond
+		return f
+	case f.phase == phaseWatches && rng.IntN(2) == 0:
+		f.kind = pickKey(rng, ofWatches)
+		return f
+	case rng.IntN(12) == 0:
+		f.kind = "cut watches"
+		return f
+	}
+	f.kind = pickKey(rng, simple)
+	if f.kind != "delay" && rng.IntN(3) == 0 {
+		f.times = 2 + rng.IntN(2)
+	}
+	return f
+}
+
+func pickKey[V any](rng *rand.Rand, m map[string]V) string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys[rng.IntN(len(keys))]
+}
+
+// weather makes faults happen to the requests of one command.
+type weather struct {
+	bench  *bench
+	faults []*fault
+
+	mu   sync.Mutex
+	away string    // the kind of outage
+	back time.Time // when the last outage ends
+}
+
+func (w *weather) on(q request) deed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.faults {
+		if q.phase != f.phase || q.nth < f.nth || q.nth >= f.nth+f.times {
+			continue
+		}
+		f.hit = true
+		switch {
+		case f.lasts > 0:
+			w.begin(f)
+		case f.kind == "cut watches":
+			return func(rw http.ResponseWriter, r *http.Request, onward http.Handler) {
+				w.bench.tracker.Load().cutWatches()
+				onward.ServeHTTP(rw, r)
+			}
+		default:
+			return f.deed(q)
+		}
+	}
+	if time.Now().Before(w.back) {
+		return w.outage(w.away, w.back)
+	}
+	return nil
+}
+
+// deed is what the fault does to a request. What comes after the answer of a
+// watch comes while it goes on.
+func (f *fault) deed(q request) deed {
+	if d, ok := ofWatches[f.kind]; ok {
+		if !q.watch {
+			return nil
+		}
+		return d
+	}
+	if q.watch && strings.Contains(f.kind, "after") {
+		return ofWatches["watch reset"]
+	}
+	if q.watch && f.kind == "done, then 504" {
+		return gateway(504)
+	}
+	return simple[f.kind]
+}
+
+// begin begins an outage.
+func (w *weather) begin(f *fault) {
+	if time.Now().Before(w.back) {
+		return
+	}
+	w.away, w.back = f.kind, time.Now().Add(f.lasts)
+	switch f.kind {
+	case "refuses connections":
+		front := w.bench.front
+		go front.Down() // this request's connection too
+		time.AfterFunc(f.lasts, func() { w.bench.check(front.Up()) })
+	case "resets connections", "silence":
+		if f.kind == "resets connections" {
+			go w.bench.front.Cut()
+		}
+		time.AfterFunc(f.lasts, w.bench.front.Cut)
+	}
+}
+
+func (w *weather) outage(kind string, back time.Time) deed {
+	switch kind {
+	case "503 to all":
+		return simple["503"]
+	case "silence":
+		return func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Until(back)):
+			}
+			panic(http.ErrAbortHandler)
+		}
+	}
+	return simple["reset before"]
+}
+
+// faults disturbs operations by what is transient. Each must end as it does
+// undisturbed (R53).
+func faults(t *testing.T) []trials {
+	if _, err := standardOf(t, operations[len(operations)-1], false); err != nil { // and of all before it
+		t.Fatal(err)
+	}
+	var all []trials
+	for chain := range pick(5, 168) {
+		if !long && only < 0 {
+			chain = chain * 7 // some with a CRD
+		}
+		var seeds []int
+		for i := range operations {
+			seeds = append(seeds, chain*len(operations)+i)
+		}
+		all = append(all, trials{seeds, func(t *testing.T, tell func(int, string, error)) { faultChain(t, seeds, tell) }})
+	}
+	return all
+}
+
+// faultChain makes the trials of a chain: each goes on from what the one before
+// has left, or, where that was not survived, from a namespace of its own.
+func faultChain(t *testing.T, seeds []int, tell func(int, string, error)) {
+	chain := seeds[0] / len(operations)
+	withCRD, h2 := chain%5 == 0, chain%3 != 0
+	b := newBench(t, h2, withCRD)
+	defer func() { b.close() }()
+	good := true
+	for i, seed := range seeds {
+		o := operations[i]
+		std, err := standardOf(t, o, withCRD)
+		if err != nil {
+			tell(seed, o.name, err)
+			continue
+		}
+		if only >= 0 && seed != only {
+			good = false
+			continue
+		}
+		if !good {
+			b.close()
+			b = newBench(t, h2, withCRD)
+			if err := b.reach(o); err != nil {
+				tell(seed, o.name, err)
+				continue
+			}
+		}
+		if o.name == "install" {
+			b.dropCRD()
+		}
+		what, err := b.disturb(o, std, rand.New(rand.NewPCG(uint64(seed), 9)))
+		tell(seed, what, err)
+		good = err == nil
+	}
+}
+
+// disturb runs an operation in bad weather and judges how it ends.
+func (b *bench) disturb(o operation, std *standard, rng *rand.Rand) (what string, err error) {
+	weather := &weather{bench: b, faults: faultsOf(rng, std)}
+	p, tr := b.start(o, weather.on)
+	hangs := p.wait(3 * time.Minute)
+	what = o.name + ":"
+	weather.mu.Lock()
+	for _, f := range weather.faults {
+		what += fmt.Sprintf(" %s,", f)
+		if !f.hit {
+			what += " not come to,"
+		}
+	}
+	back := weather.back
+	weather.mu.Unlock()
+	if d := time.Until(back); d > 0 { // the next one is to find it as it should be
+		time.Sleep(d + 100*time.Millisecond)
+	}
+	if hangs != nil {
+		return what, fmt.Errorf("  %w\n%s", hangs, p.says())
+	}
+	var wrong []string
+	if p.exit != std.exit {
+		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exit, std.exit))
+	}
+	wrong = append(wrong, b.becomes(std.target, true)...)
+	requests, _ := tr.made()
+	wrong = append(wrong, tooMany(requests, std, back)...)
+	if len(wrong) > 0 {
+		return what, errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+	}
+	asked.add(len(requests), std.total)
+	return what, nil
+}
+
+// tooMany says what is wrong with the number of requests: more than half as many
+// again as undisturbed, or the same one over and over once the API server is
+// back. A short operation is given a few more, since a fault costs the same in
+// any.
+func tooMany(requests []request, std *standard, back time.Time) (wrong []string) {
+	if n := len(requests); n > std.total*3/2+10 {
+		wrong = append(wrong, fmt.Sprintf("%d requests, undisturbed %d", n, std.total))
+	}
+	if back.IsZero() {
+		return wrong
+	}
+	burst := map[string]int{}
+	for _, q := range requests {
+		if d := q.at.Sub(back); d > 0 && d < 2*time.Second {
+			burst[q.key]++
+		}
+	}
+	for key, n := range burst {
+		if n > std.keys[key]+8 {
+			wrong = append(wrong, fmt.Sprintf("once the API server was back, %d times within 2s: %s", n, key))
+		}
+	}
+	return wrong
+}
+
+// asked adds up the requests of what was survived.
+var asked ratio
+
+type ratio struct {
+	mu         sync.Mutex
+	made, want int
+}
+
+func (r *ratio) add(made, want int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made, r.want = r.made+made, r.want+want
+	table.note("faults", "requests %.2f × undisturbed", float64(r.made)/float64(r.want))
+}

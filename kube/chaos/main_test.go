@@ -1,0 +1,222 @@
+// Package chaos runs the real program against a real API server, through a front
+// that makes requests fail, and kills it, signals it, and runs it beside itself.
+//
+// Its test has a row for each kind of trouble. A row makes trials; a trial has a
+// seed, which is all that it depends on: `make chaos ROW=faults SEED=123` repeats
+// one. `go test` runs a few trials of each row, `make chaos` all of them.
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"lockstep/kube/throwaway"
+	"lockstep/kube/throwaway/testcluster"
+)
+
+var (
+	sandbox  *throwaway.Cluster
+	lockstep string // the program
+	admin    *observer
+	// long is `make chaos`; only is the seed to repeat, or -1.
+	long  = scale == "long"
+	scale = os.Getenv("CHAOS")
+	only  = -1
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if scale == "" { // until what the trials ask for is built
+		return 0
+	}
+	dir, err := os.MkdirTemp("", "lockstep-chaos-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = prepare(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := testcluster.Main(m)
+	table.print()
+	return code
+}
+
+func prepare(dir string) (err error) {
+	if s := os.Getenv("CHAOS_SEED"); s != "" {
+		if only, err = strconv.Atoi(s); err != nil {
+			return fmt.Errorf("read the seed: %w", err)
+		}
+	}
+	if lockstep = os.Getenv("CHAOS_PROGRAM"); lockstep == "" {
+		lockstep = filepath.Join(dir, "lockstep")
+		build := exec.Command("go", "build", "-p", "2", "-o", lockstep, "lockstep")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build lockstep: %w\n%s", err, out)
+		}
+	}
+	if sandbox, err = testcluster.Start(); err != nil {
+		return err
+	}
+	admin, err = newObserver(sandbox.Kubeconfig)
+	return err
+}
+
+// trials is what a worker does in one go: one trial, or several that follow each
+// other. Trouble is told for each seed, nil where the trial was survived.
+type trials struct {
+	seeds []int
+	run   func(t *testing.T, tell func(seed int, what string, trouble error))
+}
+
+// TestChaos makes all trials of all rows.
+func TestChaos(t *testing.T) {
+	rows := []struct {
+		name string
+		of   func(t *testing.T) []trials
+	}{
+		{"crash", crashes},
+		{"faults", faults},
+		{"records", records},
+		{"stalls", stalls},
+		{"signals", signals},
+		{"two", two},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) { runRow(t, row.name, row.of(t)) })
+	}
+}
+
+// workers is how many trials run at once: most of their time is waiting.
+const workers = 8
+
+func runRow(t *testing.T, name string, all []trials) {
+	if only >= 0 {
+		all = slices.DeleteFunc(all, func(x trials) bool { return !slices.Contains(x.seeds, only) })
+	}
+	queue := make(chan trials)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for x := range queue {
+				work(t, name, x)
+			}
+		})
+	}
+	for _, x := range all {
+		queue <- x
+	}
+	close(queue)
+	wg.Wait()
+}
+
+// work makes trials and tells of them. What the harness itself stumbles on counts
+// as not survived.
+func work(t *testing.T, row string, x trials) {
+	tell := func(seed int, what string, trouble error) {
+		if only >= 0 && seed != only {
+			return
+		}
+		table.add(row, trouble == nil)
+		if trouble != nil {
+			t.Errorf("make chaos ROW=%s SEED=%d: %s\n%v\n", row, seed, what, trouble)
+		}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			tell(x.seeds[0], "the harness fails", fmt.Errorf("%v\n%s", r, debug.Stack()))
+		}
+	}()
+	x.run(t, tell)
+}
+
+// scores counts what was tried and what was survived.
+type scores struct {
+	mu    sync.Mutex
+	rows  map[string]*score
+	begun time.Time
+}
+
+type score struct {
+	tried, survived int
+	note            string
+	first, last     time.Time
+}
+
+var table = scores{rows: map[string]*score{}, begun: time.Now()}
+
+func (s *scores) row(name string) *score {
+	if s.rows[name] == nil {
+		s.rows[name] = &score{first: time.Now()}
+	}
+	return s.rows[name]
+}
+
+func (s *scores) add(name string, survived bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.row(name)
+	r.tried++
+	r.last = time.Now()
+	if survived {
+		r.survived++
+	}
+}
+
+func (s *scores) note(name, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.row(name).note = fmt.Sprintf(format, args...)
+}
+
+func (s *scores) print() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, 0, len(s.rows))
+	for name := range s.rows {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(s.rows[a].first.UnixNano(), s.rows[b].first.UnixNano()) })
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ROW\tTRIED\tSURVIVED\t")
+	for _, name := range names {
+		r := s.rows[name]
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", name, r.tried, r.survived, r.note)
+	}
+	_ = w.Flush()
+	fmt.Printf("in %s\n", time.Since(s.begun).Round(time.Second))
+}
+
+// pick returns what fits the size of the run.
+func pick[T any](short, whole T) T {
+	if long || only >= 0 {
+		return whole
+	}
+	return short
+}
+
+// within polls until ok, for some time.
+func within(ctx context.Context, d time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(d); ; {
+		if ok() {
+			return true
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return false
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

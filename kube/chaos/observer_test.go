@@ -1,0 +1,192 @@
+package chaos
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// observer looks at the cluster without a front in between.
+type observer struct{ dynamic.Interface }
+
+func newObserver(kubeconfig string) (*observer, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	return &observer{client}, err
+}
+
+var (
+	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	leases     = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	// objects are all that the charts of this package can leave behind.
+	objects = []schema.GroupVersionResource{
+		{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"}, {Version: "v1", Resource: "pods"},
+	}
+)
+
+// picture is all that matters of a namespace, such that two can be compared.
+type picture struct {
+	objects map[string]string // by kind and name, without what the API server adds
+	history []string          // the revisions: "1 superseded"
+	leases  []string
+}
+
+func (o *observer) look(ctx context.Context, namespace string) (picture, error) {
+	p := picture{objects: map[string]string{}}
+	for _, resource := range objects {
+		list, err := o.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return p, err
+		}
+		for _, item := range list.Items {
+			if item.GetName() != "kube-root-ca.crt" {
+				p.objects[item.GetKind()+"/"+item.GetName()] = essence(item, namespace)
+			}
+		}
+	}
+	list, err := o.Resource(secrets).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		return p, err
+	}
+	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	for _, item := range list.Items {
+		p.history = append(p.history, revision(item))
+	}
+	if list, err = o.Resource(leases).Namespace(namespace).List(ctx, metav1.ListOptions{}); err != nil {
+		return p, err
+	}
+	for _, item := range list.Items {
+		p.leases = append(p.leases, item.GetName())
+	}
+	return p, nil
+}
+
+// essence is an object without what differs between two that are the same.
+func essence(item unstructured.Unstructured, namespace string) string {
+	out := map[string]any{"labels": item.GetLabels(), "annotations": item.GetAnnotations(), "data": item.Object["data"]}
+	if item.GetDeletionTimestamp() != nil {
+		out["deleted"] = true
+	}
+	if owners := item.GetOwnerReferences(); len(owners) > 0 {
+		out["owners"] = owners
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.ReplaceAll(string(text), namespace, "NAMESPACE")
+}
+
+// revision tells of a release record, whose label and content should agree.
+func revision(item unstructured.Unstructured) string {
+	label := item.GetLabels()["status"]
+	text, _, _ := unstructured.NestedString(item.Object, "data", "release")
+	rel, err := record(text)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s unreadable: %v", item.GetName(), err)
+	case rel.Info.Status != label:
+		return fmt.Sprintf("%d %s, but labelled %s", rel.Version, rel.Info.Status, label)
+	}
+	return fmt.Sprintf("%d %s", rel.Version, label)
+}
+
+type releaseRecord struct {
+	Version int
+	Info    struct{ Status string }
+}
+
+// record reads what Helm's storage has written, in a Secret's base64.
+func record(text string) (rel releaseRecord, err error) {
+	for range 2 {
+		raw, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return rel, err
+		}
+		text = string(raw)
+	}
+	unzip, err := gzip.NewReader(bytes.NewReader([]byte(text)))
+	if err != nil {
+		return rel, err
+	}
+	raw, err := io.ReadAll(unzip)
+	if err != nil {
+		return rel, err
+	}
+	return rel, json.Unmarshal(raw, &rel)
+}
+
+// differs says what is not as in another picture.
+func (p picture) differs(want picture, history bool) (what []string) {
+	for _, name := range slices.Sorted(maps.Keys(want.objects)) {
+		if got, ok := p.objects[name]; !ok {
+			what = append(what, name+" is missing")
+		} else if got != want.objects[name] {
+			what = append(what, fmt.Sprintf("%s is not as it should be: %s", name, apart(got, want.objects[name])))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.objects)) {
+		if _, ok := want.objects[name]; !ok {
+			what = append(what, name+" is left over")
+		}
+	}
+	if history && !slices.Equal(p.history, want.history) {
+		what = append(what, fmt.Sprintf("the history is %q, want %q", p.history, want.history))
+	}
+	if len(p.leases) > 0 {
+		what = append(what, fmt.Sprintf("Leases are left: %q", p.leases))
+	}
+	return what
+}
+
+// apart is where two texts differ.
+func apart(got, want string) string {
+	at := 0
+	for at < min(len(got), len(want)) && got[at] == want[at] {
+		at++
+	}
+	from := max(0, at-20)
+	return fmt.Sprintf("…%.60s…, want …%.60s…", got[from:], want[from:])
+}
+
+// count is how many revisions have a status.
+func (p picture) count(status string) (n int) {
+	for _, h := range p.history {
+		if _, s, _ := strings.Cut(h, " "); s == status {
+			n++
+		}
+	}
+	return n
+}
+
+// unfinished are the revisions that say that something is under way, or
+// contradict themselves.
+func (p picture) unfinished() (out []string) {
+	for _, h := range p.history {
+		_, s, _ := strings.Cut(h, " ")
+		if s != "deployed" && s != "superseded" && s != "failed" && s != "uninstalled" {
+			out = append(out, h)
+		}
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// records lets each write of the release record fail: its answer is lost, it is
+// refused once, it is refused for three seconds. What is told and what the
+// release says must be what would have been (R32a, R53).
+func records(t *testing.T) []trials {
+	kinds := []string{"answer lost", "refused once", "refused for 3s", "answer lost, in a gateway"}
+	var all []trials
+	for i, o := range operations {
+		if len(o.after) > 2 {
+			o = single(o.name)
+		}
+		std, err := standardOf(t, o, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n <= std.records; n++ {
+			for k, kind := range kinds {
+				if !long && only < 0 && (n+k+i)%6 != 0 {
+					continue
+				}
+				seed := i*1000 + n*10 + k
+				all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
+					tell(seed, fmt.Sprintf("%s, record write %d of %d: %s", o.name, n, std.records, kind), recordLost(t, o, std, n, k))
+				}})
+			}
+		}
+	}
+	return all
+}
+
+func recordLost(t *testing.T, o operation, std *standard, n, kind int) error {
+	b := newBench(t, n%2 == 0, false)
+	defer b.close()
+	if err := b.reach(o); err != nil {
+		return err
+	}
+	var until time.Time
+	p, _ := b.start(o, func(q request) deed {
+		switch {
+		case q.record == n:
+			until = time.Now().Add(3 * time.Second)
+			return simple[[]string{"reset after", "500", "503", "done, then 504"}[kind]]
+		case kind == 2 && q.record > n && time.Now().Before(until):
+			return simple["503"]
+		}
+		return nil
+	})
+	return b.judge(p, std, p.wait(3*time.Minute))
+}
+
+// judge says what is wrong where an operation is to end as it does undisturbed.
+func (b *bench) judge(p *process, std *standard, hangs error) error {
+	if hangs != nil {
+		return fmt.Errorf("  %w\n%s", hangs, p.says())
+	}
+	var wrong []string
+	if p.exit != std.exit {
+		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", p.exit, std.exit))
+	}
+	if wrong = append(wrong, b.becomes(std.target, true)...); len(wrong) > 0 {
+		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+	}
+	return nil
+}
+
+// stalls lets requests be answered never, or so slowly that it comes to that.
+// With a timeout of some seconds, the operation ends in time and leaves the
+// release in a final state, or gets over it (R25, R34, R53).
+func stalls(t *testing.T) []trials {
+	var all []trials
+	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
+		o := single(name)
+		std, err := standardOf(t, o, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, phase := range []string{phaseChecks, phaseLease, phaseHooks, phaseRecord, phaseApplies, phaseRemovals, phaseWatches, phaseReads} {
+			for k, kind := range []string{"never answered", "trickles", "never answered again"} {
+				// Without answers about the record or the Lease nothing can be told of.
+				if std.phases[phase] == 0 || kind == "never answered again" && (phase == phaseRecord || phase == phaseLease || phase == phaseReads) {
+					continue
+				}
+				if !long && only < 0 && (i*3+j+k)%13 != 0 {
+					continue
+				}
+				seed := i*1000 + j*10 + k
+				all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
+					nth := (std.phases[phase] - 1) * (seed % 3) / 2
+					tell(seed, fmt.Sprintf("%s, %s[%d] is %s", o.name, phase, nth, kind), stall(t, o, std, phase, nth, kind))
+				}})
+			}
+		}
+	}
+	return all
+}
+
+const stallTimeout = 8 * time.Second
+
+func stall(t *testing.T, o operation, std *standard, phase string, nth int, kind string) error {
+	b := newBench(t, nth%2 == 0, false)
+	defer b.close()
+	if err := b.reach(o); err != nil {
+		return err
+	}
+	before := b.look()
+	p, _ := b.start(o, func(q request) deed {
+		switch {
+		case q.phase != phase || q.nth < nth || q.nth > nth && kind != "never answered again":
+			return nil
+		case kind == "trickles":
+			return trickle
+		}
+		return func(_ http.ResponseWriter, r *http.Request, _ http.Handler) { <-r.Context().Done() }
+	}, "--timeout", stallTimeout.String(), "--readiness-timeout", "6s")
+	if err := p.wait(stallTimeout + 15*time.Second*patience); err != nil {
+		return fmt.Errorf("  %w\n%s", err, p.says())
+	}
+	var wrong []string
+	if limit := stallTimeout + 4*time.Second*patience; p.took > limit {
+		wrong = append(wrong, fmt.Sprintf("it took %s", p.took.Round(time.Second)))
+	}
+	wrong = append(wrong, b.final(p, before, std)...)
+	if len(wrong) > 0 {
+		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+	}
+	return nil
+}
+
+// final says what is wrong where an operation may have failed: what its exit
+// code says has come about, and nothing is unfinished.
+func (b *bench) final(p *process, before picture, std *standard) (wrong []string) {
+	switch p.exit {
+	case 0:
+		return b.becomes(std.target, true)
+	case 2: // nothing was written
+		return b.becomes(before, true)
+	case 1, 3:
+	default:
+		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exit))
+	}
+	within(b.t.Context(), patience*time.Second, func() bool { return len(b.look().leases) == 0 })
+	now := b.look()
+	if u := now.unfinished(); len(u) > 0 {
+		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))
+	}
+	if len(now.leases) > 0 {
+		wrong = append(wrong, fmt.Sprintf("Leases are left: %q", now.leases))
+	}
+	if n := now.count("deployed"); n > 1 {
+		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
+	}
+	return wrong
+}
+
+// trickle answers with a byte every half second. A watch trickles by itself.
+func trickle(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+	slow := slowWriter{w, r}
+	onward.ServeHTTP(slow, r)
+}
+
+type slowWriter struct {
+	http.ResponseWriter
+	r *http.Request
+}
+
+func (s slowWriter) Write(p []byte) (int, error) {
+	for i := range p {
+		if _, err := s.ResponseWriter.Write(p[i : i+1]); err != nil {
+			return i, err
+		}
+		_ = http.NewResponseController(s.ResponseWriter).Flush()
+		select {
+		case <-s.r.Context().Done():
+			return i, s.r.Context().Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	return len(p), nil
+}

@@ -1,0 +1,95 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// signals sends signals, once and twice, in each phase of an operation. SIGINT
+// and SIGTERM end it, with exit code 3, and leave the release in a final state;
+// a rollback on failure goes on at the first of them (R43). At SIGHUP it goes on
+// to its end.
+func signals(t *testing.T) []trials {
+	var all []trials
+	for i, name := range []string{"install", "upgrade", "rollback", "uninstall", "bad-upgrade"} {
+		o := single(name)
+		std, err := standardOf(t, o, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, phase := range []string{phaseChecks, phaseHooks, phaseApplies, phaseWatches, phaseRemovals, phaseRecord, phaseRollback} {
+			if std.phases[phase] == 0 || o.bad() && phase != phaseRollback {
+				continue
+			}
+			for k, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+				for times := 1; times <= 2; times++ {
+					if !long && only < 0 && (i*5+j*3+k*2+times)%11 != 0 {
+						continue
+					}
+					seed := i*1000 + j*100 + k*10 + times
+					all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
+						nth := (std.phases[phase] - 1) * ((i + k) % 3) / 2
+						tell(seed, fmt.Sprintf("%s, %s ×%d at %s[%d]", o.name, s, times, phase, nth), signalled(t, o, std, phase, nth, s, times))
+					}})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func signalled(t *testing.T, o operation, std *standard, phase string, nth int, s syscall.Signal, times int) error {
+	b := newBench(t, times == 1, false)
+	defer b.close()
+	if err := b.reach(o); err != nil {
+		return err
+	}
+	before := b.look()
+	started := make(chan struct{})
+	var p *process
+	p, _ = b.start(o, func(q request) deed {
+		if q.phase != phase || q.nth != nth {
+			return nil
+		}
+		return func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+			<-started
+			for range times {
+				_ = p.cmd.Process.Signal(s) // it may have ended at the first
+				time.Sleep(150 * time.Millisecond)
+			}
+			onward.ServeHTTP(w, r)
+		}
+	})
+	close(started)
+	if err := p.wait(30 * time.Second * patience); err != nil {
+		return fmt.Errorf("  %w\n%s", err, p.says())
+	}
+	if s == syscall.SIGHUP || phase == phaseRollback && times == 1 {
+		return b.judge(p, std, nil)
+	}
+	var wrong []string
+	switch {
+	case phase == phaseChecks:
+		if wrong = b.becomes(before, true); p.exit != 3 {
+			wrong = append(wrong, fmt.Sprintf("exit code %d, want 3", p.exit))
+		}
+	case phase == phaseRollback:
+		if wrong = b.final(p, before, std); p.exit == 0 || p.exit == 2 {
+			wrong = append(wrong, fmt.Sprintf("exit code %d", p.exit))
+		}
+	default:
+		// With the last writes it may be too late.
+		if wrong = b.final(p, before, std); p.exit != 3 && (p.exit != 0 || phase != phaseRecord && phase != phaseRemovals && nth < std.phases[phase]-1) {
+			wrong = append(wrong, fmt.Sprintf("exit code %d, want 3", p.exit))
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A phase is what an operation is about when it makes a request.
+const (
+	phaseChecks   = "checks" // until the first write
+	phaseLease    = "lease"
+	phaseCRDs     = "crds"
+	phaseRecord   = "record"   // writes of the release record
+	phaseHooks    = "hooks"    // all about the hooks' objects
+	phaseApplies  = "applies"  // writes of the chart's objects
+	phaseRemovals = "removals" // deletions of them
+	phaseWatches  = "watches"
+	phaseReads    = "reads"    // the other reads after the first write
+	phaseRollback = "rollback" // all requests of a rollback on failure
+)
+
+// request is one that the front got.
+type request struct {
+	at    time.Time
+	key   string // method and path
+	phase string
+	nth   int // of its phase, from 0
+	write int // the how manieth write, from 1; 0 for a read
+	// record is the how manieth write of the release record, from 1; 0 for others.
+	record int
+	watch  bool
+}
+
+// deed is what is done with a request. Onward answers it.
+type deed func(w http.ResponseWriter, r *http.Request, onward http.Handler)
+
+// tracker follows the requests of one command.
+type tracker struct {
+	// undoes tells that the operation itself rolls back or uninstalls, so that a
+	// record that says so is no rollback on failure.
+	undoes bool
+	// on decides what is done with a request, nil for nothing. It is called for
+	// one request at a time.
+	on func(request) deed
+
+	mu       sync.Mutex
+	requests []request
+	phases   map[string]int
+	writes   int
+	records  int
+	back     bool // a rollback on failure has begun
+	watches  map[*http.Request]context.CancelFunc
+}
+
+func newTracker(undoes bool, on func(request) deed) *tracker {
+	return &tracker{undoes: undoes, on: on, phases: map[string]int{}, watches: map[*http.Request]context.CancelFunc{}}
+}
+
+func (t *tracker) meddle(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+	q, do := t.note(r)
+	if q.watch {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		r = r.WithContext(ctx)
+		t.mu.Lock()
+		t.watches[r] = cancel
+		t.mu.Unlock()
+		defer func() {
+			t.mu.Lock()
+			delete(t.watches, r)
+			t.mu.Unlock()
+		}()
+	}
+	if do == nil {
+		onward.ServeHTTP(w, r)
+		return
+	}
+	do(w, r, onward)
+}
+
+// cutWatches breaks all watches that are open.
+func (t *tracker) cutWatches() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, cancel := range t.watches {
+		cancel()
+	}
+}
+
+func (t *tracker) note(r *http.Request) (request, deed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q := request{at: time.Now(), key: r.Method + " " + r.URL.Path, watch: r.URL.Query().Get("watch") == "true"}
+	if q.watch {
+		q.key = "watch " + r.URL.Path
+	}
+	if isWrite(r) {
+		t.writes++
+		q.write = t.writes
+		if isRecord(r) {
+			t.records++
+			q.record = t.records
+		}
+		t.back = t.back || !t.undoes && isRecord(r) && undoing(r)
+	}
+	q.phase = t.phase(r, q)
+	q.nth = t.phases[q.phase]
+	t.phases[q.phase]++
+	t.requests = append(t.requests, q)
+	if t.on == nil {
+		return q, nil
+	}
+	return q, t.on(q)
+}
+
+func (t *tracker) phase(r *http.Request, q request) string {
+	path := r.URL.Path
+	switch {
+	case t.back:
+		return phaseRollback
+	case strings.Contains(path, "/leases"):
+		return phaseLease
+	case strings.Contains(path, "/customresourcedefinitions"):
+		return phaseCRDs
+	case t.writes == 0:
+		return phaseChecks
+	case isRecord(r) && q.write > 0:
+		return phaseRecord
+	case strings.Contains(path, "hook-") || strings.Contains(path, "/pods"):
+		return phaseHooks
+	case q.watch:
+		return phaseWatches
+	case r.Method == http.MethodDelete:
+		return phaseRemovals
+	case q.write > 0:
+		return phaseApplies
+	}
+	return phaseReads
+}
+
+func isWrite(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	}
+	return !r.URL.Query().Has("dryRun") && !strings.HasPrefix(r.URL.Path, "/apis/auth")
+}
+
+// isRecord reports whether a request is about a release record; a new one is
+// posted to where all Secrets are, and the charts have none.
+func isRecord(r *http.Request) bool {
+	return strings.Contains(r.URL.Path, "/secrets/sh.helm.release.v1.") || r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/secrets")
+}
+
+// undoing reports whether a record says, in its label, that a rollback or an
+// uninstallation is under way.
+func undoing(r *http.Request) bool {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return err == nil && (bytes.Contains(body, []byte("uninstalling")) || bytes.Contains(body, []byte("pending-rollback")))
+}
+
+// made returns the requests so far, and how many there were of each phase.
+func (t *tracker) made() ([]request, map[string]int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	phases := map[string]int{}
+	for p, n := range t.phases {
+		phases[p] = n
+	}
+	return append([]request(nil), t.requests...), phases
+}
