@@ -9,6 +9,7 @@ import (
 
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/lease"
 	"lockstep/kube/operation"
 	"lockstep/kube/preview"
 	"lockstep/kube/release"
@@ -29,6 +30,9 @@ type (
 	Action      = preview.Action
 	View        = view.View
 	Timing      = release.Timing
+	// LeaseOptions are in Common: what Operations do to be the only one at work
+	// on their release (R51).
+	LeaseOptions = lease.Options
 )
 
 // What would happen to an object.

@@ -87,7 +87,7 @@ func (r *rig) mustRun(op *Operation, err error) outcome {
 }
 
 func (r *rig) upgrade(chart string, change func(*Upgrade)) (*Operation, error) {
-	up := Upgrade{Common: Common{Release: "t", Namespace: r.namespace}, Rendering: Rendering{Chart: loadChart(r.t, chart), Values: r.values(chart)}}
+	up := Upgrade{Common: r.common(), Rendering: Rendering{Chart: loadChart(r.t, chart), Values: r.values(chart)}}
 	if change != nil {
 		change(&up)
 	}
@@ -95,9 +95,9 @@ func (r *rig) upgrade(chart string, change func(*Upgrade)) (*Operation, error) {
 }
 
 func (r *rig) rollback(to int) (*Operation, error) {
-	return r.client.PrepareRollback(r.t.Context(), Rollback{Common: Common{Release: "t", Namespace: r.namespace}, Revision: to})
+	return r.client.PrepareRollback(r.t.Context(), Rollback{Common: r.common(), Revision: to})
 }
 
 func (r *rig) uninstall() (*Operation, error) {
-	return r.client.PrepareUninstall(r.t.Context(), Uninstall{Common: Common{Release: "t", Namespace: r.namespace}})
+	return r.client.PrepareUninstall(r.t.Context(), Uninstall{Common: r.common()})
 }

@@ -121,12 +121,20 @@ func (r *rig) values(chart string) map[string]any {
 
 // install prepares an installation as release t.
 func (r *rig) install(chart string, change func(*Install)) (*Operation, error) {
-	in := Install{Rendering: Rendering{Chart: loadChart(r.t, chart), Values: r.values(chart)}, Common: Common{Release: "t", Namespace: r.namespace}}
+	in := Install{Rendering: Rendering{Chart: loadChart(r.t, chart), Values: r.values(chart)}, Common: r.common()}
 	if change != nil {
 		change(&in)
 	}
 	return r.client.PrepareInstall(context.Background(), in)
 }
+
+// common are the options of an operation on release t. Runs of other processes on
+// this machine are known by their locks.
+func (r *rig) common() Common {
+	return Common{Release: "t", Namespace: r.namespace, Lease: LeaseOptions{LockDir: lockDir()}}
+}
+
+func lockDir() string { return filepath.Join(filepath.Dir(sandbox.Kubeconfig), "locks") }
 
 // outcome is what an operation left.
 type outcome struct {

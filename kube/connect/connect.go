@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
@@ -132,6 +133,14 @@ func (c *Client) noContext() bool {
 	raw, err := c.Getter.ToRawKubeConfigLoader().RawConfig()
 	return err == nil && raw.CurrentContext == "" && c.settings.KubeContext == "" && c.settings.KubeAPIServer == ""
 }
+
+// Leases are those of a namespace.
+func (c *Client) Leases(namespace string) coordinationv1.LeaseInterface {
+	return c.Clientset.CoordinationV1().Leases(namespace)
+}
+
+// Log is where what matters little is told.
+func (c *Client) Log() *slog.Logger { return c.log }
 
 // Diagnoser reads from the cluster why objects are not ready.
 func (c *Client) Diagnoser() *diagnose.Diagnoser {

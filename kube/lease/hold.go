@@ -35,6 +35,8 @@ type Lease struct {
 	changed chan struct{} // closed when one of these has changed
 }
 
+// Rule R51: one run at a time; a second one is refused, and a dead one replaced
+//
 // Acquire takes the Lease of a release for an operation, as that was found by
 // Look. The error is a *HeldError where another run holds it. What is Unavailable
 // in the result tells, without an error, that it has to be done without.

@@ -8,6 +8,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/plan"
 )
 
 // Kind is what there is of a Lease.
@@ -28,6 +30,11 @@ type State struct {
 	Err error
 
 	lease *coordinationv1.Lease // that is Dead
+}
+
+// Warning says what it means that Leases are Unavailable.
+func (s State) Warning() plan.Warning {
+	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("nothing keeps another run from working on the release at the same time, but for what Helm looks at: %v", s.Err)}
 }
 
 // Look reads who holds a release. Where it cannot be known at once whether the

@@ -35,6 +35,14 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	if v.Abort != nil {
 		outcome, exit = event.Aborted, 3
 	}
+	if lost := op.lost(); lost != nil {
+		end := run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; it has stopped where it was, and left the release to the other one"}
+		return op.engine.Finish(end) == nil, lost
+	}
+	if a != nil && refused(err) && op.wrote(a) {
+		end := run.End{Status: outcome, Message: fmt.Sprintf("nothing but namespace %s was written: %v", op.prepared.Common.Namespace, err), Exit: notWritten(exit)}
+		return op.engine.Finish(end) == nil, err
+	}
 	if a == nil || !op.wrote(a) {
 		end := run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)}
 		return op.engine.Finish(end) == nil, err
@@ -68,6 +76,7 @@ func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || o
 // does not begin where a command was accepted that ends the run without it (R48).
 func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
 	info := as.op.undo.info
+	as.op.undoes()
 	if as.engine.BeginRollback(info, cause.Error()) != nil {
 		return false, nil
 	}
@@ -89,6 +98,9 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bo
 		}
 	}
 	notes = append(notes, leftBehind(as.op.feed.Events()))
+	if as.op.lost() != nil {
+		end.Status, end.Exit = event.Aborted, 1
+	}
 	failed := "the rollback failed too: "
 	if as.engine.Verdict().Abort != nil {
 		failed = "the rollback was stopped: "
@@ -222,6 +234,9 @@ const finalizeTime = 20 * time.Second
 // hook that was cut short is deleted. It returns what is left of the release,
 // and why that object could not be deleted.
 func (a *attempt) finalize(cause error) (left remains, swept error) {
+	if lost := a.op.lost(); lost != nil {
+		return remains{err: lost}, nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), finalizeTime)
 	defer cancel()
 	releases, session, err := a.rebound(ctx)

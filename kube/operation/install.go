@@ -48,7 +48,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	if err != nil {
 		return nil, err
 	}
-	s, err := preflight.Open(ctx, c, in.Common)
+	s, err := preflight.OpenAlone(ctx, c, in.Common)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	if err != nil {
 		return nil, err
 	}
-	revision, err := in.revision(s)
+	last, revision, err := in.revision(s)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +74,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	if err != nil {
 		return nil, err
 	}
+	p.Last = last
 	return &Operation{client: c, prepared: p, main: job{specOf(p), in.run}, undo: undoInstall(p)}, nil
 }
 
@@ -153,22 +154,22 @@ func (in *Install) crds() preflight.CRDs {
 
 // revision is the revision that an installation makes: 1, or where it replaces
 // what was uninstalled with its history kept the next one. As in Helm it is an
-// error where the name is in use.
-func (in *Install) revision(s *preflight.Session) (int, error) {
+// error where the name is in use. Last is the latest revision, nil for none.
+func (in *Install) revision(s *preflight.Session) (last *rel1.Release, revision int, err error) {
 	rel, err := release.Last(s.Releases(), in.Release)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return 1, nil
+		return nil, 1, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("look for release %s: %w", in.Release, err)
+		return nil, 0, fmt.Errorf("look for release %s: %w", in.Release, err)
 	}
 	st := rel.Info.Status
 	if in.Replace && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
-		return rel.Version + 1, nil
+		return rel, rel.Version + 1, nil
 	}
 	instead := "use upgrade, or another name"
 	if st.IsPending() || st == rcommon.StatusUninstalling {
 		instead = "another operation is under way, or one was cut off: uninstall it to begin anew, or use another name"
 	}
-	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): %s", in.Release, rel.Namespace, rel.Version, st, instead)
+	return nil, 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): %s", in.Release, rel.Namespace, rel.Version, st, instead)
 }

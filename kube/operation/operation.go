@@ -32,6 +32,7 @@ type Operation struct {
 	undo     *undo // nil where there is nothing to go back to
 	feed     event.Feed
 	writes   connect.Writes
+	hold     holding
 
 	mu     sync.Mutex
 	engine *run.Engine
@@ -92,6 +93,7 @@ func (op *Operation) Run() error {
 	for _, w := range op.prepared.Warnings {
 		eng.Publish(event.OfWarning(w))
 	}
+	defer op.giveBack()
 	as, err := op.attempts(ctx, eng)
 	if err != nil {
 		return op.fail(nil, nil, err)

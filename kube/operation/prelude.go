@@ -17,18 +17,21 @@ import (
 // What comes before Helm's action: the namespace and crds/. Helm would do both,
 // but not as units that can be paused, watched and told of (R29, R40).
 
-// prelude brings the namespace and crds/, and waits until the first unit of
-// Helm's action may start.
+// prelude brings the namespace and crds/. The Lease of the release is taken as
+// soon as there is a namespace for it, and a unit may start.
 func (a *attempt) prelude(t preflight.Target) error {
 	if t.NewNamespace {
 		if err := a.createNamespace(a.op.prepared.Common.Namespace); err != nil {
 			return err
 		}
 	}
-	if err := a.applyCRDs(t.CRDs); err != nil {
+	if err := a.admitFirst(); err != nil {
 		return err
 	}
-	return a.admitFirst()
+	if _, err := a.alone(a.op.prepared.Last); err != nil {
+		return err
+	}
+	return a.applyCRDs(t.CRDs)
 }
 
 // createNamespace runs the phase of the namespace.
@@ -102,10 +105,10 @@ func (a *attempt) runPrelude(phase event.Phase, list helmkube.ResourceList, send
 	return nil
 }
 
-// admitFirst waits until the first unit that Helm's action will run may start,
-// since Helm writes the release record before it (R41: --step stops before the
-// first write of any kind). Where a phase of the prelude was first, that has
-// been waited for; a rollback does not stop before it.
+// admitFirst waits until the first unit may start, since the Lease and the release
+// record are written before it (R41: --step stops before the first write of any
+// kind). Where that is the namespace, it has been waited for; a rollback does not
+// stop before it.
 func (a *attempt) admitFirst() error {
 	if a.preluded || a.spec.prefix != "" {
 		return nil

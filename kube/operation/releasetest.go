@@ -35,7 +35,7 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 		return nil, err
 	}
 	t.Common = common
-	s, err := preflight.Open(ctx, c, t.Common)
+	s, err := preflight.OpenAlone(ctx, c, t.Common)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +49,7 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 	if len(p.Phases) == 0 {
 		return nil, nil
 	}
+	p.Last = rel
 	if err := s.Check(p); err != nil {
 		return nil, err
 	}
@@ -87,6 +88,9 @@ func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	if err := a.admitFirst(); err != nil {
+		return nil, err
+	}
+	if _, err := a.alone(a.op.prepared.Last); err != nil {
 		return nil, err
 	}
 	h := action.NewReleaseTesting(a.helm.Config)

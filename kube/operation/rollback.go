@@ -39,7 +39,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 		return nil, err
 	}
 	back.Common = common
-	s, err := preflight.Open(ctx, c, back.Common)
+	s, err := preflight.OpenAlone(ctx, c, back.Common)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,8 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 	if err := s.Check(p); err != nil {
 		return nil, err
 	}
-	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last.Version) }
+	p.Last = revs.Last
+	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last) }
 	return &Operation{client: c, prepared: p, main: job{specOf(p), run}}, nil
 }
 
@@ -153,7 +154,7 @@ func (back *Rollback) job(as *attempts) (job, error) {
 		return job{}, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
 	}
 	left, _ := leaving{s, b, event.RollbackPrefix, back.besides(revs, target), revs.Last, []helmkube.ResourceList{list, held}}.leftovers()
-	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last.Version) }
+	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last) }
 	return job{spec{
 		prefix: event.RollbackPrefix, wait: back.Strategy(), force: back.ForceConflicts, root: target.Chart.Name(),
 		tree: release.TreeOf(target), old: old.Revision, leftovers: left, hooks: hookEvents(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
@@ -162,16 +163,12 @@ func (back *Rollback) job(as *attempts) (job, error) {
 
 // run carries the rollback out, unless a revision has come in between since it
 // was planned: Helm would not look.
-func (back *Rollback) run(a *attempt, to, from int) (*rel1.Release, error) {
-	current, err := release.Last(a.helm.Config.Releases, back.Release)
-	if err != nil {
-		return nil, fmt.Errorf("roll back %s: %w", back.Release, err)
-	}
-	if current.Version != from {
-		return nil, fmt.Errorf("roll back %s: revision %d, %s, has come in between: another operation is under way", back.Release, current.Version, current.Info.Status)
-	}
+func (back *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err
+	}
+	if _, err := a.alone(from); err != nil {
+		return nil, fmt.Errorf("roll back: %w", err)
 	}
 	h := action.NewRollback(a.helm.Config)
 	h.Version, h.Timeout = to, back.Timeout

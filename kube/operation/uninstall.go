@@ -37,7 +37,7 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 		return nil, err
 	}
 	u.Common = common
-	s, err := preflight.Open(ctx, c, u.Common)
+	s, err := preflight.OpenAlone(ctx, c, u.Common)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,9 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 	}
 	sp := specOf(p)
 	sp.uninstalling = true
-	return &Operation{client: c, prepared: p, main: job{sp, u.run}}, s.Check(p)
+	p.Last = revs.Last
+	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, revs.Last) }
+	return &Operation{client: c, prepared: p, main: job{sp, run}}, s.Check(p)
 }
 
 // plan orders what goes: of the latest revision, then of all that are before it
@@ -114,21 +116,21 @@ func (u *Uninstall) job(as *attempts) (job, error) {
 	return job{spec{
 		prefix: event.RollbackPrefix, wait: u.Strategy(), root: rel.Chart.Name(), old: old.Revision, leftovers: left,
 		hooks: u.events(rel), uninstalling: true,
-	}, u.run}, nil
+	}, func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }}, nil
 }
 
 // Rule R31: a group is deleted only when all that waited for it is gone.
 //
 // run carries an uninstallation out.
-func (u *Uninstall) run(a *attempt) (*rel1.Release, error) {
-	rel, err := release.Last(a.helm.Config.Releases, u.Release)
-	if err != nil {
-		return nil, fmt.Errorf("look for release %s: %w", u.Release, err)
-	}
-	if err := a.client.ExpectHooks(rel); err != nil {
+func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
+	if err := a.admitFirst(); err != nil {
 		return nil, err
 	}
-	if err := a.admitFirst(); err != nil {
+	rel, err := a.alone(last)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.client.ExpectHooks(rel); err != nil {
 		return nil, err
 	}
 	h := action.NewUninstall(a.helm.Config)

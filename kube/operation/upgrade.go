@@ -50,7 +50,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	if err := up.Chart.Check(); err != nil {
 		return nil, err
 	}
-	s, err := preflight.Open(ctx, c, up.Common)
+	s, err := preflight.OpenAlone(ctx, c, up.Common)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +72,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	if err != nil {
 		return nil, err
 	}
+	p.Last = revs.Last
 	op := &Operation{client: c, prepared: p, main: job{specOf(p), up.run}}
 	if back := revs.Good(); back > 0 {
 		op.undo = up.undo(p, back)

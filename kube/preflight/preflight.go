@@ -18,6 +18,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
 	"lockstep/kube/release"
 )
@@ -39,7 +40,11 @@ type Common struct {
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
-	PlanOnly          bool // it will not be run, so the rights that it needs are not asked for
+	PlanOnly          bool // it will not be run, so neither the rights that it needs nor who is at work are asked for
+
+	// Lease is how it is seen to that one run at a time works on the release
+	// (R51).
+	Lease lease.Options
 
 	// Heartbeat is how long nothing may happen before what is being waited for
 	// is told, and again after as long; 0 for never.
@@ -125,6 +130,10 @@ type Prepared struct {
 	Phases []event.Phase
 	// Warnings are about the chart and the plan.
 	Warnings []plan.Warning
+	// Last is the latest revision that this was planned on, nil for none, and
+	// Lease what there was of the release's Lease (R51).
+	Last  *rel1.Release
+	Lease lease.State
 }
 
 // Target is a revision that an operation brings or, in an uninstallation, takes
@@ -172,6 +181,7 @@ type Session struct {
 	Client  *connect.Client
 	Helm    *connect.Helm
 	Common  Common
+	Lease   lease.State // of an operation that will be carried out
 }
 
 // Open connects to a cluster that answers.
@@ -182,6 +192,22 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 	}
 	if err := s.Client.Reachable(ctx); err != nil {
 		return nil, err
+	}
+	return s, nil
+}
+
+// OpenAlone is Open for an operation that will be carried out: it refuses where
+// another run is at work on the release (R51), before anything is read of that.
+func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
+	s, err := Open(ctx, c, common)
+	if err != nil || common.PlanOnly {
+		return s, err
+	}
+	if s.Lease, err = lease.Look(ctx, s.Client.Leases(common.Namespace), common.Release, common.Lease); err != nil {
+		return nil, err
+	}
+	if s.Lease.Kind == lease.Live {
+		return nil, &lease.HeldError{Release: common.Release, Namespace: common.Namespace, Holder: s.Lease.Holder}
 	}
 	return s, nil
 }
@@ -222,15 +248,22 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 }
 
 // Check makes the last checks of an operation, those about the whole of it: its
-// breakpoints and its rights.
+// breakpoints and its rights. The operation then knows what it has to do without.
 func (s *Session) Check(p *Prepared) error {
+	p.Lease = s.Lease
 	if s.Context.Err() != nil { // what was asked since may be missing
 		return fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))
 	}
 	if err := checkBreakpoints(p.Common.BreakOn, p.Phases); err != nil || p.Common.PlanOnly {
 		return err
 	}
-	return s.checkRights(p)
+	if err := s.checkRights(p); err != nil {
+		return err
+	}
+	if p.Lease.Kind == lease.Unavailable {
+		p.Warnings = append(p.Warnings, p.Lease.Warning())
+	}
+	return nil
 }
 
 // checkBreakpoints refuses a breakpoint on a group that is not there (R42).

@@ -15,6 +15,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
+	"lockstep/kube/lease"
 )
 
 // right is a verb on a kind in a namespace, which is "" for cluster scope.
@@ -22,6 +23,7 @@ type right struct {
 	verb      string
 	resource  schema.GroupResource
 	namespace string
+	optional  bool // the operation can do without
 }
 
 func (r right) String() string {
@@ -40,6 +42,7 @@ func (s *Session) rightsFor(p *Prepared) (map[right]bool, error) {
 		return nil, err
 	}
 	rights := storageRights(p)
+	maps.Copy(rights, leaseRights(p))
 	seen := map[plan.Object]bool{} // objects of a phase, without their names
 	for _, phase := range p.Phases {
 		clear(seen)
@@ -54,7 +57,7 @@ func (s *Session) rightsFor(p *Prepared) (map[right]bool, error) {
 					continue
 				}
 				for _, verb := range verbs(p, phase.Kind, o) {
-					rights[right{verb, m.Resource.GroupResource(), o.Namespace}] = true
+					rights[right{verb: verb, resource: m.Resource.GroupResource(), namespace: o.Namespace}] = true
 				}
 			}
 		}
@@ -82,7 +85,19 @@ func storageRights(p *Prepared) map[right]bool {
 		verbs = append(verbs, "delete")
 	}
 	for _, verb := range verbs {
-		rights[right{verb, schema.GroupResource{Resource: kind}, p.Common.Namespace}] = true
+		rights[right{verb: verb, resource: schema.GroupResource{Resource: kind}, namespace: p.Common.Namespace}] = true
+	}
+	return rights
+}
+
+// leaseRights are those for the Lease of the release, where there may be one.
+func leaseRights(p *Prepared) map[right]bool {
+	rights := map[right]bool{}
+	if p.Lease.Kind == lease.Unavailable {
+		return rights
+	}
+	for _, verb := range []string{"create", "update", "delete"} {
+		rights[right{verb: verb, resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, namespace: p.Common.Namespace, optional: true}] = true
 	}
 	return rights
 }
@@ -122,12 +137,22 @@ func (s *Session) checkRights(p *Prepared) error {
 	for r := range rights {
 		byNamespace[r.namespace] = append(byNamespace[r.namespace], r)
 	}
-	var missing []string
+	var missing, optional []string
 	for _, ns := range slices.Sorted(maps.Keys(byNamespace)) {
-		missing = append(missing, lacking(s.Context, s.Client, ns, byNamespace[ns])...)
+		for _, r := range lacking(s.Context, s.Client, ns, byNamespace[ns]) {
+			if r.optional {
+				optional = append(optional, r.String())
+			} else {
+				missing = append(missing, r.String())
+			}
+		}
 	}
 	if s.Context.Err() != nil {
 		return fmt.Errorf("ask for rights: %w", context.Cause(s.Context))
+	}
+	if len(optional) > 0 {
+		slices.Sort(optional)
+		p.Lease = lease.State{Kind: lease.Unavailable, Err: fmt.Errorf("%s may not %s", user(s.Context, s.Client), strings.Join(optional, ", "))}
 	}
 	if len(missing) == 0 {
 		return nil
@@ -149,7 +174,7 @@ func user(ctx context.Context, c *connect.Client) string {
 // rules that the API server lists may be incomplete, so what they do not grant is
 // asked one by one. They are those of a namespace: what they grant, a RoleBinding
 // may have given, which is good for nothing outside of it.
-func lacking(ctx context.Context, c *connect.Client, namespace string, rights []right) (missing []string) {
+func lacking(ctx context.Context, c *connect.Client, namespace string, rights []right) (missing []right) {
 	var rules []authv1.ResourceRule
 	if namespace != "" {
 		review, err := c.Clientset.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
@@ -167,7 +192,7 @@ func lacking(ctx context.Context, c *connect.Client, namespace string, rights []
 			return missing // the operation itself will tell
 		}
 		if !allowed {
-			missing = append(missing, r.String())
+			missing = append(missing, r)
 		}
 	}
 	return missing

@@ -54,6 +54,12 @@ func Last(s *storage.Storage, name string) (*rel1.Release, error) {
 	return AsV1(x)
 }
 
+// Same reports whether a revision is one that was read before, and nothing has
+// been done with it since.
+func Same(a, b *rel1.Release) bool {
+	return a.Version == b.Version && a.Info.Status == b.Info.Status && a.Info.LastDeployed.Equal(b.Info.LastDeployed)
+}
+
 // Get reads a revision, the latest one for 0.
 func Get(s *storage.Storage, name string, revision int) (*rel1.Release, error) {
 	if revision == 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/throwaway"
+	"lockstep/ui/report"
 )
 
 // operation is something that is about to be done to a release: everything has
@@ -49,12 +51,23 @@ type execute struct {
 // operate carries a job out, on a throwaway cluster where that is asked for.
 func (a *app) operate(cmd *cobra.Command, j job) error {
 	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
+		j.common.Lease = a.alone(cmd, j)
 		client, op, err := j.prepared(cmd.Context(), s, false)
 		if err != nil || op == nil {
 			return err
 		}
 		return a.show(cmd, client, op, j)
 	})
+}
+
+// alone are the options by which a run is the only one on its release (R51). A
+// run of this machine that was killed is known by a file beside the records.
+func (a *app) alone(cmd *cobra.Command, j job) kube.LeaseOptions {
+	opts := kube.LeaseOptions{Waits: a.display(cmd, j.mode.lines()).Note}
+	if runs, err := report.RunDir(); err == nil {
+		opts.LockDir = filepath.Join(filepath.Dir(runs), "locks")
+	}
+	return opts
 }
 
 // preview prepares a job that is not to be carried out, and calls do with it.
