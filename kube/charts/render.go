@@ -28,6 +28,9 @@ type RenderOptions struct {
 	PostRenderer         postrenderer.PostRenderer
 	PostRenderStrategy   action.PostRenderStrategy
 
+	// Limits are what the templates may take.
+	Limits Limits
+
 	// Kindless lets documents without kind be among the Others of Rendered,
 	// which are refused otherwise: no cluster takes them.
 	Kindless bool
@@ -114,7 +117,7 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 		return nil, err
 	}
 	WrapTemplates(h)
-	rel, err := install(ctx, h, values, o)
+	rel, err := guarded(ctx, h, values, o)
 	if err == nil {
 		UnwrapTemplates(rel.Chart)
 		return rel, nil
@@ -123,20 +126,37 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 		return nil, err
 	}
 	if h, e := c.Helm(); e == nil {
-		if _, e = install(ctx, h, values, o); e != nil {
+		if _, e = guarded(ctx, h, values, o); e != nil {
 			return nil, e
 		}
 	}
 	return nil, CleanError(err)
 }
 
+// guarded is install within the limits.
+func guarded(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
+	g := NewGuard(o.Limits)
+	var rel *release.Release
+	result := make(chan *release.Release, 1)
+	err := g.RunAll(ctx, func() error {
+		rel, err := install(ctx, g, h, values, o)
+		result <- rel
+		return err
+	})
+	if err == nil {
+		rel = <-result
+	}
+	return rel, err
+}
+
 // install runs Helm's install without a cluster, on a configuration of its
 // own, since Helm changes it.
-func install(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
+func install(ctx context.Context, g *Guard, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
 	cfg := action.NewConfiguration()
-	cfg.CustomTemplateFuncs = TemplateFuncs()
+	cfg.CustomTemplateFuncs = g.Funcs()
 	if o.found != nil {
 		cfg.CustomTemplateFuncs[normaliser] = func(output string) string {
+			g.leave()
 			o.found.text(output)
 			return normalise(output)
 		}

@@ -20,14 +20,17 @@ const hiddenMark = "~lockstep-"
 // place in error messages from places in the chart.
 const wrapperColumn = 997
 
-// normaliser is the name of the function that wrappers call.
-const normaliser = "lockstepNormalise"
+// The names of the functions that wrappers call: first enterer, with the name of
+// the template; then normaliser with what a manifest is, or leaver with notes.
+const (
+	enterer    = "lockstepEnter"
+	normaliser = "lockstepNormalise"
+	leaver     = "lockstepLeave"
+)
 
 // TemplateFuncs returns the functions that wrapped templates call, for
-// action.Configuration.CustomTemplateFuncs.
-func TemplateFuncs() template.FuncMap {
-	return template.FuncMap{normaliser: normalise}
-}
+// action.Configuration.CustomTemplateFuncs; a Guard has them as well.
+func TemplateFuncs() template.FuncMap { return NewGuard(Limits{}).Funcs() }
 
 // WrapTemplates makes every manifest that c and the charts below it render go
 // through the normalisation of R1, before Helm parses it. It puts each template
@@ -67,7 +70,7 @@ func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
 		hidden := mark + path.Join(full, dir, "_"+base)
 		templates = append(templates,
 			&common.File{Name: climb + hidden, ModTime: t.ModTime, Data: t.Data},
-			&common.File{Name: t.Name, ModTime: t.ModTime, Data: wrapperOf(hidden)})
+			&common.File{Name: t.Name, ModTime: t.ModTime, Data: wrapperOf(path.Join(full, t.Name), hidden)})
 	}
 	c.Templates = templates
 	for _, sub := range c.Dependencies() {
@@ -75,15 +78,23 @@ func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
 	}
 }
 
-// wrappable reports whether a template renders manifests. The templates of a
-// library chart do not, and as partials they would count when they should not.
+// wrappable reports whether a template renders manifests, or notes. The templates
+// of a library chart do not, and as partials they would count when they should not.
 func wrappable(c *chart.Chart, name string) bool {
-	return !strings.HasPrefix(path.Base(name), "_") && !strings.HasSuffix(name, "NOTES.txt") && c.Metadata.Type != "library"
+	return !strings.HasPrefix(path.Base(name), "_") && c.Metadata.Type != "library"
 }
 
-func wrapperOf(hidden string) []byte {
-	indent := strings.Repeat(" ", wrapperColumn-len("{{"))
-	return fmt.Appendf(nil, "{{%sinclude %q . | %s }}", indent, hidden, normaliser)
+func wrapperOf(name, hidden string) []byte {
+	enter := fmt.Sprintf("{{%s %q}}", enterer, name)
+	if len(enter) > wrapperColumn-len("{{") {
+		enter = "" // nobody needs to know which one it is
+	}
+	last := normaliser
+	if strings.HasSuffix(name, "NOTES.txt") {
+		last = leaver
+	}
+	indent := strings.Repeat(" ", wrapperColumn-len("{{")-len(enter))
+	return fmt.Appendf(nil, "%s{{%sinclude %q . | %s }}", enter, indent, hidden, last)
 }
 
 // UnwrapTemplates undoes WrapTemplates, in c and the charts that are below it

@@ -99,7 +99,7 @@ func (in *Install) target(s *preflight.Session) (t preflight.Target, before []ev
 func (in *Install) render(ctx context.Context, cfg *action.Configuration) (*rel1.Release, error) {
 	i := in.action(cfg)
 	i.DryRunStrategy = action.DryRunServer
-	return in.with(cfg, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return in.with(ctx, cfg, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(ctx, chart, values)
 	})
 }
@@ -131,7 +131,7 @@ func (in *Install) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	i := in.action(a.helm.Config)
-	return in.with(a.helm.Config, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return in.with(a.engine.Requests(), a.helm.Config, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(context.Background(), chart, values)
 	})
 }

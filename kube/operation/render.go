@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -37,20 +38,35 @@ type Rendering struct {
 	Labels                   map[string]string
 	PostRenderer             postrenderer.PostRenderer
 	PostRenderStrategy       action.PostRenderStrategy
+	Limits                   charts.Limits
 }
 
 // with runs an action of Helm's on a fresh copy of the chart and the values,
-// since it changes both, with the lists in templates normalised (R1). Helm's
-// context is never cancelled by us: the action would go on behind our back.
-func (r *Rendering) with(cfg *action.Configuration, do func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)) (*rel1.Release, error) {
+// since it changes both, with the lists in templates normalised (R1), and its
+// templates within limits. Helm's context is never cancelled by us: the action
+// would go on behind our back. Where templates go beyond the limits, or ctx ends
+// while they are rendered, the action is left to itself; it comes to writing
+// nothing, since its requests end with the operation's.
+func (r *Rendering) with(ctx context.Context, cfg *action.Configuration, do func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)) (*rel1.Release, error) {
 	c, err := r.Chart.Helm()
 	if err != nil {
 		return nil, err
 	}
-	cfg.CustomTemplateFuncs = charts.TemplateFuncs()
+	guard := charts.NewGuard(r.Limits)
+	cfg.CustomTemplateFuncs = guard.Funcs()
 	charts.WrapTemplates(c)
-	out, err := do(c, charts.CopyValues(r.Values))
-	rel, _ := out.(*rel1.Release)
+	result := make(chan *rel1.Release, 1)
+	err = guard.Run(ctx, func() error {
+		out, err := do(c, charts.CopyValues(r.Values))
+		rel, _ := out.(*rel1.Release)
+		result <- rel
+		return err
+	})
+	var rel *rel1.Release
+	select {
+	case rel = <-result:
+	default: // given up
+	}
 	if rel != nil {
 		charts.UnwrapTemplates(rel.Chart)
 	}

@@ -169,7 +169,7 @@ func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 func (up *Upgrade) render(ctx context.Context, cfg *action.Configuration) (*rel1.Release, error) {
 	u := up.action(cfg)
 	u.DryRunStrategy = action.DryRunServer
-	return up.with(cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return up.with(ctx, cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(ctx, up.Release, c, values)
 	})
 }
@@ -183,7 +183,7 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	u := up.action(a.helm.Config)
-	return up.with(a.helm.Config, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return up.with(a.engine.Requests(), a.helm.Config, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(context.Background(), up.Release, c, values)
 	})
 }

@@ -76,11 +76,16 @@ func (d *deployFlags) rendering(ctx context.Context, ref string, settings *helmc
 	if err != nil {
 		return kube.Rendering{}, err
 	}
+	limits, err := renderLimits()
+	if err != nil {
+		return kube.Rendering{}, err
+	}
 	return kube.Rendering{
 		Chart: c, Values: vals, SkipCRDs: d.skipCRDs, TakeOwnership: d.takeOwnership,
 		ForceConflicts: d.forceConflicts, ForceReplace: d.forceReplace,
 		DisableOpenAPIValidation: d.skipValidation, SkipSchemaValidation: d.skipSchema, EnableDNS: d.enableDNS,
 		SubNotes: d.subNotes, HideNotes: d.hideNotes, Description: d.description, Labels: d.labels, PostRenderer: post,
+		Limits: limits,
 	}, nil
 }
 
@@ -94,6 +99,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 	if err != nil {
 		return err
 	}
+	what.Limits.Time = r.common.Timeout
 	reg, err := d.chart.registry(a.settings)
 	if err != nil {
 		return err

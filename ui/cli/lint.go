@@ -108,17 +108,23 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 	c, err := charts.LoadPath(path)
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
-		return out, l.helm(&out, a, vals, func(dir string) (string, error) { return charts.CopyUnloaded(path, dir) })
+		return out, l.helm(ctx, &out, a, vals, func(dir string) (string, error) { return charts.CopyUnloaded(path, dir) })
 	}
 	save := func(dir string) (string, error) {
 		dir = filepath.Join(dir, c.Name())
 		return dir, c.Save(dir)
 	}
-	if err := l.helm(&out, a, vals, save); err != nil {
+	var ordered linted
+	if c.Metadata().Type != "library" {
+		if err := l.order(ctx, &ordered, a, c, vals); charts.IsLimit(err) || ctx.Err() != nil {
+			return out, err // to render it once more would take as much
+		}
+	}
+	if err := l.helm(ctx, &out, a, vals, save); err != nil {
 		return out, err
 	}
-	if c.Metadata().Type != "library" {
-		l.order(ctx, &out, a, c, vals)
+	for _, f := range ordered.Findings {
+		out.add(f)
 	}
 	for _, f := range out.Findings {
 		out.Failed = out.Failed || l.strict && f.Severity == plan.SeverityWarning
@@ -133,7 +139,7 @@ func (l *linted) add(f report.Finding) {
 
 // helm adds what Helm's lint says. It loads charts from disk, so save has to put
 // a copy in a form that it can read (R1) below a directory, and return its path.
-func (l *lintFlags) helm(out *linted, a *app, vals map[string]any, save func(dir string) (string, error)) error {
+func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[string]any, save func(dir string) (string, error)) error {
 	temp, err := os.MkdirTemp("", "lockstep-lint-")
 	if err != nil {
 		return err
@@ -150,7 +156,15 @@ func (l *lintFlags) helm(out *linted, a *app, vals map[string]any, save func(dir
 			return fmt.Errorf("--kube-version: %w", err)
 		}
 	}
-	result := lint.Run([]string{dir}, vals)
+	limits, err := renderLimits()
+	if err != nil {
+		return err
+	}
+	done := make(chan *action.LintResult, 1)
+	if err := charts.NewGuard(limits).RunAll(ctx, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
+		return fmt.Errorf("chart %s: %w", out.Chart, err)
+	}
+	result := <-done
 	own := func(s string) string { return strings.ReplaceAll(s, dir, out.Chart) }
 	severities := map[int]string{support.ErrorSev: plan.SeverityError, support.WarningSev: plan.SeverityWarning}
 	for _, m := range result.Messages {
@@ -168,18 +182,19 @@ func (l *lintFlags) helm(out *linted, a *app, vals map[string]any, save func(dir
 	return nil
 }
 
-// order adds what is wrong with the order that the chart asks for (R37).
-func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Chart, vals map[string]any) {
+// order adds what is wrong with the order that the chart asks for (R37). The error
+// is why the chart cannot be rendered, which is among the findings.
+func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Chart, vals map[string]any) error {
 	opts, err := l.options(a.settings, defaultRelease)
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
-		return
+		return err
 	}
 	opts.Spellings = true
 	r, err := charts.Render(ctx, c, vals, opts)
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
-		return
+		return err
 	}
 	for _, w := range r.Warnings {
 		out.add(report.Finding{Severity: severityOf(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
@@ -190,6 +205,7 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 	for _, s := range r.Spellings {
 		out.add(report.Finding{Severity: report.SeverityInfo, Rule: s.Rule, Message: s.String()})
 	}
+	return nil
 }
 
 // severityOf tells how bad a warning of the chart loader is (R37).

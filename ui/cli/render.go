@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/cli/values"
 	"helm.sh/helm/v4/pkg/postrenderer"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
@@ -122,11 +124,32 @@ func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*
 
 func (r *renderFlags) options(settings *helmcli.EnvSettings, release string) (charts.RenderOptions, error) {
 	post, err := r.post.renderer(settings)
+	if err != nil {
+		return charts.RenderOptions{}, err
+	}
+	limits, err := renderLimits()
 	return charts.RenderOptions{
 		Release: release, Namespace: settings.Namespace(), IsUpgrade: r.isUpgrade,
 		KubeVersion: r.kubeVersion, APIVersions: r.apiVersions,
-		SkipSchemaValidation: r.skipSchema, EnableDNS: r.enableDNS, PostRenderer: post, Kindless: r.kindless,
+		SkipSchemaValidation: r.skipSchema, EnableDNS: r.enableDNS, PostRenderer: post, Kindless: r.kindless, Limits: limits,
 	}, err
+}
+
+// renderMemory says how much memory the templates of a chart may take, as
+// Kubernetes writes it: 4Gi.
+const renderMemory = "LOCKSTEP_RENDER_MEMORY"
+
+// renderLimits are those of a rendering.
+func renderLimits() (charts.Limits, error) {
+	given := os.Getenv(renderMemory)
+	if given == "" {
+		return charts.Limits{}, nil
+	}
+	q, err := resource.ParseQuantity(given)
+	if err != nil || q.Sign() <= 0 {
+		return charts.Limits{}, fmt.Errorf("%s=%s is no amount of memory such as 4Gi", renderMemory, given)
+	}
+	return charts.Limits{Memory: uint64(q.Value())}, nil
 }
 
 // planned plans what was rendered; the plan has all warnings about it.
