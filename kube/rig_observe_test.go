@@ -183,8 +183,18 @@ func (r *rig) jobs() (names []string) {
 // history is "revision status" of each revision, in order, by Helm's own SDK.
 func (r *rig) history() []string {
 	r.t.Helper()
+	revisions := r.revisions()
+	if len(revisions) == 0 {
+		r.t.Fatal("there is no release")
+	}
+	return revisions
+}
+
+// revisions is the history, empty where there is no release.
+func (r *rig) revisions() []string {
+	r.t.Helper()
 	list, err := r.helm().Releases.History("t")
-	if err != nil {
+	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		r.t.Fatal(err)
 	}
 	var revisions []*rel1.Release

@@ -31,6 +31,9 @@ type Session struct {
 	// JobsComplete makes Jobs ready only once they have completed
 	// (--wait-for-jobs).
 	JobsComplete bool
+	// Resumes tells that the last run did not come to its end, and this one goes
+	// on from there.
+	Resumes bool
 	// Warn is told of what is not as it should be, once for each message. It
 	// may be called from any goroutine.
 	Warn func(plan.Warning)
@@ -228,8 +231,9 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 
 // Apply sends one object. One of a kind that was not known at first is looked
 // up now (R29); a Job or Pod that failed is replaced when it is tried again,
-// since an apply would change nothing (R44).
-func (t *Target) Apply(ctx context.Context, _ *plan.Group, obj plan.Object) (run.Outcome, error) {
+// since an apply would change nothing (R44). One that has failed in the run that
+// this one goes on from is tried again (R50).
+func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Outcome, error) {
 	i := t.infos[obj]
 	if i == nil {
 		return run.Outcome{}, fmt.Errorf("apply %s: it is not part of this operation", obj)
@@ -268,8 +272,22 @@ func (t *Target) Apply(ctx context.Context, _ *plan.Group, obj plan.Object) (run
 	if err != nil {
 		return run.Outcome{}, Explain(err)
 	}
+	change := f.Changed(i)
+	if t.s.Resumes && change == event.Unchanged && !again && t.hooks[obj] == nil && ended(i, f) {
+		return t.Apply(ctx, g, obj) // again, which replaces it
+	}
 	t.expiring[obj].applied(i)
-	return run.Outcome{Change: f.Changed(i), Version: manifest.Version(i.ResourceVersion)}, nil
+	return run.Outcome{Change: change, Version: manifest.Version(i.ResourceVersion)}, nil
+}
+
+// ended reports whether an object is a Job or Pod that has failed: nothing will
+// come of it any more.
+func ended(i *resource.Info, f *manifest.Fact) bool {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if !ok || u.GetKind() != "Job" && u.GetKind() != "Pod" {
+		return false
+	}
+	return status.Compute(u, f.Rule, time.Now()).Status == event.Failed
 }
 
 // leave takes an object as somebody has changed it since it was applied, in

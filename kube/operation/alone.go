@@ -89,6 +89,13 @@ func (op *Operation) stop(eng *run.Engine, why error) {
 	}
 }
 
+// holds reports whether the operation holds the Lease of the release.
+func (op *Operation) holds() bool {
+	op.hold.mu.Lock()
+	defer op.hold.mu.Unlock()
+	return op.hold.lease != nil
+}
+
 // lost is why the operation must not write any more, nil where it may.
 func (op *Operation) lost() error {
 	op.hold.mu.Lock()

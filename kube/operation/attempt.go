@@ -76,7 +76,7 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	ctx, helm := b.Context, b.Helm
 	session := cluster.Session{
 		Client: b.Client, Builder: b.Builder(s.root), Watcher: as.watcher,
-		JobsComplete: common.WaitForJobs, Warn: onceEach(as.engine.Publish, as.op.prepared.Warnings),
+		JobsComplete: common.WaitForJobs, Resumes: as.op.prepared.Resumes, Warn: onceEach(as.engine.Publish, as.op.prepared.Warnings),
 	}
 	client := helmclient.New(helmclient.Config{
 		Context: ctx, Inner: helm.Client, Session: session, Engine: as.engine,
@@ -85,6 +85,7 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	})
 	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) { return s.record, client.ExpectHooks(rel) },
+		Held:         as.op.holds,
 		Timings:      func() []release.Timing { return release.TimingsIn(as.op.feed.Events(), s.prefix != "") },
 	})
 	helm.Config.KubeClient, helm.Config.HookOutputFunc = client, client.Hooks().Output

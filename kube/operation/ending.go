@@ -148,14 +148,11 @@ func (r remains) text(operation string, made bool) string {
 	case operation == "test":
 		return "the release is as it was"
 	case r.err != nil:
-		says, next := "pending-"+operation, "roll it back"
-		switch operation {
-		case "install":
-			next = "uninstall it"
-		case "uninstall":
-			says, next = "uninstalling", "uninstall it again"
+		says := "pending-" + operation
+		if operation == "uninstall" {
+			says = "uninstalling"
 		}
-		return fmt.Sprintf("the release could not be marked failed, so it may still say %s; %s once the API server answers", says, next)
+		return fmt.Sprintf("the release could not be marked failed, so it may still say %s; the same command goes on from there once the API server answers", says)
 	case r.status == event.NoRelease && operation == "uninstall":
 		return "the release is gone"
 	case r.status == event.NoRelease && made:

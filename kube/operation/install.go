@@ -2,7 +2,6 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -11,9 +10,9 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
@@ -56,7 +55,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	if err != nil {
 		return nil, err
 	}
-	last, revision, err := in.revision(s)
+	revs, revision, err := in.found(s)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +69,15 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	info := s.Info("install", r.release)
 	info.Revision, target.Release = revision, r.release
 	r.warnings = append(warnings, r.warnings...)
-	p, err := planning{rendered: r, target: target, events: hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall), before: before}.bring(s, info, tree)
+	of := planning{rendered: r, target: target, events: hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall), before: before}
+	if revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
+		of.besides = revs.Besides(nil, 0)
+	}
+	p, err := of.bring(s, info, tree)
 	if err != nil {
 		return nil, err
 	}
-	p.Last = last
+	revs.brings(p)
 	return &Operation{client: c, prepared: p, main: job{specOf(p), in.run}, undo: undoInstall(p)}, nil
 }
 
@@ -152,24 +155,38 @@ func (in *Install) crds() preflight.CRDs {
 	return preflight.CRDs{Chart: in.Chart, Upgrade: in.upgradeCRDs, Force: in.ForceConflicts}
 }
 
-// revision is the revision that an installation makes: 1, or where it replaces
-// what was uninstalled with its history kept the next one. As in Helm it is an
-// error where the name is in use. Last is the latest revision, nil for none.
-func (in *Install) revision(s *preflight.Session) (last *rel1.Release, revision int, err error) {
-	rel, err := release.Last(s.Releases(), in.Release)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
+// Rule R50: an installation goes on where the last one ended, if nothing was ever
+// deployed.
+//
+// resumable reports whether what failed last was an installation.
+func resumable(revs *release.Revisions) bool {
+	return revs.Last.Info.Status == rcommon.StatusFailed && revs.Good() == 0
+}
+
+// found reads the revisions, nil for none, and finds out which one the
+// installation makes: 1, or where it goes on with one that has failed, or replaces
+// what was uninstalled with its history kept, the next one. As in Helm it is an
+// error where the name is in use.
+func (in *Install) found(s *preflight.Session) (*found, int, error) {
+	revs, err := find(s)
+	if none(err) {
 		return nil, 1, nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("look for release %s: %w", in.Release, err)
+		return nil, 0, fmt.Errorf("install %s: %w", in.Release, err)
 	}
-	st := rel.Info.Status
-	if in.Replace && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
-		return rel, rel.Version + 1, nil
+	if last := revs.Last; last.Info.Status == rcommon.StatusDeployed && cutAtItsEnd(s, "install") && revs.GoodBefore(last.Version) == 0 {
+		revs.marks = append(revs.marks, release.Mark{Revision: last.Version, From: last.Info.Status, To: rcommon.StatusFailed, Ours: true})
+		revs.warnings = append(revs.warnings, plan.Warning{Rule: "R52", Message: fmt.Sprintf(
+			"revision %d was deployed by a run that was cut off at its very end: %s; it is installed again", last.Version, s.Lease.Holder)})
+		if err := revs.see(s); err != nil {
+			return nil, 0, fmt.Errorf("look for release %s: %w", in.Release, err)
+		}
 	}
-	instead := "use upgrade, or another name"
-	if st.IsPending() || st == rcommon.StatusUninstalling {
-		instead = "another operation is under way, or one was cut off: uninstall it to begin anew, or use another name"
+	st, deployed := revs.Last.Info.Status, revs.Since() > 0
+	in.Replace = in.Replace || resumable(revs.Revisions)
+	if in.Replace && !deployed && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
+		return revs, revs.Last.Version + 1, nil
 	}
-	return nil, 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): %s", in.Release, rel.Namespace, rel.Version, st, instead)
+	return nil, 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name", in.Release, revs.Last.Namespace, revs.Last.Version, st)
 }

@@ -96,7 +96,7 @@ func dryRun(s *preflight.Session, root string, render func(*action.Configuration
 	}
 	b := s.Builder(root)
 	client := helmclient.NewDryRun(s.Context, helm.Client, b)
-	helm.Config.KubeClient = client
+	helm.Config.KubeClient, helm.Config.Releases = client, s.Releases()
 	rel, err := render(helm.Config)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
@@ -43,22 +42,26 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 	if err != nil {
 		return nil, err
 	}
-	revs, target, err := back.revisions(s.Releases())
+	revs, err := find(s)
+	if err != nil {
+		return nil, fmt.Errorf("roll back %s: %w", back.Release, err)
+	}
+	target, err := back.target(revs.Revisions, revs.dead)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkForce(back.ForceReplace, back.ForceConflicts, serverSide(back.ServerSide, target)); err != nil {
 		return nil, err
 	}
-	p, err := back.plan(s, revs, target)
+	p, err := back.plan(s, revs.Revisions, target)
 	if err != nil {
 		return nil, err
 	}
+	revs.brings(p)
 	if err := s.Check(p); err != nil {
 		return nil, err
 	}
-	p.Last = revs.Last
-	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last) }
+	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.stored) }
 	return &Operation{client: c, prepared: p, main: job{specOf(p), run}}, nil
 }
 
@@ -92,34 +95,30 @@ func (back *Rollback) plan(s *preflight.Session, revs *release.Revisions, target
 	return p, nil
 }
 
-// revisions reads the revisions and finds the one to go back to.
-func (back *Rollback) revisions(s *storage.Storage) (*release.Revisions, *rel1.Release, error) {
-	revs, err := release.Read(s, back.Release)
-	if err != nil {
-		return nil, nil, fmt.Errorf("roll back %s: %w", back.Release, err)
-	}
+// target is the revision to go back to. dead tells that the last run was cut off.
+func (back *Rollback) target(revs *release.Revisions, dead bool) (*rel1.Release, error) {
 	to := back.Revision
 	if to == 0 {
-		to = back.before(revs)
+		to = before(revs, dead)
 	}
 	if to == 0 {
-		return nil, nil, fmt.Errorf("roll back %s: revision 1, %s, is the only one, so there is nothing to go back to; uninstall it, or upgrade it", back.Release, revs.Last.Info.Status)
+		return nil, fmt.Errorf("roll back %s: revision 1, %s, is the only one, so there is nothing to go back to; upgrade it instead", back.Release, revs.Last.Info.Status)
 	}
 	for _, rel := range revs.All {
 		if rel.Version == to {
-			return revs, rel, nil
+			return rel, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("roll back %s to revision %d: %w; lockstep history shows which there are", back.Release, to, driver.ErrReleaseNotFound)
+	return nil, fmt.Errorf("roll back %s to revision %d: %w; lockstep history shows which there are", back.Release, to, driver.ErrReleaseNotFound)
 }
 
 // before is the revision that a rollback goes back to where none is named. One
 // that was cut off, or has failed, is gone on with. Else it is the one before the
 // last; one that has never been deployed is nothing to go back to, though, as
 // long as there is another one.
-func (back *Rollback) before(revs *release.Revisions) int {
+func before(revs *release.Revisions, dead bool) int {
 	last := revs.Last.Info
-	if last.RollbackRevision > 0 && last.Status != rcommon.StatusDeployed {
+	if last.RollbackRevision > 0 && (dead || last.Status != rcommon.StatusDeployed) {
 		return last.RollbackRevision
 	}
 	if good := revs.GoodBefore(revs.Last.Version); good > 0 {
@@ -140,7 +139,11 @@ func (back *Rollback) job(as *attempts) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	revs, target, err := back.revisions(s.Releases())
+	revs, err := release.Read(s.Releases(), back.Release)
+	if err != nil {
+		return job{}, fmt.Errorf("roll back %s: %w", back.Release, err)
+	}
+	target, err := back.target(revs, false)
 	if err != nil {
 		return job{}, err
 	}
@@ -167,7 +170,7 @@ func (back *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release
 	if err := a.admitFirst(); err != nil {
 		return nil, err
 	}
-	if _, err := a.alone(from); err != nil {
+	if _, err := a.mark(from); err != nil {
 		return nil, fmt.Errorf("roll back: %w", err)
 	}
 	h := action.NewRollback(a.helm.Config)

@@ -2,7 +2,6 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,7 +9,6 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
 	"lockstep/kube/connect"
@@ -29,8 +27,9 @@ type Uninstall struct {
 }
 
 // PrepareUninstall checks an uninstallation and plans it. It writes nothing;
-// an error means that nothing would be written. Where there is no release and
-// IgnoreNotFound is set, both results are nil.
+// an error means that nothing would be written. Where there is no release, and
+// IgnoreNotFound is set or a run was cut off just after it was gone, both results
+// are nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
 	common, err := u.Complete(c.Namespace())
 	if err != nil {
@@ -41,8 +40,8 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 	if err != nil {
 		return nil, err
 	}
-	revs, err := release.Read(s.Releases(), u.Release)
-	if errors.Is(err, driver.ErrReleaseNotFound) && u.IgnoreNotFound {
+	revs, err := find(s)
+	if none(err) && (u.IgnoreNotFound || cutAtItsEnd(s, "uninstall")) {
 		return nil, nil
 	}
 	if err != nil {
@@ -51,14 +50,14 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
 		return nil, fmt.Errorf("uninstall %s: it is uninstalled already; its history is kept", u.Release)
 	}
-	p, err := u.plan(s, revs)
+	p, err := u.plan(s, revs.Revisions)
 	if err != nil {
 		return nil, err
 	}
+	revs.brings(p)
 	sp := specOf(p)
 	sp.uninstalling = true
-	p.Last = revs.Last
-	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, revs.Last) }
+	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, revs.stored) }
 	return &Operation{client: c, prepared: p, main: job{sp, run}}, s.Check(p)
 }
 
@@ -126,7 +125,7 @@ func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err
 	}
-	rel, err := a.alone(last)
+	rel, err := a.mark(last)
 	if err != nil {
 		return nil, err
 	}

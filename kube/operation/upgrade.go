@@ -2,7 +2,6 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -11,7 +10,6 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
@@ -54,25 +52,29 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	if err != nil {
 		return nil, err
 	}
-	revs, err := release.Read(s.Releases(), up.Release)
+	revs, err := find(s)
 	switch {
-	case errors.Is(err, driver.ErrReleaseNotFound) && up.Install:
+	case none(err) && up.Install:
 		return PrepareInstall(ctx, c, up.installs(false))
-	case errors.Is(err, driver.ErrReleaseNotFound):
+	case none(err):
 		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, err)
 	case err != nil:
 		return nil, fmt.Errorf("look for release %s in namespace %s: %w", up.Release, up.Namespace, err)
 	}
-	if st := revs.Last.Info.Status; st == rcommon.StatusUninstalled && up.Install {
+	switch st := revs.Last.Info.Status; {
+	case st == rcommon.StatusUninstalled && up.Install:
 		return PrepareInstall(ctx, c, up.installs(true))
-	} else if st.IsPending() || st == rcommon.StatusUninstalling {
-		return nil, fmt.Errorf("upgrade %s: revision %d is %s: another operation is under way, or one was cut off; to go on, %s", up.Release, revs.Last.Version, st, revs.GoOn())
+	case up.Install && resumable(revs.Revisions):
+		if up.Values, err = up.reused(revs.Last); err != nil {
+			return nil, err
+		}
+		return PrepareInstall(ctx, c, up.installs(false))
 	}
-	p, err := up.plan(s, revs)
+	p, err := up.plan(s, revs.Revisions)
 	if err != nil {
 		return nil, err
 	}
-	p.Last = revs.Last
+	revs.brings(p)
 	op := &Operation{client: c, prepared: p, main: job{specOf(p), up.run}}
 	if back := revs.Good(); back > 0 {
 		op.undo = up.undo(p, back)
@@ -128,6 +130,24 @@ func (up *Upgrade) installs(replace bool) Install {
 		Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace,
 		ClientSide: up.ServerSide == "false", Replace: replace, upgradeCRDs: up.UpgradeCRDs,
 	}
+}
+
+// reused are the values that an upgrade would have that is none: with those of the
+// revision that has failed, where it would take them over.
+func (up *Upgrade) reused(failed *rel1.Release) (map[string]any, error) {
+	switch {
+	case up.ResetValues:
+		return up.Values, nil
+	case up.ReuseValues:
+		old, err := chartcommon.CoalesceValues(failed.Chart, failed.Config)
+		if err != nil {
+			return nil, fmt.Errorf("reuse the values of revision %d: %w", failed.Version, err)
+		}
+		return chartcommon.CoalesceTables(charts.CopyValues(up.Values), old), nil
+	case up.ResetThenReuseValues, len(up.Values) == 0:
+		return chartcommon.CoalesceTables(charts.CopyValues(up.Values), failed.Config), nil
+	}
+	return up.Values, nil
 }
 
 // treeValues are the values that conditions of subcharts see: those of the

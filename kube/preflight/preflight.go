@@ -134,6 +134,10 @@ type Prepared struct {
 	// Lease what there was of the release's Lease (R51).
 	Last  *rel1.Release
 	Lease lease.State
+	// Marks are written before anything else (R52). Resumes tells that the last
+	// operation did not come to its end, and this one goes on from there (R50).
+	Marks   []release.Mark
+	Resumes bool
 }
 
 // Target is a revision that an operation brings or, in an uninstallation, takes

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"helm.sh/helm/v4/pkg/chart/common"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/plan"
@@ -27,6 +28,11 @@ type Record struct {
 	Version   int         `json:"version"`
 	Sequenced bool        `json:"sequenced"`
 	Tree      *plan.Chart `json:"tree"`
+	// Revision is the revision that a run has made of it which held the Lease of
+	// the release: a rollback of Helm's takes the file over to another one.
+	// Uninstalling tells that such a run has begun to uninstall it.
+	Revision     int  `json:"revision,omitempty"`
+	Uninstalling bool `json:"uninstalling,omitempty"`
 }
 
 const (
@@ -88,6 +94,36 @@ func readFile(rel *rel1.Release, name string, content any) bool {
 // with sequenced false in no order.
 func NewRecord(sequenced bool, tree *plan.Chart) *Record {
 	return &Record{Version: recordVersion, Sequenced: sequenced, Tree: tree}
+}
+
+// begun reports whether a run that held the Lease has brought the revision to
+// the state that it is in.
+func begun(rel *rel1.Release) bool {
+	r := ReadRecord(rel)
+	if r == nil {
+		return false
+	}
+	if rel.Info.Status == rcommon.StatusUninstalling {
+		return r.Uninstalling
+	}
+	return r.Revision == rel.Version
+}
+
+// sign notes in the record of a revision that a run which holds the Lease has
+// made it, or has begun to uninstall it.
+func sign(rel *rel1.Release, made bool) error {
+	r := ReadRecord(rel)
+	if r == nil {
+		r = NewRecord(false, nil)
+	}
+	was := *r
+	if r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling; made {
+		r.Revision = rel.Version
+	}
+	if *r == was {
+		return nil
+	}
+	return r.write(rel)
 }
 
 // TreeOf is the chart tree that a revision was sequenced by, or nil for one

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -132,15 +131,4 @@ func (r *Revisions) Besides(old *rel1.Release, since int) (out []*rel1.Release) 
 		}
 	}
 	return out
-}
-
-// GoOn says what to do about a release whose last operation was cut off.
-func (r *Revisions) GoOn() string {
-	switch {
-	case r.Last.Info.Status == rcommon.StatusUninstalling:
-		return "uninstall it again"
-	case r.Good() == 0:
-		return "uninstall it"
-	}
-	return fmt.Sprintf("roll it back to revision %d", r.Good())
 }

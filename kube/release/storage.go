@@ -39,6 +39,9 @@ type DriverOptions struct {
 	BeforeCreate func(*rel1.Release) (*Record, error)
 	// BeforeUninstall is told of a revision that Helm is about to delete.
 	BeforeUninstall func(*rel1.Release)
+	// Held reports whether the run holds the Lease of the release: then what it
+	// leaves half done is known to be its own.
+	Held func() bool
 	// Timings are kept with a revision that was made here, once that is over.
 	Timings func() []Timing
 }
@@ -111,6 +114,8 @@ func (d *Driver) Query(labels map[string]string) ([]release.Releaser, error) {
 	return d.inner.Query(labels)
 }
 
+func (d *Driver) held() bool { return d.opts.Held != nil && d.opts.Held() }
+
 // Create stores a new revision.
 func (d *Driver) Create(key string, r release.Releaser) error {
 	rel, err := AsV1(r)
@@ -127,6 +132,11 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 			if err := record.write(rel); err != nil {
 				return err
 			}
+		}
+	}
+	if d.held() {
+		if err := sign(rel, true); err != nil {
+			return err
 		}
 	}
 	dropFile(rel, timingsFile) // of the revision that a rollback goes back to
@@ -149,6 +159,11 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 	charts.UnwrapTemplates(rel.Chart)
 	if d.opts.BeforeUninstall != nil && rel.Info.Status == rcommon.StatusUninstalling {
 		d.opts.BeforeUninstall(rel)
+	}
+	if d.held() {
+		if err := sign(rel, false); err != nil {
+			return err
+		}
 	}
 	update := func() error {
 		_, err := d.confirm(key, rel, store(rel, func() error { return d.inner.Update(key, rel) }))

@@ -106,7 +106,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 	}
 	j := job{
 		running: r, release: name, registry: reg,
-		next: func(s *event.State) []string { return a.afterDeploy(s, ref, r.sandbox, d) },
+		next: func(s *event.State) []string { return a.afterDeploy(s, deployWords(cmd), ref, r.sandbox, d) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			return prepare(ctx, c, common, what)
 		},
@@ -115,6 +115,14 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 		return a.dryRunServer(cmd, j, what.Chart, d)
 	}
 	return do.job(cmd, j)
+}
+
+// deployWords are those of a command line that say what is done.
+func deployWords(cmd *cobra.Command) []string {
+	if f := cmd.Flags().Lookup("install"); f != nil && f.Value.String() == "true" {
+		return []string{cmd.Name(), "--install"}
+	}
+	return []string{cmd.Name()}
 }
 
 // installFlags are those of install.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -17,28 +18,28 @@ func (a *app) command(s *event.State, words ...string) string {
 	return shellWords(line)
 }
 
-// afterDeploy says what to type after an installation or an upgrade.
-func (a *app) afterDeploy(s *event.State, ref string, sandbox bool, d *deployFlags) []string {
+// afterDeploy says what to type after an installation or an upgrade, which were
+// asked for by words: the same command goes on where it ended (R50).
+func (a *app) afterDeploy(s *event.State, words []string, ref string, sandbox bool, d *deployFlags) []string {
 	name, back := s.Operation.Release, s.Operation.PreviousRevision
 	if s.Status == event.Succeeded || sandbox || rolledBack(s) || s.Exit == exitNothing {
 		return nil
 	}
-	words := []string{"upgrade", "--install", name, ref}
+	words = append(slices.Clone(words), name, ref)
 	if d.createNamespace && s.Release == event.NoRelease { // it may not be there either
 		words = append(words, "--create-namespace")
 	}
-	again := a.command(s, words...) + d.sameValues()
+	next := []string{a.command(s, words...) + d.sameValues()}
 	switch {
 	case s.Release == event.NoRelease:
-		return []string{again}
-	case back > 0 && s.Release == "failed":
-		return []string{a.command(s, "rollback", name, fmt.Sprint(back)), again}
-	case back > 0: // cut off, or somebody else is at work
-		return []string{a.command(s, "status", name), a.command(s, "rollback", name, fmt.Sprint(back))}
-	case s.Release == "failed":
-		return []string{again, a.command(s, "uninstall", name)}
+	case s.Release != "failed": // cut off, or somebody else is at work
+		next = append(next, a.command(s, "recover", name))
+	case back > 0:
+		next = append(next, a.command(s, "rollback", name, fmt.Sprint(back)))
+	case s.Operation.Name == "install": // nothing was ever deployed
+		next = append(next, a.command(s, "uninstall", name))
 	}
-	return []string{a.command(s, "status", name), a.command(s, "uninstall", name)}
+	return next
 }
 
 // afterRollback says what to type after a rollback.
@@ -47,7 +48,7 @@ func (a *app) afterRollback(s *event.State) []string {
 		return nil
 	}
 	name := s.Operation.Release
-	return []string{a.command(s, "history", name), a.command(s, "rollback", name, fmt.Sprint(s.Operation.ToRevision))}
+	return []string{a.command(s, "rollback", name, fmt.Sprint(s.Operation.ToRevision)), a.command(s, "history", name)}
 }
 
 // afterUninstall says what to type after an uninstallation.
@@ -55,7 +56,7 @@ func (a *app) afterUninstall(s *event.State) []string {
 	if s.Status == event.Succeeded || s.Exit == exitNothing || s.Release == event.NoRelease {
 		return nil
 	}
-	return []string{a.command(s, "status", s.Operation.Release), a.command(s, "uninstall", s.Operation.Release)}
+	return []string{a.command(s, "uninstall", s.Operation.Release), a.command(s, "status", s.Operation.Release)}
 }
 
 // afterTest says what to type after the tests of a release: those that failed

@@ -48,31 +48,34 @@ func TestWhatToTypeNext(t *testing.T) {
 	a.settings.KubeContext = "my cluster"
 	const (
 		where   = " -n n --kube-context 'my cluster'"
-		again   = "lockstep upgrade --install s ./c" + where + "   # with the same values"
+		again   = "lockstep upgrade s ./c" + where + "   # with the same values"
+		anew    = "lockstep install s ./c" + where + "   # with the same values"
 		goBack  = "lockstep rollback s 3" + where
 		goAway  = "lockstep uninstall s" + where
 		history = "lockstep history s" + where
 		status  = "lockstep status s" + where
+		recover = "lockstep recover s" + where
 	)
 	d := &deployFlags{}
 	d.values.Values = []string{"password=secret"}
-	deploy := func(s *event.State) []string { return a.afterDeploy(s, "./c", false, d) }
+	deploy := func(s *event.State) []string { return a.afterDeploy(s, []string{s.Operation.Name}, "./c", false, d) }
 	for _, c := range []struct {
 		what string
 		got  []string
 		want []string
 	}{
-		{"a failed install", deploy(ended("install", 0, event.Failed, "", "failed")), []string{again, goAway}},
+		{"a failed install", deploy(ended("install", 0, event.Failed, "", "failed")), []string{anew, goAway}},
 		{"an install that wrote nothing", deploy(ended("install", 0, event.Skipped, "", "")), nil},
-		{"an install that made no release", deploy(ended("install", 0, event.Failed, "", "none")), []string{again}},
-		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{status, goAway}},
+		{"an install that made no release", deploy(ended("install", 0, event.Failed, "", "none")), []string{anew}},
+		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{anew, recover}},
 		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), nil},
-		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{again, goAway}},
-		{"an install in a sandbox", a.afterDeploy(ended("install", 0, event.Failed, "", "failed"), "./c", true, d), nil},
-		{"a failed upgrade", deploy(ended("upgrade", 3, event.Failed, "", "failed")), []string{goBack, again}},
-		{"an upgrade that may be pending", deploy(ended("upgrade", 3, event.Failed, "", "")), []string{status, goBack}},
-		{"a failed rollback", a.afterRollback(ended("rollback", 0, event.Failed, "", "failed")), []string{history, "lockstep rollback s 2" + where}},
-		{"a failed uninstallation", a.afterUninstall(ended("uninstall", 0, event.Failed, "", "failed")), []string{status, goAway}},
+		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{anew, goAway}},
+		{"an install in a sandbox", a.afterDeploy(ended("install", 0, event.Failed, "", "failed"), []string{"install"}, "./c", true, d), nil},
+		{"a failed upgrade", deploy(ended("upgrade", 3, event.Failed, "", "failed")), []string{again, goBack}},
+		{"a failed upgrade of what may serve", deploy(ended("upgrade", 0, event.Failed, "", "failed")), []string{again}},
+		{"an upgrade that may be pending", deploy(ended("upgrade", 3, event.Failed, "", "")), []string{again, recover}},
+		{"a failed rollback", a.afterRollback(ended("rollback", 0, event.Failed, "", "failed")), []string{"lockstep rollback s 2" + where, history}},
+		{"a failed uninstallation", a.afterUninstall(ended("uninstall", 0, event.Failed, "", "failed")), []string{goAway, status}},
 		{"an uninstallation that failed at its end", a.afterUninstall(ended("uninstall", 0, event.Failed, "", "none")), nil},
 	} {
 		if !slices.Equal(c.got, c.want) {

@@ -1,0 +1,230 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/cli"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube/charts"
+	"lockstep/kube/lease"
+)
+
+// errand is an operation that a process of its own carries out, so that it can
+// be killed. It is handed over in the environment.
+type errand struct {
+	Server, Kubeconfig, Namespace string
+	Locks                         string
+	Operation, Chart              string
+	Revision                      int // to roll back to
+}
+
+const errandVar = "LOCKSTEP_TEST_ERRAND"
+
+// runErrand is what the process does: it is this test's binary.
+func runErrand(text string) int {
+	var e errand
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	s := cli.New()
+	s.KubeConfig, s.KubeAPIServer = e.Kubeconfig, e.Server
+	s.SetNamespace(e.Namespace)
+	c, err := Connect(s, nil, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	op, err := e.prepare(c)
+	if err == nil {
+		err = op.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// prepare prepares the operation; the same one again is one with the same values.
+func (e errand) prepare(c *Client) (*Operation, error) {
+	ctx, common := context.Background(), Common{Release: "t", Namespace: e.Namespace, Lease: lease.Options{LockDir: e.Locks}}
+	var chart *charts.Chart
+	if e.Chart != "" {
+		var err error
+		if chart, err = charts.LoadPath(e.Chart); err != nil {
+			return nil, err
+		}
+	}
+	switch e.Operation {
+	case "install":
+		return c.PrepareInstall(ctx, Install{Common: common, Rendering: Rendering{Chart: chart}})
+	case "upgrade":
+		return c.PrepareUpgrade(ctx, Upgrade{Common: common, Rendering: Rendering{Chart: chart}})
+	case "upgrade --install":
+		return c.PrepareUpgrade(ctx, Upgrade{Common: common, Rendering: Rendering{Chart: chart}, Install: true})
+	case "rollback":
+		return c.PrepareRollback(ctx, Rollback{Common: common, Revision: e.Revision})
+	}
+	return c.PrepareUninstall(ctx, Uninstall{Common: common})
+}
+
+// kill runs an errand in a process of its own, and kills that when the API server
+// has carried out its n-th write, before it learns of that. It reports whether it
+// came to it.
+func (r *rig) kill(e errand, n int64) bool {
+	r.t.Helper()
+	var writes atomic.Int64
+	var child *exec.Cmd
+	var dead sync.Once
+	var killing atomic.Bool
+	started := make(chan struct{})
+	c := r.through(middle{amend: func(resp *http.Response) error {
+		req := resp.Request
+		if req.Method == http.MethodGet || req.URL.Query().Has("dryRun") || strings.HasPrefix(req.URL.Path, "/apis/auth") || resp.StatusCode >= 300 {
+			return nil
+		}
+		if writes.Add(1) < n {
+			return nil
+		}
+		<-started
+		dead.Do(func() {
+			killing.Store(true)
+			_ = child.Process.Kill() // it waits for this answer, so it is there
+		})
+		return http.ErrAbortHandler
+	}}, "")
+	config, err := c.Getter.ToRESTConfig()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	e.Server, e.Kubeconfig = config.Host, sandbox.Kubeconfig
+	text, err := json.Marshal(e)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	child = exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), errandVar+"="+string(text))
+	out, err := child.StderrPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	close(started)
+	said := make([]byte, 4096)
+	m, _ := out.Read(said)
+	err = child.Wait()
+	if err != nil && !killing.Load() {
+		r.t.Errorf("%s, which was not killed, ended with %v: %s", e.Operation, err, said[:m])
+	}
+	return killing.Load()
+}
+
+// released reports whether nobody holds the release, nor has left its Lease: a run
+// that was killed just then was over.
+func (r *rig) released() bool {
+	r.t.Helper()
+	_, err := r.cluster.CoordinationV1().Leases(r.namespace).Get(r.t.Context(), lease.Name("t"), metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.t.Fatal(err)
+	}
+	return err != nil
+}
+
+// TestKilledAfterEachWrite kills each operation after each of its writes. Then
+// the same command is enough: one revision is deployed, the cluster has what that
+// brings and nothing else, and what is not the release's is untouched (R32a, R50,
+// R52).
+func TestKilledAfterEachWrite(t *testing.T) {
+	hook := func(when string) string {
+		return configMap("hook", map[string]string{"helm.sh/hook": when, "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
+	}
+	one := makeDir(t, files{"templates/all.yaml": strings.Join([]string{hook("pre-install,pre-upgrade,pre-rollback"), configMap("a", group("one")), configMap("old", group("two", "one")), configMap("taken", nil)}, "\n---\n")})
+	two := makeDir(t, files{"templates/all.yaml": strings.Join([]string{hook("pre-install,pre-upgrade,pre-rollback"), configMap("a", group("one"), "v: two"), configMap("new", group("two", "one"))}, "\n---\n")})
+	three := makeDir(t, files{"templates/all.yaml": strings.Join([]string{configMap("third", group("two")), configMap("fourth", group("three", "two"))}, "\n---\n")})
+	atOne, atTwo := []string{"a", "old", "taken"}, []string{"a", "new", "taken"}
+	first, other := errand{Operation: "install", Chart: one}, errand{Operation: "upgrade", Chart: three}
+	tests := []struct {
+		name   string
+		before []errand // that are carried out
+		cut    []errand // that are killed after their third write
+		errand errand
+		leaves []string
+		last   string // of the history
+		taken  bool   // by another release
+	}{
+		{"install", nil, nil, first, atOne, "deployed", false},
+		{"upgrade --install", nil, nil, errand{Operation: "upgrade --install", Chart: one}, atOne, "deployed", false},
+		{"install after another", nil, []errand{{Operation: "install", Chart: three}}, first, atOne, "deployed", false},
+		{"upgrade", []errand{first}, nil, errand{Operation: "upgrade", Chart: two}, atTwo, "deployed", true},
+		{"upgrade after another", []errand{first}, []errand{other}, errand{Operation: "upgrade", Chart: two}, atTwo, "deployed", true},
+		{"rollback", []errand{first, {Operation: "upgrade", Chart: two}}, nil, errand{Operation: "rollback"}, atOne, "deployed", false},
+		{"rollback after an upgrade", []errand{first}, []errand{other}, errand{Operation: "rollback", Revision: 1}, atOne, "deployed", false},
+		{"uninstall", []errand{first}, []errand{other}, errand{Operation: "uninstall"}, []string{"taken"}, "", true},
+	}
+	const most = 12
+	for _, tt := range tests {
+		for n := int64(1); n <= most; n++ {
+			t.Run(fmt.Sprintf("%s %d", tt.name, n), func(t *testing.T) {
+				t.Parallel()
+				r := newRigNamed(t, fmt.Sprintf("kill-%s-%d", strings.NewReplacer(" ", "", "--", "-").Replace(tt.name), n))
+				here := func(e errand) errand {
+					e.Namespace, e.Locks = r.namespace, lockDir()
+					return e
+				}
+				for _, e := range tt.before {
+					r.mustRun(here(e).prepare(r.client))
+				}
+				if tt.taken {
+					r.patchConfigMap("taken", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+				}
+				for _, e := range tt.cut {
+					if !r.kill(here(e), 4) {
+						t.Fatalf("the %s before was not killed", e.Operation)
+					}
+				}
+				again := here(tt.errand)
+				if !r.kill(again, n) {
+					return
+				}
+				before, over := r.revisions(), r.released()
+				if !over {
+					op, err := again.prepare(r.client)
+					if err != nil {
+						t.Fatalf("%v: %v", before, err)
+					}
+					if op != nil {
+						r.mustRun(op, nil)
+					}
+				}
+				if got := r.configMaps(r.namespace); !slices.Equal(got, tt.leaves) {
+					t.Errorf("%v: there is %v, want %v", before, got, tt.leaves)
+				}
+				if got := string(r.status()); got != tt.last {
+					t.Fatalf("the release is %q", got)
+				}
+				if tt.last == "" {
+					return
+				}
+				deployed := slices.DeleteFunc(r.revisions(), func(s string) bool { return !strings.HasSuffix(s, " deployed") })
+				if len(deployed) != 1 {
+					t.Errorf("deployed are %v", deployed)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/lease"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+)
+
+// found is a release as an operation finds it: what a run that is dead has left
+// half done counts as marked already.
+type found struct {
+	*release.Revisions
+	stored   *rel1.Release // the latest revision as it is stored
+	marks    []release.Mark
+	warnings []plan.Warning
+	// dead tells that the last run on the release was cut off, wherever.
+	dead bool
+}
+
+// Rule R52: what a dead run has left pending or uninstalling stops nobody.
+//
+// find reads a release. From then on the session's storage is the one in which the
+// marks are set, which the operation writes first of all. It is an error where
+// somebody may be at work on the release.
+func find(s *preflight.Session) (*found, error) {
+	revs, err := release.Read(s.Releases(), s.Common.Release)
+	if err != nil {
+		return nil, err
+	}
+	f := &found{Revisions: revs, stored: revs.Last, dead: s.Lease.Kind == lease.Dead}
+	for _, m := range revs.Cut() {
+		if !m.Ours && m.Revision != revs.Last.Version {
+			continue // an operation that has come after it was none of Helm's concern
+		}
+		if err := f.judge(s, m); err != nil {
+			return nil, err
+		}
+		f.marks = append(f.marks, m)
+	}
+	return f, f.see(s)
+}
+
+// see reads the release again as it will be once the marks are set.
+func (f *found) see(s *preflight.Session) (err error) {
+	if len(f.marks) == 0 {
+		return nil
+	}
+	s.Helm.Config.Releases = release.Marked(s.Releases(), f.marks)
+	f.Revisions, err = release.Read(s.Releases(), s.Common.Release)
+	return err
+}
+
+// cutAtItsEnd reports whether all that is missing from a run of an operation is
+// that it has given the Lease back, so that nobody was told of its end.
+func cutAtItsEnd(s *preflight.Session, operation string) bool {
+	return s.Lease.Kind == lease.Dead && s.Lease.Holder.Operation == operation
+}
+
+// judge says what a mark is about, or refuses to set it.
+func (f *found) judge(s *preflight.Session, m release.Mark) error {
+	message := m.String()
+	switch {
+	case m.To == rcommon.StatusSuperseded:
+		message += "; it is marked superseded"
+	case !m.Ours || s.Lease.Kind == lease.Unavailable:
+		return fmt.Errorf("release %s: %s, and it is not known whether whoever did that is still at work, with helm for instance; if not, lockstep recover %s marks it failed",
+			s.Common.Release, message, s.Common.Release)
+	case s.Lease.Kind == lease.Dead:
+		message += fmt.Sprintf(" by a run that is dead: %s; it is marked failed, and what it has left is gone on from", s.Lease.Holder)
+	case s.Common.PlanOnly:
+		message += " by a run that is dead, or is still at work"
+	default:
+		message += " by a run that has ended; it is marked failed, and what it has left is gone on from"
+	}
+	f.warnings = append(f.warnings, plan.Warning{Rule: "R52", Message: message})
+	return nil
+}
+
+// none reports whether an error of find is that there is no release.
+func none(err error) bool { return errors.Is(err, driver.ErrReleaseNotFound) }
+
+// brings notes in what was prepared on which state of the release it builds.
+func (f *found) brings(p *preflight.Prepared) {
+	if f == nil {
+		return
+	}
+	p.Last, p.Marks, p.Resumes = f.stored, f.marks, f.Last.Info.Status == rcommon.StatusFailed
+	p.Warnings = append(f.warnings, p.Warnings...)
+}
+
+// mark takes the Lease, and then brings what a dead run has left to a final state:
+// the first thing that an operation writes.
+func (a *attempt) mark(planned *rel1.Release) (*rel1.Release, error) {
+	last, err := a.alone(planned)
+	if err != nil || a.spec.prefix != "" || len(a.op.prepared.Marks) == 0 {
+		return last, err
+	}
+	for _, m := range a.op.prepared.Marks {
+		if err := m.Write(a.helm.Config.Releases, a.op.prepared.Common.Release); err != nil {
+			return nil, err
+		}
+	}
+	return release.Last(a.helm.Config.Releases, a.op.prepared.Common.Release)
+}
