@@ -344,3 +344,61 @@ func TestLeaseCosts(t *testing.T) {
 		t.Errorf("sent %v, want %v, of %d", sent, want, all.Load())
 	}
 }
+
+// TestBesideHelm runs both programs on one release at once: one works, the other
+// one touches nothing and says so (R51).
+func TestBesideHelm(t *testing.T) {
+	t.Parallel()
+	dir := makeDir(t, files{"templates/all.yaml": deployment("slow", nil, "{{ .Values.delay }}") + "\n---\n" + configMap("helms", nil)})
+	t.Run("helm comes second", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		op, err := r.install("plain", slow(t, "1h"))
+		out := r.in(op, err, "slow", func() {
+			if said, err := r.runHelm("upgrade", "--install", "t", dir, "--set", "delay=1s"); err == nil {
+				t.Errorf("it has worked: %s", said)
+			}
+			op.Command(event.Command{Name: event.Abort})
+		})
+		if out.state.Exit != 3 {
+			t.Errorf("exit %d: %v", out.state.Exit, out.err)
+		}
+		r.assertHistory("1 failed")
+		if got := r.configMaps(r.namespace); len(got) > 0 {
+			t.Errorf("helm has made %v", got)
+		}
+	})
+	t.Run("helm comes first", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		r.mustHelm("install", "t", dir, "--set", "delay=1s")
+		ops := map[string]*Operation{}
+		for name, prepare := range map[string]func() (*Operation, error){
+			"upgrade":   func() (*Operation, error) { return r.upgrade("plain", useUp(one(t, configMap("ours", nil)), nil)) },
+			"uninstall": r.uninstall,
+		} {
+			var err error
+			if ops[name], err = prepare(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		over := make(chan error, 1)
+		go func() {
+			_, err := r.runHelm("upgrade", "t", dir, "--set", "delay=2s", "--wait")
+			over <- err
+		}()
+		for len(r.history()) < 2 && len(over) == 0 {
+			time.Sleep(50 * time.Millisecond)
+		}
+		for name, op := range ops {
+			out := r.run(op, nil)
+			if out.state.Exit != 2 || !strings.Contains(out.state.Message, "revision 2, ") || !strings.Contains(out.state.Message, "has come in between") {
+				t.Errorf("%s: exit %d: %s", name, out.state.Exit, out.state.Message)
+			}
+		}
+		if err := <-over; err != nil {
+			t.Errorf("helm: %v", err)
+		}
+		r.assertHistory("1 superseded", "2 deployed")
+	})
+}

@@ -56,6 +56,10 @@ type OrderedOptions struct {
 //
 // Fields are owned as kube.ManagedFieldsManager of Helm says.
 //
+// Nothing keeps two runs apart (R51) but what Helm looks at: its actions do not
+// tell when they end, so that no Lease could be held for as long as one works. Who
+// wants that prepares Operations instead.
+//
 // Hooks, crds/, the namespace and endings are Helm's own affair. All actions of
 // the configuration are ordered, one at a time. When ctx ends, what is under way
 // is aborted and fails; an action's own context should not be ended, since Helm

@@ -141,6 +141,9 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 	}
 	dropFile(rel, timingsFile) // of the revision that a rollback goes back to
 	doubt, err := d.confirm(key, rel, store(rel, func() error { return d.inner.Create(key, rel) }))
+	if errors.Is(err, driver.ErrReleaseExists) {
+		err = fmt.Errorf("revision %d has come in between, by helm or by a run without a Lease: %w", rel.Version, err)
+	}
 	if err == nil || doubt {
 		d.log.mu.Lock()
 		d.log.Made, d.log.Any = rel.Version, true
