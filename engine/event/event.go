@@ -122,6 +122,8 @@ type Event struct {
 	Planned string `json:"planned,omitempty"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
+	// Answers is the ID of that command, where it had one.
+	Answers string `json:"answers,omitempty"`
 	// Rule is the number of the rule a warning falls under.
 	Rule string `json:"rule,omitempty"`
 	// Lines holds text of several lines, without line ends.
@@ -232,13 +234,19 @@ func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 // by an event. While a rollback is under way the first Abort, Rollback or Stop is
 // refused with what there is to know, and the next one stops it (R43).
 type Command struct {
-	Name CommandName
+	Name CommandName `json:"command"`
 	// Phase and Group name the unit that the command is about. Accept, Retry
 	// and GiveUp without a group are about all that failed; with a group and
 	// no phase, a command is about the first unit of that id that it fits.
-	Phase, Group string
+	Phase string `json:"phase,omitempty"`
+	Group string `json:"group,omitempty"`
 	// Reason is shown with the state it leads to, "interrupted" for instance.
-	Reason string
+	Reason string `json:"reason,omitempty"`
+	// Told says that who gives the command has been told that a rollback is
+	// under way, so that it need not be given twice.
+	Told bool `json:"told,omitempty"`
+	// ID is given back in Event.Answers.
+	ID string `json:"id,omitempty"`
 }
 
 // OfWarning is the event that tells of a warning.

@@ -244,23 +244,25 @@ func (r *reference) answer(e event.Event) {
 			}
 		}
 	case event.Abort, event.Rollback, event.Stop:
-		r.interrupt(c.Name, ok)
+		r.interrupt(c, ok)
 	}
 }
 
-func (r *reference) interrupt(name event.CommandName, ok bool) {
+func (r *reference) interrupt(c event.Command, ok bool) {
 	s := &r.steer
 	switch {
-	case s.rolling && !s.warned:
+	case s.rolling && c.Told && s.abort == "" && !ok:
+		r.fail("R43: %s is refused to somebody who has been told", c.Name)
+	case s.rolling && !s.warned && !c.Told:
 		if s.warned = true; ok {
 			r.fail("R43: the first interrupt of a rollback is obeyed")
 		}
 	case ok && s.rolling:
 		s.abort, s.step = event.Stop, false
 	case ok:
-		s.abort, s.step = name, false
+		s.abort, s.step = c.Name, false
 	case s.abort == "":
-		r.fail("R43: %s is refused", name)
+		r.fail("R43: %s is refused", c.Name)
 	}
 }
 

@@ -184,6 +184,8 @@ func randomCommand(r *rand.Rand, s scenario) commandSpec {
 	}
 	c := event.Command{Name: names[r.IntN(len(names))]}
 	switch c.Name {
+	case event.Abort, event.Rollback, event.Stop:
+		c.Told = r.IntN(2) == 0
 	case event.Break, event.Accept, event.Retry, event.GiveUp, event.Step:
 		if c.Name == event.Break || r.IntN(2) == 0 {
 			p := s.Phases[r.IntN(len(s.Phases))]

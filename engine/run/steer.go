@@ -29,10 +29,12 @@ func (s *steering) pause(why string) { s.paused, s.why = true, why }
 //
 // Rule R45: every command is answered by an event
 func (m *machine) command(c event.Command) {
-	why := m.obey(c)
-	answer := event.Event{Kind: event.KindCommand, Command: c.Name, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
-	if why != "" {
+	answer := event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
+	stops := m.rollback.begun && (c.Name == event.Abort || c.Name == event.Rollback)
+	if why := m.obey(c); why != "" {
 		answer.Status, answer.Message = event.Refused, why
+	} else if stops {
+		answer.Message = "the rollback is stopped"
 	}
 	m.publish(answer)
 }
@@ -191,7 +193,7 @@ func (m *machine) abort(c event.Command) string {
 	switch {
 	case a != nil && a.Name == event.Stop:
 		return "the run is being stopped already"
-	case m.rollback.begun && !m.rollback.warned:
+	case m.rollback.begun && !m.rollback.warned && !c.Told:
 		m.rollback.warned = true
 		return "a rollback is under way; once more stops it and leaves things as they are then"
 	case m.rollback.begun:

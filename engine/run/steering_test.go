@@ -248,10 +248,32 @@ func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 				t.Error("it ends as failed, though somebody has stopped it")
 			}
 			b.e.Finish(End{Status: event.Aborted, Exit: 3})
+			stopped := ""
+			if name != event.Stop {
+				stopped = " (the rollback is stopped)"
+			}
 			want(t, b.trace(), "0.0s c:a running", "1.0s "+string(name)+" refused (a rollback is under way; once more stops it and leaves things as they are then)",
-				"2.0s run aborting", "2.0s "+string(name)+" accepted", "2.0s c:a aborted (aborted)", "2.0s c:b skipped (not started: the run was aborted)")
+				"2.0s run aborting", "2.0s "+string(name)+" accepted"+stopped, "2.0s c:a aborted (aborted)", "2.0s c:b skipped (not started: the run was aborted)")
 		})
 	}
+}
+
+// TestWhoHasBeenToldStopsARollbackAtOnce gives the command as a dialog does that
+// has said that a rollback is under way (R43).
+func TestWhoHasBeenToldStopsARollbackAtOnce(t *testing.T) {
+	inBubble(t, Options{}, func(b *bench) {
+		if err := b.e.BeginRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
+			t.Error(err)
+		}
+		b.e.Command(event.Command{Name: event.Abort, Told: true, ID: "7"})
+		b.e.Finish(End{Status: event.Aborted, Exit: 3})
+		for _, e := range b.feed.Events() {
+			if e.Kind == event.KindCommand && (e.Status != event.Accepted || e.Answers != "7") {
+				t.Errorf("the answer is %+v", e)
+			}
+		}
+		want(t, b.trace(), "0.0s run aborting", "0.0s abort accepted (the rollback is stopped)")
+	})
 }
 
 func TestAFailureOfARollbackIsHeld(t *testing.T) { // R44

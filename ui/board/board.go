@@ -75,7 +75,7 @@ type Options struct {
 // ends, whose cause it then returns. A read-only screen can be left at any
 // time. The terminal is as it was before when Run returns, after a panic too.
 //
-// Run takes care of SIGHUP while it runs. SIGINT and SIGTERM from outside are
+// Run ends with ErrTerminalGone on SIGHUP. SIGINT and SIGTERM from outside are
 // left to the caller: they are an order to the run, not to the screen.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)

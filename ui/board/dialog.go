@@ -74,7 +74,10 @@ func (m *model) choose(name string) tea.Cmd {
 		if c.sends == nil {
 			return nil
 		}
-		return m.send(c.sends(m))
+		order := c.sends(m)
+		order.Told = m.asked // the dialog has said that it stops the rollback (R43)
+		m.leaving = order.Name == event.Stop
+		return m.send(order)
 	}
 	return nil
 }

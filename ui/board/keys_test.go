@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	tea "charm.land/bubbletea/v2"
+
 	"lockstep/engine/event"
 )
 
@@ -257,6 +259,40 @@ func TestCtrlCTwice(t *testing.T) {
 		if len(s.sent) != 1 || s.sent[0].Name != event.Stop || s.sent[0].Reason == "" {
 			t.Errorf("after %q, ctrl-c twice sends %v", keys, s.sent)
 		}
+	}
+}
+
+// TestCtrlCTwiceLeaves proves that the screen is left once the run that ctrl-c
+// has stopped is over, and not by itself after any other end.
+func TestCtrlCTwiceLeaves(t *testing.T) {
+	for keys, leaves := range map[string]bool{"ctrl+c ctrl+c": true, "ctrl+c K": false, "": false} {
+		s := with("sandbox-install", 63, keys)(t)
+		_, cmd := s.Update(batchMsg{[]event.Event{{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now}}, true})
+		if leads[tea.QuitMsg](cmd) != leaves {
+			t.Errorf("after %q the screen leaves by itself: %t", keys, !leaves)
+		}
+	}
+}
+
+// TestTheDialogTellsOfTheRollback proves that who has read in the dialog that a
+// rollback is under way need not confirm twice (R43), and that who was asked
+// before it began has not read so.
+func TestTheDialogTellsOfTheRollback(t *testing.T) {
+	for _, keys := range [][]string{{"a", "K"}, {"ctrl+c", "ctrl+c"}} {
+		s := with("sandbox-rollback", 160, "")(t)
+		s.press(keys...)
+		if len(s.sent) != 1 || !s.sent[0].Told {
+			t.Errorf("%q sends %+v", keys, s.sent)
+		}
+	}
+	s := with("sandbox-rollback", 60, "a")(t)
+	if s.RollingBack() {
+		t.Fatal("the record has changed: it rolls back already")
+	}
+	s.feed(recorded(t, "sandbox-rollback", 160)[60:]...)
+	s.press("K")
+	if len(s.sent) != 1 || s.sent[0].Told {
+		t.Errorf("K sends %+v to a rollback that has begun under the dialog", s.sent)
 	}
 }
 

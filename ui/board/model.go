@@ -39,11 +39,14 @@ type model struct {
 
 	flash  flash
 	dialog dialog
-	pager  *pager // help or warnings
-	insp   *inspector.Inspector
-	filter filter
-	typing bool // keys go to the filter
-	queued []tea.Cmd
+	// asked tells that a rollback was under way when the dialog was opened,
+	// leaving that the screen is left once all is over.
+	asked, leaving bool
+	pager          *pager // help or warnings
+	insp           *inspector.Inspector
+	filter         filter
+	typing         bool // keys go to the filter
+	queued         []tea.Cmd
 }
 
 // spot is what is selected: a group, or an object of it.

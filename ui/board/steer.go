@@ -88,7 +88,7 @@ func (m *model) askAbort() tea.Cmd {
 	if m.mayLeave() {
 		return m.quit()
 	}
-	m.dialog, m.pager = abortDialog, nil
+	m.dialog, m.pager, m.asked = abortDialog, nil, m.RollingBack()
 	return nil
 }
 

@@ -23,6 +23,9 @@ const (
 // onHangup ends the screen when the terminal hangs up. The function it returns
 // stops looking.
 func onHangup(lost context.CancelCauseFunc) (stop func()) {
+	if signal.Ignored(syscall.SIGHUP) { // by nohup
+		return func() {}
+	}
 	hup := make(chan os.Signal, 1)
 	done := make(chan struct{})
 	signal.Notify(hup, syscall.SIGHUP)

@@ -174,6 +174,9 @@ func (m *model) take(b batchMsg) tea.Cmd {
 	if b.more {
 		cmds = append(cmds, m.poll())
 	}
+	if m.leaving && m.Over() {
+		cmds = append(cmds, m.quit())
+	}
 	return tea.Batch(append(cmds, m.tick())...)
 }
 

@@ -33,7 +33,10 @@ func addChoice(cmd *cobra.Command, c *choice, name, short, about string) {
 		c.value = c.allowed[0]
 	}
 	cmd.Flags().VarP(c, name, short, about+": "+strings.Join(c.allowed, ", "))
-	complete(cmd, name, c.allowed)
+	// The only error is that the flag is not there, which every run would show.
+	_ = cmd.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return c.allowed, cobra.ShellCompDirectiveNoFileComp
+	})
 }
 
 // complete completes the value of a flag with words.

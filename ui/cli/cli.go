@@ -23,8 +23,6 @@ import (
 // returns its exit code.
 func Main() int {
 	in := newInterrupts(context.Background())
-	stop := in.watch()
-	defer stop()
 	root := newRoot(in)
 	var failed error
 	catch(root, &failed)
@@ -32,6 +30,14 @@ func Main() int {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
 		root.SetOut(report.Safe(os.Stdout)) // the names of releases and groups
 	}
+	restoreTerminal := terminalNow()
+	in.quit = func(why error) {
+		restoreTerminal()
+		tell(say, why)
+		os.Exit(exitAborted)
+	}
+	stop := in.watch()
+	defer stop()
 	err := fang.Execute(in.ctx, root, fang.WithVersion(version()), fang.WithErrorHandler(
 		func(_ io.Writer, _ fang.Styles, err error) { tell(say, err) }))
 	if failed != nil {

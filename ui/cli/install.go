@@ -18,8 +18,11 @@ A group starts as soon as what it waits for is ready, whatever else is running.
 In a terminal this is a screen, on which you can look into every resource, pause, step, retry and abort.
 Elsewhere it is a line for each thing that happens, or with -o json an event per line ("lockstep help events").
 
-Everything that can be checked is checked before anything is written. Ctrl-C ends the installation in order: what is
-in flight is finished and the release is marked failed, or uninstalled again with --rollback-on-failure.
+Everything that can be checked is checked before anything is written; until then one Ctrl-C is enough to leave. Later
+Ctrl-C ends the installation in order: what is in flight is finished and the release is marked failed, or uninstalled
+again with --rollback-on-failure or --on-interrupt=rollback. Once more stops it at once. During a rollback the first
+Ctrl-C only says so, and the next one stops it. When the terminal goes away, the installation goes on without it, or is
+aborted, as --on-hangup says; one that is paused or held on a failure waits as long as --timeout for somebody to join it.
 
 CHART is what Helm takes: a directory, a packaged chart, repo/name, a URL, oci://…, or a name with --repo.`
 

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,6 +125,62 @@ func TestInterruptsDuringARollback(t *testing.T) {
 	}
 }
 
+// TestHangup proves that a terminal that goes away ends nothing, unless that is
+// asked for (R43), and that signals are told apart from it.
+func TestHangup(t *testing.T) {
+	for hangup, want := range map[onHangup][]event.CommandName{
+		hangupContinue: {event.Abort}, hangupKeep: {event.Abort, event.Stop}, hangupRollback: {event.Rollback, event.Stop},
+	} {
+		alone := 0
+		in, op, _ := steered(t, order{hangup: hangup, deserted: func() { alone++ }})
+		in.say = nil
+		in.handle(syscall.SIGHUP)
+		in.handle(syscall.SIGHUP) // terminals send several
+		if in.interrupted() == (hangup == hangupContinue) {
+			t.Errorf("%s: interrupted: %t", hangup, in.interrupted())
+		}
+		in.handle(syscall.SIGTERM)
+		if !slices.Equal(op.sent, want) || (alone == 1) != (hangup == hangupContinue) {
+			t.Errorf("%s: %v is sent, and it was told to be alone %d times", hangup, op.sent, alone)
+		}
+	}
+}
+
+// TestDesertedRunEnds proves that a run that waits for somebody does not do so
+// for ever once its terminal has gone (R47), unless somebody has joined it.
+func TestDesertedRunEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		run      event.Status
+		rollback bool
+		want     event.CommandName
+	}{
+		"held": {run: event.Held, want: event.GiveUp}, "paused": {run: event.Paused, want: event.Abort},
+		"paused, with rollback": {run: event.Paused, rollback: true, want: event.Rollback}, "running": {run: event.Running},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			op, joined := &obedient{}, 0
+			d := &deserted{op: op, patience: time.Minute, rollback: tt.rollback, joined: func() int { return joined }}
+			d.Consume(event.Event{Kind: event.KindRun, Status: tt.run})
+			time.Sleep(time.Hour)
+			if len(op.sent) > 0 {
+				t.Errorf("%s: %v is sent while the terminal is there", name, op.sent)
+			}
+			d.begin()
+			joined = 1
+			time.Sleep(90 * time.Second)
+			if len(op.sent) > 0 {
+				t.Errorf("%s: %v is sent while somebody looks", name, op.sent)
+			}
+			joined = 0
+			time.Sleep(time.Minute)
+			if got := append(op.sent, ""); got[0] != tt.want {
+				t.Errorf("%s: %v is sent, want %s", name, op.sent, tt.want)
+			}
+			d.Consume(event.Event{Kind: event.KindOperation, Status: event.Failed})
+		})
+	}
+}
+
 // TestLateInterruptEndsTheCommand interrupts an uninstallation of several
 // releases when the first is over: the others stay, and it says so.
 func TestLateInterruptEndsTheCommand(t *testing.T) {
@@ -133,7 +191,7 @@ func TestLateInterruptEndsTheCommand(t *testing.T) {
 		if err := a.in.steer(&obedient{}, order{}, report.NewNotices(report.Stream{Writer: &said})); err != nil {
 			return err
 		}
-		defer a.in.release()
+		defer a.in.finished()
 		done = append(done, j.release)
 		a.in.handle(os.Interrupt) // after the closing event: nobody answers
 		return nil

@@ -23,6 +23,7 @@ type runFlags struct {
 	breakOn              []string
 	output               choice
 	sandbox              bool
+	interrupt, hangup    choice
 }
 
 const (
@@ -41,6 +42,8 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on a failure, to look and to retry (screen only)")
 	r.output = choice{allowed: []string{"text", "json"}}
 	addChoice(cmd, &r.output, "output", "o", "format")
+	r.hangup = choice{allowed: []string{string(hangupContinue), string(hangupKeep)}}
+	addChoice(cmd, &r.hangup, "on-hangup", "", "what to do when the terminal goes away: go on without it, or stop and keep what is there")
 }
 
 // addWait adds the flags of operations on the objects of a release.
@@ -78,13 +81,20 @@ func (r *runFlags) addRollbackFlag(cmd *cobra.Command, undo string) {
 	f.BoolVar(&r.rollback, "rollback-on-failure", false, "on a failure or an interrupt, "+undo+", in order")
 	f.BoolVar(&r.rollback, "atomic", false, "another name of --rollback-on-failure")
 	_ = f.MarkHidden("atomic") // it is there
+	r.interrupt = choice{allowed: []string{"keep", "rollback"}}
+	addChoice(cmd, &r.interrupt, "on-interrupt", "", "what the first SIGINT or SIGTERM does with what is there (rollback with --rollback-on-failure)")
+	r.hangup.allowed = append(r.hangup.allowed, string(hangupRollback))
+	hangup := f.Lookup("on-hangup")
+	hangup.Usage += ", " + string(hangupRollback)
 }
 
 // running is how an operation is to be run, as its flags say.
 type running struct {
-	mode     mode
-	sandbox  bool
-	rollback bool
+	mode    mode
+	sandbox bool
+	// interrupt tells that the first signal rolls back.
+	interrupt bool
+	hangup    onHangup
 	// common lacks what the flags of operations do not say: the release, its
 	// namespace, and whether anything is to be written.
 	common kube.Common
@@ -131,7 +141,11 @@ func (r *runFlags) parse(cmd *cobra.Command) (running, error) {
 			return running{}, fmt.Errorf("%s needs the screen, where somebody can go on: run in a terminal without --no-tui, -o json, CI or TERM=dumb", f.name)
 		}
 	}
-	return running{mode: m, sandbox: r.sandbox, rollback: r.rollback, common: kube.Common{
+	interrupt := r.rollback
+	if given("on-interrupt") {
+		interrupt = r.interrupt.value == "rollback"
+	}
+	return running{mode: m, sandbox: r.sandbox, interrupt: interrupt, hangup: onHangup(r.hangup.value), common: kube.Common{
 		Timeout: r.timeout, ReadinessTimeout: readiness, Wait: r.wait.value, WaitAll: r.waitAll, WaitForJobs: r.waitForJobs,
 		Step: r.step, BreakOn: r.breakOn, HoldOnFailure: r.hold && m == modeScreen,
 		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat,

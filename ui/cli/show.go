@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"os"
 
@@ -21,10 +21,8 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	record := newRecord(d)
 	defer record.Close()
 	opts := report.Options{Next: j.next, Record: record.Name}
-	o := order{j.rollback, j.outcome}
-	if o.outcome == "" {
-		o.outcome = "the release will be marked failed"
-	}
+	alone := &deserted{op: op, patience: j.common.Timeout, rollback: j.interrupt, joined: func() int { return 0 }}
+	o := order{rollback: j.interrupt, hangup: j.hangup, outcome: cmp.Or(j.outcome, "the release will be marked failed"), deserted: alone.begin}
 	var say report.Notices
 	if j.mode != modeScreen {
 		say = d
@@ -32,11 +30,11 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	if err := a.in.steer(op, o, say); err != nil {
 		return err
 	}
-	defer a.in.release()
+	defer a.in.finished()
 	if j.mode == modeScreen {
-		return a.onScreen(cmd, client, op, record, opts)
+		return a.onScreen(cmd, client, op, opts, record, a.in, alone)
 	}
-	state, err := run(op, record, d.Operation(opts), a.in)
+	state, err := run(op, record, d.Operation(opts), a.in, alone)
 	return ending(state, err, j.mode)
 }
 
@@ -53,28 +51,28 @@ func run(op operation, consumers ...report.Consumer) (*event.State, error) {
 }
 
 // onScreen shows an operation on the screen, and its summary afterwards.
-func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, record *report.RunLog, opts report.Options) error {
+func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, opts report.Options, consumers ...report.Consumer) error {
 	d := a.display(cmd, report.ModeText)
 	look, lookErr := theme.FromEnv(os.Getenv)
 	restore := a.logs.toFile(d)
 	defer restore()
-	ctx, leave := context.WithCancelCause(context.Background())
-	defer leave(nil)
 	var state *event.State
 	var runErr error
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		state, runErr = run(op, record, a.in)
-		if a.in.interrupted() { // nobody may be there to leave the screen
-			leave(errInterrupted)
-		}
+		state, runErr = run(op, consumers...)
+		a.in.finished()
 	}()
 	dropTyped()
-	err := board.Run(ctx, board.Options{
+	err := board.Run(cmd.Context(), board.Options{
 		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser()}, Theme: look,
 	})
-	if err != nil && !errors.Is(err, errInterrupted) {
+	switch {
+	case errors.Is(err, board.ErrTerminalGone):
+		a.in.hangup()
+		dropTerminal()
+	case err != nil && !errors.Is(err, errInterrupted):
 		op.Command(event.Command{Name: event.Abort, Reason: err.Error()})
 	}
 	<-over

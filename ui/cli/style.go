@@ -34,4 +34,14 @@ func stream(w io.Writer, f *os.File, mode string) report.Stream {
 	return report.Stream{Writer: w, Style: streamStyle(f, mode), Terminal: isTerminal(f)}
 }
 
+// terminalNow returns what brings the terminal back to how it is now.
+func terminalNow() (restore func()) {
+	fd := int(os.Stdin.Fd())
+	state, err := term.GetState(fd)
+	if err != nil {
+		return func() {} // it is none
+	}
+	return func() { _ = term.Restore(fd, state) }
+}
+
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
