@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -204,34 +203,6 @@ func TestScreenSteersRealRuns(t *testing.T) {
 		}
 		c.restored()
 		c.await(0, "install s done in")
-	})
-
-	t.Run("a terminal that goes away", func(t *testing.T) {
-		c := inTerminal(t, 30, 100, env, "install", "s", filepath.Join(data, "charts", "slow"), "-n", "c", "--create-namespace")
-		c.await(0, "0 of 1 ") // by then the release is recorded
-		if err := c.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
-		if code := c.ends(); code != 3 {
-			t.Errorf("exit code %d, want 3", code)
-		}
-		out, err := helmList(t, env, "c")
-		if err != nil || !strings.Contains(out, "failed") {
-			t.Errorf("the release should be failed: %v %s", err, out)
-		}
-	})
-
-	t.Run("the other end of the terminal is closed", func(t *testing.T) {
-		c := inTerminal(t, 30, 100, env, "install", "s", filepath.Join(data, "charts", "slow"), "-n", "e", "--create-namespace")
-		c.await(0, "0 of 1 ") // by then the release is recorded
-		if err := c.tty.Close(); err != nil {
-			t.Fatal(err)
-		}
-		c.ends()
-		out, err := helmList(t, env, "e")
-		if err != nil || !strings.Contains(out, "failed") {
-			t.Errorf("the release should be failed: %v %s", err, out)
-		}
 	})
 
 	t.Run("ctrl-c without the screen, in the middle of shop", func(t *testing.T) {
