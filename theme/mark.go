@@ -26,6 +26,8 @@ var marks = map[string]struct {
 	"deleting":      {"◐", "~", "deleting", Busy},
 	"aborting":      {"◐", "~", "aborting", Stopped},
 	"rolling-back":  {"◐", "~", "rolling back", Stopped},
+	"away":          {"○", "!", "API server away", Stopped},
+	"back":          {"✓", "+", "API server back", Good},
 	"ready":         {"✓", "+", "ready", Good},
 	"gone":          {"✓", "+", "gone", Good},
 	"succeeded":     {"✓", "+", "done", Good},

@@ -37,6 +37,9 @@ const (
 	KindBreakpoint Kind = "breakpoint"
 	// KindWarning is a warning (rule, message; object where there is one).
 	KindWarning Kind = "warning"
+	// KindServer tells that the API server does not answer, and that it does
+	// again (status away or back; message; since, with away) (R53).
+	KindServer Kind = "api-server"
 	// KindWaiting is the heartbeat: what has been waited for longest (group,
 	// object, message).
 	KindWaiting Kind = "waiting"
@@ -75,8 +78,11 @@ const (
 
 	Accepted Status = "accepted" // command
 	Refused  Status = "refused"  // command
-	Set      Status = "set"      // breakpoint
-	Cleared  Status = "cleared"  // breakpoint
+	Away     Status = "away"     // api-server: it does not answer
+	Back     Status = "back"     // api-server: it answers again
+
+	Set     Status = "set"     // breakpoint
+	Cleared Status = "cleared" // breakpoint
 )
 
 // Over reports whether nothing more happens to a group in this status.
@@ -120,6 +126,8 @@ type Event struct {
 	// Planned is the name that Object has in the plan, where that is only the
 	// beginning of its name (metadata.generateName).
 	Planned string `json:"planned,omitempty"`
+	// Since is when the API server has answered last, where it does not.
+	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
 	// Answers is the ID of that command, where it had one.

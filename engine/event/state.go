@@ -35,7 +35,11 @@ type State struct {
 	Warnings    []Event
 	// Waiting is the last heartbeat, Answer the last answer to a command.
 	Waiting, Answer Event
-	Notes           []string
+	// Away is since when the API server has not answered, zero while it does,
+	// and AwayMessage what was told of that (R53).
+	Away        time.Time
+	AwayMessage string
+	Notes       []string
 
 	idle      time.Duration // spent paused or held, before idleSince
 	idleSince time.Time     // zero while running
@@ -116,6 +120,11 @@ func (s *State) Apply(e Event) {
 		s.Warnings = append(s.Warnings, e)
 	case KindWaiting:
 		s.Waiting = e
+	case KindServer:
+		s.Away, s.AwayMessage = e.Since, ""
+		if e.Status == Away {
+			s.AwayMessage = e.Message
+		}
 	case KindCommand:
 		s.Answer = e
 	case KindNotes:
@@ -133,7 +142,7 @@ func (s *State) applyOperation(e Event) {
 		s.setRun(e.Time, Running, "")
 	default:
 		s.setRun(e.Time, Running, "")
-		s.Ended = e.Time
+		s.Ended, s.Away, s.AwayMessage = e.Time, time.Time{}, ""
 	}
 	if e.Exit != nil {
 		s.Exit, s.Release = *e.Exit, e.Release

@@ -39,7 +39,9 @@ type Outcome struct {
 type Observation struct {
 	// Object is named as in the plan.
 	Object plan.Object
-	// Status is InProgress, Ready, Failed, Deleting or Gone.
+	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying, of an
+	// object whose request has been refused and is tried again, as Message says
+	// (R53).
 	Status event.Status
 	// Message is the reason in one line: "2 of 3 available".
 	Message string

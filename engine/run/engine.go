@@ -86,6 +86,13 @@ func (e *Engine) Publish(ev event.Event) { e.opts.Feed.Publish(ev) }
 // answered (R48).
 func (e *Engine) Command(c event.Command) { e.inbox.put(commanded{c}) }
 
+// Away tells the run that the API server has not answered since a time: what is
+// waited for is given as much longer (R53). Back tells that it answers again.
+func (e *Engine) Away(since time.Time, reason string) { e.inbox.put(serverLost{since, reason}) }
+
+// Back is the end of what Away has told.
+func (e *Engine) Back() { e.inbox.put(serverFound{}) }
+
 // Admit waits until the unit may start and marks it as running: for work that
 // begins before its stage does, as a hook's does with the removal of the hook's
 // last object. A stage that starts it later does not ask again, nor does a

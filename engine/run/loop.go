@@ -12,9 +12,11 @@ type loop struct {
 	*Engine
 	machine *machine
 	timer   *time.Timer
-	// requests is cancelled by Stop and made anew for a rollback.
+	// requests is cancelled by Stop and made anew for a rollback; it has
+	// retries, which ends before where the run winds down.
 	requests       context.Context
 	cancelRequests context.CancelFunc
+	endRetries     context.CancelCauseFunc
 }
 
 const diagnoseTimeout = 5 * time.Second
@@ -68,6 +70,8 @@ func (l *loop) carryOut(effects []effect) {
 			g.stage.Cluster.Watch(l.ctx, g.def, func(o Observation) { l.inbox.put(observed{g, o}) })
 		case startDiagnosis:
 			l.diagnose(eff.diagnosis)
+		case endRetries:
+			l.endRetries(eff.cause)
 		case cancelRequests:
 			l.cancelRequests()
 		case renewRequests:
@@ -94,7 +98,22 @@ func (l *loop) publish(p publish) {
 	l.opts.Feed.Publish(p.event)
 }
 
-func (l *loop) renew() { l.requests, l.cancelRequests = context.WithCancel(l.ctx) }
+// windingKey is where the context of requests has that of retries.
+type windingKey struct{}
+
+func (l *loop) renew() {
+	requests, cancel := context.WithCancel(l.ctx)
+	retries, end := context.WithCancelCause(requests)
+	l.requests, l.cancelRequests, l.endRetries = context.WithValue(requests, windingKey{}, retries), cancel, end
+}
+
+// Winding returns the context that ends when a run lets requests in flight come
+// back and wants nothing to be tried again: after an abort, or the timeout. ctx
+// is that of the run's requests, or one made of it; nil is returned for others.
+func Winding(ctx context.Context) context.Context {
+	retries, _ := ctx.Value(windingKey{}).(context.Context)
+	return retries
+}
 
 // send sends a request in a goroutine of its own, which ends with the answer.
 func (l *loop) send(r request) {

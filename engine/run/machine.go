@@ -16,13 +16,17 @@ type machine struct {
 	effects  []effect
 	steering steering
 	clock    clock
-	units    units
-	gates    []*gate
-	stage    *stage // nil between stages
-	cohort   *cohort
-	timeouts timeouts
-	rollback rollback
-	ended    bool
+	// readiness is the clock of what has to become ready: it stands still with
+	// the other, and while the API server is away.
+	readiness clock
+	outage    outage
+	units     units
+	gates     []*gate
+	stage     *stage // nil between stages
+	cohort    *cohort
+	timeouts  timeouts
+	rollback  rollback
+	ended     bool
 }
 
 // rollback is the undoing of the operation, where that has begun.
@@ -40,7 +44,7 @@ func newMachine(opts Options, now time.Time) *machine {
 	if opts.Parallel <= 0 {
 		opts.Parallel = 32
 	}
-	m := &machine{opts: opts, now: now, clock: clock{start: now}}
+	m := &machine{opts: opts, now: now, clock: clock{start: now}, readiness: clock{start: now}}
 	m.steering.told = event.Running
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &opts.Operation})
 	if opts.Paused {
@@ -75,6 +79,10 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.summary, msg.lines)
 	case commanded:
 		m.command(msg.command)
+	case serverLost:
+		m.lose(msg.since, msg.reason)
+	case serverFound:
+		m.find()
 	case ticked:
 		m.tick()
 	case rollbackAsked:
@@ -149,17 +157,15 @@ func (m *machine) wind() {
 		m.do(gateOpened{g, cause})
 	}
 	m.gates = nil
-	s := m.stage
-	if s == nil {
-		return
+	if !m.timeouts.winding { // whoever sends: a stage, or Helm between two of them
+		m.timeouts.winding, m.timeouts.patience = true, m.now.Add(windingTime)
+		m.do(endRetries{cause})
 	}
-	s.queue = nil
-	if !s.busy.some() {
-		s.close(cause)
-		return
-	}
-	if m.timeouts.patience.IsZero() {
-		m.timeouts.patience = m.now.Add(windingTime)
+	if s := m.stage; s != nil {
+		s.queue = nil
+		if !s.busy.some() {
+			s.close(cause)
+		}
 	}
 }
 
@@ -180,7 +186,8 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	m.opts.Operation.Timeout = op.Timeout
 	m.steering = steering{told: event.Running}
 	m.timeouts = timeouts{}
-	m.clock = clock{start: m.now}
+	m.clock, m.readiness = clock{start: m.now}, clock{start: m.now}
+	m.keepTime()
 	m.rollback = rollback{begun: true, era: m.rollback.era + 1}
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason})
 	return nil

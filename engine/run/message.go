@@ -45,6 +45,13 @@ type (
 	}
 	// commanded is sent by Command: a key, a signal, the screen that went away.
 	commanded struct{ command event.Command }
+	// serverLost is sent by Away, serverFound by Back: whether the API server
+	// answers.
+	serverLost struct {
+		since  time.Time
+		reason string
+	}
+	serverFound struct{}
 	// ticked is sent by the loop when the time of the last wake has come.
 	ticked struct{}
 	// rollbackAsked is sent by BeginRollback, finishAsked by Finish; both wait
@@ -70,6 +77,8 @@ func (answered) message()      {}
 func (observed) message()      {}
 func (diagnosed) message()     {}
 func (commanded) message()     {}
+func (serverLost) message()    {}
+func (serverFound) message()   {}
 func (ticked) message()        {}
 func (rollbackAsked) message() {}
 func (finishAsked) message()   {}
@@ -92,7 +101,9 @@ type (
 	startWatch struct{ group *group }
 	// startDiagnosis asks why an object is not ready; a diagnosed comes back.
 	startDiagnosis struct{ diagnosis diagnosis }
-	// cancelRequests ends the context of requests, renewRequests makes another.
+	// endRetries ends the context of waiting for another try, cancelRequests
+	// that of requests; renewRequests makes others.
+	endRetries     struct{ cause error }
 	cancelRequests struct{}
 	renewRequests  struct{}
 	gateOpened     struct {
@@ -114,6 +125,7 @@ func (publish) effect()        {}
 func (sendRequest) effect()    {}
 func (startWatch) effect()     {}
 func (startDiagnosis) effect() {}
+func (endRetries) effect()     {}
 func (cancelRequests) effect() {}
 func (renewRequests) effect()  {}
 func (gateOpened) effect()     {}

@@ -15,7 +15,7 @@ var (
 
 // TestModel runs plans, objects and commands at random against the reference. It
 // prints the seed and the least scenario that goes wrong in the same way.
-func TestModel(t *testing.T) { // R14, R15a, R22, R26, R40, R41, R42, R43, R44, R45, R48
+func TestModel(t *testing.T) { // R14, R15a, R22, R26, R40, R41, R42, R43, R44, R45, R48, R53
 	const workers = 4
 	runs := *modelRuns
 	if racing || testing.Short() { // there is nothing to find for it: a run is one goroutine

@@ -73,6 +73,12 @@ func (s *stage) observe(g *group, seen Observation) {
 	if o == nil || s.era != s.m.rollback.era { // a rollback undoes what the stage did
 		return
 	}
+	if seen.Status == event.Applying {
+		if o.flying {
+			s.setObject(g, o, o.status, oneLine(seen.Message), "")
+		}
+		return
+	}
 	o.last = seen
 	if !o.answered {
 		o.fresh = seen.Version == 0 || seen.Version > o.version

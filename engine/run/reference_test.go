@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -20,9 +21,17 @@ type reference struct {
 	stage map[event.Unit]bool // the units of the stage that is under way
 	// ready, where set, says what is wrong with a unit that is told to be ready.
 	ready func(event.Unit) string
-	sent  []event.Command
+	// isReady, where set, reports whether the object that a failure names is ready.
+	isReady func(message string) bool
+	sent    []event.Command
 	// flying counts the requests under way of each object.
 	flying map[string]int
+	// counted is the time that counts for what has to become ready: while the run
+	// is neither paused nor held and the API server answers; at is until when, zero
+	// where that is not known.
+	counted time.Duration
+	at      time.Time
+	away    bool
 	// begun numbers the moments at which units start.
 	moment  int
 	closed  bool
@@ -39,6 +48,7 @@ type refUnit struct {
 	decided   bool // it failed and was given up
 	restarted bool // it has just begun again, which a command has to explain
 	moment    int
+	since     time.Duration   // of counted, when it began
 	sent      map[string]bool // objects of this attempt
 	accepted  bool
 }
@@ -112,7 +122,7 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 	u.status = e.Status
 	switch e.Status {
 	case event.Running:
-		u.moment, u.sent, u.accepted = r.moment, map[string]bool{}, false
+		u.moment, u.since, u.sent, u.accepted = r.moment, r.counted, map[string]bool{}, false
 		if was == event.Failed {
 			u.restarted, u.decided = true, false
 			return
@@ -127,6 +137,7 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 		if was != event.Running {
 			r.fail("%v failed out of %s", e.Unit(), was)
 		}
+		r.unready(e, u)
 		r.timeout = r.timeout || strings.Contains(e.Message, "(--timeout)")
 	case event.Waiting, event.Skipped:
 		if was != event.Waiting && was != event.Held {
@@ -141,6 +152,28 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 				r.fail("R22: %v is told to be ready, but %s", e.Unit(), why)
 			}
 		}
+	}
+}
+
+// pass lets time pass.
+func (r *reference) pass(now time.Time) {
+	if run := r.state.Run; !r.at.IsZero() && !r.away && run != event.Paused && run != event.Held {
+		r.counted += now.Sub(r.at)
+	}
+	r.at = now
+}
+
+// unready checks that a unit that is told to have had its time has had it, and is
+// not ready behind an outage.
+func (r *reference) unready(e event.Event, u *refUnit) {
+	if r.at.IsZero() || !strings.Contains(e.Message, "(--readiness-timeout)") {
+		return
+	}
+	if had := r.counted - u.since; r.away || had < time.Duration(r.s.Readiness)*time.Millisecond {
+		r.fail("R53: %v has had %s (away %t): %s", e.Unit(), had, r.away, e.Message)
+	}
+	if u.kind != event.PhaseRemove && r.isReady != nil && r.isReady(e.Message) {
+		r.fail("R53: %v is ready, only nobody has seen it yet: %s", e.Unit(), e.Message)
 	}
 }
 

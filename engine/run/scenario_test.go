@@ -15,6 +15,7 @@ import (
 type scenario struct {
 	Phases      []phaseSpec
 	Commands    []commandSpec `json:",omitempty"`
+	Outages     []outageSpec  `json:",omitempty"` // of the API server, one after the other
 	Breakpoints []string      `json:",omitempty"`
 	Hold        bool          `json:",omitempty"`
 	Paused      bool          `json:",omitempty"`
@@ -57,6 +58,8 @@ type commandSpec struct {
 	Command event.Command
 }
 
+type outageSpec struct{ At, For int }
+
 var kinds = []string{"Namespace", "ServiceAccount", "Secret", "ConfigMap", "Service", "Pod", "Deployment", "Job"}
 
 func (s scenario) String() string {
@@ -95,6 +98,11 @@ func newScenario(seed uint64) scenario {
 	slices.SortStableFunc(s.Commands, func(a, b commandSpec) int { return a.At - b.At })
 	if r.IntN(5) == 0 {
 		s.Breakpoints = []string{"c:" + apply.Groups[r.IntN(len(apply.Groups))].Name}
+	}
+	for at := 0; r.IntN(3) == 0; {
+		o := outageSpec{At: at + r.IntN(12)*10, For: []int{5, 30, 80, 4000}[r.IntN(4)]}
+		s.Outages = append(s.Outages, o)
+		at = o.At + o.For + 10
 	}
 	return s
 }
@@ -270,6 +278,11 @@ func (s scenario) smaller(yield func(scenario) bool) {
 	}
 	for n := range s.Commands {
 		if !try(func(c *scenario) { c.Commands = slices.Delete(c.Commands, n, n+1) }) {
+			return
+		}
+	}
+	for n := range s.Outages {
+		if !try(func(c *scenario) { c.Outages = slices.Delete(c.Outages, n, n+1) }) {
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -23,16 +24,19 @@ type simulation struct {
 	phases map[*StageRun]phaseSpec
 	over   map[*StageRun]error
 	hangs  []request
-	seen   map[string]Observation // the last of each object
+	is     map[string]Observation // how each object is
+	seen   map[string]Observation // what has been told of it
 	took   map[string]uint64      // the version that each object was applied with
+	away   bool                   // nothing comes from the API server
+	held   []message              // what has to wait for it
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // simulate runs a scenario and returns what was wrong with it.
 func simulate(s scenario, spoil func(*machine)) []string {
-	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, seen: map[string]Observation{}, took: map[string]uint64{}}
-	x.r.ready = x.unready
+	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, is: map[string]Observation{}, seen: map[string]Observation{}, took: map[string]uint64{}}
+	x.r.ready, x.r.isReady = x.unready, x.readyNamed
 	x.m = newMachine(s.options(), x.now)
 	if spoil != nil {
 		spoil(x.m)
@@ -41,6 +45,20 @@ func simulate(s scenario, spoil func(*machine)) []string {
 	x.carryOut(x.m.effects)
 	for _, c := range s.Commands {
 		x.after(c.At, func() { x.command(c.Command) })
+	}
+	for _, o := range s.Outages {
+		x.after(o.At, func() {
+			x.away = true
+			x.post(serverLost{x.now, "cut"})
+		})
+		x.after(o.At+o.For, func() {
+			x.away = false
+			x.post(serverFound{})
+			x.after(o.For/2, func() {
+				x.inbox = append(x.inbox, x.held...)
+				x.held = nil
+			})
+		})
 	}
 	next, stop := iter.Pull(func(yield func(bool) bool) {
 		defer func() {
@@ -121,8 +139,26 @@ func (x *simulation) after(ms int, do func()) {
 	heap.Push(&x.later, later{x.now.Add(time.Duration(ms) * time.Millisecond), len(x.later) + int(x.w.next()), do})
 }
 
+// hear posts what comes from the API server, as soon as that answers.
+func (x *simulation) hear(msg message) {
+	if x.away || len(x.held) > 0 {
+		x.held = append(x.held, msg)
+		return
+	}
+	x.post(msg)
+}
+
 func (x *simulation) handle(msg message) {
 	x.r.moment++
+	x.r.pass(x.now)
+	switch msg := msg.(type) {
+	case observed:
+		x.seen[msg.seen.Object.Name] = msg.seen
+	case serverLost:
+		x.r.away = true
+	case serverFound:
+		x.r.away = false
+	}
 	if in, ok := msg.(stageEntered); ok {
 		x.r.enter(in.stage.Phase)
 	}
@@ -203,13 +239,13 @@ func (x *simulation) mend(r request, p phaseSpec, o objectSpec) {
 
 func (x *simulation) answer(r request, out Outcome, err error) {
 	x.r.returned(r.object.Object)
-	x.post(answered{r, out, err})
+	x.hear(answered{r, out, err})
 }
 
 func (x *simulation) report(g *group, o plan.Object, s event.Status, version uint64) {
 	seen := Observation{Object: o, Status: s, Version: version}
-	x.seen[o.Name] = seen
-	x.post(observed{g, seen})
+	x.is[o.Name] = seen
+	x.hear(observed{g, seen})
 }
 
 // unready says why a unit cannot be ready as the world is.
@@ -222,6 +258,15 @@ func (x *simulation) unready(id event.Unit) string {
 	return ""
 }
 
+// readyNamed reports whether the object that a failure names is ready as it was
+// applied.
+func (x *simulation) readyNamed(message string) bool {
+	object, _, _ := strings.Cut(message, ": ")
+	_, name, _ := strings.Cut(object, "/")
+	seen := x.is[name]
+	return seen.Status == event.Ready && x.took[name] > 0 && seen.Version >= x.took[name]
+}
+
 // compare compares the reducer's picture with the state of the machine.
 func (x *simulation) compare() {
 	m, state := x.m, &x.r.state
@@ -230,6 +275,9 @@ func (x *simulation) compare() {
 	}
 	if state.Run != m.steering.told {
 		x.r.fail("the run is %s, in the picture %s", m.steering.told, state.Run)
+	}
+	if m.outage.told == state.Away.IsZero() {
+		x.r.fail("R53: the outage is %+v, in the picture %s", m.outage, state.Away)
 	}
 	for _, u := range m.units.all {
 		if g := state.Find(u.Phase, u.Group); g == nil || g.Status != u.status || state.Stops(u.Unit) != u.stop {

@@ -86,12 +86,8 @@ func (m *machine) tellRun() {
 	if status == m.steering.told && message == m.steering.toldMessage {
 		return
 	}
-	if status == event.Paused || status == event.Held {
-		m.clock.stop(m.now)
-	} else {
-		m.clock.goOn(m.now)
-	}
 	m.steering.told, m.steering.toldMessage = status, message
+	m.keepTime()
 	m.publish(event.Event{Kind: event.KindRun, Status: status, Message: message})
 }
 

@@ -14,6 +14,7 @@ const windingTime = 10 * time.Second
 // timeouts are what the machine has to do at a time of its own.
 type timeouts struct {
 	over      bool          // the operation's timeout is
+	winding   bool          // it has been told that nothing is tried again
 	heartbeat time.Duration // active time of the next one
 	patience  time.Time     // when requests in flight are cancelled after an abort, zero for never
 	glanced   time.Time     // when the last glance was taken
@@ -28,29 +29,36 @@ func (m *machine) wake() time.Time {
 	if !t.patience.IsZero() {
 		return t.patience
 	}
-	next := m.nextGlance()
-	at := func(active time.Duration) {
-		due := m.now.Add(max(active-m.clock.active(m.now), 0))
-		if next.IsZero() || due.Before(next) {
-			next = due
+	next := sooner(m.nextGlance(), m.outage.tellAt)
+	at := func(c *clock, active time.Duration) {
+		if c.stopped.IsZero() {
+			next = sooner(next, m.now.Add(max(active-c.active(m.now), 0)))
 		}
 	}
 	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
 		return next
 	}
 	if limit := m.opts.Operation.Timeout; limit > 0 && !t.over {
-		at(limit)
+		at(&m.clock, limit)
 	}
 	if s := m.stage; s != nil {
 		if m.opts.Heartbeat > 0 {
-			at(t.heartbeat)
+			at(&m.clock, t.heartbeat)
 		}
 		s.dropMet()
 		if len(s.deadlines) > 0 {
-			at(s.deadlines[0].at)
+			at(&m.readiness, s.deadlines[0].at)
 		}
 	}
 	return next
+}
+
+// sooner is the earlier of two times, either of which may be zero for never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // setDeadline begins the time that an object has to become ready.
@@ -58,7 +66,7 @@ func (m *machine) wake() time.Time {
 // Rule R25: in active time, for one resource from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
 	if s.Readiness > 0 {
-		s.deadlines = append(s.deadlines, deadline{g, o, g.attempt.round, s.m.clock.active(s.m.now) + s.Readiness})
+		s.deadlines = append(s.deadlines, deadline{g, o, g.attempt.round, s.m.readiness.active(s.m.now) + s.Readiness})
 	}
 }
 
@@ -82,6 +90,7 @@ func (m *machine) tick() {
 		m.do(cancelRequests{})
 	}
 	m.glance()
+	m.tellOutage()
 	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
 		return
 	}
@@ -95,7 +104,8 @@ func (m *machine) tick() {
 	if s == nil {
 		return
 	}
-	for s.dropMet(); len(s.deadlines) > 0 && s.deadlines[0].at <= active; s.dropMet() {
+	ready := m.readiness.active(m.now)
+	for s.dropMet(); m.readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= ready; s.dropMet() {
 		d := s.deadlines[0]
 		s.deadlines = s.deadlines[1:]
 		s.fail(d.group, d.object, fmt.Sprintf("not ready after %s (--readiness-timeout): %s", s.Readiness, d.object.state()), true)
@@ -126,7 +136,7 @@ func (m *machine) failUnready() {
 		}
 		for _, o := range g.objects {
 			if !o.settled {
-				m.stage.fail(g, o, fmt.Sprintf("not done after %s (--timeout): %s", m.opts.Operation.Timeout, o.state()), true)
+				m.stage.fail(g, o, fmt.Sprintf("not done after %s (--timeout): %s", m.opts.Operation.Timeout, o.state()+m.outage.state(m.now)), true)
 				break
 			}
 		}

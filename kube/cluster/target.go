@@ -53,6 +53,7 @@ type Target struct {
 
 	mu       sync.Mutex
 	attempts map[plan.Object]int
+	reports  map[plan.Object]func(run.Observation)
 	unplaced map[plan.Object]*unplaced
 }
 
@@ -102,6 +103,7 @@ func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
 func newTarget(s Session, list helmkube.ResourceList) *Target {
 	t := &Target{
 		s: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]int{},
+		reports:  map[plan.Object]func(run.Observation){},
 		unplaced: map[plan.Object]*unplaced{}, expiring: map[plan.Object]*expiringJob{},
 	}
 	for _, i := range list {
@@ -125,6 +127,9 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		if i == nil {
 			continue
 		}
+		t.mu.Lock()
+		t.reports[obj] = report
+		t.mu.Unlock()
 		f := t.s.Builder.Fact(i)
 		rule := f.Rule
 		rule.JobsComplete = g.JobsComplete || t.s.JobsComplete
@@ -238,6 +243,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	if i == nil {
 		return run.Outcome{}, fmt.Errorf("apply %s: it is not part of this operation", obj)
 	}
+	defer t.tellTries(i, obj)()
 	f := t.s.Builder.Fact(i)
 	if f.Generated {
 		t.expiring[obj].begin()
@@ -290,6 +296,23 @@ func ended(i *resource.Info, f *manifest.Fact) bool {
 	return status.Compute(u, f.Rule, time.Now()).Status == event.Failed
 }
 
+// tellTries tells, until it is stopped, that a request for an object is answered
+// with an error and tried again.
+func (t *Target) tellTries(i *resource.Info, obj plan.Object) (stop func()) {
+	t.mu.Lock()
+	report := t.reports[obj]
+	t.mu.Unlock()
+	if report == nil || i.Mapping == nil {
+		return func() {}
+	}
+	about := connect.Target{Group: i.Mapping.Resource.Group, Version: i.Mapping.Resource.Version, Resource: i.Mapping.Resource.Resource, Namespace: i.Namespace, Name: i.Name}
+	return t.s.Client.Link().Listen(connect.Listener{Trying: func(of connect.Target, _ time.Time, answer string) {
+		if of.Subresource = ""; of == about {
+			report(run.Observation{Object: obj, Status: event.Applying, Message: "trying again: " + answer})
+		}
+	}})
+}
+
 // leave takes an object as somebody has changed it since it was applied, in
 // order to mend it: the retry waits for it as it is (R44).
 func (t *Target) leave(i *resource.Info, obj plan.Object, conflict error) (run.Outcome, error) {
@@ -328,6 +351,7 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 	if i == nil {
 		return run.Outcome{Change: event.Absent}, nil
 	}
+	defer t.tellTries(i, obj)()
 	if t.gone.Keep {
 		why, err := t.gone.whyKept(t.s.Builder.Scope(), i)
 		if err != nil || why != "" {

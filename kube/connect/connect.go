@@ -34,6 +34,7 @@ type Client struct {
 	Clientset kubernetes.Interface
 	Metadata  metadata.Interface
 
+	link     *Link
 	settings *cli.EnvSettings
 	log      *slog.Logger
 	registry *registry.Client
@@ -63,7 +64,8 @@ func From(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, l
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{Getter: newGetter(context.Background(), flags, &Writes{}), settings: settings, log: log, registry: reg}
+	link := newLink()
+	c := &Client{Getter: newGetter(context.Background(), flags, link, &Writes{}), link: link, settings: settings, log: log, registry: reg}
 	return c, c.dial()
 }
 
@@ -71,7 +73,7 @@ func From(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, l
 // requests end when ctx does: Helm's client takes no context. Discovery is
 // asked anew. What is written is noted in writes.
 func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
-	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, writes), settings: c.settings, log: c.log, registry: c.registry}
+	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
 	return bound, bound.dial()
 }
 
@@ -92,6 +94,10 @@ func (c *Client) dial() error {
 	}
 	return nil
 }
+
+// Link is what is known of whether the API server answers. All that is bound
+// shares it.
+func (c *Client) Link() *Link { return c.link }
 
 // Namespace is the namespace that the settings name.
 func (c *Client) Namespace() string { return c.settings.Namespace() }

@@ -3,8 +3,10 @@ package connect
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
@@ -12,13 +14,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
+	clienttransport "k8s.io/client-go/transport"
 )
 
 // Getter is what Helm's factory asks for a client. Other than Helm's own it
 // keeps discovery in memory and not on disk, where the answers of another
 // cluster at the same address may lie; has no client-side rate limit, since the
-// API server's priority and fairness governs; and binds all requests to a
-// context, so that a lost API server cannot hang an abort.
+// API server's priority and fairness governs; and sends all requests through our
+// transport, which ends them with a context and repeats what may pass (R53).
 type Getter struct {
 	flags genericclioptions.RESTClientGetter
 	load  func() (*loaded, error)
@@ -31,16 +34,15 @@ type loaded struct {
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 }
 
-func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, writes *Writes) *Getter {
+func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, link *Link, writes *Writes) *Getter {
 	return &Getter{flags: flags, load: sync.OnceValues(func() (*loaded, error) {
 		config, err := flags.ToRESTConfig()
 		if err != nil {
 			return nil, err
 		}
-		config.QPS, config.Burst = -1, 0
-		config.UserAgent = "lockstep"
-		config.WarningHandler = rest.NoWarnings{}
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{ctx, writes, next} })
+		if config, err = carried(config, &transport{ctx: ctx, writes: writes, link: link, limits: limitsOf(ctx)}); err != nil {
+			return nil, err
+		}
 		client, err := discovery.NewDiscoveryClientForConfig(config)
 		if err != nil {
 			return nil, err
@@ -48,6 +50,49 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, wr
 		cached := memory.NewMemCacheClient(client)
 		return &loaded{config, cached, restmapper.NewDeferredDiscoveryRESTMapper(cached)}, nil
 	})}
+}
+
+// carried returns a configuration whose requests go through t, and from there as
+// a kubeconfig says. That t is outside of all that client-go does with a request
+// lets a repetition ask for credentials again.
+func carried(config *rest.Config, t *transport) (*rest.Config, error) {
+	config.UserAgent = "lockstep"
+	config.WrapTransport = withoutHelmsRetry(config.WrapTransport)
+	renew := func() (http.RoundTripper, error) { return rest.TransportFor(config) }
+	var err error
+	if t.next, err = renew(); err != nil {
+		return nil, err
+	}
+	if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" {
+		t.renew = renew
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	t.prefix = strings.TrimSuffix(server.Path, "/")
+	out := rest.AnonymousClientConfig(config)
+	out.Host, out.TLSClientConfig, out.Transport = server.String(), rest.TLSClientConfig{}, t
+	out.Dial, out.Proxy, out.Timeout = nil, nil, 0
+	out.ContentType = "application/json" // so that the transport can read what is sent; typed clients prefer protobuf
+	out.QPS, out.Burst = -1, 0
+	out.WarningHandler = rest.NoWarnings{}
+	return out, nil
+}
+
+// withoutHelmsRetry leaves out what Helm wraps a transport in: it repeats a
+// request with a body that has been read already.
+func withoutHelmsRetry(wrap clienttransport.WrapperFunc) clienttransport.WrapperFunc {
+	if wrap == nil {
+		return nil
+	}
+	return func(next http.RoundTripper) http.RoundTripper {
+		wrapped := wrap(next)
+		if helms, ok := wrapped.(*helmkube.RetryingRoundTripper); ok {
+			return helms.Wrapped
+		}
+		return wrapped
+	}
 }
 
 // ToRESTConfig returns a copy of the connection's configuration.

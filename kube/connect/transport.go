@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Writes knows whether anything was written: what the API server has refused
@@ -19,19 +22,86 @@ type Writes struct{ any atomic.Bool }
 // Any reports whether anything was written, or may have been.
 func (w *Writes) Any() bool { return w.any.Load() }
 
-// transport ends requests when its context ends, and notes what was written.
+// transport carries all requests: it ends them when its context ends, repeats
+// what may pass (retry.go), and notes what was written. It is outside of
+// client-go's own round trippers, so that a repetition asks for credentials
+// again.
 type transport struct {
 	ctx    context.Context
 	writes *Writes
-	next   http.RoundTripper
+	link   *Link
+	limits limits
+	prefix string // of all paths: the path of the server's address
+
+	mu   sync.Mutex
+	next http.RoundTripper
+	made int // how often next has been made anew
+	// renew makes another one that reads its credentials anew; nil where they
+	// cannot change.
+	renew func() (http.RoundTripper, error)
 }
 
+// errEnded is why a request was not made: what it belongs to has ended before.
+var errEnded = errors.New("not sent")
+
+// RoundTrip sends a request, and again where that may help. The answer has been
+// read, but for one that has no end.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.roundTrip(r)
-	if writes(r) && (err == nil && resp.StatusCode < http.StatusBadRequest || err != nil && !notSent(err)) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	stop := context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })
+	done := func() { stop(); cancel(nil) }
+	if t.ctx.Err() != nil {
+		done()
+		return nil, fmt.Errorf("%w: %w", errEnded, context.Cause(t.ctx))
+	}
+	c, err := newCall(t, r)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	resp, err := c.do(ctx)
+	if c.writes && (err == nil && resp.StatusCode < http.StatusBadRequest || c.reached) {
 		t.writes.any.Store(true)
 	}
-	return resp, err
+	if err != nil || !c.streams {
+		done()
+		return resp, err
+	}
+	resp.Body = &boundBody{resp.Body, done}
+	return resp, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (t *transport) WrappedRoundTripper() http.RoundTripper {
+	next, _ := t.below()
+	return next
+}
+
+// refresh sees to it that the next try reads its credentials anew. It reports
+// whether there is a point in that.
+func (t *transport) refresh(used int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.renew == nil {
+		return false
+	}
+	if t.made != used {
+		return true // another request has seen to it
+	}
+	next, err := t.renew()
+	if err != nil {
+		return false
+	}
+	t.next = next
+	t.made++
+	return true
+}
+
+// below is what a try goes through, and how often that had been made anew.
+func (t *transport) below() (http.RoundTripper, int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.next, t.made
 }
 
 // writes reports whether a request changes anything in the cluster.
@@ -46,30 +116,63 @@ func writes(r *http.Request) bool {
 // notSent reports whether a request has surely not come to an API server.
 func notSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, errEnded)
+	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, errEnded) || noCredentials(err)
 }
 
-// errEnded is why a request was not made: what it belongs to has ended before.
-var errEnded = errors.New("not sent")
+const (
+	// firstLimit is how long a first try waits for its answer; each further one
+	// waits twice as long, since a webhook may be slow.
+	firstLimit = 15 * time.Second
+	lastLimit  = 2 * time.Minute
+	// slowest is how long an answer may take for each chunk.
+	slowest = time.Second
+	chunk   = 32 << 10
+)
 
-func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
-	if t.ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: %w", errEnded, context.Cause(t.ctx))
+// errSlow ends a try that takes too long.
+var errSlow = errors.New("no answer in time")
+
+// try sends a request once. The answer has been read, unless it is a stream.
+func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit time.Duration, streams bool) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	deadline := time.Now().Add(limit)
+	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w: not in %s", errSlow, limit)) })
+	resp, err := next.RoundTrip(r.WithContext(ctx))
+	if err == nil && streams && resp.StatusCode < http.StatusBadRequest {
+		timer.Stop()
+		resp.Body = &boundBody{resp.Body, func() { cancel(nil) }}
+		return resp, nil
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	stop := context.AfterFunc(t.ctx, cancel)
-	resp, err := t.next.RoundTrip(r.WithContext(ctx))
-	if err != nil {
-		stop()
-		cancel()
-		return nil, err
+	defer cancel(nil)
+	defer timer.Stop()
+	if err == nil {
+		err = readAll(resp, func() {
+			deadline = deadline.Add(slowest)
+			timer.Reset(time.Until(deadline))
+		})
 	}
-	resp.Body = &boundBody{resp.Body, func() { stop(); cancel() }}
-	return resp, nil
+	if slow := context.Cause(ctx); err != nil && errors.Is(slow, errSlow) {
+		err = slow
+	}
+	return resp, err
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
-func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+// readAll reads an answer to its end, and tells of each chunk that has come.
+func readAll(resp *http.Response, came func()) error {
+	defer resp.Body.Close()
+	var all bytes.Buffer
+	for {
+		_, err := io.CopyN(&all, resp.Body, chunk)
+		if errors.Is(err, io.EOF) {
+			resp.Body = io.NopCloser(&all)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		came()
+	}
+}
 
 // boundBody lets go of the context once the answer has been read.
 type boundBody struct {

@@ -37,6 +37,8 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 		return nil, err
 	}
 	in.Common = common
+	ctx, cancel := common.Within(ctx)
+	defer cancel()
 	if err := chartutil.ValidateReleaseName(in.Release); err != nil {
 		return nil, fmt.Errorf("release name %q: %w", in.Release, err)
 	}

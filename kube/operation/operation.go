@@ -87,6 +87,7 @@ func (op *Operation) Command(c event.Command) {
 // returns is why it failed; the exit code is in the State that the feed draws.
 func (op *Operation) Run() error {
 	eng := op.start()
+	defer op.client.Link().Listen(connect.Listener{Away: eng.Away, Back: eng.Back})()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	eng.Announce(op.prepared.Phases...)

@@ -35,6 +35,8 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 		return nil, err
 	}
 	t.Common = common
+	ctx, cancel := common.Within(ctx)
+	defer cancel()
 	s, err := preflight.OpenAlone(ctx, c, t.Common)
 	if err != nil {
 		return nil, err

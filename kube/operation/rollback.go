@@ -38,6 +38,8 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 		return nil, err
 	}
 	back.Common = common
+	ctx, cancel := common.Within(ctx)
+	defer cancel()
 	s, err := preflight.OpenAlone(ctx, c, back.Common)
 	if err != nil {
 		return nil, err

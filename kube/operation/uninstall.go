@@ -36,6 +36,8 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 		return nil, err
 	}
 	u.Common = common
+	ctx, cancel := common.Within(ctx)
+	defer cancel()
 	s, err := preflight.OpenAlone(ctx, c, u.Common)
 	if err != nil {
 		return nil, err

@@ -45,6 +45,8 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 		return nil, err
 	}
 	up.Common = common
+	ctx, cancel := common.Within(ctx)
+	defer cancel()
 	if err := up.Chart.Check(); err != nil {
 		return nil, err
 	}

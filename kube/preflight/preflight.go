@@ -81,6 +81,11 @@ func (c Common) Complete(namespace string) (Common, error) {
 	return c, nil
 }
 
+// Within bounds what comes before the operation by its timeout (R25).
+func (c Common) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("timed out after %s (--timeout)", c.Timeout))
+}
+
 // Strategy is the wait strategy. The options have been completed.
 func (c Common) Strategy() helmkube.WaitStrategy {
 	ws, err := WaitStrategy(c.Wait)
@@ -219,7 +224,7 @@ func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session,
 // NewSession binds a connection to a context. It sends no request. What is
 // written is noted in writes.
 func NewSession(ctx context.Context, c *connect.Client, common Common, writes *connect.Writes) (*Session, error) {
-	bound, err := c.Bind(ctx, writes)
+	bound, err := c.Bind(connect.WithPatience(ctx, common.ReadinessTimeout), writes)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package board
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
@@ -117,7 +118,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 	case s.Run == event.Held:
 		mark = m.Theme.Mark(string(event.Failed))
 		mark.Word = "held"
-		return mark, m.heldText()
+		return mark, join(m.Theme, m.heldText(), m.awayText())
 	case s.Run == event.Paused:
 		text := m.Graph.Shorten(s.RunMessage)
 		if m.went { // it says where the run paused, which is no longer here
@@ -126,9 +127,11 @@ func (m *model) stateMark() (theme.Mark, string) {
 		if s.Status == event.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
-		return mark, join(m.Theme, text, m.inFlight())
+		return mark, join(m.Theme, text, m.inFlight(), m.awayText())
 	case s.Run == event.Aborting:
-		return mark, join(m.Theme, s.RunMessage, m.inFlight())
+		return mark, join(m.Theme, s.RunMessage, m.inFlight(), m.awayText())
+	case !s.Away.IsZero():
+		return m.Theme.Mark(string(event.Away)), m.awayText()
 	case s.Status == event.RollingBack:
 		mark = m.Theme.Mark(string(event.RollingBack))
 		return mark, join(m.Theme, m.progress(m.w), m.Graph.Shorten(s.Message))
@@ -139,6 +142,14 @@ func (m *model) stateMark() (theme.Mark, string) {
 	mark = m.Theme.Mark(string(event.Running))
 	mark.Glyph = m.pulse(mark.Glyph)
 	return mark, ""
+}
+
+// awayText says for how long the API server has not answered, "" where it does.
+func (m *model) awayText() string {
+	if m.State.Away.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("no answer from the API server for %s", m.Now().Sub(m.State.Away).Round(time.Second))
 }
 
 // liveMark is how a release that is watched is: the status of its record in

@@ -52,7 +52,7 @@ type execute struct {
 func (a *app) operate(cmd *cobra.Command, j job) error {
 	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
 		j.common.Lease = a.alone(cmd, j)
-		client, op, err := j.prepared(cmd.Context(), s, false)
+		client, op, err := a.prepared(cmd, j, s, false)
 		if err != nil || op == nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (a *app) alone(cmd *cobra.Command, j job) kube.LeaseOptions {
 // preview prepares a job that is not to be carried out, and calls do with it.
 func (a *app) preview(cmd *cobra.Command, j job, do func(context.Context, *kube.Operation) error) error {
 	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
-		_, op, err := j.prepared(cmd.Context(), s, true)
+		_, op, err := a.prepared(cmd, j, s, true)
 		if err != nil || op == nil {
 			return err
 		}
@@ -83,14 +83,15 @@ func (a *app) preview(cmd *cobra.Command, j job, do func(context.Context, *kube.
 }
 
 // prepared checks and plans. The operation is nil where there is nothing to do.
-func (j job) prepared(ctx context.Context, settings *helmcli.EnvSettings, planOnly bool) (*kube.Client, *kube.Operation, error) {
+func (a *app) prepared(cmd *cobra.Command, j job, settings *helmcli.EnvSettings, planOnly bool) (*kube.Client, *kube.Operation, error) {
 	client, err := kube.Connect(settings, slog.Default(), j.registry)
 	if err != nil {
 		return nil, nil, err
 	}
+	defer tellAway(client, a.display(cmd, j.mode.lines()))()
 	common := j.common
 	common.Release, common.Namespace, common.PlanOnly = j.release, settings.Namespace(), planOnly
-	op, err := during(ctx, func(ctx context.Context) (*kube.Operation, error) { return j.prepare(ctx, client, common) })
+	op, err := during(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) { return j.prepare(ctx, client, common) })
 	return client, op, err
 }
 

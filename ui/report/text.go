@@ -81,6 +81,8 @@ func (t *Text) Consume(e event.Event) {
 		t.warning(e)
 	case event.KindWaiting:
 		t.line(e, event.InProgress, "waiting for "+place(e.Object, e.Group)+": "+e.Message)
+	case event.KindServer:
+		t.line(e, e.Status, e.Message)
 	case event.KindDiagnosis:
 		t.diagnosis(e)
 	case event.KindLog:

@@ -1,0 +1,215 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+)
+
+// What is sent again may have come through before. An apply says the same twice,
+// and so does a patch; the others are looked into here, so that nobody above
+// takes the traces of the first try for somebody else's.
+
+// creates reports whether the request makes an object.
+func (c *call) creates() bool {
+	return c.request.Method == http.MethodPost && c.writes && c.target.Resource != "" && c.target.Name == ""
+}
+
+// nameCreated makes up the name of an object with metadata.generateName, as the
+// API server would: one whose name only the answer tells could be created twice.
+func (c *call) nameCreated() {
+	if !c.creates() {
+		return
+	}
+	u := object(c.body)
+	if u == nil {
+		return
+	}
+	if c.about.Name = u.GetName(); u.GetName() != "" || u.GetGenerateName() == "" {
+		return
+	}
+	const length = 5
+	prefix := u.GetGenerateName()
+	u.SetName(prefix[:min(len(prefix), 63-length)] + utilrand.String(length))
+	if body, err := json.Marshal(u.Object); err == nil {
+		c.body = body
+	}
+}
+
+// settle makes the final answer out of the last one: what an earlier try has done
+// is done.
+func (c *call) settle(ctx context.Context, resp *http.Response, err error) (*http.Response, error) {
+	if err != nil || !c.doubt {
+		if err != nil && !notSent(err) {
+			c.reached = true
+		}
+		return resp, err
+	}
+	switch {
+	case c.request.Method == http.MethodDelete && resp.StatusCode == http.StatusNotFound:
+		return answer(resp, http.StatusOK, []byte(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`)), nil
+	case c.creates() && reasonOf(resp) == metav1.StatusReasonAlreadyExists:
+		return c.compare(ctx, resp, c.made), nil
+	case c.request.Method == http.MethodPut && c.writes && reasonOf(resp) == metav1.StatusReasonConflict:
+		return c.compare(ctx, resp, c.put), nil
+	}
+	return resp, nil
+}
+
+// compare reads the object, and takes that for the answer where it is what an
+// earlier try has written.
+func (c *call) compare(ctx context.Context, refused *http.Response, ours func(there *unstructured.Unstructured, age func(time.Time) time.Duration) bool) *http.Response {
+	sent := object(c.body)
+	if sent == nil {
+		return refused
+	}
+	url := *c.request.URL
+	url.RawQuery = ""
+	if c.target.Name == "" {
+		url.Path = strings.TrimSuffix(url.Path, "/") + "/" + sent.GetName()
+		url.RawPath = ""
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
+	if err != nil {
+		return refused
+	}
+	r.Header = c.request.Header.Clone()
+	r.Header.Del("Content-Type")
+	look, err := newCall(c.t, r)
+	if err != nil {
+		return refused
+	}
+	resp, err := look.do(ctx)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return refused
+	}
+	body, again := peek(resp)
+	resp.Body = again
+	there := object(body)
+	age := func(at time.Time) time.Duration { // by the server's clock
+		now, err := http.ParseTime(resp.Header.Get("Date"))
+		if err != nil {
+			now = time.Now()
+		}
+		return now.Sub(at)
+	}
+	if there == nil || !ours(there, age) {
+		return refused
+	}
+	return resp
+}
+
+// clockSlack is by how much the times in the answers may be off: they are in
+// seconds.
+const clockSlack = 2 * time.Second
+
+// made reports whether an object is the one that an earlier try has made: it has
+// what was sent, of what the API server does not rewrite, and is no older.
+func (c *call) made(there *unstructured.Unstructured, age func(time.Time) time.Duration) bool {
+	sent := object(c.body)
+	for _, part := range []string{"data", "type", "immutable"} {
+		if !contains(there.Object[part], sent.Object[part]) {
+			return false
+		}
+	}
+	return contains(there.Object["metadata"], map[string]any{"labels": nonNil(sent.GetLabels()), "annotations": nonNil(sent.GetAnnotations())}) &&
+		there.GetDeletionTimestamp() == nil && age(there.GetCreationTimestamp().Time) <= time.Since(c.began)+clockSlack
+}
+
+// put reports whether an object is as an earlier try has left it.
+func (c *call) put(there *unstructured.Unstructured, _ func(time.Time) time.Duration) bool {
+	sent := object(c.body)
+	for _, u := range []*unstructured.Unstructured{sent, there} {
+		u.SetResourceVersion("")
+		u.SetManagedFields(nil)
+		u.SetGeneration(0)
+	}
+	return contains(there.Object, sent.Object)
+}
+
+func nonNil(m map[string]string) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// contains reports whether what is there has all that was sent.
+func contains(there, sent any) bool {
+	switch sent := sent.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		m, ok := there.(map[string]any)
+		if !ok {
+			return len(sent) == 0
+		}
+		for k, v := range sent {
+			if !contains(m[k], v) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		l, ok := there.([]any)
+		if !ok || len(l) != len(sent) {
+			return !ok && len(sent) == 0
+		}
+		for i := range sent {
+			if !contains(l[i], sent[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(there, sent)
+}
+
+// object is the object in a body, nil where there is none.
+func object(body []byte) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	if json.Unmarshal(body, &u.Object) != nil || u.Object == nil {
+		return nil
+	}
+	if _, ok := u.Object["metadata"].(map[string]any); !ok {
+		return nil
+	}
+	return u
+}
+
+// reasonOf is the reason that the API server gives for a refusal.
+func reasonOf(resp *http.Response) metav1.StatusReason {
+	body, again := peek(resp)
+	resp.Body = again
+	var status metav1.Status
+	if json.Unmarshal(body, &status) != nil {
+		return ""
+	}
+	return status.Reason
+}
+
+// peek reads an answer, and returns one that can be read again.
+func peek(resp *http.Response) (body []byte, again io.ReadCloser) {
+	body, _ = io.ReadAll(resp.Body)
+	return body, io.NopCloser(bytes.NewReader(body))
+}
+
+// answer is an answer in the place of another.
+func answer(resp *http.Response, code int, body []byte) *http.Response {
+	out := *resp
+	out.StatusCode, out.Status = code, fmt.Sprintf("%d %s", code, http.StatusText(code))
+	out.Header = http.Header{"Content-Type": {"application/json"}}
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return &out
+}
