@@ -19,7 +19,9 @@ func (r *rig) prepare(operation string, change func(*Install)) (*Operation, erro
 		change(&in)
 		return r.upgrade("plain", useUp(in.Chart, func(u *Upgrade) { u.Timeout = in.Timeout }))
 	case "uninstall":
-		return r.uninstall()
+		var in Install
+		change(&in)
+		return r.client.PrepareUninstall(r.t.Context(), Uninstall{Common: Common{Release: "t", Namespace: r.namespace, Timeout: in.Timeout}})
 	}
 	return r.install("plain", change)
 }

@@ -109,10 +109,13 @@ func (l *loop) renew() {
 
 // Winding returns the context that ends when a run lets requests in flight come
 // back and wants nothing to be tried again: after an abort, or the timeout. ctx
-// is that of the run's requests, or one made of it; nil is returned for others.
+// is that of the run's requests, or one made of it; others are returned as they
+// are.
 func Winding(ctx context.Context) context.Context {
-	retries, _ := ctx.Value(windingKey{}).(context.Context)
-	return retries
+	if retries, ok := ctx.Value(windingKey{}).(context.Context); ok {
+		return retries
+	}
+	return ctx
 }
 
 // send sends a request in a goroutine of its own, which ends with the answer.

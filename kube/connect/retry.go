@@ -88,9 +88,8 @@ func newCall(t *transport, r *http.Request) (*call, error) {
 func (c *call) do(ctx context.Context) (*http.Response, error) {
 	waits, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if winding := run.Winding(c.t.ctx); winding != nil {
-		defer context.AfterFunc(winding, func() { cancel(context.Cause(winding)) })()
-	}
+	winding := run.Winding(c.t.ctx)
+	defer context.AfterFunc(winding, func() { cancel(context.Cause(winding)) })()
 	var resp *http.Response
 	var err, last error
 	for {

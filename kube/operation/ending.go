@@ -223,8 +223,17 @@ func leftBehind(events []event.Event) string {
 	}
 }
 
-// finalizeTime is how long to try to bring a release to a final state.
+// finalizeTime is how long to try to bring a release to a final state once the
+// run has been aborted or its time is over.
 const finalizeTime = 20 * time.Second
+
+// afterwards returns a context for what comes after the groups: the release record
+// is tried to be written for as long as the operation may take.
+func (a *attempt) afterwards() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(run.Winding(a.engine.Requests()), func() { time.AfterFunc(finalizeTime, cancel) })
+	return ctx, func() { stop(); cancel() }
+}
 
 // finalize brings what an action left half done to a final state: a release that
 // is still pending or uninstalling is marked failed (R34), and the object of a
@@ -234,7 +243,7 @@ func (a *attempt) finalize(cause error) (left remains, swept error) {
 	if lost := a.op.lost(); lost != nil {
 		return remains{err: lost}, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), finalizeTime)
+	ctx, cancel := a.afterwards()
 	defer cancel()
 	releases, session, err := a.rebound(ctx)
 	if err != nil {
@@ -258,7 +267,7 @@ func (a *attempt) complete() (status string, err error) {
 	if !w.Unsure() {
 		return w.Status, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), finalizeTime)
+	ctx, cancel := a.afterwards()
 	defer cancel()
 	releases, _, err := a.rebound(ctx)
 	if err != nil {

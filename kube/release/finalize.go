@@ -87,12 +87,13 @@ func supersede(s *storage.Storage, name string, version int) error {
 	return s.Update(rel)
 }
 
-// Insist does something until it comes to an end without an error, or ctx ends.
+// Insist does something until it comes to an end without an error, with one that
+// does not pass (R53), or ctx ends.
 func Insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if err == nil {
-			return nil
+		if err == nil || answered(err) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
