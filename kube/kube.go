@@ -30,6 +30,7 @@ type (
 	Action      = preview.Action
 	View        = view.View
 	Timing      = release.Timing
+	Recovery    = operation.Recovery
 	// LeaseOptions are in Common: what Operations do to be the only one at work
 	// on their release (R51).
 	LeaseOptions = lease.Options
@@ -90,6 +91,12 @@ func (c *Client) PrepareUninstall(ctx context.Context, u Uninstall) (*Operation,
 // none that were chosen, both results are nil.
 func (c *Client) PrepareTest(ctx context.Context, t ReleaseTest) (*Operation, error) {
 	return operation.PrepareTest(ctx, c.Client, t)
+}
+
+// Recover brings a release that a dead run has left half done to a final state,
+// and finds out what is where.
+func (c *Client) Recover(ctx context.Context, common Common) (*Recovery, error) {
+	return operation.Recover(ctx, c.Client, common)
 }
 
 // PrepareView prepares a look at a revision of a release, 0 for the latest.

@@ -33,6 +33,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		return
 	}
 	o.answered, o.version, o.name, o.since = true, out.Version, out.Name, s.m.now
+	o.unchanged = out.Change == event.Unchanged
 	if s.removes() {
 		s.deleted(g, o, out)
 	} else {
@@ -176,7 +177,7 @@ func (s *stage) endGroup(g *group) {
 	if !g.await {
 		end = event.Applied
 	}
-	s.m.setUnit(g.unit, end, "")
+	s.m.setUnit(g.unit, end, g.change())
 	for _, next := range g.after {
 		next.left--
 	}
@@ -194,7 +195,21 @@ func (s *stage) endLeaf(g *group) {
 			return
 		}
 	}
-	s.m.setUnit(g.unit, s.goal(), "")
+	s.m.setUnit(g.unit, s.goal(), g.change())
+}
+
+// change says of a group that everything was in the cluster already as it was to
+// be applied (R50).
+func (g *group) change() string {
+	for _, o := range g.objects {
+		if !o.unchanged {
+			return ""
+		}
+	}
+	if len(g.objects) == 0 {
+		return ""
+	}
+	return string(event.Unchanged)
 }
 
 // goal is how a group ends that has come to all it should.

@@ -118,6 +118,8 @@ type object struct {
 	answered bool // the API server has taken this attempt's request
 	flying   bool // a request is under way, of whatever attempt
 	settled  bool // nothing is left to wait for
+	// unchanged tells that this attempt's request has changed nothing.
+	unchanged bool
 	// version is what an observation has to have, at least, to count: that of
 	// the apply, or as long as there was none more than what was seen before.
 	version   uint64

@@ -124,7 +124,7 @@ func (s *stage) begin(g *group) {
 	s.m.cohort.groups = append(s.m.cohort.groups, g)
 	g.attempt = attempt{number: g.attempt.number + 1, round: g.attempt.round + 1, cohort: s.m.cohort, open: len(g.objects)}
 	for _, o := range g.objects {
-		o.answered, o.settled, o.since = false, false, s.m.now
+		o.answered, o.settled, o.unchanged, o.since = false, false, false, s.m.now
 		o.onlyLater()
 	}
 	if !g.watched {

@@ -142,7 +142,7 @@ lockstep dag ./shop`,
 	root.AddCommand(
 		a.newInstall(operate), a.newUpgrade(operate), a.newRollback(operate), a.newUninstall(operate), a.newTest(operate),
 		a.newPlan(),
-		a.newWatch(), a.newStatus(), a.newHistory(), a.newList(), a.newGet(),
+		a.newRecover(), a.newWatch(), a.newStatus(), a.newHistory(), a.newList(), a.newGet(),
 		a.newDag(), a.newTemplate(), a.newLint(),
 		a.newSandbox(), a.newReplay(), a.newVersion(),
 		newTopic("annotations", "how a chart asks for an order", annotationsTopic),

@@ -35,6 +35,7 @@ type Display interface {
 	// Status tells of a release what Helm has printed, and its groups.
 	Status(helms []byte, groups []Group) error
 	Plan(Plan) error
+	Recovery(Recovery) error
 	DryRun(DryRun) error
 	Lint(Lint) error
 	Version(Version) error

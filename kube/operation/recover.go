@@ -1,0 +1,157 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/connect"
+	"lockstep/kube/lease"
+	"lockstep/kube/preflight"
+	"lockstep/kube/preview"
+	"lockstep/kube/release"
+)
+
+// Recovery is a release of which the last run may have been cut off, brought to a
+// final state, and what is where.
+type Recovery struct {
+	Release, Namespace string
+	// Marked are the revisions that were brought to a final state, none where
+	// nothing was left half done. Dead is the run that has left them so, nil where
+	// that is not known.
+	Marked []release.Mark
+	Dead   *lease.Holder
+	// Revision is the latest one, Status what its record says now, Cut what has
+	// failed or was cut off: install, upgrade, rollback or uninstall, "" where
+	// nothing has.
+	Revision int
+	Status   rcommon.Status
+	Cut      string
+	// To is the revision that a rollback was about; Good the one to roll back to,
+	// 0 for none.
+	To, Good int
+	// Changes is what would bring the cluster to the latest revision, none where
+	// all is well; Like are the revisions that objects are like now.
+	Changes []preview.Change
+	Like    map[plan.Object]int
+}
+
+// Recover brings a release that a dead run has left half done to a final state,
+// and finds out what is where. It is a *lease.HeldError where a run is at work.
+func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, error) {
+	common, err := common.Complete(c.Namespace())
+	if err != nil {
+		return nil, err
+	}
+	s, err := preflight.OpenAlone(ctx, c, common)
+	if err != nil {
+		return nil, err
+	}
+	revs, err := release.Read(s.Releases(), common.Release)
+	if err != nil {
+		return nil, fmt.Errorf("recover %s in namespace %s: %w; lockstep list shows which releases there are", common.Release, common.Namespace, err)
+	}
+	r := &Recovery{Release: common.Release, Namespace: common.Namespace, Marked: revs.Cut()}
+	if s.Lease.Kind == lease.Dead {
+		r.Dead = &s.Lease.Holder
+	}
+	if r.Cut = cutOperation(revs); len(r.Marked) > 0 || r.Dead != nil {
+		if err := r.write(s, revs); err != nil {
+			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
+		}
+		if revs, err = release.Read(s.Releases(), common.Release); err != nil {
+			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
+		}
+	}
+	r.Revision, r.Status, r.To, r.Good = revs.Last.Version, revs.Last.Info.Status, revs.Last.Info.RollbackRevision, revs.Good()
+	if r.Cut == "" {
+		return r, nil
+	}
+	return r, r.look(s, revs)
+}
+
+// cutOperation is what has failed or was cut off last, "" where nothing has.
+func cutOperation(revs *release.Revisions) string {
+	switch info := revs.Last.Info; {
+	case info.Status == rcommon.StatusDeployed, info.Status == rcommon.StatusUninstalled:
+		return ""
+	case !info.Deleted.IsZero():
+		return "uninstall"
+	case info.RollbackRevision > 0:
+		return "rollback"
+	case revs.Good() == 0:
+		return "install"
+	}
+	return "upgrade"
+}
+
+// write holds the release for as long as it takes to write the marks.
+func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) (err error) {
+	if s.Lease.Kind != lease.Unavailable {
+		ctx, end := context.WithCancel(context.Background()) // the Lease is given back in any case
+		defer end()
+		client, err := s.Client.Bind(ctx, &connect.Writes{})
+		if err != nil {
+			return err
+		}
+		held, _, err := lease.Acquire(s.Context, client.Leases(r.Namespace), r.Namespace, r.Release, "recover", s.Lease, s.Common.Lease)
+		if err != nil {
+			return err
+		}
+		if held != nil {
+			defer func() {
+				ctx, cancel := context.WithTimeout(ctx, giveBackTime)
+				defer cancel()
+				if ending := held.Release(ctx); err == nil {
+					err = ending
+				}
+			}()
+		}
+	}
+	last, err := release.Last(s.Releases(), r.Release)
+	if err != nil {
+		return err
+	}
+	if !release.Same(last, planned.Last) {
+		return fmt.Errorf("revision %d, %s, has come in between: another operation is under way", last.Version, last.Info.Status)
+	}
+	for _, m := range r.Marked {
+		if err := m.Write(s.Releases(), r.Release); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look finds out how the cluster differs from the latest revision, and which
+// objects are as the good one has them.
+func (r *Recovery) look(s *preflight.Session, revs *release.Revisions) (err error) {
+	if r.Changes, err = against(s, revs, r.Revision); err != nil || r.Good == 0 || r.Good == r.Revision {
+		return err
+	}
+	like, err := against(s, revs, r.Good)
+	r.Like = map[plan.Object]int{}
+	for _, c := range like {
+		if c.Action == preview.ActionUnchanged {
+			r.Like[c.Object] = r.Good
+		}
+	}
+	return err
+}
+
+// against says what would bring the cluster to a revision, hooks left out.
+func against(s *preflight.Session, revs *release.Revisions, revision int) ([]preview.Change, error) {
+	back := Rollback{Common: s.Common, Revision: revision}
+	back.NoHooks, back.PlanOnly = true, true
+	target, err := back.target(revs, false)
+	if err != nil {
+		return nil, err
+	}
+	p, err := back.plan(s, revs, target)
+	if err != nil {
+		return nil, err
+	}
+	return preview.Changes(s.Context, s.Client, p)
+}

@@ -1,0 +1,60 @@
+package kube
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+)
+
+// TestResumedInstallation runs the command of an installation again that failed,
+// once what it lacked is there: what is applied is passed as unchanged, the Job
+// that failed is tried again, and the chart, which refuses to be upgraded, sees an
+// installation (R50).
+func TestResumedInstallation(t *testing.T) {
+	layer := func(name, after string) map[string]string {
+		m := map[string]string{"helm.sh/layer": name}
+		if after != "" {
+			m["helm.sh/dependson/layer"] = after
+		}
+		return m
+	}
+	lacks := strings.Replace(job("migrate", layer("two", "one"), "10ms", "  activeDeadlineSeconds: 6"), "restartPolicy", "serviceAccountName: later, restartPolicy", 1)
+	chart := one(t, `{{ if .Release.IsUpgrade }}{{ fail "not to be upgraded" }}{{ end }}`+configMap("a", layer("one", "")), lacks, configMap("last", layer("three", "two")))
+	for command, prepare := range map[string]func(*rig) (*Operation, error){
+		"install": func(r *rig) (*Operation, error) { return r.install("plain", use(chart, nil)) },
+		"upgrade --install": func(r *rig) (*Operation, error) {
+			return r.upgrade("plain", useUp(chart, func(u *Upgrade) { u.Install = true }))
+		},
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			r := newRigNamed(t, "resumed-"+strings.ReplaceAll(command, " --", "-"))
+			op, err := prepare(r)
+			r.mustFail(op, err, "Job/migrate")
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "later"}}
+			if _, err := r.cluster.CoreV1().ServiceAccounts(r.namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			op, err = prepare(r)
+			out := r.mustRun(op, err)
+			r.assertHistory("1 failed", "2 deployed")
+			if got := r.configMaps(r.namespace); !slices.Equal(got, []string{"a", "last"}) {
+				t.Errorf("there are %v", got)
+			}
+			passed := func(e event.Event) bool {
+				return e.Kind == event.KindGroup && e.Group == "edge:one" && e.Status == event.Ready && e.Message == "unchanged"
+			}
+			if !slices.ContainsFunc(out.events, passed) || op.Info().Name != "install" {
+				t.Errorf("the %s did not pass what was there: %v", op.Info().Name, out.events)
+			}
+			if _, err := r.install("plain", use(chart, nil)); err == nil || !strings.Contains(err.Error(), "in use") {
+				t.Errorf("another installation says %v", err)
+			}
+		})
+	}
+}
