@@ -239,9 +239,7 @@ func (p *process) wait(limit time.Duration) error {
 // says is the end of what a process printed.
 func (p *process) says() string {
 	text := strings.TrimSpace(p.text.String())
-	if at := strings.Index(text, "SIGQUIT: quit"); at > 0 {
-		text = text[:min(len(text), at+4000)]
-	}
+	text, _, _ = strings.Cut(text, "SIGQUIT: quit")
 	lines := strings.Split(text, "\n")
 	if len(lines) > 25 {
 		lines = lines[len(lines)-25:]

@@ -72,25 +72,11 @@ func crash(t *testing.T, o operation, std *standard, n int, after bool) (what st
 		return what + " (made fewer writes this time)", nil
 	}
 	left := b.look()
-	again, err := b.sameAgain(o)
-	if err != nil {
+	again, _ := b.start(o, nil)
+	if err := again.wait(2 * time.Minute); err != nil {
 		return what, fmt.Errorf("the same command again: %w\n%s", err, again.says())
 	}
 	return what, b.judgeAgain(std, left, again)
-}
-
-// sameAgain runs the command that was killed again. As long as its Lease may
-// look alive (R51) it is refused; then somebody who is told so tries again.
-func (b *bench) sameAgain(o operation) (*process, error) {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
-		p, _ := b.start(o, nil)
-		if err := p.wait(2 * time.Minute); err != nil {
-			return p, err
-		}
-		if p.exit != 2 || !strings.Contains(p.err.String(), "is held by") || time.Now().After(deadline) {
-			return p, nil
-		}
-	}
 }
 
 // judgeAgain says what is wrong after the same command was given again. Where

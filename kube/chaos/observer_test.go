@@ -83,7 +83,9 @@ func (o *observer) look(ctx context.Context, namespace string) (picture, error) 
 
 // essence is an object without what differs between two that are the same.
 func essence(item unstructured.Unstructured, namespace string) string {
-	out := map[string]any{"labels": item.GetLabels(), "annotations": item.GetAnnotations(), "data": item.Object["data"]}
+	annotations := item.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "helm.sh/") }) // Helm and lockstep apply different ones
+	out := map[string]any{"labels": item.GetLabels(), "annotations": annotations, "data": item.Object["data"]}
 	if item.GetDeletionTimestamp() != nil {
 		out["deleted"] = true
 	}

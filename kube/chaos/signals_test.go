@@ -75,7 +75,10 @@ func signalled(t *testing.T, o operation, std *standard, phase string, nth int, 
 	var wrong []string
 	switch {
 	case phase == phaseChecks:
-		if wrong = b.becomes(before, true); p.exit != 3 {
+		if wrong = b.becomes(before, true); len(wrong) > 0 { // it had just begun
+			wrong = b.final(p, before, std)
+		}
+		if p.exit != 3 {
 			wrong = append(wrong, fmt.Sprintf("exit code %d, want 3", p.exit))
 		}
 	case phase == phaseRollback:

@@ -78,7 +78,7 @@ type contest struct {
 // run starts b at the how manieth write of a, 0 for at once.
 func (c *contest) run(a, b contender, installed bool, at int) error {
 	if installed {
-		if err := c.bench.reach(single("upgrade")); err != nil {
+		if err := c.bench.reach(single("uninstall")); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (c *contest) judge(a, b contender, pa, pb *process, first, second *tracker)
 	}
 	wrong = append(wrong, best...)
 	now := c.bench.look()
-	if n := now.count("deployed"); n > 1 || n == 0 && len(now.objects) > 0 {
+	if n := now.count("deployed"); n > 1 || n == 0 && !slices.ContainsFunc(won, func(x contender) bool { return x.target == "uninstall" }) {
 		wrong = append(wrong, fmt.Sprintf("%d revisions are deployed", n))
 	}
 	if u := now.unfinished(); len(u) > 0 {
