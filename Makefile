@@ -39,7 +39,7 @@ test: all
 	cd kube/sandbox && $(TEST) -vet=off ./...
 
 chaos: all
-	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
+	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
 
 # Of the sandbox only what does not import all of Kubernetes is vetted: vet
 # would have to look at that, too.

@@ -210,6 +210,11 @@ func (f *fault) deed(q request) deed {
 	return simple[f.kind]
 }
 
+// struck reports whether any of the faults has come about.
+func (w *weather) struck() bool {
+	return slices.ContainsFunc(w.faults, func(f *fault) bool { return f.hit })
+}
+
 // begin begins an outage.
 func (w *weather) begin(f *fault) {
 	if time.Now().Before(w.back) {
@@ -332,7 +337,7 @@ func (b *bench) disturb(o operation, std *standard, rng *rand.Rand) (what string
 	if len(wrong) > 0 {
 		return what, errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
 	}
-	asked.add(len(requests), std.total)
+	asked.add(len(requests), std.total, weather.struck())
 	return what, nil
 }
 
@@ -365,13 +370,16 @@ func tooMany(requests []request, std *standard, back time.Time) (wrong []string)
 var asked ratio
 
 type ratio struct {
-	mu         sync.Mutex
-	made, want int
+	mu                         sync.Mutex
+	made, want, trials, struck int
 }
 
-func (r *ratio) add(made, want int) {
+func (r *ratio) add(made, want int, struck bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.made, r.want = r.made+made, r.want+want
-	table.note("faults", "requests %.2f × undisturbed", float64(r.made)/float64(r.want))
+	r.made, r.want, r.trials = r.made+made, r.want+want, r.trials+1
+	if struck {
+		r.struck++
+	}
+	table.note("faults", "requests %.2f × undisturbed; %d%% of the faults came about", float64(r.made)/float64(r.want), r.struck*100/r.trials)
 }

@@ -140,16 +140,25 @@ func record(text string) (rel releaseRecord, err error) {
 
 // differs says what is not as in another picture.
 func (p picture) differs(want picture, history bool) (what []string) {
+	var missing, other, left []string
 	for _, name := range slices.Sorted(maps.Keys(want.objects)) {
 		if got, ok := p.objects[name]; !ok {
-			what = append(what, name+" is missing")
+			missing = append(missing, name)
 		} else if got != want.objects[name] {
-			what = append(what, fmt.Sprintf("%s is not as it should be: %s", name, apart(got, want.objects[name])))
+			other = append(other, name+" "+apart(got, want.objects[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.objects)) {
 		if _, ok := want.objects[name]; !ok {
-			what = append(what, name+" is left over")
+			left = append(left, name)
+		}
+	}
+	for _, part := range []struct {
+		says  string
+		names []string
+	}{{"missing", missing}, {"not as it should be", other}, {"left over", left}} {
+		if len(part.names) > 0 {
+			what = append(what, part.says+": "+strings.Join(part.names, ", "))
 		}
 	}
 	if history && !slices.Equal(p.history, want.history) {
@@ -167,8 +176,8 @@ func apart(got, want string) string {
 	for at < min(len(got), len(want)) && got[at] == want[at] {
 		at++
 	}
-	from := max(0, at-20)
-	return fmt.Sprintf("…%.60s…, want …%.60s…", got[from:], want[from:])
+	from := max(0, at-8)
+	return fmt.Sprintf("(…%.30s…, want …%.30s…)", got[from:], want[from:])
 }
 
 // count is how many revisions have a status.
