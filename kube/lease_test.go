@@ -297,6 +297,38 @@ func TestLostLeaseInARollback(t *testing.T) {
 	r.mustStop(out, "1 deployed", "2 failed", "3 pending-rollback")
 }
 
+// TestWritesWaitForTheLease has another run take over a Lease that cannot be
+// renewed for a while: what the run would write meanwhile waits, and is never
+// written (R51).
+func TestWritesWaitForTheLease(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var renewable atomic.Bool
+	c := r.through(middle{meddle: func(w http.ResponseWriter, req *http.Request) bool {
+		if req.Method != http.MethodPut || !strings.Contains(req.URL.Path, "/leases") || renewable.Load() {
+			return false
+		}
+		return broken(w)
+	}}, "")
+	chart := one(t, deployment("new", group("a"), "5s"), configMap("after", group("b", "a")))
+	op, err := r.acting(c).install("plain", use(chart, func(i *Install) { i.Lease.Duration = 3 * time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.run(op, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindObject && e.Object.Name == "new" && e.Change != "":
+			r.take()
+		case e.Kind == event.KindGroup && e.Group == "edge:b" && e.Status == event.Running:
+			renewable.Store(true)
+		}
+	})
+	r.mustStop(out, "1 pending-install")
+	if got := r.configMaps(r.namespace); len(got) > 0 {
+		t.Errorf("it has written %v", got)
+	}
+}
+
 // TestWithoutLeases does without where the user has no rights on Leases, with one
 // warning (R51).
 func TestWithoutLeases(t *testing.T) {

@@ -93,7 +93,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 	var resp *http.Response
 	var err, last error
 	for {
-		pass, ended := c.t.link.enter(waits, c.target.gate())
+		pass, ended := c.enter(waits)
 		if ended != nil {
 			return c.giveUp(resp, err, ended)
 		}

@@ -17,7 +17,10 @@ import (
 // Writes knows whether anything was written: what the API server has refused
 // was not, what it did not answer may have been. Its zero value is ready to
 // use.
-type Writes struct{ any atomic.Bool }
+type Writes struct {
+	any   atomic.Bool
+	guard atomic.Pointer[func(context.Context) error]
+}
 
 // Any reports whether anything was written, or may have been.
 func (w *Writes) Any() bool { return w.any.Load() }

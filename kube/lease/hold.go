@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -48,6 +49,9 @@ func Acquire(ctx context.Context, c Client, namespace, release, operation string
 	l.lock = lock(opts.LockDir, l.self.Run)
 	found, err := l.take(ctx, found, opts)
 	if err != nil || found.Kind == Unavailable {
+		if ctx.Err() != nil {
+			l.withdraw()
+		}
 		unlock(l.lock, true)
 		return nil, found, err
 	}
@@ -149,9 +153,9 @@ func (l *Lease) Err() error {
 // Guard lets a request that writes go while the Lease is held. Where it should
 // have been renewed since, as after an outage of the API server, it waits until
 // that has been done: somebody else may be at work. It returns an error where the
-// Lease is lost, or ctx ends.
+// Lease is lost, or ctx ends; with a ctx that has ended it does not wait.
 func (l *Lease) Guard(ctx context.Context) error {
-	for {
+	for over := false; ; {
 		l.mu.Lock()
 		fresh, lost, changed := l.moot || l.fresh(), l.err, l.changed
 		l.mu.Unlock()
@@ -160,6 +164,8 @@ func (l *Lease) Guard(ctx context.Context) error {
 			return lost
 		case fresh:
 			return nil
+		case over:
+			return errGivenBack
 		}
 		select {
 		case l.hurry <- struct{}{}:
@@ -167,13 +173,16 @@ func (l *Lease) Guard(ctx context.Context) error {
 		}
 		select {
 		case <-changed:
-		case <-l.ended: // it was given back
-			return nil
+		case <-l.ended:
+			over = true
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
+
+// errGivenBack is why nothing is written once an operation is over.
+var errGivenBack = errors.New("the Lease of the release was given back")
 
 // fresh reports whether nobody can have taken the Lease over by now. The wall
 // clock counts as well: the other one stands still while the machine sleeps.
@@ -196,6 +205,17 @@ func (l *Lease) Release(ctx context.Context) error {
 		return fmt.Errorf("give back the Lease of release %s: %w", l.release, err)
 	}
 	return nil
+}
+
+// withdraw takes away what a request has made that was not waited for.
+func (l *Lease) withdraw() {
+	ctx, cancel := context.WithTimeout(context.Background(), l.duration/3)
+	defer cancel()
+	there, err := l.client.Get(ctx, Name(l.release), metav1.GetOptions{})
+	if err == nil && l.ours(there) {
+		l.object = there
+		_ = l.remove(ctx) // or else it is found dead
+	}
 }
 
 // remove deletes the Lease if it is ours.

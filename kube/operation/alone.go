@@ -25,6 +25,9 @@ type holding struct {
 	mu    sync.Mutex
 	lease *lease.Lease // nil where it does without, or has not come to it
 	end   context.CancelFunc
+	// kept ends when the Lease is lost. It is nil where there is none.
+	kept context.Context
+	lose context.CancelCauseFunc
 	// undoing tells that the rollback has begun: the first order to stop is only
 	// answered then (R43).
 	undoing bool
@@ -56,7 +59,7 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	}
 	opts := p.Common.Lease
 	opts.Waits = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
-	l, found, err := lease.Acquire(eng.Requests(), client.Leases(p.Common.Namespace), p.Common.Namespace, p.Common.Release, p.Info.Name, p.Lease, opts)
+	l, found, err := lease.Acquire(run.Winding(eng.Requests()), client.Leases(p.Common.Namespace), p.Common.Namespace, p.Common.Release, p.Info.Name, p.Lease, opts)
 	if l == nil {
 		end()
 		if err == nil {
@@ -66,7 +69,9 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	}
 	op.hold.mu.Lock()
 	op.hold.lease, op.hold.end = l, end
+	op.hold.kept, op.hold.lose = context.WithCancelCause(ctx)
 	op.hold.mu.Unlock()
+	op.writes.Guard(l.Guard)
 	go func() {
 		select {
 		case <-l.Lost():
@@ -79,6 +84,7 @@ func (op *Operation) acquire(eng *run.Engine) error {
 
 // stop ends a run that has lost its Lease, whatever it is about.
 func (op *Operation) stop(eng *run.Engine, why error) {
+	op.hold.lose(why)
 	eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: why.Error()})
 	stop := event.Command{Name: event.Stop, Reason: why.Error()}
 	eng.Command(stop)
@@ -94,6 +100,16 @@ func (op *Operation) holds() bool {
 	op.hold.mu.Lock()
 	defer op.hold.mu.Unlock()
 	return op.hold.lease != nil
+}
+
+// kept is a context that ends when the Lease is lost.
+func (op *Operation) kept() context.Context {
+	op.hold.mu.Lock()
+	defer op.hold.mu.Unlock()
+	if op.hold.kept == nil {
+		return context.Background()
+	}
+	return op.hold.kept
 }
 
 // lost is why the operation must not write any more, nil where it may.

@@ -230,7 +230,7 @@ const finalizeTime = 20 * time.Second
 // afterwards returns a context for what comes after the groups: the release record
 // is tried to be written for as long as the operation may take.
 func (a *attempt) afterwards() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(a.op.kept())
 	stop := context.AfterFunc(run.Winding(a.engine.Requests()), func() { time.AfterFunc(finalizeTime, cancel) })
 	return ctx, func() { stop(); cancel() }
 }
