@@ -9,6 +9,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,7 +40,8 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	if scale == "" { // until what the trials ask for is built
+	flag.Parse()
+	if testing.Short() {
 		return 0
 	}
 	dir, err := os.MkdirTemp("", "lockstep-chaos-")
