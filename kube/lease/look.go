@@ -37,6 +37,18 @@ func (s State) Warning() plan.Warning {
 	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("nothing keeps another run from working on the release at the same time, but for what Helm looks at: %v", s.Err)}
 }
 
+// Bury takes a dead Lease away, where nobody is to hold it next.
+func (s State) Bury(ctx context.Context, c Client) error {
+	if s.Kind != Dead {
+		return nil
+	}
+	err := c.Delete(ctx, s.lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.lease.UID, ResourceVersion: &s.lease.ResourceVersion}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // somebody else has taken it away, or over
+		return nil
+	}
+	return err
+}
+
 // Look reads who holds a release. Where it cannot be known at once whether the
 // holder is alive, it waits until the holder renews its Lease, or has not done
 // so for the Lease's duration.

@@ -29,7 +29,7 @@ type Uninstall struct {
 // PrepareUninstall checks an uninstallation and plans it. It writes nothing;
 // an error means that nothing would be written. Where there is no release, and
 // IgnoreNotFound is set or a run was cut off just after it was gone, both results
-// are nil.
+// are nil; then the Lease that a dead run has left is taken away.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
 	common, err := u.Complete(c.Namespace())
 	if err != nil {
@@ -44,6 +44,9 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 	}
 	revs, err := find(s)
 	if none(err) && (u.IgnoreNotFound || cutAtItsEnd(s, "uninstall")) {
+		if err := s.Lease.Bury(ctx, s.Client.Leases(u.Namespace)); err != nil {
+			return nil, fmt.Errorf("uninstall %s: take away the Lease that a dead run has left: %w", u.Release, err)
+		}
 		return nil, nil
 	}
 	if err != nil {
