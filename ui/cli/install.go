@@ -24,6 +24,8 @@ again with --rollback-on-failure or --on-interrupt=rollback. Once more stops it 
 Ctrl-C only says so, and the next one stops it. When the terminal goes away, the installation goes on without it, or is
 aborted, as --on-hangup says; one that is paused or held on a failure waits as long as --timeout for somebody to join it.
 
+After a failure, or where it was killed, the same command goes on where it ended.
+
 CHART is what Helm takes: a directory, a packaged chart, repo/name, a URL, oci://…, or a name with --repo.`
 
 // deployFlags are what install and upgrade share.

@@ -15,7 +15,8 @@ import (
 const rollbackLong = `Rolls a release back to an earlier revision, in that revision's order; what that revision does not have is removed in
 reverse of the present order. A revision that was not deployed in order, by Helm for instance, is rolled back to at once.
 
-Without REVISION, or with 0, it goes back to the one before the last. "lockstep history NAME" shows which there are.`
+Without REVISION, or with 0, it goes back to the last one before the present one that was deployed; where the last
+operation was a rollback that failed or was cut off, it goes on with that. "lockstep history NAME" shows which there are.`
 
 // rollbackFlags are those of rollback.
 type rollbackFlags struct {
