@@ -211,6 +211,9 @@ func TestKilledAfterEachWrite(t *testing.T) {
 						r.mustRun(op, nil)
 					}
 				}
+				if !r.released() {
+					t.Error("the Lease is left")
+				}
 				if got := r.configMaps(r.namespace); !slices.Equal(got, tt.leaves) {
 					t.Errorf("%v: there is %v, want %v", before, got, tt.leaves)
 				}

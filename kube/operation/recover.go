@@ -2,6 +2,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -45,6 +46,8 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := common.Within(ctx)
+	defer cancel()
 	s, err := preflight.OpenAlone(ctx, c, common)
 	if err != nil {
 		return nil, err
@@ -87,42 +90,49 @@ func cutOperation(revs *release.Revisions) string {
 	return "upgrade"
 }
 
-// write holds the release for as long as it takes to write the marks.
-func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) (err error) {
-	if s.Lease.Kind != lease.Unavailable {
-		ctx, end := context.WithCancel(context.Background()) // the Lease is given back in any case
-		defer end()
-		client, err := s.Client.Bind(ctx, &connect.Writes{})
+// write writes the marks, unless something has come in between.
+func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error {
+	return whileHeld(s, "recover", func() error {
+		last, err := release.Last(s.Releases(), r.Release)
 		if err != nil {
 			return err
 		}
-		held, _, err := lease.Acquire(s.Context, client.Leases(r.Namespace), r.Namespace, r.Release, "recover", s.Lease, s.Common.Lease)
-		if err != nil {
-			return err
+		if !release.Same(last, planned.Last) {
+			return fmt.Errorf("revision %d, %s, has come in between: another operation is under way", last.Version, last.Info.Status)
 		}
-		if held != nil {
-			defer func() {
-				ctx, cancel := context.WithTimeout(ctx, giveBackTime)
-				defer cancel()
-				if ending := held.Release(ctx); err == nil {
-					err = ending
-				}
-			}()
+		for _, m := range r.Marked {
+			if err := m.Write(s.Releases(), r.Release); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+}
+
+// whileHeld does something under the Lease of the release, where there is one,
+// which is gone then, also that of a dead run.
+func whileHeld(s *preflight.Session, operation string, do func() error) error {
+	if s.Lease.Kind == lease.Unavailable {
+		return do()
 	}
-	last, err := release.Last(s.Releases(), r.Release)
+	ctx, end := context.WithCancel(context.Background()) // the Lease is given back in any case
+	defer end()
+	client, err := s.Client.Bind(ctx, &connect.Writes{})
 	if err != nil {
 		return err
 	}
-	if !release.Same(last, planned.Last) {
-		return fmt.Errorf("revision %d, %s, has come in between: another operation is under way", last.Version, last.Info.Status)
+	name, namespace := s.Common.Release, s.Common.Namespace
+	held, _, err := lease.Acquire(s.Context, client.Leases(namespace), namespace, name, operation, s.Lease, s.Common.Lease)
+	if err != nil {
+		return err
 	}
-	for _, m := range r.Marked {
-		if err := m.Write(s.Releases(), r.Release); err != nil {
-			return err
-		}
+	err = do()
+	if held == nil {
+		return err
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, giveBackTime)
+	defer cancel()
+	return errors.Join(err, held.Release(ctx))
 }
 
 // look finds out how the cluster differs from the latest revision, and which
