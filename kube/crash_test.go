@@ -145,11 +145,10 @@ func (r *rig) released() bool {
 	return err != nil
 }
 
-// TestKilledAfterEachWrite kills each operation after each of its writes. Then
-// the same command is enough: one revision is deployed, the cluster has what that
-// brings and nothing else, and what is not the release's is untouched (R32a, R50,
-// R52).
-func TestKilledAfterEachWrite(t *testing.T) {
+// TestKilledAfterAWrite kills operations after one of their writes. Then the same
+// command is enough: one revision is deployed, the cluster has what that brings
+// and nothing else, and what is not the release's is untouched (R32a, R50, R52).
+func TestKilledAfterAWrite(t *testing.T) {
 	hook := func(when string) string {
 		return configMap("hook", map[string]string{"helm.sh/hook": when, "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
 	}
@@ -177,8 +176,8 @@ func TestKilledAfterEachWrite(t *testing.T) {
 		{"uninstall", []errand{first}, []errand{other}, errand{Operation: "uninstall"}, []string{"taken"}, "", true},
 	}
 	const most = 12
-	for _, tt := range tests {
-		for n := int64(1); n <= most; n++ {
+	for i, tt := range tests {
+		for n := int64(1 + i%2); n <= most; n += 2 { // every other one; make chaos takes all
 			t.Run(fmt.Sprintf("%s %d", tt.name, n), func(t *testing.T) {
 				t.Parallel()
 				r := newRigNamed(t, fmt.Sprintf("kill-%s-%d", strings.NewReplacer(" ", "", "--", "-").Replace(tt.name), n))
