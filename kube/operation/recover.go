@@ -92,7 +92,7 @@ func cutOperation(revs *release.Revisions) string {
 
 // write writes the marks, unless something has come in between.
 func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error {
-	return whileHeld(s, "recover", func() error {
+	return whileHeld(s, func() error {
 		last, err := release.Last(s.Releases(), r.Release)
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error
 
 // whileHeld does something under the Lease of the release, where there is one,
 // which is gone then, also that of a dead run.
-func whileHeld(s *preflight.Session, operation string, do func() error) error {
+func whileHeld(s *preflight.Session, do func() error) error {
 	if s.Lease.Kind == lease.Unavailable {
 		return do()
 	}
@@ -122,7 +122,7 @@ func whileHeld(s *preflight.Session, operation string, do func() error) error {
 		return err
 	}
 	name, namespace := s.Common.Release, s.Common.Namespace
-	held, _, err := lease.Acquire(s.Context, client.Leases(namespace), namespace, name, operation, s.Lease, s.Common.Lease)
+	held, _, err := lease.Acquire(s.Context, client.Leases(namespace), namespace, name, "recover", s.Lease, s.Common.Lease)
 	if err != nil {
 		return err
 	}
