@@ -19,6 +19,9 @@ type Feed struct {
 	// to read is kept for as long as somebody has the reader. It is set before
 	// the first event.
 	Bounded bool
+	// Mask changes each event on its way in, where it is set: nothing that a
+	// reader must not see gets into the record. It is set before the first event.
+	Mask func(Event) Event
 
 	mu     sync.Mutex
 	first  *page // where a new reader begins
@@ -72,6 +75,9 @@ func (f *Feed) Close() {
 func (f *Feed) publish(e Event) {
 	if f.closed {
 		return
+	}
+	if f.Mask != nil {
+		e = f.Mask(e)
 	}
 	f.begin()
 	if len(f.last.events) == pageSize {

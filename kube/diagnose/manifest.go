@@ -8,13 +8,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/mask"
 )
 
-// hidden replaces the values of a Secret.
-const hidden = "(hidden)"
-
 // Manifest returns the live object as YAML, without managed fields, and with
-// the values of a Secret hidden.
+// secret values hidden.
 func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -33,20 +31,6 @@ func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error)
 func show(u *unstructured.Unstructured) *unstructured.Unstructured {
 	u = u.DeepCopy()
 	u.SetManagedFields(nil)
-	if gvk := u.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" {
-		return u
-	}
-	for _, field := range []string{"data", "stringData"} {
-		values, _ := u.Object[field].(map[string]any)
-		for key := range values {
-			values[key] = hidden
-		}
-	}
-	// kubectl apply keeps a second copy of the values here.
-	annotations := u.GetAnnotations()
-	if _, ok := annotations["kubectl.kubernetes.io/last-applied-configuration"]; ok {
-		annotations["kubectl.kubernetes.io/last-applied-configuration"] = hidden
-		u.SetAnnotations(annotations)
-	}
+	mask.Object(u.Object, nil)
 	return u
 }

@@ -98,6 +98,9 @@ func (h *Hooks) Output(namespace, pod, container string) io.Writer {
 	}}
 }
 
+// longestLine is where a line is cut that does not end.
+const longestLine = 64 << 10
+
 // lineWriter cuts what is written into lines.
 type lineWriter struct {
 	emit func([]string)
@@ -107,7 +110,12 @@ type lineWriter struct {
 func (w *lineWriter) Write(p []byte) (int, error) {
 	text := w.rest + string(p)
 	i := strings.LastIndexByte(text, '\n')
-	if i < 0 {
+	switch {
+	case i < 0 && len(text) > longestLine:
+		w.rest = ""
+		w.emit([]string{text})
+		return len(p), nil
+	case i < 0:
 		w.rest = text
 		return len(p), nil
 	}

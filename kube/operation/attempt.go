@@ -86,6 +86,7 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) { return s.record, client.ExpectHooks(rel) },
 		Held:         as.op.holds,
+		Mask:         as.op.Mask().Text,
 		Timings:      func() []release.Timing { return release.TimingsIn(as.op.feed.Events(), s.prefix != "") },
 	})
 	helm.Config.KubeClient, helm.Config.HookOutputFunc = client, client.Hooks().Output

@@ -15,6 +15,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
+	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
 	"lockstep/kube/status"
@@ -31,9 +32,11 @@ type Operation struct {
 	main     job
 	undo     *undo // nil where there is nothing to go back to
 	feed     event.Feed
+	mask     mask.Mask
 	writes   connect.Writes
 	hold     holding
 
+	masked sync.Once
 	mu     sync.Mutex
 	engine *run.Engine
 	early  []event.Command
@@ -69,7 +72,32 @@ func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release
 
 // Changes says what Run would do to each object. It writes nothing.
 func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
-	return preview.Changes(ctx, op.client, op.prepared)
+	changes, err := preview.Changes(ctx, op.client, op.prepared)
+	m := op.Mask()
+	for i := range changes {
+		changes[i].Diff, changes[i].Message = m.Text(changes[i].Diff), m.Text(changes[i].Message)
+	}
+	return changes, m.Error(err)
+}
+
+// Mask hides the secret values of what is brought and of what is there. All that
+// the operation tells has gone through it.
+func (op *Operation) Mask() *mask.Mask {
+	op.masked.Do(func() {
+		p := op.prepared
+		op.mask.Release(p.Target.Release)
+		op.mask.Release(p.Old.Release)
+		op.mask.Public(p.Info.Name, p.Info.Release, p.Info.Namespace, p.Info.Chart, p.Info.Context)
+		for _, phase := range p.Phases {
+			for _, g := range phase.Groups {
+				op.mask.Public(g.ID)
+				for _, o := range g.Objects {
+					op.mask.Public(o.String())
+				}
+			}
+		}
+	})
+	return &op.mask
 }
 
 // Command gives an order to the run; before Run it is kept for its start.
@@ -86,6 +114,11 @@ func (op *Operation) Command(c event.Command) {
 // Run carries the operation out, from its first event to its last. What it
 // returns is why it failed; the exit code is in the State that the feed draws.
 func (op *Operation) Run() error {
+	op.feed.Mask = op.Mask().Event
+	return op.Mask().Error(op.run())
+}
+
+func (op *Operation) run() error {
 	eng := op.start()
 	defer op.client.Link().Listen(connect.Listener{Away: eng.Away, Back: eng.Back})()
 	ctx, cancel := context.WithCancel(context.Background())

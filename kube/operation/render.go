@@ -17,6 +17,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
+	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 )
 
@@ -74,7 +75,10 @@ func (r *Rendering) with(ctx context.Context, cfg *action.Configuration, do func
 		return nil, stage // it names the groups; what Helm puts around it says no more
 	}
 	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err))
+		var m mask.Mask // templates and schemas quote values
+		m.Values(r.Values)
+		m.Values(c.Values)
+		return nil, m.Error(fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err)))
 	}
 	return rel, nil
 }

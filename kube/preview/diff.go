@@ -9,11 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"lockstep/kube/mask"
 )
 
 // diffObjects is what a change changes in an object: a unified diff of YAML,
 // empty where nothing is changed. What the API server keeps for itself is left
-// out, and so are the values of Secrets.
+// out, and secret values are hidden.
 func diffObjects(live, next runtime.Object) (string, error) {
 	a, err := withoutNoise(live)
 	if err != nil {
@@ -23,9 +25,7 @@ func diffObjects(live, next runtime.Object) (string, error) {
 	if err != nil || reflect.DeepEqual(a, b) {
 		return "", err
 	}
-	if kind, _ := b["kind"].(string); kind == "Secret" {
-		hideValues(a, b)
-	}
+	mask.Object(b, a)
 	before, err := yaml.Marshal(a)
 	if err != nil {
 		return "", err
@@ -60,23 +60,4 @@ func withoutNoise(o runtime.Object) (map[string]any, error) {
 	unstructured.RemoveNestedField(u.Object, "metadata", "annotations", lastApplied)
 	unstructured.RemoveNestedField(u.Object, "status")
 	return u.Object, nil
-}
-
-// hideValues replaces the values of two Secrets, so that it still shows which
-// of them differ.
-func hideValues(a, b map[string]any) {
-	for _, field := range []string{"data", "stringData"} {
-		before, _ := a[field].(map[string]any)
-		after, _ := b[field].(map[string]any)
-		for k, v := range after {
-			hidden := "(hidden)"
-			if old, ok := before[k]; ok && old != v {
-				hidden = "(hidden, changed)"
-			}
-			after[k] = hidden
-		}
-		for k := range before {
-			before[k] = "(hidden)"
-		}
-	}
 }

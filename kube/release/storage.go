@@ -44,6 +44,9 @@ type DriverOptions struct {
 	Held func() bool
 	// Timings are kept with a revision that was made here, once that is over.
 	Timings func() []Timing
+	// Mask hides secret values in descriptions, nil for none: why a release
+	// failed is told by every look at its history.
+	Mask func(string) string
 }
 
 // Written is what has become of the changes of a release's record.
@@ -140,7 +143,7 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		}
 	}
 	dropFile(rel, timingsFile) // of the revision that a rollback goes back to
-	doubt, err := d.confirm(key, rel, store(rel, func() error { return d.inner.Create(key, rel) }))
+	doubt, err := d.confirm(key, rel, d.store(rel, func() error { return d.inner.Create(key, rel) }))
 	if errors.Is(err, driver.ErrReleaseExists) {
 		err = fmt.Errorf("revision %d has come in between, by helm or by a run without a Lease: %w", rel.Version, err)
 	}
@@ -169,7 +172,7 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		}
 	}
 	update := func() error {
-		_, err := d.confirm(key, rel, store(rel, func() error { return d.inner.Update(key, rel) }))
+		_, err := d.confirm(key, rel, d.store(rel, func() error { return d.inner.Update(key, rel) }))
 		d.note(rel, err)
 		return err
 	}
@@ -229,8 +232,12 @@ func (d *Driver) Delete(key string) (release.Releaser, error) {
 
 // store writes with the annotation keys that an API server accepts (R3), and
 // leaves the release in memory as it was: Helm goes on with it, and its hooks
-// are known by their text.
-func store(rel *rel1.Release, write func() error) error {
+// are known by their text. What it says of itself is stored, and stays, without
+// secret values.
+func (d *Driver) store(rel *rel1.Release, write func() error) error {
+	if d.opts.Mask != nil {
+		rel.Info.Description = d.opts.Mask(rel.Info.Description)
+	}
 	manifest := rel.Manifest
 	hooks := make([]string, len(rel.Hooks))
 	rel.Manifest = charts.Respell(manifest)

@@ -23,6 +23,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
+	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 	"lockstep/kube/status"
@@ -38,6 +39,7 @@ type View struct {
 	name, namespace string
 	number          int // of the revision, 0 for the latest
 	feed            event.Feed
+	mask            mask.Mask
 
 	mu       sync.Mutex
 	revision *revision
@@ -94,6 +96,7 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 		return nil, fmt.Errorf("look at %s in namespace %s: %w", name, v.namespace, context.Cause(ctx))
 	}
 	v.begin(r)
+	v.feed.Mask = v.mask.Event
 	return v, nil
 }
 
@@ -104,6 +107,10 @@ func (v *View) open(ctx context.Context) (*preflight.Session, error) {
 
 // Feed is the record of the view. It ends when Run returns.
 func (v *View) Feed() *event.Feed { return &v.feed }
+
+// Mask hides the secret values of the revisions that were looked at. All that the
+// view tells has gone through it.
+func (v *View) Mask() *mask.Mask { return &v.mask }
 
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return release.TreeOf(v.shown().rel) != nil }
@@ -149,12 +156,18 @@ func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 // begin begins to look at a revision. What was seen of those that
 // were there before stays until it is seen again.
 func (v *View) begin(r *revision) {
+	v.mask.Release(r.rel)
+	v.mask.Public(v.name, v.namespace)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.groups
 	v.revision, v.groups, v.unseen, v.seen = r, map[string]*viewGroup{}, 0, make(chan struct{})
 	for _, p := range r.phases {
 		for _, g := range p.Groups {
+			v.mask.Public(g.ID)
+			for _, o := range g.Objects {
+				v.mask.Public(o.String())
+			}
 			now := &viewGroup{Group: g, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}}
 			if old := before[g.ID]; old != nil {
 				now.last, now.status, now.said = old.last, old.status, old.said

@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -47,7 +48,9 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m mode, name, ref 
 	if err != nil {
 		return err
 	}
-	return a.showDryRun(cmd, m, out, d, flags.run.noHooks, nil)
+	var secrets mask.Mask
+	secrets.Release(out.Release)
+	return a.showDryRun(cmd, m, out, &secrets, d, flags.run.noHooks, nil)
 }
 
 // dryRunServer prints an installation or an upgrade that the cluster has
@@ -58,7 +61,7 @@ func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *charts.Chart, d *de
 		if err != nil {
 			return err
 		}
-		return a.showDryRun(cmd, j.mode, out, d, j.common.NoHooks, op.Phases())
+		return a.showDryRun(cmd, j.mode, out, op.Mask(), d, j.common.NoHooks, op.Phases())
 	})
 }
 
@@ -66,7 +69,7 @@ func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *charts.Chart, d *de
 func (a *app) dryRunLines() execute {
 	return execute{job: func(cmd *cobra.Command, j job) error {
 		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
-			var feed event.Feed
+			feed := event.Feed{Mask: op.Mask().Event}
 			info := op.Info()
 			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
 			feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
@@ -95,8 +98,14 @@ func previewed(op *kube.Operation, chart *charts.Chart) (*rendered, error) {
 }
 
 // showDryRun shows what would be deployed, in order, and what an upgrade would
-// remove; as JSON the release as Helm prints it, whose manifest is in order.
-func (a *app) showDryRun(cmd *cobra.Command, m mode, r *rendered, d *deployFlags, noHooks bool, phases []event.Phase) error {
+// remove; as JSON the release as Helm prints it, whose manifest is in order. Secret
+// values are hidden, unless they are asked for.
+func (a *app) showDryRun(cmd *cobra.Command, m mode, r *rendered, secrets *mask.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
+	if d.showSecrets {
+		secrets = nil
+	} else {
+		r.HideSecrets()
+	}
 	if d.hideSecret {
 		for i, doc := range r.Docs {
 			if doc.Object.GetKind() == "Secret" {
@@ -110,7 +119,7 @@ func (a *app) showDryRun(cmd *cobra.Command, m mode, r *rendered, d *deployFlags
 	}
 	shown := *r.Release
 	shown.Manifest = manifest.String()
-	out := report.DryRun{Release: &shown, Phases: phases, Warnings: r.plan.Warnings, Print: func(w io.Writer) error {
+	out := report.DryRun{Release: &shown, Phases: phases, Warnings: r.plan.Warnings, Hide: secrets.Text, Print: func(w io.Writer) error {
 		return r.Print(w, r.plan, charts.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: noHooks})
 	}}
 	if !d.hideNotes {

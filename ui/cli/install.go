@@ -35,11 +35,11 @@ type deployFlags struct {
 	post   postFlags
 	dryRun string
 
-	hideSecret, createNamespace, skipCRDs, takeOwnership     bool
-	forceConflicts, forceReplace, skipSchema, skipValidation bool
-	enableDNS, subNotes, hideNotes                           bool
-	description                                              string
-	labels                                                   map[string]string
+	hideSecret, showSecrets, createNamespace, skipCRDs, takeOwnership bool
+	forceConflicts, forceReplace, skipSchema, skipValidation          bool
+	enableDNS, subNotes, hideNotes                                    bool
+	description                                                       string
+	labels                                                            map[string]string
 }
 
 func (d *deployFlags) add(cmd *cobra.Command) {
@@ -49,6 +49,7 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	d.post.add(f)
 	addDryRun(cmd, &d.dryRun)
 	f.BoolVar(&d.hideSecret, "hide-secret", false, "leave Secrets out of what --dry-run prints")
+	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in what --dry-run prints; otherwise they are hidden")
 	f.BoolVar(&d.createNamespace, "create-namespace", false, "create the release's namespace if it is not there")
 	f.BoolVar(&d.skipCRDs, "skip-crds", false, "do not install crds/")
 	f.BoolVar(&d.takeOwnership, "take-ownership", false, "take over existing resources that are no release's or another's")
@@ -65,6 +66,7 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	f.StringToStringVarP(&d.labels, "labels", "l", nil, "labels that the release's record gets: key=value,…")
 	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
 	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
+	cmd.MarkFlagsMutuallyExclusive("hide-secret", "show-secrets")
 }
 
 // rendering loads chart and values.

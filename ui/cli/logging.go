@@ -18,8 +18,9 @@ import (
 type logs struct {
 	debug bool
 
-	mu  sync.Mutex
-	out io.Writer
+	mu   sync.Mutex
+	out  io.Writer
+	mask func(string) string // hides secret values, nil while none are known
 }
 
 // set takes the logs of all libraries.
@@ -42,7 +43,20 @@ func (l *logs) Write(p []byte) (int, error) {
 	if l.out == nil {
 		l.out = report.Safe(os.Stderr)
 	}
-	return l.out.Write(p)
+	if l.mask == nil {
+		return l.out.Write(p)
+	}
+	if _, err := io.WriteString(l.out, l.mask(string(p))); err != nil { // an entry in one write
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// hide hides secret values from now on.
+func (l *logs) hide(mask func(string) string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mask = mask
 }
 
 // debugLog is the name of the file that takes the logs of the last screen, in
@@ -85,7 +99,7 @@ func createDebugLog() (*os.File, error) {
 		return nil, err
 	}
 	dir = filepath.Dir(dir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := report.MakePrivate(dir); err != nil {
 		return nil, err
 	}
 	return os.OpenFile(filepath.Join(dir, debugLog), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

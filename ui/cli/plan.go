@@ -49,7 +49,7 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 
 // hideRunFlags hides the flags that are about a run.
 func hideRunFlags(cmd *cobra.Command) {
-	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "rollback-on-failure", "dry-run", "hide-secret", "hide-notes"} {
+	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "rollback-on-failure", "dry-run", "hide-secret", "show-secrets", "hide-notes"} {
 		if f := cmd.Flags().Lookup(name); f != nil {
 			f.Hidden = true
 		}

@@ -18,6 +18,7 @@ import (
 // when the operation is over.
 func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) error {
 	d := a.display(cmd, j.mode.lines())
+	a.logs.hide(op.Mask().Text)
 	record := newRecord(d)
 	defer record.Close()
 	opts := report.Options{Next: j.next, Record: record.Name}
@@ -66,7 +67,7 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	}()
 	dropTyped()
 	err := board.Run(cmd.Context(), board.Options{
-		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser()}, Theme: look,
+		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser(), op.Mask()}, Theme: look,
 	})
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):

@@ -11,6 +11,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -48,29 +49,32 @@ func (a *app) status(cmd *cobra.Command, name string) error {
 		return err
 	}
 	d := a.display(cmd, helmsMode(cmd))
-	groups, err := a.groupsNow(cmd, name)
+	groups, secrets, err := a.groupsNow(cmd, name)
 	switch {
 	case cmd.Context().Err() != nil:
 		return context.Cause(cmd.Context())
 	case err != nil:
 		d.Warn("the groups cannot be shown: " + err.Error())
 	}
-	return d.Status(helms.Bytes(), groups)
+	return d.Status([]byte(secrets.Text(helms.String())), groups)
 }
 
-// groupsNow looks at the objects of a release once. It returns nil for a
-// release that was not deployed in order: there is nothing to add to Helm's
-// words.
-func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, error) {
+// groupsNow looks at the objects of a release once, and returns what hides its
+// secret values, in its notes for instance. Groups are nil for a release that was
+// not deployed in order: there is nothing to add to Helm's words.
+func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, *mask.Mask, error) {
 	_, view, err := a.openView(cmd, name)
-	if err != nil || !view.Sequenced() {
-		return nil, err
+	if err != nil {
+		return nil, nil, err
+	}
+	if !view.Sequenced() {
+		return nil, view.Mask(), nil
 	}
 	state, err := lookOnce(cmd.Context(), view)
 	if err != nil {
-		return nil, err
+		return nil, view.Mask(), err
 	}
-	return report.Groups(state, timingsOf(view)), nil
+	return report.Groups(state, timingsOf(view)), view.Mask(), nil
 }
 
 // openView reads the release that a command with --revision names.

@@ -121,20 +121,30 @@ type DryRun struct {
 	Phases   []event.Phase // of which those that remove are told
 	Notes    string
 	Warnings []plan.Warning
+	// Hide hides secret values in text.
+	Hide func(string) string
 }
 
 func (m machine) DryRun(d DryRun) error {
 	m.Warnings(d.Warnings)
-	return encodeLine(m.out, d.Release)
+	var b strings.Builder
+	if err := encodeLine(&b, d.Release); err != nil {
+		return err
+	}
+	return write(m.out, d.Hide(b.String()))
 }
 
 func (h human) DryRun(d DryRun) error {
 	h.Warnings(d.Warnings)
-	if err := d.Print(h.Data()); err != nil {
+	var b strings.Builder
+	if err := d.Print(&b); err != nil {
+		return err
+	}
+	if err := write(h.Data(), d.Hide(b.String())); err != nil {
 		return err
 	}
 	if d.Notes != "" {
-		h.Note("NOTES:\n" + d.Notes)
+		h.Note("NOTES:\n" + d.Hide(d.Notes))
 	}
 	for _, p := range d.Phases {
 		if p.Kind != event.PhaseRemove {

@@ -108,7 +108,7 @@ func outputs(mode Mode, to Stream) map[string]func() {
 		"warnings": func() { d.Warnings([]plan.Warning{poisoned(plan.Warning{})}) },
 		"notices":  func() { d.Note(hostile); d.Warn(hostile); d.Begin(hostile)(hostile); d.Error(errors.New(hostile)) },
 		"dry run": func() {
-			_ = d.DryRun(DryRun{Release: map[string]string{hostile: hostile}, Print: func(w io.Writer) error { return write(w, hostile) },
+			_ = d.DryRun(DryRun{Hide: func(s string) string { return s }, Release: map[string]string{hostile: hostile}, Print: func(w io.Writer) error { return write(w, hostile) },
 				Notes: hostile, Phases: poisoned([]event.Phase{{Kind: event.PhaseRemove}}), Warnings: poisoned([]plan.Warning(nil))})
 		},
 		"status": func() {

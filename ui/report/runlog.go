@@ -85,7 +85,7 @@ var unfit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // create makes a new file, only for the user's eyes, and drops the oldest.
 func (r *RunLog) create(e event.Event) error {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+	if err := MakePrivate(r.dir); err != nil {
 		return err
 	}
 	name := e.Time.UTC().Format("20060102-150405")
@@ -106,6 +106,19 @@ func (r *RunLog) create(e event.Event) error {
 	}
 	prune(r.dir, keptRuns)
 	return nil
+}
+
+// MakePrivate makes a directory of this program's that nobody else may look into,
+// also where it was there with other rights.
+func MakePrivate(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
 }
 
 // prune removes the oldest records; their names begin with the time. What it

@@ -1,0 +1,290 @@
+// Package mask keeps secret values out of what is told.
+//
+// The API server quotes the values of a Secret when their type is wrong, hooks
+// print them in their logs, templates put them into messages. A Mask learns the
+// values that a release has in its Secrets, and in fields that are named like
+// credentials, and hides them in all text that leaves: it stands at the feed of
+// events, and thereby before the screen, lines, JSON, the record of the run and
+// its summary; at the errors that commands end with; and at the release's record.
+//
+// A mask is a net, and no proof: a value that a template has taken apart is not
+// recognised. What is known to be the value of a Secret where it is shown as an
+// object, in diffs and manifests, is therefore hidden by its place (Object).
+package mask
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/event"
+)
+
+// Hidden stands for a value that is not shown.
+const Hidden = "(hidden)"
+
+const (
+	// shortest is how long a value must be to be hidden in text, and shortestWord
+	// how long one of lower case letters alone: true, 8080 and example are values
+	// of Secrets, too, and parts of every other message.
+	shortest     = 6
+	shortestWord = 8
+	// mostLines is how many lines of a value are known one by one.
+	mostLines = 200
+)
+
+// Mask hides values. Its zero value knows none. It may be used by several
+// goroutines; nil hides nothing.
+type Mask struct {
+	mu     sync.Mutex
+	values map[string]bool
+	public []string
+	// replace is made of the values when it is needed.
+	replace *strings.Replacer
+}
+
+// Public says what is no secret even where a Secret has it as a value: names of
+// objects and groups, by which messages are understood.
+func (m *Mask) Public(names ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.public, m.replace = append(m.public, names...), nil
+}
+
+// Release learns from the manifests of a release, and from its values.
+func (m *Mask) Release(rel *rel1.Release) {
+	if rel == nil {
+		return
+	}
+	m.Manifest(rel.Manifest)
+	for _, h := range rel.Hooks {
+		m.Manifest(h.Manifest)
+	}
+	m.Values(rel.Config)
+	if rel.Chart != nil {
+		m.Values(rel.Chart.Values)
+	}
+}
+
+// Values learns from the values of a chart: those that are named like credentials.
+func (m *Mask) Values(values map[string]any) { m.learn(credentials(values)) }
+
+// suspects are words that a document has which there is something to learn from.
+var suspects = regexp.MustCompile(`(?i)secret|pass|pwd|token|key|credential|auth`)
+
+// Manifest learns from the objects of a manifest.
+func (m *Mask) Manifest(manifest string) {
+	for _, doc := range releaseutil.SplitManifests(manifest) {
+		var object map[string]any
+		if suspects.MatchString(doc) && yaml.Unmarshal([]byte(doc), &object) == nil {
+			m.Learn(object)
+		}
+	}
+}
+
+// Learn learns from an object: all values of a Secret, and of others what is
+// named like a credential.
+func (m *Mask) Learn(object map[string]any) {
+	if items, ok := object["items"].([]any); ok {
+		for _, item := range items {
+			if o, ok := item.(map[string]any); ok {
+				m.Learn(o)
+			}
+		}
+	}
+	if !isSecret(object) {
+		m.learn(credentials(object))
+		return
+	}
+	for field, value := range object {
+		switch field {
+		case "apiVersion", "kind", "metadata", "type":
+			continue
+		}
+		for _, v := range scalars(value, nil) {
+			m.learn([]string{v})
+			if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(v)); err == nil && field == "data" {
+				m.learn([]string{string(decoded)})
+			}
+		}
+	}
+}
+
+// learn adds values, in all the forms in which they may be told.
+func (m *Mask) learn(values []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.values == nil {
+		m.values = map[string]bool{}
+	}
+	for _, v := range values {
+		m.add(v)
+		for _, inner := range within(v) {
+			m.add(inner)
+		}
+		if lines := strings.Split(v, "\n"); len(lines) > 1 && len(lines) <= mostLines {
+			for _, l := range lines {
+				if !strings.HasPrefix(l, "-----") {
+					m.add(l)
+				}
+			}
+		}
+	}
+	m.replace = nil
+}
+
+// add adds a value in its forms. It needs m.mu.
+func (m *Mask) add(value string) {
+	trimmed := strings.TrimSpace(value)
+	if len(trimmed) < shortest || credential.FindString(trimmed) == trimmed {
+		return
+	}
+	if len(trimmed) < shortestWord && !strings.ContainsFunc(trimmed, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		return
+	}
+	for _, v := range []string{value, trimmed} {
+		asJSON, _ := json.Marshal(v) // a string can be marshalled
+		for _, form := range []string{
+			v, strings.Trim(strconv.Quote(v), `"`), strings.Trim(string(asJSON), `"`), url.QueryEscape(v), url.PathEscape(v),
+			base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
+			base64.URLEncoding.EncodeToString([]byte(v)), base64.StdEncoding.EncodeToString([]byte(v + "\n")),
+			strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(v)), "[]byte{"), "}"),
+		} {
+			m.values[form] = true
+		}
+	}
+}
+
+// scalars are all scalars of a value, in text.
+func scalars(v any, out []string) []string {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			out = scalars(e, out)
+		}
+	case []any:
+		for _, e := range v {
+			out = scalars(e, out)
+		}
+	case nil, bool:
+	case float64: // as it was written
+		out = append(out, strconv.FormatFloat(v, 'f', -1, 64))
+	default:
+		out = append(out, fmt.Sprint(v))
+	}
+	return out
+}
+
+// within are the secrets in a value that is a file or an address: fields and
+// variables that are named like credentials, and the password of a URL.
+func within(value string) (out []string) {
+	var file any
+	if strings.ContainsAny(value, "{:") && yaml.Unmarshal([]byte(value), &file) == nil {
+		out = credentials(file)
+	}
+	for line := range strings.Lines(value) {
+		if name, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && isCredential(name) {
+			out = append(out, strings.Trim(v, `"'`))
+		}
+		if u, err := url.Parse(strings.TrimSpace(line)); err == nil && u.User != nil {
+			if password, ok := u.User.Password(); ok {
+				out = append(out, password)
+			}
+		}
+	}
+	return out
+}
+
+// quoted are parts of the API server's answers that quote a value, perhaps in part.
+var quoted = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`(got )&value\.valueUnstructured\{Value:.*`), "${1}something else; is it to be quoted?"},
+	{regexp.MustCompile(`(?s)(error found in #\d+ byte of )\.\.\.\|.*`), "${1}it"},
+}
+
+// Text hides the values that are known in a text.
+func (m *Mask) Text(s string) string {
+	if m == nil || s == "" {
+		return s
+	}
+	for _, q := range quoted {
+		s = q.pattern.ReplaceAllString(s, q.instead)
+	}
+	return m.replacer().Replace(s)
+}
+
+func (m *Mask) replacer() *strings.Replacer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.replace != nil {
+		return m.replace
+	}
+	var values []string
+	for v := range m.values {
+		if !slices.ContainsFunc(m.public, func(name string) bool { return strings.Contains(name, v) }) {
+			values = append(values, v)
+		}
+	}
+	slices.SortFunc(values, func(a, b string) int { // the longest first, and always the same
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	var pairs []string
+	for _, v := range values {
+		pairs = append(pairs, v, Hidden)
+	}
+	m.replace = strings.NewReplacer(pairs...)
+	return m.replace
+}
+
+// Event hides the values in what an event says. Names are left alone: events are
+// known by them.
+func (m *Mask) Event(e event.Event) event.Event {
+	e.Message = m.Text(e.Message)
+	if len(e.Lines) > 0 {
+		lines := make([]string, len(e.Lines))
+		for i, l := range e.Lines {
+			lines[i] = m.Text(l)
+		}
+		e.Lines = lines
+	}
+	return e
+}
+
+// Error hides the values in an error, which otherwise stays what it is.
+func (m *Mask) Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := m.Text(err.Error()); text != err.Error() {
+		return &masked{text, err}
+	}
+	return err
+}
+
+type masked struct {
+	text string
+	err  error
+}
+
+func (e *masked) Error() string { return e.text }
+func (e *masked) Unwrap() error { return errors.Unwrap(e.err) }
+func (e *masked) Is(target error) bool {
+	return errors.Is(e.err, target)
+}
+func (e *masked) As(target any) bool { return errors.As(e.err, target) }

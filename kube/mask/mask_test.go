@@ -1,0 +1,145 @@
+package mask
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+const canary = `s3cr3t "p/w"+ä`
+
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var o map[string]any
+	if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestSecretsAreHiddenInEveryForm: raw, encoded, quoted, in pieces of a file.
+func TestSecretsAreHiddenInEveryForm(t *testing.T) {
+	encoded := base64.StdEncoding.EncodeToString([]byte(canary))
+	for name, manifest := range map[string]string{
+		"stringData":            fmt.Sprintf("apiVersion: v1\nkind: Secret\nstringData: {a: %q}", canary),
+		"data":                  "apiVersion: v1\nkind: Secret\ndata: {a: " + encoded + "}",
+		"a list":                fmt.Sprintf("apiVersion: v1\nkind: Secret\nstringData: [%q]", canary),
+		"not a map":             fmt.Sprintf("apiVersion: v1\nkind: Secret\nstringData: %q", canary),
+		"immutable":             fmt.Sprintf("apiVersion: v1\nkind: Secret\nimmutable: %q", canary),
+		"nested":                fmt.Sprintf("apiVersion: v1\nkind: Secret\nstringData: {a: {b: [%q]}}", canary),
+		"in a List":             fmt.Sprintf("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Secret, stringData: {a: %q}}]", canary),
+		"lines":                 fmt.Sprintf("apiVersion: v1\nkind: Secret\nstringData: {a: %q}", "first line\n"+canary+"\nlast line"),
+		"JSON file":             fmt.Sprintf("apiVersion: v1\nkind: Secret\nstringData: {a: %q}", fmt.Sprintf(`{"db":{"password":%q}}`, canary)),
+		"environment":           fmt.Sprintf("apiVersion: v1\nkind: Pod\nspec: {containers: [{env: [{name: DB_PASSWORD, value: %q}]}]}", canary),
+		"argument":              fmt.Sprintf("apiVersion: v1\nkind: Pod\nspec: {containers: [{args: [%q]}]}", "--token="+canary),
+		"argument that follows": fmt.Sprintf("apiVersion: v1\nkind: Pod\nspec: {containers: [{args: [--api-key, %q]}]}", canary),
+	} {
+		var m Mask
+		m.Manifest(manifest)
+		for _, told := range []string{canary, "x" + canary + "y", encoded, fmt.Sprintf("%q", canary), fmt.Sprintf("%#v", []byte(canary)),
+			strings.TrimRight(encoded, "="), base64.StdEncoding.EncodeToString([]byte(canary + "\n")), "p=s3cr3t+%22p%2Fw%22%2B%C3%A4"} {
+			if got := m.Text(told); got == told || strings.Contains(got, "s3cr3t") || strings.Contains(got, encoded) {
+				t.Errorf("%s: %q becomes %q", name, told, got)
+			}
+		}
+	}
+	var m Mask
+	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {url: 'postgres://me:hunter22@db/x', env: \"A=b\\nAPI_KEY='k3yk3y'\\n\", n: 123456789}")
+	if got := m.Text("me hunter22 k3yk3y 123456789"); got != "me (hidden) (hidden) (hidden)" {
+		t.Error(got)
+	}
+}
+
+// TestWordsStayReadable: what is short, or a name, is a word of other messages.
+func TestWordsStayReadable(t *testing.T) {
+	var m Mask
+	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {a: 'true', port: '8080', db: postgres, host: example, what: password, none: null}\ntype: Opaque")
+	m.Public("shop/db:postgres-main")
+	const text = "StatefulSet/postgres-main: true on 8080, Opaque Secret of example.com has a password"
+	if got := m.Text(text); got != text {
+		t.Error(got)
+	}
+	if got := (*Mask)(nil).Text(text); got != text {
+		t.Error(got)
+	}
+}
+
+// TestTheAPIServersQuotesAreCut: it quotes parts of what it was sent.
+func TestTheAPIServersQuotesAreCut(t *testing.T) {
+	var m Mask
+	for in, want := range map[string]string{
+		`illegal base64 data at input byte 4, error found in #10 byte of ...|":"s3cr3tval"}},"ki|..., bigger context ...|{"data":{"a":"s3cr3tval"|...`: "illegal base64 data at input byte 4, error found in #10 byte of it",
+		`.stringData: expected map, got &value.valueUnstructured{Value:map[string]interface {}{"a":map[string]interface {}{"b":"s3cr3tval"}}}`:         ".stringData: expected map, got something else; is it to be quoted?",
+	} {
+		if got := m.Text(in); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+func TestEventsKeepTheirNames(t *testing.T) {
+	var m Mask
+	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {a: s3cr3tval}")
+	in := event.Event{Group: "s3cr3tval", Object: &plan.Object{Name: "s3cr3tval"}, Message: "x s3cr3tval", Lines: []string{"s3cr3tval"}}
+	out := m.Event(in)
+	if want := (event.Event{Group: in.Group, Object: in.Object, Message: "x (hidden)", Lines: []string{"(hidden)"}}); !reflect.DeepEqual(out, want) {
+		t.Errorf("%+v", out)
+	}
+	if in.Lines[0] != "s3cr3tval" {
+		t.Error("the event that was given is changed")
+	}
+}
+
+func TestErrorsStayWhatTheyAre(t *testing.T) {
+	var m Mask
+	m.Values(map[string]any{"db": map[string]any{"password": "s3cr3tval", "host": "example"}})
+	err := m.Error(fmt.Errorf("s3cr3tval of example: %w", fs.ErrNotExist))
+	if err.Error() != "(hidden) of example: file does not exist" || !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if m.Error(nil) != nil || m.Error(fs.ErrExist) != fs.ErrExist {
+		t.Error("what has nothing to hide is changed")
+	}
+}
+
+// TestObjectHidesByPlace: what differs is to be seen, and no value.
+func TestObjectHidesByPlace(t *testing.T) {
+	for _, c := range []struct{ name, before, after, wantBefore, wantAfter string }{
+		{"Secret", "{apiVersion: v1, kind: Secret, type: x, data: {a: MQ==, b: Mg==, gone: Mw==}, immutable: true}",
+			"{apiVersion: v1, kind: Secret, type: x, data: {a: MQ==, b: NQ==, new: Ng==}, immutable: true}",
+			"{apiVersion: v1, kind: Secret, type: x, data: {a: (hidden), b: (hidden), gone: (hidden)}, immutable: true}",
+			`{apiVersion: v1, kind: Secret, type: x, data: {a: (hidden), b: "(hidden, changed)", new: (hidden)}, immutable: true}`},
+		{"wrong types", "{}", "{apiVersion: v1, kind: Secret, stringData: [x], data: y, immutable: z}", "{}",
+			"{apiVersion: v1, kind: Secret, stringData: (hidden), data: (hidden), immutable: (hidden)}"},
+		{"environment", "{kind: Pod, env: [{name: A, value: x}, {name: DB_PASSWORD, value: one}]}",
+			"{kind: Pod, env: [{name: DB_PASSWORD, value: two}, {name: A, value: y}, {name: TOKEN, valueFrom: {secretKeyRef: {name: n, key: k}}}]}",
+			"{kind: Pod, env: [{name: A, value: x}, {name: DB_PASSWORD, value: (hidden)}]}",
+			`{kind: Pod, env: [{name: DB_PASSWORD, value: "(hidden, changed)"}, {name: A, value: y}, {name: TOKEN, valueFrom: {secretKeyRef: {name: n, key: k}}}]}`},
+		{"arguments", "{kind: Pod, args: [--password=one, --x=1]}", "{kind: Pod, args: [--password=two, --x=1, --token, t, --secret-name, nn, PGPASSWORD=p]}",
+			"{kind: Pod, args: [--password=(hidden), --x=1]}",
+			`{kind: Pod, args: ["--password=(hidden, changed)", --x=1, --token, "(hidden, changed)", --secret-name, nn, "PGPASSWORD=(hidden, changed)"]}`},
+		{"fields", "{kind: DB, spec: {adminPassword: one, gone: {token: t}}}", "{kind: DB, spec: {adminPassword: one, secretName: n, existingSecret: n, tokenFile: f, tls: {secret: {name: x}}}}",
+			"{kind: DB, spec: {adminPassword: (hidden), gone: {token: (hidden)}}}", "{kind: DB, spec: {adminPassword: (hidden), secretName: n, existingSecret: n, tokenFile: f, tls: {secret: {name: x}}}}"},
+		{"kubectl's copy", "{}", "{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: x}}}", "{}",
+			"{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: (hidden)}}}"},
+	} {
+		before, after := parse(t, c.before), parse(t, c.after)
+		Object(after, before)
+		if want := parse(t, c.wantAfter); !reflect.DeepEqual(after, want) {
+			t.Errorf("%s: %v, want %v", c.name, after, want)
+		}
+		if want := parse(t, c.wantBefore); !reflect.DeepEqual(before, want) {
+			t.Errorf("%s: before %v, want %v", c.name, before, want)
+		}
+	}
+	Object(map[string]any{"kind": "Pod"}, nil)
+}

@@ -1,0 +1,254 @@
+package mask
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Changed stands for a value that is not shown, and differs from what it was.
+const Changed = "(hidden, changed)"
+
+// lastApplied is kubectl's copy of an object.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// credential matches names of what is secret. What merely tells where a secret
+// is, as secretName or tokenFile do, ends in another word.
+var credential = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|pwd|secret|token|api[-_.]?key|access[-_.]?key|secret[-_.]?key|private[-_.]?key|encryption[-_.]?key|credentials?|auth)$`)
+
+// isCredential reports whether a name is that of something secret.
+func isCredential(name string) bool {
+	return credential.MatchString(name) && !strings.HasPrefix(strings.ToLower(name), "existing")
+}
+
+func isSecret(object map[string]any) bool {
+	version, _ := object["apiVersion"].(string)
+	return object["kind"] == "Secret" && (version == "v1" || version == "")
+}
+
+// Object hides, by their place, the secret values of an object that is to be
+// shown: all values of a Secret, and in others those of fields, variables and
+// arguments that are named like credentials. It changes the object. Where before
+// is given, its values are hidden as well, and it shows which of them differ.
+func Object(object, before map[string]any) {
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		if annotations, ok := metadata["annotations"].(map[string]any); ok && annotations[lastApplied] != nil {
+			annotations[lastApplied] = Hidden
+		}
+	}
+	h := hider{all: isSecret(object)}
+	if !h.all {
+		h.walk(object, orNil(before))
+		return
+	}
+	for field, value := range object {
+		switch field {
+		case "apiVersion", "kind", "metadata", "type":
+			continue
+		}
+		if b, ok := value.(bool); ok && field == "immutable" {
+			_ = b
+			continue
+		}
+		object[field] = h.hide(value, field, before)
+	}
+	for field, value := range before {
+		if _, ok := object[field]; !ok && (field == "data" || field == "stringData") {
+			before[field] = h.hide(value, field, nil)
+		}
+	}
+}
+
+// orNil keeps a nil map from becoming an interface that is not nil.
+func orNil(m map[string]any) any {
+	if m == nil {
+		return nil
+	}
+	return m
+}
+
+// hider hides values in an object, and in what it was before.
+type hider struct{ all bool }
+
+// hide returns what is shown in place of a value, all scalars of which are secret.
+// It hides those of the value of the same key in before as well.
+func (h hider) hide(value any, key string, before map[string]any) any {
+	old, was := before[key]
+	switch v := value.(type) {
+	case map[string]any:
+		b, _ := old.(map[string]any)
+		for k := range v {
+			v[k] = h.hide(v[k], k, b)
+		}
+		for k := range b {
+			if _, ok := v[k]; !ok {
+				b[k] = Hidden
+			}
+		}
+		return v
+	case nil:
+		return nil
+	}
+	text := Hidden
+	if was && !same(old, value) {
+		text = Changed
+	}
+	if was {
+		before[key] = Hidden
+	}
+	return text
+}
+
+// same compares scalars, and takes lists to differ.
+func same(a, b any) bool {
+	switch a.(type) {
+	case []any, map[string]any:
+		return false
+	}
+	switch b.(type) {
+	case []any, map[string]any:
+		return false
+	}
+	return a == b
+}
+
+// walk hides what is named like a credential in a value; old is what it was.
+func (h hider) walk(value, old any) {
+	switch v := value.(type) {
+	case map[string]any:
+		b, _ := old.(map[string]any)
+		h.variable(v, b)
+		for k, e := range v {
+			if _, text := e.(string); text && isCredential(k) {
+				v[k] = h.hide(e, k, b)
+				continue
+			}
+			h.walk(e, b[k])
+		}
+		for k, e := range b { // what is gone
+			if _, there := v[k]; !there {
+				if _, text := e.(string); text && isCredential(k) {
+					b[k] = Hidden
+				} else {
+					h.walk(e, nil)
+				}
+			}
+		}
+	case []any:
+		b, _ := old.([]any)
+		h.list(v, b)
+	}
+}
+
+// variable hides the value of {name: DB_PASSWORD, value: …}.
+func (h hider) variable(v, old map[string]any) {
+	name, _ := v["name"].(string)
+	if value, ok := v["value"].(string); ok && value != "" && isCredential(name) {
+		v["value"] = h.hide(value, "value", old)
+	}
+}
+
+// list walks the elements of a list, in which those of one name belong together,
+// and hides arguments such as --password=x, and what follows --password.
+func (h hider) list(list, old []any) {
+	named := func(e any) string {
+		m, _ := e.(map[string]any)
+		name, _ := m["name"].(string)
+		return name
+	}
+	paired := map[int]bool{}
+	for i, e := range list {
+		var was any
+		for j, o := range old {
+			if name := named(e); name != "" && name == named(o) || name == "" && i == j {
+				was = o
+				paired[j] = true
+			}
+		}
+		h.walk(e, was)
+	}
+	for j, o := range old {
+		if !paired[j] {
+			h.walk(o, nil)
+		}
+	}
+	differ := differs(list, old)
+	arguments(list, differ)
+	arguments(old, false)
+}
+
+func differs(a, b []any) bool {
+	if len(a) != len(b) {
+		return true
+	}
+	for i := range a {
+		if !same(a[i], b[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// argument is a flag, or a variable, with its value.
+var argument = regexp.MustCompile(`^(-{0,2}[A-Za-z][A-Za-z0-9_.-]*)=(.+)$`)
+
+// arguments hides what is secret in a list of arguments.
+func arguments(list []any, changed bool) {
+	text := Hidden
+	if changed {
+		text = Changed
+	}
+	follows := false
+	for i, e := range list {
+		s, ok := e.(string)
+		if !ok {
+			follows = false
+			continue
+		}
+		switch m := argument.FindStringSubmatch(s); {
+		case follows && !strings.HasPrefix(s, "-"):
+			list[i] = text
+			follows = false
+		case m != nil && isCredential(m[1]):
+			list[i] = m[1] + "=" + text
+		default:
+			follows = strings.HasPrefix(s, "-") && isCredential(s)
+		}
+	}
+}
+
+// credentials are the values in anything that are named like credentials.
+func credentials(v any) (out []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		name, _ := v["name"].(string)
+		if value, ok := v["value"].(string); ok && isCredential(name) {
+			out = append(out, value)
+		}
+		for k, e := range v {
+			if s, ok := e.(string); ok && isCredential(k) {
+				out = append(out, s)
+				continue
+			}
+			out = append(out, credentials(e)...)
+		}
+	case []any:
+		follows := false
+		for _, e := range v {
+			s, ok := e.(string)
+			if !ok {
+				out = append(out, credentials(e)...)
+				continue
+			}
+			switch m := argument.FindStringSubmatch(s); {
+			case follows && !strings.HasPrefix(s, "-"):
+				out = append(out, s)
+				follows = false
+			case m != nil && isCredential(m[1]):
+				out = append(out, m[2])
+			default:
+				follows = strings.HasPrefix(s, "-") && isCredential(s)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockstep/kube/throwaway/testcluster"
+)
+
+// canary is the value that must not be seen, and what it is once it was changed.
+const canary, changed = "c4n4ry-v4lue", "ch4nged-v4lue"
+
+// secretChart has the canary wherever a chart may have one. What is wrong with it
+// is up to .Values.mode.
+func secretChart(t *testing.T) string {
+	return writeChart(t, map[string]string{
+		"Chart.yaml":  "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+		"values.yaml": "mode: ok\npassword: " + canary + "\n",
+		"templates/secret.yaml": `apiVersion: v1
+kind: Secret
+metadata: {name: credentials, annotations: {helm.sh/resource-group: first}}
+{{- if eq .Values.mode "list" }}
+stringData: [{{ .Values.password }}]
+{{- else if eq .Values.mode "nested" }}
+stringData: {a: {b: {{ .Values.password }}}}
+{{- else if eq .Values.mode "text" }}
+data: {a: "{{ .Values.password }}!"}
+{{- else }}
+data: {a: {{ b64enc .Values.password }}}
+stringData: {b: {{ .Values.password }}}
+{{- end }}
+{{- if eq .Values.mode "immutable" }}
+immutable: {{ .Values.password }}
+{{- end }}
+`,
+		"templates/pod.yaml": `apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  annotations:
+    helm.sh/resource-group: second
+    helm.sh/depends-on-resource-groups: '["first"]'
+{{- if eq .Values.mode "crash" }}
+    sandbox/exit-code: "3"
+    sandbox/log: "my password is {{ .Values.password }}"
+{{- end }}
+spec:
+  containers:
+  - name: web
+    image: web
+    env: [{name: DB_PASSWORD, value: {{ .Values.password }}}]
+    args: ["--token={{ .Values.password }}"]
+{{- if eq .Values.mode "env" }}
+    ports: [{containerPort: {{ .Values.password }}}]
+{{- end }}
+`,
+		"templates/hook.yaml": `apiVersion: batch/v1
+kind: Job
+metadata:
+  name: migrate
+  annotations: {helm.sh/hook: "pre-install,pre-upgrade", helm.sh/hook-output-log-policy: "hook-succeeded,hook-failed"}
+spec:
+  backoffLimit: 0
+  template:
+    metadata: {annotations: {sandbox/run-duration: 100ms, sandbox/log: "using {{ .Values.password }} and {{ b64enc .Values.password }}"}}
+    spec: {restartPolicy: Never, containers: [{name: main, image: job}]}
+`,
+		"templates/NOTES.txt": "log in with {{ .Values.password }}",
+		"templates/fail.yaml": `{{ if eq .Values.mode "fail" }}{{ fail (printf "bad password %s" .Values.password) }}{{ end }}`,
+	})
+}
+
+// TestNoSecretIsTold runs everything there is to do to a release whose secrets are
+// canaries, with the answers of a real API server where something is wrong with
+// them: no output, record or log has one.
+func TestNoSecretIsTold(t *testing.T) {
+	cluster := testcluster.Get(t)
+	dir := secretChart(t)
+	for _, mode := range []string{"ok", "list", "nested", "text", "immutable", "env", "crash", "fail"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			state, ns := t.TempDir(), "secrets-"+mode
+			env := []string{"KUBECONFIG=" + cluster.Kubeconfig, "XDG_STATE_HOME=" + state}
+			run := func(args ...string) {
+				t.Helper()
+				args = append(args, "-n", ns)
+				out, code, _ := spawned(t, env, args...)
+				if strings.Contains(out, "unknown flag") || out == "" {
+					t.Fatalf("%v: exit code %d: %s", args, code, out)
+				}
+				noCanary(t, fmt.Sprint(args), out)
+			}
+			install := []string{"s", dir, "--set", "mode=" + mode, "--timeout", "30s", "--readiness-timeout", "10s", "--wait-all"}
+			with := func(command string, more ...string) []string { return append(append([]string{command}, install...), more...) }
+			run(with("install", "--dry-run=client")...)
+			run(with("install", "--create-namespace", "--debug")...)
+			if mode == "fail" {
+				return
+			}
+			run(with("plan", "--set", "password="+changed)...)
+			run("history", "s")
+			run("status", "s")
+			if mode == "ok" {
+				run(with("plan", "--set", "password="+changed, "-o", "json")...)
+				run(with("upgrade", "--dry-run=server")...)
+				run(with("upgrade", "--dry-run=server", "-o", "json")...)
+				run("watch", "s", "--once", "-o", "json")
+				out, _, _ := spawned(t, env, append(with("upgrade", "--dry-run=server", "--show-secrets"), "-n", ns)...)
+				if !strings.Contains(out, canary) {
+					t.Errorf("--show-secrets shows none: %s", out)
+				}
+			}
+			run(with("upgrade", "-o", "json")...)
+			run("replay", "--no-tui")
+			run("uninstall", "s")
+			checkFiles(t, state)
+		})
+	}
+}
+
+func noCanary(t *testing.T, what, text string) {
+	t.Helper()
+	for _, v := range []string{canary, changed} {
+		for _, form := range []string{v, base64.StdEncoding.EncodeToString([]byte(v))} {
+			if i := strings.Index(text, form); i >= 0 {
+				t.Errorf("%s: %s", what, text[max(0, i-300):min(len(text), i+100)])
+				return
+			}
+		}
+	}
+}
+
+// checkFiles looks at what was written: without canaries, for nobody else's eyes.
+func checkFiles(t *testing.T, dir string) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(filepath.Join(dir, "lockstep"), func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has the rights %s", path, info.Mode())
+		}
+		if d.IsDir() {
+			return nil
+		}
+		files++
+		text, err := os.ReadFile(path)
+		noCanary(t, path, string(text))
+		return err
+	})
+	if err != nil || files == 0 {
+		t.Errorf("%d files, %v", files, err)
+	}
+}
