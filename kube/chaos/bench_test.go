@@ -186,20 +186,33 @@ func (b *bench) args(o operation) []string {
 }
 
 func (b *bench) exec(program, kubeconfig string, args ...string) *process {
+	p := b.command(program, kubeconfig, args...)
+	b.check(p.run())
+	return p
+}
+
+// command is a process that does not run yet.
+func (b *bench) command(program, kubeconfig string, args ...string) *process {
 	p := &process{over: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Env = b.env(kubeconfig)
 	p.cmd.Stdout, p.cmd.Stderr = &p.text, both{&p.text, &p.err}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = 5 * time.Second
+	return p
+}
+
+func (p *process) run() error {
 	begun := time.Now()
-	b.check(p.cmd.Start())
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
 	go func() {
 		_ = p.cmd.Wait() // the code says it
 		p.took, p.exit = time.Since(begun), p.cmd.ProcessState.ExitCode()
 		close(p.over)
 	}()
-	return p
+	return nil
 }
 
 // env has a home of the bench's own.
@@ -245,6 +258,11 @@ func (p *process) says() string {
 		lines = lines[len(lines)-25:]
 	}
 	return "    | " + strings.Join(lines, "\n    | ")
+}
+
+// anywhere is the key of a request, the same in each namespace.
+func (b *bench) anywhere(key string) string {
+	return strings.ReplaceAll(key+"/", "/"+b.ns+"/", "/NAMESPACE/")
 }
 
 // look takes a picture of the namespace.
@@ -334,7 +352,7 @@ func (b *bench) measure(p *process, tr *tracker) *standard {
 	requests, s.phases = tr.made()
 	s.total = len(requests)
 	for _, q := range requests {
-		s.keys[q.key]++
+		s.keys[b.anywhere(q.key)]++
 		s.writes, s.records = max(s.writes, q.write), max(s.records, q.record)
 	}
 	return s
