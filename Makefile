@@ -3,6 +3,7 @@
 # make test   runs all tests; the cluster they need comes with them
 # make chaos  kills, faults, signals and rivals by the hundred; ROW=faults SEED=123
 #             repeats one trial
+# make fuzz   runs every fuzz target for a minute (FUZZTIME=60s)
 # make lint   gofmt, go vet, staticcheck
 # make release   binaries for all platforms under dist, with checksums, a bill
 #             of materials for each, and the licences of what is in them
@@ -19,7 +20,7 @@ LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more of them than cores run at once.
 TEST = $(GO) test -p 2 -parallel 6 -timeout 20m
 
-.PHONY: all lockstep sandbox demo test chaos lint release clean
+.PHONY: fuzz all lockstep sandbox demo test chaos lint release clean
 
 all: lockstep sandbox
 
@@ -72,6 +73,14 @@ release:
 	cd .release && $(STATIC) $(GO) run . -source $(CURDIR) -time $$($(COMMITTED)) -licenses $(DIST)/LICENSES.txt $(DIST)/*.cdx.json
 	rm -f $(DIST)/log
 	cd $(DIST) && sha256sum -- * > SHA256SUMS
+
+# Every fuzz target for FUZZTIME; their seeds are part of make test.
+FUZZTIME ?= 60s
+fuzz:
+	@set -e; for file in $$(git grep -l 'func Fuzz' -- '*_test.go'); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z]*\)(.*/\1/p' $$file); do \
+			echo "$$file $$target"; $(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); \
+		done; done
 
 clean:
 	rm -rf bin dist

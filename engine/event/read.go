@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Read reads recorded events, one as JSON per line. Where a line is no
@@ -22,6 +23,11 @@ func Read(r io.Reader) ([]Event, error) {
 			var e Event
 			if bad := json.Unmarshal(line, &e); bad != nil {
 				return events, fmt.Errorf("line %d is no event: %w", n, bad)
+			}
+			for _, p := range e.Phases {
+				if slices.Contains(p.Groups, nil) {
+					return events, fmt.Errorf("line %d is no event: phase %q has a group that is null", n, p.Name)
+				}
 			}
 			events = append(events, e)
 		}
