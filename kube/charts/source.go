@@ -34,9 +34,22 @@ type source struct {
 	subs []*source
 }
 
+// maxUnpacked is how much the archives in a chart may unpack to, in bytes, with
+// those that are in them: each alone is held to Helm's limit, but a small chart
+// may have thousands, or an archive that holds itself.
+const maxUnpacked = 5 * archiveLimit
+
+const archiveLimit = 100 << 20 // archive.MaxDecompressedChartSize, unless that was changed
+
 // newSource makes a source of the files of a chart, whose names are relative
 // to the chart.
 func newSource(files []*archive.BufferedFile) (*source, error) {
+	left := int64(maxUnpacked)
+	return unpack(files, &left)
+}
+
+// unpack is newSource with what is left of maxUnpacked.
+func unpack(files []*archive.BufferedFile, left *int64) (*source, error) {
 	own, below := split(files)
 	s := &source{written: map[string][]byte{}}
 	for _, f := range own {
@@ -55,7 +68,7 @@ func newSource(files []*archive.BufferedFile) (*source, error) {
 	}
 	s.meta = c.Metadata
 	for _, name := range slices.Sorted(maps.Keys(below)) {
-		sub, err := newSubSource(name, below[name])
+		sub, err := newSubSource(name, below[name], left)
 		if err != nil {
 			return nil, fmt.Errorf("error unpacking subchart %s in %s: %w", name, c.Name(), err)
 		}
@@ -88,7 +101,7 @@ func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below ma
 
 // newSubSource makes a source of what lies in charts/name: one file without a
 // name where that is an archive, otherwise the files of a directory.
-func newSubSource(name string, files []*archive.BufferedFile) (*source, error) {
+func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*source, error) {
 	if path.Ext(name) == ".tgz" {
 		if files[0].Name != "" {
 			return nil, errors.New("a directory is named like an archive")
@@ -97,10 +110,16 @@ func newSubSource(name string, files []*archive.BufferedFile) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newSource(inner)
+		for _, f := range inner {
+			*left -= int64(len(f.Data))
+		}
+		if *left < 0 {
+			return nil, fmt.Errorf("the archives in charts/ unpack to more than %s", quantity(maxUnpacked))
+		}
+		return unpack(inner, left)
 	}
 	files = slices.DeleteFunc(files, func(f *archive.BufferedFile) bool { return f.Name == "" })
-	return newSource(files)
+	return unpack(files, left)
 }
 
 // helm builds a new chart of Helm's, with all that lies below it. Its raw files

@@ -1,0 +1,29 @@
+package charts
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+)
+
+// TestArchivesInArchivesAreBounded: each of many small archives unpacks to much.
+func TestArchivesInArchivesAreBounded(t *testing.T) {
+	files := []*archive.BufferedFile{{Name: "Chart.yaml", Data: []byte(chartYAML("shop"))}}
+	for n := range 4 {
+		name := fmt.Sprintf("db%d", n)
+		packed, err := tarball(name, []*archive.BufferedFile{{Name: "Chart.yaml", Data: []byte(chartYAML(name))}, {Name: "zeros", Data: make([]byte, 1<<20)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, &archive.BufferedFile{Name: "charts/" + name + ".tgz", Data: packed})
+	}
+	if _, err := newSource(files); err != nil {
+		t.Error(err)
+	}
+	left := int64(3 << 20)
+	if _, err := unpack(files, &left); err == nil || !strings.Contains(err.Error(), "unpack to more than 500 MiB") {
+		t.Error(err)
+	}
+}
