@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,7 @@ func TestPlanGoesOnAfterAnError(t *testing.T) {
 	op, err := r.acting(r.through(middle{meddle: func(w http.ResponseWriter, req *http.Request) bool {
 		path := req.URL.Path
 		return (strings.HasSuffix(path, "/secrets/unseen") || strings.HasSuffix(path, "/services/gone")) && broken(w)
-	}}, "")).upgrade("plain", useUp(one(t, docs("two")...), func(u *Upgrade) { u.PlanOnly = true }))
+	}}, "")).upgrade("plain", useUp(one(t, docs("two")...), func(u *Upgrade) { u.PlanOnly, u.ReadinessTimeout = true, time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

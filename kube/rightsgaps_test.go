@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +50,7 @@ func TestGapsInRightsAreAllTold(t *testing.T) {
 				return err == nil && bytes.Contains(body, []byte(other)) == muteOther && broken(w)
 			}}, r.namespace+"-few")
 			away := strings.Replace(configMap("b", nil), "name: b", "name: b\n  namespace: "+other, 1)
-			_, err := r.acting(c).install("plain", use(one(t, configMap("a", nil), away), nil))
+			_, err := r.acting(c).install("plain", use(one(t, configMap("a", nil), away), func(i *Install) { i.ReadinessTimeout = time.Second }))
 			missing := "create configmaps in namespace " + r.namespace
 			if !muteOther {
 				missing = "create configmaps in namespace " + other

@@ -27,7 +27,13 @@ type limitsKey struct{}
 
 // WithPatience returns a context for Bind with which a request that the API
 // server answers with an error of its own (500) is repeated for so long.
+// The shortest that has been said counts.
 func WithPatience(ctx context.Context, d time.Duration) context.Context {
+	if l, ok := ctx.Value(limitsKey{}).(limits); ok && d > 0 {
+		d = min(d, l.errors)
+	} else if d <= 0 {
+		d = limitsOf(ctx).errors
+	}
 	return context.WithValue(ctx, limitsKey{}, limits{first: firstContact, errors: d})
 }
 

@@ -193,8 +193,13 @@ type Session struct {
 	Lease   lease.State // of an operation that will be carried out
 }
 
+// CheckPatience is how long errors of the API server's own (500) are waited out
+// before anything is written: nothing is lost by another call.
+const CheckPatience = 15 * time.Second
+
 // Open connects to a cluster that answers.
 func Open(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
+	ctx = connect.WithPatience(ctx, CheckPatience)
 	s, err := NewSession(ctx, c, common, &connect.Writes{})
 	if err != nil {
 		return nil, err

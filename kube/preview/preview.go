@@ -70,6 +70,8 @@ func (c Change) Real() bool {
 // server answers to the question of one object stands with that object; the error
 // says that the cluster could not be asked.
 func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]Change, error) {
+	ctx, cancel := p.Common.Within(ctx)
+	defer cancel()
 	o, err := newOutlook(ctx, c, p)
 	if err != nil {
 		return nil, err
@@ -117,7 +119,7 @@ type outlook struct {
 }
 
 func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*outlook, error) {
-	s, err := preflight.NewSession(ctx, c, p.Common, &connect.Writes{})
+	s, err := preflight.NewSession(connect.WithPatience(ctx, preflight.CheckPatience), c, p.Common, &connect.Writes{})
 	if err != nil {
 		return nil, err
 	}
