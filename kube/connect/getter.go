@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,7 +44,9 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, li
 		if config, err = carried(config, &transport{ctx: ctx, writes: writes, link: link, limits: limitsOf(ctx)}); err != nil {
 			return nil, err
 		}
-		client, err := discovery.NewDiscoveryClientForConfig(config)
+		patient := rest.CopyConfig(config)
+		patient.Timeout = patientDiscovery
+		client, err := discovery.NewDiscoveryClientForConfig(patient)
 		if err != nil {
 			return nil, err
 		}
@@ -51,6 +54,10 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, li
 		return &loaded{config, cached, restmapper.NewDeferredDiscoveryRESTMapper(cached)}, nil
 	})}
 }
+
+// patientDiscovery is instead of client-go's 32 s for questions about kinds: the
+// transport's context ends them.
+const patientDiscovery = time.Hour
 
 // carried returns a configuration whose requests go through t, and from there as
 // a kubeconfig says. That t is outside of all that client-go does with a request

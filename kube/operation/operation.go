@@ -6,8 +6,10 @@ package operation
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
@@ -120,7 +122,7 @@ func (op *Operation) Run() error {
 
 func (op *Operation) run() error {
 	eng := op.start()
-	defer op.client.Link().Listen(connect.Listener{Away: eng.Away, Back: eng.Back})()
+	defer op.client.Link().Listen(connect.Listener{Away: eng.Away, Back: eng.Back, Trying: recordTrouble(eng)})()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	eng.Announce(op.prepared.Phases...)
@@ -141,6 +143,23 @@ func (op *Operation) run() error {
 		return nil
 	}
 	return op.fail(as, a, err)
+}
+
+// troubleAfter is how long a write of the release record is tried again without a
+// word.
+const troubleAfter = 3 * time.Second
+
+// recordTrouble tells that the API server takes no release record, each answer
+// once: no object's events would tell (R53).
+func recordTrouble(eng *run.Engine) func(connect.Target, time.Time, string) {
+	told := map[string]bool{}
+	return func(t connect.Target, since time.Time, answer string) {
+		if !strings.HasPrefix(t.Name, "sh.helm.release.v1.") || time.Since(since) < troubleAfter || told[answer] {
+			return
+		}
+		told[answer] = true
+		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: fmt.Sprintf("release record %s, trying again: %s", t.Name, answer)})
+	}
 }
 
 func (op *Operation) start() *run.Engine {
