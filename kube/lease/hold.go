@@ -218,20 +218,19 @@ func (l *Lease) withdraw() {
 	}
 }
 
+// removeTime is how long one attempt to delete the Lease may take: there is not
+// much time to give it back in, and a request may never be answered.
+const removeTime = 1500 * time.Millisecond
+
 // remove deletes the Lease if it is ours.
 func (l *Lease) remove(ctx context.Context) error {
 	for object := l.object; ; {
-		err := l.client.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
-		switch {
-		case err == nil, apierrors.IsNotFound(err):
+		there, err := l.delete(ctx, object)
+		if there == nil && err == nil {
 			return nil
-		case apierrors.IsConflict(err): // a renewal whose answer was lost, or somebody else's
-			object, err = l.client.Get(ctx, object.Name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) || err == nil && !l.ours(object) {
-				return nil
-			}
 		}
 		if err == nil {
+			object = there
 			continue
 		}
 		select {
@@ -240,4 +239,19 @@ func (l *Lease) remove(ctx context.Context) error {
 		case <-time.After(retryTime):
 		}
 	}
+}
+
+// delete deletes the Lease as it was last seen. Where it has changed since and is
+// still ours, it returns what it is now: the answer to a renewal was lost.
+func (l *Lease) delete(ctx context.Context, object *coordinationv1.Lease) (there *coordinationv1.Lease, err error) {
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	err = l.client.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
+	if apierrors.IsConflict(err) {
+		there, err = l.client.Get(ctx, object.Name, metav1.GetOptions{})
+	}
+	if apierrors.IsNotFound(err) || err == nil && (there == nil || !l.ours(there)) {
+		return nil, nil
+	}
+	return there, err
 }
