@@ -54,6 +54,14 @@ func (f *Feed) Publish(e Event) {
 	f.publish(e)
 }
 
+// Relay appends an event of another feed, which has numbered and stamped it.
+func (f *Feed) Relay(e Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seq = e.Seq
+	f.append(e)
+}
+
 // End publishes the last event and closes the feed: nothing comes in between.
 func (f *Feed) End(e Event) {
 	f.mu.Lock()
@@ -73,6 +81,13 @@ func (f *Feed) Close() {
 
 // publish needs f.mu.
 func (f *Feed) publish(e Event) {
+	f.seq++
+	e.Seq, e.Time = f.seq, time.Now().UTC()
+	f.append(e)
+}
+
+// append needs f.mu.
+func (f *Feed) append(e Event) {
 	if f.closed {
 		return
 	}
@@ -83,8 +98,6 @@ func (f *Feed) publish(e Event) {
 	if len(f.last.events) == pageSize {
 		f.turn(nil)
 	}
-	f.seq++
-	e.Seq, e.Time = f.seq, time.Now().UTC()
 	f.last.events = append(f.last.events, e)
 	if f.count++; f.Bounded && f.count > max(f.limit, keepAtLeast) {
 		f.compact()

@@ -1,0 +1,231 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// greeting is how long a run may take to say what it is.
+const greeting = 10 * time.Second
+
+// ErrLost is why a run has ended that did not say so: its process is gone, or
+// this one did not read for too long.
+var ErrLost = errors.New("the connection to the run was lost before its end")
+
+// Run is a run of another process.
+type Run struct {
+	Operation event.Operation
+
+	conn     net.Conn
+	feed     event.Feed
+	present  chan struct{} // closed when all events until now are there
+	ended    chan struct{} // closed when no more come
+	commands chan event.Command
+}
+
+// Runs are the live runs whose sockets are in a folder; each has to be closed. A
+// socket that a dead process has left is removed.
+func Runs(dir string) ([]*Run, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = trusted(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the folder of sockets: %w", err)
+	}
+	short, done, err := reach(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var (
+		mu   sync.Mutex
+		runs []*Run
+		all  sync.WaitGroup
+	)
+	for _, e := range entries {
+		if info, err := e.Info(); err != nil || !strings.HasSuffix(e.Name(), suffix) || info.Mode().Type() != fs.ModeSocket || !ours(info) {
+			continue
+		}
+		all.Go(func() {
+			r, err := dial(filepath.Join(short, e.Name()))
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				_ = os.Remove(filepath.Join(dir, e.Name())) // another may have done so
+			}
+			if err != nil {
+				return // it has just ended, or does not answer
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			runs = append(runs, r)
+		})
+	}
+	all.Wait()
+	slices.SortFunc(runs, func(a, b *Run) int { return strings.Compare(a.String(), b.String()) })
+	return runs, nil
+}
+
+// dial joins a run and reads what it is.
+func dial(path string) (*Run, error) {
+	conn, err := net.DialTimeout("unix", path, greeting)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), commands: make(chan event.Command, 64)}
+	lines := bufio.NewReader(conn)
+	err = conn.SetReadDeadline(time.Now().Add(greeting))
+	if err == nil {
+		err = r.readLine(lines)
+	}
+	if err == nil {
+		err = conn.SetReadDeadline(time.Time{})
+	}
+	if first := r.feed.Events(); err == nil && (len(first) == 0 || first[0].Operation == nil) {
+		err = errors.New("it does not say what it is")
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("join the run at %s: %w", path, err)
+	}
+	r.Operation = *r.feed.Events()[0].Operation
+	go r.read(lines)
+	go r.send()
+	return r, nil
+}
+
+// readLine takes a line, which is an event or says that the present is reached.
+func (r *Run) readLine(lines *bufio.Reader) error {
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(line)) == 0 {
+		select {
+		case <-r.present:
+		default:
+			close(r.present)
+		}
+		return nil
+	}
+	var e event.Event
+	if err := json.Unmarshal(line, &e); err != nil {
+		return err
+	}
+	r.feed.Relay(e)
+	return nil
+}
+
+func (r *Run) read(lines *bufio.Reader) {
+	for r.readLine(lines) == nil {
+	}
+	r.feed.Close()
+	close(r.ended)
+	_ = r.conn.Close()
+}
+
+func (r *Run) send() {
+	for {
+		select {
+		case c := <-r.commands:
+			line, err := json.Marshal(c)
+			if err == nil {
+				err = send(r.conn, append(line, '\n'))
+			}
+			if err != nil {
+				return // reading ends as well
+			}
+		case <-r.ended:
+			return
+		}
+	}
+}
+
+// Feed is the record of the run. It ends with the run, or with the connection.
+func (r *Run) Feed() *event.Feed { return &r.feed }
+
+// Command gives an order to the run. It does not block; what becomes of the
+// order, an event tells.
+func (r *Run) Command(c event.Command) {
+	select {
+	case r.commands <- c:
+	default: // it does not read, and has 64 to obey
+	}
+}
+
+// Ask gives an order and waits for the event that answers it. The error is
+// ErrLost or that of ctx; where the run has ended, nothing answers.
+func (r *Run) Ask(ctx context.Context, c event.Command) (event.Event, error) {
+	c.ID = rand.Text()
+	reader := r.feed.Reader()
+	r.Command(c)
+	for {
+		events, more := reader.Next(ctx)
+		for _, e := range events {
+			if e.Kind == event.KindCommand && e.Answers == c.ID {
+				return e, nil
+			}
+		}
+		switch {
+		case more:
+		case ctx.Err() != nil:
+			return event.Event{}, context.Cause(ctx)
+		case r.Err() != nil:
+			return event.Event{}, ErrLost
+		default:
+			return event.Event{}, errors.New("the operation is over")
+		}
+	}
+}
+
+// Now is how the run stands.
+func (r *Run) Now(ctx context.Context) *event.State {
+	select {
+	case <-r.present:
+	case <-r.ended:
+	case <-ctx.Done():
+	}
+	s := &event.State{}
+	for _, e := range r.feed.Events() {
+		s.Apply(e)
+	}
+	return s
+}
+
+// Err is why the run is not seen to its end, once its feed has ended.
+func (r *Run) Err() error {
+	events := r.feed.Events()
+	if events[len(events)-1].Exit == nil {
+		return ErrLost
+	}
+	return nil
+}
+
+// Close leaves the run, which goes on.
+func (r *Run) Close() { _ = r.conn.Close() }
+
+func (r *Run) String() string {
+	where := "in namespace " + r.Operation.Namespace
+	if r.Operation.Context != "" {
+		where += " of context " + r.Operation.Context
+	}
+	return fmt.Sprintf("%s %s %s", r.Operation.Name, r.Operation.Release, where)
+}
