@@ -51,6 +51,9 @@ type Options struct {
 	// Command gives an order to the run; it must not block. Nil makes the
 	// screen read-only, without keys to steer with.
 	Command func(event.Command)
+	// Attached tells that the run is another process's, which goes on when the
+	// screen is left.
+	Attached bool
 	// Inspector is asked for events, pods, logs and manifests. Nil: the
 	// inspector shows only what the events of the run tell.
 	Inspector Inspector

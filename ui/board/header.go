@@ -68,8 +68,11 @@ func (m *model) where() []string {
 	if op.Revision > 0 {
 		out = append(out, fmt.Sprintf("rev %d", op.Revision))
 	}
-	if m.ReadOnly() {
+	switch {
+	case m.ReadOnly():
 		out = append(out, "read-only")
+	case m.opts.Attached:
+		out = append(out, "attached")
 	}
 	return out
 }

@@ -50,7 +50,7 @@ func when(word string, ok func(*model) bool) func(*model) string {
 func bindings() []binding {
 	return []binding{
 		{keys: []string{"q"}, label: "q", hint: when("leave", (*model).mayLeave), do: (*model).quit, part: partLeave,
-			about: "leave once the operation is over; while it runs it asks: a run is not left alone, it can be aborted"},
+			about: "leave once the operation is over, or at any time where it is attached to a run; else it asks: a run is not left alone, it can be aborted"},
 		{keys: []string{"A"}, label: "A", hint: when("accept", held), do: (*model).accept, steers: true, way: true, part: partSteer,
 			about: "accept: while a failure is held, look again at what failed, without applying it; it is ready if the cluster says so, whoever mended it"},
 		{keys: []string{"R"}, label: "R", hint: when("retry", held), do: (*model).retry, steers: true, way: true, part: partSteer,

@@ -72,7 +72,7 @@ func (m *model) askGiveUp() tea.Cmd {
 }
 
 // mayLeave reports whether leaving does not leave a run alone.
-func (m *model) mayLeave() bool { return m.Over() || m.ReadOnly() }
+func (m *model) mayLeave() bool { return m.Over() || m.ReadOnly() || m.opts.Attached }
 
 // quit leaves, or asks what is to become of the run.
 func (m *model) quit() tea.Cmd {
@@ -85,7 +85,7 @@ func (m *model) quit() tea.Cmd {
 
 // askAbort opens the dialog; once all is over there is nothing to abort.
 func (m *model) askAbort() tea.Cmd {
-	if m.mayLeave() {
+	if m.Over() || m.ReadOnly() {
 		return m.quit()
 	}
 	m.dialog, m.pager, m.asked = abortDialog, nil, m.RollingBack()

@@ -141,7 +141,7 @@ lockstep dag ./shop`,
 	operate := execute{job: a.operate, writes: true}
 	root.AddCommand(
 		a.newInstall(operate), a.newUpgrade(operate), a.newRollback(operate), a.newUninstall(operate), a.newTest(operate),
-		a.newPlan(),
+		a.newAttach(), a.newCtl(), a.newPlan(),
 		a.newRecover(), a.newWatch(), a.newStatus(), a.newHistory(), a.newList(), a.newGet(),
 		a.newDag(), a.newTemplate(), a.newLint(),
 		a.newSandbox(), a.newReplay(), a.newVersion(),

@@ -37,9 +37,9 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "for the whole operation")
 	f.BoolVar(&r.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI set, and with -o json")
-	f.BoolVar(&r.step, "step", false, "start paused, before anything is written (screen only)")
-	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before the group CHART:GROUP starts (repeatable; screen only)")
-	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on a failure, to look and to retry (screen only)")
+	f.BoolVar(&r.step, "step", false, "start paused, before anything is written; without the screen \"lockstep ctl\" steers")
+	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before the group CHART:GROUP starts (repeatable)")
+	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on a failure, to look and to retry (without the screen only where given)")
 	r.output = choice{allowed: []string{"text", "json"}}
 	addChoice(cmd, &r.output, "output", "o", "format")
 	r.hangup = choice{allowed: []string{string(hangupContinue), string(hangupKeep)}}
@@ -95,6 +95,9 @@ type running struct {
 	// interrupt tells that the first signal rolls back.
 	interrupt bool
 	hangup    onHangup
+	// steering is the flag by which a run without a screen may wait for
+	// somebody to steer it, or empty.
+	steering string
 	// common lacks what the flags of operations do not say: the release, its
 	// namespace, and whether anything is to be written.
 	common kube.Common
@@ -133,21 +136,24 @@ func (r *runFlags) parse(cmd *cobra.Command) (running, error) {
 		return running{}, fmt.Errorf("--readiness-timeout %s is more than --timeout %s: lower the first or raise the second (R25)", r.readiness, r.timeout)
 	}
 	m := modeOf(r.output.value, r.noTUI)
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"--step", r.step}, {"--break-on", len(r.breakOn) > 0}, {"--hold-on-failure", given("hold-on-failure") && r.hold}} {
-		if f.set && m != modeScreen {
-			return running{}, fmt.Errorf("%s needs the screen, where somebody can go on: run in a terminal without --no-tui, -o json, CI or TERM=dumb", f.name)
-		}
+	hold := r.hold && (m == modeScreen || given("hold-on-failure"))
+	steering := ""
+	switch {
+	case m == modeScreen:
+	case r.step:
+		steering = "--step"
+	case len(r.breakOn) > 0:
+		steering = "--break-on"
+	case hold:
+		steering = "--hold-on-failure"
 	}
 	interrupt := r.rollback
 	if given("on-interrupt") {
 		interrupt = r.interrupt.value == "rollback"
 	}
-	return running{mode: m, sandbox: r.sandbox, interrupt: interrupt, hangup: onHangup(r.hangup.value), common: kube.Common{
+	return running{mode: m, sandbox: r.sandbox, interrupt: interrupt, hangup: onHangup(r.hangup.value), steering: steering, common: kube.Common{
 		Timeout: r.timeout, ReadinessTimeout: readiness, Wait: r.wait.value, WaitAll: r.waitAll, WaitForJobs: r.waitForJobs,
-		Step: r.step, BreakOn: r.breakOn, HoldOnFailure: r.hold && m == modeScreen,
+		Step: r.step, BreakOn: r.breakOn, HoldOnFailure: hold,
 		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat,
 	}}, nil
 }

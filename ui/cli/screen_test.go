@@ -39,7 +39,7 @@ func inTerminal(t *testing.T, rows, cols uint16, env []string, args ...string) *
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Env = append(withoutCI(os.Environ()), append(env, "TERM=xterm-256color", "XDG_STATE_HOME="+t.TempDir())...)
+	cmd.Env = append(withoutCI(os.Environ()), append([]string{"TERM=xterm-256color", "XDG_STATE_HOME=" + t.TempDir()}, env...)...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: cols})
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,15 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	record := newRecord(d)
 	defer record.Close()
 	opts := report.Options{Next: j.next, Record: record.Name}
-	alone := &deserted{op: op, patience: j.common.Timeout, rollback: j.interrupt, joined: func() int { return 0 }}
+	served, err := serveRun(op, j)
+	if err != nil {
+		return err
+	}
+	defer unserve(served)
+	if served != nil {
+		opts.Steer = steerWith(op.Info())
+	}
+	alone := &deserted{op: op, patience: j.common.Timeout, rollback: j.interrupt, joined: func() int { return joined(served) }}
 	o := order{rollback: j.interrupt, hangup: j.hangup, outcome: cmp.Or(j.outcome, "the release will be marked failed"), deserted: alone.begin}
 	var say report.Notices
 	if j.mode != modeScreen {
@@ -33,7 +41,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	}
 	defer a.in.finished()
 	if j.mode == modeScreen {
-		return a.onScreen(cmd, client, op, opts, record, a.in, alone)
+		return a.onScreen(cmd, client, op, opts, func() { unserve(served) }, record, a.in, alone)
 	}
 	state, err := run(op, record, d.Operation(opts), a.in, alone)
 	return ending(state, err, j.mode)
@@ -51,19 +59,21 @@ func run(op operation, consumers ...report.Consumer) (*event.State, error) {
 	return state, <-over
 }
 
-// onScreen shows an operation on the screen, and its summary afterwards.
-func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, opts report.Options, consumers ...report.Consumer) error {
+// onScreen shows an operation on the screen, and its summary afterwards. Over is
+// called when the operation is over, while the screen may still be there.
+func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, opts report.Options, over func(), consumers ...report.Consumer) error {
 	d := a.display(cmd, report.ModeText)
 	look, lookErr := theme.FromEnv(os.Getenv)
 	restore := a.logs.toFile(d)
 	defer restore()
 	var state *event.State
 	var runErr error
-	over := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(ended)
 		state, runErr = run(op, consumers...)
 		a.in.finished()
+		over()
 	}()
 	dropTyped()
 	err := board.Run(cmd.Context(), board.Options{
@@ -76,7 +86,7 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	case err != nil && !errors.Is(err, errInterrupted):
 		op.Command(event.Command{Name: event.Abort, Reason: err.Error()})
 	}
-	<-over
+	<-ended
 	opts.Style = a.style(os.Stdout)
 	report.Summary(cmd.OutOrStdout(), state, opts)
 	warnIf(d, lookErr)

@@ -18,6 +18,8 @@ const watchLong = `Shows a release as it is now: its groups, with the live statu
 "lockstep install", read-only; elsewhere, or with --no-tui, the groups once and then a line for each change, with -o json
 an event per line. It goes on until Ctrl-C, through upgrades too, or until the release is uninstalled.
 
+Where a run of this machine is at work on the release, it is that run that is shown, up to its end.
+
 Releases that were not deployed in order, by Helm for instance, are one group. Hooks are not shown: they are over.`
 
 // watchFlags are those of watch.
@@ -49,6 +51,9 @@ lockstep watch shop -n shop --once`,
 }
 
 func (a *app) watch(cmd *cobra.Command, flags *watchFlags, name string) error {
+	if gone, err := a.watchRun(cmd, flags, name); gone || err != nil {
+		return err
+	}
 	client, view, err := a.openView(cmd, name)
 	if err != nil {
 		return err
@@ -69,6 +74,34 @@ func (a *app) watch(cmd *cobra.Command, flags *watchFlags, name string) error {
 	go func() { failed <- view.Run(ctx) }()
 	report.Follow(view.Feed(), d.Watch())
 	return <-failed
+}
+
+// watchRun tells of the release from the run that is at work on it on this machine
+// (R47), until that is over; its record tells only half of it until then. It
+// reports whether there is nothing more to watch.
+func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (gone bool, err error) {
+	if cmd.Flags().Changed("revision") {
+		return false, nil // of which the run may not be
+	}
+	runs, err := liveRuns(func(op event.Operation) bool {
+		return op.Release == name && op.Namespace == a.settings.Namespace() && a.clientOf(op) != nil
+	})
+	if err != nil || len(runs) == 0 {
+		return false, nil // it is watched all the same
+	}
+	for _, r := range runs {
+		defer r.Close()
+	}
+	r, m := runs[0], modeOf(flags.output.value, flags.noTUI)
+	d := a.display(cmd, m.lines())
+	switch {
+	case flags.once:
+		return true, d.Standing(r.Now(cmd.Context()))
+	case m == modeScreen:
+		return true, a.liveOnScreen(cmd, d, r, nil)
+	}
+	now := report.Watch(cmd.Context(), r.Feed(), d.Operation(report.Options{}))
+	return cmd.Context().Err() != nil || now.Operation.Name == "uninstall" && now.Status == event.Succeeded, nil
 }
 
 // watchOnScreen shows a view on the screen until the user leaves; the terminal

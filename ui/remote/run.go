@@ -219,6 +219,16 @@ func (r *Run) Err() error {
 	return nil
 }
 
+// Lost reports whether the connection has ended before the run.
+func (r *Run) Lost() bool {
+	select {
+	case <-r.ended:
+		return r.Err() != nil
+	default:
+		return false
+	}
+}
+
 // Close leaves the run, which goes on.
 func (r *Run) Close() { _ = r.conn.Close() }
 

@@ -32,6 +32,10 @@ type Display interface {
 	// which Release then tells.
 	Once() Consumer
 	Release(*event.State, []Timing) error
+	// Standing tells how a run stands, Answer what has become of a command to
+	// one.
+	Standing(*event.State) error
+	Answer(event.Event) error
 	// Status tells of a release what Helm has printed, and its groups.
 	Status(helms []byte, groups []Group) error
 	Plan(Plan) error

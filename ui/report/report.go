@@ -22,10 +22,15 @@ type Consumer interface {
 // Follow hands the events of the feed to the consumers until the feed is closed
 // and returns the picture they draw.
 func Follow(feed *event.Feed, consumers ...Consumer) *event.State {
+	return Watch(context.Background(), feed, consumers...)
+}
+
+// Watch is Follow that ends with ctx, too.
+func Watch(ctx context.Context, feed *event.Feed, consumers ...Consumer) *event.State {
 	state := &event.State{}
 	reader := feed.Reader()
 	for {
-		batch, ok := reader.Next(context.Background())
+		batch, ok := reader.Next(ctx)
 		if !ok {
 			return state
 		}

@@ -19,6 +19,9 @@ type Options struct {
 	Brief bool
 	// Next returns what the reader may want to type next, one command a line.
 	Next func(*event.State) []string
+	// Steer is how a run that waits for somebody is steered from elsewhere, or
+	// empty.
+	Steer string
 	// Record is the name under which the run can be replayed, or empty.
 	Record func() string
 }
@@ -178,14 +181,17 @@ func (t *Text) run(e event.Event) {
 		why, _, _ = strings.Cut(why, ": ") // the group; its own line has said the rest
 	}
 	t.line(e, e.Status, withReason(text, why))
+	switch {
+	case t.opts.Steer == "":
+	case e.Status == event.Held:
+		t.line(e, e.Status, "steer with: "+t.opts.Steer+" retry, accept, give-up, abort")
+	case e.Status == event.Paused:
+		t.line(e, e.Status, "steer with: "+t.opts.Steer+" step, continue, abort")
+	}
 }
 
 func (t *Text) command(e event.Event) {
-	text := string(e.Command)
-	if e.Group != "" {
-		text += " " + e.Group
-	}
-	t.line(e, e.Status, withReason(text+" "+string(e.Status), e.Message))
+	t.line(e, e.Status, answered(e))
 }
 
 func withReason(text, reason string) string {

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/theme"
+	"lockstep/ui/board"
+	"lockstep/ui/remote"
+	"lockstep/ui/report"
+)
+
+const attachLong = `Joins a run of another process on this machine: one that was started without a screen, whose terminal has gone, or that
+somebody else is to look at, too. In a terminal it is the run's own screen, on which it can be steered; leaving it leaves
+the run alone. Elsewhere the run is told line by line from its beginning, with -o json an event per line.
+
+Without RELEASE it joins the only live run. Runs are found through sockets in lockstep/live below $XDG_STATE_HOME (or
+~/.local/state), which are for their user alone. A program can use such a socket, too: it reads the events of
+"lockstep help events", an empty line where the present is reached, and takes commands, a JSON object a line with the
+fields command, group, phase, id; the event that answers one has its id in answers.
+
+Exit codes: that of the run where it was seen to its end, 0 where it goes on, 2 where there is no such run.`
+
+// attachFlags are those of attach.
+type attachFlags struct {
+	output choice
+	noTUI  bool
+}
+
+func (a *app) newAttach() *cobra.Command {
+	var flags attachFlags
+	cmd := &cobra.Command{
+		Use:     "attach [RELEASE]",
+		GroupID: "deploy",
+		Short:   "join a live run of another process on this machine",
+		Long:    attachLong,
+		Example: `lockstep attach shop
+lockstep attach shop -o json | jq .message`,
+		Args:              args(0, 1),
+		ValidArgsFunction: completeLive,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.joinRun(cmd, first(args))
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			return a.attach(cmd, r, modeOf(flags.output.value, flags.noTUI))
+		},
+	}
+	cmd.Flags().BoolVar(&flags.noTUI, "no-tui", false, "print lines in place of the screen")
+	flags.output = choice{allowed: []string{"text", "json"}}
+	addChoice(cmd, &flags.output, "output", "o", "format")
+	return cmd
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// attach shows a live run until it is over or left.
+func (a *app) attach(cmd *cobra.Command, r *remote.Run, m mode) error {
+	d := a.display(cmd, m.lines())
+	if m == modeScreen {
+		if err := a.liveOnScreen(cmd, d, r, r.Command); err != nil {
+			return err
+		}
+	} else {
+		report.Watch(cmd.Context(), r.Feed(), d.Operation(report.Options{Steer: steerWith(r.Operation)}))
+	}
+	return left(r, d, m)
+}
+
+// liveOnScreen shows a live run on the screen, read-only without command, and
+// then how it stands.
+func (a *app) liveOnScreen(cmd *cobra.Command, d report.Display, r *remote.Run, command func(event.Command)) error {
+	look, lookErr := theme.FromEnv(os.Getenv)
+	defer a.logs.toFile(d)()
+	o := board.Options{Source: r.Feed().Reader(), Command: command, Attached: true, Theme: look}
+	if client := a.clientOf(r.Operation); client != nil {
+		o.Inspector = inspector{client.Diagnoser()}
+	}
+	dropTyped()
+	err := board.Run(cmd.Context(), o)
+	if cmd.Context().Err() != nil {
+		err = nil // a signal leaves it as a key does
+	}
+	if now := r.Now(context.Background()); now.Ended.IsZero() {
+		err = errors.Join(err, d.Standing(now))
+	} else {
+		report.Summary(cmd.OutOrStdout(), now, report.Options{Style: a.style(os.Stdout)})
+	}
+	warnIf(d, lookErr)
+	return err
+}
+
+// clientOf is a connection to the cluster of a run, nil where the kubeconfig does
+// not lead there: then only the events tell of it.
+func (a *app) clientOf(op event.Operation) *kube.Client {
+	client, err := kube.Connect(a.settings, slog.Default(), nil)
+	if err != nil || client.ContextName() != op.Context {
+		return nil
+	}
+	return client
+}
+
+// left is what attach ends with: what the run has, where it is over.
+func left(r *remote.Run, d report.Display, m mode) error {
+	s := r.Now(context.Background())
+	switch {
+	case s.Ended.IsZero() && r.Lost():
+		return &exitError{exitFailed, remote.ErrLost}
+	case s.Ended.IsZero():
+		d.Note("the run goes on; lockstep attach " + r.Operation.Release + " joins it again")
+		return nil
+	}
+	return ending(s, nil, m)
+}
+
+// steerWith is how a run is steered from a script.
+func steerWith(op event.Operation) string { return "lockstep ctl " + op.Release }

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/kube/throwaway/testcluster"
+)
+
+// together are programs with one state folder, as on the machine of one user.
+type together struct {
+	t       *testing.T
+	env     []string
+	program string
+}
+
+func onOneMachine(t *testing.T) *together {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &together{t: t, program: filepath.Join(t.TempDir(), "lockstep"), env: []string{"KUBECONFIG=" + testcluster.Get(t).Kubeconfig, "XDG_STATE_HOME=" + t.TempDir()}}
+	if err := os.Symlink(self, m.program); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// said is what a program has written until now.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// starts starts lockstep; ends waits for it and returns its exit code.
+func (m *together) starts(args ...string) (out *said, ends func() int) {
+	m.t.Helper()
+	out = &said{}
+	cmd := exec.Command(m.program, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), m.env...), out, out
+	if err := cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	over := make(chan bool)
+	go func() {
+		_ = cmd.Wait() // the code says it
+		close(over)
+	}()
+	m.t.Cleanup(func() { _ = cmd.Process.Kill(); <-over })
+	return out, func() int {
+		m.t.Helper()
+		select {
+		case <-over:
+		case <-time.After(2 * time.Minute):
+			m.t.Fatalf("lockstep %s does not end; it says\n%s", strings.Join(args, " "), out)
+		}
+		return cmd.ProcessState.ExitCode()
+	}
+}
+
+// runs runs lockstep to its end.
+func (m *together) runs(want int, args ...string) string {
+	m.t.Helper()
+	out, ends := m.starts(args...)
+	if code := ends(); code != want {
+		m.t.Errorf("lockstep %s ends with %d, want %d; it says\n%s", strings.Join(args, " "), code, want, out)
+	}
+	return out.String()
+}
+
+// paused waits until a run of s can be found, and stands still.
+func (m *together) paused() {
+	m.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+		out, ends := m.starts("ctl", "s", "status")
+		if ends() == 0 && strings.Contains(out.String(), "paused") {
+			return
+		}
+	}
+	m.t.Fatal("the run is never paused")
+}
+
+// TestRunsAreSteeredFromElsewhere steps a run without a screen from a script, with
+// two boards and a reader of events on it, which all see the same (R47, R41).
+func TestRunsAreSteeredFromElsewhere(t *testing.T) {
+	m := onOneMachine(t)
+	out, ends := m.starts("install", "s", filepath.Join(data, "charts", "fanout"), "-n", "att", "--create-namespace", "--no-tui", "--step")
+	m.paused()
+	if want := "steer with: lockstep ctl s step, continue, abort"; !strings.Contains(out.String(), want) {
+		t.Errorf("the run does not say %q, but\n%s", want, out)
+	}
+	if s := m.runs(1, "ctl", "s", "retry"); !strings.Contains(s, "retry refused: ") {
+		t.Errorf("a refusal is told as %q", s)
+	}
+	if s := m.runs(0, "ctl", "s", "step", "-o", "json"); !strings.Contains(s, `"command":"step"`) {
+		t.Errorf("the answer is %q", s)
+	}
+	if s := m.runs(0, "watch", "s", "-n", "att", "--once"); !strings.Contains(s, "install s: paused") {
+		t.Errorf("watch says\n%s", s)
+	}
+	events, read := m.starts("attach", "s", "-o", "json")
+	one, two := inTerminal(t, 30, 100, m.env, "attach", "s"), inTerminal(t, 36, 120, m.env, "attach")
+	one.await(0, "attached")
+	two.await(0, "attached")
+	mark := two.mark()
+	one.keys("c")
+	two.await(mark, "q leaves")
+	one.await(0, "q leaves")
+	one.keys("q")
+	two.keys("q")
+	if code := ends(); code != 0 {
+		t.Errorf("the run ends with %d:\n%s", code, out)
+	}
+	for _, c := range []*terminal{one, two} {
+		if code := c.ends(); code != 0 {
+			t.Errorf("a board ends with %d", code)
+		}
+		c.restored()
+		c.await(0, "install s done in")
+	}
+	if code := read(); code != 0 {
+		t.Errorf("the reader of events ends with %d", code)
+	}
+	got, err := event.Read(strings.NewReader(events.String()))
+	files, globbed := filepath.Glob(filepath.Join(strings.TrimPrefix(m.env[1], "XDG_STATE_HOME="), "lockstep", "runs", "*"))
+	if err = errors.Join(err, globbed); err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	record, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events.String() != string(record) {
+		t.Errorf("it has read %d events, which are not those of the record", len(got))
+	}
+	m.runs(2, "ctl", "s", "status")
+}
+
+// TestARunWhoseTerminalIsGoneIsJoinedAgain closes a terminal over a run that is
+// paused, and goes on with it in another one (R47).
+func TestARunWhoseTerminalIsGoneIsJoinedAgain(t *testing.T) {
+	m := onOneMachine(t)
+	c := inTerminal(t, 30, 100, m.env, "install", "s", filepath.Join(data, "charts", "fanout"), "-n", "gone", "--create-namespace", "--step")
+	c.await(0, "paused")
+	_ = c.tty.Close()
+	again := inTerminal(t, 30, 100, m.env, "attach", "s")
+	again.await(0, "attached")
+	again.keys("q")
+	if code := again.ends(); code != 0 {
+		t.Errorf("a board that leaves ends with %d", code)
+	}
+	again.await(0, "the run goes on; lockstep attach s joins it again")
+	m.runs(0, "ctl", "s", "continue")
+	if code := c.ends(); code != 0 {
+		t.Errorf("the run ends with %d", code)
+	}
+	if list, err := helmList(t, m.env, "gone"); err != nil || !strings.Contains(list, "deployed") {
+		t.Errorf("the release should be deployed: %v %s", err, list)
+	}
+}
+
+// TestNobodyWaitsWhereNobodyCanSteer refuses, before anything is written, to begin
+// a run that is to wait where no socket can be opened.
+func TestNobodyWaitsWhereNobodyCanSteer(t *testing.T) {
+	m := onOneMachine(t)
+	m.env[1] = "XDG_STATE_HOME=/dev/null"
+	out := m.runs(2, "install", "s", filepath.Join(data, "charts", "plain"), "-n", "nosocket", "--create-namespace", "--no-tui", "--step")
+	if !strings.Contains(out, "--step needs the screen, or a way to steer the run from elsewhere") {
+		t.Errorf("it says\n%s", out)
+	}
+}

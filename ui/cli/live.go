@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
+	"lockstep/ui/remote"
+	"lockstep/ui/report"
+)
+
+// liveDir is where the sockets of live runs are, beside the records.
+func liveDir() (string, error) {
+	runs, err := report.RunDir()
+	return filepath.Join(filepath.Dir(runs), "live"), err
+}
+
+// serveRun lets other processes watch and steer an operation (R47). Where that
+// cannot be, the operation goes on without, unless it may wait for them.
+func serveRun(op operation, j job) (s *remote.Server, err error) {
+	dir, err := liveDir()
+	if err == nil {
+		s, err = remote.Serve(dir, op.Feed(), op.Command)
+	}
+	if err == nil || j.steering == "" {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%s needs the screen, or a way to steer the run from elsewhere, and there is none: %w", j.steering, err)
+}
+
+// joined reports how many watch a run from elsewhere; s may be nil.
+func joined(s *remote.Server) int {
+	if s == nil {
+		return 0
+	}
+	return s.Clients()
+}
+
+// unserve ends what serveRun has begun.
+func unserve(s *remote.Server) {
+	if s != nil {
+		s.Close()
+	}
+}
+
+// liveRuns are the live runs of this machine that fit; all others are left again.
+func liveRuns(fits func(event.Operation) bool) ([]*remote.Run, error) {
+	dir, err := liveDir()
+	if err != nil {
+		return nil, err
+	}
+	runs, err := remote.Runs(dir)
+	return leave(runs, func(r *remote.Run) bool { return fits(r.Operation) }), err
+}
+
+// leave closes the runs that are not to be kept, and returns the others.
+func leave(runs []*remote.Run, keep func(*remote.Run) bool) []*remote.Run {
+	return slices.DeleteFunc(runs, func(r *remote.Run) bool {
+		kept := keep(r)
+		if !kept {
+			r.Close()
+		}
+		return !kept
+	})
+}
+
+// joinRun joins the live run of a release, or the only one where the name is
+// empty. Namespace and context need to be given only where there are several.
+func (a *app) joinRun(cmd *cobra.Command, name string) (*remote.Run, error) {
+	given := cmd.Flags().Changed
+	runs, err := liveRuns(func(op event.Operation) bool {
+		return (name == "" || op.Release == name) &&
+			(!given("namespace") || op.Namespace == a.settings.Namespace()) &&
+			(!given("kube-context") || op.Context == a.settings.KubeContext)
+	})
+	if err != nil {
+		return nil, err
+	}
+	here := func(r *remote.Run) bool { return r.Operation.Namespace == a.settings.Namespace() }
+	if name != "" && len(runs) > 1 && slices.ContainsFunc(runs, here) {
+		runs = leave(runs, here)
+	}
+	switch {
+	case len(runs) == 1:
+		return runs[0], nil
+	case len(runs) == 0 && name == "":
+		return nil, errors.New("there is no live run on this machine")
+	case len(runs) == 0:
+		return nil, fmt.Errorf("there is no live run of %s on this machine", name)
+	}
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.String())
+		r.Close()
+	}
+	return nil, fmt.Errorf("there are several live runs; name one, with -n and --kube-context where needed: %s", strings.Join(names, "; "))
+}
+
+// completeLive completes the release of a live run.
+func completeLive(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if len(args) == 0 {
+		runs, _ := liveRuns(func(event.Operation) bool { return true }) // then there is nothing to complete
+		for _, r := range runs {
+			names = append(names, r.Operation.Release)
+			r.Close()
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
