@@ -49,6 +49,8 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 
 func readOnly(o *Options) { o.Command = nil }
 
+func attached(o *Options) { o.Attached = true }
+
 func look(l theme.Options) func(*Options) { return func(o *Options) { o.Theme = l } }
 
 // idle is a source without events.

@@ -68,6 +68,7 @@ func states() []state {
 		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ ?", over},
 		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
 		{"warnings", with("running", 0, ""), "p a / f ↵ w ?", refusedOnly(nil)},
+		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ ?", refusedOnly(map[string]string{"q": leaves})},
 		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog by q", with("sandbox-install", 63, "q"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog while aborting", func(t testing.TB) *screen { s := abortingRun(t); s.press("a"); return s }, "", map[string]string{"ctrl+c": "stop", "esc": closes}},
