@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -85,8 +86,8 @@ func (a *app) liveOnScreen(cmd *cobra.Command, d report.Display, r *remote.Run, 
 	look, lookErr := theme.FromEnv(os.Getenv)
 	defer a.logs.toFile(d)()
 	o := board.Options{Source: r.Feed().Reader(), Command: command, Attached: true, Theme: look}
-	if client := a.clientOf(r.Operation); client != nil {
-		o.Inspector = inspector{client.Diagnoser()}
+	if i := a.inspectorOf(cmd.Context(), r.Operation); i != nil {
+		o.Inspector = i
 	}
 	dropTyped()
 	err := board.Run(cmd.Context(), o)
@@ -110,6 +111,22 @@ func (a *app) clientOf(op event.Operation) *kube.Client {
 		return nil
 	}
 	return client
+}
+
+// inspectorOf asks the cluster of a run, nil where it cannot be asked now or the
+// release has no record yet, by which secret values are known.
+func (a *app) inspectorOf(ctx context.Context, op event.Operation) board.Inspector {
+	client := a.clientOf(op)
+	if client == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	view, err := client.PrepareView(ctx, op.Release, op.Namespace, 0)
+	if err != nil {
+		return nil
+	}
+	return inspector{client.Diagnoser(), view.Mask()}
 }
 
 // left is what attach ends with: what the run has, where it is over.
