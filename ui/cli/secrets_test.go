@@ -95,7 +95,9 @@ func TestNoSecretIsTold(t *testing.T) {
 				noCanary(t, fmt.Sprint(args), out)
 			}
 			install := []string{"s", dir, "--set", "mode=" + mode, "--timeout", "30s", "--readiness-timeout", "10s", "--wait-all"}
-			with := func(command string, more ...string) []string { return append(append([]string{command}, install...), more...) }
+			with := func(command string, more ...string) []string {
+				return append(append([]string{command}, install...), more...)
+			}
 			run(with("install", "--dry-run=client")...)
 			run(with("install", "--create-namespace", "--debug")...)
 			if mode == "fail" {
