@@ -33,8 +33,8 @@ type restrung struct {
 // no depends-on, apiVersion v2 for v3. Data that is no YAML mapping comes back
 // as it is; Helm's loader tells what is wrong with it.
 func (f *facts) take(data []byte) []byte {
-	var doc kyaml.Node
-	if err := kyaml.Unmarshal(data, &doc); err != nil || len(doc.Content) == 0 {
+	doc := parse(string(data))
+	if doc == nil || len(doc.Content) == 0 {
 		return data
 	}
 	root := doc.Content[0]
@@ -52,7 +52,7 @@ func (f *facts) take(data []byte) []byte {
 	if !changed {
 		return data
 	}
-	out, err := kyaml.String(&doc)
+	out, err := kyaml.String(doc)
 	if err != nil {
 		return data
 	}

@@ -32,6 +32,41 @@ func resolve(n *kyaml.Node) *kyaml.Node {
 	return n
 }
 
+// maxExpanded is how many nodes a document may have with its aliases replaced by
+// what they stand for: about where YAML parsers speak of excessive aliasing.
+const maxExpanded = 4_000_000
+
+// finite reports whether the aliases of a document can be followed: none is part of
+// what it stands for, and together they do not stand for more than maxExpanded.
+func finite(root *kyaml.Node) bool {
+	sizes := map[*kyaml.Node]int{} // of what has an anchor, 0 while it is counted
+	var size func(n *kyaml.Node) int
+	size = func(n *kyaml.Node) int {
+		if n.Kind == kyaml.AliasNode {
+			n = n.Alias
+		}
+		if known, begun := sizes[n]; begun && known == 0 {
+			return maxExpanded + 1 // it is part of itself
+		} else if begun {
+			return known
+		}
+		if n.Anchor != "" {
+			sizes[n] = 0
+		}
+		sum := 1
+		for _, c := range n.Content {
+			if sum += size(c); sum > maxExpanded {
+				break
+			}
+		}
+		if n.Anchor != "" {
+			sizes[n] = sum
+		}
+		return sum
+	}
+	return size(root) <= maxExpanded
+}
+
 // text returns the text of a scalar, and nothing for anything else.
 func text(n *kyaml.Node) string {
 	if n == nil || n.Kind != kyaml.ScalarNode {

@@ -117,10 +117,11 @@ func hinted(doc string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(doc, h) })
 }
 
-// parse returns the document node of the first document in doc, or nil.
+// parse returns the document node of the first document in doc, or nil, also where
+// it cannot be followed to an end: Helm's parser refuses that.
 func parse(doc string) *kyaml.Node {
 	var root kyaml.Node
-	if err := kyaml.Unmarshal([]byte(doc), &root); err != nil || root.Kind != kyaml.DocumentNode {
+	if err := kyaml.Unmarshal([]byte(doc), &root); err != nil || root.Kind != kyaml.DocumentNode || !finite(&root) {
 		return nil
 	}
 	return &root

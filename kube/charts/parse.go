@@ -169,6 +169,11 @@ func parseDocument(d Document) ([]Document, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: no Kubernetes object, but %.40q", d.Source, strings.TrimSpace(d.Raw))
 	}
+	return parseObject(d, object)
+}
+
+// parseObject returns the objects in the one that is the value of d.Raw.
+func parseObject(d Document, object map[string]any) ([]Document, error) {
 	if len(object) == 0 {
 		return nil, nil
 	}
@@ -186,10 +191,7 @@ func parseDocument(d Document) ([]Document, error) {
 // what they are.
 func parseItems(d Document) ([]Document, error) {
 	itemKind := strings.TrimSuffix(d.Object.GetKind(), "List")
-	items, _, err := unstructured.NestedSlice(d.Object.Object, "items")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.Source, err)
-	}
+	items, _ := d.Object.Object["items"].([]any)
 	var docs []Document
 	for i, item := range items {
 		object, ok := item.(map[string]any)
@@ -199,11 +201,15 @@ func parseItems(d Document) ([]Document, error) {
 		if object["kind"] == nil && itemKind != "" {
 			object["kind"], object["apiVersion"] = itemKind, d.Object.GetAPIVersion()
 		}
-		raw, err := yaml.Marshal(object)
-		if err != nil {
-			return nil, fmt.Errorf("%s: item %d: %w", d.Source, i, err)
+		raw := ""
+		if inner := (&unstructured.Unstructured{Object: object}); !inner.IsList() { // nobody needs the text of a list
+			text, err := yaml.Marshal(object)
+			if err != nil {
+				return nil, fmt.Errorf("%s: item %d: %w", d.Source, i, err)
+			}
+			raw = string(text)
 		}
-		found, err := parseDocument(Document{Source: d.Source, Chart: d.Chart, Raw: string(raw)})
+		found, err := parseObject(Document{Source: d.Source, Chart: d.Chart, Raw: raw}, object)
 		if err != nil {
 			return nil, err
 		}

@@ -59,7 +59,7 @@ func writeFile(rel *rel1.Release, name string, content any) error {
 
 // dropFile leaves the list of files that others may hold as it is.
 func dropFile(rel *rel1.Release, name string) {
-	rel.Chart.Files = slices.DeleteFunc(slices.Clone(rel.Chart.Files), func(f *common.File) bool { return f.Name == name })
+	rel.Chart.Files = slices.DeleteFunc(slices.Clone(rel.Chart.Files), func(f *common.File) bool { return f != nil && f.Name == name })
 }
 
 // ReadRecord returns the record of a release, or nil where it has none that
@@ -78,7 +78,7 @@ func readFile(rel *rel1.Release, name string, content any) bool {
 	if rel == nil || rel.Chart == nil {
 		return false
 	}
-	i := slices.IndexFunc(rel.Chart.Files, func(f *common.File) bool { return f.Name == name })
+	i := slices.IndexFunc(rel.Chart.Files, func(f *common.File) bool { return f != nil && f.Name == name })
 	if i < 0 {
 		return false
 	}
