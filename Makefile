@@ -36,6 +36,8 @@ demo: all
 	bin/lockstep install shop testdata/charts/shop --sandbox --no-tui
 
 test: all
+	@$(STATIC) $(GO) tool -n helm >/dev/null # several tests run it at once: it is built once, before them
+	@cd .release && $(STATIC) $(GO) tool -n cyclonedx-gomod >/dev/null
 	$(STATIC) $(TEST) ./...
 	cd kube/sandbox && $(TEST) -vet=off ./...
 
@@ -79,7 +81,7 @@ FUZZTIME ?= 60s
 fuzz:
 	@set -e; for file in $$(git grep -l 'func Fuzz' -- '*_test.go'); do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z]*\)(.*/\1/p' $$file); do \
-			echo "$$file $$target"; $(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); \
+			echo "$$file $$target"; $(STATIC) $(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); \
 		done; done
 
 clean:

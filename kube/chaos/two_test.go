@@ -72,7 +72,6 @@ func two(t *testing.T) []trials {
 type contest struct {
 	bench   *bench
 	program map[string]string
-	second  *meddle.Front
 }
 
 // run starts b at the how manieth write of a, 0 for at once.
