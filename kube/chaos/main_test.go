@@ -32,9 +32,8 @@ var (
 	lockstep string // the program
 	admin    *observer
 	// long is `make chaos`; only is the seed to repeat, or -1.
-	long  = scale == "long"
-	scale = os.Getenv("CHAOS")
-	only  = -1
+	long = os.Getenv("CHAOS") == "long"
+	only = -1
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
