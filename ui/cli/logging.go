@@ -46,7 +46,7 @@ func (l *logs) Write(p []byte) (int, error) {
 	if l.mask == nil {
 		return l.out.Write(p)
 	}
-	if _, err := io.WriteString(l.out, l.mask(string(p))); err != nil { // an entry in one write
+	if _, err := l.out.Write([]byte(l.mask(string(p)))); err != nil { // an entry in one write
 		return 0, err
 	}
 	return len(p), nil

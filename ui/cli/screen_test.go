@@ -214,7 +214,7 @@ func TestScreenSteersRealRuns(t *testing.T) {
 			t.Errorf("exit code %d, want 3", code)
 		}
 		c.await(0, "install s aborted after")
-		c.await(0, "lockstep upgrade --install s")
+		c.await(0, "next: lockstep install s")
 		if strings.Contains(c.raw(), "\x1b[?1049h") {
 			t.Error("there was a screen")
 		}
