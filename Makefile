@@ -18,7 +18,7 @@ STATIC = CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 BUILD = $(STATIC) $(GO) build -p 2 -ldflags "$(LDFLAGS)"
 LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more of them than cores run at once.
-TEST = $(GO) test -p 2 -parallel 6 -timeout 40m
+TEST = $(GO) test -p 2 -parallel 12 -timeout 40m
 
 .PHONY: fuzz all lockstep sandbox demo test chaos lint release clean
 

@@ -46,7 +46,7 @@ func TestCleanupAfterTheTimeout(t *testing.T) {
 	r.deploy("plain", use(one(t, configMap("old", nil)), nil))
 	broken := strings.ReplaceAll(deployment("broken", group("one"), "0s"), "example/app:1.0", "example/no-such-image:1")
 	next := one(t, configMap("old", nil), broken, configMap("never", group("two", "one")))
-	op, err := r.upgrade("plain", useUp(next, func(u *Upgrade) { u.CleanupOnFail, u.Timeout = true, 2*time.Second }))
+	op, err := r.upgrade("plain", useUp(next, func(u *Upgrade) { u.CleanupOnFail, u.Timeout = true, 8*time.Second }))
 	r.mustFail(op, err, "--timeout", "not all that was created could be deleted again", "left behind: Deployment/broken")
 	if got := r.left(); !slices.Equal(got, []string{"Deployment/broken", "ConfigMap/old"}) {
 		t.Errorf("left are %v", got)

@@ -78,7 +78,7 @@ func TestUninstalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.deploy("plain", use(one(t, configMap("before", nil)), nil))
-	op, err := r.upgrade("plain", useUp(one(t, deployment("slow", group("a"), "1h"), configMap("after", group("b", "a"))), func(u *Upgrade) { u.ReadinessTimeout = 3 * time.Second }))
+	op, err := r.upgrade("plain", useUp(one(t, deployment("slow", group("a"), "1h"), configMap("after", group("b", "a"))), func(u *Upgrade) { u.ReadinessTimeout = 10 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

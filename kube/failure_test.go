@@ -28,7 +28,7 @@ func TestFailingImage(t *testing.T) {
 			if out.state.Status != event.Failed || out.state.Exit != 1 {
 				t.Errorf("%s, exit %d", out.state.Status, out.state.Exit)
 			}
-			for _, part := range []string{"Deployment/broken", "0 of 1", "no-such-image", "never started: fail-image:after"} {
+			for _, part := range []string{"Deployment/broken: container ", "no-such-image", "gave up after 4s", "never started: fail-image:after"} {
 				if !strings.Contains(out.state.Message, part) {
 					t.Errorf("the message does not say %q: %s", part, out.state.Message)
 				}

@@ -45,7 +45,7 @@ func failingJob(name string, annotations map[string]string) string {
 func TestAcceptAfterAMendByHand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	op, err := r.install("fail-image", func(i *Install) { i.HoldOnFailure, i.ReadinessTimeout = true, 3*time.Second })
+	op, err := r.install("fail-image", func(i *Install) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}

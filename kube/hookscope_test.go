@@ -49,7 +49,7 @@ func TestScopedHookIsSwept(t *testing.T) {
 			t.Run(name+" "+policy, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t)
-				op, err := r.install("plain", use(makeChart(t, sweptChart(policy, end.duration, end.exit)), func(i *Install) { i.ReadinessTimeout = 3 * time.Second }))
+				op, err := r.install("plain", use(makeChart(t, sweptChart(policy, end.duration, end.exit)), func(i *Install) { i.ReadinessTimeout = 8 * time.Second }))
 				if err != nil {
 					t.Fatal(err)
 				}

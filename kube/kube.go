@@ -11,6 +11,7 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/lease"
 	"lockstep/kube/operation"
+	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
 	"lockstep/kube/release"
 	"lockstep/kube/view"
@@ -19,6 +20,7 @@ import (
 // What operations are made of; each is documented where it is.
 type (
 	Operation   = operation.Operation
+	Edited      = operation.Edited
 	Common      = operation.Common
 	Rendering   = operation.Rendering
 	Install     = operation.Install
@@ -28,9 +30,14 @@ type (
 	ReleaseTest = operation.ReleaseTest
 	Change      = preview.Change
 	Action      = preview.Action
+	// NothingSent is the error of Operation.Sent about what is only deleted.
+	NothingSent = preview.NothingSent
 	View        = view.View
 	Timing      = release.Timing
 	Recovery    = operation.Recovery
+	// Refusal is the error about an operation that the cluster would not let come
+	// to its end.
+	Refusal = preflight.Refusal
 	// LeaseOptions are in Common: what Operations do to be the only one at work
 	// on their release (R51).
 	LeaseOptions = lease.Options
@@ -46,6 +53,7 @@ const (
 	ActionKeep      = preview.ActionKeep
 	ActionHook      = preview.ActionHook
 	ActionRefuse    = preview.ActionRefuse
+	ActionLater     = preview.ActionLater
 )
 
 // WaitOrdered is the wait strategy of HIP-0025: in order, by the DAG (R27).

@@ -101,7 +101,7 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 		Client: client, Builder: manifest.NewBuilder(client, helm, scope), Watcher: watcher,
 		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
 	}}
-	cfg.Releases.Driver = release.NewDriver(cfg.Releases.Driver, release.DriverOptions{BeforeCreate: l.begin, BeforeUninstall: l.beginUninstall})
+	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver), release.DriverOptions{BeforeCreate: l.begin, BeforeUninstall: l.beginUninstall})
 	cfg.KubeClient = l
 	funcs := charts.TemplateFuncs()
 	maps.Copy(funcs, cfg.CustomTemplateFuncs)

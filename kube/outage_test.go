@@ -172,7 +172,7 @@ func TestLongOutage(t *testing.T) {
 			}
 			p, direct := newProxy(t), r.client
 			r.client = p.client(t, r.namespace)
-			op, err := r.prepare(operation, use(many("two"), func(i *Install) { i.Timeout = 10 * time.Second }))
+			op, err := r.prepare(operation, use(many("two"), func(i *Install) { i.Timeout = 20 * time.Second }))
 			if err != nil {
 				t.Fatal(err)
 			}

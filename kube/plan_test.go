@@ -131,7 +131,8 @@ func TestPlanOfWhatIsRefused(t *testing.T) {
 }
 
 // TestPlanOfWhatCannotBeCreated finds objects that the API server would not
-// take, but not those that only need what comes before them.
+// take, and those that lie in a namespace which nothing brings, but not those that
+// only need what comes before them.
 func TestPlanOfWhatCannotBeCreated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -142,8 +143,8 @@ func TestPlanOfWhatCannotBeCreated(t *testing.T) {
 		object("v1/Service/wrong", nil, "spec: {ports: [{port: 99999}]}"),
 		object("v1/ServiceAccount/later", nil),
 		object("v1/Secret/pin", nil, "stringData: {pin: 48213377}"),
-		deployment("typo", nil, "0s", "  replicsa: 2")), nil)))
-	want := map[string]string{"Pod/needy": "", "ConfigMap/elsewhere": "", "ServiceAccount/later": "", "Service/wrong": "99999", "Deployment/typo": "replicsa", "Secret/pin": ".stringData.pin: expected string"}
+		deployment("typo", nil, "0s", "  replicsa: 2")), func(i *Install) { i.PlanOnly = true })))
+	want := map[string]string{"Pod/needy": "", "ConfigMap/elsewhere": "namespace not-there-yet", "ServiceAccount/later": "", "Service/wrong": "99999", "Deployment/typo": "replicsa", "Secret/pin": ".stringData.pin: expected string"}
 	if len(diffs) != len(want) {
 		t.Errorf("%d changes, want %d", len(diffs), len(want))
 	}

@@ -24,7 +24,7 @@ func TestPlanGoesOnAfterAnError(t *testing.T) {
 	r.mustRun(r.install("plain", use(one(t, append(docs("one"), object("v1/Service/gone", nil, "spec: {ports: [{port: 80}]}"))...), nil)))
 	nowhere, fail, none := "https://127.0.0.1:1/", admissionv1.Fail, admissionv1.SideEffectClassNone
 	hook := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}, Webhooks: []admissionv1.ValidatingWebhook{{
-		Name: "check.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &nowhere}, FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+		Name: "preview.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &nowhere}, FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
 		ObjectSelector:    &metav1.LabelSelector{MatchLabels: map[string]string{"checked": "yes"}},
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": r.namespace}},
 		Rules:             []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.OperationAll}, Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}}},
@@ -59,7 +59,7 @@ func TestPlanGoesOnAfterAnError(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("changes %v, want %v", got, want)
 	}
-	for name, part := range map[string]string{"checked": "check.example.com", "unseen": "made to fail", "gone": "made to fail", "a": ""} {
+	for name, part := range map[string]string{"checked": "preview.example.com", "unseen": "made to fail", "gone": "made to fail", "a": ""} {
 		if !strings.Contains(says[name], part) || part == "" && says[name] != "" {
 			t.Errorf("%s: %q", name, says[name])
 		}

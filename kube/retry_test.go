@@ -21,7 +21,7 @@ func TestRetryAfterAChangeByHand(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			op, err := r.install("fail-image", func(i *Install) {
-				i.HoldOnFailure, i.ReadinessTimeout, i.ForceConflicts = true, 2*time.Second, force
+				i.HoldOnFailure, i.ReadinessTimeout, i.ForceConflicts = true, 6*time.Second, force
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -56,7 +56,7 @@ func TestRetryAfterAChangeByHand(t *testing.T) {
 func TestRetryAfterHold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	op, err := r.install("fail-image", func(i *Install) { i.HoldOnFailure, i.ReadinessTimeout = true, 3*time.Second })
+	op, err := r.install("fail-image", func(i *Install) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}

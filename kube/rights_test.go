@@ -72,24 +72,34 @@ func TestMissingRights(t *testing.T) {
 		"install": {[]rbacv1.PolicyRule{rule("", "configmaps,secrets,services", "*"), rule("apps", "deployments", "get", "list", "watch")},
 			func(r *rig) (*Operation, error) {
 				return r.install("plain", func(i *Install) { i.Release = "other" })
-			}, []string{"create deployments.apps in namespace", "patch deployments.apps"}, "configmaps"},
+			}, []string{"deployments.apps [create patch]"}, "configmaps"},
 		"rollback on failure": {[]rbacv1.PolicyRule{rule("", "configmaps,secrets,services", "get", "list", "create", "patch", "update"), rule("apps", "deployments", "get", "create", "patch")},
 			func(r *rig) (*Operation, error) {
 				return r.install("plain", func(i *Install) { i.Release, i.RollbackOnFailure = "other", true })
-			}, []string{"delete deployments.apps", "delete secrets"}, "create"},
+			}, []string{"deployments.apps [delete] (to roll back)", "secrets [delete] (to roll back)"}, "create"},
 		"namespace": {[]rbacv1.PolicyRule{rule("", "configmaps,secrets,services", "*")},
 			func(r *rig) (*Operation, error) {
 				r.everywhere("few", rule("", "configmaps,secrets", "*"), rule("", "namespaces", "get"))
 				return r.install("plain", use(one(t, configMap("a", nil)), func(i *Install) {
 					i.Release, i.Namespace, i.CreateNamespace = "other", r.namespace+"-new", true
 				}))
-			}, []string{"create namespaces"}, "delete"},
+			}, []string{"in the whole cluster: namespaces [create patch]"}, "delete"},
 		"removal": {[]rbacv1.PolicyRule{rule("", "configmaps,secrets", "get", "list", "create", "patch", "update")},
 			func(r *rig) (*Operation, error) {
 				return r.upgrade("plain", useUp(one(t, configMap("b", nil)), nil))
-			}, []string{"delete configmaps"}, "secrets"},
+			}, []string{"configmaps [delete]"}, "secrets"},
 		"uninstall": {[]rbacv1.PolicyRule{rule("", "configmaps,secrets", "get", "list")},
-			func(r *rig) (*Operation, error) { return r.uninstall() }, []string{"delete configmaps", "update secrets"}, "create"},
+			func(r *rig) (*Operation, error) { return r.uninstall() }, []string{"configmaps [delete]", "secrets [delete update]"}, "create"},
+		"no history": {[]rbacv1.PolicyRule{rule("", "configmaps,services", "*"), rule("", "secrets", "create", "update")},
+			func(r *rig) (*Operation, error) {
+				return r.install("plain", func(i *Install) { i.Release = "other" })
+			}, []string{"deployments.apps [create get patch], secrets [list] (to know which revisions of the release there are)"}, "configmaps"},
+		"no history to upgrade": {[]rbacv1.PolicyRule{rule("", "configmaps", "get"), rule("", "secrets", "create", "update")},
+			func(r *rig) (*Operation, error) {
+				return r.upgrade("plain", useUp(one(t, configMap("a", nil), job("new", nil, "10ms")), nil))
+			}, []string{"configmaps [patch]", "jobs.batch [create get patch]", "secrets [list]"}, "in use"},
+		"no history to uninstall": {[]rbacv1.PolicyRule{rule("", "secrets", "get")},
+			func(r *rig) (*Operation, error) { return r.uninstall() }, []string{"secrets [delete update]", "secrets [list]"}, "create"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func TestFailedUpgradeRollsBack(t *testing.T) {
 			r := newRig(t)
 			r.deploy("fail-image", func(i *Install) { i.Values = map[string]any{"image": "example/app:1.0"} })
 			op, err := r.upgrade("fail-image", func(u *Upgrade) {
-				u.RollbackOnFailure, u.ReadinessTimeout = rollback, 3*time.Second
+				u.RollbackOnFailure, u.ReadinessTimeout = rollback, 8*time.Second
 				u.Values = map[string]any{"image": "example/no-such-image:2"}
 			})
 			if err != nil {

@@ -29,7 +29,7 @@ func TestNameThatCannotBeLookedUp(t *testing.T) {
 	if err == nil {
 		out := r.run(op, nil)
 		t.Errorf("it was installed: exit %d", out.state.Exit)
-	} else if !strings.Contains(err.Error(), "secrets is forbidden") {
+	} else if !strings.Contains(err.Error(), "secrets [list]") {
 		t.Errorf("error %v", err)
 	}
 	r.assertHistory("2 superseded", "3 deployed")

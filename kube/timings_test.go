@@ -47,8 +47,12 @@ func TestTimings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := r.run(op, nil); out.state.Exit != 1 {
+	out := r.run(op, nil)
+	if out.state.Exit != 1 {
 		t.Fatalf("exit %d: %s", out.state.Exit, out.state.Message)
+	}
+	if usual := out.state.Phases[0].Usual; len(usual) != 2 || usual["edge:a"] != a.Took { // for a forecast
+		t.Errorf("usually %v, and the first revision took %+v", usual, first)
 	}
 	second, third := r.timings(2), r.timings(3)
 	if len(second) != 1 || second["apply edge:a"].Status != event.Failed {

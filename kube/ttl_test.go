@@ -116,7 +116,7 @@ func TestFailedJobThatRemovesItself(t *testing.T) {
 				out := run(r, func() (*Operation, error) {
 					return r.install("plain", use(chart, func(i *Install) { i.WaitForJobs = true }))
 				})
-				failed := out.state.Exit == 1 && strings.Contains(out.state.Message, "edge:a: Job/work") && strings.Contains(out.state.Message, "backoff limit")
+				failed := out.state.Exit == 1 && strings.Contains(out.state.Message, "edge:a: Job/work") && (strings.Contains(out.state.Message, "backoff limit") || strings.Contains(out.state.Message, "container main ends with code 1"))
 				if failed != (exit == "1") || !failed && out.err != nil {
 					t.Errorf("exit %d: %v", out.state.Exit, out.err)
 				}

@@ -56,8 +56,11 @@ func TestFinalizerThatNeverEnds(t *testing.T) {
 	t.Cleanup(func() {
 		_, _ = r.cluster.CoreV1().ConfigMaps(r.namespace).Patch(t.Context(), "kept", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	})
-	op, err := r.client.PrepareUninstall(t.Context(), Uninstall{Common: Common{Release: "t", Namespace: r.namespace, Timeout: 2 * time.Second}})
+	op, err := r.client.PrepareUninstall(t.Context(), Uninstall{Common: Common{Release: "t", Namespace: r.namespace, Timeout: 6 * time.Second}})
 	r.mustFail(op, err, "ConfigMap/kept", "example.com/forever", "--timeout", "never started: edge:a")
+	// R25: the time for one object, where it is given, ends the wait before the operation's.
+	op, err = r.client.PrepareUninstall(t.Context(), Uninstall{Common: Common{Release: "t", Namespace: r.namespace, ReadinessTimeout: time.Second}})
+	r.mustFail(op, err, "ConfigMap/kept", "gave up after 1s (--readiness-timeout)", "example.com/forever", "never started: edge:a")
 	if got := r.configMaps(r.namespace); !slices.Equal(got, []string{"free", "kept"}) {
 		t.Errorf("left are %v, want both", got)
 	}

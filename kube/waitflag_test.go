@@ -76,7 +76,7 @@ func TestWaitIsOnlyAboutWaiting(t *testing.T) {
 			if _, err := r.cluster.CoreV1().ResourceQuotas(r.namespace).Create(t.Context(), full, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			op, err := r.client.PrepareRollback(t.Context(), Rollback{Common: Common{Release: "t", Namespace: r.namespace, Wait: wait, Timeout: 3 * time.Second}, Revision: 1})
+			op, err := r.client.PrepareRollback(t.Context(), Rollback{Common: Common{Release: "t", Namespace: r.namespace, Wait: wait, Timeout: 8 * time.Second}, Revision: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -198,13 +198,13 @@ func TestViewOfOtherReleases(t *testing.T) {
 func TestViewSaysWhy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	op, err := r.install("fail-image", func(i *Install) { i.ReadinessTimeout = time.Second })
+	op, err := r.install("fail-image", func(i *Install) { i.ReadinessTimeout = 5 * time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.run(op, nil)
 	r.look(0).await("the reason", func(s *event.State) bool {
 		g := s.Find("apply", "fail-image:broken")
-		return g != nil && strings.Contains(g.Objects[0].Summary, "cannot be pulled")
+		return g != nil && strings.Contains(g.Objects[0].Cause, "cannot be pulled")
 	})
 }

@@ -25,6 +25,7 @@ var marks = map[string]struct {
 	"in-progress":   {"◐", "~", "in progress", Busy},
 	"deleting":      {"◐", "~", "deleting", Busy},
 	"aborting":      {"◐", "~", "aborting", Stopped},
+	"replacing":     {"◐", "~", "replacing", Stopped},
 	"rolling-back":  {"◐", "~", "rolling back", Stopped},
 	"away":          {"○", "!", "API server away", Stopped},
 	"back":          {"✓", "+", "API server back", Good},
@@ -40,8 +41,11 @@ var marks = map[string]struct {
 	"failed":        {"✗", "x", "failed", Bad},
 	"refused":       {"✗", "x", "refused", Bad},
 	"aborted":       {"✗", "x", "aborted", Stopped},
+	"cut-off":       {"✗", "x", "cut off", Stopped},
+	"slow":          {"!", "!", "slower than usual", Stopped},
 	"skipped":       {"⊘", "/", "never started", Never},
 	"set":           {"●", "*", "breakpoint", Stopped},
+	"disabled":      {"○", ".", "breakpoint disabled", Idle},
 	"cleared":       {"○", ".", "no breakpoint", Idle},
 }
 

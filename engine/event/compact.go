@@ -57,6 +57,9 @@ func compact(events []Event) []Event {
 		announced = n
 		for _, p := range e.Phases {
 			if i := slices.IndexFunc(phases, func(q Phase) bool { return q.Name == p.Name }); i >= 0 {
+				if p.Usual == nil {
+					p.Usual = phases[i].Usual
+				}
 				phases[i] = p
 			} else {
 				phases = append(phases, p)

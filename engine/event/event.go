@@ -15,25 +15,30 @@ type Kind string
 // The kinds of events. Fields beyond seq, time and kind are named with each.
 const (
 	// KindOperation opens (status running; operation) and closes (status
-	// succeeded, failed or aborted; message; exit) the record. It also tells
-	// that a rollback begins (status rolling-back; operation).
+	// succeeded, failed or aborted; message; outcome; exit; object, cause and evidence of
+	// what failed first, where something has) the record. It also tells that a
+	// rollback begins (status rolling-back; operation), and that a revision does
+	// which takes the place of the one before (status running; operation; message):
+	// what was announced until then is over (R46).
 	KindOperation Kind = "operation"
 	// KindPlan announces phases with their groups before they run (phases).
 	// A later one adds phases or replaces those of the same name.
 	KindPlan Kind = "plan"
-	// KindRun tells the state of the whole run (status running, paused, held
-	// or aborting; message says why).
+	// KindRun tells the state of the whole run (status running, paused, held,
+	// replacing or aborting; message says why).
 	KindRun Kind = "run"
-	// KindGroup tells the state of a group (phase, group, status, message).
+	// KindGroup tells the state of a group (phase, group, status, message; with
+	// status failed also object, cause and evidence of what made it fail).
 	KindGroup Kind = "group"
 	// KindObject tells the state of an object (phase, group, object, status,
-	// message, change).
+	// message, change; cause and evidence with status failed).
 	KindObject Kind = "object"
 	// KindCommand answers a command (command, phase, group; status accepted or
 	// refused; message says why it was refused) (R45).
 	KindCommand Kind = "command"
-	// KindBreakpoint tells that a breakpoint was set (status set) or taken
-	// away (status cleared) (phase, group).
+	// KindBreakpoint tells that a breakpoint was set (status set; also where it
+	// stops again), stops nothing for now (status disabled) or was taken away
+	// (status cleared) (phase, group).
 	KindBreakpoint Kind = "breakpoint"
 	// KindWarning is a warning (rule, message; object where there is one).
 	KindWarning Kind = "warning"
@@ -43,14 +48,22 @@ const (
 	// KindWaiting is the heartbeat: what has been waited for longest (group,
 	// object, message).
 	KindWaiting Kind = "waiting"
-	// KindDiagnosis says why an object is not ready: its last status, events,
-	// pods and last log lines (group, object, message, lines).
+	// KindDiagnosis says why an object is not ready (group, object, cause,
+	// evidence; message is the cause, or what the object looks like where nothing
+	// more is known; lines are its conditions, events, pods and last log lines).
+	// One that knows less than those before it has the cause and the evidence of
+	// those.
 	KindDiagnosis Kind = "diagnosis"
 	// KindLog is output of a hook (phase, group, object; message names the pod
 	// and the container; lines).
 	KindLog Kind = "log"
 	// KindNotes are the chart's notes at the end (lines).
 	KindNotes Kind = "notes"
+	// KindManifest is an object as it is applied, in YAML with secret values
+	// hidden (object, lines). It is no event of the operation: it stands only in
+	// the record of a run, behind the first event and without a number of its own,
+	// so that a replay can be looked into. State passes over it.
+	KindManifest Kind = "manifest"
 )
 
 // Status is the state of the operation, of a group or of an object. One
@@ -72,6 +85,7 @@ const (
 
 	Paused      Status = "paused"       // run
 	Aborting    Status = "aborting"     // run
+	Replacing   Status = "replacing"    // run: it ends its revision, an edited one takes its place (R46)
 	RollingBack Status = "rolling-back" // operation
 	Succeeded   Status = "succeeded"    // operation
 	Aborted     Status = "aborted"      // operation, group
@@ -81,8 +95,9 @@ const (
 	Away     Status = "away"     // api-server: it does not answer
 	Back     Status = "back"     // api-server: it answers again
 
-	Set     Status = "set"     // breakpoint
-	Cleared Status = "cleared" // breakpoint
+	Set      Status = "set"      // breakpoint
+	Disabled Status = "disabled" // breakpoint: it is remembered, and stops nothing
+	Cleared  Status = "cleared"  // breakpoint
 )
 
 // Over reports whether nothing more happens to a group in this status.
@@ -121,6 +136,12 @@ type Event struct {
 	Object  *plan.Object `json:"object,omitempty"`
 	Status  Status       `json:"status,omitempty"`
 	Message string       `json:"message,omitempty"`
+	// Cause says in one sentence, without the object's name, why Object is not
+	// ready: `container api ends with code 3 (4 tries): FATAL: no relation`.
+	Cause string `json:"cause,omitempty"`
+	// Evidence are the lines that Cause is drawn from, the one that says the most
+	// first, MostEvidence at the most.
+	Evidence []string `json:"evidence,omitempty"`
 	// Change is set once the API server has answered.
 	Change Change `json:"change,omitempty"`
 	// Planned is the name that Object has in the plan, where that is only the
@@ -142,11 +163,18 @@ type Event struct {
 	Phases []Phase `json:"phases,omitempty"`
 	// Exit is the exit code, on the last event.
 	Exit *int `json:"exit,omitempty"`
+	// Outcome is what has become of the release, in words and without why, on the
+	// last event of an operation that has not succeeded: "the release is marked
+	// failed".
+	Outcome string `json:"outcome,omitempty"`
 	// Release is what Helm's record says of the release in the end, on the last
 	// event: deployed, failed, uninstalled … or none where there is no release,
 	// or empty where that could not be found out.
 	Release string `json:"release,omitempty"`
 }
+
+// MostEvidence is how many lines Event.Evidence has at the most.
+const MostEvidence = 8
 
 // NoRelease is Event.Release where there is none.
 const NoRelease = "none"
@@ -210,6 +238,10 @@ type Phase struct {
 	Name   string        `json:"name"`
 	Kind   PhaseKind     `json:"kind"`
 	Groups []*plan.Group `json:"groups"`
+	// Usual is how long each group took, by its id, when it was last brought by a
+	// revision that came to be deployed, in nanoseconds. Groups of which that is
+	// not known are missing.
+	Usual map[string]time.Duration `json:"usual,omitempty"`
 }
 
 // CommandName names a command (R40 to R45).
@@ -219,10 +251,13 @@ const (
 	Pause    CommandName = "pause"    // start no further unit
 	Resume   CommandName = "resume"   // go on after a pause; refused while a failure is held (R44)
 	Step     CommandName = "step"     // let exactly one unit go: Group, or the next in plan order (R41)
+	RunTo    CommandName = "run-to"   // go on until a unit could start, and pause before it (R42)
 	Break    CommandName = "break"    // set a breakpoint on a unit, or take it away (R42)
+	Disable  CommandName = "disable"  // let a breakpoint stop nothing, or stop again (R42)
 	Accept   CommandName = "accept"   // look again at what failed, without applying it (R44)
 	Retry    CommandName = "retry"    // apply what failed again and wait again (R44)
 	GiveUp   CommandName = "give-up"  // leave what failed as it is, and finish what is in flight (R44, R26)
+	Edit     CommandName = "edit"     // end the revision while paused or held, and begin an edited one (R46)
 	Abort    CommandName = "abort"    // start nothing more, keep what is there
 	Rollback CommandName = "rollback" // abort, then roll back
 	Stop     CommandName = "stop"     // abort, and cancel the requests in flight
@@ -255,6 +290,12 @@ type Command struct {
 	Told bool `json:"told,omitempty"`
 	// ID is given back in Event.Answers.
 	ID string `json:"id,omitempty"`
+	// Values are those that an Edit from another process lays over the ones of the
+	// run, as YAML.
+	Values string `json:"values,omitempty"`
+	// Next is what an Edit goes on with. It is the business of whoever carries the
+	// operation out, who finds it in the run's Verdict.
+	Next any `json:"-"`
 }
 
 // OfWarning is the event that tells of a warning.

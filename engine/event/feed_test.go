@@ -38,7 +38,7 @@ func picture(s *State) map[string]string {
 		for _, g := range p.Groups {
 			out[g.ID] = fmt.Sprint(g.Status, g.Message, g.Done)
 			for _, o := range g.Objects {
-				out[g.ID+o.Object.Name] = fmt.Sprint(o.Status, o.Message, o.Summary, o.Diagnosis)
+				out[g.ID+o.Object.Name] = fmt.Sprint(o.Status, o.Message, o.Cause, o.Diagnosis)
 			}
 		}
 	}

@@ -16,11 +16,18 @@ type State struct {
 	// Failed or Aborted; empty before the first event.
 	Status  Status
 	Message string
-	Exit    int
+	// Root is the object that made the operation fail, Cause and Evidence are why,
+	// once it has ended.
+	Root     *plan.Object
+	Cause    string
+	Evidence []string
+	Exit     int
+	// Outcome is what has become of the release, in words.
+	Outcome string
 	// Release is what the record of the release says in the end, as Event has
 	// it.
 	Release string
-	// Run is that of the run: Running, Paused, Held or Aborting.
+	// Run is that of the run: Running, Paused, Held, Replacing or Aborting.
 	Run        Status
 	RunMessage string
 
@@ -31,7 +38,7 @@ type State struct {
 	Seq uint64
 
 	Phases      []*PhaseState
-	Breakpoints map[Unit]bool // those that are set (R42)
+	Breakpoints map[Unit]bool // those that there are, and whether they stop (R42)
 	Warnings    []Event
 	// Waiting is the last heartbeat, Answer the last answer to a command.
 	Waiting, Answer Event
@@ -51,6 +58,8 @@ type PhaseState struct {
 	Name   string
 	Kind   PhaseKind
 	Groups []*GroupState
+	// Usual is how long groups usually take, as Phase has it.
+	Usual map[string]time.Duration
 }
 
 // Unit is the unit that the group is.
@@ -59,9 +68,13 @@ func (g *GroupState) Unit() Unit { return Unit{g.Phase, g.ID} }
 // GroupState is a group and how far it is.
 type GroupState struct {
 	*plan.Group
-	Phase          string
-	Status         Status
-	Message        string
+	Phase   string
+	Status  Status
+	Message string
+	// Root is the object that made the group fail, Cause and Evidence are why.
+	Root           *plan.Object
+	Cause          string
+	Evidence       []string
 	Started, Ended time.Time
 	Objects        []*ObjectState
 	// Done counts the objects that are ready, or gone in a removal.
@@ -77,8 +90,10 @@ type ObjectState struct {
 	Change  Change
 	// Applied is when its first request was sent, Since when Status began.
 	Applied, Since time.Time
-	// Summary and Diagnosis say why it is not ready, where that was looked up.
-	Summary   string
+	// Cause and Evidence say why it is not ready, as Event has them, once that is
+	// known; Diagnosis is all that was found when it was looked up last.
+	Cause     string
+	Evidence  []string
 	Diagnosis []string
 	// Log holds a hook's output.
 	Log []string
@@ -89,6 +104,9 @@ func (o *ObjectState) Done() bool { return o.Status == Ready || o.Status == Gone
 
 // Apply draws one event into the picture.
 func (s *State) Apply(e Event) {
+	if e.Kind == KindManifest {
+		return // it tells nothing that happens
+	}
 	if s.Started.IsZero() {
 		s.Started = e.Time
 	}
@@ -108,7 +126,8 @@ func (s *State) Apply(e Event) {
 		s.applyObject(e)
 	case KindDiagnosis:
 		if o := s.object(e); o != nil {
-			o.Summary, o.Diagnosis = e.Message, e.Lines
+			o.Diagnosis = e.Lines
+			o.explain(e)
 		}
 	case KindLog:
 		if o := s.object(e); o != nil {
@@ -120,6 +139,7 @@ func (s *State) Apply(e Event) {
 		s.Warnings = append(s.Warnings, e)
 	case KindWaiting:
 		s.Waiting = e
+		s.object(e).renew(e)
 	case KindServer:
 		s.Away, s.AwayMessage = e.Since, ""
 		if e.Status == Away {
@@ -133,7 +153,11 @@ func (s *State) Apply(e Event) {
 }
 
 func (s *State) applyOperation(e Event) {
+	if s.Status != "" && e.Status == Running && !s.Operation.Watches() { // an edited revision begins (R46)
+		s.Phases, s.groups, s.Breakpoints, s.Waiting = nil, nil, nil, Event{}
+	}
 	s.Status, s.Message = e.Status, e.Message
+	s.Root, s.Cause, s.Evidence = e.Object, e.Cause, e.Evidence
 	if e.Operation != nil && e.Status != RollingBack {
 		s.Operation = *e.Operation
 	}
@@ -145,7 +169,7 @@ func (s *State) applyOperation(e Event) {
 		s.Ended, s.Away, s.AwayMessage = e.Time, time.Time{}, ""
 	}
 	if e.Exit != nil {
-		s.Exit, s.Release = *e.Exit, e.Release
+		s.Exit, s.Outcome, s.Release = *e.Exit, e.Outcome, e.Release
 	}
 }
 
@@ -172,14 +196,21 @@ func (s *State) applyBreakpoint(e Event) {
 	if s.Breakpoints == nil {
 		s.Breakpoints = map[Unit]bool{}
 	}
-	if e.Status == Set {
-		s.Breakpoints[e.Unit()] = true
-	} else {
+	if e.Status == Cleared {
 		delete(s.Breakpoints, e.Unit())
+	} else {
+		s.Breakpoints[e.Unit()] = e.Status == Set
 	}
 }
 
-// Stops reports whether a breakpoint is set on a unit. Records from before
+// Breaks reports whether there is a breakpoint on a unit, be it disabled.
+func (s *State) Breaks(u Unit) bool {
+	_, ok := s.Breakpoints[u]
+	_, old := s.Breakpoints[Unit{Group: u.Group}]
+	return ok || old
+}
+
+// Stops reports whether a breakpoint stops before a unit. Records from before
 // breakpoints had phases name the group alone.
 func (s *State) Stops(u Unit) bool { return s.Breakpoints[u] || s.Breakpoints[Unit{Group: u.Group}] }
 
@@ -221,6 +252,9 @@ func (s *State) addPhase(p Phase) {
 		s.groups[Unit{p.Name, g.ID}] = gs
 	}
 	old.Groups = groups
+	if p.Usual != nil {
+		old.Usual = p.Usual
+	}
 }
 
 func newGroupState(phase string, g *plan.Group) *GroupState {
@@ -247,6 +281,16 @@ func (g *GroupState) Reached() int {
 	return g.Done
 }
 
+// Groups are those of all phases, in the order of the plan.
+func (s *State) Groups() (all []*plan.Group) {
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			all = append(all, g.Group)
+		}
+	}
+	return all
+}
+
 // Find returns the group of a phase, or nil.
 func (s *State) Find(phase, id string) *GroupState { return s.groups[Unit{phase, id}] }
 
@@ -265,6 +309,8 @@ func (s *State) applyGroup(e Event) {
 		g.Ended = e.Time
 	}
 	g.Status, g.Message = e.Status, e.Message
+	g.Root, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
+	s.object(e).renew(e)
 }
 
 func (s *State) applyObject(e Event) {
@@ -287,9 +333,11 @@ func (s *State) applyObject(e Event) {
 	}
 	switch e.Status {
 	case Applying: // again, after a retry: what was found out is about the last attempt
-		o.Applied, o.Summary, o.Diagnosis = e.Time, "", nil
+		o.Applied, o.Cause, o.Evidence, o.Diagnosis = e.Time, "", nil, nil
 	case Ready, Gone:
-		o.Summary, o.Diagnosis = "", nil
+		o.Cause, o.Evidence, o.Diagnosis = "", nil, nil
+	case Failed:
+		o.explain(e)
 	}
 	o.Status, o.Message = e.Status, e.Message
 	if e.Change != "" {
@@ -300,6 +348,27 @@ func (s *State) applyObject(e Event) {
 	}
 	if o.Done() {
 		g.Done++
+	}
+}
+
+// explain takes over a cause, where the event has one. Records from before there
+// was the field have it as the message of a diagnosis.
+func (o *ObjectState) explain(e Event) {
+	cause := e.Cause
+	if cause == "" && e.Kind == KindDiagnosis && o.Cause == "" {
+		cause = e.Message
+	}
+	if cause != "" {
+		o.Cause, o.Evidence = cause, e.Evidence
+	}
+}
+
+// renew takes over what an event that is not about the object alone knows of its
+// cause by now: how often it was tried, more evidence. What a group fails of is what
+// is known best, whatever was known before.
+func (o *ObjectState) renew(e Event) {
+	if o != nil && !o.Done() && len(e.Evidence) > 0 && (SameCause(o.Cause, e.Cause) || e.Kind == KindGroup && o.Cause != "") {
+		o.Cause, o.Evidence = e.Cause, e.Evidence
 	}
 }
 
@@ -329,7 +398,7 @@ func (s *State) object(e Event) *ObjectState {
 // nil where none is open yet, and while a failure or an abort lets nothing start.
 func (s *State) Next() *GroupState {
 	p := s.present()
-	if p == nil || !s.Ended.IsZero() || s.Run == Held || s.Run == Aborting {
+	if p == nil || !s.Ended.IsZero() || s.Run == Held || s.Run == Replacing || s.Run == Aborting {
 		return nil
 	}
 	var next *GroupState

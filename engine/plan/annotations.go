@@ -214,9 +214,15 @@ func (o *ordering) fault(key, value string, err error) {
 	o.faults = append(o.faults, fmt.Sprintf("annotation %s is %s: %v", key, quote(value), err))
 }
 
+// maxQuoted is how many characters of a value a message has room for.
+const maxQuoted = 200
+
 // quote marks off a value in a message as YAML does, so that the quotes in it
 // stay as their author wrote them.
 func quote(value string) string {
+	if short := []rune(value); len(short) > maxQuoted {
+		value = string(short[:maxQuoted]) + "…"
+	}
 	if strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(value)
 	}

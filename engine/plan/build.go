@@ -94,7 +94,10 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 
 // compareResources is a total order: what compares equal is equal.
 func compareResources(a, b *Resource) int {
-	if c := cmp.Or(strings.Compare(a.Chart, b.Chart), a.Object.Compare(b.Object)); c != 0 {
+	if c := strings.Compare(a.Chart, b.Chart); c != 0 {
+		return c
+	}
+	if c := a.Object.Compare(b.Object); c != 0 {
 		return c
 	}
 	return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(fmt.Sprint(*a), fmt.Sprint(*b)))
@@ -229,9 +232,15 @@ func describe(o Object) string {
 	return fmt.Sprintf("%s (namespace %s)", o, o.Namespace)
 }
 
+// maxGates is how many gates all groups of a plan may have together: a chart of
+// thousands of groups that waits for another such chart has millions, and there
+// is not the memory for any number of them.
+const maxGates = 4_000_000
+
 // link makes the groups of the plan from the drafts of all charts (R11, R14).
 func (p *planner) link(charts []*chartNode) *Plan {
 	groups := []*Group{}
+	gates := 0
 	for _, c := range charts {
 		own := append(slices.Clip(c.gates()), reachAll(c.ownWaits)...)
 		for _, d := range c.groups {
@@ -240,6 +249,11 @@ func (p *planner) link(charts []*chartNode) *Plan {
 			g.After = append(g.After, own...)
 			g.After = append(g.After, reachAll(d.waits())...)
 			groups = append(groups, g)
+			if gates += len(g.After); gates > maxGates {
+				p.fail("R11", c.path, nil, "what its groups wait for makes the plan too large: more than %d pairs of groups in which one waits for the other; "+
+					"let fewer groups, or charts of fewer groups, wait for each other", maxGates)
+				return nil
+			}
 		}
 	}
 	if !settle(groups) {

@@ -133,22 +133,38 @@ func Reduce(groups []*Group) map[string][]string {
 	for at, i := range order {
 		rank[i] = at
 	}
-	reached := make([]bitset, len(groups))
+	// What is behind each group is found out for one block of groups at a time:
+	// for all of them at once it would take memory by the square of their number.
+	behind := make([]block, len(groups)) // by rank
+	for start := 0; start < len(groups); start += blockSize {
+		clear(behind)
+		for at, i := range order[start:] {
+			b := &behind[start+at]
+			for _, j := range d.after[i] {
+				b.merge(&behind[rank[j]])
+			}
+			for k, j := range d.after[i] {
+				if n := rank[j] - start; n >= 0 && n < blockSize && b.has(n) {
+					d.after[i][k] = i // stands for none
+				}
+			}
+			for _, j := range d.after[i] {
+				if n := rank[j] - start; n >= 0 && n < blockSize && j != i {
+					b.add(n)
+				}
+			}
+		}
+	}
 	direct := make(map[string][]string, len(groups))
-	for _, i := range order {
-		slices.SortFunc(d.after[i], func(a, b int) int { return cmp.Compare(rank[b], rank[a]) })
-		reach := newBitset(len(groups))
-		ids := []string{}
-		for _, j := range d.after[i] {
-			if !reach.has(j) {
+	for i, after := range d.after {
+		ids := make([]string, 0, len(after))
+		for _, j := range after {
+			if j != i {
 				ids = append(ids, groups[j].ID)
-				reach.add(j)
-				reach.merge(reached[j])
 			}
 		}
 		slices.Sort(ids)
-		reached[i] = reach
-		direct[groups[i].ID] = ids
+		direct[groups[i].ID] = slices.Compact(ids)
 	}
 	return direct
 }
@@ -231,10 +247,15 @@ func (d *dag) order() (order []int, acyclic bool) {
 	return order, acyclic
 }
 
+// maxCycles is how many cycles are told: nobody reads more, and to find
+// thousands takes minutes.
+const maxCycles = 50
+
 // findCycles returns cycles of a graph, none if it has none. Each begins with
 // its smallest node, goes along next, and is the shortest through that node;
 // the node does not come again at the end. Taking the first nodes of all
-// cycles away leaves the graph without any. The lists of next are sorted.
+// cycles away leaves the graph without any, unless there are maxCycles. The lists
+// of next are sorted.
 func findCycles(next [][]int) [][]int {
 	gone := make([]bool, len(next))
 	dropAcyclic(next, gone)
@@ -242,6 +263,9 @@ func findCycles(next [][]int) [][]int {
 	for i := range next {
 		if gone[i] {
 			continue
+		}
+		if len(cycles) == maxCycles {
+			break
 		}
 		if cycle := shortestCycle(next, gone, i); cycle != nil {
 			cycles = append(cycles, cycle)
@@ -306,16 +330,16 @@ func shortestCycle(next [][]int, gone []bool, start int) []int {
 	return nil
 }
 
-// bitset is a set of small integers.
-type bitset []uint64
+// blockSize is the number of groups that a block can hold.
+const blockSize = 512
 
-func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
+// block is a set of the numbers below blockSize.
+type block [blockSize / 64]uint64
 
-func (b bitset) add(i int)      { b[i/64] |= 1 << (i % 64) }
-func (b bitset) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
+func (b *block) add(i int)      { b[i/64] |= 1 << (i % 64) }
+func (b *block) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
-// merge adds all of c, which may be shorter.
-func (b bitset) merge(c bitset) {
+func (b *block) merge(c *block) {
 	for i, word := range c {
 		b[i] |= word
 	}

@@ -3,7 +3,10 @@ package plan
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -108,5 +111,71 @@ func TestFindCycles(t *testing.T) { // R13
 		if got := fmt.Sprint(findCycles(test.next)); got != test.want {
 			t.Errorf("%v: got %s, want %s", test.next, got, test.want)
 		}
+	}
+}
+
+// TestReduceOfManyGroups: the edges that are left out are those that others imply,
+// in graphs of several blocks too.
+func TestReduceOfManyGroups(t *testing.T) {
+	const n = 2*blockSize + 100
+	random := rand.New(rand.NewPCG(3, 4))
+	after := make([][]int, n)
+	groups := make([]*Group, n)
+	for i := range groups {
+		groups[i] = &Group{ID: strconv.Itoa(i), After: []string{}}
+		for range min(i, random.IntN(4)) {
+			j := random.IntN(i)
+			after[i] = append(after[i], j)
+			groups[i].After = append(groups[i].After, strconv.Itoa(j))
+		}
+	}
+	behind := make([]map[int]bool, n)
+	direct := Reduce(groups)
+	edges := 0
+	for i := range groups {
+		behind[i] = map[int]bool{}
+		for _, j := range after[i] {
+			maps.Copy(behind[i], behind[j])
+		}
+		want := []string{}
+		for _, j := range after[i] {
+			if !behind[i][j] {
+				want = append(want, strconv.Itoa(j))
+			}
+		}
+		slices.Sort(want)
+		want = slices.Compact(want)
+		if edges += len(want); !slices.Equal(direct[groups[i].ID], want) {
+			t.Fatalf("%d has %v, want %v", i, direct[groups[i].ID], want)
+		}
+		for _, j := range after[i] {
+			behind[i][j] = true
+		}
+	}
+	if edges < n {
+		t.Errorf("only %d edges", edges)
+	}
+}
+
+// TestReduceOfALongChain would take half a gigabyte if what each group waits for
+// were kept until the end.
+func TestReduceOfALongChain(t *testing.T) {
+	const n = 60_000
+	groups := make([]*Group, n)
+	for i := range groups {
+		groups[i] = &Group{ID: strconv.Itoa(i), After: []string{}}
+		if i > 0 {
+			groups[i].After = []string{groups[i-1].ID}
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	direct := Reduce(groups)
+	runtime.ReadMemStats(&after)
+	if len(direct) != n || len(direct["7"]) != 1 {
+		t.Errorf("%d groups, 7 waits for %v", len(direct), direct["7"])
+	}
+	if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > 100<<20 {
+		t.Errorf("%d MiB for %d groups", grown>>20, n)
 	}
 }

@@ -118,20 +118,25 @@ func (p *planner) failGroupCycles(c *chartNode, drafts map[string]*draft) {
 // Rule R8: what waits for a missing group is unsequenced, and what waits for that.
 func (p *planner) demoteBroken(drafts map[string]*draft) []*draft {
 	all := maps.Clone(drafts)
+	waiters := make(map[string][]*draft)
 	var demoted []*draft
-	for {
-		n := len(demoted)
-		for _, name := range slices.Sorted(maps.Keys(drafts)) {
-			for need := range drafts[name].needs {
-				if drafts[need] == nil {
-					demoted = append(demoted, drafts[name])
-					delete(drafts, name)
-					break
-				}
-			}
+	for _, name := range slices.Sorted(maps.Keys(drafts)) {
+		d, missing := drafts[name], false
+		for need := range d.needs {
+			waiters[need] = append(waiters[need], d)
+			missing = missing || all[need] == nil
 		}
-		if len(demoted) == n {
-			break
+		if missing {
+			demoted = append(demoted, d)
+			delete(drafts, name)
+		}
+	}
+	for at := 0; at < len(demoted); at++ {
+		for _, d := range waiters[demoted[at].name] {
+			if drafts[d.name] != nil {
+				demoted = append(demoted, d)
+				delete(drafts, d.name)
+			}
 		}
 	}
 	for _, d := range demoted {

@@ -37,7 +37,7 @@ func Lint(root *Chart, resources []Resource) []Finding {
 		p.warnUndeclared(c)
 	}
 	if plan != nil {
-		p.warnJobGates(plan)
+		p.warnEarlyGates(plan)
 	}
 	var findings []Finding
 	for _, e := range p.errors {
@@ -76,23 +76,29 @@ func (p *planner) warnUndeclared(c *chartNode) {
 	}
 }
 
-// warnJobGates finds Jobs that are waited for, though only until they have
-// started (R22).
-func (p *planner) warnJobGates(plan *Plan) {
-	custom := make(map[Object]bool)
+// warnEarlyGates finds what is waited for and ready before others may think: Jobs,
+// once they have started, and Services of type LoadBalancer, without an address (R22).
+func (p *planner) warnEarlyGates(plan *Plan) {
+	custom, balanced := make(map[Object]bool), make(map[Object]bool)
 	for _, c := range p.inOrder() {
 		for _, m := range c.members {
 			success, failure := m.readiness()
-			custom[m.Object] = success && failure
+			custom[m.Object], balanced[m.Object] = success && failure, m.Balanced
 		}
 	}
 	gates := plan.Gates()
 	for _, g := range plan.Groups {
-		if g.JobsComplete || !gates[g.ID] {
+		if !gates[g.ID] {
 			continue
 		}
 		for _, o := range g.Objects {
-			if o.Group == "batch" && o.Kind == "Job" && !custom[o] {
+			switch {
+			case custom[o]:
+			case balanced[o]:
+				p.warn("R22", g.Chart, &o, "%s: others wait for its group, but a Service of type LoadBalancer counts as ready without an address; "+
+					"to wait for one use %s, for instance {.loadBalancer.ingress[0].ip} != none, with %s, for instance {.loadBalancer.error} == true",
+					o, AnnotationReadinessSuccess, AnnotationReadinessFailure)
+			case o.Group == "batch" && o.Kind == "Job" && !g.JobsComplete:
 				p.warn("R22", g.Chart, &o, "%s: others wait for its group, but a Job counts as ready once it has started; "+
 					"to wait for its end use --wait-for-jobs, %s with %s, or %s",
 					o, AnnotationReadinessSuccess, AnnotationReadinessFailure, AnnotationLayer)

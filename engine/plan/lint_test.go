@@ -64,6 +64,19 @@ func TestLint(t *testing.T) { // R37
 		sameFindings(t, Lint(nil, job(AnnotationReadinessSuccess, `["{.succeeded} == 1"]`, AnnotationReadinessFailure, `["{.failed} > 0"]`)))
 		sameFindings(t, Lint(nil, []Resource{res("shop", "Job/a", layer, "a"), res("shop", "Job/b", layer, "b", above, "a")}))
 	})
+	t.Run("R22 a LoadBalancer that is waited for", func(t *testing.T) {
+		balanced := res("shop", "Service/front", in, "front")
+		balanced.Balanced = true
+		after := res("shop", "ConfigMap/app", in, "app", needs, `["front"]`)
+		sameFindings(t, Lint(nil, []Resource{balanced, after}), "warning R22: Service/front: others wait for its group, but a Service of type LoadBalancer counts as ready without an address")
+		sameFindings(t, Lint(nil, []Resource{res("shop", "Service/front", in, "front"), after}))
+		own := res("shop", "Service/front", in, "front", AnnotationReadinessSuccess, `["{.loadBalancer.ingress[0].ip} != none"]`, AnnotationReadinessFailure, `["{.loadBalancer.error} == true"]`)
+		own.Balanced = true
+		sameFindings(t, Lint(nil, []Resource{own, after}))
+		leaf := res("shop", "Service/front", in, "front", needs, `["app"]`)
+		leaf.Balanced = true
+		sameFindings(t, Lint(nil, []Resource{leaf, res("shop", "ConfigMap/app", in, "app")}))
+	})
 	t.Run("R22 says what to do", func(t *testing.T) {
 		findings := Lint(nil, job())
 		if len(findings) != 1 {

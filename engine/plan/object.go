@@ -1,6 +1,9 @@
 package plan
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Object names one Kubernetes object. It is comparable and serves as a key.
 // Namespace is empty for objects of cluster scope.
@@ -16,15 +19,11 @@ func (o Object) String() string { return o.Kind + "/" + o.Name }
 
 // Compare orders objects by kind, name, namespace and API group.
 func (o Object) Compare(p Object) int {
-	for _, c := range []int{
-		strings.Compare(o.Kind, p.Kind),
-		strings.Compare(o.Name, p.Name),
-		strings.Compare(o.Namespace, p.Namespace),
-		strings.Compare(o.Group, p.Group),
-	} {
-		if c != 0 {
-			return c
-		}
+	if c := strings.Compare(o.Kind, p.Kind); c != 0 {
+		return c
 	}
-	return 0
+	if c := strings.Compare(o.Name, p.Name); c != 0 {
+		return c
+	}
+	return cmp.Or(strings.Compare(o.Namespace, p.Namespace), strings.Compare(o.Group, p.Group))
 }

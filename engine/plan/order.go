@@ -249,13 +249,20 @@ func (s *sorter) classify() {
 // it: those on a cycle, and those that would come before what they need. It
 // reports whether there were any.
 func (s *sorter) refuseContradiction(a *arrangement) bool {
+	ofKind := make(map[string][]int)
+	for n, c := range s.classes {
+		ofKind[c.rank.kind] = append(ofKind[c.rank.kind], n)
+	}
 	next := make([][]int, len(s.classes))
 	for n, c := range s.classes {
-		for m, other := range s.classes {
-			if m != n && slices.Contains(c.before, other.rank.kind) {
-				next[n] = append(next[n], m)
+		for _, kind := range c.before {
+			for _, m := range ofKind[kind] {
+				if m != n {
+					next[n] = append(next[n], m)
+				}
 			}
 		}
+		slices.Sort(next[n])
 	}
 	var refused []*item
 	for _, cycle := range findCycles(next) {

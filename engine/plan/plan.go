@@ -24,6 +24,9 @@ type Resource struct {
 	// Defines is the group and kind that a CustomResourceDefinition brings,
 	// empty for everything else (R17).
 	Defines GroupKind
+	// Balanced Services get an address from somebody outside of the cluster, which
+	// is not waited for (R22).
+	Balanced bool
 }
 
 // GroupKind names a kind of object without its version.
@@ -94,7 +97,8 @@ type Wave struct {
 // Warning is something in a chart that is not what its author meant, though
 // it can be deployed.
 type Warning struct {
-	// Rule is the number of the rule it falls under, "R8".
+	// Rule is the number of the rule it falls under, "R8", empty where it is
+	// about the cluster.
 	Rule string `json:"rule"`
 	// Chart is the chart path, Object the resource, where there is one.
 	Chart   string  `json:"chart,omitempty"`
@@ -102,4 +106,9 @@ type Warning struct {
 	Message string  `json:"message"`
 }
 
-func (w Warning) String() string { return w.Rule + ": " + w.Message }
+func (w Warning) String() string {
+	if w.Rule == "" {
+		return w.Message
+	}
+	return w.Rule + ": " + w.Message
+}

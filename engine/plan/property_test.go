@@ -64,7 +64,7 @@ func many(resources, groups int) []Resource {
 }
 
 func BenchmarkBuildPlan(b *testing.B) {
-	resources := many(10_000, 300)
+	resources := many(10_000, 1000)
 	root := chart("shop")
 	b.ReportAllocs()
 	for b.Loop() {

@@ -39,6 +39,9 @@ type Outcome struct {
 type Observation struct {
 	// Object is named as in the plan.
 	Object plan.Object
+	// Sign tells that something is wrong with the object, or with what it owns, so
+	// that it is worth asking why now. Where Status is "", that is all it tells.
+	Sign bool
 	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying, of an
 	// object whose request has been refused and is tried again, as Message says
 	// (R53).

@@ -82,6 +82,45 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 			trace: []string{"0.0s breakpoint c:a set", "0.0s c:a held (breakpoint)", "0.0s run paused (breakpoint c:a)", "1.0s step accepted", "1.0s c:a running", "3.0s c:a ready"},
 		},
 		{
+			name: "a disabled breakpoint stops nothing until it is enabled (R42)", groups: []string{"a: x", "b < a: y", "c < b: z"}, script: quick,
+			steer: func(b *bench) {
+				b.command(event.Disable, "c:b")
+				b.command(event.Break, "c:b")
+				b.command(event.Disable, "c:b")
+				b.command(event.Break, "c:c")
+				b.command(event.Disable, "c:c")
+				b.at(3 * sec)
+				b.command(event.Disable, "c:c")
+				b.at(9 * sec)
+				b.command(event.Resume, "")
+			},
+			trace: []string{"0.0s c:a running", "0.0s disable refused (c:b has no breakpoint)", "0.0s breakpoint c:b set", "0.0s break accepted",
+				"0.0s breakpoint c:b disabled", "0.0s disable accepted", "0.0s breakpoint c:c set", "0.0s break accepted", "0.0s breakpoint c:c disabled", "0.0s disable accepted",
+				"2.0s c:a ready", "2.0s c:b running", "3.0s breakpoint c:c set", "3.0s disable accepted", "4.0s c:b ready",
+				"4.0s c:c held (breakpoint)", "4.0s run paused (breakpoint c:c)", "9.0s c:c waiting", "9.0s run running", "9.0s resume accepted", "9.0s c:c running", "10.0s c:c ready"},
+		},
+		{
+			name: "run to a group stops before it once, and at what stops on the way (R42)", opts: Options{Paused: true},
+			groups: []string{"a: x", "b < a: y", "c < b: z"}, script: quick,
+			steer: func(b *bench) {
+				b.command(event.RunTo, "c:a")
+				b.command(event.RunTo, "c:q")
+				b.command(event.Break, "c:b")
+				b.command(event.RunTo, "c:c")
+				b.at(3 * sec)
+				b.command(event.RunTo, "c:c")
+				b.at(9 * sec)
+				b.command(event.RunTo, "c:b")
+				b.command(event.Resume, "")
+			},
+			trace: []string{"0.0s run paused (before the first unit)", "0.0s run-to refused (c:a can start now: there is nothing to run before it)",
+				`0.0s run-to refused (there is no group "c:q")`, "0.0s breakpoint c:b set", "0.0s break accepted",
+				"0.0s breakpoint c:c set", "0.0s run running", "0.0s run-to accepted", "0.0s c:a running", "2.0s c:a ready",
+				"2.0s c:b held (breakpoint)", "2.0s run paused (breakpoint c:b)", "3.0s c:b waiting", "3.0s run running", "3.0s run-to accepted", "3.0s c:b running",
+				"5.0s c:b ready", "5.0s c:c held (breakpoint)", "5.0s breakpoint c:c cleared", "5.0s run paused (breakpoint c:c)",
+				"9.0s run-to refused (c:b has started already)", "9.0s c:c waiting", "9.0s run running", "9.0s resume accepted", "9.0s c:c running", "10.0s c:c ready"},
+		},
+		{
 			name: "abort starts nothing more and ends waits (R43)", groups: chain, script: quick, err: ErrAborted,
 			steer: func(b *bench) { b.at(sec); b.command(event.Abort, ""); b.command(event.Pause, "") },
 			trace: []string{"0.0s c:a running", "1.0s run aborting", "1.0s abort accepted", "1.0s c:a aborted (aborted)",

@@ -14,10 +14,11 @@ import (
 )
 
 // ErrAborted ends a stage after an abort (R43), ErrTimeout after the timeout of
-// the operation (R25).
+// the operation (R25), ErrReplaced where an edited revision takes its place (R46).
 var (
-	ErrAborted = errors.New("aborted")
-	ErrTimeout = errors.New("timed out")
+	ErrAborted  = errors.New("aborted")
+	ErrTimeout  = errors.New("timed out")
+	ErrReplaced = errors.New("replaced by an edited revision")
 )
 
 // Options are what an Engine needs to know of an operation.
@@ -37,10 +38,33 @@ type Options struct {
 	// Heartbeat is how long no group may change before a Waiting event tells
 	// what is waited for, and again after as long; 0 for never.
 	Heartbeat time.Duration
-	// Diagnose says why an object is not ready, in a line and in detail. It
-	// is called in a goroutine of its own, with a context that ends soon.
-	Diagnose func(ctx context.Context, o plan.Object) (summary string, lines []string)
+	// Diagnose says why an object is not ready. It is called in a goroutine of
+	// its own, with a context that ends soon.
+	Diagnose func(ctx context.Context, o plan.Object) Finding
 }
+
+// Finding is why an object is not ready.
+type Finding struct {
+	// Cause and Evidence are those of an Event.
+	Cause    string
+	Evidence []string
+	// Symptom tells that Cause says only what the object looks like: it does not
+	// take the place of one that says why.
+	Symptom bool
+	// Lines are all that was found, for people to read.
+	Lines []string
+	// Requests is how many it took to find out.
+	Requests int
+}
+
+// Explained is an error of a request that knows why, as a Finding does.
+type Explained interface {
+	error
+	Finding() Finding
+}
+
+// nothing reports whether nothing was found.
+func (f Finding) nothing() bool { return f.Cause == "" && len(f.Lines) == 0 }
 
 // Engine runs one operation: a sequence of stages, steered by commands. Its
 // methods may be called from any goroutine. New starts it, Finish ends it.
@@ -96,7 +120,7 @@ func (e *Engine) Back() { e.inbox.put(serverFound{}) }
 // Admit waits until the unit may start and marks it as running: for work that
 // begins before its stage does, as a hook's does with the removal of the hook's
 // last object. A stage that starts it later does not ask again, nor does a
-// second Admit. The error is ErrAborted or ErrTimeout.
+// second Admit. The error is ErrAborted, ErrTimeout or ErrReplaced.
 func (e *Engine) Admit(phase string, g *plan.Group) error {
 	w := &gate{unit: event.Unit{Phase: phase, Group: g.ID}, group: g, done: make(chan error, 1)}
 	return ask(e, w.done, gateAsked{w}, ErrAborted)
@@ -114,14 +138,15 @@ type requestsContext struct{ context.Context }
 
 // Verdict is what became of the run so far.
 type Verdict struct {
-	// Abort is the command that aborted it, nil where none did.
+	// Abort is the command that aborted it, nil where none did. Where that is an
+	// Edit, another revision is to begin (R46).
 	Abort *event.Command
 	// TimedOut tells that the operation's timeout is over.
 	TimedOut bool
 }
 
 // Verdict returns what became of the run so far. Commands may change it until the
-// closing event, which is why BeginRollback and Finish look again.
+// closing event, which is why BeginRollback, BeginNext and Finish look again.
 func (e *Engine) Verdict() Verdict {
 	reply := make(chan Verdict, 1)
 	return ask(e, reply, verdictAsked{reply}, Verdict{Abort: &event.Command{Name: event.Abort}})
@@ -135,12 +160,26 @@ func (e *Engine) BeginRollback(op event.Operation, reason string) error {
 	return ask(e, reply, rollbackAsked{op, reason, reply}, ErrAborted)
 }
 
+// BeginNext begins the revision that an Edit goes on with, and announces what will
+// run, with a clock of its own and the breakpoints that are set (R46). It is refused
+// with ErrAborted where a command has taken the place of the Edit.
+func (e *Engine) BeginNext(op event.Operation, reason string, phases ...event.Phase) error {
+	reply := make(chan error, 1)
+	return ask(e, reply, nextAsked{op, reason, phases, reply}, ErrAborted)
+}
+
 // End is how an operation ended.
 type End struct {
 	Status  event.Status // Succeeded, Failed or Aborted
 	Message string       // in one line
 	Exit    int          // the exit code
 	Release string       // see Event.Release
+	Outcome string       // see Event.Outcome
+	// Object, Cause and Evidence tell of what made the operation fail, where that
+	// is none of the failures that the engine knows of.
+	Object   *plan.Object
+	Cause    string
+	Evidence []string
 }
 
 // Finish publishes the closing event, ends the watches and the loop, and closes

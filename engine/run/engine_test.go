@@ -80,17 +80,17 @@ func TestParallelIsTheMostRequestsUnderWay(t *testing.T) {
 
 func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
 	fake := newFake(map[string]behaviour{"x": {never: true}, "y": {}})
-	opts := Options{Diagnose: func(context.Context, plan.Object) (string, []string) {
-		return "image cannot be pulled", []string{"event"}
+	opts := Options{Diagnose: func(context.Context, plan.Object) Finding {
+		return Finding{Cause: "image cannot be pulled", Lines: []string{"event"}}
 	}}
 	trace, err := run(t, opts, Stage{Readiness: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x", "b: y", "c < a: z")}}, fake, nil)
 	want(t, trace,
 		"0.0s c:a running", "0.0s c:b running", "0.0s c:b ready",
 		"5.0s diagnosis c:a Pod/x (image cannot be pulled)",
-		"10.0s c:a failed (Pod/x: not ready after 10s (--readiness-timeout): in-progress, 0 of 1 available)",
+		"10.0s c:a failed (Pod/x: image cannot be pulled; gave up after 10s (--readiness-timeout))",
 		"10.0s diagnosis c:a Pod/x (image cannot be pulled)",
 		"10.0s c:c skipped (not started: c:a failed)")
-	for _, part := range []string{"c:a: Pod/x:", "0 of 1 available", "image cannot be pulled", "never started: c:c"} {
+	for _, part := range []string{"c:a: Pod/x:", "gave up after 10s", "image cannot be pulled", "never started: c:c"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v does not say %q", err, part)
 		}
@@ -100,11 +100,11 @@ func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
 func TestWhatIsNotReadyIsLookedInto(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: 40 * sec}, "y": {ready: 3 * sec}})
 	start := time.Now()
-	opts := Options{Diagnose: func(_ context.Context, o plan.Object) (string, []string) {
+	opts := Options{Diagnose: func(_ context.Context, o plan.Object) Finding {
 		if start.IsZero() || time.Since(start) < 20*sec {
-			return "no node has room", nil
+			return Finding{Cause: "no node has room"}
 		}
-		return "image cannot be pulled", nil
+		return Finding{Cause: "image cannot be pulled"}
 	}}
 	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y")}}, fake, func(b *bench) {
 		start = time.Now()
@@ -288,7 +288,7 @@ func TestUnitsThatNeverStartAreToldOf(t *testing.T) { // R26
 		}
 		b.e.Finish(End{Status: event.Failed, Exit: 1})
 		want(t, b.trace(), "0.0s c:a running", "0.0s c:a failed (Pod/x: "+errDenied.Error()+")",
-			"0.0s c:hook skipped (not started: the operation has ended)")
+			"0.0s c:hook skipped (not started: c:a failed)")
 		synctest.Wait()
 	})
 }
@@ -316,4 +316,42 @@ func TestARollbackDoesNotTurnBackWhatWasReady(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// TestWhatKnowsLessErasesNothing: a cause that was found stands with the failure,
+// whatever is seen later.
+func TestWhatKnowsLessErasesNothing(t *testing.T) {
+	fake := newFake(map[string]behaviour{"x": {never: true}})
+	asked := 0
+	opts := Options{Diagnose: func(context.Context, plan.Object) Finding {
+		if asked++; asked == 1 {
+			return Finding{Cause: "ends with code 3", Evidence: []string{"FATAL"}}
+		}
+		return Finding{Cause: "0 of 1 available", Symptom: true, Lines: []string{"new"}}
+	}}
+	var events []event.Event
+	_, err := run(t, opts, Stage{Readiness: 20 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
+		b.at(25 * sec)
+		b.e.Close(End{Status: event.Failed, Exit: 1})
+		events = b.feed.Events()
+	})
+	var stage *StageError
+	if !errors.As(err, &stage) {
+		t.Fatal(err)
+	}
+	var s event.State
+	told := map[event.Kind]event.Event{}
+	for _, e := range events {
+		s.Apply(e)
+		told[e.Kind] = e
+	}
+	for _, kind := range []event.Kind{event.KindDiagnosis, event.KindGroup, event.KindOperation} {
+		if e := told[kind]; e.Cause != "ends with code 3" || len(e.Evidence) != 1 || e.Object == nil || e.Object.Name != "x" {
+			t.Errorf("%s: %+v", kind, e)
+		}
+	}
+	g := s.Find("apply", "c:a")
+	if o := g.Objects[0]; o.Cause != "ends with code 3" || len(o.Diagnosis) != 1 || s.Cause != o.Cause || g.Cause != o.Cause || s.Root == nil {
+		t.Errorf("%+v %+v", o, s)
+	}
 }

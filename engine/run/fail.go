@@ -1,36 +1,83 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
-// fail ends a group as failed. diagnose asks why the object is not ready.
+// fail ends a group as failed. diagnose asks why the object is not ready; then that
+// is told first, and with it that the group has failed.
 //
 // Rule R26: what waits for a failed group does not start; what is in flight is finished
 func (s *stage) fail(g *group, o *object, message string, diagnose bool) {
+	s.failAs(g, o, &failure{symptom: oneLine(message), final: !diagnose}, diagnose)
+}
+
+// giveUp is fail for what has had its time.
+func (s *stage) giveUp(g *group, o *object, symptom, gaveUp string) {
+	s.failAs(g, o, &failure{symptom: oneLine(symptom), gaveUp: gaveUp}, true)
+}
+
+func (s *stage) failAs(g *group, o *object, f *failure, diagnose bool) {
 	if g.status != event.Running {
 		return
 	}
-	message = oneLine(message)
-	obj := o.named()
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.group == g })
 	for _, o := range g.objects {
 		if !o.answered {
 			o.onlyLater()
 		}
 	}
-	f := &failure{Failure: Failure{Group: g.Group, Object: obj, Message: message}, group: g, reason: message}
+	f.group, f.Failure = g, Failure{Group: g.Group, Object: o.named()}
+	g.status = event.Failed
+	f.known = &o.found
 	s.failures = append(s.failures, f)
-	s.m.setUnit(g.unit, event.Failed, obj.String()+": "+message)
 	if diagnose && s.m.opts.Diagnose != nil {
 		s.busy.diagnoses++
-		s.m.do(startDiagnosis{diagnosis{s, g, o, obj, g.attempt.round, f}})
+		s.m.do(startDiagnosis{diagnosis{s, g, o, f.Object, g.attempt.round, f}})
+		return
 	}
+	s.tellFailure(f, o.found)
+}
+
+// tellAll tells of the failures for whose diagnosis the run does not wait any more.
+func (s *stage) tellAll() {
+	for _, f := range s.failures {
+		if !f.told {
+			s.tellFailure(f, *f.known)
+		}
+	}
+	if len(s.failures) > 0 && s.m.root == nil {
+		s.m.root = &s.failures[0].Failure
+	}
+}
+
+// tellFailure tells that a group has failed, and why as far as that is known.
+func (s *stage) tellFailure(f *failure, found Finding) {
+	f.told = true
+	f.Message, f.Cause, f.Evidence = f.text(found), cmp.Or(found.Cause, f.symptom), found.Evidence
+	s.m.failUnit(f.group.unit, f.Failure)
 	s.m.tellRun()
+}
+
+// text says why a group has failed: the cause, or where none is known what its
+// object looks like.
+func (f *failure) text(found Finding) string {
+	switch {
+	case f.final || found.Cause == "" || strings.Contains(f.symptom, found.Cause):
+		return f.symptom
+	case found.Symptom:
+		return f.symptom + "; " + found.Cause
+	case f.gaveUp != "":
+		return found.Cause + "; " + f.gaveUp
+	}
+	return found.Cause
 }
 
 // failing reports whether a group has failed, so that nothing further starts.
@@ -45,7 +92,7 @@ func (m *machine) heldOn() *failure {
 		return nil
 	}
 	for _, f := range slices.Backward(m.stage.failures) {
-		if !f.givenUp {
+		if f.told && !f.givenUp {
 			return f
 		}
 	}
@@ -59,7 +106,7 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	}
 	s := m.stage
 	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
-		return named.Group != "" && f.Group != named.Group || named.Phase != "" && f.group.Phase != named.Phase
+		return !f.told || named.Group != "" && f.Group != named.Group || named.Phase != "" && f.group.Phase != named.Phase
 	})
 	if len(chosen) == 0 {
 		return named.Group + " has not failed"
@@ -90,6 +137,7 @@ func (s *stage) accept(g *group) {
 	g.attempt.round++
 	g.attempt.accepted = true
 	for _, o := range g.objects {
+		o.lookDue = time.Time{}
 		if o.last.Status == event.Failed { // it may have been mended since
 			o.last = Observation{}
 		}
@@ -102,24 +150,46 @@ func (s *stage) accept(g *group) {
 }
 
 // diagnosed takes in why an object is not ready.
-func (s *stage) diagnosed(d diagnosis, summary string, lines []string) {
+func (s *stage) diagnosed(d diagnosis, found Finding) {
+	o := d.object
+	o.pace.Spend(s.m.now, found.Requests)
 	if d.failure == nil {
-		s.busy.glances--
-		if s.closed || d.round != d.group.attempt.round || d.group.status != event.Running || d.object.settled ||
-			summary == "" || summary == d.object.explained {
+		s.busy.looks--
+		s.lookLater(d.group, o)
+		known := o.found.Cause
+		if s.closed || d.round != d.group.attempt.round || d.group.status != event.Running || o.settled {
 			return
 		}
-		d.object.explained = summary
-	} else {
-		s.busy.diagnoses--
-		if summary == "" && len(lines) == 0 {
-			return
+		if o.learn(found); o.found.Cause != known {
+			s.tellFound(d.group, o, d.named, found.Lines)
 		}
-		if summary != "" && !strings.Contains(d.failure.Message, summary) {
-			d.failure.Message += " — " + summary
-		}
+		return
 	}
-	s.m.publish(event.Event{Kind: event.KindDiagnosis, Phase: d.group.Phase, Group: d.group.Group, Object: &d.named, Message: summary, Lines: lines})
+	s.busy.diagnoses--
+	o.learn(found)
+	s.tellFailure(d.failure, o.found)
+	if o.found.Cause != "" || !found.nothing() {
+		s.tellFound(d.group, o, d.named, found.Lines)
+	}
+}
+
+// tellFound tells the best that is known of why an object is not ready, with all
+// that was found when it was looked up last.
+func (s *stage) tellFound(g *group, o *object, named plan.Object, lines []string) {
+	best := o.found
+	s.m.publish(event.Event{
+		Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.Group, Object: &named,
+		Message: best.Cause, Cause: best.Cause, Evidence: best.Evidence, Lines: lines,
+	})
+}
+
+// learn takes in what was found out about an object. What knows less does not
+// take the place of what knows more.
+func (o *object) learn(found Finding) {
+	if found.Cause != "" && (!found.Symptom || o.found.Cause == "" || o.found.Symptom) {
+		found.Lines = nil
+		o.found = found
+	}
 }
 
 // whySkipped names the failed group that g waits for, directly or not.
@@ -145,6 +215,8 @@ func (s *stage) whySkipped(g *group, cause error) string {
 	switch up := find(g.def.After); {
 	case up != "":
 		return "not started: " + up + " failed"
+	case errors.Is(cause, ErrReplaced):
+		return "not started: " + ErrReplaced.Error()
 	case errors.Is(cause, ErrAborted):
 		return "not started: the run was aborted"
 	case errors.Is(cause, ErrTimeout):

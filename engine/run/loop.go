@@ -131,12 +131,21 @@ func (l *loop) send(r request) {
 	}()
 }
 
+// diagnose asks why an object is not ready, and takes no answer for an answer once
+// the time for it is over: a failure is told with it, and must not wait for long
+// while the API server is away, whatever of the diagnosis does not end.
 func (l *loop) diagnose(d diagnosis) {
 	ctx, cancel := context.WithTimeout(l.ctx, diagnoseTimeout)
+	found := make(chan Finding, 1)
+	go func() { found <- l.opts.Diagnose(ctx, d.named) }()
 	go func() {
 		defer cancel()
-		summary, lines := l.opts.Diagnose(ctx, d.named)
-		l.inbox.put(diagnosed{d, summary, lines})
+		select {
+		case f := <-found:
+			l.inbox.put(diagnosed{d, f})
+		case <-ctx.Done():
+			l.inbox.put(diagnosed{diagnosis: d})
+		}
 	}()
 }
 

@@ -26,6 +26,8 @@ type machine struct {
 	cohort    *cohort
 	timeouts  timeouts
 	rollback  rollback
+	era       int      // counts rollbacks and edited revisions: what is seen for an earlier one does not count
+	root      *Failure // what failed first and was not mended, of stages that are over
 	ended     bool
 }
 
@@ -34,8 +36,6 @@ type rollback struct {
 	begun bool
 	// warned tells that an interrupt has come since (R43).
 	warned bool
-	// era counts rollbacks: observations of an earlier one do not count.
-	era int
 }
 
 // newMachine returns a run that has been opened; the opening events are the
@@ -76,7 +76,7 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case observed:
 		msg.group.stage.observe(msg.group, msg.seen)
 	case diagnosed:
-		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.summary, msg.lines)
+		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.found)
 	case commanded:
 		m.command(msg.command)
 	case serverLost:
@@ -87,6 +87,8 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		m.tick()
 	case rollbackAsked:
 		m.do(replied{msg.reply, m.beginRollback(msg.operation, msg.reason)})
+	case nextAsked:
+		m.do(replied{msg.reply, m.beginNext(msg)})
 	case finishAsked:
 		m.do(replied{msg.reply, m.finish(msg.end)})
 	}
@@ -115,6 +117,14 @@ func (m *machine) setUnit(u *unit, s event.Status, message string) {
 	u.status = s
 	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
 	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s, Message: message})
+}
+
+// failUnit is setUnit for one that has failed.
+func (m *machine) failUnit(u *unit, f Failure) {
+	u.status = event.Failed
+	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
+	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: event.Failed,
+		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence})
 }
 
 // advance does all that can be done now: lets units go, sends requests, ends the
@@ -150,7 +160,10 @@ func (m *machine) over() bool { return m.steering.abort != nil || m.timeouts.ove
 // waits end, requests in flight come back (R43).
 func (m *machine) wind() {
 	cause := ErrAborted
-	if m.steering.abort == nil {
+	switch {
+	case m.replacing():
+		cause = ErrReplaced
+	case m.steering.abort == nil:
 		cause = fmt.Errorf("%w after %s (--timeout)", ErrTimeout, m.opts.Operation.Timeout)
 	}
 	for _, g := range m.gates {
@@ -175,8 +188,8 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	if a := m.steering.abort; a != nil && a.Name != event.Rollback {
 		return ErrAborted
 	}
-	m.do(renewRequests{})
-	m.skipUnits("not started: rolling back", "cut short: rolling back")
+	why := m.because("rolling back")
+	m.skipUnits("not started: "+why, "cut short: "+why)
 	for _, u := range m.units.all {
 		if u.stop {
 			m.setBreakpoint(u, false)
@@ -184,13 +197,46 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	}
 	m.opts.Breakpoints = nil
 	m.opts.Operation.Timeout = op.Timeout
+	m.beginAnew()
+	m.rollback = rollback{begun: true}
+	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason})
+	return nil
+}
+
+// beginNext ends what is left of the revision that is replaced, and begins the one
+// that takes its place. It stays paused where it was: only a resume ends that (R41).
+func (m *machine) beginNext(msg nextAsked) error {
+	if !m.replacing() {
+		return ErrAborted
+	}
+	m.skipUnits("not started: "+ErrReplaced.Error(), ErrReplaced.Error())
+	m.opts.Breakpoints = nil
+	for _, u := range m.units.all {
+		if u.stop && !u.off && !u.once && !m.stopsAt(u.Group) {
+			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)
+		}
+	}
+	m.units, m.root, m.opts.Operation = units{}, nil, msg.operation
+	paused := m.steering.paused
+	m.beginAnew()
+	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &msg.operation, Message: oneLine(msg.reason)})
+	m.announce(msg.phases)
+	if paused {
+		m.steering.pause(fmt.Sprintf("before the first unit of revision %d", msg.operation.Revision))
+		m.tellRun()
+	}
+	return nil
+}
+
+// beginAnew gives the run requests, steering and clocks of their own again, after
+// commands or the timeout have ended what went before.
+func (m *machine) beginAnew() {
+	m.do(renewRequests{})
+	m.era++
 	m.steering = steering{told: event.Running}
 	m.timeouts = timeouts{}
 	m.clock, m.readiness = clock{start: m.now}, clock{start: m.now}
 	m.keepTime()
-	m.rollback = rollback{begun: true, era: m.rollback.era + 1}
-	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason})
-	return nil
 }
 
 // finish ends the run, unless a command was accepted that the end does not know
@@ -204,18 +250,35 @@ func (m *machine) finish(end End) error {
 	if end.Status == event.Succeeded {
 		m.skipUnits("not started: there was nothing to do", "there was nothing to do")
 	} else {
-		m.skipUnits("not started: the operation has ended", "cut short: the operation has ended")
+		why := m.because("the operation has ended")
+		m.skipUnits("not started: "+why, "cut short: "+why)
+	}
+	if m.root != nil && end.Object == nil && end.Status != event.Succeeded {
+		end.Object, end.Cause, end.Evidence = &m.root.Object, m.root.Cause, m.root.Evidence
 	}
 	m.do(publish{closing: true, event: event.Event{
-		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit, Release: end.Release,
+		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit, Outcome: oneLine(end.Outcome), Release: end.Release,
+		Object: end.Object, Cause: oneLine(end.Cause), Evidence: end.Evidence,
 	}})
 	m.ended = true
 	return nil
 }
 
-// skipUnits tells of units that will not start any more, and of those that were
-// let go but for which no stage came.
+// because says why what was to come does not: where something has failed, it is a
+// consequence of that.
+func (m *machine) because(otherwise string) string {
+	if m.root != nil && m.steering.abort == nil {
+		return m.root.Group + " failed"
+	}
+	return otherwise
+}
+
+// skipUnits tells of units that will not start any more, of those that were let go
+// but for which no stage came, and of those that failed and are still looked into.
 func (m *machine) skipUnits(waiting, begun string) {
+	if m.stage != nil {
+		m.stage.tellAll()
+	}
 	for _, u := range m.units.all {
 		switch u.status {
 		case event.Waiting, event.Held:

@@ -40,8 +40,7 @@ type (
 	// once.
 	diagnosed struct {
 		diagnosis diagnosis
-		summary   string
-		lines     []string
+		found     Finding
 	}
 	// commanded is sent by Command: a key, a signal, the screen that went away.
 	commanded struct{ command event.Command }
@@ -54,11 +53,17 @@ type (
 	serverFound struct{}
 	// ticked is sent by the loop when the time of the last wake has come.
 	ticked struct{}
-	// rollbackAsked is sent by BeginRollback, finishAsked by Finish; both wait
-	// on reply, which has room for the one answer.
+	// rollbackAsked is sent by BeginRollback, nextAsked by BeginNext, finishAsked by
+	// Finish; all wait on reply, which has room for the one answer.
 	rollbackAsked struct {
 		operation event.Operation
 		reason    string
+		reply     chan<- error
+	}
+	nextAsked struct {
+		operation event.Operation
+		reason    string
+		phases    []event.Phase
 		reply     chan<- error
 	}
 	finishAsked struct {
@@ -81,6 +86,7 @@ func (serverLost) message()    {}
 func (serverFound) message()   {}
 func (ticked) message()        {}
 func (rollbackAsked) message() {}
+func (nextAsked) message()     {}
 func (finishAsked) message()   {}
 func (verdictAsked) message()  {}
 func (requestsAsked) message() {}

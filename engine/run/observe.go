@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"errors"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -27,8 +28,15 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	g.attempt.pending--
 	if err != nil {
 		o.onlyLater()
+		var why Explained
+		if errors.As(err, &why) {
+			o.learn(why.Finding())
+		}
 		s.setObject(g, o, event.Failed, oneLine(err.Error()), "")
 		s.fail(g, o, err.Error(), false)
+		if why != nil {
+			s.tellFound(g, o, o.named(), why.Finding().Lines)
+		}
 		s.sendNext(g)
 		return
 	}
@@ -65,13 +73,22 @@ func (s *stage) deleted(g *group, o *object, out Outcome) {
 		s.setObject(g, o, event.Gone, "", out.Change)
 	default:
 		s.setObject(g, o, event.Deleting, o.last.Message, out.Change)
+		if g.await {
+			s.setDeadline(g, o)
+		}
 	}
 }
 
 // observe takes in what the watch has seen of an object.
 func (s *stage) observe(g *group, seen Observation) {
 	o := g.index[seen.Object]
-	if o == nil || s.era != s.m.rollback.era { // a rollback undoes what the stage did
+	if o == nil || s.era != s.m.era { // what the stage did is undone, or done otherwise
+		return
+	}
+	if seen.Sign && o.answered {
+		s.lookSoon(g, o)
+	}
+	if seen.Status == "" {
 		return
 	}
 	if seen.Status == event.Applying {
@@ -80,11 +97,15 @@ func (s *stage) observe(g *group, seen Observation) {
 		}
 		return
 	}
+	vanished := seen.Status == event.Gone && o.last.Status != "" && o.last.Status != event.Gone && !s.removes()
 	o.last = seen
 	if !o.answered {
 		o.fresh = seen.Version == 0 || seen.Version > o.version
 	}
 	s.assess(g, o)
+	if vanished {
+		s.lookSoon(g, o)
+	}
 }
 
 // assess draws the consequences of what was last seen of an object.
@@ -226,14 +247,18 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 		return
 	}
 	o.status, o.message = status, message
-	if o.answered && !s.done(o) && status != event.Failed {
-		s.m.expectGlance(o)
+	if o.answered && o.pace.looks == 0 {
+		s.lookLater(g, o)
 	}
 	obj, planned := o.named(), ""
 	if o.name != "" {
 		planned = o.Name
 	}
-	s.m.publish(event.Event{
+	e := event.Event{
 		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned, Status: status, Message: message, Change: change,
-	})
+	}
+	if status == event.Failed {
+		e.Cause, e.Evidence = cmp.Or(o.found.Cause, message), o.found.Evidence
+	}
+	s.m.publish(e)
 }

@@ -32,10 +32,12 @@ type reference struct {
 	counted time.Duration
 	at      time.Time
 	away    bool
-	// begun numbers the moments at which units start.
+	// moment numbers the moments at which units start.
 	moment  int
+	begun   bool
 	closed  bool
 	timeout bool
+	asked   int // failures that are looked into before they are told
 	wrong   []string
 }
 
@@ -166,7 +168,7 @@ func (r *reference) pass(now time.Time) {
 // unready checks that a unit that is told to have had its time has had it, and is
 // not ready behind an outage.
 func (r *reference) unready(e event.Event, u *refUnit) {
-	if r.at.IsZero() || !strings.Contains(e.Message, "(--readiness-timeout)") {
+	if r.at.IsZero() || r.s.Diagnosis > 0 || !strings.Contains(e.Message, "(--readiness-timeout)") {
 		return
 	}
 	if had := r.counted - u.since; r.away || had < time.Duration(r.s.Readiness)*time.Millisecond {
@@ -266,6 +268,22 @@ func (r *reference) answer(e event.Event) {
 		if ok {
 			s.step, s.stepUnit = true, c.Unit()
 		}
+	case event.RunTo:
+		if ok && r.held() {
+			r.fail("R44: run-to is accepted while a failure is held")
+		}
+		if ok {
+			s.paused, s.step = false, false
+			for id, u := range r.units {
+				if id == c.Unit() && !u.stop {
+					r.fail("R42: the run is to go to %v, and nothing stops it there", id)
+				}
+			}
+		}
+	case event.Disable:
+		if u := r.units[c.Unit()]; ok && u != nil && u.status != event.Waiting && u.status != event.Held {
+			r.fail("R42: a breakpoint on %v is disabled, which is %s", c.Unit(), u.status)
+		}
 	case event.Break:
 		if u := r.units[c.Unit()]; !ok && u != nil && u.status == event.Waiting && s.abort == "" && !r.timeout {
 			r.fail("R42: a breakpoint on %v is refused though that is to come: %s", c.Unit(), e.Message)
@@ -276,8 +294,22 @@ func (r *reference) answer(e event.Event) {
 				u.decided = true
 			}
 		}
+	case event.Edit:
+		r.edited(ok)
 	case event.Abort, event.Rollback, event.Stop:
 		r.interrupt(c, ok)
+	}
+}
+
+// edited takes in whether an edited revision is to begin.
+func (r *reference) edited(ok bool) {
+	s := &r.steer
+	waits := (s.paused || r.held()) && s.abort == "" && !s.rolling && !r.timeout
+	if ok != waits && r.asked == 0 {
+		r.fail("R46: an edit is accepted %t, with the run paused %t, held %t, aborted %q, rolling back %t", ok, s.paused, r.held(), s.abort, s.rolling)
+	}
+	if ok {
+		s.abort, s.step = event.Edit, false
 	}
 }
 
@@ -294,14 +326,28 @@ func (r *reference) interrupt(c event.Command, ok bool) {
 		s.abort, s.step = event.Stop, false
 	case ok:
 		s.abort, s.step = c.Name, false
-	case s.abort == "":
+	case s.abort == "" || s.abort == event.Edit:
 		r.fail("R43: %s is refused", c.Name)
 	}
 }
 
 func (r *reference) operation(e event.Event) {
 	switch {
+	case e.Status == event.Running && r.begun:
+		if r.steer.abort != event.Edit {
+			r.fail("R46: another revision begins, the last command was %q", r.steer.abort)
+		}
+		for id, u := range r.units {
+			if !u.status.Over() {
+				r.fail("R46: %v is %s, and another revision begins", id, u.status)
+			}
+		}
+		r.steer, r.timeout, r.units = refSteering{paused: r.steer.paused}, false, map[event.Unit]*refUnit{}
+		for _, p := range r.s.Phases {
+			r.announce(p)
+		}
 	case e.Status == event.Running:
+		r.begun = true
 	case e.Status == event.RollingBack:
 		if r.steer.abort == event.Abort || r.steer.abort == event.Stop {
 			r.fail("R48: a rollback begins after an accepted %s", r.steer.abort)
@@ -326,6 +372,9 @@ func (r *reference) ended(status event.Status) {
 			r.fail("%v is %s in the end", id, u.status)
 		}
 	}
+	if r.steer.abort == event.Edit {
+		r.fail("R48: an edit was accepted and no other revision began")
+	}
 	if r.steer.abort == event.Rollback {
 		r.fail("R48: a rollback was accepted and did not begin")
 	}
@@ -348,7 +397,7 @@ func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 	}
 	u.sent[o.Name] = true
 	for other, v := range r.units { // R15a
-		if v.status != event.Running || v.moment != u.moment || other.Phase != id.Phase || v.accepted {
+		if r.asked > 0 || v.status != event.Running || v.moment != u.moment || other.Phase != id.Phase || v.accepted {
 			continue
 		}
 		for _, before := range v.spec.Objects {
@@ -371,6 +420,8 @@ func (r *reference) quiet() {
 	}
 	want := event.Running
 	switch {
+	case r.steer.abort == event.Edit:
+		want = event.Replacing
 	case r.steer.abort != "":
 		want = event.Aborting
 	case r.held():
@@ -385,7 +436,7 @@ func (r *reference) quiet() {
 		if u.restarted {
 			r.fail("R44: %v begins again without a command", id)
 		}
-		if !r.stage[id] || u.status != event.Waiting || r.steer.abort != "" || r.timeout || r.failed() {
+		if r.asked > 0 || !r.stage[id] || u.status != event.Waiting || r.steer.abort != "" || r.timeout || r.failed() {
 			continue
 		}
 		open := !slices.ContainsFunc(u.after, func(gate event.Unit) bool {

@@ -23,7 +23,9 @@ type scenario struct {
 	Parallel    int           `json:",omitempty"`
 	Timeout     int           `json:",omitempty"`
 	Readiness   int           `json:",omitempty"`
+	Diagnosis   int           `json:",omitempty"` // how long it takes to find out why something has failed; 0 for nobody who can
 	Finalize    int           `json:",omitempty"` // how long the release's record takes in the end
+	Hasty       bool          `json:",omitempty"` // whoever waits for a stage leaves it at a stop, as Helm's action is left to itself
 }
 
 type phaseSpec struct {
@@ -75,7 +77,7 @@ func newScenario(seed uint64) scenario {
 	r := rand.New(rand.NewPCG(seed, 8))
 	s := scenario{
 		Hold: r.IntN(3) > 0, Paused: r.IntN(4) == 0, Rollback: r.IntN(3) == 0, Parallel: []int{1, 2, 32}[r.IntN(3)],
-		Finalize: r.IntN(3) * 10, Readiness: []int{0, 40, 100}[r.IntN(3)], Timeout: []int{0, 0, 60, 300}[r.IntN(4)],
+		Hasty: seed%3 == 0, Finalize: r.IntN(3) * 10, Readiness: []int{0, 40, 100}[r.IntN(3)], Timeout: []int{0, 0, 60, 300}[r.IntN(4)],
 	}
 	if r.IntN(3) == 0 {
 		s.Phases = append(s.Phases, hookPhase(r))
@@ -94,6 +96,9 @@ func newScenario(seed uint64) scenario {
 			names := []event.CommandName{event.GiveUp, event.Retry, event.Retry, event.Accept}
 			s.Commands = append(s.Commands, commandSpec{At: r.IntN(30) * 5, Command: event.Command{Name: names[r.IntN(len(names))]}})
 		}
+	}
+	if r.IntN(4) == 0 {
+		s.Diagnosis = 1 + r.IntN(60)
 	}
 	slices.SortStableFunc(s.Commands, func(a, b commandSpec) int { return a.At - b.At })
 	if r.IntN(5) == 0 {
@@ -187,15 +192,18 @@ func reversed(p phaseSpec, name string, r *rand.Rand) phaseSpec {
 
 func randomCommand(r *rand.Rand, s scenario) commandSpec {
 	names := []event.CommandName{
-		event.Pause, event.Pause, event.Resume, event.Resume, event.Step, event.Step, event.Break, event.Break,
+		event.Pause, event.Pause, event.Resume, event.Resume, event.Step, event.Step, event.Break, event.Break, event.RunTo, event.RunTo, event.Disable,
 		event.Accept, event.Accept, event.Retry, event.Retry, event.Retry, event.GiveUp, event.GiveUp, event.Abort, event.Rollback, event.Stop,
+		event.Edit, event.Edit,
 	}
 	c := event.Command{Name: names[r.IntN(len(names))]}
 	switch c.Name {
+	case event.Edit:
+		c.Next = "other values"
 	case event.Abort, event.Rollback, event.Stop:
 		c.Told = r.IntN(2) == 0
-	case event.Break, event.Accept, event.Retry, event.GiveUp, event.Step:
-		if c.Name == event.Break || r.IntN(2) == 0 {
+	case event.Break, event.RunTo, event.Disable, event.Accept, event.Retry, event.GiveUp, event.Step:
+		if c.Name == event.Break || c.Name == event.RunTo || c.Name == event.Disable || r.IntN(2) == 0 {
 			p := s.Phases[r.IntN(len(s.Phases))]
 			c.Phase, c.Group = p.Name, "c:"+p.Groups[r.IntN(len(p.Groups))].Name
 			if r.IntN(4) == 0 {
@@ -204,6 +212,14 @@ func randomCommand(r *rand.Rand, s scenario) commandSpec {
 		}
 	}
 	return commandSpec{At: r.IntN(24) * 10, Command: c}
+}
+
+// phases are the phases as the engine is given them.
+func (s scenario) phases() (out []event.Phase) {
+	for _, p := range s.Phases {
+		out = append(out, p.phase())
+	}
+	return out
 }
 
 // phase is the phase as the engine is given it.
@@ -289,7 +305,8 @@ func (s scenario) smaller(yield func(scenario) bool) {
 	for _, change := range []func(*scenario){
 		func(c *scenario) { c.Breakpoints = nil }, func(c *scenario) { c.Paused = false }, func(c *scenario) { c.Rollback = false },
 		func(c *scenario) { c.Hold = false }, func(c *scenario) { c.Parallel = 32 }, func(c *scenario) { c.Timeout = 0 },
-		func(c *scenario) { c.Readiness = 0 }, func(c *scenario) { c.Finalize = 0 },
+		func(c *scenario) { c.Diagnosis = 0 },
+		func(c *scenario) { c.Readiness = 0 }, func(c *scenario) { c.Finalize = 0 }, func(c *scenario) { c.Hasty = false },
 	} {
 		if !try(change) {
 			return

@@ -140,6 +140,10 @@ func (x *live) rollback() error {
 	return x.e.BeginRollback(event.Operation{Name: "uninstall"}, "")
 }
 
+func (x *live) next() error {
+	return x.e.BeginNext(event.Operation{Name: "upgrade", Timeout: x.s.options().Operation.Timeout}, "", x.s.phases()...)
+}
+
 // liveCluster is the cluster of one stage.
 type liveCluster struct {
 	x       *live

@@ -2,6 +2,7 @@ package run
 
 import (
 	"container/heap"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -29,13 +30,17 @@ type simulation struct {
 	took   map[string]uint64      // the version that each object was applied with
 	away   bool                   // nothing comes from the API server
 	held   []message              // what has to wait for it
+	// watching are the groups by their units that are watched now: those of an
+	// edited revision in place of the ones before.
+	watching map[event.Unit]*group
+	looks    int
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // simulate runs a scenario and returns what was wrong with it.
 func simulate(s scenario, spoil func(*machine)) []string {
-	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, is: map[string]Observation{}, seen: map[string]Observation{}, took: map[string]uint64{}}
+	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, is: map[string]Observation{}, seen: map[string]Observation{}, took: map[string]uint64{}, watching: map[event.Unit]*group{}}
 	x.r.ready, x.r.isReady = x.unready, x.readyNamed
 	x.m = newMachine(s.options(), x.now)
 	if spoil != nil {
@@ -105,7 +110,12 @@ func nudge(run event.Status, n int) event.Command {
 
 func (s scenario) options() Options {
 	ms := time.Millisecond
+	var diagnose func(context.Context, plan.Object) Finding
+	if s.Diagnosis > 0 {
+		diagnose = func(context.Context, plan.Object) Finding { return Finding{} } // startDiagnosis is carried out without it
+	}
 	return Options{
+		Diagnose:  diagnose,
 		Operation: event.Operation{Name: "install", Timeout: time.Duration(s.Timeout) * ms}, Parallel: s.Parallel,
 		Paused: s.Paused, Breakpoints: s.Breakpoints, HoldOnFailure: s.Hold,
 	}
@@ -178,12 +188,25 @@ func (x *simulation) carryOut(effects []effect) {
 		case sendRequest:
 			x.request(eff.request)
 		case startWatch:
+			x.watching[eff.group.Unit] = eff.group
 			p := x.phases[eff.group.stage.run]
 			for _, o := range eff.group.objects {
 				if p.spec(o.Object).Stale {
 					x.report(eff.group, o.Object, event.Ready, 1)
 				}
 			}
+		case startDiagnosis:
+			if eff.diagnosis.failure != nil {
+				x.r.asked++
+			} else if x.looks++; x.looks > 3 {
+				continue // or a run that waits for somebody would never be quiet
+			}
+			x.after(x.s.Diagnosis, func() {
+				if eff.diagnosis.failure != nil {
+					x.r.asked--
+				}
+				x.post(diagnosed{eff.diagnosis, Finding{Cause: "why", Requests: 5}})
+			})
 		case cancelRequests, renewRequests:
 			for _, r := range x.hangs {
 				x.answer(r, Outcome{}, errRefused)
@@ -245,7 +268,7 @@ func (x *simulation) answer(r request, out Outcome, err error) {
 func (x *simulation) report(g *group, o plan.Object, s event.Status, version uint64) {
 	seen := Observation{Object: o, Status: s, Version: version}
 	x.is[o.Name] = seen
-	x.hear(observed{g, seen})
+	x.hear(observed{x.watching[g.Unit], seen})
 }
 
 // unready says why a unit cannot be ready as the world is.
@@ -270,7 +293,7 @@ func (x *simulation) readyNamed(message string) bool {
 // compare compares the reducer's picture with the state of the machine.
 func (x *simulation) compare() {
 	m, state := x.m, &x.r.state
-	if x.r.closed {
+	if x.r.closed || x.r.asked > 0 { // a failure is told once it is known why
 		return
 	}
 	if state.Run != m.steering.told {
@@ -280,7 +303,7 @@ func (x *simulation) compare() {
 		x.r.fail("R53: the outage is %+v, in the picture %s", m.outage, state.Away)
 	}
 	for _, u := range m.units.all {
-		if g := state.Find(u.Phase, u.Group); g == nil || g.Status != u.status || state.Stops(u.Unit) != u.stop {
+		if g := state.Find(u.Phase, u.Group); g == nil || g.Status != u.status || state.Stops(u.Unit) != (u.stop && !u.off) {
 			x.r.fail("%v is %s (breakpoint %t), in the picture %+v", u.Unit, u.status, u.stop, g)
 		}
 	}
@@ -336,7 +359,11 @@ func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	run := &StageRun{}
 	o.x.phases[run] = p
 	o.x.post(stageEntered{Stage{Phase: def, Await: p.await, Readiness: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
-	o.await(func() bool { _, over := o.x.over[run]; return over })
+	left := func() bool { a := o.x.m.steering.abort; return o.x.s.Hasty && a != nil && a.Name == event.Stop }
+	o.await(func() bool { _, over := o.x.over[run]; return over || left() })
+	if _, over := o.x.over[run]; !over {
+		return &StageError{Cause: ErrAborted}
+	}
 	return o.x.over[run]
 }
 
@@ -347,6 +374,12 @@ func (o *simulated) verdict() Verdict {
 func (o *simulated) rollback() error {
 	reply := make(chan error, 1)
 	o.x.post(rollbackAsked{event.Operation{Name: "uninstall"}, "", reply})
+	return o.reply(reply)
+}
+
+func (o *simulated) next() error {
+	reply := make(chan error, 1)
+	o.x.post(nextAsked{event.Operation{Name: "upgrade", Timeout: o.x.m.opts.Operation.Timeout}, "", o.x.s.phases(), reply})
 	return o.reply(reply)
 }
 

@@ -17,8 +17,8 @@ type Stage struct {
 	// in a removal gone; the others are over once the API server has answered
 	// (R21). Nil awaits every group.
 	Await func(*plan.Group) bool
-	// Readiness is how long an awaited object may take from its apply, in
-	// active time; 0 for no limit of its own (R25).
+	// Readiness is how long an awaited object may take to become ready from its
+	// apply, or in a removal to go, in active time; 0 for no limit of its own (R25).
 	Readiness time.Duration
 }
 
@@ -30,6 +30,9 @@ type Failure struct {
 	Group   string
 	Object  plan.Object
 	Message string
+	// Cause and Evidence are those of an Event.
+	Cause    string
+	Evidence []string
 }
 
 // StageError is why a stage did not do all it should.
@@ -68,18 +71,20 @@ type stage struct {
 	queue     []request // that wait for a free place, or for an older one of their object
 	busy      inFlight
 	deadlines []deadline
+	looks     []look     // that are to be taken, in no order
+	lookDue   time.Time  // of the first of them, zero for none
 	failures  []*failure // of groups that are failed, in the order in which they failed
 	reported  bool       // that every request was answered
 	closed    bool
-	era       int // of the rollbacks, when it began
+	era       int // of the machine, when it began
 }
 
 // inFlight counts what is to come back.
 type inFlight struct {
 	requests int
-	// diagnoses are those that the end of the stage waits for; glances are the
+	// diagnoses are those that the end of the stage waits for; looks are the
 	// others.
-	diagnoses, glances int
+	diagnoses, looks int
 }
 
 // some reports whether anything is under way that the stage waits for.
@@ -122,21 +127,27 @@ type object struct {
 	unchanged bool
 	// version is what an observation has to have, at least, to count: that of
 	// the apply, or as long as there was none more than what was seen before.
-	version   uint64
-	fresh     bool   // last has more than version, or none
-	name      string // that the API server made, if it did
-	since     time.Time
-	last      Observation
-	status    event.Status
-	message   string
-	explained string // the last reason that was told while it was waited for
+	version uint64
+	fresh   bool   // last has more than version, or none
+	name    string // that the API server made, if it did
+	since   time.Time
+	last    Observation
+	status  event.Status
+	message string
+	pace    Pace      // of the looks at it, of this attempt
+	lookDue time.Time // when it is to be looked into, zero for never
+	found   Finding   // what this attempt's object was found to suffer from, the best that is known
 }
 
 // failure is a group that is failed and what became of that.
 type failure struct {
 	Failure
 	group   *group
-	reason  string // Message as it was at first
+	symptom string   // what the object looks like, in words that stand for themselves
+	gaveUp  string   // after which time, where that has made it fail
+	final   bool     // symptom is why
+	told    bool     // not before it is known why
+	known   *Finding // what the object was found to suffer from
 	givenUp bool
 }
 
@@ -149,7 +160,7 @@ type deadline struct {
 
 // enter makes a stage that of the run.
 func (m *machine) enter(def Stage, run *StageRun) {
-	s := &stage{Stage: def, m: m, run: run, by: make(map[string]*group, len(def.Phase.Groups)), era: m.rollback.era}
+	s := &stage{Stage: def, m: m, run: run, by: make(map[string]*group, len(def.Phase.Groups)), era: m.era}
 	for _, g := range def.Phase.Groups {
 		s.add(g)
 	}
@@ -218,6 +229,9 @@ func (s *stage) reportApplied() {
 // close ends the stage.
 func (s *stage) close(cause error) {
 	s.closed, s.m.stage = true, nil
+	if len(s.failures) > 0 && s.m.root == nil {
+		s.m.root = &s.failures[0].Failure
+	}
 	err := &StageError{Cause: cause}
 	for _, f := range s.failures {
 		err.Failures = append(err.Failures, f.Failure)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 )
@@ -68,9 +69,12 @@ func (m *machine) startRunning() bool {
 	open := m.startable()
 	var at []string
 	for _, u := range open {
-		if u.stop && !u.stopped {
+		if u.stops() {
 			u.stopped = true
 			m.setUnit(u, event.Held, "breakpoint")
+			if u.once {
+				m.setBreakpoint(u, false)
+			}
 			at = append(at, u.Group)
 		}
 	}
@@ -125,6 +129,8 @@ func (s *stage) begin(g *group) {
 	g.attempt = attempt{number: g.attempt.number + 1, round: g.attempt.round + 1, cohort: s.m.cohort, open: len(g.objects)}
 	for _, o := range g.objects {
 		o.answered, o.settled, o.unchanged, o.since = false, false, false, s.m.now
+		o.found, o.lookDue = Finding{}, time.Time{}
+		o.pace.anew()
 		o.onlyLater()
 	}
 	if !g.watched {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 func TestStateDrawsTheSamePictureFromTheFeed(t *testing.T) {
@@ -36,5 +37,43 @@ func TestStateDrawsTheSamePictureFromTheFeed(t *testing.T) {
 	a, c := s.Find("apply", "c:a"), s.Find("apply", "c:c")
 	if a.Status != event.Ready || a.Done != 1 || a.Ended.Sub(a.Started) != sec || c.Status != event.Skipped || s.Operation.Release != "shop" {
 		t.Errorf("a %+v, c %+v, operation %+v", a, c, s.Operation)
+	}
+}
+
+// TestNothingGoesOnInTheEnd: a failure for whose diagnosis nobody waits any more is
+// told before the closing event, so that no unit is under way after it (R48).
+func TestNothingGoesOnInTheEnd(t *testing.T) {
+	for _, rolledBack := range []bool{false, true} {
+		m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }}, epoch)
+		var s event.State
+		var handle func(message)
+		handle = func(msg message) {
+			for _, eff := range append([]effect(nil), m.handle(epoch, msg)...) {
+				switch eff := eff.(type) {
+				case sendRequest:
+					handle(answered{eff.request, Outcome{Change: event.Created, Version: 1}, nil})
+				case publish:
+					eff.event.Time = epoch
+					s.Apply(eff.event)
+				}
+			}
+		}
+		groups := groupsOf("a: x", "b: y", "c < a: z")
+		handle(announced{[]event.Phase{{Name: "apply", Groups: groups}}})
+		handle(stageEntered{Stage{Phase: event.Phase{Name: "apply", Groups: groups}}, &StageRun{}})
+		g := m.stage.groups[0]
+		handle(observed{g, Observation{Object: g.objects[0].Object, Status: event.Failed, Message: "exit code 2", Version: 2}})
+		if rolledBack {
+			handle(rollbackAsked{event.Operation{Name: "uninstall"}, "", make(chan error, 1)})
+		}
+		handle(finishAsked{End{Status: event.Failed, Exit: 1}, make(chan error, 1)})
+		for unit, want := range map[string]event.Status{"c:a": event.Failed, "c:b": event.Aborted, "c:c": event.Skipped} {
+			if got := s.Find("apply", unit); got.Status != want {
+				t.Errorf("rolled back %t: %s is %s in the end, want %s", rolledBack, unit, got.Status, want)
+			}
+		}
+		if s.Root == nil || s.Root.Name != "x" || s.Cause != "exit code 2" {
+			t.Errorf("rolled back %t: the end names %v: %q", rolledBack, s.Root, s.Cause)
+		}
 	}
 }

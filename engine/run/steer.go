@@ -44,6 +44,8 @@ func (m *machine) obey(c event.Command) string {
 	switch {
 	case c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop:
 		return m.abort(c)
+	case m.replacing():
+		return "an edited revision is about to begin"
 	case m.steering.abort != nil:
 		return "the run is being aborted"
 	case m.timeouts.over:
@@ -56,10 +58,16 @@ func (m *machine) obey(c event.Command) string {
 		return m.resume()
 	case event.Step:
 		return m.step(c.Unit())
+	case event.RunTo:
+		return m.runTo(c.Unit())
 	case event.Break:
 		return m.toggleBreakpoint(c.Unit())
+	case event.Disable:
+		return m.disableBreakpoint(c.Unit())
 	case event.Accept, event.Retry, event.GiveUp:
 		return m.decide(c.Name, c.Unit())
+	case event.Edit:
+		return m.edit(c)
 	}
 	return fmt.Sprintf("there is no command %q", c.Name)
 }
@@ -67,11 +75,14 @@ func (m *machine) obey(c event.Command) string {
 // runStatus is what the run is, and why.
 func (m *machine) runStatus() (event.Status, string) {
 	s := &m.steering
+	if m.replacing() {
+		return event.Replacing, "an edited revision takes its place"
+	}
 	if s.abort != nil {
 		return event.Aborting, s.abort.Reason
 	}
 	if f := m.heldOn(); f != nil {
-		return event.Held, f.Group + ": " + f.Object.String() + ": " + f.reason
+		return event.Held, f.Group + ": " + f.Object.String() + ": " + f.Message
 	}
 	if s.paused {
 		return event.Paused, s.why
@@ -165,23 +176,98 @@ func (m *machine) before() string {
 	return "yet"
 }
 
-// toggleBreakpoint sets a breakpoint or takes it away.
-func (m *machine) toggleBreakpoint(named event.Unit) string {
+// ahead finds the unit that a command about what is to come names, or says why
+// there is none.
+func (m *machine) ahead(named event.Unit) (u *unit, why string) {
 	fits := func(u *unit) bool { return u.status == event.Waiting || u.status == event.Held }
-	u := m.units.named(named, fits)
+	u = m.units.named(named, fits)
 	switch {
 	case u == nil:
-		return fmt.Sprintf("there is no group %q", named.Group)
+		return nil, fmt.Sprintf("there is no group %q", named.Group)
 	case !fits(u):
-		return u.Group + " has started already"
+		return nil, u.Group + " has started already"
 	}
-	m.setBreakpoint(u, !u.stop)
+	return u, ""
+}
+
+// toggleBreakpoint sets a breakpoint or takes it away.
+func (m *machine) toggleBreakpoint(named event.Unit) string {
+	u, why := m.ahead(named)
+	if why == "" {
+		m.setBreakpoint(u, !u.stop)
+	}
+	return why
+}
+
+// disableBreakpoint lets a breakpoint stop nothing, or stop again.
+func (m *machine) disableBreakpoint(named event.Unit) string {
+	u, why := m.ahead(named)
+	switch {
+	case why != "":
+		return why
+	case !u.stop:
+		return u.Group + " has no breakpoint"
+	case u.off:
+		m.setBreakpoint(u, true)
+	default:
+		u.off, u.once = true, false
+		m.publish(event.Event{Kind: event.KindBreakpoint, Phase: u.Phase, Group: u.Group, Status: event.Disabled})
+	}
 	return ""
+}
+
+// runTo goes on until a unit could start. Breakpoints on the way there stop as
+// ever.
+func (m *machine) runTo(named event.Unit) string {
+	if m.steering.told == event.Held {
+		return heldAnswer
+	}
+	u, why := m.ahead(named)
+	switch {
+	case why != "":
+		return why
+	case u.status == event.Held || slices.Contains(m.startable(), u):
+		return u.Group + " can start now: there is nothing to run before it"
+	}
+	if !u.stops() {
+		once := !u.stop || u.off || u.once
+		m.setBreakpoint(u, true)
+		u.once = once
+	}
+	if m.steering.told == event.Paused {
+		return m.resume()
+	}
+	return ""
+}
+
+// edit ends the revision, so that another one can begin.
+//
+// Rule R46: while paused or held, an edited revision takes the place of the running one
+func (m *machine) edit(c event.Command) string {
+	switch op := m.opts.Operation.Name; {
+	case m.rollback.begun:
+		return "a rollback brings back what was; there is nothing to edit"
+	case op != "install" && op != "upgrade":
+		return fmt.Sprintf("there is nothing to edit in an operation of the kind %s: it brings no values", op)
+	case m.steering.told == event.Running:
+		return "the run is not paused; pause it first"
+	case c.Next == nil:
+		return "nothing has been edited"
+	}
+	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
+	m.tellRun()
+	return ""
+}
+
+// replacing reports whether an edited revision is about to begin.
+func (m *machine) replacing() bool {
+	return m.steering.abort != nil && m.steering.abort.Name == event.Edit
 }
 
 // abort starts an abort, or makes one that is under way stricter: a stop cancels
 // the requests in flight as well, and takes the place of a rollback that has not
-// begun. It is never made milder.
+// begun. It is never made milder. All of them take the place of an edited revision
+// that has not begun.
 //
 // Rule R43: nothing more starts; a rollback is stopped by the second interrupt
 func (m *machine) abort(c event.Command) string {
@@ -194,7 +280,7 @@ func (m *machine) abort(c event.Command) string {
 		return "a rollback is under way; once more stops it and leaves things as they are then"
 	case m.rollback.begun:
 		c.Name = event.Stop
-	case a != nil && c.Name != event.Stop:
+	case a != nil && c.Name != event.Stop && !m.replacing():
 		return "the run is being aborted already; stop it to cancel the requests in flight as well"
 	}
 	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil

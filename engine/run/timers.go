@@ -17,8 +17,6 @@ type timeouts struct {
 	winding   bool          // it has been told that nothing is tried again
 	heartbeat time.Duration // active time of the next one
 	patience  time.Time     // when requests in flight are cancelled after an abort, zero for never
-	glanced   time.Time     // when the last glance was taken
-	glanceDue time.Time     // not after the next one, zero for none
 }
 
 // wake returns when the machine wants to be ticked, the zero time for never. In
@@ -29,7 +27,7 @@ func (m *machine) wake() time.Time {
 	if !t.patience.IsZero() {
 		return t.patience
 	}
-	next := sooner(m.nextGlance(), m.outage.tellAt)
+	next := sooner(m.nextLook(), m.outage.tellAt)
 	at := func(c *clock, active time.Duration) {
 		if c.stopped.IsZero() {
 			next = sooner(next, m.now.Add(max(active-c.active(m.now), 0)))
@@ -61,7 +59,7 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// setDeadline begins the time that an object has to become ready.
+// setDeadline begins the time that an object has to become ready, or to go.
 //
 // Rule R25: in active time, for one resource from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
@@ -89,7 +87,7 @@ func (m *machine) tick() {
 		t.patience = time.Time{}
 		m.do(cancelRequests{})
 	}
-	m.glance()
+	m.look()
 	m.tellOutage()
 	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
 		return
@@ -108,7 +106,12 @@ func (m *machine) tick() {
 	for s.dropMet(); m.readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= ready; s.dropMet() {
 		d := s.deadlines[0]
 		s.deadlines = s.deadlines[1:]
-		s.fail(d.group, d.object, fmt.Sprintf("not ready after %s (--readiness-timeout): %s", s.Readiness, d.object.state()), true)
+		goal := "ready"
+		if s.removes() {
+			goal = "gone"
+		}
+		s.giveUp(d.group, d.object, fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state()),
+			fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness))
 	}
 	if m.opts.Heartbeat > 0 && active >= t.heartbeat {
 		t.heartbeat = active + m.opts.Heartbeat
@@ -136,7 +139,9 @@ func (m *machine) failUnready() {
 		}
 		for _, o := range g.objects {
 			if !o.settled {
-				m.stage.fail(g, o, fmt.Sprintf("not done after %s (--timeout): %s", m.opts.Operation.Timeout, o.state()+m.outage.state(m.now)), true)
+				limit, away := m.opts.Operation.Timeout, m.outage.state(m.now)
+				m.stage.giveUp(g, o, fmt.Sprintf("not done after %s (--timeout): %s", limit, o.state()+away),
+					fmt.Sprintf("gave up after %s (--timeout)%s", limit, away))
 				break
 			}
 		}
@@ -169,6 +174,10 @@ func (m *machine) beat(s *stage) {
 	if others > 1 {
 		message += fmt.Sprintf(", and %d more", others-1)
 	}
+	if oldest.found.Cause != "" && !oldest.found.Symptom {
+		message += ": " + oldest.found.Cause
+	}
 	obj := oldest.named()
-	m.publish(event.Event{Kind: event.KindWaiting, Phase: of.Phase, Group: of.Group, Object: &obj, Status: oldest.status, Message: message})
+	m.publish(event.Event{Kind: event.KindWaiting, Phase: of.Phase, Group: of.Group, Object: &obj, Status: oldest.status,
+		Message: message, Cause: oldest.found.Cause, Evidence: oldest.found.Evidence})
 }

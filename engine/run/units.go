@@ -11,6 +11,8 @@ type unit struct {
 	event.Unit
 	status event.Status
 	stop   bool // a breakpoint is set on it
+	off    bool // it is disabled
+	once   bool // it goes when it is reached
 	// stopped tells that the run has stopped before it: its breakpoint is over.
 	stopped bool
 }
@@ -58,8 +60,11 @@ func (us *units) named(id event.Unit, fits func(*unit) bool) *unit {
 // id.
 func (m *machine) stopsAt(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
 
+// stops reports whether the run has to stop before the unit.
+func (u *unit) stops() bool { return u.stop && !u.off && !u.stopped }
+
 func (m *machine) setBreakpoint(u *unit, on bool) {
-	u.stop = on
+	u.stop, u.off, u.once = on, false, false
 	status := event.Cleared
 	if on {
 		status = event.Set

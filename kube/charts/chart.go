@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -59,7 +60,11 @@ func LoadPath(path string) (*Chart, error) {
 
 // LoadArchive loads a packaged chart from r; name is for messages.
 func LoadArchive(name string, r io.Reader) (*Chart, error) {
-	files, err := archive.LoadArchiveFiles(r)
+	packed, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", name, err)
+	}
+	files, err := readArchive(bytes.NewReader(packed))
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", name, err)
 	}

@@ -32,7 +32,7 @@ func readPath(path string) ([]*archive.BufferedFile, error) {
 	if err := archive.EnsureArchive(path, f); err != nil {
 		return nil, err
 	}
-	return archive.LoadArchiveFiles(f)
+	return readArchive(f)
 }
 
 // readDir reads a chart directory as Helm's loader does: without what the

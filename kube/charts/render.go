@@ -79,7 +79,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err != nil {
 		return nil, hideValues(c, values, fmt.Errorf("chart %s: %w", c.path, err))
 	}
-	r, err := fromRelease(rel, tree, o)
+	r, err := parsed(ctx, rel, tree, o)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
@@ -119,6 +119,21 @@ func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rend
 	turns, warnings := HookTurns(rel, tree.Path, r.Resources, before, after)
 	r.Turns, r.Warnings = turns, append(r.Warnings, warnings...)
 	return r, nil
+}
+
+// parsed is fromRelease within the limits: objects take many times the memory of
+// their text.
+func parsed(ctx context.Context, rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
+	result := make(chan *Rendered, 1)
+	err := NewGuard(o.Limits).RunAll(ctx, func() error {
+		r, err := fromRelease(rel, tree, o)
+		result <- r
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-result, nil
 }
 
 // dryRun has Helm render the chart. Where a template fails it is done once

@@ -20,7 +20,7 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 	for i, d := range docs {
 		resources[i] = plan.Resource{
 			Object: d.Name(namespace, namespaced), Chart: d.Chart, Source: d.Source,
-			Annotations: annotations(d.Object), Defines: defines(d.Object),
+			Annotations: annotations(d.Object), Defines: defines(d.Object), Balanced: balanced(d.Object),
 		}
 		if _, _, err := status.ParseRule(resources[i].Annotations); err != nil {
 			resources[i].Faults = []plan.Fault{{Rule: "R24", Message: err.Error()}}
@@ -69,6 +69,12 @@ func annotations(u *unstructured.Unstructured) map[string]string {
 		}
 	}
 	return out
+}
+
+// balanced reports whether an object is a Service of type LoadBalancer.
+func balanced(u *unstructured.Unstructured) bool {
+	kind, _, _ := unstructured.NestedString(u.Object, "spec", "type")
+	return u.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Service"} && kind == "LoadBalancer"
 }
 
 // defines returns the kind that a CustomResourceDefinition brings (R17).

@@ -106,7 +106,7 @@ func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*sou
 		if files[0].Name != "" {
 			return nil, errors.New("a directory is named like an archive")
 		}
-		inner, err := archive.LoadArchiveFiles(bytes.NewReader(files[0].Data))
+		inner, err := readArchive(bytes.NewReader(files[0].Data))
 		if err != nil {
 			return nil, err
 		}

@@ -1,5 +1,11 @@
 package charts
 
+import (
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+)
+
 // CopyValues returns a deep copy of values, each value of the type that it has:
 // an integer stays one, a string keeps its bytes, null stays null. Helm's actions
 // change the values that they are given. A nil map becomes an empty one.
@@ -29,4 +35,13 @@ func copyValue(v any) any {
 		return out
 	}
 	return v
+}
+
+// YAML is what values or an object are in a file.
+func YAML(fields map[string]any) (string, error) {
+	text, err := yaml.Marshal(fields)
+	if err != nil {
+		return "", fmt.Errorf("write YAML: %w", err)
+	}
+	return string(text), nil
 }

@@ -21,9 +21,7 @@ import (
 // WhyKept says why an upgrade leaves an object that is gone from the chart, ""
 // where it does not: the live object has helm.sh/resource-policy: keep, or
 // another release has taken it over.
-func WhyKept(scope manifest.Scope, i *resource.Info) (string, error) {
-	return Removal{}.whyKept(scope, i)
-}
+func WhyKept(scope manifest.Scope, live metav1.Object) string { return Removal{}.why(scope, live) }
 
 func (r Removal) whyKept(scope manifest.Scope, i *resource.Info) (string, error) {
 	live, err := resource.NewHelper(i.Client, i.Mapping).Get(i.Namespace, i.Name)
@@ -37,15 +35,19 @@ func (r Removal) whyKept(scope manifest.Scope, i *resource.Info) (string, error)
 	if err != nil {
 		return "", err
 	}
-	if by := manifest.OwnerOf(m); scope.Taken(by) {
-		return "kept: it belongs to " + by + " now", nil
+	return r.why(scope, m), nil
+}
+
+func (r Removal) why(scope manifest.Scope, live metav1.Object) string {
+	if by := manifest.OwnerOf(live); scope.Taken(by) {
+		return "kept: it belongs to " + by + " now"
 	} else if r.Owned && by == "" {
-		return "kept: it is not marked as the release's", nil
+		return "kept: it is not marked as the release's"
 	}
-	if m.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy {
-		return "kept: helm.sh/resource-policy", nil
+	if live.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy {
+		return "kept: helm.sh/resource-policy"
 	}
-	return "", nil
+	return ""
 }
 
 // Delete deletes an object and reports whether there was one. That its

@@ -19,6 +19,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
 	"lockstep/kube/status"
 )
@@ -28,6 +29,9 @@ type Session struct {
 	Client  *connect.Client
 	Builder *manifest.Builder
 	Watcher *status.Watcher
+	// Signs are told of trouble with objects, before it shows in their status; nil for
+	// nobody who asks.
+	Signs *Signs
 	// JobsComplete makes Jobs ready only once they have completed
 	// (--wait-for-jobs).
 	JobsComplete bool
@@ -122,10 +126,17 @@ func newTarget(s Session, list helmkube.ResourceList) *Target {
 // Watch observes the objects of a group.
 func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
 	var targets []status.Target
+	report = noticing(report)
 	for _, obj := range g.Objects {
 		i := t.infos[obj]
 		if i == nil {
 			continue
+		}
+		if t.s.Signs != nil && t.send != nil && owning[obj.Kind] && obj.Namespace != "" {
+			sign := func() { report(run.Observation{Object: obj, Sign: true}) }
+			if t.s.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, sign) {
+				t.s.Watcher.Go(ctx, func(ctx context.Context) { t.s.Signs.watch(ctx, t.s.Client.Clientset, obj.Namespace) })
+			}
 		}
 		t.mu.Lock()
 		t.reports[obj] = report
@@ -248,7 +259,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	if f.Generated {
 		t.expiring[obj].begin()
 		if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createNamed(i, obj) }); err != nil {
-			return run.Outcome{}, Explain(err)
+			return run.Outcome{}, t.refused(ctx, obj, err)
 		}
 		t.expiring[obj].applied(i)
 		return run.Outcome{Change: event.Created, Version: manifest.Version(i.ResourceVersion), Name: i.Name}, nil
@@ -272,11 +283,11 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		f.KeepSent(i)
 		return t.send(i)
 	})
-	if again && isFieldConflict(err) {
+	if again && diagnose.IsFieldConflict(err) {
 		return t.leave(i, obj, err)
 	}
 	if err != nil {
-		return run.Outcome{}, Explain(err)
+		return run.Outcome{}, t.refused(ctx, obj, err)
 	}
 	change := f.Changed(i)
 	if t.s.Resumes && change == event.Unchanged && !again && t.hooks[obj] == nil && ended(i, f) {
@@ -284,6 +295,11 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	}
 	t.expiring[obj].applied(i)
 	return run.Outcome{Change: change, Version: manifest.Version(i.ResourceVersion)}, nil
+}
+
+// refused says why the API server has not taken an object, and what to do.
+func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error {
+	return t.s.Client.Diagnoser().Refused(ctx, obj, err)
 }
 
 // ended reports whether an object is a Job or Pod that has failed: nothing will
@@ -361,7 +377,7 @@ func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (ru
 	found, err := Delete(i, t.gone.Policy)
 	switch {
 	case err != nil:
-		return run.Outcome{}, fmt.Errorf("delete: %w", err)
+		return run.Outcome{}, fmt.Errorf("delete: %w", t.refused(ctx, obj, err))
 	case !found:
 		return run.Outcome{Change: event.Absent}, nil
 	}

@@ -22,6 +22,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/diagnose"
 )
 
@@ -34,10 +35,11 @@ type Client struct {
 	Clientset kubernetes.Interface
 	Metadata  metadata.Interface
 
-	link     *Link
-	settings *cli.EnvSettings
-	log      *slog.Logger
-	registry *registry.Client
+	link      *Link
+	diagnoser *diagnose.Diagnoser
+	settings  *cli.EnvSettings
+	log       *slog.Logger
+	registry  *registry.Client
 }
 
 // FieldManager is the name under which fields are owned in server-side apply:
@@ -92,6 +94,7 @@ func (c *Client) dial() error {
 	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
 		return fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
+	c.diagnoser = diagnose.New(c.Clientset, c.Dynamic, c.Getter)
 	return nil
 }
 
@@ -150,13 +153,12 @@ func (c *Client) Log() *slog.Logger { return c.log }
 
 // Diagnoser reads from the cluster why objects are not ready.
 func (c *Client) Diagnoser() *diagnose.Diagnoser {
-	return diagnose.New(c.Clientset, c.Dynamic, c.Getter)
+	return c.diagnoser
 }
 
-// Diagnose says why an object is not ready, in a line and in detail.
-func (c *Client) Diagnose(ctx context.Context, o plan.Object) (string, []string) {
-	r := c.Diagnoser().Object(ctx, o)
-	return r.Summary, r.Lines
+// Diagnose says why an object is not ready.
+func (c *Client) Diagnose(ctx context.Context, o plan.Object) run.Finding {
+	return c.Diagnoser().Object(ctx, o).Finding
 }
 
 // StorageDriver is the kind of Helm's release storage, as in HELM_DRIVER.

@@ -30,13 +30,13 @@ var ended = func() context.Context {
 // where it has become long since.
 func (c *call) enter(ctx context.Context) (*pass, error) {
 	if !c.writes {
-		return c.t.link.enter(ctx, c.target.gate())
+		return c.t.link.enter(ctx, c.target.gate(), c.tries == 0)
 	}
 	for {
 		if err := c.t.writes.admit(ctx); err != nil {
 			return nil, err
 		}
-		p, err := c.t.link.enter(ctx, c.target.gate())
+		p, err := c.t.link.enter(ctx, c.target.gate(), c.tries == 0)
 		if err != nil || c.t.writes.admit(ended) == nil {
 			return p, err
 		}

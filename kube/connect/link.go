@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -32,6 +33,9 @@ type Listener struct {
 	// Trying is told of a request that is answered with an error and will be
 	// repeated, and for how long it has been.
 	Trying func(t Target, since time.Time, answer string)
+	// Warned is told what the API server warns of in its answer to a request that
+	// writes: a version that will be gone, what PodSecurity would refuse.
+	Warned func(t Target, warning string)
 }
 
 const (
@@ -112,6 +116,17 @@ func (l *Link) trying(t Target, since time.Time, answer string) {
 	}
 }
 
+// warned tells of what the API server warns of.
+func (l *Link) warned(t Target, warning string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, to := range l.listeners {
+		if to.Warned != nil {
+			to.Warned(t, warning)
+		}
+	}
+}
+
 // pass is the leave of one request to be sent once. Somebody has to end it.
 type pass struct {
 	link   *Link
@@ -119,15 +134,16 @@ type pass struct {
 	probes []*gate // those that it is the prober of
 }
 
-// enter waits until a request of a group may be sent. The error is ctx's.
-func (l *Link) enter(ctx context.Context, group string) (*pass, error) {
+// enter waits until a request of a group may be sent; first tells that it has not
+// been yet. The error is ctx's.
+func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, error) {
 	p := &pass{link: l, group: group}
 	keys := []string{group, wire} // the wire last: who probes it waits for nothing else
 	if group == wire {
 		keys = keys[1:]
 	}
 	for _, key := range keys {
-		g, err := l.wait(ctx, key)
+		g, err := l.wait(ctx, key, first)
 		if err != nil {
 			p.end(nothing, time.Time{}, "")
 			return nil, err
@@ -140,7 +156,7 @@ func (l *Link) enter(ctx context.Context, group string) (*pass, error) {
 }
 
 // wait waits at one gate, and returns it where the request is its prober now.
-func (l *Link) wait(ctx context.Context, key string) (*gate, error) {
+func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) {
 	g, turn := l.stand(key)
 	if g == nil {
 		return nil, nil
@@ -148,7 +164,11 @@ func (l *Link) wait(ctx context.Context, key string) (*gate, error) {
 	probes, err := false, error(nil)
 	select {
 	case probes = <-turn:
-		err = sleep(ctx, l.pause(g, probes))
+		pause := l.pause(g, probes)
+		if first { // who has less time tries once all the same: nobody else may ask any more
+			pause = inTime(ctx, pause)
+		}
+		err = sleep(ctx, pause)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -187,6 +207,14 @@ func (l *Link) pause(g *gate, probes bool) time.Duration {
 		return backoff(g.tries, probePause)
 	}
 	return rand.N(min(longestLetGo, time.Duration(g.last)*letGo) + 1)
+}
+
+// inTime shortens a pause to half of the time that ctx leaves.
+func inTime(ctx context.Context, pause time.Duration) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(pause, time.Until(end)/2)
+	}
+	return pause
 }
 
 // leave leaves a gate without having tried.
@@ -238,6 +266,9 @@ func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	case busy:
 		if p.group != wire {
 			l.open(wire)
+		}
+		if p.group != wire {
+			reason += ", asked for " + strings.TrimPrefix(p.group, "/")
 		}
 		l.fail(p.group, 1, since, reason)
 	case lost:

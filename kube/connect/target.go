@@ -45,6 +45,10 @@ const aggregatedTries = 3
 
 // aggregated reports whether an API is asked for its kinds that may be served by
 // somebody else than the API server.
-func (t Target) aggregated() bool {
-	return t.Resource == "" && strings.Contains(t.Group, ".") && (!strings.HasSuffix(t.Group, ".k8s.io") || strings.HasSuffix(t.Group, "metrics.k8s.io"))
+func (t Target) aggregated() bool { return t.Resource == "" && Aggregated(t.Group) }
+
+// Aggregated reports whether a group of the API may be served by somebody else than
+// the API server.
+func Aggregated(group string) bool {
+	return strings.Contains(group, ".") && (!strings.HasSuffix(group, ".k8s.io") || strings.HasSuffix(group, "metrics.k8s.io"))
 }

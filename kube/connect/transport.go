@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // Writes knows whether anything was written: what the API server has refused
@@ -47,6 +49,20 @@ type transport struct {
 // errEnded is why a request was not made: what it belongs to has ended before.
 var errEnded = errors.New("not sent")
 
+// arrivedError is why there is no answer to a write that may have come to an API
+// server, and be carried out at any time from now on.
+type arrivedError struct{ error }
+
+func (e *arrivedError) Unwrap() error { return e.error }
+
+// MayHaveArrived reports whether a write that has failed may have come to an API
+// server all the same. It may be carried out even after a look that has not found
+// it: a request on its way does not end when nobody waits for it any more.
+func MayHaveArrived(err error) bool {
+	var arrived *arrivedError
+	return errors.As(err, &arrived)
+}
+
 // RoundTrip sends a request, and again where that may help. The answer has been
 // read, but for one that has no end.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -65,6 +81,15 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.do(ctx)
 	if c.writes && (err == nil && resp.StatusCode < http.StatusBadRequest || c.reached) {
 		t.writes.any.Store(true)
+	}
+	if err != nil && c.writes && c.reached {
+		err = &arrivedError{err}
+	}
+	if err == nil && c.writes {
+		warnings, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
+		for _, w := range warnings {
+			t.link.warned(c.target, w.Text)
+		}
 	}
 	if err != nil || !c.streams {
 		done()

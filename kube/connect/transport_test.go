@@ -298,6 +298,36 @@ func TestOutage(t *testing.T) {
 
 // TestPoison lets one request always reset its connection: it keeps nobody else
 // (R53).
+// TestWhoHasLittleTimeTries lets a request that has less time than the pause of a
+// prober find out all the same that an outage is over (R53): the Lease is given
+// back with such requests, and nobody else would ask for it any more.
+func TestWhoHasLittleTimeTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := true
+		x, _ := over(bound(t), func(int, *http.Request) (*http.Response, error) {
+			if away {
+				return says(503, ""), nil
+			}
+			return says(200, "{}"), nil
+		})
+		x.link.answered = true
+		for range 12 { // in the five minutes of bound
+			away = true
+			outage, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			if resp, err := x.RoundTrip(request(outage, "PUT", secretsPath+"/x", "{}")); err == nil && resp.StatusCode == 200 {
+				t.Fatal("it is answered while the API server is away")
+			}
+			cancel()
+			away = false
+			short, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			if resp, err := x.RoundTrip(request(short, "DELETE", secretsPath+"/x", "")); err != nil || resp.StatusCode != 200 {
+				t.Errorf("after the outage: %v", err)
+			}
+			cancel()
+		}
+	})
+}
+
 func TestPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(bound(t), time.Minute)

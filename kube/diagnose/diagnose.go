@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/run"
 	"lockstep/kube/status"
 )
 
@@ -37,9 +39,10 @@ type Mapper interface {
 	ToRESTMapper() (meta.RESTMapper, error)
 }
 
-// Diagnoser reads what there is to know about objects. It keeps no state and is
-// safe for concurrent use.
+// Diagnoser reads what there is to know about objects. It remembers how containers
+// have failed, for when their pods are gone, and is safe for concurrent use.
 type Diagnoser struct {
+	memory recollection
 	kube   kubernetes.Interface
 	dyn    dynamic.Interface
 	mapper Mapper
@@ -52,18 +55,17 @@ func New(kube kubernetes.Interface, dyn dynamic.Interface, mapper Mapper) *Diagn
 
 // Report says why an object is not ready.
 type Report struct {
-	// Summary is the one most useful line: `pod migrate-7x2kq: exit code 2
-	// after 3 tries — FATAL: relation "orders" does not exist`.
-	Summary string
-	// Lines are the details, for people to read: conditions, pods, events, log
-	// lines, and what could not be read.
-	Lines []string
+	// Finding has the cause; its Lines are conditions, pods, events, log lines,
+	// and what could not be read.
+	run.Finding
 	// Pods are the object's, the one with the worst problem first.
 	Pods []Pod
 	// Events are the object's and those of its pods, the newest last.
 	Events []Event
 	// Logs are the last lines of the container with the worst problem.
 	Logs []string
+
+	serves bool // of a Service, that it has pods that are ready, or others see to that
 }
 
 // inquiry is a report in the making.
@@ -72,6 +74,7 @@ type inquiry struct {
 	object plan.Object
 	live   *unstructured.Unstructured
 	failed []string // what could not be read
+	lead   lead
 }
 
 // Object reports why an object is not ready. It takes at most 10 s.
@@ -81,27 +84,46 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	live, err := d.get(ctx, o)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Report{Summary: "it is not in the cluster"}
+		return Report{Finding: d.absent(ctx, o)}
 	case err != nil:
-		text := status.CleanText("it cannot be read: " + err.Error())
-		return Report{Summary: text, Lines: []string{text}}
+		text := gapText("it", err)
+		return Report{Finding: run.Finding{Cause: text, Symptom: true, Lines: []string{text}}}
 	}
 	q := &inquiry{object: o, live: live}
+	q.asItFailed()
 	owners, pods, err := d.podsOf(ctx, live)
 	q.note("pods", err)
 	q.Pods = pods
+	d.memory.recall(q)
 	d.readEvents(ctx, q, owners)
 	d.readLogs(ctx, q)
-	q.Summary = status.CleanText(q.summary())
+	q.lead = d.follow(ctx, q)
+	q.failed = append(q.failed, q.lead.gaps...)
+	cause := q.summary()
+	if strings.Contains(cause, "because it is being terminated") { // whatever it is of the object that cannot be made there
+		l := d.admission(ctx, live.GetNamespace(), cause)
+		cause, q.lead.evidence = cmp.Or(l.cause, cause), append(l.evidence, q.lead.evidence...)
+		q.Symptom = q.Symptom && l.cause == ""
+	}
+	q.Cause = status.CleanText(cause)
+	q.Evidence = q.evidence()
+	q.admitGaps()
 	q.Lines = q.lines()
+	q.Requests = q.cost(len(owners))
 	return q.Report
 }
 
-// note records that something could not be read.
-func (q *inquiry) note(what string, err error) {
-	if err != nil {
-		q.failed = append(q.failed, status.CleanText(what+" cannot be read: "+err.Error()))
+// cost is about how many requests an inquiry took: for the object, its owners in between,
+// pods and warnings, logs, and where it was gone on to.
+func (q *inquiry) cost(owners int) int {
+	n := 3 + owners
+	if len(q.Pods) > 0 && q.Pods[0].talks() {
+		n++
 	}
+	if q.lead.cause != "" {
+		n += 2
+	}
+	return n
 }
 
 func (d *Diagnoser) readEvents(ctx context.Context, q *inquiry, owners []ref) {
@@ -111,15 +133,9 @@ func (d *Diagnoser) readEvents(ctx context.Context, q *inquiry, owners []ref) {
 			refs = append(refs, ref{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.uid})
 		}
 	}
-	for _, r := range refs {
-		events, err := d.events(ctx, r)
-		q.Events = append(q.Events, events...)
-		if err != nil {
-			q.note("events", err)
-			break
-		}
-	}
-	sortEvents(q.Events)
+	events, err := d.warnings(ctx, q.live.GetNamespace(), refs)
+	q.note("events", err)
+	q.Events = events
 }
 
 func (d *Diagnoser) readLogs(ctx context.Context, q *inquiry) {
@@ -128,10 +144,11 @@ func (d *Diagnoser) readLogs(ctx context.Context, q *inquiry) {
 	}
 	p := q.Pods[0]
 	lines, err := d.tail(ctx, p, p.culprit, maxLogs)
-	if !apierrors.IsBadRequest(err) { // that one means that the container has not started
+	if !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) { // the container has not started, or the pod is gone
 		q.note("logs of pod "+p.Name, err)
 	}
 	q.Logs = lines
+	d.memory.keep(q)
 }
 
 // lines puts the details of a report in words.
@@ -157,27 +174,6 @@ func (q *inquiry) lines() []string {
 		}
 	}
 	return append(lines, q.failed...)
-}
-
-// conditions lists an object's conditions as "Available is False: Reason: message".
-func conditions(u *unstructured.Unstructured) []string {
-	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	var lines []string
-	for _, item := range list {
-		m, _ := item.(map[string]any)
-		text := func(key string) string { s, _ := m[key].(string); return s }
-		if text("type") == "" {
-			continue
-		}
-		parts := []string{text("type") + " is " + text("status")}
-		for _, key := range []string{"reason", "message"} {
-			if s := text(key); s != "" {
-				parts = append(parts, s)
-			}
-		}
-		lines = append(lines, status.CleanText(strings.Join(parts, ": ")))
-	}
-	return lines
 }
 
 // get reads the live object. If its kind is not known, the list of kinds may be

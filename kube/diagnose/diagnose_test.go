@@ -3,11 +3,14 @@ package diagnose
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -102,39 +105,39 @@ const (
 	unreadyUp = `phase: Running, conditions: [{type: Ready, status: "False"}], containerStatuses: [{name: c, state: {running: {}}}]`
 )
 
-func TestSummaryOfDeployment(t *testing.T) {
+func TestCauseOfDeployment(t *testing.T) {
 	for _, tt := range []struct{ name, rest, want string }{
-		{"crash loop", pod("p", "r2", crashed7), "pod p: exit code 7 after 3 tries — fake logs"},
+		{"crash loop", pod("p", "r2", crashed7), "container c ends with code 7 (3 tries): fake logs"},
 		{"runs again", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {running: {}}, lastState: {terminated: {exitCode: 7}}}]`),
-			"pod p: exit code 7 — fake logs"},
+			"container c ends with code 7: fake logs"},
 		{"out of memory", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`),
-			"pod p: out of memory, exit code 137 after 2 tries — fake logs"},
+			"container c is killed since its node has no memory left (OOMKilled); it has no limit of its own (2 tries)"},
 		{"image", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "rpc error: code = NotFound desc = docker.io/example/app:1: not found"}}}]`),
-			"image example/app:1 cannot be pulled: not found"},
+			"container c cannot start: image example/app:1 cannot be pulled: not found"},
 		{"image, cause in an event", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "example/app:1"'}}}]`) +
 			incident("e1", "p", "Pod", "Failed", "Failed to pull image: 401 Unauthorized") + incident("e2", "p", "Pod", "BackOff", "Back-off"),
-			"image example/app:1 cannot be pulled: 401 Unauthorized"},
+			"container c cannot start: image example/app:1 cannot be pulled: 401 Unauthorized"},
 		{"configuration", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "db" not found'}}}]`),
-			`pod p: container c cannot start: secret "db" not found`},
+			`container c cannot start: secret "db" not found`},
 		{"init container", pod("p", "r2", `phase: Pending, initContainerStatuses: [{name: i, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1}}}], containerStatuses: [{name: c, state: {waiting: {reason: PodInitializing}}}]`),
-			"pod p: exit code 1 after 2 tries — fake logs"},
+			"init container i ends with code 1 (2 tries): fake logs"},
 		{"init container runs", pod("p", "r2", `phase: Pending, initContainerStatuses: [{name: i, state: {running: {}}}]`),
 			"pod p: init container i is running"},
 		{"not ready", pod("p", "r2", unreadyUp) + incident("e", "p", "Pod", "Unhealthy", "Readiness probe failed: 503"),
-			"pod p: is running but not ready: Readiness probe failed: 503"},
+			"container c runs but is not ready: Readiness probe failed: 503"},
 		{"volume", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ContainerCreating}}}]`) + incident("e", "p", "Pod", "FailedMount", `configmap "x" not found`),
-			`pod p: is being created: configmap "x" not found`},
+			`FailedMount: configmap "x" not found`},
 		{"unschedulable", pod("p", "r2", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: 0/2 nodes}]`),
-			"pod p: cannot be scheduled: 0/2 nodes"},
+			"cannot be scheduled: 0/2 nodes"},
 		{"evicted", pod("p", "r2", `phase: Failed, reason: Evicted, message: low on disk`),
-			"pod p: Evicted: low on disk — fake logs"},
+			"the pod is evicted: low on disk"},
 		{"the newest revision counts", pod("old", "r1", crashed7) + "\n---\n" + pod("new", "r2", unreadyUp),
-			"pod new: is running but not ready"},
+			"container c runs but is not ready"},
 		{"pods of others do not", pod("p", "rx", crashed7), "too few"},
 		{"worst first", pod("fine", "r2", readyPod) + "\n---\n" + pod("bad", "r2", crashed7) + "\n---\n" + pod("slow", "r2", unreadyUp),
-			"pod bad: exit code 7 after 3 tries — fake logs"},
+			"container c ends with code 7 (3 tries): fake logs"},
 		{"quota", strings.TrimPrefix(incident("e", "api-2", "ReplicaSet", "FailedCreate", `Error creating: pods "x" is forbidden: exceeded quota`), "\n---\n"),
-			`no pods can be created: pods "x" is forbidden: exceeded quota`},
+			`no pods can be created: exceeded quota`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, deployment+tt.rest)
@@ -145,14 +148,19 @@ func TestSummaryOfDeployment(t *testing.T) {
 				}
 				tt.want = "0 of 1 updated"
 			}
-			if r.Summary != tt.want {
-				t.Errorf("%q\nwant %q", r.Summary, tt.want)
+			if r.Cause != tt.want {
+				t.Errorf("%q\nwant %q", r.Cause, tt.want)
 			}
 		})
 	}
 }
 
-func TestSummaryOfOtherKinds(t *testing.T) {
+// going is an object of the name migrate that waits for what it owns to go, since then.
+func going(object string, since time.Time) string {
+	return strings.Replace(object, "name: migrate,", fmt.Sprintf("name: migrate, deletionTimestamp: %q, finalizers: [foregroundDeletion],", since.UTC().Format(time.RFC3339)), 1)
+}
+
+func TestCauseOfOtherKinds(t *testing.T) {
 	service := "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: ns}\nspec: {selector: {app: api}}"
 	job := `
 apiVersion: batch/v1
@@ -167,32 +175,34 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		text   string
 		want   string
 	}{
-		{"absent", named("", "ConfigMap", "none"), service, "it is not in the cluster"},
+		{"absent", named("", "ConfigMap", "none"), service, "it is not in the cluster, nor is namespace ns"},
 		{"unknown kind", named("example.org", "Widget", "w"), service, `it cannot be read: no matches for kind "Widget" in group "example.org"`},
 		{"job", named("batch", "Job", "migrate"), job + "\n---\n" + pod("migrate-1", "j", failed) + "\n---\n" + pod("migrate-2", "j", failed),
-			"pod migrate-1: exit code 2 after 3 tries — fake logs"},
+			"container c ends with code 2 (3 tries): fake logs"},
+		{"job whose TTL is over", named("batch", "Job", "migrate"), going(job, time.Now()), "failed: BackoffLimitExceeded: too many"},
+		{"job that stays for long", named("batch", "Job", "migrate"), going(job, time.Now().Add(-time.Minute)), "it is being deleted: waits for finalizers foregroundDeletion: what it owns goes first"},
 		{"job without pods", named("batch", "Job", "migrate"), job, "failed: BackoffLimitExceeded: too many"},
-		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "exit code 7 after 3 tries — fake logs"},
+		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "container c ends with code 7 (3 tries): fake logs"},
 		{"service without pods", named("", "Service", "s"), service, "no pod has its labels: app=api"},
 		{"service without ready pods", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", crashed7),
-			"none of its 1 pods is ready; pod p: exit code 7 after 3 tries — fake logs"},
+			"none of its 1 pods is ready; container c ends with code 7 (3 tries): fake logs"},
 		{"service", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", readyPod), "1 of its 1 pods are ready"},
 		{"claim", named("", "PersistentVolumeClaim", "c"), "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nstatus: {phase: Pending}" +
-			incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass "fast" not found`), `ProvisioningFailed: storageclass "fast" not found`},
+			incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass "fast" not found`), "no volume: it names no StorageClass, and none is the default"},
 		{"deleting", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}`,
-			"it is being deleted: waits for finalizers x/y"},
+			"it is being deleted: waits for finalizers x/y: whoever has put it there has to take it away, and does not"},
 		{"custom readiness", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Done"]', helm.sh/readiness-failure: '["{.failed} > 0"]'}}}` +
-			incident("e", "c", "ConfigMap", "Old", "story"), "{.phase} == Done: saw none"},
+			incident("e", "c", "ConfigMap", "Old", "story"), "{.phase} == Done: nobody has written a status yet; Old: story"},
 		{"nothing", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`, "nothing is known to be wrong with it"},
 		{"cron job", named("batch", "CronJob", "nightly"), `{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly, namespace: ns, uid: cj}, spec: {jobTemplate: {}}}` +
 			"\n---\n" + `{apiVersion: batch/v1, kind: Job, metadata: {name: n1, namespace: ns, uid: j1, ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: nightly, uid: cj, controller: true}]}}` +
 			"\n---\n" + strings.Replace(pod("p", "j1", failed), "app: api", "batch.kubernetes.io/job-name: n1", 1),
-			"pod p: exit code 2 — fake logs"},
+			"container c ends with code 2: fake logs"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, tt.text)
-			if r := d.Object(t.Context(), tt.object); r.Summary != tt.want {
-				t.Errorf("%q\nwant %q\n%q", r.Summary, tt.want, r.Lines)
+			if r := d.Object(t.Context(), tt.object); r.Cause != tt.want {
+				t.Errorf("%q\nwant %q\n%q", r.Cause, tt.want, r.Lines)
 			}
 		})
 	}
@@ -206,12 +216,12 @@ func TestReportWithoutRights(t *testing.T) {
 		})
 	}
 	r := d.Object(t.Context(), named("apps", "Deployment", "api"))
-	if want := "pod p: exit code 7 after 3 tries — fake logs"; r.Summary != want {
-		t.Errorf("%q\nwant %q", r.Summary, want)
+	if want := "container c ends with code 7 (3 tries): fake logs"; r.Cause != want {
+		t.Errorf("%q\nwant %q", r.Cause, want)
 	}
 	want := []string{
 		"condition Available is False: MinimumReplicasUnavailable: too few",
-		"pod p: exit code 7",
+		"pod p: container c ends with code 7",
 		"last lines of pod p, container c:",
 		"  fake logs",
 		"events cannot be read: events forbidden",
@@ -291,5 +301,51 @@ func TestTheLogLineThatTellsWhy(t *testing.T) {
 		if got := telling(lines); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestTheSchedulersDecidingWordsComeFirst: what it says of preemption decides nothing.
+func TestTheSchedulersDecidingWordsComeFirst(t *testing.T) {
+	for in, want := range map[string]string{
+		"0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found.": "Insufficient cpu on 2 of 2 nodes",
+		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory.":                          "had untolerated taint {a: b} on 1, Insufficient memory on 2 of 3 nodes",
+		"0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found":                             "pod has unbound immediate PersistentVolumeClaims. not found (2 nodes)",
+		"something else": "something else",
+	} {
+		if got := placing(in); got != want {
+			t.Errorf("%q\nwant %q", got, want)
+		}
+	}
+}
+
+// TestPredecessorsAreNotHeard: what was said of an earlier object of the same name is
+// of no concern, and what was said of several pods is said once.
+func TestPredecessorsAreNotHeard(t *testing.T) {
+	mine := strings.ReplaceAll(incident("e1", "p", "Pod", "BackOff", "again p"), "name: p, namespace: ns}", "name: p, namespace: ns, uid: p}")
+	old := strings.ReplaceAll(incident("e2", "p", "Pod", "Unhealthy", "of yesterday"), "name: p, namespace: ns}", "name: p, namespace: ns, uid: old}")
+	other := strings.ReplaceAll(incident("e3", "q", "Pod", "BackOff", "again q"), "name: q, namespace: ns}", "name: q, namespace: ns, uid: q}")
+	d, _ := cluster(t, deployment+pod("p", "r2", unreadyUp)+"\n---\n"+pod("q", "r2", unreadyUp)+mine+old+other)
+	r := d.Object(t.Context(), named("apps", "Deployment", "api"))
+	if len(r.Events) != 1 || r.Events[0].Count != 4 || r.Events[0].Reason != "BackOff" {
+		t.Errorf("%v", r.Events)
+	}
+}
+
+// TestACrashIsRemembered: a Job that has given up has no pods any more.
+func TestACrashIsRemembered(t *testing.T) {
+	job := `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, namespace: ns, uid: j}
+spec: {selector: {matchLabels: {app: api}}, template: {}}
+---
+`
+	d, kube := cluster(t, job+pod("migrate-1", "j", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}]`))
+	const want = "container c ends with code 2 (2 tries): fake logs"
+	for _, when := range []string{"while it crashes", "when its pods are gone"} {
+		if r := d.Object(t.Context(), named("batch", "Job", "migrate")); r.Cause != want {
+			t.Errorf("%s: %q, want %q", when, r.Cause, want)
+		}
+		_ = kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "ns", "migrate-1")
 	}
 }

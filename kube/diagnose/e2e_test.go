@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/throwaway/testcluster"
 )
@@ -102,7 +103,7 @@ func (p *place) until(o plan.Object, words ...string) Report {
 		r = p.Object(p.t.Context(), o)
 		missing := ""
 		for _, w := range words {
-			if !strings.Contains(r.Summary, w) {
+			if !strings.Contains(r.Cause, w) {
 				missing = w
 			}
 		}
@@ -111,7 +112,7 @@ func (p *place) until(o plan.Object, words ...string) Report {
 		}
 		<-tick.C
 	}
-	p.t.Fatalf("summary %q lacks one of %q\n%s", r.Summary, words, strings.Join(r.Lines, "\n"))
+	p.t.Fatalf("cause %q lacks one of %q\n%s", r.Cause, words, strings.Join(r.Lines, "\n"))
 	return r
 }
 
@@ -123,8 +124,8 @@ func workload(name, image, annotations string) string {
 func TestClusterImageCannotBePulled(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/no-such-image:1", ""))
-	r := p.until(o, "image example/no-such-image:1 cannot be pulled: not found")
-	t.Log(r.Summary)
+	r := p.until(o, "container c cannot start: image example/no-such-image:1 cannot be pulled: not found")
+	t.Log(r.Cause)
 	if len(r.Pods) != 1 || len(r.Logs) != 0 {
 		t.Errorf("pods %v logs %q", r.Pods, r.Logs)
 	}
@@ -138,8 +139,8 @@ func TestClusterImageCannotBePulled(t *testing.T) {
 func TestClusterCrashLoop(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/web:1", `sandbox/exit-code: "3", sandbox/run-duration: 10ms, sandbox/log: "starting\nFATAL: cannot bind\nbye"`))
-	r := p.until(o, "exit code 3 after", "tries — FATAL: cannot bind")
-	t.Log(r.Summary, r.Lines)
+	r := p.until(o, "container c ends with code 3 (", " tries): FATAL: cannot bind")
+	t.Log(r.Cause, r.Lines)
 	if n := len(r.Logs); n < 3 || r.Logs[n-1] != "bye" {
 		t.Errorf("logs %q", r.Logs)
 	}
@@ -156,29 +157,29 @@ func TestClusterFailedJob(t *testing.T) {
 	o := p.create(`{apiVersion: batch/v1, kind: Job, metadata: {name: migrate}, spec: {backoffLimit: 0, template:
 		{metadata: {annotations: {sandbox/exit-code: "2", sandbox/run-duration: 10ms, sandbox/log: 'FATAL: relation "orders" does not exist'}},
 		spec: {restartPolicy: Never, containers: [{name: c, image: "example/migrate:1"}]}}}}`)
-	r := p.until(o, "pod migrate-", `: exit code 2 — FATAL: relation "orders" does not exist`)
-	t.Log(r.Summary)
+	r := p.until(o, `container c ends with code 2: FATAL: relation "orders" does not exist`)
+	t.Log(r.Cause)
 }
 
 func TestClusterQuotaExceeded(t *testing.T) {
 	p := realCluster(t)
 	p.create(`{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: "0"}}}`)
 	o := p.create(workload("web", "example/web:1", ""))
-	t.Log(p.until(o, "no pods can be created: ", "exceeded quota: none").Summary)
+	t.Log(p.until(o, "no pods can be created: ", "exceeded quota: none").Cause)
 }
 
 func TestClusterNotReady(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/web:1", `sandbox/fail: never-ready`))
-	t.Log(p.until(o, "is running but not ready: Readiness probe failed").Summary)
+	t.Log(p.until(o, "container c runs but is not ready: Readiness probe failed").Cause)
 	s := p.create(`{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}, ports: [{port: 80}]}}`)
-	t.Log(p.until(s, "none of its 1 pods is ready").Summary)
+	t.Log(p.until(s, "none of its 1 pods is ready").Cause)
 }
 
 func TestClusterUnschedulablePod(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(`{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {containers: [{name: c, image: "x:1", resources: {requests: {cpu: "100000"}}}]}}`)
-	t.Log(p.until(o, "cannot be scheduled: ", "Insufficient cpu").Summary)
+	t.Log(p.until(o, "cannot be scheduled: ", "Insufficient cpu").Cause)
 	events, err := p.Events(t.Context(), o)
 	p.check(err)
 	if len(events) != 1 || !events[0].Warning || events[0].Reason != "FailedScheduling" || events[0].Time.IsZero() {
@@ -189,7 +190,7 @@ func TestClusterUnschedulablePod(t *testing.T) {
 func TestClusterClaimWithoutVolume(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {storageClassName: no-such-class, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
-	t.Log(p.until(o, "no-such-class").Summary)
+	t.Log(p.until(o, "no-such-class").Cause)
 }
 
 // TestClusterWithoutRights may see pods, but neither logs nor events.
@@ -201,7 +202,7 @@ func TestClusterWithoutRights(t *testing.T) {
 		subjects: [{kind: ServiceAccount, name: poor, namespace: ` + p.ns + `}]}`)
 	p.config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + p.ns + ":poor"}
 	p.connect()
-	r := p.until(o, "exit code 3")
+	r := p.until(o, "ends with code 3")
 	text := strings.Join(r.Lines, "\n")
 	for _, what := range []string{"events cannot be read: ", "logs of pod " + r.Pods[0].Name + " cannot be read: "} {
 		if !strings.Contains(text, what) {
@@ -217,5 +218,49 @@ func TestClusterManifest(t *testing.T) {
 	p.check(err)
 	if strings.Contains(text, "aHVudGVyMg") || strings.Contains(text, "managedFields") || !strings.Contains(text, "password: (hidden)") {
 		t.Error(text)
+	}
+}
+
+// TestClusterContainers has a workload for each way in which a container fails; each
+// names it, what it is in the pod, and why.
+func TestClusterContainers(t *testing.T) {
+	t.Parallel()
+	p := realCluster(t)
+	p.create(`{apiVersion: v1, kind: Secret, metadata: {name: there}, stringData: {a: b}}`)
+	const rest = `containers: [{name: api, image: "x:1", resources: {limits: {memory: 64Mi}}}, {name: proxy, image: "x:1"}]`
+	crash := func(container string) string {
+		return `sandbox/exit-code: "3", sandbox/run-duration: 10ms, sandbox/log: "hello\nFATAL: no relation", sandbox/container: ` + container
+	}
+	for name, tt := range map[string]struct {
+		annotations, spec string
+		words             []string
+		evidence          string
+	}{
+		"two":      {crash("api"), rest, []string{"container api ends with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
+		"init":     {crash("migrate"), `initContainers: [{name: migrate, image: "x:1"}], ` + rest, []string{"init container migrate ends with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
+		"side":     {crash("mesh"), `initContainers: [{name: mesh, image: "x:1", restartPolicy: Always}], ` + rest, []string{"sidecar mesh ends with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
+		"memory":   {`sandbox/fail: oom, sandbox/container: api`, rest, []string{"container api needs more memory than its limit of 64Mi and is killed (OOMKilled)"}, ""},
+		"liveness": {`sandbox/fail: liveness, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy is killed since its liveness probe fails", ": HTTP probe failed with statuscode: 500"}, "Liveness probe failed"},
+		"startup":  {`sandbox/fail: startup, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy is killed since its startup probe fails", "connection refused"}, "Startup probe failed"},
+		"run":      {`sandbox/fail: run, sandbox/container: api`, rest, []string{`container api cannot start: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`}, ""},
+		"evicted":  {`sandbox/fail: evicted`, rest, []string{"the pod is evicted: The node was low on resource: ephemeral-storage."}, ""},
+		"ready":    {`sandbox/fail: never-ready, sandbox/container: proxy`, rest, []string{"container proxy runs but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 503"}, "Readiness probe failed"},
+		"secret":   {"", `containers: [{name: api, image: "x:1", envFrom: [{secretRef: {name: absent}}]}]`, []string{`container api cannot start: secret "absent" not found`}, ""},
+		"key":      {"", `containers: [{name: api, image: "x:1", env: [{name: A, valueFrom: {secretKeyRef: {name: there, key: password}}}]}]`, []string{"container api cannot start: couldn't find key password in Secret " + p.ns + "/there"}, ""},
+		"volume":   {"", `volumes: [{name: config, configMap: {name: absent}}], containers: [{name: api, image: "x:1", volumeMounts: [{name: config, mountPath: /c}]}]`, []string{`volume config cannot be mounted: configmap "absent" not found`}, "FailedMount"},
+		"node":     {"", `nodeSelector: {disk: fast}, containers: [{name: api, image: "x:1"}]`, []string{"cannot be scheduled: didn't match Pod's node affinity/selector on 2 of 2 nodes"}, "FailedScheduling"},
+	} {
+		o := p.create(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: ` + name + `}, spec: {replicas: 1, selector: {matchLabels: {app: ` + name + `}}, template:
+			{metadata: {labels: {app: ` + name + `}, annotations: {` + tt.annotations + `}}, spec: {` + tt.spec + `}}}}`)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := *p
+			q.t = t
+			r := q.until(o, tt.words...)
+			t.Log(r.Cause)
+			if r.Symptom || tt.evidence != "" && !strings.Contains(strings.Join(r.Evidence, "\n"), tt.evidence) || len(r.Evidence) > event.MostEvidence {
+				t.Errorf("%t %q", r.Symptom, r.Evidence)
+			}
+		})
 	}
 }

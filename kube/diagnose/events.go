@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -110,13 +112,42 @@ func eventOf(e *corev1.Event) Event {
 	return seen
 }
 
-// aggregate merges events that say the same, and sorts them.
+// made is how a controller names a pod that it could not make: each time another.
+var made = regexp.MustCompile(`pods "[^"]+"`)
+
+// warnings lists what the cluster warns of about some objects, with one request. That
+// of an earlier object with the same name does not count.
+func (d *Diagnoser) warnings(ctx context.Context, namespace string, refs []ref) ([]Event, error) {
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // where events about cluster-scoped objects are
+	}
+	list, err := d.kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err != nil {
+		return nil, err
+	}
+	var events []Event
+	for i := range list.Items {
+		e := &list.Items[i]
+		about := slices.ContainsFunc(refs, func(r ref) bool {
+			return e.InvolvedObject.Kind == r.kind && e.InvolvedObject.Name == r.name && (e.InvolvedObject.UID == r.uid || e.InvolvedObject.UID == "")
+		})
+		if about && e.Type == corev1.EventTypeWarning {
+			events = append(events, eventOf(e))
+		}
+	}
+	return aggregate(events), nil
+}
+
+// aggregate merges events that say the same, be it of another pod, and sorts them.
 func aggregate(events []Event) []Event {
 	type saying struct{ object, reason, message string }
 	at := map[saying]int{}
 	var merged []Event
 	for _, e := range events {
-		key := saying{e.Object, e.Reason, e.Message}
+		key := saying{e.Object, e.Reason, made.ReplaceAllString(plainError(e.Message), `pods "…"`)}
+		if kind, pod, _ := strings.Cut(e.Object, "/"); kind == "Pod" { // of one workload: which one does not matter
+			key = saying{kind, e.Reason, strings.ReplaceAll(e.Message, pod, "…")}
+		}
 		i, known := at[key]
 		if !known {
 			at[key] = len(merged)

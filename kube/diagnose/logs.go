@@ -42,7 +42,7 @@ func (d *Diagnoser) tail(ctx context.Context, p Pod, container string, n int) ([
 		}
 	}
 	lines, err := d.lastLines(ctx, p, container, n, previous)
-	if previous && (len(lines) == 0 || apierrors.IsBadRequest(err)) {
+	if previous && (len(lines) == 0 || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)) {
 		return d.lastLines(ctx, p, container, n, false)
 	}
 	return lines, err

@@ -2,8 +2,11 @@ package diagnose
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -11,12 +14,18 @@ import (
 	"lockstep/kube/mask"
 )
 
+// ErrAbsent is why an object cannot be shown that is not in the cluster.
+var ErrAbsent = errors.New("it is not in the cluster")
+
 // Manifest returns the live object as YAML, without managed fields, and with
 // secret values hidden.
 func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	live, err := d.get(ctx, o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return "", fmt.Errorf("read %s: %w", o, ErrAbsent)
+	}
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", o, err)
 	}

@@ -3,10 +3,12 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/kube/status"
@@ -28,22 +30,28 @@ type Pod struct {
 	trouble trouble
 	culprit string // the container that Why is about, or else the first one
 	tries   int    // how often the culprit has failed
+	claims  []string
+	// words are those of its status that Why is drawn from, as they are.
+	words []string
 }
 
 // Container is a container of a pod.
 type Container struct {
 	Name, Image string
-	Init, Ready bool
+	// Init is true for init containers, Sidecar for those of them that go on.
+	Init, Sidecar, Ready bool
+	// Limit is how much memory it may have, "" for no limit.
+	Limit string
 	// State is waiting, running or terminated.
 	State string
 	// Reason and Message explain State.
 	Reason, Message string
-	// Ended means that the container has ended at least once; Exit and EndReason
-	// say how it did so last.
-	Ended     bool
-	Exit      int
-	EndReason string
-	Restarts  int
+	// Ended means that the container has ended at least once; Exit, EndReason and
+	// EndMessage, which it may have written itself, say how it did so last.
+	Ended                 bool
+	Exit                  int
+	EndReason, EndMessage string
+	Restarts              int
 }
 
 // trouble ranks what can be wrong with a pod.
@@ -69,31 +77,70 @@ func (p Pod) String() string {
 	return "pod " + p.Name + ": " + p.Phase
 }
 
+// container is the one of a name.
+func (p Pod) container(name string) Container {
+	for _, c := range p.Containers {
+		if c.Name == name {
+			return c
+		}
+	}
+	return Container{Name: name}
+}
+
 // talks reports whether the pod's logs may say what is wrong.
 func (p Pod) talks() bool { return p.trouble == crashed || p.trouble == unready }
 
 func podOf(p *corev1.Pod) Pod {
 	pod := Pod{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time,
-		Phase: strings.ToLower(string(p.Status.Phase)), uid: p.UID}
+		Phase: strings.ToLower(string(p.Status.Phase)), uid: p.UID, claims: claimsOf(p)}
 	if len(p.Spec.Containers) > 0 {
 		pod.culprit = p.Spec.Containers[0].Name
 	}
-	images := map[string]string{}
-	for _, c := range append(p.Spec.InitContainers, p.Spec.Containers...) {
-		images[c.Name] = c.Image
+	specs := map[string]corev1.Container{}
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		specs[c.Name] = c
 	}
 	for _, s := range p.Status.InitContainerStatuses {
-		pod.Containers = append(pod.Containers, containerOf(s, images[s.Name], true))
+		pod.Containers = append(pod.Containers, containerOf(s, specs[s.Name], true))
 	}
 	for _, s := range p.Status.ContainerStatuses {
-		pod.Containers = append(pod.Containers, containerOf(s, images[s.Name], false))
+		pod.Containers = append(pod.Containers, containerOf(s, specs[s.Name], false))
 	}
 	pod.judge(p)
+	pod.words = wordsOf(p, pod)
 	return pod
 }
 
-func containerOf(s corev1.ContainerStatus, image string, init bool) Container {
-	c := Container{Name: s.Name, Image: image, Init: init, Ready: s.Ready, Restarts: int(s.RestartCount)}
+// wordsOf are what a pod's status says of its trouble: its container's state, and
+// the conditions that are not met for a reason of their own.
+func wordsOf(pod *corev1.Pod, p Pod) (words []string) {
+	if p.trouble <= young {
+		return nil
+	}
+	if pod.Status.Reason != "" {
+		words = append(words, "the pod has failed: "+colon(pod.Status.Reason, pod.Status.Message))
+	}
+	c := p.container(p.culprit)
+	switch {
+	case c.State == "waiting" && c.Message != "":
+		words = append(words, c.title()+" is waiting: "+colon(c.Reason, c.Message))
+	case c.Ended && c.Exit != 0:
+		words = append(words, fmt.Sprintf("%s has ended: %s, code %d", c.title(), cmp.Or(c.EndReason, "no reason given"), c.Exit))
+	}
+	for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
+		if why := whyFalse(pod, t); why != "" && !strings.HasPrefix(why, "containers with ") {
+			words = append(words, fmt.Sprintf("%s is False: %s", t, why))
+		}
+	}
+	return words
+}
+
+func containerOf(s corev1.ContainerStatus, spec corev1.Container, init bool) Container {
+	c := Container{Name: s.Name, Image: spec.Image, Init: init, Ready: s.Ready, Restarts: int(s.RestartCount)}
+	c.Sidecar = init && spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	if limit, ok := spec.Resources.Limits[corev1.ResourceMemory]; ok {
+		c.Limit = limit.String()
+	}
 	last := s.LastTerminationState.Terminated
 	switch {
 	case s.State.Waiting != nil:
@@ -105,7 +152,7 @@ func containerOf(s corev1.ContainerStatus, image string, init bool) Container {
 		c.State, c.Reason, c.Message = "terminated", last.Reason, last.Message
 	}
 	if last != nil {
-		c.Ended, c.Exit, c.EndReason = true, int(last.ExitCode), status.CleanText(last.Reason)
+		c.Ended, c.Exit, c.EndReason, c.EndMessage = true, int(last.ExitCode), status.CleanText(last.Reason), status.CleanText(last.Message)
 	}
 	c.Reason, c.Message = status.CleanText(c.Reason), status.CleanText(c.Message)
 	return c
@@ -113,87 +160,76 @@ func containerOf(s corev1.ContainerStatus, image string, init bool) Container {
 
 // judge finds what keeps the pod from being ready.
 func (p *Pod) judge(pod *corev1.Pod) {
-	if pod.DeletionTimestamp != nil {
-		p.Phase, p.trouble, p.Why = "terminating", young, "is terminating"
+	going := pod.DeletionTimestamp != nil
+	if pod.Status.Phase == corev1.PodSucceeded || isTrue(pod, corev1.PodReady) && !going {
 		return
 	}
-	if pod.Status.Phase == corev1.PodSucceeded || isTrue(pod, corev1.PodReady) {
+	if why := thrownOut(pod); why != "" && !going {
+		p.trouble, p.Why = crashed, why
 		return
 	}
 	for _, c := range p.Containers {
-		if t, why := c.problem(); t > p.trouble {
+		if t, why := c.problem(); t > p.trouble && (!going || p.failedBefore(pod, c)) {
 			p.trouble, p.Why, p.culprit, p.tries = t, why, c.Name, c.tries()
 		}
 	}
-	if p.trouble >= unable {
-		return
-	}
 	switch {
+	case going && p.trouble < crashed:
+		p.Phase, p.trouble, p.Why = "terminating", young, "is terminating"
+	case p.trouble >= unable:
 	case pod.Status.Phase == corev1.PodFailed:
 		p.trouble, p.Why = crashed, cmp.Or(colon(pod.Status.Reason, pod.Status.Message), "failed")
 	case whyFalse(pod, corev1.PodScheduled) != "":
-		p.trouble, p.Why = unplaced, "cannot be scheduled: "+whyFalse(pod, corev1.PodScheduled)
+		p.trouble, p.Why = unplaced, "cannot be scheduled: "+placing(whyFalse(pod, corev1.PodScheduled))
 	case pod.Status.Phase == corev1.PodRunning:
-		p.trouble, p.Why = unready, "is running but not ready"
+		p.notReady(pod)
 	case p.Why == "":
 		p.trouble, p.Why = young, "is being created"
 	}
 }
 
-// problem returns what is wrong with a container, if anything.
-func (c Container) problem() (trouble, string) {
-	switch {
-	case c.State == "waiting" && c.Reason == "CrashLoopBackOff",
-		c.State == "terminated" && c.Exit != 0,
-		c.State == "running" && !c.Ready && c.Restarts > 0 && c.Exit != 0:
-		return crashed, c.ending()
-	case c.State == "waiting" && isImage(c.Reason):
-		return unable, strings.TrimSuffix(fmt.Sprintf("image %s cannot be pulled: %s", c.Image, cause(c.Message)), ": ")
-	case c.State == "waiting" && c.Reason != "" && c.Reason != "ContainerCreating" && c.Reason != "PodInitializing":
-		return unable, fmt.Sprintf("container %s cannot start: %s", c.Name, cmp.Or(c.Message, c.Reason))
-	case c.Init && c.State == "running" && !c.Ready:
-		return young, fmt.Sprintf("init container %s is running", c.Name)
-	}
-	return fine, ""
+// failedBefore reports whether a container of a Job's pod that is being deleted had
+// failed by itself: the Job removes what is left when it gives up.
+func (p *Pod) failedBefore(pod *corev1.Pod, c Container) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.Kind == "Job" && c.Ended && c.Exit != 143 && (c.Exit != 137 || c.EndReason == "OOMKilled")
 }
 
-// tries is how often the container has failed.
-func (c Container) tries() int {
-	if c.State == "running" {
-		return c.Restarts
-	}
-	return c.Restarts + 1
-}
-
-// ending says how the container ended last.
-func (c Container) ending() string {
-	text := "has ended"
-	if c.Ended {
-		text = fmt.Sprintf("exit code %d", c.Exit)
-	}
-	if c.EndReason == "OOMKilled" {
-		text = "out of memory, " + text
-	}
-	return text
-}
-
-func isImage(reason string) bool {
-	switch reason {
-	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable":
-		return true
-	}
-	return false
-}
-
-// cause is the end of a chain of errors, which says the most: "not found". It
-// is empty if the message only says that pulling will be tried again.
-func cause(message string) string {
-	last := message[strings.LastIndex(message, ": ")+1:]
-	last = strings.TrimSpace(last)
-	if strings.HasPrefix(last, "Back-off pulling image") {
+// thrownOut says why a pod was ended from outside, "" where it was not.
+func thrownOut(pod *corev1.Pod) string {
+	if pod.Status.Phase != corev1.PodFailed {
 		return ""
 	}
-	return last
+	if pod.Status.Reason == "Evicted" {
+		return status.CleanText("the pod is evicted: " + pod.Status.Message)
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return status.CleanText("the pod is ended from outside: " + colon(c.Reason, c.Message))
+		}
+	}
+	if pod.Status.Reason != "" {
+		return colon(pod.Status.Reason, pod.Status.Message)
+	}
+	return ""
+}
+
+const notReadyText = "is running but not ready"
+
+// notReady is a pod that runs: a container is not ready, or a gate of the pod is
+// not met.
+func (p *Pod) notReady(pod *corev1.Pod) {
+	p.trouble = unready
+	for _, c := range p.Containers {
+		if c.State == "running" && !c.Ready && (!c.Init || c.Sidecar) {
+			p.Why, p.culprit = c.title()+" runs but is not ready", c.Name
+			return
+		}
+	}
+	p.Why = notReadyText
+	if why := whyFalse(pod, corev1.PodReady); strings.Contains(why, "readiness gate") {
+		p.Why = "runs, but is not ready: " + why
+	}
 }
 
 // colon is "first: second", or whichever of the two is not empty.

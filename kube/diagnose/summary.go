@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,11 +18,9 @@ import (
 // summary picks the most useful line: what is wrong with a pod, that none can be
 // created, what the object's status says, and last its newest event.
 func (q *inquiry) summary() string {
-	if q.live.GetDeletionTimestamp() != nil {
-		return "it is being deleted: " + q.verdict().Message
-	}
-	if q.live.GetKind() == "Service" && q.live.GroupVersionKind().Group == "" {
-		return q.service()
+	if q.lead.cause != "" {
+		q.Symptom = q.lead.symptom
+		return q.lead.cause
 	}
 	if len(q.Pods) > 0 && q.Pods[0].trouble > young {
 		return q.pod(q.Pods[0])
@@ -30,19 +29,72 @@ func (q *inquiry) summary() string {
 		return "no pods can be created: " + plainError(e.Message)
 	}
 	if len(q.Pods) > 0 && q.Pods[0].trouble == young {
+		q.Symptom = q.about(q.Pods[0], "") == nil
 		return q.pod(q.Pods[0])
-	}
-	v := q.verdict()
-	if v.Status == event.Failed || q.rule().Custom() {
-		return v.Message
 	}
 	if e := q.last(); e != nil {
 		return e.Reason + ": " + e.Message
 	}
-	if e := q.last("WaitForFirstConsumer"); e != nil {
-		return e.Message
+	q.Symptom = true
+	return cmp.Or(q.verdict().Message, "nothing is known to be wrong with it")
+}
+
+// evidence are the lines that the cause is drawn from: the log, what the cluster
+// warns of, the conditions.
+func (q *inquiry) evidence() []string {
+	var lines []string
+	add := func(l string) {
+		if l != "" && len(lines) < event.MostEvidence && !slices.Contains(lines, l) {
+			lines = append(lines, l)
+		}
 	}
-	return cmp.Or(v.Message, "nothing is known to be wrong with it")
+	for _, l := range q.lead.evidence {
+		add(status.CleanText(l))
+	}
+	add(telling(q.Logs))
+	for _, bare := range []bool{false, true} { // those that say no more than a code come last
+		for _, e := range slices.Backward(q.Events) {
+			if e.Warning && code.MatchString(e.Message) == bare {
+				add(e.Reason + ": " + e.Message)
+			}
+		}
+	}
+	for _, l := range q.unheard() {
+		add(l)
+	}
+	for _, l := range slices.Backward(q.Logs) {
+		add(l)
+	}
+	for _, c := range conditionsOf(q.live) {
+		if c.wrong() {
+			add(c.String())
+		}
+	}
+	if len(lines) == 0 {
+		add(q.verdict().Message)
+	}
+	return lines
+}
+
+// code is a message that is one, such as "Error: ImagePullBackOff".
+var code = regexp.MustCompile(`^Error: \w+$`)
+
+// unheard are the words of the first pod's status that no event says.
+func (q *inquiry) unheard() (words []string) {
+	if len(q.Pods) == 0 {
+		return nil
+	}
+	for _, w := range q.Pods[0].words {
+		_, what, _ := strings.Cut(w, ": ")
+		_, message, _ := strings.Cut(what, ": ")
+		said := func(e Event) bool {
+			return e.Warning && (strings.Contains(e.Message, what) || message != "" && strings.Contains(e.Message, message))
+		}
+		if !slices.ContainsFunc(q.Events, said) {
+			words = append(words, w)
+		}
+	}
+	return words
 }
 
 // rule is the readiness rule of the object's own annotations.
@@ -59,31 +111,58 @@ func (q *inquiry) verdict() status.Result {
 	return status.Compute(q.live, q.rule(), time.Now())
 }
 
-// pod says what is wrong with a pod, and adds a line of its log or an event.
+// pod says what is wrong with a pod: by its container and the last line of that one's
+// log, or by an event. Which of an object's pods it is does not matter.
 func (q *inquiry) pod(p Pod) string {
-	text := p.String()
-	if isOf(q.object, p) || strings.HasPrefix(p.Why, "image ") {
-		text = p.Why // which of the pods does not matter
-	}
-	if p.trouble == crashed {
-		if n := q.tries(p); n > 1 {
-			text += fmt.Sprintf(" after %d tries", n)
+	text := p.Why
+	switch p.trouble {
+	case crashed:
+		return q.crash(p)
+	case unable:
+		if strings.HasSuffix(text, "cannot be pulled") {
+			if e := q.about(p, "Failed"); e != nil {
+				text += ": " + cause(e.Message)
+			}
 		}
-		if line := telling(q.Logs); line != "" {
-			text += " — " + line
+		if e := q.about(p, "FailedToRetrieveImagePullSecret"); e != nil && isImage(p.container(p.culprit).Reason) {
+			if m := pullSecrets.FindStringSubmatch(e.Message); m != nil {
+				text += "; pull secret " + m[1] + " could not be retrieved"
+			}
 		}
-		return text
-	}
-	if p.trouble == unable && strings.HasSuffix(text, "cannot be pulled") {
-		if e := q.about(p, "Failed"); e != nil {
-			text += ": " + cause(e.Message)
-		}
-		return text
-	}
-	if p.trouble == unready || p.trouble == young {
-		if e := q.about(p, ""); e != nil {
+	case unready:
+		if e := q.about(p, "Unhealthy"); e != nil {
 			text += ": " + e.Message
+		} else if line := telling(q.Logs); line != "" && complaint.MatchString(line) {
+			text += ": " + line
 		}
+	case young:
+		if e := q.hindrance(p); e != nil {
+			text = hindered(e)
+		} else if !isOf(q.object, p) {
+			text = p.String()
+		}
+	}
+	return text
+}
+
+// crash says how the container of a pod ends, how often it has, and what it says.
+func (q *inquiry) crash(p Pod) string {
+	times := ""
+	if n := q.tries(p); n > 1 {
+		times = fmt.Sprintf(" (%d tries)", n)
+	}
+	c := p.container(p.culprit)
+	if e := q.about(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
+		if m := probing.FindStringSubmatch(e.Message); m != nil {
+			return fmt.Sprintf("%s is killed since its %s probe fails%s: %s", c.title(), strings.ToLower(m[1]), times, m[2])
+		}
+	}
+	if !strings.HasPrefix(p.Why, c.title()) { // the pod was ended, not the container
+		return p.Why
+	}
+	text := p.Why + times
+	if line := cmp.Or(telling(q.Logs), c.said()); line != "" && c.EndReason != "OOMKilled" {
+		text += ": " + line
 	}
 	return text
 }
@@ -103,28 +182,6 @@ func (q *inquiry) tries(p Pod) int {
 func (q *inquiry) missesPods() bool {
 	want, found, _ := unstructured.NestedInt64(q.live.Object, "spec", "replicas")
 	return len(q.Pods) == 0 || found && int64(len(q.Pods)) < want
-}
-
-// service says why a Service has no endpoints.
-func (q *inquiry) service() string {
-	selector, _, _ := unstructured.NestedStringMap(q.live.Object, "spec", "selector")
-	if len(selector) == 0 {
-		return cmp.Or(q.verdict().Message, "it selects no pods by itself")
-	}
-	ready := 0
-	for _, p := range q.Pods {
-		if p.trouble == fine && p.Phase == "running" {
-			ready++
-		}
-	}
-	switch {
-	case len(q.Pods) == 0:
-		s, _ := selectorOf(q.live)
-		return fmt.Sprintf("no pod has its labels: %s", s)
-	case ready == 0:
-		return fmt.Sprintf("none of its %d pods is ready; %s", len(q.Pods), q.pod(q.Pods[0]))
-	}
-	return cmp.Or(q.verdict().Message, fmt.Sprintf("%d of its %d pods are ready", ready, len(q.Pods)))
 }
 
 // last returns the newest warning or, if a reason is given, the newest event
@@ -154,6 +211,17 @@ func (q *inquiry) about(p Pod, reason string) *Event {
 	return nil
 }
 
+// hindrance is the newest warning about a pod that is not only that a time is over,
+// or that one.
+func (q *inquiry) hindrance(p Pod) *Event {
+	for _, e := range slices.Backward(q.Events) {
+		if e.Warning && e.Object == "Pod/"+p.Name && !(e.Reason == "FailedScheduling" && p.Node != "") && !strings.Contains(e.Message, "timed out waiting for the condition") {
+			return &e
+		}
+	}
+	return q.about(p, "")
+}
+
 func isOf(o plan.Object, p Pod) bool { return o.Kind == "Pod" && o.Name == p.Name }
 
 var complaint = regexp.MustCompile(`(?i)\b(fatal|panic|error|exception|failed|denied|cannot|refused)\b`)
@@ -172,7 +240,7 @@ func telling(lines []string) string {
 	return lines[len(lines)-1]
 }
 
-// plainError removes the prefix from the message of a FailedCreate event.
+// plainError removes the prefixes from the message of a FailedCreate event.
 func plainError(text string) string {
-	return strings.TrimPrefix(text, "Error creating: ")
+	return strings.TrimPrefix(strings.TrimPrefix(text, "(combined from similar events): "), "Error creating: ")
 }

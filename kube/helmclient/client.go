@@ -18,6 +18,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
@@ -46,6 +47,8 @@ type Config struct {
 	Apply, Remove Planned
 	// Leftovers are removed besides what Remove is about.
 	Leftovers Leftovers
+	// Later are APIs that nobody serves yet: what is there of them is not asked for.
+	Later []schema.GroupVersion
 	// Announced are the phases that have been told of.
 	Announced []event.Phase
 	// Hooks are the events of the hooks that Helm will execute.
@@ -67,11 +70,13 @@ func (cfg Config) announce(p event.Phase) {
 // Options are what the decorator needs to know of an operation.
 type Options struct {
 	// Prefix is "" or event.RollbackPrefix: it goes before the names of phases.
-	Prefix    string
-	Wait      helmkube.WaitStrategy
-	WaitAll   bool
-	Readiness time.Duration
-	Force     bool // take fields over from their owners
+	Prefix  string
+	Wait    helmkube.WaitStrategy
+	WaitAll bool
+	// Readiness is how long an object may take to become ready, Removal to go; 0
+	// for no limit but the operation's.
+	Readiness, Removal time.Duration
+	Force              bool // take fields over from their owners
 }
 
 // Client decorates Helm's Kubernetes client. It serves one action.
@@ -138,7 +143,11 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	c.mu.Lock()
 	c.built = list
 	c.mu.Unlock()
+	c.builder().Hide(list, c.cfg.Later)
 	c.builder().LookAhead(c.cfg.Context, list)
+	if len(c.cfg.Later) > 0 {
+		c.builder().SupposeAbsent(list)
+	}
 	if c.cfg.Uninstalling {
 		var more []plan.Warning
 		list, more = Removable(c.builder(), list)

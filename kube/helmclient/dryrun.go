@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/manifest"
@@ -21,10 +22,12 @@ type DryRun struct {
 	ctx     context.Context
 	inner   *helmkube.Client
 	builder *manifest.Builder
+	served  func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)
 
 	mu       sync.Mutex
 	built    helmkube.ResourceList
 	warnings []plan.Warning
+	later    []schema.GroupVersion
 }
 
 var (
@@ -35,9 +38,11 @@ var (
 // errDryRun is the answer to whatever would write: no dry run of Helm's does.
 var errDryRun = errors.New("nothing is written in a dry run")
 
-// NewDryRun returns a decorator whose requests end with ctx.
-func NewDryRun(ctx context.Context, inner *helmkube.Client, b *manifest.Builder) *DryRun {
-	return &DryRun{ctx: ctx, inner: inner, builder: b}
+// NewDryRun returns a decorator whose requests end with ctx. served waits until the
+// APIs of a list are served; it says which were waited for, and which the list itself
+// brings.
+func NewDryRun(ctx context.Context, inner *helmkube.Client, b *manifest.Builder, served func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)) *DryRun {
+	return &DryRun{ctx: ctx, inner: inner, builder: b, served: served}
 }
 
 // Built is what the last manifest holds, and the warnings about all of them.
@@ -47,20 +52,38 @@ func (d *DryRun) Built() (helmkube.ResourceList, []plan.Warning) {
 	return d.built, d.warnings
 }
 
+// Later are the APIs that are down, and that what was built last brings.
+func (d *DryRun) Later() []schema.GroupVersion {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.later
+}
+
 // Build makes the Infos of a manifest.
 func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
-	list, warnings, err := d.builder.Build(string(raw))
+	list, warnings, err := d.builder.BuildTarget(string(raw))
 	if err != nil {
 		return nil, err
 	}
+	waited, later, err := d.served(list)
+	if err == nil && len(waited) > 0 { // their kinds were unknown
+		if list, warnings, err = d.builder.Anew(string(raw)); err == nil {
+			_, later, err = d.served(list)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.builder.Hide(list, later)
 	d.builder.LookAhead(d.ctx, list)
+	d.builder.SupposeAbsent(list)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.built, d.warnings = list, append(d.warnings, warnings...)
+	d.built, d.warnings, d.later = list, append(d.warnings, warnings...), later
 	return list, nil
 }
 

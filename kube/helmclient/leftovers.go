@@ -69,8 +69,9 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 // removeStage runs a phase that takes a list away.
 func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, how cluster.Removal) error {
 	return c.cfg.Engine.Run(run.Stage{
-		Phase:   planned.Phase,
-		Cluster: cluster.NewRemoval(c.cfg.Session, list, how),
-		Await:   func(*plan.Group) bool { return c.cfg.Options.Wait != helmkube.HookOnlyStrategy },
+		Phase:     planned.Phase,
+		Cluster:   cluster.NewRemoval(c.cfg.Session, list, how),
+		Await:     func(*plan.Group) bool { return c.cfg.Options.Wait != helmkube.HookOnlyStrategy },
+		Readiness: c.cfg.Options.Removal,
 	})
 }

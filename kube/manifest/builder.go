@@ -4,6 +4,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,8 +73,29 @@ func (b *Builder) For(scope Scope) *Builder {
 // Scope says what the builder's manifests are built for.
 func (b *Builder) Scope() Scope { return b.scope }
 
-// Build makes the Infos of a manifest, in its order.
+// Build makes the Infos of a manifest, in its order. The error names all objects
+// of kinds that the cluster does not have.
 func (b *Builder) Build(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
+	return b.build(manifest, false)
+}
+
+// BuildTarget is Build for checks, which tell of kinds that the cluster does not
+// have together with all else: they count as late (R29).
+func (b *Builder) BuildTarget(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
+	return b.build(manifest, true)
+}
+
+// Anew is BuildTarget once the cluster has got kinds that it did not know.
+func (b *Builder) Anew(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
+	mapper, err := b.client.Getter.ToRESTMapper()
+	if err != nil {
+		return nil, nil, err
+	}
+	meta.MaybeResetRESTMapper(mapper)
+	return b.build(manifest, true)
+}
+
+func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, []plan.Warning, error) {
 	docs, warnings, err := charts.Parse(manifest, rootOf(manifest, b.scope.Root))
 	if err != nil {
 		return nil, nil, err
@@ -85,12 +107,24 @@ func (b *Builder) Build(manifest string) (helmkube.ResourceList, []plan.Warning,
 	brought := broughtKinds(docs)
 	list := make(helmkube.ResourceList, 0, len(docs))
 	maps := map[schema.GroupVersionKind]*meta.RESTMapping{}
+	var unknown []error
 	for _, d := range docs {
 		gvk := d.Object.GroupVersionKind()
 		mapping, late := maps[gvk], false
 		if mapping == nil {
-			if mapping, late, err = mapKind(mapper, gvk, brought); err != nil {
-				return nil, nil, fmt.Errorf("find the API of %s/%s (%s): %w", gvk.Kind, d.Object.GetName(), d.Source, err)
+			mapping, late, err = mapKind(mapper, gvk, brought)
+			if meta.IsNoMatchError(err) && lenient {
+				mapping, late, err = guessed(gvk), true, nil
+			}
+			if err != nil {
+				err = fmt.Errorf("find the API of %s/%s (%s): %w", gvk.Kind, d.Object.GetName(), d.Source, err)
+			}
+			if hint := Removed(gvk); meta.IsNoMatchError(err) {
+				unknown = append(unknown, fmt.Errorf("%w%s", err, hint))
+				continue
+			}
+			if err != nil {
+				return nil, nil, err
 			}
 			if !late {
 				maps[gvk] = mapping
@@ -102,7 +136,7 @@ func (b *Builder) Build(manifest string) (helmkube.ResourceList, []plan.Warning,
 		}
 		list = append(list, info)
 	}
-	return list, warnings, nil
+	return list, warnings, errors.Join(unknown...)
 }
 
 // rootOf is the chart that a manifest is of: the one that its templates are

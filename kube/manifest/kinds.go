@@ -55,8 +55,17 @@ func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, brought map[sc
 	if !strings.Contains(gvk.Group, ".") {
 		return nil, false, err // no CRD can bring a built-in kind
 	}
+	return guessed(gvk), true, nil
+}
+
+// guessed is the API that a kind would most likely have.
+func guessed(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
-	return &meta.RESTMapping{Resource: plural, GroupVersionKind: gvk, Scope: meta.RESTScopeNamespace}, true, nil
+	scope := meta.RESTScopeNamespace
+	if !charts.OfflineScope()(gvk) {
+		scope = meta.RESTScopeRoot
+	}
+	return &meta.RESTMapping{Resource: plural, GroupVersionKind: gvk, Scope: scope}
 }
 
 // broughtKinds are the kinds that CRDs among the documents bring.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -22,8 +23,11 @@ import (
 // on one list costs less than a GET for each.
 const worthListing = 4
 
+// atOnce is how many objects are asked for at the same time.
+const atOnce = 32
+
 // LookAhead asks once per kind and namespace for the metadata of all objects
-// (of a few objects for each, side by side) and answers from it the GETs that
+// (of a few objects, or where listing is forbidden, for each, side by side) and answers from it the GETs that
 // Helm sends one after the other to see who owns an object. Where that is
 // forbidden, the GETs go to the server as ever.
 //
@@ -35,28 +39,38 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList) {
 	}
 	infos := map[place]helmkube.ResourceList{}
 	for _, i := range list {
-		if f := b.Fact(i); f == nil || f.Late || f.Generated {
+		if f := b.Fact(i); f == nil || f.Late || f.Generated || f.hidden {
 			continue
 		}
 		p := place{i.Mapping.Resource, i.Namespace}
 		infos[p] = append(infos[p], i)
 	}
 	var wg sync.WaitGroup
+	free := make(chan struct{}, atOnce)
+	get := func(p place, list helmkube.ResourceList) {
+		for _, i := range list {
+			wg.Go(func() {
+				free <- struct{}{}
+				defer func() { <-free }()
+				found, err := b.client.Metadata.Resource(p.gvr).Namespace(p.namespace).Get(ctx, i.Name, metav1.GetOptions{})
+				if b.Fact(i).hidden = apierrors.IsForbidden(err); err == nil || apierrors.IsNotFound(err) {
+					answer(i, found, b.Fact(i))
+				}
+			})
+		}
+	}
 	for p, list := range infos {
 		if len(list) < worthListing {
-			for _, i := range list {
-				wg.Go(func() {
-					found, err := b.client.Metadata.Resource(p.gvr).Namespace(p.namespace).Get(ctx, i.Name, metav1.GetOptions{})
-					if err == nil || apierrors.IsNotFound(err) {
-						answer(i, found, b.Fact(i))
-					}
-				})
-			}
+			get(p, list)
 			continue
 		}
 		wg.Go(func() {
 			found, err := b.listMetadata(ctx, p.gvr, p.namespace)
-			if err != nil {
+			switch {
+			case apierrors.IsForbidden(err):
+				get(p, list)
+				return
+			case err != nil:
 				return
 			}
 			for _, i := range list {
@@ -65,6 +79,26 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList) {
 		})
 	}
 	wg.Wait()
+}
+
+// Hide notes that objects of APIs cannot be looked at, since nobody serves them yet.
+func (b *Builder) Hide(list helmkube.ResourceList, apis []schema.GroupVersion) {
+	for _, i := range list {
+		if f := b.Fact(i); f != nil && slices.Contains(apis, i.Mapping.GroupVersionKind.GroupVersion()) {
+			f.hidden = true
+		}
+	}
+}
+
+// SupposeAbsent answers the GETs of objects that cannot be looked at as if they were
+// not there, for who only plans: rights that are missing are told later, all at once.
+func (b *Builder) SupposeAbsent(list helmkube.ResourceList) {
+	for _, i := range list {
+		if f := b.Fact(i); f != nil && f.hidden {
+			answer(i, nil, f)
+			f.before = Before{Known: f.Late}
+		}
+	}
 }
 
 // listMetadata returns the metadata of all objects of a kind in a namespace.

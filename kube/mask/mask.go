@@ -255,15 +255,20 @@ func (m *Mask) replacer() *strings.Replacer {
 // Event hides the values in what an event says. Names are left alone: events are
 // known by them.
 func (m *Mask) Event(e event.Event) event.Event {
-	e.Message = m.Text(e.Message)
-	if len(e.Lines) > 0 {
-		lines := make([]string, len(e.Lines))
-		for i, l := range e.Lines {
-			lines[i] = m.Text(l)
-		}
-		e.Lines = lines
-	}
+	e.Message, e.Cause = m.Text(e.Message), m.Text(e.Cause)
+	e.Lines, e.Evidence = m.lines(e.Lines), m.lines(e.Evidence)
 	return e
+}
+
+func (m *Mask) lines(text []string) []string {
+	if len(text) == 0 {
+		return text
+	}
+	out := make([]string, len(text))
+	for i, l := range text {
+		out[i] = m.Text(l)
+	}
+	return out
 }
 
 // Error hides the values in an error, which otherwise stays what it is.

@@ -89,9 +89,11 @@ func TestTheAPIServersQuotesAreCut(t *testing.T) {
 func TestEventsKeepTheirNames(t *testing.T) {
 	var m Mask
 	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {a: s3cr3tval}")
-	in := event.Event{Group: "s3cr3tval", Object: &plan.Object{Name: "s3cr3tval"}, Message: "x s3cr3tval", Lines: []string{"s3cr3tval"}}
+	in := event.Event{Group: "s3cr3tval", Object: &plan.Object{Name: "s3cr3tval"}, Message: "x s3cr3tval", Lines: []string{"s3cr3tval"},
+		Cause: "y s3cr3tval", Evidence: []string{"z s3cr3tval"}}
 	out := m.Event(in)
-	if want := (event.Event{Group: in.Group, Object: in.Object, Message: "x (hidden)", Lines: []string{"(hidden)"}}); !reflect.DeepEqual(out, want) {
+	if want := (event.Event{Group: in.Group, Object: in.Object, Message: "x (hidden)", Lines: []string{"(hidden)"},
+		Cause: "y (hidden)", Evidence: []string{"z (hidden)"}}); !reflect.DeepEqual(out, want) {
 		t.Errorf("%+v", out)
 	}
 	if in.Lines[0] != "s3cr3tval" {

@@ -48,8 +48,8 @@ func (a *attempt) alone(planned *rel1.Release) (*rel1.Release, error) {
 // acquire takes the Lease of the release, where there are Leases.
 func (op *Operation) acquire(eng *run.Engine) error {
 	p := op.prepared
-	if p.Lease.Kind == lease.Unavailable {
-		return nil // that has been told
+	if p.Lease.Kind == lease.Unavailable || op.holds() { // that has been told, or an edit goes on with it
+		return nil
 	}
 	ctx, end := context.WithCancel(context.Background()) // not the engine's: it outlives a stop
 	client, err := op.client.Bind(ctx, &connect.Writes{})
@@ -129,9 +129,9 @@ func (op *Operation) undoes() {
 	op.hold.undoing = true
 }
 
-// giveBackTime is how long to try to give a Lease back. Then it is left to be
-// found dead.
-const giveBackTime = 5 * time.Second
+// giveBackTime is how long to try to give a Lease back: as long as an API server
+// is away that is only started anew. Then it is left to be found dead.
+const giveBackTime = 10 * time.Second
 
 // giveBack gives the Lease back that the operation holds.
 func (op *Operation) giveBack() {

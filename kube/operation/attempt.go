@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	helmstorage "helm.sh/helm/v4/pkg/storage"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -27,6 +29,7 @@ type attempts struct {
 	op      *Operation
 	engine  *run.Engine
 	watcher *status.Watcher
+	signs   *cluster.Signs
 }
 
 // spec is all that makes one attempt differ from another.
@@ -43,14 +46,18 @@ type spec struct {
 	leftovers     helmclient.Leftovers
 	hooks         helmclient.HookEvents
 	uninstalling  bool
-	record        *release.Record // what a new revision keeps, nil for what it has
+	removal       time.Duration         // that an object may take to go, 0 for no limit of its own
+	record        *release.Record       // what a new revision keeps, nil for what it has
+	later         []schema.GroupVersion // see preflight.Prepared
+	// looks is what questions about objects of a rollback are answered from.
+	looks *preflight.Prepared
 }
 
 // specOf is the spec of the operation itself.
 func specOf(p *preflight.Prepared) spec {
 	return spec{
 		wait: p.Common.Strategy(), force: p.Target.Force, root: p.Target.Root(), tree: p.Target.Tree, old: p.Old.Revision,
-		apply: p.Apply, remove: p.Remove, leftovers: p.Leftovers, hooks: p.Hooks, record: p.Target.Record,
+		apply: p.Apply, remove: p.Remove, leftovers: p.Leftovers, hooks: p.Hooks, record: p.Target.Record, later: p.Later,
 	}
 }
 
@@ -75,13 +82,13 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	}
 	ctx, helm := b.Context, b.Helm
 	session := cluster.Session{
-		Client: b.Client, Builder: b.Builder(s.root), Watcher: as.watcher,
+		Client: b.Client, Builder: b.Builder(s.root), Watcher: as.watcher, Signs: as.signs,
 		JobsComplete: common.WaitForJobs, Resumes: as.op.prepared.Resumes, Warn: onceEach(as.engine.Publish, as.op.prepared.Warnings),
 	}
 	client := helmclient.New(helmclient.Config{
 		Context: ctx, Inner: helm.Client, Session: session, Engine: as.engine,
-		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, WaitAll: common.WaitAll, Readiness: common.ReadinessTimeout, Force: s.force},
-		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Leftovers: s.leftovers, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases,
+		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, WaitAll: common.WaitAll, Readiness: common.ReadinessTimeout, Removal: s.removal, Force: s.force},
+		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Leftovers: s.leftovers, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases, Later: s.later,
 	})
 	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) { return s.record, client.ExpectHooks(rel) },
@@ -100,6 +107,9 @@ func (as *attempts) carryOut(j job) (a *attempt, status string, err error) {
 	if a, err = as.begin(j.spec); err != nil {
 		return nil, "", err
 	}
+	as.op.mu.Lock()
+	as.op.attempt = a
+	as.op.mu.Unlock()
 	rel, err := j.do(a)
 	if err != nil {
 		return a, "", err

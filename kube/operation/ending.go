@@ -31,29 +31,33 @@ func (op *Operation) fail(as *attempts, a *attempt, err error) error {
 // failed. Where the verdict has changed meanwhile, it has not ended.
 func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, cause error) {
 	v := op.engine.Verdict()
-	outcome, exit := event.Failed, 1
+	outcome, exit, why := event.Failed, 1, err.Error() // where nothing of the plan has failed
 	if v.Abort != nil {
-		outcome, exit = event.Aborted, 3
+		outcome, exit, why = event.Aborted, 3, ""
 	}
 	if lost := op.lost(); lost != nil {
 		end := run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; it has stopped where it was, and left the release to the other one"}
 		return op.engine.Finish(end) == nil, lost
 	}
+	if next := edited(v.Abort); next != nil && as != nil {
+		return as.replace(a, next)
+	}
 	if a != nil && refused(err) && op.wrote(a) {
-		end := run.End{Status: outcome, Message: fmt.Sprintf("nothing but namespace %s was written: %v", op.prepared.Common.Namespace, err), Exit: notWritten(exit)}
+		end := run.End{Status: outcome, Message: fmt.Sprintf("nothing but namespace %s was written: %v", op.prepared.Common.Namespace, err), Exit: notWritten(exit), Cause: why,
+			Outcome: fmt.Sprintf("nothing but namespace %s was written", op.prepared.Common.Namespace)}
 		return op.engine.Finish(end) == nil, err
 	}
 	if a == nil || !op.wrote(a) {
-		end := run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Exit: notWritten(exit)}
+		end := run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Outcome: "nothing was written", Exit: notWritten(exit), Cause: why}
 		return op.engine.Finish(end) == nil, err
 	}
 	left, swept := a.finalize(err)
 	notCleaned := a.notCleaned()
 	notes := []string{text(swept), notCleaned}
-	made := a.driver.Written().Made > 0
+	made := op.hasMade(a)
 	rollback := v.Abort == nil && op.prepared.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
 	if rollback && op.undo != nil && made {
-		return as.rollBack(run.End{Status: outcome, Exit: exit}, err, notes)
+		return as.rollBack(run.End{Status: outcome, Exit: exit, Cause: why}, err, notes)
 	}
 	outlook := left.text(op.prepared.Info.Name, made)
 	if rollback {
@@ -62,8 +66,17 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	if notCleaned != "" || v.Abort != nil && v.Abort.Name == event.Stop {
 		notes = append(notes, leftBehind(op.feed.Events()))
 	}
-	message := join(outlook, err.Error(), append(notes, text(left.err))...)
-	return op.engine.Finish(run.End{Status: outcome, Message: message, Exit: exit, Release: left.status}) == nil, err
+	end := run.End{Status: outcome, Exit: exit, Release: left.status, Cause: why}
+	end.Message, end.Outcome = join(outlook, err.Error(), append(notes, text(left.err))...)
+	return op.engine.Finish(end) == nil, err
+}
+
+// hasMade reports whether the operation has made a revision, be it one that was
+// edited.
+func (op *Operation) hasMade(a *attempt) bool {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	return op.made || a.driver.Written().Made > 0
 }
 
 // wrote reports whether anything was written, or may have been.
@@ -82,7 +95,8 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bo
 	}
 	back, err := as.undo()
 	if err == nil {
-		end.Message, end.Release = join(rolledBack(info), cause.Error(), notes...), rcommon.StatusDeployed.String()
+		end.Release = rcommon.StatusDeployed.String()
+		end.Message, end.Outcome = join(rolledBack(info), cause.Error(), notes...)
 		if info.Name == "uninstall" {
 			end.Release = event.NoRelease
 		}
@@ -101,11 +115,14 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bo
 	if as.op.lost() != nil {
 		end.Status, end.Exit = event.Aborted, 1
 	}
-	failed := "the rollback failed too: "
+	failed := "the rollback failed too"
 	if as.engine.Verdict().Abort != nil {
-		failed = "the rollback was stopped: "
+		failed = "the rollback was stopped"
 	}
-	end.Message = join(failed+err.Error(), cause.Error(), notes...)
+	end.Message, end.Outcome = join(failed+": "+err.Error(), cause.Error(), notes...)
+	if stage := (*run.StageError)(nil); errors.As(err, &stage) && len(stage.Failures) > 0 { // its groups tell why
+		_, end.Outcome = join(failed, cause.Error(), notes...)
+	}
 	as.engine.Close(end)
 	return true, errors.Join(cause, err)
 }
@@ -116,6 +133,7 @@ func (as *attempts) undo() (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
+	as.op.looksBack(j.spec.looks)
 	a, err := as.begin(j.spec)
 	if err != nil {
 		return nil, err
@@ -193,9 +211,10 @@ func rolledBack(info event.Operation) string {
 	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
 }
 
-// join puts what became of the release before why.
-func join(outcome, cause string, notes ...string) string {
-	return strings.Join(append([]string{outcome + ": " + cause}, slices.DeleteFunc(notes, func(s string) bool { return s == "" })...), "; ")
+// join puts what became of the release before why, and leaves why out.
+func join(outcome, cause string, notes ...string) (why, without string) {
+	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
+	return strings.Join(append([]string{outcome + ": " + cause}, notes...), "; "), strings.Join(append([]string{outcome}, notes...), "; ")
 }
 
 // leftBehind names the objects that an operation has brought to the cluster and

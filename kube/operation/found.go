@@ -7,6 +7,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/lease"
@@ -39,6 +40,10 @@ func find(s *preflight.Session) (*found, error) {
 	for _, m := range revs.Cut() {
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // an operation that has come after it was none of Helm's concern
+		}
+		if s.Common.Own.Makes(m.Revision) {
+			f.marks = append(f.marks, m)
+			continue
 		}
 		if err := f.judge(s, m); err != nil {
 			return nil, err
@@ -84,6 +89,15 @@ func (f *found) judge(s *preflight.Session, m release.Mark) error {
 	return nil
 }
 
+// unlisted refuses an operation of whose release the user may not see the history,
+// with all else that is known to be missing. Other errors are returned as they are.
+func unlisted(s *preflight.Session, name string, err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return s.Refuse(&preflight.Prepared{Common: s.Common, Info: s.Info(name, nil)}, nil, err)
+}
+
 // none reports whether an error of find is that there is no release.
 func none(err error) bool { return errors.Is(err, driver.ErrReleaseNotFound) }
 
@@ -93,6 +107,7 @@ func (f *found) brings(p *preflight.Prepared) {
 		return
 	}
 	p.Last, p.Marks, p.Resumes = f.stored, f.marks, f.Last.Info.Status == rcommon.StatusFailed
+	p.Usual = f.Usual()
 	p.Warnings = append(f.warnings, p.Warnings...)
 }
 

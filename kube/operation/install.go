@@ -10,6 +10,7 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -58,7 +59,8 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 		return nil, err
 	}
 	revs, revision, err := in.found(s)
-	if err != nil {
+	unseen := err
+	if err != nil && !apierrors.IsForbidden(err) { // else all that is missing is told
 		return nil, err
 	}
 	r, err := dryRun(s, in.Chart.Name(), func(cfg *action.Configuration) (*rel1.Release, error) { return in.render(ctx, cfg) })
@@ -71,22 +73,24 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	info := s.Info("install", r.release)
 	info.Revision, target.Release = revision, r.release
 	r.warnings = append(warnings, r.warnings...)
-	of := planning{rendered: r, target: target, events: hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall), before: before}
+	of := planning{refused: in.conflicts(r), rendered: r, target: target, events: hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall), before: before}
 	if revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
 		of.besides = revs.Besides(nil, 0)
 	}
-	p, err := of.bring(s, info, tree)
+	p, err := of.bring(s, info, tree, unseen)
 	if err != nil {
 		return nil, err
 	}
 	revs.brings(p)
-	return &Operation{client: c, prepared: p, main: job{specOf(p), in.run}, undo: undoInstall(p)}, nil
+	op := newOperation(c, p, job{specOf(p), in.run}, undoInstall(p))
+	op.anew = in.upgrade()
+	return op, nil
 }
 
 // target is what the installation brings besides its release, with the phases
 // that do so.
 func (in *Install) target(s *preflight.Session) (t preflight.Target, before []event.Phase, err error) {
-	t = preflight.Target{CRDs: in.crds(), Force: in.ForceConflicts}
+	t = preflight.Target{CRDs: in.crds(), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
 		return t, nil, err
 	}
@@ -100,10 +104,19 @@ func (in *Install) target(s *preflight.Session) (t preflight.Target, before []ev
 	return t, append(before, crds...), err
 }
 
+// conflicts are the objects that the release may not have.
+func (in *Install) conflicts(r *rendered) []plan.Warning {
+	if in.TakeOwnership {
+		return nil
+	}
+	return preflight.CheckOwners(r.builder, r.list, nil)
+}
+
 // render asks Helm for a dry run.
 func (in *Install) render(ctx context.Context, cfg *action.Configuration) (*rel1.Release, error) {
 	i := in.action(cfg)
 	i.DryRunStrategy = action.DryRunServer
+	i.TakeOwnership = true // CheckOwners names all
 	return in.with(ctx, cfg, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(ctx, chart, values)
 	})

@@ -7,6 +7,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
@@ -32,16 +34,44 @@ type Operation struct {
 	client   *connect.Client
 	prepared *preflight.Prepared
 	main     job
-	undo     *undo // nil where there is nothing to go back to
-	feed     event.Feed
-	mask     mask.Mask
-	writes   connect.Writes
-	hold     holding
+	undo     *undo    // nil where there is nothing to go back to
+	anew     *Upgrade // what an edit begins with (R46), nil where nothing is brought
+	masked   sync.Once
+	*course
+}
 
-	masked sync.Once
-	mu     sync.Mutex
+// course is what an operation shares with those that edits make of it.
+type course struct {
+	feed   event.Feed
+	mask   mask.Mask
+	writes connect.Writes
+	hold   holding
+
+	mu     sync.Mutex // of what follows
 	engine *run.Engine
 	early  []event.Command
+	// outlooks answer what is asked of single objects: of the revision under way and,
+	// once that has begun, of its rollback.
+	outlooks outlooks
+	// now is the operation whose revision is under way, attempt how, nil before it
+	// has begun; made tells that one which was replaced has been made.
+	now     *Operation
+	attempt *attempt
+	made    bool
+}
+
+func newOperation(c *connect.Client, p *preflight.Prepared, main job, back *undo) *Operation {
+	op := &Operation{client: c, prepared: p, main: main, undo: back, course: &course{}}
+	op.now = op
+	return op
+}
+
+// present is the operation whose revision is under way: this one, or what an edit
+// has made of it.
+func (op *Operation) present() *Operation {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	return op.now
 }
 
 // job is what one attempt carries out: the operation itself, or its rollback.
@@ -69,17 +99,19 @@ func (op *Operation) Phases() []event.Phase { return op.prepared.Phases }
 // Warnings are about the chart.
 func (op *Operation) Warnings() []plan.Warning { return op.prepared.Warnings }
 
+// Refused is what keeps an operation that is only planned from being carried out.
+func (op *Operation) Refused() []plan.Warning { return op.prepared.Refused }
+
 // Preview is the release as it would be stored.
 func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release }
 
 // Changes says what Run would do to each object. It writes nothing.
 func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
 	changes, err := preview.Changes(ctx, op.client, op.prepared)
-	m := op.Mask()
-	for i := range changes {
-		changes[i].Diff, changes[i].Message = m.Text(changes[i].Diff), m.Text(changes[i].Message)
+	for i, c := range changes {
+		changes[i] = c.Masked(op.Mask().Text)
 	}
-	return changes, m.Error(err)
+	return changes, op.Mask().Error(err)
 }
 
 // Mask hides the secret values of what is brought and of what is there. All that
@@ -110,6 +142,10 @@ func (op *Operation) Command(c event.Command) {
 		op.early = append(op.early, c)
 		return
 	}
+	if c.Name == event.Edit && c.Next == nil && c.Values != "" {
+		go op.editFrom(op.engine, c) // it takes requests
+		return
+	}
 	op.engine.Command(c)
 }
 
@@ -122,10 +158,13 @@ func (op *Operation) Run() error {
 
 func (op *Operation) run() error {
 	eng := op.start()
-	defer op.client.Link().Listen(connect.Listener{Away: eng.Away, Back: eng.Back, Trying: recordTrouble(eng)})()
+	warn := onceEach(eng.Publish, op.prepared.Warnings)
+	defer op.client.Link().Listen(connect.Listener{Away: eng.Away, Back: eng.Back, Trying: recordTrouble(eng), Warned: func(t connect.Target, text string) {
+		warn(plan.Warning{Message: strings.TrimSpace(t.Resource+" "+t.Name) + ": the API server warns: " + text})
+	}})()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	eng.Announce(op.prepared.Phases...)
+	eng.Announce(op.announced()...)
 	for _, w := range op.prepared.Warnings {
 		eng.Publish(event.OfWarning(w))
 	}
@@ -135,14 +174,36 @@ func (op *Operation) run() error {
 		return op.fail(nil, nil, err)
 	}
 	defer as.watcher.Close()
+	return op.carry(as)
+}
+
+// carry carries the operation out to its end.
+func (op *Operation) carry(as *attempts) error {
 	a, status, err := as.carryOut(op.main)
 	if err == nil {
-		err = eng.Finish(run.End{Status: event.Succeeded, Release: status})
+		err = op.engine.Finish(run.End{Status: event.Succeeded, Release: status})
 	}
 	if err == nil {
 		return nil
 	}
 	return op.fail(as, a, err)
+}
+
+// announced are the phases with how long their groups usually take.
+func (op *Operation) announced() []event.Phase {
+	phases := slices.Clone(op.prepared.Phases)
+	for n, p := range phases {
+		usual := map[string]time.Duration{}
+		for _, g := range p.Groups {
+			if took, known := op.prepared.Usual[event.Unit{Phase: p.Name, Group: g.ID}]; known {
+				usual[g.ID] = took
+			}
+		}
+		if len(usual) > 0 {
+			phases[n].Usual = usual
+		}
+	}
+	return phases
 }
 
 // troubleAfter is how long a write of the release record is tried again without a
@@ -184,7 +245,7 @@ func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, 
 		return nil, err
 	}
 	watcher := status.NewWatcher(ctx, watching.Dynamic, status.Options{Notice: func(w plan.Warning) { eng.Publish(event.OfWarning(w)) }})
-	return &attempts{op: op, engine: eng, watcher: watcher}, nil
+	return &attempts{op: op, engine: eng, watcher: watcher, signs: &cluster.Signs{}}, nil
 }
 
 // publishNotes tells the notes of a release.

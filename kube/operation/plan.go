@@ -23,6 +23,7 @@ type planning struct {
 	held    helmkube.ResourceList
 	besides []*rel1.Release
 	events  helmclient.HookEvents
+	refused []plan.Warning
 	// before are phases that come before all others.
 	before []event.Phase
 }
@@ -51,7 +52,7 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 	return &preflight.Prepared{
 		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: left, Hooks: p.events,
 		Phases:   slices.Concat(p.before, pre, helmclient.Phases(slices.Concat([]helmclient.Planned{apply}, newer, []helmclient.Planned{remove}, older)...), post),
-		Warnings: once(warnings),
+		Warnings: once(warnings), Refused: p.refused, Later: p.later,
 	}, nil
 }
 
@@ -66,8 +67,9 @@ func once(warnings []plan.Warning) []plan.Warning {
 }
 
 // bring prepares an operation that brings a new revision of a chart: it finds
-// out what that keeps, and makes the last checks.
-func (p planning) bring(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, error) {
+// out what that keeps, and makes the last checks. unseen is why it is not known
+// which revisions there are: then it is refused, with all else that is missing.
+func (p planning) bring(s *preflight.Session, info event.Operation, tree *plan.Chart, unseen error) (*preflight.Prepared, error) {
 	ordered := s.Common.Strategy() == helmclient.WaitOrdered
 	if ordered {
 		p.target.Tree = tree
@@ -88,10 +90,14 @@ func (p planning) bring(s *preflight.Session, info event.Operation, tree *plan.C
 	if err != nil {
 		return nil, err
 	}
-	unknown, err := preflight.CheckKinds(p.builder, p.list, p.target, prepared.Phases)
+	unknown, never, err := preflight.CheckKinds(p.builder, p.list, p.target, prepared.Phases)
 	if err != nil {
 		return nil, err
 	}
-	prepared.Warnings = once(append(prepared.Warnings, unknown...))
-	return prepared, s.Check(prepared)
+	prepared.Warnings, prepared.Refused = once(append(prepared.Warnings, unknown...)), append(prepared.Refused, never...)
+	brings := &preflight.Brings{Builder: p.builder, List: p.list}
+	if unseen != nil {
+		return nil, s.Refuse(prepared, brings, unseen)
+	}
+	return prepared, s.Check(prepared, brings)
 }

@@ -36,7 +36,7 @@ func (a *attempt) prelude(t preflight.Target) error {
 
 // createNamespace runs the phase of the namespace.
 func (a *attempt) createNamespace(name string) error {
-	list, _, err := a.session.Builder.Build(fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name))
+	list, _, err := a.session.Builder.Build(preflight.NamespaceManifest(name))
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func against(s *preflight.Session, revs *release.Revisions, revision int) ([]pre
 	if err != nil {
 		return nil, err
 	}
-	p, err := back.plan(s, revs, target)
+	p, _, err := back.plan(s, revs, target)
 	if err != nil {
 		return nil, err
 	}

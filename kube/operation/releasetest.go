@@ -43,19 +43,19 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 	}
 	rel, err := release.Last(s.Releases(), t.Release)
 	if err != nil {
-		return nil, fmt.Errorf("test %s in namespace %s: %w", t.Release, t.Namespace, err)
+		return nil, fmt.Errorf("test %s in namespace %s: %w", t.Release, t.Namespace, unlisted(s, "test", err))
 	}
 	chosen := t.only(rel)
-	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen}, Hooks: helmclient.HookEvents{Before: rel1.HookTest}}
+	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen, ClientSide: !serverSide("", rel)}, Hooks: helmclient.HookEvents{Before: rel1.HookTest}}
 	p.Phases, _ = helmclient.HookPhases(chosen, "", p.Hooks, nil)
 	if len(p.Phases) == 0 {
 		return nil, nil
 	}
 	p.Last = rel
-	if err := s.Check(p); err != nil {
+	if err := s.Check(p, &preflight.Brings{}); err != nil {
 		return nil, err
 	}
-	return &Operation{client: c, prepared: p, main: job{specOf(p), t.run}}, nil
+	return newOperation(c, p, job{specOf(p), t.run}, nil), nil
 }
 
 // only is a release with the test hooks that were chosen.

@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v4/pkg/postrenderer"
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
@@ -89,24 +90,29 @@ type rendered struct {
 	builder  *manifest.Builder
 	list     helmkube.ResourceList
 	warnings []plan.Warning
+	later    []schema.GroupVersion // APIs that are down, and that it brings
 }
 
 // dryRun lets Helm render with what the server can do, look who owns the objects
 // that are there, and write nothing.
 func dryRun(s *preflight.Session, root string, render func(*action.Configuration) (*rel1.Release, error)) (*rendered, error) {
+	s.Common.Begin("rendering chart " + root)
 	helm, err := s.Client.Helm(s.Common.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	b := s.Builder(root)
-	client := helmclient.NewDryRun(s.Context, helm.Client, b)
+	client := helmclient.NewDryRun(s.Context, helm.Client, b, s.Served)
 	helm.Config.KubeClient, helm.Config.Releases = client, s.Releases()
 	rel, err := render(helm.Config)
+	if refusal := (*preflight.Refusal)(nil); errors.As(err, &refusal) {
+		return nil, refusal // what Helm puts around it is about something else
+	}
 	if err != nil {
 		return nil, err
 	}
 	list, warnings := client.Built()
-	return &rendered{rel, b, list, warnings}, nil
+	return &rendered{rel, b, list, warnings, client.Later()}, nil
 }
 
 // hookTurns are those of the hooks that run around a subchart's own turn. Only

@@ -46,7 +46,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 	}
 	revs, err := find(s)
 	if err != nil {
-		return nil, fmt.Errorf("roll back %s: %w", back.Release, err)
+		return nil, fmt.Errorf("roll back %s: %w", back.Release, unlisted(s, "rollback", err))
 	}
 	target, err := back.target(revs.Revisions, revs.dead)
 	if err != nil {
@@ -55,16 +55,16 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 	if err := checkForce(back.ForceReplace, back.ForceConflicts, serverSide(back.ServerSide, target)); err != nil {
 		return nil, err
 	}
-	p, err := back.plan(s, revs.Revisions, target)
+	p, brings, err := back.plan(s, revs.Revisions, target)
 	if err != nil {
 		return nil, err
 	}
 	revs.brings(p)
-	if err := s.Check(p); err != nil {
+	if err := s.Check(p, brings); err != nil {
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.stored) }
-	return &Operation{client: c, prepared: p, main: job{specOf(p), run}}, nil
+	return newOperation(c, p, job{specOf(p), run}, nil), nil
 }
 
 // Rule R32: in the order of the target revision, where that was sequenced;
@@ -72,29 +72,36 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 // Rule R30a: what the records say of the order counts, whatever --wait is.
 //
 // plan orders a rollback.
-func (back *Rollback) plan(s *preflight.Session, revs *release.Revisions, target *rel1.Release) (*preflight.Prepared, error) {
+func (back *Rollback) plan(s *preflight.Session, revs *release.Revisions, target *rel1.Release) (*preflight.Prepared, *preflight.Brings, error) {
 	b := s.Builder(target.Chart.Name())
 	old, held, warnings, err := hold(s.Context, b, revs.Last)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	list, _, err := b.Build(target.Manifest)
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
+		return nil, nil, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
 	}
+	_, later, err := s.Served(list)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.Hide(list, later)
 	b.LookAhead(s.Context, list)
 	warnings = append(warnings, preflight.OwnerWarnings(b, list)...)
 	info := s.Info("rollback", target)
 	info.Revision, info.ToRevision = revs.Last.Version+1, target.Version
 	p, err := planning{
-		rendered: &rendered{target, b, list, warnings}, old: old, held: held, besides: back.besides(revs, target),
-		target: preflight.Target{Release: target, Tree: release.TreeOf(target), Force: back.ForceConflicts},
+		rendered: &rendered{target, b, list, warnings, later}, old: old, held: held, besides: back.besides(revs, target),
+		target: preflight.Target{
+			Release: target, Tree: release.TreeOf(target), Force: back.ForceConflicts, ClientSide: !serverSide(back.ServerSide, target), Replace: back.ForceReplace,
+		},
 		events: hookEvents(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}.plan(s, info)
 	if err != nil {
-		return nil, fmt.Errorf("order revision %d: %w", target.Version, err)
+		return nil, nil, fmt.Errorf("order revision %d: %w", target.Version, err)
 	}
-	return p, nil
+	return p, &preflight.Brings{Builder: b, List: list}, nil
 }
 
 // target is the revision to go back to. dead tells that the last run was cut off.
@@ -143,7 +150,7 @@ func (back *Rollback) job(as *attempts) (job, error) {
 	}
 	revs, err := release.Read(s.Releases(), back.Release)
 	if err != nil {
-		return job{}, fmt.Errorf("roll back %s: %w", back.Release, err)
+		return job{}, fmt.Errorf("roll back %s: %w", back.Release, unlisted(s, "rollback", err))
 	}
 	target, err := back.target(revs, false)
 	if err != nil {
@@ -163,6 +170,9 @@ func (back *Rollback) job(as *attempts) (job, error) {
 	return job{spec{
 		prefix: event.RollbackPrefix, wait: back.Strategy(), force: back.ForceConflicts, root: target.Chart.Name(),
 		tree: release.TreeOf(target), old: old.Revision, leftovers: left, hooks: hookEvents(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
+		looks: &preflight.Prepared{
+			Common: s.Common, Info: event.Operation{Name: "rollback"}, Target: preflight.Target{Release: target, Force: back.ForceConflicts}, Old: preflight.Old{Release: revs.Last},
+		},
 	}, run}, nil
 }
 

@@ -17,7 +17,8 @@ import (
 	"lockstep/kube/release"
 )
 
-// Uninstall is what to uninstall.
+// Uninstall is what to uninstall. Without a readiness timeout objects may take as
+// long as the operation to go.
 type Uninstall struct {
 	Common
 	KeepHistory         bool
@@ -31,6 +32,7 @@ type Uninstall struct {
 // IgnoreNotFound is set or a run was cut off just after it was gone, both results
 // are nil; then the Lease that a dead run has left is taken away.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
+	removal := u.ReadinessTimeout
 	common, err := u.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, err)
+		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, unlisted(s, "uninstall", err))
 	}
 	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
 		return nil, fmt.Errorf("uninstall %s: it is uninstalled already; its history is kept", u.Release)
@@ -61,9 +63,9 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 	}
 	revs.brings(p)
 	sp := specOf(p)
-	sp.uninstalling = true
+	sp.uninstalling, sp.removal = true, removal
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, revs.stored) }
-	return &Operation{client: c, prepared: p, main: job{sp, run}}, s.Check(p)
+	return newOperation(c, p, job{sp, run}, nil), s.Check(p, nil)
 }
 
 // plan orders what goes: of the latest revision, then of all that are before it
@@ -78,6 +80,9 @@ func (u *Uninstall) plan(s *preflight.Session, revs *release.Revisions) (*prefli
 	b := s.Builder(p.Target.Root())
 	old, list, warnings, err := hold(s.Context, b, rel)
 	if err != nil {
+		return nil, err
+	}
+	if _, _, err := s.Served(list); err != nil {
 		return nil, err
 	}
 	b.LookAhead(s.Context, list)
@@ -120,6 +125,9 @@ func (u *Uninstall) job(as *attempts) (job, error) {
 	return job{spec{
 		prefix: event.RollbackPrefix, wait: u.Strategy(), root: rel.Chart.Name(), old: old.Revision, leftovers: left,
 		hooks: u.events(rel), uninstalling: true,
+		looks: &preflight.Prepared{
+			Common: s.Common, Info: event.Operation{Name: "uninstall"}, Target: preflight.Target{Release: rel}, Old: preflight.Old{Release: rel},
+		},
 	}, func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }}, nil
 }
 

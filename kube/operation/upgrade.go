@@ -10,7 +10,9 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/preflight"
@@ -56,8 +58,8 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	}
 	revs, err := find(s)
 	switch {
-	case none(err) && up.Install:
-		return PrepareInstall(ctx, c, up.installs(false))
+	case none(err) && up.Install, apierrors.IsForbidden(err): // which is refused, with all that is missing
+		return up.install(ctx, c, false)
 	case none(err):
 		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, err)
 	case err != nil:
@@ -65,22 +67,23 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	}
 	switch st := revs.Last.Info.Status; {
 	case st == rcommon.StatusUninstalled && up.Install:
-		return PrepareInstall(ctx, c, up.installs(true))
+		return up.install(ctx, c, true)
 	case up.Install && resumable(revs.Revisions):
 		if up.Values, err = up.reused(revs.Last); err != nil {
 			return nil, err
 		}
-		return PrepareInstall(ctx, c, up.installs(false))
+		return up.install(ctx, c, false)
 	}
 	p, err := up.plan(s, revs.Revisions)
 	if err != nil {
 		return nil, err
 	}
 	revs.brings(p)
-	op := &Operation{client: c, prepared: p, main: job{specOf(p), up.run}}
+	op := newOperation(c, p, job{specOf(p), up.run}, nil)
 	if back := revs.Good(); back > 0 {
 		op.undo = up.undo(p, back)
 	}
+	op.anew = &up
 	return op, nil
 }
 
@@ -99,12 +102,7 @@ func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflig
 	if err != nil {
 		return nil, err
 	}
-	target.Release = r.release
-	if !up.TakeOwnership {
-		if err := preflight.CheckOwners(r.builder, r.list); err != nil {
-			return nil, fmt.Errorf("upgrade %s: %w", up.Release, err)
-		}
-	}
+	target.Release, target.ClientSide, target.Replace = r.release, !serverSide(up.ServerSide, r.release), up.ForceReplace
 	tree, warnings, err := up.Chart.Tree(up.treeValues(revs, r.release))
 	if err != nil {
 		return nil, err
@@ -117,12 +115,16 @@ func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflig
 		return nil, err
 	}
 	r.warnings = append(append(warnings, r.warnings...), more...)
+	var refused []plan.Warning
+	if !up.TakeOwnership {
+		refused = preflight.CheckOwners(r.builder, r.list, held)
+	}
 	info := s.Info("upgrade", r.release)
 	info.PreviousRevision = revs.Good()
 	return planning{
 		rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current, revs.Since()),
-		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before,
-	}.bring(s, info, tree)
+		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before, refused: refused,
+	}.bring(s, info, tree, nil)
 }
 
 // installs is the installation that the upgrade is where nothing is deployed,
@@ -132,6 +134,29 @@ func (up *Upgrade) installs(replace bool) Install {
 		Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace,
 		ClientSide: up.ServerSide == "false", Replace: replace, upgradeCRDs: up.UpgradeCRDs,
 	}
+}
+
+// install prepares the installation that the upgrade is. An edit of it is one of
+// the upgrade that was asked for, with all its flags.
+func (up *Upgrade) install(ctx context.Context, c *connect.Client, replace bool) (*Operation, error) {
+	op, err := PrepareInstall(ctx, c, up.installs(replace))
+	if op != nil {
+		op.anew = up
+	}
+	return op, err
+}
+
+// upgrade is the upgrade that comes to the same as the installation: where an edit
+// makes another revision of it, whatever has become of the first by then.
+func (in *Install) upgrade() *Upgrade {
+	up := &Upgrade{
+		Common: in.Common, Rendering: in.Rendering, Install: true, CreateNamespace: in.CreateNamespace,
+		ServerSide: "true", UpgradeCRDs: in.upgradeCRDs,
+	}
+	if in.ClientSide {
+		up.ServerSide = "false"
+	}
+	return up
 }
 
 // reused are the values that an upgrade would have that is none: with those of the
@@ -191,6 +216,7 @@ func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 func (up *Upgrade) render(ctx context.Context, cfg *action.Configuration) (*rel1.Release, error) {
 	u := up.action(cfg)
 	u.DryRunStrategy = action.DryRunServer
+	u.TakeOwnership = true // CheckOwners names all
 	return up.with(ctx, cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(ctx, up.Release, c, values)
 	})

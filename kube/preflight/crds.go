@@ -62,6 +62,12 @@ func NamespacePhase(name string) event.Phase {
 	return event.Phase{Name: PhaseNamespace, Kind: event.PhaseNamespace, Groups: []*plan.Group{g}}
 }
 
+// NamespaceManifest is the namespace that --create-namespace asks for, as Helm
+// would create it.
+func NamespaceManifest(name string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name)
+}
+
 func oneGroup(name, id string, objects ...plan.Object) *plan.Group {
 	return &plan.Group{ID: id, Name: name, After: []string{}, Objects: objects, Waves: []plan.Wave{{Count: len(objects)}}}
 }

@@ -16,8 +16,8 @@ import (
 // CheckKinds looks for kinds that the cluster does not know. What a CRD of the
 // chart brings is looked up again when its group starts (R29). Others may be
 // brought by what runs before their group, which is told as a warning; where
-// nothing can bring them, they can never be applied, which is an error.
-func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase) (warnings []plan.Warning, err error) {
+// nothing can bring them, they can never be applied: the operation is refused.
+func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase) (warnings, refused []plan.Warning, err error) {
 	var s *kindSources
 	for _, i := range list {
 		f := b.Fact(i)
@@ -26,18 +26,29 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 		}
 		if s == nil {
 			if s, err = findKindSources(b, list, t, phases); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		unknown := fmt.Sprintf("%s: %s: the cluster does not know the kind %s (%s)", f.Resource.Chart, f.Resource.Object, f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
-		switch s.bring(f.Resource.Object) {
-		case never:
-			return nil, fmt.Errorf("%s, and neither a CRD of the chart nor anything before its group can bring it: install its CRD first (R29)", unknown)
-		case perhaps:
-			warnings = append(warnings, plan.Warning{Rule: "R29", Message: unknown + ", and no CRD of the chart brings it, so what comes before its group has to"})
+		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
+		chance, removed := s.bring(f.Resource.Object), manifest.Removed(i.Mapping.GroupVersionKind)
+		switch {
+		case chance == surely:
+		case removed != "":
+			w.Message = unknown + removed
+			refused = append(refused, w)
+		case !strings.Contains(f.Resource.Object.Group, "."):
+			w.Message = unknown + ", and no CRD can bring it: look at its apiVersion"
+			refused = append(refused, w)
+		case chance == never:
+			w.Message = unknown + ", and neither a CRD of the chart nor anything before its group can bring it: install its CRD first"
+			refused = append(refused, w)
+		default:
+			w.Message = unknown + ", and no CRD of the chart brings it, so what comes before its group has to"
+			warnings = append(warnings, w)
 		}
 	}
-	return warnings, nil
+	return warnings, refused, nil
 }
 
 // chance says whether a kind will be there.
@@ -79,8 +90,12 @@ var workloads = []string{"Pod", "Job", "CronJob", "Deployment", "StatefulSet", "
 // serves beside the cluster's; a custom resource, which an operator in the
 // cluster may answer by installing more.
 func mayBringKinds(o plan.Object) bool {
-	custom := strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
-	return custom || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
+	return custom(o) || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
+}
+
+// custom reports whether an object is of a kind that is not Kubernetes' own.
+func custom(o plan.Object) bool {
+	return strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
 }
 
 func findKindSources(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase) (*kindSources, error) {
@@ -142,20 +157,22 @@ func (s *kindSources) bring(o plan.Object) chance {
 		return surely
 	}
 	group := s.groups[at]
-	before, out := s.before(group), never
-	if s.first.perhaps {
-		out = perhaps
-	}
 	for _, g := range s.groups {
-		source := s.of[g.ID]
-		switch {
-		case source.defines[kind] && !s.before(g)[group.ID]:
+		if s.of[g.ID].defines[kind] && !s.before(g)[group.ID] {
 			return surely
-		case source.perhaps && before[g.ID]:
-			out = perhaps
 		}
 	}
-	return out
+	if s.something(group) {
+		return perhaps
+	}
+	return never
+}
+
+// something reports whether what comes before a group may bring what no manifest
+// tells of.
+func (s *kindSources) something(group *plan.Group) bool {
+	before := s.before(group)
+	return s.first.perhaps || slices.ContainsFunc(s.groups, func(g *plan.Group) bool { return before[g.ID] && s.of[g.ID].perhaps })
 }
 
 // before are the ids of the groups that a group waits for, directly or not.

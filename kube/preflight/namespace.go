@@ -1,25 +1,62 @@
 package preflight
 
 import (
+	"context"
 	"fmt"
+	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube/lease"
 )
 
 // CheckNamespace tells whether the namespace has to be created. One that is
 // missing and not to be created is an error; that it cannot be looked at is
-// not.
+// not. One that is still being deleted and then to be created is waited for,
+// until the session ends.
 func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
-	name := s.Common.Namespace
-	_, err = s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
-	switch {
-	case err == nil || apierrors.IsForbidden(err):
-		return false, nil
-	case !apierrors.IsNotFound(err):
-		return false, fmt.Errorf("look at namespace %s: %w", name, err)
-	case !create:
-		return false, fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
+	name, waited := s.Common.Namespace, ""
+	for {
+		ns, err := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
+		switch {
+		case s.Context.Err() != nil && waited != "":
+			return false, fmt.Errorf("%s: %w", waited, context.Cause(s.Context))
+		case apierrors.IsNotFound(err) && !create:
+			return false, fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
+		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return false, fmt.Errorf("look at namespace %s: %w", name, err)
+		case err == nil && ns.DeletionTimestamp != nil && create && !s.Common.PlanOnly:
+		default:
+			if waited != "" && s.Lease.Kind != lease.Unavailable { // what was there of it is gone
+				s.Lease = lease.State{}
+			}
+			return apierrors.IsNotFound(err), nil
+		}
+		if text := fmt.Sprintf("waiting until namespace %s is gone%s", name, lingering(ns)); text != waited {
+			waited = text
+			s.Common.Begin(text)
+		}
+		select {
+		case <-s.Context.Done():
+		case <-time.After(time.Second):
+		}
 	}
-	return true, nil
+}
+
+// lingering says why a namespace that is being deleted is still there, as far as
+// that is known: what is left in it, and the finalizers that keep that.
+func lingering(ns *corev1.Namespace) string {
+	var why []string
+	for _, c := range ns.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && c.Message != "" {
+			why = append(why, c.Message)
+		}
+	}
+	if len(why) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(why, "; ")
 }

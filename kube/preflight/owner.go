@@ -9,16 +9,40 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// CheckOwners refuses an upgrade that would take an object from another
-// release.
-func CheckOwners(b *manifest.Builder, list helmkube.ResourceList) error {
-	for _, i := range list {
-		if f := b.Fact(i); f != nil && b.Scope().Taken(f.Owner) {
-			return fmt.Errorf("%s (namespace %s) belongs to %s now: take it out of one of the charts, or take it over with --take-ownership",
-				f.Resource.Object, i.Namespace, f.Owner)
-		}
+// CheckOwners finds the objects that an operation may not have: those of another
+// release, and of what the release did not have before also those that are in the
+// cluster and nobody's, as Helm does, which names the first one only.
+func CheckOwners(b *manifest.Builder, list, before helmkube.ResourceList) (refused []plan.Warning) {
+	had := map[plan.Object]bool{}
+	for _, r := range b.Resources(before) {
+		had[r.Object] = true
 	}
-	return nil
+	for _, i := range list {
+		f := b.Fact(i)
+		if f == nil || f.Late || f.Generated || f.Before().Version == "" || f.Owner == b.Scope().Owner() {
+			continue
+		}
+		o := f.Resource.Object
+		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
+		switch place := placeOf(o); {
+		case b.Scope().Taken(f.Owner):
+			w.Message = fmt.Sprintf("%s (%s) belongs to %s now: take it out of one of the charts, or take it over with --take-ownership", o, place, f.Owner)
+		case !had[o]:
+			w.Message = fmt.Sprintf("%s is in the cluster already (%s), and not managed by Helm: delete it, or take it over with --take-ownership", o, place)
+		default:
+			continue
+		}
+		refused = append(refused, w)
+	}
+	return refused
+}
+
+// placeOf is where an object lies.
+func placeOf(o plan.Object) string {
+	if o.Namespace == "" {
+		return "cluster scope"
+	}
+	return "namespace " + o.Namespace
 }
 
 // OwnerWarnings tell what a rollback takes from another release.

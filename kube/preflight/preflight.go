@@ -6,13 +6,12 @@ package preflight
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -36,20 +35,40 @@ type Common struct {
 	WaitAll, WaitForJobs bool
 
 	Step              bool     // start paused
-	BreakOn           []string // ids of groups
+	BreakOn           []string // groups, as plan.Pick reads them; ids once it is prepared
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
-	PlanOnly          bool // it will not be run, so neither the rights that it needs nor who is at work are asked for
+	PlanOnly          bool // it will not be run: who is at work is not asked for, and what would be refused is told and no error
+	// SkipPreflight leaves out all checks that ask the cluster for no other
+	// reason: rights, references, quotas and the like.
+	SkipPreflight bool
 
 	// Lease is how it is seen to that one run at a time works on the release
 	// (R51).
 	Lease lease.Options
 
+	// Own is what the run has done so far that prepares this, where an edit makes
+	// it go on with another revision (R46); nil for a run that is yet to begin.
+	Own *Own
+
+	// Doing is told what begins before anything is written and may take a while;
+	// nil for nobody.
+	Doing func(what string)
+
 	// Heartbeat is how long nothing may happen before what is being waited for
 	// is told, and again after as long; 0 for never.
 	Heartbeat time.Duration
 }
+
+// Own is what a run has done to its release so far.
+type Own struct {
+	Leased   bool // it holds the release's Lease
+	Revision int  // that it has made, and that is failed once it goes on; 0 for none
+}
+
+// Makes reports whether a revision is the run's own.
+func (o *Own) Makes(revision int) bool { return o != nil && o.Revision == revision }
 
 const (
 	defaultTimeout   = 5 * time.Minute
@@ -79,6 +98,13 @@ func (c Common) Complete(namespace string) (Common, error) {
 		c.Wait = string(helmkube.StatusWatcherStrategy) // as Helm: else no failure would be seen to roll back from
 	}
 	return c, nil
+}
+
+// Begin tells that something begins that may take a while.
+func (c Common) Begin(what string) {
+	if c.Doing != nil {
+		c.Doing(what)
+	}
 }
 
 // Within bounds what comes before the operation by its timeout (R25).
@@ -133,8 +159,15 @@ type Prepared struct {
 	Leftovers helmclient.Leftovers
 	// Phases is all that will run, in order.
 	Phases []event.Phase
+	// Usual is how long units usually take, as far as the release's records tell.
+	Usual map[event.Unit]time.Duration
 	// Warnings are about the chart and the plan.
 	Warnings []plan.Warning
+	// Refused is what keeps the operation from being carried out. It is empty
+	// unless it is PlanOnly.
+	Refused []plan.Warning
+	// Later are APIs that nobody serves yet, and that the target itself brings.
+	Later []schema.GroupVersion
 	// Last is the latest revision that this was planned on, nil for none, and
 	// Lease what there was of the release's Lease (R51).
 	Last  *rel1.Release
@@ -159,6 +192,8 @@ type Target struct {
 	NewNamespace bool
 	// Force takes fields over from their owners.
 	Force bool
+	// ClientSide applies on the client, and with Replace by replacing what is there.
+	ClientSide, Replace bool
 }
 
 // Root is the chart path of the target's root chart.
@@ -213,8 +248,9 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 // OpenAlone is Open for an operation that will be carried out: it refuses where
 // another run is at work on the release (R51), before anything is read of that.
 func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
+	common.Begin("looking at release " + common.Release + " in the cluster")
 	s, err := Open(ctx, c, common)
-	if err != nil || common.PlanOnly {
+	if err != nil || common.PlanOnly || common.Own != nil && common.Own.Leased {
 		return s, err
 	}
 	if s.Lease, err = lease.Look(ctx, s.Client.Leases(common.Namespace), common.Release, common.Lease); err != nil {
@@ -237,6 +273,7 @@ func NewSession(ctx context.Context, c *connect.Client, common Common, writes *c
 	if err != nil {
 		return nil, err
 	}
+	helm.Config.Releases.Driver = release.Checked(helm.Config.Releases.Driver)
 	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common}, nil
 }
 
@@ -262,17 +299,37 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 }
 
 // Check makes the last checks of an operation, those about the whole of it: its
-// breakpoints and its rights. The operation then knows what it has to do without.
-func (s *Session) Check(p *Prepared) error {
+// breakpoints, its rights, and what the target's objects find in the cluster. The
+// operation then knows what it has to do without. All that keeps it from being
+// carried out is in one error, a *Refusal.
+//
+// brings is nil where nothing is brought.
+func (s *Session) Check(p *Prepared, brings *Brings) error {
+	s.Common.Begin("preflight: checking the plan against the cluster")
 	p.Lease = s.Lease
 	if s.Context.Err() != nil { // what was asked since may be missing
 		return fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))
 	}
-	if err := checkBreakpoints(p.Common.BreakOn, p.Phases); err != nil || p.Common.PlanOnly {
+	ids, err := findBreakpoints(p.Common.BreakOn, p.Phases)
+	if err != nil {
 		return err
 	}
-	if err := s.checkRights(p); err != nil {
-		return err
+	p.Common.BreakOn = ids
+	if !p.Common.SkipPreflight {
+		if err := s.checkRights(p, brings); err != nil {
+			return err
+		}
+		if brings != nil {
+			if err := s.examine(p, *brings); err != nil {
+				return err
+			}
+		}
+	}
+	if p.Common.PlanOnly {
+		return nil
+	}
+	if len(p.Refused) > 0 {
+		return &Refusal{p.Info.Name, p.Refused, p.Warnings}
 	}
 	if p.Lease.Kind == lease.Unavailable {
 		p.Warnings = append(p.Warnings, p.Lease.Warning())
@@ -280,18 +337,32 @@ func (s *Session) Check(p *Prepared) error {
 	return nil
 }
 
-// checkBreakpoints refuses a breakpoint on a group that is not there (R42).
-func checkBreakpoints(ids []string, phases []event.Phase) error {
-	var known []string
+// Refuse is the error of an operation that cannot be prepared, since the user may
+// not read of the release what that takes: with all other rights that are missing,
+// as far as is known what it would do.
+func (s *Session) Refuse(p *Prepared, brings *Brings, unread error) error {
+	p.Common.PlanOnly = false // there is no plan without
+	if err := s.checkRights(p, brings); err != nil {
+		return err
+	}
+	if len(p.Refused) == 0 {
+		return unread
+	}
+	return &Refusal{p.Info.Name, p.Refused, p.Warnings}
+}
+
+// findBreakpoints turns what is to be stopped before into the ids of groups (R42).
+func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err error) {
+	var groups []*plan.Group
 	for _, p := range phases {
-		for _, g := range p.Groups {
-			known = append(known, g.ID)
-		}
+		groups = append(groups, p.Groups...)
 	}
-	for _, id := range ids {
-		if !slices.Contains(known, id) {
-			return fmt.Errorf("--break-on %s: there is no such group; there are %s", id, strings.Join(known, ", "))
+	for _, text := range texts {
+		found, err := plan.Pick(text, groups)
+		if err != nil {
+			return nil, fmt.Errorf("--break-on %s: %w", text, err)
 		}
+		ids = append(ids, found...)
 	}
-	return nil
+	return ids, nil
 }

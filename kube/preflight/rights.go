@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -23,47 +24,80 @@ type right struct {
 	verb      string
 	resource  schema.GroupResource
 	namespace string
-	optional  bool // the operation can do without
-}
-
-func (r right) String() string {
-	s := r.verb + " " + r.resource.String()
-	if r.namespace != "" {
-		s += " in namespace " + r.namespace
-	}
-	return s
+	optional  bool   // the operation can do without
+	why       string // where Helm might do without it
 }
 
 // rightsFor are what an operation needs to write what it has planned. Kinds
-// that the cluster does not know yet are left out.
-func (s *Session) rightsFor(p *Prepared) (map[right]bool, error) {
+// that the cluster does not know yet are left out. brings may be nil.
+func (s *Session) rightsFor(p *Prepared, brings *Brings) (map[right]bool, error) {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
 		return nil, err
 	}
 	rights := storageRights(p)
 	maps.Copy(rights, leaseRights(p))
-	seen := map[plan.Object]bool{} // objects of a phase, without their names
+	there := brings.there()
+	type asked struct {
+		plan.Object // without its name
+		there       standing
+	}
+	seen := map[asked]bool{}
 	for _, phase := range p.Phases {
 		clear(seen)
 		for _, g := range phase.Groups {
 			for _, o := range g.Objects {
-				if o.Name = ""; seen[o] {
+				as := asked{o, there[o]}
+				if as.Name = ""; seen[as] {
 					continue
 				}
-				seen[o] = true
+				seen[as] = true
 				m, err := mapper.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
 				if err != nil {
 					continue
 				}
-				for _, verb := range verbs(p, phase.Kind, o) {
-					rights[right{verb: verb, resource: m.Resource.GroupResource(), namespace: o.Namespace}] = true
+				for verb, why := range verbs(p, phase.Kind, o, as.there) {
+					rights[right{verb: verb, resource: m.Resource.GroupResource(), namespace: o.Namespace, why: why}] = true
 				}
 			}
 		}
 	}
 	return rights, nil
 }
+
+// standing is what is known of whether an object is in the cluster.
+type standing int
+
+const (
+	unknown standing = iota
+	absent
+	present
+	unnamed // the API server makes its name, so that it is always new
+)
+
+// there says of the objects that are brought whether they are in the cluster.
+func (b *Brings) there() map[plan.Object]standing {
+	out := map[plan.Object]standing{}
+	if b == nil {
+		return out
+	}
+	for _, i := range b.List {
+		switch f := b.Builder.Fact(i); {
+		case f == nil:
+		case f.Generated:
+			out[f.Resource.Object] = unnamed
+		case !f.Before().Known:
+		case f.Before().Absent():
+			out[f.Resource.Object] = absent
+		default:
+			out[f.Resource.Object] = present
+		}
+	}
+	return out
+}
+
+// whyListed is why a release cannot be operated on without its history.
+const whyListed = "to know which revisions of the release there are"
 
 // storageRights are those for the release record.
 func storageRights(p *Prepared) map[right]bool {
@@ -75,17 +109,18 @@ func storageRights(p *Prepared) map[right]bool {
 	case d != "" && !strings.HasPrefix(d, "secret"):
 		return rights
 	}
-	verbs := []string{"create", "update"}
+	verbs := map[string]string{"list": whyListed, "create": "", "update": ""}
 	switch {
 	case p.Info.Name == "test":
-		verbs = []string{"update"}
+		delete(verbs, "create")
 	case p.Info.Name == "uninstall":
-		verbs = []string{"update", "delete"}
+		delete(verbs, "create")
+		verbs["delete"] = ""
 	case p.Info.Name == "install" && p.Common.RollbackOnFailure:
-		verbs = append(verbs, "delete")
+		verbs["delete"] = whyUndone
 	}
-	for _, verb := range verbs {
-		rights[right{verb: verb, resource: schema.GroupResource{Resource: kind}, namespace: p.Common.Namespace}] = true
+	for verb, why := range verbs {
+		rights[right{verb: verb, resource: schema.GroupResource{Resource: kind}, namespace: p.Common.Namespace, why: why}] = true
 	}
 	return rights
 }
@@ -102,25 +137,46 @@ func leaseRights(p *Prepared) map[right]bool {
 	return rights
 }
 
-// verbs are what a phase of a kind does to an object. A hook is deleted before
-// it is created, or afterwards, by its policy; not so a CRD.
-func verbs(p *Prepared, k event.PhaseKind, o plan.Object) []string {
+// whyUndone is why what is only brought may have to be deleted.
+const whyUndone = "to roll back"
+
+// verbs are what a phase of a kind does to an object, and why where that is not
+// plain. A hook is deleted before it is created, or afterwards, by its policy; not
+// so a CRD.
+func verbs(p *Prepared, k event.PhaseKind, o plan.Object, there standing) map[string]string {
+	sends := func(there standing) map[string]string {
+		switch {
+		case there == unnamed:
+			return map[string]string{"create": ""}
+		case !p.Target.ClientSide && there == present:
+			return map[string]string{"patch": ""}
+		case !p.Target.ClientSide:
+			return map[string]string{"create": "", "patch": ""}
+		case there == absent:
+			return map[string]string{"create": ""}
+		case p.Target.Replace:
+			return map[string]string{"update": ""}
+		}
+		return map[string]string{"patch": ""}
+	}
 	switch k {
 	case event.PhaseNamespace:
-		return []string{"create"}
+		return map[string]string{"create": "", "patch": ""}
 	case event.PhaseCRDs, event.PhaseApply:
-		verbs := []string{"get", "create", "patch"}
+		verbs := sends(there)
+		verbs["get"] = ""
 		if k == event.PhaseApply && p.Info.Name == "install" && p.Common.RollbackOnFailure {
-			verbs = append(verbs, "delete")
+			verbs["delete"] = whyUndone
 		}
 		return verbs
 	case event.PhaseHooks:
-		if o.Kind == crdKind.Kind {
-			return []string{"create"}
+		verbs := sends(absent)
+		if o.Kind != crdKind.Kind {
+			verbs["delete"] = ""
 		}
-		return []string{"create", "delete"}
+		return verbs
 	case event.PhaseRemove:
-		return []string{"get", "delete"}
+		return map[string]string{"get": "to see it go", "delete": ""}
 	}
 	return nil
 }
@@ -128,8 +184,8 @@ func verbs(p *Prepared, k event.PhaseKind, o plan.Object) []string {
 // checkRights asks whether the user may write what is planned. It is the last
 // check of all: asking is itself a request to the API server. What a cluster does
 // not answer is given the benefit of the doubt.
-func (s *Session) checkRights(p *Prepared) error {
-	rights, err := s.rightsFor(p)
+func (s *Session) checkRights(p *Prepared, brings *Brings) error {
+	rights, err := s.rightsFor(p, brings)
 	if err != nil {
 		return err
 	}
@@ -137,28 +193,62 @@ func (s *Session) checkRights(p *Prepared) error {
 	for r := range rights {
 		byNamespace[r.namespace] = append(byNamespace[r.namespace], r)
 	}
-	var missing, optional []string
-	for _, ns := range slices.Sorted(maps.Keys(byNamespace)) {
-		for _, r := range lacking(s.Context, s.Client, ns, byNamespace[ns]) {
+	missing, optional := map[string][]right{}, map[string][]right{}
+	for ns, asked := range byNamespace {
+		for _, r := range lacking(s.Context, s.Client, ns, asked) {
+			to := missing
 			if r.optional {
-				optional = append(optional, r.String())
-			} else {
-				missing = append(missing, r.String())
+				to = optional
 			}
+			to[ns] = append(to[ns], r)
 		}
 	}
 	if s.Context.Err() != nil {
 		return fmt.Errorf("ask for rights: %w", context.Cause(s.Context))
 	}
-	if len(optional) > 0 {
-		slices.Sort(optional)
-		p.Lease = lease.State{Kind: lease.Unavailable, Err: fmt.Errorf("%s may not %s", user(s.Context, s.Client), strings.Join(optional, ", "))}
+	if len(optional) > 0 && !p.Common.PlanOnly {
+		p.Lease = lease.State{Kind: lease.Unavailable, Err: fmt.Errorf("%s lacks rights: %s", user(s.Context, s.Client), rules(optional))}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	slices.Sort(missing)
-	return fmt.Errorf("%s lacks rights: may not %s", user(s.Context, s.Client), strings.Join(missing, ", "))
+	lack := plan.Warning{Message: fmt.Sprintf("%s lacks rights: %s", user(s.Context, s.Client), rules(missing))}
+	if p.Common.PlanOnly { // somebody else may carry it out
+		p.Warnings = append(p.Warnings, lack)
+	} else {
+		p.Refused = append(p.Refused, lack)
+	}
+	return nil
+}
+
+// rules writes rights down as kubectl auth can-i --list does, and as somebody would
+// give them: a kind with its verbs, by namespace.
+func rules(byNamespace map[string][]right) string {
+	var all []string
+	for _, ns := range slices.Sorted(maps.Keys(byNamespace)) {
+		type key struct{ resource, why string }
+		verbs := map[key][]string{}
+		for _, r := range byNamespace[ns] {
+			k := key{r.resource.String(), r.why}
+			verbs[k] = append(verbs[k], r.verb)
+		}
+		keys := slices.SortedFunc(maps.Keys(verbs), func(a, b key) int { return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.why, b.why)) })
+		var kinds []string
+		for _, k := range keys {
+			slices.Sort(verbs[k])
+			text := fmt.Sprintf("%s [%s]", k.resource, strings.Join(verbs[k], " "))
+			if k.why != "" {
+				text += " (" + k.why + ")"
+			}
+			kinds = append(kinds, text)
+		}
+		where := "in namespace " + ns
+		if ns == "" {
+			where = "in the whole cluster"
+		}
+		all = append(all, where+": "+strings.Join(kinds, ", "))
+	}
+	return strings.Join(all, "; ")
 }
 
 // user names who asks, as far as the cluster tells.
@@ -187,11 +277,7 @@ func lacking(ctx context.Context, c *connect.Client, namespace string, rights []
 		if granted(rules, r) {
 			continue
 		}
-		allowed, err := allowed(ctx, c, r)
-		if err != nil {
-			return missing // the operation itself will tell
-		}
-		if !allowed {
+		if allowed, err := allowed(ctx, c, r); err == nil && !allowed { // else the operation itself will tell
 			missing = append(missing, r)
 		}
 	}

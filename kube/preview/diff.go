@@ -2,43 +2,42 @@ package preview
 
 import (
 	"bytes"
-	"fmt"
 	"reflect"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/mask"
 )
 
-// diffObjects is what a change changes in an object: a unified diff of YAML,
-// empty where nothing is changed. What the API server keeps for itself is left
-// out, and secret values are hidden.
-func diffObjects(live, next runtime.Object) (string, error) {
-	a, err := withoutNoise(live)
-	if err != nil {
-		return "", err
-	}
-	b, err := withoutNoise(next)
-	if err != nil || reflect.DeepEqual(a, b) {
-		return "", err
+// difference is what a change changes in an object, nothing where both are empty.
+type difference struct {
+	text   string // a unified diff of YAML
+	fields []Field
+}
+
+// differenceOf compares two states of an object. What the API server keeps for
+// itself is left out, and secret values are hidden.
+func differenceOf(live, next *unstructured.Unstructured) (difference, error) {
+	a, b := withoutNoise(live), withoutNoise(next)
+	if reflect.DeepEqual(a, b) {
+		return difference{}, nil
 	}
 	mask.Object(b, a)
 	before, err := yaml.Marshal(a)
 	if err != nil {
-		return "", err
+		return difference{}, err
 	}
 	after, err := yaml.Marshal(b)
 	if err != nil {
-		return "", err
+		return difference{}, err
 	}
 	text := diff.Diff("live", before, "next", after)
 	if at := bytes.Index(text, []byte("\n@@ ")); at >= 0 {
 		text = text[at+1:] // what comes before names files
 	}
-	return string(text), nil
+	return difference{string(text), fieldsOf(a, b)}, nil
 }
 
 // serverSet are fields of metadata that change without anybody asking for it.
@@ -48,16 +47,12 @@ var serverSet = []string{"managedFields", "resourceVersion", "generation", "uid"
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // withoutNoise returns an object without what does not count in a comparison.
-func withoutNoise(o runtime.Object) (map[string]any, error) {
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("unexpected type %T", o)
-	}
+func withoutNoise(u *unstructured.Unstructured) map[string]any {
 	u = u.DeepCopy()
 	for _, f := range serverSet {
 		unstructured.RemoveNestedField(u.Object, "metadata", f)
 	}
 	unstructured.RemoveNestedField(u.Object, "metadata", "annotations", lastApplied)
 	unstructured.RemoveNestedField(u.Object, "status")
-	return u.Object, nil
+	return u.Object
 }

@@ -5,24 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
-	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
-	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
-	"lockstep/kube/manifest"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/preflight"
 )
 
@@ -38,6 +33,7 @@ const (
 	ActionKeep      Action = "keep"   // to be deleted, but helm.sh/resource-policy or another release keeps it
 	ActionHook      Action = "hook"
 	ActionRefuse    Action = "refuse" // the API server would refuse the change, as things are now
+	ActionLater     Action = "later"  // it cannot be compared before what comes first is there; of one object alone
 )
 
 // Change is what an operation would do to one object.
@@ -51,12 +47,25 @@ type Change struct {
 	Diff string `json:"diff,omitempty"`
 	// Message says why an object is kept, left alone or refused.
 	Message string `json:"message,omitempty"`
+	// Fields is Diff field by field, of one object alone.
+	Fields []Field `json:"-"`
 }
 
 // Real reports whether the change leaves the cluster other than it is. Hooks do
 // not count: they run with every operation, whether it changes anything or not.
 func (c Change) Real() bool {
 	return c.Action == ActionCreate || c.Action == ActionChange || c.Action == ActionDelete
+}
+
+// Masked is the change with all text hidden that hide hides.
+func (c Change) Masked(hide func(string) string) Change {
+	c.Diff, c.Message = hide(c.Diff), hide(c.Message)
+	fields := make([]Field, len(c.Fields))
+	for n, f := range c.Fields {
+		fields[n] = Field{hide(f.In), strings.Split(hide(strings.Join(f.Lines, "\n")), "\n")}
+	}
+	c.Fields = fields
+	return c
 }
 
 // Changes says what an operation would do, in order: by phase, group, and within
@@ -94,7 +103,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 		wg.Go(func() {
 			defer func() { <-slots }()
 			c := &changes[n]
-			errs[n] = c.refuse(o.preview(c, kinds[c.Phase]))
+			errs[n] = c.refuse(o.preview(ctx, c, kinds[c.Phase]))
 		})
 	}
 	wg.Wait()
@@ -103,99 +112,59 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 			return nil, err
 		}
 	}
+	refuseWhat(p.Refused, changes)
 	return changes, nil
 }
 
-// outlook is what changes are found out with.
-type outlook struct {
-	prepared *preflight.Prepared
-	builder  *manifest.Builder
-	mapper   meta.RESTMapper
-	crds     map[plan.Object]*resource.Info
-	target   map[plan.Object]*resource.Info // what is to be applied
-	// deployed is what the present revision's manifest has.
-	deployed map[plan.Object]runtime.Object
-	hooks    map[string]bool // ids of the groups that are hooks
-}
-
-func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*outlook, error) {
-	s, err := preflight.NewSession(connect.WithPatience(ctx, preflight.CheckPatience), c, p.Common, &connect.Writes{})
-	if err != nil {
-		return nil, err
-	}
-	o := &outlook{
-		prepared: p, builder: s.Builder(p.Target.Root()),
-		crds: map[plan.Object]*resource.Info{}, target: map[plan.Object]*resource.Info{}, hooks: map[string]bool{}, deployed: map[plan.Object]runtime.Object{},
-	}
-	for _, h := range p.Target.Release.Hooks {
-		for _, e := range h.Events {
-			o.hooks[charts.HookGroup(p.Target.Release, h, e, nil).ID] = true
+// refuseWhat marks the objects that the checks have refused.
+func refuseWhat(refused []plan.Warning, changes []Change) {
+	for _, w := range refused {
+		for i := range changes {
+			if c := &changes[i]; w.Object != nil && c.Object == *w.Object && c.Action != ActionHook {
+				c.Action, c.Diff, c.Message = ActionRefuse, "", w.Message
+			}
 		}
 	}
-	if o.mapper, err = s.Client.Getter.ToRESTMapper(); err != nil {
-		return nil, err
-	}
-	list, err := p.Target.CRDs.Build(o.builder)
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range list {
-		o.crds[o.builder.Fact(i).Resource.Object] = i
-	}
-	if list, _, err = o.builder.Build(p.Target.Release.Manifest); err != nil {
-		return nil, err
-	}
-	for _, i := range list {
-		o.target[o.builder.Fact(i).Resource.Object] = i
-	}
-	if list, _, err = o.builder.Build(p.Old.Manifest()); err != nil {
-		return nil, err
-	}
-	for _, i := range list {
-		o.builder.Scope().Mark(i)
-		o.deployed[o.builder.Fact(i).Resource.Object] = i.Object
-	}
-	return o, nil
 }
 
 // preview fills in what would happen to an object in a phase.
-func (o *outlook) preview(c *Change, kind event.PhaseKind) error {
-	switch kind {
-	case event.PhaseNamespace:
+func (o *outlook) preview(ctx context.Context, c *Change, kind event.PhaseKind) error {
+	switch {
+	case kind == event.PhaseNamespace:
 		c.Action = ActionCreate
 		return nil
-	case event.PhaseHooks:
+	case kind == event.PhaseRemove:
+		return o.previewRemoval(ctx, c)
+	case o.isHook(c.Group, kind):
 		c.Action = ActionHook
 		return nil
-	case event.PhaseRemove:
-		return o.previewRemoval(c)
-	case event.PhaseCRDs:
-		return o.previewApply(c, o.crds[c.Object], o.prepared.Target.CRDs.Upgrade)
 	}
-	i := o.target[c.Object]
-	switch {
-	case i != nil:
-	case o.hooks[c.Group]: // of a subchart (lockstep/hook-scope)
-		c.Action = ActionHook
-		return nil
-	default:
-		return fmt.Errorf("plan %s: it is not in the manifest of the release", c.Object)
+	i, change, err := o.brought(c.Object, kind)
+	if err != nil {
+		return err
 	}
-	o.builder.Scope().Mark(i)
-	return o.previewApply(c, i, true)
+	return o.previewApply(ctx, c, i, change)
 }
 
 // previewApply compares what is in the cluster with what would be.
-func (o *outlook) previewApply(c *Change, i *resource.Info, change bool) error {
+func (o *outlook) previewApply(ctx context.Context, c *Change, i *resource.Info, change bool) error {
 	c.Action = ActionCreate
 	f := o.builder.Fact(i)
 	if f.Late || f.Generated {
 		return nil
 	}
-	helper := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).WithFieldValidation("Strict")
-	live, err := helper.Get(i.Namespace, i.Name)
+	live, err := o.live(ctx, i)
 	if apierrors.IsNotFound(err) {
-		return o.previewCreation(c, i, helper)
+		return o.previewCreation(ctx, c, i)
+	}
+	return o.compare(ctx, c, i, live, err, change)
+}
+
+// compare finds out what an apply would change in an object that is there. err is
+// why it could not be looked at.
+func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured, err error, change bool) error {
+	if diagnose.LacksRight(err) && o.deployed[c.Object] != nil {
+		return o.compareManifests(c, i)
 	}
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", c.Object, err)
@@ -205,17 +174,24 @@ func (o *outlook) previewApply(c *Change, i *resource.Info, change bool) error {
 		c.Message = "it is there, and crds/ are left as they are"
 		return nil
 	}
-	next, err := o.try(i, helper)
-	if apierrors.IsForbidden(err) && o.deployed[c.Object] != nil {
+	next, err := o.try(ctx, i)
+	if diagnose.LacksRight(err) && o.deployed[c.Object] != nil {
 		return o.compareManifests(c, i)
 	}
 	if err != nil {
 		return c.refuse(err)
 	}
-	if c.Diff, err = diffObjects(live, next); err != nil {
+	return c.Differ(live, next)
+}
+
+// Differ fills in what differs between two states of the object, and that it
+// changes where something does.
+func (c *Change) Differ(live, next *unstructured.Unstructured) error {
+	d, err := differenceOf(live, next)
+	if err != nil {
 		return fmt.Errorf("compare %s: %w", c.Object, err)
 	}
-	if c.Diff != "" {
+	if c.Diff, c.Fields = d.text, d.fields; c.Diff != "" {
 		c.Action = ActionChange
 	}
 	return nil
@@ -224,41 +200,34 @@ func (o *outlook) previewApply(c *Change, i *resource.Info, change bool) error {
 // compareManifests compares an object with the manifest that is deployed, for a
 // user who may not apply it, not even as a dry run. What others have changed in
 // the cluster since is not seen.
-func (o *outlook) compareManifests(c *Change, i *resource.Info) (err error) {
-	c.Message = "compared with the last manifest, since this user may not try it"
-	if c.Diff, err = diffObjects(o.deployed[c.Object], i.Object); c.Diff != "" {
-		c.Action = ActionChange
-	}
-	return err
-}
-
-// try applies an object as a dry run.
-func (o *outlook) try(i *resource.Info, helper *resource.Helper) (runtime.Object, error) {
-	data, err := i.Object.(*unstructured.Unstructured).MarshalJSON()
+func (o *outlook) compareManifests(c *Change, i *resource.Info) error {
+	u, err := objectOf(i)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	force := o.prepared.Target.Force || o.prepared.Target.Release.ApplyMethod != string(rel1.ApplyMethodServerSideApply)
-	return helper.DryRun(true).Patch(i.Namespace, i.Name, types.ApplyPatchType, data, &metav1.PatchOptions{Force: &force})
+	c.Action, c.Message = ActionUnchanged, "compared with the last manifest, since this user may not try it"
+	return c.Differ(o.deployed[c.Object], u)
 }
 
 // previewCreation asks whether an object could be created. A refusal counts
 // where it is about the object's own fields: its namespace, its kind, or what
 // admission wants of others may come before it.
-func (o *outlook) previewCreation(c *Change, i *resource.Info, helper *resource.Helper) error {
-	kind := plan.GroupKind{Group: c.Object.Group, Kind: c.Object.Kind}
-	for _, brought := range []map[plan.Object]*resource.Info{o.crds, o.target} {
-		for _, crd := range brought {
-			if o.builder.Fact(crd).Resource.Defines == kind {
-				return nil // its fields may be other ones by then
-			}
-		}
+func (o *outlook) previewCreation(ctx context.Context, c *Change, i *resource.Info) error {
+	if o.bringsKind(c.Object) {
+		return nil // its fields may be other ones by then
 	}
-	_, err := o.try(i, helper)
-	if cluster.IsMalformed(err) {
+	_, err := o.try(ctx, i)
+	if isMalformed(err) {
 		return c.refuse(err)
 	}
 	return nil
+}
+
+// isMalformed reports whether an object was refused for what it is itself. For
+// a field that its kind does not have, the API server's answer has no reason but
+// in words.
+func isMalformed(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object")
 }
 
 // refuse takes in an error: what the API server has answered is a finding about
@@ -267,12 +236,12 @@ func (c *Change) refuse(err error) error {
 	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
 		return err
 	}
-	c.Action, c.Message = ActionRefuse, cluster.Explain(err).Error()
+	c.Action, c.Message = ActionRefuse, diagnose.Explain(err).Error()
 	return nil
 }
 
 // previewRemoval looks whether there is something to delete.
-func (o *outlook) previewRemoval(c *Change) error {
+func (o *outlook) previewRemoval(ctx context.Context, c *Change) error {
 	i, err := o.info(c.Object)
 	if meta.IsNoMatchError(err) {
 		c.Action = ActionAbsent
@@ -281,7 +250,7 @@ func (o *outlook) previewRemoval(c *Change) error {
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", c.Object, err)
 	}
-	_, err = resource.NewHelper(i.Client, i.Mapping).Get(i.Namespace, i.Name)
+	live, err := o.live(ctx, i)
 	switch {
 	case apierrors.IsNotFound(err):
 		c.Action = ActionAbsent
@@ -293,18 +262,8 @@ func (o *outlook) previewRemoval(c *Change) error {
 	if o.prepared.Info.Name == "uninstall" { // what it keeps is not in the plan
 		return nil
 	}
-	if c.Message, err = cluster.WhyKept(o.builder.Scope(), i); c.Message != "" {
+	if c.Message = cluster.WhyKept(o.builder.Scope(), live); c.Message != "" {
 		c.Action = ActionKeep
 	}
-	return err
-}
-
-// info is what it takes to ask for an object of which only the name is known.
-func (o *outlook) info(obj plan.Object) (*resource.Info, error) {
-	mapping, err := o.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
-	if err != nil {
-		return nil, err
-	}
-	client, err := o.builder.RESTClient(mapping)
-	return &resource.Info{Client: client, Mapping: mapping, Namespace: obj.Namespace, Name: obj.Name}, err
+	return nil
 }

@@ -20,10 +20,18 @@ import (
 // uninstall, as failed where Helm left it in between. It returns what the record
 // says then, event.NoRelease where there is none. Revisions of others are left
 // alone: somebody may be at work on them.
+//
+// Where the request that was to make the revision may still be on its way, the
+// failed revision is made here, so that the request finds its place taken.
 func Finalize(s *storage.Storage, name string, w Written, cause error) (string, error) {
+	description := fmt.Sprintf("Release %q failed: %v", name, cause)
 	rel, err := Get(s, name, w.Made)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return event.NoRelease, nil
+		if w.Unanswered == nil {
+			return event.NoRelease, nil
+		}
+		w.Unanswered.SetStatus(rcommon.StatusFailed, description)
+		return rcommon.StatusFailed.String(), s.Create(w.Unanswered)
 	}
 	if err != nil {
 		return "", err
@@ -33,7 +41,7 @@ func Finalize(s *storage.Storage, name string, w Written, cause error) (string, 
 	if !ours {
 		return status.String(), nil
 	}
-	rel.SetStatus(rcommon.StatusFailed, fmt.Sprintf("Release %q failed: %v", rel.Name, cause))
+	rel.SetStatus(rcommon.StatusFailed, description)
 	return rel.Info.Status.String(), s.Update(rel)
 }
 

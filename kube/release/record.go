@@ -38,6 +38,9 @@ type Record struct {
 const (
 	recordFile    = ".lockstep/plan.json.gz"
 	recordVersion = 1
+	// maxRecord is how much is read of a file of ours. That of 10,000 subcharts or
+	// groups has half of it; what is read takes many times the memory.
+	maxRecord = 4 << 20
 )
 
 // write puts the record among the files of a release's chart.
@@ -86,7 +89,7 @@ func readFile(rel *rel1.Release, name string, content any) bool {
 	if err != nil {
 		return false
 	}
-	data, err := io.ReadAll(io.LimitReader(z, 16<<20))
+	data, err := io.ReadAll(io.LimitReader(z, maxRecord))
 	return err == nil && json.Unmarshal(data, content) == nil
 }
 

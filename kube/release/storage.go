@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube/charts"
+	"lockstep/kube/connect"
 )
 
 // Driver is the decorator of Helm's release storage: the last look at a release
@@ -58,6 +59,9 @@ type Written struct {
 	Err          error  // why the last change of it was not stored
 	// Others are the other revisions whose last change was not stored.
 	Others []int
+	// Unanswered is the revision that was made, as it was sent, where nobody
+	// knows whether it has been stored, or still will be.
+	Unanswered *rel1.Release
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -148,12 +152,22 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		err = fmt.Errorf("revision %d has come in between, by helm or by a run without a Lease: %w", rel.Version, err)
 	}
 	if err == nil || doubt {
-		d.log.mu.Lock()
-		d.log.Made, d.log.Any = rel.Version, true
-		d.log.mu.Unlock()
+		d.made(rel, doubt)
 	}
 	d.note(rel, err)
 	return err
+}
+
+// made takes note of a new revision.
+func (d *Driver) made(rel *rel1.Release, doubt bool) {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	d.log.Made, d.log.Any, d.log.Unanswered = rel.Version, true, nil
+	if doubt {
+		sent, info := *rel, *rel.Info
+		sent.Info = &info
+		d.log.Unanswered = &sent
+	}
 }
 
 // Update stores a revision that is there.
@@ -193,17 +207,17 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 // confirm reads a revision again where it is in doubt whether it was stored: the
 // API server has not answered, or with an error of its own, which something
 // between it and us may have made up (R32a). The error is nil where it was. It
-// stays in doubt where it cannot be read either.
+// stays in doubt where it cannot be read either, and where the request may still
+// be on its way.
 func (d *Driver) confirm(key string, rel *rel1.Release, err error) (doubt bool, _ error) {
 	if err == nil || errors.Is(err, driver.ErrReleaseExists) || answered(err) {
 		return false, err
 	}
 	stored, readErr := d.inner.Get(key)
-	if errors.Is(readErr, driver.ErrReleaseNotFound) {
-		return false, err
-	}
 	if readErr != nil {
-		return true, err
+		var status apierrors.APIStatus
+		unread := !errors.Is(readErr, driver.ErrReleaseNotFound) && errors.As(err, &status)
+		return unread || connect.MayHaveArrived(err), err
 	}
 	if there, ok := stored.(*rel1.Release); ok && there.Info.Status == rel.Info.Status && there.Info.Description == rel.Info.Description &&
 		there.Info.LastDeployed.Equal(rel.Info.LastDeployed) {

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,8 @@ type Timing struct {
 	Status  event.Status  `json:"status"`
 	Started time.Time     `json:"started"`
 	Took    time.Duration `json:"took"` // ns, from its first request until it was over
+	// Unchanged tells that there was nothing to do: the cluster had all of it.
+	Unchanged bool `json:"unchanged,omitempty"`
 }
 
 // timings are kept with a revision once its run is over. They name it, since
@@ -58,8 +61,28 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 			if end.IsZero() {
 				end = s.Now
 			}
-			out = append(out, Timing{Phase: name, Group: g.ID, Status: g.Status, Started: g.Started, Took: end.Sub(g.Started)})
+			out = append(out, Timing{Phase: name, Group: g.ID, Status: g.Status, Started: g.Started, Took: end.Sub(g.Started), Unchanged: g.Message == string(event.Unchanged)})
 		}
 	}
 	return out
+}
+
+// Usual is how long each unit took in the latest revision that came to be deployed
+// and in which the unit had something to do. The timings that Helm's records keep
+// are taken for that rather than the records of runs: they are the release's, so
+// that whoever deploys it next has them, from whatever machine.
+func (r *Revisions) Usual() map[event.Unit]time.Duration {
+	usual := map[event.Unit]time.Duration{}
+	for _, rel := range slices.Backward(r.All) {
+		if !served(rel) {
+			continue
+		}
+		for _, t := range TimingsOf(rel) {
+			u := event.Unit{Phase: t.Phase, Group: t.Group}
+			if _, known := usual[u]; !known && !t.Unchanged && t.Took >= 0 && (t.Status == event.Ready || t.Status == event.Applied || t.Status == event.Gone) {
+				usual[u] = t.Took
+			}
+		}
+	}
+	return usual
 }

@@ -40,7 +40,7 @@ func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 
 // judge picks what decides about an object: its rule, its kind, or kstatus.
 //
-// Rule R22: ready is kstatus' Current, but for Jobs and paused Deployments.
+// Rule R22: ready is kstatus' Current, but for Jobs, paused Deployments and APIServices.
 func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	if u.GetDeletionTimestamp() != nil {
 		return result(event.Deleting, deleting(u))
@@ -56,6 +56,8 @@ func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 		if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
 			return result(event.Ready, "paused, not waited for")
 		}
+	case "apiregistration.k8s.io/APIService":
+		return apiService(u)
 	case "batch/Job":
 		return job(u, rule.JobsComplete, now)
 	case "Pod":
@@ -91,6 +93,19 @@ func byKstatus(u *unstructured.Unstructured) Result {
 	return result(status, describe(u, status, k))
 }
 
+// apiService handles APIServices, of which kstatus knows nothing: one that is not
+// available serves nothing of what others wait for.
+func apiService(u *unstructured.Unstructured) Result {
+	c, ok := conditionOf(u, "Available")
+	switch {
+	case !ok:
+		return result(event.InProgress, "not looked at yet")
+	case c.status == "True":
+		return result(event.Ready, "available")
+	}
+	return result(event.InProgress, joinText("not available", c.text()))
+}
+
 // stale reports whether the status was written for an older generation.
 func stale(u *unstructured.Unstructured) (message string, ok bool) {
 	observed, found, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
@@ -105,10 +120,10 @@ func custom(u *unstructured.Unstructured, rule Rule) Result {
 	if message, ok := stale(u); ok {
 		return result(event.InProgress, message)
 	}
-	status, _, _ := unstructured.NestedMap(u.Object, "status")
+	status, written, _ := unstructured.NestedMap(u.Object, "status")
 	var r Result
 	if e, ok := r.anyHolds(rule.Failure, status); ok {
-		r.Status, r.Message = event.Failed, "failed by "+e.String()
+		r.Status, r.Message = event.Failed, fmt.Sprintf("failed by %s: saw %s", e, e.Seen(status))
 		return r
 	}
 	if e, ok := r.anyHolds(rule.Success, status); ok {
@@ -117,6 +132,9 @@ func custom(u *unstructured.Unstructured, rule Rule) Result {
 	}
 	e := rule.Success[0]
 	r.Status, r.Message = event.InProgress, fmt.Sprintf("%s: saw %s", e, e.Seen(status))
+	if !written {
+		r.Message = fmt.Sprintf("%s: nobody has written a status yet", e)
+	}
 	if n := len(rule.Success) - 1; n > 0 {
 		r.Message += fmt.Sprintf(" (or %d more)", n)
 	}
@@ -189,8 +207,10 @@ func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 // job handles Jobs. To kstatus a Job that has started is Current, which is what
 // R22 wants unless it has to be complete.
 func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
-	if c, ok := conditionOf(u, "Failed"); ok && c.status == "True" {
-		return result(event.Failed, joinText("failed", c.text()))
+	for _, t := range []string{"Failed", "FailureTarget"} { // the second as soon as it is decided, before its pods are gone
+		if c, ok := conditionOf(u, t); ok && c.status == "True" {
+			return result(event.Failed, joinText("failed", c.text()))
+		}
 	}
 	if c, ok := conditionOf(u, "Complete"); ok && c.status == "True" {
 		return result(event.Ready, describeJob(u, now))
@@ -212,7 +232,21 @@ func deleting(u *unstructured.Unstructured) string {
 	if f := u.GetFinalizers(); len(f) > 0 {
 		return "waits for finalizers " + strings.Join(f, ", ")
 	}
+	if kindOf(u) == "Namespace" {
+		return joinText("terminating", remaining(u))
+	}
 	return "terminating"
+}
+
+// remaining says what a namespace waits for that is being deleted.
+func remaining(u *unstructured.Unstructured) string {
+	var why []string
+	for _, t := range []string{"NamespaceDeletionDiscoveryFailure", "NamespaceDeletionContentFailure", "NamespaceContentRemaining", "NamespaceFinalizersRemaining"} {
+		if c, ok := conditionOf(u, t); ok && c.status == "True" {
+			why = append(why, c.message)
+		}
+	}
+	return strings.Join(why, "; ")
 }
 
 func objectOf(u *unstructured.Unstructured) plan.Object {

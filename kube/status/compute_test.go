@@ -196,6 +196,18 @@ func TestComputeOthers(t *testing.T) {
 		{name: "pvc bound", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, status: {phase: Bound}}`, status: event.Ready, message: "bound"},
 		{name: "service", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 10.0.0.1}}`, status: event.Ready},
 		{name: "load balancer", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}`, status: event.InProgress, message: "no address yet"},
+		{name: "load balancer without an address", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, clusterIP: 10.0.0.1}}`,
+			status: event.Ready, message: "no address yet, which is not waited for"}, // R22
+		{name: "API nobody has looked at", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}}`, status: event.InProgress, message: "not looked at yet"},
+		{name: "API that is down", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}, status: {conditions: [
+			{type: Available, status: "False", reason: MissingEndpoints, message: no addresses}]}}`, status: event.InProgress, message: "not available: MissingEndpoints: no addresses"}, // R22
+		{name: "API", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}, status: {conditions: [{type: Available, status: "True"}]}}`,
+			status: event.Ready, message: "available"},
+		{name: "namespace that does not go", object: `{apiVersion: v1, kind: Namespace, metadata: {name: n, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {conditions: [
+			{type: NamespaceDeletionContentFailure, status: "False", message: fine},
+			{type: NamespaceContentRemaining, status: "True", message: configmaps. has 1 resource instances},
+			{type: NamespaceFinalizersRemaining, status: "True", message: example.com/x in 1 resource instances}]}}`,
+			status: event.Deleting, message: "terminating: configmaps. has 1 resource instances; example.com/x in 1 resource instances"},
 		{name: "load balancer ready", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, clusterIP: 10.0.0.1},
 			status: {loadBalancer: {ingress: [{ip: 1.2.3.4}, {hostname: lb.example}]}}}`, status: event.Ready, message: "1.2.3.4, lb.example"},
 		{name: "crd new", object: `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c}}`, status: event.InProgress, message: "not established yet"},
@@ -227,11 +239,11 @@ func TestComputeCustom(t *testing.T) {
 		Failure: expressions(t, `{.failed} >= 1`),
 	}
 	runCompute(t, []computeTest{
-		{name: "nothing yet", object: crWith(``), rule: rule, status: event.InProgress, message: "{.succeeded} == 1: saw none (or 1 more)"},
+		{name: "nothing yet", object: crWith(``), rule: rule, status: event.InProgress, message: "{.succeeded} == 1: nobody has written a status yet (or 1 more)"},
 		{name: "not yet", object: crWith(`, status: {succeeded: 0}`), rule: rule, status: event.InProgress, message: "{.succeeded} == 1: saw 0 (or 1 more)"},
 		{name: "first", object: crWith(`, status: {succeeded: 1}`), rule: rule, status: event.Ready, message: "{.succeeded} == 1"},
 		{name: "second", object: crWith(`, status: {phase: Done}`), rule: rule, status: event.Ready, message: "{.phase} == Done"},
-		{name: "failure comes first", object: crWith(`, status: {phase: Done, failed: 2}`), rule: rule, status: event.Failed, message: "failed by {.failed} >= 1"},
+		{name: "failure comes first", object: crWith(`, status: {phase: Done, failed: 2}`), rule: rule, status: event.Failed, message: "failed by {.failed} >= 1: saw 2"},
 		{name: "stale", object: crWith(`, status: {observedGeneration: 1, phase: Done, failed: 2}`), rule: rule,
 			status: event.InProgress, message: "its controller has not seen the change yet"},
 		{name: "replaces kstatus", object: crWith(`, status: {conditions: [{type: Ready, status: "True"}]}`), rule: rule,

@@ -32,7 +32,7 @@ func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Resu
 	case "PersistentVolumeClaim":
 		return describeClaim(u)
 	case "Service":
-		return describeService(u)
+		return describeService(u, status)
 	case "apiextensions.k8s.io/CustomResourceDefinition":
 		return describeCRD(status, k)
 	}
@@ -112,7 +112,7 @@ func describeClaim(u *unstructured.Unstructured) string {
 	return phase
 }
 
-func describeService(u *unstructured.Unstructured) string {
+func describeService(u *unstructured.Unstructured, status event.Status) string {
 	if kstatus.GetStringField(u.Object, ".spec.type", "") != "LoadBalancer" {
 		return ""
 	}
@@ -125,6 +125,9 @@ func describeService(u *unstructured.Unstructured) string {
 				addresses = append(addresses, s)
 			}
 		}
+	}
+	if len(addresses) == 0 && status == event.Ready {
+		return "no address yet, which is not waited for"
 	}
 	if len(addresses) == 0 {
 		return "no address yet"

@@ -32,7 +32,7 @@ func TestCleanText(t *testing.T) {
 	if got := CleanText(exact); got != exact {
 		t.Errorf("a text of MaxText characters is cut")
 	}
-	if got := CleanText(exact + "x"); utf8.RuneCountInString(got) != MaxText || !strings.HasSuffix(got, "…") {
+	if got := CleanText(exact + "x"); utf8.RuneCountInString(got) != MaxText || !strings.Contains(got, "é…é") || !strings.HasSuffix(got, "éx") {
 		t.Errorf("a longer text becomes %q", got)
 	}
 }

@@ -46,6 +46,8 @@ type View struct {
 	groups   map[string]*viewGroup
 	unseen   int
 	seen     chan struct{} // closed when each object has been seen once
+
+	why explainer
 }
 
 // revision is a revision of the release with its objects in order. It is not
@@ -76,7 +78,7 @@ const followEvery = 2 * time.Second
 // objects as they were deployed, all in one group where they were not deployed
 // in order.
 func Prepare(ctx context.Context, c *connect.Client, name, namespace string, number int) (*View, error) {
-	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}}
+	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}, why: newExplainer()}
 	if v.namespace == "" {
 		v.namespace = c.Namespace()
 	}
@@ -236,7 +238,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	r := v.shown()
 	// A target that applies reads the absence of a Job that removes itself as
 	// its end; nothing is sent.
-	session := cluster.Session{Client: s.Client, Builder: r.builder, Watcher: watcher, Warn: notice}
+	session := cluster.Session{Client: s.Client, Builder: r.builder, Watcher: watcher, Signs: &cluster.Signs{}, Warn: notice}
 	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
 	late := target.Late()
 	for _, p := range r.phases {
@@ -250,7 +252,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 		}
 	}
 	var beside sync.WaitGroup
-	beside.Go(func() { v.explain(ctx) })
+	beside.Go(func() { v.why.run(ctx, v.client.Diagnose, v.feed.Publish) })
 	if len(late) > 0 {
 		beside.Go(func() { placeLate(ctx, target) })
 	}
@@ -272,46 +274,6 @@ func placeLate(ctx context.Context, target *cluster.Target) {
 		case <-time.After(followEvery):
 		}
 	}
-}
-
-// explainEvery is how often it is looked up why objects are not ready.
-const explainEvery = 5 * time.Second
-
-// explain tells why objects are not ready, at most a few at a time, until ctx
-// ends.
-func (v *View) explain(ctx context.Context) {
-	told := map[plan.Object]string{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(explainEvery):
-		}
-		for _, e := range v.unwell(3) {
-			summary, lines := v.client.Diagnose(ctx, *e.Object)
-			if ctx.Err() == nil && summary != "" && summary != told[*e.Object] {
-				told[*e.Object] = summary
-				e.Kind, e.Message, e.Lines = event.KindDiagnosis, summary, lines
-				v.feed.Publish(e)
-			}
-		}
-	}
-}
-
-// unwell are the first objects that were seen not to be ready.
-func (v *View) unwell(most int) (out []event.Event) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, p := range v.revision.phases {
-		for _, g := range p.Groups {
-			for _, o := range g.Objects {
-				if st := v.groups[g.ID].last[o].Status; (st == event.InProgress || st == event.Failed) && len(out) < most {
-					out = append(out, event.Event{Phase: p.Name, Group: g.ID, Object: &o})
-				}
-			}
-		}
-	}
-	return out
 }
 
 // announce publishes what is looked at.
@@ -357,11 +319,18 @@ func (v *View) observe(phase, id string, ob run.Observation) {
 	if g == nil {
 		return
 	}
+	if ob.Sign {
+		v.why.sign(unwell{event.Unit{Phase: phase, Group: id}, ob.Object})
+	}
+	if ob.Status == "" || ob.Status == event.Applying {
+		return
+	}
 	if ob.Status == event.Gone {
 		ob.Status, ob.Message = absent(v.revision.rel.Info.Status)
 	}
 	was, known := g.last[ob.Object]
 	g.last[ob.Object] = ob
+	v.why.saw(unwell{event.Unit{Phase: phase, Group: id}, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
 	st, message := g.judge()
 	tell := func(st event.Status, message string) {
 		g.status, g.said = st, message

@@ -19,7 +19,7 @@ func (m *model) placeList() {
 		}
 		c := card{n: n, r: canvas.Rect{X: 0, Y: y, W: m.w, H: 1}, flat: true}
 		if m.unfolded(n) {
-			c.rows = m.cardRows(n, full.rows(m.lay.board.H+6))
+			c.rows = m.cardRows(n, full.rows(m.lay.board.H+m.lay.given+6))
 			c.r.H += len(c.rows)
 		}
 		m.lay.cards = append(m.lay.cards, c)

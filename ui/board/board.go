@@ -42,8 +42,18 @@ type Source interface {
 	Next(ctx context.Context) ([]event.Event, bool)
 }
 
-// Inspector answers what only the cluster knows about an object.
+// Inspector answers what only the cluster knows about an object, and what the run
+// does to it.
 type Inspector = inspector.Answers
+
+// What answers are made of; each is documented where it is.
+type (
+	Item    = inspector.Item
+	Change  = inspector.Change
+	Field   = inspector.Field
+	Action  = inspector.Action
+	Nothing = inspector.Nothing
+)
 
 // Options say what to show and where. Only Source is needed.
 type Options struct {
@@ -57,6 +67,8 @@ type Options struct {
 	// Inspector is asked for events, pods, logs and manifests. Nil: the
 	// inspector shows only what the events of the run tell.
 	Inspector Inspector
+	// Editor changes what the run goes on with. Nil: nothing can be edited here.
+	Editor Editor
 	// Theme is the look. Where its Background is theme.Detect, the terminal
 	// is asked.
 	Theme theme.Options
@@ -98,6 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Environ != nil {
 		opts = append(opts, tea.WithEnvironment(o.Environ))
 	}
+	defer m.forgetEdit()
 	_, err := tea.NewProgram(m, opts...).Run()
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("screen: %w", cause)

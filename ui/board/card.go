@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -245,6 +246,9 @@ func (m *model) drawFoot(n *graph.Node, x, end, y int) {
 	if n.Status == event.Ready || n.Status == event.Applied || n.Status == event.Gone {
 		role = theme.Quiet
 	}
+	if _, slow := m.expected().slow[n.Unit()]; slow {
+		role = theme.Stopped
+	}
 	m.canvas.PutRight(end, y, role, text)
 }
 
@@ -343,27 +347,31 @@ func (m *model) wordOnLine(o *event.ObjectState, mark theme.Mark, room int) bool
 // status' colour, the rest less loud.
 func (m *model) drawReason(n *graph.Node, r row, x, y, w int) {
 	if r.o == nil || r.o.Status == event.Failed || picture.CutShort(n.Status) {
-		text := r.text
-		if m.lay.tight { // the glyph above has said so
-			text = strings.TrimPrefix(text, "not ready: ")
-		}
-		m.canvas.PutFit(x, y, w, m.Theme.Mark(string(n.Status)).Role, text)
+		m.canvas.PutFit(x, y, w, m.Theme.Mark(string(n.Status)).Role, m.reasonText(&card{n: n}, r))
 		return
 	}
 	mark := m.ObjectMark(n, r.o)
 	text := r.text
-	if canvas.Width(text) > w { // the time is on the card's border as well
-		text = join(m.Theme, mark.Word, r.o.Message)
+	if !r.rest && canvas.Width(text) > w { // the time is on the card's border as well
+		text = join(m.Theme, mark.Word, cmp.Or(r.o.Cause, r.o.Message))
 	}
-	if canvas.Width(text) > w && r.o.Status == event.InProgress && r.o.Message != "" { // and so is the word, or nearly
-		text = r.o.Message
+	if !r.rest && canvas.Width(text) > w && r.o.Status == event.InProgress { // and so is the word, or nearly
+		text = cmp.Or(r.o.Cause, r.o.Message, text)
 	}
 	text = canvas.Fit(canvas.Clean(text), w, m.Theme.Lines.Ellipsis)
-	if rest, ok := strings.CutPrefix(text, mark.Word); ok {
+	if rest, ok := strings.CutPrefix(text, mark.Word); ok && !r.rest {
 		x = m.canvas.Put(x, y, mark.Role, mark.Word)
 		text = rest
 	}
 	m.canvas.Put(x, y, theme.Quiet, text)
+}
+
+// reasonText is what a card says of why an object is not ready.
+func (m *model) reasonText(c *card, r row) string {
+	if m.lay.tight && picture.CutShort(c.n.Status) { // the glyph above has said so
+		return strings.TrimPrefix(r.text, "not ready: ")
+	}
+	return r.text
 }
 
 // drawScroll tells that there is more above or below.

@@ -29,6 +29,8 @@ type view struct {
 	n    int // events of the run, 0 for all
 	keys string
 	opts []func(*Options)
+	// asks tells that what was typed asks the cluster, which has answered.
+	asks bool
 }
 
 // views are all screens that there are.
@@ -37,6 +39,7 @@ var views = []view{
 	{name: "running", run: "sandbox-install", n: 63},
 	{name: "finished", run: "sandbox-install"},
 	{name: "breakpoint", run: "sandbox-breakpoint"},
+	{name: "breakpoints", run: "sandbox-breakpoint", keys: "B"},
 	{name: "held", run: "sandbox-held"},
 	{name: "undoing", run: "sandbox-rollback", n: 160},
 	{name: "rolled-back", run: "sandbox-rollback"},
@@ -50,21 +53,38 @@ var views = []view{
 	{name: "help", run: "sandbox-held", keys: "?"},
 	{name: "warnings", run: "running", keys: "w"},
 	{name: "read-only", run: "running", opts: []func(*Options){readOnly}},
+	{name: "diff", run: "sandbox-breakpoint", keys: "enter", opts: []func(*Options){answered}, asks: true},
+	{name: "diff-object", run: "sandbox-breakpoint", keys: "down d", opts: []func(*Options){answered}, asks: true},
+	{name: "will-apply", run: "sandbox-breakpoint", keys: "down y", opts: []func(*Options){answered}, asks: true},
+	{name: "diff-held", run: "sandbox-held", keys: "f d", opts: []func(*Options){answered}, asks: true},
 }
 
 func (v view) open(t testing.TB, w, h int, l theme.Options) *screen {
 	s := newScreen(t, w, h, recorded(t, v.run, v.n), append(v.opts, look(l))...)
-	s.press(strings.Fields(v.keys)...)
+	for _, key := range strings.Fields(v.keys) {
+		s.press(key)
+		if v.asks {
+			s.settle()
+		}
+	}
 	return s
 }
 
-// TestGolden compares all screens at four sizes with what they looked like
+// sizes are those that the view is compared at.
+func (v view) sizes() [][2]int {
+	if v.asks {
+		return append(sizes[:3:3], [2]int{160, 45}, sizes[3])
+	}
+	return sizes
+}
+
+// TestGolden compares all screens at some sizes with what they looked like
 // when somebody last looked at them, without colour. Dark and light have to
 // show the very same text; how they look is compared at 100×30.
 func TestGolden(t *testing.T) {
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) {
-			for _, size := range sizes {
+			for _, size := range v.sizes() {
 				w, h := size[0], size[1]
 				plain := v.open(t, w, h, bare).View().Content
 				compare(t, fmt.Sprintf("%s-%dx%d", v.name, w, h), ansi.Strip(plain))

@@ -15,7 +15,7 @@ func (m *model) drawHeader() {
 	m.drawOperation()
 	m.drawState()
 	if held(m) {
-		m.drawWays(2)
+		m.drawWays(2 + max(len(m.lay.said)-1, 0))
 	}
 }
 
@@ -82,9 +82,14 @@ func (m *model) where() []string {
 func (m *model) drawState() {
 	cv := m.canvas
 	mark, text := m.stateMark()
-	x := cv.Put(1, 1, mark.Role, mark.Glyph+" ")
-	x = cv.Put(x, 1, mark.Role, mark.Word) + 2
-	end := m.w - 1
+	cv.Put(1, 1, mark.Role, mark.Glyph+" "+mark.Word)
+	x, end := m.stateFrom(), m.w-1
+	if len(m.lay.said) > 0 && m.flash.text == "" {
+		for n, l := range m.lay.said {
+			cv.PutFit(x, 1+n, end-x, theme.Text, l)
+		}
+		return
+	}
 	if said := max(canvas.Width(text), canvas.Width(m.flash.text)); m.Tally.Total > 0 && !m.planOnly() && x+said+2 < end-m.barWidth() {
 		end = m.drawBar(end) - 2
 	}
@@ -99,6 +104,12 @@ func (m *model) drawState() {
 		return // the text has said it
 	}
 	cv.Put(x, 1, theme.Quiet, m.progress(end-x))
+}
+
+// stateFrom is where the text of the state line begins.
+func (m *model) stateFrom() int {
+	mark, _ := m.stateMark()
+	return 1 + canvas.Width(mark.Glyph+" "+mark.Word) + 2
 }
 
 // stateMark is the state in glyph and words, and what there is to say about it.
@@ -131,6 +142,8 @@ func (m *model) stateMark() (theme.Mark, string) {
 			text = strings.TrimSpace("rolling back " + text)
 		}
 		return mark, join(m.Theme, text, m.inFlight(), m.awayText())
+	case s.Run == event.Replacing:
+		return mark, join(m.Theme, s.RunMessage, m.inFlight())
 	case s.Run == event.Aborting:
 		return mark, join(m.Theme, s.RunMessage, m.inFlight(), m.awayText())
 	case !s.Away.IsZero():
@@ -144,7 +157,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 	}
 	mark = m.Theme.Mark(string(event.Running))
 	mark.Glyph = m.pulse(mark.Glyph)
-	return mark, ""
+	return mark, m.expected().text
 }
 
 // awayText says for how long the API server has not answered, "" where it does.
@@ -191,7 +204,7 @@ func (m *model) endMark() (theme.Mark, string) {
 		}
 		return mark, join(m.Theme, ends, leave)
 	}
-	return mark, join(m.Theme, leave, m.Graph.Shorten(s.Message))
+	return mark, join(m.Theme, leave, m.Graph.Shorten(s.Reason()))
 }
 
 // inFlight says what a pause or an abort still waits for.

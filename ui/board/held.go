@@ -1,7 +1,6 @@
 package board
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -9,7 +8,6 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
-	"lockstep/ui/board/picture"
 )
 
 // A failure that is held stands in the state line, and below it the ways out.
@@ -40,20 +38,48 @@ func (m *model) heldText() string {
 	if more := len(nodes) - 1; more > 0 {
 		name += fmt.Sprintf(" and %d more", more)
 	}
-	return join(m.Theme, name, m.cause(nodes[0]))
+	root := m.rootOf(nodes[0])
+	text := join(m.Theme, name, m.cause(nodes[0], root))
+	if canvas.Width(text) > m.w-10 { // the pane names the object as well
+		text = join(m.Theme, name, m.Graph.Shorten(root.Cause))
+	}
+	return text
 }
 
-// cause is why a group has failed, as near to the reason as is known.
-func (m *model) cause(n *graph.Node) string {
-	for _, o := range n.Objects {
-		if o.Status == event.Failed {
-			return cmp.Or(o.Summary, o.Message)
+// heldLines are a line for each failure that is held: its group, its object, why.
+func (m *model) heldLines() []string {
+	var lines []string
+	roots := m.State.Roots()
+	for _, n := range m.failing() {
+		for _, r := range roots {
+			if r.Group == n.GroupState {
+				lines = append(lines, join(m.Theme, n.Name, m.cause(n, r)))
+			}
 		}
 	}
-	if o := picture.Worst(n); o != nil && o.Summary != "" {
-		return o.Summary
+	return lines
+}
+
+// rootOf is what a group has failed for first.
+func (m *model) rootOf(n *graph.Node) event.Root {
+	for _, r := range m.State.Roots() {
+		if r.Group == n.GroupState {
+			return r
+		}
 	}
-	return m.Graph.Shorten(n.Message)
+	return event.Root{Group: n.GroupState, Cause: n.Message}
+}
+
+// cause is an object of a group and why the group has failed for it.
+func (m *model) cause(n *graph.Node, r event.Root) string {
+	if r.Object == nil {
+		return m.Graph.Shorten(r.Cause)
+	}
+	name := graph.ShortObject(r.Object.Object)
+	if name == n.Name || r.Object.Object.String() == n.Name {
+		return r.Cause
+	}
+	return name + ": " + r.Cause
 }
 
 // mended names what failed and has become ready since, by whatever hand.
@@ -89,5 +115,8 @@ func (m *model) drawWays(y int) {
 		}
 		x = m.canvas.Put(x, y, theme.Key, h.key)
 		x = m.canvas.Put(x+1, y, role, h.word) + 3
+	}
+	if len(m.lay.said) > 0 { // the state line has no room for it
+		m.canvas.PutRight(end, y, theme.Quiet, m.progress(end-x))
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine/plan"
+	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/inspector"
@@ -43,13 +43,61 @@ func (m *model) inspect() tea.Cmd {
 	if m.leaveOnEnter() {
 		return m.quit()
 	}
-	if m.group() == nil {
+	return m.lookAt(m.firstTab())
+}
+
+// firstTab is where the inspector opens: what comes next is looked ahead to.
+func (m *model) firstTab() inspector.Tab {
+	if m.looksAhead() {
+		return inspector.TabDiff
+	}
+	return inspector.TabWhy
+}
+
+// looksAhead reports whether the selected group is still to come, and somebody
+// knows what that will do.
+func (m *model) looksAhead() bool {
+	n := m.group()
+	return n != nil && m.opts.Inspector != nil && (n.Status == event.Waiting || n.Status == event.Held)
+}
+
+// lookAt opens the inspector, where it is not open, and a tab of it.
+func (m *model) lookAt(t inspector.Tab) tea.Cmd {
+	if !m.opened() {
 		return m.say(theme.Quiet, "there is nothing to inspect yet")
 	}
+	return m.openTab(t)
+}
+
+// opened opens the inspector, where it is not open, and reports whether there is
+// anything to inspect.
+func (m *model) opened() bool {
+	if m.group() == nil {
+		return false
+	}
 	m.follow = false
-	m.insp = inspector.New(m.ctx, m.opts.Inspector)
-	m.show()
-	return nil
+	if m.insp == nil {
+		m.insp = inspector.New(m.ctx, m.opts.Inspector, &m.changes)
+		m.show()
+	}
+	return true
+}
+
+// openDiff opens the diff; where it is open, it is looked up anew.
+func (m *model) openDiff() tea.Cmd {
+	if m.insp != nil && m.insp.Tab == inspector.TabDiff {
+		m.insp.Forget(m.selected())
+	}
+	return m.lookAt(inspector.TabDiff)
+}
+
+// openManifest opens the manifest as it is sent, or as it is in the cluster.
+func (m *model) openManifest(live bool) tea.Cmd {
+	if !m.opened() {
+		return m.say(theme.Quiet, "there is nothing to inspect yet")
+	}
+	m.insp.Live = live
+	return m.reopen(inspector.TabManifest)
 }
 
 func (m *model) closeInspector() {
@@ -60,38 +108,63 @@ func (m *model) closeInspector() {
 	m.insp = nil
 }
 
+// openTab opens a tab; the manifest of what has been applied is that in the
+// cluster.
 func (m *model) openTab(t inspector.Tab) tea.Cmd {
-	about, ok := m.subject()
-	return tea.Batch(m.insp.Open(t, about, ok), m.tick())
+	if t == inspector.TabManifest {
+		o := m.subject()
+		m.insp.Live = o != nil && inspector.Applied(o)
+	}
+	return m.reopen(t)
+}
+
+func (m *model) reopen(t inspector.Tab) tea.Cmd {
+	about, ok := m.item()
+	return tea.Batch(m.insp.Open(t, about, ok), m.insp.Ask(m.selected()), m.tick())
+}
+
+// selected is what is selected, as the inspector has it.
+func (m *model) selected() inspector.Subject {
+	return inspector.Subject{Picture: &m.Picture, Node: m.group(), Object: m.object()}
+}
+
+// item is the subject with its place in the plan.
+func (m *model) item() (inspector.Item, bool) {
+	o := m.subject()
+	if o == nil {
+		return inspector.Item{}, false
+	}
+	return m.selected().ItemOf(o), true
 }
 
 // subject is the object that the tabs are about: the selected one, or of the
-// selected group the one that needs looking at.
-func (m *model) subject() (plan.Object, bool) {
+// selected group the one that needs looking at; nil for none.
+func (m *model) subject() *event.ObjectState {
 	if o := m.object(); o != nil {
-		return o.Object, true
+		return o
 	}
 	n := m.group()
 	if n == nil || len(n.Objects) == 0 {
-		return plan.Object{}, false
+		return nil
 	}
 	if w := picture.Worst(n); w != nil {
-		return w.Object, true
+		return w
 	}
 	for _, o := range n.Objects {
 		switch o.Object.Kind {
 		case "Deployment", "StatefulSet", "DaemonSet", "Job", "Pod":
-			return o.Object, true
+			return o
 		}
 	}
-	return n.Objects[0].Object, true
+	return n.Objects[0]
 }
 
 // reload asks again after the selection has moved.
 func (m *model) reload() {
 	if m.insp != nil {
-		about, ok := m.subject()
+		about, ok := m.item()
 		m.queue(m.insp.Turn(about, ok))
+		m.queue(m.insp.Ask(m.selected()))
 		m.queue(m.tick())
 	}
 }

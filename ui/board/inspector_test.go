@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,8 @@ type answerer struct {
 	manifest string
 	logs     []string
 	follows  chan struct{} // closed when following ends
+	changes  map[string]inspector.Change
+	asked    atomic.Int32 // about changes
 }
 
 func (c *answerer) Events(context.Context, plan.Object) ([]string, error) {
@@ -26,7 +29,16 @@ func (c *answerer) Events(context.Context, plan.Object) ([]string, error) {
 
 func (c *answerer) Pods(context.Context, plan.Object) ([]string, error) { return nil, c.err }
 
-func (c *answerer) Manifest(context.Context, plan.Object) (string, error) { return c.manifest, c.err }
+func (c *answerer) Live(context.Context, plan.Object) (string, error) { return c.manifest, c.err }
+
+func (c *answerer) Sent(context.Context, inspector.Item) (string, error) {
+	return "sent: " + c.manifest, c.err
+}
+
+func (c *answerer) Change(_ context.Context, it inspector.Item) (inspector.Change, error) {
+	c.asked.Add(1)
+	return c.changes[it.Object.String()], c.err
+}
 
 func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(string)) error {
 	for _, l := range c.logs {
@@ -79,9 +91,10 @@ func answers(cmd tea.Cmd) []tea.Msg {
 
 func TestInspectorTabs(t *testing.T) {
 	c := &answerer{manifest: "kind: Deployment\nspec: {}\n", logs: []string{"one", "two \x1b]0;x\x07three"}}
+	c.changes = map[string]inspector.Change{"Deployment/shop-api": {Action: inspector.Refuse, Message: "a webhook runs into trouble"}}
 	s := inspecting(t, c)
 	s.shows(t, "image example/no-such-image:1 cannot be pulled: not found", "MinimumReplicasUnavailable")
-	for _, want := range []string{"Warning BackOff red", "there is nothing", "two three", "kind: Deployment", "waits for", "begun"} {
+	for _, want := range []string{"runs into", "kind: Deployment", "Warning BackOff red", "there is nothing", "two three", "waits for", "begun"} {
 		s.press("tab")
 		s.settle()
 		s.shows(t, want)
@@ -98,19 +111,24 @@ func TestInspectorTabs(t *testing.T) {
 
 func TestInspectorWithoutCluster(t *testing.T) {
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-held", 0))
-	s.press("f", "enter", "tab")
-	s.shows(t, "only the cluster knows")
+	s.press("f", "enter")
+	for _, key := range []string{"d", "y", "v"} {
+		s.press(key)
+		s.shows(t, "only the cluster knows")
+	}
 	c := &answerer{err: errors.New("no route to host")}
-	s = inspecting(t, c)
-	s.press("tab")
-	s.settle()
-	s.shows(t, "cannot look that up: no route to host")
+	for _, key := range []string{"d", "y", "v"} {
+		s = inspecting(t, c)
+		s.press(key)
+		s.settle()
+		s.shows(t, "cannot look that up: no route to host")
+	}
 }
 
 // TestInspectorLate proves that an answer about something else is not shown.
 func TestInspectorLate(t *testing.T) {
 	s := inspecting(t, &answerer{manifest: "kind: Deployment"})
-	s.press("tab")
+	s.press("v")
 	late := s.insp.N
 	s.press("tab", "tab", "tab")
 	s.send(inspector.LoadedMsg{N: late, Text: []string{"too late"}})
@@ -124,7 +142,7 @@ func TestInspectorLate(t *testing.T) {
 func TestLogsEnd(t *testing.T) {
 	c := &answerer{logs: []string{"line"}, follows: make(chan struct{})}
 	s := inspecting(t, c)
-	s.press("tab", "tab", "tab")
+	s.press("L")
 	s.settle()
 	s.shows(t, "line")
 	s.press("esc")

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/inspector"
 )
 
 // binding is a key of the one table that keys, footer, help and README are
@@ -25,6 +26,9 @@ type binding struct {
 	// way tells that the key is a way out of a failure that is held (R44):
 	// its hint stands below the state then, and not in the footer.
 	way bool
+	// near tells that its hint stands right behind the inspector's own, while that is
+	// open: it shows the same thing in another way.
+	near bool
 }
 
 const (
@@ -65,17 +69,35 @@ func bindings() []binding {
 			about: "step the selected group: while paused, let it go where all that it waits for is ready"},
 		{keys: []string{"c"}, label: "c", hint: when("continue", paused), do: (*model).resume, steers: true, part: partSteer,
 			about: "continue after a pause; refused while a failure is held: A, R, G and a are the ways out of that"},
+		{keys: []string{"e"}, label: "e", hint: when("edit values", mayEdit), do: (*model).editValues, steers: true, way: true, part: partSteer,
+			about: "edit the values, while paused or held: $EDITOR opens, then the difference is shown; going on ends this revision and begins the next"},
+		{keys: []string{"E"}, label: "E", do: (*model).renderAgain, steers: true, part: partSteer,
+			about: "render the chart's folder again, while paused or held, and go on with that as with edited values"},
 		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).Steerable), do: (*model).askAbort, steers: true, way: true, part: partSteer,
 			about: "abort: asks whether to keep what is there or to roll back; ctrl-c twice stops at once"},
+		{keys: []string{"t"}, label: "t", hint: when("run to here", mayRunTo), do: (*model).runTo, steers: true, part: partSteer,
+			about: "run to the selected group: go on, and pause before it starts; breakpoints on the way stop as ever"},
 		{keys: []string{"b"}, label: "b", hint: breakHint, do: (*model).toggleBreak, steers: true, part: partSteer,
 			about: "breakpoint: pause the run before the selected group starts; again: take it away"},
+		{keys: []string{"B"}, label: "B", hint: when("breakpoints", func(m *model) bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), do: (*model).openBreaks, steers: true, part: partSteer,
+			about: "list the breakpoints: go to them, disable them, take them away"},
 
+		{keys: []string{"d"}, label: "d", hint: diffHint, do: (*model).openDiff, near: true, part: partLook,
+			about: "diff: what the run will do to the selected group or resource, field by field; again: look again"},
+		{keys: []string{"y"}, label: "y", hint: sentHint, do: func(m *model) tea.Cmd { return m.openManifest(false) }, near: true, part: partLook,
+			about: "manifest: the selected resource as it will be sent, or was"},
+		{keys: []string{"Y"}, label: "Y", hint: liveHint, do: func(m *model) tea.Cmd { return m.openManifest(true) }, near: true, part: partLook,
+			about: "live: the selected resource as it is in the cluster"},
+		{keys: []string{"v"}, label: "v", do: func(m *model) tea.Cmd { return m.lookAt(inspector.TabEvents) }, part: partLook,
+			about: "events of the selected resource"},
+		{keys: []string{"L"}, label: "L", do: func(m *model) tea.Cmd { return m.lookAt(inspector.TabLogs) }, part: partLook,
+			about: "logs of the selected resource; l moves to the right"},
 		{keys: []string{"/"}, label: "/", hint: always("filter"), do: (*model).openFilter, part: partLook,
 			about: "show only what matches: words of a name, a kind, a status; esc shows all again"},
 		{keys: []string{"f"}, label: "f", hint: when("next problem", (*model).anyProblem), do: (*model).nextProblem, part: partLook,
 			about: "go to the next thing that is failing or that others wait for"},
 		{keys: []string{"enter"}, label: "enter", hint: when("inspect", canInspect), do: (*model).inspect, part: partLook,
-			about: "inspect the selected group or resource: why, events, pods, logs, manifest, gates, timings"},
+			about: "inspect the selected group or resource: why, diff, manifest, events, pods, logs, gates, timings"},
 		{keys: []string{"F"}, label: "F", hint: when("follow", func(m *model) bool { return !m.follow && !m.Over() }), do: (*model).followAgain, part: partLook,
 			about: "follow the action again, as the screen does until you move"},
 		{keys: []string{"w"}, label: "w", hint: when("warnings", func(m *model) bool { return len(m.State.Warnings) > 0 }), do: (*model).openWarnings, part: partLook,
@@ -117,6 +139,12 @@ func Keys() []Key {
 	for _, b := range inspectorBindings() {
 		out = append(out, Key{b.label, partInspector, b.about})
 	}
+	for _, b := range breakBindings() {
+		out = append(out, Key{b.label, partBreaks, b.about})
+	}
+	for _, b := range editBindings() {
+		out = append(out, Key{b.label, partEdit, b.about})
+	}
 	for _, d := range []dialog{abortDialog, giveUpDialog} {
 		for _, c := range d.choices() {
 			out = append(out, Key{c.label, d.part(), c.about})
@@ -145,17 +173,58 @@ func mayStep(m *model) bool {
 	return paused(m) && n != nil && n.GroupState != m.Next && (n.Status == event.Held || n.Status == event.Waiting && m.Ready(n))
 }
 
+// mayRunTo reports whether the selected group is one that others come before.
+func mayRunTo(m *model) bool {
+	n := m.group()
+	return paused(m) && n != nil && n.Status == event.Waiting && !m.Ready(n)
+}
+
 func breakHint(m *model) string {
 	n := m.group()
 	switch {
 	case n == nil || !m.Steerable() || m.State.Run == event.Aborting:
 		return ""
-	case m.State.Stops(n.Unit()):
+	case m.State.Breaks(n.Unit()) && !n.Status.Over() && n.Status != event.Running:
 		return "clear breakpoint"
 	case n.Status == event.Waiting:
 		return "breakpoint"
 	}
 	return ""
+}
+
+// The keys of the diff and of the manifests stand in the footer before a group is
+// applied, and beside each other.
+func diffHint(m *model) string {
+	if m.insp == nil && m.looksAhead() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
+		return "diff"
+	}
+	return ""
+}
+
+func sentHint(m *model) string {
+	if !m.showsObject() || m.insp.Tab == inspector.TabManifest && !m.insp.Live {
+		return ""
+	}
+	it, ok := m.item()
+	switch o := m.subject(); {
+	case !ok, it.Kind == event.PhaseRemove:
+		return ""
+	case inspector.Applied(o):
+		return "as sent"
+	}
+	return "will apply"
+}
+
+func liveHint(m *model) string {
+	if !m.showsObject() || m.insp.Tab == inspector.TabManifest && m.insp.Live {
+		return ""
+	}
+	return "live"
+}
+
+// showsObject reports whether an object is shown as the run sees it, or the cluster.
+func (m *model) showsObject() bool {
+	return m.insp != nil && m.opts.Inspector != nil && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
 }
 
 func canInspect(m *model) bool { return m.group() != nil && m.insp == nil && !m.leaveOnEnter() }
@@ -174,6 +243,16 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		return m.choose(name)
 	case m.pager != nil:
 		return m.turnPage(name)
+	case m.edit != nil && m.edit.shown:
+		if b, ok := find(editBindings(), name); ok {
+			return b.do(m)
+		}
+		return nil
+	case m.breaks != nil:
+		if b, ok := find(breakBindings(), name); ok {
+			return b.do(m)
+		}
+		return nil
 	}
 	if m.insp != nil {
 		if b, ok := find(inspectorBindings(), name); ok {
@@ -191,6 +270,12 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	}
 	return b.do(m)
+}
+
+// asks reports whether something on top of the board has the keys and waits for an
+// answer. A pager has them as well, and scrolls.
+func (m *model) asks() bool {
+	return m.dialog != noDialog || m.breaks != nil || m.edit != nil && m.edit.shown
 }
 
 func find(table []binding, name string) (binding, bool) {
@@ -221,14 +306,19 @@ func (m *model) ways() []hint {
 }
 
 func (m *model) hintsOf(which func(binding) bool) []hint {
-	if m.dialog != noDialog || m.pager != nil {
+	if m.asks() || m.pager != nil {
 		return nil // they say themselves what can be pressed
 	}
 	table := bindings()
 	if m.insp != nil {
 		own := inspectorBindings()
 		table = slices.DeleteFunc(table, func(b binding) bool { _, taken := find(own, b.keys[0]); return taken })
-		table = append(own, table...)
+		for _, b := range table {
+			if b.near {
+				own = append(own, b)
+			}
+		}
+		table = append(own, slices.DeleteFunc(table, func(b binding) bool { return b.near })...)
 	}
 	var out []hint
 	for _, b := range table {

@@ -24,6 +24,7 @@ type state struct {
 const (
 	asks   = "asks"   // opens the abort dialog
 	leaves = "leaves" // ends the screen
+	opens  = "opens"  // opens something on top of the board
 	closes = "closes" // closes what is open, and no more
 )
 
@@ -48,7 +49,7 @@ func abortingRun(t testing.TB) *screen {
 func states() []state {
 	refusedOnly := func(more map[string]string) map[string]string {
 		does := map[string]string{
-			"p": "pause", "space": "pause", "n": "step", "N": "step", "c": "resume", "b": "break", "R": "retry", "A": "accept",
+			"p": "pause", "space": "pause", "n": "step", "N": "step", "c": "resume", "b": "break", "t": "run-to", "B": opens, "R": "retry", "A": "accept",
 			"a": asks, "ctrl+c": asks, "q": asks,
 		}
 		for k, v := range more {
@@ -60,8 +61,11 @@ func states() []state {
 	return []state{
 		{"running", with("sandbox-install", 63, ""), "p a / f ↵ ?", refusedOnly(nil)},
 		{"running, a waiting group", with("sandbox-install", 63, "end"), "p a b / f ↵ F ?", refusedOnly(nil)},
-		{"paused", pausedRun, "p n N c a b / f ↵ ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
+		{"paused", pausedRun, "p n N c a b B / f ↵ ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
+		{"paused, a group further on", with("sandbox-breakpoint", 0, "right"), "p n c a t b B / f ↵ F ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
+		{"list of breakpoints", with("sandbox-breakpoint", 0, "B"), "", map[string]string{"space": "disable", "x": "break", "delete": "break", "enter": closes, "esc": closes, "q": closes, "B": closes, "ctrl+c": asks}},
 		{"held", with("sandbox-held", 0, ""), "A R G a | / f ↵ ?", refusedOnly(map[string]string{"G": asks})},
+		{"held, values at hand", with("sandbox-held", 0, "", editable), "A R G e a | / f ↵ ?", refusedOnly(map[string]string{"G": asks})},
 		{"aborting", abortingRun, "a / f ↵ ?", refusedOnly(nil)},
 		{"rolling back", with("sandbox-rollback", 160, ""), "p a / f ↵ ?", refusedOnly(nil)},
 		{"over", with("sandbox-install", 0, ""), "q/↵ / ?", with0(over, "enter", leaves)},
@@ -93,7 +97,7 @@ func with0(m map[string]string, k, v string) map[string]string {
 func TestKeys(t *testing.T) {
 	for _, st := range states() {
 		t.Run(st.name, func(t *testing.T) {
-			for _, key := range []string{"p", "space", "n", "c", "b", "R", "a", "ctrl+c", "q", "k", "K", "r", "y", "A", "G", "N", "esc", "enter", "?", "w", "tab", "down"} {
+			for _, key := range []string{"p", "space", "n", "c", "b", "t", "B", "x", "delete", "R", "a", "ctrl+c", "q", "k", "K", "r", "y", "A", "G", "N", "d", "Y", "v", "L", "esc", "enter", "?", "w", "tab", "down"} {
 				s := st.open(t)
 				before := s.open()
 				s.press(key)
@@ -112,7 +116,7 @@ func TestKeys(t *testing.T) {
 
 // open names what is open on top of the board.
 func (s *screen) open() string {
-	return fmt.Sprint(s.dialog != noDialog, s.pager != nil, s.typing, s.insp != nil)
+	return fmt.Sprint(s.dialog != noDialog, s.pager != nil, s.breaks != nil, s.typing, s.insp != nil)
 }
 
 // outcome is what the last key led to.
@@ -124,6 +128,8 @@ func (s *screen) outcome(before string) string {
 		return string(s.sent[0].Name)
 	case s.dialog != noDialog && !strings.HasPrefix(before, "true"):
 		return asks
+	case s.breaks != nil && strings.Count(s.open(), "true") > strings.Count(before, "true"):
+		return opens
 	case strings.Count(s.open(), "true") < strings.Count(before, "true"):
 		return closes
 	}
@@ -175,6 +181,8 @@ func TestHintsWork(t *testing.T) {
 				if why := refusal(s.State.Run, s.sent[0].Name); why {
 					t.Errorf("%s: the footer offers %q (%s), which the run refuses", st.name, h.key, h.word)
 				}
+			case s.edit != nil: // its editor takes the terminal
+				s.forgetEdit()
 			case s.quits(), s.text() != before, h.key == "f" && onlyProblem(s):
 			default:
 				t.Errorf("%s: the footer offers %q (%s), which does nothing", st.name, h.key, h.word)

@@ -22,6 +22,10 @@ type layout struct {
 	tight bool // there is no air in cards and between them
 	// rows is how high the board would be with room enough.
 	rows int
+	// said is what the state line says, on more lines where there is room, and
+	// given how many rows of the board are given to that and to the pane.
+	said  []string
+	given int
 }
 
 // card is a group with its place on the screen, part of which may be out of
@@ -58,9 +62,31 @@ func (m *model) place() {
 	if m.tooSmall() {
 		return
 	}
+	m.arrange(nil, 0)
+	free := m.lay.board.H - m.lay.rows
+	if free <= 0 || len(m.lay.cards) == 0 {
+		return
+	}
+	said := m.stateLines(1 + free)
+	pane := 0
+	if len(said) < 2 {
+		pane = min(m.paneLacks(), free)
+	}
+	if given := max(len(said)-1, 0) + pane; given > 0 {
+		m.arrange(said, pane)
+		free -= given
+	}
+	m.spend(free)
+}
+
+// arrange lays out the parts of the screen, with so many lines for the state and so
+// many rows more than usual for the pane.
+func (m *model) arrange(said []string, pane int) {
+	m.lay = layout{said: said, given: max(len(said)-1, 0) + pane}
 	top := m.headerRows()
 	bottom := m.h - 1 // the footer
-	m.lay.pane = canvas.Rect{X: 0, Y: bottom - m.paneRows(top), W: m.w, H: m.paneRows(top)}
+	rows := m.paneRows(top-max(len(said)-1, 0)) + pane
+	m.lay.pane = canvas.Rect{X: 0, Y: bottom - rows, W: m.w, H: rows}
 	m.lay.board = canvas.Rect{X: 0, Y: top, W: m.w, H: max(m.lay.pane.Y-top, 0)}
 	if m.accordion() {
 		m.placeList()
@@ -72,14 +98,15 @@ func (m *model) place() {
 }
 
 func (m *model) headerRows() int {
+	more := max(len(m.lay.said)-1, 0)
 	if m.h >= 36 || held(m) {
-		return 3
+		return 3 + more
 	}
-	return 2
+	return 2 + more
 }
 
-// paneRows is how high the part below the board is. It depends on the size of
-// the screen only, so that nothing jumps.
+// paneRows is how high the part below the board is, unless it is given more. It
+// depends on the size of the screen only, so that nothing jumps.
 func (m *model) paneRows(top int) int {
 	if m.insp != nil {
 		if m.h < 26 {
@@ -122,7 +149,7 @@ func (m *model) placeColumns() {
 
 // lanes is how many rows the edges past columns take.
 func (m *model) lanes() int {
-	if m.lay.board.H < 12 {
+	if m.lay.board.H+m.lay.given < 12 {
 		return min(m.Graph.Lanes, 1)
 	}
 	return m.Graph.Lanes
@@ -140,7 +167,7 @@ func (m *model) placeColumn(p colPlace, top int) {
 			}
 			c := card{n: n, r: canvas.Rect{X: p.x, Y: y, W: p.w, H: 1}, flat: d.flat(n)}
 			if !c.flat {
-				c.rows = m.cardRows(n, d.rows(m.lay.board.H))
+				c.rows = m.cardRows(n, d.rows(m.lay.board.H+m.lay.given))
 				c.r.H = len(c.rows) + 2
 				if len(n.Ins)+len(n.Outs) > 0 {
 					c.r.H = max(c.r.H, 3) // edges need a line to end at

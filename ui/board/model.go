@@ -37,13 +37,18 @@ type model struct {
 	top    int  // first row of the board in view
 	lay    layout
 
+	outlook outlook
+
 	flash  flash
 	dialog dialog
 	// asked tells that a rollback was under way when the dialog was opened,
 	// leaving that the screen is left once all is over.
 	asked, leaving bool
 	pager          *pager // help or warnings
+	breaks         *breakList
+	edit           *editing
 	insp           *inspector.Inspector
+	changes        inspector.Changes // what is known of them, also while it is closed
 	filter         filter
 	typing         bool // keys go to the filter
 	queued         []tea.Cmd
@@ -56,7 +61,7 @@ type spot struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, opts: o, follow: true, stale: true, Picture: picture.Picture{Now: o.Now, Steers: o.Command != nil, Graph: graph.New(&event.State{})}}
+	m := &model{ctx: ctx, opts: o, follow: true, stale: true, changes: inspector.Changes{}, Picture: picture.Picture{Now: o.Now, Steers: o.Command != nil, Graph: graph.New(&event.State{})}}
 	if m.Now == nil {
 		m.Now = time.Now
 	}

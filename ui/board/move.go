@@ -202,7 +202,7 @@ func (m *model) nextProblem() tea.Cmd {
 // click selects what is under the mouse; on what is selected already it opens
 // the inspector.
 func (m *model) click(at tea.Mouse) tea.Cmd {
-	if at.Button != tea.MouseLeft || m.dialog != noDialog || m.pager != nil || m.tooSmall() {
+	if at.Button != tea.MouseLeft || m.asks() || m.pager != nil || m.tooSmall() {
 		return nil
 	}
 	if m.insp != nil && m.lay.pane.Has(at.X, at.Y) {
@@ -247,7 +247,7 @@ func (m *model) wheel(at tea.Mouse) {
 		m.scrollColumns(1)
 	}
 	switch {
-	case by == 0 || m.dialog != noDialog || m.tooSmall():
+	case by == 0 || m.asks() || m.tooSmall():
 	case m.pager != nil:
 		m.pager.scroll(by)
 	case m.insp != nil && m.lay.pane.Has(at.X, at.Y):

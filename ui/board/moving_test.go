@@ -171,7 +171,7 @@ func TestMouse(t *testing.T) {
 // TestKeyTable keeps the keys of the one table apart, and every one of them
 // explained.
 func TestKeyTable(t *testing.T) {
-	for _, table := range [][]binding{bindings(), inspectorBindings()} {
+	for _, table := range [][]binding{bindings(), inspectorBindings(), breakBindings(), editBindings()} {
 		seen := map[string]bool{}
 		for _, b := range table {
 			if b.label == "" || b.about == "" || b.do == nil {
@@ -185,7 +185,7 @@ func TestKeyTable(t *testing.T) {
 			}
 		}
 	}
-	text := newScreen(t, 200, 100, recorded(t, "running", 0))
+	text := newScreen(t, 200, 140, recorded(t, "running", 0))
 	text.press("?")
 	for _, k := range Keys() {
 		text.shows(t, k.Keys)

@@ -1,8 +1,9 @@
 package board
 
-import "lockstep/ui/board/inspector"
-
-import ()
+import (
+	"lockstep/theme"
+	"lockstep/ui/board/inspector"
+)
 
 // drawPane draws what is below the board: why the selected thing is as it is,
 // or the inspector.
@@ -25,11 +26,12 @@ func (m *model) drawPane() {
 		return
 	}
 	about := inspector.Subject{Picture: &m.Picture, Node: n, Object: m.object()}
-	for i, l := range about.Why(n, about.Object, p.H-1, p.W-3) {
-		if i >= p.H-1 {
-			break
-		}
+	lines := about.Why(n, about.Object, p.H-1, p.W-3)
+	for i, l := range lines[:min(len(lines), p.H-1)] {
 		m.canvas.Line(2, p.Y+1+i, p.W-3, l)
+	}
+	if len(lines) > p.H-1 {
+		m.canvas.PutRight(p.W-1, p.Y+p.H-1, theme.Quiet, " "+m.Theme.Lines.Ellipsis)
 	}
 }
 

@@ -53,6 +53,7 @@ type row struct {
 	kind rowKind
 	o    *event.ObjectState // the object it belongs to, nil for others
 	text string
+	rest bool // of a reason that the line before begins
 }
 
 type rowKind uint8

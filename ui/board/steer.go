@@ -9,7 +9,7 @@ import (
 
 // commandNames are the commands as the screen calls them.
 var commandNames = map[event.CommandName]string{
-	event.Pause: "pause", event.Resume: "continue", event.Step: "step", event.Break: "breakpoint",
+	event.Pause: "pause", event.Resume: "continue", event.Step: "step", event.RunTo: "run to", event.Break: "breakpoint", event.Disable: "disable", event.Edit: "edit",
 	event.Accept: "accept", event.Retry: "retry", event.GiveUp: "give up", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
 }
 
@@ -38,6 +38,15 @@ func (m *model) toggleBreak() tea.Cmd {
 		return m.say(theme.Quiet, "select a group first")
 	}
 	return m.send(event.Command{Name: event.Break, Phase: n.Phase, Group: n.ID})
+}
+
+// runTo goes on until the selected group could start.
+func (m *model) runTo() tea.Cmd {
+	n := m.group()
+	if n == nil {
+		return m.say(theme.Quiet, "select a group first")
+	}
+	return m.send(event.Command{Name: event.RunTo, Phase: n.Phase, Group: n.ID})
 }
 
 // stepSelected lets the selected group go.
@@ -88,7 +97,10 @@ func (m *model) askAbort() tea.Cmd {
 	if m.Over() || m.ReadOnly() {
 		return m.quit()
 	}
-	m.dialog, m.pager, m.asked = abortDialog, nil, m.RollingBack()
+	m.dialog, m.pager, m.breaks, m.asked = abortDialog, nil, nil, m.RollingBack()
+	if m.edit != nil {
+		m.edit.shown = false
+	}
 	return nil
 }
 

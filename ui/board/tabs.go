@@ -25,11 +25,21 @@ func (m *model) tabPlaces() []canvas.Rect {
 		}
 		places[k] = canvas.Rect{X: x, Y: y, W: len(name) + 2, H: 1}
 		x += len(name) + 3
-		if m.w < 60 {
+		if m.w < 68 {
 			x--
 		}
 	}
+	m.scrollTabs(places)
 	return places
+}
+
+// scrollTabs brings the open tab into view where there is no room for all.
+func (m *model) scrollTabs(places []canvas.Rect) {
+	open := places[m.insp.Tab]
+	by := max(open.X+open.W+1-m.w, 0)
+	for k := range places {
+		places[k].X -= by
+	}
 }
 
 // tabsBelow reports whether the tabs need a line of their own.
@@ -41,6 +51,9 @@ func (m *model) drawInspector(p canvas.Rect) {
 	defer restore()
 	m.canvas.Head(p.Y, canvas.Fit(m.spotTitle(), m.titleRoom(), m.Theme.Lines.Ellipsis))
 	for k, r := range m.tabPlaces() {
+		if r.X < 0 {
+			continue
+		}
 		role := theme.Quiet
 		if inspector.Tab(k) == m.insp.Tab {
 			role = theme.Accent
@@ -56,7 +69,7 @@ func (m *model) drawInspector(p canvas.Rect) {
 	if body.H <= 0 {
 		return
 	}
-	lines := m.insp.Lines(inspector.Subject{Picture: &m.Picture, Node: m.group(), Object: m.object()}, body.W)
+	lines := m.insp.Lines(m.selected(), body.W)
 	pg := &m.insp.Page
 	pg.Last = max(len(lines)-body.H, 0)
 	if pg.End {

@@ -61,11 +61,17 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if int(msg) == m.flash.n {
 			m.flash.text, m.stale = "", true
 		}
-	case inspector.LoadedMsg, inspector.LogMsg:
+	case inspector.LoadedMsg, inspector.LogMsg, inspector.ChangesMsg:
 		if m.insp != nil {
 			m.stale = true
-			cmd = m.insp.Take(msg)
+			cmd = tea.Batch(m.insp.Take(msg), m.insp.Ask(m.selected()))
 		}
+	case writtenMsg:
+		m.stale = true
+		cmd = m.readWritten(msg)
+	case plannedMsg:
+		m.stale = true
+		m.planned(msg)
 	case tea.KeyPressMsg:
 		m.stale = true
 		cmd = m.press(msg)
@@ -153,6 +159,9 @@ func (m *model) take(b batchMsg) tea.Cmd {
 			m.went = true
 		case e.Kind == event.KindPlan:
 			announced = true
+		case e.Kind == event.KindCommand && e.Command == event.Edit && e.Status == event.Accepted:
+			m.forgetEdit()
+			m.follow = true // the plan is another one
 		case e.Kind == event.KindCommand && e.Status == event.Refused:
 			cmds = append(cmds, m.say(theme.Bad, commandNames[e.Command]+" refused: "+e.Message))
 		}
@@ -167,10 +176,19 @@ func (m *model) take(b batchMsg) tea.Cmd {
 	if m.Over() || m.dialog == giveUpDialog && !held(m) {
 		m.dialog = noDialog
 	}
+	if m.Over() {
+		m.breaks = nil
+		if m.edit != nil {
+			m.edit.shown = false
+		}
+	}
 	if m.follow {
 		m.chase()
 	}
 	m.show()
+	if m.insp != nil {
+		cmds = append(cmds, m.insp.Ask(m.selected()))
+	}
 	if b.more {
 		cmds = append(cmds, m.poll())
 	}

@@ -54,6 +54,10 @@ func (m *model) draw() {
 		m.drawDialog()
 	case m.pager != nil && !m.tooSmall():
 		m.drawPager()
+	case m.edit != nil && m.edit.shown && !m.tooSmall():
+		m.drawEdit()
+	case m.breaks != nil && !m.tooSmall():
+		m.drawBreaks()
 	}
 	m.frame = m.canvas.String()
 }

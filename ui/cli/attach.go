@@ -55,7 +55,7 @@ lockstep attach shop -o json | jq .message`,
 		},
 	}
 	cmd.Flags().BoolVar(&flags.noTUI, "no-tui", false, "print lines in place of the screen")
-	flags.output = choice{allowed: []string{"text", "json"}}
+	flags.output = textOrJSON()
 	addChoice(cmd, &flags.output, "output", "o", "format")
 	return cmd
 }
@@ -126,7 +126,7 @@ func (a *app) inspectorOf(ctx context.Context, op event.Operation) board.Inspect
 	if err != nil {
 		return nil
 	}
-	return inspector{client.Diagnoser(), view.Mask()}
+	return inspector{client.Diagnoser(), view.Mask(), nobody("only the run's own screen knows what it applies")}
 }
 
 // left is what attach ends with: what the run has, where it is over.

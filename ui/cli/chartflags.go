@@ -37,6 +37,8 @@ type chartFlags struct {
 	devel bool
 	// fetch fetches dependencies that are missing in charts/.
 	fetch bool
+	// doing is told what begins that may take a while; nil for nobody.
+	doing func(what string)
 }
 
 // add adds Helm's flags for finding a chart.
@@ -69,6 +71,13 @@ func (c *chartFlags) load(ctx context.Context, chart string, settings *helmcli.E
 	return during(ctx, func(context.Context) (*charts.Chart, error) { return c.fetched(chart, settings) })
 }
 
+// begin tells that something begins that may take a while.
+func (c *chartFlags) begin(what string) {
+	if c.doing != nil {
+		c.doing(what)
+	}
+}
+
 // fetched is load, however long the chart takes to come.
 func (c *chartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
 	from := c.ChartPathOptions
@@ -79,6 +88,7 @@ func (c *chartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*char
 	if err != nil {
 		return nil, err
 	}
+	c.begin("loading chart " + chart)
 	loaded, err := charts.Load(charts.Ref{Chart: chart, ChartPathOptions: from}, settings, client)
 	if err != nil || !c.fetch || len(loaded.Missing()) == 0 {
 		return loaded, err
@@ -86,6 +96,7 @@ func (c *chartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*char
 	if info, err := os.Stat(chart); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("chart %s: --dependency-update writes to the chart's charts/, so the chart has to be a directory", chart)
 	}
+	c.begin("fetching the dependencies of chart " + chart)
 	if err := charts.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
 		return nil, err
 	}

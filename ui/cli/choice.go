@@ -16,6 +16,9 @@ type choice struct {
 	also []string
 }
 
+// textOrJSON is how most commands show what they have to say.
+func textOrJSON() choice { return choice{allowed: []string{"text", "json"}} }
+
 func (c *choice) String() string { return c.value }
 func (c *choice) Type() string   { return "string" }
 

@@ -137,19 +137,19 @@ lockstep dag ./shop`,
 	a.addGlobalFlags(root.PersistentFlags())
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
-	rules := a.newRules()
+	rules, events := a.newRules(), newEvents()
 	operate := execute{job: a.operate, writes: true}
 	root.AddCommand(
 		a.newInstall(operate), a.newUpgrade(operate), a.newRollback(operate), a.newUninstall(operate), a.newTest(operate),
 		a.newAttach(), a.newCtl(), a.newPlan(),
 		a.newRecover(), a.newWatch(), a.newStatus(), a.newHistory(), a.newList(), a.newGet(),
 		a.newDag(), a.newTemplate(), a.newLint(),
-		a.newSandbox(), a.newReplay(), a.newVersion(),
+		a.newSandbox(), a.newRuns(), a.newReplay(), a.newVersion(),
 		newTopic("annotations", "how a chart asks for an order", annotationsTopic),
-		newTopic("events", "what -o json prints", report.EventsDoc),
-		rules,
+		newTopic("reports", "what --report writes, and what CI systems are told", report.OutcomesDoc),
+		events, rules,
 	)
-	helpTakesRules(root, rules)
+	helpTakesWords(root, events, rules)
 	return root
 }
 

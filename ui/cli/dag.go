@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/report"
@@ -44,7 +45,7 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 				return err
 			}
 			if tui {
-				return a.look(cmd, "dag "+r.Tree.Path, planEvents(r), 0)
+				return a.look(cmd, planEvents([]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.plan.Groups}}, r.plan.Warnings), 0, board.Options{Title: "dag " + r.Tree.Path, Inspector: drawing{r}})
 			}
 			style := a.style(os.Stdout)
 			return report.Dag(cmd.OutOrStdout(), r.Tree.Path, r.plan, format.value, style)
@@ -58,9 +59,9 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 }
 
 // planEvents is a plan as the record of a run that has not begun.
-func planEvents(r *rendered) []event.Event {
-	events := []event.Event{{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.plan.Groups}}}}
-	for _, w := range r.plan.Warnings {
+func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
+	events := []event.Event{{Kind: event.KindPlan, Phases: phases}}
+	for _, w := range warnings {
 		events = append(events, event.OfWarning(w))
 	}
 	now := time.Now()
@@ -71,11 +72,12 @@ func planEvents(r *rendered) []event.Event {
 }
 
 // look shows events on the screen, which needs a terminal.
-func (a *app) look(cmd *cobra.Command, title string, events []event.Event, speed float64) error {
+func (a *app) look(cmd *cobra.Command, events []event.Event, speed float64, o board.Options) error {
 	if modeOf("text", false) != modeScreen {
-		return errors.New("the screen needs a terminal (and CI unset, and TERM other than dumb)")
+		return errors.New("the screen needs a terminal (and CI and ACCESSIBLE unset, and TERM other than dumb)")
 	}
 	look, err := theme.FromEnv(os.Getenv)
 	warnIf(a.display(cmd, report.ModeText), err)
-	return board.Replay(cmd.Context(), events, speed, board.Options{Title: title, Theme: look})
+	o.Theme = look
+	return board.Replay(cmd.Context(), events, speed, o)
 }

@@ -57,6 +57,9 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m mode, name, ref 
 // checked.
 func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *charts.Chart, d *deployFlags) error {
 	return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
+		if refused := op.Refused(); len(refused) > 0 {
+			return &kube.Refusal{Operation: op.Info().Name, Because: refused}
+		}
 		out, err := previewed(op, chart)
 		if err != nil {
 			return err
@@ -71,6 +74,9 @@ func (a *app) dryRunLines() execute {
 		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
 			feed := event.Feed{Mask: op.Mask().Event}
 			info := op.Info()
+			if refused := op.Refused(); len(refused) > 0 {
+				return &kube.Refusal{Operation: info.Name, Because: refused}
+			}
 			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
 			feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
 			for _, w := range op.Warnings() {

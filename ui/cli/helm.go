@@ -29,7 +29,14 @@ func runHelm(cmd *cobra.Command, out io.Writer, words ...string) error {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(report.Safe(cmd.ErrOrStderr()))
-	_, err = during(cmd.Context(), func(ctx context.Context) (any, error) { return nil, root.ExecuteContext(ctx) })
+	_, err = during(cmd.Context(), func(ctx context.Context) (_ any, err error) {
+		defer func() {
+			if p := recover(); p != nil { // Helm takes for granted what a damaged record does not have
+				err = fmt.Errorf("helm fails to read a release record that is damaged (%v); lockstep watch RELEASE names it", p)
+			}
+		}()
+		return nil, root.ExecuteContext(ctx)
+	})
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return fmt.Errorf("%w; lockstep list -A shows which there are", err)
 	}

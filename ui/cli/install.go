@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"os"
 
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
@@ -102,7 +103,10 @@ type prepare = func(context.Context, *kube.Client, kube.Common, kube.Rendering) 
 // deploy loads what is to be deployed and does with it what is asked for: a dry
 // run on the server, or do.
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, dry string, prepare prepare, do execute) error {
+	steps := &progress{say: a.display(cmd, r.mode.lines())}
+	d.chart.doing = steps.doing
 	what, err := d.rendering(cmd.Context(), ref, a.settings)
+	steps.end()
 	if err != nil {
 		return err
 	}
@@ -117,6 +121,11 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			return prepare(ctx, c, common, what)
 		},
+	}
+	if info, err := os.Stat(ref); err == nil && info.IsDir() {
+		again := d.chart
+		again.doing = nil // the screen says so itself
+		j.reload = func(ctx context.Context) (*charts.Chart, error) { return again.load(ctx, ref, a.settings) }
 	}
 	if dry != "none" {
 		return a.dryRunServer(cmd, j, what.Chart, d)
@@ -161,7 +170,9 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 			}
 			return completeChart(at, at)(cmd, args, s)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.install(cmd, &flags, args, do) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.told(cmd, &flags.run, do, args, func() error { return a.install(cmd, &flags, args, do) })
+		},
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)

@@ -34,7 +34,7 @@ type lintFlags struct {
 
 func (a *app) newLint() *cobra.Command {
 	var flags lintFlags
-	format := choice{allowed: []string{"text", "json"}}
+	format := textOrJSON()
 	cmd := &cobra.Command{
 		Use:     "lint CHART…",
 		GroupID: "look",

@@ -48,34 +48,42 @@ func TestWhatToTypeNext(t *testing.T) {
 	a.settings.KubeContext = "my cluster"
 	const (
 		where   = " -n n --kube-context 'my cluster'"
-		again   = "lockstep upgrade s ./c" + where + "   # with the same values"
-		anew    = "lockstep install s ./c" + where + "   # with the same values"
+		again   = "lockstep upgrade s ./c" + where + "   # once that is mended, with the same values"
+		anew    = "lockstep install s ./c" + where + "   # once that is mended, with the same values"
 		goBack  = "lockstep rollback s 3" + where
 		goAway  = "lockstep uninstall s" + where
+		back    = goBack + "   # or go back"
+		away    = goAway + "   # or take away what is there"
+		look    = "lockstep recover s" + where + "   # or see what is where"
+		mended  = "   # once that is mended"
 		history = "lockstep history s" + where
 		status  = "lockstep status s" + where
-		recover = "lockstep recover s" + where
 	)
 	d := &deployFlags{}
 	d.values.Values = []string{"password=secret"}
+	pinned := &deployFlags{}
+	pinned.chart.RepoURL, pinned.chart.Version = "https://charts.example", "1.2.3"
 	deploy := func(s *event.State) []string { return a.afterDeploy(s, []string{s.Operation.Name}, "./c", false, d) }
 	for _, c := range []struct {
 		what string
 		got  []string
 		want []string
 	}{
-		{"a failed install", deploy(ended("install", 0, event.Failed, "", "failed")), []string{anew, goAway}},
+		{"a failed install", deploy(ended("install", 0, event.Failed, "", "failed")), []string{anew, away}},
 		{"an install that wrote nothing", deploy(ended("install", 0, event.Skipped, "", "")), nil},
 		{"an install that made no release", deploy(ended("install", 0, event.Failed, "", "none")), []string{anew}},
-		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{anew, recover}},
-		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), nil},
-		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{anew, goAway}},
+		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{anew, look}},
+		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), []string{anew}},
+		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{anew, away}},
 		{"an install in a sandbox", a.afterDeploy(ended("install", 0, event.Failed, "", "failed"), []string{"install"}, "./c", true, d), nil},
-		{"a failed upgrade", deploy(ended("upgrade", 3, event.Failed, "", "failed")), []string{again, goBack}},
+		{"a failed install of one version", a.afterDeploy(ended("install", 0, event.Failed, "", "none"), []string{"install"}, "shop", false, pinned),
+			[]string{"lockstep install s shop --repo https://charts.example --version 1.2.3" + where + "   # once that is mended"}},
+		{"an upgrade that was rolled back", deploy(ended("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{again}},
+		{"a failed upgrade", deploy(ended("upgrade", 3, event.Failed, "", "failed")), []string{again, back}},
 		{"a failed upgrade of what may serve", deploy(ended("upgrade", 0, event.Failed, "", "failed")), []string{again}},
-		{"an upgrade that may be pending", deploy(ended("upgrade", 3, event.Failed, "", "")), []string{again, recover}},
-		{"a failed rollback", a.afterRollback(ended("rollback", 0, event.Failed, "", "failed")), []string{"lockstep rollback s 2" + where, history}},
-		{"a failed uninstallation", a.afterUninstall(ended("uninstall", 0, event.Failed, "", "failed")), []string{goAway, status}},
+		{"an upgrade that may be pending", deploy(ended("upgrade", 3, event.Failed, "", "")), []string{again, look}},
+		{"a failed rollback", a.afterRollback(ended("rollback", 0, event.Failed, "", "failed")), []string{"lockstep rollback s 2" + where + mended, history}},
+		{"a failed uninstallation", a.afterUninstall(ended("uninstall", 0, event.Failed, "", "failed")), []string{goAway + mended, status}},
 		{"an uninstallation that failed at its end", a.afterUninstall(ended("uninstall", 0, event.Failed, "", "none")), nil},
 	} {
 		if !slices.Equal(c.got, c.want) {

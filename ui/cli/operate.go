@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/throwaway"
 	"lockstep/ui/report"
 )
@@ -34,6 +35,8 @@ type job struct {
 	// prepare checks and plans. The operation is nil where there is nothing
 	// to do.
 	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
+	// reload loads the chart anew from its folder, nil where it has none.
+	reload func(context.Context) (*charts.Chart, error)
 	// next says what to type after the end.
 	next func(*event.State) []string
 	// outcome is what becomes of the release on an abort that rolls nothing
@@ -88,10 +91,17 @@ func (a *app) prepared(cmd *cobra.Command, j job, settings *helmcli.EnvSettings,
 	if err != nil {
 		return nil, nil, err
 	}
-	defer tellAway(client, a.display(cmd, j.mode.lines()))()
+	say := a.display(cmd, j.mode.lines())
+	defer tellAway(client, say)()
+	steps := &progress{say: say}
+	defer steps.end()
 	common := j.common
+	common.Doing = steps.doing
 	common.Release, common.Namespace, common.PlanOnly = j.release, settings.Namespace(), planOnly
 	op, err := during(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) { return j.prepare(ctx, client, common) })
+	if refusal := (*kube.Refusal)(nil); errors.As(err, &refusal) {
+		a.display(cmd, j.mode.lines()).Warnings(refusal.Warnings)
+	}
 	return client, op, err
 }
 
@@ -145,7 +155,7 @@ func ending(s *event.State, err error, m mode) error {
 	case m == modeScreen && s.Status != "":
 		err = nil
 	case s.Message != "":
-		err = errors.New(s.Message)
+		err = errors.New(s.Reason())
 	}
 	return &exitError{code, err}
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/kube"
+	"lockstep/ui/board"
 	"lockstep/ui/report"
 )
 
@@ -18,7 +20,14 @@ only its own fields are checked, since it may need what comes before it. Values 
 them change.
 
 With -o json that is one object: operation (as in "lockstep help events"), changes (phase, group, object, action, diff,
-message) and warnings; action is create, change, unchanged, delete, absent, keep, hook or refuse.
+message), warnings, and errors; action is create, change, unchanged, delete, absent, keep, hook or refuse.
+
+What the cluster lacks is looked up first, as in every operation: rights, kinds and versions of APIs, objects of others,
+references to what is neither in the chart nor in the cluster, quotas, limits, the PodSecurity level of the namespace,
+webhooks that nobody answers. What may still come is a warning; what cannot is an error, and the operation would be
+refused. --skip-preflight leaves out what is only looked up for that.
+
+With --tui it is looked at on the screen, where each object is compared once it is selected.
 
 Exit codes: 0 nothing to do, 2 an error, or the API server would refuse a change, 4 there are changes. Hooks alone
 are none: they run with every operation.`
@@ -32,6 +41,7 @@ func (a *app) newPlan() *cobra.Command {
 	cmd.Example = `lockstep plan shop ./shop -n shop
 lockstep plan upgrade shop ./shop --reuse-values --set api.replicas=3
 lockstep plan uninstall shop
+lockstep plan shop ./shop --tui
 lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchanged")'`
 	_ = cmd.Flags().Set("install", "true") // it is there
 	subs := []*cobra.Command{a.newInstall(show), a.newUpgrade(show), a.newRollback(show), a.newUninstall(show)}
@@ -41,6 +51,8 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 	}
 	for _, c := range append(subs, cmd) {
 		hideRunFlags(c)
+		c.Flags().Bool("tui", false, "look at it on the screen")
+		c.MarkFlagsMutuallyExclusive("tui", "output")
 	}
 	cmd.Flags().Lookup("install").Hidden = true
 	cmd.AddCommand(subs...)
@@ -49,7 +61,7 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 
 // hideRunFlags hides the flags that are about a run.
 func hideRunFlags(cmd *cobra.Command) {
-	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "rollback-on-failure", "dry-run", "hide-secret", "show-secrets", "hide-notes"} {
+	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "report", "rollback-on-failure", "dry-run", "hide-secret", "show-secrets", "hide-notes"} {
 		if f := cmd.Flags().Lookup(name); f != nil {
 			f.Hidden = true
 		}
@@ -58,12 +70,15 @@ func hideRunFlags(cmd *cobra.Command) {
 
 // plan says what a job would do. The error says whether there are changes.
 func (a *app) plan(cmd *cobra.Command, j job) error {
+	if tui, err := cmd.Flags().GetBool("tui"); err == nil && tui {
+		return a.planOnScreen(cmd, j)
+	}
 	return a.preview(cmd, j, func(ctx context.Context, op *kube.Operation) error {
 		found, err := op.Changes(ctx)
 		if err != nil {
 			return err
 		}
-		p := report.Plan{Operation: op.Info(), Warnings: op.Warnings()}
+		p := report.Plan{Operation: op.Info(), Changes: toldChanges(found), Warnings: op.Warnings(), Errors: op.Refused()}
 		changes, refused := 0, 0
 		for _, c := range found {
 			switch {
@@ -72,19 +87,40 @@ func (a *app) plan(cmd *cobra.Command, j job) error {
 			case c.Action == kube.ActionRefuse:
 				refused++
 			}
-			p.Changes = append(p.Changes, report.Change{
-				Phase: c.Phase, Group: c.Group, Object: c.Object, Action: string(c.Action), Diff: c.Diff, Message: c.Message,
-			})
 		}
 		if err := a.display(cmd, j.mode.lines()).Plan(p); err != nil {
 			return err
 		}
 		switch {
+		case len(p.Errors) > 0:
+			return &kube.Refusal{Operation: p.Operation.Name, Because: p.Errors}
 		case refused > 0:
 			return fmt.Errorf("the API server would refuse %s", report.Count(refused, "change"))
 		case changes > 0:
 			return &exitError{code: exitChanges}
 		}
 		return nil
+	})
+}
+
+// toldChanges are changes as they are told.
+func toldChanges(changes []kube.Change) (told []report.Change) {
+	for _, c := range changes {
+		told = append(told, report.Change{Phase: c.Phase, Group: c.Group, Object: c.Object, Action: string(c.Action), Diff: c.Diff, Message: c.Message})
+	}
+	return told
+}
+
+// planOnScreen shows on the screen what a job would do, with the differences of what
+// is looked at.
+func (a *app) planOnScreen(cmd *cobra.Command, j job) error {
+	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
+		client, op, err := a.prepared(cmd, j, s, true)
+		if err != nil || op == nil {
+			return err
+		}
+		title := fmt.Sprintf("plan %s %s", op.Info().Name, op.Info().Release)
+		return a.look(cmd, planEvents(op.Phases(), append(op.Warnings(), op.Refused()...)), 0,
+			board.Options{Title: title, Inspector: inspector{client.Diagnoser(), op.Mask(), op}})
 	})
 }

@@ -29,7 +29,7 @@ after, status, objects), left (objects) and next (commands). Objects have kind, 
 (applied, earlier, changed, missing or left) and revision.`
 
 func (a *app) newRecover() *cobra.Command {
-	output := choice{allowed: []string{"text", "json"}}
+	output := textOrJSON()
 	cmd := &cobra.Command{
 		Use:     "recover NAME",
 		GroupID: "release",

@@ -34,7 +34,9 @@ func (a *app) newTest(do execute) *cobra.Command {
 lockstep test shop -n shop --filter name=shop-smoke`,
 		Args:              args(1, 1),
 		ValidArgsFunction: a.completeRelease(nil),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.test(cmd, &flags, args[0], do) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.told(cmd, &flags.run, do, args, func() error { return a.test(cmd, &flags, args[0], do) })
+		},
 	}
 	flags.run.add(cmd)
 	f := cmd.Flags()

@@ -41,7 +41,9 @@ func (a *app) newRollback(do execute) *cobra.Command {
 lockstep rollback shop 3 -n shop --dry-run`,
 		Args:              args(1, 2),
 		ValidArgsFunction: a.completeRelease(a.completeRevisions),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.rollback(cmd, &flags, args, do) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.told(cmd, &flags.run, do, args, func() error { return a.rollback(cmd, &flags, args, do) })
+		},
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)

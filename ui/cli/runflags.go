@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,10 @@ type runFlags struct {
 	breakOn              []string
 	output               choice
 	sandbox              bool
+	skipPreflight        bool
 	interrupt, hangup    choice
+	reports              []string
+	outcomes             *report.Outcomes // set once reports were read
 }
 
 const (
@@ -36,11 +40,13 @@ const (
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "for the whole operation")
-	f.BoolVar(&r.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI set, and with -o json")
+	f.BoolVar(&r.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI or ACCESSIBLE set, and with -o json")
 	f.BoolVar(&r.step, "step", false, "start paused, before anything is written; without the screen \"lockstep ctl\" steers")
-	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before the group CHART:GROUP starts (repeatable)")
+	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before the group CHART:GROUP starts; a pattern (*:schema), kind=Job, or failure (repeatable)")
 	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on a failure, to look and to retry (without the screen only where given)")
-	r.output = choice{allowed: []string{"text", "json"}}
+	f.StringArrayVar(&r.reports, "report", nil, "in the end write junit=FILE, json=FILE or markdown=FILE, however it ends (repeatable; \"lockstep help reports\")")
+	f.BoolVar(&r.skipPreflight, "skip-preflight", false, "do not look whether the cluster has what it takes: rights, references, quotas, limits, webhooks")
+	r.output = textOrJSON()
 	addChoice(cmd, &r.output, "output", "o", "format")
 	r.hangup = choice{allowed: []string{string(hangupContinue), string(hangupKeep)}}
 	addChoice(cmd, &r.hangup, "on-hangup", "", "what to do when the terminal goes away: go on without it, or stop and keep what is there")
@@ -98,6 +104,8 @@ type running struct {
 	// steering is the flag by which a run without a screen may wait for
 	// somebody to steer it, or empty.
 	steering string
+	// outcomes are told how it has ended.
+	outcomes *report.Outcomes
 	// common lacks what the flags of operations do not say: the release, its
 	// namespace, and whether anything is to be written.
 	common kube.Common
@@ -136,7 +144,8 @@ func (r *runFlags) parse(cmd *cobra.Command) (running, error) {
 		return running{}, fmt.Errorf("--readiness-timeout %s is more than --timeout %s: lower the first or raise the second (R25)", r.readiness, r.timeout)
 	}
 	m := modeOf(r.output.value, r.noTUI)
-	hold := r.hold && (m == modeScreen || given("hold-on-failure"))
+	failures := func(text string) bool { return text == "failure" }
+	hold := r.hold && (m == modeScreen || given("hold-on-failure")) || slices.ContainsFunc(r.breakOn, failures)
 	steering := ""
 	switch {
 	case m == modeScreen:
@@ -151,20 +160,21 @@ func (r *runFlags) parse(cmd *cobra.Command) (running, error) {
 	if given("on-interrupt") {
 		interrupt = r.interrupt.value == "rollback"
 	}
-	return running{mode: m, sandbox: r.sandbox, interrupt: interrupt, hangup: onHangup(r.hangup.value), steering: steering, common: kube.Common{
+	return running{mode: m, sandbox: r.sandbox, interrupt: interrupt, hangup: onHangup(r.hangup.value), steering: steering, outcomes: r.outcomes, common: kube.Common{
 		Timeout: r.timeout, ReadinessTimeout: readiness, Wait: r.wait.value, WaitAll: r.waitAll, WaitForJobs: r.waitForJobs,
-		Step: r.step, BreakOn: r.breakOn, HoldOnFailure: hold,
-		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat,
+		Step: r.step, BreakOn: slices.DeleteFunc(slices.Clone(r.breakOn), failures), HoldOnFailure: hold,
+		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat, SkipPreflight: r.skipPreflight,
 	}}, nil
 }
 
 // modeOf is how something is shown: by the format that -o asks for, and by
-// whether there is a terminal that somebody looks at.
+// whether there is a terminal that somebody looks at. With ACCESSIBLE somebody has
+// it read to them, so that lines are written and nothing is drawn.
 func modeOf(output string, noTUI bool) mode {
 	switch {
 	case output == "json":
 		return modeJSON
-	case noTUI, !isTerminal(os.Stdout), !isTerminal(os.Stdin), os.Getenv("TERM") == "dumb", os.Getenv("CI") != "":
+	case noTUI, !isTerminal(os.Stdout), !isTerminal(os.Stdin), os.Getenv("TERM") == "dumb", os.Getenv("CI") != "", os.Getenv("ACCESSIBLE") != "":
 		return modeText
 	}
 	return modeScreen

@@ -302,3 +302,19 @@ func helmList(t *testing.T, env []string, namespace string) (string, error) {
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
+
+// TestAScreenReaderHasLines writes plain lines into a terminal that is read out.
+func TestAScreenReaderHasLines(t *testing.T) {
+	cluster := testcluster.Get(t)
+	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig, "ACCESSIBLE=1"},
+		"install", "read", filepath.Join(data, "charts", "plain"), "-n", "read", "--create-namespace")
+	if code := c.ends(); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+	c.await(0, "install read done in")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.text.String(); strings.ContainsAny(s, "╭│─━") || strings.Contains(s, "\x1b[?1049h") {
+		t.Errorf("there are boxes, or a screen of its own:\n%s", s)
+	}
+}

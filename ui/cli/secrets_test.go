@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/kube/mask"
 	"lockstep/kube/throwaway/testcluster"
+	"lockstep/ui/report"
 )
 
 // canary is the value that must not be seen, and what it is once it was changed.
@@ -99,7 +101,15 @@ func TestNoSecretIsTold(t *testing.T) {
 				return append(append([]string{command}, install...), more...)
 			}
 			run(with("install", "--dry-run=client")...)
-			run(with("install", "--create-namespace", "--debug")...)
+			reports := t.TempDir()
+			run(with("install", "--create-namespace", "--debug", "--report", "junit="+reports+"/a", "--report", "json="+reports+"/b", "--report", "markdown="+reports+"/c")...)
+			for _, name := range []string{"a", "b", "c"} {
+				text, err := os.ReadFile(filepath.Join(reports, name))
+				if err != nil {
+					t.Error(err)
+				}
+				noCanary(t, "report "+name, string(text))
+			}
 			if mode == "fail" {
 				return
 			}
@@ -118,10 +128,33 @@ func TestNoSecretIsTold(t *testing.T) {
 			}
 			run(with("upgrade", "-o", "json")...)
 			run("replay", "--no-tui")
+			run("runs", "show", "-o", "json")
+			recordHasSecret(t, state)
 			run("uninstall", "s")
 			checkFiles(t, state)
 		})
 	}
+}
+
+// recordHasSecret looks whether the last run's record has the Secret as it was
+// applied: without its values, of which checkFiles finds none in any record.
+func recordHasSecret(t *testing.T, state string) {
+	t.Helper()
+	dir := filepath.Join(state, "lockstep", "runs")
+	r, err := report.ReadRecord(dir, report.Runs(dir)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.State.Phases {
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				if text := r.Manifest(o.Object); o.Object.Kind == "Secret" && strings.Contains(text, "kind: Secret") && strings.Contains(text, mask.Hidden) {
+					return
+				}
+			}
+		}
+	}
+	t.Error("the record does not hold the manifest of the Secret")
 }
 
 func noCanary(t *testing.T, what, text string) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
 
@@ -9,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/report"
@@ -20,6 +22,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	d := a.display(cmd, j.mode.lines())
 	a.logs.hide(op.Mask().Text)
 	record := newRecord(d)
+	record.Keep(op.Manifests())
 	defer record.Close()
 	opts := report.Options{Next: j.next, Record: record.Name}
 	served, err := serveRun(op, j)
@@ -40,10 +43,13 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 		return err
 	}
 	defer a.in.finished()
+	var state *event.State
 	if j.mode == modeScreen {
-		return a.onScreen(cmd, client, op, opts, func() { unserve(served) }, record, a.in, alone)
+		state, err = a.onScreen(cmd, client, op, j.reload, opts, func() { unserve(served) }, record, a.in, alone)
+	} else {
+		state, err = run(op, record, d.Operation(opts), a.in, alone)
 	}
-	state, err := run(op, record, d.Operation(opts), a.in, alone)
+	warnIf(d, j.outcomes.End(report.NewOutcome(state, j.next(state))))
 	return ending(state, err, j.mode)
 }
 
@@ -61,7 +67,7 @@ func run(op operation, consumers ...report.Consumer) (*event.State, error) {
 
 // onScreen shows an operation on the screen, and its summary afterwards. Over is
 // called when the operation is over, while the screen may still be there.
-func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, opts report.Options, over func(), consumers ...report.Consumer) error {
+func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, reload func(context.Context) (*charts.Chart, error), opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
 	d := a.display(cmd, report.ModeText)
 	look, lookErr := theme.FromEnv(os.Getenv)
 	restore := a.logs.toFile(d)
@@ -75,9 +81,13 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 		a.in.finished()
 		over()
 	}()
+	var edits board.Editor
+	if op.Editable() == nil {
+		edits = editor{op, reload}
+	}
 	dropTyped()
 	err := board.Run(cmd.Context(), board.Options{
-		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser(), op.Mask()}, Theme: look,
+		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser(), op.Mask(), op}, Theme: look, Editor: edits,
 	})
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):
@@ -90,7 +100,7 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	opts.Style = a.style(os.Stdout)
 	report.Summary(cmd.OutOrStdout(), state, opts)
 	warnIf(d, lookErr)
-	return ending(state, runErr, modeScreen)
+	return state, runErr
 }
 
 // warnIf tells of something that went wrong and does not matter much.

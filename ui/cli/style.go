@@ -31,7 +31,11 @@ func streamStyle(f *os.File, mode string) report.Style {
 
 // stream is w, which leads to f.
 func stream(w io.Writer, f *os.File, mode string) report.Stream {
-	return report.Stream{Writer: w, Style: streamStyle(f, mode), Terminal: isTerminal(f)}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil { // it is none
+		width = 0
+	}
+	return report.Stream{Writer: w, Style: streamStyle(f, mode), Terminal: isTerminal(f), Width: width, CI: report.CIFromEnv(os.Getenv)}
 }
 
 // terminalNow returns what brings the terminal back to how it is now.

@@ -38,11 +38,14 @@ func (a *app) newUninstall(do execute) *cobra.Command {
 lockstep uninstall shop -n shop --keep-history`,
 		Args:              args(1, -1),
 		ValidArgsFunction: a.completeReleases,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.uninstall(cmd, &flags, args, do) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.told(cmd, &flags.run, do, args, func() error { return a.uninstall(cmd, &flags, args, do) })
+		},
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	f := cmd.Flags()
+	f.DurationVar(&flags.run.readiness, "readiness-timeout", 0, "for each object to be gone, from its deletion; at most --timeout, and without it --timeout alone")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing and print what would be removed, in order")
 	f.BoolVar(&flags.keepHistory, "keep-history", false, "keep the release's record, so that it can be rolled back to")
 	f.BoolVar(&flags.ignoreNotFound, "ignore-not-found", false, "that there is no such release is success")

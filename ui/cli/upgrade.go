@@ -49,7 +49,9 @@ lockstep upgrade shop ./shop --rollback-on-failure
 lockstep upgrade shop ./shop --dry-run   # what would be deployed, and what removed`,
 		Args:              args(2, 2),
 		ValidArgsFunction: a.completeRelease(completeChart(1, 1)),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.upgrade(cmd, &flags, args[0], args[1], do) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.told(cmd, &flags.run, do, args, func() error { return a.upgrade(cmd, &flags, args[0], args[1], do) })
+		},
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)

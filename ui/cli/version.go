@@ -51,7 +51,7 @@ func allVersions() report.Version {
 }
 
 func (a *app) newVersion() *cobra.Command {
-	format := choice{allowed: []string{"text", "json"}}
+	format := textOrJSON()
 	short := false
 	cmd := &cobra.Command{
 		Use:               "version",

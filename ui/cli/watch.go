@@ -45,7 +45,7 @@ lockstep watch shop -n shop --once`,
 	f := cmd.Flags()
 	f.BoolVar(&flags.once, "once", false, "print how things are and end")
 	f.BoolVar(&flags.noTUI, "no-tui", false, "print lines in place of the screen")
-	flags.output = choice{allowed: []string{"text", "json"}}
+	flags.output = textOrJSON()
 	addChoice(cmd, &flags.output, "output", "o", "format")
 	return cmd
 }
@@ -117,7 +117,7 @@ func (a *app) watchOnScreen(ctx context.Context, d report.Display, client *kube.
 	failed := make(chan error, 1)
 	go func() { failed <- view.Run(ctx) }()
 	go func() { state <- report.Follow(view.Feed()) }()
-	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: inspector{client.Diagnoser(), view.Mask()}, Theme: look})
+	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: inspector{client.Diagnoser(), view.Mask(), nobody("nothing is being applied")}, Theme: look})
 	if interrupt.Err() != nil {
 		err = nil // a signal ends it as a key does
 	}

@@ -22,7 +22,7 @@ const (
 	// farewell is how long clients have to read the end.
 	farewell = 2 * time.Second
 	// longestCommand is how long a line with a command may be.
-	longestCommand = 64 << 10
+	longestCommand = 1 << 20
 )
 
 // Server lets others watch and steer a run until it is closed.

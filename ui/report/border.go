@@ -20,6 +20,10 @@ type Stream struct {
 	// Terminal tells that a terminal shows it. What is data, a manifest for
 	// kubectl for instance, goes elsewhere as it is.
 	Terminal bool
+	// Width is how many columns a terminal has, 0 elsewhere.
+	Width int
+	// CI is who reads it.
+	CI CI
 }
 
 // border is what all output passes on its way out. Text is made safe where it is
@@ -122,7 +126,7 @@ var helmsColours = regexp.MustCompile(`\x1b\[(?:1|3[1-3])m(?:[A-Z]+(?: [A-Z]+)?|
 
 // Text is where Helm writes text.
 func (r results) Text() io.Writer {
-	return newBorder(r.out.Writer, func(s string) string { return keep(helmsColours, s) })
+	return newBorder(r.out.disarmed(), func(s string) string { return keep(helmsColours, s) })
 }
 
 // Data is where data is written that is piped to other programs: to a terminal as

@@ -15,6 +15,8 @@ type Plan struct {
 	Operation event.Operation `json:"operation"`
 	Changes   []Change        `json:"changes"`
 	Warnings  []plan.Warning  `json:"warnings"`
+	// Errors are why it would be refused, all of them.
+	Errors []plan.Warning `json:"errors"`
 }
 
 // Change is what an operation would do to one object.
@@ -42,6 +44,7 @@ var actions = map[string]struct {
 func (m machine) Plan(p Plan) error {
 	p.Changes = append([]Change{}, p.Changes...) // lists are never null
 	p.Warnings = append([]plan.Warning{}, p.Warnings...)
+	p.Errors = append([]plan.Warning{}, p.Errors...)
 	return encode(m.out, p)
 }
 

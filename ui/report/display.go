@@ -40,6 +40,11 @@ type Display interface {
 	Status(helms []byte, groups []Group) error
 	Plan(Plan) error
 	Recovery(Recovery) error
+	// Runs lists recorded runs, Run tells what is to be known of one, RunsDiff
+	// how two differ.
+	Runs([]Run) error
+	Run(*Record) error
+	RunsDiff(RunsDiff) error
 	DryRun(DryRun) error
 	Lint(Lint) error
 	Version(Version) error
@@ -59,13 +64,13 @@ func New(mode Mode, out, errs Stream) Display {
 	r := results{newNotices(errs), out}
 	switch mode {
 	case ModeJSON:
-		r.out.Writer = escaped(out.Writer)
+		r.out.Writer = escaped(out.disarmed())
 		return machine{r}
 	case ModeYAML:
 		r.out.Writer = Safe(out.Writer)
 		return yamlMachine{machine{r}}
 	}
-	return human{r, styled(out.Writer, out.Style)}
+	return human{r, styled(out.disarmed(), out.Style)}
 }
 
 // results write what a command results in.
@@ -112,7 +117,7 @@ type Notices interface {
 // NewNotices returns Notices that are written to a stream.
 func NewNotices(to Stream) Notices { return newNotices(to) }
 
-func newNotices(to Stream) notices { return notices{styled(to.Writer, to.Style), to.Style} }
+func newNotices(to Stream) notices { return notices{styled(to.disarmed(), to.Style), to.Style} }
 
 type notices struct {
 	errs  io.Writer
@@ -125,8 +130,16 @@ func (n notices) Warn(text string) { fmt.Fprintln(n.errs, "warning:", text) }
 
 func (n notices) Warnings(warnings []plan.Warning) {
 	for _, w := range warnings {
-		n.Warn(fmt.Sprintf("%s (%s)", w.Message, w.Rule))
+		n.Warn(withRule(w))
 	}
+}
+
+// withRule is a message with the rule that it falls under, if any.
+func withRule(w plan.Warning) string {
+	if w.Rule == "" {
+		return w.Message
+	}
+	return w.Message + " (" + w.Rule + ")"
 }
 
 func (n notices) Begin(text string) func(string) {
@@ -160,7 +173,11 @@ func (m machine) Aside(text string) { fmt.Fprint(m.errs, text) }
 
 func (h human) Operation(o Options) Consumer {
 	o.Style = h.out.Style
-	return NewText(h.text, h.errs, o)
+	text := NewText(h.text, h.errs, o)
+	if h.out.CI == GitLab {
+		return &sections{Consumer: text, w: h.out.Writer}
+	}
+	return text
 }
 
 func (m machine) Operation(Options) Consumer { return NewJSON(m.out) }

@@ -75,6 +75,7 @@ func dagMermaid(p *plan.Plan) string {
 
 func quoteMermaid(s string) string { return `"` + escapeMermaid(s) + `"` }
 
+// escapeMermaid also keeps "%%{", which begins a directive wherever it stands.
 func escapeMermaid(s string) string {
-	return strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "\n", "<br/>").Replace(s)
+	return strings.NewReplacer("#", "#35;", "%", "#37;", "&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "\n", "<br/>").Replace(s)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -140,8 +141,9 @@ func TestNothingHostileGetsOut(t *testing.T) {
 	colour := Style{Theme: theme.New(theme.Options{Depth: theme.Basic}), Codes: true}
 	for name, style := range map[string]Style{"plain": plain, "colour": colour} {
 		for _, mode := range []Mode{ModeText, ModeJSON, ModeYAML} {
+			ci := map[string]CI{"plain": GitHub}[name]
 			var out bytes.Buffer
-			for what, do := range outputs(mode, Stream{&out, style, true}) {
+			for what, do := range outputs(mode, Stream{Writer: &out, Style: style, Terminal: true, CI: ci}) {
 				t.Run(fmt.Sprintf("%s %s %s", what, mode, name), func(t *testing.T) {
 					out.Reset()
 					do()
@@ -178,12 +180,11 @@ func TestTheRunLogIsSafe(t *testing.T) {
 	events := hostileEvents()
 	Replay(events, log)
 	log.Close()
-	f, err := OpenRun(dir, log.Name())
+	path, err := FindRun(dir, log.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	raw, err := io.ReadAll(f)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

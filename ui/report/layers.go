@@ -1,6 +1,9 @@
 package report
 
 import (
+	"cmp"
+	"slices"
+
 	"lockstep/engine/plan"
 )
 
@@ -35,13 +38,7 @@ func layers(groups []*plan.Group) map[string]int {
 
 // inLayers orders groups by layer and leaves the order of each layer alone.
 func inLayers(groups []*plan.Group, layer map[string]int) []*plan.Group {
-	var out []*plan.Group
-	for n := 0; len(out) < len(groups); n++ {
-		for _, g := range groups {
-			if layer[g.ID] == n {
-				out = append(out, g)
-			}
-		}
-	}
+	out := slices.Clone(groups)
+	slices.SortStableFunc(out, func(a, b *plan.Group) int { return cmp.Compare(layer[a.ID], layer[b.ID]) })
 	return out
 }

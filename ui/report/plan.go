@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,6 +81,21 @@ func table(rows [][]string) []string {
 		lines = append(lines, strings.TrimRight(b.String(), " "))
 	}
 	return lines
+}
+
+// tableIn is table without some columns, as far as it is too wide with them for a
+// terminal; width 0 stands for none. The last column is left out first.
+func tableIn(rows [][]string, wide int, columns ...int) []string {
+	lines := table(rows)
+	last := len(columns) - 1
+	if wide == 0 || last < 0 || !slices.ContainsFunc(lines, func(l string) bool { return width(l) > wide }) {
+		return lines
+	}
+	narrow := make([][]string, len(rows))
+	for n, r := range rows {
+		narrow[n] = slices.Delete(slices.Clone(r), columns[last], columns[last]+1)
+	}
+	return tableIn(narrow, wide, columns[:last]...)
 }
 
 // width counts characters; names in Kubernetes are ASCII.

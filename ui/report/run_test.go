@@ -30,7 +30,7 @@ type fate struct {
 // of events is always the same.
 type fakeCluster struct {
 	mu      sync.Mutex
-	fates   map[string]fate // by object name
+	fates   map[string]fate // by the object's kind and name, or by its name
 	reports map[plan.Object]func(run.Observation)
 	tries   map[string]int
 	order   map[plan.Object]time.Duration
@@ -55,8 +55,12 @@ func (f *fakeCluster) Watch(_ context.Context, g *plan.Group, report func(run.Ob
 func (f *fakeCluster) enter(o plan.Object) (fate, int, time.Duration, func(run.Observation)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tries[o.Name]++
-	return f.fates[o.Name], f.tries[o.Name], f.order[o], f.reports[o]
+	f.tries[o.String()]++
+	b, ok := f.fates[o.String()]
+	if !ok {
+		b = f.fates[o.Name]
+	}
+	return b, f.tries[o.String()], f.order[o], f.reports[o]
 }
 
 func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (run.Outcome, error) {
@@ -191,14 +195,18 @@ func fates(more map[string]fate) map[string]fate {
 	return all
 }
 
-func diagnose(_ context.Context, o plan.Object) (string, []string) {
+func diagnose(_ context.Context, o plan.Object) run.Finding {
 	if o.Kind != "Job" {
-		return "", nil
+		return run.Finding{}
 	}
-	return `FATAL: relation "orders" does not exist`, []string{
-		"BackoffLimitExceeded: Job has reached the specified backoff limit",
-		"last lines of pod migrate-7x2kq:",
-		"  applying 0042_add_index …",
-		"  \x1b[31mFATAL: relation \"orders\" does not exist\x1b[0m",
+	return run.Finding{
+		Cause:    `container migrate ends with code 2: FATAL: relation "orders" does not exist`,
+		Evidence: []string{`FATAL: relation "orders" does not exist`, "BackoffLimitExceeded: Job has reached the specified backoff limit"},
+		Lines: []string{
+			"BackoffLimitExceeded: Job has reached the specified backoff limit",
+			"last lines of pod migrate-7x2kq:",
+			"  applying 0042_add_index …",
+			"  \x1b[31mFATAL: relation \"orders\" does not exist\x1b[0m",
+		},
 	}
 }

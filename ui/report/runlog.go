@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 const (
@@ -27,6 +29,8 @@ type RunLog struct {
 	file *os.File
 	name string
 	over bool
+	// manifests are written behind the first event, nil for none.
+	manifests iter.Seq2[plan.Object, string]
 }
 
 // NewRunLog returns a RunLog that makes its file in dir, with the first event.
@@ -56,13 +60,18 @@ func (r *RunLog) Consume(e event.Event) {
 	if r.over {
 		return
 	}
-	if r.file == nil {
+	first := r.file == nil
+	if first {
 		if err := r.create(e); err != nil {
 			r.giveUp(err)
 			return
 		}
 	}
-	if err := writeEvent(r.file, e); err != nil {
+	err := writeEvent(r.file, e)
+	if err == nil && first {
+		err = r.keepManifests(e.Time)
+	}
+	if err != nil {
 		r.giveUp(err)
 	}
 }
@@ -128,19 +137,6 @@ func prune(dir string, keep int) {
 	for _, old := range names[min(keep, len(names)):] {
 		_ = os.Remove(filepath.Join(dir, old+runSuffix))
 	}
-}
-
-// OpenRun opens a record: a file, or the name of a record in dir.
-func OpenRun(dir, name string) (*os.File, error) {
-	f, err := os.Open(name)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) || strings.ContainsRune(name, filepath.Separator) {
-		return f, err
-	}
-	inDir, err2 := os.Open(filepath.Join(dir, strings.TrimSuffix(name, runSuffix)+runSuffix))
-	if err2 != nil {
-		return nil, fmt.Errorf("%w, and there is no record of that name in %s", err, dir)
-	}
-	return inDir, nil
 }
 
 // Runs returns the names of the records in dir, the newest first.

@@ -25,21 +25,20 @@ func TestRunLogKeepsTheLastRuns(t *testing.T) {
 	if len(names) != keptRuns {
 		t.Fatalf("%d records, want %d", len(names), keptRuns)
 	}
-	f, err := OpenRun(dir, names[0])
+	path, err := FindRun(dir, names[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
-	again, err := event.Read(f)
-	if err != nil || fmt.Sprint(again[len(again)-1].Status) != "aborted" || len(again) != len(events) {
-		t.Errorf("%d events, error %v", len(again), err)
+	again, err := ReadRecord(dir, names[0])
+	if err != nil || again.Damage != nil || again.Outcome != "aborted" || len(again.Events) != len(events) {
+		t.Errorf("%+v, error %v", again, err)
 	}
-	if _, err := OpenRun(dir, "nothing"); err == nil {
-		t.Error("a record that is not there was opened")
+	if _, err := FindRun(dir, "nothing"); err == nil {
+		t.Error("a record that is not there was found")
 	}
 }
 

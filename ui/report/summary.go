@@ -1,8 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -13,16 +16,49 @@ const (
 	manyGroups = 40
 	// mostDetail is how many lines of a diagnosis are repeated.
 	mostDetail = 20
+	// mostRoots is how many failures are told in full in the end, mostEvidence how
+	// many lines of evidence they share: together with what to type next they are
+	// the last 15 lines, which is what people look at.
+	mostRoots    = 5
+	mostEvidence = 6
 )
 
-// Summary writes what became of an operation: its groups with their times, what
-// failed and why, what never started, what took the time, what to type next.
+// Summary writes what became of an operation. Where it succeeded that comes
+// first: people and programs that read the end of the output find what to do
+// next. Where it did not, all that is only of interest comes first, then what to
+// type next, and in the end stands what failed and why.
 func Summary(w io.Writer, s *event.State, o Options) {
 	w = styled(w, o.Style)
-	fmt.Fprintln(w, o.glyph(s.Status), verdict(s, o.Style))
-	if s.Message != "" {
-		fmt.Fprintln(w, " ", clean(s.Message))
+	if s.Status == event.Succeeded || s.Ended.IsZero() {
+		fmt.Fprintln(w, o.glyph(s.Status), verdict(s, o.Style))
+		if s.Message != "" {
+			fmt.Fprintln(w, " ", clean(s.Message))
+		}
+		background(w, s, o)
+		tellNext(w, s, o)
+		tellRecord(w, o)
+		return
 	}
+	background(w, s, o)
+	tellRecord(w, o)
+	fmt.Fprintln(w)
+	tellNext(w, s, o)
+	tellEnd(w, s, o.Style)
+	tellRoots(w, s, o.Style, mostRoots, mostEvidence)
+}
+
+// tellEnd writes how an operation that has not succeeded has ended, and why where
+// its roots do not tell that.
+func tellEnd(w io.Writer, s *event.State, style Style) {
+	why := s.Reason()
+	if len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed) {
+		why = s.Outcome
+	}
+	fmt.Fprintln(w, style.glyph(s.Status), withReason(verdict(s, style), clean(why)))
+}
+
+// background writes what became of the groups, what took the time, and the notes.
+func background(w io.Writer, s *event.State, o Options) {
 	summariseGroups(w, s, o)
 	if path := CriticalPath(s); len(path) > 1 && s.Status != event.Aborted {
 		fmt.Fprintln(w, "  critical path:", clean(pathText(s, path, o.Style)))
@@ -34,15 +70,72 @@ func Summary(w io.Writer, s *event.State, o Options) {
 		}
 		fmt.Fprintln(w)
 	}
-	if o.Next != nil {
-		for _, l := range o.Next(s) {
-			fmt.Fprintln(w, "  next:", clean(l))
+}
+
+// tellRoots writes the failures that follow from no other, a line each, and then
+// the lines that they are drawn from, of which they share so many.
+func tellRoots(w io.Writer, s *event.State, style Style, most, evidence int) {
+	roots := s.Roots()
+	more := max(len(roots)-most, 0)
+	roots = roots[:len(roots)-more]
+	var said []string
+	for _, r := range roots {
+		fmt.Fprintln(w, style.glyph(event.Failed), clean(r.String()+" (in "+rootPlace(s, r)+")"))
+		said = append(said, r.Cause)
+	}
+	if more > 0 {
+		fmt.Fprintln(w, style.glyph(event.Failed), "and", more, "more, see above")
+	}
+	for n, r := range roots {
+		lines := unsaid(r.Evidence, said)
+		lines = lines[:min(len(lines), max(evidence/(len(roots)-n), 1))]
+		evidence -= len(lines)
+		said = append(said, lines...)
+		for _, l := range ofObject(r, lines, len(roots) > 1) {
+			fmt.Fprintln(w, " ", style.bar(), clean(l))
 		}
 	}
-	if o.Record != nil {
-		if name := o.Record(); name != "" {
-			fmt.Fprintln(w, "  record: lockstep replay", name)
-		}
+}
+
+// rootPlace names the group that has failed, and says where that was no part of what
+// was asked for.
+func rootPlace(s *event.State, r event.Root) string {
+	name := unitName(s, r.Group)
+	if strings.HasPrefix(r.Group.Phase, event.RollbackPrefix) {
+		name += ", rolling back"
+	}
+	return name
+}
+
+// ofObject are the lines that tell of a failure, which name its object where there
+// are others.
+func ofObject(r event.Root, lines []string, others bool) []string {
+	if !others || r.Object == nil {
+		return lines
+	}
+	out := make([]string, len(lines))
+	for n, l := range lines {
+		out[n] = withReason(r.Object.Object.String(), strings.TrimSpace(l))
+	}
+	return out
+}
+
+// tellNext writes what to type next.
+func tellNext(w io.Writer, s *event.State, o Options) {
+	if o.Next == nil {
+		return
+	}
+	for _, l := range o.Next(s) {
+		fmt.Fprintln(w, "  next:", clean(l))
+	}
+}
+
+func tellRecord(w io.Writer, o Options) {
+	if o.Record == nil {
+		return
+	}
+	if name := o.Record(); name != "" {
+		fmt.Fprintln(w, "  record: lockstep replay", name)
 	}
 }
 
@@ -76,23 +169,27 @@ func verdict(s *event.State, style Style) string {
 	return clean(text)
 }
 
-// summariseGroups writes a line for each group, and the diagnosis of what
-// failed. Of many groups, those that went well are only counted.
+// summariseGroups writes a line for each group, and what was found out about what
+// is not well. Of many groups, those that went well are only counted, and those
+// that were never started are named.
 func summariseGroups(w io.Writer, s *event.State, o Options) {
 	var shown []*event.GroupState
 	var rows [][]string
 	total, fine := 0, 0
+	never := neverStartedBy(s)
 	for _, p := range s.Phases {
 		total += len(p.Groups)
 	}
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
-			if total > manyGroups && wentWell(g) {
+			switch {
+			case total > manyGroups && wentWell(g):
 				fine++
-				continue
+			case g.Status == event.Skipped && len(never.names[g.Message]) > mostNamed:
+			default:
+				shown = append(shown, g)
+				rows = append(rows, groupRow(s, g, o.Style))
 			}
-			shown = append(shown, g)
-			rows = append(rows, groupRow(s, g, o.Style))
 		}
 	}
 	if fine > 0 {
@@ -108,6 +205,33 @@ func summariseGroups(w io.Writer, s *event.State, o Options) {
 		fmt.Fprintln(w, " ", o.glyph(g.Status)+clean(line[1:]))
 		detail(w, g, o)
 	}
+	for _, why := range never.reasons {
+		if names := never.names[why]; len(names) > mostNamed {
+			fmt.Fprintln(w, " ", o.glyph(event.Skipped), clean(withReason(o.word(event.Skipped)+"  "+someOf(names), strings.TrimPrefix(why, "not started: "))))
+		}
+	}
+}
+
+// consequences are the groups that were never started, by the reason.
+type consequences struct {
+	reasons []string
+	names   map[string][]string
+}
+
+func neverStartedBy(s *event.State) consequences {
+	c := consequences{names: map[string][]string{}}
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			if g.Status != event.Skipped {
+				continue
+			}
+			if c.names[g.Message] == nil {
+				c.reasons = append(c.reasons, g.Message)
+			}
+			c.names[g.Message] = append(c.names[g.Message], unitName(s, g))
+		}
+	}
+	return c
 }
 
 func wentWell(g *event.GroupState) bool {
@@ -127,27 +251,47 @@ func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 	return []string{style.word(g.Status), unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, trouble(g)}
 }
 
-// trouble says in a line why a group is not well, or nothing.
+// trouble says in a line what keeps a group from being well, or nothing. Why it
+// failed is told of its root.
 func trouble(g *event.GroupState) string {
-	why := ""
-	switch g.Status {
-	case event.Failed, event.Skipped, event.Aborted, event.Held:
-		why = g.Message
-	}
+	var objects []string
 	for _, o := range g.Objects {
-		if o.Status == event.Failed && why == "" {
-			why = o.Object.String() + ": " + o.Message
-		}
-		if o.Summary != "" && !strings.Contains(why, o.Summary) && strings.HasPrefix(why, o.Object.String()+":") {
-			why += " — " + o.Summary
+		switch {
+		case !o.InTrouble():
+		case g.Status == event.Failed:
+			objects = append(objects, o.Object.String())
+		default:
+			objects = append(objects, o.Object.String()+": "+cmp.Or(o.Cause, o.Message))
 		}
 	}
-	return strings.TrimPrefix(unlike(why, "aborted"), "not started: ")
+	switch g.Status {
+	case event.Failed:
+		if g.Root != nil && !slices.Contains(objects, g.Root.String()) {
+			objects = append([]string{g.Root.String()}, objects...)
+		}
+		if len(objects) == 0 {
+			return g.Message
+		}
+	case event.Skipped, event.Held:
+		return strings.TrimPrefix(g.Message, "not started: ")
+	case event.Ready:
+		for _, o := range g.Objects {
+			if o.Status == event.InProgress && o.Cause == "" {
+				objects = append(objects, withReason(o.Object.String()+" is no longer ready", o.Message))
+			}
+		}
+	case event.Aborted:
+		if why := unlike(g.Message, "aborted"); why != "" {
+			objects = append([]string{why}, objects...)
+		}
+	}
+	return someOf(objects)
 }
 
-// detail writes the diagnosis of the objects of a group that is not well.
+// detail writes what was found out about the objects of a group that is not well,
+// but for what is told of its failure.
 func detail(w io.Writer, g *event.GroupState, o Options) {
-	if o.Brief || g.Status == event.Ready || g.Status == event.Gone {
+	if g.Status == event.Ready || g.Status == event.Gone {
 		return
 	}
 	for _, obj := range g.Objects {
@@ -155,6 +299,9 @@ func detail(w io.Writer, g *event.GroupState, o Options) {
 			continue
 		}
 		lines := obj.Diagnosis
+		if g.Status == event.Failed && obj.InTrouble() {
+			lines = beyond(lines, append([]string{obj.Cause}, obj.Evidence...))
+		}
 		if cut := len(lines) - mostDetail; cut > 0 {
 			lines = lines[cut:]
 		}
@@ -162,4 +309,34 @@ func detail(w io.Writer, g *event.GroupState, o Options) {
 			fmt.Fprintln(w, "     ", o.bar(), clean(l))
 		}
 	}
+}
+
+// found matches what stands around that which a line of a diagnosis says: what it is
+// about, when it was, how often.
+var found = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+\))$`)
+
+// beyond are the lines of a diagnosis that others do not say. What a container has
+// printed stays together.
+func beyond(diagnosis, others []string) []string {
+	said := func(l string) bool {
+		return len(unsaid([]string{found.ReplaceAllString(l, "")}, others)) == 0
+	}
+	var out []string
+	for n := 0; n < len(diagnosis); {
+		next := n + 1
+		for next < len(diagnosis) && strings.HasPrefix(diagnosis[next], "  ") { // a log
+			next++
+		}
+		body := diagnosis[n:next]
+		if len(body) > 1 {
+			body = body[1:]
+		}
+		if !slices.ContainsFunc(body, func(l string) bool { return !said(l) }) {
+			n = next
+			continue
+		}
+		out = append(out, diagnosis[n:next]...)
+		n = next
+	}
+	return out
 }

@@ -14,9 +14,6 @@ import (
 // Options are what Text and Summary need besides events.
 type Options struct {
 	Style
-	// Brief leaves the diagnosis of what failed out of the summary, all but
-	// its first line.
-	Brief bool
 	// Next returns what the reader may want to type next, one command a line.
 	Next func(*event.State) []string
 	// Steer is how a run that waits for somebody is steered from elsewhere, or
@@ -33,10 +30,18 @@ type Text struct {
 	out, warnings io.Writer
 	opts          Options
 	state         event.State
-	told          map[toldKey]bool // failed objects that have a line
-	planned       map[string]bool  // phases that have been printed
+	told          map[toldKey]why     // what has been told of objects that failed
+	skipped       skipped             // groups that were never started, and have no line yet
+	planned       map[string]bool     // phases that have been printed
+	slow          map[event.Unit]bool // groups of which that has been told
 	lastLog       logKey
 	quiet         bool // the last line belongs to the plan
+}
+
+// why is what a failed object has a line about, and lines below that.
+type why struct {
+	cause string
+	lines []string
 }
 
 type toldKey struct {
@@ -52,7 +57,7 @@ type logKey struct {
 
 // NewText returns a Text that writes to out and warnings.
 func NewText(out, warnings io.Writer, opts Options) *Text {
-	return &Text{out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts, told: map[toldKey]bool{}, planned: map[string]bool{}}
+	return &Text{out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts, told: map[toldKey]why{}, planned: map[string]bool{}, slow: map[event.Unit]bool{}}
 }
 
 // Consume writes what there is to say about an event.
@@ -65,6 +70,10 @@ func (t *Text) Consume(e event.Event) {
 	if e.Kind != event.KindLog {
 		t.lastLog = logKey{}
 	}
+	if !t.skipped.takes(e) {
+		t.flushSkipped()
+	}
+	t.slowGroups(e)
 	switch e.Kind {
 	case event.KindOperation:
 		t.operation(e)
@@ -83,7 +92,7 @@ func (t *Text) Consume(e event.Event) {
 	case event.KindWarning:
 		t.warning(e)
 	case event.KindWaiting:
-		t.line(e, event.InProgress, "waiting for "+place(e.Object, e.Group)+": "+e.Message)
+		t.line(e, event.InProgress, "waiting for "+place(e.Object, e.Group)+": "+t.waiting(e)+t.outlook(e.Time))
 	case event.KindServer:
 		t.line(e, e.Status, e.Message)
 	case event.KindDiagnosis:
@@ -113,6 +122,12 @@ func (t *Text) quote(lines []string) {
 func (t *Text) operation(e event.Event) {
 	switch e.Status {
 	case event.Running:
+		if e.Seq > 1 { // an edited revision begins
+			t.line(e, event.Replacing, e.Message)
+			clear(t.told)
+			clear(t.planned)
+			clear(t.slow)
+		}
 		fmt.Fprintln(t.out, headline(t.state.Operation))
 		t.quiet = true
 	case event.RollingBack:
@@ -124,10 +139,13 @@ func (t *Text) operation(e event.Event) {
 		default:
 			text += " (" + e.Operation.Name + ")"
 		}
-		t.line(e, event.RollingBack, withReason(text, e.Message))
+		reason := e.Message
+		if len(t.state.Roots()) > 0 { // which has just been told
+			reason = ""
+		}
+		t.line(e, event.RollingBack, withReason(text, reason))
 	default:
 		fmt.Fprintln(t.out)
-		t.opts.Brief = true // the diagnosis stands above
 		Summary(t.out, &t.state, t.opts)
 	}
 }
@@ -210,15 +228,6 @@ func (t *Text) warning(e event.Event) {
 		text += " (" + e.Rule + ")"
 	}
 	fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))
-}
-
-func (t *Text) diagnosis(e event.Event) {
-	if g := t.state.Find(e.Phase, e.Group); g != nil && !g.Status.Over() { // it may still come
-		t.line(e, event.InProgress, withReason(place(e.Object, e.Group), e.Message))
-		return
-	}
-	t.line(e, event.Failed, withReason(place(e.Object, e.Group), e.Message))
-	t.quote(e.Lines)
 }
 
 func (t *Text) log(e event.Event) {

@@ -121,7 +121,7 @@ func finish(b *bench, err error) {
 	case v.Abort != nil:
 		b.Finish(run.End{Status: event.Aborted, Message: "release marked failed", Exit: 3})
 	case err != nil:
-		b.Finish(run.End{Status: event.Failed, Message: "release marked failed", Exit: 1})
+		b.Finish(run.End{Status: event.Failed, Message: "release marked failed: it failed", Outcome: "release marked failed", Exit: 1})
 	default:
 		b.Finish(run.End{Status: event.Succeeded})
 	}
@@ -172,7 +172,7 @@ func heldAndRetried(t *testing.T) []event.Event {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
 		r := b.Start(run.Stage{Phase: apply(groups), Readiness: 20 * sec, Cluster: newFake(fates(map[string]fate{
-			"ddl": {refused: "admission webhook denied the request", tries: 1}, "db-server": {never: true, tries: 1}}))})
+			"ddl": {refused: "admission webhook denied the request", tries: 1}, "StatefulSet/db-server": {never: true, tries: 1}}))})
 		b.at(60 * sec)
 		b.command(event.Retry, "shop/db:database")
 		b.at(200 * sec)

@@ -1,6 +1,9 @@
 package report
 
 import (
+	"cmp"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,11 +32,7 @@ func (t *Text) group(e event.Event, was event.Status) {
 	case event.Aborted:
 		t.line(e, e.Status, withReason(unitName(&t.state, g)+" aborted after "+Seconds(took)+" ("+doneOf(g, removing)+")", unlike(e.Message, "aborted")))
 	case event.Skipped:
-		reason := e.Message
-		if reason == "" {
-			reason = t.opts.word(e.Status)
-		}
-		t.line(e, e.Status, unitName(&t.state, g)+" "+reason)
+		t.skipped.add(e, unitName(&t.state, g))
 	}
 }
 
@@ -66,20 +65,155 @@ func (t *Text) ended(g *event.GroupState, was event.Status, took time.Duration) 
 	return text + Seconds(took) + ")"
 }
 
-// failed writes that a group failed. The engine's message names the object, so
-// that object needs no line of its own.
+// failed writes that a group failed, for which of its objects, and why.
 func (t *Text) failed(e event.Event, g *event.GroupState, took time.Duration, done string) {
 	text := unitName(&t.state, g) + " failed"
 	if !g.Started.IsZero() {
 		text += " after " + Seconds(took)
 	}
-	t.line(e, e.Status, withReason(text+" ("+done+")", e.Message))
-	for _, o := range g.Objects {
-		if o.Status == event.Failed && strings.HasPrefix(e.Message, o.Object.String()+":") {
-			t.told[toldKey{e.Phase, e.Group, o.Object}] = true
+	roots := t.rootsOf(g)
+	t.line(e, e.Status, withReason(text+" ("+done+")", roots[0].String()))
+	for _, r := range roots {
+		if r.Object == nil {
+			continue
+		}
+		key := toldKey{e.Phase, e.Group, r.Object.Object}
+		t.told[key] = why{cause: r.Cause}
+		if r.Object != roots[0].Object {
+			t.line(e, e.Status, withReason(place(&r.Object.Object, e.Group), withoutObject(r)))
+		}
+	}
+	for _, r := range roots {
+		if r.Object != nil {
+			t.evidence(toldKey{e.Phase, e.Group, r.Object.Object}, r, len(roots) > 1)
 		}
 	}
 	t.failures(e, g)
+}
+
+// withoutObject is the sentence that tells of a failure, after the object's name.
+func withoutObject(r event.Root) string {
+	return strings.TrimPrefix(r.String(), r.Object.Object.String()+": ")
+}
+
+// rootsOf are what a group has failed for: at least one.
+func (t *Text) rootsOf(g *event.GroupState) []event.Root {
+	roots := slices.DeleteFunc(t.state.Roots(), func(r event.Root) bool { return r.Group != g })
+	if len(roots) == 0 {
+		return []event.Root{{Group: g, Cause: g.Message}}
+	}
+	return roots
+}
+
+// evidence writes the lines that a cause is drawn from, those that have not been
+// told yet, and whose they are where others fail with it.
+func (t *Text) evidence(key toldKey, r event.Root, others bool) {
+	was := t.told[key]
+	news := unsaid(r.Evidence, append(was.lines, was.cause))
+	t.quote(ofObject(r, news, others))
+	was.lines = append(was.lines, news...)
+	t.told[key] = was
+}
+
+// unsaid are the lines that others do not say, and that do not repeat each other.
+func unsaid(lines, others []string) []string {
+	var out []string
+	for _, l := range lines {
+		words := saying(l)
+		again := func(other string) bool { return says(saying(other), words) || strings.Contains(words, saying(other)) }
+		if !slices.ContainsFunc(others, func(other string) bool { return says(saying(other), words) }) && !slices.ContainsFunc(out, again) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// says reports whether a text says what a line does: all of it, or, behind the words
+// that lead to it ("FailedCreate: Error creating: "), the most of it.
+func says(text, line string) bool {
+	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
+		if strings.Contains(text, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// which matches what tells one of many pods from another: in an event its name, its
+// namespace and its UID, and before it was made the name that it was to have.
+var which = regexp.MustCompile(`in pod \S+|pods "[^"]+"`)
+
+// saying is what a line says, of whichever pod it says it.
+func saying(line string) string { return strings.TrimSpace(which.ReplaceAllString(clean(line), "pod")) }
+
+// diagnosis writes why an object is not ready, unless its group has said that.
+func (t *Text) diagnosis(e event.Event) {
+	g := t.state.Find(e.Phase, e.Group)
+	if g == nil || e.Object == nil {
+		return
+	}
+	o := g.Find(*e.Object)
+	switch {
+	case o == nil || o.Cause == "":
+	case !g.Status.Over(): // it may still come
+		t.line(e, event.InProgress, withReason(place(e.Object, e.Group), o.Cause))
+	default:
+		key := toldKey{e.Phase, e.Group, *e.Object}
+		if was := t.told[key]; !event.SameCause(was.cause, o.Cause) {
+			t.told[key] = why{o.Cause, was.lines}
+			t.line(e, event.Failed, withReason(place(e.Object, e.Group), o.Cause))
+		}
+		t.evidence(key, event.Root{Object: o, Evidence: o.Evidence}, false)
+	}
+}
+
+// waiting is what a heartbeat says, and why it is waited for where that is known.
+func (t *Text) waiting(e event.Event) string {
+	g := t.state.Find(e.Phase, e.Group)
+	if g == nil || e.Object == nil {
+		return e.Message
+	}
+	o := g.Find(*e.Object)
+	if o == nil || o.Cause == "" {
+		return e.Message
+	}
+	looks := strings.TrimSuffix(e.Message, ": "+e.Cause)
+	if o.Message != "" {
+		looks = strings.Replace(looks, o.Message, strings.Join(unsaid(strings.Split(o.Message, " · "), []string{o.Cause}), " · "), 1)
+	}
+	return o.Cause + " (" + looks + ")"
+}
+
+// skipped collects groups that were never started for the same reason, so that
+// many of them are one line.
+type skipped struct {
+	first event.Event
+	names []string
+}
+
+// takes reports whether an event tells of another such group.
+func (s *skipped) takes(e event.Event) bool {
+	return e.Kind == event.KindGroup && e.Status == event.Skipped && (len(s.names) == 0 || e.Message == s.first.Message)
+}
+
+func (s *skipped) add(e event.Event, name string) {
+	if len(s.names) == 0 {
+		s.first = e
+	}
+	s.names = append(s.names, name)
+}
+
+func (t *Text) flushSkipped() {
+	s := t.skipped
+	if len(s.names) == 0 {
+		return
+	}
+	t.skipped = skipped{}
+	reason := s.first.Message
+	if reason == "" {
+		reason = t.opts.word(event.Skipped)
+	}
+	t.line(s.first, event.Skipped, someOf(s.names)+" "+reason)
 }
 
 // unlike returns s unless it says nothing new.
@@ -101,7 +235,7 @@ func (t *Text) object(e event.Event) {
 	switch {
 	case e.Status == event.Failed && g.Status != event.Running:
 		t.failures(e, g)
-	case e.Status == event.Ready && t.told[key]:
+	case e.Status == event.Ready && t.hasTold(key):
 		delete(t.told, key)
 		t.line(e, e.Status, place(e.Object, e.Group)+" ready after all")
 	}
@@ -111,10 +245,17 @@ func (t *Text) object(e event.Event) {
 func (t *Text) failures(e event.Event, g *event.GroupState) {
 	for _, o := range g.Objects {
 		key := toldKey{e.Phase, g.ID, o.Object}
-		if o.Status != event.Failed || t.told[key] {
+		if o.Status != event.Failed || t.hasTold(key) {
 			continue
 		}
-		t.told[key] = true
-		t.line(e, o.Status, withReason(place(&o.Object, g.ID)+" failed", o.Message))
+		cause := cmp.Or(o.Cause, o.Message)
+		t.told[key] = why{cause: cause}
+		t.line(e, o.Status, withReason(place(&o.Object, g.ID)+" failed", cause))
+		t.evidence(key, event.Root{Object: o, Evidence: o.Evidence}, false)
 	}
+}
+
+func (t *Text) hasTold(key toldKey) bool {
+	_, ok := t.told[key]
+	return ok
 }

@@ -75,6 +75,17 @@ func doneOf(g *event.GroupState, removing bool) string {
 	return fmt.Sprintf("%d of %d %s", g.Done, len(g.Objects), what)
 }
 
+// mostNamed is how many of a list are named.
+const mostNamed = 5
+
+// someOf lists names: "a, b, c", or of many the first: "a, b, c, d, e and 12 more".
+func someOf(names []string) string {
+	if over := len(names) - mostNamed; over > 0 {
+		return strings.Join(names[:mostNamed], ", ") + fmt.Sprintf(" and %d more", over)
+	}
+	return strings.Join(names, ", ")
+}
+
 // place names an object and its group.
 func place(o *plan.Object, group string) string {
 	switch {

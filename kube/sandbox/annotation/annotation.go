@@ -20,6 +20,8 @@ const (
 	ExitCode     = "exit-code"
 	FailTimes    = "fail-times"
 	Fail         = "fail"
+	Message      = "message"
+	Container    = "container"
 	UnreadyAfter = "unready-after"
 	StopDuration = "stop-duration"
 	Log          = "log"
@@ -43,7 +45,9 @@ var Table = []Entry{
 	{RunDuration, "Pod", "`3s`", "`1s`", "How long a container runs, where it ends at all: pods of Jobs, and pods with `sandbox/exit-code`."},
 	{ExitCode, "Pod", "`\"3\"`", "`\"0\"`", "Containers end with this code. Not 0 with `restartPolicy: Always` or `OnFailure`: a crash loop."},
 	{FailTimes, "Pod", "`\"2\"`", "always", "With `sandbox/exit-code`: fail that often, then work. Counts restarts, or the failed pods of a Job whose pods are never restarted."},
-	{Fail, "Pod", "`image`", "", "`image`: ErrImagePull and ImagePullBackOff. `config`: CreateContainerConfigError. `pending`: ContainerCreating for good. `never-ready`: runs, the readiness probe always fails."},
+	{Fail, "Pod", "`image`", "", "`image`: ErrImagePull and ImagePullBackOff. `config`: CreateContainerConfigError; `create` and `run`: CreateContainerError and RunContainerError. `pending`: ContainerCreating for good; `attach`: the same, since another node has its volume. `never-ready`: runs, the readiness probe always fails. `oom`: ends for want of memory, code 137, as with `sandbox/exit-code`; `liveness` and `startup`: is ended since that probe fails. `evicted`: the node is low on disk."},
+	{Message, "Pod", "`no route to host`", "usual words", "What a failure by `sandbox/fail` says in its state and its events, of a probe its output."},
+	{Container, "Pod", "`proxy`", "all", "The one container that `sandbox/exit-code`, `sandbox/fail` (but for `image`, `config`, `pending`, `attach` and `evicted`) and `sandbox/log` are about, an init container or a sidecar too. The others run; they end with it where it ends for good."},
 	{UnreadyAfter, "Pod", "`10s`", "never", "A pod that was Ready stops being so, that long after its containers started."},
 	{StopDuration, "Pod", "`1s`", "`0s`", "How long a deleted pod takes to end, up to its grace period."},
 	{Log, "Pod", "`text`", "one line", "What the containers print. Several lines are spread over `sandbox/run-duration` where that applies."},

@@ -217,7 +217,7 @@ func TestLogs(t *testing.T) {
 	client, _ := cluster(t)
 	t.Parallel()
 	ns := namespace(t, client)
-	makePod(t, client, ns, "start-delay=300ms", "log=one\ntwo\nthree")
+	makePod(t, client, ns, "start-delay=3s", "log=one\ntwo\nthree")
 	logs := func(o corev1.PodLogOptions) (string, error) {
 		r, err := client.CoreV1().Pods(ns).GetLogs("p", &o).Stream(t.Context())
 		if err != nil {

@@ -45,7 +45,8 @@ type Kubelet struct {
 	factory  informers.SharedInformerFactory
 	pods     cache.SharedIndexInformer
 	reporter *reporter
-	ip       atomic.Uint32 // the last one given to a pod
+	ip       atomic.Uint32   // the last one given to a pod
+	plays    map[string]bool // nodes
 
 	mu   sync.Mutex
 	past map[types.UID]history
@@ -57,7 +58,7 @@ func New(ctx context.Context, o Options) (*Kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kubelet{client: client, past: map[types.UID]history{}}
+	k := &Kubelet{client: client, plays: map[string]bool{}, past: map[types.UID]history{}}
 	if k.reporter, err = newReporter(ctx, o.Config); err != nil {
 		return nil, err
 	}
@@ -75,9 +76,11 @@ func New(ctx context.Context, o Options) (*Kubelet, error) {
 		return nil, err
 	}
 	for i := range o.Nodes {
-		if err := k.register(ctx, fmt.Sprintf("node-%d", i), port, o.Version); err != nil {
+		name := fmt.Sprintf("node-%d", i)
+		if err := k.register(ctx, name, port, o.Version); err != nil {
 			return nil, err
 		}
+		k.plays[name] = true
 	}
 	return k, nil
 }
@@ -124,6 +127,9 @@ func (k *Kubelet) remember(uid types.UID, h history) {
 
 // sync brings one pod to where it should be now. It returns when to look again, 0 for not before it changes.
 func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	if !k.plays[pod.Spec.NodeName] {
+		return 0, nil
+	}
 	s, problems := parseScript(pod)
 	p := &pass{pod: pod, script: s, past: k.history(pod.UID), now: time.Now(), newIP: k.newIP}
 	if !p.past.warned {
@@ -141,6 +147,8 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, err
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && s.failTimes != forever {
 		p.failed = k.failedSiblings(pod)
 	}
+	p.missing, p.missingIn = k.missing(ctx, p)
+	k.pullSecrets(ctx, p)
 	if p.run() {
 		if err := k.update(ctx, p); err != nil {
 			return 0, err

@@ -108,7 +108,7 @@ func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool
 // logLines returns what a run prints in all. The lines of a run that ends are spread over its length.
 func logLines(pod *corev1.Pod, container string, s script, a attempt) []line {
 	text := strings.TrimSuffix(s.log, "\n")
-	if text == "" {
+	if text == "" || !s.acts(container) {
 		text = fmt.Sprintf("container %s of pod %s (simulated: nothing runs here)", container, pod.Name)
 	}
 	texts := strings.Split(text, "\n")

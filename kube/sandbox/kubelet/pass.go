@@ -23,6 +23,8 @@ const (
 	maxPull      = 5 * time.Minute
 	// maxRestart is the longest back-off of a crash loop. It begins at 1s (a real kubelet: 10s) and doubles.
 	maxRestart = 32 * time.Second
+	// lookAgain is how often it is looked for what a pod refers to.
+	lookAgain = 2 * time.Second
 )
 
 // history is what the API cannot keep: times have whole seconds there. It is lost in a restart of the
@@ -53,6 +55,9 @@ type pass struct {
 	// failed counts the ended pods of the same controller that failed, for pods that are not restarted.
 	failed int
 	newIP  func() string
+	// missing says what the pod refers to and is not there, missingIn names the container that does, "" for a
+	// volume.
+	missing, missingIn string
 
 	// The result. again is when to look again, 0 for not before the pod changes.
 	status *corev1.PodStatus
@@ -77,7 +82,7 @@ func (p *pass) run() bool {
 	switch {
 	case p.wasUp():
 		p.up()
-	case s.fail == failPending:
+	case s.fail == failPending, s.fail == failAttach:
 		p.stuck(age)
 	case age < s.startDelay:
 		if first {
@@ -85,10 +90,20 @@ func (p *pass) run() bool {
 		}
 		p.wait(false, creating)
 		p.lookIn(s.startDelay - age)
+	case slices.ContainsFunc(p.allContainers(), misnamed):
+		p.noName()
 	case slices.ContainsFunc(p.allContainers(), p.cannotPull):
 		p.pull(age - s.startDelay)
 	case s.fail == failConfig:
-		p.misconfigured()
+		p.cannotStart("CreateContainerConfigError", s.words(`configmap "missing" not found`))
+	case p.missing != "":
+		p.lacks()
+	case s.fail == failCreate:
+		p.cannotStart("CreateContainerError", s.words(`failed to reserve container name: name "app" is reserved`))
+	case s.fail == failRun:
+		p.cannotStart("RunContainerError", s.words(`failed to start container: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`))
+	case s.fail == failEvicted:
+		p.evict()
 	default:
 		p.up()
 	}
@@ -112,19 +127,52 @@ func (p *pass) stuck(age time.Duration) {
 		p.lookIn(lasts - age)
 		return
 	}
+	if p.script.fail == failAttach {
+		p.sayAgain(2*time.Minute, event{warning: true, reason: "FailedAttachVolume",
+			message: p.script.words(`Multi-Attach error for volume "data" Volume is already exclusively attached to one node and can't be attached to another`)})
+		return
+	}
 	p.sayAgain(2*time.Minute, event{warning: true, reason: "FailedMount",
-		message: "Unable to attach or mount volumes: timed out waiting for the condition (sandbox/fail: pending)"})
+		message: p.script.words("Unable to attach or mount volumes: timed out waiting for the condition (sandbox/fail: pending)")})
 }
 
-// misconfigured is a pod that refers to a ConfigMap that is not there.
-func (p *pass) misconfigured() {
-	const message = `configmap "missing" not found`
-	p.wait(true, func(corev1.Container) corev1.ContainerStateWaiting {
-		return corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: message}
+// cannotStart is a pod with a container that cannot be made, or started.
+func (p *pass) cannotStart(reason, message string) {
+	p.wait(true, func(c corev1.Container) corev1.ContainerStateWaiting {
+		if !p.script.acts(c.Name) {
+			return creating(c)
+		}
+		return corev1.ContainerStateWaiting{Reason: reason, Message: message}
 	})
 	for _, c := range p.pod.Spec.Containers {
-		p.sayAgain(repeat, event{c.Name, true, "Failed", "Error: " + message})
+		if p.script.acts(c.Name) {
+			p.sayAgain(repeat, event{c.Name, true, "Failed", "Error: " + message})
+		}
 	}
+}
+
+// lacks is a pod that refers to what is not there: it is looked for again and again.
+func (p *pass) lacks() {
+	if p.missingIn == "" { // a volume
+		p.wait(len(p.pod.Spec.InitContainers) == 0, creating)
+		p.sayAgain(repeat, event{warning: true, reason: "FailedMount", message: p.missing})
+	} else {
+		p.wait(true, func(c corev1.Container) corev1.ContainerStateWaiting {
+			if c.Name != p.missingIn {
+				return creating(c)
+			}
+			return corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: p.missing}
+		})
+		p.sayAgain(repeat, event{p.missingIn, true, "Failed", "Error: " + p.missing})
+	}
+	p.lookIn(lookAgain)
+}
+
+// evict ends a pod since its node has no room for it.
+func (p *pass) evict() {
+	message := p.script.words("The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 512Mi. ")
+	p.status.Phase, p.status.Reason, p.status.Message = corev1.PodFailed, "Evicted", message
+	p.say(event{warning: true, reason: "Evicted", message: message})
 }
 
 func (p *pass) cannotPull(c corev1.Container) bool { return p.script.cannotPull(c.Image) }
@@ -149,7 +197,7 @@ func (p *pass) pull(age time.Duration) {
 		if !p.cannotPull(c) {
 			return creating(c)
 		}
-		message := pullError(c.Image)
+		message := p.pullError(c.Image)
 		if reason == "ImagePullBackOff" {
 			message = fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s", c.Image, message)
 		}
@@ -162,7 +210,7 @@ func (p *pass) pull(age time.Duration) {
 		}
 		if reason == "ErrImagePull" {
 			p.say(event{c.Name, false, "Pulling", fmt.Sprintf("Pulling image %q", c.Image)})
-			p.say(event{c.Name, true, "Failed", fmt.Sprintf("Failed to pull image %q: %s", c.Image, pullError(c.Image))})
+			p.say(event{c.Name, true, "Failed", fmt.Sprintf("Failed to pull image %q: %s", c.Image, p.pullError(c.Image))})
 		} else {
 			p.say(event{c.Name, false, "BackOff", fmt.Sprintf("Back-off pulling image %q", c.Image)})
 		}
@@ -170,8 +218,8 @@ func (p *pass) pull(age time.Duration) {
 	}
 }
 
-func pullError(image string) string {
-	return fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: failed to resolve image: %s: not found", image, image)
+func (p *pass) pullError(image string) string {
+	return p.script.words(fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: failed to resolve image: %s: not found", image, image))
 }
 
 // pullCycle tells how long ago the last pull failed, and how far off the next one is, for a pod whose first

@@ -285,3 +285,42 @@ func TestParseScriptTellsProblems(t *testing.T) {
 		t.Errorf("problems: %s", got)
 	}
 }
+
+// TestOneContainerActs: the others of the pod run, whichever fails.
+func TestOneContainerActs(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	for name, tt := range map[string]struct{ options, want string }{
+		"container": {"exit-code=3", "init Completed(0) side running app running proxy CrashLoopBackOff(Error 3)"},
+		"oom":       {"fail=oom", "init Completed(0) side running app running proxy CrashLoopBackOff(OOMKilled 137)"},
+		"side":      {"exit-code=3", "init Completed(0) side CrashLoopBackOff(Error 3) app running proxy running"},
+		"init":      {"exit-code=3", "init CrashLoopBackOff(Error 3) side PodInitializing app PodInitializing proxy PodInitializing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			container := map[string]string{"container": "proxy", "oom": "proxy"}[name]
+			if container == "" {
+				container = name
+			}
+			pod := testPod(tt.options, "container="+container, "run-duration=500ms")
+			pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "init:1"}, {Name: "side", Image: "side:1", RestartPolicy: &always}}
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "proxy", Image: "proxy:1"})
+			play(t, pod, 600*time.Millisecond)
+			var got []string
+			for _, c := range append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
+				state := "running"
+				switch {
+				case c.State.Waiting != nil:
+					state = c.State.Waiting.Reason
+					if l := c.LastTerminationState.Terminated; l != nil {
+						state += fmt.Sprintf("(%s %d)", l.Reason, l.ExitCode)
+					}
+				case c.State.Terminated != nil:
+					state = fmt.Sprintf("%s(%d)", c.State.Terminated.Reason, c.State.Terminated.ExitCode)
+				}
+				got = append(got, c.Name+" "+state)
+			}
+			if g := strings.Join(got, " "); g != tt.want {
+				t.Errorf("got  %s\nwant %s", g, tt.want)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -14,7 +15,14 @@ const (
 	failImage      = "image"
 	failConfig     = "config"
 	failPending    = "pending"
+	failAttach     = "attach"
 	failNeverReady = "never-ready"
+	failCreate     = "create"
+	failRun        = "run"
+	failOOM        = "oom"
+	failLiveness   = "liveness"
+	failStartup    = "startup"
+	failEvicted    = "evicted"
 )
 
 // badImage is the part of an image's name that makes its pull fail.
@@ -29,6 +37,8 @@ type script struct {
 
 	exitCode, failTimes int
 	fail                string
+	message             string // of what fails, "" for the usual words
+	container           string // that most of this is about, "" for all
 	log                 string
 }
 
@@ -43,11 +53,24 @@ func parseScript(pod *corev1.Pod) (script, []string) {
 		stopDuration: v.Duration(annotation.StopDuration, 0),
 		exitCode:     v.Int(annotation.ExitCode, 0, 255),
 		failTimes:    v.Int(annotation.FailTimes, forever, forever),
-		fail:         v.OneOf(annotation.Fail, failImage, failConfig, failPending, failNeverReady),
-		log:          v.Text(annotation.Log),
+		fail: v.OneOf(annotation.Fail, failImage, failConfig, failPending, failAttach, failNeverReady,
+			failCreate, failRun, failOOM, failLiveness, failStartup, failEvicted),
+		message:   v.Text(annotation.Message),
+		container: v.Text(annotation.Container),
+		log:       v.Text(annotation.Log),
+	}
+	switch s.fail {
+	case failOOM, failLiveness, failStartup: // by SIGKILL
+		s.exitCode = 137
 	}
 	return s, v.Problems()
 }
+
+// words are what a failure says.
+func (s script) words(usual string) string { return cmp.Or(s.message, usual) }
+
+// acts tells whether the script is about a container; the others just run.
+func (s script) acts(container string) bool { return s.container == "" || s.container == container }
 
 // cannotPull tells whether the pull of a container's image fails.
 func (s script) cannotPull(image string) bool {

@@ -65,33 +65,22 @@ func (p *pass) wait(initDone bool, why func(corev1.Container) corev1.ContainerSt
 
 // up is a pod whose containers can run: they start, become ready, end, and start again.
 func (p *pass) up() {
-	old := corev1.ContainerStatus{}
-	if st := p.pod.Status.ContainerStatuses; len(st) > 0 {
-		old = st[0] // the containers of a pod all do the same
+	if p.initFails() {
+		return
 	}
-	attempt, running := int(old.RestartCount), old.State.Running
-	if t := old.LastTerminationState.Terminated; t != nil && running == nil {
-		ended := t.FinishedAt.Time
-		if !p.past.end.IsZero() {
-			ended = p.past.end
-		}
-		if left := restartDelay(attempt) - p.now.Sub(ended); left > 0 {
-			p.lookIn(left)
-			return
-		}
-		attempt++
+	old, policy := p.actor()
+	attempt, due := p.attempt(old)
+	if !due {
+		return
 	}
+	running := old.State.Running
 	if running == nil {
 		p.begin(attempt)
 	} else if p.past.begin.IsZero() {
 		p.past.begin = running.StartedAt.Time
 	}
 	ran := p.now.Sub(p.past.begin)
-	tries := attempt
-	if p.pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
-		tries = p.failed
-	}
-	if ends, code := p.script.exits(p.pod.Spec.RestartPolicy, tries); ends {
+	if ends, code := p.script.exits(policy, p.tries(policy, attempt)); ends {
 		if ran >= p.script.runDuration && running != nil {
 			p.end(attempt, code)
 			return
@@ -99,6 +88,52 @@ func (p *pass) up() {
 		p.lookIn(p.script.runDuration - ran)
 	}
 	p.running(attempt, old.LastTerminationState, p.ready(ran))
+}
+
+// actor returns the status of the container that the script is about, or of one of them where they all do the
+// same, and its restart policy.
+func (p *pass) actor() (corev1.ContainerStatus, corev1.RestartPolicy) {
+	for _, c := range p.pod.Spec.InitContainers {
+		if isSidecar(c) && c.Name == p.script.container {
+			st, _ := containerStatus(p.pod, c.Name)
+			return st, corev1.RestartPolicyAlways
+		}
+	}
+	for _, c := range p.pod.Spec.Containers {
+		if p.script.acts(c.Name) {
+			st, _ := containerStatus(p.pod, c.Name)
+			return st, p.pod.Spec.RestartPolicy
+		}
+	}
+	if st := p.pod.Status.ContainerStatuses; len(st) > 0 { // an init container acts, and is done
+		return st[0], p.pod.Spec.RestartPolicy
+	}
+	return corev1.ContainerStatus{}, p.pod.Spec.RestartPolicy
+}
+
+// attempt returns which attempt of a container it is, and false while the next one has to wait.
+func (p *pass) attempt(old corev1.ContainerStatus) (n int, due bool) {
+	n = int(old.RestartCount)
+	if t := old.LastTerminationState.Terminated; t != nil && old.State.Running == nil {
+		ended := t.FinishedAt.Time
+		if !p.past.end.IsZero() {
+			ended = p.past.end
+		}
+		if left := restartDelay(n) - p.now.Sub(ended); left > 0 {
+			p.lookIn(left)
+			return n, false
+		}
+		n++
+	}
+	return n, true
+}
+
+// tries is how often it has been tried before.
+func (p *pass) tries(policy corev1.RestartPolicy, attempt int) int {
+	if policy == corev1.RestartPolicyNever {
+		return p.failed
+	}
+	return attempt
 }
 
 // restartDelay is the back-off before the restart that follows an attempt.
@@ -119,7 +154,9 @@ func (p *pass) begin(attempt int) {
 		}
 	}
 	for _, c := range p.pod.Spec.Containers {
-		p.sayStarted(c, attempt)
+		if attempt == 0 || p.script.acts(c.Name) {
+			p.sayStarted(c, attempt)
+		}
 	}
 }
 
@@ -128,6 +165,8 @@ func (p *pass) ready(ran time.Duration) bool {
 	unready := ran // for how long
 	switch s := p.script; {
 	case s.fail == failNeverReady:
+	case s.fail == failStartup:
+		return false
 	case ran < s.readyDelay:
 		p.lookIn(s.readyDelay - ran)
 	case s.unreadyAfter > 0 && ran >= s.unreadyAfter:
@@ -143,33 +182,32 @@ func (p *pass) ready(ran time.Duration) bool {
 		return false
 	}
 	for _, c := range p.pod.Spec.Containers {
+		if !p.script.acts(c.Name) {
+			continue
+		}
 		period := probePeriod
 		if c.ReadinessProbe != nil && c.ReadinessProbe.PeriodSeconds > 0 {
 			period = time.Duration(c.ReadinessProbe.PeriodSeconds) * time.Second
 		}
-		p.sayAgain(period, event{c.Name, true, "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"})
+		p.sayAgain(period, event{c.Name, true, "Unhealthy", "Readiness probe failed: " + p.script.words("HTTP probe failed with statuscode: 503")})
 	}
 	return false
 }
 
 // running writes the status of running containers.
 func (p *pass) running(attempt int, last corev1.ContainerState, ready bool) {
-	st, begin := p.status, metav1.NewTime(p.past.begin)
-	if r := p.pod.Status.ContainerStatuses; len(r) > 0 && r[0].State.Running != nil {
-		begin = r[0].State.Running.StartedAt
-	}
+	st := p.status
 	st.Phase = corev1.PodRunning
 	st.InitContainerStatuses, st.ContainerStatuses = nil, nil
 	for _, c := range p.pod.Spec.InitContainers {
-		st.InitContainerStatuses = append(st.InitContainerStatuses, p.initStatus(c, begin.Time))
+		if isSidecar(c) {
+			st.InitContainerStatuses = append(st.InitContainerStatuses, p.runs(c, attempt, last, ready))
+		} else {
+			st.InitContainerStatuses = append(st.InitContainerStatuses, p.initStatus(c, p.past.begin))
+		}
 	}
-	yes := true
 	for _, c := range p.pod.Spec.Containers {
-		st.ContainerStatuses = append(st.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: imageID(c), ContainerID: p.containerID(c, attempt),
-			Ready: ready, Started: &yes, RestartCount: int32(attempt), LastTerminationState: last,
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: begin}},
-		})
+		st.ContainerStatuses = append(st.ContainerStatuses, p.runs(c, attempt, last, ready))
 	}
 	p.condition(corev1.PodReadyToStartContainers, true, "", "")
 	p.condition(corev1.PodInitialized, true, "", "")
@@ -179,6 +217,23 @@ func (p *pass) running(attempt int, last corev1.ContainerState, ready bool) {
 		return
 	}
 	p.condition(corev1.PodReady, ready, "ContainersNotReady", p.unreadyMessage())
+}
+
+// runs is the status of a container that runs. attempt, last and ready are those of what the script is about.
+func (p *pass) runs(c corev1.Container, attempt int, last corev1.ContainerState, ready bool) corev1.ContainerStatus {
+	if !p.script.acts(c.Name) || isSidecar(c) && p.script.container == "" {
+		attempt, last, ready = 0, corev1.ContainerState{}, true
+	}
+	begin := metav1.NewTime(p.past.begin)
+	if old, ok := containerStatus(p.pod, c.Name); ok && old.State.Running != nil {
+		begin = old.State.Running.StartedAt
+	}
+	started := p.script.fail != failStartup || !p.script.acts(c.Name)
+	return corev1.ContainerStatus{
+		Name: c.Name, Image: c.Image, ImageID: imageID(c), ContainerID: p.containerID(c, attempt),
+		Ready: ready, Started: &started, RestartCount: int32(attempt), LastTerminationState: last,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: begin}},
+	}
 }
 
 // closedGate returns the first readiness gate that is not met.
@@ -197,13 +252,13 @@ func (p *pass) closedGate() string {
 
 // initStatus is the status of an init container once the others run: a sidecar runs, the rest is done.
 func (p *pass) initStatus(c corev1.Container, begin time.Time) corev1.ContainerStatus {
-	for _, old := range p.pod.Status.InitContainerStatuses {
-		if old.Name == c.Name && (old.State.Terminated != nil || old.State.Running != nil) {
-			return old
-		}
-	}
 	side := isSidecar(c)
-	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: imageID(c), ContainerID: p.containerID(c, 0), Ready: true, Started: &side}
+	old, ok := containerStatus(p.pod, c.Name)
+	if ok && (old.State.Terminated != nil && old.State.Terminated.ExitCode == 0 || side && old.State.Running != nil) {
+		return old
+	}
+	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: imageID(c), ContainerID: p.containerID(c, int(old.RestartCount)), Ready: true,
+		Started: &side, RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState}
 	if side {
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(begin)}
 	} else {
@@ -222,27 +277,20 @@ func (p *pass) end(attempt, code int) {
 	p.past.end, p.past.said = p.now, time.Time{}
 	st := p.status
 	again := code != 0 && p.pod.Spec.RestartPolicy != corev1.RestartPolicyNever
-	reason := "Completed"
-	if code != 0 {
-		reason = "Error"
+	for i := range st.InitContainerStatuses {
+		if c := &st.InitContainerStatuses[i]; c.Name == p.script.container {
+			again = true // a sidecar
+			p.backOff(c, attempt, code)
+		}
 	}
 	for i := range st.ContainerStatuses {
-		c := &st.ContainerStatuses[i]
-		term := &corev1.ContainerStateTerminated{ExitCode: int32(code), Reason: reason, ContainerID: c.ContainerID, FinishedAt: metav1.NewTime(p.now)}
-		if c.State.Running != nil {
-			term.StartedAt = c.State.Running.StartedAt
+		switch c := &st.ContainerStatuses[i]; {
+		case again && p.script.acts(c.Name):
+			p.backOff(c, attempt, code)
+		case !again:
+			c.State = corev1.ContainerState{Terminated: p.terminated(c, code)}
+			c.Ready, c.Started = false, new(bool)
 		}
-		no := false
-		c.Ready, c.Started = false, &no
-		if !again {
-			c.State = corev1.ContainerState{Terminated: term}
-			continue
-		}
-		name := fmt.Sprintf("%s_%s(%s)", p.pod.Name, p.pod.Namespace, p.pod.UID)
-		c.LastTerminationState = corev1.ContainerState{Terminated: term}
-		c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
-			Message: fmt.Sprintf("back-off %v restarting failed container=%s pod=%s", restartDelay(attempt), c.Name, name)}}
-		p.say(event{c.Name, true, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, name)})
 	}
 	if again {
 		p.condition(corev1.ContainersReady, false, "ContainersNotReady", p.unreadyMessage())
@@ -251,6 +299,42 @@ func (p *pass) end(attempt, code int) {
 		return
 	}
 	p.finish(code)
+}
+
+// terminated is how a container ends with a code, if it is what the script is about.
+func (p *pass) terminated(c *corev1.ContainerStatus, code int) *corev1.ContainerStateTerminated {
+	if !p.script.acts(c.Name) {
+		code = 0
+	}
+	term := &corev1.ContainerStateTerminated{ExitCode: int32(code), Reason: "Completed", ContainerID: c.ContainerID, FinishedAt: metav1.NewTime(p.now)}
+	switch {
+	case code != 0 && p.script.fail == failOOM:
+		term.Reason = "OOMKilled"
+	case code != 0:
+		term.Reason = "Error"
+	}
+	if c.State.Running != nil {
+		term.StartedAt = c.State.Running.StartedAt
+	}
+	return term
+}
+
+// backOff ends a container until its next restart.
+func (p *pass) backOff(c *corev1.ContainerStatus, attempt, code int) {
+	switch p.script.fail {
+	case failLiveness:
+		p.say(event{c.Name, true, "Unhealthy", "Liveness probe failed: " + p.script.words("HTTP probe failed with statuscode: 500")})
+		p.say(event{c.Name, false, "Killing", fmt.Sprintf("Container %s failed liveness probe, will be restarted", c.Name)})
+	case failStartup:
+		p.say(event{c.Name, true, "Unhealthy", "Startup probe failed: " + p.script.words("dial tcp 10.244.0.7:8080: connect: connection refused")})
+		p.say(event{c.Name, false, "Killing", fmt.Sprintf("Container %s failed startup probe, will be restarted", c.Name)})
+	}
+	name := fmt.Sprintf("%s_%s(%s)", p.pod.Name, p.pod.Namespace, p.pod.UID)
+	c.Ready, c.Started = false, new(bool)
+	c.LastTerminationState = corev1.ContainerState{Terminated: p.terminated(c, code)}
+	c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
+		Message: fmt.Sprintf("back-off %v restarting failed container=%s pod=%s", restartDelay(attempt), c.Name, name)}}
+	p.say(event{c.Name, true, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, name)})
 }
 
 // finish gives the pod, all of whose containers have ended, its last phase.
@@ -265,7 +349,7 @@ func (p *pass) finish(code int) {
 	}
 	st.Phase = corev1.PodSucceeded
 	reason := "PodCompleted"
-	if code != 0 {
+	if code != 0 { // of what the script is about, and then the pod has failed
 		st.Phase, reason = corev1.PodFailed, "PodFailed"
 	}
 	p.condition(corev1.ContainersReady, false, reason, "")

@@ -179,7 +179,7 @@ func PhaseTitle(name string) string {
 func shortName(phase *event.PhaseState, g *plan.Group) string {
 	switch phase.Kind {
 	case event.PhaseApply, event.PhaseRemove:
-		return shortID(g.ID)
+		return plan.ShortID(g.ID)
 	}
 	switch {
 	case len(g.Objects) == 1:
@@ -188,16 +188,6 @@ func shortName(phase *event.PhaseState, g *plan.Group) string {
 		return g.Name
 	}
 	return g.ID
-}
-
-// shortID leaves the root chart out of the id of a subchart's group:
-// "shop/db:schema" is "db:schema", "shop:ingress" stays.
-func shortID(id string) string {
-	slash, colon := strings.IndexByte(id, '/'), strings.IndexByte(id, ':')
-	if slash >= 0 && slash < colon {
-		id = id[slash+1:]
-	}
-	return strings.Replace(id, plan.Unsequenced, unsequencedPart, 1)
 }
 
 // naturalWidth is how wide a column's cards would like to be. It depends on

@@ -57,8 +57,6 @@ func (p *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
 	return canvas.FitMiddle(kind+name, w, ellipsis)
 }
 
-const unsequencedPart = "(unseq.)"
-
 // NameIn is the name of a node in a width.
 func (p *Graph) NameIn(n *Node, w int, ellipsis string) string {
 	if n.Single() {
@@ -70,7 +68,7 @@ func (p *Graph) NameIn(n *Node, w int, ellipsis string) string {
 // GroupIn is the name of a group in a width.
 func GroupIn(name string, w int, ellipsis string) string {
 	name = canvas.Clean(name)
-	if chart, ok := strings.CutSuffix(name, unsequencedPart); ok && canvas.Width(name) > w {
+	if chart, ok := strings.CutSuffix(name, plan.ShortUnsequenced); ok && canvas.Width(name) > w {
 		name = chart + ellipsis // the chart tells more than that
 	}
 	return canvas.FitMiddle(name, w, ellipsis)

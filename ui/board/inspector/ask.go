@@ -11,6 +11,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/canvas"
 )
@@ -28,39 +29,60 @@ type Answers interface {
 	// Logs calls follow with each line of the logs of the object's pods, and
 	// returns at their end or at that of ctx. follow does not block.
 	Logs(ctx context.Context, o plan.Object, follow func(line string)) error
-	// Manifest returns the object as it was applied, as YAML.
-	Manifest(ctx context.Context, o plan.Object) (string, error)
+	// Change returns what the run does to an object, as the cluster is now, or
+	// Nothing.
+	Change(ctx context.Context, it Item) (Change, error)
+	// Sent returns the object as the run sends it, as YAML, or Nothing.
+	Sent(ctx context.Context, it Item) (string, error)
+	// Live returns the object as it is in the cluster, as YAML, or Nothing.
+	Live(ctx context.Context, o plan.Object) (string, error)
 }
+
+// Item is an object with its place in what is done.
+type Item struct {
+	event.Unit
+	Kind   event.PhaseKind // of the unit's phase
+	Object plan.Object
+}
+
+// Nothing is the error of an answer that says why there is none to give.
+type Nothing string
+
+func (n Nothing) Error() string { return string(n) }
 
 // Tab is a page of the inspector.
 type Tab int
 
 const (
 	TabWhy Tab = iota
-	tabEvents
+	TabDiff
+	TabManifest
+	TabEvents
 	tabPods
-	tabLogs
-	tabManifest
+	TabLogs
 	TabGates
 	TabTimings
 	Tabs
 )
 
-var TabNames = [Tabs]string{"why", "events", "pods", "logs", "manifest", "gates", "timings"}
+var TabNames = [Tabs]string{"why", "diff", "manifest", "events", "pods", "logs", "gates", "timings"}
 
-// asks reports whether the tab's content has to be asked of the cluster.
+// asks reports whether the tab's content has to be asked of the cluster: one
+// question about one object.
 func (t Tab) asks() bool {
-	return t == tabEvents || t == tabPods || t == tabLogs || t == tabManifest
+	return t == TabEvents || t == tabPods || t == TabLogs || t == TabManifest
 }
 
 // Inspector is the open inspector.
 type Inspector struct {
 	ctx     context.Context
 	answers Answers // nil: nobody can be asked
+	changes *Changes
 	Tab     Tab
+	Live    bool // the manifest is that of the object in the cluster
 	Page    pageOf
-	about   plan.Object // what the cluster was asked about
-	N       int         // counts questions, so that a late answer is told from a new one
+	about   Item // what the cluster was asked about
+	N       int  // counts questions, so that a late answer is told from a new one
 	cancel  context.CancelFunc
 	busy    bool
 	asked   time.Time
@@ -77,12 +99,13 @@ type pageOf struct {
 
 func (i *Inspector) Scroll(by int) {
 	i.Page.Top = min(max(i.Page.Top+by, 0), i.Page.Last)
-	i.Page.End = i.Tab == tabLogs && i.Page.Top == i.Page.Last
+	i.Page.End = i.Tab == TabLogs && i.Page.Top == i.Page.Last
 }
 
-// New opens the inspector. Questions end with ctx.
-func New(ctx context.Context, answers Answers) *Inspector {
-	return &Inspector{ctx: ctx, answers: answers}
+// New opens the inspector. Questions end with ctx; what is known of changes outlives
+// it.
+func New(ctx context.Context, answers Answers, changes *Changes) *Inspector {
+	return &Inspector{ctx: ctx, answers: answers, changes: changes}
 }
 
 // Stop ends what the open tab asks.
@@ -94,13 +117,13 @@ func (i *Inspector) Stop() {
 }
 
 // Open opens a tab about an object; there may be none.
-func (i *Inspector) Open(t Tab, about plan.Object, ok bool) tea.Cmd {
+func (i *Inspector) Open(t Tab, about Item, ok bool) tea.Cmd {
 	i.Tab = t
 	return i.ask(about, ok)
 }
 
 // Turn asks again where another object has been selected.
-func (i *Inspector) Turn(about plan.Object, ok bool) tea.Cmd {
+func (i *Inspector) Turn(about Item, ok bool) tea.Cmd {
 	if i.Tab.asks() && ok && about == i.about {
 		return nil
 	}
@@ -109,7 +132,7 @@ func (i *Inspector) Turn(about plan.Object, ok bool) tea.Cmd {
 
 // Loading reports whether the open tab shows something that goes stale.
 func (i *Inspector) Loading() bool {
-	return i.answers != nil && (i.Tab == tabEvents || i.Tab == tabPods)
+	return i.answers != nil && (i.Tab == TabEvents || i.Tab == tabPods)
 }
 
 // refreshEvery is how often events and pods are looked up anew.
@@ -125,17 +148,17 @@ func (i *Inspector) Refresh() tea.Cmd {
 }
 
 // ask begins to look up what the open tab shows.
-func (i *Inspector) ask(about plan.Object, ok bool) tea.Cmd {
+func (i *Inspector) ask(about Item, ok bool) tea.Cmd {
 	i.Stop()
 	i.N++
-	i.Page = pageOf{End: i.Tab == tabLogs}
+	i.Page = pageOf{End: i.Tab == TabLogs}
 	i.text, i.note, i.busy, i.tail = nil, "", false, nil
 	i.about = about
 	switch {
 	case !i.Tab.asks() || !ok:
 		return nil
 	case i.answers == nil:
-		i.note = "only the cluster knows, and this screen is not connected to it"
+		i.note = notConnected
 		return nil
 	}
 	i.busy = true
@@ -149,14 +172,16 @@ type LoadedMsg struct {
 	err  error
 }
 
+const notConnected = "only the cluster knows, and this screen is not connected to it"
+
 // askTimeout is how long an answer may take.
 const askTimeout = 15 * time.Second
 
-func (i *Inspector) question(t Tab, o plan.Object) tea.Cmd {
-	answers := i.answers
+func (i *Inspector) question(t Tab, it Item) tea.Cmd {
+	answers, live, o := i.answers, i.Live, it.Object
 	i.Stop()
 	i.asked = time.Now()
-	if t == tabLogs {
+	if t == TabLogs {
 		return i.followLogs(o)
 	}
 	ctx, cancel := context.WithTimeout(i.ctx, askTimeout)
@@ -167,13 +192,17 @@ func (i *Inspector) question(t Tab, o plan.Object) tea.Cmd {
 		var text []string
 		var err error
 		switch t {
-		case tabEvents:
+		case TabEvents:
 			text, err = answers.Events(ctx, o)
 		case tabPods:
 			text, err = answers.Pods(ctx, o)
-		case tabManifest:
+		case TabManifest:
 			var manifest string
-			manifest, err = answers.Manifest(ctx, o)
+			if live {
+				manifest, err = answers.Live(ctx, o)
+			} else {
+				manifest, err = answers.Sent(ctx, it)
+			}
 			text = strings.Split(maskSecrets(o, strings.TrimRight(manifest, "\n")), "\n")
 		}
 		return LoadedMsg{n, text, err}
@@ -187,11 +216,20 @@ func (i *Inspector) loaded(a LoadedMsg) {
 	}
 	i.busy = false
 	i.text, i.note = cleanLines(a.Text), ""
-	if a.err != nil {
-		i.note = "cannot look that up: " + a.err.Error()
-	} else if len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "" {
+	if len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "" {
 		i.text, i.note = nil, "there is nothing"
 	}
+	if a.err != nil {
+		i.note = whyNone(a.err)
+	}
+}
+
+// whyNone says why there is no answer.
+func whyNone(err error) string {
+	if none := Nothing(""); errors.As(err, &none) {
+		return string(none)
+	}
+	return "cannot look that up: " + err.Error()
 }
 
 func cleanLines(lines []string) []string {
@@ -217,6 +255,8 @@ func (i *Inspector) Take(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case LoadedMsg:
 		i.loaded(msg)
+	case ChangesMsg:
+		i.changed(msg)
 	case LogMsg:
 		return i.logged(msg)
 	}

@@ -21,6 +21,8 @@ func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 	switch i.Tab {
 	case TabWhy:
 		return s.whyTab(n, width)
+	case TabDiff:
+		return i.diffTab(s, width)
 	case TabGates:
 		return s.gatesTab(n)
 	case TabTimings:
@@ -33,13 +35,16 @@ func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 // comes first.
 func (i *Inspector) askedTab(s Subject, width int) []canvas.Line {
 	var out []canvas.Line
-	if o := s.Object; i.Tab == tabLogs && o != nil {
+	if o := s.Object; i.Tab == TabLogs && o != nil {
 		for _, l := range o.Log {
 			out = append(out, canvas.Plain(theme.Text, l))
 		}
 	}
-	if s.Object == nil && len(s.Node.Objects) > 1 {
-		out = append(out, canvas.Plain(theme.Quiet, "of "+i.about.String()+":"))
+	switch {
+	case i.Tab == TabManifest && i.answers != nil:
+		out = append(out, canvas.Plain(theme.Quiet, i.about.Object.String()+" "+i.which(s)+":"))
+	case s.Object == nil && len(s.Node.Objects) > 1:
+		out = append(out, canvas.Plain(theme.Quiet, "of "+i.about.Object.String()+":"))
 	}
 	for _, l := range i.text {
 		if len(l) <= width {
@@ -60,6 +65,21 @@ func (i *Inspector) askedTab(s Subject, width int) []canvas.Line {
 	}
 	return out
 }
+
+// which says which of an object's manifests is open.
+func (i *Inspector) which(s Subject) string {
+	o := s.Node.Find(i.about.Object)
+	switch {
+	case i.Live:
+		return "as it is in the cluster"
+	case o != nil && Applied(o):
+		return "as it was sent"
+	}
+	return "as it will be sent"
+}
+
+// Applied reports whether the run has come to an object.
+func Applied(o *event.ObjectState) bool { return o.Status != event.Waiting }
 
 // maxListed is how many objects of a group the inspector lists.
 const maxListed = 1000
@@ -137,6 +157,11 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	out := []canvas.Line{
 		{{Role: theme.Strong, Text: canvas.Pad("", names)}, {Role: theme.Strong, Text: fmt.Sprintf("%10s%10s%10s", "begun", "ended", "took")}},
 		{{Role: theme.Text, Text: canvas.Pad(canvas.FitMiddle(n.ID, names, s.Theme.Lines.Ellipsis), names)}, {Role: theme.Text, Text: fmt.Sprintf("%10s%10s%10s", at(n.Started), at(n.Ended), took)}},
+	}
+	for _, p := range s.State.Phases {
+		if usual, known := p.Usual[n.ID]; known && p.Name == n.Phase {
+			out = append(out, canvas.Line{{Role: theme.Quiet, Text: canvas.Pad("  usually", names) + fmt.Sprintf("%30s", canvas.Span(usual, true))}})
+		}
 	}
 	for _, o := range n.Objects[:min(len(n.Objects), maxListed)] {
 		ended, took := time.Time{}, "-"

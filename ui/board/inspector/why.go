@@ -54,12 +54,23 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	if picture.Urgency(o) == 1 && !n.Status.Over() {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.SinceOf(o), false)})
 	}
-	if o.Message != "" {
+	if why := s.whyNot(o); why != "" {
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: why})
+	} else if o.Message != "" {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
 	} else if o.Change != "" && string(o.Change) != mark.Word {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + string(o.Change)})
 	}
 	return l
+}
+
+// whyNot is why an object is not ready, where that is known: it decides, and comes
+// before what the object looks like.
+func (s Subject) whyNot(o *event.ObjectState) string {
+	if o.Done() {
+		return ""
+	}
+	return o.Cause
 }
 
 // groupWhy is a group's status in a line.
@@ -87,8 +98,8 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 // lines as there is room for, the last ones.
 func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 	var lines []canvas.Line
-	if o.Summary != "" && !strings.Contains(o.Message, o.Summary) {
-		lines = append(lines, canvas.Plain(theme.Bad, o.Summary))
+	if o.Message != "" && o.Cause != "" && !strings.Contains(o.Cause, o.Message) && room > 1 {
+		lines = append(lines, canvas.Plain(theme.Quiet, o.Message))
 		room--
 	}
 	found := append(o.Diagnosis[:len(o.Diagnosis):len(o.Diagnosis)], o.Log...)

@@ -153,9 +153,9 @@ func Passed(n *graph.Node) bool {
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	switch {
 	case o.Status == event.Failed:
-		return cmp.Or(o.Message, o.Summary)
+		return cmp.Or(o.Cause, o.Message)
 	case CutShort(n.Status) && Urgency(o) == 1:
-		return "not ready: " + cmp.Or(o.Summary, o.Message, string(o.Status))
+		return "not ready: " + cmp.Or(o.Cause, o.Message, string(o.Status))
 	}
 	switch o.Status {
 	case event.InProgress, event.Deleting:
@@ -163,8 +163,8 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 		if !n.Status.Over() || n.Status == event.Applied {
 			text += " " + canvas.Span(p.SinceOf(o), false)
 		}
-		if o.Message != "" {
-			text += " " + p.Theme.Lines.Dot + " " + o.Message
+		if why := cmp.Or(o.Cause, o.Message); why != "" {
+			text += " " + p.Theme.Lines.Dot + " " + why
 		}
 		return text
 	}

@@ -94,6 +94,20 @@ func (inspector) Logs(ctx context.Context, o plan.Object, follow func(string)) e
 	}
 }
 
-func (inspector) Manifest(_ context.Context, o plan.Object) (string, error) {
+func (inspector) Change(_ context.Context, it board.Item) (board.Change, error) {
+	switch it.Object.Kind {
+	case "Deployment", "StatefulSet":
+		return board.Change{Action: "change", Fields: []board.Field{{In: "spec.template.spec.containers[main]", Lines: []string{"-image: example/app:1.0", "+image: example/app:2.0"}}}}, nil
+	case "Service":
+		return board.Change{Action: "unchanged"}, nil
+	}
+	return board.Change{Action: "create"}, nil
+}
+
+func (i inspector) Sent(ctx context.Context, it board.Item) (string, error) {
+	return i.Live(ctx, it.Object)
+}
+
+func (inspector) Live(_ context.Context, o plan.Object) (string, error) {
 	return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata:\n  name: %s\n  namespace: %s\ndata:\n  password: aHVudGVyMg==\n", o.Kind, o.Name, o.Namespace), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/run"
 )
 
 // shop is the plan of testdata/charts/shop.
@@ -121,12 +122,16 @@ func Broken(tries int) map[string]Behaviour {
 }
 
 // diagnose says why the migration failed.
-func diagnose(context.Context, plan.Object) (string, []string) {
-	return "container migrate: exit code 2", []string{
-		"12:04:09  BackoffLimitExceeded  Job has reached the specified backoff limit",
-		"pod shop-db-migrate-1-0-0-7x2kq  Error  restarts 0",
-		"last lines of pod shop-db-migrate-1-0-0-7x2kq:",
-		"  applying 0042_add_index " + "…",
-		"  FATAL: relation \"orders\" does not exist",
+func diagnose(context.Context, plan.Object) run.Finding {
+	return run.Finding{
+		Cause:    `container migrate ends with code 2: FATAL: relation "orders" does not exist`,
+		Evidence: []string{`FATAL: relation "orders" does not exist`, "BackoffLimitExceeded: Job has reached the specified backoff limit"},
+		Lines: []string{
+			"12:04:09  BackoffLimitExceeded  Job has reached the specified backoff limit",
+			"pod shop-db-migrate-1-0-0-7x2kq  Error  restarts 0",
+			"last lines of pod shop-db-migrate-1-0-0-7x2kq:",
+			"  applying 0042_add_index " + "…",
+			"  FATAL: relation \"orders\" does not exist",
+		},
 	}
 }

@@ -1,0 +1,96 @@
+package event
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"lockstep/engine/plan"
+)
+
+// TestRoots: two groups fail side by side, in one of them more than one object is
+// in trouble; what waits for them is a consequence.
+func TestRoots(t *testing.T) {
+	job, web, db, ddl := plan.Object{Kind: "Job", Name: "migrate"}, plan.Object{Kind: "Deployment", Name: "web"}, plan.Object{Kind: "StatefulSet", Name: "db"}, plan.Object{Kind: "ConfigMap", Name: "ddl"}
+	at := func(seconds float64) time.Time { return time.Unix(0, int64(seconds*1e9)) }
+	var s State
+	for _, e := range []Event{
+		{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{
+			{ID: "a", Objects: []plan.Object{ddl, web, db}}, {ID: "b", Objects: []plan.Object{job}}, {ID: "c", After: []string{"a", "b"}, Objects: []plan.Object{web}}}}}},
+		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Running},
+		{Kind: KindGroup, Phase: "apply", Group: "b", Status: Running},
+		{Kind: KindObject, Phase: "apply", Group: "a", Object: &ddl, Status: Ready},
+		{Kind: KindObject, Phase: "apply", Group: "a", Object: &web, Status: InProgress, Message: "0 of 1 available"},
+		{Kind: KindObject, Phase: "apply", Group: "a", Object: &db, Status: InProgress},
+		{Kind: KindDiagnosis, Phase: "apply", Group: "a", Object: &web, Message: "container web ends with code 1", Cause: "container web ends with code 1", Evidence: []string{"no db"}},
+		{Kind: KindObject, Phase: "apply", Group: "b", Object: &job, Status: Failed, Message: "1 failed", Time: at(2)},
+		{Kind: KindGroup, Phase: "apply", Group: "b", Status: Failed, Object: &job, Message: "Job/migrate: 1 failed", Cause: "1 failed", Time: at(2)},
+		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &db, Message: "StatefulSet/db: not ready after 12s (--readiness-timeout): in-progress", Time: at(12.2)},
+		{Kind: KindGroup, Phase: "apply", Group: "c", Status: Skipped, Message: "not started: a failed"},
+	} {
+		if e.Time.IsZero() {
+			e.Time = at(0.1)
+		}
+		s.Apply(e)
+	}
+	roots := s.Roots()
+	want := []string{
+		"b Job/migrate: 1 failed",
+		"a StatefulSet/db: not ready after 12s (--readiness-timeout): in-progress",
+		"a Deployment/web: container web ends with code 1; gave up after 12s",
+	}
+	for i, r := range roots {
+		if got := fmt.Sprint(r.Group.ID, " ", r); i >= len(want) || got != want[i] {
+			t.Errorf("%d is %q", i, got)
+		}
+	}
+	if len(roots) != len(want) {
+		t.Errorf("%d roots, want %d", len(roots), len(want))
+	}
+	s.Apply(Event{Kind: KindGroup, Phase: "apply", Group: "a", Status: Running})
+	if n := len(s.Roots()); n != 1 {
+		t.Errorf("after a retry %d roots are left", n)
+	}
+}
+
+// TestWhatIsKnownOfACauseIsTheLatest: a failed group and a heartbeat count tries and
+// bring evidence, and never make less of a cause that is known.
+func TestWhatIsKnownOfACauseIsTheLatest(t *testing.T) {
+	api := plan.Object{Kind: "Deployment", Name: "api"}
+	var s State
+	s.Apply(Event{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{{ID: "a", Objects: []plan.Object{api}}}}}})
+	o := s.Find("apply", "a").Find(api)
+	for _, c := range []struct {
+		e               Event
+		cause, evidence string
+	}{
+		{Event{Kind: KindDiagnosis, Cause: "container api ends with code 3", Evidence: []string{"BackOff"}}, "container api ends with code 3", "BackOff"},
+		{Event{Kind: KindWaiting, Cause: "container api ends with code 3 (2 tries)", Evidence: []string{"FATAL"}}, "container api ends with code 3 (2 tries)", "FATAL"},
+		{Event{Kind: KindGroup, Status: Failed, Cause: "not ready after 9s (--readiness-timeout)"}, "container api ends with code 3 (2 tries)", "FATAL"},
+		{Event{Kind: KindGroup, Status: Failed, Cause: "container api ends with code 3 (4 tries)", Evidence: []string{"panic"}}, "container api ends with code 3 (4 tries)", "panic"},
+	} {
+		c.e.Phase, c.e.Group, c.e.Object = "apply", "a", &api
+		s.Apply(c.e)
+		if o.Cause != c.cause || o.Evidence[0] != c.evidence {
+			t.Errorf("after %s %q: %q, %q", c.e.Kind, c.e.Cause, o.Cause, o.Evidence)
+		}
+	}
+}
+
+// TestWhatAGroupFailsOfIsKnownBest: an object was looked into before, and found to
+// fail of something else; the line that tells of the failure does not say that.
+func TestWhatAGroupFailsOfIsKnownBest(t *testing.T) {
+	api := plan.Object{Kind: "Deployment", Name: "api"}
+	var s State
+	for _, e := range []Event{
+		{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{{ID: "a:x", Objects: []plan.Object{api}}}}}},
+		{Kind: KindGroup, Phase: "apply", Group: "a:x", Status: Running},
+		{Kind: KindDiagnosis, Phase: "apply", Group: "a:x", Object: &api, Cause: "ends with code 137", Evidence: []string{"bye"}},
+		{Kind: KindGroup, Phase: "apply", Group: "a:x", Object: &api, Status: Failed, Cause: "is killed since its startup probe fails", Evidence: []string{"Startup probe failed"}},
+	} {
+		s.Apply(e)
+	}
+	if roots := s.Roots(); len(roots) != 1 || roots[0].Cause != "is killed since its startup probe fails" || roots[0].Evidence[0] != "Startup probe failed" {
+		t.Errorf("%+v", roots)
+	}
+}

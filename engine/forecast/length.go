@@ -1,0 +1,137 @@
+// Package forecast reckons with how long groups take: how long a run would have
+// taken if they had taken something else, and how long one still takes if they
+// take what they usually do. It is pure: what is known comes from events.
+package forecast
+
+import (
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// Lengths are how long groups take.
+type Lengths func(*event.GroupState) time.Duration
+
+// Took are the lengths that a record tells: from a group's first request until it
+// was over.
+func Took(g *event.GroupState) time.Duration {
+	if g.Started.IsZero() || g.Ended.Before(g.Started) {
+		return 0
+	}
+	return g.Ended.Sub(g.Started)
+}
+
+// Length is how long an operation takes whose groups take certain times, where
+// each starts the moment that all it waits for is there (R14), and a phase when
+// the one before it is over. A rollback of the operation does not count.
+func Length(s *event.State, took Lengths) time.Duration {
+	var end time.Duration
+	for _, p := range s.Phases {
+		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
+			end = phaseEnd(s, p, end, took)
+		}
+	}
+	return end
+}
+
+// phaseEnd is when a phase ends that begins at a certain time.
+func phaseEnd(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths) time.Duration {
+	ends := map[string]time.Duration{}
+	var endOf func(g *event.GroupState) time.Duration
+	endOf = func(g *event.GroupState) time.Duration {
+		if end, known := ends[g.ID]; known {
+			return end
+		}
+		ends[g.ID] = begin // a circle, which only a record made by hand can have, ends here
+		start := begin
+		for _, id := range g.After {
+			if gate := s.Find(p.Name, id); gate != nil {
+				start = max(start, endOf(gate))
+			}
+		}
+		ends[g.ID] = start + took(g)
+		return ends[g.ID]
+	}
+	last := begin
+	for _, g := range p.Groups {
+		last = max(last, endOf(g))
+	}
+	return last
+}
+
+// Waits are how long each unit waited for the cluster alone: the longest time
+// from the API server's answer for one of its objects until that was ready, or
+// gone. What a unit took beyond that it spent on requests, and on waiting for its
+// turn to send them; a machine and an API server without limits would need none of
+// it. What is not waited for (R21) does not count. Where a group sends its objects
+// in several waves (R17), this is the longest of their waits and not the sum, so
+// that the truth is between this and what the unit took.
+func Waits(events []event.Event) map[event.Unit]time.Duration {
+	waits := map[event.Unit]time.Duration{}
+	// Of the units that run: since when each object is waited for.
+	running := map[event.Unit]map[string]time.Time{}
+	until := func(u event.Unit, object string, now time.Time) {
+		if since, ok := running[u][object]; ok {
+			waits[u] = max(waits[u], now.Sub(since))
+			delete(running[u], object)
+		}
+	}
+	for _, e := range events {
+		u := e.Unit()
+		switch {
+		case e.Kind == event.KindGroup && e.Status == event.Running:
+			if running[u] == nil { // a retry begins anew
+				delete(waits, u)
+				running[u] = map[string]time.Time{}
+			}
+		case e.Kind == event.KindGroup && e.Status.Over():
+			if e.Status != event.Applied {
+				for object := range running[u] {
+					until(u, object, e.Time)
+				}
+			}
+			delete(running, u)
+		case e.Kind != event.KindObject || e.Object == nil || running[u] == nil:
+		case e.Status == event.Ready || e.Status == event.Gone || e.Status == event.Failed:
+			until(u, e.Object.String(), e.Time)
+		case e.Change != "":
+			running[u][e.Object.String()] = e.Time
+		}
+	}
+	return waits
+}
+
+// Costliest is the group that other groups wait for whose time made the operation
+// longest, and by how much: what would have been saved if it had been ready at
+// once. It is nil where nothing waits for anything that cost time and came to be
+// ready.
+func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
+	all := Length(s, Took)
+	for _, p := range s.Phases {
+		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
+			continue
+		}
+		gates := map[string]bool{}
+		for _, g := range p.Groups {
+			for _, id := range g.After {
+				gates[id] = true
+			}
+		}
+		for _, g := range p.Groups {
+			if !gates[g.ID] || g.Status == event.Failed || Took(g) <= saved { // it saves no more than it took
+				continue
+			}
+			without := Length(s, func(o *event.GroupState) time.Duration {
+				if o == g {
+					return 0
+				}
+				return Took(o)
+			})
+			if less := all - without; less > saved {
+				gate, saved = g, less
+			}
+		}
+	}
+	return gate, saved
+}

@@ -1,0 +1,111 @@
+package forecast
+
+import (
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// group is a group with one object.
+func group(id string, after ...string) *plan.Group {
+	return &plan.Group{ID: id, After: after, Objects: []plan.Object{{Kind: "Deployment", Namespace: "n", Name: id}}}
+}
+
+// diamond is a plan: a and b, then c after both; d after a alone.
+func diamond() []event.Phase {
+	return []event.Phase{
+		{Name: "pre-install", Kind: event.PhaseHooks, Groups: []*plan.Group{group("hook")}},
+		{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{group("a"), group("b"), group("c", "a", "b"), group("d", "a")}},
+	}
+}
+
+// ran are the events of a group's run: its object is sent at once, answered at a
+// time and ready at another.
+func ran(phase, id string, from, answered, ready float64) []event.Event {
+	o := &plan.Object{Kind: "Deployment", Namespace: "n", Name: id}
+	return []event.Event{
+		{Time: at(from), Kind: event.KindGroup, Phase: phase, Group: id, Status: event.Running},
+		{Time: at(from), Kind: event.KindObject, Phase: phase, Group: id, Object: o, Status: event.Applying},
+		{Time: at(answered), Kind: event.KindObject, Phase: phase, Group: id, Object: o, Status: event.Applied, Change: event.Created},
+		{Time: at(ready), Kind: event.KindObject, Phase: phase, Group: id, Object: o, Status: event.Ready},
+		{Time: at(ready), Kind: event.KindGroup, Phase: phase, Group: id, Status: event.Ready},
+	}
+}
+
+// record is a run of the diamond: the hook takes 1 s, a 10 s, b 7 s, c 5 s, d 2 s;
+// each request takes half a second.
+func record() []event.Event {
+	events := []event.Event{
+		{Time: at(0), Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}},
+		{Time: at(0), Kind: event.KindPlan, Phases: diamond()},
+	}
+	events = append(events, ran("pre-install", "hook", 0, 0.5, 1)...)
+	events = append(events, ran("apply", "b", 1, 1.5, 8)...)
+	events = append(events, ran("apply", "a", 1, 1.5, 11)...)
+	events = append(events, ran("apply", "d", 11, 11.5, 13)...)
+	events = append(events, ran("apply", "c", 11, 11.5, 16)...)
+	return append(events, event.Event{Time: at(16), Kind: event.KindOperation, Status: event.Succeeded})
+}
+
+func stateOf(events []event.Event) *event.State {
+	s := &event.State{}
+	for _, e := range events {
+		s.Apply(e)
+	}
+	return s
+}
+
+func TestLengthFollowsTheGates(t *testing.T) { // R14
+	s := stateOf(record())
+	if got := Length(s, Took); got != seconds(16) {
+		t.Errorf("as it was: %s, want 16s", got)
+	}
+	waits := Waits(record())
+	got := Length(s, func(g *event.GroupState) time.Duration { return waits[g.Unit()] })
+	if want := seconds(0.5 + 9.5 + 4.5); got != want {
+		t.Errorf("waits alone: %s, want %s", got, want)
+	}
+}
+
+func TestTheCostliestGateIsNotTheLongestGroup(t *testing.T) {
+	// Without a, b is what c waits for: 3 s are saved of its 10. The hook has
+	// nobody that waits for it, c and d neither.
+	if gate, saved := Costliest(stateOf(record())); gate == nil || gate.ID != "a" || saved != seconds(3) {
+		t.Errorf("%v saves %s, want a and 3s", gate, saved)
+	}
+	alone := []event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}}
+	if gate, _ := Costliest(stateOf(append(alone, ran("apply", "a", 0, 1, 2)...))); gate != nil {
+		t.Errorf("nothing waits for %s", gate.ID)
+	}
+}
+
+func TestCirclesEnd(t *testing.T) {
+	s := stateOf([]event.Event{{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a", "b"), group("b", "a"), group("c", "c")}}}}})
+	if got := Length(s, func(*event.GroupState) time.Duration { return time.Second }); got != 2*time.Second {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestARetryWaitsAnew(t *testing.T) {
+	o := &plan.Object{Kind: "Job", Namespace: "n", Name: "a"}
+	events := append([]event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}},
+		event.Event{Time: at(0), Kind: event.KindGroup, Phase: "apply", Group: "a", Status: event.Running},
+		event.Event{Time: at(0), Kind: event.KindObject, Phase: "apply", Group: "a", Object: o, Status: event.Applied, Change: event.Created},
+		event.Event{Time: at(60), Kind: event.KindObject, Phase: "apply", Group: "a", Object: o, Status: event.Failed},
+		event.Event{Time: at(60), Kind: event.KindGroup, Phase: "apply", Group: "a", Status: event.Failed},
+	)
+	if got := Waits(events)[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(60) {
+		t.Errorf("failed: waited %s", got)
+	}
+	if got := Waits(append(events, ran("apply", "a", 70, 71, 75)...))[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(4) {
+		t.Errorf("retried: waited %s", got)
+	}
+}

@@ -1,0 +1,90 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// TestSignsAreLookedInto: what is stuck is looked into at the first sign, and signs
+// without end cost no more than 20 requests a minute.
+func TestSignsAreLookedInto(t *testing.T) {
+	const cost = 6
+	now := epoch
+	m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
+	var looks []time.Duration
+	var told []string
+	var handle func(message)
+	handle = func(msg message) {
+		for _, eff := range append([]effect(nil), m.handle(now, msg)...) {
+			switch eff := eff.(type) {
+			case sendRequest:
+				handle(answered{eff.request, Outcome{Change: event.Created, Version: 1}, nil})
+			case startDiagnosis:
+				looks = append(looks, now.Sub(epoch))
+				handle(diagnosed{eff.diagnosis, Finding{Cause: "ends with code 3", Requests: cost}})
+			case publish:
+				if eff.event.Kind == event.KindWaiting {
+					told = append(told, eff.event.Message)
+				}
+			}
+		}
+	}
+	handle(stageEntered{Stage{Phase: event.Phase{Name: "apply", Groups: groupsOf("a: x")}}, &StageRun{}})
+	g := m.stage.groups[0]
+	handle(observed{g, Observation{Object: g.objects[0].Object, Status: event.InProgress, Message: "0 of 1 available", Version: 2}})
+	for end := epoch.Add(time.Minute); now.Before(end); now = now.Add(100 * time.Millisecond) {
+		if now.Sub(epoch) > 300*time.Millisecond {
+			handle(observed{g, Observation{Object: g.objects[0].Object, Sign: true}})
+		}
+		if w := m.wake(); !w.IsZero() && !w.After(now) {
+			handle(ticked{})
+		}
+	}
+	if len(looks) < 2 || looks[0] > 500*time.Millisecond {
+		t.Errorf("looked into at %v", looks)
+	}
+	if n := len(looks)*cost + cost; n > 20 {
+		t.Errorf("%d requests in a minute: %v", n, looks)
+	}
+	m.timeouts.heartbeat = 0
+	handle(ticked{})
+	if len(told) != 1 || !strings.HasSuffix(told[0], ": ends with code 3") {
+		t.Errorf("the heartbeat drops the cause: %q", told)
+	}
+}
+
+// TestWhatHasNoPodsIsLookedIntoSoon: nothing else would tell that it is stuck.
+func TestWhatHasNoPodsIsLookedIntoSoon(t *testing.T) {
+	for kind, want := range map[string]time.Duration{"Deployment": 5 * time.Second, "PersistentVolumeClaim": time.Second, "Topic": time.Second} {
+		now := epoch
+		m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
+		looked := time.Duration(-1)
+		var handle func(message)
+		handle = func(msg message) {
+			for _, eff := range append([]effect(nil), m.handle(now, msg)...) {
+				switch eff := eff.(type) {
+				case sendRequest:
+					handle(answered{eff.request, Outcome{Change: event.Created, Version: 1}, nil})
+				case startDiagnosis:
+					looked = now.Sub(epoch)
+				}
+			}
+		}
+		groups := groupsOf("a: x")
+		groups[0].Objects[0].Kind = kind
+		handle(stageEntered{Stage{Phase: event.Phase{Name: "apply", Groups: groups}}, &StageRun{}})
+		for end := epoch.Add(10 * time.Second); now.Before(end) && looked < 0; now = now.Add(100 * time.Millisecond) {
+			if w := m.wake(); !w.IsZero() && !w.After(now) {
+				handle(ticked{})
+			}
+		}
+		if looked != want {
+			t.Errorf("%s is looked into after %s, want %s", kind, looked, want)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package diagnose
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// apiServices is where APIs that somebody serves beside the API server's own are
+// registered.
+var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+
+// apiService says why an API is not available: its condition, then the Service
+// that is to serve it.
+func (d *Diagnoser) apiService(ctx context.Context, u *unstructured.Unstructured) lead {
+	l := lead{cause: "nobody has looked yet whether it answers", symptom: true}
+	for _, c := range conditionsOf(u) {
+		switch {
+		case c.kind != "Available":
+		case c.status == "True":
+			return lead{}
+		default:
+			l = lead{cause: c.String(), evidence: []string{c.String()}}
+		}
+	}
+	service, _, _ := unstructured.NestedStringMap(u.Object, "spec", "service")
+	if service == nil {
+		service = map[string]string{}
+		for _, key := range []string{"namespace", "name"} {
+			service[key], _, _ = unstructured.NestedString(u.Object, "spec", "service", key)
+		}
+	}
+	if service["name"] == "" {
+		return l
+	}
+	more := d.behindService(ctx, service["namespace"], service["name"], l.cause)
+	l.cause, l.evidence = more.cause, append(l.evidence, more.evidence...)
+	return l
+}
+
+// metricsGroup is the API of metrics that an autoscaler could not ask.
+var metricsGroup = regexp.MustCompile(`(?:custom\.|external\.)?metrics\.k8s\.io`)
+
+// autoscaler says why an autoscaler does not scale, and where it gets no metrics,
+// what became of their API.
+func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
+	l := q.custom()
+	c := fault(q.live, "")
+	if c == nil {
+		return l
+	}
+	group := metricsGroup.FindString(c.message)
+	if group == "" {
+		return l
+	}
+	api, err := d.dyn.Resource(apiServices).Get(ctx, "v1beta1."+group, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		l.cause += fmt.Sprintf("; nothing in the cluster serves %s: is a metrics server installed?", group)
+	case err != nil:
+		l.evidence = append(l.evidence, gapText("APIService v1beta1."+group, err))
+	default:
+		if down := d.apiService(ctx, api); down.cause != "" {
+			l.cause += fmt.Sprintf("; APIService v1beta1.%s: %s", group, down.cause)
+			l.evidence = append(l.evidence, down.evidence...)
+		}
+	}
+	return l
+}

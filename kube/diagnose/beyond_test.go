@@ -1,0 +1,274 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+)
+
+func forbidden(resource, name, words string) error {
+	return apierrors.NewForbidden(schema.ParseGroupResource(resource), name, errors.New(words))
+}
+
+// TestOnlyALackOfRightsIsCalledSo has the answers of 403 that real API servers
+// give: RBAC's alone is a lack of rights.
+func TestOnlyALackOfRightsIsCalledSo(t *testing.T) {
+	const says = "the user of this kubeconfig lacks the right"
+	rbac := `User "bob" cannot patch resource "pods" in API group "" in the namespace "lab"`
+	podSecurity := `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ` +
+		`unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), ` +
+		`seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
+	if err := Explain(forbidden("pods", "big", rbac)); !strings.Contains(err.Error(), says) || !LacksRight(err) {
+		t.Errorf("RBAC's refusal is told as %q", err)
+	}
+	for _, words := range []string{
+		"exceeded quota: small, requested: count/configmaps=1, used: count/configmaps=1, limited: count/configmaps=1",
+		"maximum cpu usage per Container is 1, but limit is 2",
+		podSecurity,
+		"ValidatingAdmissionPolicy 'lab-vap' with binding 'lab-vapb' denied request: a Service needs a label team",
+		`admission webhook "check.example.com" denied the request: no`,
+		"no PriorityClass with name nope was found",
+		`error looking up service account lab/nope: serviceaccount "nope" not found`,
+		"unable to create new content in namespace dead because it is being terminated",
+		"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
+	} {
+		err := fmt.Errorf("server-side apply failed: %w", forbidden("pods", "big", words))
+		got := Explain(err)
+		var why run.Explained
+		if !errors.As(got, &why) || !errors.Is(got, err) {
+			t.Fatalf("%v explains nothing", got)
+		}
+		f := why.Finding()
+		if LacksRight(err) || strings.Contains(got.Error(), says) || f.Cause != "refused: "+words || f.Evidence[0] != `pods "big" is forbidden: `+words {
+			t.Errorf("%s\nis told as %q\ncause %q\nevidence %q", words, got, f.Cause, f.Evidence)
+		}
+	}
+}
+
+// answer is an error of the API server with a reason of its own.
+func answer(code int32, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: message}}
+}
+
+// TestWhatHasRefused follows what the API server says of an object that it has not
+// taken to what is behind it.
+func TestWhatHasRefused(t *testing.T) {
+	hooks := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: policy}, webhooks: [{name: check.example.com}]}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: sidecars}, webhooks: [{name: inject.example.com}]}
+---
+{apiVersion: v1, kind: Service, metadata: {name: s, namespace: ns}, spec: {selector: {app: api}}}
+---
+{apiVersion: v1, kind: LimitRange, metadata: {name: small, namespace: ns}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}
+---
+` + pod("p", "x", crashed7)
+	failing := func(name, address, why string) error {
+		return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "`+name+`": failed to call webhook: Post "`+address+`": `+why)
+	}
+	const going = "namespace ns is being deleted: waits for finalizers x/y: whoever has put it there has to take it away, and does not"
+	for _, tt := range []struct {
+		name  string
+		err   error
+		cause string
+	}{
+		{"a webhook refuses", forbidden("pods", "p", `admission webhook "check.example.com" denied the request: no`), "refused by webhook check.example.com of ValidatingWebhookConfiguration policy: no"},
+		{"a webhook refuses without a word", forbidden("pods", "p", `admission webhook "inject.example.com" denied the request without explanation`),
+			"refused by webhook inject.example.com of MutatingWebhookConfiguration sidecars: it does not say why"},
+		{"a webhook's pods are not ready", failing("check.example.com", "https://s.ns.svc:443/v?timeout=10s", `no endpoints available for service "s"`),
+			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: no endpoints available for service "s"; Service ns/s: none of its 1 pods is ready; container c ends with code 7 (3 tries): fake logs`},
+		{"a webhook has no Service", failing("check.example.com", "https://none.ns.svc:443/", `service "none" not found`),
+			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: service "none" not found; Service ns/none: it is not in the cluster, and ` + going},
+		{"a webhook elsewhere", failing("check.example.com", "https://127.0.0.1:1/", "dial tcp 127.0.0.1:1: connect: connection refused"),
+			"webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: dial tcp 127.0.0.1:1: connect: connection refused (https://127.0.0.1:1/)"},
+		{"a webhook's certificate", failing("inject.example.com", "https://127.0.0.1:1/", "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
+			"webhook inject.example.com of MutatingWebhookConfiguration sidecars does not answer: tls: failed to verify certificate: x509: certificate signed by unknown authority; the caBundle that it is configured with does not fit its certificate (https://127.0.0.1:1/)"},
+		{"a conversion", answer(http.StatusInternalServerError, "", `conversion webhook for conv.example.com/v2, Kind=Db failed: Post "https://conv.ns.svc:443/?timeout=30s": service "conv" not found`),
+			`the webhook that converts Db to conv.example.com/v2 does not answer: service "conv" not found; Service ns/conv: it is not in the cluster, and ` + going},
+		{"a LimitRange", forbidden("pods", "p", "maximum cpu usage per Container is 1, but limit is 2"), "refused by LimitRange small: maximum cpu usage per Container is 1, but limit is 2"},
+		{"a namespace that goes", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
+			"namespace ns is being deleted and takes nothing new: it is being deleted: waits for finalizers x/y: whoever has put it there has to take it away, and does not"},
+		{"a conflict", answer(http.StatusConflict, metav1.StatusReasonConflict, "other"), "refused: other"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, _ := cluster(t, hooks)
+			err := d.Refused(t.Context(), named("", "Pod", "p"), tt.err)
+			var why run.Explained
+			if !errors.As(err, &why) {
+				t.Fatal(err)
+			}
+			f := why.Finding()
+			if f.Cause != tt.cause {
+				t.Errorf("%q\nwant %q", f.Cause, tt.cause)
+			}
+			if !strings.Contains(tt.err.Error(), f.Evidence[0]) || !strings.Contains(err.Error(), strings.TrimPrefix(tt.cause, "refused: ")) {
+				t.Errorf("evidence %q, error %v", f.Evidence, err)
+			}
+		})
+	}
+}
+
+// TestClaims follows a claim to what keeps it from a volume.
+func TestClaims(t *testing.T) {
+	claim := func(spec string) string {
+		return "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nspec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}, " + spec + "}\nstatus: {phase: Pending}"
+	}
+	class := func(rest string) string {
+		return "\n---\n{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast}, " + rest + "}"
+	}
+	ofClass := claim("storageClassName: fast")
+	for _, tt := range []struct{ name, text, want string }{
+		{"no such class", ofClass, "no volume: there is no StorageClass fast, and no volume of that class fits 1Gi, ReadWriteMany"},
+		{"no class", claim(`storageClassName: ""`), `no volume: it is to have no StorageClass (storageClassName: ""), and no volume that somebody has made fits 1Gi, ReadWriteMany`},
+		{"no default class", claim(""), "no volume: it names no StorageClass, and none is the default"},
+		{"waits for a pod", ofClass + class("provisioner: x, volumeBindingMode: WaitForFirstConsumer"),
+			"no volume: StorageClass fast makes one only for a pod that uses it (WaitForFirstConsumer), and none is placed; put the claim into the group of that pod"},
+		{"by hand", ofClass + class("provisioner: kubernetes.io/no-provisioner"), "no volume: StorageClass fast makes none by itself, and no volume that somebody has made fits 1Gi, ReadWriteMany"},
+		{"provisioner does not run", ofClass + class("provisioner: csi.example.com"), "no volume: the provisioner csi.example.com of StorageClass fast has not made one; does it run?"},
+		{"provisioning failed", ofClass + class("provisioner: csi.example.com") + incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", "disk quota exceeded"), "no volume: disk quota exceeded"},
+		{"volume does not fit", claim("volumeName: tiny") + incident("e", "c", "PersistentVolumeClaim", "VolumeMismatch", "requested PV is too small"), "no volume: requested PV is too small"},
+		{"no such volume", claim("volumeName: none"), "no volume: it names the volume none, which does not exist"},
+		{"lost", strings.Replace(claim("volumeName: old"), "Pending", "Lost", 1), "lost its volume old, which is gone"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, _ := cluster(t, tt.text)
+			if r := d.Object(t.Context(), named("", "PersistentVolumeClaim", "c")); r.Cause != tt.want {
+				t.Errorf("%q\nwant %q", r.Cause, tt.want)
+			}
+		})
+	}
+	t.Run("of a StatefulSet's pod", func(t *testing.T) {
+		unplaced := strings.Replace(pod("db-0", "d", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "0/2 nodes: pod has unbound immediate PersistentVolumeClaims."}]`),
+			"spec: {nodeName: n1, ", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], ", 1)
+		d, _ := cluster(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, selector: {matchLabels: {app: api}}}}\n---\n"+
+			unplaced+"\n---\n"+ofClass+incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`))
+		r := d.Object(t.Context(), named("apps", "StatefulSet", "db"))
+		if want := "pod db-0 cannot be scheduled: claim c has no volume: there is no StorageClass fast, and no volume of that class fits 1Gi, ReadWriteMany"; r.Cause != want {
+			t.Errorf("%q\nwant %q", r.Cause, want)
+		}
+		if want := `claim c: ProvisioningFailed: storageclass.storage.k8s.io "fast" not found`; r.Evidence[0] != want {
+			t.Errorf("evidence %q, want first %q", r.Evidence, want)
+		}
+	})
+}
+
+// TestIngressesAndServices follows them to what is missing.
+func TestIngressesAndServices(t *testing.T) {
+	const ingress = `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i, namespace: ns}, spec: {ingressClassName: nginx, rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: s, port: {number: 80}}}}]}}]}}`
+	const class = "\n---\n{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: nginx}, spec: {controller: x}}"
+	const service = "\n---\n{apiVersion: v1, kind: Service, metadata: {name: s, namespace: ns}, spec: {selector: {app: api}, ports: [{port: 80, name: web}]}}"
+	of := named("networking.k8s.io", "Ingress", "i")
+	for _, tt := range []struct {
+		name           string
+		object         plan.Object
+		text           string
+		want, evidence string
+	}{
+		{"no such class", of, ingress + strings.Replace(class, "nginx", "traefik", 1), "there is no IngressClass nginx", "there are the IngressClasses traefik"},
+		{"no class", of, strings.Replace(ingress, "ingressClassName: nginx, ", "", 1) + class, "it names no IngressClass, and none is the default", "nginx"},
+		{"no backend", of, ingress + class, "its backend Service s does not exist", ""},
+		{"no port", of, ingress + class + strings.Replace(service, "port: 80", "port: 8080", 1), "its backend Service s has no port 80, but 8080 web", ""},
+		{"no pods", of, ingress + class + service, "its backend Service s: no pod has its labels: app=api", ""},
+		{"no controller", of, ingress + class + service + "\n---\n" + pod("p", "x", readyPod), "no address: no ingress controller has taken it up; does one run for its class?", ""},
+		{"labels that are others'", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(pod("p", "x", readyPod), "app: api", "app: apis", 1),
+			"no pod has its labels: app=api", "pods of the namespace have app=apis"},
+		{"no load balancer", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, ", 1), "\n---\n"),
+			"no address: nothing in the cluster has given it one; does it have load balancers?", ""},
+		{"a load balancer that fails", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, ", 1), "\n---\n") +
+			incident("e", "s", "Service", "SyncLoadBalancerFailed", "no subnet"), "no address: SyncLoadBalancerFailed: no subnet", ""},
+		{"suspended", named("batch", "Job", "j"), `{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: ns}, spec: {suspend: true, template: {}}}`, "it is suspended (spec.suspend: true), so it starts nothing", ""},
+		{"claim in use", named("", "PersistentVolumeClaim", "c"), `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}, status: {phase: Bound}}` +
+			"\n---\n" + strings.Replace(pod("p", "x", readyPod), "spec: {", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], ", 1),
+			"it is being deleted: waits for finalizers kubernetes.io/pvc-protection: it is in use by pod p", "finalizer kubernetes.io/pvc-protection: it is in use by pod p"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, _ := cluster(t, tt.text)
+			r := d.Object(t.Context(), tt.object)
+			if r.Cause != tt.want || tt.evidence != "" && !slices.ContainsFunc(r.Evidence, func(l string) bool { return strings.Contains(l, tt.evidence) }) {
+				t.Errorf("%q, evidence %q\nwant %q, %q", r.Cause, r.Evidence, tt.want, tt.evidence)
+			}
+		})
+	}
+}
+
+// TestFaultOfConditions picks the condition that says the most.
+func TestFaultOfConditions(t *testing.T) {
+	for _, tt := range []struct{ name, conditions, expression, want string }{
+		{"none", `[]`, "", ""},
+		{"all is well", `[{"type":"Ready","status":"True"},{"type":"Degraded","status":"False"}]`, "", ""},
+		{"not ready", `[{"type":"Ready","status":"False","reason":"NoDisk","message":"no disk"},{"type":"Synced","status":"True"}]`, "", "Ready is False: NoDisk: no disk"},
+		{"a complaint goes first", `[{"type":"Ready","status":"False","message":"not yet"},{"type":"Stalled","status":"True","reason":"Bad","message":"bad spec"}]`, "", "Stalled is True: Bad: bad spec"},
+		{"what is asked about goes first", `[{"type":"Degraded","status":"True","message":"x"},{"type":"Synced","status":"False","message":"no key"}]`, `{.conditions[?(@.type=="Synced")].status} == True`, "Synced is False: no key"},
+		{"unknown", `[{"type":"Ready","status":"Unknown","message":"no answer"}]`, "", "Ready is Unknown: no answer"},
+		{"the newer", `[{"type":"A","status":"False","message":"old","lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"B","status":"False","message":"new","lastTransitionTime":"2026-01-01T00:01:00Z"}]`, "", "B is False: new"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			u := &unstructured.Unstructured{}
+			if err := u.UnmarshalJSON([]byte(`{"apiVersion":"x/v1","kind":"X","status":{"conditions":` + tt.conditions + `}}`)); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if c := fault(u, tt.expression); c != nil {
+				got = c.String()
+			}
+			if got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestGapsAreAdmitted tells a user what may not be read: in the evidence, and
+// where nothing better is known in the cause.
+func TestGapsAreAdmitted(t *testing.T) {
+	d, kube := cluster(t, strings.TrimSuffix(deployment, "---\n"))
+	for _, r := range []string{"pods", "events"} {
+		kube.PrependReactor("list", r, func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, forbidden(r, "", `User "bob" cannot list resource "`+r+`" in API group "" in the namespace "ns"`)
+		})
+	}
+	r := d.Object(t.Context(), named("apps", "Deployment", "api"))
+	pods, events := "pods cannot be read: user bob may not list pods", "events cannot be read: user bob may not list events"
+	if want := "0 of 1 updated (more is not known: " + pods + "; " + events + ")"; r.Cause != want || !r.Symptom {
+		t.Errorf("%q\nwant %q", r.Cause, want)
+	}
+	for _, want := range []string{pods, events} {
+		if !slices.Contains(r.Evidence, want) || !slices.Contains(r.Lines, want) {
+			t.Errorf("%q is not in the evidence %q and the lines %q", want, r.Evidence, r.Lines)
+		}
+	}
+	d, kube = cluster(t, deployment+pod("p", "r2", crashed7))
+	kube.PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &corev1.EventList{}, forbidden("events", "", `User "bob" cannot list resource "events" in API group "" in the namespace "ns"`)
+	})
+	if r = d.Object(t.Context(), named("apps", "Deployment", "api")); strings.Contains(r.Cause, "not known") || !slices.Contains(r.Evidence, events) {
+		t.Errorf("a crash that is known: cause %q, evidence %q", r.Cause, r.Evidence)
+	}
+}
+
+// TestEventsOfPodsThatCannotBeCreated are one, whatever the pods were to be called.
+func TestEventsOfPodsThatCannotBeCreated(t *testing.T) {
+	refused := func(name, before, pod string) string {
+		return incident(name, "api-2", "ReplicaSet", "FailedCreate", before+`Error creating: pods "`+pod+`" is forbidden: exceeded quota: small`)
+	}
+	d, _ := cluster(t, strings.TrimSuffix(deployment, "\n---\n")+refused("e1", "", "api-a")+refused("e2", "", "api-b")+refused("e3", "(combined from similar events): ", "api-c"))
+	r := d.Object(t.Context(), named("apps", "Deployment", "api"))
+	if len(r.Events) != 1 || r.Events[0].Count != 6 || r.Cause != "no pods can be created: exceeded quota: small" {
+		t.Errorf("%q: %v", r.Cause, r.Events)
+	}
+}

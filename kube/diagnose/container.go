@@ -1,0 +1,144 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// title names a container with its part in the pod.
+func (c Container) title() string {
+	switch {
+	case c.Sidecar:
+		return "sidecar " + c.Name
+	case c.Init:
+		return "init container " + c.Name
+	}
+	return "container " + c.Name
+}
+
+// problem returns what is wrong with a container, if anything.
+func (c Container) problem() (trouble, string) {
+	switch {
+	case c.Ended && !c.Ready && (c.EndReason == "StartError" || c.EndReason == "ContainerCannotRun"):
+		return unable, c.title() + " cannot start: " + cmp.Or(program(c.EndMessage), c.EndReason)
+	case c.State == "waiting" && c.Reason == "CrashLoopBackOff",
+		c.State == "terminated" && c.Exit != 0,
+		c.State == "running" && !c.Ready && c.Restarts > 0 && c.Exit != 0:
+		return crashed, c.title() + " " + c.ending()
+	case c.State == "waiting" && c.Reason == "InvalidImageName":
+		return unable, fmt.Sprintf("%s cannot start: the image name %s is invalid: %s", c.title(), c.Image, cmp.Or(cause(c.Message), c.Reason))
+	case c.State == "waiting" && isImage(c.Reason):
+		return unable, strings.TrimSuffix(fmt.Sprintf("%s cannot start: image %s cannot be pulled: %s", c.title(), c.Image, cause(c.Message)), ": ")
+	case c.State == "waiting" && c.Reason != "" && c.Reason != "ContainerCreating" && c.Reason != "PodInitializing":
+		return unable, fmt.Sprintf("%s cannot start: %s", c.title(), cmp.Or(program(c.Message), c.Reason))
+	case c.Init && !c.Sidecar && c.State == "running" && !c.Ready:
+		return young, c.title() + " is running"
+	}
+	return fine, ""
+}
+
+// tries is how often the container has failed.
+func (c Container) tries() int {
+	if c.State == "running" {
+		return c.Restarts
+	}
+	return c.Restarts + 1
+}
+
+// ending says how the container ended last.
+func (c Container) ending() string {
+	switch {
+	case !c.Ended:
+		return "has ended"
+	case c.EndReason == "OOMKilled" && c.Limit != "":
+		return fmt.Sprintf("needs more memory than its limit of %s and is killed (OOMKilled)", c.Limit)
+	case c.EndReason == "OOMKilled":
+		return "is killed since its node has no memory left (OOMKilled); it has no limit of its own"
+	}
+	return fmt.Sprintf("ends with code %d", c.Exit)
+}
+
+// said is what the container has left as its last words, where they say more than
+// its exit code.
+func (c Container) said() string {
+	switch c.EndReason {
+	case "", "Error", "Completed", "OOMKilled":
+		return c.EndMessage
+	}
+	return colon(c.EndReason, c.EndMessage)
+}
+
+func isImage(reason string) bool {
+	switch reason {
+	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable":
+		return true
+	}
+	return false
+}
+
+// cause is the end of a chain of errors, which says the most: "not found". It
+// is empty if the message only says that pulling will be tried again.
+func cause(message string) string {
+	last := message[strings.LastIndex(message, ": ")+1:]
+	last = strings.TrimSpace(last)
+	if strings.HasPrefix(last, "Back-off pulling image") {
+		return ""
+	}
+	return last
+}
+
+// program is a runtime's error about a program from where it names that, which comes
+// after what each of its layers has to say.
+func program(message string) string {
+	if at := strings.Index(message, "exec: "); at >= 0 {
+		return message[at:]
+	}
+	return message
+}
+
+var (
+	nodes    = regexp.MustCompile(`^0/(\d+) nodes are available: `)
+	nodesFew = regexp.MustCompile(`^(\d+) (?:node\(s\) )?(.*)$`)
+)
+
+// placing puts the scheduler's deciding words first: "Insufficient cpu on 2 of 2
+// nodes" for "0/2 nodes are available: 2 Insufficient cpu. preemption: …".
+func placing(message string) string {
+	m := nodes.FindStringSubmatch(message)
+	if m == nil {
+		return message
+	}
+	reasons, _, _ := strings.Cut(message[len(m[0]):], " preemption: ")
+	reasons = strings.TrimRight(reasons, ". ")
+	var out []string
+	for _, r := range strings.Split(reasons, ", ") {
+		few := nodesFew.FindStringSubmatch(r)
+		if few == nil {
+			return reasons + " (" + m[1] + " nodes)"
+		}
+		out = append(out, few[2]+" on "+few[1])
+	}
+	return strings.Join(out, ", ") + " of " + m[1] + " nodes"
+}
+
+var (
+	mounting = regexp.MustCompile(`^MountVolume\.\S+ failed for volume "([^"]+)" : (.*)$`)
+	// attaching has the volume, and why it cannot be attached to the pod's node.
+	attaching = regexp.MustCompile(`^(?:Multi-Attach error for volume "([^"]+)" |AttachVolume\.\S+ failed for volume "([^"]+)" : )(.*)$`)
+	// pullSecrets has those that a kubelet could not retrieve.
+	pullSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
+	probing     = regexp.MustCompile(`^(Liveness|Startup) probe failed: (.*)$`)
+)
+
+// hindered puts in words what keeps a pod from being made.
+func hindered(e *Event) string {
+	if m := mounting.FindStringSubmatch(e.Message); m != nil {
+		return fmt.Sprintf("volume %s cannot be mounted: %s", m[1], m[2])
+	}
+	if m := attaching.FindStringSubmatch(e.Message); m != nil {
+		return fmt.Sprintf("volume %s cannot be attached: %s", m[1]+m[2], m[3])
+	}
+	return e.Reason + ": " + e.Message
+}

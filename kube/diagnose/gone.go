@@ -1,0 +1,168 @@
+package diagnose
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/status"
+)
+
+// goingFor is how long a Job that has failed may take to go, once its TTL has it
+// removed, before the news is that it is still there.
+const goingFor = 15 * time.Second
+
+// asItFailed takes an object that failed and is now going for one that stays:
+// what it failed of is what is asked for, not that it goes.
+func (q *inquiry) asItFailed() {
+	since := q.live.GetDeletionTimestamp()
+	if since == nil || time.Since(since.Time) > goingFor {
+		return
+	}
+	stays := &inquiry{object: q.object, live: q.live.DeepCopy()}
+	stays.live.SetDeletionTimestamp(nil)
+	if stays.verdict().Status == event.Failed {
+		q.live = stays.live
+	}
+}
+
+// gone says why an object that is being deleted is still there.
+func (d *Diagnoser) gone(ctx context.Context, u *unstructured.Unstructured) lead {
+	v := status.Compute(u, status.Rule{}, time.Now())
+	l := lead{cause: goes + ": " + v.Message}
+	for _, f := range u.GetFinalizers() {
+		l.evidence = append(l.evidence, "finalizer "+f+": "+d.finalizer(ctx, u, f))
+	}
+	switch u.GroupVersionKind().GroupKind().String() {
+	case "Namespace":
+		l.evidence = append(d.remaining(ctx, u), conditions(u)...)
+	case "CustomResourceDefinition.apiextensions.k8s.io", "Pod":
+		l.evidence = append(l.evidence, conditions(u)...)
+	}
+	if len(u.GetFinalizers()) == 1 {
+		l.cause += ": " + d.finalizer(ctx, u, u.GetFinalizers()[0])
+	} else if u.GetKind() == "Namespace" && len(l.evidence) > 0 && strings.Contains(l.evidence[0], "finalizer") {
+		l.cause += ": " + l.evidence[0]
+	}
+	return l
+}
+
+// absent says that an object is not in the cluster, and where its namespace is not
+// either, or goes, that, too. Otherwise it says less than what the object has failed of before it went.
+func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
+	found := run.Finding{Cause: "it is not in the cluster", Symptom: true, Requests: 2}
+	if o.Namespace == "" {
+		return found
+	}
+	ns := d.Object(ctx, plan.Object{Kind: "Namespace", Name: o.Namespace})
+	found.Requests += ns.Requests
+	switch {
+	case ns.Cause == found.Cause:
+		found.Symptom, found.Cause = false, fmt.Sprintf("it is not in the cluster, nor is namespace %s", o.Namespace)
+	case strings.HasPrefix(ns.Cause, goes):
+		found.Symptom, found.Evidence = false, ns.Evidence
+		found.Cause = fmt.Sprintf("it is not in the cluster, and namespace %s is being deleted%s", o.Namespace, strings.TrimPrefix(ns.Cause, goes))
+	}
+	return found
+}
+
+// goes begins the cause of what is being deleted.
+const goes = "it is being deleted"
+
+// finalizer says what takes a finalizer away, as far as that is common knowledge.
+func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured, name string) string {
+	switch name {
+	case "kubernetes.io/pvc-protection":
+		if users := d.usersOf(ctx, u.GetNamespace(), u.GetName()); len(users) > 0 {
+			return "it is in use by pod " + strings.Join(users, ", ")
+		}
+		return "a pod uses it"
+	case "kubernetes.io/pv-protection":
+		claim, _, _ := unstructured.NestedString(u.Object, "spec", "claimRef", "name")
+		return "it is bound to claim " + claim
+	case metav1.FinalizerDeleteDependents:
+		return "what it owns goes first"
+	case "service.kubernetes.io/load-balancer-cleanup":
+		return "the cloud's load balancer has to be removed first"
+	case "customresourcecleanup.apiextensions.k8s.io":
+		return "its resources go first"
+	}
+	return "whoever has put it there has to take it away, and does not"
+}
+
+// usersOf are the pods that use a claim.
+func (d *Diagnoser) usersOf(ctx context.Context, namespace, claim string) (names []string) {
+	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		for _, c := range claimsOf(&list.Items[i]) {
+			if c == claim && len(names) < claimsAt {
+				names = append(names, list.Items[i].Name)
+			}
+		}
+	}
+	return names
+}
+
+// claimsOf are the names of the claims that a pod uses.
+func claimsOf(p *corev1.Pod) (names []string) {
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			names = append(names, p.Name+"-"+v.Name)
+		}
+	}
+	return names
+}
+
+// left is how a namespace names a resource of which something is left.
+var left = regexp.MustCompile(`(\S+)\. has \d+ resource instances|(\S+) has \d+ resource instances`)
+
+// remaining names objects that keep a namespace from going, by their finalizers.
+func (d *Diagnoser) remaining(ctx context.Context, ns *unstructured.Unstructured) (lines []string) {
+	for _, c := range conditionsOf(ns) {
+		if c.kind != "NamespaceContentRemaining" || c.status != "True" {
+			continue
+		}
+		for _, m := range left.FindAllStringSubmatch(c.message, 2) {
+			lines = append(lines, d.held(ctx, ns.GetName(), schema.ParseGroupResource(strings.TrimSuffix(m[1]+m[2], ".")))...)
+		}
+	}
+	return lines
+}
+
+// held are the objects of a resource that finalizers keep.
+func (d *Diagnoser) held(ctx context.Context, namespace string, r schema.GroupResource) (lines []string) {
+	mapper, err := d.mapper.ToRESTMapper()
+	if err != nil {
+		return nil
+	}
+	gvr, err := mapper.ResourceFor(r.WithVersion(""))
+	if err != nil {
+		return nil
+	}
+	list, err := d.dyn.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 100})
+	if err != nil {
+		return []string{gapText(r.String(), err)}
+	}
+	for i := range list.Items {
+		if u := &list.Items[i]; len(u.GetFinalizers()) > 0 && len(lines) < claimsAt {
+			lines = append(lines, fmt.Sprintf("%s/%s waits for finalizer %s", u.GetKind(), u.GetName(), strings.Join(u.GetFinalizers(), ", ")))
+		}
+	}
+	return lines
+}

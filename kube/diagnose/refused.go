@@ -1,0 +1,195 @@
+package diagnose
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/status"
+)
+
+// noRight is how the API server says that an authorizer has refused. Admission
+// (a quota, a LimitRange, a policy, PodSecurity, a webhook) answers 403, too, in
+// other words.
+var noRight = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([^"]*)"|path )`)
+
+// LacksRight reports whether a request was refused since the user may not make
+// it, whatever it is about.
+func LacksRight(err error) bool {
+	return apierrors.IsForbidden(err) && noRight.MatchString(err.Error())
+}
+
+// Explain adds to an error of the API server what a user can do about it. What it
+// returns tells the cause to whoever asks (run.Explained).
+func Explain(err error) error {
+	var answer apierrors.APIStatus
+	if err == nil || !errors.As(err, &answer) {
+		return err
+	}
+	words := answer.Status().Message
+	text := func(full, short string) error {
+		cause := status.CleanText("refused: " + strings.TrimPrefix(withoutName(short), "refused: "))
+		return &refusal{err, full, run.Finding{Cause: cause, Evidence: []string{status.CleanText(words)}}}
+	}
+	advise := func(advice string) error { return text(err.Error()+"; "+advice, words+"; "+advice) }
+	switch fields := immutable(err); {
+	case IsFieldConflict(err):
+		return advise("leave the fields that another manager owns out of the chart, or take them over with --force-conflicts")
+	case len(fields) > 0:
+		short := strings.Join(fields, ", ") + "; this cannot be changed in place: delete the object and try again, or give it another name in the chart"
+		return text(short, short)
+	case secretive.MatchString(err.Error()):
+		words = secretive.ReplaceAllString(words, "got something else; is it to be quoted?")
+		return text(secretive.ReplaceAllString(err.Error(), "got something else; is it to be quoted?"), words)
+	case LacksRight(err):
+		return advise("the user of this kubeconfig lacks the right")
+	}
+	return text(err.Error(), words)
+}
+
+// refusal is an API server's answer in our words, with its cause.
+type refusal struct {
+	error
+	text  string
+	found run.Finding
+}
+
+func (r *refusal) Error() string        { return r.text }
+func (r *refusal) Unwrap() error        { return r.error }
+func (r *refusal) Finding() run.Finding { return r.found }
+
+// Refused is Explain for an error about an object, with what can be looked up:
+// whose webhook has refused or does not answer, why a namespace takes nothing more.
+func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error {
+	if no := (*meta.NoKindMatchError)(nil); errors.As(err, &no) {
+		found := d.unserved(ctx, no)
+		return &refusal{err, err.Error() + " (" + found.Cause + ")", found}
+	}
+	explained := Explain(err)
+	r := &refusal{}
+	if !errors.As(explained, &r) {
+		return explained
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if l := d.admission(ctx, o.Namespace, r.found.Evidence[0]); l.cause != "" {
+		r.found.Cause = status.CleanText(l.cause)
+		r.found.Evidence = append(r.found.Evidence, l.evidence...)
+		r.text += " (" + r.found.Cause + ")"
+	}
+	r.found.Lines = r.found.Evidence
+	return explained
+}
+
+// customKinds are where kinds are registered that somebody has added.
+var customKinds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// unserved says of a kind that the cluster does not serve in a version in which it does.
+func (d *Diagnoser) unserved(ctx context.Context, no *meta.NoKindMatchError) run.Finding {
+	words := status.CleanText(no.Error())
+	found := run.Finding{Cause: words, Evidence: []string{words}, Lines: []string{words}}
+	list, err := d.dyn.Resource(customKinds).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return found
+	}
+	for i := range list.Items {
+		u := &list.Items[i]
+		group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(u.Object, "spec", "names", "kind")
+		if group != no.GroupKind.Group || kind != no.GroupKind.Kind {
+			continue
+		}
+		versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+		var served []string
+		for _, v := range versions {
+			if m, _ := v.(map[string]any); m["served"] == true {
+				served = append(served, fmt.Sprint(m["name"]))
+			}
+		}
+		found.Cause = status.CleanText(fmt.Sprintf("the cluster has no version %s of kind %s: CustomResourceDefinition %s serves %s",
+			strings.Join(no.SearchedVersions, ", "), kind, u.GetName(), cmp.Or(strings.Join(served, ", "), "none")))
+	}
+	return found
+}
+
+// admission follows what the API server says of an object that it did not take
+// to what has refused it. The lead is empty where the words say it all.
+func (d *Diagnoser) admission(ctx context.Context, namespace, words string) lead {
+	switch {
+	case strings.Contains(words, "webhook "):
+		return d.webhook(ctx, words)
+	case strings.Contains(words, "because it is being terminated"):
+		r := d.Object(ctx, plan.Object{Kind: "Namespace", Name: namespace})
+		return lead{cause: fmt.Sprintf("namespace %s is being deleted and takes nothing new: %s", namespace, r.Cause), evidence: r.Evidence}
+	case limited.MatchString(words):
+		return d.limits(ctx, namespace, words)
+	}
+	return lead{}
+}
+
+// limited is how a LimitRange refuses, without its name.
+var limited = regexp.MustCompile(`(maximum|minimum) \S+ (usage per|limit to request ratio)|(maximum|minimum) \S+ (usage|ratio) per`)
+
+// limits names the LimitRanges of a namespace, one of which has refused.
+func (d *Diagnoser) limits(ctx context.Context, namespace, words string) lead {
+	list, err := d.kube.CoreV1().LimitRanges(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) == 0 {
+		return lead{}
+	}
+	var names []string
+	for _, l := range list.Items {
+		names = append(names, "LimitRange "+l.Name)
+	}
+	return lead{cause: "refused by " + strings.Join(names, " or ") + ": " + withoutName(words)}
+}
+
+// preface is what the API server begins a refusal with: the object, of which whoever
+// reads it knows the name, or a pod of which nobody does.
+var preface = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: )?(\S+ "[^"]*" is (forbidden|invalid): )?`)
+
+// withoutName is a refusal without the object's name.
+func withoutName(words string) string { return preface.ReplaceAllString(words, "") }
+
+// secretive are values in the API server's words about a field of another type;
+// they may be those of a Secret.
+var secretive = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\}`)
+
+// IsFieldConflict reports whether server-side apply was refused since somebody
+// else owns fields.
+func IsFieldConflict(err error) bool {
+	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
+}
+
+// immutable lists the fields of an object that was refused since they can be
+// set only when it is created, each with the reason. API servers say that it is
+// so in words alone, and with the whole value, which may be a page long.
+func immutable(err error) (fields []string) {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	for _, c := range status.Status().Details.Causes {
+		for _, words := range []string{"field is immutable", "may not be changed", "may not change once set", "spec for fields other than", "pod updates may not change", "spec is immutable after creation"} {
+			if at := strings.Index(c.Message, words); at >= 0 {
+				reason := c.Message[at:]
+				if strings.HasPrefix(words, "spec ") || words == "pod updates may not change" {
+					reason, _, _ = strings.Cut(c.Message, "\n")
+				}
+				fields = append(fields, c.Field+": "+reason)
+				break
+			}
+		}
+	}
+	return fields
+}

@@ -1,0 +1,113 @@
+package diagnose
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/plan"
+)
+
+// What the API server says of admission webhooks: one that refuses, one that does
+// not answer as it should, and one that was to convert between versions.
+var (
+	hookRefuses  = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: | without explanation)?(.*)`)
+	hookFails    = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(?:Post "([^"]*)": )?(.*)`)
+	convertFails = regexp.MustCompile(`conversion webhook for (\S+), Kind=(\S+) failed: (?:Post "([^"]*)": )?(.*)`)
+	hookService  = regexp.MustCompile(`^https://([^./]+)\.([^./]+)\.svc(?:[:/]|$)`)
+)
+
+// webhook follows a webhook that has kept an object out to its configuration and,
+// where it does not answer, to its Service and the pods behind that.
+func (d *Diagnoser) webhook(ctx context.Context, words string) lead {
+	if m := hookRefuses.FindStringSubmatch(words); m != nil {
+		config, gap := d.hookConfig(ctx, m[1])
+		why := strings.TrimSpace(m[2])
+		if why == "" {
+			why = "it does not say why"
+		}
+		return lead{cause: fmt.Sprintf("refused by %s: %s", hookName(m[1], config), why), evidence: gap}
+	}
+	if m := hookFails.FindStringSubmatch(words); m != nil {
+		config, gap := d.hookConfig(ctx, m[1])
+		l := d.behind(ctx, m[2], fmt.Sprintf("%s does not answer: %s", hookName(m[1], config), certified(m[3])))
+		l.evidence = append(l.evidence, gap...)
+		return l
+	}
+	if m := convertFails.FindStringSubmatch(words); m != nil {
+		return d.behind(ctx, m[3], fmt.Sprintf("the webhook that converts %s to %s does not answer: %s", m[2], m[1], certified(m[4])))
+	}
+	return lead{}
+}
+
+// hookName is a webhook with its configuration, where that is known.
+func hookName(name, config string) string {
+	if config == "" {
+		return "webhook " + name
+	}
+	return fmt.Sprintf("webhook %s of %s", name, config)
+}
+
+// certified says what an error about a certificate means, which is the most usual
+// fault of a new webhook.
+func certified(why string) string {
+	if strings.Contains(why, "x509: ") || strings.Contains(why, "tls: ") {
+		return why + "; the caBundle that it is configured with does not fit its certificate"
+	}
+	return why
+}
+
+// behind adds to what a webhook does not do why its Service does not, where the
+// address is one's.
+func (d *Diagnoser) behind(ctx context.Context, address, cause string) lead {
+	m := hookService.FindStringSubmatch(address)
+	if m == nil {
+		if address != "" {
+			cause += " (" + address + ")"
+		}
+		return lead{cause: cause}
+	}
+	return d.behindService(ctx, m[2], m[1], cause)
+}
+
+// behindService adds why a Service does not serve, unless it seems to.
+func (d *Diagnoser) behindService(ctx context.Context, namespace, name, cause string) lead {
+	l := lead{cause: cause}
+	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: name})
+	if r.serves {
+		return l
+	}
+	l.cause += fmt.Sprintf("; Service %s/%s: %s", namespace, name, r.Cause)
+	l.evidence = r.Evidence
+	return l
+}
+
+// hookConfig names the configuration that a webhook is part of, "" where that is
+// not known; gap says what could not be read.
+func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string, gap []string) {
+	api := d.kube.AdmissionregistrationV1()
+	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", []string{gapText("webhook configurations", err)}
+	}
+	for _, c := range validating.Items {
+		if slices.ContainsFunc(c.Webhooks, func(h admissionv1.ValidatingWebhook) bool { return h.Name == name }) {
+			return "ValidatingWebhookConfiguration " + c.Name, nil
+		}
+	}
+	mutating, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", []string{gapText("webhook configurations", err)}
+	}
+	for _, c := range mutating.Items {
+		if slices.ContainsFunc(c.Webhooks, func(h admissionv1.MutatingWebhook) bool { return h.Name == name }) {
+			return "MutatingWebhookConfiguration " + c.Name, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,69 @@
+package kube
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"lockstep/engine/event"
+)
+
+// TestRecordThatArrivesLate stops an upgrade while its new revision is on its way
+// to the API server, which gets it only once it was looked for in vain: what comes
+// late finds its place taken, and no revision stays pending (R34).
+func TestRecordThatArrivesLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.deploy("plain", nil)
+	const record = "sh.helm.release.v1.t.v2"
+	var sent, looked sync.Once
+	var body atomic.Value // of the request that is kept back
+	var op *Operation
+	late := func() {
+		var secret corev1.Secret
+		if err := json.Unmarshal(body.Load().([]byte), &secret); err != nil {
+			t.Error(err)
+		}
+		// Whether it is refused is what is looked at below.
+		_, _ = r.cluster.CoreV1().Secrets(r.namespace).Create(t.Context(), &secret, metav1.CreateOptions{})
+	}
+	c := r.through(middle{
+		meddle: func(_ http.ResponseWriter, req *http.Request) (held bool) {
+			if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/secrets") {
+				return false
+			}
+			sent.Do(func() {
+				held = true
+				content, err := io.ReadAll(req.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				body.Store(content)
+				op.Command(event.Command{Name: event.Stop})
+				<-req.Context().Done()
+			})
+			return held
+		},
+		amend: func(answer *http.Response) error {
+			if strings.HasSuffix(answer.Request.URL.Path, record) && answer.StatusCode == http.StatusNotFound && body.Load() != nil {
+				looked.Do(late)
+			}
+			return nil
+		},
+	}, "")
+	var err error
+	if op, err = r.acting(c).upgrade("plain", nil); err != nil {
+		t.Fatal(err)
+	}
+	if out := r.run(op, nil); out.err == nil || out.state.Release != "failed" {
+		t.Errorf("it ended with %v, and told that the release is %q", out.err, out.state.Release)
+	}
+	r.assertHistory("1 deployed", "2 failed")
+}

@@ -1,0 +1,31 @@
+package manifest
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TestLifecycle reads from Kubernetes' types when a version was deprecated, when
+// it was removed, and what takes its place.
+func TestLifecycle(t *testing.T) {
+	tests := map[schema.GroupVersionKind]struct {
+		known      bool
+		deprecated int // minor of 1
+		removed    string
+	}{
+		{Group: "extensions", Version: "v1beta1", Kind: "Ingress"}:  {true, 14, ": Kubernetes has removed it in 1.22; use networking.k8s.io/v1 Ingress"},
+		{Group: "batch", Version: "v1beta1", Kind: "CronJob"}:       {true, 21, ": Kubernetes has removed it in 1.25; use batch/v1 CronJob"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"}:          {true, 0, ""},
+		{Version: "v1", Kind: "ComponentStatus"}:                    {true, 19, ""},
+		{Version: "v1", Kind: "Endpoints"}:                          {true, 33, ""},
+		{Group: "example.com", Version: "v1", Kind: "Gear"}:         {false, 0, ""},
+		{Group: "policy", Version: "v1", Kind: "PodSecurityPolicy"}: {false, 0, ""},
+	}
+	for gvk, tt := range tests {
+		l, known := LifecycleOf(gvk)
+		if known != tt.known || l.DeprecatedMinor != tt.deprecated || Removed(gvk) != tt.removed {
+			t.Errorf("%s: known %v, %+v, %q", gvk, known, l, Removed(gvk))
+		}
+	}
+}

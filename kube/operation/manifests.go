@@ -1,0 +1,106 @@
+package operation
+
+import (
+	"iter"
+	"sort"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/mask"
+)
+
+// Manifests are the objects of the operation's plan as the release's manifest and
+// hooks have them, in YAML with secret values hidden; objects that are removed, as
+// the revision has them that they are removed of. An object that a template gives
+// no name has the one that it has in the plan. The namespace, crds/ and what other
+// revisions have left are not among them. They are read one after the other, so
+// that who has enough can stop.
+func (op *Operation) Manifests() iter.Seq2[plan.Object, string] {
+	return func(yield func(plan.Object, string) bool) {
+		for o, u := range op.planned(op.prepared.Target.Release, op.prepared.Old.Release) {
+			mask.Object(u.Object, nil)
+			text, err := yaml.Marshal(u.Object)
+			if err == nil && !yield(o, op.Mask().Text(string(text))) {
+				return
+			}
+		}
+	}
+}
+
+// planned are the objects of the operation's plan as the first of some releases has
+// them that does.
+func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *unstructured.Unstructured] {
+	return func(yield func(plan.Object, *unstructured.Unstructured) bool) {
+		planned := op.objects()
+		for _, rel := range releases {
+			for _, doc := range documents(rel) {
+				u := &unstructured.Unstructured{}
+				if yaml.Unmarshal([]byte(doc), &u.Object) != nil || u.Object == nil {
+					continue // it holds no object
+				}
+				o, ok := planned.of(u, op.prepared.Common.Namespace)
+				if !ok {
+					continue
+				}
+				if delete(planned, o); !yield(o, u) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// objects are those of the plan.
+type objects map[plan.Object]bool
+
+func (op *Operation) objects() objects {
+	out := objects{}
+	for _, p := range op.prepared.Phases {
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				out[o] = true
+			}
+		}
+	}
+	return out
+}
+
+// of finds an object of a manifest in the plan, which knows whether its kind has
+// namespaces.
+func (planned objects) of(u *unstructured.Unstructured, namespace string) (plan.Object, bool) {
+	o := plan.Object{Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+	if o.Name == "" {
+		o.Name = u.GetGenerateName()
+	}
+	if o.Namespace == "" {
+		o.Namespace = namespace
+	}
+	if !planned[o] {
+		o.Namespace = ""
+	}
+	return o, planned[o]
+}
+
+// documents are the manifests of a release and of its hooks, nil of none.
+func documents(rel *rel1.Release) []string {
+	if rel == nil {
+		return nil
+	}
+	split := releaseutil.SplitManifests(rel.Manifest)
+	var keys, docs []string
+	for k := range split {
+		keys = append(keys, k)
+	}
+	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
+	for _, k := range keys {
+		docs = append(docs, split[k])
+	}
+	for _, h := range rel.Hooks {
+		docs = append(docs, h.Manifest)
+	}
+	return docs
+}

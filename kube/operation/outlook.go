@@ -1,0 +1,64 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/preflight"
+	"lockstep/kube/preview"
+)
+
+// outlooks are those of the operation itself and of its rollback, each nil as long
+// as nobody has asked or it has not begun.
+type outlooks struct{ forth, back *preview.Outlook }
+
+// errNotPlanned is why nothing can be said about a unit yet.
+var errNotPlanned = errors.New("it is not planned yet")
+
+// outlook is the one that knows of a unit.
+func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if strings.HasPrefix(u.Phase, event.RollbackPrefix) {
+		if op.outlooks.back == nil {
+			return nil, errNotPlanned
+		}
+		return op.outlooks.back, nil
+	}
+	if op.outlooks.forth == nil {
+		op.outlooks.forth = preview.NewOutlook(op.client, op.now.prepared)
+	}
+	return op.outlooks.forth, nil
+}
+
+// looksBack lets questions about the rollback be answered.
+func (op *Operation) looksBack(brings *preflight.Prepared) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.outlooks.back = preview.NewOutlook(op.client, brings)
+}
+
+// Change says what Run does to an object of a unit as the cluster is now, at the
+// cost of two requests at most. It may be called at any time, and writes nothing.
+func (op *Operation) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (preview.Change, error) {
+	look, err := op.outlook(u)
+	if err != nil {
+		return preview.Change{}, err
+	}
+	c, err := look.Change(ctx, u, kind, o)
+	return c.Masked(op.Mask().Text), op.Mask().Error(err)
+}
+
+// Sent is an object of a unit as Run sends it, as YAML with secret values hidden.
+// The error is a preview.NothingSent where it is only deleted.
+func (op *Operation) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (string, error) {
+	look, err := op.outlook(u)
+	if err != nil {
+		return "", err
+	}
+	text, err := look.Sent(ctx, u, kind, o)
+	return op.Mask().Text(text), op.Mask().Error(err)
+}

@@ -1,0 +1,174 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/kube/preview"
+	"lockstep/kube/throwaway/auditlog"
+)
+
+// ahead asks what an operation does to the objects of a phase, by their names, and
+// how they are sent.
+func (r *rig) ahead(op *Operation, phase event.Phase) (changes map[string]Change, sent map[string]string) {
+	r.t.Helper()
+	changes, sent = map[string]Change{}, map[string]string{}
+	for _, g := range phase.Groups {
+		for _, o := range g.Objects {
+			u := event.Unit{Phase: phase.Name, Group: g.ID}
+			c, err := op.Change(context.Background(), u, phase.Kind, o)
+			if err != nil {
+				r.t.Errorf("%s: %v", o, err)
+			}
+			changes[o.String()] = c
+			text, err := op.Sent(context.Background(), u, phase.Kind, o)
+			if nothing := preview.NothingSent(""); err != nil && !errors.As(err, &nothing) {
+				r.t.Errorf("%s: %v", o, err)
+			}
+			sent[o.String()] = text
+		}
+	}
+	return changes, sent
+}
+
+// fields are what changes of an object, as lines.
+func fields(c Change) string {
+	var lines []string
+	for _, f := range c.Fields {
+		lines = append(append(lines, f.In), f.Lines...)
+	}
+	return strings.Join(lines, "|")
+}
+
+// asked counts our requests about an object since a time, and fails for one that
+// would write.
+func (r *rig) asked(since time.Time, resource, name string) (n int) {
+	r.t.Helper()
+	log, err := auditlog.Read(sandbox.AuditLog)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range log.Namespace(r.namespace).UserAgent("lockstep") {
+		if e.Received.Before(since) || e.Object.Resource != resource || e.Object.Name != name || e.Stage != auditlog.ResponseComplete {
+			continue
+		}
+		if n++; e.Verb != "get" && !strings.Contains(e.RequestURI, "dryRun=All") {
+			r.t.Errorf("looking ahead has sent %s %s", e.Verb, e.RequestURI)
+		}
+	}
+	return n
+}
+
+const secretValue = "c4n4ry-0ld-v4lue"
+
+// TestDiffAtABreakpoint stops an upgrade before its first group and asks what it
+// will do to each object (R42): exactly what changes is told, nothing is written,
+// two requests an object are enough, and no value of a Secret is seen. The rollback
+// that follows is looked ahead to in the same way.
+func TestDiffAtABreakpoint(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	secret := func(value string) string { return object("v1/Secret/key", group("a"), "stringData: {key: "+value+"}") }
+	image := func(tag string) string {
+		return strings.Replace(deployment("web", group("b", "a"), "0s"), "app:1.0", "app:"+tag, 1)
+	}
+	k := lateKinds("")[0]
+	k.api = r.namespace + ".example"
+	r.deploy("plain", use(one(t, secret(secretValue), configMap("same", group("a")), image("1.0"), job("fixed", group("b", "a"), "0s"), configMap("goes", group("a"))), nil))
+	elsewhere := strings.Replace(configMap("elsewhere", group("c", "b")), "name: elsewhere", "name: elsewhere\n  namespace: "+r.namespace+"-later", 1)
+	next := one(t, secret("c4n4ry-n3w-v4lue"), configMap("same", group("a")), image("2.0"), job("fixed", group("b", "a"), "5s"),
+		configMap("comes", group("c", "b"), "quotes: "+secretValue), elsewhere,
+		object("v1/Namespace/"+r.namespace+"-later", group("a")),
+		k.crd(group("a")), k.object(group("c", "b")), job("hook", map[string]string{"helm.sh/hook": "post-upgrade"}, "0s"))
+	op, err := r.upgrade("plain", useUp(next, func(u *Upgrade) { u.BreakOn = []string{"edge:a"} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes map[string]Change
+	var sent, undone map[string]string
+	out := r.run(op, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindRun && e.Status == event.Paused && changes == nil:
+			since := time.Now()
+			changes, sent = map[string]Change{}, map[string]string{}
+			for _, p := range op.Phases() {
+				found, texts := r.ahead(op, p)
+				for name := range found {
+					changes[name], sent[name] = found[name], texts[name]
+				}
+			}
+			for resource, name := range map[string]string{"deployments": "web", "secrets": "key", "configmaps": "comes"} {
+				if n := r.asked(since, resource, name); n != 2 {
+					t.Errorf("%d requests about %s %s, want 2", n, resource, name)
+				}
+			}
+			op.Command(event.Command{Name: event.Step})
+		case e.Kind == event.KindGroup && e.Group == "edge:a" && e.Status.Over() && e.Phase == "apply":
+			op.Command(event.Command{Name: event.Rollback})
+		case e.Kind == event.KindPlan && e.Phases[0].Name == event.RollbackPrefix+"apply":
+			_, undone = r.ahead(op, e.Phases[0])
+		}
+	})
+	if out.state.Exit != 3 {
+		t.Fatalf("exit %d: %v", out.state.Exit, out.err)
+	}
+	for name, want := range map[string]struct {
+		action       Action
+		fields, says string
+	}{
+		"Deployment/web":                      {ActionChange, "spec.template.spec.containers[main]|-image: example/app:1.0|+image: example/app:2.0", ""},
+		"Secret/key":                          {ActionChange, "data|-key: (hidden)|+key: (hidden, changed)", ""},
+		"ConfigMap/same":                      {ActionUnchanged, "", ""},
+		"ConfigMap/comes":                     {ActionCreate, "", ""},
+		"ConfigMap/goes":                      {ActionDelete, "", ""},
+		"Job/fixed":                           {ActionRefuse, "", "immutable"},
+		"Job/hook":                            {ActionHook, "", "created anew"},
+		"ConfigMap/elsewhere":                 {ActionLater, "", "there is no namespace " + r.namespace + "-later yet"},
+		k.kind + "/late":                      {ActionLater, "", "does not have the kind"},
+		"Namespace/" + r.namespace + "-later": {ActionCreate, "", ""},
+	} {
+		c, ok := changes[name]
+		if !ok || c.Action != want.action || fields(c) != want.fields || !strings.Contains(c.Message, want.says) {
+			t.Errorf("%s: %+v, want %+v", name, c, want)
+		}
+	}
+	if !strings.Contains(sent["Deployment/web"], "image: example/app:2.0") || !strings.Contains(sent["Deployment/web"], "app.kubernetes.io/managed-by: Helm") ||
+		!strings.Contains(sent["ConfigMap/comes"], "quotes: (hidden)") || sent["ConfigMap/goes"] != "" || !strings.Contains(sent["Job/hook"], "helm.sh/hook") {
+		t.Errorf("sent: %q", sent)
+	}
+	if !strings.Contains(undone["Deployment/web"], "image: example/app:1.0") {
+		t.Errorf("the rollback sends %q", undone)
+	}
+	for name, c := range changes {
+		if all := fields(c) + c.Message + c.Diff + sent[name] + undone[name]; strings.Contains(all, "c4n4ry") || strings.Contains(all, "YzRuNHJ5") {
+			t.Errorf("a secret value is seen: %s", all)
+		}
+	}
+}
+
+// TestOutlookOfAReader looks ahead as a user who may only read: manifests are
+// compared, and it is said so.
+func TestOutlookOfAReader(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.deploy("plain", use(one(t, configMap("a", nil, "color: red"), configMap("b", nil)), nil))
+	reader := r.acting(r.as("reader", rule("", "configmaps,secrets", "get", "list")))
+	op, err := reader.upgrade("plain", useUp(one(t, configMap("a", nil, "color: green"), configMap("b", nil), configMap("d", nil)), func(u *Upgrade) { u.PlanOnly = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := reader.ahead(op, op.Phases()[0])
+	if c := changes["ConfigMap/a"]; c.Action != ActionChange || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest") {
+		t.Errorf("%+v", c)
+	}
+	if c := changes["ConfigMap/b"]; c.Action != ActionUnchanged || !strings.Contains(c.Message, "last manifest") {
+		t.Errorf("%+v", c)
+	}
+	if c := changes["ConfigMap/d"]; c.Action != ActionCreate || c.Message != "this user may not try it" {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,101 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/connect"
+)
+
+// apiServices are where APIs are registered that somebody serves beside the API
+// server's own.
+var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+
+// Served waits until somebody serves the APIs of the objects in a list, as long as
+// a resource may take to become ready. It returns the APIs that it has waited for,
+// whose kinds may have been unknown, and those that are down and that the list
+// itself brings: they are served later.
+func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.GroupVersion, err error) {
+	ctx, cancel := context.WithTimeoutCause(s.Context, s.Common.ReadinessTimeout, fmt.Errorf("waited for %s (--readiness-timeout)", s.Common.ReadinessTimeout))
+	defer cancel()
+	for _, gv := range aggregated(list) {
+		why := s.down(ctx, gv)
+		switch {
+		case why == "":
+		case brings(list, gv):
+			later = append(later, gv)
+		default:
+			if err := s.awaitAPI(ctx, gv, why); err != nil {
+				return nil, nil, err
+			}
+			waited = append(waited, gv)
+		}
+	}
+	return waited, later, nil
+}
+
+// awaitAPI waits until an API is served that is down.
+func (s *Session) awaitAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
+	for told := ""; why != ""; why = s.down(ctx, gv) {
+		if why != told {
+			told = why
+			s.Common.Begin(why + "; waiting")
+		}
+		select {
+		case <-ctx.Done():
+			o := apiServiceOf(gv)
+			return &Refusal{Operation: "look at what is there", Because: []plan.Warning{{Object: &o, Message: fmt.Sprintf("%s; %v", why, context.Cause(ctx))}}}
+		case <-time.After(time.Second):
+		}
+	}
+	return nil
+}
+
+func apiServiceOf(gv schema.GroupVersion) plan.Object {
+	return plan.Object{Group: apiServices.Group, Kind: "APIService", Name: gv.Version + "." + gv.Group}
+}
+
+// down says why nobody serves an API, "" where somebody does, or where that is not
+// known.
+func (s *Session) down(ctx context.Context, gv schema.GroupVersion) string {
+	o := apiServiceOf(gv)
+	u, err := s.Client.Dynamic.Resource(apiServices).Get(ctx, o.Name, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		c, _ := c.(map[string]any)
+		if c["type"] == "Available" && c["status"] == string(metav1.ConditionFalse) {
+			return fmt.Sprintf("%s is not available: %v: %v", o, c["reason"], c["message"])
+		}
+	}
+	return ""
+}
+
+// aggregated are the APIs of objects in a list that may be served by somebody
+// beside the API server.
+func aggregated(list helmkube.ResourceList) (all []schema.GroupVersion) {
+	for _, i := range list {
+		if gv := i.Mapping.GroupVersionKind.GroupVersion(); connect.Aggregated(gv.Group) && !slices.Contains(all, gv) {
+			all = append(all, gv)
+		}
+	}
+	return all
+}
+
+// brings reports whether a list has the APIService of an API.
+func brings(list helmkube.ResourceList, gv schema.GroupVersion) bool {
+	return slices.ContainsFunc(list, func(i *resource.Info) bool {
+		return i.Mapping.GroupVersionKind.Kind == "APIService" && i.Name == apiServiceOf(gv).Name
+	})
+}

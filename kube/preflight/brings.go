@@ -1,0 +1,206 @@
+package preflight
+
+import (
+	"slices"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+	"lockstep/kube/charts"
+	"lockstep/kube/manifest"
+)
+
+// Brings are the objects of the target that have been made to plan it. Its zero
+// value is for an operation that brings hooks alone.
+type Brings struct {
+	Builder *manifest.Builder
+	List    helmkube.ResourceList
+}
+
+// brought is an object that the operation brings.
+type brought struct {
+	plan.Object
+	gvk    schema.GroupVersionKind
+	fields map[string]any
+	at     unit
+	hook   bool
+	// new tells that it is not in the cluster, as far as that is known.
+	new bool
+}
+
+// unit is where in the plan something runs.
+type unit struct {
+	phase int
+	group *plan.Group
+}
+
+// target is all that an operation brings, in plan order, and how it is ordered.
+type target struct {
+	objects []*brought
+	has     map[plan.Object]*brought
+	before  map[string]map[string]bool // for a group the ids of those that it waits for
+}
+
+// targetOf collects what an operation brings: what is in crds/, its namespace,
+// its hooks and its objects. What is planned nowhere, as hooks of other events
+// are, is left out.
+func targetOf(p *Prepared, brings Brings) (*target, error) {
+	t := &target{has: map[plan.Object]*brought{}, before: map[string]map[string]bool{}}
+	at := t.units(p.Phases)
+	add := func(o *brought) {
+		u, planned := at[o.Object]
+		if !planned {
+			return
+		}
+		o.at = u
+		t.objects = append(t.objects, o)
+		t.has[o.Object] = o
+	}
+	if p.Target.NewNamespace {
+		add(&brought{Object: plan.Object{Kind: "Namespace", Name: p.Common.Namespace}, new: true})
+	}
+	crds, err := p.Target.CRDs.docs()
+	if err != nil {
+		return nil, err
+	}
+	t.addDocs(crds, p.Common.Namespace, false, add)
+	for _, h := range p.Target.Release.Hooks {
+		docs, _, err := charts.Parse(h.Manifest, p.Target.Root())
+		if err != nil {
+			return nil, err
+		}
+		t.addDocs(docs, p.Common.Namespace, true, add)
+	}
+	for _, i := range brings.List {
+		u, ok := i.Object.(*unstructured.Unstructured)
+		if f := brings.Builder.Fact(i); ok && f != nil {
+			add(&brought{Object: f.Resource.Object, gvk: u.GroupVersionKind(), fields: u.Object, new: f.Late || f.Generated || f.Before().Absent()})
+		}
+	}
+	return t, nil
+}
+
+func (t *target) addDocs(docs []charts.Document, namespace string, hook bool, add func(*brought)) {
+	for n, r := range charts.Resources(docs, namespace, charts.OfflineScope(docs...)) {
+		u := docs[n].Object
+		add(&brought{Object: r.Object, gvk: u.GroupVersionKind(), fields: u.Object, hook: hook})
+	}
+}
+
+// units are where objects come first, and what each group waits for.
+func (t *target) units(phases []event.Phase) map[plan.Object]unit {
+	at := map[plan.Object]unit{}
+	for n, p := range phases {
+		if p.Kind == event.PhaseRemove {
+			continue
+		}
+		after := map[string][]string{}
+		for _, g := range p.Groups {
+			after[g.ID] = g.After
+			for _, o := range g.Objects {
+				if _, ok := at[o]; !ok {
+					at[o] = unit{n, g}
+				}
+			}
+		}
+		for _, g := range p.Groups {
+			t.waits(g.ID, after)
+		}
+	}
+	return at
+}
+
+// waits finds all groups that one waits for, directly or not.
+func (t *target) waits(id string, after map[string][]string) map[string]bool {
+	if known := t.before[id]; known != nil {
+		return known
+	}
+	all := map[string]bool{}
+	t.before[id] = all
+	for _, a := range after[id] {
+		all[a] = true
+		for b := range t.waits(a, after) {
+			all[b] = true
+		}
+	}
+	return all
+}
+
+// earlier reports whether b waits for a.
+func (t *target) earlier(a, b unit) bool {
+	return a.phase < b.phase || a.phase == b.phase && t.before[b.group.ID][a.group.ID]
+}
+
+// passive are the API groups whose objects make nothing that others name.
+var passive = []string{"monitoring.coreos.com", "networking.istio.io", "security.istio.io", "traefik.io", "projectcontour.io"}
+
+// mayBring reports whether something in the plan is likely to bring an object
+// that the plan does not have: a custom resource that says its name or has it
+// (a Certificate, an ExternalSecret, a database), a command, a script or an
+// annotation that says it, or whoever is given the right to create its kind.
+func (t *target) mayBring(what plan.Object) bool {
+	return slices.ContainsFunc(t.objects, func(o *brought) bool { return o.mayBring(what) })
+}
+
+func (o *brought) mayBring(what plan.Object) bool {
+	name := what.Name
+	metadata, _ := o.fields["metadata"].(map[string]any)
+	if refs.Mentions(metadata["annotations"], name) {
+		return true
+	}
+	switch pods, ok := refs.PodsOf(o.Object, o.fields); {
+	case ok:
+		return commanded(pods, name)
+	case o.Object.Group == "" && (o.Kind == "ConfigMap" || o.Kind == "Secret"):
+		return refs.Mentions(o.fields["data"], name) || refs.Mentions(o.fields["stringData"], name)
+	case custom(o.Object) && !slices.Contains(passive, o.Object.Group):
+		return o.Name == name || len(name) > len(o.Name) && name[:len(o.Name)] == o.Name && (name[len(o.Name)] == '-' || name[len(o.Name)] == '.') ||
+			refs.Mentions(o.fields["spec"], name)
+	}
+	return o.Kind == "Role" && o.Namespace == what.Namespace && o.lets(what) || o.Kind == "ClusterRole" && o.lets(what)
+}
+
+// lets reports whether a role gives the right to create a kind.
+func (o *brought) lets(what plan.Object) bool {
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: what.Group, Kind: what.Kind})
+	rules, _ := o.fields["rules"].([]any)
+	return slices.ContainsFunc(rules, func(r any) bool {
+		rule, _ := r.(map[string]any)
+		has := func(field, word string) bool {
+			list, _ := rule[field].([]any)
+			return slices.Contains(list, any(word)) || slices.Contains(list, any("*"))
+		}
+		return has("apiGroups", what.Group) && has("resources", plural.Resource) && has("verbs", "create")
+	})
+}
+
+// commanded reports whether what containers are told mentions a name.
+func commanded(pods refs.Pods, name string) bool {
+	for _, kind := range []string{"initContainers", "containers"} {
+		list, _ := pods.Spec[kind].([]any)
+		for _, c := range list {
+			c, _ := c.(map[string]any)
+			if refs.Mentions(c["command"], name) || refs.Mentions(c["args"], name) {
+				return true
+			}
+			env, _ := c["env"].([]any)
+			for _, e := range env {
+				if e, _ := e.(map[string]any); refs.Mentions(e["value"], name) {
+					return true
+				}
+			}
+		}
+	}
+	return refs.Mentions(pods.Meta["annotations"], name)
+}
+
+// labels are those of the object.
+func (o *brought) labels() labels.Set {
+	return (&unstructured.Unstructured{Object: o.fields}).GetLabels()
+}

@@ -1,0 +1,75 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/plan"
+)
+
+var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// budget is a PodDisruptionBudget of the plan, and the pods that it is for.
+type budget struct {
+	from     *brought
+	selector labels.Selector
+}
+
+// idleBudgets are the PodDisruptionBudgets that are for no pods of the plan. Where
+// something in it may make pods of its own, nothing is said.
+func (t *target) idleBudgets() (idle []budget) {
+	if slices.ContainsFunc(t.objects, func(o *brought) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {
+		return nil
+	}
+	for _, o := range t.objects {
+		var b policyv1.PodDisruptionBudget
+		if o.Kind != "PodDisruptionBudget" || o.Object.Group != policyv1.GroupName || runtime.DefaultUnstructuredConverter.FromUnstructured(o.fields, &b) != nil {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || selector.Empty() { // all that is there, whatever that is
+			continue
+		}
+		matched := slices.ContainsFunc(t.objects, func(w *brought) bool {
+			meta, _, pods := podsOf(w)
+			return pods && w.Namespace == o.Namespace && selector.Matches(labels.Set(meta.Labels))
+		})
+		if !matched {
+			idle = append(idle, budget{o, selector})
+		}
+	}
+	return idle
+}
+
+// checkBudgets finds PodDisruptionBudgets that are for no pods, neither of the plan
+// nor of the cluster.
+func (s *sight) checkBudgets(t *target) (warnings []plan.Warning) {
+	pods := map[string][]labels.Set{}
+	for _, b := range t.idleBudgets() {
+		ns := b.from.Namespace
+		if _, asked := pods[ns]; !asked && ns != s.empty {
+			l, err := s.Client.Metadata.Resource(podResource).Namespace(ns).List(s.Context, metav1.ListOptions{})
+			if !s.seen(err, "pods", ns) {
+				continue
+			}
+			pods[ns] = nil
+			for _, p := range l.Items {
+				pods[ns] = append(pods[ns], p.Labels)
+			}
+		}
+		if !slices.ContainsFunc(pods[ns], func(l labels.Set) bool { return b.selector.Matches(l) }) {
+			warnings = append(warnings, b.warning())
+		}
+	}
+	return warnings
+}
+
+func (b budget) warning() plan.Warning {
+	return plan.Warning{Object: &b.from.Object, Message: fmt.Sprintf("%s is for pods with %s, and neither the chart nor namespace %s has any: it protects nothing", b.from, b.selector, b.from.Namespace)}
+}

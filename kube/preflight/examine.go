@@ -1,0 +1,56 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/helmclient"
+)
+
+// examine looks whether the cluster has what the objects of the target ask for:
+// what may still come is a warning, what cannot refuses the operation. It asks for
+// no more than a list of each kind that is involved.
+func (s *Session) examine(p *Prepared, brings Brings) error {
+	mapper, err := s.Client.Getter.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	t, err := targetOf(p, brings)
+	if err != nil {
+		return fmt.Errorf("check what is to be applied: %w", err)
+	}
+	view := &sight{Session: s, mapper: mapper}
+	if p.Target.NewNamespace {
+		view.empty = p.Common.Namespace
+	}
+	record := p.Info.Name != "test" && keepsSecrets()
+	waits := waiting{groups: p.Common.Strategy() == helmclient.WaitOrdered && p.Target.Tree != nil, jobs: p.Common.WaitForJobs}
+	checks := []func() findings{
+		func() findings {
+			namespaces := view.namespaces(t)
+			warnings, refused := checkNamespaces(t, namespaces, p.Common.Namespace)
+			warnings = append(warnings, checkPodSecurity(t, namespaces)...)
+			return findings{append(warnings, view.checkWebhooks(t, namespaces)...), refused}
+		},
+		func() findings { return findings{view.checkReferences(t, waits), nil} },
+		func() findings { return findings{view.checkKeys(t), nil} },
+		func() findings { return findings{view.checkStorage(t), nil} },
+		func() findings { return findings{view.checkBudgets(t), nil} },
+		func() findings { return findings{view.checkQuotas(t, record), nil} },
+		func() findings { return findings{view.checkVersions(t), nil} },
+	}
+	for _, f := range each(checks, func(check func() findings) []findings { return []findings{check()} }) {
+		p.Warnings, p.Refused = append(p.Warnings, f.warnings...), append(p.Refused, f.refused...)
+	}
+	if s.Context.Err() != nil { // what was asked for has not been answered
+		return fmt.Errorf("look whether the cluster has what it takes: %w", context.Cause(s.Context))
+	}
+	if p.Common.PlanOnly {
+		p.Warnings = append(p.Warnings, view.unchecked()...)
+	}
+	return nil
+}
+
+// findings are what a check finds.
+type findings struct{ warnings, refused []plan.Warning }

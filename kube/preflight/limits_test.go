@@ -1,0 +1,189 @@
+package preflight
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/plan"
+)
+
+func fromYAML[T any](t *testing.T, text string) (out T) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// expect compares the messages of warnings with what they have to say, one for each.
+func expect(t *testing.T, found []plan.Warning, want ...string) {
+	t.Helper()
+	ok := len(found) == len(want)
+	for i := 0; ok && i < len(want); i++ {
+		ok = strings.Contains(found[i].Message, want[i])
+	}
+	if !ok {
+		t.Errorf("found %v\nwant %q", found, want)
+	}
+}
+
+func workload(kind, spec string) string {
+	return "{apiVersion: apps/v1, kind: " + kind + ", metadata: {name: web}, spec: {replicas: 3, template: {metadata: {labels: {app: web}}, spec: {" + spec + "}}}}\n---\n"
+}
+
+// TestQuotasWithScopes counts only those pods against a quota that are in its scope.
+func TestQuotasWithScopes(t *testing.T) {
+	const (
+		plain   = `containers: [{name: a}]`
+		asking  = `containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
+		bounded = `activeDeadlineSeconds: 60, containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
+		high    = `priorityClassName: high, containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
+		over    = "leaves 2 of pods (0 of 2 is used), and what is to be created takes 3"
+	)
+	tests := map[string]struct {
+		scope, pods string
+		ranges      string
+		want        []string
+	}{
+		"none":                          {"", asking, "", []string{over}},
+		"terminating":                   {"scopes: [Terminating]", bounded, "", []string{over}},
+		"terminating, others":           {"scopes: [Terminating]", asking, "", nil},
+		"not terminating":               {"scopes: [NotTerminating]", asking, "", []string{over}},
+		"best effort":                   {"scopes: [BestEffort]", plain, "", []string{over}},
+		"best effort, others":           {"scopes: [BestEffort]", asking, "", nil},
+		"best effort, by default not":   {"scopes: [BestEffort]", plain, "limits: [{type: Container, defaultRequest: {cpu: 1}}]", nil},
+		"not best effort":               {"scopes: [NotBestEffort]", asking, "", []string{over}},
+		"both":                          {"scopes: [NotBestEffort, Terminating]", asking, "", nil},
+		"a class":                       {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}", high, "", []string{over}},
+		"another class":                 {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [low]}]}", high, "", nil},
+		"not a class":                   {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: NotIn, values: [low]}]}", high, "", []string{over}},
+		"the cluster's class, which is": {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: DoesNotExist}]}", asking, "", nil}, // not known
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, status: {hard: {pods: 2, count/deployments.apps: 5}, used: {pods: 0}}}")
+			q.Spec = fromYAML[corev1.ResourceQuotaSpec](t, "{"+tt.scope+"}")
+			ranges := []corev1.LimitRange{{Spec: fromYAML[corev1.LimitRangeSpec](t, "{"+tt.ranges+"}")}}
+			objects := targetOfText(t, workload("Deployment", tt.pods)).objects
+			expect(t, overQuota(q, asked(q, objects, ranges)), tt.want...)
+		})
+	}
+	q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, spec: {hard: {requests.cpu: 1}, scopes: [Terminating]}}")
+	expect(t, unsaid(q, targetOfText(t, workload("Deployment", plain)).objects, nil))
+	expect(t, unsaid(q, targetOfText(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set what ResourceQuota/q of namespace ns counts: requests.cpu of container a")
+}
+
+// TestLimitRanges finds what a LimitRange forbids of containers, of pods as a whole,
+// and of claims, those of StatefulSets too.
+func TestLimitRanges(t *testing.T) {
+	const two = `containers: [{name: a, resources: {requests: {cpu: 1}, limits: {cpu: 2}}}, {name: b, resources: {requests: {cpu: 1}, limits: {cpu: 2}}}]`
+	set := "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {template: {spec: {containers: []}}, volumeClaimTemplates: [{spec: {resources: {requests: {storage: 5Gi}}}}]}}"
+	tests := map[string]struct {
+		limits, objects string
+		want            []string
+	}{
+		"pods, too much":          {"{type: Pod, max: {cpu: 3}}", workload("Deployment", two), []string{"Deployment/web: LimitRange/l of namespace ns: the limits of cpu of a pod's containers are 4 together, and at most 3 is let in"}},
+		"pods, enough":            {"{type: Pod, max: {cpu: 4}}", workload("Deployment", two), nil},
+		"pods, too little":        {"{type: Pod, min: {cpu: 3}}", workload("Deployment", two), []string{"the requests of cpu of a pod's containers are 2 together, and at least 3 is let in"}},
+		"pods, not said":          {"{type: Pod, max: {memory: 1Gi}}", workload("Deployment", two), []string{"are not set together, and at most 1Gi is let in"}},
+		"pods, ratio":             {"{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}", workload("Deployment", two), []string{"limit and request of cpu are 4 and 2, and the first may be at most 1500m times the second"}},
+		"containers, ratio":       {"{type: Container, maxLimitRequestRatio: {cpu: 1}}", workload("Deployment", strings.Replace(two, "cpu: 2", "cpu: 1", 1)), []string{"container b: limit and request of cpu are 2 and 1"}},
+		"containers, ratio kept":  {"{type: Container, maxLimitRequestRatio: {cpu: 2}}", workload("Deployment", two), nil},
+		"claims":                  {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {resources: {requests: {storage: 2Gi}}}}", []string{"PersistentVolumeClaim/c: LimitRange/l of namespace ns: it asks for 2Gi of storage, and at most 1Gi is let in"}},
+		"claims of a StatefulSet": {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", set, []string{"StatefulSet/db: LimitRange/l of namespace ns: it asks for 5Gi of storage, and at most 1Gi is let in"}},
+		"claims, enough":          {"{type: PersistentVolumeClaim, min: {storage: 1Gi}}", set, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := fromYAML[corev1.LimitRange](t, "{metadata: {name: l, namespace: ns}, spec: {limits: ["+tt.limits+"]}}")
+			var found []plan.Warning
+			for _, o := range targetOfText(t, tt.objects).objects {
+				found = append(found, outOfRange(o, []corev1.LimitRange{l})...)
+			}
+			expect(t, found, tt.want...)
+		})
+	}
+}
+
+// TestMissingKeys finds entries that ConfigMaps and Secrets do not have, which are in
+// the plan or in the cluster.
+func TestMissingKeys(t *testing.T) {
+	const pods = `containers: [{name: a, env: [{name: A, valueFrom: {configMapKeyRef: {name: c, key: color}}}]}]`
+	const config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {shape: round}}"
+	missing := "Deployment/web needs key color of ConfigMap/c (spec.template.spec.containers[0].env[0].valueFrom.configMapKeyRef.name), which does not have it: pods do not start without it"
+	inCluster := plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "c"}
+	tests := map[string]struct {
+		objects string
+		live    map[plan.Object][]string
+		want    []string
+	}{
+		"in the chart":            {workload("Deployment", pods) + config, nil, []string{missing}},
+		"there":                   {workload("Deployment", pods) + strings.Replace(config, "shape", "color", 1), nil, nil},
+		"in the cluster":          {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"shape"}}, []string{missing}},
+		"there, in the cluster":   {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"color"}}, nil},
+		"nowhere":                 {workload("Deployment", pods), nil, nil}, // which is told of elsewhere
+		"optional":                {workload("Deployment", strings.Replace(pods, "key:", "optional: true, key:", 1)) + config, nil, nil},
+		"a volume":                {workload("Deployment", `containers: [], volumes: [{configMap: {name: c, items: [{key: a, path: a}, {key: shape, path: b}, {key: d, path: d}]}}]`) + config, nil, []string{"needs keys a, d of ConfigMap/c (spec.template.spec.volumes[0].configMap.name)"}},
+		"a Secret's text":         {workload("Deployment", strings.Replace(pods, "configMapKeyRef", "secretKeyRef", 1)) + "{apiVersion: v1, kind: Secret, metadata: {name: c}, stringData: {color: red}}", nil, nil},
+		"somebody may write it":   {workload("Deployment", pods) + config + "\n---\n{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {containers: [{name: a, args: [patch, configmap/c]}]}}}}", nil, nil},
+		"nobody runs for a while": {strings.Replace(workload("Deployment", pods), "replicas: 3", "replicas: 0", 1) + config, nil, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			target := targetOfText(t, tt.objects)
+			expect(t, target.tellKeys(target.wantedKeys(), tt.live), tt.want...)
+		})
+	}
+}
+
+// TestIdleBudgets finds PodDisruptionBudgets that are for no pods of the plan.
+func TestIdleBudgets(t *testing.T) {
+	pdb := func(selector string) string {
+		return "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b}, spec: {selector: " + selector + "}}\n---\n"
+	}
+	web := workload("Deployment", "containers: []")
+	tests := map[string]struct {
+		objects string
+		want    []string
+	}{
+		"for others":           {pdb("{matchLabels: {app: wbe}}") + web, []string{"PodDisruptionBudget/b is for pods with app=wbe, and neither the chart nor namespace ns has any: it protects nothing"}},
+		"for these":            {pdb("{matchLabels: {app: web}}") + web, nil},
+		"by expression":        {pdb("{matchExpressions: [{key: app, operator: In, values: [web]}]}") + web, nil},
+		"for all":              {pdb("{}") + web, nil},
+		"an operator's":        {pdb("{matchLabels: {app: db}}") + "{apiVersion: postgresql.cnpg.io/v1, kind: Cluster, metadata: {name: db}}", nil},
+		"in another namespace": {strings.Replace(pdb("{matchLabels: {app: web}}"), "name: b", "name: b, namespace: other", 1) + web, []string{"namespace other"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var found []plan.Warning
+			for _, b := range targetOfText(t, tt.objects).idleBudgets() {
+				found = append(found, b.warning())
+			}
+			expect(t, found, tt.want...)
+		})
+	}
+}
+
+// TestRules writes rights down as somebody would give them.
+func TestRules(t *testing.T) {
+	at := func(ns string, rights ...right) map[string][]right { return map[string][]right{ns: rights} }
+	res := func(verb, resource, why string) right {
+		r := right{verb: verb, why: why}
+		r.resource.Resource = resource
+		return r
+	}
+	got := rules(at("ns", res("patch", "services", ""), res("list", "secrets", "to look"), res("create", "services", ""), res("get", "secrets", "")))
+	if want := "in namespace ns: secrets [get], secrets [list] (to look), services [create patch]"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := rules(at("", res("create", "namespaces", ""))); got != "in the whole cluster: namespaces [create]" {
+		t.Error(got)
+	}
+	if !slices.Equal([]string{listed([]string{"a"}), listed([]string{"a", "b"})}, []string{"key a", "keys a, b"}) {
+		t.Error("keys")
+	}
+}

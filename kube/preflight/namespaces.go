@@ -1,0 +1,88 @@
+package preflight
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"lockstep/engine/plan"
+)
+
+// namespaces are those that objects of the plan lie in, as they are in the
+// cluster: nil for what is not there. Those that cannot be looked at are left out.
+func (s *sight) namespaces(t *target) map[string]*corev1.Namespace {
+	names := map[string]bool{s.Common.Namespace: true}
+	for _, o := range t.objects {
+		if o.Namespace != "" {
+			names[o.Namespace] = true
+		}
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	out := map[string]*corev1.Namespace{}
+	for name := range names {
+		wg.Go(func() {
+			if ns, known := s.namespace(name); known {
+				mu.Lock()
+				defer mu.Unlock()
+				out[name] = ns
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// checkNamespaces finds namespaces that are not there and that nothing brings,
+// and those that are going away.
+func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own string) (warnings, refused []plan.Warning) {
+	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+		ns := namespaces[name]
+		if ns != nil && ns.DeletionTimestamp == nil {
+			continue
+		}
+		i := slices.IndexFunc(t.objects, func(o *brought) bool { return o.Namespace == name })
+		if i < 0 && (ns == nil || name != own) {
+			continue
+		}
+		w := plan.Warning{}
+		if ns != nil {
+			w.Object = &plan.Object{Kind: "Namespace", Name: name}
+			w.Message = fmt.Sprintf("namespace %s is being deleted since %s, and takes nothing new%s; wait until it is gone, then create it again (an installation with --create-namespace does both)", name, since(ns), lingering(ns))
+			if name == own {
+				refused = append(refused, w)
+			} else {
+				warnings = append(warnings, w)
+			}
+			continue
+		}
+		o := t.objects[i]
+		w.Object = &o.Object
+		switch brings := t.has[plan.Object{Kind: "Namespace", Name: name}]; {
+		case brings != nil && t.earlier(o.at, brings.at):
+			w.Message = fmt.Sprintf("%s lies in namespace %s, which comes only after it (%s)", o, name, brings.at.group.ID)
+			warnings = append(warnings, w)
+		case brings != nil:
+		case t.something(o):
+			w.Message = fmt.Sprintf("%s lies in namespace %s, which neither the chart nor the cluster has, so what comes before it has to bring it", o, name)
+			warnings = append(warnings, w)
+		default:
+			w.Message = fmt.Sprintf("%s lies in namespace %s, which neither the chart nor the cluster has: create it", o, name)
+			refused = append(refused, w)
+		}
+	}
+	return warnings, refused
+}
+
+func since(ns *corev1.Namespace) string {
+	return ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// something reports whether what comes before an object may bring what no
+// manifest tells of.
+func (t *target) something(o *brought) bool {
+	return slices.ContainsFunc(t.objects, func(b *brought) bool { return mayBringKinds(b.Object) && t.earlier(b.at, o.at) })
+}

@@ -1,0 +1,200 @@
+package preflight
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	resources "k8s.io/component-helpers/resource"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/connect"
+)
+
+// checkQuotas finds what the quotas and the LimitRanges of the namespaces leave no
+// room for. What is in the cluster already is counted there.
+func (s *sight) checkQuotas(t *target, record bool) (warnings []plan.Warning) {
+	in := map[string][]*brought{}
+	for _, o := range t.objects {
+		if o.Namespace != "" && o.Namespace != s.empty {
+			in[o.Namespace] = append(in[o.Namespace], o)
+		}
+	}
+	return each(slices.Sorted(maps.Keys(in)), func(namespace string) []plan.Warning {
+		var ranges []corev1.LimitRange
+		l, err := s.Client.Clientset.CoreV1().LimitRanges(namespace).List(s.Context, metav1.ListOptions{})
+		if s.seen(err, "limitranges", namespace) {
+			ranges = l.Items
+		}
+		var found []plan.Warning
+		for _, o := range in[namespace] {
+			found = append(found, outOfRange(o, ranges)...)
+		}
+		quotas, err := s.Client.Clientset.CoreV1().ResourceQuotas(namespace).List(s.Context, metav1.ListOptions{})
+		if err != nil || l == nil {
+			s.seen(err, "resourcequotas", namespace)
+			return found
+		}
+		for _, q := range quotas.Items {
+			wants := asked(q, in[namespace], ranges)
+			if record && namespace == s.Common.Namespace && !scoped(q) {
+				add(wants, corev1.ResourceSecrets, resource.MustParse("1"))
+				add(wants, "count/secrets", resource.MustParse("1"))
+			}
+			found = append(found, overQuota(q, wants)...)
+			found = append(found, unsaid(q, in[namespace], ranges)...)
+		}
+		return found
+	})
+}
+
+// asked is what objects take of a quota of their namespace, as far as they are new:
+// those that are there count as used. One with scopes counts pods alone.
+func asked(quota corev1.ResourceQuota, objects []*brought, ranges []corev1.LimitRange) corev1.ResourceList {
+	wants := corev1.ResourceList{}
+	for _, o := range objects {
+		if !o.new {
+			continue
+		}
+		if !scoped(quota) {
+			count(wants, o, 1)
+			if o.Kind == "PersistentVolumeClaim" {
+				claims(wants, o.fields, 1)
+			}
+		}
+		_, spec, ok := podsOf(o)
+		n := replicas(o)
+		if !ok || n == 0 {
+			continue
+		}
+		withDefaults(&spec, ranges)
+		if yes, _ := counts(quota, spec); !yes {
+			continue
+		}
+		pod := &corev1.Pod{Spec: spec}
+		if o.Kind != "Pod" || scoped(quota) {
+			add(wants, corev1.ResourcePods, *resource.NewQuantity(n, resource.DecimalSI))
+			add(wants, "count/pods", *resource.NewQuantity(n, resource.DecimalSI))
+		}
+		for name, q := range resources.PodRequests(pod, resources.PodResourcesOptions{}) {
+			q.Mul(n)
+			add(wants, name, q)
+			add(wants, "requests."+name, q)
+		}
+		for name, q := range resources.PodLimits(pod, resources.PodResourcesOptions{}) {
+			q.Mul(n)
+			add(wants, "limits."+name, q)
+		}
+		if set, _ := o.fields["spec"].(map[string]any); o.Kind == "StatefulSet" && !scoped(quota) {
+			list, _ := set["volumeClaimTemplates"].([]any)
+			for _, c := range list {
+				c, _ := c.(map[string]any)
+				add(wants, corev1.ResourcePersistentVolumeClaims, *resource.NewQuantity(n, resource.DecimalSI))
+				claims(wants, c, n)
+			}
+		}
+	}
+	return wants
+}
+
+func add(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
+	sum := list[name]
+	sum.Add(q)
+	list[name] = sum
+}
+
+// count counts an object of a kind.
+func count(wants corev1.ResourceList, o *brought, n int64) {
+	plural, _ := meta.UnsafeGuessKindToResource(o.gvk)
+	one := *resource.NewQuantity(n, resource.DecimalSI)
+	add(wants, corev1.ResourceName("count/"+plural.GroupResource().String()), one)
+	if o.gvk.Group != "" {
+		return
+	}
+	add(wants, corev1.ResourceName(plural.Resource), one)
+	if spec, _ := o.fields["spec"].(map[string]any); o.Kind == "Service" && spec["type"] == "LoadBalancer" {
+		add(wants, corev1.ResourceServicesLoadBalancers, one)
+	}
+}
+
+// claims counts the storage of n claims.
+func claims(wants corev1.ResourceList, fields map[string]any, n int64) {
+	var claim corev1.PersistentVolumeClaim
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &claim) != nil {
+		return
+	}
+	q := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	q.Mul(n)
+	add(wants, corev1.ResourceRequestsStorage, q)
+	if class := claim.Spec.StorageClassName; class != nil && *class != "" {
+		add(wants, corev1.ResourceName(*class+".storageclass.storage.k8s.io/requests.storage"), q)
+		add(wants, corev1.ResourceName(*class+".storageclass.storage.k8s.io/persistentvolumeclaims"), *resource.NewQuantity(n, resource.DecimalSI))
+	}
+}
+
+// overQuota says what a quota leaves too little of.
+func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.Warning) {
+	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
+		hard, used, want := q.Status.Hard[name], q.Status.Used[name], wants[name]
+		left := hard.DeepCopy()
+		left.Sub(used)
+		if left.Sign() < 0 {
+			left = resource.Quantity{}
+		}
+		if !want.IsZero() && over(want, left) {
+			found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s of namespace %s leaves %s of %s (%s of %s is used), and what is to be created takes %s: what is over it is refused",
+				q.Name, q.Namespace, text(left), name, text(used), text(hard), text(want))})
+		}
+	}
+	return found
+}
+
+// computed are the resources that containers have to ask for where a quota counts
+// them.
+var computed = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory}
+
+// unsaid finds pods that do not say how much they need of what a quota counts.
+func unsaid(q corev1.ResourceQuota, objects []*brought, ranges []corev1.LimitRange) (found []plan.Warning) {
+	for _, o := range objects {
+		_, spec, ok := podsOf(o)
+		if !ok || spec.Resources != nil {
+			continue
+		}
+		withDefaults(&spec, ranges)
+		if yes, _ := counts(q, spec); !yes {
+			continue
+		}
+		var lacks []string
+		for _, name := range computed {
+			if _, counted := q.Spec.Hard[name]; !counted {
+				continue
+			}
+			for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+				list, base := c.Resources.Requests, strings.TrimPrefix(string(name), "requests.")
+				if rest, limit := strings.CutPrefix(string(name), "limits."); limit {
+					list, base = c.Resources.Limits, rest
+				}
+				if _, said := list[corev1.ResourceName(base)]; !said {
+					lacks = append(lacks, fmt.Sprintf("%s of container %s", name, c.Name))
+				}
+			}
+		}
+		if len(lacks) > 0 {
+			found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s does not set what ResourceQuota/%s of namespace %s counts: %s: no pods can be created",
+				o, q.Name, q.Namespace, strings.Join(lacks, ", "))})
+		}
+	}
+	return found
+}
+
+// keepsSecrets reports whether releases are recorded in Secrets.
+func keepsSecrets() bool {
+	d := connect.StorageDriver()
+	return d == "" || strings.HasPrefix(d, "secret")
+}

@@ -1,0 +1,209 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+)
+
+// without is what becomes of an object whose reference leads nowhere. Uses that
+// are not here do no harm.
+var without = map[refs.Use]string{
+	refs.Environment: "pods do not start without it",
+	refs.Volume:      "pods do not start without it",
+	refs.Claim:       "pods stay pending without it",
+	refs.Account:     "no pods can be created without it",
+	refs.Priority:    "no pods can be created without it",
+	refs.Runtime:     "no pods can be created without it",
+	refs.Pull:        "images that need it cannot be pulled",
+	refs.Class:       "no controller will serve it",
+	refs.Backend:     "requests to it fail",
+	refs.TLS:         "it is served with another certificate until then",
+	refs.Target:      "nothing is scaled",
+	refs.Role:        "it gives no rights until then",
+}
+
+// stops are the uses that keep pods from starting.
+var stops = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime}
+
+// need is a reference of an object of the plan.
+type need struct {
+	from *brought
+	refs.Ref
+}
+
+// place is a kind in a namespace.
+type place struct {
+	kind      plan.GroupKind
+	namespace string
+}
+
+func placed(o plan.Object) place {
+	return place{plan.GroupKind{Group: o.Group, Kind: o.Kind}, o.Namespace}
+}
+
+// checkReferences finds what objects of the plan name and what is neither in the
+// plan nor in the cluster, or comes too late. All of that may still come from
+// somebody else.
+func (s *sight) checkReferences(t *target, waits waiting) (warnings []plan.Warning) {
+	missing, late := t.needs(waits)
+	asked := map[place]map[string]bool{}
+	for _, n := range slices.Concat(missing, late) {
+		if asked[placed(n.To)] == nil {
+			asked[placed(n.To)] = map[string]bool{}
+		}
+		asked[placed(n.To)][n.To.Name] = true
+	}
+	return t.tell(missing, late, s.absent(asked))
+}
+
+// waiting is what is waited for before the next group: the groups at all, and
+// their Jobs.
+type waiting struct{ groups, jobs bool }
+
+// needs are the references that have to be looked up: to what the plan does not
+// have, and to what comes later in it than it is needed.
+func (t *target) needs(waits waiting) (missing, late []need) {
+	for _, o := range t.objects {
+		pods, has := refs.PodsOf(o.Object, o.fields)
+		idle := has && pods.None
+		for _, r := range refs.Of(o.Object, o.fields) {
+			n := need{o, r}
+			if r.Optional || idle || without[r.Use] == "" || always(r.To) {
+				continue
+			}
+			switch to := t.has[r.To]; {
+			case to == nil && !t.mayBring(r.To) && !issued(n):
+				missing = append(missing, n)
+			case to != nil && slices.Contains(stops, r.Use) && has && t.earlier(o.at, to.at) && holdsUp(n, waits):
+				late = append(late, n)
+			}
+		}
+	}
+	return missing, late
+}
+
+// tell says which needs are of what is absent.
+func (t *target) tell(missing, late []need, absent map[plan.Object]bool) (warnings []plan.Warning) {
+	for _, found := range group(missing, absent) {
+		n := found[0]
+		warnings = append(warnings, n.warn("%s %s (%s), which neither the chart nor %s has: %s", who(found, "needs", "need"), n.To, n.Path, has(n.To), without[n.Use]))
+	}
+	for _, found := range group(late, absent) {
+		n := found[0]
+		warnings = append(warnings, n.warn("%s %s (%s), which comes only after it (%s): %s", who(found, "needs", "need"), n.To, n.Path, t.has[n.To].at.group.ID, without[n.Use]))
+	}
+	return warnings
+}
+
+func (n need) warn(format string, args ...any) plan.Warning {
+	o := n.from.Object
+	return plan.Warning{Object: &o, Message: fmt.Sprintf(format, args...)}
+}
+
+// who are the objects of needs of one thing: "Deployment/web needs" or
+// "Deployment/web and 2 more need".
+func who(needs []need, one, more string) string {
+	from := map[plan.Object]bool{}
+	for _, n := range needs {
+		from[n.from.Object] = true
+	}
+	if len(from) == 1 {
+		return needs[0].from.String() + " " + one
+	}
+	return fmt.Sprintf("%s and %d more %s", needs[0].from, len(from)-1, more)
+}
+
+// has is who would have an object.
+func has(o plan.Object) string {
+	if o.Namespace == "" {
+		return "the cluster"
+	}
+	return "namespace " + o.Namespace
+}
+
+// group puts those needs together that are about one object that is absent, in
+// the order of these objects.
+func group(needs []need, absent map[plan.Object]bool) [][]need {
+	by := map[plan.Object][]need{}
+	for _, n := range needs {
+		if absent[n.To] {
+			by[n.To] = append(by[n.To], n)
+		}
+	}
+	out := slices.Collect(maps.Values(by))
+	slices.SortFunc(out, func(a, b []need) int {
+		return cmp.Or(a[0].from.Compare(b[0].from.Object), a[0].To.Compare(b[0].To))
+	})
+	return out
+}
+
+// absent looks objects up, one request for few names of a kind or one list of it,
+// and returns those that are surely not in the cluster.
+func (s *sight) absent(asked map[place]map[string]bool) map[plan.Object]bool {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	out := map[plan.Object]bool{}
+	for p, names := range asked {
+		wg.Go(func() {
+			there, known := s.which(p.kind, p.namespace, slices.Sorted(maps.Keys(names)))
+			mu.Lock()
+			defer mu.Unlock()
+			for n := range names {
+				if known && !there[n] {
+					out[plan.Object{Group: p.kind.Group, Kind: p.kind.Kind, Namespace: p.namespace, Name: n}] = true
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// always reports whether an object is there without anybody's doing: Kubernetes
+// makes it, sooner or later.
+func always(o plan.Object) bool {
+	switch o.Kind {
+	case "ServiceAccount":
+		return o.Name == "default"
+	case "ConfigMap":
+		return o.Name == "kube-root-ca.crt" || o.Name == "openshift-service-ca.crt"
+	case "PriorityClass":
+		return strings.HasPrefix(o.Name, "system-")
+	}
+	return false
+}
+
+// issued reports whether an Ingress says that somebody makes its certificate.
+func issued(n need) bool {
+	if n.Use != refs.TLS {
+		return false
+	}
+	metadata, _ := n.from.fields["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	for key := range annotations {
+		if strings.Contains(key, "cert-manager.io/") || strings.Contains(key, "certmanager.k8s.io/") || key == "kubernetes.io/tls-acme" || strings.Contains(key, "acme") {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsUp reports whether what comes after an object waits until its pods run.
+func holdsUp(n need, waits waiting) bool {
+	switch n.from.Kind {
+	case "Job":
+		return n.from.hook || waits.groups && (waits.jobs || n.from.at.group.JobsComplete)
+	case "CronJob", "PodTemplate":
+		return false
+	case "Pod":
+		return n.from.hook || waits.groups
+	}
+	return !n.from.hook && waits.groups
+}

@@ -1,0 +1,32 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine/plan"
+)
+
+// Refusal is all that keeps an operation from being carried out. Nothing has been
+// written.
+type Refusal struct {
+	Operation string
+	// Because has at least one entry; Warnings are what else was found.
+	Because, Warnings []plan.Warning
+}
+
+// Error has a line for each reason.
+func (r *Refusal) Error() string {
+	lines := []string{fmt.Sprintf("%s: %d things stand in its way, and nothing was written:", r.Operation, len(r.Because))}
+	for _, w := range r.Because {
+		text := w.Message
+		if w.Rule != "" {
+			text += " (" + w.Rule + ")"
+		}
+		lines = append(lines, text)
+	}
+	if len(lines) == 2 {
+		return lines[1]
+	}
+	return strings.Join(lines, "\n  ")
+}

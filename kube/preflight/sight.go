@@ -1,0 +1,111 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/plan"
+)
+
+// sight is what checks see of the cluster. What the user may not look at is left
+// out of them, and said in one line where that is asked for.
+type sight struct {
+	*Session
+	mapper meta.RESTMapper
+	// empty is the namespace that is not there yet, if that is so.
+	empty string
+
+	mu     sync.Mutex
+	unseen []string
+}
+
+// seen reports whether a question was answered, and notes what could not be
+// looked at: the what, in a namespace or "".
+func (s *sight) seen(err error, what, namespace string) bool {
+	if err == nil {
+		return true
+	}
+	if namespace != "" {
+		what += " in namespace " + namespace
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Context.Err() == nil && !slices.Contains(s.unseen, what) {
+		s.unseen = append(s.unseen, what)
+	}
+	return false
+}
+
+// unchecked says what could not be looked at, if anything.
+func (s *sight) unchecked() (warnings []plan.Warning) {
+	if len(s.unseen) == 0 {
+		return nil
+	}
+	slices.Sort(s.unseen)
+	return []plan.Warning{{Message: "not checked, since this user may not look at it or it does not answer: " + strings.Join(s.unseen, ", ")}}
+}
+
+// worthListing is the number of names from which on one list is asked for in place
+// of each.
+const worthListing = 4
+
+// which says which of the names of a kind there are in a namespace, or in cluster
+// scope. It does not know where the cluster does not say.
+func (s *sight) which(kind plan.GroupKind, namespace string, names []string) (there map[string]bool, known bool) {
+	there = map[string]bool{}
+	if namespace != "" && namespace == s.empty {
+		return there, true
+	}
+	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind})
+	if err != nil {
+		return nil, false // a kind that is still to come, or a fault of its own
+	}
+	client, what := s.Client.Metadata.Resource(mapping.Resource).Namespace(namespace), mapping.Resource.GroupResource().String()
+	if len(names) < worthListing {
+		for _, n := range names {
+			_, err := client.Get(s.Context, n, metav1.GetOptions{})
+			if !apierrors.IsNotFound(err) {
+				if !s.seen(err, what, namespace) {
+					return nil, false
+				}
+				there[n] = true
+			}
+		}
+		return there, true
+	}
+	for opts := (metav1.ListOptions{Limit: 1000}); ; {
+		l, err := client.List(s.Context, opts)
+		if !s.seen(err, what, namespace) {
+			return nil, false
+		}
+		for _, o := range l.Items {
+			there[o.Name] = true
+		}
+		if opts.Continue = l.Continue; opts.Continue == "" {
+			return there, true
+		}
+	}
+}
+
+// namespace is a namespace of the cluster, nil where there is none.
+func (s *sight) namespace(name string) (ns *corev1.Namespace, known bool) {
+	if name == s.empty {
+		return nil, true
+	}
+	ns, err := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, true
+	}
+	if !s.seen(err, fmt.Sprintf("namespace %s", name), "") {
+		return nil, false
+	}
+	return ns, true
+}

@@ -1,0 +1,121 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lockstep/engine/plan"
+)
+
+// wish is a claim of an object of the plan.
+type wish struct {
+	from  *brought
+	class string // empty for that of the cluster
+	path  string
+}
+
+// wishes are the claims that are to be made. What is in the cluster has been
+// provided for, or waits already; what names its volume, or wants no class, is
+// somebody's own business.
+func (t *target) wishes() (out []wish) {
+	add := func(o *brought, claim any, path string) {
+		m, _ := claim.(map[string]any)
+		spec, _ := m["spec"].(map[string]any)
+		class, named := spec["storageClassName"].(string)
+		if old, ok, _ := unstructured.NestedString(m, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class"); ok && !named {
+			class, named = old, true
+		}
+		if spec == nil || spec["volumeName"] != nil || named && class == "" {
+			return
+		}
+		out = append(out, wish{o, class, path})
+	}
+	for _, o := range t.objects {
+		switch {
+		case !o.new:
+		case o.Kind == "PersistentVolumeClaim" && o.Object.Group == "":
+			add(o, o.fields, "spec.storageClassName")
+		case o.Kind == "StatefulSet" && o.Object.Group == "apps" && replicas(o) > 0:
+			list, _, _ := unstructured.NestedSlice(o.fields, "spec", "volumeClaimTemplates")
+			for n, c := range list {
+				add(o, c, fmt.Sprintf("spec.volumeClaimTemplates[%d].spec.storageClassName", n))
+			}
+		}
+	}
+	return out
+}
+
+// checkStorage finds claims whose StorageClass is neither in the plan nor in the
+// cluster, and no volume has its name either; or that want the cluster's own where
+// it has none.
+func (s *sight) checkStorage(t *target) (warnings []plan.Warning) {
+	wishes := t.wishes()
+	if len(wishes) == 0 {
+		return nil
+	}
+	l, err := s.Client.Clientset.StorageV1().StorageClasses().List(s.Context, metav1.ListOptions{})
+	if !s.seen(err, "storageclasses.storage.k8s.io", "") {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, c := range l.Items {
+		known[c.Name] = true
+		known[""] = known[""] || isDefault(c.Annotations)
+	}
+	for _, o := range t.objects {
+		if o.Kind == "StorageClass" && o.Object.Group == storagev1.GroupName {
+			known[o.Name] = true
+			annotations, _, _ := unstructured.NestedStringMap(o.fields, "metadata", "annotations")
+			known[""] = known[""] || isDefault(annotations)
+		}
+	}
+	wishes = slices.DeleteFunc(wishes, func(w wish) bool {
+		return known[w.class] || w.class != "" && t.mayBring(plan.Object{Group: storagev1.GroupName, Kind: "StorageClass", Name: w.class})
+	})
+	if len(wishes) == 0 || !s.volumeClasses(t, known) {
+		return nil
+	}
+	told := map[string]bool{}
+	for _, w := range wishes {
+		if known[w.class] || told[w.class+"/"+w.from.String()] {
+			continue
+		}
+		told[w.class+"/"+w.from.String()] = true
+		text := fmt.Sprintf("%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", w.from, w.class, w.path)
+		if w.class == "" {
+			text = fmt.Sprintf("%s needs storage of the default class (%s is not set), and no StorageClass of the cluster is the default: its claims stay pending", w.from, w.path)
+		}
+		warnings = append(warnings, plan.Warning{Object: &w.from.Object, Message: text})
+	}
+	return warnings
+}
+
+func isDefault(annotations map[string]string) bool {
+	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
+}
+
+// volumeClasses adds the classes of volumes that are there, or come with the plan:
+// a volume that is made by hand needs no StorageClass. It reports whether that
+// could be looked up.
+func (s *sight) volumeClasses(t *target, known map[string]bool) bool {
+	l, err := s.Client.Clientset.CoreV1().PersistentVolumes().List(s.Context, metav1.ListOptions{})
+	if !s.seen(err, "persistentvolumes", "") {
+		return false
+	}
+	for _, v := range l.Items {
+		known[v.Spec.StorageClassName] = known[v.Spec.StorageClassName] || v.Status.Phase == corev1.VolumeAvailable
+	}
+	for _, o := range t.objects {
+		if o.Kind == "PersistentVolume" {
+			class, _, _ := unstructured.NestedString(o.fields, "spec", "storageClassName")
+			known[strings.TrimSpace(class)] = true
+		}
+	}
+	return true
+}

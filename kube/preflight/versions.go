@@ -1,0 +1,62 @@
+package preflight
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/manifest"
+)
+
+// checkVersions tells of objects in versions of an API that are on their way out.
+func (s *sight) checkVersions(t *target) (warnings []plan.Warning) {
+	var kinds []schema.GroupVersionKind
+	of := map[schema.GroupVersionKind][]*brought{}
+	for _, o := range t.objects {
+		if l, known := manifest.LifecycleOf(o.gvk); !known || l.DeprecatedMajor == 0 {
+			continue
+		}
+		if of[o.gvk] == nil {
+			kinds = append(kinds, o.gvk)
+		}
+		of[o.gvk] = append(of[o.gvk], o)
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	version, err := s.Client.Clientset.Discovery().ServerVersion()
+	if !s.seen(err, "the version of the API server", "") {
+		return nil
+	}
+	major, minor := number(version.Major), number(version.Minor)
+	for _, gvk := range kinds {
+		l, _ := manifest.LifecycleOf(gvk)
+		reached := func(a, b int) bool { return major > a || major == a && minor >= b }
+		if !reached(l.DeprecatedMajor, l.DeprecatedMinor) || l.RemovedMajor > 0 && reached(l.RemovedMajor, l.RemovedMinor) { // which is an error
+			continue
+		}
+		first, which := of[gvk][0], "is"
+		name := first.String()
+		if more := len(of[gvk]) - 1; more > 0 {
+			name, which = fmt.Sprintf("%s and %d more", name, more), "are"
+		}
+		text := fmt.Sprintf("%s %s of the version %s, which is deprecated since Kubernetes %d.%d", name, which, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
+		if l.RemovedMajor > 0 {
+			text += fmt.Sprintf(" and gone in %d.%d", l.RemovedMajor, l.RemovedMinor)
+		}
+		warnings = append(warnings, plan.Warning{Object: &first.Object, Message: text + l.Use()})
+	}
+	return warnings
+}
+
+// number reads a part of a version, "33+" for instance.
+func number(s string) int {
+	n, err := strconv.Atoi(strings.TrimRight(s, "+"))
+	if err != nil {
+		return 0
+	}
+	return n
+}

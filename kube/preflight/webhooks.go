@@ -1,0 +1,166 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/plan"
+)
+
+// webhook is one of the cluster's that refuses what it cannot be asked about.
+type webhook struct {
+	name              string
+	rules             []admissionv1.RuleWithOperations
+	namespace, object *metav1.LabelSelector
+	service           types.NamespacedName
+}
+
+// checkWebhooks finds webhooks that nobody answers: what they would be asked about
+// is refused, until somebody does.
+func (s *sight) checkWebhooks(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
+	type call struct {
+		webhook
+		about []*brought
+	}
+	calls := map[types.NamespacedName]call{}
+	for _, w := range s.webhooks() {
+		for _, o := range t.objects {
+			if _, asked := calls[w.service]; asked && len(calls[w.service].about) > 0 && calls[w.service].name != w.name || !s.intercepts(w, o, t, namespaces) {
+				continue
+			}
+			c := calls[w.service]
+			c.webhook, c.about = w, append(c.about, o)
+			calls[w.service] = c
+		}
+	}
+	services := slices.SortedFunc(maps.Keys(calls), func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return each(services, func(service types.NamespacedName) []plan.Warning {
+		c := calls[service]
+		if !s.dead(service) {
+			return nil
+		}
+		which := c.about[0].String()
+		if more := len(c.about) - 1; more > 0 {
+			which = fmt.Sprintf("%s and %d more", which, more)
+		}
+		return []plan.Warning{{Object: &c.about[0].Object, Message: fmt.Sprintf("webhook %s has to be asked about %s, and nobody answers: Service/%s of namespace %s has no endpoints, so that the API server refuses what it would be asked about",
+			c.name, which, service.Name, service.Namespace)}}
+	})
+}
+
+// webhooks are those that matter: with failurePolicy Fail, behind a Service, and
+// without conditions, which only the API server can judge.
+func (s *sight) webhooks() (out []webhook) {
+	add := func(w webhook, policy *admissionv1.FailurePolicyType, service *admissionv1.ServiceReference, conditions []admissionv1.MatchCondition) {
+		if (policy == nil || *policy == admissionv1.Fail) && service != nil && len(conditions) == 0 {
+			w.service = types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
+			out = append(out, w)
+		}
+	}
+	api := s.Client.Clientset.AdmissionregistrationV1()
+	mutating, err := api.MutatingWebhookConfigurations().List(s.Context, metav1.ListOptions{})
+	if s.seen(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+		for _, c := range mutating.Items {
+			for _, w := range c.Webhooks {
+				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
+			}
+		}
+	}
+	validating, err := api.ValidatingWebhookConfigurations().List(s.Context, metav1.ListOptions{})
+	if s.seen(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+		for _, c := range validating.Items {
+			for _, w := range c.Webhooks {
+				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
+			}
+		}
+	}
+	return out
+}
+
+// intercepts reports whether a webhook is asked when an object is created, as far
+// as that can be known.
+func (s *sight) intercepts(w webhook, o *brought, t *target, namespaces map[string]*corev1.Namespace) bool {
+	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: o.gvk.Group, Kind: o.gvk.Kind}, o.gvk.Version)
+	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // webhooks are never asked about themselves
+		return false
+	}
+	asked := slices.ContainsFunc(w.rules, func(r admissionv1.RuleWithOperations) bool {
+		return slices.ContainsFunc(r.Operations, func(op admissionv1.OperationType) bool {
+			return op == admissionv1.Create || op == admissionv1.OperationAll
+		}) &&
+			anyOf(r.APIGroups, o.gvk.Group) && anyOf(r.APIVersions, o.gvk.Version) && (anyOf(r.Resources, mapping.Resource.Resource) || slices.Contains(r.Resources, "*/*")) &&
+			(r.Scope == nil || *r.Scope == admissionv1.AllScopes || (*r.Scope == admissionv1.NamespacedScope) == (mapping.Scope.Name() == meta.RESTScopeNameNamespace))
+	})
+	if !asked {
+		return false
+	}
+	own := o.labels()
+	return selects(w.object, own) && s.inSelected(w, o, own, t, namespaces)
+}
+
+// inSelected reports whether an object lies in a namespace that a webhook is for;
+// others than namespaces are never left out for that where they lie in none.
+func (s *sight) inSelected(w webhook, o *brought, own labels.Set, t *target, namespaces map[string]*corev1.Namespace) bool {
+	switch {
+	case o.Kind == "Namespace" && o.Object.Group == "":
+		return selects(w.namespace, own)
+	case o.Namespace == "":
+		return true
+	case w.namespace == nil || len(w.namespace.MatchLabels)+len(w.namespace.MatchExpressions) == 0:
+		return true
+	}
+	if _, known := namespaces[o.Namespace]; !known {
+		return false
+	}
+	all := labels.Set{"kubernetes.io/metadata.name": o.Namespace, "name": o.Namespace} // what --create-namespace gives it
+	if namespaces[o.Namespace] != nil {
+		delete(all, "name")
+	}
+	return selects(w.namespace, labels.Merge(all, t.labelsOf(o.Namespace, namespaces)))
+}
+
+func anyOf(list []string, what string) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, what)
+}
+
+func selects(selector *metav1.LabelSelector, set labels.Set) bool {
+	if selector == nil {
+		return true
+	}
+	sel, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && sel.Matches(set)
+}
+
+// dead reports whether a Service surely has nobody behind it.
+func (s *sight) dead(service types.NamespacedName) bool {
+	l, err := s.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(s.Context, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name})
+	if !s.seen(err, "endpointslices.discovery.k8s.io", service.Namespace) {
+		return false
+	}
+	for _, slice := range l.Items {
+		for _, e := range slice.Endpoints {
+			if len(e.Addresses) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				return false
+			}
+		}
+	}
+	svc, err := s.Client.Clientset.CoreV1().Services(service.Namespace).Get(s.Context, service.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true
+	}
+	return s.seen(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
+}

@@ -1,0 +1,196 @@
+package preview
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"sigs.k8s.io/yaml"
+)
+
+// Field is a field that differs between two states of an object.
+type Field struct {
+	// In is the way to what holds it: spec.template.spec.containers[web].
+	In string
+	// Lines are YAML behind a sign: - for what was, + for what will be, a blank for
+	// what stands around, @ for where in a long text that is.
+	Lines []string
+}
+
+// fieldsOf are the fields in which two objects differ, by name. They are as deep
+// as they can be told; elements of lists are told apart by what names them.
+func fieldsOf(a, b map[string]any) []Field {
+	var c comparison
+	c.maps("", a, b)
+	return c
+}
+
+type comparison []Field
+
+func (c *comparison) add(in string, lines ...string) { *c = append(*c, Field{in, lines}) }
+
+func (c *comparison) maps(in string, a, b map[string]any) {
+	keys := map[string]any{}
+	maps.Copy(keys, a)
+	maps.Copy(keys, b)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		x, was := a[key]
+		y, is := b[key]
+		switch {
+		case !was:
+			c.add(in, signed("+", map[string]any{key: y})...)
+		case !is:
+			c.add(in, signed("-", map[string]any{key: x})...)
+		case !reflect.DeepEqual(x, y):
+			c.values(in, key, x, y)
+		}
+	}
+}
+
+// values compares what one key holds.
+func (c *comparison) values(in, key string, x, y any) {
+	at := below(in, key)
+	switch x := x.(type) {
+	case map[string]any:
+		if y, ok := y.(map[string]any); ok {
+			c.maps(at, x, y)
+			return
+		}
+	case []any:
+		if y, ok := y.([]any); ok {
+			c.lists(at, x, y)
+			return
+		}
+	case string:
+		if y, ok := y.(string); ok && strings.Contains(x, "\n") && strings.Contains(y, "\n") {
+			c.add(at, textDiff(x, y)...)
+			return
+		}
+	}
+	c.add(in, append(signed("-", map[string]any{key: x}), signed("+", map[string]any{key: y})...)...)
+}
+
+// lists compares lists: element by element where these have names, else as text.
+func (c *comparison) lists(in string, x, y []any) {
+	name := namedBy(x, y)
+	if name == "" {
+		c.add(in, textDiff(text(x), text(y))...)
+		return
+	}
+	before := len(*c)
+	next := map[string]map[string]any{}
+	for _, e := range y {
+		m, _ := e.(map[string]any)
+		next[fmt.Sprint(m[name])] = m
+	}
+	for _, e := range x {
+		m, _ := e.(map[string]any)
+		id := fmt.Sprint(m[name])
+		if other, stays := next[id]; stays {
+			c.maps(in+"["+id+"]", m, other)
+			delete(next, id)
+		} else {
+			c.add(in, signed("-", []any{m})...)
+		}
+	}
+	for _, e := range y {
+		m, _ := e.(map[string]any)
+		if next[fmt.Sprint(m[name])] != nil {
+			c.add(in, signed("+", []any{m})...)
+		}
+	}
+	if len(*c) == before { // only their order
+		c.add(in, textDiff(text(x), text(y))...)
+	}
+}
+
+// names are the fields by which the elements of a list are known, in the order in
+// which they are tried.
+var names = []string{"name", "mountPath", "containerPort", "port", "key", "ip", "host", "type"}
+
+// namedBy is the field that all elements have, each with another value, "" for
+// none.
+func namedBy(lists ...[]any) string {
+	for _, name := range names {
+		if !slices.ContainsFunc(lists, func(l []any) bool { return !tells(l, name) }) {
+			return name
+		}
+	}
+	return ""
+}
+
+func tells(list []any, name string) bool {
+	seen := map[string]bool{}
+	for _, e := range list {
+		m, _ := e.(map[string]any)
+		id, ok := m[name]
+		if text := fmt.Sprint(id); !ok || seen[text] {
+			return false
+		} else {
+			seen[text] = true
+		}
+	}
+	return true
+}
+
+func below(in, key string) string {
+	switch {
+	case strings.ContainsAny(key, "./"):
+		return in + "[" + key + "]"
+	case in == "":
+		return key
+	}
+	return in + "." + key
+}
+
+func text(v any) string {
+	out, err := yaml.Marshal(v)
+	if err != nil {
+		return fmt.Sprintln(v)
+	}
+	return string(out)
+}
+
+// signed is a value as YAML with a sign before each line.
+func signed(sign string, v any) []string {
+	var out []string
+	for line := range strings.Lines(text(v)) {
+		out = append(out, sign+strings.TrimRight(line, "\n"))
+	}
+	return out
+}
+
+// hunk begins a hunk of a unified diff.
+var hunk = regexp.MustCompile(`^@@ -\d+(?:,\d+)? \+(\d+)`)
+
+// textDiff compares texts line by line. Where a hunk is not at the beginning, it
+// is said which line it begins with.
+func textDiff(x, y string) []string {
+	end := func(s string) []byte { return []byte(strings.TrimRight(s, "\n") + "\n") }
+	var out []string
+	for line := range strings.Lines(string(diff.Diff("a", end(x), "b", end(y)))) {
+		line = strings.TrimRight(line, "\n")
+		switch m := hunk.FindStringSubmatch(line); {
+		case m != nil && m[1] != "1":
+			out = append(out, "@line "+m[1])
+		case m != nil:
+			out = append(out, "@") // cuts off what names files
+		case len(out) > 0:
+			out = append(out, line)
+		}
+	}
+	if len(out) > 0 && out[0] == "@" {
+		out = out[1:]
+	}
+	if len(out) == 0 { // they differ in how they end
+		return []string{"-" + fmt.Sprintf("%q", ending(x)), "+" + fmt.Sprintf("%q", ending(y))}
+	}
+	return out
+}
+
+// ending is how a text ends.
+func ending(s string) string { return s[len(strings.TrimRight(s, "\n")):] }

@@ -1,0 +1,152 @@
+package preview
+
+import (
+	"context"
+	"fmt"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/dynamic"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
+)
+
+// outlook is what changes are found out with. It asks only for kinds when it is
+// made, and nothing of it changes but the kinds that the cluster learns later.
+type outlook struct {
+	prepared *preflight.Prepared
+	builder  *manifest.Builder
+	dynamic  dynamic.Interface
+	mapper   meta.RESTMapper
+	crds     map[plan.Object]*resource.Info
+	target   map[plan.Object]*resource.Info // what is to be applied, as it is sent
+	// deployed is what the present revision's manifest has.
+	deployed map[plan.Object]*unstructured.Unstructured
+	hooks    map[string]bool // ids of the groups that are hooks
+}
+
+// newOutlook reads what is to be applied and what is deployed. No request of the
+// outlook outlives ctx.
+func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*outlook, error) {
+	s, err := preflight.NewSession(connect.WithPatience(ctx, preflight.CheckPatience), c, p.Common, &connect.Writes{})
+	if err != nil {
+		return nil, err
+	}
+	o := &outlook{
+		prepared: p, builder: s.Builder(p.Target.Root()), dynamic: s.Client.Dynamic,
+		crds: map[plan.Object]*resource.Info{}, target: map[plan.Object]*resource.Info{}, hooks: map[string]bool{}, deployed: map[plan.Object]*unstructured.Unstructured{},
+	}
+	for _, h := range p.Target.Release.Hooks {
+		for _, e := range h.Events {
+			o.hooks[charts.HookGroup(p.Target.Release, h, e, nil).ID] = true
+		}
+	}
+	if o.mapper, err = s.Client.Getter.ToRESTMapper(); err != nil {
+		return nil, err
+	}
+	list, err := p.Target.CRDs.Build(o.builder)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		o.crds[o.builder.Fact(i).Resource.Object] = i
+	}
+	if list, _, err = o.builder.BuildTarget(p.Target.Release.Manifest); err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		o.builder.Scope().Mark(i)
+		o.target[o.builder.Fact(i).Resource.Object] = i
+	}
+	if list, _, err = o.builder.BuildTarget(p.Old.Manifest()); err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		o.builder.Scope().Mark(i)
+		if u, err := objectOf(i); err == nil {
+			o.deployed[o.builder.Fact(i).Resource.Object] = u
+		}
+	}
+	return o, nil
+}
+
+// objectOf is the object of an Info.
+func objectOf(i *resource.Info) (*unstructured.Unstructured, error) {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("%s: unexpected type %T", i.ObjectName(), i.Object)
+	}
+	return u, nil
+}
+
+// isHook reports whether a group of a phase is a hook, which may be one of a
+// subchart among the groups (lockstep/hook-scope).
+func (o *outlook) isHook(group string, kind event.PhaseKind) bool {
+	return kind == event.PhaseHooks || o.hooks[group]
+}
+
+// brought is an object as it is to be applied in a phase, and whether one that is
+// there is changed.
+func (o *outlook) brought(obj plan.Object, kind event.PhaseKind) (i *resource.Info, change bool, err error) {
+	i, change = o.target[obj], true
+	if kind == event.PhaseCRDs {
+		i, change = o.crds[obj], o.prepared.Target.CRDs.Upgrade
+	}
+	if i == nil {
+		return nil, false, fmt.Errorf("plan %s: it is not in the manifest of the release", obj)
+	}
+	return i, change, nil
+}
+
+// bringsKind reports whether the operation brings the kind of an object.
+func (o *outlook) bringsKind(obj plan.Object) bool {
+	kind := plan.GroupKind{Group: obj.Group, Kind: obj.Kind}
+	for _, brought := range []map[plan.Object]*resource.Info{o.crds, o.target} {
+		for _, crd := range brought {
+			if o.builder.Fact(crd).Resource.Defines == kind {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// live reads an object from the cluster.
+func (o *outlook) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+}
+
+// try applies an object as a dry run, and returns what would come of it.
+func (o *outlook) try(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+	u, err := objectOf(i)
+	if err != nil {
+		return nil, err
+	}
+	data, err := u.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	force := o.prepared.Target.Force || o.prepared.Target.Release.ApplyMethod != string(rel1.ApplyMethodServerSideApply)
+	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Patch(ctx, i.Name, types.ApplyPatchType, data, metav1.PatchOptions{
+		DryRun: []string{metav1.DryRunAll}, Force: &force, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict,
+	})
+}
+
+// info is what it takes to ask for an object of which only the name is known.
+func (o *outlook) info(obj plan.Object) (*resource.Info, error) {
+	mapping, err := o.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
+	if err != nil {
+		return nil, err
+	}
+	return &resource.Info{Mapping: mapping, Namespace: obj.Namespace, Name: obj.Name}, nil
+}

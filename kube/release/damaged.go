@@ -1,0 +1,85 @@
+package release
+
+import (
+	"fmt"
+	"slices"
+
+	"helm.sh/helm/v4/pkg/release"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+)
+
+// Checked is a driver of Helm's that returns an error in place of a damaged
+// record: what Helm does with one is to take for granted what is not there.
+func Checked(d driver.Driver) driver.Driver { return &checked{d} }
+
+type checked struct{ driver.Driver }
+
+// Get reads one revision.
+func (d *checked) Get(key string) (release.Releaser, error) {
+	r, err := d.Driver.Get(key)
+	if err == nil {
+		err = damaged(r, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// List reads the revisions that a filter lets through. Those that are damaged are
+// left out, as are those that Helm cannot decode.
+func (d *checked) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
+	return d.Driver.List(func(r release.Releaser) bool { return damaged(r, "") == nil && filter(r) })
+}
+
+// Query reads the revisions that have the labels. What is not known of one of them
+// could be anything that the release has brought, so that one is enough for an error.
+func (d *checked) Query(labels map[string]string) ([]release.Releaser, error) {
+	list, err := d.Driver.Query(labels)
+	for _, r := range list {
+		if err == nil {
+			err = damaged(r, "")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// damaged returns an error that says what is missing in a record. Its key is
+// empty where the labels are those of the stored object.
+func damaged(r release.Releaser, key string) error {
+	rel, ok := r.(*rel1.Release)
+	if !ok {
+		return nil
+	}
+	what := missing(rel)
+	if what == "" {
+		return nil
+	}
+	if key == "" {
+		key = fmt.Sprintf("sh.helm.release.v1.%s.v%s", rel.Labels["name"], rel.Labels["version"])
+	}
+	return fmt.Errorf("the release record %s is damaged, it has %s: restore it, or delete it if that revision is not needed", key, what)
+}
+
+// missing is what a release lacks that every release has, empty for nothing.
+func missing(rel *rel1.Release) string {
+	switch {
+	case rel.Info == nil:
+		return "no info"
+	case rel.Chart == nil:
+		return "no chart"
+	case rel.Chart.Metadata == nil:
+		return "no chart metadata"
+	case slices.Contains(rel.Chart.Metadata.Dependencies, nil):
+		return "an empty dependency"
+	case slices.Contains(rel.Chart.Templates, nil) || slices.Contains(rel.Chart.Files, nil):
+		return "an empty file"
+	case slices.Contains(rel.Hooks, nil):
+		return "an empty hook"
+	}
+	return ""
+}

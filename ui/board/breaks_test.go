@@ -1,0 +1,40 @@
+package board
+
+import (
+	"strings"
+	"testing"
+
+	"lockstep/engine/event"
+)
+
+// TestListOfBreakpoints walks through it: what is disabled says so, what is chosen
+// is selected on the board, and what has started is no breakpoint any more (R42).
+func TestListOfBreakpoints(t *testing.T) {
+	s := with("sandbox-breakpoint", 0, "")(t)
+	on := func(status event.Status, group string) {
+		s.feed(event.Event{Kind: event.KindBreakpoint, Phase: "apply", Group: group, Status: status, Time: s.State.Now})
+	}
+	on(event.Set, "shop/api:server")
+	on(event.Set, "shop:gateway")
+	on(event.Disabled, "shop/api:server")
+	s.press("B")
+	for _, want := range []string{"3 breakpoints", "● shop/db:schema ", "shop/api:server ", "disabled", "● shop:gateway "} {
+		if !strings.Contains(s.text(), want) {
+			t.Errorf("the list does not show %q:\n%s", want, s.text())
+		}
+	}
+	s.press("down", "down", "down", "space")
+	if len(s.sent) != 1 || s.sent[0].Name != event.Disable || s.sent[0].Unit() != (event.Unit{Phase: "apply", Group: "shop:gateway"}) {
+		t.Errorf("the last is disabled with %v", s.sent)
+	}
+	on(event.Cleared, "shop:gateway")
+	s.press("k", "j", "enter")
+	if s.breaks != nil || s.sel.Group != "shop/api:server" {
+		t.Errorf("the list is open %t, and %s selected", s.breaks != nil, s.sel.Group)
+	}
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "shop/db:schema", Status: event.Running, Time: s.State.Now})
+	on(event.Cleared, "shop/api:server")
+	if s.press("B"); !strings.Contains(s.text(), "there are none") {
+		t.Errorf("what is over is listed:\n%s", s.text())
+	}
+}

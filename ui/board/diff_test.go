@@ -1,0 +1,228 @@
+package board
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/ui/board/inspector"
+)
+
+// answered has answers about what happens to the objects of the recorded runs.
+func answered(o *Options) {
+	o.Inspector = &answerer{manifest: "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: shop-db-migrate\nspec:\n  backoffLimit: 2\n", changes: changesOfShop}
+}
+
+var changesOfShop = map[string]inspector.Change{
+	"Job/shop-db-migrate-1-0-0": {Action: inspector.Alter, Fields: []inspector.Field{
+		{In: "metadata.annotations", Lines: []string{"+checksum/config: 5d41402abc4b2a76b9719d911017c592"}},
+		{In: "spec.template.spec.containers[migrate]", Lines: []string{"-image: example/migrate:1.4", "+image: example/migrate:1.5"}},
+		{In: "spec.template.spec.containers[migrate]", Lines: []string{"-resources:", "-  limits:", "-    memory: 64Mi"}},
+		{In: "spec.template.spec.containers[migrate].args", Lines: []string{" - --wait", "-- --to=41", "+- --to=42"}},
+	}},
+	"ConfigMap/shop-db-migrations": {Action: inspector.Alter, Fields: []inspector.Field{
+		{In: "data[0042.sql]", Lines: []string{"@line 12", " CREATE TABLE orders (", "-  id int,", "+  id bigint,", "   customer int"}},
+	}},
+	"Deployment/shop-api": {Action: inspector.Alter, Fields: []inspector.Field{
+		{In: "spec.template.spec.containers[api]", Lines: []string{"-image: example/api:2.0", "+image: example/no-such-image:1"}},
+	}},
+	"Service/shop-api": {Action: inspector.Unchanged},
+}
+
+// diffing opens the diff of the held group in the run that has come to a
+// breakpoint.
+func diffing(t testing.TB, changes map[string]inspector.Change) (*screen, *answerer) {
+	c := &answerer{changes: changes, manifest: "kind: Job"}
+	s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
+	s.press("enter")
+	s.settle()
+	return s, c
+}
+
+// of gives all objects of the selected group a change.
+func of(s *screen, c inspector.Change) map[string]inspector.Change {
+	out := map[string]inspector.Change{}
+	for _, o := range s.group().Objects {
+		out[o.Object.String()] = c
+	}
+	return out
+}
+
+// TestWhatIsToComeOpensOnTheDiff opens the inspector of what has not been applied
+// on its diff, and that of what has on why it is as it is.
+func TestWhatIsToComeOpensOnTheDiff(t *testing.T) {
+	s, _ := diffing(t, nil)
+	if s.insp.Tab != inspector.TabDiff {
+		t.Errorf("a group at a breakpoint opens on %s", inspector.TabNames[s.insp.Tab])
+	}
+	s.press("esc", "g", "enter")
+	if s.insp.Tab != inspector.TabWhy {
+		t.Errorf("a group that is ready opens on %s", inspector.TabNames[s.insp.Tab])
+	}
+}
+
+// TestChangesAreAskedOnce asks about an object when it is shown, and again only
+// once something has happened to it or somebody asks to.
+func TestChangesAreAskedOnce(t *testing.T) {
+	s, c := diffing(t, nil)
+	n := int32(len(s.group().Objects))
+	asked := func(what string, want int32) {
+		t.Helper()
+		s.settle()
+		if got := c.asked.Load(); got != want {
+			t.Errorf("%s: %d questions, want %d", what, got, want)
+		}
+		c.asked.Store(0)
+	}
+	asked("opened", n)
+	s.press("y", "d")
+	asked("come back to", 0)
+	s.press("esc", "enter")
+	asked("opened again", 0)
+	s.press("down", "J")
+	asked("an object of it", 0)
+	s.press("d")
+	asked("asked for", 1)
+	g := s.group()
+	o := *s.object()
+	s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Applying, Time: s.State.Now}}, true})
+	asked("on its way", 0)
+	s.shows(t, "is on its way")
+	s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Ready, Change: event.Configured, Time: s.State.Now}}, true})
+	asked("applied", 1)
+}
+
+// TestNotYetIsAskedAgain asks again about what needed an earlier group once another
+// group is over.
+func TestNotYetIsAskedAgain(t *testing.T) {
+	s, _ := diffing(t, nil)
+	later := of(s, inspector.Change{Action: inspector.Later, Message: "there is no namespace later yet"})
+	s, c := diffing(t, later)
+	s.shows(t, "cannot be compared yet: there is no namespace later yet", "not comparable yet")
+	c.asked.Store(0)
+	s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
+	s.settle()
+	if n := c.asked.Load(); n != 0 {
+		t.Errorf("%d questions for nothing", n)
+	}
+	for _, n := range s.Graph.Nodes {
+		if n.Status == event.Waiting {
+			s.send(batchMsg{[]event.Event{{Kind: event.KindGroup, Phase: n.Phase, Group: n.ID, Status: event.Ready, Time: s.State.Now}}, true})
+			break
+		}
+	}
+	s.settle()
+	if n := c.asked.Load(); n == 0 {
+		t.Error("nobody asked again")
+	}
+}
+
+// TestWordsOfChanges reads what is said about an object, before and after it was
+// applied.
+func TestWordsOfChanges(t *testing.T) {
+	one := []inspector.Field{{In: "spec", Lines: []string{"-replicas: 1", "+replicas: 2"}}}
+	for _, test := range []struct {
+		change inspector.Change
+		done   event.Change
+		want   string
+	}{
+		{inspector.Change{Action: inspector.Create}, "", "will be created"},
+		{inspector.Change{Action: inspector.Alter, Fields: one}, "", "1 field"},
+		{inspector.Change{Action: inspector.Unchanged}, "", "unchanged"},
+		{inspector.Change{Action: inspector.Delete}, "", "will be deleted"},
+		{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "stays: kept: helm.sh/resource-policy"},
+		{inspector.Change{Action: inspector.Hook, Message: "created anew"}, "", "runs: created anew"},
+		{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "would be refused: spec.selector: field is immutable"},
+		{inspector.Change{Action: inspector.Unchanged}, event.Created, "created, and is as it was applied"},
+		{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "configured, and has been changed since; another apply would revert 1 field"},
+		{inspector.Change{Action: inspector.Create}, event.Created, "was created and is gone; another apply would create it"},
+	} {
+		s, c := diffing(t, nil)
+		c.changes = of(s, test.change)
+		for _, o := range s.group().Objects {
+			o.Change = test.done
+		}
+		s.press("d")
+		s.settle()
+		s.shows(t, test.want)
+		if len(test.change.Fields) > 0 {
+			s.shows(t, "    spec\n", "    - replicas: 1", "    + replicas: 2")
+		}
+	}
+}
+
+// TestHeadOfTheDiff counts what happens to the objects of a group.
+func TestHeadOfTheDiff(t *testing.T) {
+	s, c := diffing(t, nil)
+	objects := s.group().Objects
+	c.changes = map[string]inspector.Change{}
+	for n, o := range objects {
+		c.changes[o.Object.String()] = inspector.Change{Action: []inspector.Action{inspector.Create, inspector.Alter, inspector.Unchanged}[n%3]}
+	}
+	s.press("d")
+	s.settle()
+	s.shows(t, "2 objects: 1 create, 1 change")
+}
+
+// TestManyAreComparedInPart keeps the requests for a large group in bounds.
+func TestManyAreComparedInPart(t *testing.T) {
+	c := &answerer{changes: map[string]inspector.Change{}}
+	s := newScreen(t, 120, 40, nil, func(o *Options) { o.Inspector = c })
+	events := large()
+	phase := &events[1].Phases[0]
+	for n := range 300 {
+		phase.Groups[299].Objects = append(phase.Groups[299].Objects, plan.Object{Kind: "ConfigMap", Name: fmt.Sprintf("more-%d", n)})
+	}
+	s.Update(batchMsg{events, true})
+	s.press("end", "enter")
+	for range 40 {
+		s.settle()
+	}
+	if n := c.asked.Load(); n != 200 {
+		t.Errorf("%d questions, want 200", n)
+	}
+	s.press("end")
+	s.shows(t, "select one to see what happens to it")
+}
+
+// TestSecretsAreMaskedInManifests hides values in both manifests even where the
+// answers have not.
+func TestSecretsAreMaskedInManifests(t *testing.T) {
+	for _, key := range []string{"y", "Y"} {
+		c := &answerer{manifest: "kind: Secret\ndata:\n  key: c4n4ry\n"}
+		s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
+		s.press(key)
+		s.settle()
+		s.shows(t, "key: (masked)")
+		s.showsNot(t, "c4n4ry")
+	}
+}
+
+// TestNoKeyDoesTwoThings holds each table of keys against itself: what is open has
+// a key first, and within a table it is there once.
+func TestNoKeyDoesTwoThings(t *testing.T) {
+	for name, table := range map[string][]binding{"the board": bindings(), "the inspector": inspectorBindings()} {
+		seen := map[string]string{}
+		for _, b := range table {
+			for _, k := range b.keys {
+				if seen[k] != "" {
+					t.Errorf("on %s %q is %q and %q", name, k, seen[k], b.about)
+				}
+				seen[k] = b.about
+			}
+		}
+	}
+	for _, d := range []dialog{abortDialog, giveUpDialog} {
+		var seen []string
+		for _, c := range d.choices() {
+			for _, k := range c.keys {
+				if strings.Contains(strings.Join(seen, " ")+" ", k+" ") {
+					t.Errorf("in %s %q is there twice", d.part(), k)
+				}
+				seen = append(seen, k)
+			}
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+)
+
+// Editor changes what a run goes on with (R46).
+type Editor interface {
+	// Values are those that the user gave, as YAML. They are not masked: nobody
+	// sees them but in the user's own editor.
+	Values() (string, error)
+	// Edit renders and plans a revision with these values. An error means that it
+	// would not come to anything. Neither changes anything in the cluster.
+	Edit(ctx context.Context, values string) (Edited, error)
+	// Again is Edit with the chart as its folder is now.
+	Again(ctx context.Context) (Edited, error)
+}
+
+// Edited is a revision that the run could go on with.
+type Edited struct {
+	// Lines are what is other in it, without secret values.
+	Lines []string
+	// Order makes the run go on with it.
+	Order event.Command
+}
+
+// editing is an edit under way: what the user writes is in a file of their own
+// until it has been obeyed, so that it is never lost.
+type editing struct {
+	file, was string // where the values are, and what they were; no file where the chart is rendered again
+	busy      bool   // it is being rendered and planned
+	shown     bool   // its outcome is on top of the board
+	made      Edited
+	failed    error
+	top       int
+}
+
+type (
+	// writtenMsg tells that the user has left the editor, plannedMsg what has
+	// come of what was written there.
+	writtenMsg struct{ err error }
+	plannedMsg struct {
+		edit *editing
+		made Edited
+		err  error
+	}
+)
+
+const partEdit = "before an edit"
+
+// editBindings are the keys of the page that shows what an edit has come to.
+func editBindings() []binding {
+	scroll := func(by int) func(*model) tea.Cmd { return func(m *model) tea.Cmd { m.edit.top += by; return nil } }
+	return []binding{
+		{keys: []string{"enter"}, label: "enter", do: (*model).goOnEdited, about: "go on with the edited revision"},
+		{keys: []string{"e"}, label: "e", do: (*model).editValues, about: "edit again what was written"},
+		{keys: []string{"up", "k"}, label: "up k", do: scroll(-1), about: "line up"},
+		{keys: []string{"down", "j"}, label: "down j", do: scroll(1), about: "line down"},
+		{keys: []string{"pgup", "ctrl+b"}, label: "page up", do: scroll(-10), about: "page up"},
+		{keys: []string{"pgdown", "ctrl+f", "space"}, label: "page down", do: scroll(10), about: "page down"},
+		{keys: []string{"esc", "q"}, label: "esc", do: func(m *model) tea.Cmd { m.edit.shown = false; return nil }, about: "leave the run as it is; e comes back to what was written"},
+		{keys: []string{"ctrl+c"}, label: "ctrl-c", do: (*model).askAbort, about: "abort: asks"},
+	}
+}
+
+// mayEdit reports whether the run can be edited now.
+func mayEdit(m *model) bool {
+	return m.opts.Editor != nil && (held(m) || paused(m)) && m.State.Status != event.RollingBack
+}
+
+// whyNotEdit says so of a run that cannot be.
+func (m *model) whyNotEdit() tea.Cmd {
+	switch {
+	case m.opts.Attached:
+		return m.say(theme.Bad, "values are edited where the run was started, or with lockstep ctl RELEASE edit -f FILE")
+	case m.opts.Editor == nil || m.State.Status == event.RollingBack:
+		return m.say(theme.Bad, "there is nothing to edit: what is being done brings neither values nor a chart")
+	}
+	return m.say(theme.Bad, "pause the run first: p")
+}
+
+// editValues opens the values in the user's editor: those of the run, or those
+// that were written before and have not been obeyed.
+func (m *model) editValues() tea.Cmd {
+	if !mayEdit(m) {
+		return m.whyNotEdit()
+	}
+	if m.edit != nil && m.edit.busy {
+		return m.say(theme.Quiet, "it is being rendered")
+	}
+	if m.edit == nil || m.edit.file == "" {
+		values, err := m.opts.Editor.Values()
+		if err == nil {
+			m.edit, err = newEditing(values)
+		}
+		if err != nil {
+			return m.say(theme.Bad, "the values cannot be edited: "+err.Error())
+		}
+	}
+	words := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"))
+	editor := exec.CommandContext(m.ctx, words[0], append(words[1:], m.edit.file)...)
+	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return tea.ExecProcess(editor, func(err error) tea.Msg { return writtenMsg{err} })
+}
+
+// newEditing keeps values in a file that nobody else can read.
+func newEditing(values string) (*editing, error) {
+	f, err := os.CreateTemp("", "lockstep-values-*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(values)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return nil, fmt.Errorf("write %s: %w", f.Name(), err)
+	}
+	return &editing{file: f.Name(), was: values}, nil
+}
+
+// readWritten takes what the user has written, and has it rendered and planned.
+func (m *model) readWritten(msg writtenMsg) tea.Cmd {
+	if m.edit == nil {
+		return nil
+	}
+	if msg.err != nil {
+		return m.say(theme.Bad, fmt.Sprintf("the editor ($VISUAL, $EDITOR): %v", msg.err))
+	}
+	text, err := os.ReadFile(m.edit.file)
+	switch {
+	case err != nil:
+		m.forgetEdit()
+		return m.say(theme.Bad, "what was written cannot be read: "+err.Error())
+	case string(text) == m.edit.was:
+		m.forgetEdit()
+		return m.say(theme.Quiet, "nothing was changed")
+	}
+	return m.plan(func(ctx context.Context, e Editor) (Edited, error) { return e.Edit(ctx, string(text)) })
+}
+
+// renderAgain goes on with the chart as its folder is now.
+func (m *model) renderAgain() tea.Cmd {
+	if !mayEdit(m) {
+		return m.whyNotEdit()
+	}
+	if m.edit == nil {
+		m.edit = &editing{}
+	}
+	return m.plan(func(ctx context.Context, e Editor) (Edited, error) { return e.Again(ctx) })
+}
+
+// plan has an edit rendered and planned meanwhile.
+func (m *model) plan(make func(context.Context, Editor) (Edited, error)) tea.Cmd {
+	if m.edit.busy {
+		return nil
+	}
+	m.edit.busy, m.edit.shown = true, false
+	ctx, editor, edit := m.ctx, m.opts.Editor, m.edit
+	return tea.Batch(m.say(theme.Quiet, "rendering the edited revision"), func() tea.Msg {
+		made, err := make(ctx, editor)
+		return plannedMsg{edit, made, err}
+	})
+}
+
+// planned shows what an edit has come to.
+func (m *model) planned(msg plannedMsg) {
+	if msg.edit != m.edit {
+		return
+	}
+	m.flash.text = ""
+	m.edit.busy, m.edit.shown, m.edit.top = false, true, 0
+	m.edit.made, m.edit.failed = msg.made, msg.err
+}
+
+// goOnEdited lets the run go on with the edited revision.
+func (m *model) goOnEdited() tea.Cmd {
+	if m.edit.failed != nil {
+		return nil
+	}
+	m.edit.shown = false
+	return m.send(m.edit.made.Order)
+}
+
+// forgetEdit removes what was written.
+func (m *model) forgetEdit() {
+	if m.edit != nil && m.edit.file != "" {
+		_ = os.Remove(m.edit.file)
+	}
+	m.edit = nil
+}
+
+// drawEdit draws what an edit has come to over the board.
+func (m *model) drawEdit() {
+	e, dot := m.edit, " "+m.Theme.Lines.Dot+" "
+	w := min(m.w-4, 110)
+	title, role := "edited"+dot+"enter goes on"+dot+"e edits again"+dot+"esc", theme.Accent
+	texts := e.made.Lines
+	if e.failed != nil {
+		title, role = "it comes to nothing"+dot+"e edits again"+dot+"esc", theme.Bad
+		texts = strings.Split(e.failed.Error(), "\n")
+	}
+	var lines []canvas.Line
+	for _, text := range texts {
+		for _, s := range canvas.Wrap(canvas.Clean(text), w-4) {
+			lines = append(lines, canvas.Plain(editRole(text), s))
+		}
+	}
+	room := max(m.h-5, 1)
+	e.top = min(max(e.top, 0), max(len(lines)-room, 0))
+	if len(lines) > room {
+		lines = lines[e.top:][:room]
+	}
+	m.canvas.Box(title, w, lines, role)
+}
+
+// editRole is how a line of a difference is painted, by its first sign.
+func editRole(line string) theme.Role {
+	switch first, _, _ := strings.Cut(strings.TrimLeft(line, " "), " "); first[:min(1, len(first))] {
+	case "+":
+		return theme.Good
+	case "-":
+		return theme.Bad
+	case "~":
+		return theme.Busy
+	case "!":
+		return theme.Stopped
+	case "@":
+		return theme.Quiet
+	}
+	return theme.Text
+}

@@ -1,0 +1,193 @@
+package inspector
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board/canvas"
+)
+
+// Action is what becomes of an object.
+type Action string
+
+const (
+	Create    Action = "create"
+	Alter     Action = "change"
+	Unchanged Action = "unchanged"
+	Delete    Action = "delete"
+	Absent    Action = "absent" // to be deleted, and gone already
+	Keep      Action = "keep"   // to be deleted, but kept
+	Hook      Action = "hook"
+	Refuse    Action = "refuse"
+	Later     Action = "later" // it cannot be told yet
+)
+
+// Change is what a run does to an object.
+type Change struct {
+	Action Action
+	// Message says why, in a sentence; it may be empty.
+	Message string
+	// Fields are those that an Alter changes, where they are known.
+	Fields []Field
+}
+
+// Field is a field that changes.
+type Field struct {
+	// In is the way to what holds it.
+	In string
+	// Lines begin with what they are: - was, + will be, a blank for what stands
+	// around, @ for where in a long text that is.
+	Lines []string
+}
+
+// Changes is what is known of changes: each answer counts until something happens
+// to its object, or the run takes another turn.
+type Changes map[Item]answer
+
+type answer struct {
+	moment moment
+	change Change
+	none   string // why there is no answer
+}
+
+// moment is what an answer depends on.
+type moment struct {
+	status event.Status
+	since  time.Time // of the object
+	begun  time.Time // of its group: a retry begins it anew
+	back   bool      // the run is being undone
+	// over counts the groups that are over, for an answer that what comes first may
+	// change.
+	over int
+}
+
+// passing reports whether an answer may change as other groups go on.
+func (a answer) passing() bool {
+	return a.none != "" || a.change.Action == Later || a.change.Action == Refuse || a.change.Action == Create && a.change.Message != ""
+}
+
+// mostCompared is how many objects of a group are compared unless one of them is
+// selected.
+const mostCompared = 200
+
+// items are the objects that the diff is about, with the moments that answers
+// about them belong to.
+func (s Subject) items() (items []Item, moments []moment) {
+	n := s.Node
+	if n == nil {
+		return nil, nil
+	}
+	over := 0
+	for _, other := range s.Graph.Nodes {
+		if other.Status.Over() {
+			over++
+		}
+	}
+	objects := n.Objects[:min(len(n.Objects), mostCompared)]
+	if s.Object != nil {
+		objects = []*event.ObjectState{s.Object}
+	}
+	for _, o := range objects {
+		items = append(items, s.ItemOf(o))
+		moments = append(moments, moment{o.Status, o.Since, n.Started, s.RollingBack(), over})
+	}
+	return items, moments
+}
+
+// ItemOf is an object of the subject's group with its place.
+func (s Subject) ItemOf(o *event.ObjectState) Item {
+	return Item{s.Node.Unit(), s.Graph.Cols[s.Node.Col].Phase.Kind, o.Object}
+}
+
+// of is what is known of an item at a moment.
+func (c Changes) of(it Item, now moment) (answer, bool) {
+	a, known := c[it]
+	if known && !a.passing() {
+		now.over = a.moment.over
+	}
+	return a, known && a.moment == now
+}
+
+// Forget makes the next look at a subject ask anew.
+func (i *Inspector) Forget(s Subject) {
+	items, _ := s.items()
+	for _, it := range items {
+		delete(*i.changes, it)
+	}
+}
+
+// ChangesMsg brings answers about changes.
+type ChangesMsg struct {
+	n       int
+	items   []Item
+	answers []answer
+}
+
+// atOnce is how many objects are asked about side by side.
+const atOnce = 8
+
+// Ask asks for what the open diff needs and is not known, some objects at a time.
+// It is called whenever something may have changed.
+func (i *Inspector) Ask(s Subject) tea.Cmd {
+	if i.Tab != TabDiff || i.busy || i.answers == nil {
+		return nil
+	}
+	m := ChangesMsg{n: i.N}
+	items, moments := s.items()
+	for n, it := range items {
+		if _, known := i.changes.of(it, moments[n]); known || onItsWay(moments[n].status) || len(m.items) == atOnce {
+			continue
+		}
+		m.items = append(m.items, it)
+		m.answers = append(m.answers, answer{moment: moments[n]})
+	}
+	if len(m.items) == 0 {
+		return nil
+	}
+	i.busy = true
+	ctx, cancel := context.WithTimeout(i.ctx, askTimeout)
+	i.cancel = cancel
+	ask := i.answers.Change
+	return func() tea.Msg {
+		defer cancel()
+		var all sync.WaitGroup
+		for n, it := range m.items {
+			all.Go(func() { m.answers[n].take(ask(ctx, it)) })
+		}
+		all.Wait()
+		return m
+	}
+}
+
+// onItsWay reports whether a request for an object is under way.
+func onItsWay(s event.Status) bool { return s == event.Applying || s == event.Deleting }
+
+// take takes an answer, clean.
+func (a *answer) take(c Change, err error) {
+	if err != nil {
+		a.none = canvas.Clean(whyNone(err))
+		return
+	}
+	c.Message = canvas.Clean(c.Message)
+	fields := make([]Field, len(c.Fields))
+	for n, f := range c.Fields {
+		fields[n] = Field{canvas.Clean(f.In), cleanLines(f.Lines)}
+	}
+	c.Fields = fields
+	a.change = c
+}
+
+// changed takes answers, unless something else is asked by now.
+func (i *Inspector) changed(m ChangesMsg) {
+	if m.n != i.N {
+		return
+	}
+	i.busy = false
+	for n, it := range m.items {
+		(*i.changes)[it] = m.answers[n]
+	}
+}

@@ -1,0 +1,191 @@
+package inspector
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+)
+
+// mostLines is how many lines of an object's changes are shown among others.
+const mostLines = 40
+
+// diffTab says what is done to the selected object, or to all of the group, field
+// by field.
+func (i *Inspector) diffTab(s Subject, width int) []canvas.Line {
+	if i.answers == nil {
+		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
+	}
+	var out []canvas.Line
+	items, moments := s.items()
+	if s.Object == nil {
+		out = append(out, i.diffHead(s, items, moments))
+	}
+	names := 0
+	for _, it := range items {
+		names = max(names, canvas.Width(graph.ShortObject(it.Object)))
+	}
+	names = min(names, max(width/2, 12))
+	for n, it := range items {
+		room := mostLines
+		if s.Object != nil {
+			room = 1 << 20
+		}
+		a, known := i.changes.of(it, moments[n])
+		o := s.Node.Find(it.Object)
+		out = append(out, i.changeLines(s, o, a, known, names, room, width)...)
+	}
+	if more := len(s.Node.Objects) - mostCompared; s.Object == nil && more > 0 {
+		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more: select one to see what happens to it", more)))
+	}
+	return out
+}
+
+// diffHead counts what happens to the objects of a group.
+func (i *Inspector) diffHead(s Subject, items []Item, moments []moment) canvas.Line {
+	count, unknown, none := map[Action]int{}, 0, 0
+	for n, it := range items {
+		switch a, known := i.changes.of(it, moments[n]); {
+		case !known:
+			unknown++
+		case a.none != "":
+			none++
+		default:
+			count[a.change.Action]++
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		action Action
+		word   string
+	}{
+		{Create, "create"}, {Alter, "change"}, {Unchanged, "unchanged"}, {Delete, "delete"}, {Absent, "gone already"}, {Keep, "kept"},
+		{Hook, "to run"}, {Refuse, "refused"}, {Later, "not comparable yet"},
+	} {
+		if c := count[p.action]; c > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c, p.word))
+		}
+	}
+	if none > 0 {
+		parts = append(parts, fmt.Sprintf("%d unknown", none))
+	}
+	if unknown += len(s.Node.Objects) - len(items); unknown > 0 {
+		parts = append(parts, fmt.Sprintf("%d not compared", unknown))
+	}
+	return canvas.Line{{Role: theme.Strong, Text: canvas.Count(len(s.Node.Objects), "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
+}
+
+// changeLines are what happens to an object: a line, and below it the fields.
+func (i *Inspector) changeLines(s Subject, o *event.ObjectState, a answer, known bool, names, room, width int) []canvas.Line {
+	name := canvas.FitMiddle(graph.ShortObject(o.Object), names, s.Theme.Lines.Ellipsis)
+	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}}
+	switch {
+	case !known && onItsWay(o.Status):
+		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "is on its way"})
+	case !known:
+		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "asking the cluster " + s.Theme.Lines.Ellipsis})
+	case a.none != "":
+		head = append(head, canvas.Piece{Role: theme.Quiet, Text: a.none})
+	default:
+		role, text := says(o, a.change)
+		head = append(head, canvas.Piece{Role: role, Text: text})
+		if a.change.Message != "" {
+			head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + a.change.Message})
+		}
+	}
+	out := canvas.WrapLines([]canvas.Line{head}, width)
+	if !known {
+		return out
+	}
+	lines := fieldLines(a.change.Fields, width)
+	if over := len(lines) - room; over > 0 {
+		lines = append(lines[:room], canvas.Plain(theme.Quiet, fmt.Sprintf("    %s %d more lines: select it to see them", s.Theme.Lines.Ellipsis, over)))
+	}
+	return append(out, lines...)
+}
+
+// says is what happens to an object, in words; of one that this run has applied
+// already, what it has done, and what another apply would do.
+func says(o *event.ObjectState, c Change) (theme.Role, string) {
+	done := o.Change != "" && o.Change != event.Unchanged
+	switch c.Action {
+	case Create:
+		if done {
+			return theme.Stopped, "was " + string(o.Change) + " and is gone; another apply would create it"
+		}
+		return theme.Good, "will be created"
+	case Alter:
+		what := "changes"
+		if n := len(c.Fields); n > 0 {
+			what = canvas.Count(n, "field")
+		}
+		if done {
+			return theme.Stopped, string(o.Change) + ", and has been changed since; another apply would revert " + what
+		}
+		return theme.Busy, what
+	case Unchanged:
+		if done {
+			return theme.Quiet, string(o.Change) + ", and is as it was applied"
+		}
+		return theme.Quiet, "unchanged"
+	case Delete:
+		return theme.Bad, "will be deleted"
+	case Absent:
+		if done {
+			return theme.Quiet, string(o.Change)
+		}
+		return theme.Quiet, "is gone already"
+	case Keep:
+		return theme.Quiet, "stays"
+	case Hook:
+		return theme.Accent, "runs"
+	case Refuse:
+		return theme.Bad, "would be refused"
+	case Later:
+		return theme.Stopped, "cannot be compared yet"
+	}
+	return theme.Text, string(c.Action)
+}
+
+// roleOf is the role of a line of a field by what it begins with.
+func roleOf(sign byte) theme.Role {
+	switch sign {
+	case '-':
+		return theme.Bad
+	case '+':
+		return theme.Good
+	}
+	return theme.Quiet
+}
+
+// fieldLines are the fields of a change, those in one place below its name.
+func fieldLines(fields []Field, width int) []canvas.Line {
+	const indent = "    "
+	var out []canvas.Line
+	in := ""
+	for _, f := range fields {
+		if f.In != in {
+			in = f.In
+			for _, l := range canvas.Wrap(in, max(width-len(indent), 8)) {
+				out = append(out, canvas.Plain(theme.Quiet, indent+l))
+			}
+		}
+		for _, l := range f.Lines {
+			if l == "" {
+				continue
+			}
+			sign, text := l[:1], l[1:]
+			role := roleOf(l[0])
+			if sign == "@" {
+				sign = " "
+			}
+			for _, part := range canvas.Wrap(text, max(width-len(indent)-2, 8)) {
+				out = append(out, canvas.Plain(role, indent+sign+" "+part))
+			}
+		}
+	}
+	return out
+}

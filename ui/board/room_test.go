@@ -1,0 +1,91 @@
+package board
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+const longCause = `no pods can be created: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "api" must set ` +
+	`securityContext.allowPrivilegeEscalation=false), runAsNonRoot != true (pod or container "api" must set securityContext.runAsNonRoot=true), ` +
+	`seccompProfile (pod or container "api" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
+
+// twoStuck is an installation in which two groups are not ready for long causes, and one
+// waits for both.
+func twoStuck() []event.Event {
+	api, queue := plan.Object{Kind: "Deployment", Name: "api"}, plan.Object{Kind: "Deployment", Name: "queue"}
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{
+			{ID: "s:app", Chart: "s", Name: "app", Objects: []plan.Object{api}}, {ID: "s:queue", Chart: "s", Name: "queue", Objects: []plan.Object{queue}},
+			{ID: "s:web", Chart: "s", Name: "web", Layer: 1, After: []string{"s:app", "s:queue"}, Objects: []plan.Object{{Kind: "ConfigMap", Name: "web"}}}}}}},
+	}
+	for group, o := range map[string]*plan.Object{"s:app": &api, "s:queue": &queue} {
+		events = append(events, event.Event{Kind: event.KindGroup, Phase: "apply", Group: group, Status: event.Running},
+			event.Event{Kind: event.KindObject, Phase: "apply", Group: group, Object: o, Status: event.InProgress, Message: "0 of 1 updated"})
+	}
+	cause := `claim data-queue-0 has no volume: StorageClass "fast" does not exist, and no volume of that class fits 10Gi, ReadWriteOnce`
+	events = append(events,
+		event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: "s:queue", Object: &queue, Cause: cause},
+		event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: "s:app", Object: &api, Cause: longCause})
+	for n := range events {
+		events[n].Seq, events[n].Time = uint64(n+1), began.Add(time.Duration(n)*time.Second)
+	}
+	return events
+}
+
+// TestACauseIsWholeWhereThereIsRoom: under way and held, at all sizes, no word of a
+// cause is missing on the screen while rows are free, and two failures are both told.
+func TestACauseIsWholeWhereThereIsRoom(t *testing.T) {
+	for _, size := range [][2]int{{60, 24}, {80, 24}, {100, 30}, {160, 45}, {200, 50}} {
+		s := newScreen(t, size[0], size[1], twoStuck())
+		for s.group().ID != "s:app" {
+			s.press("tab")
+		}
+		whole := func(what string, causes ...string) {
+			t.Helper()
+			words := strings.Join(strings.Fields(s.text()), " ")
+			for _, c := range causes {
+				if !strings.Contains(words, c) {
+					t.Errorf("%s at %v does not show the whole of %q:\n%s", what, size, c, s.text())
+				}
+			}
+		}
+		whole("under way", longCause)
+		for _, name := range []string{"api", "queue"} {
+			o := &plan.Object{Kind: "Deployment", Name: name}
+			group := map[string]string{"api": "s:app", "queue": "s:queue"}[name]
+			s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: group, Object: o, Status: event.Failed, Message: o.String() + ": gave up", Time: s.State.Now.Add(time.Second)})
+		}
+		s.feed(event.Event{Kind: event.KindRun, Status: event.Held, Message: "s:app", Time: s.State.Now})
+		switch {
+		case size[1] > 24:
+			whole("held", longCause, `queue · Deployment/queue: claim data-queue-0 has no volume: StorageClass "fast" does not exist, and no volume of that class fits 10Gi, ReadWriteOnce`)
+		case size[0] > 60:
+			whole("held", longCause, "queue · Deployment/queue: claim data-queue-0 has no volume")
+		default:
+			whole("held", longCause)
+		}
+		s.shows(t, "R retry")
+	}
+}
+
+// TestACardTellsACauseOnFreeLines: the columns have room for it, and what is only
+// under way takes none.
+func TestACardTellsACauseOnFreeLines(t *testing.T) {
+	s := newScreen(t, 200, 50, twoStuck())
+	c := s.lay.cards[0]
+	last := c.rows[len(c.rows)-1]
+	if c.n.ID != "s:app" || last.text != `"Localhost")` || c.r.H != len(c.rows)+2 {
+		t.Errorf("the card ends with %+v:\n%s", last, s.text())
+	}
+	events := twoStuck()
+	s = newScreen(t, 200, 50, events[:len(events)-2])
+	if n := len(s.lay.cards[0].rows); n > 2 {
+		t.Errorf("%d rows for what is only under way:\n%s", n, s.text())
+	}
+}

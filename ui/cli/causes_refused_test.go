@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// owned is what makes an object one of the release's.
+	owned    = `labels: {app.kubernetes.io/managed-by: Helm}, annotations: {meta.helm.sh/release-name: c, meta.helm.sh/release-namespace: $NS}`
+	harmless = `securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}, containers: [{name: main, image: "x:1", securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}`
+	insecure = `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false \(container "main" must set securityContext.allowPrivilegeEscalation=false\), ` +
+		`unrestricted capabilities \(container "main" must set securityContext.capabilities.drop=\["ALL"\]\), runAsNonRoot != true \(pod or container "main" must set securityContext.runAsNonRoot=true\), ` +
+		`seccompProfile \(pod or container "main" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"\)`
+)
+
+// refusals are objects that the API server does not take.
+var refusals = []cause{
+	{"quota", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: much}, spec: {schedule: '@daily', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, ` + oneContainer + `}}}}}}`, "CronJob/much",
+		`refused: exceeded quota: small, requested: count/cronjobs.batch=1, used: count/cronjobs.batch=0, limited: count/cronjobs.batch=0`, `cronjobs.batch "much" is forbidden`},
+	{"limits", `{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {` + harmless + `, resources: {limits: {cpu: "2"}}}]}}`, "Pod/big",
+		`refused by LimitRange limits: maximum cpu usage per Container is 1, but limit is 2`, `maximum cpu usage`},
+	{"insecure", `{apiVersion: v1, kind: Pod, metadata: {name: free}, spec: {` + oneContainer + `}}`, "Pod/free", `refused: ` + insecure, `seccompProfile.type to "RuntimeDefault" or "Localhost"`},
+	{"insecure-pods", deployed("bare", "", oneContainer), "Deployment/bare", `no pods can be created: ` + insecure, `seccompProfile.type to "RuntimeDefault" or "Localhost"`},
+	{"priority", `{apiVersion: v1, kind: Pod, metadata: {name: urgent}, spec: {priorityClassName: none-such, ` + harmless + `}]}}`, "Pod/urgent", `refused: no PriorityClass with name none-such was found`, `none-such`},
+	{"account", `{apiVersion: v1, kind: Pod, metadata: {name: somebody}, spec: {serviceAccountName: nobody, ` + harmless + `}]}}`, "Pod/somebody",
+		`refused: error looking up service account \$NS/nobody: serviceaccount "nobody" not found`, `nobody`},
+	{"policy", `{apiVersion: v1, kind: ServiceAccount, metadata: {name: teamless}}`, "ServiceAccount/teamless",
+		`refused: ValidatingAdmissionPolicy '\$NS' with binding '\$NS' denied request: it needs a label team`, `denied request`},
+	{"port", `{apiVersion: v1, kind: Service, metadata: {name: port}, spec: {type: NodePort, ports: [{port: 80, nodePort: 30978}]}}`, "Service/port",
+		`refused: spec.ports\[0\].nodePort: Invalid value: 30978: provided port is already allocated`, `already allocated`},
+	{"invalid", deployed("odd", "", "tolerations: [{operator: Exists, value: x}], "+oneContainer), "Deployment/odd",
+		`refused: spec.template.spec.tolerations\[0\].operator: Invalid value: .*`, `tolerations`},
+	{"type", `{apiVersion: v1, kind: Service, metadata: {name: typed}, spec: {ports: [{port: eighty}]}}`, "Service/typed", `refused: .*spec.ports\[0\].port.*|refused: .*port.*`, `port`},
+	{"silent-hook", `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: checked}, spec: {minAvailable: 1, selector: {matchLabels: {app: x}}}}`, "PodDisruptionBudget/checked",
+		`webhook check.example.com of ValidatingWebhookConfiguration \$NS does not answer: .*; Service \$NS/hook: no pod has its labels: app=hook`, `failed calling webhook`},
+	{"strict-hook", `{apiVersion: v1, kind: ConfigMap, metadata: {name: refused, labels: {ask: me}}}`, "ConfigMap/refused",
+		`refused by webhook strict.example.com of ValidatingWebhookConfiguration \$NS-strict: only on weekdays`, `only on weekdays`},
+	{"immutable", `{apiVersion: v1, kind: ConfigMap, metadata: {name: fixed}, data: {more: x}}`, "ConfigMap/fixed",
+		"refused: data: field is immutable when `immutable` is set; this cannot be changed in place: delete the object and try again, or give it another name in the chart", `field is immutable`},
+	{"conflict", `{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}, data: {mode: ours}}`, "ConfigMap/shared",
+		`refused: Apply failed with 1 conflict: conflict with "somebody" using v1: .data.mode; leave the fields that another manager owns out of the chart, or take them over with --force-conflicts`, `conflict with "somebody"`},
+	{"going", `{apiVersion: v1, kind: ConfigMap, metadata: {name: late, namespace: $NS-going}}`, "ConfigMap/late",
+		`namespace \$NS-going is being deleted and takes nothing new: .*`, `finalizer example.com/hold`},
+	{"version", `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: cubes.$NS.example}, spec: {group: $NS.example, scope: Namespaced, names: {kind: Cube, listKind: CubeList, plural: cubes, singular: cube},
+		versions: [{name: v1, served: false, storage: false, schema: {openAPIV3Schema: {type: object}}}, {name: v2, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}` + "\n---\n" +
+		`{apiVersion: $NS.example/v1, kind: Cube, metadata: {name: old}}`, "Cube/old", `the cluster has no version v1 of kind Cube: CustomResourceDefinition cubes.\$NS.example serves v2`, `no matches for kind`},
+}
+
+// TestCausesOfRefusals has the API server refuse objects, each for another reason: each is
+// told in its own words and followed to what has refused; none is called a lack of rights.
+func TestCausesOfRefusals(t *testing.T) {
+	t.Parallel()
+	const ns = "causes-of-refusals"
+	c := inCluster(t)
+	c.namespace(ns)
+	c.refuse(ns)
+	s := play(t, ns, refusals, "--readiness-timeout", "8s", "--timeout", "2m")
+	s.check()
+	s.figures()
+	for _, e := range s.events {
+		if strings.Contains(e.Message+e.Cause, "lacks the right") {
+			t.Errorf("%s %v: %s", e.Kind, e.Object, e.Message)
+		}
+	}
+}
+
+// refuse sets up what refuses, in a namespace.
+func (c *clusterClient) refuse(ns string) {
+	c.t.Helper()
+	mine := "{matchLabels: {of: $NS}}"
+	c.create(ns,
+		`{apiVersion: v1, kind: ResourceQuota, metadata: {name: small}, spec: {hard: {count/cronjobs.batch: "0"}}}`,
+		`{apiVersion: v1, kind: LimitRange, metadata: {name: limits}, spec: {limits: [{type: Container, max: {cpu: "1"}}]}}`,
+		`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: $NS}, spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [serviceaccounts]}]},
+			validations: [{expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", message: it needs a label team}]}}`,
+		`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: $NS}, spec: {policyName: $NS, validationActions: [Deny], matchResources: {namespaceSelector: `+mine+`}}}`,
+		`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: $NS}, webhooks: [{name: check.example.com, clientConfig: {service: {namespace: $NS, name: hook}}, sideEffects: None, admissionReviewVersions: [v1],
+			namespaceSelector: `+mine+`, rules: [{operations: [CREATE, UPDATE], apiGroups: [policy], apiVersions: [v1], resources: [poddisruptionbudgets]}]}]}`,
+		`{apiVersion: v1, kind: Service, metadata: {name: hook}, spec: {selector: {app: hook}, ports: [{port: 443}]}}`,
+		`{apiVersion: v1, kind: Service, metadata: {name: taken}, spec: {type: NodePort, ports: [{port: 80, nodePort: 30978}]}}`,
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: fixed, `+owned+`}, immutable: true, data: {one: x}}`,
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: shared, `+owned+`}, data: {mode: theirs}}`,
+	)
+	c.strictHook(ns)
+	c.namespace(ns + "-going")
+	c.create(ns+"-going", `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}`)
+	ctx := c.t.Context()
+	if err := c.kube.CoreV1().Namespaces().Delete(ctx, ns+"-going", metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	label := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
+	if _, err := c.kube.CoreV1().Namespaces().Patch(ctx, ns, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.eventually("the policy and the quota count", func() bool {
+		_, policy := c.kube.CoreV1().ServiceAccounts(ns).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "try"}}, metav1.CreateOptions{DryRun: []string{"All"}})
+		quota, err := c.kube.CoreV1().ResourceQuotas(ns).Get(ctx, "small", metav1.GetOptions{})
+		return policy != nil && err == nil && len(quota.Status.Hard) > 0
+	})
+}
+
+// strictHook is a webhook that answers, and refuses what is labelled ask: me.
+func (c *clusterClient) strictHook(ns string) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review struct {
+			Request struct {
+				UID string `json:"uid"`
+			} `json:"request"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+			"response": map[string]any{"uid": review.Request.UID, "allowed": false, "status": map[string]any{"message": "only on weekdays"}}})
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	c.t.Cleanup(server.Close)
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	c.create(ns, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: $NS-strict}, webhooks: [{name: strict.example.com, clientConfig: {url: "`+server.URL+`", caBundle: `+ca+`}, sideEffects: None, admissionReviewVersions: [v1],
+		namespaceSelector: {matchLabels: {of: $NS}}, objectSelector: {matchLabels: {ask: me}}, rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]}]}`)
+	c.t.Cleanup(func() {
+		_ = c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(), ns+"-strict", metav1.DeleteOptions{})
+	})
+}
+
+// eventually waits until something is so.
+func (c *clusterClient) eventually(what string, so func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatalf("not so after a minute: %s", what)
+		}
+	}
+}

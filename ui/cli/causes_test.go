@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/throwaway/auditlog"
+	"lockstep/kube/throwaway/testcluster"
+	"lockstep/ui/report"
+)
+
+// cause is something that goes wrong in a cluster, and what is told of it. The
+// tables of these are the ones to add to.
+type cause struct {
+	// name is what it is called here, and the group of its objects.
+	name string
+	// docs are the objects, "---" between them, $NS being their namespace.
+	docs string
+	// object is the one that is named, as plan.Object prints it.
+	object string
+	// says and shows match the whole sentence, and a line of evidence or a part of
+	// it; they are regular expressions.
+	says, shows string
+}
+
+// scene is a chart of causes that come up side by side, each a root of its own.
+type scene struct {
+	t      *testing.T
+	ns     string
+	causes []cause
+	unit   string // that of the only cause, "" where it is its group
+	text   string // all that was printed
+	exit   int
+	events []event.Event
+	cases  map[string]junitFailure // by group and object
+	log    auditlog.Log
+}
+
+type junitFailure struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// play installs a chart of causes with lockstep itself and reads all that it has
+// told: lines, record and report.
+func play(t *testing.T, ns string, causes []cause, flags ...string) *scene {
+	t.Helper()
+	s := &scene{t: t, ns: ns, causes: causes}
+	s.run(append([]string{"install", "c", s.chart()}, flags...)...)
+	return s
+}
+
+func (s *scene) run(args ...string) {
+	s.t.Helper()
+	cluster := testcluster.Get(s.t)
+	state := s.t.TempDir()
+	junit := filepath.Join(state, "junit.xml")
+	env := []string{"KUBECONFIG=" + cluster.Kubeconfig, "XDG_STATE_HOME=" + state, "LOCKSTEP_ASCII=1"}
+	s.events = nil
+	s.text, s.exit, _ = spawned(s.t, env, append(args, "-n", s.ns, "--no-tui", "--report", "junit="+junit)...)
+	records, err := filepath.Glob(filepath.Join(state, "lockstep", "runs", "*.ndjson"))
+	if err != nil || len(records) != 1 {
+		s.t.Fatalf("%d records, %v; exit code %d\n%s", len(records), err, s.exit, s.text)
+	}
+	s.readEvents(records[0])
+	s.readCases(junit)
+	if s.log, err = auditlog.Read(cluster.AuditLog); err != nil {
+		s.t.Fatal(err)
+	}
+	s.log = s.log.Where(func(e auditlog.Event) bool { return e.Object.Namespace == s.ns })
+}
+
+func (s *scene) readEvents(file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var e event.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			s.t.Fatal(err)
+		}
+		s.events = append(s.events, e)
+	}
+}
+
+func (s *scene) readCases(file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var suites struct {
+		Suites []struct {
+			Cases []struct {
+				Class   string        `xml:"classname,attr"`
+				Name    string        `xml:"name,attr"`
+				Failure *junitFailure `xml:"failure"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	if err := xml.Unmarshal(text, &suites); err != nil {
+		s.t.Fatal(err)
+	}
+	s.cases = map[string]junitFailure{}
+	for _, suite := range suites.Suites {
+		for _, c := range suite.Cases {
+			if c.Failure != nil {
+				s.cases[c.Class+" "+c.Name] = *c.Failure
+			}
+		}
+	}
+}
+
+// chart writes the chart: a group for each cause, and one that waits for all.
+func (s *scene) chart() string {
+	s.t.Helper()
+	var groups []string
+	files := map[string]string{"Chart.yaml": "apiVersion: v2\nname: c\nversion: 1.0.0\n"}
+	for _, c := range s.causes {
+		groups = append(groups, c.name)
+		files["templates/"+c.name+".yaml"] = s.grouped(c)
+	}
+	names, _ := json.Marshal(groups)
+	end, _ := json.Marshal(string(names))
+	files["templates/end.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: end, annotations: {helm.sh/resource-group: end, helm.sh/depends-on-resource-groups: " + string(end) + "}}\n"
+	return writeChart(s.t, files)
+}
+
+// grouped are the objects of a cause with their group.
+func (s *scene) grouped(c cause) string {
+	var out []string
+	for _, doc := range strings.Split(strings.ReplaceAll(c.docs, "$NS", s.ns), "\n---\n") {
+		o := map[string]any{}
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			s.t.Fatalf("%s: %v\n%s", c.name, err, doc)
+		}
+		u := unstructured.Unstructured{Object: o}
+		a := u.GetAnnotations()
+		if a == nil {
+			a = map[string]string{}
+		}
+		a[plan.AnnotationGroup] = c.name
+		u.SetAnnotations(a)
+		text, err := json.Marshal(o)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		out = append(out, strings.ReplaceAll(string(text), "{{", `{{"{{"}}`))
+	}
+	return strings.Join(out, "\n---\n")
+}
+
+// check compares what was told of each cause, wherever it is told, with what is so.
+func (s *scene) check() {
+	s.t.Helper()
+	if s.exit != exitFailed {
+		s.t.Errorf("exit code %d\n%s", s.exit, s.text)
+	}
+	for _, c := range s.causes {
+		s.t.Run(c.name, func(t *testing.T) {
+			line := s.checkEvents(t, c)
+			s.checkText(t, c, line)
+			s.checkJUnit(t, c, line)
+		})
+	}
+}
+
+// group is the one that a cause is told of.
+func (s *scene) group(c cause) string { return cmp.Or(s.unit, "c:"+c.name) }
+
+func (s *scene) object(c cause) string { return strings.ReplaceAll(c.object, "$NS", s.ns) }
+
+func (s *scene) pattern(of string) *regexp.Regexp {
+	return regexp.MustCompile(strings.ReplaceAll(of, `\$NS`, regexp.QuoteMeta(s.ns)))
+}
+
+func (s *scene) sentence(c cause) *regexp.Regexp { return s.pattern("^(?:" + c.says + ")$") }
+
+// checkEvents looks at the events, and returns the line of evidence.
+func (s *scene) checkEvents(t *testing.T, c cause) (line string) {
+	t.Helper()
+	says, shows, diagnosed, failed := s.sentence(c), s.pattern(c.shows), false, false
+	var others []string
+	for _, e := range s.events {
+		if e.Group != s.group(c) || e.Object == nil || e.Object.String() != s.object(c) || e.Cause == "" {
+			continue
+		}
+		ends := e.Kind == event.KindGroup && e.Status == event.Failed
+		failed = failed || ends
+		if !says.MatchString(e.Cause) {
+			if others = append(others, e.Cause); ends {
+				t.Errorf("it fails of %q\nwant %s\n%q", e.Cause, says, e.Evidence)
+			}
+			continue
+		}
+		if i := slices.IndexFunc(e.Evidence, shows.MatchString); i >= 0 {
+			line = e.Evidence[i]
+		}
+		diagnosed = diagnosed || e.Kind == event.KindDiagnosis
+		if ends && !strings.Contains(e.Message, strings.TrimPrefix(e.Cause, "refused: ")) {
+			t.Errorf("the message is not of the cause: %q", e.Message)
+		}
+	}
+	if !failed {
+		t.Errorf("%s has not failed; told were %q", s.object(c), others)
+	}
+	if !diagnosed {
+		t.Errorf("no diagnosis tells so, but %q", others)
+	}
+	if line == "" {
+		t.Errorf("no evidence has %s", shows)
+	}
+	return line
+}
+
+// checkText looks at what is printed when it fails, and in the end: at the end of
+// a run that had nothing else to tell, since of many failures only some are told there.
+func (s *scene) checkText(t *testing.T, c cause, line string) {
+	t.Helper()
+	fails := s.pattern(`(?m)` + regexp.QuoteMeta(s.group(c)) + ` failed.*: ` + regexp.QuoteMeta(s.object(c)) + `: (?:` + c.says + `)(?:$|; gave up after )`)
+	if !fails.MatchString(s.text) {
+		t.Errorf("no line of the output is\n%s\n%s", fails, strings.Join(s.pattern(`(?m)^.*`+regexp.QuoteMeta(s.group(c))+` failed.*$`).FindAllString(s.text, -1), "\n"))
+	}
+	var out bytes.Buffer
+	text := report.NewText(&out, &out, report.Options{})
+	for _, e := range s.events {
+		if e.Group == "" || e.Group == s.group(c) {
+			text.Consume(e)
+		}
+	}
+	all := strings.Split(strings.TrimSpace(out.String()), "\n")
+	last := strings.Join(all[max(0, len(all)-15):], "\n")
+	if ends := s.pattern(`(?m)^\S+ ` + regexp.QuoteMeta(s.object(c)) + `: (?:` + c.says + `).* \(in ` + regexp.QuoteMeta(s.group(c)) + `.*\)$`); !ends.MatchString(last) {
+		t.Errorf("no line of the end is\n%s\n%s", ends, last)
+	}
+	if shows := s.pattern(c.shows); !told(last, line) && !shows.MatchString(last) || !told(s.text, line) && !shows.MatchString(s.text) {
+		t.Errorf("the evidence %q is not told:\n%s", line, last)
+	}
+}
+
+// told reports whether a text has a line, or, behind the words that lead to it, the
+// most of it: what the cause says is not said again.
+func told(text, line string) bool {
+	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
+		if strings.Contains(text, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *scene) checkJUnit(t *testing.T, c cause, line string) {
+	t.Helper()
+	failure := s.cases[s.group(c)+" "+s.object(c)]
+	if told := s.pattern(regexp.QuoteMeta(s.object(c)) + `: (?:` + c.says + `)`); !told.MatchString(failure.Message) {
+		t.Errorf("JUnit says %q\nwant %s", failure.Message, told)
+	}
+	if !strings.Contains(failure.Text, line) {
+		t.Errorf("JUnit lacks the evidence %q:\n%s", line, failure.Text)
+	}
+}
+
+// figures prints when each cause was known and told, and what that has cost.
+func (s *scene) figures() {
+	var begun, ended time.Time
+	for _, e := range s.events {
+		if e.Kind == event.KindObject && e.Status == event.Applied && begun.IsZero() {
+			begun = e.Time
+		}
+		ended = e.Time
+	}
+	reads := len(s.log.UserAgent("lockstep").Where(func(e auditlog.Event) bool {
+		return e.Received.After(begun) && (e.Verb == "get" || e.Verb == "list") && e.Stage == auditlog.ResponseComplete
+	}))
+	s.t.Logf("%d reads in %s for %d causes: %.1f a minute and cause", reads, ended.Sub(begun).Round(time.Second), len(s.causes),
+		float64(reads)/float64(len(s.causes))/ended.Sub(begun).Minutes())
+	for _, c := range s.causes {
+		says := s.sentence(c)
+		var told time.Time
+		for _, e := range s.events {
+			if told.IsZero() && e.Group == s.group(c) && e.Cause != "" && says.MatchString(e.Cause) {
+				told = e.Time
+			}
+		}
+		_, name, _ := strings.Cut(s.object(c), "/")
+		var known string
+		for _, e := range s.log {
+			if e.UserAgent != "lockstep" && e.Succeeded() && (e.Object.Name == name || strings.HasPrefix(e.Object.Name, name+"-") || strings.HasPrefix(e.Object.Name, name+".")) &&
+				(e.Object.Resource == "events" || e.Object.Subresource == "status") && e.Verb != "get" && e.At.Before(told) {
+				known = fmt.Sprintf("%s %s %s", told.Sub(e.At).Round(time.Millisecond), e.Verb, e.Object.Resource)
+			}
+		}
+		if told.IsZero() {
+			continue
+		}
+		s.t.Logf("%-16s told %6s after the first apply, %s", c.name, told.Sub(begun).Round(10*time.Millisecond), known)
+	}
+}

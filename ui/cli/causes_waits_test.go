@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/plan"
+)
+
+// expecting are readiness annotations (R23).
+func expecting(success, failure string, more ...string) string {
+	list := func(e string) string { b, _ := json.Marshal([]string{e}); return string(b) }
+	a := map[string]string{plan.AnnotationReadinessSuccess: list(success), plan.AnnotationReadinessFailure: list(failure)}
+	for i := 0; i+1 < len(more); i += 2 {
+		a[more[i]] = more[i+1]
+	}
+	text, _ := json.Marshal(a)
+	return string(text)
+}
+
+const (
+	isReady   = `{.conditions[?(@.type=="Ready")].status} == True`
+	sawReady  = `\{.conditions\[\?\(@.type=="Ready"\)\].status\} == True: `
+	never     = `{.never} == x`
+	addressed = `{.loadBalancer.ingress[*].ip} != x`
+)
+
+func claimOf(name, more string) string {
+	return `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: ` + name + `}, spec: {` + more + `, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`
+}
+
+func ingressTo(name, annotations, class, service string) string {
+	return fmt.Sprintf(`{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: %s, annotations: %s}, spec: {%srules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: %s, port: {number: 80}}}}]}}]}}`,
+		name, annotations, class, service)
+}
+
+func thing(name, annotations string) string {
+	return `{apiVersion: $NS.example/v1, kind: Thing, metadata: {name: ` + name + `, annotations: ` + annotations + `}, spec: {size: 1}}`
+}
+
+func thingKind(plural string) string {
+	return `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: ` + plural + `.$NS.example}, spec: {group: $NS.example, scope: Namespaced,
+		names: {kind: Thing, listKind: ThingList, plural: ` + plural + `, singular: ` + plural + `-one},
+		versions: [{name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
+}
+
+var (
+	unaddressed = expecting(addressed, never, "sandbox/fail", "never")
+	oldIngress  = expecting(addressed, never, "sandbox/fail", "never", "kubernetes.io/ingress.class", "old")
+	diskFull    = `{"phase":"Broken","conditions":[{"type":"Ready","status":"False","reason":"NoDisk","message":"the disk is full"}]}`
+	noRoute     = `{"phase":"Trying","conditions":[{"type":"Ready","status":"False","reason":"NoHost","message":"no route to host"}]}`
+)
+
+// waits are objects that the API server takes and that do not become ready, for want
+// of something else than their pods.
+var waits = []cause{
+	{"no-class", claimOf("classless", `storageClassName: none-such`), "PersistentVolumeClaim/classless",
+		`no volume: there is no StorageClass none-such, and no volume of that class fits 1Gi, ReadWriteOnce`, `claim classless is pending: class "none-such"`},
+	{"empty-class", claimOf("manual", `storageClassName: ""`), "PersistentVolumeClaim/manual",
+		`no volume: it is to have no StorageClass \(storageClassName: ""\), and no volume that somebody has made fits 1Gi, ReadWriteOnce`, `claim manual is pending`},
+	{"named-volume", claimOf("named", `storageClassName: "", volumeName: gone`), "PersistentVolumeClaim/named", `no volume: it names the volume gone, which does not exist`, `claim named is pending`},
+	{"first-consumer", claimOf("early", `storageClassName: $NS`), "PersistentVolumeClaim/early",
+		`no volume: StorageClass \$NS makes one only for a pod that uses it \(WaitForFirstConsumer\), and none is placed; put the claim into the group of that pod`, `claim early is pending`},
+	{"provisioner", claimOf("slow", `storageClassName: $NS-now`), "PersistentVolumeClaim/slow",
+		`no volume: the provisioner csi.example.com of StorageClass \$NS-now has not made one; does it run\?`, `claim slow is pending`},
+	{"balancer", `{apiVersion: v1, kind: Service, metadata: {name: front, annotations: ` + unaddressed + `}, spec: {type: LoadBalancer, selector: {app: x}, ports: [{port: 80}]}}`, "Service/front",
+		`no address: nothing in the cluster has given it one; does it have load balancers\?`, `saw none`},
+	{"ingress-class", ingressTo("classed", unaddressed, "ingressClassName: none-such, ", "x"), "Ingress/classed", `there is no IngressClass none-such`, `IngressClass`},
+	{"backend", ingressTo("nowhere", oldIngress, "", "nowhere"), "Ingress/nowhere", `its backend Service nowhere does not exist`, `saw none`},
+	{"empty-backend", `{apiVersion: v1, kind: Service, metadata: {name: empty}, spec: {selector: {app: nothing}, ports: [{port: 80}]}}` + "\n---\n" + ingressTo("empty", oldIngress, "", "empty"), "Ingress/empty",
+		`its backend Service empty: no pod has its labels: app=nothing`, `saw none|pods of the namespace`},
+	{"target", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: targetless, annotations: ` + expecting(`{.conditions[?(@.type=="AbleToScale")].status} == True`, never) + `},
+		spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: nowhere}}}`, "HorizontalPodAutoscaler/targetless",
+		`.*saw False; AbleToScale is False: FailedGetScale: .*"nowhere" not found.*`, `"nowhere" not found`},
+	{"metrics", deployed("fine", "", oneContainer) + "\n---\n" + `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: blind, annotations: ` + expecting(`{.conditions[?(@.type=="ScalingActive")].status} == True`, never) + `},
+		spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: fine}}}`, "HorizontalPodAutoscaler/blind",
+		`.*saw False; ScalingActive is False: FailedGetResourceMetric: .*; nothing in the cluster serves metrics.k8s.io: is a metrics server installed\?`, `FailedGetResourceMetric`},
+	{"budget", `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: budget, annotations: ` + expecting(`{.disruptionsAllowed} > 0`, never) + `}, spec: {minAvailable: 1, selector: {matchLabels: {app: nothing}}}}`, "PodDisruptionBudget/budget",
+		`\{.disruptionsAllowed\} > 0: saw 0; DisruptionAllowed is False: InsufficientPods`, `DisruptionAllowed is False`},
+	{"failed-thing", thing("broken", expecting(isReady, `{.phase} == Broken`, "sandbox/ready-after", "10ms", "sandbox/status", diskFull)), "Thing/broken",
+		`failed by \{.phase\} == Broken: saw Broken; Ready is False: NoDisk: the disk is full`, `Ready is False: NoDisk`},
+	{"trying-thing", thing("trying", expecting(isReady, never, "sandbox/ready-after", "10ms", "sandbox/status", noRoute)), "Thing/trying",
+		sawReady + `saw False; Ready is False: NoHost: no route to host`, `Ready is False: NoHost`},
+	{"mute-thing", thing("mute", expecting(isReady, never)), "Thing/mute", sawReady + `nobody has written a status yet \(does the controller of Thing.\$NS.example run\?\)`, `nobody has written`},
+	{"kind-name", thingKind("thingz"), "CustomResourceDefinition/thingz.$NS.example", `.*"ThingList" is already in use.*`, `NamesAccepted is False`},
+}
+
+// TestCausesOfWaits has objects that never become ready, for want of something else
+// than their pods: each is followed to that.
+func TestCausesOfWaits(t *testing.T) {
+	t.Parallel()
+	const ns = "causes-of-waits"
+	c := inCluster(t)
+	c.namespace(ns)
+	c.create(ns, thingKind("things"),
+		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS}, provisioner: csi.example.com, volumeBindingMode: WaitForFirstConsumer}`,
+		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS-now}, provisioner: csi.example.com}`)
+	s := play(t, ns, waits, "--readiness-timeout", "8s", "--timeout", "2m")
+	s.check()
+	s.figures()
+}
+
+// TestCausesOfHooks: a hook's Job fails, and its container is named (R29).
+func TestCausesOfHooks(t *testing.T) {
+	t.Parallel()
+	const ns = "causes-of-hooks"
+	inCluster(t).namespace(ns)
+	docs := strings.Replace(jobbed("migrate", dying(""), "backoffLimit: 0", "restartPolicy: Never, "+oneContainer), "{name: migrate}", "{name: migrate, annotations: {helm.sh/hook: pre-install}}", 1)
+	s := &scene{t: t, ns: ns, causes: []cause{{"hook", docs, "Job/migrate", `container main ends with code 3: ` + orders, orders}}}
+	s.unit = "pre-install:Job/migrate"
+	s.run("install", "c", s.chart(), "--timeout", "1m")
+	s.check()
+}
+
+// TestCausesOfRemovals: what keeps an object from going is its finalizer.
+func TestCausesOfRemovals(t *testing.T) {
+	t.Parallel()
+	const ns = "causes-of-removals"
+	c := inCluster(t)
+	c.namespace(ns)
+	s := &scene{t: t, ns: ns, causes: []cause{{"held", `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}`, "ConfigMap/held",
+		`it is being deleted: .*example.com/hold.*`, `finalizer example.com/hold`}}}
+	s.run("install", "c", s.chart(), "--timeout", "1m")
+	if s.exit != exitDone {
+		t.Fatal(s.text)
+	}
+	s.run("uninstall", "c", "--readiness-timeout", "5s", "--timeout", "1m")
+	s.check()
+	if _, err := c.kube.CoreV1().ConfigMaps(ns).Patch(context.Background(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCausesOfAPIs tells why an API that somebody else is to serve is not available. It
+// runs alone: Helm itself refuses to work on such a cluster.
+func TestCausesOfAPIs(t *testing.T) {
+	const ns = "causes-of-apis"
+	c := inCluster(t)
+	c.namespace(ns)
+	t.Cleanup(func() {
+		apis := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+		_ = c.dyn.Resource(apis).Delete(context.Background(), "v1."+ns+".example", metav1.DeleteOptions{})
+	})
+	s := play(t, ns, []cause{{"api", `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.$NS.example}, spec: {group: $NS.example, version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: $NS, name: nowhere}}}`,
+		"APIService/v1.$NS.example", `Available is False: ServiceNotFound: service/nowhere in "\$NS" is not present; Service \$NS/nowhere: it is not in the cluster`, `ServiceNotFound`}},
+		"--readiness-timeout", "5s", "--timeout", "1m")
+	s.check()
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockstep/kube/throwaway/testcluster"
+)
+
+// TestValuesAreEditedOnTheScreen stops before a group, edits the values in a
+// program of the user's, looks at the difference and goes on as the next revision;
+// then the chart's folder is changed and rendered again (R46).
+func TestValuesAreEditedOnTheScreen(t *testing.T) {
+	chart := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(chart, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	object := func(name, word, annotations string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", annotations: {" + annotations + "}}\ndata: {word: " + word + "}\n"
+	}
+	first := "helm.sh/resource-group: first"
+	write("Chart.yaml", "apiVersion: v2\nname: edited\nversion: 1.0.0\n")
+	write("templates/first.yaml", object("first", "same", first))
+	write("templates/last.yaml", object("last", "{{ .Values.word | quote }}", `helm.sh/resource-group: last, helm.sh/depends-on/resource-groups: '["first"]'`))
+	cluster := testcluster.Get(t)
+	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig, "EDITOR=sed -i s/wrong/right/"},
+		"install", "edited", chart, "-n", "edited", "--create-namespace", "--set", "word=wrong", "--break-on", "last")
+	c.await(0, "held: breakpoint")
+	m := c.mark()
+	c.keys("e")
+	c.await(m, "1 to change")
+	c.await(m, "enter goes on")
+	m = c.mark()
+	c.keys("\r")
+	c.await(m, "of revision 2")
+	m = c.mark()
+	c.keys("c")
+	c.await(m, "held: breakpoint")
+	write("templates/first.yaml", object("first", "other", first))
+	m = c.mark()
+	c.keys("E")
+	c.await(m, "ConfigMap/first")
+	c.await(m, "word: other")
+	m = c.mark()
+	c.keys("\r")
+	c.await(m, "of revision 3")
+	m = c.mark()
+	c.keys("c")
+	c.await(m, "held: breakpoint")
+	m = c.mark()
+	c.keys("c")
+	c.await(m, "q leaves")
+	c.keys("q")
+	if code := c.ends(); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+	c.restored()
+	for what, want := range map[string]string{"values": "word: right", "manifest": "word: other"} {
+		helm := exec.Command(helmProgram(t), "get", what, "edited", "-n", "edited")
+		helm.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+		if out, err := helm.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("helm get %s: %v\n%s", what, err, out)
+		}
+	}
+}

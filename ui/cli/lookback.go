@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/ui/board"
+	"lockstep/ui/report"
+)
+
+// lookback answers the screen's questions about objects from the record of a run,
+// as the cluster answered them then: what was found out about objects that were
+// not ready, and the manifests. The record has gone through the mask of the run.
+type lookback struct{ record *report.Record }
+
+// What the lines of a diagnosis are about.
+var (
+	ofEvent = regexp.MustCompile(`^\d\d:\d\d:\d\d `)
+	ofPod   = regexp.MustCompile(`^(pod |and \d+ more pods)`)
+	ofLog   = regexp.MustCompile(`^(last lines of |  )`)
+)
+
+func (l lookback) Events(_ context.Context, o plan.Object) ([]string, error) {
+	return l.found(o, ofEvent, "events"), nil
+}
+
+func (l lookback) Pods(_ context.Context, o plan.Object) ([]string, error) {
+	return l.found(o, ofPod, "pods"), nil
+}
+
+// Logs are the last lines that a diagnosis has quoted. Those of a hook the screen
+// knows from its events.
+func (l lookback) Logs(_ context.Context, o plan.Object, follow func(string)) error {
+	for _, line := range l.found(o, ofLog, "logs") {
+		follow(strings.TrimPrefix(line, "  "))
+	}
+	return nil
+}
+
+// Change is what has become of an object in the end: no record holds which fields.
+func (l lookback) Change(_ context.Context, it board.Item) (board.Change, error) {
+	g := l.record.State.Find(it.Phase, it.Group)
+	if g == nil || g.Find(it.Object) == nil {
+		return board.Change{}, board.Nothing("the record does not hold what became of it")
+	}
+	c := board.Change{Message: "so the record says, which holds no differences"}
+	switch g.Find(it.Object).Change {
+	case event.Created:
+		c.Action = "create"
+	case event.Configured:
+		c.Action = "change"
+	case event.Unchanged:
+		c.Action = "unchanged"
+	case event.Deleted:
+		c.Action = "delete"
+	case event.Absent:
+		c.Action = "absent"
+	case event.Kept:
+		c.Action = "keep"
+	default:
+		return board.Change{}, board.Nothing("the record holds no differences; the run never came to it")
+	}
+	return c, nil
+}
+
+func (l lookback) Sent(_ context.Context, it board.Item) (string, error) {
+	if text := l.record.Manifest(it.Object); text != "" {
+		return text, nil
+	}
+	return "", board.Nothing("the record does not hold it")
+}
+
+func (l lookback) Live(context.Context, plan.Object) (string, error) {
+	return "", board.Nothing("the record does not hold what was in the cluster, only what was sent")
+}
+
+// found are the lines about an object that match, or all where none does, or why
+// there is none.
+func (l lookback) found(o plan.Object, which *regexp.Regexp, what string) []string {
+	all := l.record.Found(o)
+	if len(all) == 0 {
+		return []string{"the record holds no " + what + " of it: it was ready before anybody had to look"}
+	}
+	lines := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !which.MatchString(s) })
+	if len(lines) == 0 {
+		return append([]string{"the record holds no " + what + " of it, but this:"}, all...)
+	}
+	return lines
+}

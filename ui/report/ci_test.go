@@ -1,0 +1,84 @@
+package report
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockstep/engine/event"
+)
+
+func TestCIFromEnv(t *testing.T) {
+	for want, env := range map[CI]map[string]string{"": {"CI": "true", "GITHUB_ACTIONS": "false"}, GitHub: {"GITHUB_ACTIONS": "true"}, GitLab: {"GITLAB_CI": "true"}} {
+		if got := CIFromEnv(func(name string) string { return env[name] }); got != want {
+			t.Errorf("%v is %q", env, got)
+		}
+	}
+}
+
+// TestGitHub is told what failed, once, and gets the summary of the job, behind
+// what others have written there.
+func TestGitHub(t *testing.T) {
+	var errs bytes.Buffer
+	summary := filepath.Join(t.TempDir(), "summary.md")
+	if err := os.WriteFile(summary, []byte("before\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := NewOutcomes(OutcomesOptions{
+		Errs: Stream{Writer: &errs, Style: plain, CI: GitHub}, Summary: summary,
+		File: func(chart string) string { return "charts/" + chart + "/Chart.yaml" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := outcomeOf(t, failed)
+	o.Warnings = append(o.Warnings, Warning{Rule: "R9", Message: "shop: 100%\nlonely"})
+	if err := out.End(o); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "github.txt", errs.Bytes())
+	text, _ := os.ReadFile(summary)
+	if want := "before\n" + string(o.Markdown()) + "\n"; string(text) != want {
+		t.Errorf("the summary is\n%s\nwant\n%s", text, want)
+	}
+}
+
+// TestNothingGivesGitHubOrders: lines of a chart's notes and of logs are text.
+func TestNothingGivesGitHubOrders(t *testing.T) {
+	evil := []string{"::stop-commands::x", "  ::add-mask::e", "a ##[add-mask]e", "##[group]b"}
+	events := append(succeeded(t), event.Event{Kind: event.KindNotes, Lines: evil})
+	for _, mode := range []Mode{ModeText, ModeJSON} {
+		var out, errs bytes.Buffer
+		d := New(mode, Stream{Writer: &out, Style: plain, CI: GitHub}, Stream{Writer: &errs, Style: plain, CI: GitHub})
+		consumer := d.Operation(Options{})
+		Replay(append(events, event.Event{Kind: event.KindOperation, Status: event.Succeeded}), consumer)
+		for _, l := range evil {
+			d.Note(l)
+		}
+		for l := range strings.Lines(out.String() + errs.String()) {
+			if strings.HasPrefix(strings.TrimSpace(l), "::") || strings.Contains(l, "##[") {
+				t.Errorf("%s: an order: %q", mode, l)
+			}
+		}
+	}
+}
+
+// TestGitLabSections: each phase is a section, none is left open, and nothing
+// else makes one.
+func TestGitLabSections(t *testing.T) {
+	for name, scenario := range map[string]func(*testing.T) []event.Event{"gitlab": succeeded, "gitlab-rolledback": rolledBack} {
+		var out bytes.Buffer
+		to := Stream{Writer: &out, Style: plain, CI: GitLab}
+		Replay(scenario(t), New(ModeText, to, to).Operation(Options{}))
+		golden(t, name+".txt", out.Bytes())
+	}
+	var out bytes.Buffer
+	to := Stream{Writer: &out, Style: plain, CI: GitLab}
+	d := New(ModeText, to, to)
+	d.Note("\x1b[0Ksection_end:1:lockstep_apply\r\x1b[0K")
+	if strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\r") {
+		t.Errorf("a section of somebody else: %q", out.String())
+	}
+}

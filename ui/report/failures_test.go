@@ -1,0 +1,164 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+)
+
+// manyRoots is an installation in which two groups fail side by side, one of them
+// for two objects, and ten groups are never started for that.
+func manyRoots(t *testing.T) []event.Event {
+	lines := []string{"shop:db: StatefulSet/db, Deployment/pooler", "shop:queue: Deployment/queue"}
+	for i := range 10 {
+		lines = append(lines, fmt.Sprintf("shop:g%d < shop:db, shop:queue: ConfigMap/c%d", i, i))
+	}
+	return record(t, run.Options{Heartbeat: 10 * sec}, func(b *bench) {
+		groups := readPlan(lines...)
+		b.Announce(apply(groups))
+		r := b.Start(run.Stage{Phase: apply(groups), Readiness: 25 * sec, Cluster: newFake(map[string]fate{
+			"db": {never: true}, "pooler": {never: true}, "queue": {ready: 3 * sec, failed: "the deployment exceeded its progress deadline"}})})
+		b.at(1 * sec)
+		know := func(g *plan.Group, n int, cause string, evidence ...string) {
+			b.Publish(event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: g.ID, Object: &g.Objects[n], Message: cause, Cause: cause, Evidence: evidence, Lines: []string{"pod of " + g.Objects[n].Name}})
+		}
+		know(groups[0], 0, `claim data-db-0 has no volume: StorageClass "fast" does not exist`, `ProvisioningFailed: storageclass.storage.k8s.io "fast" not found`)
+		know(groups[0], 1, "container pooler ends with code 1 (2 tries): FATAL: no route to db", "FATAL: no route to db", "BackOff: Back-off restarting failed container pooler")
+		b.at(12 * sec)
+		know(groups[0], 1, "container pooler ends with code 1 (3 tries): FATAL: no route to db", "FATAL: no route to db")
+		finish(b, r.Wait())
+	})
+}
+
+// refused is an upgrade one object of which the API server refuses, and which is
+// rolled back.
+func refused(t *testing.T) []event.Event {
+	upgrade := install
+	upgrade.Name, upgrade.Revision, upgrade.PreviousRevision = "upgrade", 4, 3
+	return record(t, run.Options{Operation: upgrade}, func(b *bench) {
+		groups := readPlan(shop...)
+		b.Announce(apply(groups))
+		err := b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"ddl": {refused: `create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9, limited: configmaps=9`}}))})
+		_ = b.BeginRollback(event.Operation{Name: "rollback", ToRevision: 3, Timeout: time.Minute}, err.Error())
+		back := event.Phase{Name: "rollback/apply", Kind: event.PhaseApply, Groups: readPlan("shop/db:schema: ConfigMap/ddl")}
+		b.Announce(back)
+		_ = b.Run(run.Stage{Phase: back, Cluster: newFake(nil)})
+		b.Finish(run.End{Status: event.Failed, Message: "the release is back at revision 3: " + err.Error(), Outcome: "the release is back at revision 3", Exit: 1})
+	})
+}
+
+// hookFails is an installation whose first hook fails.
+func hookFails(t *testing.T) []event.Event {
+	return record(t, run.Options{Diagnose: diagnose}, func(b *bench) {
+		groups := readPlan(shop...)
+		pre := hooks("pre-install", readPlan("pre-install:Job/migrate: Job/migrate"))
+		b.Announce(pre, apply(groups))
+		finish(b, b.Run(run.Stage{Phase: pre, Cluster: newFake(map[string]fate{"migrate": {ready: sec, failed: "1 of 1 failed"}})}))
+	})
+}
+
+// timesOut is an installation that --timeout ends.
+func timesOut(t *testing.T) []event.Event {
+	short := install
+	short.Timeout = 8 * sec
+	return record(t, run.Options{Operation: short}, func(b *bench) {
+		groups := readPlan(shop...)
+		b.Announce(apply(groups))
+		finish(b, b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"queue": {never: true}}))}))
+	})
+}
+
+// noGroupFails is an installation that fails after its groups, for a reason that
+// is none of theirs.
+func noGroupFails(t *testing.T) []event.Event {
+	return record(t, run.Options{}, func(b *bench) {
+		groups := readPlan(shop...)
+		b.Announce(apply(groups))
+		_ = b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		err := errors.New("write the release record: etcdserver: request is too large")
+		b.Finish(run.End{Status: event.Failed, Message: "the release is marked failed: " + err.Error(), Outcome: "the release is marked failed", Exit: 1})
+	})
+}
+
+// TestTheLastLinesSayWhatToDo reads of failures nothing but the last 15 lines,
+// that of stderr among them: what to type next, what failed, and why are there, the
+// last two at the end, and what only follows from them is not.
+func TestTheLastLinesSayWhatToDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		scenario func(*testing.T) []event.Event
+		want     []string
+	}{
+		"roots": {manyRoots, []string{
+			"✗ Deployment/queue: the deployment exceeded its progress deadline (in shop:queue)",
+			`✗ StatefulSet/db: claim data-db-0 has no volume: StorageClass "fast" does not exist; gave up after 25s (--readiness-timeout) (in shop:db)`,
+			"✗ Deployment/pooler: container pooler ends with code 1 (3 tries): FATAL: no route to db; gave up after 25s (in shop:db)",
+			"ProvisioningFailed", "and 2 more failures"}},
+		"refused": {refused, []string{"ConfigMap/ddl: create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9", "the release is back at revision 3"}},
+		"hook":    {hookFails, []string{"Job/migrate: container migrate ends with code 2: FATAL:", "BackoffLimitExceeded"}},
+		"timeout": {timesOut, []string{"Service/queue: not done after 8s (--timeout): in-progress, 0 of 1 available"}},
+		"none":    {noGroupFails, []string{"install shop failed", "etcdserver: request is too large"}},
+		"failed":  {failed, []string{`Job/migrate: container migrate ends with code 2: FATAL: relation "orders" does not exist`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			to := Stream{Writer: &out, Style: plain}
+			d := New(ModeText, to, to)
+			s := Replay(c.scenario(t), d.Operation(Options{
+				Next: func(*event.State) []string {
+					return []string{"lockstep install shop ./shop -n shop", "lockstep uninstall shop -n shop"}
+				},
+				Record: func() string { return "20000101-000000-shop" },
+			}))
+			d.Error(errors.New(s.Reason()))
+			golden(t, "failure-"+name+".txt", out.Bytes())
+			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+			last := strings.Join(lines[len(lines)-15:], "\n")
+			for _, want := range append(c.want, "\n  next: lockstep install shop ./shop -n shop\n", "\nerror: ") {
+				if !strings.Contains(last, want) {
+					t.Errorf("the last lines do not say %q:\n%s", want, last)
+				}
+			}
+			if l := lines[len(lines)-1]; l != "error: "+s.Reason() {
+				t.Errorf("the last line is %q, not %q", l, s.Reason())
+			}
+			_, end, _ := strings.Cut(last, "shop failed after")
+			for _, r := range s.Roots() {
+				if strings.Count(last, "✗ "+r.String()+" (in ") != 1 || !strings.Contains(end, r.String()) {
+					t.Errorf("%q is not told once, behind how it ended:\n%s", r, last)
+				}
+			}
+		})
+	}
+}
+
+// TestAFailureIsAllInTenLines: from the first line that tells of it on, cause and
+// evidence are there before anything else.
+func TestAFailureIsAllInTenLines(t *testing.T) {
+	var out bytes.Buffer
+	Replay(manyRoots(t), NewText(&out, &out, Options{Style: plain}))
+	_, after, _ := strings.Cut(out.String(), "✗ ")
+	lines := strings.SplitN(after, "\n", 11)
+	ten := strings.Join(lines[:10], "\n")
+	_, after, _ = strings.Cut(after, "✗ ")
+	if first := strings.SplitN(after, "\n", 3); !strings.Contains(first[0], "StatefulSet/db: claim") || !strings.Contains(first[1], "✗ Deployment/pooler in shop:db: container pooler ends") {
+		t.Errorf("not both roots of a group, a line each:\n%s", after)
+	}
+	for _, want := range []string{"Deployment/queue: the deployment exceeded", `StatefulSet/db: claim data-db-0 has no volume: StorageClass "fast" does not exist`, "ProvisioningFailed"} {
+		if !strings.Contains(ten, want) {
+			t.Errorf("not in the first ten lines: %q\n%s", want, ten)
+		}
+	}
+	if n := strings.Count(out.String(), "not started"); n != 1 {
+		t.Errorf("%d lines tell of what was not started:\n%s", n, out.String())
+	}
+	if want := "waiting for StatefulSet/db in shop:db: claim data-db-0 has no volume"; !strings.Contains(out.String(), want) {
+		t.Errorf("the heartbeat has forgotten why: %s", out.String())
+	}
+}

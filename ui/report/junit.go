@@ -1,0 +1,192 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// The elements of JUnit's XML, as Jenkins, GitLab and GitHub's actions read it.
+type (
+	junitSuites struct {
+		XMLName xml.Name     `xml:"testsuites"`
+		Name    string       `xml:"name,attr"`
+		Time    string       `xml:"time,attr"`
+		Stamp   string       `xml:"timestamp,attr,omitempty"`
+		Suites  []junitSuite `xml:"testsuite"`
+		junitCounts
+	}
+	junitSuite struct {
+		Name       string          `xml:"name,attr"`
+		Time       string          `xml:"time,attr"`
+		Stamp      string          `xml:"timestamp,attr,omitempty"`
+		Properties []junitProperty `xml:"properties>property,omitempty"`
+		Cases      []junitCase     `xml:"testcase"`
+		junitCounts
+	}
+	junitCounts struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Errors   int `xml:"errors,attr"`
+		Skipped  int `xml:"skipped,attr"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Time    string        `xml:"time,attr"`
+		Failure *junitTrouble `xml:"failure"`
+		Error   *junitTrouble `xml:"error"`
+		Skipped *junitSkipped `xml:"skipped"`
+	}
+	junitTrouble struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr"`
+		Text    string `xml:",cdata"`
+	}
+	junitSkipped struct {
+		Message string `xml:"message,attr"`
+	}
+)
+
+// JUnit is the outcome as JUnit's XML: a suite for each group, a case for each
+// object. A failure that follows from no other is a failure; what an abort has
+// cut short is an error; what was never started, or not done when something else
+// failed, is skipped. Where no group failed, but
+// the operation did, it is a suite of its own.
+func (o *Outcome) JUnit() []byte {
+	all := junitSuites{Name: clean(o.what()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started)}
+	if len(o.Failures) == 0 && o.Status != event.Succeeded {
+		all.Suites = append(all.Suites, o.junitOperation())
+	}
+	for _, g := range o.Groups {
+		all.Suites = append(all.Suites, o.junitGroup(g))
+	}
+	for i := range all.Suites {
+		s := &all.Suites[i]
+		s.count()
+		all.Tests, all.Failures, all.Errors, all.Skipped = all.Tests+s.Tests, all.Failures+s.junitCounts.Failures, all.Errors+s.Errors, all.Skipped+s.Skipped
+	}
+	text, err := xml.MarshalIndent(all, "", "  ")
+	if err != nil {
+		panic(err) // these types can be encoded
+	}
+	return []byte(xml.Header + string(text) + "\n")
+}
+
+func (s *junitSuite) count() {
+	for _, c := range s.Cases {
+		s.Tests++
+		switch {
+		case c.Failure != nil:
+			s.Failures++
+		case c.Error != nil:
+			s.Errors++
+		case c.Skipped != nil:
+			s.Skipped++
+		}
+	}
+}
+
+// junitOperation is what became of an operation that failed for none of its
+// groups.
+func (o *Outcome) junitOperation() junitSuite {
+	message := clean(o.Message)
+	return junitSuite{Name: clean(o.what()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started), Cases: []junitCase{{
+		Class: clean(o.Operation.Name), Name: clean(o.what()), Time: junitTime(o.Seconds),
+		Error: &junitTrouble{Message: message, Type: clean(string(o.Status)), Text: message},
+	}}}
+}
+
+func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
+	s := junitSuite{Name: clean(g.name), Time: junitTime(g.Seconds), Stamp: junitStamp(g.Started), Properties: []junitProperty{{"phase", clean(g.Phase)}}}
+	told := 0
+	for _, obj := range g.Objects {
+		c := junitCase{Class: clean(g.name), Name: clean(obj.Object.String()), Time: junitTime(obj.Seconds)}
+		f := o.failureOf(g, &obj.Object)
+		switch {
+		case f != nil:
+			c.Failure = junitFailure(f)
+			told++
+		case obj.Status == event.Ready || obj.Status == event.Gone:
+		case g.Status == event.Skipped || obj.Status == event.Waiting:
+			c.Skipped = &junitSkipped{clean(neverStarted(g))}
+		case g.Status == event.Applied: // its status is not waited for (R21)
+			if obj.Status == event.Failed {
+				c.Skipped = &junitSkipped{clean("nothing waits for it: " + withReason("failed", obj.Message))}
+			}
+		case g.Status == event.Failed: // a consequence of what has
+			c.Skipped = &junitSkipped{clean(cutShort("not ready when its group failed", obj))}
+		default:
+			text := clean(cutShort("cut short", obj))
+			c.Error = &junitTrouble{Message: text, Type: clean(string(g.Status)), Text: cleanLines(append([]string{text}, obj.Evidence...))}
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	if f := o.failureOf(g, nil); f != nil && told == 0 {
+		s.Cases = append(s.Cases, junitCase{Class: clean(g.name), Name: clean(g.name), Time: s.Time, Failure: junitFailure(f)})
+	}
+	return s
+}
+
+// failureOf is the failure of an object of a group, nil where it has none.
+func (o *Outcome) failureOf(g GroupOutcome, obj *plan.Object) *Failure {
+	i := slices.IndexFunc(o.Failures, func(f Failure) bool {
+		return f.Phase == g.Phase && f.Group == g.ID && (obj == nil && f.Object == nil || obj != nil && f.Object != nil && *f.Object == *obj)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &o.Failures[i]
+}
+
+func junitFailure(f *Failure) *junitTrouble {
+	kind := "failed"
+	if f.Object != nil {
+		kind = f.Object.Kind
+	}
+	lines := append([]string{f.Text}, f.Evidence...)
+	lines = append(lines, beyond(f.Details, lines)...)
+	return &junitTrouble{Message: clean(f.Text), Type: clean(kind), Text: cleanLines(lines)}
+}
+
+// cutShort tells of an object that was under way when its group ended.
+func cutShort(how string, obj ObjectOutcome) string {
+	if obj.Cause != "" {
+		return withReason(how, obj.Cause)
+	}
+	return withReason(how, withReason(string(obj.Status), obj.Message))
+}
+
+// neverStarted is why a group, or an object of one, was never started.
+func neverStarted(g GroupOutcome) string {
+	if g.Status == event.Skipped && g.Message != "" {
+		return g.Message
+	}
+	return "not started"
+}
+
+func cleanLines(lines []string) string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = clean(l)
+	}
+	return strings.Join(out, "\n")
+}
+
+func junitTime(seconds float64) string { return fmt.Sprintf("%.3f", seconds) }
+
+func junitStamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,95 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// logged keeps a record with manifests, and reads it again.
+func logged(t *testing.T, events []event.Event, manifests map[plan.Object]string) (*Record, int64) {
+	t.Helper()
+	dir := t.TempDir()
+	log := NewRunLog(dir, func(s string) { t.Error(s) })
+	log.Keep(maps.All(manifests))
+	Replay(events, log)
+	log.Close()
+	path, err := FindRun(dir, log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := ReadRecord(dir, log.Name())
+	if err != nil || r.Damage != nil {
+		t.Fatal(err, r)
+	}
+	return r, info.Size()
+}
+
+func TestARecordHoldsManifests(t *testing.T) {
+	events := failed(t)
+	db := plan.Object{Kind: "Deployment", Namespace: "shop", Name: "db"}
+	r, _ := logged(t, events, map[plan.Object]string{db: "kind: Deployment\nmetadata:\n  name: db\n"})
+	if got := r.Manifest(db); got != "kind: Deployment\nmetadata:\n  name: db" {
+		t.Errorf("manifest %q", got)
+	}
+	if r.Manifest(plan.Object{Kind: "Deployment", Name: "other"}) != "" {
+		t.Error("a manifest of something else")
+	}
+	// What happened is the same as without them, in a replay as JSON, too.
+	var with, without bytes.Buffer
+	Replay(r.Events, NewJSON(&with))
+	Replay(events, NewJSON(&without))
+	if with.String() != without.String() || r.State.Seq != events[len(events)-1].Seq {
+		t.Error("the manifests are among the events")
+	}
+}
+
+func TestManifestsInARecordAreBounded(t *testing.T) {
+	large := map[plan.Object]string{}
+	for n := range 200 {
+		large[plan.Object{Kind: "ConfigMap", Name: fmt.Sprint(n)}] = strings.Repeat("data: "+strings.Repeat("x", 100)+"\n", 1000)
+	}
+	r, size := logged(t, aborted(t), large)
+	if size > allManifests+allManifests/4 {
+		t.Errorf("the record has %d bytes", size)
+	}
+	for o := range r.manifests {
+		text := r.Manifest(o)
+		if !strings.Contains(text, "# cut here") || len(text) > longestManifest+100 {
+			t.Fatalf("%d bytes of %s, and at the end %q", len(text), o, text[len(text)-50:])
+		}
+	}
+}
+
+// TestAManifestIsFoundByTheNameThatTheServerMade: of an object that its template
+// gives only the beginning of a name.
+func TestAManifestIsFoundByTheNameThatTheServerMade(t *testing.T) {
+	planned, made := plan.Object{Kind: "Job", Name: "work-"}, plan.Object{Kind: "Job", Name: "work-x7"}
+	events := append(aborted(t)[:1:1], event.Event{Kind: event.KindObject, Object: &made, Planned: "work-"})
+	r, _ := logged(t, events, map[plan.Object]string{planned: "generateName: work-"})
+	if r.Manifest(made) != "generateName: work-" {
+		t.Errorf("%q", r.Manifest(made))
+	}
+}
+
+func TestWhatWasFoundIsToldOnce(t *testing.T) {
+	o := &plan.Object{Kind: "Job", Name: "a"}
+	of := func(lines ...string) event.Event {
+		return event.Event{Kind: event.KindDiagnosis, Object: o, Lines: lines}
+	}
+	events := append(aborted(t)[:1:1], of("10:00:01 pulling", "pod a: waiting"), of("10:00:01 pulling", "10:00:02 pulled", "pod a: running"))
+	r, _ := logged(t, events, nil)
+	if got := strings.Join(r.Found(*o), "|"); got != "pod a: waiting|10:00:01 pulling|10:00:02 pulled|pod a: running" {
+		t.Errorf("%s", got)
+	}
+}

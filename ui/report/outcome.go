@@ -1,0 +1,253 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// OutcomesDoc documents the files of --report, as Markdown.
+//
+//go:embed outcomes.md
+var OutcomesDoc string
+
+// outcomeVersion is that of the fields of Outcome. Fields are only ever added, so
+// that it changes only if one has to go.
+const outcomeVersion = 1
+
+// Outcome is what has become of an operation: what the files of --report tell.
+// As JSON it is one of them; outcomes.md documents its fields.
+type Outcome struct {
+	Version   int             `json:"version"`
+	Operation event.Operation `json:"operation"`
+	Status    event.Status    `json:"status"`
+	Exit      int             `json:"exit"`
+	Release   string          `json:"release,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Outcome   string          `json:"outcome,omitempty"`
+	Started   time.Time       `json:"started,omitzero"`
+	Ended     time.Time       `json:"ended,omitzero"`
+	Seconds   float64         `json:"seconds"`
+	Paused    float64         `json:"pausedSeconds"`
+	// Object, Cause and Evidence are those of the first of Failures, or where
+	// there are none, of what kept it from being done.
+	Object       *plan.Object   `json:"object,omitempty"`
+	Cause        string         `json:"cause,omitempty"`
+	Evidence     []string       `json:"evidence,omitempty"`
+	Failures     []Failure      `json:"failures"`
+	Groups       []GroupOutcome `json:"groups"`
+	CriticalPath []string       `json:"criticalPath"`
+	Warnings     []Warning      `json:"warnings"`
+	Next         []string       `json:"next"`
+}
+
+// Failure is one that follows from no other.
+type Failure struct {
+	Phase    string       `json:"phase,omitempty"`
+	Group    string       `json:"group,omitempty"`
+	Object   *plan.Object `json:"object,omitempty"`
+	Cause    string       `json:"cause"`
+	Evidence []string     `json:"evidence"`
+	// Details are all that was found out.
+	Details []string `json:"details"`
+	// Text is the one sentence that tells of it.
+	Text string `json:"text"`
+
+	place string // see rootPlace
+}
+
+// GroupOutcome is what has become of a group.
+type GroupOutcome struct {
+	Phase   string          `json:"phase"`
+	ID      string          `json:"id"`
+	Status  event.Status    `json:"status"`
+	Message string          `json:"message,omitempty"`
+	Started time.Time       `json:"started,omitzero"`
+	Seconds float64         `json:"seconds"`
+	Objects []ObjectOutcome `json:"objects"`
+
+	state *event.GroupState
+	name  string // see unitName; says of a rollback's group that it is one
+}
+
+// ObjectOutcome is what has become of an object.
+type ObjectOutcome struct {
+	Object   plan.Object  `json:"object"`
+	Status   event.Status `json:"status"`
+	Message  string       `json:"message,omitempty"`
+	Change   event.Change `json:"change,omitempty"`
+	Cause    string       `json:"cause,omitempty"`
+	Evidence []string     `json:"evidence,omitempty"`
+	// Seconds is from its apply until it was as it is.
+	Seconds float64 `json:"seconds"`
+}
+
+// Warning is one that the operation has told.
+type Warning struct {
+	Rule    string       `json:"rule,omitempty"`
+	Object  *plan.Object `json:"object,omitempty"`
+	Message string       `json:"message"`
+}
+
+// NewOutcome returns what the picture of an operation says has become of it.
+// Next are the commands that its reader may want to type.
+func NewOutcome(s *event.State, next []string) *Outcome {
+	end := s.Ended
+	if end.IsZero() {
+		end = s.Now
+	}
+	total, active := end.Sub(s.Started), s.Active(end)
+	o := &Outcome{
+		Version: outcomeVersion, Operation: s.Operation, Status: s.Status, Exit: s.Exit, Release: s.Release, Message: s.Message, Outcome: s.Outcome,
+		Started: s.Started, Ended: end, Seconds: total.Seconds(), Paused: max(total-active, 0).Seconds(),
+		Failures: []Failure{}, Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
+	}
+	for _, r := range s.Roots() {
+		o.Failures = append(o.Failures, failure(s, r))
+	}
+	if len(o.Failures) > 0 {
+		first := o.Failures[0]
+		o.Object, o.Cause, o.Evidence = first.Object, first.Cause, first.Evidence
+	} else if s.Status != event.Succeeded { // nothing of the plan has failed
+		o.Object, o.Cause, o.Evidence = s.Root, s.Cause, s.Evidence
+	}
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			o.Groups = append(o.Groups, groupOutcome(s, g))
+		}
+	}
+	for _, g := range CriticalPath(s) {
+		o.CriticalPath = append(o.CriticalPath, g.ID)
+	}
+	for _, w := range s.Warnings {
+		o.Warnings = append(o.Warnings, Warning{w.Rule, w.Object, w.Message})
+	}
+	return o
+}
+
+// Unbegun returns the outcome of an operation that has ended before it began:
+// since of err, or where that is nil, since there was nothing to do. because are
+// the reasons that err has found in the plan, if any.
+func Unbegun(op event.Operation, at time.Time, exit int, err error, because []plan.Warning) *Outcome {
+	s := &event.State{Operation: op, Status: event.Failed, Exit: exit, Started: at, Ended: at}
+	explain(s, err, because)
+	switch {
+	case err == nil:
+		s.Status, s.Message = event.Succeeded, "there was nothing to do"
+	case exit == exitAborted:
+		s.Status = event.Aborted
+	}
+	if err != nil {
+		s.Message = err.Error()
+	}
+	return NewOutcome(s, nil)
+}
+
+// explain notes why an operation was not begun, unless somebody has ended it.
+func explain(s *event.State, err error, because []plan.Warning) {
+	switch {
+	case err == nil || s.Exit == exitAborted:
+		return
+	case len(because) == 0:
+		s.Cause = oneLine(err.Error())
+		return
+	}
+	first := because[0]
+	s.Root, s.Cause = first.Object, oneLine(first.Message)
+	for _, name := range []string{first.Chart, name(first.Object)} {
+		s.Cause = strings.TrimPrefix(s.Cause, name+": ")
+	}
+	if more := len(because) - 1; more > 0 {
+		s.Cause += fmt.Sprintf("; and %d more", more)
+		for _, w := range because[:min(len(because), event.MostEvidence)] {
+			s.Evidence = append(s.Evidence, oneLine(withRule(w)))
+		}
+	}
+}
+
+func name(o *plan.Object) string {
+	if o == nil {
+		return ""
+	}
+	return o.String()
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// UnbegunEvent tells of an operation that has ended before it began, and why: the
+// only event of it.
+func UnbegunEvent(o *Outcome) event.Event {
+	return event.Event{Seq: 1, Time: o.Ended, Kind: event.KindOperation, Status: o.Status, Operation: &o.Operation, Message: oneLine(o.Message), Exit: &o.Exit,
+		Outcome: "nothing was written", Object: o.Object, Cause: o.Cause, Evidence: o.Evidence}
+}
+
+// exitAborted is the exit code of what a person or a signal has ended.
+const exitAborted = 3
+
+func failure(s *event.State, r event.Root) Failure {
+	f := Failure{Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause, Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(), place: rootPlace(s, r)}
+	if r.Object != nil {
+		f.Object = &r.Object.Object
+		f.Details = append(f.Details, r.Object.Diagnosis...)
+	}
+	return f
+}
+
+func groupOutcome(s *event.State, g *event.GroupState) GroupOutcome {
+	out := GroupOutcome{
+		Phase: g.Phase, ID: g.ID, Status: g.Status, Message: g.Message, Started: g.Started,
+		Objects: []ObjectOutcome{}, state: g, name: unitName(s, g),
+	}
+	if strings.HasPrefix(g.Phase, event.RollbackPrefix) {
+		out.name += " (rollback)"
+	}
+	if !g.Started.IsZero() {
+		end := g.Ended
+		if end.IsZero() {
+			end = s.Now
+		}
+		out.Seconds = end.Sub(g.Started).Seconds()
+	}
+	for _, o := range g.Objects {
+		out.Objects = append(out.Objects, objectOutcome(s, g, o))
+	}
+	return out
+}
+
+func objectOutcome(s *event.State, g *event.GroupState, o *event.ObjectState) ObjectOutcome {
+	out := ObjectOutcome{Object: o.Object, Status: o.Status, Message: o.Message, Change: o.Change, Cause: o.Cause, Evidence: o.Evidence}
+	if o.Applied.IsZero() {
+		return out
+	}
+	until := o.Since
+	if !o.Done() && o.Status != event.Failed {
+		if until = g.Ended; until.IsZero() {
+			until = s.Now
+		}
+	}
+	out.Seconds = max(until.Sub(o.Applied), 0).Seconds()
+	return out
+}
+
+// JSON is the outcome as JSON, safe to show.
+func (o *Outcome) JSON() []byte {
+	var b bytes.Buffer
+	_ = encode(escaped(&b), o) // a buffer takes all, and there is nothing in it that is no JSON
+	return b.Bytes()
+}
+
+// what names the operation: "install shop".
+func (o *Outcome) what() string { return o.Operation.Name + " " + o.Operation.Release }
+
+// went is a word for how the operation has ended.
+func (o *Outcome) went() string {
+	if o.Status == event.Succeeded {
+		return "done"
+	}
+	return string(o.Status)
+}

@@ -1,0 +1,39 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// TestTheHeartbeatSaysHowLongItStillTakes tells what is usual, and once of a group
+// that it is slower than that.
+func TestTheHeartbeatSaysHowLongItStillTakes(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(n int) time.Time { return start.Add(time.Duration(n) * sec) }
+	phase := apply(readPlan("c:a: Job/a", "c:b < c:a: Job/b"))
+	phase.Usual = map[string]time.Duration{"c:a": 8 * sec, "c:b": 4 * sec}
+	beat := func(n int) event.Event {
+		return event.Event{Time: at(n), Kind: event.KindWaiting, Phase: phase.Name, Group: "c:a", Object: &phase.Groups[0].Objects[0], Message: "in-progress"}
+	}
+	var out bytes.Buffer
+	Replay([]event.Event{
+		{Time: at(0), Kind: event.KindOperation, Status: event.Running, Operation: &install},
+		{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{phase}},
+		{Time: at(0), Kind: event.KindGroup, Phase: phase.Name, Group: "c:a", Status: event.Running},
+		beat(5), beat(15), beat(25),
+	}, NewText(&out, &out, Options{Style: plain}))
+	for text, times := range map[string]int{
+		"5.0s ◐ waiting for Job/a in c:a: in-progress; usually 12s, 7s left\n": 1,
+		"15.0s ! c:a slower than usual: 15s, usually 8s\n":                     1,
+		"slower than usual": 1,
+		"25.0s ◐ waiting for Job/a in c:a: in-progress; usually 12s, 4s left\n": 1,
+	} {
+		if strings.Count(out.String(), text) != times {
+			t.Errorf("not %d times %q in\n%s", times, text, out.String())
+		}
+	}
+}

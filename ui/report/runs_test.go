@@ -1,0 +1,196 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// inUTC makes local times the same on every machine.
+func inUTC(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
+}
+
+// save writes a record under a name and returns its path.
+func save(t *testing.T, dir, name string, events []event.Event) string {
+	t.Helper()
+	var b bytes.Buffer
+	Replay(events, NewJSON(&b))
+	return saveText(t, dir, name, b.String())
+}
+
+func saveText(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name+runSuffix)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// moved is a run at another time.
+func moved(events []event.Event, by time.Duration) []event.Event {
+	out := make([]event.Event, len(events))
+	for n, e := range events {
+		e.Time = e.Time.Add(by)
+		out[n] = e
+	}
+	return out
+}
+
+// told is what a display says to people.
+func told(t *testing.T, say func(Display) error) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := say(New(ModeText, Stream{Writer: &out, Style: plain}, Stream{Writer: &out, Style: plain})); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestRunsAreListed(t *testing.T) {
+	inUTC(t)
+	dir := t.TempDir()
+	whole := succeeded(t)
+	save(t, dir, "20000101-000000-shop", whole)
+	save(t, dir, "20000102-000000-shop", moved(failed(t), 24*time.Hour))
+	killed := moved(whole, 48*time.Hour)
+	save(t, dir, "20000103-000000-shop", killed[:len(killed)/2])
+	var b bytes.Buffer
+	Replay(moved(killed, 24*time.Hour), NewJSON(&b))
+	saveText(t, dir, "20000104-000000-shop", b.String()[:b.Len()/2]) // in the middle of a line
+	saveText(t, dir, "20000105-000000-shop", "")
+	runs := RecordedRuns(dir)
+	golden(t, "runs.txt", told(t, func(d Display) error { return d.Runs(runs) }))
+	for _, r := range runs[:2] {
+		if r.Outcome != CutOff || r.Exit != nil || r.Seconds == 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if failed := runs[2]; failed.Cause == "" || failed.Object == nil || failed.Object.Name != "migrate" || *failed.Exit != 1 {
+		t.Errorf("%+v", failed)
+	}
+}
+
+// TestTheLastEventIsFoundBehindLongLines: only the ends of a record are read.
+func TestTheLastEventIsFoundBehindLongLines(t *testing.T) {
+	dir := t.TempDir()
+	events := aborted(t)
+	log := events[1]
+	log.Kind, log.Phases, log.Lines = event.KindLog, nil, []string{strings.Repeat("x", 2*tailSize)}
+	last := events[len(events)-1]
+	save(t, dir, "a", []event.Event{events[0], log, last})
+	save(t, dir, "b", []event.Event{events[0], log})
+	runs := RecordedRuns(dir)
+	if len(runs) != 2 || runs[0].Outcome != CutOff || runs[1].Outcome != "aborted" || runs[1].Seconds == 0 {
+		t.Errorf("%+v", runs)
+	}
+}
+
+func TestARunIsFoundByTheBeginningOfItsName(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"20000101-a", "20000101-a-2", "20000102-b"} {
+		save(t, dir, name, aborted(t))
+	}
+	file := save(t, t.TempDir(), "elsewhere", aborted(t))
+	for name, want := range map[string]string{
+		"20000102": "20000102-b", "20000101-a": "20000101-a", "20000101-a-2.ndjson": "20000101-a-2", file: "elsewhere",
+	} {
+		if path, err := FindRun(dir, name); err != nil || RunName(path) != want {
+			t.Errorf("%s: %s, %v", name, path, err)
+		}
+	}
+	for name, want := range map[string]string{"2000010": "20000102-b, 20000101-a-2, 20000101-a", "x": "lockstep runs", "./x": "no record ./x"} {
+		if _, err := FindRun(dir, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestARunIsShown(t *testing.T) {
+	inUTC(t)
+	dir := t.TempDir()
+	show := func(d Display, name string) error {
+		r, err := ReadRecord(dir, name)
+		if err != nil {
+			return err
+		}
+		return d.Run(r)
+	}
+	whole := succeeded(t)
+	save(t, dir, "whole", whole)
+	save(t, dir, "bad", failed(t))
+	save(t, dir, "killed", whole[:len(whole)/2])
+	for _, name := range []string{"whole", "bad", "killed"} {
+		golden(t, "run-"+name+".txt", told(t, func(d Display) error { return show(d, name) }))
+	}
+	var out bytes.Buffer
+	if err := show(New(ModeJSON, Stream{Writer: &out}, Stream{Writer: &out}), "bad"); err != nil {
+		t.Fatal(err)
+	}
+	var d RunDetails
+	if err := json.Unmarshal(out.Bytes(), &d); err != nil || len(d.Path) == 0 || len(d.Failures) != 1 || d.Failures[0].Cause == "" || d.Unlimited <= 0 {
+		t.Errorf("%s: %v", out.String(), err)
+	}
+}
+
+// TestTheBarsOfARunFitTheTerminal draws them as wide as there is room.
+func TestTheBarsOfARunFitTheTerminal(t *testing.T) {
+	dir := t.TempDir()
+	save(t, dir, "whole", succeeded(t))
+	r, err := ReadRecord(dir, "whole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wide := range []int{60, 100, 160} {
+		var out bytes.Buffer
+		to := Stream{Writer: &out, Style: plain, Width: wide}
+		if err := New(ModeText, to, to).Run(r); err != nil {
+			t.Fatal(err)
+		}
+		_, path, _ := strings.Cut(out.String(), "critical path\n")
+		path, _, _ = strings.Cut(path, "  on an unlimited")
+		most := 0
+		for l := range strings.Lines(path) {
+			most = max(most, width(strings.TrimRight(l, "\n")))
+		}
+		if most > wide || most < min(wide-2, 110) {
+			t.Errorf("%d of %d columns:\n%s", most, wide, path)
+		}
+	}
+}
+
+func TestRunsAreCompared(t *testing.T) {
+	inUTC(t)
+	dir := t.TempDir()
+	before, after := failed(t), moved(succeeded(t), time.Hour)
+	for n := range after { // all that ends later than 3 s ends 2 s later
+		if after[n].Time.Sub(after[0].Time) > 3*time.Second {
+			after[n].Time = after[n].Time.Add(2 * time.Second)
+		}
+	}
+	save(t, dir, "before", before)
+	save(t, dir, "after", after)
+	a, err := ReadRecord(dir, "before")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ReadRecord(dir, "after")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "runs-diff.txt", told(t, func(d Display) error { return d.RunsDiff(DiffRuns(a, b)) }))
+	for _, g := range DiffRuns(a, a).Groups {
+		if g.Change != alike {
+			t.Errorf("a run differs from itself: %+v", g)
+		}
+	}
+}
