@@ -35,3 +35,29 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 }
+
+// TestTheAPIServersWarningsAreTold: once each.
+func TestTheAPIServersWarningsAreTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := one(t, object("v1/Service/old", nil, "spec: {clusterIP: None, externalIPs: [10.0.0.1], ports: [{port: 80}]}"))
+	op, err := r.install("shop", use(c, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.run(op, nil)
+	told := map[string]int{}
+	for _, w := range out.state.Warnings {
+		if strings.HasPrefix(w.Message, "Service/old: the API server warns: ") {
+			told[w.Message]++
+		}
+	}
+	if len(told) == 0 {
+		t.Errorf("nothing is told: %v", out.state.Warnings)
+	}
+	for w, n := range told {
+		if n != 1 {
+			t.Errorf("%d times: %s", n, w)
+		}
+	}
+}

@@ -157,7 +157,7 @@ func trouble(p *corev1.Pod) string {
 		out.WriteString("failed " + p.Status.Reason)
 	}
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+		if c.Status == corev1.ConditionFalse && (c.Type == corev1.PodScheduled || c.Reason == "ReadinessGatesNotReady") {
 			out.WriteString(c.Reason)
 		}
 	}

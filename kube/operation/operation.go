@@ -13,6 +13,8 @@ import (
 	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -156,11 +158,26 @@ func (op *Operation) Run() error {
 	return op.Mask().Error(op.run())
 }
 
+// called is what a request is about, in the plan's words where it is of the plan.
+func (op *Operation) called(t connect.Target) string {
+	for _, phase := range op.Phases() {
+		for _, g := range phase.Groups {
+			for _, o := range g.Objects {
+				plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: o.Kind})
+				if plural.Resource == t.Resource && o.Group == t.Group && o.Namespace == t.Namespace && o.Name == t.Name {
+					return o.String()
+				}
+			}
+		}
+	}
+	return strings.TrimSpace(t.Resource + " " + t.Name)
+}
+
 func (op *Operation) run() error {
 	eng := op.start()
 	warn := onceEach(eng.Publish, op.prepared.Warnings)
 	defer op.client.Link().Listen(connect.Listener{Away: eng.Away, Back: eng.Back, Trying: recordTrouble(eng), Warned: func(t connect.Target, text string) {
-		warn(plan.Warning{Message: strings.TrimSpace(t.Resource+" "+t.Name) + ": the API server warns: " + text})
+		warn(plan.Warning{Message: op.called(t) + ": the API server warns: " + text})
 	}})()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

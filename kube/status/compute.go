@@ -217,10 +217,11 @@ func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
 	}
 	if !complete {
 		r := byKstatus(u)
-		r.Message = describeJob(u, now)
+		r.Message, r.Sign = describeJob(u, now), suspended(u)
 		return r
 	}
 	r := result(event.InProgress, describeJob(u, now))
+	r.Sign = suspended(u) // no pod will show it
 	if age, ok := jobAge(u, now); ok {
 		r.Recheck = age.Truncate(jobTick) + jobTick - age
 	}

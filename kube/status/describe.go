@@ -145,6 +145,12 @@ func describeCRD(status event.Status, k *kstatus.Result) string {
 	return k.Message
 }
 
+// suspended reports whether a Job is told to start nothing.
+func suspended(u *unstructured.Unstructured) bool {
+	yes, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
+	return yes
+}
+
 func describeJob(u *unstructured.Unstructured, now time.Time) string {
 	parallel := kstatus.GetIntField(u.Object, ".spec.parallelism", 1)
 	want := kstatus.GetIntField(u.Object, ".spec.completions", parallel)
@@ -152,7 +158,7 @@ func describeJob(u *unstructured.Unstructured, now time.Time) string {
 	if c, ok := conditionOf(u, "Complete"); ok && c.status == "True" {
 		return text
 	}
-	if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); suspended {
+	if suspended(u) {
 		return "suspended · " + text
 	}
 	age, started := jobAge(u, now)

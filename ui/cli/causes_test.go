@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -275,7 +276,7 @@ func (s *scene) checkJUnit(t *testing.T, c cause, line string) {
 	}
 }
 
-// figures prints when each cause was known and told, and what that has cost.
+// figures prints when each cause was known and told, and bounds what that has cost.
 func (s *scene) figures() {
 	var begun, ended time.Time
 	for _, e := range s.events {
@@ -287,8 +288,16 @@ func (s *scene) figures() {
 	reads := len(s.log.UserAgent("lockstep").Where(func(e auditlog.Event) bool {
 		return e.Received.After(begun) && (e.Verb == "get" || e.Verb == "list") && e.Stage == auditlog.ResponseComplete
 	}))
-	s.t.Logf("%d reads in %s for %d causes: %.1f a minute and cause", reads, ended.Sub(begun).Round(time.Second), len(s.causes),
-		float64(reads)/float64(len(s.causes))/ended.Sub(begun).Minutes())
+	span := ended.Sub(begun)
+	s.t.Logf("%d reads in %s for %d causes", reads, span.Round(time.Second), len(s.causes))
+	if most := 20 * len(s.causes) * int(math.Ceil(span.Minutes())); reads > most {
+		s.t.Errorf("%d reads in %s, more than 20 a minute for each of %d objects that are stuck", reads, span, len(s.causes))
+	}
+	for _, resource := range []string{"pods", "events"} {
+		if len(s.log.UserAgent("lockstep").Where(func(e auditlog.Event) bool { return e.Verb == "watch" && e.Object.Resource == resource })) == 0 {
+			s.t.Errorf("no signs of trouble are watched for in %s", resource)
+		}
+	}
 	for _, c := range s.causes {
 		says := s.sentence(c)
 		var told time.Time
