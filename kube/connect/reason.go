@@ -41,6 +41,12 @@ func messageOf(resp *http.Response) string {
 	return ": " + status.Message
 }
 
+// mistyped reports whether an object has fields of other types than its kind's: an
+// answer to server-side apply that is a 500 though no later try can fare better.
+func mistyped(message string) bool {
+	return strings.Contains(message, "failed to create typed patch object")
+}
+
 // untrusted reports whether there is somebody else than the cluster, or nobody
 // to be trusted, at its address.
 func untrusted(err error) bool {

@@ -216,7 +216,8 @@ func judge(resp *http.Response, err error, known bool) verdict {
 	case http.StatusTooManyRequests:
 		return verdict{outcome: there, again: true, erring: true, asked: retryAfter(resp), reason: reason + messageOf(resp)}
 	case http.StatusInternalServerError:
-		return verdict{outcome: there, again: true, erring: true, asked: retryAfter(resp), reason: reason + messageOf(resp)}
+		message := messageOf(resp)
+		return verdict{outcome: there, again: !mistyped(message), erring: true, asked: retryAfter(resp), reason: reason + message}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return verdict{outcome: busy, again: true, asked: retryAfter(resp), reason: reason}
 	}

@@ -488,6 +488,17 @@ func TestErrorsOfTheServer(t *testing.T) {
 	})
 }
 
+// TestMistypedObjects are refused with a 500 of which nothing is to be expected.
+func TestMistypedObjects(t *testing.T) {
+	x, tries := over(bound(t), func(int, *http.Request) (*http.Response, error) {
+		return says(500, `{"kind":"Status","message":"failed to create typed patch object (x; /v1, Kind=Service): .spec.ports[0].port: expected numeric","code":500}`), nil
+	})
+	resp, err := x.RoundTrip(request(t.Context(), "PATCH", secretsPath+"/x", "{}"))
+	if err != nil || resp.StatusCode != 500 || tries.Load() != 1 {
+		t.Errorf("%v, %v, after %d tries", resp, err, tries.Load())
+	}
+}
+
 // TestCredentialsThatExpire are read again, once (R53).
 func TestCredentialsThatExpire(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
