@@ -7,7 +7,7 @@ import (
 )
 
 // byKind reads what kinds name beside what their pods do.
-var byKind = map[plan.GroupKind]func(*finder, field){
+var byKind = map[plan.GroupKind]func(*finder, Field){
 	account:                              (*finder).serviceAccount,
 	claim:                                (*finder).claim,
 	{Group: "apps", Kind: "StatefulSet"}: (*finder).statefulSet,
@@ -18,85 +18,85 @@ var byKind = map[plan.GroupKind]func(*finder, field){
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}:  (*finder).binding,
 	{Group: admission, Kind: "ValidatingWebhookConfiguration"}:        (*finder).webhooks,
 	{Group: admission, Kind: "MutatingWebhookConfiguration"}:          (*finder).webhooks,
-	{Group: "apiregistration.k8s.io", Kind: "APIService"}:             func(f *finder, o field) { f.server(o.at("spec", "service")) },
-	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: func(f *finder, o field) { f.server(o.at("spec", "conversion", "webhook", "clientConfig", "service")) },
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}:             func(f *finder, o Field) { f.server(o.At("spec", "service")) },
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: func(f *finder, o Field) { f.server(o.At("spec", "conversion", "webhook", "clientConfig", "service")) },
 }
 
 const admission = "admissionregistration.k8s.io"
 
-func (f *finder) serviceAccount(o field) {
-	for _, s := range o.at("imagePullSecrets").each() {
-		f.name(Pull, secret, s.at("name"))
+func (f *finder) serviceAccount(o Field) {
+	for _, s := range o.At("imagePullSecrets").Each() {
+		f.name(Pull, secret, s.At("name"))
 	}
-	for _, s := range o.at("secrets").each() {
-		f.name(Token, secret, s.at("name"))
+	for _, s := range o.At("secrets").Each() {
+		f.name(Token, secret, s.At("name"))
 	}
 }
 
-func (f *finder) statefulSet(o field) {
-	f.name(Governing, service, o.at("spec", "serviceName"))
-	for _, c := range o.at("spec", "volumeClaimTemplates").each() {
+func (f *finder) statefulSet(o Field) {
+	f.name(Governing, service, o.At("spec", "serviceName"))
+	for _, c := range o.At("spec", "volumeClaimTemplates").Each() {
 		f.claim(c)
 	}
 }
 
-func (f *finder) ingress(o field) {
-	spec := o.at("spec")
-	f.name(Class, ingressClass, spec.at("ingressClassName"))
+func (f *finder) ingress(o Field) {
+	spec := o.At("spec")
+	f.name(Class, ingressClass, spec.At("ingressClassName"))
 	for _, b := range []string{"defaultBackend", "backend"} {
-		f.backend(spec.at(b))
+		f.backend(spec.At(b))
 	}
-	for _, r := range spec.at("rules").each() {
-		for _, p := range r.at("http", "paths").each() {
-			f.backend(p.at("backend"))
+	for _, r := range spec.At("rules").Each() {
+		for _, p := range r.At("http", "paths").Each() {
+			f.backend(p.At("backend"))
 		}
 	}
-	for _, t := range spec.at("tls").each() {
-		f.name(TLS, secret, t.at("secretName"))
+	for _, t := range spec.At("tls").Each() {
+		f.name(TLS, secret, t.At("secretName"))
 	}
 }
 
 // backend is a Service, which the versions before v1 named in another field.
-func (f *finder) backend(b field) {
-	f.name(Backend, service, b.at("service", "name"))
-	f.name(Backend, service, b.at("serviceName"))
+func (f *finder) backend(b Field) {
+	f.name(Backend, service, b.At("service", "name"))
+	f.name(Backend, service, b.At("serviceName"))
 }
 
-func (f *finder) autoscaler(o field) {
-	target := o.at("spec", "scaleTargetRef")
-	group, _, found := strings.Cut(target.at("apiVersion").text(), "/")
+func (f *finder) autoscaler(o Field) {
+	target := o.At("spec", "scaleTargetRef")
+	group, _, found := strings.Cut(target.At("apiVersion").Text(), "/")
 	if !found {
 		group = "" // v1
 	}
-	f.name(Target, plan.GroupKind{Group: group, Kind: target.at("kind").text()}, target.at("name"))
+	f.name(Target, plan.GroupKind{Group: group, Kind: target.At("kind").Text()}, target.At("name"))
 }
 
-func (f *finder) binding(o field) {
+func (f *finder) binding(o Field) {
 	const rbac = "rbac.authorization.k8s.io"
-	role := plan.Object{Group: rbac, Kind: o.at("roleRef", "kind").text(), Name: o.at("roleRef", "name").text()}
+	role := plan.Object{Group: rbac, Kind: o.At("roleRef", "kind").Text(), Name: o.At("roleRef", "name").Text()}
 	if role.Kind == "Role" {
 		role.Namespace = f.in.Namespace
 	}
 	f.add(Role, role, "roleRef.name")
-	for _, s := range o.at("subjects").each() {
-		if s.at("kind").text() != account.Kind {
+	for _, s := range o.At("subjects").Each() {
+		if s.At("kind").Text() != account.Kind {
 			continue
 		}
-		to := plan.Object{Kind: account.Kind, Namespace: s.at("namespace").text(), Name: s.at("name").text()}
+		to := plan.Object{Kind: account.Kind, Namespace: s.At("namespace").Text(), Name: s.At("name").Text()}
 		if to.Namespace == "" {
 			to.Namespace = f.in.Namespace
 		}
-		f.add(Subject, to, s.at("name").path)
+		f.add(Subject, to, s.At("name").Path)
 	}
 }
 
-func (f *finder) webhooks(o field) {
-	for _, w := range o.at("webhooks").each() {
-		f.server(w.at("clientConfig", "service"))
+func (f *finder) webhooks(o Field) {
+	for _, w := range o.At("webhooks").Each() {
+		f.server(w.At("clientConfig", "service"))
 	}
 }
 
 // server is a Service that names its namespace.
-func (f *finder) server(s field) {
-	f.add(Server, plan.Object{Kind: service.Kind, Namespace: s.at("namespace").text(), Name: s.at("name").text()}, s.at("name").path)
+func (f *finder) server(s Field) {
+	f.add(Server, plan.Object{Kind: service.Kind, Namespace: s.At("namespace").Text(), Name: s.At("name").Text()}, s.At("name").Path)
 }

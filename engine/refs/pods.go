@@ -35,15 +35,15 @@ func PodsOf(name plan.Object, object map[string]any) (Pods, bool) {
 	if !ok {
 		return Pods{}, false
 	}
-	template := field{object, ""}.at(keys...)
-	spec := template.at("spec")
-	p := Pods{Path: spec.path}
-	p.Meta, _ = template.at("metadata").value.(map[string]any)
-	if p.Spec, ok = spec.value.(map[string]any); !ok {
+	template := Field{object, ""}.At(keys...)
+	spec := template.At("spec")
+	p := Pods{Path: spec.Path}
+	p.Meta, _ = template.At("metadata").Value.(map[string]any)
+	if p.Spec, ok = spec.Value.(map[string]any); !ok {
 		return Pods{}, false
 	}
-	own := field{object, ""}.at("spec")
-	p.None = zero(own.at("replicas").value) || zero(own.at("parallelism").value) || own.at("suspend").yes()
+	own := Field{object, ""}.At("spec")
+	p.None = zero(own.At("replicas").Value) || zero(own.At("parallelism").Value) || own.At("suspend").Yes()
 	return p, true
 }
 
@@ -60,53 +60,53 @@ func zero(v any) bool {
 }
 
 // pod reads the spec of a pod.
-func (f *finder) pod(spec field) {
+func (f *finder) pod(spec Field) {
 	f.account(spec)
-	f.name(Priority, priorityClass, spec.at("priorityClassName"))
-	f.name(Runtime, runtimeClass, spec.at("runtimeClassName"))
-	for _, s := range spec.at("imagePullSecrets").each() {
-		f.name(Pull, secret, s.at("name"))
+	f.name(Priority, priorityClass, spec.At("priorityClassName"))
+	f.name(Runtime, runtimeClass, spec.At("runtimeClassName"))
+	for _, s := range spec.At("imagePullSecrets").Each() {
+		f.name(Pull, secret, s.At("name"))
 	}
 	for _, kind := range []string{"initContainers", "containers", "ephemeralContainers"} {
-		for _, c := range spec.at(kind).each() {
+		for _, c := range spec.At(kind).Each() {
 			f.container(c)
 		}
 	}
-	for _, v := range spec.at("volumes").each() {
+	for _, v := range spec.At("volumes").Each() {
 		f.volume(v)
 	}
 }
 
 // account is the ServiceAccount, which has an old name, too.
-func (f *finder) account(spec field) {
-	at := spec.at("serviceAccountName")
-	if at.text() == "" {
-		at = spec.at("serviceAccount")
+func (f *finder) account(spec Field) {
+	at := spec.At("serviceAccountName")
+	if at.Text() == "" {
+		at = spec.At("serviceAccount")
 	}
 	f.name(Account, account, at)
 }
 
-func (f *finder) container(c field) {
-	for _, e := range c.at("envFrom").each() {
-		f.entries(Environment, configMap, e.at("configMapRef"), "name")
-		f.entries(Environment, secret, e.at("secretRef"), "name")
+func (f *finder) container(c Field) {
+	for _, e := range c.At("envFrom").Each() {
+		f.entries(Environment, configMap, e.At("configMapRef"), "name")
+		f.entries(Environment, secret, e.At("secretRef"), "name")
 	}
-	for _, e := range c.at("env").each() {
-		f.entries(Environment, configMap, e.at("valueFrom", "configMapKeyRef"), "name")
-		f.entries(Environment, secret, e.at("valueFrom", "secretKeyRef"), "name")
+	for _, e := range c.At("env").Each() {
+		f.entries(Environment, configMap, e.At("valueFrom", "configMapKeyRef"), "name")
+		f.entries(Environment, secret, e.At("valueFrom", "secretKeyRef"), "name")
 	}
 }
 
 // entries adds a ConfigMap or Secret whose name is in a field of a source, which
 // also says which keys are needed and whether it is.
-func (f *finder) entries(use Use, kind plan.GroupKind, source field, name string) {
-	r := f.name(use, kind, source.at(name))
-	r.Optional = source.at("optional").yes()
-	if key := source.at("key").text(); key != "" {
+func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string) {
+	r := f.name(use, kind, source.At(name))
+	r.Optional = source.At("optional").Yes()
+	if key := source.At("key").Text(); key != "" {
 		r.Keys = append(r.Keys, key)
 	}
-	for _, item := range source.at("items").each() {
-		if key := item.at("key").text(); key != "" {
+	for _, item := range source.At("items").Each() {
+		if key := item.At("key").Text(); key != "" {
 			r.Keys = append(r.Keys, key)
 		}
 	}
@@ -118,26 +118,26 @@ var opened = [][]string{
 	{"flexVolume", "secretRef", "name"}, {"iscsi", "secretRef", "name"}, {"rbd", "secretRef", "name"}, {"scaleIO", "secretRef", "name"}, {"storageos", "secretRef", "name"},
 }
 
-func (f *finder) volume(v field) {
-	f.entries(Volume, configMap, v.at("configMap"), "name")
-	f.entries(Volume, secret, v.at("secret"), "secretName")
-	for _, s := range v.at("projected", "sources").each() {
-		f.entries(Volume, configMap, s.at("configMap"), "name")
-		f.entries(Volume, secret, s.at("secret"), "name")
+func (f *finder) volume(v Field) {
+	f.entries(Volume, configMap, v.At("configMap"), "name")
+	f.entries(Volume, secret, v.At("secret"), "secretName")
+	for _, s := range v.At("projected", "sources").Each() {
+		f.entries(Volume, configMap, s.At("configMap"), "name")
+		f.entries(Volume, secret, s.At("secret"), "name")
 	}
 	for _, keys := range opened {
-		f.name(Volume, secret, v.at(keys...))
+		f.name(Volume, secret, v.At(keys...))
 	}
-	f.name(Claim, claim, v.at("persistentVolumeClaim", "claimName"))
-	f.claim(v.at("ephemeral", "volumeClaimTemplate"))
+	f.name(Claim, claim, v.At("persistentVolumeClaim", "claimName"))
+	f.claim(v.At("ephemeral", "volumeClaimTemplate"))
 }
 
 // claim reads a PersistentVolumeClaim, or a template of one.
-func (f *finder) claim(c field) {
-	class := c.at("spec", "storageClassName")
-	if !class.there() {
-		class = c.at("metadata", "annotations", claimClassBeta)
+func (f *finder) claim(c Field) {
+	class := c.At("spec", "storageClassName")
+	if !class.There() {
+		class = c.At("metadata", "annotations", claimClassBeta)
 	}
 	f.name(Storage, storageClass, class)
-	f.name(Bound, volume, c.at("spec", "volumeName"))
+	f.name(Bound, volume, c.At("spec", "volumeName"))
 }

@@ -51,12 +51,12 @@ type Ref struct {
 // of its fields. What has another type than the kind has it is left out.
 func Of(name plan.Object, object map[string]any) []Ref {
 	f := &finder{in: name}
-	root := field{object, ""}
+	root := Field{object, ""}
 	if name.Namespace != "" {
 		f.add(Namespace, plan.Object{Kind: "Namespace", Name: name.Namespace}, "metadata.namespace")
 	}
 	if pods, ok := PodsOf(name, object); ok {
-		f.pod(field{pods.Spec, pods.Path})
+		f.pod(Field{pods.Spec, pods.Path})
 	}
 	if read := byKind[plan.GroupKind{Group: name.Group, Kind: name.Kind}]; read != nil {
 		read(f, root)
@@ -80,12 +80,12 @@ func (f *finder) add(use Use, to plan.Object, path string) *Ref {
 
 // name adds the object of a kind whose name is in a field. Kinds that lie in a
 // namespace are looked for in that of the object.
-func (f *finder) name(use Use, kind plan.GroupKind, at field) *Ref {
-	to := plan.Object{Group: kind.Group, Kind: kind.Kind, Name: at.text()}
+func (f *finder) name(use Use, kind plan.GroupKind, at Field) *Ref {
+	to := plan.Object{Group: kind.Group, Kind: kind.Kind, Name: at.Text()}
 	if !ofCluster[kind] {
 		to.Namespace = f.in.Namespace
 	}
-	return f.add(use, to, at.path)
+	return f.add(use, to, at.Path)
 }
 
 var (
@@ -103,44 +103,44 @@ var (
 	claimClassBeta = "volume.beta.kubernetes.io/storage-class"
 )
 
-// field is a value somewhere in an object, and the way there.
-type field struct {
-	value any
-	path  string
+// Field is a value somewhere in an object, and the way there.
+type Field struct {
+	Value any
+	Path  string
 }
 
-// at goes down along keys. Where there is nothing, neither is below.
-func (v field) at(keys ...string) field {
+// At goes down along keys. Where there is nothing, neither is below.
+func (v Field) At(keys ...string) Field {
 	for _, k := range keys {
-		m, _ := v.value.(map[string]any)
-		v.value = m[k]
-		if v.path != "" {
+		m, _ := v.Value.(map[string]any)
+		v.Value = m[k]
+		if v.Path != "" {
 			k = "." + k
 		}
-		v.path += k
+		v.Path += k
 	}
 	return v
 }
 
-// each are the entries of a list.
-func (v field) each() []field {
-	list, _ := v.value.([]any)
-	out := make([]field, len(list))
+// Each are the entries of a list.
+func (v Field) Each() []Field {
+	list, _ := v.Value.([]any)
+	out := make([]Field, len(list))
 	for i, x := range list {
-		out[i] = field{x, fmt.Sprintf("%s[%d]", v.path, i)}
+		out[i] = Field{x, fmt.Sprintf("%s[%d]", v.Path, i)}
 	}
 	return out
 }
 
-// text is a string, empty for everything else.
-func (v field) text() string {
-	s, _ := v.value.(string)
+// Text is a string, empty for everything else.
+func (v Field) Text() string {
+	s, _ := v.Value.(string)
 	return s
 }
 
-func (v field) there() bool { return v.value != nil }
+func (v Field) There() bool { return v.Value != nil }
 
-func (v field) yes() bool {
-	b, _ := v.value.(bool)
+func (v Field) Yes() bool {
+	b, _ := v.Value.(bool)
 	return b
 }

@@ -1,0 +1,224 @@
+package infer
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"lockstep/engine/plan"
+)
+
+// unit is a group while groups are made.
+type unit struct {
+	chart   string
+	sort    sort
+	key     string  // what tells units of one sort and chart apart
+	members []*node // in the order in which they can be applied
+	name    string
+	written bool
+	gates   map[*unit]bool // of the same chart
+	after   []string       // what the author says it waits for
+	waits   map[string]bool
+}
+
+// sort is what a unit is for.
+type sort int
+
+const (
+	base      sort = iota // what is there as soon as it is applied, and others name
+	kinds                 // definitions of kinds
+	workload              // a workload with what only it needs
+	followers             // what waits for the same units
+	loose                 // what nothing is known about
+)
+
+// arranger makes groups of objects.
+type arranger struct {
+	release string
+	charts  map[string]*plan.Chart // by path
+	r       *reader
+	edges   []Edge
+	out     [][]Edge // edges by the object that waits
+	place   []int    // of each object in an order that keeps all edges
+	sorted  []*node  // the objects in that order
+
+	plain  []bool
+	owner  []*node // of plain objects: the only one that needs it
+	shared []bool
+	unit   []*unit
+	units  map[string][]*unit // by chart
+	known  map[unitKey]*unit
+	paths  []string // of charts, sorted
+
+	byChart, across map[string][]Edge // within a chart, and by the chart that both ends lie in
+	families        map[string]family
+	dropped         []Dropped
+	yaml            map[string]*Chart
+}
+
+func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arranger {
+	n := len(r.nodes)
+	a := &arranger{
+		release: release, charts: map[string]*plan.Chart{}, r: r, edges: edges,
+		out: make([][]Edge, n), place: make([]int, n), plain: make([]bool, n), owner: make([]*node, n), shared: make([]bool, n),
+		unit: make([]*unit, n), units: map[string][]*unit{}, known: map[unitKey]*unit{}, yaml: map[string]*Chart{},
+		byChart: map[string][]Edge{}, across: map[string][]Edge{}, families: map[string]family{},
+	}
+	a.tree(tree)
+	arcs := make([]arc, len(edges))
+	for i, e := range edges {
+		from, to := r.by[e.From].at, r.by[e.To].at
+		a.out[from] = append(a.out[from], e)
+		arcs[i] = arc{from, to}
+	}
+	for at, i := range ordered(n, arcs) {
+		a.place[i] = at
+		a.sorted = append(a.sorted, r.nodes[i])
+	}
+	paths := map[string]bool{}
+	for _, n := range r.nodes {
+		if n.Chart == "" && tree != nil {
+			n.Chart = tree.Path // R6
+		}
+		paths[n.Chart] = true
+		a.families[n.Chart] = max(a.families[n.Chart], familyOf(n))
+	}
+	for path := range a.charts {
+		paths[path] = true
+	}
+	a.paths = slices.Sorted(maps.Keys(paths))
+	a.sortEdges()
+	return a
+}
+
+func (a *arranger) tree(c *plan.Chart) {
+	if c == nil {
+		return
+	}
+	a.charts[c.Path] = c
+	for _, s := range c.Subcharts {
+		a.tree(s.Chart)
+	}
+}
+
+func (a *arranger) to(e Edge) *node { return a.r.by[e.To] }
+
+// arrange makes the groups of all charts.
+func (a *arranger) arrange() {
+	a.findPlain()
+	a.findOwners()
+	a.makeUnits()
+	for _, path := range a.paths {
+		a.gate(path)
+		a.chain(path)
+		a.settle(path)
+		a.christen(path)
+	}
+}
+
+// atOnce are the kinds whose objects are what they are as soon as they are
+// applied.
+var atOnce = map[plan.GroupKind]bool{
+	{Kind: "Namespace"}: true, {Kind: "ServiceAccount"}: true, {Kind: "Secret"}: true, {Kind: "ConfigMap"}: true, {Kind: "Service"}: true,
+	{Kind: "ResourceQuota"}: true, {Kind: "LimitRange"}: true, {Kind: "PersistentVolume"}: true, {Kind: "PodTemplate"}: true, {Kind: "Endpoints"}: true,
+	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:               true,
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:              true,
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:                     true,
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:                  true,
+	{Group: "storage.k8s.io", Kind: "CSIDriver"}:                     true,
+	{Group: "networking.k8s.io", Kind: "IngressClass"}:               true,
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:              true,
+	{Group: "policy", Kind: "PodSecurityPolicy"}:                     true,
+	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:        true,
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
+}
+
+// claim is there at once as well, but ready only once a pod uses it.
+var claim = plan.GroupKind{Kind: "PersistentVolumeClaim"}
+
+// late are the kinds that Helm applies after the pods that need them.
+var late = map[plan.GroupKind]bool{{Group: "node.k8s.io", Kind: "RuntimeClass"}: true, {Group: "storage.k8s.io", Kind: "CSIDriver"}: true}
+
+// findPlain finds the objects that wait for nothing that takes time.
+func (a *arranger) findPlain() {
+	for _, n := range a.sorted {
+		a.plain[n.at] = atOnce[n.kind()] || n.kind() == claim
+		for _, e := range a.out[n.at] {
+			a.plain[n.at] = a.plain[n.at] && a.plain[a.to(e).at]
+		}
+	}
+}
+
+// findOwners finds for plain objects who needs them, if there is only one: first
+// among workloads, then among the rest.
+func (a *arranger) findOwners() {
+	for _, workloads := range []bool{true, false} {
+		owned := slices.Clone(a.owner)
+		for _, n := range a.sorted {
+			if !a.plain[n.at] && n.works == workloads {
+				a.claim(n, n, owned)
+			}
+		}
+		for i, n := range owned {
+			if a.owner[i] == nil {
+				a.owner[i] = n
+			}
+		}
+	}
+}
+
+// claim makes an object the owner of the plain ones that it reaches.
+func (a *arranger) claim(owner, n *node, owned []*node) {
+	for _, e := range a.out[n.at] {
+		to := a.to(e)
+		if !a.plain[to.at] || owned[to.at] == owner || a.shared[to.at] || a.owner[to.at] != nil {
+			continue
+		}
+		if owned[to.at] != nil || owner.Chart != to.Chart {
+			a.shared[to.at] = owned[to.at] != nil || owner.Chart != to.Chart
+		} else {
+			owned[to.at] = owner
+		}
+		a.claim(owner, to, owned)
+	}
+}
+
+// written is what an object's annotations say of its group.
+func written(n *node) (name string, after []string, layer bool) {
+	name, _ = plan.Annotation(n.Annotations, plan.AnnotationGroup)
+	needs, _ := plan.Annotation(n.Annotations, plan.AnnotationGroupDependsOn)
+	if l, ok := plan.Annotation(n.Annotations, plan.AnnotationLayer); ok {
+		name, layer = l, true
+		if needs, _ = plan.Annotation(n.Annotations, plan.AnnotationLayerDependsOn); needs != "" && !strings.HasPrefix(needs, "[") {
+			return strings.TrimSpace(name), []string{needs}, layer
+		}
+	}
+	after, _ = plan.ParseList(needs)
+	return strings.TrimSpace(name), after, layer
+}
+
+// unitKey tells units apart.
+type unitKey struct {
+	chart string
+	sort  sort
+	key   string
+}
+
+// of returns the unit of a sort, which it makes where there is none.
+func (a *arranger) of(chart string, s sort, key string) *unit {
+	k := unitKey{chart, s, key}
+	if u := a.known[k]; u != nil {
+		return u
+	}
+	u := &unit{chart: chart, sort: s, key: key, gates: map[*unit]bool{}, waits: map[string]bool{}}
+	a.known[k] = u
+	a.units[chart] = append(a.units[chart], u)
+	return u
+}
+
+func (a *arranger) put(n *node, u *unit) {
+	a.unit[n.at] = u
+	u.members = append(u.members, n)
+}

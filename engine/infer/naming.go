@@ -1,0 +1,179 @@
+package infer
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"lockstep/engine/plan"
+)
+
+// christen names the units of a chart: workloads by what is left of their names
+// without the release's and the chart's, the rest by their kinds. Names do not
+// change with what values change: they end up in templates.
+func (a *arranger) christen(path string) {
+	units := a.units[path]
+	slices.SortFunc(units, func(u, v *unit) int {
+		if u.sort != v.sort {
+			return int(u.sort) - int(v.sort)
+		}
+		return strings.Compare(u.key, v.key)
+	})
+	taken := map[string]int{plan.Unsequenced: 1}
+	own := path[strings.LastIndexByte(path, '/')+1:]
+	rest := a.stripped(units, own)
+	wanted := make([]string, len(units))
+	for i, u := range units {
+		switch {
+		case u.written:
+			wanted[i] = u.name
+		case u.sort == base:
+			wanted[i] = "base"
+		case u.sort == kinds:
+			wanted[i] = "crds"
+		case u.sort == workload:
+			wanted[i] = rest[u]
+		default:
+			wanted[i] = kindsName(u)
+		}
+		taken[wanted[i]]++
+	}
+	given := map[string]bool{plan.Unsequenced: true}
+	for i, u := range units {
+		if u.written || taken[wanted[i]] == 1 {
+			u.name = wanted[i]
+			given[u.name] = true
+		}
+	}
+	for i, u := range units {
+		if u.name == "" {
+			u.name = distinct(u, wanted[i], given)
+			given[u.name] = true
+		}
+	}
+}
+
+// distinct is a name that no other unit has.
+func distinct(u *unit, name string, given map[string]bool) string {
+	candidates := []string{name}
+	switch u.sort {
+	case workload:
+		candidates = append(candidates, name+"-"+strings.ToLower(u.members[len(u.members)-1].name().Kind))
+		for _, n := range u.members {
+			if n.works {
+				candidates[1] = name + "-" + strings.ToLower(n.name().Kind)
+			}
+		}
+	case followers:
+		var gates []string
+		for to := range u.gates {
+			if to.name != "" && to.sort != base && to.sort != kinds {
+				gates = append(gates, to.name)
+			}
+		}
+		slices.Sort(gates)
+		if len(gates) > 0 {
+			candidates = []string{name + "-" + gates[0], name}
+		}
+	}
+	for _, c := range candidates {
+		if !given[c] {
+			return c
+		}
+	}
+	for n := 2; ; n++ {
+		if c := fmt.Sprintf("%s-%d", name, n); !given[c] {
+			return c
+		}
+	}
+}
+
+// stripped are the names of workloads without what all of them have in common.
+func (a *arranger) stripped(units []*unit, own string) map[*unit]string {
+	rest := map[*unit][]string{}
+	var with []*unit
+	for _, u := range units {
+		for _, n := range u.members {
+			if n.works && u.sort == workload && !u.written {
+				rest[u] = a.strip(n, own)
+				with = append(with, u)
+				break
+			}
+		}
+	}
+	for len(with) > 1 && len(rest[with[0]]) > 0 {
+		first := rest[with[0]][0]
+		if slices.ContainsFunc(with, func(u *unit) bool { return len(rest[u]) == 0 || rest[u][0] != first }) {
+			break
+		}
+		for _, u := range with {
+			rest[u] = rest[u][1:]
+		}
+	}
+	out := map[*unit]string{}
+	for u, words := range rest {
+		for len(words) > 0 && changing.MatchString(words[len(words)-1]) {
+			words = words[:len(words)-1]
+		}
+		if out[u] = strings.Join(words, "-"); out[u] == "" {
+			out[u] = own
+		}
+	}
+	return out
+}
+
+// changing are the parts at the end of a name that come from a version, a
+// revision or a checksum.
+var changing = regexp.MustCompile(`^(v?[0-9.]+|[0-9a-f]*[0-9][0-9a-f]{4,}|[0-9a-f]{5,}[0-9][0-9a-f]*)$`)
+
+// strip takes the names of the release and the chart off the name of a workload.
+func (a *arranger) strip(n *node, own string) []string {
+	words := strings.Split(strings.TrimSuffix(n.name().Name, "-"), "-")
+	label := func(key string) string { s, _ := n.labels[key].(string); return s }
+	for _, prefix := range []string{a.release, label("app.kubernetes.io/instance"), own, label("app.kubernetes.io/name"), own} {
+		p := strings.Split(prefix, "-")
+		if prefix != "" && len(words) >= len(p) && slices.Equal(words[:len(p)], p) {
+			words = words[len(p):]
+		}
+	}
+	return words
+}
+
+// kindsName is what objects are called after their kinds.
+func kindsName(u *unit) string {
+	names := map[string]bool{}
+	name, group := "", ""
+	same := true
+	for i, n := range u.members {
+		name = plural(n.name().Kind)
+		names[name] = true
+		same = same && (i == 0 || n.name().Group == group)
+		group = n.name().Group
+	}
+	if len(names) == 1 {
+		return name
+	}
+	if first, _, _ := strings.Cut(group, "."); same && first != "" {
+		return first
+	}
+	return "resources"
+}
+
+// plural is the name of many objects of a kind.
+func plural(kind string) string {
+	name := strings.ToLower(kind)
+	switch {
+	case name == "ingress":
+		return name
+	case name == "apiservice":
+		return "apis"
+	case strings.HasSuffix(name, "webhookconfiguration"):
+		return "webhooks"
+	case strings.HasSuffix(name, "s"), strings.HasSuffix(name, "x"), strings.HasSuffix(name, "ch"), strings.HasSuffix(name, "sh"):
+		return name + "es"
+	case strings.HasSuffix(name, "y") && !strings.HasSuffix(name, "ay") && !strings.HasSuffix(name, "ey"):
+		return strings.TrimSuffix(name, "y") + "ies"
+	}
+	return name + "s"
+}

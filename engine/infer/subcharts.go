@@ -1,0 +1,350 @@
+package infer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lockstep/engine/plan"
+)
+
+// family is how a chart orders its resources (R20).
+type family int
+
+const (
+	byGroup family = iota
+	byLayer
+	byWeight
+)
+
+// family is that which the author has chosen.
+func (a *arranger) family(path string) family { return a.families[path] }
+
+func familyOf(n *node) family {
+	for _, f := range []struct {
+		family
+		keys []string
+	}{
+		{byWeight, []string{plan.AnnotationWeight}},
+		{byLayer, []string{plan.AnnotationLayer, plan.AnnotationLayerDependsOn, plan.AnnotationLayerChart}},
+	} {
+		for _, key := range f.keys {
+			if v, _ := plan.Annotation(n.Annotations, key); strings.TrimSpace(v) != "" {
+				return f.family
+			}
+		}
+	}
+	return byGroup
+}
+
+// chart is what Chart.yaml of a chart is to say.
+func (a *arranger) chart(path string) *Chart {
+	c := a.yaml[path]
+	if c == nil {
+		c = &Chart{Path: path, Subcharts: map[string][]string{}}
+		a.yaml[path] = c
+	}
+	return c
+}
+
+// child is the subchart of a chart that another chart is, or lies in, by its path.
+func child(parent, path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, parent+"/")
+	if !ok {
+		return "", false
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return parent + "/" + name, true
+}
+
+// common is the chart that two charts are, or lie in.
+func common(x, y string) string {
+	for x != y && !strings.HasPrefix(y, x+"/") {
+		i := strings.LastIndexByte(x, '/')
+		if i < 0 {
+			return ""
+		}
+		x = x[:i]
+	}
+	return x
+}
+
+// chain finds what waits for which subchart of a chart.
+//
+// Rule R65: between charts an order is for whole subcharts, and a subchart waits
+// for nothing of its parent.
+func (a *arranger) chain(path string) {
+	c := a.charts[path]
+	if c == nil {
+		return // it cannot say anything
+	}
+	g := newSubchartGraph(a, c)
+	g.said()
+	said := len(g.arcs)
+	edges := slices.Clone(a.across[path])
+	slices.SortStableFunc(edges, compareStrength)
+	for _, e := range edges {
+		g.add(e)
+	}
+	closing := breakCycles(len(g.units)+len(g.children), g.arcs)
+	g.sideBySide(closing, said)
+	for i, r := range g.arcs {
+		if i < said {
+			continue
+		}
+		if cycle, closes := closing[i]; closes {
+			d := Dropped{Edge: g.edges[i], Why: "charts that need each other start together"}
+			for _, at := range cycle {
+				d.Cycle = append(d.Cycle, g.name(at))
+			}
+			a.dropped = append(a.dropped, d)
+			continue
+		}
+		g.keep(r, g.edges[i])
+	}
+	g.own()
+}
+
+// subchartGraph is what waits for what among the units of a chart and its
+// subcharts.
+type subchartGraph struct {
+	a        *arranger
+	c        *plan.Chart
+	units    []*unit
+	index    map[*unit]int
+	children []string // by path
+	names    map[string]string
+	fixed    map[string]bool // subcharts whose Chart.yaml entry says what they wait for
+	arcs     []arc
+	edges    []Edge
+	held     bool // a subchart needs something of the chart's own
+}
+
+func newSubchartGraph(a *arranger, c *plan.Chart) *subchartGraph {
+	g := &subchartGraph{a: a, c: c, units: a.units[c.Path], index: map[*unit]int{}, names: map[string]string{}, fixed: map[string]bool{}}
+	for i, u := range g.units {
+		g.index[u] = i
+	}
+	for _, s := range c.Subcharts {
+		if s.Chart == nil {
+			continue
+		}
+		g.children = append(g.children, s.Chart.Path)
+		g.names[s.Chart.Path] = subchartName(s)
+		if len(s.DependsOn) > 0 {
+			g.fixed[s.Chart.Path] = true
+		}
+	}
+	slices.Sort(g.children)
+	g.children = slices.Compact(g.children)
+	return g
+}
+
+func (g *subchartGraph) name(at int) string {
+	if at < len(g.units) {
+		return g.units[at].members[0].name().String()
+	}
+	return g.children[at-len(g.units)]
+}
+
+// child is the number of a subchart.
+func (g *subchartGraph) child(path string) (int, bool) {
+	i, ok := slices.BinarySearch(g.children, path)
+	return len(g.units) + i, ok
+}
+
+func (g *subchartGraph) arc(from, to int, e Edge) {
+	g.arcs = append(g.arcs, arc{from, to})
+	g.edges = append(g.edges, e)
+}
+
+// said adds what is known already: the order within the chart, and what its
+// Chart.yaml says.
+func (g *subchartGraph) said() {
+	for _, u := range g.units {
+		for to := range u.gates {
+			g.arc(g.index[u], g.index[to], Edge{})
+		}
+	}
+	lookup := func(name string) (int, bool) {
+		for _, s := range g.c.Subcharts {
+			if s.Chart != nil && (s.Name == name || s.Alias == name) {
+				return g.child(s.Chart.Path)
+			}
+		}
+		return 0, false
+	}
+	for _, s := range g.c.Subcharts {
+		for _, name := range s.DependsOn {
+			if to, ok := lookup(name); ok && s.Chart != nil {
+				from, _ := g.child(s.Chart.Path)
+				g.arc(from, to, Edge{})
+			}
+		}
+	}
+	for _, name := range g.c.DependsOn {
+		if to, ok := lookup(name); ok {
+			for i := range g.units {
+				g.arc(i, to, Edge{})
+			}
+		}
+	}
+}
+
+// add takes an edge between charts of which this one is the nearest parent.
+func (g *subchartGraph) add(e Edge) {
+	from, to := g.end(g.a.r.by[e.From]), g.end(g.a.to(e))
+	if from < 0 || to < 0 || from == to || from >= len(g.units) && g.fixed[g.children[from-len(g.units)]] {
+		return
+	}
+	g.arc(from, to, e)
+}
+
+// end is the unit or subchart that an object is in.
+func (g *subchartGraph) end(n *node) int {
+	if n.Chart == g.c.Path {
+		if u := g.a.unit[n.at]; u != nil {
+			if i, ok := g.index[u]; ok {
+				return i
+			}
+		}
+		return -1
+	}
+	path, _ := child(g.c.Path, n.Chart)
+	if i, ok := g.child(path); ok {
+		return i
+	}
+	return -1
+}
+
+// atOnce reports whether an edge asks only that something is applied, which those
+// that start together do in the right order (R15a).
+func (g *subchartGraph) atOnce(e Edge) bool { return e.Strength == Hard && g.a.plain[g.a.to(e).at] }
+
+// sideBySide lets subcharts start together of which each needs the other, one of
+// them something that is there at once: whichever came first would never be ready.
+func (g *subchartGraph) sideBySide(closing map[int][]int, said int) {
+	circled := map[int]bool{}
+	for i := range closing {
+		if i >= said && !g.atOnce(g.edges[i]) {
+			for _, at := range closing[i] {
+				circled[at] = true
+			}
+		}
+	}
+	for i, r := range g.arcs {
+		if _, closes := closing[i]; i >= said && !closes && r.from >= len(g.units) && circled[r.from] && circled[r.to] && g.atOnce(g.edges[i]) {
+			closing[i] = []int{r.from, r.to}
+		}
+	}
+}
+
+// keep has a unit or a subchart wait for a subchart.
+func (g *subchartGraph) keep(r arc, e Edge) {
+	k := len(g.units)
+	switch {
+	case r.from < k:
+		g.units[r.from].waits[g.names[g.children[r.to-k]]] = true
+	case r.to >= k:
+		c := g.a.chart(g.c.Path)
+		from, to := g.names[g.children[r.from-k]], g.names[g.children[r.to-k]]
+		c.Subcharts[from] = union(c.Subcharts[from], []string{to})
+	case g.atOnce(e) && len(g.units[r.to].gates) == 0:
+		g.held = true // they start together, and it is applied first
+	default:
+		g.a.dropped = append(g.a.dropped, Dropped{Edge: e, Why: fmt.Sprintf("a subchart cannot wait for resources of its parent, %s", g.c.Path)})
+	}
+}
+
+// own decides how the chart's own resources wait for subcharts: all of them for
+// the same ones, by Chart.yaml, or each group for its own, as layers (R18).
+func (g *subchartGraph) own() {
+	all := map[string]bool{}
+	for _, u := range g.units {
+		maps.Copy(all, u.waits)
+	}
+	if len(all) == 0 {
+		return
+	}
+	same := !g.held
+	known := map[*unit]map[string]bool{}
+	for _, u := range g.units {
+		same = same && (u.sort == base || len(reach(u, known)) == len(all))
+	}
+	c := g.a.chart(g.c.Path)
+	written := slices.ContainsFunc(g.units, func(u *unit) bool { return u.written }) && !c.Layers
+	if !same && !written {
+		c.Layers = true
+		return
+	}
+	if !g.held {
+		c.DependsOn = slices.Sorted(maps.Keys(all))
+	}
+	for _, u := range g.units {
+		clear(u.waits)
+	}
+}
+
+// reach are the subcharts that a unit waits for, by way of others, too.
+func reach(u *unit, known map[*unit]map[string]bool) map[string]bool {
+	reached := known[u]
+	if reached == nil {
+		reached = maps.Clone(u.waits)
+		known[u] = reached
+		for to := range u.gates {
+			maps.Copy(reached, reach(to, known))
+		}
+	}
+	return reached
+}
+
+// sortEdges parts the edges into those within charts and those between them, by
+// the nearest chart that both ends are in.
+func (a *arranger) sortEdges() {
+	for _, e := range a.edges {
+		from, to := a.r.by[e.From], a.to(e)
+		if from.Chart == to.Chart {
+			a.byChart[from.Chart] = append(a.byChart[from.Chart], e)
+			continue
+		}
+		path := common(from.Chart, to.Chart)
+		a.across[path] = append(a.across[path], e)
+	}
+}
+
+// order is what was found out.
+func (a *arranger) order() *Order {
+	o := &Order{Edges: append([]Edge{}, a.edges...), Dropped: append([]Dropped{}, a.dropped...), Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}}
+	for _, path := range a.paths {
+		for _, u := range a.units[path] {
+			g := Group{Chart: path, Name: u.name, Written: u.written, After: []string{}, Subcharts: []string{}}
+			for _, n := range u.members {
+				g.Objects = append(g.Objects, n.name())
+			}
+			slices.SortFunc(g.Objects, plan.Object.Compare)
+			for to := range u.gates {
+				g.After = append(g.After, to.name)
+			}
+			slices.Sort(g.After)
+			g.Subcharts = append(g.Subcharts, slices.Sorted(maps.Keys(u.waits))...)
+			o.Groups = append(o.Groups, g)
+		}
+		if c := a.yaml[path]; c != nil {
+			for _, names := range c.Subcharts {
+				slices.Sort(names)
+			}
+			o.Charts = append(o.Charts, *c)
+		}
+	}
+	slices.SortFunc(o.Groups, func(g, h Group) int {
+		return cmp.Or(strings.Compare(g.Chart, h.Chart), strings.Compare(g.Name, h.Name))
+	})
+	for _, e := range a.edges {
+		if to := a.to(e); to.name().Kind == "Job" && to.name().Group == "batch" {
+			o.jobs[e.To] = true
+		}
+	}
+	return o
+}
