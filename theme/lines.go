@@ -1,7 +1,7 @@
 package theme
 
 // Lines are the characters to draw with. Each is one cell wide, except for the
-// ASCII form of Enter.
+// ASCII forms of keys.
 type Lines struct {
 	// Light and Heavy hold the character for each combination of arms: up 1,
 	// right 2, down 4, left 8.
@@ -15,8 +15,9 @@ type Lines struct {
 	Arrow, More, Less, Open, Cursor, Break, Next string
 	// Bar, Half and Rest draw the progress bar.
 	Bar, Half, Rest string
-	// Ellipsis ends text that was cut, Dot separates, Enter is the key's sign.
-	Ellipsis, Dot, Enter string
+	// Ellipsis ends text that was cut, Dot separates, Enter, Left and Right are the
+	// signs of keys.
+	Ellipsis, Dot, Enter, Left, Right string
 	// Undo marks the columns of a rollback.
 	Undo string
 }
@@ -27,7 +28,7 @@ var unicodeLines = Lines{
 	Round: [4]string{"╭", "╮", "╰", "╯"},
 	Arrow: "▶", More: "▸", Less: "◂", Open: "▾", Cursor: "▸", Break: "●", Next: "▷",
 	Bar: "━", Half: "╸", Rest: "─",
-	Ellipsis: "…", Dot: "·", Enter: "↵", Undo: "↩",
+	Ellipsis: "…", Dot: "·", Enter: "↵", Left: "←", Right: "→", Undo: "↩",
 }
 
 var asciiLines = Lines{
@@ -36,5 +37,5 @@ var asciiLines = Lines{
 	Round: [4]string{"+", "+", "+", "+"},
 	Arrow: ">", More: ">", Less: "<", Open: "v", Cursor: ">", Break: "*", Next: "@",
 	Bar: "#", Half: "#", Rest: "-",
-	Ellipsis: "~", Dot: "-", Enter: "enter", Undo: "<",
+	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right", Undo: "<",
 }

@@ -61,8 +61,8 @@ const (
 	KindNotes Kind = "notes"
 	// KindManifest is an object as it is applied, in YAML with secret values
 	// hidden (object, lines). It is no event of the operation: it stands only in
-	// the record of a run, behind the first event and without a number of its own,
-	// so that a replay can be looked into. State passes over it.
+	// the record of a run, behind an event that begins a revision and without a number
+	// of its own, so that a replay can be looked into. State passes over it.
 	KindManifest Kind = "manifest"
 )
 

@@ -182,7 +182,9 @@ func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) 
 	if a != nil && op.wrote(a) {
 		left, _ = a.finalize(run.ErrReplaced)
 	}
+	op.bring(with.planned) // before the event that tells of it
 	if op.engine.BeginNext(with.Info(), replaced(op.prepared.Info, left.status), with.planned.announced()...) != nil {
+		op.bring(nil)
 		return false, nil
 	}
 	next, err := as.next(a, with, left.err)
@@ -190,6 +192,18 @@ func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) 
 		return true, op.fail(as, a, fmt.Errorf("go on with the edited revision: %w", err))
 	}
 	return true, next.carry(&attempts{op: next, engine: as.engine, watcher: as.watcher, signs: as.signs})
+}
+
+// bring adds what an edit has made of an operation, or where that is nil takes away
+// the last one.
+func (op *Operation) bring(next *Operation) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if next == nil {
+		op.brought = op.brought[:len(op.brought)-1]
+		return
+	}
+	op.brought = append(op.brought, next)
 }
 
 // next prepares the edited revision again, now that it is known what the one before

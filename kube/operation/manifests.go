@@ -18,17 +18,34 @@ import (
 // the revision has them that they are removed of. An object that a template gives
 // no name has the one that it has in the plan. The namespace, crds/ and what other
 // revisions have left are not among them. They are read one after the other, so
-// that who has enough can stop.
-func (op *Operation) Manifests() iter.Seq2[plan.Object, string] {
+// that who has enough can stop. They are those of the revision that the operation
+// has begun with, or of the one that so many edits have led to (R46), once that has
+// begun.
+func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	return func(yield func(plan.Object, string) bool) {
-		for o, u := range op.planned(op.prepared.Target.Release, op.prepared.Old.Release) {
+		of := op.brings(edits)
+		if of == nil {
+			return
+		}
+		for o, u := range of.planned(of.prepared.Target.Release, of.prepared.Old.Release) {
 			mask.Object(u.Object, nil)
 			text, err := yaml.Marshal(u.Object)
-			if err == nil && !yield(o, op.Mask().Text(string(text))) {
+			if err == nil && !yield(o, op.Mask().Text(of.Mask().Text(string(text)))) {
 				return
 			}
 		}
 	}
+}
+
+// brings is the operation that so many edits have made of this one, nil where there
+// have not been so many.
+func (op *Operation) brings(edits int) *Operation {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if edits >= len(op.brought) {
+		return nil
+	}
+	return op.brought[edits]
 }
 
 // planned are the objects of the operation's plan as the first of some releases has

@@ -60,11 +60,13 @@ type course struct {
 	now     *Operation
 	attempt *attempt
 	made    bool
+	// brought are the operations whose revisions have begun, as they were planned.
+	brought []*Operation
 }
 
 func newOperation(c *connect.Client, p *preflight.Prepared, main job, back *undo) *Operation {
 	op := &Operation{client: c, prepared: p, main: main, undo: back, course: &course{}}
-	op.now = op
+	op.now, op.brought = op, []*Operation{op}
 	return op
 }
 

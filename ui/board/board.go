@@ -84,6 +84,8 @@ type Options struct {
 	// Environ is what the terminal's abilities are read from, the process's
 	// own by default.
 	Environ []string
+	// player is the record that is played again, nil for none; see Replay.
+	player *Player
 }
 
 // Run shows the operation until it is over and the user leaves, or until ctx

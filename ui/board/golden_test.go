@@ -29,6 +29,8 @@ type view struct {
 	n    int // events of the run, 0 for all
 	keys string
 	opts []func(*Options)
+	// replay tells that it is played again, and stands at event n.
+	replay bool
 	// asks tells that what was typed asks the cluster, which has answered.
 	asks bool
 }
@@ -56,11 +58,13 @@ var views = []view{
 	{name: "diff", run: "sandbox-breakpoint", keys: "enter", opts: []func(*Options){answered}, asks: true},
 	{name: "diff-object", run: "sandbox-breakpoint", keys: "down d", opts: []func(*Options){answered}, asks: true},
 	{name: "will-apply", run: "sandbox-breakpoint", keys: "down y", opts: []func(*Options){answered}, asks: true},
+	{name: "replay", run: "sandbox-rollback", n: 117, replay: true},
+	{name: "replay-inspector", run: "sandbox-held", replay: true, keys: "x enter"},
 	{name: "diff-held", run: "sandbox-held", keys: "f d", opts: []func(*Options){answered}, asks: true},
 }
 
 func (v view) open(t testing.TB, w, h int, l theme.Options) *screen {
-	s := newScreen(t, w, h, recorded(t, v.run, v.n), append(v.opts, look(l))...)
+	s := v.begin(t, w, h, l)
 	for _, key := range strings.Fields(v.keys) {
 		s.press(key)
 		if v.asks {
@@ -70,9 +74,16 @@ func (v view) open(t testing.TB, w, h int, l theme.Options) *screen {
 	return s
 }
 
+func (v view) begin(t testing.TB, w, h int, l theme.Options) *screen {
+	if v.replay {
+		return replayed(t, v.run, v.n, append(v.opts, look(l))...).resized(w, h)
+	}
+	return newScreen(t, w, h, recorded(t, v.run, v.n), append(v.opts, look(l))...)
+}
+
 // sizes are those that the view is compared at.
 func (v view) sizes() [][2]int {
-	if v.asks {
+	if v.asks || v.replay {
 		return append(sizes[:3:3], [2]int{160, 45}, sizes[3])
 	}
 	return sizes

@@ -36,7 +36,7 @@ func (m *model) drawOperation() {
 	if m.w >= 70 {
 		x = cv.Put(x, 0, theme.Quiet, "lockstep ")
 	}
-	x = cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" ")
+	x = m.drawBadge(cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" "))
 	what := strings.TrimSpace(op.Name + " " + op.Release)
 	if what == "" {
 		what = m.opts.Title
@@ -69,6 +69,7 @@ func (m *model) where() []string {
 		out = append(out, fmt.Sprintf("rev %d", op.Revision))
 	}
 	switch {
+	case m.player != nil: // which says it
 	case m.ReadOnly():
 		out = append(out, "read-only")
 	case m.opts.Attached:

@@ -53,7 +53,7 @@ func (m *model) helpLines(width int) []canvas.Line {
 	var out []canvas.Line
 	part := ""
 	for _, k := range Keys() {
-		if m.ReadOnly() && (k.Part == partSteer || k.Part == partBreaks || k.Part == partEdit || k.Part == partAbort || k.Part == partGiveUp) {
+		if m.ReadOnly() && (k.Part == partSteer || k.Part == partBreaks || k.Part == partEdit || k.Part == partAbort || k.Part == partGiveUp) || m.player == nil && k.Part == partReplay {
 			continue
 		}
 		if k.Part != part {

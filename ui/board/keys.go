@@ -145,6 +145,9 @@ func Keys() []Key {
 	for _, b := range editBindings() {
 		out = append(out, Key{b.label, partEdit, b.about})
 	}
+	for _, b := range replayBindings() {
+		out = append(out, Key{b.label, partReplay, b.about})
+	}
 	for _, d := range []dialog{abortDialog, giveUpDialog} {
 		for _, c := range d.choices() {
 			out = append(out, Key{c.label, d.part(), c.about})
@@ -254,6 +257,11 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		}
 		return nil
 	}
+	if m.player != nil {
+		if b, ok := find(replayBindings(), name); ok {
+			return b.do(m)
+		}
+	}
 	if m.insp != nil {
 		if b, ok := find(inspectorBindings(), name); ok {
 			return b.do(m)
@@ -320,6 +328,10 @@ func (m *model) hintsOf(which func(binding) bool) []hint {
 		}
 		table = append(own, slices.DeleteFunc(table, func(b binding) bool { return b.near })...)
 	}
+	if m.player != nil {
+		leave := slices.IndexFunc(table, func(b binding) bool { return b.label == "q" })
+		table = slices.Insert(table, leave+1, replayBindings()...)
+	}
 	var out []hint
 	for _, b := range table {
 		if b.hint == nil || b.steers && m.ReadOnly() || !which(b) {
@@ -333,6 +345,10 @@ func (m *model) hintsOf(which func(binding) bool) []hint {
 			switch {
 			case key == "enter":
 				key = m.Theme.Lines.Enter
+			case key == "left":
+				key = m.Theme.Lines.Left
+			case key == "right":
+				key = m.Theme.Lines.Right
 			case key == "q" && m.leaveOnEnter():
 				key += "/" + m.Theme.Lines.Enter
 			}

@@ -71,6 +71,8 @@ func states() []state {
 		{"over", with("sandbox-install", 0, ""), "q/↵ / ?", with0(over, "enter", leaves)},
 		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ ?", over},
 		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
+		{"replay", func(t testing.TB) *screen { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
+		{"replay, inspector", func(t testing.TB) *screen { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc q space ← → , . x + / f F ?", map[string]string{"q": leaves, "ctrl+c": leaves, "esc": closes, "enter": closes}},
 		{"warnings", with("running", 0, ""), "p a / f ↵ w ?", refusedOnly(nil)},
 		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ ?", refusedOnly(map[string]string{"q": leaves})},
 		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
@@ -170,8 +172,13 @@ func TestHintsWork(t *testing.T) {
 			if key == "" {
 				key = h.key
 			}
-			if h.key == s.Theme.Lines.Enter {
+			switch h.key {
+			case s.Theme.Lines.Enter:
 				key = "enter"
+			case s.Theme.Lines.Left:
+				key = "left"
+			case s.Theme.Lines.Right:
+				key = "right"
 			}
 			s := st.open(t)
 			before := s.text()

@@ -26,6 +26,7 @@ type layout struct {
 	// given how many rows of the board are given to that and to the pane.
 	said  []string
 	given int
+	line  canvas.Rect // of a replay
 }
 
 // card is a group with its place on the screen, part of which may be out of
@@ -84,7 +85,7 @@ func (m *model) place() {
 func (m *model) arrange(said []string, pane int) {
 	m.lay = layout{said: said, given: max(len(said)-1, 0) + pane}
 	top := m.headerRows()
-	bottom := m.h - 1 // the footer
+	bottom := m.h - m.footerRows()
 	rows := m.paneRows(top-max(len(said)-1, 0)) + pane
 	m.lay.pane = canvas.Rect{X: 0, Y: bottom - rows, W: m.w, H: rows}
 	m.lay.board = canvas.Rect{X: 0, Y: top, W: m.w, H: max(m.lay.pane.Y-top, 0)}
@@ -109,10 +110,11 @@ func (m *model) headerRows() int {
 // depends on the size of the screen only, so that nothing jumps.
 func (m *model) paneRows(top int) int {
 	if m.insp != nil {
+		bottom := m.h - m.footerRows()
 		if m.h < 26 {
-			return m.h - 1 - top
+			return bottom - top
 		}
-		return max(m.h*3/5, m.h-1-top-14)
+		return max(m.h*3/5, bottom-top-14)
 	}
 	switch {
 	case m.h >= 44:

@@ -39,6 +39,9 @@ type model struct {
 
 	outlook outlook
 
+	player *Player // what is played again, nil where something happens now
+	armed  int     // counts the waits for its next event, so that an old one means nothing
+
 	flash  flash
 	dialog dialog
 	// asked tells that a rollback was under way when the dialog was opened,
@@ -61,7 +64,7 @@ type spot struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, opts: o, follow: true, stale: true, changes: inspector.Changes{}, Picture: picture.Picture{Now: o.Now, Steers: o.Command != nil, Graph: graph.New(&event.State{})}}
+	m := &model{ctx: ctx, opts: o, player: o.player, follow: true, stale: true, changes: inspector.Changes{}, Picture: picture.Picture{Now: o.Now, Steers: o.Command != nil, Graph: graph.New(&event.State{})}}
 	if m.Now == nil {
 		m.Now = time.Now
 	}
@@ -79,11 +82,19 @@ func (m *model) setTheme(o theme.Options) {
 // Init asks for the first events and, where that is not known, for the
 // terminal's background.
 func (m *model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.poll()}
+	cmds := []tea.Cmd{m.begin()}
 	if m.Theme.Background == theme.Detect && m.Theme.Depth != theme.None {
 		cmds = append(cmds, tea.RequestBackgroundColor)
 	}
 	return tea.Batch(cmds...)
+}
+
+// begin is where the first events come from.
+func (m *model) begin() tea.Cmd {
+	if m.player == nil {
+		return m.poll()
+	}
+	return tea.Batch(m.goFrom(0, m.player.At()), m.playOn())
 }
 
 // flash is a short message in the state line.

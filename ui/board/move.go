@@ -205,6 +205,9 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 	if at.Button != tea.MouseLeft || m.asks() || m.pager != nil || m.tooSmall() {
 		return nil
 	}
+	if cmd, ok := m.clickTimeline(at); ok {
+		return cmd
+	}
 	if m.insp != nil && m.lay.pane.Has(at.X, at.Y) {
 		return m.clickTab(at)
 	}

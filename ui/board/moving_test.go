@@ -171,7 +171,7 @@ func TestMouse(t *testing.T) {
 // TestKeyTable keeps the keys of the one table apart, and every one of them
 // explained.
 func TestKeyTable(t *testing.T) {
-	for _, table := range [][]binding{bindings(), inspectorBindings(), breakBindings(), editBindings()} {
+	for _, table := range [][]binding{bindings(), inspectorBindings(), breakBindings(), editBindings(), replayBindings()} {
 		seen := map[string]bool{}
 		for _, b := range table {
 			if b.label == "" || b.about == "" || b.do == nil {
@@ -187,7 +187,14 @@ func TestKeyTable(t *testing.T) {
 	}
 	text := newScreen(t, 200, 140, recorded(t, "running", 0))
 	text.press("?")
+	again := replayed(t, "running", 0).resized(200, 140)
+	again.press("?")
 	for _, k := range Keys() {
+		if k.Part == partReplay {
+			again.shows(t, k.About)
+			text.showsNot(t, partReplay)
+			continue
+		}
 		text.shows(t, k.Keys)
 	}
 }

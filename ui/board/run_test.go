@@ -306,25 +306,3 @@ func TestNoTicks(t *testing.T) {
 		t.Error("the times of groups in flight stand still")
 	}
 }
-
-// TestReplay plays a record at once and at speed.
-func TestReplay(t *testing.T) {
-	events := recorded(t, "sandbox-install", 0)
-	for _, speed := range []float64{0, 1000} {
-		p := newPlayer(events, speed)
-		n := 0
-		for {
-			batch, more := p.Next(t.Context())
-			if !more {
-				break
-			}
-			n += len(batch)
-		}
-		if n != len(events) {
-			t.Errorf("speed %v: %d of %d events", speed, n, len(events))
-		}
-	}
-	if _, err := event.Read(strings.NewReader("{}\n{\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("a record that is cut off: %v", err)
-	}
-}

@@ -72,6 +72,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case plannedMsg:
 		m.stale = true
 		m.planned(msg)
+	case playedMsg:
+		cmd = m.played(msg)
 	case tea.KeyPressMsg:
 		m.stale = true
 		cmd = m.press(msg)
@@ -143,12 +145,26 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// take draws a batch of events into the picture.
+// take draws a batch of events of a run into the picture.
 func (m *model) take(b batchMsg) tea.Cmd {
-	m.polled, m.stale = time.Now(), true
-	var cmds []tea.Cmd
+	m.polled = time.Now()
+	cmds := m.absorb(b.events)
+	m.Ended = m.Ended || !b.more
+	cmds = append(cmds, m.settle())
+	if b.more {
+		cmds = append(cmds, m.poll())
+	}
+	if m.leaving && m.Over() {
+		cmds = append(cmds, m.quit())
+	}
+	return tea.Batch(append(cmds, m.tick())...)
+}
+
+// absorb draws events into the picture; settle has to follow.
+func (m *model) absorb(events []event.Event) (cmds []tea.Cmd) {
+	m.stale = true
 	announced := false
-	for _, e := range b.events {
+	for _, e := range events {
 		m.State.Apply(e)
 		switch {
 		case e.Kind == event.KindOperation && e.Status == event.RollingBack:
@@ -169,7 +185,11 @@ func (m *model) take(b batchMsg) tea.Cmd {
 	if announced {
 		m.Graph = graph.New(&m.State)
 	}
-	m.Ended = m.Ended || !b.more
+	return cmds
+}
+
+// settle makes the screen fit the picture.
+func (m *model) settle() tea.Cmd {
 	m.Count()
 	m.Undone()
 	m.match()
@@ -187,20 +207,14 @@ func (m *model) take(b batchMsg) tea.Cmd {
 	}
 	m.show()
 	if m.insp != nil {
-		cmds = append(cmds, m.insp.Ask(m.selected()))
+		return m.insp.Ask(m.selected())
 	}
-	if b.more {
-		cmds = append(cmds, m.poll())
-	}
-	if m.leaving && m.Over() {
-		cmds = append(cmds, m.quit())
-	}
-	return tea.Batch(append(cmds, m.tick())...)
+	return nil
 }
 
 // tick arms the clock where something on the screen goes on with time.
 func (m *model) tick() tea.Cmd {
-	if m.ticks || !m.Lively() && !(m.insp != nil && m.insp.Loading()) {
+	if m.ticks || m.stands() || !m.Lively() && !(m.insp != nil && m.insp.Loading()) {
 		return nil
 	}
 	m.ticks = true

@@ -47,6 +47,7 @@ func (m *model) draw() {
 			m.drawBoard()
 		}
 		m.drawPane()
+		m.drawTimeline()
 		m.drawFooter()
 	}
 	switch {

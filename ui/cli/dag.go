@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
@@ -45,7 +46,7 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 				return err
 			}
 			if tui {
-				return a.look(cmd, planEvents([]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.plan.Groups}}, r.plan.Warnings), 0, board.Options{Title: "dag " + r.Tree.Path, Inspector: drawing{r}})
+				return a.lookAtPlan(cmd, board.Options{Title: "dag " + r.Tree.Path, Inspector: drawing{r}}, []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.plan.Groups}}, r.plan.Warnings)
 			}
 			style := a.style(os.Stdout)
 			return report.Dag(cmd.OutOrStdout(), r.Tree.Path, r.plan, format.value, style)
@@ -71,13 +72,20 @@ func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
 	return events
 }
 
-// look shows events on the screen, which needs a terminal.
-func (a *app) look(cmd *cobra.Command, events []event.Event, speed float64, o board.Options) error {
+// look shows something on the screen, which needs a terminal.
+func (a *app) look(cmd *cobra.Command, o board.Options, show func(context.Context, board.Options) error) error {
 	if modeOf("text", false) != modeScreen {
 		return errors.New("the screen needs a terminal (and CI and ACCESSIBLE unset, and TERM other than dumb)")
 	}
 	look, err := theme.FromEnv(os.Getenv)
 	warnIf(a.display(cmd, report.ModeText), err)
 	o.Theme = look
-	return board.Replay(cmd.Context(), events, speed, o)
+	return show(cmd.Context(), o)
+}
+
+// lookAtPlan shows a plan on the screen.
+func (a *app) lookAtPlan(cmd *cobra.Command, o board.Options, phases []event.Phase, warnings []plan.Warning) error {
+	return a.look(cmd, o, func(ctx context.Context, o board.Options) error {
+		return board.Show(ctx, planEvents(phases, warnings), o)
+	})
 }

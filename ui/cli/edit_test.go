@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/throwaway/testcluster"
+	"lockstep/ui/report"
 )
 
 // TestValuesAreEditedOnTheScreen stops before a group, edits the values in a
@@ -32,8 +34,8 @@ func TestValuesAreEditedOnTheScreen(t *testing.T) {
 	write("Chart.yaml", "apiVersion: v2\nname: edited\nversion: 1.0.0\n")
 	write("templates/first.yaml", object("first", "same", first))
 	write("templates/last.yaml", object("last", "{{ .Values.word | quote }}", `helm.sh/resource-group: last, helm.sh/depends-on/resource-groups: '["first"]'`))
-	cluster := testcluster.Get(t)
-	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig, "EDITOR=sed -i s/wrong/right/"},
+	cluster, state := testcluster.Get(t), t.TempDir()
+	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig, "EDITOR=sed -i s/wrong/right/", "XDG_STATE_HOME=" + state},
 		"install", "edited", chart, "-n", "edited", "--create-namespace", "--set", "word=wrong", "--break-on", "last")
 	c.await(0, "held: breakpoint")
 	m := c.mark()
@@ -71,5 +73,19 @@ func TestValuesAreEditedOnTheScreen(t *testing.T) {
 		if out, err := helm.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("helm get %s: %v\n%s", what, err, out)
 		}
+	}
+	r, err := report.ReadRecord(filepath.Join(state, "lockstep", "runs"), report.Runs(filepath.Join(state, "lockstep", "runs"))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, name := len(r.Events), plan.Object{Kind: "ConfigMap", Namespace: "edited", Name: "last"}
+	for at, want := range map[int]string{1: "word: wrong", last: "word: right"} { // a replay shows each revision's
+		if text := r.Manifest(name, at); !strings.Contains(text, want) {
+			t.Errorf("the record holds at event %d, in place of %q:\n%s", at, want, text)
+		}
+	}
+	name.Name = "first"
+	if text := r.Manifest(name, last); !strings.Contains(text, "word: other") {
+		t.Errorf("the record holds not what the chart's folder was changed to:\n%s", text)
 	}
 }

@@ -13,9 +13,13 @@ import (
 )
 
 // lookback answers the screen's questions about objects from the record of a run,
-// as the cluster answered them then: what was found out about objects that were
+// as the cluster answered them by then: what was found out about objects that were
 // not ready, and the manifests. The record has gone through the mask of the run.
-type lookback struct{ record *report.Record }
+type lookback struct {
+	record *report.Record
+	// at is how many events of it have happened.
+	at func() int
+}
 
 // What the lines of a diagnosis are about.
 var (
@@ -68,7 +72,7 @@ func (l lookback) Change(_ context.Context, it board.Item) (board.Change, error)
 }
 
 func (l lookback) Sent(_ context.Context, it board.Item) (string, error) {
-	if text := l.record.Manifest(it.Object); text != "" {
+	if text := l.record.Manifest(it.Object, l.at()); text != "" {
 		return text, nil
 	}
 	return "", board.Nothing("the record does not hold it")
@@ -81,9 +85,9 @@ func (l lookback) Live(context.Context, plan.Object) (string, error) {
 // found are the lines about an object that match, or all where none does, or why
 // there is none.
 func (l lookback) found(o plan.Object, which *regexp.Regexp, what string) []string {
-	all := l.record.Found(o)
+	all := l.record.Found(o, l.at())
 	if len(all) == 0 {
-		return []string{"the record holds no " + what + " of it: it was ready before anybody had to look"}
+		return []string{"the record holds no " + what + " of it by then: nobody had to look"}
 	}
 	lines := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !which.MatchString(s) })
 	if len(lines) == 0 {

@@ -27,7 +27,7 @@ func TestAReplayCanBeLookedInto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look, ctx := lookback{r}, context.Background()
+	look, ctx := lookback{r, func() int { return len(r.Events) }}, context.Background()
 	job := plan.Object{Group: "batch", Kind: "Job", Namespace: "n", Name: "a"}
 	service := plan.Object{Kind: "Service", Namespace: "n", Name: "s"}
 	is := func(what, want string, lines []string, err error) {
@@ -48,7 +48,10 @@ func TestAReplayCanBeLookedInto(t *testing.T) {
 	lines, err = look.Pods(ctx, service)
 	is("what there is instead", "the record holds no pods of it, but this:|no endpoints", lines, err)
 	lines, err = look.Pods(ctx, plan.Object{Kind: "Secret"})
-	is("nothing", "the record holds no pods of it: it was ready before anybody had to look", lines, err)
+	is("nothing", "the record holds no pods of it by then: nobody had to look", lines, err)
+	look.at = func() int { return 1 }
+	lines, err = look.Pods(ctx, job)
+	is("before it was found out", "the record holds no pods of it by then: nobody had to look", lines, err)
 	none := board.Nothing("")
 	if _, err = look.Change(ctx, board.Item{Object: job}); !errors.As(err, &none) {
 		t.Errorf("what became of it: %v", err)

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -9,9 +11,9 @@ import (
 	"lockstep/ui/report"
 )
 
-const replayLong = `Plays a recorded run again on the screen, and prints its summary. Without a terminal, or with --no-tui, it is
-printed as it was when it ran. Every operation keeps a record, which "lockstep runs" lists. A record that is cut off
-is played up to there. What -o json printed can be played, too.
+const replayLong = `Plays a recorded run again on the screen, forwards and back, and prints where it was left and the summary of the run.
+Without a terminal, or with --no-tui, it is printed as it was when it ran. Every operation keeps a record, which
+"lockstep runs" lists. A record that is cut off is played up to there. What -o json printed can be played, too.
 
 RUN is the name of a record, as the summary of the run names it, the beginning of a name that no other has, or a
 file. Without it, the last run is taken.`
@@ -25,7 +27,8 @@ func (a *app) newReplay() *cobra.Command {
 		Long:    replayLong,
 		Example: `lockstep replay
 lockstep replay 20261120-120411-shop
-lockstep replay --speed 2
+lockstep replay --speed 16
+lockstep replay --at 63          # stand still where 63 events have happened
 lockstep replay --no-tui
 lockstep replay --list`,
 		Args:              args(0, 1),
@@ -46,6 +49,7 @@ lockstep replay --list`,
 	f.BoolVar(&flags.screen, "tui", false, "play it on the screen or not at all")
 	f.BoolVar(&flags.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI or ACCESSIBLE set, and with -o")
 	f.Float64Var(&flags.speed, "speed", 1, "on the screen: how much faster than it was, 0 for its end at once")
+	f.IntVar(&flags.at, "at", 0, "on the screen: begin where so many events have happened, and stand still")
 	addChoice(cmd, &flags.output, "output", "o", "format")
 	cmd.MarkFlagsMutuallyExclusive("tui", "no-tui", "output")
 	return cmd
@@ -56,6 +60,7 @@ type replayFlags struct {
 	output              choice
 	list, screen, noTUI bool
 	speed               float64
+	at                  int
 }
 
 func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) error {
@@ -66,7 +71,17 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 	m := modeOf(flags.output.value, flags.noTUI)
 	d := a.display(cmd, m.lines())
 	if flags.screen || m == modeScreen && !cmd.Flags().Changed("output") {
-		if err := a.look(cmd, r.Events, flags.speed, board.Options{Title: "replay", Inspector: lookback{r}}); err != nil {
+		p := board.NewPlayer(r.Events, flags.speed)
+		if flags.at > 0 {
+			p.Stop(flags.at)
+		}
+		err := a.look(cmd, board.Options{Title: "replay", Inspector: lookback{r, p.At}}, func(ctx context.Context, o board.Options) error {
+			return board.Replay(ctx, p, o)
+		})
+		if err != nil {
+			return err
+		}
+		if err := d.Lines(leftAt(r, p)); err != nil {
 			return err
 		}
 		report.Summary(cmd.OutOrStdout(), r.State, report.Options{Style: a.style(os.Stdout)})
@@ -77,4 +92,10 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 		d.Warn(cut)
 	}
 	return nil
+}
+
+// leftAt says where a replay was left, and how to come back to that.
+func leftAt(r *report.Record, p *board.Player) string {
+	return fmt.Sprintf("replay left at event %d of %d, %s into the run; back to that: lockstep replay %s --at %d",
+		p.At(), len(r.Events), report.Seconds(p.Passed()), shellWords([]string{r.Name}), p.At())
 }

@@ -148,7 +148,7 @@ func recordHasSecret(t *testing.T, state string) {
 	for _, p := range r.State.Phases {
 		for _, g := range p.Groups {
 			for _, o := range g.Objects {
-				if text := r.Manifest(o.Object); o.Object.Kind == "Secret" && strings.Contains(text, "kind: Secret") && strings.Contains(text, mask.Hidden) {
+				if text := r.Manifest(o.Object, len(r.Events)); o.Object.Kind == "Secret" && strings.Contains(text, "kind: Secret") && strings.Contains(text, mask.Hidden) {
 					return
 				}
 			}

@@ -22,7 +22,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	d := a.display(cmd, j.mode.lines())
 	a.logs.hide(op.Mask().Text)
 	record := newRecord(d)
-	record.Keep(op.Manifests())
+	record.Keep(op.Manifests)
 	defer record.Close()
 	opts := report.Options{Next: j.next, Record: record.Name}
 	served, err := serveRun(op, j)

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"strings"
@@ -17,7 +18,7 @@ func logged(t *testing.T, events []event.Event, manifests map[plan.Object]string
 	t.Helper()
 	dir := t.TempDir()
 	log := NewRunLog(dir, func(s string) { t.Error(s) })
-	log.Keep(maps.All(manifests))
+	log.Keep(func(int) iter.Seq2[plan.Object, string] { return maps.All(manifests) })
 	Replay(events, log)
 	log.Close()
 	path, err := FindRun(dir, log.Name())
@@ -39,10 +40,10 @@ func TestARecordHoldsManifests(t *testing.T) {
 	events := failed(t)
 	db := plan.Object{Kind: "Deployment", Namespace: "shop", Name: "db"}
 	r, _ := logged(t, events, map[plan.Object]string{db: "kind: Deployment\nmetadata:\n  name: db\n"})
-	if got := r.Manifest(db); got != "kind: Deployment\nmetadata:\n  name: db" {
+	if got := r.Manifest(db, 1); got != "kind: Deployment\nmetadata:\n  name: db" {
 		t.Errorf("manifest %q", got)
 	}
-	if r.Manifest(plan.Object{Kind: "Deployment", Name: "other"}) != "" {
+	if r.Manifest(plan.Object{Kind: "Deployment", Name: "other"}, 1) != "" {
 		t.Error("a manifest of something else")
 	}
 	// What happened is the same as without them, in a replay as JSON, too.
@@ -63,11 +64,40 @@ func TestManifestsInARecordAreBounded(t *testing.T) {
 	if size > allManifests+allManifests/4 {
 		t.Errorf("the record has %d bytes", size)
 	}
-	for o := range r.manifests {
-		text := r.Manifest(o)
+	for o := range r.manifests[0].of {
+		text := r.Manifest(o, 1)
 		if !strings.Contains(text, "# cut here") || len(text) > longestManifest+100 {
 			t.Fatalf("%d bytes of %s, and at the end %q", len(text), o, text[len(text)-50:])
 		}
+	}
+}
+
+// TestARecordHoldsManifestsOfEditedRevisions: each moment of a run that was edited has
+// those of the revision that was under way then (R46).
+func TestARecordHoldsManifestsOfEditedRevisions(t *testing.T) {
+	dir, begin := t.TempDir(), aborted(t)[0]
+	word, gone := plan.Object{Kind: "ConfigMap", Name: "word"}, plan.Object{Kind: "ConfigMap", Name: "gone"}
+	log := NewRunLog(dir, func(s string) { t.Error(s) })
+	log.Keep(func(edits int) iter.Seq2[plan.Object, string] {
+		of := map[plan.Object]string{word: fmt.Sprint("revision: ", edits+1)}
+		if edits == 0 {
+			of[gone] = "kind: ConfigMap"
+		}
+		return maps.All(of)
+	})
+	Replay([]event.Event{begin, {Kind: event.KindRun, Status: event.Paused}, begin, {Kind: event.KindRun, Status: event.Paused}, begin}, log)
+	log.Close()
+	r, err := ReadRecord(dir, log.Name())
+	if err != nil || len(r.Events) != 5 {
+		t.Fatal(r, err)
+	}
+	for at, want := range []string{1: "revision: 1", 2: "revision: 1", 3: "revision: 2", 4: "revision: 2", 5: "revision: 3"} {
+		if got := r.Manifest(word, at); at > 0 && got != want {
+			t.Errorf("at event %d: %q, want %q", at, got, want)
+		}
+	}
+	if r.Manifest(gone, 5) != "kind: ConfigMap" { // it is removed as it was
+		t.Error("what an edit has taken away has no manifest any more")
 	}
 }
 
@@ -77,8 +107,8 @@ func TestAManifestIsFoundByTheNameThatTheServerMade(t *testing.T) {
 	planned, made := plan.Object{Kind: "Job", Name: "work-"}, plan.Object{Kind: "Job", Name: "work-x7"}
 	events := append(aborted(t)[:1:1], event.Event{Kind: event.KindObject, Object: &made, Planned: "work-"})
 	r, _ := logged(t, events, map[plan.Object]string{planned: "generateName: work-"})
-	if r.Manifest(made) != "generateName: work-" {
-		t.Errorf("%q", r.Manifest(made))
+	if r.Manifest(made, 2) != "generateName: work-" {
+		t.Errorf("%q", r.Manifest(made, 2))
 	}
 }
 
@@ -89,7 +119,7 @@ func TestWhatWasFoundIsToldOnce(t *testing.T) {
 	}
 	events := append(aborted(t)[:1:1], of("10:00:01 pulling", "pod a: waiting"), of("10:00:01 pulling", "10:00:02 pulled", "pod a: running"))
 	r, _ := logged(t, events, nil)
-	if got := strings.Join(r.Found(*o), "|"); got != "pod a: waiting|10:00:01 pulling|10:00:02 pulled|pod a: running" {
+	if got := strings.Join(r.Found(*o, len(events)), "|"); got != "pod a: waiting|10:00:01 pulling|10:00:02 pulled|pod a: running" {
 		t.Errorf("%s", got)
 	}
 }

@@ -24,18 +24,21 @@ const (
 // It never disturbs the operation: where the file cannot be written it warns
 // once and gives up.
 type RunLog struct {
-	dir  string
-	warn func(string)
-	file *os.File
-	name string
-	over bool
-	// manifests are written behind the first event, nil for none.
-	manifests iter.Seq2[plan.Object, string]
+	dir       string
+	warn      func(string)
+	file      *os.File
+	name      string
+	over      bool
+	manifests func(edits int) iter.Seq2[plan.Object, string] // see Keep; nil for none
+	revisions int                                            // that have begun
+	room      int                                            // for manifests, in bytes
 }
 
 // NewRunLog returns a RunLog that makes its file in dir, with the first event.
 // warn gets at most one message.
-func NewRunLog(dir string, warn func(string)) *RunLog { return &RunLog{dir: dir, warn: warn} }
+func NewRunLog(dir string, warn func(string)) *RunLog {
+	return &RunLog{dir: dir, warn: warn, room: allManifests}
+}
 
 // RunDir is where the records of runs are kept: lockstep/runs below
 // $XDG_STATE_HOME or ~/.local/state.
@@ -60,15 +63,14 @@ func (r *RunLog) Consume(e event.Event) {
 	if r.over {
 		return
 	}
-	first := r.file == nil
-	if first {
+	if r.file == nil {
 		if err := r.create(e); err != nil {
 			r.giveUp(err)
 			return
 		}
 	}
 	err := writeEvent(r.file, e)
-	if err == nil && first {
+	if err == nil && e.Kind == event.KindOperation && e.Status == event.Running {
 		err = r.keepManifests(e.Time)
 	}
 	if err != nil {

@@ -153,7 +153,7 @@ type Record struct {
 	Run
 	Events    []event.Event
 	State     *event.State // that the events draw
-	manifests map[plan.Object]string
+	manifests []manifests
 	// Damage is why it is not read to the end of its file, nil where it is.
 	Damage error
 }

@@ -65,7 +65,7 @@ func replay(file string, speed float64, o board.Options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	return board.Replay(context.Background(), events, speed, o)
+	return board.Replay(context.Background(), board.NewPlayer(events, speed), o)
 }
 
 // inspector makes its answers up.

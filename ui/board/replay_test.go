@@ -1,0 +1,275 @@
+package board
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/engine/event"
+)
+
+// replayed is a screen on which a run is played again, standing still where so many
+// events have happened, 0 for its end.
+func replayed(t testing.TB, run string, at int, opts ...func(*Options)) *screen {
+	t.Helper()
+	p := NewPlayer(recorded(t, run, 0), 0)
+	if at > 0 {
+		p.Stop(at)
+	}
+	s := newScreen(t, 200, 50, nil, append(opts, func(o *Options) { *o = o.replaying(p) })...)
+	s.begin()
+	s.View()
+	return s
+}
+
+func (s *screen) resized(w, h int) *screen {
+	s.send(tea.WindowSizeMsg{Width: w, Height: h})
+	return s
+}
+
+// reduced is the picture that so many events of a run draw.
+func reduced(events []event.Event) *event.State {
+	s := &event.State{}
+	for _, e := range events {
+		s.Apply(e)
+	}
+	return s
+}
+
+// TestReplayIsWhatHappened: the picture at an event is that which the events up to it
+// draw, in whatever order they are gone to.
+func TestReplayIsWhatHappened(t *testing.T) {
+	for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint", "retried", "failed"} {
+		t.Run(run, func(t *testing.T) {
+			s := replayed(t, run, 0)
+			rnd := rand.New(rand.NewPCG(1, 1))
+			events := s.player.events
+			for range 60 {
+				switch at := 1 + rnd.IntN(len(events)); rnd.IntN(3) {
+				case 0:
+					s.turnTo(at)
+				case 1:
+					s.press([]string{"left", "right"}[rnd.IntN(2)])
+				case 2:
+					s.press([]string{",", ".", "x", "X", "<", ">"}[rnd.IntN(6)])
+				}
+				at := s.player.At()
+				if want := reduced(events[:at]); !reflect.DeepEqual(&s.State, want) {
+					t.Fatalf("at event %d the picture is another one than the events draw", at)
+				}
+				if fresh := replayed(t, run, at); s.Tally != fresh.Tally || s.Over() != fresh.Over() {
+					t.Fatalf("at event %d: %+v, want %+v", at, s.Tally, fresh.Tally)
+				}
+				within(t, s, fmt.Sprint("event ", at))
+			}
+		})
+	}
+}
+
+// TestReplayKeys goes where the keys say.
+func TestReplayKeys(t *testing.T) {
+	s := replayed(t, "failed", 10)
+	events := s.player.events
+	at := func(key string, want int) {
+		t.Helper()
+		if s.press(key); s.player.At() != want {
+			t.Errorf("%s goes to event %d, want %d", key, s.player.At(), want)
+		}
+	}
+	nth := func(n int, what func(event.Event) bool) int {
+		for i, e := range events {
+			if what(e) {
+				if n--; n == 0 {
+					return i + 1
+				}
+			}
+		}
+		t.Fatal("the record has none")
+		return 0
+	}
+	at("right", 11)
+	at("left", 10)
+	at("<", 1)
+	at("left", 1)
+	at(".", nth(1, isGroup))
+	at(".", nth(2, isGroup))
+	at(",", nth(1, isGroup))
+	at("x", nth(1, isFailure))
+	s.shows(t, "shop/db:schema", "failed")
+	if s.sel.Group != "shop/db:schema" {
+		t.Errorf("at its failure, %v is selected", s.sel)
+	}
+	at("x", nth(2, isFailure))
+	at("x", nth(1, isFailure)) // in a circle
+	at("X", nth(2, isFailure))
+	at(">", len(events))
+	at("right", len(events))
+	at(".", len(events))
+	s.shows(t, "REPLAY", fmt.Sprintf("event %d of %d", len(events), len(events)))
+	s.showsNot(t, "read-only")
+
+	s = replayed(t, "sandbox-install", 10)
+	if s.press("x"); s.player.At() != 10 {
+		t.Error("a failure is found where there is none")
+	}
+	s.shows(t, "nothing fails in this run")
+	if s.press("q"); !s.quits() {
+		t.Error("q does not leave")
+	}
+}
+
+// TestReplayKeepsWhatIsSelected: who looks at something sees it change back and forth.
+func TestReplayKeepsWhatIsSelected(t *testing.T) {
+	s := replayed(t, "sandbox-held", 0, answered)
+	s.press("f", "enter")
+	sel, tab := s.sel, s.insp.Tab
+	for _, key := range []string{"left", ",", ",", "<", ".", ".", "right"} {
+		s.press(key)
+		if s.sel != sel || s.insp == nil || s.insp.Tab != tab {
+			t.Fatalf("%s leads to %v", key, s.sel)
+		}
+	}
+	if s.press("v"); !leads[tea.Msg](s.last) {
+		t.Fatal("nothing is asked")
+	}
+	n := s.insp.N
+	if s.press("left"); s.insp.N == n {
+		t.Error("what the record says is not asked for the other moment")
+	}
+}
+
+// TestReplayPlays lets time go by, as fast as is asked for.
+func TestReplayPlays(t *testing.T) {
+	events := recorded(t, "sandbox-install", 0)
+	total := events[len(events)-1].Time.Sub(events[0].Time)
+	for _, speed := range []float64{1, 4, 64} {
+		synctest.Test(t, func(t *testing.T) {
+			p := NewPlayer(events, speed)
+			s := newScreen(t, 100, 30, nil, func(o *Options) { *o = o.replaying(p) })
+			start := time.Now()
+			s.pump(s.begin())
+			if took, want := time.Since(start), time.Duration(float64(total)/speed); took < want || took > want+time.Second+want/4 {
+				t.Errorf("speed %v: it takes %s, want %s", speed, took, want)
+			}
+			if p.At() != len(events) || p.moving || !reflect.DeepEqual(&s.State, reduced(events)) {
+				t.Errorf("speed %v: it ends at event %d", speed, p.At())
+			}
+		})
+	}
+}
+
+// pump runs a command and those that follow from it, one by one, as long as they wait
+// for the next event of a replay.
+func (s *screen) pump(cmd tea.Cmd) {
+	queue := []tea.Cmd{cmd}
+	for len(queue) > 0 {
+		cmd, queue = queue[0], queue[1:]
+		if cmd == nil {
+			continue
+		}
+		switch msg := cmd().(type) {
+		case tea.BatchMsg:
+			queue = append(queue, msg...)
+		case playedMsg:
+			s.send(msg)
+			queue = append(queue, s.last)
+		}
+	}
+}
+
+// TestReplaySpeed: the keys double and halve, from as fast as it was to 64 times that,
+// and time does not jump.
+func TestReplaySpeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPlayer(recorded(t, "sandbox-install", 0), 1)
+		s := newScreen(t, 100, 30, nil, func(o *Options) { *o = o.replaying(p) })
+		s.begin()
+		time.Sleep(time.Second)
+		s.press("+", "+")
+		time.Sleep(time.Second)
+		if gone := p.now().Sub(p.begin()); gone != 5*time.Second || p.speed != 4 {
+			t.Errorf("after 1 s and 1 s at speed %v it is %s", p.speed, gone)
+		}
+		s.press("space")
+		time.Sleep(time.Minute)
+		s.shows(t, "4", "0:05 of")
+		for range 10 {
+			s.press("+")
+		}
+		if p.speed != fastest {
+			t.Errorf("speed %v", p.speed)
+		}
+		for range 10 {
+			s.press("-")
+		}
+		if p.speed != slowest {
+			t.Errorf("speed %v", p.speed)
+		}
+		s.press(">", "space")
+		if p.At() != 1 || !p.moving {
+			t.Errorf("at the end, space goes to event %d", p.At())
+		}
+	})
+}
+
+// TestTimeline clicks on the line.
+func TestTimeline(t *testing.T) {
+	s := replayed(t, "sandbox-rollback", 0)
+	line := s.lay.line
+	if drawn := []rune(s.lines()[line.Y])[line.X:][:line.W]; !slices.Contains(drawn, '✗') {
+		t.Errorf("the line does not show what failed: %s", string(drawn))
+	}
+	s.send(tea.MouseClickMsg{X: line.X, Y: line.Y, Button: tea.MouseLeft})
+	if part := s.player.part(s.player.now()); part > 0.02 {
+		t.Errorf("its left end is at %v", part)
+	}
+	s.send(tea.MouseClickMsg{X: line.X + line.W - 1, Y: line.Y, Button: tea.MouseLeft})
+	if part := s.player.part(s.player.now()); part < 0.9 {
+		t.Errorf("its right end is at %v", part)
+	}
+	if len(s.player.events) > 0 {
+		one := NewPlayer(s.player.events[:1], 1)
+		if one.moving || one.part(one.now()) != 1 {
+			t.Error("a record of one event goes by")
+		}
+	}
+}
+
+// TestReplayTells what has just happened, in a few words.
+func TestReplayTells(t *testing.T) {
+	s := replayed(t, "sandbox-held", 0)
+	seen := map[event.Kind]bool{}
+	for i, e := range s.player.events {
+		if seen[e.Kind] {
+			continue
+		}
+		seen[e.Kind] = true
+		s.turnTo(i + 1)
+		s.View()
+		last := s.lines()[s.h-2]
+		if text := strings.TrimSpace(s.said(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
+			t.Errorf("%s is told as %q: %s", e.Kind, text, last)
+		}
+	}
+}
+
+// BenchmarkReplayBack goes back by an event at the end of a long run.
+func BenchmarkReplayBack(b *testing.B) {
+	events := large()
+	p := NewPlayer(events, 0)
+	s := newScreen(b, 200, 50, nil, func(o *Options) { *o = o.replaying(p) })
+	s.begin()
+	for b.Loop() {
+		s.turnTo(len(events))
+		s.turnTo(len(events) - 1)
+		s.View()
+	}
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"lockstep/ui/report"
+)
+
+// TestReplayBackAndForth plays a record in a real terminal: it is gone through by
+// failures, groups and events, looked into, left, and come back to.
+func TestReplayBackAndForth(t *testing.T) {
+	file := filepath.Join(data, "runs", "sandbox-held.ndjson")
+	r, err := report.ReadRecord("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := func(n int) string { return fmt.Sprintf("event %d of %d", n, len(r.Events)) }
+	const failure = 108
+	c := inTerminal(t, 36, 160, nil, "replay", file, "--at", "3")
+	c.await(0, "REPLAY")
+	c.await(0, event(3))
+	press := func(key, shows string) {
+		t.Helper()
+		m := c.mark()
+		c.keys(key)
+		c.await(m, shows)
+	}
+	// The terminal is sent what changes: of a number the digits behind the first one
+	// that does. What is awaited is a text that no frame before it has.
+	press("x", "not ready after 5s")
+	press("<", "preparing")
+	press(" ", "stand still")
+	press(" ", "play")
+	press("x", "failed")
+	press("\r", "Deployment/shop-api")
+	press("\x1b", "inspect")
+	m := c.mark()
+	c.keys("q")
+	if code := c.ends(); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+	c.restored()
+	c.await(m, fmt.Sprintf("replay left at event %d of %d", failure, len(r.Events)))
+	c.await(m, fmt.Sprintf("--at %d", failure))
+	c.await(m, "Deployment/shop-api")
+}
