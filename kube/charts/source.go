@@ -22,6 +22,8 @@ type source struct {
 	// name is that of its directory in charts/, or of its archive without the
 	// ending; empty for the chart at the top.
 	name string
+	// packed is set where it came as an archive.
+	packed bool
 	// files are the chart's own, Chart.yaml normalised; written is the latter
 	// as it was, by name.
 	files   []*archive.BufferedFile
@@ -72,7 +74,7 @@ func unpack(files []*archive.BufferedFile, left *int64) (*source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("error unpacking subchart %s in %s: %w", name, c.Name(), err)
 		}
-		sub.name = strings.TrimSuffix(name, ".tgz")
+		sub.name, sub.packed = strings.TrimSuffix(name, ".tgz"), path.Ext(name) == ".tgz"
 		s.subs = append(s.subs, sub)
 	}
 	return s, nil

@@ -22,6 +22,15 @@ func join(names []string) string { return strings.Join(names, ", ") }
 // out (R12). Malformed lists are faults of the tree, which plan.Build refuses
 // (R2).
 func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error) {
+	tree, b, err := c.walk(values)
+	if err != nil {
+		return nil, nil, err
+	}
+	return tree, b.warnings, nil
+}
+
+// walk makes the tree and finds out what it is made of.
+func (c *Chart) walk(values map[string]any) (*plan.Chart, *treeBuilder, error) {
 	h, err := c.Helm()
 	if err != nil {
 		return nil, nil, err
@@ -29,12 +38,15 @@ func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error)
 	if err := chartutil.ProcessDependencies(h, CopyValues(values)); err != nil {
 		return nil, nil, fmt.Errorf("chart %s: dependencies: %w", c.path, err)
 	}
-	var b treeBuilder
-	return b.chart(c.src, h, h.Name()), b.warnings, nil
+	b := &treeBuilder{folders: map[string]Folder{}}
+	return b.chart(c.src, h, h.Name(), Folder{}), b, nil
 }
 
 // treeBuilder walks sources and, next to them, what Helm made of them.
-type treeBuilder struct{ warnings []plan.Warning }
+type treeBuilder struct {
+	warnings []plan.Warning
+	folders  map[string]Folder // by chart path
+}
 
 func (b *treeBuilder) warn(rule, path, format string, args ...any) {
 	b.warnings = append(b.warnings, plan.Warning{
@@ -43,24 +55,25 @@ func (b *treeBuilder) warn(rule, path, format string, args ...any) {
 }
 
 // chart returns the node of s, which Helm kept as h.
-func (b *treeBuilder) chart(s *source, h *chart.Chart, path string) *plan.Chart {
+func (b *treeBuilder) chart(s *source, h *chart.Chart, path string, at Folder) *plan.Chart {
+	b.folders[path] = at
 	node := &plan.Chart{Path: path, DependsOn: s.facts.dependsOn, Faults: s.facts.faults}
 	if s.facts.v3 {
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
 	}
 	for _, d := range s.meta.Dependencies {
-		b.declared(node, s, h, d)
+		b.declared(node, s, h, d, at)
 	}
 	for _, sub := range s.subs {
 		if !s.declares(sub) {
-			b.undeclared(node, sub, h)
+			b.undeclared(node, sub, h, at)
 		}
 	}
 	return node
 }
 
 // declared adds a dependency of Chart.yaml.
-func (b *treeBuilder) declared(node *plan.Chart, s *source, h *chart.Chart, d *chart.Dependency) {
+func (b *treeBuilder) declared(node *plan.Chart, s *source, h *chart.Chart, d *chart.Dependency, at Folder) {
 	name := d.Name
 	if d.Alias != "" {
 		name = d.Alias
@@ -72,14 +85,14 @@ func (b *treeBuilder) declared(node *plan.Chart, s *source, h *chart.Chart, d *c
 	}
 	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: s.facts.siblings[name]}
 	if kept := enabled(h, name); sub != nil && kept != nil {
-		entry.Chart = b.chart(sub, kept, node.Path+"/"+name)
+		entry.Chart = b.chart(sub, kept, node.Path+"/"+name, at.below(sub))
 	}
 	node.Subcharts = append(node.Subcharts, entry)
 }
 
 // undeclared adds a chart that merely lies in charts/. A second one of the
 // same name is not added: its templates are those of the first to Helm.
-func (b *treeBuilder) undeclared(node *plan.Chart, sub *source, h *chart.Chart) {
+func (b *treeBuilder) undeclared(node *plan.Chart, sub *source, h *chart.Chart, at Folder) {
 	name := sub.meta.Name
 	path := node.Path + "/" + name
 	for _, other := range node.Subcharts {
@@ -88,7 +101,7 @@ func (b *treeBuilder) undeclared(node *plan.Chart, sub *source, h *chart.Chart) 
 		}
 	}
 	if kept := dependency(h, name); kept != nil {
-		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: name, Chart: b.chart(sub, kept, path)})
+		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: name, Chart: b.chart(sub, kept, path, at.below(sub))})
 	}
 }
 

@@ -1,0 +1,152 @@
+package annotate
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lockstep/kube/charts"
+)
+
+const testCharts = "../../testdata/charts"
+
+// orderingLine is a line that orders things, in a template or in Chart.yaml.
+var orderingLine = regexp.MustCompile(`(?m)^( *)(helm\.sh/(resource-group|dep|layer|weight|install-before|readiness-)|depends-on:)[^\n]*(\n +- [^\n:]*)*\n`)
+
+// TestChartsComeBack takes all that orders things out of the charts of testdata and
+// lets it be written again: the plan is the old one, unless something is left, and
+// the lines that went in are all that has changed.
+func TestChartsComeBack(t *testing.T) {
+	// What is left, and why: everything else has to be written.
+	left := map[string]string{
+		"chain20":         "of several groups",
+		"deployments10":   "of several groups",
+		"fanout":          "of several groups",
+		"packed-subchart": "packed in",
+		"list-forms":      "",
+	}
+	dirs, err := os.ReadDir(testCharts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		t.Run(d.Name(), func(t *testing.T) {
+			want := render(t, filepath.Join(testCharts, d.Name()))
+			wanted, err := want.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := filepath.Join(t.TempDir(), d.Name())
+			stripped(t, filepath.Join(testCharts, d.Name()), dir)
+			now := render(t, dir)
+			before := contents(t, dir)
+			res, err := Prepare(t.Context(), source(dir, now), Order{want.Tree, want.Resources})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range res.Left {
+				why, expected := left[d.Name()]
+				if !expected || !strings.Contains(l.Why, why) {
+					t.Errorf("left: %s %v line %d of %s: %s", l.Chart, l.Objects, l.Line, l.File, l.Why)
+				}
+			}
+			if err := res.Write(); err != nil {
+				t.Fatal(err)
+			}
+			onlyInserted(t, before, contents(t, dir), res)
+			if len(res.Left) > 0 {
+				return
+			}
+			got, err := render(t, dir).Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := equal(got, wanted); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func source(dir string, r *charts.Rendered) Source {
+	return Source{Dir: dir, Options: options, Rendered: r}
+}
+
+var options = charts.RenderOptions{Release: "t", Namespace: "default"}
+
+func render(t *testing.T, dir string) *charts.Rendered {
+	t.Helper()
+	c, err := charts.LoadPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := charts.Render(t.Context(), c, nil, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// stripped copies a chart without the lines that order things.
+func stripped(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range contents(t, to) {
+		if filepath.Ext(name) != ".yaml" {
+			continue
+		}
+		if err := os.WriteFile(name, orderingLine.ReplaceAll(data, nil), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// contents are the files below a folder.
+func contents(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		out[path] = data
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// onlyInserted checks that taking as many lines as were told out of the new files
+// leaves the old ones.
+func onlyInserted(t *testing.T, before, after map[string][]byte, res *Result) {
+	t.Helper()
+	told := map[string]int{}
+	for _, f := range res.Files {
+		told[f.path] = f.Lines
+	}
+	for name, data := range after {
+		old, fresh := bytes.SplitAfter(before[name], []byte("\n")), bytes.SplitAfter(data, []byte("\n"))
+		at, extra := 0, 0
+		for _, l := range fresh {
+			if at < len(old) && bytes.Equal(l, old[at]) {
+				at++
+			} else {
+				extra++
+			}
+		}
+		if at != len(old) || extra != told[name] {
+			t.Errorf("%s: %d of %d old lines are left, and %d are new, not %d\n%s", name, at, len(old), extra, told[name], data)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("there are %d files, before there were %d", len(after), len(before))
+	}
+}

@@ -1,0 +1,222 @@
+package annotate
+
+import (
+	"slices"
+	"strings"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"lockstep/engine/plan"
+)
+
+// charts puts in what the Chart.yaml files of a tree lack.
+func (w *writer) charts(now, wanted *plan.Chart) {
+	if now == nil || wanted == nil {
+		return
+	}
+	if lacks(now.DependsOn, wanted.DependsOn) {
+		w.own(now, wanted.DependsOn)
+	}
+	for i, s := range now.Subcharts {
+		if i >= len(wanted.Subcharts) {
+			break
+		}
+		to := wanted.Subcharts[i]
+		if lacks(s.DependsOn, to.DependsOn) {
+			w.sibling(now.Path, s, to.DependsOn)
+		}
+		w.charts(s.Chart, to.Chart)
+	}
+}
+
+// lacks reports whether a list has not all that it is to have.
+func lacks(now, wanted []string) bool {
+	return slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(now, name) })
+}
+
+// own puts in what a chart's own resources wait for.
+func (w *writer) own(c *plan.Chart, waits []string) {
+	value := jsonList(waits)
+	left := Left{Chart: c.Path, Lines: []string{"annotations:", "  " + plan.AnnotationSubchartDependsOn + ": " + scalar(value)}}
+	f, root := w.chartFile(&left, "Chart.yaml")
+	if f == nil {
+		return
+	}
+	line := plan.AnnotationSubchartDependsOn + ": " + scalar(value)
+	eol := eolOf(f.raw)
+	key, m := entry(root, "annotations")
+	switch {
+	case m != nil && (has(m, plan.AnnotationSubchartDependsOn) || has(m, plan.StoredKey(plan.AnnotationSubchartDependsOn))):
+		w.leaveChart(left, "it has "+plan.AnnotationSubchartDependsOn+" already, which is to be changed")
+	case key == nil:
+		at := len(f.raw)
+		text := "annotations:" + eol + "  " + line + eol
+		if documentEnds(f.raw) {
+			w.leaveChart(left, "the file ends with a document mark")
+			return
+		}
+		f.insert = append(f.insert, insertion{at, whole(f.raw, at, text, eol)})
+	case m.Kind == kyaml.MappingNode && m.Style&kyaml.FlowStyle == 0 && len(m.Content) > 0 && m.Line > key.Line:
+		f.after(key.Line, strings.Repeat(" ", m.Content[0].Column-1)+line)
+	case m.ShortTag() == kyaml.NodeTagNull && m.Value == "":
+		f.after(key.Line, strings.Repeat(" ", key.Column+1)+line)
+	default:
+		w.leaveChart(left, unplain)
+	}
+}
+
+// sibling puts in what a subchart waits for.
+func (w *writer) sibling(chart string, s plan.Subchart, waits []string) {
+	name := s.Name
+	if s.Alias != "" {
+		name = s.Alias
+	}
+	line := "depends-on: " + flowList(waits)
+	left := Left{Chart: chart, Lines: []string{"- name: " + name, "  " + line}}
+	for _, in := range []string{"Chart.yaml", "requirements.yaml"} {
+		trial := left
+		f, root := w.chartFile(&trial, in)
+		if f == nil && in == "Chart.yaml" {
+			return
+		}
+		if f == nil {
+			break
+		}
+		m := dependency(root, name)
+		switch {
+		case m == nil:
+			continue
+		case has(m, "depends-on"):
+			w.leaveChart(trial, name+" has depends-on already, which is to be changed")
+		case m.Style&kyaml.FlowStyle != 0 || lastLine(m) == 0:
+			w.leaveChart(trial, "the entry of "+name+" is not written as lines of its own")
+		default:
+			f.after(lastLine(m), strings.Repeat(" ", m.Content[0].Column-1)+line)
+		}
+		return
+	}
+	left.File, _ = w.in(chart, "Chart.yaml")
+	w.leaveChart(left, name+" is no entry of dependencies: it merely lies in charts/")
+}
+
+// chartFile reads a file that describes a chart, for something that is left where
+// that cannot be written. It returns nil then, and where there is none.
+func (w *writer) chartFile(left *Left, name string) (*file, *kyaml.Node) {
+	var why string
+	if left.File, why = w.in(left.Chart, name); why == "" {
+		var err error
+		if why, err = w.read(left.File); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		if name == "Chart.yaml" {
+			w.leaveChart(*left, why)
+		}
+		return nil, nil
+	}
+	f := w.files[left.File]
+	var doc kyaml.Node
+	if err := kyaml.Unmarshal([]byte(f.raw), &doc); err != nil || doc.Kind != kyaml.DocumentNode || doc.Content[0].Kind != kyaml.MappingNode || doc.Content[0].Style&kyaml.FlowStyle != 0 {
+		if name == "Chart.yaml" {
+			w.leaveChart(*left, "it is not written as lines")
+		}
+		return nil, nil
+	}
+	return f, doc.Content[0]
+}
+
+func (w *writer) leaveChart(left Left, why string) {
+	left.Why = why
+	w.left = append(w.left, left)
+}
+
+// after inserts a line behind a line of the file, from 1.
+func (f *file) after(line int, text string) {
+	at := 0
+	for range line {
+		i := strings.IndexByte(f.raw[at:], '\n')
+		if i < 0 {
+			at = len(f.raw)
+			break
+		}
+		at += i + 1
+	}
+	eol := eolOf(f.raw)
+	f.insert = append(f.insert, insertion{at, whole(f.raw, at, text+eol, eol)})
+}
+
+// entry returns the key and the value of an entry of a mapping, nil where there is
+// none.
+func entry(m *kyaml.Node, key string) (k, v *kyaml.Node) {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return m.Content[i], m.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+func has(m *kyaml.Node, key string) bool {
+	k, _ := entry(m, key)
+	return k != nil
+}
+
+// dependency returns the first entry of dependencies that goes by a name.
+func dependency(root *kyaml.Node, name string) *kyaml.Node {
+	_, list := entry(root, "dependencies")
+	if list == nil || list.Kind != kyaml.SequenceNode {
+		return nil
+	}
+	for _, m := range list.Content {
+		if m.Kind != kyaml.MappingNode {
+			continue
+		}
+		called, n := "", (*kyaml.Node)(nil)
+		for _, key := range []string{"name", "alias"} {
+			if _, n = entry(m, key); n != nil && n.Value != "" {
+				called = n.Value
+			}
+		}
+		if called == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// lastLine is the last line of a mapping on which a key with all of its value
+// stands, 0 for none.
+func lastLine(m *kyaml.Node) int {
+	last := 0
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		k, v := m.Content[i], m.Content[i+1]
+		next := 0
+		if i+2 < len(m.Content) {
+			next = m.Content[i+2].Line
+		}
+		short := v.Kind == kyaml.ScalarNode && v.Line == k.Line && v.Style&(kyaml.LiteralStyle|kyaml.FoldedStyle) == 0 && v.Anchor == ""
+		if short && (k.Value == "name" || k.Value == "alias" || k.Value == "version" || k.Value == "condition" || next == k.Line+1) {
+			last = k.Line
+		}
+	}
+	return last
+}
+
+// documentEnds reports whether a text ends with a mark behind which nothing may
+// come.
+func documentEnds(raw string) bool {
+	for l := range strings.Lines(raw) {
+		if strings.HasPrefix(l, "...") {
+			return true
+		}
+	}
+	return false
+}
+
+func eolOf(raw string) string {
+	if strings.Contains(raw, "\r\n") {
+		return "\r\n"
+	}
+	return "\n"
+}

@@ -1,0 +1,128 @@
+package annotate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+)
+
+// mark is the annotation by which it is found out which objects a place is for.
+const mark = "lockstep/place"
+
+// foundPlace is a place with the objects that it makes.
+type foundPlace struct {
+	file    string
+	place   *place
+	objects []plan.Object
+}
+
+// find finds out which place makes which objects: each gets a mark of its own, and
+// the chart is rendered with all of them. Where that fails, the files are tried one
+// by one; one that cannot be rendered has no places.
+func (w *writer) find(wants []*want) ([]*foundPlace, error) {
+	files := map[string]bool{}
+	for _, a := range wants {
+		if len(a.lines) > 0 {
+			files[a.file] = true
+		}
+	}
+	var all []*foundPlace
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		for _, p := range w.files[name].places {
+			if p.refused == "" {
+				all = append(all, &foundPlace{file: name, place: p})
+			}
+		}
+	}
+	if len(all) == 0 || w.marked(all) == nil {
+		return all, nil
+	}
+	var found []*foundPlace
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		var own []*foundPlace
+		for _, p := range all {
+			if p.file == name {
+				own = append(own, p)
+			}
+		}
+		if err := w.marked(own); err == nil {
+			found = append(found, own...)
+		} else if w.ctx.Err() != nil {
+			return nil, err
+		} else {
+			w.files[name].broken = "annotations where they seem to belong break it"
+		}
+	}
+	return found, nil
+}
+
+// marked finds the objects of places. The error says that the chart is not what it
+// was with the marks in it.
+func (w *writer) marked(places []*foundPlace) error {
+	marks := map[string][]insertion{}
+	for i, p := range places {
+		p.objects = nil
+		lines := []string{mark + ": " + strconv.Quote(strconv.Itoa(i))}
+		marks[p.file] = append(marks[p.file], p.place.insertions(w.files[p.file].text, lines)...)
+	}
+	r, err := w.render(marks)
+	if err != nil {
+		return err
+	}
+	if err := w.same(r); err != nil {
+		return err
+	}
+	for _, res := range r.Resources {
+		i, err := strconv.Atoi(res.Annotations[mark])
+		if err == nil && i >= 0 && i < len(places) {
+			places[i].objects = append(places[i].objects, res.Object)
+		}
+	}
+	return nil
+}
+
+// refusal tells why an object has no place, and on which line it would be.
+func (w *writer) refusal(a *want) (why string, line int) {
+	f := w.files[a.file]
+	if f.broken != "" {
+		return f.broken, 0
+	}
+	if f.text == nil {
+		return "its template cannot be read", 0
+	}
+	var fits []*place
+	for _, p := range f.places {
+		if p.refused != "" && (p.kind == a.object.Kind || p.kind == "") {
+			fits = append(fits, p)
+		}
+	}
+	switch len(fits) {
+	case 0:
+		return "the template does not write its metadata out", 0
+	case 1:
+		return fits[0].refused, fits[0].line
+	}
+	return fits[0].refused, 0
+}
+
+// same reports, as an error, what makes a rendering another one than that of the
+// source, marks and sequencing annotations aside.
+func (w *writer) same(r *charts.Rendered) error {
+	if w.volatile == nil {
+		again, err := w.render(nil)
+		if err != nil {
+			return err
+		}
+		w.volatile = differences(w.src.Rendered, again)
+	}
+	for _, at := range slices.Sorted(maps.Keys(differences(w.src.Rendered, r))) {
+		if !w.volatile[at] {
+			return fmt.Errorf("%s would change", at)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package annotate
+
+import "strings"
+
+// action is what stands between {{ and }} in a template.
+type action struct {
+	start, end int    // offsets of the first brace, and after the last
+	word       string // its first word, if that is one that begins or ends a branch
+}
+
+// branch is a part of a template that is rendered or not, or several times: the
+// body of an if, a with, a range, or what follows an else. The one at the top has
+// no chain.
+type branch struct {
+	above *branch
+	chain *chain
+}
+
+// chain is what stands from an if, a with, a range or a define to its end.
+type chain struct {
+	word      string
+	open, end *action
+	branches  []*branch
+	whole     bool // it ends with an else without a condition
+}
+
+// in reports whether a branch lies in one of the given words, itself included.
+func (b *branch) in(words ...string) bool {
+	for ; b.chain != nil; b = b.above {
+		for _, w := range words {
+			if b.chain.word == w {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// line is one line of a template.
+type line struct {
+	start, end int // offsets; end is before the line end
+	// bare is the text without actions and, at the end, white space.
+	bare    string
+	actions []*action // those that begin on it
+	at      *branch   // where its first character that is no white space is
+	inside  bool      // it begins inside of an action
+}
+
+// text is a template cut into lines.
+type text struct {
+	raw   string
+	lines []line
+}
+
+// parse cuts a template into lines and branches. It reports whether it could.
+func parse(raw string) (*text, bool) {
+	actions, ok := scan(raw)
+	if !ok {
+		return nil, false
+	}
+	top := &branch{}
+	behind, ok := nest(top, actions)
+	if !ok {
+		return nil, false
+	}
+	return &text{raw, cut(raw, top, actions, behind)}, true
+}
+
+// scan finds the actions of a template. An action that does not end is none.
+func scan(raw string) (actions []*action, ok bool) {
+	for at := 0; ; {
+		i := strings.Index(raw[at:], "{{")
+		if i < 0 {
+			return actions, true
+		}
+		start := at + i
+		end := actionEnd(raw, start+2)
+		if end < 0 {
+			return nil, false
+		}
+		actions = append(actions, &action{start, end, keyword(raw[start+2 : end-2])})
+		at = end
+	}
+}
+
+// actionEnd returns the offset after the braces that close the action whose text
+// begins at from, or -1.
+func actionEnd(raw string, from int) int {
+	inner := strings.TrimPrefix(raw[from:], "-")
+	if strings.HasPrefix(strings.TrimLeft(inner, " \t\r\n"), "/*") {
+		closed := strings.Index(raw[from:], "*/")
+		if closed < 0 {
+			return -1
+		}
+		from += closed + 2
+	}
+	quote := byte(0)
+	for i := from; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quote == 0 && strings.HasPrefix(raw[i:], "}}"):
+			return i + 2
+		case quote == 0 && (c == '"' || c == '`' || c == '\''):
+			quote = c
+		case c == '\\' && quote != 0 && quote != '`':
+			i++
+		case c == quote:
+			quote = 0
+		}
+	}
+	return -1
+}
+
+// keyword returns the word that an action begins with where that begins, goes on
+// with or ends a branch.
+func keyword(inner string) string {
+	inner = strings.TrimLeft(strings.TrimPrefix(inner, "-"), " \t\r\n")
+	end := strings.IndexFunc(inner, func(r rune) bool { return r < 'a' || r > 'z' })
+	if end < 0 {
+		end = len(inner)
+	}
+	switch word := inner[:end]; word {
+	case "if", "with", "range", "define", "block", "end":
+		return word
+	case "else":
+		if rest := strings.Trim(inner[end:], " \t\r\n-"); rest != "" {
+			return "else if"
+		}
+		return word
+	}
+	return ""
+}
+
+// nest finds the branch behind each action. It reports whether branches begin and
+// end as they should.
+func nest(top *branch, actions []*action) (behind []*branch, ok bool) {
+	now := top
+	for _, a := range actions {
+		switch a.word {
+		case "if", "with", "range", "define", "block":
+			now = (&chain{word: a.word, open: a}).branch(now)
+		case "else", "else if":
+			if now.chain == nil || now.chain.whole {
+				return nil, false
+			}
+			now.chain.whole = a.word == "else"
+			now = now.chain.branch(now.above)
+		case "end":
+			if now.chain == nil {
+				return nil, false
+			}
+			now.chain.end = a
+			now = now.above
+		}
+		behind = append(behind, now)
+	}
+	return behind, now.chain == nil
+}
+
+func (c *chain) branch(above *branch) *branch {
+	b := &branch{above, c}
+	c.branches = append(c.branches, b)
+	return b
+}
+
+// cut makes the lines of a template.
+func cut(raw string, top *branch, actions []*action, behind []*branch) []line {
+	var lines []line
+	next, inside, now := 0, 0, top // inside is the end of the last action
+	for start := 0; start < len(raw); {
+		end, after := len(raw), len(raw)
+		if i := strings.IndexByte(raw[start:], '\n'); i >= 0 {
+			end, after = start+i, start+i+1
+		}
+		l := line{start: start, end: len(strings.TrimSuffix(raw[:end], "\r")), at: now, inside: inside > start}
+		var bare strings.Builder
+		from := max(start, min(inside, l.end))
+		if strings.TrimSpace(raw[from:l.end]) != "" {
+			l.at = nil // not known yet
+		}
+		seen := now
+		for next < len(actions) && actions[next].start < l.end {
+			a := actions[next]
+			l.text(&bare, raw[from:a.start], seen)
+			l.actions = append(l.actions, a)
+			seen, inside = behind[next], a.end
+			if l.at == nil && a.word == "" {
+				l.at = seen
+			}
+			from = max(from, min(a.end, l.end))
+			next++
+		}
+		l.text(&bare, raw[from:l.end], seen)
+		if l.at == nil {
+			l.at = now
+		}
+		now = seen
+		l.bare = strings.TrimRight(bare.String(), " \t")
+		lines = append(lines, l)
+		start = after
+	}
+	return lines
+}
+
+// text adds a piece of text that is in no action, in the given branch.
+func (l *line) text(bare *strings.Builder, piece string, in *branch) {
+	bare.WriteString(piece)
+	if l.at == nil && strings.TrimSpace(piece) != "" {
+		l.at = in
+	}
+}
+
+// blank reports whether a line holds nothing but actions and comment.
+func (l *line) blank() bool {
+	rest := strings.TrimLeft(l.bare, " \t")
+	return l.inside || rest == "" || strings.HasPrefix(rest, "#")
+}
+
+// key returns the key that a line begins with and the column where that stands,
+// behind the dash of an item of a list where there is one. What follows the colon
+// is value.
+func (l *line) key() (key, value string, column int, ok bool) {
+	if l.blank() || len(l.actions) > 0 && l.actions[0].start <= l.start+l.indent() {
+		return "", "", 0, false
+	}
+	rest := strings.TrimLeft(l.bare, " ")
+	for strings.HasPrefix(rest, "- ") {
+		rest = strings.TrimLeft(rest[2:], " ")
+	}
+	column = len(l.bare) - len(rest)
+	key, value, ok = strings.Cut(rest, ":")
+	if !ok || key == "" || strings.ContainsAny(key, " \t\"'{}[]&*!") || value != "" && value[0] != ' ' {
+		return "", "", 0, false
+	}
+	value = strings.TrimSpace(value)
+	if strings.HasPrefix(value, "#") {
+		value = ""
+	}
+	return key, value, column, true
+}
+
+// indent is the column of the first character of a line that is no white space.
+func (l *line) indent() int { return len(l.bare) - len(strings.TrimLeft(l.bare, " ")) }
+
+// only reports whether a line holds one action and nothing else.
+func (l *line) only() bool {
+	return !l.inside && len(l.actions) == 1 && strings.TrimSpace(l.bare) == "" && l.actions[0].end <= l.end
+}

@@ -1,0 +1,267 @@
+package annotate
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/engine/plan"
+)
+
+// TestChartYAML writes what subcharts wait for (R4, R11) into files of all makes.
+func TestChartYAML(t *testing.T) {
+	const head = "apiVersion: v2\nname: c\nversion: 1.0.0\n"
+	const deps = "dependencies:\n  # the database\n  - name: db\n    version: 1.0.0\n    alias: store\n  - version: 1.0.0\n    name: db\n    alias: web # it\n    tags: [a]\n  # behind\n"
+	tests := []struct {
+		name, chart string
+		own         []string
+		siblings    []string // of web
+		want, left  string
+	}{
+		{"both", head + deps, []string{"web"}, []string{"store"},
+			head + strings.Replace(deps, "# it\n", "# it\n    depends-on: [\"store\"]\n", 1) + "annotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'\n", ""},
+		{"annotations", head + "annotations:\n   # note\n   a: b\n" + deps, []string{"store", "web"}, nil,
+			head + "annotations:\n   helm.sh/depends-on/subcharts: '[\"store\", \"web\"]'\n   # note\n   a: b\n" + deps, ""},
+		{"annotations without any", head + "annotations:\n" + deps, []string{"web"}, nil,
+			head + "annotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'\n" + deps, ""},
+		{"no line end", head + strings.TrimSuffix(deps, "\n"), []string{"web"}, nil,
+			head + strings.TrimSuffix(deps, "\n") + "\nannotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'", ""},
+		{"annotations in braces", head + "annotations: {a: b}\n" + deps, []string{"web"}, nil, "", unplain},
+		{"an entry in braces", head + "dependencies:\n  - {name: db, version: 1.0.0, alias: store}\n  - {name: db, version: 1.0.0, alias: web}\n", nil, []string{"store"}, "", "not written as lines"},
+		{"a list that is there", head + strings.Replace(deps, "tags: [a]", "depends-on: []", 1), nil, []string{"store"}, "", "is to be changed"},
+		{"annotations with a list that is there", head + "annotations:\n  helm.sh/depends-on/subcharts:\n" + deps, []string{"web"}, nil, "", "is to be changed"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			put(t, dir, "Chart.yaml", test.chart)
+			put(t, dir, "templates/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: own\n")
+			put(t, dir, "charts/db/Chart.yaml", "apiVersion: v2\nname: db\nversion: 1.0.0\n")
+			put(t, dir, "charts/db/templates/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Chart.Name }}\n")
+			r := render(t, dir)
+			tree := *r.Tree
+			tree.DependsOn, tree.Subcharts = test.own, nil
+			for _, s := range r.Tree.Subcharts {
+				if s.Alias == "web" {
+					s.DependsOn = test.siblings
+				}
+				tree.Subcharts = append(tree.Subcharts, s)
+			}
+			res, err := Prepare(t.Context(), source(dir, r), Order{&tree, r.Resources})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.left != "" {
+				if len(res.Files) > 0 || len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, test.left) {
+					t.Errorf("files %v, left %v; want it left: %s", res.Files, res.Left, test.left)
+				}
+				return
+			}
+			if len(res.Left) > 0 || len(res.Files) != 1 {
+				t.Fatalf("files %v, left %v", res.Files, res.Left)
+			}
+			if got := string(res.Files[0].New()); got != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestWrite keeps the modes of files, and writes all or none.
+func TestWrite(t *testing.T) {
+	const text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n"
+	prepared := func(t *testing.T) (string, *Result) {
+		dir := t.TempDir()
+		put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
+		put(t, dir, "templates/a.yaml", text)
+		put(t, dir, "templates/b.yaml", strings.Replace(text, "web", "web-2", 1))
+		if err := os.Chmod(filepath.Join(dir, "templates/a.yaml"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		r := render(t, dir)
+		res, err := Prepare(t.Context(), source(dir, r), grouped(r, "web"))
+		if err != nil || len(res.Files) != 2 {
+			t.Fatal(res, err)
+		}
+		return dir, res
+	}
+	t.Run("all", func(t *testing.T) {
+		dir, res := prepared(t)
+		if err := res.Write(); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range res.Files {
+			data, err := os.ReadFile(filepath.Join(dir, f.Name))
+			if err != nil || string(data) != string(f.New()) {
+				t.Errorf("%s: %v\n%s", f.Name, err, data)
+			}
+		}
+		if info, err := os.Stat(filepath.Join(dir, "templates/a.yaml")); err != nil || info.Mode().Perm() != 0o640 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, "templates/.*")); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	})
+	t.Run("none, where one has changed", func(t *testing.T) {
+		dir, res := prepared(t)
+		put(t, dir, "templates/b.yaml", text+"# more\n")
+		before := contents(t, dir)
+		if err := res.Write(); err == nil || !strings.Contains(err.Error(), "has changed since") {
+			t.Fatalf("error %v", err)
+		}
+		for name, data := range contents(t, dir) {
+			if string(before[name]) != string(data) {
+				t.Errorf("%s was written", name)
+			}
+		}
+	})
+	t.Run("undone, where one cannot take its place", func(t *testing.T) {
+		dir, res := prepared(t)
+		res.Files[1].path = filepath.Join(dir, "templates")
+		old, err := os.ReadFile(filepath.Join(dir, "templates/a.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Write(); err == nil {
+			t.Fatal("no error")
+		}
+		if data, err := os.ReadFile(filepath.Join(dir, "templates/a.yaml")); err != nil || string(data) != string(old) {
+			t.Errorf("%v\n%s", err, data)
+		}
+	})
+}
+
+// TestLinks leaves files alone that are links: what they lead to may be used
+// elsewhere.
+func TestLinks(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
+	put(t, other, "x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n")
+	put(t, dir, "templates/NOTES.txt", "hello\n")
+	if err := os.Symlink(filepath.Join(other, "x.yaml"), filepath.Join(dir, "templates/x.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r := render(t, dir)
+	res, err := Prepare(t.Context(), source(dir, r), grouped(r, "web"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Files) > 0 || len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "is a link to") {
+		t.Errorf("files %v, left %v", res.Files, res.Left)
+	}
+}
+
+// TestChecksums tells that a pod template with the checksum of a file that is
+// written is no reason to refuse it.
+func TestChecksums(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
+	put(t, dir, "templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n")
+	put(t, dir, "templates/b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\ndata:\n  sum: {{ include (print $.Template.BasePath \"/a.yaml\") . | sha256sum }}\n")
+	r := render(t, dir)
+	res, err := Prepare(t.Context(), source(dir, r), grouped(r, "web"))
+	if err != nil || len(res.Files) != 1 || len(res.Left) > 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// TestPartlyAnnotated adds what is missing, and leaves what would have to be
+// changed.
+func TestPartlyAnnotated(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
+	put(t, dir, "templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n  annotations:\n    helm.sh/resource-group: web\n")
+	put(t, dir, "templates/b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: db\n  annotations:\n    helm.sh/resource-group: db\n    helm.sh/depends-on/resource-groups: [\"web\"]\n")
+	r := render(t, dir)
+	o := Order{Tree: r.Tree, Resources: []plan.Resource{}}
+	for _, res := range r.Resources {
+		needs := map[string]string{"web": `["late"]`, "db": `["web","late"]`}[res.Object.Name]
+		res.Annotations = map[string]string{plan.AnnotationGroup: res.Object.Name, plan.AnnotationGroupDependsOn: needs}
+		o.Resources = append(o.Resources, res)
+	}
+	res, err := Prepare(t.Context(), source(dir, r), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Files) != 1 || !strings.Contains(string(res.Files[0].New()), "annotations:\n    helm.sh/depends-on-resource-groups: '[\"late\"]'\n") {
+		t.Errorf("files %+v", res.Files)
+	}
+	if len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "which is to be changed") {
+		t.Errorf("left %+v", res.Left)
+	}
+}
+
+// TestUndeclared leaves a subchart that merely lies in charts/.
+func TestUndeclared(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
+	for _, name := range []string{"a", "b"} {
+		put(t, dir, "charts/"+name+"/Chart.yaml", "apiVersion: v2\nname: "+name+"\nversion: 1.0.0\n")
+		put(t, dir, "charts/"+name+"/templates/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Chart.Name }}\n")
+	}
+	r := render(t, dir)
+	tree := *r.Tree
+	tree.Subcharts = slices.Clone(tree.Subcharts)
+	tree.Subcharts[0].DependsOn = []string{"b"}
+	res, err := Prepare(t.Context(), source(dir, r), Order{&tree, r.Resources})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Files) > 0 || len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "is no entry of dependencies") {
+		t.Errorf("files %+v, left %+v", res.Files, res.Left)
+	}
+}
+
+// TestAnyTemplate cuts damaged templates into lines and places: what goes in can be
+// taken out again, and goes in between lines.
+func TestAnyTemplate(t *testing.T) {
+	files, err := filepath.Glob(testCharts + "/*/templates/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := string(data)
+		inserts(t, whole)
+		for range 200 {
+			cut := whole
+			for range 1 + random.IntN(4) {
+				from := random.IntN(len(cut) + 1)
+				to := min(len(cut), from+random.IntN(20))
+				cut = cut[:from] + []string{"", "\n", "{{", "}}", " ", "- ", "\r\n", "\"", "{{ end }}", "{{ else }}", "metadata:\n"}[random.IntN(11)] + cut[to:]
+			}
+			inserts(t, cut)
+		}
+	}
+}
+
+func inserts(t *testing.T, raw string) {
+	text, ok := parse(raw)
+	if !ok {
+		return
+	}
+	for _, p := range text.places() {
+		if p.refused != "" {
+			continue
+		}
+		in := p.insertions(text, []string{"lockstep/a: b"})
+		got := string((&file{raw: raw}).with(in))
+		for _, i := range in {
+			if i.at > 0 && i.at < len(raw) && raw[i.at-1] != '\n' {
+				t.Errorf("in the middle of a line: %d of %q", i.at, raw)
+			}
+			got = strings.Replace(got, i.text, "", 1)
+		}
+		if len(got) != len(raw) {
+			t.Errorf("%q became %q", raw, got)
+		}
+	}
+}
