@@ -203,8 +203,8 @@ func TestViewSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.run(op, nil)
-	r.look(0).await("the reason", func(s *event.State) bool {
+	r.look(0).await("the reason, as a failure", func(s *event.State) bool {
 		g := s.Find("apply", "fail-image:broken")
-		return g != nil && strings.Contains(g.Objects[0].Cause, "cannot be pulled")
+		return g != nil && strings.Contains(g.Objects[0].Cause, "cannot be pulled") && g.Objects[0].Status == event.Failed && g.Status == event.Failed
 	})
 }

@@ -33,9 +33,9 @@ var unicodeLines = Lines{
 
 var asciiLines = Lines{
 	Light: [16]string{" ", "|", "-", "+", "|", "|", "+", "+", "-", "+", "-", "+", "+", "+", "+", "+"},
-	Heavy: [16]string{" ", "#", "=", "#", "#", "#", "#", "#", "=", "#", "=", "#", "#", "#", "#", "#"},
+	Heavy: [16]string{" ", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#"},
 	Round: [4]string{"+", "+", "+", "+"},
-	Arrow: ">", More: ">", Less: "<", Open: "v", Cursor: ">", Break: "*", Next: "@",
+	Arrow: ">", More: ">", Less: "<", Open: ":", Cursor: ">", Break: "*", Next: "@",
 	Bar: "#", Half: "#", Rest: "-",
-	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right", Undo: "<",
+	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right", Undo: "u",
 }

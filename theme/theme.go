@@ -78,7 +78,8 @@ const (
 	roles
 )
 
-// Theme is what Options look like. It is an immutable value.
+// Theme is what Options look like. Nothing changes it; it is large, so what is asked
+// often takes a pointer.
 type Theme struct {
 	Options
 	Lines  Lines
@@ -121,7 +122,7 @@ func New(o Options) Theme {
 }
 
 // Style returns the style of a role.
-func (t Theme) Style(r Role) lipgloss.Style { return t.styles[r] }
+func (t *Theme) Style(r Role) lipgloss.Style { return t.styles[r] }
 
 // Render gives text the style of a role.
-func (t Theme) Render(r Role, text string) string { return t.styles[r].Render(text) }
+func (t *Theme) Render(r Role, text string) string { return t.styles[r].Render(text) }

@@ -45,7 +45,8 @@ func TestMarks(t *testing.T) {
 			seen[g] = status
 		}
 	})
-	if m := New(Options{}).Mark("brand-new"); m.Word != "brand-new" || m.Glyph != "?" {
+	standard := New(Options{})
+	if m := standard.Mark("brand-new"); m.Word != "brand-new" || m.Glyph != "?" {
 		t.Errorf("an unknown status looks like %+v", m)
 	}
 }
@@ -88,6 +89,53 @@ func TestLines(t *testing.T) {
 	for _, s := range append(asciiLines.Light[:], asciiLines.Ellipsis, asciiLines.Arrow, asciiLines.Enter) {
 		if strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			t.Errorf("%q is not ASCII", s)
+		}
+	}
+}
+
+// TestASCIISigns proves that an ASCII sign means one thing: it stands for one
+// Unicode sign, be it a status or a line, but for arms of lines and for arrows.
+func TestASCIISigns(t *testing.T) {
+	means := map[string]string{}
+	sign := func(ascii, unicode string) {
+		switch {
+		case strings.Contains("▶▸", unicode):
+			unicode = "▸"
+		case strings.Contains("┃━╸", unicode):
+			unicode = "╋"
+		}
+		if was, ok := means[ascii]; ok && was != unicode {
+			t.Errorf("%s stands for both %s and %s", ascii, was, unicode)
+		}
+		means[ascii] = unicode
+		if len(ascii) != 1 || ascii[0] >= utf8.RuneSelf {
+			t.Errorf("%q is not one ASCII character", ascii)
+		}
+	}
+	for _, m := range marks {
+		sign(m.ascii, m.glyph)
+	}
+	u, a := unicodeLines, asciiLines
+	for i, s := range []string{u.Arrow, u.More, u.Less, u.Open, u.Cursor, u.Break, u.Next, u.Bar, u.Half, u.Ellipsis, u.Undo} {
+		sign([]string{a.Arrow, a.More, a.Less, a.Open, a.Cursor, a.Break, a.Next, a.Bar, a.Half, a.Ellipsis, a.Undo}[i], s)
+	}
+	for i := 1; i < 16; i++ {
+		sign(a.Heavy[i], "╋")
+		if _, ok := means[a.Light[i]]; ok {
+			t.Errorf("%s is a line, too", a.Light[i])
+		}
+	}
+}
+
+// TestPlain shows text of others as ASCII, one character for each.
+func TestPlain(t *testing.T) {
+	ascii, all := New(Options{ASCII: true}), New(Options{})
+	for in, want := range map[string]string{"plain": "plain", "wait … 3×5 — “done” · é": `wait ~ 3x5 - "done" - ?`, "✓ ⏸ ‖ → ╭─╮": `v " " > +-+`, "日本": "??"} {
+		if got := ascii.Plain(in); got != want {
+			t.Errorf("Plain(%q) = %q, want %q", in, got, want)
+		}
+		if got := all.Plain(in); got != in {
+			t.Errorf("Plain(%q) = %q where all can be shown", in, got)
 		}
 	}
 }

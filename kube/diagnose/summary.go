@@ -18,6 +18,7 @@ import (
 // summary picks the most useful line: what is wrong with a pod, that none can be
 // created, what the object's status says, and last its newest event.
 func (q *inquiry) summary() string {
+	q.Fails = len(q.Pods) > 0 && q.Pods[0].trouble >= unable
 	if q.lead.cause != "" {
 		q.Symptom = q.lead.symptom
 		return q.lead.cause
@@ -26,6 +27,7 @@ func (q *inquiry) summary() string {
 		return q.pod(q.Pods[0])
 	}
 	if e := q.last("FailedCreate"); e != nil && q.missesPods() {
+		q.Fails = true
 		return "no pods can be created: " + plainError(e.Message)
 	}
 	if len(q.Pods) > 0 && q.Pods[0].trouble == young {

@@ -34,6 +34,7 @@ type looks struct {
 	due  time.Time // zero for never
 	busy bool
 	told string
+	why  string // what it fails of, where waiting alone does not mend it
 }
 
 const (
@@ -57,8 +58,8 @@ func (x *explainer) sign(of unwell) {
 	x.plan(l, time.Now())
 }
 
-// saw takes in what an object looks like.
-func (x *explainer) saw(of unwell, bad bool) {
+// saw takes in what an object looks like, and returns what it is known to fail of.
+func (x *explainer) saw(of unwell, bad bool) (why string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.at(of)
@@ -66,10 +67,11 @@ func (x *explainer) saw(of unwell, bad bool) {
 	l.bad = bad
 	switch {
 	case !bad:
-		l.due, l.told = time.Time{}, ""
+		l.due, l.told, l.why = time.Time{}, "", ""
 	case !was:
 		x.plan(l, time.Now().Add(patience))
 	}
+	return l.why
 }
 
 func (x *explainer) at(of unwell) *looks {
@@ -96,7 +98,7 @@ func (x *explainer) plan(l *looks, at time.Time) {
 }
 
 // run looks into what is due until ctx ends.
-func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan.Object) run.Finding, publish func(event.Event)) {
+func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan.Object) run.Finding, tell func(unwell, run.Finding)) {
 	var under sync.WaitGroup
 	defer under.Wait()
 	timer := time.NewTimer(0)
@@ -118,8 +120,7 @@ func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan
 					found = run.Finding{}
 				}
 				if x.found(of, found) {
-					publish(event.Event{Kind: event.KindDiagnosis, Phase: of.Phase, Group: of.Group, Object: &of.object,
-						Message: found.Cause, Cause: found.Cause, Evidence: found.Evidence, Lines: found.Lines})
+					tell(of, found)
 				}
 			})
 		}
@@ -178,6 +179,10 @@ func (x *explainer) found(of unwell, f run.Finding) bool {
 	news := l.bad && f.Cause != "" && f.Cause != l.told && (l.told == "" || !f.Symptom)
 	if news {
 		l.told = f.Cause
+	}
+	l.why = ""
+	if l.bad && f.Fails {
+		l.why = f.Cause
 	}
 	if l.due.IsZero() || l.due.After(now) {
 		x.plan(l, l.pace.Later(now))

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 )
@@ -28,7 +27,7 @@ func TestExplainedAtTheFirstSign(t *testing.T) {
 			x.run(ctx, func(_ context.Context, o plan.Object) run.Finding {
 				looks[o.Name] = append(looks[o.Name], time.Since(begun))
 				return run.Finding{Cause: o.Name + " crashes", Requests: 6}
-			}, func(e event.Event) { told = append(told, e.Cause) })
+			}, func(_ unwell, f run.Finding) { told = append(told, f.Cause) })
 		}()
 		of := func(name string) unwell { return unwell{object: plan.Object{Kind: "Deployment", Name: name}} }
 		x.sign(of("crashing")) // nobody has seen it yet

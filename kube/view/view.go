@@ -252,7 +252,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 		}
 	}
 	var beside sync.WaitGroup
-	beside.Go(func() { v.why.run(ctx, v.client.Diagnose, v.feed.Publish) })
+	beside.Go(func() { v.why.run(ctx, v.client.Diagnose, v.explain) })
 	if len(late) > 0 {
 		beside.Go(func() { placeLate(ctx, target) })
 	}
@@ -315,12 +315,17 @@ func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*r
 func (v *View) observe(phase, id string, ob run.Observation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	g := v.groups[id]
+	v.take(event.Unit{Phase: phase, Group: id}, ob)
+}
+
+// take is observe, with the lock held.
+func (v *View) take(unit event.Unit, ob run.Observation) {
+	g := v.groups[unit.Group]
 	if g == nil {
 		return
 	}
 	if ob.Sign {
-		v.why.sign(unwell{event.Unit{Phase: phase, Group: id}, ob.Object})
+		v.why.sign(unwell{unit, ob.Object})
 	}
 	if ob.Status == "" || ob.Status == event.Applying {
 		return
@@ -329,18 +334,21 @@ func (v *View) observe(phase, id string, ob run.Observation) {
 		ob.Status, ob.Message = absent(v.revision.rel.Info.Status)
 	}
 	was, known := g.last[ob.Object]
+	why := v.why.saw(unwell{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
+	if why != "" && ob.Status == event.InProgress {
+		ob.Status, ob.Message = event.Failed, why
+	}
 	g.last[ob.Object] = ob
-	v.why.saw(unwell{event.Unit{Phase: phase, Group: id}, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
 	st, message := g.judge()
 	tell := func(st event.Status, message string) {
 		g.status, g.said = st, message
-		v.feed.Publish(event.Event{Kind: event.KindGroup, Phase: phase, Group: id, Status: st, Message: message})
+		v.feed.Publish(event.Event{Kind: event.KindGroup, Phase: unit.Phase, Group: unit.Group, Status: st, Message: message})
 	}
 	if st != event.Waiting && (g.status == "" || g.status == event.Waiting) { // so that it has a beginning
 		tell(event.Running, "")
 	}
 	if !known || was.Status != ob.Status || was.Message != ob.Message {
-		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: phase, Group: id, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
+		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
 	}
 	if st != g.status || message != g.said {
 		tell(st, message)
@@ -350,6 +358,19 @@ func (v *View) observe(phase, id string, ob run.Observation) {
 		if v.unseen--; v.unseen == 0 {
 			close(v.seen)
 		}
+	}
+}
+
+// explain tells why an object is not ready. One whose pods fail fails here: in an
+// operation it is waited for until that gives up, but here nobody waits, and it would
+// be in progress for ever.
+func (v *View) explain(of unwell, found run.Finding) {
+	v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: of.Phase, Group: of.Group, Object: &of.object,
+		Message: found.Cause, Cause: found.Cause, Evidence: found.Evidence, Lines: found.Lines})
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if g := v.groups[of.Group]; g != nil && g.last[of.object].Status == event.InProgress && found.Fails {
+		v.take(of.Unit, run.Observation{Object: of.object, Status: event.InProgress})
 	}
 }
 

@@ -243,7 +243,7 @@ func (m *model) drawFoot(n *graph.Node, x, end, y int) {
 	}
 	text = before + canvas.Fit(text, end-x-len(before+after), m.Theme.Lines.Ellipsis) + after
 	role := mark.Role
-	if n.Status == event.Ready || n.Status == event.Applied || n.Status == event.Gone {
+	if n.Status == event.Ready || n.Status == event.Gone {
 		role = theme.Quiet
 	}
 	if _, slow := m.expected().slow[n.Unit()]; slow {

@@ -7,6 +7,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/theme"
 	"lockstep/ui/board/graph"
 )
 
@@ -14,9 +16,25 @@ import (
 // about: every word of it has to occur in the name, the kind or the status.
 type filter struct {
 	input  textinput.Model
-	words  []string
+	words  []word
 	groups map[event.Unit]bool // what is shown, nil without a query
 	whole  map[event.Unit]bool // groups that match as such, with all their objects
+	// objects are those that match in the other groups that are shown.
+	objects map[event.Unit][]*event.ObjectState
+	names   map[event.Unit][]label
+}
+
+// word is one of a query; status tells that one for a status may hold it.
+type word struct {
+	text   string
+	status bool
+}
+
+// label is an object's name as the filter compares it, which is made once: there may
+// be many objects, and they are compared for every frame.
+type label struct {
+	object plan.Object
+	text   string
 }
 
 func newFilter() filter {
@@ -65,38 +83,68 @@ func (m *model) clearFilter() {
 // state has changed, not for every frame.
 func (m *model) match() {
 	f := &m.filter
-	f.words = strings.Fields(strings.ToLower(f.input.Value()))
+	f.words = f.words[:0]
+	for _, w := range strings.Fields(strings.ToLower(f.input.Value())) {
+		f.words = append(f.words, word{w, theme.MayBeStatus(w)})
+	}
+	f.groups, f.whole, f.objects = nil, nil, nil
 	if !f.on() {
-		f.groups, f.whole = nil, nil
+		f.names = nil
 		return
 	}
-	f.groups, f.whole = map[event.Unit]bool{}, map[event.Unit]bool{}
+	if f.names == nil {
+		f.names = map[event.Unit][]label{}
+	}
+	f.groups, f.whole, f.objects = map[event.Unit]bool{}, map[event.Unit]bool{}, map[event.Unit][]*event.ObjectState{}
 	for _, n := range m.Graph.Nodes {
-		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.Name + " " + m.GroupMark(n).Word)
-		if f.holds(head) {
+		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.Name)
+		if f.holds(head, func() string { return m.GroupMark(n).Word }) {
 			f.groups[n.Unit()], f.whole[n.Unit()] = true, true
-			continue
-		}
-		for _, o := range n.Objects {
-			if m.matchesObject(n, o) {
-				f.groups[n.Unit()] = true
-				break
-			}
+		} else if found := m.matching(n); len(found) > 0 {
+			f.groups[n.Unit()], f.objects[n.Unit()] = true, found
 		}
 	}
 }
 
-func (f *filter) holds(text string) bool {
+// matching are the objects of a group that match.
+func (m *model) matching(n *graph.Node) []*event.ObjectState {
+	f := &m.filter
+	names := f.names[n.Unit()]
+	var found []*event.ObjectState
+	for i, o := range n.Objects {
+		if i == len(names) {
+			names = append(names, label{})
+		}
+		if names[i].object != o.Object {
+			names[i] = label{o.Object, strings.ToLower(o.Object.String())}
+		}
+		if f.holds(names[i].text, func() string { return m.ObjectMark(n, o).Word }) {
+			found = append(found, o)
+		}
+	}
+	f.names[n.Unit()] = names
+	return found
+}
+
+// holds reports whether each word of the query is in a name, or in the word for a
+// status, which is asked for where that could be so.
+func (f *filter) holds(name string, status func() string) bool {
+	is := ""
 	for _, w := range f.words {
-		if !strings.Contains(text, w) {
+		if strings.Contains(name, w.text) {
+			continue
+		}
+		if !w.status {
+			return false
+		}
+		if is == "" {
+			is = strings.ToLower(status())
+		}
+		if !strings.Contains(is, w.text) {
 			return false
 		}
 	}
 	return true
-}
-
-func (m *model) matchesObject(n *graph.Node, o *event.ObjectState) bool {
-	return m.filter.holds(strings.ToLower(o.Object.String() + " " + m.ObjectMark(n, o).Word))
 }
 
 // shown reports whether a group is on the board.
@@ -107,13 +155,7 @@ func (m *model) shownObjects(n *graph.Node) []*event.ObjectState {
 	if m.filter.groups == nil || m.filter.whole[n.Unit()] {
 		return n.Objects
 	}
-	var out []*event.ObjectState
-	for _, o := range n.Objects {
-		if m.matchesObject(n, o) {
-			out = append(out, o)
-		}
-	}
-	return out
+	return m.filter.objects[n.Unit()]
 }
 
 // keepShown moves the selection to a group that is on the board, where the

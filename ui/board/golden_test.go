@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -16,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/*.golden anew")
 
 var (
-	sizes = [][2]int{{60, 20}, {80, 24}, {100, 30}, {200, 50}}
+	sizes = [][2]int{{60, 20}, {80, 24}, {100, 30}, {160, 45}, {200, 50}}
 	dark  = theme.Options{Background: theme.Dark}
 	light = theme.Options{Background: theme.Light}
 	bare  = theme.Options{Depth: theme.None}
@@ -81,21 +82,13 @@ func (v view) begin(t testing.TB, w, h int, l theme.Options) *screen {
 	return newScreen(t, w, h, recorded(t, v.run, v.n), append(v.opts, look(l))...)
 }
 
-// sizes are those that the view is compared at.
-func (v view) sizes() [][2]int {
-	if v.asks || v.replay {
-		return append(sizes[:3:3], [2]int{160, 45}, sizes[3])
-	}
-	return sizes
-}
-
 // TestGolden compares all screens at some sizes with what they looked like
 // when somebody last looked at them, without colour. Dark and light have to
 // show the very same text; how they look is compared at 100×30.
 func TestGolden(t *testing.T) {
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) {
-			for _, size := range v.sizes() {
+			for _, size := range sizes {
 				w, h := size[0], size[1]
 				plain := v.open(t, w, h, bare).View().Content
 				compare(t, fmt.Sprintf("%s-%dx%d", v.name, w, h), ansi.Strip(plain))
@@ -162,17 +155,20 @@ func TestColourless(t *testing.T) {
 	}
 }
 
-// TestASCII proves that LOCKSTEP_ASCII leaves nothing else in any screen, but
-// for what the cluster says.
+// TestASCII proves that LOCKSTEP_ASCII leaves nothing else in any screen, whatever
+// the cluster says and whatever a user types.
 func TestASCII(t *testing.T) {
 	for _, v := range views {
-		l := bare
-		l.ASCII = true
-		s := v.open(t, 120, 40, l)
-		for i, r := range s.text() {
-			if r > 0x7e && !strings.ContainsRune("·—…", r) {
-				t.Fatalf("%s: %q at %d:\n%s", v.name, r, i, s.text())
+		for _, size := range sizes {
+			l := bare
+			l.ASCII = true
+			s := v.open(t, size[0], size[1], l)
+			for i, b := range []byte(s.text()) {
+				if b >= utf8.RuneSelf {
+					t.Fatalf("%s at %v: %q at %d:\n%s", v.name, size, b, i, s.text())
+				}
 			}
+			within(t, s, v.name)
 		}
 	}
 }

@@ -170,18 +170,22 @@ func (m *model) awayText() string {
 }
 
 // liveMark is how a release that is watched is: the status of its record in
-// words, the state of its objects in glyph and colour.
+// words, the state of its objects in glyph and colour. What an operation is at work
+// on, or was cut off at, is not well, however many objects are ready.
 func (m *model) liveMark() theme.Mark {
 	is := event.Running
+	record := m.State.Message
 	switch {
-	case m.Tally.Failed > 0:
+	case m.Tally.Failed > 0, record == "failed":
 		is = event.Failed
-	case m.Tally.Done == m.Tally.Total:
-		is = event.Ready
+	case record == "", record == "deployed", record == "superseded":
+		if m.Tally.Done == m.Tally.Total {
+			is = event.Ready
+		}
 	}
 	mark := m.Theme.Mark(string(is))
-	if m.State.Message != "" {
-		mark.Word = m.State.Message
+	if record != "" {
+		mark.Word = record
 	}
 	return mark
 }
@@ -300,23 +304,33 @@ func (m *model) drawBar(end int) int {
 	w := m.barWidth()
 	l := m.Theme.Lines
 	x := end - w
-	halves := (m.Tally.Done + m.Tally.Applied) * w * 2 / m.Tally.Total
-	role := theme.Good
-	switch {
-	case m.State.Status == event.Failed || m.State.Run == event.Held:
-		role = theme.Bad
-	case m.State.Run == event.Paused, m.State.Status == event.Aborted, m.RollingBack():
-		role = theme.Stopped
-	}
+	ready := m.Tally.Done * w * 2 / m.Tally.Total
+	reached := (m.Tally.Done + m.Tally.Applied) * w * 2 / m.Tally.Total
 	for i := range w {
+		char, role := l.Rest, theme.Faint
 		switch {
-		case 2*i+1 < halves:
-			m.canvas.Put(x+i, 1, role, l.Bar)
-		case 2*i < halves:
-			m.canvas.Put(x+i, 1, role, l.Half)
-		default:
-			m.canvas.Put(x+i, 1, theme.Faint, l.Rest)
+		case 2*i+1 < reached:
+			char, role = l.Bar, m.barRole()
+		case 2*i < reached:
+			char, role = l.Half, m.barRole()
 		}
+		if 2*i >= ready && char != l.Rest { // nobody has waited for it to be ready (R21)
+			role = theme.Quiet
+		}
+		m.canvas.Put(x+i, 1, role, char)
 	}
 	return x
+}
+
+// barRole is the colour of the progress bar: that of the state.
+func (m *model) barRole() theme.Role {
+	switch {
+	case m.State.Status == event.Failed || m.State.Run == event.Held:
+		return theme.Bad
+	case m.State.Run == event.Paused, m.State.Status == event.Aborted, m.RollingBack():
+		return theme.Stopped
+	case m.State.Operation.Watches() && !m.Over():
+		return m.liveMark().Role
+	}
+	return theme.Good
 }

@@ -77,7 +77,7 @@ func (m *model) helpLines(width int) []canvas.Line {
 // legend says what the glyphs mean.
 func (m *model) legend() []canvas.Line {
 	out := []canvas.Line{nil, canvas.Plain(theme.Strong, "glyphs")}
-	for _, s := range []string{"ready", "in-progress", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
+	for _, s := range []string{"ready", "in-progress", "applied", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
 		mark := m.Theme.Mark(s)
 		out = append(out, canvas.Line{{Role: mark.Role, Text: fmt.Sprintf("%-11s", mark.Glyph)}, {Role: theme.Text, Text: " " + mark.Word}})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/theme"
 )
 
 // TestWatched shows the state of what is watched, and no times: nothing is
@@ -34,4 +35,50 @@ func TestWatched(t *testing.T) {
 	s := newScreen(t, 100, 30, events[:5], readOnly)
 	s.press("enter", "shift+tab")
 	s.shows(t, "lockstep status r")
+}
+
+// TestWatchedIsGreenWhereItIsWell: what an operation is at work on, or has left
+// behind, is not, however many objects are ready.
+func TestWatchedIsGreenWhereItIsWell(t *testing.T) {
+	for record, good := range map[string]bool{"deployed": true, "pending-upgrade": false, "pending-install": false, "uninstalling": false, "failed": false} {
+		object := plan.Object{Kind: "ConfigMap", Name: "one"}
+		s := newScreen(t, 100, 30, []event.Event{
+			{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "watch", Release: "r"}, Message: record},
+			{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:g", Objects: []plan.Object{object}}}}}},
+			{Kind: event.KindObject, Phase: "apply", Group: "c:g", Object: &object, Status: event.Ready},
+			{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Ready},
+		}, readOnly)
+		if mark := s.liveMark(); (mark.Role == theme.Good) != good || (mark.Glyph == "✓") != good || s.barRole() != mark.Role {
+			t.Errorf("%s, all ready: %+v, the bar %d", record, mark, s.barRole())
+		}
+		s.shows(t, record)
+	}
+}
+
+// TestALeafThatIsAppliedIsNotGreen: nobody has waited for it to be ready (R21), so no
+// mark says so, and the bar neither.
+func TestALeafThatIsAppliedIsNotGreen(t *testing.T) {
+	leaf, exit := plan.Object{Group: "apps", Kind: "Deployment", Name: "leaf"}, 0
+	s := newScreen(t, 100, 30, []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "r"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:g", Objects: []plan.Object{leaf}}}}}},
+		{Kind: event.KindObject, Phase: "apply", Group: "c:g", Object: &leaf, Status: event.Applied},
+		{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Applied},
+		{Kind: event.KindOperation, Status: event.Succeeded, Exit: &exit},
+	})
+	n := s.Graph.Nodes[0]
+	for what, mark := range map[string]theme.Mark{"the group": s.GroupMark(n), "its object": s.ObjectMark(n, n.Objects[0])} {
+		if mark.Role == theme.Good || mark.Glyph == "✓" {
+			t.Errorf("%s is shown as %+v", what, mark)
+		}
+	}
+	green := 0
+	for x := range s.w {
+		if c := s.canvas.Cells[s.w+x]; c.Text == s.Theme.Lines.Bar && c.Role == theme.Good {
+			green++
+		}
+	}
+	if green > 0 {
+		t.Errorf("%d cells of the bar are green:\n%s", green, s.text())
+	}
 }

@@ -45,9 +45,9 @@ func Safe(w io.Writer) io.Writer { return newBorder(w, text.Block) }
 func styled(w io.Writer, style Style) io.Writer {
 	own := style.own()
 	if own == nil {
-		return Safe(w)
+		return newBorder(w, func(s string) string { return style.Theme.Plain(text.Block(s)) })
 	}
-	return newBorder(w, func(s string) string { return keep(own, s) })
+	return newBorder(w, func(s string) string { return style.Theme.Plain(keep(own, s)) })
 }
 
 // escaped returns a writer of JSON, in which what is unsafe is escaped.

@@ -99,8 +99,9 @@ func TestEveryKindAndStatusIsDocumented(t *testing.T) {
 }
 
 func TestEveryStatusHasALook(t *testing.T) {
+	look := theme.New(theme.Options{})
 	for _, s := range documented("Statuses") {
-		if theme.New(theme.Options{}).Mark(s).Glyph == "?" {
+		if look.Mark(s).Glyph == "?" {
 			t.Errorf("status %s has no glyph", s)
 		}
 	}

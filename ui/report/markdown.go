@@ -177,6 +177,7 @@ func (o *Outcome) markdownGraph(b *strings.Builder) {
 	}
 	b.WriteString(`  classDef good fill:#dafbe1,stroke:#1a7f37,color:#1f2328
   classDef bad fill:#ffebe9,stroke:#cf222e,color:#1f2328,stroke-width:3px
+  classDef applied fill:#f6f8fa,stroke:#57606a,color:#1f2328
   classDef never fill:#f6f8fa,stroke:#8c959f,color:#57606a,stroke-dasharray:4
   classDef cut fill:#fff8c5,stroke:#9a6700,color:#1f2328
 ` + "```\n\n")
@@ -226,6 +227,8 @@ func signOf(s event.Status) string {
 		return "❌"
 	case "cut":
 		return "⚠️"
+	case "applied":
+		return "◇"
 	}
 	return "⊘"
 }
@@ -240,8 +243,10 @@ func wordOf(s event.Status) string {
 
 func colourOf(s event.Status) string {
 	switch s {
-	case event.Ready, event.Applied, event.Gone, event.Succeeded:
+	case event.Ready, event.Gone, event.Succeeded:
 		return "good"
+	case event.Applied: // how it fares nobody has waited for (R21)
+		return "applied"
 	case event.Failed:
 		return "bad"
 	case event.Skipped, event.Waiting, event.Held:

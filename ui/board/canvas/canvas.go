@@ -65,7 +65,6 @@ func (c *Canvas) Within(r Rect) (restore func()) {
 // the clipping rectangle is left out.
 func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 	text = Clean(text)
-	shown := y >= c.clip.Y && y < c.clip.Y+c.clip.H
 	for len(text) > 0 {
 		n, w := cluster(text)
 		s := text[:n]
@@ -76,15 +75,30 @@ func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 		case w > 2: // terminals do not agree on its width
 			s, w = "?", 1
 		}
-		if shown && x >= c.clip.X && x+w <= c.clip.X+c.clip.W {
-			c.Cells[y*c.w+x] = cell{s, role}
-			if w == 2 {
-				c.Cells[y*c.w+x+1] = cell{"", role}
+		if c.pens.theme.ASCII && s[0] >= utf8.RuneSelf {
+			_, first := utf8.DecodeRuneInString(s)
+			like := c.pens.theme.Plain(s[:first])
+			for ; w > 0; w-- {
+				c.set(x, y, 1, cell{like, role})
+				x++
 			}
+			continue
 		}
+		c.set(x, y, w, cell{s, role})
 		x += w
 	}
 	return x
+}
+
+// set puts a character that is so wide into its cells, where it is all in view.
+func (c *Canvas) set(x, y, w int, what cell) {
+	if y < c.clip.Y || y >= c.clip.Y+c.clip.H || x < c.clip.X || x+w > c.clip.X+c.clip.W {
+		return
+	}
+	c.Cells[y*c.w+x] = what
+	if w == 2 {
+		c.Cells[y*c.w+x+1] = cell{"", what.Role}
+	}
 }
 
 // cluster returns the length in bytes and the width in cells of the first
@@ -145,6 +159,7 @@ func (c *Canvas) Blank(r Rect) {
 // theme: asking a style for every piece of text would take longer than all the
 // rest of a frame.
 type Pens struct {
+	theme         theme.Theme
 	lines         theme.Lines
 	plain, marked [theme.Selected + 1]pen
 }
@@ -153,7 +168,7 @@ type Pens struct {
 type pen struct{ on, off string }
 
 func NewPens(t theme.Theme) *Pens {
-	p := &Pens{lines: t.Lines}
+	p := &Pens{theme: t, lines: t.Lines}
 	selected := t.Style(theme.Selected)
 	for r := theme.Text; r <= theme.Selected; r++ {
 		p.plain[r] = newPen(t.Style(r))
