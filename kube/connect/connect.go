@@ -105,6 +105,23 @@ func (c *Client) Link() *Link { return c.link }
 // Namespace is the namespace that the settings name.
 func (c *Client) Namespace() string { return c.settings.Namespace() }
 
+// KubectlFlags are kubectl's flags that lead to the cluster. What kubectl reads from the
+// environment by itself is left out.
+func (c *Client) KubectlFlags() []string {
+	flags := []string{}
+	if file := c.settings.KubeConfig; file != "" && file != os.Getenv("KUBECONFIG") {
+		flags = append(flags, "--kubeconfig", file)
+	}
+	name := c.settings.KubeContext
+	if raw, err := c.Getter.ToRawKubeConfigLoader().RawConfig(); err == nil && name == "" {
+		name = raw.CurrentContext
+	}
+	if name != "" {
+		flags = append(flags, "--context", name)
+	}
+	return flags
+}
+
 // ContextName is the name of the kubeconfig's context in use, or its server.
 func (c *Client) ContextName() string {
 	if c.settings.KubeContext != "" {

@@ -192,9 +192,13 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 	if err != nil {
 		return nil, err
 	}
-	client := d.dyn.Resource(mapping.Resource)
+	var client dynamic.ResourceInterface = d.dyn.Resource(mapping.Resource)
 	if o.Namespace != "" {
-		return client.Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+		client = d.dyn.Resource(mapping.Resource).Namespace(o.Namespace)
 	}
-	return client.Get(ctx, o.Name, metav1.GetOptions{})
+	live, err := client.Get(ctx, o.Name, metav1.GetOptions{})
+	if err == nil {
+		d.memory.saw(o, live.GetUID())
+	}
+	return live, err
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -51,21 +53,47 @@ func refOf(u *unstructured.Unstructured) ref {
 	return ref{kind: u.GetKind(), namespace: u.GetNamespace(), name: u.GetName(), uid: u.GetUID()}
 }
 
-// Events lists the events about an object, the newest last.
+// Events lists the events about an object, its owner in between, and the pods of it
+// that have the most trouble, the newest last. Those of an earlier object of the same
+// name are left out, by UID: of an object that is gone and was never looked at while it
+// was there nothing is known to be its own, and the error is ErrAbsent.
 func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r := ref{kind: o.Kind, namespace: o.Namespace, name: o.Name}
-	if live, err := d.get(ctx, o); err == nil {
-		r.uid = live.GetUID() // leaves out those of an earlier object with the same name
+	live, err := d.get(ctx, o)
+	refs := []ref{{kind: o.Kind, namespace: o.Namespace, name: o.Name, uid: d.memory.uid(o)}}
+	switch {
+	case err == nil:
+		refs[0].uid = live.GetUID()
+		refs = append(refs, d.refsOf(ctx, live)...)
+	case refs[0].uid != "":
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return nil, fmt.Errorf("list events of %s: %w", o, ErrAbsent)
 	}
-	events, err := d.events(ctx, r)
-	if err != nil {
-		return nil, fmt.Errorf("list events of %s: %w", o, err)
+	var events []Event
+	for _, r := range refs {
+		some, err := d.events(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("list events of %s: %w", o, err)
+		}
+		events = append(events, some...)
 	}
-	return events, nil
+	return aggregate(events), nil
 }
 
+// refsOf are what an object owns, as far as its events are read.
+func (d *Diagnoser) refsOf(ctx context.Context, live *unstructured.Unstructured) []ref {
+	refs, pods, err := d.podsOf(ctx, live)
+	if err != nil || live.GetKind() == "Pod" || live.GetKind() == "Service" {
+		return nil // those of the object are there all the same
+	}
+	for _, p := range pods[:min(len(pods), eventPods)] {
+		refs = append(refs, ref{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.uid})
+	}
+	return refs
+}
+
+// events lists those about one object, by its UID where that is known.
 func (d *Diagnoser) events(ctx context.Context, r ref) ([]Event, error) {
 	set := fields.Set{"involvedObject.kind": r.kind, "involvedObject.name": r.name}
 	if r.uid != "" {
@@ -81,11 +109,11 @@ func (d *Diagnoser) events(ctx context.Context, r ref) ([]Event, error) {
 	}
 	var events []Event
 	for i := range list.Items {
-		if e := &list.Items[i]; e.InvolvedObject.Kind == r.kind && e.InvolvedObject.Name == r.name {
+		if e := &list.Items[i]; e.InvolvedObject.Kind == r.kind && e.InvolvedObject.Name == r.name && (r.uid == "" || e.InvolvedObject.UID == r.uid) {
 			events = append(events, eventOf(e))
 		}
 	}
-	return aggregate(events), nil
+	return events, nil
 }
 
 func eventOf(e *corev1.Event) Event {

@@ -3,8 +3,6 @@ package diagnose
 import (
 	"bufio"
 	"context"
-	"fmt"
-	"io"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,25 +10,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// shownLines is how many past lines Logs starts with.
+// shownLines is how many past lines of a container FollowLogs starts with.
 const shownLines = 500
-
-// Logs reads the last 500 lines that a container has written and, with follow,
-// what it writes from now on. An empty name stands for the container with the
-// problem. The caller closes the result, which also ends with ctx. The text is
-// raw: use status.CleanText on each line.
-func (d *Diagnoser) Logs(ctx context.Context, pod Pod, container string, follow bool) (io.ReadCloser, error) {
-	if container == "" {
-		container = pod.culprit
-	}
-	lines := int64(shownLines)
-	r, err := d.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name,
-		&corev1.PodLogOptions{Container: container, Follow: follow, TailLines: &lines}).Stream(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read logs of pod %s: %w", pod.Name, err)
-	}
-	return r, nil
-}
 
 // tail reads the last n lines of a container. If it has been restarted and runs,
 // they are those of the previous run, which is the one that failed.

@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/plan"
 )
 
 // recollection keeps how a container of an object has failed, and what it had to say: a Job
@@ -12,6 +14,7 @@ import (
 type recollection struct {
 	mu      sync.Mutex
 	crashes map[types.UID]crash // by the object's
+	uids    map[plan.Object]types.UID
 }
 
 type crash struct {
@@ -19,8 +22,29 @@ type crash struct {
 	logs []string
 }
 
-// mostCrashes is how many objects are remembered.
-const mostCrashes = 1000
+// mostCrashes is how many objects are remembered with how they failed, mostSeen those
+// of which it is only known which ones they were.
+const (
+	mostCrashes = 1000
+	mostSeen    = 20000
+)
+
+// saw remembers which one an object is, for when it is gone.
+func (m *recollection) saw(o plan.Object, uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.uids == nil || len(m.uids) >= mostSeen {
+		m.uids = map[plan.Object]types.UID{}
+	}
+	m.uids[o] = uid
+}
+
+// uid is that of an object that was seen, empty where it was not.
+func (m *recollection) uid(o plan.Object) types.UID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.uids[o]
+}
 
 // keep remembers the crash that an inquiry has found. Where the log says nothing any
 // more, that of the same container before it counts.

@@ -77,6 +77,22 @@ func (p Pod) String() string {
 	return "pod " + p.Name + ": " + p.Phase
 }
 
+// Count counts the containers that are ready, those that are to be, and restarts.
+// Init containers that end do not count for the first two.
+func (p Pod) Count() (ready, of, restarts int) {
+	for _, c := range p.Containers {
+		restarts += c.Restarts
+		if c.Init && !c.Sidecar {
+			continue
+		}
+		of++
+		if c.Ready {
+			ready++
+		}
+	}
+	return ready, of, restarts
+}
+
 // container is the one of a name.
 func (p Pod) container(name string) Container {
 	for _, c := range p.Containers {

@@ -18,7 +18,7 @@ import (
 )
 
 // Pods lists the pods of a workload or behind a Service, or a Pod itself, the one
-// with the worst problem first. Other kinds have none.
+// with the worst problem first. Of other kinds the error is ErrNoPods.
 func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -26,11 +26,20 @@ func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", o, err)
 	}
+	if !podKinds[live.GroupVersionKind().GroupKind().String()] {
+		return nil, fmt.Errorf("list pods of %s: %w", o, ErrNoPods)
+	}
 	_, pods, err := d.podsOf(ctx, live)
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %s: %w", o, err)
 	}
 	return pods, nil
+}
+
+// podKinds are the kinds whose pods podsOf finds.
+var podKinds = map[string]bool{
+	"Pod": true, "Deployment.apps": true, "ReplicaSet.apps": true, "StatefulSet.apps": true, "DaemonSet.apps": true, "Job.batch": true,
+	"ReplicationController": true, "CronJob.batch": true, "Service": true,
 }
 
 // podsOf finds the pods of an object, and the owner in between: the newest

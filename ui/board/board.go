@@ -48,11 +48,14 @@ type Inspector = inspector.Answers
 
 // What answers are made of; each is documented where it is.
 type (
-	Item    = inspector.Item
-	Change  = inspector.Change
-	Field   = inspector.Field
-	Action  = inspector.Action
-	Nothing = inspector.Nothing
+	Item      = inspector.Item
+	Change    = inspector.Change
+	LogLine   = inspector.LogLine
+	LogSource = inspector.Source
+	Pod       = inspector.Pod
+	Field     = inspector.Field
+	Action    = inspector.Action
+	Nothing   = inspector.Nothing
 )
 
 // Options say what to show and where. Only Source is needed.
@@ -67,6 +70,9 @@ type Options struct {
 	// Inspector is asked for events, pods, logs and manifests. Nil: the
 	// inspector shows only what the events of the run tell.
 	Inspector Inspector
+	// Kubectl are kubectl's flags that lead to the cluster. Nil: by the context that
+	// the operation names.
+	Kubectl []string
 	// Editor changes what the run goes on with. Nil: nothing can be edited here.
 	Editor Editor
 	// Theme is the look. Where its Background is theme.Detect, the terminal

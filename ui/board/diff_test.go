@@ -12,7 +12,10 @@ import (
 
 // answered has answers about what happens to the objects of the recorded runs.
 func answered(o *Options) {
-	o.Inspector = &answerer{manifest: "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: shop-db-migrate\nspec:\n  backoffLimit: 2\n", changes: changesOfShop}
+	o.Inspector = &answerer{
+		manifest: "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: shop-db-migrate\nspec:\n  backoffLimit: 2\n",
+		changes:  changesOfShop, logs: logsOfShop, pods: podsOfShop, now: o.Now,
+	}
 }
 
 var changesOfShop = map[string]inspector.Change{

@@ -37,11 +37,14 @@ type label struct {
 	text   string
 }
 
-func newFilter() filter {
+func newFilter() filter { return filter{input: newInput()} }
+
+// newInput is a line to type into, drawn by whoever shows it.
+func newInput() textinput.Model {
 	in := textinput.New()
 	in.Prompt = ""
 	in.SetVirtualCursor(false)
-	return filter{input: in}
+	return in
 }
 
 func (f *filter) on() bool { return len(f.words) > 0 }

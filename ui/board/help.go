@@ -3,6 +3,7 @@ package board
 import (
 	"fmt"
 
+	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/theme"
@@ -19,28 +20,23 @@ type pager struct {
 
 func (p *pager) scroll(by int) { p.top = min(max(p.top+by, 0), p.last) }
 
-// turnPage obeys a key while a pager is open.
-func (m *model) turnPage(name string) tea.Cmd {
-	switch name {
-	case "up", "k":
-		m.pager.scroll(-1)
-	case "down", "j":
-		m.pager.scroll(1)
-	case "pgup", "ctrl+b":
-		m.pager.scroll(-10)
-	case "pgdown", "ctrl+f", "space":
-		m.pager.scroll(10)
-	case "home", "g":
-		m.pager.top = 0
-	case "end", "G":
-		m.pager.top = m.pager.last
-	case "ctrl+c":
-		m.pager = nil
-		return m.askAbort()
-	case "esc", "enter", "q", "?", "w":
-		m.pager = nil
+// partPager is the heading of the keys of a pager.
+const partPager = "in the help, the warnings and other pages"
+
+// pagerBindings are the keys while a pager is open.
+func pagerBindings() []binding {
+	scroll := func(by int) func(*model) tea.Cmd { return func(m *model) tea.Cmd { m.pager.scroll(by); return nil } }
+	const all = 1 << 20
+	return []binding{
+		{keys: []string{"up", "k"}, label: "up k", do: scroll(-1), about: "line up"},
+		{keys: []string{"down", "j"}, label: "down j", do: scroll(1), about: "line down"},
+		{keys: []string{"pgup", "ctrl+b"}, label: "page up", do: scroll(-10), about: "page up"},
+		{keys: []string{"pgdown", "ctrl+f", "space"}, label: "page down", do: scroll(10), about: "page down"},
+		{keys: []string{"home", "g"}, label: "home g", do: scroll(-all), about: "to the beginning"},
+		{keys: []string{"end", "G"}, label: "end G", do: scroll(all), about: "to the end"},
+		{keys: []string{"esc", "enter", "q", "?", "w"}, label: "esc", do: func(m *model) tea.Cmd { m.pager = nil; return nil }, about: "close"},
+		{keys: []string{"ctrl+c"}, label: "ctrl-c", do: func(m *model) tea.Cmd { m.pager = nil; return m.askAbort() }, about: "abort: asks"},
 	}
-	return nil
 }
 
 func (m *model) openHelp() tea.Cmd {
@@ -129,14 +125,16 @@ func (m *model) drawPager() {
 // for, or the filter while it is typed.
 func (m *model) drawFooter() {
 	y, cv := m.h-1, m.canvas
-	if m.typing {
+	if input, found := m.typed(); input != nil {
 		x := cv.Put(1, y, theme.Key, "/")
-		cv.PutFit(x, y, m.w-x-1, theme.Text, m.filter.input.Value())
-		cv.PutRight(m.w-1, y, theme.Quiet, m.found()+"  "+m.Theme.Lines.Enter+" keep  esc clear")
+		cv.PutFit(x, y, m.w-x-1, theme.Text, input.Value())
+		cv.PutRight(m.w-1, y, theme.Quiet, found+"  "+m.Theme.Lines.Enter+" keep  esc clear")
 		return
 	}
 	x, end := 1, m.w-1
-	if m.filter.on() {
+	if m.searches() {
+		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+m.query.Value()+"  "+m.matched()+"  esc clears", m.w/2, m.Theme.Lines.Ellipsis)) - 2
+	} else if m.filter.on() {
 		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+m.filter.input.Value()+"  "+m.found()+"  esc clears", m.w/2, m.Theme.Lines.Ellipsis)) - 2
 	}
 	hints := m.hints()
@@ -164,6 +162,18 @@ func cells(hints []hint, gap int) int {
 		w += canvas.Width(h.key) + 1 + canvas.Width(h.word) + gap
 	}
 	return w
+}
+
+// typed is what keys are typed into, nil where they are not, and what is found
+// that way.
+func (m *model) typed() (input *textinput.Model, found string) {
+	switch {
+	case m.typing:
+		return &m.filter.input, m.found()
+	case m.seeking:
+		return &m.query, m.matched()
+	}
+	return nil, ""
 }
 
 // found says how many groups the filter leaves.

@@ -16,15 +16,19 @@ const partInspector = "in the inspector"
 
 // inspectorBindings are the keys that mean something else in the inspector.
 func inspectorBindings() []binding {
-	scroll := func(by int) func(*model) tea.Cmd {
-		return func(m *model) tea.Cmd { m.insp.Scroll(by); return nil }
+	does := func(do func(*inspector.Inspector)) func(*model) tea.Cmd {
+		return func(m *model) tea.Cmd { do(m.insp); return nil }
 	}
+	scroll := func(by int) func(*model) tea.Cmd { return does(func(i *inspector.Inspector) { i.Scroll(by) }) }
 	turn := func(by inspector.Tab) func(*model) tea.Cmd {
 		return func(m *model) tea.Cmd { return m.openTab((m.insp.Tab + by + inspector.Tabs) % inspector.Tabs) }
 	}
+	inLogs := func(m *model) bool { return m.insp.Tab == inspector.TabLogs }
 	return []binding{
-		{keys: []string{"tab", "right", "l"}, label: "tab", hint: always("next tab"), do: turn(1), about: "next tab; also right and l"},
-		{keys: []string{"shift+tab", "left", "h"}, label: "shift-tab", do: turn(-1), about: "previous tab; also left and h"},
+		{keys: []string{"tab", "right"}, label: "tab", hint: always("next tab"), do: turn(1), about: "next tab; also right"},
+		{keys: []string{"shift+tab", "left"}, label: "shift-tab", do: turn(-1), about: "previous tab; also left"},
+		{keys: []string{"esc"}, label: "esc", hint: escHint, do: (*model).escape, about: "end the search, or close"},
+		{keys: []string{"enter"}, label: "enter", do: (*model).shutInspector, about: "close"},
 		{keys: []string{"up", "k"}, label: "up k", do: scroll(-1), about: "scroll up"},
 		{keys: []string{"down", "j"}, label: "down j", do: scroll(1), about: "scroll down"},
 		{keys: []string{"pgup", "ctrl+b"}, label: "page up", do: scroll(-10), about: "scroll up by a page"},
@@ -33,8 +37,42 @@ func inspectorBindings() []binding {
 		{keys: []string{"end", "G"}, label: "end G", do: func(m *model) tea.Cmd { m.insp.Scroll(m.insp.Page.Last); return nil }, about: "to the end; logs are followed there"},
 		{keys: []string{"J"}, label: "J", do: func(m *model) tea.Cmd { return m.move(1) }, about: "inspect the next line of the board"},
 		{keys: []string{"K"}, label: "K", do: func(m *model) tea.Cmd { return m.move(-1) }, about: "inspect the line before"},
-		{keys: []string{"esc", "enter"}, label: "esc", hint: always("close"), do: (*model).escape, about: "close"},
+		{keys: []string{"/"}, label: "/", hint: always("search"), do: (*model).openSearch, about: "search in what the tab shows; esc ends that"},
+		{keys: []string{"n"}, label: "n", hint: always("next match"), only: (*model).searches, do: match(1), about: "next match, while something is searched for; else it steps"},
+		{keys: []string{"N"}, label: "N", hint: always("match before"), only: (*model).searches, do: match(-1), about: "the match before"},
+		{keys: []string{"]"}, label: "]", hint: when("next pod", func(m *model) bool { return m.insp.SeveralPods() }), only: inLogs, do: does(func(i *inspector.Inspector) { i.TurnPod(1) }), about: "logs of the next pod alone"},
+		{keys: []string{"["}, label: "[", only: inLogs, do: does(func(i *inspector.Inspector) { i.TurnPod(-1) }), about: "logs of the pod before"},
+		{keys: []string{"}"}, label: "}", hint: when("next container", func(m *model) bool { return m.insp.SeveralContainers() }), only: inLogs, do: does(func(i *inspector.Inspector) { i.TurnContainer(1) }), about: "logs of the next container alone"},
+		{keys: []string{"{"}, label: "{", only: inLogs, do: does(func(i *inspector.Inspector) { i.TurnContainer(-1) }), about: "logs of the container before"},
+		{keys: []string{"0"}, label: "0", hint: when("all logs", func(m *model) bool { return m.insp.Chosen() }), only: inLogs, do: does((*inspector.Inspector).AllLogs), about: "logs of all pods and containers"},
+		{keys: []string{"T"}, label: "T", hint: when("times", func(m *model) bool { return m.insp.HasTimes() }), only: inLogs, do: does(func(i *inspector.Inspector) { i.Times = !i.Times }), about: "when each line of a log was written; again: without"},
+		{keys: []string{"w"}, label: "w", hint: wrapHint, only: wraps, do: does(func(i *inspector.Inspector) { i.Cut = !i.Cut }), about: "cut lines that are too long; again: break them"},
 	}
+}
+
+// wraps reports whether the open tab is text that is broken after its width.
+func wraps(m *model) bool {
+	return m.insp.Tab == inspector.TabLogs || m.insp.Tab == inspector.TabManifest || m.insp.Tab == inspector.TabEvents
+}
+
+func wrapHint(m *model) string {
+	if m.insp.Cut {
+		return "wrap lines"
+	}
+	return "cut lines"
+}
+
+func escHint(m *model) string {
+	if m.searches() {
+		return "end search"
+	}
+	return "close"
+}
+
+func (m *model) shutInspector() tea.Cmd {
+	m.closeInspector()
+	m.show()
+	return nil
 }
 
 // inspect opens the inspector on what is selected. At the end of a run that

@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,8 +18,10 @@ import (
 type answerer struct {
 	err      error
 	manifest string
-	logs     []string
-	follows  chan struct{} // closed when following ends
+	logs     []inspector.LogLine
+	pods     []inspector.Pod
+	now      func() time.Time // nil, or what the age of pods is reckoned from
+	follows  chan struct{}    // closed when following ends
 	changes  map[string]inspector.Change
 	asked    atomic.Int32 // about changes
 }
@@ -27,7 +30,15 @@ func (c *answerer) Events(context.Context, plan.Object) ([]string, error) {
 	return []string{"Warning BackOff\x1b[31m red"}, c.err
 }
 
-func (c *answerer) Pods(context.Context, plan.Object) ([]string, error) { return nil, c.err }
+func (c *answerer) Pods(context.Context, plan.Object) ([]inspector.Pod, error) {
+	pods := slices.Clone(c.pods)
+	for n := range pods {
+		if c.now != nil {
+			pods[n].Created = c.now().Add(-time.Duration(n+1) * 47 * time.Minute)
+		}
+	}
+	return pods, c.err
+}
 
 func (c *answerer) Live(context.Context, plan.Object) (string, error) { return c.manifest, c.err }
 
@@ -40,7 +51,7 @@ func (c *answerer) Change(_ context.Context, it inspector.Item) (inspector.Chang
 	return c.changes[it.Object.String()], c.err
 }
 
-func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(string)) error {
+func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(inspector.LogLine)) error {
 	for _, l := range c.logs {
 		follow(l)
 	}
@@ -50,6 +61,14 @@ func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(string))
 		return ctx.Err()
 	}
 	return c.err
+}
+
+// written are lines of one container.
+func written(text ...string) (lines []inspector.LogLine) {
+	for _, l := range text {
+		lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "api-1", Container: "main", Try: 1}, Text: l})
+	}
+	return lines
 }
 
 // inspecting opens the inspector on the failed object of the held run.
@@ -90,7 +109,7 @@ func answers(cmd tea.Cmd) []tea.Msg {
 }
 
 func TestInspectorTabs(t *testing.T) {
-	c := &answerer{manifest: "kind: Deployment\nspec: {}\n", logs: []string{"one", "two \x1b]0;x\x07three"}}
+	c := &answerer{manifest: "kind: Deployment\nspec: {}\n", logs: written("one", "two \x1b]0;x\x07three")}
 	c.changes = map[string]inspector.Change{"Deployment/shop-api": {Action: inspector.Refuse, Message: "a webhook runs into trouble"}}
 	s := inspecting(t, c)
 	s.shows(t, "image example/no-such-image:1 cannot be pulled: not found", "MinimumReplicasUnavailable")
@@ -140,9 +159,9 @@ func TestInspectorLate(t *testing.T) {
 
 // TestLogsEnd proves that following a log ends when its tab is left.
 func TestLogsEnd(t *testing.T) {
-	c := &answerer{logs: []string{"line"}, follows: make(chan struct{})}
+	c := &answerer{logs: written("line"), follows: make(chan struct{})}
 	s := inspecting(t, c)
-	s.press("L")
+	s.press("l")
 	s.settle()
 	s.shows(t, "line")
 	s.press("esc")

@@ -1,9 +1,6 @@
 package board
 
 import (
-	"slices"
-	"strings"
-
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
@@ -17,6 +14,9 @@ type binding struct {
 	label string   // as people read them
 	about string   // what it does, for the help
 	part  string   // heading in the help
+	// only tells when the key means this, where it means something else otherwise.
+	// Nil: always.
+	only func(*model) bool
 	// hint is the word in the footer while the key can be obeyed, empty
 	// while it cannot. Nil: never in the footer.
 	hint func(*model) string
@@ -26,8 +26,8 @@ type binding struct {
 	// way tells that the key is a way out of a failure that is held (R44):
 	// its hint stands below the state then, and not in the footer.
 	way bool
-	// near tells that its hint stands right behind the inspector's own, while that is
-	// open: it shows the same thing in another way.
+	// near tells that its hint stands among the inspector's own, while that is open: it
+	// shows the same thing in another way.
 	near bool
 }
 
@@ -89,9 +89,15 @@ func bindings() []binding {
 		{keys: []string{"Y"}, label: "Y", hint: liveHint, do: func(m *model) tea.Cmd { return m.openManifest(true) }, near: true, part: partLook,
 			about: "live: the selected resource as it is in the cluster"},
 		{keys: []string{"v"}, label: "v", do: func(m *model) tea.Cmd { return m.lookAt(inspector.TabEvents) }, part: partLook,
-			about: "events of the selected resource"},
-		{keys: []string{"L"}, label: "L", do: func(m *model) tea.Cmd { return m.lookAt(inspector.TabLogs) }, part: partLook,
-			about: "logs of the selected resource; l moves to the right"},
+			about: "events of the selected resource, and of its pods"},
+		{keys: []string{"l"}, label: "l", do: func(m *model) tea.Cmd { return m.lookAt(inspector.TabLogs) }, part: partLook,
+			about: "logs of the selected resource: of all its pods and their containers, restarts included"},
+		{keys: []string{"s"}, label: "s", do: (*model).showKubectl, part: partLook,
+			about: "show the kubectl line for what is selected, or for what the open tab shows, and copy it"},
+		{keys: []string{"C"}, label: "C", do: (*model).copyShown, part: partLook,
+			about: "copy the text of the open tab, or of the pane, through the terminal (OSC 52)"},
+		{keys: []string{":"}, label: ":", do: (*model).openPalette, part: partLook,
+			about: "list all commands with their keys; type to find one, enter runs it"},
 		{keys: []string{"/"}, label: "/", hint: always("filter"), do: (*model).openFilter, part: partLook,
 			about: "show only what matches: words of a name, a kind, a status; esc shows all again"},
 		{keys: []string{"f"}, label: "f", hint: when("next problem", (*model).anyProblem), do: (*model).nextProblem, part: partLook,
@@ -104,8 +110,8 @@ func bindings() []binding {
 			about: "read the warnings"},
 		{keys: []string{"up", "k"}, label: "up k", do: func(m *model) tea.Cmd { return m.move(-1) }, part: partMove, about: "line up"},
 		{keys: []string{"down", "j"}, label: "down j", do: func(m *model) tea.Cmd { return m.move(1) }, part: partMove, about: "line down"},
-		{keys: []string{"left", "h"}, label: "left h", do: func(m *model) tea.Cmd { return m.moveColumn(-1) }, part: partMove, about: "column to the left"},
-		{keys: []string{"right", "l"}, label: "right l", do: func(m *model) tea.Cmd { return m.moveColumn(1) }, part: partMove, about: "column to the right"},
+		{keys: []string{"left"}, label: "left", do: func(m *model) tea.Cmd { return m.moveColumn(-1) }, part: partMove, about: "column to the left"},
+		{keys: []string{"right"}, label: "right", do: func(m *model) tea.Cmd { return m.moveColumn(1) }, part: partMove, about: "column to the right"},
 		{keys: []string{"tab"}, label: "tab", do: func(m *model) tea.Cmd { return m.moveGroup(1) }, part: partMove, about: "next group, in plan order"},
 		{keys: []string{"shift+tab"}, label: "shift-tab", do: func(m *model) tea.Cmd { return m.moveGroup(-1) }, part: partMove, about: "previous group"},
 		{keys: []string{"home", "g"}, label: "home g", do: func(m *model) tea.Cmd { return m.moveEnd(false) }, part: partMove, about: "first group"},
@@ -139,14 +145,13 @@ func Keys() []Key {
 	for _, b := range inspectorBindings() {
 		out = append(out, Key{b.label, partInspector, b.about})
 	}
-	for _, b := range breakBindings() {
-		out = append(out, Key{b.label, partBreaks, b.about})
-	}
-	for _, b := range editBindings() {
-		out = append(out, Key{b.label, partEdit, b.about})
-	}
-	for _, b := range replayBindings() {
-		out = append(out, Key{b.label, partReplay, b.about})
+	for _, t := range []struct {
+		part  string
+		table []binding
+	}{{partBreaks, breakBindings()}, {partEdit, editBindings()}, {partPalette, paletteBindings()}, {partPager, pagerBindings()}, {partReplay, replayBindings()}} {
+		for _, b := range t.table {
+			out = append(out, Key{b.label, t.part, b.about})
+		}
 	}
 	for _, d := range []dialog{abortDialog, giveUpDialog} {
 		for _, c := range d.choices() {
@@ -235,125 +240,3 @@ func canInspect(m *model) bool { return m.group() != nil && m.insp == nil && !m.
 // leaveOnEnter reports whether enter leaves: at the end, where the user has
 // not begun to look around. Who has opened a record has done so to look.
 func (m *model) leaveOnEnter() bool { return m.Over() && m.follow && m.insp == nil && !m.ReadOnly() }
-
-// press obeys a key. What is open on top of the board has it first.
-func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
-	name := k.String()
-	switch {
-	case m.typing:
-		return m.typeFilter(k)
-	case m.dialog != noDialog:
-		return m.choose(name)
-	case m.pager != nil:
-		return m.turnPage(name)
-	case m.edit != nil && m.edit.shown:
-		if b, ok := find(editBindings(), name); ok {
-			return b.do(m)
-		}
-		return nil
-	case m.breaks != nil:
-		if b, ok := find(breakBindings(), name); ok {
-			return b.do(m)
-		}
-		return nil
-	}
-	if m.player != nil {
-		if b, ok := find(replayBindings(), name); ok {
-			return b.do(m)
-		}
-	}
-	if m.insp != nil {
-		if b, ok := find(inspectorBindings(), name); ok {
-			return b.do(m)
-		}
-	}
-	b, ok := find(bindings(), name)
-	switch {
-	case !ok:
-		return nil
-	case b.steers && m.ReadOnly():
-		if name == "ctrl+c" {
-			return m.quit()
-		}
-		return nil
-	}
-	return b.do(m)
-}
-
-// asks reports whether something on top of the board has the keys and waits for an
-// answer. A pager has them as well, and scrolls.
-func (m *model) asks() bool {
-	return m.dialog != noDialog || m.breaks != nil || m.edit != nil && m.edit.shown
-}
-
-func find(table []binding, name string) (binding, bool) {
-	for _, b := range table {
-		for _, k := range b.keys {
-			if k == name {
-				return b, true
-			}
-		}
-	}
-	return binding{}, false
-}
-
-// hint is a key and its word in the footer.
-type hint struct{ key, word string }
-
-// hints are the keys that can be obeyed now, for the footer.
-func (m *model) hints() []hint {
-	return m.hintsOf(func(b binding) bool { return !b.way || !held(m) })
-}
-
-// ways are the keys that lead out of a failure that is held.
-func (m *model) ways() []hint {
-	if !held(m) {
-		return nil
-	}
-	return m.hintsOf(func(b binding) bool { return b.way })
-}
-
-func (m *model) hintsOf(which func(binding) bool) []hint {
-	if m.asks() || m.pager != nil {
-		return nil // they say themselves what can be pressed
-	}
-	table := bindings()
-	if m.insp != nil {
-		own := inspectorBindings()
-		table = slices.DeleteFunc(table, func(b binding) bool { _, taken := find(own, b.keys[0]); return taken })
-		for _, b := range table {
-			if b.near {
-				own = append(own, b)
-			}
-		}
-		table = append(own, slices.DeleteFunc(table, func(b binding) bool { return b.near })...)
-	}
-	if m.player != nil {
-		leave := slices.IndexFunc(table, func(b binding) bool { return b.label == "q" })
-		table = slices.Insert(table, leave+1, replayBindings()...)
-	}
-	var out []hint
-	for _, b := range table {
-		if b.hint == nil || b.steers && m.ReadOnly() || !which(b) {
-			continue
-		}
-		if word := b.hint(m); word != "" {
-			key, _, _ := strings.Cut(b.label, "/")
-			if key == "" {
-				key = b.label
-			}
-			switch {
-			case key == "enter":
-				key = m.Theme.Lines.Enter
-			case key == "left":
-				key = m.Theme.Lines.Left
-			case key == "right":
-				key = m.Theme.Lines.Right
-			case key == "q" && m.leaveOnEnter():
-				key += "/" + m.Theme.Lines.Enter
-			}
-			out = append(out, hint{key, word})
-		}
-	}
-	return out
-}

@@ -31,7 +31,8 @@ const (
 // with opens a screen of a run and types keys.
 func with(run string, n int, keys string, opts ...func(*Options)) func(testing.TB) *screen {
 	return func(t testing.TB) *screen {
-		s := newScreen(t, 200, 50, recorded(t, run, n), opts...)
+		s := newScreen(t, 200, 50, nil, opts...)
+		s.Update(batchMsg{recorded(t, run, n), true})
 		s.press(strings.Fields(keys)...)
 		s.sent = nil
 		return s
@@ -50,7 +51,7 @@ func states() []state {
 	refusedOnly := func(more map[string]string) map[string]string {
 		does := map[string]string{
 			"p": "pause", "space": "pause", "n": "step", "N": "step", "c": "resume", "b": "break", "t": "run-to", "B": opens, "R": "retry", "A": "accept",
-			"a": asks, "ctrl+c": asks, "q": asks,
+			"a": asks, "ctrl+c": asks, "q": asks, ":": opens, "s": opens, "/": opens, "?": opens,
 		}
 		for k, v := range more {
 			does[k] = v
@@ -72,7 +73,7 @@ func states() []state {
 		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ ?", over},
 		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
 		{"replay", func(t testing.TB) *screen { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
-		{"replay, inspector", func(t testing.TB) *screen { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc q space ← → , . x + / f F ?", map[string]string{"q": leaves, "ctrl+c": leaves, "esc": closes, "enter": closes}},
+		{"replay, inspector", func(t testing.TB) *screen { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space ← → , . x + f F ?", map[string]string{"q": leaves, "ctrl+c": leaves, "esc": closes, "enter": closes}},
 		{"warnings", with("running", 0, ""), "p a / f ↵ w ?", refusedOnly(nil)},
 		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ ?", refusedOnly(map[string]string{"q": leaves})},
 		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
@@ -82,7 +83,13 @@ func states() []state {
 		{"give-up dialog", with("sandbox-held", 0, "G"), "", map[string]string{"y": "give-up", "enter": "give-up", "esc": closes, "ctrl+c": closes}},
 		{"help", with("sandbox-install", 63, "?"), "", map[string]string{"esc": closes, "q": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
 		{"typing", with("sandbox-install", 63, "/"), "p a / f ↵ ?", map[string]string{"esc": closes, "enter": closes, "tab": closes, "down": closes, "ctrl+c": asks}},
-		{"inspector", with("sandbox-install", 63, "enter"), "tab esc p a / f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
+		{"search", with("sandbox-install", 63, "enter / x"), "tab esc / n N p a f F ?", map[string]string{"esc": closes, "enter": closes, "tab": closes, "down": closes, "ctrl+c": asks}},
+		{"searched", with("sandbox-breakpoint", 0, "enter / b enter"), "tab esc / n N p c a b B f F ?",
+			refusedOnly(map[string]string{"p": "resume", "space": "resume", "n": "", "N": "", "esc": "", "enter": closes})},
+		{"logs", with("sandbox-held", 0, "f l", answered), "A R a | tab esc / w f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes, "G": ""})},
+		{"list of commands", with("sandbox-install", 63, ":"), "", map[string]string{"esc": closes, "enter": closes, "ctrl+c": asks}},
+		{"kubectl line", with("sandbox-install", 63, "s"), "", map[string]string{"esc": closes, "q": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
+		{"inspector", with("sandbox-install", 63, "enter"), "tab esc / p a f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
 		{"inspector, held", with("sandbox-held", 0, "enter"), "A R a | tab esc / f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
 	}
 }
@@ -99,7 +106,7 @@ func with0(m map[string]string, k, v string) map[string]string {
 func TestKeys(t *testing.T) {
 	for _, st := range states() {
 		t.Run(st.name, func(t *testing.T) {
-			for _, key := range []string{"p", "space", "n", "c", "b", "t", "B", "x", "delete", "R", "a", "ctrl+c", "q", "k", "K", "r", "y", "A", "G", "N", "d", "Y", "v", "L", "esc", "enter", "?", "w", "tab", "down"} {
+			for _, key := range allKeys() {
 				s := st.open(t)
 				before := s.open()
 				s.press(key)
@@ -116,9 +123,31 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// allKeys are the keys of all tables, each once.
+func allKeys() (keys []string) {
+	add := func(more []string) {
+		for _, k := range more {
+			if !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	for _, table := range [][]binding{bindings(), inspectorBindings(), breakBindings(), editBindings(), paletteBindings(), pagerBindings()} {
+		for _, b := range table {
+			add(b.keys)
+		}
+	}
+	for _, d := range []dialog{abortDialog, giveUpDialog} {
+		for _, c := range d.choices() {
+			add(c.keys)
+		}
+	}
+	return keys
+}
+
 // open names what is open on top of the board.
 func (s *screen) open() string {
-	return fmt.Sprint(s.dialog != noDialog, s.pager != nil, s.breaks != nil, s.typing, s.insp != nil)
+	return fmt.Sprint(s.dialog != noDialog, s.pager != nil, s.breaks != nil, s.typing || s.seeking, s.palette != nil, s.insp != nil)
 }
 
 // outcome is what the last key led to.
@@ -130,7 +159,7 @@ func (s *screen) outcome(before string) string {
 		return string(s.sent[0].Name)
 	case s.dialog != noDialog && !strings.HasPrefix(before, "true"):
 		return asks
-	case s.breaks != nil && strings.Count(s.open(), "true") > strings.Count(before, "true"):
+	case strings.Count(s.open(), "true") > strings.Count(before, "true"):
 		return opens
 	case strings.Count(s.open(), "true") < strings.Count(before, "true"):
 		return closes

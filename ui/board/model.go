@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
@@ -54,6 +55,9 @@ type model struct {
 	changes        inspector.Changes // what is known of them, also while it is closed
 	filter         filter
 	typing         bool // keys go to the filter
+	query          textinput.Model
+	seeking        bool // keys go to the query
+	palette        *palette
 	queued         []tea.Cmd
 }
 
@@ -68,7 +72,7 @@ func newModel(ctx context.Context, o Options) *model {
 	if m.Now == nil {
 		m.Now = time.Now
 	}
-	m.filter = newFilter()
+	m.filter, m.query = newFilter(), newInput()
 	m.setTheme(o.Theme)
 	return m
 }

@@ -97,7 +97,7 @@ func (m *model) askAbort() tea.Cmd {
 	if m.Over() || m.ReadOnly() {
 		return m.quit()
 	}
-	m.dialog, m.pager, m.breaks, m.asked = abortDialog, nil, nil, m.RollingBack()
+	m.dialog, m.pager, m.palette, m.breaks, m.asked = abortDialog, nil, nil, nil, m.RollingBack()
 	if m.edit != nil {
 		m.edit.shown = false
 	}
@@ -107,9 +107,10 @@ func (m *model) askAbort() tea.Cmd {
 // escape closes what is open.
 func (m *model) escape() tea.Cmd {
 	switch {
+	case m.searches():
+		m.endSearch()
 	case m.insp != nil:
-		m.closeInspector()
-		m.show()
+		return m.shutInspector()
 	case m.filter.on():
 		m.clearFilter()
 	}

@@ -61,14 +61,14 @@ func (m *model) drawInspector(p canvas.Rect) {
 		}
 		m.canvas.Put(r.X, r.Y, role, " "+inspector.TabNames[k]+" ")
 	}
-	body := canvas.Rect{X: 2, Y: p.Y + 1, W: p.W - 4, H: p.H - 1}
-	if m.tabsBelow() {
-		body.Y++
-		body.H--
-	}
+	body, head := m.tabBody()
 	if body.H <= 0 {
 		return
 	}
+	for i, l := range head {
+		m.canvas.Line(body.X, body.Y+i, body.W, l)
+	}
+	body.Y, body.H = body.Y+len(head), body.H-len(head)
 	lines := m.insp.Lines(m.selected(), body.W)
 	pg := &m.insp.Page
 	pg.Last = max(len(lines)-body.H, 0)
@@ -78,8 +78,28 @@ func (m *model) drawInspector(p canvas.Rect) {
 	pg.Top = min(pg.Top, pg.Last)
 	for i, l := range lines[pg.Top:min(pg.Top+body.H, len(lines))] {
 		m.canvas.Line(body.X, body.Y+i, body.W, l)
+		for _, f := range m.insp.Found(l) {
+			m.canvas.Mark(body.X+f[0], body.Y+i, min(f[1], body.W)-f[0])
+		}
+		if m.insp.At() == pg.Top+i {
+			m.canvas.Put(0, body.Y+i, theme.Key, m.Theme.Lines.Cursor)
+		}
 	}
 	m.drawPageScroll(body, len(lines))
+}
+
+// tabBody is where the text of the open tab is, and what of it does not scroll.
+func (m *model) tabBody() (body canvas.Rect, head []canvas.Line) {
+	p := m.lay.pane
+	body = canvas.Rect{X: 2, Y: p.Y + 1, W: p.W - 4, H: p.H - 1}
+	if m.tabsBelow() {
+		body.Y++
+		body.H--
+	}
+	if head = m.insp.Head(m.selected(), body.W); len(head) >= body.H {
+		head = nil
+	}
+	return body, head
 }
 
 func (m *model) titleRoom() int {

@@ -19,9 +19,14 @@ func (m *model) View() tea.View {
 	if !m.Theme.Still {
 		v.MouseMode = tea.MouseModeCellMotion
 	}
-	if m.typing && !m.tooSmall() {
-		v.Cursor = tea.NewCursor(min(2+m.filter.input.Position(), m.w-1), m.h-1)
+	input, _ := m.typed()
+	switch {
+	case m.tooSmall():
+	case input != nil:
+		v.Cursor = tea.NewCursor(min(2+input.Position(), m.w-1), m.h-1)
 		v.Cursor.Blink = false
+	case m.palette != nil && m.dialog == noDialog:
+		v.Cursor = m.palette.cursor
 	}
 	return v
 }
@@ -53,6 +58,8 @@ func (m *model) draw() {
 	switch {
 	case m.dialog != noDialog:
 		m.drawDialog()
+	case m.palette != nil && !m.tooSmall():
+		m.drawPalette()
 	case m.pager != nil && !m.tooSmall():
 		m.drawPager()
 	case m.edit != nil && m.edit.shown && !m.tooSmall():

@@ -15,10 +15,10 @@ type drawing struct{ chart *rendered }
 
 const fromChartAlone = board.Nothing("there is no cluster: this is drawn from the chart alone")
 
-func (drawing) Events(context.Context, plan.Object) ([]string, error) { return nil, fromChartAlone }
-func (drawing) Pods(context.Context, plan.Object) ([]string, error)   { return nil, fromChartAlone }
-func (drawing) Logs(context.Context, plan.Object, func(string)) error { return fromChartAlone }
-func (drawing) Live(context.Context, plan.Object) (string, error)     { return "", fromChartAlone }
+func (drawing) Events(context.Context, plan.Object) ([]string, error)        { return nil, fromChartAlone }
+func (drawing) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, fromChartAlone }
+func (drawing) Logs(context.Context, plan.Object, func(board.LogLine)) error { return fromChartAlone }
+func (drawing) Live(context.Context, plan.Object) (string, error)            { return "", fromChartAlone }
 func (drawing) Change(context.Context, board.Item) (board.Change, error) {
 	return board.Change{Action: "create", Message: "there is no cluster to compare it with"}, nil
 }

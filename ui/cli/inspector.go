@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -43,16 +44,20 @@ func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) 
 	for n, e := range events {
 		lines[n] = i.mask.Text(e.String())
 	}
-	return lines, err
+	return lines, toldBy(err)
 }
 
-func (i inspector) Pods(ctx context.Context, o plan.Object) ([]string, error) {
+func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error) {
 	pods, err := i.d.Pods(ctx, o)
-	lines := make([]string, len(pods))
+	out := make([]board.Pod, len(pods))
 	for n, p := range pods {
-		lines[n] = i.mask.Text(p.String())
+		ready, of, restarts := p.Count()
+		out[n] = board.Pod{
+			Name: p.Name, Ready: fmt.Sprintf("%d/%d", ready, of), Restarts: strconv.Itoa(restarts), Created: p.Created, Node: p.Node,
+			Phase: p.Phase, Why: i.mask.Text(p.Why),
+		}
 	}
-	return lines, err
+	return out, toldBy(err)
 }
 
 func (i inspector) Change(ctx context.Context, it board.Item) (board.Change, error) {
@@ -82,30 +87,16 @@ func toldBy(err error) error {
 	if nothing := kube.NothingSent(""); errors.As(err, &nothing) {
 		return board.Nothing(nothing)
 	}
-	if errors.Is(err, diagnose.ErrAbsent) {
-		return board.Nothing("it is not in the cluster")
+	for _, why := range []error{diagnose.ErrAbsent, diagnose.ErrNoPods} {
+		if errors.Is(err, why) {
+			return board.Nothing(why.Error())
+		}
 	}
 	return err
 }
 
-// Logs follows the logs of the pod with the most trouble.
-func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(string)) error {
-	pods, err := i.d.Pods(ctx, o)
-	if err != nil || len(pods) == 0 {
-		return err
-	}
-	logs, err := i.d.Logs(ctx, pods[0], "", true)
-	if err != nil {
-		return err
-	}
-	defer logs.Close()
-	lines := bufio.NewScanner(logs)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		follow(i.mask.Text(lines.Text()))
-	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	return lines.Err()
+func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.LogLine)) error {
+	return toldBy(i.d.FollowLogs(ctx, o, func(l diagnose.LogLine) {
+		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Try: l.Try}, Time: l.Time, Text: i.mask.Text(l.Text), Note: l.Note})
+	}))
 }

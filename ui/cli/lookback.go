@@ -26,21 +26,37 @@ var (
 	ofEvent = regexp.MustCompile(`^\d\d:\d\d:\d\d `)
 	ofPod   = regexp.MustCompile(`^(pod |and \d+ more pods)`)
 	ofLog   = regexp.MustCompile(`^(last lines of |  )`)
+
+	podAndWhy   = regexp.MustCompile(`^pod (\S+): (.*)`)
+	ofContainer = regexp.MustCompile(`^last lines of pod (\S+), container (\S+):$`)
 )
 
 func (l lookback) Events(_ context.Context, o plan.Object) ([]string, error) {
 	return l.found(o, ofEvent, "events"), nil
 }
 
-func (l lookback) Pods(_ context.Context, o plan.Object) ([]string, error) {
-	return l.found(o, ofPod, "pods"), nil
+func (l lookback) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err error) {
+	for _, line := range l.record.Found(o, l.at()) {
+		if m := podAndWhy.FindStringSubmatch(line); m != nil {
+			pods = append(pods, board.Pod{Name: m[1], Why: m[2]})
+		}
+	}
+	if len(pods) == 0 {
+		return nil, board.Nothing(strings.Join(l.found(o, ofPod, "pods"), "; "))
+	}
+	return pods, nil
 }
 
 // Logs are the last lines that a diagnosis has quoted. Those of a hook the screen
 // knows from its events.
-func (l lookback) Logs(_ context.Context, o plan.Object, follow func(string)) error {
+func (l lookback) Logs(_ context.Context, o plan.Object, follow func(board.LogLine)) error {
+	var from board.LogSource
 	for _, line := range l.found(o, ofLog, "logs") {
-		follow(strings.TrimPrefix(line, "  "))
+		if m := ofContainer.FindStringSubmatch(line); m != nil {
+			from = board.LogSource{Pod: m[1], Container: m[2]}
+			continue
+		}
+		follow(board.LogLine{Source: from, Text: strings.TrimPrefix(line, "  ")})
 	}
 	return nil
 }

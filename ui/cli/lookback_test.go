@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,21 +39,23 @@ func TestAReplayCanBeLookedInto(t *testing.T) {
 	}
 	lines, err := look.Events(ctx, job)
 	is("events", "10:00:00 Pod/a-1 BackOff: again", lines, err)
-	lines, err = look.Pods(ctx, job)
-	is("pods", "pod a-1: exit code 2", lines, err)
+	pods, err := look.Pods(ctx, job)
+	is("pods", "[{a-1    0001-01-01 00:00:00 +0000 UTC   exit code 2}]", []string{fmt.Sprint(pods)}, err)
 	lines = nil
-	err = look.Logs(ctx, job, func(l string) { lines = append(lines, l) })
-	is("logs", "last lines of pod a-1, container c:|FATAL", lines, err)
+	err = look.Logs(ctx, job, func(l board.LogLine) { lines = append(lines, l.Pod+" "+l.Container+" "+l.Text) })
+	is("logs", "a-1 c FATAL", lines, err)
 	text, err := look.Sent(ctx, board.Item{Object: job})
 	is("manifest", "kind: Job", []string{text}, err)
-	lines, err = look.Pods(ctx, service)
-	is("what there is instead", "the record holds no pods of it, but this:|no endpoints", lines, err)
-	lines, err = look.Pods(ctx, plan.Object{Kind: "Secret"})
-	is("nothing", "the record holds no pods of it by then: nobody had to look", lines, err)
-	look.at = func() int { return 1 }
-	lines, err = look.Pods(ctx, job)
-	is("before it was found out", "the record holds no pods of it by then: nobody had to look", lines, err)
+	lines, err = look.Events(ctx, service)
+	is("what there is instead", "the record holds no events of it, but this:|no endpoints", lines, err)
 	none := board.Nothing("")
+	if _, err = look.Pods(ctx, plan.Object{Kind: "Secret"}); !errors.As(err, &none) || none != "the record holds no pods of it by then: nobody had to look" {
+		t.Errorf("no pods: %v", err)
+	}
+	look.at = func() int { return 1 }
+	if _, err = look.Pods(ctx, job); !errors.As(err, &none) || none != "the record holds no pods of it by then: nobody had to look" {
+		t.Errorf("before it was found out: %v", err)
+	}
 	if _, err = look.Change(ctx, board.Item{Object: job}); !errors.As(err, &none) {
 		t.Errorf("what became of it: %v", err)
 	}

@@ -88,6 +88,7 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	dropTyped()
 	err := board.Run(cmd.Context(), board.Options{
 		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser(), op.Mask(), op}, Theme: look, Editor: edits,
+		Kubectl: client.KubectlFlags(),
 	})
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):

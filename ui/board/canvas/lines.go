@@ -21,6 +21,18 @@ type Line []Piece
 
 func Plain(role theme.Role, text string) Line { return Line{{role, text}} }
 
+// Text is a line without its roles.
+func (l Line) Text() string {
+	if len(l) == 1 {
+		return l[0].Text
+	}
+	var b strings.Builder
+	for _, p := range l {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
 // Line draws a line in a width.
 func (c *Canvas) Line(x, y, w int, l Line) {
 	end := x + w

@@ -22,13 +22,16 @@ import (
 // Secret even where the implementation has not.
 type Answers interface {
 	// Events returns the object's events, and those of what it owns, oldest
-	// first, one per line.
+	// first, one per line; none of an earlier object of the same name.
 	Events(ctx context.Context, o plan.Object) ([]string, error)
-	// Pods returns the object's pods, one or more lines each.
-	Pods(ctx context.Context, o plan.Object) ([]string, error)
-	// Logs calls follow with each line of the logs of the object's pods, and
-	// returns at their end or at that of ctx. follow does not block.
-	Logs(ctx context.Context, o plan.Object, follow func(line string)) error
+	// Pods returns the object's pods, the one with the most trouble first, or
+	// Nothing.
+	Pods(ctx context.Context, o plan.Object) ([]Pod, error)
+	// Logs calls follow with each line of the logs of the object's pods, of all
+	// containers, and goes on with those that begin meanwhile. It returns at the end
+	// of ctx, or where there is nothing to wait for. follow does not block, and may be
+	// called by several at a time.
+	Logs(ctx context.Context, o plan.Object, follow func(LogLine)) error
 	// Change returns what the run does to an object, as the cluster is now, or
 	// Nothing.
 	Change(ctx context.Context, it Item) (Change, error)
@@ -58,7 +61,7 @@ const (
 	TabDiff
 	TabManifest
 	TabEvents
-	tabPods
+	TabPods
 	TabLogs
 	TabGates
 	TabTimings
@@ -70,7 +73,7 @@ var TabNames = [Tabs]string{"why", "diff", "manifest", "events", "pods", "logs",
 // asks reports whether the tab's content has to be asked of the cluster: one
 // question about one object.
 func (t Tab) asks() bool {
-	return t == TabEvents || t == tabPods || t == TabLogs || t == TabManifest
+	return t == TabEvents || t == TabPods || t == TabLogs || t == TabManifest
 }
 
 // Inspector is the open inspector.
@@ -80,6 +83,8 @@ type Inspector struct {
 	changes *Changes
 	Tab     Tab
 	Live    bool // the manifest is that of the object in the cluster
+	Cut     bool // lines that are too long are cut off, not broken
+	Times   bool // lines of logs begin with when they were written
 	Page    pageOf
 	about   Item // what the cluster was asked about
 	N       int  // counts questions, so that a late answer is told from a new one
@@ -87,8 +92,11 @@ type Inspector struct {
 	busy    bool
 	asked   time.Time
 	text    []string // the answer, clean
+	pods    []Pod    // or this
 	note    string   // why there is none
 	tail    *logTail
+	logs    logBook
+	search  search
 }
 
 // pageOf is where a scrolled text is.
@@ -132,7 +140,7 @@ func (i *Inspector) Turn(about Item, ok bool) tea.Cmd {
 
 // Loading reports whether the open tab shows something that goes stale.
 func (i *Inspector) Loading() bool {
-	return i.answers != nil && (i.Tab == TabEvents || i.Tab == tabPods)
+	return i.answers != nil && (i.Tab == TabEvents || i.Tab == TabPods)
 }
 
 // refreshEvery is how often events and pods are looked up anew.
@@ -152,7 +160,8 @@ func (i *Inspector) ask(about Item, ok bool) tea.Cmd {
 	i.Stop()
 	i.N++
 	i.Page = pageOf{End: i.Tab == TabLogs}
-	i.text, i.note, i.busy, i.tail = nil, "", false, nil
+	i.text, i.pods, i.note, i.busy, i.tail, i.logs = nil, nil, "", false, nil, logBook{}
+	i.search.at = -1
 	i.about = about
 	switch {
 	case !i.Tab.asks() || !ok:
@@ -169,6 +178,7 @@ func (i *Inspector) ask(about Item, ok bool) tea.Cmd {
 type LoadedMsg struct {
 	N    int
 	Text []string
+	Pods []Pod
 	err  error
 }
 
@@ -190,12 +200,13 @@ func (i *Inspector) question(t Tab, it Item) tea.Cmd {
 	return func() tea.Msg {
 		defer cancel()
 		var text []string
+		var pods []Pod
 		var err error
 		switch t {
 		case TabEvents:
 			text, err = answers.Events(ctx, o)
-		case tabPods:
-			text, err = answers.Pods(ctx, o)
+		case TabPods:
+			pods, err = answers.Pods(ctx, o)
 		case TabManifest:
 			var manifest string
 			if live {
@@ -205,7 +216,7 @@ func (i *Inspector) question(t Tab, it Item) tea.Cmd {
 			}
 			text = strings.Split(maskSecrets(o, strings.TrimRight(manifest, "\n")), "\n")
 		}
-		return LoadedMsg{n, text, err}
+		return LoadedMsg{n, text, pods, err}
 	}
 }
 
@@ -215,8 +226,8 @@ func (i *Inspector) loaded(a LoadedMsg) {
 		return
 	}
 	i.busy = false
-	i.text, i.note = cleanLines(a.Text), ""
-	if len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "" {
+	i.text, i.pods, i.note = cleanLines(a.Text), cleanPods(a.Pods), ""
+	if len(i.pods) == 0 && (len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "") {
 		i.text, i.note = nil, "there is nothing"
 	}
 	if a.err != nil {
@@ -230,6 +241,16 @@ func whyNone(err error) string {
 		return string(none)
 	}
 	return "cannot look that up: " + err.Error()
+}
+
+func cleanPods(pods []Pod) (out []Pod) {
+	for _, p := range pods {
+		for _, text := range []*string{&p.Name, &p.Ready, &p.Restarts, &p.Node, &p.Phase, &p.Why} {
+			*text = canvas.Clean(*text)
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 func cleanLines(lines []string) []string {
@@ -246,6 +267,9 @@ func cleanLines(lines []string) []string {
 func errText(err error) string {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return ""
+	}
+	if none := Nothing(""); errors.As(err, &none) {
+		return string(none)
 	}
 	return "the log cannot be followed: " + err.Error()
 }

@@ -8,19 +8,17 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/plan"
+	"lockstep/ui/board/canvas"
 )
-
-// maxLogLines is how much of a log is kept.
-const maxLogLines = 5000
 
 // collectFor is how long lines are collected before they are shown.
 const collectFor = 80 * time.Millisecond
 
-// logTail hands the lines of a followed log over to the screen, which takes
+// logTail hands the lines of followed logs over to the screen, which takes
 // them in batches.
 type logTail struct {
 	mu    sync.Mutex
-	lines []string
+	lines []LogLine
 	done  bool
 	err   error
 	more  chan struct{} // holds a token while there is something to take
@@ -28,11 +26,11 @@ type logTail struct {
 
 func newLogTail() *logTail { return &logTail{more: make(chan struct{}, 1)} }
 
-func (t *logTail) add(line string) {
+func (t *logTail) add(line LogLine) {
 	t.mu.Lock()
 	t.lines = append(t.lines, line)
-	if n := len(t.lines); n > maxLogLines {
-		t.lines = t.lines[n-maxLogLines:]
+	if n := len(t.lines); n > 2*maxLogLines {
+		t.lines = append(t.lines[:0:0], t.lines[n-maxLogLines:]...)
 	}
 	t.mu.Unlock()
 	t.wake()
@@ -52,17 +50,17 @@ func (t *logTail) wake() {
 	}
 }
 
-func (t *logTail) take() (lines []string, done bool, err error) {
+func (t *logTail) take() (lines []LogLine, done bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lines, t.lines = t.lines, nil
 	return lines, t.done, t.err
 }
 
-// LogMsg brings lines of the log that the n-th question follows.
+// LogMsg brings lines of the logs that the n-th question follows.
 type LogMsg struct {
 	n     int
-	lines []string
+	lines []LogLine
 	done  bool
 	err   error
 }
@@ -80,7 +78,7 @@ func (i *Inspector) followLogs(o plan.Object) tea.Cmd {
 	return tea.Batch(follow, i.nextLines(ctx))
 }
 
-// nextLines waits for lines of the log, and collects what comes soon after.
+// nextLines waits for lines of the logs, and collects what comes soon after.
 func (i *Inspector) nextLines(ctx context.Context) tea.Cmd {
 	n, tail := i.N, i.tail
 	return func() tea.Msg {
@@ -98,25 +96,28 @@ func (i *Inspector) nextLines(ctx context.Context) tea.Cmd {
 	}
 }
 
-// logged takes lines of the log, and waits for more.
+// logged takes lines of the logs, and waits for more.
 func (i *Inspector) logged(a LogMsg) tea.Cmd {
 	if a.n != i.N {
 		return nil
 	}
 	i.busy = false
-	i.text = append(i.text, cleanLines(a.lines)...)
-	if n := len(i.text); n > maxLogLines {
-		i.text = i.text[n-maxLogLines:]
+	for n, l := range a.lines {
+		l.Pod, l.Container = canvas.Clean(l.Pod), canvas.Clean(l.Container)
+		l.Text = canvas.Clean(l.Text)
+		a.lines[n] = l
 	}
-	if a.done {
-		i.note = errText(a.err)
-		if i.note == "" {
-			i.note = "the log ends here"
-			if len(i.text) == 0 {
-				i.note = "there is nothing"
-			}
-		}
-		return nil
+	i.logs.add(a.lines)
+	if !a.done {
+		return i.nextLines(i.ctx)
 	}
-	return i.nextLines(i.ctx)
+	i.note = errText(a.err)
+	switch {
+	case i.note != "":
+	case len(i.logs.lines) == 0:
+		i.note = "there is nothing"
+	default:
+		i.note = "the log ends here"
+	}
+	return nil
 }

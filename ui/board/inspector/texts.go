@@ -31,11 +31,26 @@ func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 	return i.askedTab(s, width)
 }
 
+// Head are the lines of the open tab that stay where they are when its text scrolls.
+func (i *Inspector) Head(s Subject, width int) []canvas.Line {
+	switch i.Tab {
+	case TabLogs:
+		if text := i.logs.head(s.Theme.Lines.Dot); text != "" {
+			return []canvas.Line{canvas.Plain(theme.Strong, canvas.Fit(text, width, s.Theme.Lines.Ellipsis))}
+		}
+	case TabPods:
+		if head, _ := s.podTable(i.pods, width); head != nil {
+			return []canvas.Line{head}
+		}
+	}
+	return nil
+}
+
 // askedTab is what the cluster has answered; of a hook's log what was recorded
 // comes first.
 func (i *Inspector) askedTab(s Subject, width int) []canvas.Line {
 	var out []canvas.Line
-	if o := s.Object; i.Tab == TabLogs && o != nil {
+	if o := s.Object; i.Tab == TabLogs && o != nil && !i.Chosen() {
 		for _, l := range o.Log {
 			out = append(out, canvas.Plain(theme.Text, l))
 		}
@@ -47,16 +62,13 @@ func (i *Inspector) askedTab(s Subject, width int) []canvas.Line {
 		out = append(out, canvas.Plain(theme.Quiet, "of "+i.about.Object.String()+":"))
 	}
 	for _, l := range i.text {
-		if len(l) <= width {
-			out = append(out, canvas.Plain(theme.Text, l))
-			continue
-		}
-		for _, part := range canvas.Wrap(l, width) {
-			out = append(out, canvas.Plain(theme.Text, part))
-		}
+		out = i.wrapped(out, "", theme.Text, l, width)
 	}
+	_, table := s.podTable(i.pods, width)
+	out = append(out, table...)
+	out = append(out, i.logs.text(i, width, s.Theme.Lines)...)
 	switch {
-	case i.busy && len(i.text) == 0:
+	case i.busy && len(i.text)+len(i.pods) == 0:
 		out = append(out, canvas.Plain(theme.Quiet, "asking the cluster "+s.Theme.Lines.Ellipsis))
 	case i.note != "":
 		for _, l := range canvas.Wrap(i.note, width) {

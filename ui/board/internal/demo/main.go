@@ -79,13 +79,17 @@ func (inspector) Events(_ context.Context, o plan.Object) ([]string, error) {
 	}, nil
 }
 
-func (inspector) Pods(_ context.Context, o plan.Object) ([]string, error) {
-	return []string{o.Name + "-7x2kq   1/1   Running   0 restarts   node-1"}, nil
+func (inspector) Pods(_ context.Context, o plan.Object) ([]board.Pod, error) {
+	return []board.Pod{
+		{Name: o.Name + "-7x2kq", Ready: "1/1", Restarts: "0", Created: time.Now().Add(-time.Minute), Node: "node-1", Phase: "running"},
+		{Name: o.Name + "-9f1zz", Ready: "0/1", Restarts: "4", Created: time.Now().Add(-time.Hour), Node: "node-2", Phase: "running", Why: "container main ends with code 1 (5 tries)"},
+	}, nil
 }
 
-func (inspector) Logs(ctx context.Context, o plan.Object, follow func(string)) error {
+func (inspector) Logs(ctx context.Context, o plan.Object, follow func(board.LogLine)) error {
 	for i := 1; ; i++ {
-		follow(fmt.Sprintf("%s \x1b[32mINFO\x1b[0m applying migration %04d", time.Now().Format("15:04:05"), i))
+		from := board.LogSource{Pod: fmt.Sprintf("%s-%d", o.Name, i%3), Container: "main", Try: 1 + i/50}
+		follow(board.LogLine{Source: from, Time: time.Now(), Text: fmt.Sprintf("\x1b[32mINFO\x1b[0m applying migration %04d", i)})
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

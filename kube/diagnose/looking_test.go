@@ -1,0 +1,87 @@
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// of gives events the UID of what they are about.
+func of(uid, events string) string {
+	return strings.ReplaceAll(events, "namespace: ns}\ntype", "namespace: ns, uid: "+uid+"}\ntype")
+}
+
+// TestEventsOfAPredecessorAreNotShown: those of an earlier object of the same name are
+// left out, also where the present one is gone, and before it is there.
+func TestEventsOfAPredecessorAreNotShown(t *testing.T) {
+	p := named("", "Pod", "p")
+	both := of("p", incident("e1", "p", "Pod", "BackOff", "again")) + of("old", incident("e2", "p", "Pod", "Failed", "yesterday"))
+	d, kube := cluster(t, pod("p", "r2", crashed7)+both)
+	for _, when := range []string{"while it is there", "when it is gone"} {
+		if events, err := d.Events(t.Context(), p); err != nil || len(events) != 1 || events[0].Reason != "BackOff" {
+			t.Errorf("%s: %v, %v", when, events, err)
+		}
+		_ = kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "ns", "p")
+		_ = d.dyn.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("ns").Delete(t.Context(), "p", metav1.DeleteOptions{})
+	}
+	d, _ = cluster(t, strings.TrimPrefix(both, "\n---\n"))
+	if events, err := d.Events(t.Context(), p); !errors.Is(err, ErrAbsent) {
+		t.Errorf("before it is there: %v, %v", events, err)
+	}
+}
+
+// TestEventsOfPodsAreAmongThoseOfTheirWorkload: that is where what went wrong is told.
+func TestEventsOfPodsAreAmongThoseOfTheirWorkload(t *testing.T) {
+	d, _ := cluster(t, deployment+pod("p", "r2", crashed7)+of("p", incident("e1", "p", "Pod", "BackOff", "again"))+of("r2", incident("e2", "api-2", "ReplicaSet", "Created", "p"))+
+		of("d", incident("e3", "api", "Deployment", "Scaled", "up"))+of("x", incident("e4", "other", "Pod", "BackOff", "again")))
+	events, err := d.Events(t.Context(), named("apps", "Deployment", "api"))
+	if err != nil || len(events) != 3 {
+		t.Errorf("%v, %v", events, err)
+	}
+}
+
+// TestLogsAreFollowed: those of all containers, with what a container that has not
+// started waits for, and how one has ended.
+func TestLogsAreFollowed(t *testing.T) {
+	waiting := `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: no such image}}}]`
+	d, _ := cluster(t, deployment+pod("p", "r2", crashed7)+"\n---\n"+pod("q", "r2", waiting))
+	want := []string{"p c 3", "p c 2: fake logs", "p c 3: fake logs", "q c 1", "q c 1: has not started: ImagePullBackOff: no such image", "p c 3: has ended with code 7"}
+	got := map[string]int{}
+	ctx, cancel := context.WithCancel(t.Context())
+	lines := make(chan LogLine)
+	over := make(chan error, 1)
+	go func() {
+		over <- d.FollowLogs(ctx, named("apps", "Deployment", "api"), func(l LogLine) {
+			select {
+			case lines <- l:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	for range want {
+		l := <-lines
+		text := fmt.Sprintf("%s %s %d", l.Pod, l.Container, l.Try)
+		if l.Text != "" {
+			text += ": " + l.Text
+		}
+		got[text]++
+	}
+	cancel()
+	if err := <-over; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, w := range want {
+		if got[w] != 1 {
+			t.Errorf("%q was said %d times: %v", w, got[w], got)
+		}
+	}
+	d, _ = cluster(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`)
+	if err := d.FollowLogs(t.Context(), named("", "ConfigMap", "c"), nil); !errors.Is(err, ErrNoPods) {
+		t.Error(err)
+	}
+}

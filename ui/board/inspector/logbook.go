@@ -1,0 +1,255 @@
+package inspector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+)
+
+// LogLine is a line of a log.
+type LogLine struct {
+	Source
+	Time time.Time // zero where it is not known
+	Text string
+	// Note tells that the text is about the log and not from it. One without a text
+	// says that the source is there.
+	Note bool
+}
+
+// Source is what writes a log: a container of a pod, and which of its instances,
+// from 1; zero where that is not known.
+type Source struct {
+	Pod, Container string
+	Try            int
+}
+
+// maxLogLines is how many lines are kept.
+const maxLogLines = 5000
+
+// logBook is what was read of logs, in the order of time, and which of them are
+// shown.
+type logBook struct {
+	lines   []LogLine
+	sources []Source // in the order of their first line
+	only    Source   // what is shown: a pod, a container, both, or all
+}
+
+// add takes lines, clean.
+func (b *logBook) add(lines []LogLine) {
+	sorted := true
+	for _, l := range lines {
+		if !slices.Contains(b.sources, l.Source) {
+			b.sources = append(b.sources, l.Source)
+		}
+		if n := len(b.lines); n > 0 && l.before(b.lines[n-1]) {
+			sorted = false
+		}
+		b.lines = append(b.lines, l)
+	}
+	if !sorted {
+		slices.SortStableFunc(b.lines, func(a, c LogLine) int {
+			switch {
+			case a.before(c):
+				return -1
+			case c.before(a):
+				return 1
+			}
+			return 0
+		})
+	}
+	if n := len(b.lines); n > maxLogLines {
+		b.lines = slices.Clone(b.lines[n-maxLogLines:])
+	}
+}
+
+func (l LogLine) before(other LogLine) bool { return l.Time.Before(other.Time) }
+
+// pods are those that have a log, containers those of the pods that are shown.
+func (b *logBook) pods() []string { return b.names(Source{}, func(s Source) string { return s.Pod }) }
+
+func (b *logBook) containers() []string {
+	return b.names(Source{Pod: b.only.Pod}, func(s Source) string { return s.Container })
+}
+
+func (b *logBook) names(of Source, name func(Source) string) (names []string) {
+	for _, s := range b.sources {
+		if n := name(s); n != "" && s.among(of) && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// among reports whether a source is one of those that are shown.
+func (s Source) among(only Source) bool {
+	return (only.Pod == "" || s.Pod == only.Pod) && (only.Container == "" || s.Container == only.Container)
+}
+
+// turn shows the next of some names, or the one before; from all the way leads to the
+// first or the last.
+func turn(names []string, now string, by int) string {
+	if len(names) == 0 {
+		return now
+	}
+	at := slices.Index(names, now)
+	if at < 0 && by < 0 {
+		at = 0
+	}
+	return names[(at+by+len(names))%len(names)]
+}
+
+// TurnPod shows the logs of the next pod or of the one before, TurnContainer those of
+// a container, AllLogs those of all.
+func (i *Inspector) TurnPod(by int) {
+	i.logs.only = Source{Pod: turn(i.logs.pods(), i.logs.only.Pod, by)}
+	i.toEnd()
+}
+
+func (i *Inspector) TurnContainer(by int) {
+	i.logs.only.Container = turn(i.logs.containers(), i.logs.only.Container, by)
+	i.toEnd()
+}
+
+func (i *Inspector) AllLogs() {
+	i.logs.only = Source{}
+	i.toEnd()
+}
+
+// SeveralPods and SeveralContainers report whether there is another one to turn to.
+func (i *Inspector) SeveralPods() bool { return i.Tab == TabLogs && len(i.logs.pods()) > 1 }
+
+func (i *Inspector) SeveralContainers() bool { return i.Tab == TabLogs && len(i.logs.containers()) > 1 }
+
+// Chosen reports whether only some of the logs are shown.
+func (i *Inspector) Chosen() bool { return i.Tab == TabLogs && i.logs.only != Source{} }
+
+// HasTimes reports whether it is known when the lines of logs were written.
+func (i *Inspector) HasTimes() bool {
+	return i.Tab == TabLogs && slices.ContainsFunc(i.logs.lines, func(l LogLine) bool { return !l.Time.IsZero() })
+}
+
+func (i *Inspector) toEnd() { i.Page.Top, i.Page.End = i.Page.Last, true }
+
+// heading names a source: its pod among all, its container, its instance.
+func (b *logBook) heading(s Source, dot string) string {
+	var parts []string
+	if s.Pod != "" {
+		pods := b.pods()
+		parts = append(parts, fmt.Sprintf("pod %d/%d", slices.Index(pods, s.Pod)+1, len(pods)))
+	}
+	if s.Container != "" {
+		parts = append(parts, s.Container)
+	}
+	if s.Try > 0 {
+		parts = append(parts, fmt.Sprintf("try %d", s.Try))
+	}
+	if s.Pod != "" {
+		parts = append(parts, s.Pod)
+	}
+	return strings.Join(parts, " "+dot+" ")
+}
+
+// head says which logs are shown.
+func (b *logBook) head(dot string) string {
+	shown := slices.DeleteFunc(slices.Clone(b.sources), func(s Source) bool { return s.Pod == "" || !s.among(b.only) })
+	if len(shown) == 0 {
+		return ""
+	}
+	last := shown[len(shown)-1]
+	pods, containers := b.pods(), b.containers()
+	only := b.only
+	switch {
+	case len(pods) == 1:
+		only.Pod = pods[0]
+	case only.Pod == "":
+		text := fmt.Sprintf("all %d pods", len(pods))
+		if only.Container != "" {
+			text += " " + dot + " " + only.Container
+		}
+		return text
+	}
+	if len(containers) == 1 {
+		only.Container = containers[0]
+	}
+	if only.Container != "" {
+		only.Try = last.Try
+		return b.heading(only, dot)
+	}
+	return strings.Replace(b.heading(only, dot), " "+dot+" ", fmt.Sprintf(" %s all %d containers %s ", dot, len(containers), dot), 1)
+}
+
+// text is what is shown: where several are, with a heading for each at its first
+// line, and before each line which pod and container has written it.
+func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
+	var out []canvas.Line
+	pods, containers := b.pods(), b.containers()
+	several, tag := 0, 0
+	for _, s := range b.sources {
+		if s.Pod != "" && s.among(b.only) {
+			several++
+			tag = max(tag, canvas.Width(b.tag(s, pods, containers)))
+		}
+	}
+	begun := map[Source]bool{}
+	for _, line := range b.lines {
+		if !line.among(b.only) {
+			continue
+		}
+		if several > 1 && !begun[line.Source] && line.Pod != "" {
+			begun[line.Source] = true
+			out = append(out, canvas.Plain(theme.Strong, canvas.Fit(strings.Repeat(l.Rest, 2)+" "+b.heading(line.Source, l.Dot), width, l.Ellipsis)))
+		}
+		if line.Note && line.Text == "" {
+			continue
+		}
+		before := ""
+		if tag > 0 {
+			before = canvas.Pad(b.tag(line.Source, pods, containers), tag) + " "
+		}
+		if i.Times && !line.Time.IsZero() {
+			before += line.Time.Local().Format("15:04:05.000 ")
+		}
+		role := theme.Text
+		if line.Note {
+			role = theme.Quiet
+		}
+		out = i.wrapped(out, before, role, line.Text, width)
+	}
+	return out
+}
+
+// tag tells the lines of a source from those of others that are shown.
+func (b *logBook) tag(s Source, pods, containers []string) string {
+	var parts []string
+	if b.only.Pod == "" && len(pods) > 1 {
+		parts = append(parts, fmt.Sprint(slices.Index(pods, s.Pod)+1))
+	}
+	if b.only.Container == "" && len(containers) > 1 {
+		parts = append(parts, s.Container)
+	}
+	return strings.Join(parts, " ")
+}
+
+// wrapped adds a line, on as many as it takes, or cut off.
+func (i *Inspector) wrapped(out []canvas.Line, before string, role theme.Role, text string, width int) []canvas.Line {
+	room := max(width-canvas.Width(before), 8)
+	lines := []string{text}
+	if !i.Cut && len(text) > room {
+		lines = canvas.Wrap(text, room)
+	}
+	for n, part := range lines {
+		if n > 0 {
+			before = strings.Repeat(" ", canvas.Width(before))
+		}
+		if before == "" {
+			out = append(out, canvas.Plain(role, part))
+		} else {
+			out = append(out, canvas.Line{{Role: theme.Quiet, Text: before}, {Role: role, Text: part}})
+		}
+	}
+	return out
+}

@@ -1,0 +1,128 @@
+package inspector
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+)
+
+// Pod is a pod in a table. What is not known is empty.
+type Pod struct {
+	Name string
+	// Ready is how many of its containers are, "1/2".
+	Ready    string
+	Restarts string
+	Created  time.Time
+	Node     string
+	// Phase is what it is doing, Why what keeps it from being ready.
+	Phase, Why string
+}
+
+// reasonRoom is how wide the last column has to be to stand in its line.
+const reasonRoom = 24
+
+// podColumns are the columns before the last, as far as anything is known for them.
+func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
+	age := func(p Pod) string {
+		if p.Created.IsZero() {
+			return ""
+		}
+		return ageOf(s.Now().Sub(p.Created))
+	}
+	for _, c := range []struct {
+		head string
+		of   func(Pod) string
+	}{
+		{"pod", func(p Pod) string { return p.Name }},
+		{"ready", func(p Pod) string { return p.Ready }},
+		{"restarts", func(p Pod) string { return p.Restarts }},
+		{"age", age},
+		{"node", func(p Pod) string { return p.Node }},
+	} {
+		column, known := make([]string, len(pods)), false
+		for n, p := range pods {
+			column[n] = c.of(p)
+			known = known || column[n] != ""
+		}
+		if known {
+			heads, cells = append(heads, c.head), append(cells, column)
+		}
+	}
+	return heads, cells
+}
+
+// podTable is a table of pods: its heads, and its lines. Names are cut where the
+// room is short; a reason that finds none in its line stands below it.
+func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas.Line) {
+	const gap = 2
+	if len(pods) == 0 {
+		return nil, nil
+	}
+	heads, cells := s.podColumns(pods)
+	widths, rest := make([]int, len(heads)), 0
+	for c, h := range heads {
+		widths[c] = len(h)
+		for _, text := range cells[c] {
+			widths[c] = max(widths[c], canvas.Width(text))
+		}
+		rest += widths[c] + gap
+	}
+	if over := rest + reasonRoom - width; over > 0 {
+		cut := min(over, max(widths[0]-20, 0))
+		widths[0] -= cut
+		rest -= cut
+	}
+	below := rest+reasonRoom > width
+	if below {
+		if over := rest - width; over > 0 {
+			widths[0] = max(widths[0]-over, 8)
+		}
+	}
+	text := ""
+	for c, h := range heads {
+		text += canvas.Pad(h, widths[c]+gap)
+	}
+	if !below {
+		text += "reason"
+	}
+	for n, p := range pods {
+		row := ""
+		for c := range heads {
+			row += canvas.Pad(canvas.FitMiddle(cells[c][n], widths[c], s.Theme.Lines.Ellipsis), widths[c]+gap)
+		}
+		role, why := theme.Quiet, p.Phase
+		if p.Why != "" {
+			role, why = theme.Strong, p.Why
+		}
+		switch {
+		case !below:
+			for k, part := range canvas.Wrap(why, width-rest) {
+				if k > 0 {
+					row = strings.Repeat(" ", rest)
+				}
+				out = append(out, canvas.Line{{Role: theme.Text, Text: row}, {Role: role, Text: part}})
+			}
+		default:
+			out = append(out, canvas.Plain(theme.Text, row))
+			if p.Why == "" {
+				continue // how many are ready tells that
+			}
+			for _, part := range canvas.Wrap(why, max(width-4, 8)) {
+				out = append(out, canvas.Plain(role, "    "+part))
+			}
+		}
+	}
+	return canvas.Plain(theme.Strong, strings.TrimRight(text, " ")), out
+}
+
+// ageOf is how old something is, in one unit or as a clock.
+func ageOf(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= 2*day {
+		return fmt.Sprintf("%d d", d/day)
+	}
+	return canvas.Span(d, false)
+}

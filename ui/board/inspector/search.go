@@ -1,0 +1,104 @@
+package inspector
+
+import (
+	"strings"
+
+	"lockstep/ui/board/canvas"
+)
+
+// search is what is looked for in what the open tab shows.
+type search struct {
+	on    bool
+	query string // in lower case
+	from  int    // the line that was at the top when it began
+	at    int    // the line that was gone to
+}
+
+// Search begins to look for something, or ends that.
+func (i *Inspector) Search(on bool) { i.search = search{on: on, from: i.Page.Top, at: -1} }
+
+// Seeks reports whether something is looked for.
+func (i *Inspector) Seeks() bool { return i.search.on }
+
+// Seek looks for a text, whatever its case, from where the search began.
+func (i *Inspector) Seek(query string, lines []canvas.Line, room int) {
+	i.search.query, i.search.at = strings.ToLower(query), i.search.from-1
+	i.Page.Top = i.search.from
+	if !i.NextMatch(1, lines, room) {
+		i.search.at = -1
+	}
+}
+
+// NextMatch goes to the next line that has what is looked for, or to the one before;
+// after the last one comes the first. It reports whether there is one.
+func (i *Inspector) NextMatch(by int, lines []canvas.Line, room int) bool {
+	all := i.matches(lines)
+	if len(all) == 0 {
+		return false
+	}
+	n := 0
+	for n < len(all) && (all[n] < i.search.at || by > 0 && all[n] == i.search.at) {
+		n++
+	}
+	if by < 0 {
+		n--
+	}
+	i.search.at = all[(n+len(all))%len(all)]
+	i.Page.Last = max(len(lines)-room, 0)
+	if top := i.Page.Top; i.search.at < top || i.search.at >= top+room {
+		i.Page.Top = min(max(i.search.at-room/2, 0), i.Page.Last)
+	}
+	i.Page.End = false
+	return true
+}
+
+// Match is which of the matches was gone to, from 1, and how many there are.
+func (i *Inspector) Match(lines []canvas.Line) (at, of int) {
+	for n, line := range i.matches(lines) {
+		if line <= i.search.at {
+			at = n + 1
+		}
+		of++
+	}
+	return at, of
+}
+
+// matches are the lines that have what is looked for.
+func (i *Inspector) matches(lines []canvas.Line) (at []int) {
+	for n, l := range lines {
+		if len(i.Found(l)) > 0 {
+			at = append(at, n)
+		}
+	}
+	return at
+}
+
+// Found are the cells of a line where there is what is looked for: from and to.
+func (i *Inspector) Found(l canvas.Line) (cells [][2]int) {
+	if i.search.query == "" {
+		return nil
+	}
+	text := l.Text()
+	low := strings.ToLower(text)
+	if len(low) != len(text) { // letters that are as long in either case are all that it takes
+		low = text
+	}
+	for from := 0; ; {
+		n := strings.Index(low[from:], i.search.query)
+		if n < 0 {
+			return cells
+		}
+		from += n
+		end := from + len(i.search.query)
+		cells = append(cells, [2]int{canvas.Width(text[:from]), canvas.Width(text[:end])})
+		from = end
+	}
+}
+
+// At is the line that was gone to, -1 for none.
+func (i *Inspector) At() int {
+	if i.search.query == "" {
+		return -1
+	}
+	return i.search.at
+}

@@ -1,0 +1,299 @@
+package board
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/plan"
+	"lockstep/ui/board/inspector"
+)
+
+// logsOfShop are what four pods write, one of which fails again and again.
+var logsOfShop = func() (lines []inspector.LogLine) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	say := func(pod, container string, try int, text string) {
+		at = at.Add(400 * time.Millisecond)
+		lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "shop-api-5f4bc54847-" + pod, Container: container, Try: try}, Time: at, Text: text})
+	}
+	say("x2kq7", "main", 4, "connecting to postgres://shop-db:5432/shop")
+	say("x2kq7", "main", 4, `FATAL: relation "orders" does not exist (SQLSTATE 42P01), and nothing that was tried since the migration of yesterday evening has brought it back`)
+	lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "shop-api-5f4bc54847-x2kq7", Container: "main", Try: 4}, Time: at, Text: "has ended with code 2", Note: true})
+	for n, pod := range []string{"x2kq7", "5fvt4", "bfmjm", "nmss8"} {
+		say(pod, "proxy", 1, "listening on :8443")
+		say(pod, "main", 5-n, "connecting to postgres://shop-db:5432/shop")
+	}
+	for range 3 {
+		say("5fvt4", "main", 4, "GET /healthz 200")
+		say("bfmjm", "main", 3, "GET /healthz 200")
+	}
+	say("x2kq7", "main", 5, `FATAL: relation "orders" does not exist`)
+	return lines
+}()
+
+var podsOfShop = []inspector.Pod{
+	{Name: "shop-api-5f4bc54847-x2kq7", Ready: "1/2", Restarts: "4", Node: "node-0", Phase: "running", Why: `container main ends with code 2 (5 tries): FATAL: relation "orders" does not exist`},
+	{Name: "shop-api-5f4bc54847-5fvt4", Ready: "2/2", Restarts: "0", Node: "node-1", Phase: "running"},
+	{Name: "shop-api-5f4bc54847-bfmjm", Ready: "0/2", Restarts: "0", Phase: "pending", Why: "cannot be scheduled: Insufficient cpu on 2 of 2 nodes"},
+}
+
+// looking opens a tab of the failed object of the held run by its key.
+func looking(t *testing.T, w, h int, keys ...string) *screen {
+	s := newScreen(t, w, h, recorded(t, "sandbox-held", 0), answered)
+	s.press("f")
+	for _, k := range keys {
+		s.press(k)
+		s.settle()
+	}
+	return s
+}
+
+// TestTabsOpenFromTheBoard opens what a key is about at once, and from any other tab.
+func TestTabsOpenFromTheBoard(t *testing.T) {
+	for key, tab := range map[string]inspector.Tab{"d": inspector.TabDiff, "y": inspector.TabManifest, "Y": inspector.TabManifest, "v": inspector.TabEvents, "l": inspector.TabLogs} {
+		for _, before := range []string{"d", "y", "v", "l", ""} {
+			s := looking(t, 100, 30, strings.Fields(before+" "+key)...)
+			if s.insp == nil || s.insp.Tab != tab {
+				t.Errorf("%s %s does not open %s", before, key, inspector.TabNames[tab])
+			}
+		}
+	}
+}
+
+// TestLogs shows those of all pods and containers, each begun with a heading, or of
+// one of them.
+func TestLogs(t *testing.T) {
+	s := looking(t, 160, 45, "l", "home")
+	s.shows(t, "all 4 pods", "── pod 1/4 · main · try 4 · shop-api-5f4bc54847-x2kq7", "1 main  connecting", "── pod 1/4 · main · try 5 ·",
+		"has ended with code 2", "2 main  GET /healthz 200", "3 main  GET /healthz 200")
+	s.press("]")
+	s.shows(t, "pod 1/4 · all 2 containers · shop-api-5f4bc54847-x2kq7", "main  FATAL")
+	s.showsNot(t, "GET /healthz")
+	s.press("}")
+	s.shows(t, "pod 1/4 · main · try 5 · shop-api-5f4bc54847-x2kq7", "── pod 1/4 · main · try 4")
+	s.showsNot(t, "listening")
+	s.press("[")
+	s.shows(t, "pod 4/4 · all 2 containers · shop-api-5f4bc54847-nmss8")
+	s.press("]")
+	s.shows(t, "pod 1/4")
+	s.press("0", "{")
+	s.shows(t, "all 4 pods · proxy", "listening")
+	s.showsNot(t, "GET /healthz")
+	s.press("0", "end")
+	s.shows(t, "all 4 pods", "listening")
+	for _, l := range s.lines() {
+		if strings.Contains(l, ":05.") {
+			t.Errorf("there are times: %s", l)
+		}
+	}
+	s.press("T", "home")
+	s.shows(t, time.Date(2026, 1, 2, 3, 4, 5, 4e8, time.UTC).Local().Format("15:04:05.000")+" connecting")
+	whole := "has brought it back"
+	s = looking(t, 100, 30, "l", "home")
+	s.shows(t, whole)
+	s.press("w")
+	s.showsNot(t, whole)
+	s.press("w")
+	s.shows(t, whole)
+}
+
+// TestLogsAreInTheOrderOfTime, whichever stream has brought them first.
+func TestLogsAreInTheOrderOfTime(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	line := func(pod string, after int, text string) inspector.LogLine {
+		return inspector.LogLine{Source: inspector.Source{Pod: pod, Container: "c", Try: 1}, Time: at.Add(time.Duration(after) * time.Second), Text: text}
+	}
+	c := &answerer{logs: []inspector.LogLine{line("a", 0, "first"), line("a", 3, "fourth"), line("b", 1, "second"), line("b", 2, "third")}}
+	s := inspecting(t, c)
+	s.press("l")
+	s.settle()
+	last := 0
+	for _, word := range []string{"first", "second", "third", "fourth"} {
+		at := strings.Index(s.text(), word)
+		if at < last {
+			t.Errorf("%s comes too early:\n%s", word, s.text())
+		}
+		last = at
+	}
+}
+
+// TestSearch finds what a tab shows, and gives the keys of the run back when it ends.
+func TestSearch(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-breakpoint", 0), answered)
+	s.press("l")
+	s.settle()
+	s.press("/", "h", "e", "a", "l", "T", "H")
+	s.shows(t, "/healTH", "1 of 6")
+	s.press("enter", "n")
+	s.shows(t, "2 of 6", "n next match")
+	s.press("N", "N")
+	s.shows(t, "6 of 6")
+	s.press("n")
+	s.shows(t, "1 of 6")
+	if len(s.sent) > 0 {
+		t.Errorf("searching has sent %v", s.sent)
+	}
+	s.press("esc")
+	if s.insp == nil || s.searches() {
+		t.Fatal("esc has to end the search, and nothing else")
+	}
+	s.press("n")
+	if len(s.sent) != 1 {
+		t.Errorf("n is no step after the search: %v", s.sent)
+	}
+	s.press("/", "q", "q", "q")
+	s.shows(t, "no match")
+	s.press("enter", "n")
+	s.shows(t, "nothing here matches qqq")
+}
+
+// TestPods shows a table whose columns fit, with each reason in full.
+func TestPods(t *testing.T) {
+	for _, w := range []int{60, 80, 100, 200} {
+		s := looking(t, w, 45, "v", "tab")
+		s.shows(t, "ready", "restarts", "age", "node", "1/2", "47:00", "1:34:00")
+		if text := strings.Join(strings.Fields(s.text()), " "); w < 100 && (!strings.Contains(text, "(5 tries): FATAL: relation") || !strings.Contains(text, "Insufficient cpu on 2 of 2 nodes")) {
+			t.Errorf("at %d columns the reason is cut:\n%s", w, s.text())
+		}
+	}
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = &answerer{pods: []inspector.Pod{{Name: "a", Why: "exit code 2"}}} })
+	s.press("f", "v", "tab")
+	s.settle()
+	s.shows(t, "pod  reason")
+	s.showsNot(t, "restarts")
+}
+
+// copied is what the last message has copied.
+func (s *screen) copied() string {
+	for _, msg := range answers(s.last) {
+		if fmt.Sprintf("%T", msg) == "tea.setClipboardMsg" {
+			return fmt.Sprint(msg)
+		}
+	}
+	return ""
+}
+
+// TestKubectl copies a line that shows what the open tab does.
+func TestKubectl(t *testing.T) {
+	const at = "kubectl --context lockstep-sandbox -n shop "
+	for keys, want := range map[string]string{
+		"":      "describe deployment.apps/shop-api",
+		"d":     "get deployment.apps/shop-api -o yaml",
+		"y":     "get deployment.apps/shop-api -o yaml",
+		"v":     "events --for deployment.apps/shop-api",
+		"v tab": "get pods -o wide shop-api-5f4bc54847-x2kq7 shop-api-5f4bc54847-5fvt4 shop-api-5f4bc54847-bfmjm",
+		"l":     "logs -f deployment.apps/shop-api --all-pods --prefix --all-containers",
+		"l ]":   "logs -f shop-api-5f4bc54847-x2kq7 --all-containers",
+		"l ] }": "logs -f shop-api-5f4bc54847-x2kq7 -c main",
+	} {
+		s := looking(t, 100, 30, strings.Fields(keys)...)
+		s.press("s")
+		if got := s.copied(); got != at+want {
+			t.Errorf("%q: %s, want %s", keys, got, at+want)
+		}
+		s.shows(t, "copied", "kubectl --context lockstep-sandbox")
+		s.press("esc")
+		s.showsNot(t, "kubectl --context")
+	}
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), func(o *Options) { o.Kubectl = []string{"--kubeconfig", "/tmp/it's here"} })
+	s.press("g", "s")
+	if got := s.copied(); !strings.HasPrefix(got, `kubectl --kubeconfig '/tmp/it'\''s here' `) {
+		t.Errorf("it is not quoted: %s", got)
+	}
+	for o, want := range map[plan.Object]string{
+		{Kind: "ClusterRole", Group: "rbac.authorization.k8s.io", Name: "system:x"}: "describe clusterrole.rbac.authorization.k8s.io/system:x",
+		{Kind: "ConfigMap", Namespace: "n", Name: "c"}:                              "-n n describe configmap/c",
+	} {
+		n := s.group()
+		about := inspector.Subject{Picture: &s.Picture, Node: n, Object: n.Objects[0]}
+		if got := about.Kubectl(nil, o, nil); got != "kubectl "+want {
+			t.Errorf("%s, want kubectl %s", got, want)
+		}
+	}
+}
+
+// TestCopy copies the whole text of what is open, without what does not fit being cut.
+func TestCopy(t *testing.T) {
+	s := looking(t, 60, 20, "l")
+	s.press("C")
+	text := s.copied()
+	for _, want := range []string{"all 4 pods\n", "has brought it back\n", "1 main  FATAL"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in what is copied:\n%s", want, text)
+		}
+	}
+	s = looking(t, 60, 20)
+	s.press("C")
+	if text := s.copied(); !strings.Contains(text, "image example/no-such-image:1 cannot be pulled: not found\n") {
+		t.Errorf("the pane is copied as\n%s", text)
+	}
+	s.shows(t, "copied")
+}
+
+// TestPalette finds commands by what they do, and obeys them as their keys do.
+func TestPalette(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-breakpoint", 0), answered)
+	s.press(":")
+	s.press(strings.Split("diff", "")...)
+	s.shows(t, ":diff", "diff: what the run will do")
+	s.showsNot(t, "accept: while")
+	s.press("enter")
+	if s.insp == nil || s.insp.Tab != inspector.TabDiff || s.palette != nil {
+		t.Error("the diff is not open")
+	}
+	s.press(":", "x", "y", "z", "z", "y")
+	s.shows(t, "nothing is called that")
+	s.press("enter")
+	if len(s.sent) > 0 {
+		t.Errorf("sent %v", s.sent)
+	}
+	s.press(":")
+	s.press(strings.Split("step", "")...)
+	s.press("enter")
+	if len(s.sent) != 1 {
+		t.Errorf("step sends %v", s.sent)
+	}
+}
+
+// TestPaletteDoesWhatKeysDo runs every command: it leads to what its key leads to, and
+// every key that is obeyed is there.
+func TestPaletteDoesWhatKeysDo(t *testing.T) {
+	for _, st := range states() {
+		if !slices.Contains([]string{"paused", "held, values at hand", "read-only", "logs", "searched"}, st.name) {
+			continue // these have all kinds of keys; a state more costs a second
+		}
+		s := st.open(t)
+		s.press(":")
+		var listed []string
+		for n, b := range s.commands() {
+			listed = append(listed, b.keys...)
+			if b.keys[0] == ":" {
+				continue
+			}
+			one, two := st.open(t), st.open(t)
+			was := two.open()
+			one.press(":")
+			one.palette.at = n
+			one.press("enter")
+			two.press(b.keys[0])
+			if got, want := one.outcome(was), two.outcome(was); got != want || one.open() != two.open() || fmt.Sprint(one.sent) != fmt.Sprint(two.sent) {
+				t.Errorf("%s: %s %q leads to %q %v %s, its key to %q %v %s", st.name, b.label, b.about, got, one.sent, one.open(), want, two.sent, two.open())
+			}
+			one.forgetEdit()
+			two.forgetEdit()
+		}
+		for _, k := range allKeys() {
+			two := st.open(t)
+			was := two.text()
+			two.press(k)
+			if two.edit != nil {
+				two.forgetEdit()
+			}
+			if !slices.Contains(listed, k) && two.text() != was {
+				t.Errorf("%s: %s does something, and is not among the commands", st.name, k)
+			}
+		}
+	}
+}
