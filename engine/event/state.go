@@ -88,8 +88,9 @@ type ObjectState struct {
 	Status  Status
 	Message string
 	Change  Change
-	// Applied is when its first request was sent, Since when Status began.
-	Applied, Since time.Time
+	// Applied is when its first request was sent, Answered when the API server has
+	// answered that, Since when Status began.
+	Applied, Answered, Since time.Time
 	// Cause and Evidence say why it is not ready, as Event has them, once that is
 	// known; Diagnosis is all that was found when it was looked up last.
 	Cause     string
@@ -97,6 +98,8 @@ type ObjectState struct {
 	Diagnosis []string
 	// Log holds a hook's output.
 	Log []string
+	// overall is what all requests have come to; see State.Changes.
+	overall Change
 }
 
 // Done reports whether nothing is left to do for the object.
@@ -333,16 +336,14 @@ func (s *State) applyObject(e Event) {
 	}
 	switch e.Status {
 	case Applying: // again, after a retry: what was found out is about the last attempt
-		o.Applied, o.Cause, o.Evidence, o.Diagnosis = e.Time, "", nil, nil
+		o.Applied, o.Answered, o.Cause, o.Evidence, o.Diagnosis = e.Time, time.Time{}, "", nil, nil
 	case Ready, Gone:
 		o.Cause, o.Evidence, o.Diagnosis = "", nil, nil
 	case Failed:
 		o.explain(e)
 	}
 	o.Status, o.Message = e.Status, e.Message
-	if e.Change != "" {
-		o.Change = e.Change
-	}
+	o.took(e)
 	if o.Applied.IsZero() {
 		o.Applied = e.Time
 	}

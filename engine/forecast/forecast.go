@@ -103,5 +103,20 @@ func (s Slow) String() string {
 	return fmt.Sprintf("slower than usual: %s, usually %s", whole(s.Took), whole(s.Usual))
 }
 
+// Differs reports whether a group took much longer or shorter than it usually does:
+// by half a second and by a tenth. Two runs never take exactly as long.
+func (s Slow) Differs() bool { return Differ(s.Took, s.Usual) }
+
+// Differ reports whether two times of a group are different ones.
+func Differ(a, b time.Duration) bool {
+	return (a - b).Abs() >= max(leastDelta, min(a, b)/leastShare)
+}
+
+// What counts as a difference.
+const (
+	leastDelta = time.Second / 2
+	leastShare = 10
+)
+
 // whole rounds to seconds, one at the least.
 func whole(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }

@@ -67,39 +67,30 @@ func phaseEnd(s *event.State, p *event.PhaseState, begin time.Duration, took Len
 // it. What is not waited for (R21) does not count. Where a group sends its objects
 // in several waves (R17), this is the longest of their waits and not the sum, so
 // that the truth is between this and what the unit took.
-func Waits(events []event.Event) map[event.Unit]time.Duration {
+func Waits(s *event.State) map[event.Unit]time.Duration {
 	waits := map[event.Unit]time.Duration{}
-	// Of the units that run: since when each object is waited for.
-	running := map[event.Unit]map[string]time.Time{}
-	until := func(u event.Unit, object string, now time.Time) {
-		if since, ok := running[u][object]; ok {
-			waits[u] = max(waits[u], now.Sub(since))
-			delete(running[u], object)
-		}
-	}
-	for _, e := range events {
-		u := e.Unit()
-		switch {
-		case e.Kind == event.KindGroup && e.Status == event.Running:
-			if running[u] == nil { // a retry begins anew
-				delete(waits, u)
-				running[u] = map[string]time.Time{}
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			for _, o := range g.Objects {
+				waits[g.Unit()] = max(waits[g.Unit()], waited(g, o))
 			}
-		case e.Kind == event.KindGroup && e.Status.Over():
-			if e.Status != event.Applied {
-				for object := range running[u] {
-					until(u, object, e.Time)
-				}
-			}
-			delete(running, u)
-		case e.Kind != event.KindObject || e.Object == nil || running[u] == nil:
-		case e.Status == event.Ready || e.Status == event.Gone || e.Status == event.Failed:
-			until(u, e.Object.String(), e.Time)
-		case e.Change != "":
-			running[u][e.Object.String()] = e.Time
 		}
 	}
 	return waits
+}
+
+// waited is how long a group waited for one of its objects, as far as it did.
+func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
+	end := o.Since
+	switch over := o.Done() || o.Status == event.Failed; {
+	case o.Answered.IsZero() || o.Answered.Before(g.Started): // not in the last try
+		return 0
+	case !over && (g.Ended.IsZero() || g.Status == event.Applied):
+		return 0
+	case !over || !g.Ended.IsZero() && end.After(g.Ended):
+		end = g.Ended
+	}
+	return end.Sub(o.Answered)
 }
 
 // Costliest is the group that other groups wait for whose time made the operation

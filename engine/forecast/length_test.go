@@ -68,7 +68,7 @@ func TestLengthFollowsTheGates(t *testing.T) { // R14
 	if got := Length(s, Took); got != seconds(16) {
 		t.Errorf("as it was: %s, want 16s", got)
 	}
-	waits := Waits(record())
+	waits := Waits(s)
 	got := Length(s, func(g *event.GroupState) time.Duration { return waits[g.Unit()] })
 	if want := seconds(0.5 + 9.5 + 4.5); got != want {
 		t.Errorf("waits alone: %s, want %s", got, want)
@@ -102,10 +102,10 @@ func TestARetryWaitsAnew(t *testing.T) {
 		event.Event{Time: at(60), Kind: event.KindObject, Phase: "apply", Group: "a", Object: o, Status: event.Failed},
 		event.Event{Time: at(60), Kind: event.KindGroup, Phase: "apply", Group: "a", Status: event.Failed},
 	)
-	if got := Waits(events)[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(60) {
+	if got := Waits(stateOf(events))[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(60) {
 		t.Errorf("failed: waited %s", got)
 	}
-	if got := Waits(append(events, ran("apply", "a", 70, 71, 75)...))[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(4) {
+	if got := Waits(stateOf(append(events, ran("apply", "a", 70, 71, 75)...)))[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(4) {
 		t.Errorf("retried: waited %s", got)
 	}
 }

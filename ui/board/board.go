@@ -75,6 +75,9 @@ type Options struct {
 	Kubectl []string
 	// Editor changes what the run goes on with. Nil: nothing can be edited here.
 	Editor Editor
+	// Next returns what the user may want to type when the operation is over, one
+	// command a line; it may be nil.
+	Next func(*event.State) []string
 	// Theme is the look. Where its Background is theme.Detect, the terminal
 	// is asked.
 	Theme theme.Options

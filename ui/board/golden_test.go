@@ -11,6 +11,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"lockstep/engine/event"
 	"lockstep/theme"
 )
 
@@ -41,6 +42,8 @@ var views = []view{
 	{name: "starting", run: "sandbox-install", n: 1},
 	{name: "running", run: "sandbox-install", n: 63},
 	{name: "finished", run: "sandbox-install"},
+	{name: "report", run: "sandbox-install", keys: "up o", opts: []func(*Options){next}},
+	{name: "report-failed", run: "failed", keys: "o", opts: []func(*Options){next}},
 	{name: "breakpoint", run: "sandbox-breakpoint"},
 	{name: "breakpoints", run: "sandbox-breakpoint", keys: "B"},
 	{name: "held", run: "sandbox-held"},
@@ -80,6 +83,13 @@ func (v view) open(t testing.TB, w, h int, l theme.Options) *screen {
 		}
 	}
 	return s
+}
+
+// next says what to type next.
+func next(o *Options) {
+	o.Next = func(*event.State) []string {
+		return []string{"lockstep status shop -n shop", "lockstep replay 20261120-213500-shop"}
+	}
 }
 
 func (v view) begin(t testing.TB, w, h int, l theme.Options) *screen {

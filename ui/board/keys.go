@@ -108,6 +108,8 @@ func bindings() []binding {
 			about: "follow the action again, as the screen does until you move"},
 		{keys: []string{"w"}, label: "w", hint: when("warnings", func(m *model) bool { return len(m.State.Warnings) > 0 }), do: (*model).openWarnings, part: partLook,
 			about: "read the warnings"},
+		{keys: []string{"o"}, label: "o", hint: when("report", ended), do: (*model).openReport, part: partLook,
+			about: "report, once the operation is over: what has changed, what took the time, the notes, what to type next"},
 		{keys: []string{"up", "k"}, label: "up k", do: func(m *model) tea.Cmd { return m.move(-1) }, part: partMove, about: "line up"},
 		{keys: []string{"down", "j"}, label: "down j", do: func(m *model) tea.Cmd { return m.move(1) }, part: partMove, about: "line down"},
 		{keys: []string{"left"}, label: "left", do: func(m *model) tea.Cmd { return m.moveColumn(-1) }, part: partMove, about: "column to the left"},

@@ -185,9 +185,9 @@ func TestKeyTable(t *testing.T) {
 			}
 		}
 	}
-	text := newScreen(t, 200, 140, recorded(t, "running", 0))
+	text := newScreen(t, 200, 220, recorded(t, "running", 0))
 	text.press("?")
-	again := replayed(t, "running", 0).resized(200, 140)
+	again := replayed(t, "running", 0).resized(200, 220)
 	again.press("?")
 	for _, k := range Keys() {
 		if k.Part == partReplay {

@@ -16,6 +16,10 @@ func (m *model) drawPane() {
 		m.drawInspector(p)
 		return
 	}
+	if m.reports() {
+		m.drawReport(p)
+		return
+	}
 	n := m.group()
 	title := ""
 	if n != nil {

@@ -67,6 +67,9 @@ func (m *model) failureLines() []string {
 // paneLacks is how many lines more the pane would take to say whole why what is
 // selected is not ready.
 func (m *model) paneLacks() int {
+	if m.reports() {
+		return max(len(m.reportLines(m.lay.pane.W-3))-(m.lay.pane.H-1), 0)
+	}
 	n := m.group()
 	if n == nil || m.insp != nil {
 		return 0

@@ -97,7 +97,7 @@ func (a *app) liveOnScreen(cmd *cobra.Command, d report.Display, r *remote.Run, 
 	if now := r.Now(context.Background()); now.Ended.IsZero() {
 		err = errors.Join(err, d.Standing(now))
 	} else {
-		report.Summary(cmd.OutOrStdout(), now, report.Options{Style: a.style(os.Stdout)})
+		report.Summary(cmd.OutOrStdout(), now, a.afterScreen(report.Options{}))
 	}
 	warnIf(d, lookErr)
 	return err

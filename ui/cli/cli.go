@@ -109,6 +109,13 @@ func (a *app) display(cmd *cobra.Command, mode report.Mode) report.Display {
 
 func (a *app) style(f *os.File) report.Style { return streamStyle(f, a.settings.ColorMode) }
 
+// afterScreen are the options of a summary that is printed when the screen is gone.
+func (a *app) afterScreen(o report.Options) report.Options {
+	to := stream(os.Stdout, os.Stdout, a.settings.ColorMode)
+	o.Style, o.Width = to.Style, to.Width
+	return o
+}
+
 const rootLong = `lockstep deploys Helm charts in the order that they ask for. Charts are Helm's, and so are releases, flags and
 repositories; what is added is that resources can be put in groups which wait for each other, within a chart
 and between subcharts, and that you can watch, pause and step through a deployment.

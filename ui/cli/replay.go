@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -84,7 +83,7 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 		if err := d.Lines(leftAt(r, p)); err != nil {
 			return err
 		}
-		report.Summary(cmd.OutOrStdout(), r.State, report.Options{Style: a.style(os.Stdout)})
+		report.Summary(cmd.OutOrStdout(), r.State, a.afterScreen(report.Options{}))
 	} else {
 		report.Replay(r.Events, d.Operation(report.Options{}))
 	}

@@ -263,16 +263,16 @@ func TestScreenSteersRealRuns(t *testing.T) {
 	t.Run("replay", func(t *testing.T) {
 		run := filepath.Join(data, "runs", "sandbox-install.ndjson")
 		c := inTerminal(t, 30, 100, env, "replay", run, "--speed", "0")
-		c.await(0, "read-only")
+		c.await(0, "REPLAY")
 		c.keys("q")
 		if code := c.ends(); code != 0 {
 			t.Errorf("exit code %d, want 0", code)
 		}
 		c.restored()
-		c.await(0, "critical path:")
+		c.await(0, "critical path")
 
 		c = inTerminal(t, 30, 100, env, "replay", run, "--no-tui")
-		if code := c.ends(); code != 0 || strings.Contains(c.raw(), "\x1b[?1049h") || !strings.Contains(c.shown(), "critical path:") {
+		if code := c.ends(); code != 0 || strings.Contains(c.raw(), "\x1b[?1049h") || !strings.Contains(c.shown(), "critical path") {
 			t.Errorf("exit code %d, and on the terminal %q", code, c.raw())
 		}
 	})

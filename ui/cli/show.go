@@ -89,6 +89,7 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	err := board.Run(cmd.Context(), board.Options{
 		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser(), op.Mask(), op}, Theme: look, Editor: edits,
 		Kubectl: client.KubectlFlags(),
+		Next:    func(s *event.State) []string { return nextLines(s, opts) },
 	})
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):
@@ -98,10 +99,18 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 		op.Command(event.Command{Name: event.Abort, Reason: err.Error()})
 	}
 	<-ended
-	opts.Style = a.style(os.Stdout)
-	report.Summary(cmd.OutOrStdout(), state, opts)
+	report.Summary(cmd.OutOrStdout(), state, a.afterScreen(opts))
 	warnIf(d, lookErr)
 	return state, runErr
+}
+
+// nextLines are what the screen says to type next: how to look at the run again, too.
+func nextLines(s *event.State, opts report.Options) []string {
+	lines := opts.Next(s)
+	if name := opts.Record(); name != "" {
+		lines = append(lines, "lockstep replay "+name)
+	}
+	return lines
 }
 
 // warnIf tells of something that went wrong and does not matter much.

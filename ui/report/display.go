@@ -172,7 +172,7 @@ func (h human) Aside(text string) { fmt.Fprint(h.text, text) }
 func (m machine) Aside(text string) { fmt.Fprint(m.errs, text) }
 
 func (h human) Operation(o Options) Consumer {
-	o.Style = h.out.Style
+	o.Style, o.Width = h.out.Style, h.out.Width
 	text := NewText(h.text, h.errs, o)
 	if h.out.CI == GitLab {
 		return &sections{Consumer: text, w: h.out.Writer}

@@ -16,6 +16,9 @@ const (
 	mostLines = 20
 )
 
+// manyGroups is from where on groups that went well are only counted in the table.
+const manyGroups = 40
+
 // Markdown is the outcome as GitHub's and GitLab's Markdown: what failed and why
 // first, then a table of the groups, then a graph of them, coloured by outcome.
 func (o *Outcome) Markdown() []byte {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/forecast"
 	"lockstep/engine/plan"
 )
 
@@ -121,8 +122,8 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 			o.Groups = append(o.Groups, groupOutcome(s, g))
 		}
 	}
-	for _, g := range CriticalPath(s) {
-		o.CriticalPath = append(o.CriticalPath, g.ID)
+	for _, p := range forecast.Path(s) {
+		o.CriticalPath = append(o.CriticalPath, p.Group.ID)
 	}
 	for _, w := range s.Warnings {
 		o.Warnings = append(o.Warnings, Warning{w.Rule, w.Object, w.Message})

@@ -94,7 +94,7 @@ func diffGroup(s *event.State, was, is *event.GroupState) GroupDiff {
 		d.Change = isNew
 	case is == nil:
 		d.Change = isGone
-	case math.Abs(d.delta()) < max(leastDelta, leastShare*min(*d.A, *d.B)):
+	case !forecast.Differ(forecast.Took(was), forecast.Took(is)):
 		d.Change = alike
 	case d.delta() > 0:
 		d.Change = slower
@@ -103,13 +103,6 @@ func diffGroup(s *event.State, was, is *event.GroupState) GroupDiff {
 	}
 	return d
 }
-
-// What counts as a difference: half a second, and a tenth of the shorter time. Two
-// runs never take exactly as long.
-const (
-	leastDelta = 0.5
-	leastShare = 0.1
-)
 
 // delta is how much longer a group took than before.
 func (d *GroupDiff) delta() float64 {
@@ -149,7 +142,7 @@ func (h human) RunsDiff(d RunsDiff) error {
 	if same > 0 {
 		b.WriteString(style.render(theme.Quiet, "  "+Count(same, "group")+" took about as long") + "\n")
 	}
-	if total := d.B.Seconds - d.A.Seconds; math.Abs(total) >= leastDelta {
+	if total := d.B.Seconds - d.A.Seconds; math.Abs(total) >= 0.5 { // no two runs take exactly as long
 		b.WriteString(style.render(theme.Quiet, "  in all "+signed(total)) + "\n")
 	}
 	return write(h.text, b.String())

@@ -35,7 +35,6 @@ type PathStep struct {
 	Start   float64 `json:"start"`
 	Seconds float64 `json:"seconds"`
 	Waited  float64 `json:"waited"`
-	name    string
 }
 
 // CostlyGate is a group that others wait for, and what would have been saved had it
@@ -60,10 +59,10 @@ type RunFailure struct {
 // Details reckons them from a record.
 func (r *Record) Details() RunDetails {
 	s := r.State
-	waits := forecast.Waits(r.Events)
+	waits := forecast.Waits(s)
 	d := RunDetails{Run: r.Run, Cut: r.Cut(), Path: []PathStep{}, Failures: failuresOf(s)}
-	for _, g := range CriticalPath(s) {
-		d.Path = append(d.Path, PathStep{g.Phase, g.ID, g.Started.Sub(s.Started).Seconds(), forecast.Took(g).Seconds(), waits[g.Unit()].Seconds(), unitName(s, g)})
+	for _, p := range forecast.Path(s) {
+		d.Path = append(d.Path, PathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
 	}
 	d.Unlimited = forecast.Length(s, func(g *event.GroupState) time.Duration { return waits[g.Unit()] }).Seconds()
 	if g, saved := forecast.Costliest(s); g != nil {
@@ -107,8 +106,8 @@ func (h human) Run(r *Record) error {
 		b.WriteString("\n")
 		tellRoots(&b, r.State, style, len(d.Failures), len(d.Failures)*event.MostEvidence)
 	}
-	if len(d.Path) > 0 {
-		b.WriteString("\n" + style.render(theme.Strong, "critical path") + "\n" + bars(d.Path, style, h.out.Width))
+	if path := forecast.Path(r.State); len(path) > 0 {
+		b.WriteString("\n" + style.render(theme.Strong, "critical path") + "\n" + strings.Join(bars(r.State, path, style, h.out.Width), "\n") + "\n")
 		line("on an unlimited machine: " + seconds(d.Unlimited))
 	}
 	if c := d.Costliest; c != nil && c.Saves > 0.05 {
@@ -126,40 +125,6 @@ func (r *Record) headline(style Style) string {
 }
 
 func seconds(s float64) string { return Seconds(time.Duration(s * float64(time.Second))) }
-
-// How wide the whole of a run is drawn: where it is not known how wide the terminal
-// is, at the least, and at the most.
-const (
-	barRoom  = 40
-	leastBar = 12
-	mostBar  = 80
-)
-
-// bars draws the steps of a path below each other, each from when it began to when
-// it was over: the part in which the cluster was waited for, and what was left.
-// They take what names and times leave of a width.
-func bars(path []PathStep, style Style, wide int) string {
-	last := path[len(path)-1]
-	total := max(last.Start+last.Seconds, 0.001)
-	room := barRoom
-	if wide > 0 {
-		taken := 0
-		for _, p := range path {
-			taken = max(taken, width(clean(p.name))+2+2+7+2)
-		}
-		room = min(max(wide-1-taken, leastBar), mostBar)
-	}
-	cell := func(s float64) int { return min(int(s/total*float64(room)+0.5), room) }
-	var rows [][]string
-	for _, p := range path {
-		from := min(cell(p.Start), room-1)
-		long := max(cell(p.Start+p.Seconds)-from, 1)
-		waited := min(cell(p.Waited), long)
-		bar := strings.Repeat(" ", from) + strings.Repeat(style.Theme.Lines.Rest, long-waited) + strings.Repeat(style.Theme.Lines.Bar, waited)
-		rows = append(rows, []string{clean(p.name), pad(seconds(p.Seconds), 7), bar})
-	}
-	return strings.Join(table(rows), "\n") + "\n"
-}
 
 // pad sets text to the right of a column.
 func pad(text string, width int) string { return fmt.Sprintf("%*s", width, text) }

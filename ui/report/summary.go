@@ -9,11 +9,10 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/forecast"
 )
 
 const (
-	// manyGroups is from where on groups that went well are only counted.
-	manyGroups = 40
 	// mostDetail is how many lines of a diagnosis are repeated.
 	mostDetail = 20
 	// mostRoots is how many failures are told in full in the end, mostEvidence how
@@ -23,53 +22,88 @@ const (
 	mostEvidence = 6
 )
 
-// Summary writes what became of an operation. Where it succeeded that comes
-// first: people and programs that read the end of the output find what to do
-// next. Where it did not, all that is only of interest comes first, then what to
-// type next, and in the end stands what failed and why.
+// Summary writes what became of an operation. In the end stands how that ended and,
+// where it has not succeeded, what failed and why: people look there, and programs
+// that read the end of the output do. Before that stands what to type next, and
+// first all that is only of interest: what is well is counted.
 func Summary(w io.Writer, s *event.State, o Options) {
 	w = styled(w, o.Style)
-	if s.Status == event.Succeeded || s.Ended.IsZero() {
-		fmt.Fprintln(w, o.glyph(s.Status), verdict(s, o.Style))
-		if s.Message != "" {
-			fmt.Fprintln(w, " ", clean(s.Message))
-		}
-		background(w, s, o)
-		tellNext(w, s, o)
-		tellRecord(w, o)
-		return
-	}
-	background(w, s, o)
+	fit := fitted{w, o.Width, o.Theme.Lines.Light[up|down]}
+	background(fit, s, o)
+	tellNotes(w, s) // they are laid out as their chart has them
 	tellRecord(w, o)
-	fmt.Fprintln(w)
-	tellNext(w, s, o)
-	tellEnd(w, s, o.Style)
-	tellRoots(w, s, o.Style, mostRoots, mostEvidence)
+	if s.Status != event.Succeeded {
+		fmt.Fprintln(w)
+	}
+	tellNext(w, s, o) // to be copied, so it is not broken into lines
+	tellEnd(fit, s, o.Style)
+	tellRoots(fit, s, o.Style, mostRoots, mostEvidence)
 }
 
-// tellEnd writes how an operation that has not succeeded has ended, and why where
-// its roots do not tell that.
+// tellEnd writes how an operation has ended, and why where its roots do not tell
+// that.
 func tellEnd(w io.Writer, s *event.State, style Style) {
 	why := s.Reason()
-	if len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed) {
+	switch {
+	case s.Status == event.Succeeded:
+		why = s.Message
+	case len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed):
 		why = s.Outcome
 	}
 	fmt.Fprintln(w, style.glyph(s.Status), withReason(verdict(s, style), clean(why)))
 }
 
-// background writes what became of the groups, what took the time, and the notes.
+// background writes what became of the groups, and what took the time.
 func background(w io.Writer, s *event.State, o Options) {
 	summariseGroups(w, s, o)
-	if path := CriticalPath(s); len(path) > 1 && s.Status != event.Aborted {
-		fmt.Fprintln(w, "  critical path:", clean(pathText(s, path, o.Style)))
-	}
-	if len(s.Notes) > 0 {
-		fmt.Fprintln(w, "\nNOTES:")
-		for _, l := range s.Notes {
-			fmt.Fprintln(w, clean(l))
+	if path := forecast.Path(s); len(path) > 1 && s.Status != event.Aborted {
+		fmt.Fprintln(w, "  critical path")
+		for _, l := range bars(s, path, o.Style, max(o.Width-len(further), 0)) {
+			fmt.Fprintln(w, further+l)
 		}
-		fmt.Fprintln(w)
 	}
+	tellSlowest(w, s)
+}
+
+// further is how much further in what belongs to a line stands.
+const further = "  "
+
+// mostSlow is how many of the slowest groups are told of.
+const mostSlow = 3
+
+// tellSlowest writes which groups took longest, against the last time.
+func tellSlowest(w io.Writer, s *event.State) {
+	var rows [][]string
+	for _, g := range forecast.Slowest(s, mostSlow) {
+		rows = append(rows, []string{clean(unitName(s, g.Group)), pad(Seconds(g.Took), 7), "last time " + Seconds(g.Usual), against(g)})
+	}
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "  slowest groups")
+	for _, l := range table(rows) {
+		fmt.Fprintln(w, further+l)
+	}
+}
+
+// against is how much longer a group took than the last time.
+func against(g forecast.Slow) string {
+	if !g.Differs() {
+		return "about the same"
+	}
+	return signed((g.Took - g.Usual).Seconds())
+}
+
+// tellNotes writes the chart's notes.
+func tellNotes(w io.Writer, s *event.State) {
+	if len(s.Notes) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nNOTES:")
+	for _, l := range s.Notes {
+		fmt.Fprintln(w, clean(l))
+	}
+	fmt.Fprintln(w)
 }
 
 // tellRoots writes the failures that follow from no other, a line each, and then
@@ -169,22 +203,21 @@ func verdict(s *event.State, style Style) string {
 	return clean(text)
 }
 
-// summariseGroups writes a line for each group, and what was found out about what
-// is not well. Of many groups, those that went well are only counted, and those
-// that were never started are named.
+// summariseGroups writes what has been done in all, a line for each group that is not
+// well, and what was found out about it. Where many were never started, they are
+// named in a line.
 func summariseGroups(w io.Writer, s *event.State, o Options) {
 	var shown []*event.GroupState
 	var rows [][]string
-	total, fine := 0, 0
+	fine := 0
 	never := neverStartedBy(s)
-	for _, p := range s.Phases {
-		total += len(p.Groups)
-	}
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
 			switch {
-			case total > manyGroups && wentWell(g):
-				fine++
+			case wentWell(g):
+				if !undoing(p) {
+					fine++
+				}
 			case g.Status == event.Skipped && len(never.names[g.Message]) > mostNamed:
 			default:
 				shown = append(shown, g)
@@ -192,9 +225,7 @@ func summariseGroups(w io.Writer, s *event.State, o Options) {
 			}
 		}
 	}
-	if fine > 0 {
-		fmt.Fprintln(w, " ", o.glyph(event.Ready), Count(fine, "group"), "done")
-	}
+	tellChanges(w, s, fine, o)
 	phase := ""
 	for i, line := range table(rows) {
 		g := shown[i]
@@ -209,6 +240,20 @@ func summariseGroups(w io.Writer, s *event.State, o Options) {
 		if names := never.names[why]; len(names) > mostNamed {
 			fmt.Fprintln(w, " ", o.glyph(event.Skipped), clean(withReason(o.word(event.Skipped)+"  "+someOf(names), strings.TrimPrefix(why, "not started: "))))
 		}
+	}
+}
+
+// tellChanges writes how many groups are well, and what has been done to objects.
+func tellChanges(w io.Writer, s *event.State, fine int, o Options) {
+	did, undid := s.Changes(false).String(), s.Changes(true).String()
+	switch {
+	case fine > 0:
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), withReason(Count(fine, "group")+" done", did))
+	case did != "":
+		fmt.Fprintln(w, " ", o.glyph(""), did)
+	}
+	if undid != "" {
+		fmt.Fprintln(w, " ", o.glyph("rolled-back"), withReason(o.word("rolled-back"), undid))
 	}
 }
 
@@ -236,8 +281,10 @@ func neverStartedBy(s *event.State) consequences {
 
 func wentWell(g *event.GroupState) bool {
 	switch g.Status {
-	case event.Ready, event.Applied, event.Gone:
+	case event.Ready, event.Gone:
 		return trouble(g) == ""
+	case event.Applied: // as nobody has waited for it (R21), it may be on its way
+		return g.Done == len(g.Objects)
 	}
 	return false
 }
@@ -274,6 +321,10 @@ func trouble(g *event.GroupState) string {
 		}
 	case event.Skipped, event.Held:
 		return strings.TrimPrefix(g.Message, "not started: ")
+	case event.Applied:
+		if len(objects) == 0 && g.Done < len(g.Objects) {
+			return "not waited for, " + doneOf(g, false)
+		}
 	case event.Ready:
 		for _, o := range g.Objects {
 			if o.Status == event.InProgress && o.Cause == "" {

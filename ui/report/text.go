@@ -14,6 +14,8 @@ import (
 // Options are what Text and Summary need besides events.
 type Options struct {
 	Style
+	// Width is how many columns the summary may take, 0 for any number.
+	Width int
 	// Next returns what the reader may want to type next, one command a line.
 	Next func(*event.State) []string
 	// Steer is how a run that waits for somebody is steered from elsewhere, or

@@ -194,7 +194,7 @@ func (c Case) Check(o Outcome) []string {
 	if o.Release != w.Release {
 		add("the release is %q, want %q", o.Release, w.Release)
 	}
-	if !strings.Contains(o.Text, w.Says) {
+	if !strings.Contains(strings.Join(strings.Fields(o.Text), " "), w.Says) { // a terminal breaks lines
 		add("it does not say %q", w.Says)
 	}
 	answered := w.Answered == ""

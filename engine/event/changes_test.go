@@ -1,0 +1,52 @@
+package event
+
+import (
+	"testing"
+
+	"lockstep/engine/plan"
+)
+
+// TestChanges counts what has become of objects: one that is sent again after it was
+// created has been created, and a rollback counts by itself.
+func TestChanges(t *testing.T) {
+	object := func(name string) plan.Object { return plan.Object{Kind: "ConfigMap", Name: name} }
+	group := func(id string, names ...string) *plan.Group {
+		g := &plan.Group{ID: id}
+		for _, n := range names {
+			g.Objects = append(g.Objects, object(n))
+		}
+		return g
+	}
+	s := &State{}
+	s.Apply(Event{Kind: KindPlan, Phases: []Phase{
+		{Name: "pre-upgrade", Kind: PhaseHooks, Groups: []*plan.Group{group("hook", "h"), group("never", "n")}},
+		{Name: "apply", Kind: PhaseApply, Groups: []*plan.Group{group("g", "new", "other", "same", "unsent")}},
+		{Name: "remove", Kind: PhaseRemove, Groups: []*plan.Group{group("old", "gone", "kept", "absent")}},
+		{Name: "rollback/remove", Kind: PhaseRemove, Groups: []*plan.Group{group("g", "new")}},
+	}})
+	did := func(phase, group, name string, changes ...Change) {
+		o := object(name)
+		s.Apply(Event{Kind: KindGroup, Phase: phase, Group: group, Status: Running})
+		for _, c := range changes {
+			s.Apply(Event{Kind: KindObject, Phase: phase, Group: group, Object: &o, Status: Applying})
+			s.Apply(Event{Kind: KindObject, Phase: phase, Group: group, Object: &o, Status: Applied, Change: c})
+		}
+	}
+	s.Apply(Event{Kind: KindGroup, Phase: "pre-upgrade", Group: "hook", Status: Running, Time: s.Now.Add(1)})
+	did("apply", "g", "new", Created, Unchanged)
+	did("apply", "g", "other", Unchanged, Configured)
+	did("apply", "g", "same", Unchanged)
+	did("remove", "old", "gone", Deleted)
+	did("remove", "old", "kept", Kept)
+	did("remove", "old", "absent", Absent)
+	did("rollback/remove", "g", "new", Deleted)
+	if got, want := s.Changes(false), (Changes{Created: 1, Configured: 1, Unchanged: 1, Deleted: 1, Kept: 1, Hooks: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := s.Changes(true), (Changes{Deleted: 1}); got != want {
+		t.Errorf("rolled back: %+v, want %+v", got, want)
+	}
+	if o := s.Find("apply", "g").Find(object("new")); o.Change != Unchanged {
+		t.Errorf("the last request has %s it", o.Change)
+	}
+}

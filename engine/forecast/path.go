@@ -1,0 +1,114 @@
+package forecast
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// Step is a group on the critical path: when it began, from the beginning of the
+// operation, how long it took, and the part of that in which the cluster was waited
+// for (see Waits).
+type Step struct {
+	Group               *event.GroupState
+	Start, Took, Waited time.Duration
+}
+
+// Path is the critical path: the groups that decided how long the operation took,
+// in the order in which they ran. It ends with the group that ended last, before
+// that is the one of its gates that ended last, and so on. A group without gates
+// follows what ended last in another phase. The rollback of the operation does not
+// count.
+func Path(s *event.State) []Step {
+	waits := Waits(s)
+	var path []Step
+	var last *event.GroupState
+	for _, p := range s.Phases {
+		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
+			last = later(last, p.Groups, s.Now)
+		}
+	}
+	seen := map[*event.GroupState]bool{} // groups that take no time may seem to follow each other
+	for last != nil && !seen[last] {
+		seen[last] = true
+		path = append(path, Step{last, last.Started.Sub(s.Started), Took(last), waits[last.Unit()]})
+		last = before(s, last)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// before returns the group that g had to wait for longest, or nil.
+func before(s *event.State, g *event.GroupState) *event.GroupState {
+	var last *event.GroupState
+	for _, id := range g.After {
+		if b := s.Find(g.Phase, id); b != nil {
+			last = later(last, []*event.GroupState{b}, g.Started)
+		}
+	}
+	if last != nil {
+		return last
+	}
+	for _, p := range s.Phases {
+		if p.Name != g.Phase {
+			last = later(last, p.Groups, g.Started)
+		}
+	}
+	return last
+}
+
+// later returns the one of last and groups that ended last, not after limit.
+func later(last *event.GroupState, groups []*event.GroupState, limit time.Time) *event.GroupState {
+	for _, g := range groups {
+		if g.Started.IsZero() || g.Ended.IsZero() || g.Ended.After(limit) {
+			continue
+		}
+		if last == nil || g.Ended.After(last.Ended) {
+			last = g
+		}
+	}
+	return last
+}
+
+// Bar is a step as a line is drawn of it: how many cells are blank before it, how
+// many went into requests, and in how many the cluster was waited for.
+type Bar struct{ From, Sent, Waited int }
+
+// Bars draws a path, the whole of it in so many cells. Each step has one at least.
+func Bars(path []Step, room int) []Bar {
+	if len(path) == 0 {
+		return nil
+	}
+	last := path[len(path)-1]
+	total := max(last.Start+last.Took, time.Millisecond)
+	cell := func(d time.Duration) int { return min(int(float64(d)/float64(total)*float64(room)+0.5), room) }
+	bars := make([]Bar, len(path))
+	for n, p := range path {
+		from := min(cell(p.Start), room-1)
+		long := max(cell(p.Start+p.Took)-from, 1)
+		waited := min(cell(p.Waited), long)
+		bars[n] = Bar{from, long - waited, waited}
+	}
+	return bars
+}
+
+// Slowest are the groups of an operation that took longest, so many at the most, of
+// those that are known to have taken a time before; those that took longest first.
+// A rollback of the operation does not count.
+func Slowest(s *event.State, most int) []Slow {
+	var all []Slow
+	for _, p := range s.Phases {
+		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
+			continue
+		}
+		for _, g := range p.Groups {
+			if usual, known := p.Usual[g.ID]; known && !g.Ended.IsZero() {
+				all = append(all, Slow{g, Took(g), usual})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Slow) int { return int(b.Took - a.Took) })
+	return all[:min(len(all), most)]
+}

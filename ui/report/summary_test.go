@@ -1,0 +1,73 @@
+package report
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+)
+
+// TestTheSummaryFitsTheTerminal: no line is longer than a terminal is wide but those
+// that are to be copied, nothing is lost, and the headline is the last line, unless
+// what failed is.
+func TestTheSummaryFitsTheTerminal(t *testing.T) {
+	for name, scenario := range scenarios {
+		state := Replay(scenario(t))
+		var whole string
+		for _, wide := range []int{0, 40, 60, 80, 100, 200} {
+			var out bytes.Buffer
+			style := Style{Theme: theme.New(theme.Options{}), Codes: wide%40 == 0}
+			Summary(&out, state, Options{Style: style, Width: wide, Next: func(*event.State) []string { return []string{"lockstep " + strings.Repeat("word ", 30)} }})
+			text := strings.TrimRight(ansi.Strip(out.String()), "\n")
+			lines := strings.Split(text, "\n")
+			for _, l := range lines {
+				if w := ansi.StringWidth(l); wide > 0 && w > wide && !strings.HasPrefix(l, "  next:") {
+					t.Errorf("%s: a line of %d columns on %d: %s", name, w, wide, l)
+				}
+			}
+			words := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n│─━", r) }), "")
+			if whole == "" {
+				whole = words
+			}
+			if words != whole {
+				t.Errorf("%s: on %d columns it does not say the same:\n%s", name, wide, text)
+			}
+			head := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "install shop ") })
+			if last := lines[len(lines)-1]; state.Status == event.Succeeded && len(state.Roots()) == 0 && wide == 0 && head != len(lines)-1 {
+				t.Errorf("%s: the last line is %q", name, last)
+			}
+		}
+	}
+}
+
+// TestTheSlowestGroupsAreToldAgainstTheLastTime: the longest first, and what is no
+// difference is none.
+func TestTheSlowestGroupsAreToldAgainstTheLastTime(t *testing.T) {
+	events := succeeded(t)
+	for n, e := range events {
+		if e.Kind != event.KindPlan {
+			continue
+		}
+		phases := slices.Clone(e.Phases)
+		for i := range phases {
+			phases[i].Usual = map[string]time.Duration{"shop/db:config": time.Millisecond, "shop/db:database": 4 * time.Second, "shop/db:schema": time.Second, "shop/queue:broker": 9 * time.Second}
+		}
+		events[n].Phases = phases
+	}
+	var out bytes.Buffer
+	Summary(&out, Replay(events), Options{Style: plain})
+	_, got, _ := strings.Cut(out.String(), "slowest groups\n")
+	got, _, _ = strings.Cut(got, "\n\n")
+	want := `    shop/queue:broker     6.1s  last time 9.0s  -2.9s
+    shop/db:database      4.1s  last time 4.0s  about the same
+    shop/db:schema        3.1s  last time 1.0s  +2.1s`
+	if got != want {
+		t.Errorf("\n%s\nwant\n%s", got, want)
+	}
+}
