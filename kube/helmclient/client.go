@@ -86,6 +86,7 @@ type Client struct {
 
 	mu        sync.Mutex
 	built     helmkube.ResourceList // by the last Build of the release's manifest
+	applies   bool                  // the revision is brought by server-side apply
 	removeErr error                 // why a removal failed: Helm tells only that it did
 }
 
@@ -101,8 +102,13 @@ func New(cfg Config) *Client { return &Client{cfg: cfg, hooks: &Hooks{cfg: cfg}}
 func (c *Client) Hooks() *Hooks { return c.hooks }
 
 // ExpectHooks learns the hooks of a revision that is about to be stored or
-// deleted, just before Helm executes them.
-func (c *Client) ExpectHooks(rel *rel1.Release) error { return c.hooks.expect(rel, c.last()) }
+// deleted, just before Helm executes them, and how its objects are brought.
+func (c *Client) ExpectHooks(rel *rel1.Release) error {
+	c.mu.Lock()
+	c.applies = rel.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
+	c.mu.Unlock()
+	return c.hooks.expect(rel, c.last())
+}
 
 func (c *Client) builder() *manifest.Builder { return c.cfg.Session.Builder }
 
@@ -196,12 +202,18 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	for _, w := range warnings {
 		c.cfg.Session.Warn(w)
 	}
+	c.mu.Lock()
+	applies := c.applies
+	c.mu.Unlock()
 	res := &helmkube.Result{}
 	var mu sync.Mutex
 	err := c.apply(target, func(i *resource.Info) error {
 		var before helmkube.ResourceList
 		if x := original.Get(i); x != nil {
 			before = helmkube.ResourceList{x}
+		}
+		if applies {
+			defer c.builder().Fact(i).Recall(append(before, i)...)()
 		}
 		r, err := c.cfg.Inner.Update(before, helmkube.ResourceList{i}, opts...)
 		mu.Lock()

@@ -35,7 +35,8 @@ type Fact struct {
 	Owner string
 
 	before Before
-	hidden bool // it cannot be looked at: the user may not, or nobody serves its API yet
+	seen   *knownClient // what its next apply may take for what is there, see Recall
+	hidden bool         // it cannot be looked at: the user may not, or nobody serves its API yet
 	// sent is the object as it was sent the first time: the answer takes its
 	// place in the Info, and cannot be sent again (R44).
 	sent *unstructured.Unstructured

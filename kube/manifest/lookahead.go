@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
+
+	"lockstep/kube/connect"
 )
 
 // worthListing is the number of objects of one kind and namespace from which
@@ -134,7 +136,36 @@ func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 	if err != nil {
 		return
 	}
-	i.Client = &knownClient{RESTClient: i.Client, gv: i.Mapping.GroupVersionKind.GroupVersion(), code: code, body: data}
+	known := knownClient{RESTClient: i.Client, gv: i.Mapping.GroupVersionKind.GroupVersion(), code: code, body: data}
+	i.Client, f.seen = &known, nil
+	if code == http.StatusOK && !updatedByHelm(found) {
+		f.seen = &known
+	}
+}
+
+// updatedByHelm reports whether some fields of an object are Helm's by another way
+// than server-side apply: it moves them, for which it has to see the whole object.
+func updatedByHelm(o metav1.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == connect.FieldManager && m.Operation == metav1.ManagedFieldsOperationUpdate
+	})
+}
+
+// Recall answers the GETs of an object's Infos as LookAhead did, once, for who is
+// about to apply it: Helm asks whether it is there, and how it has come there, and
+// does nothing else with the answer. Where it was not there, or has changed hands,
+// the GETs go to the server. The caller calls done before it uses the Infos again.
+func (f *Fact) Recall(infos ...*resource.Info) (done func()) {
+	seen := f.seen
+	if f.seen = nil; seen == nil {
+		return func() {}
+	}
+	for _, i := range infos {
+		k := *seen
+		k.RESTClient = i.Client
+		i.Client = &k
+	}
+	return func() { Unlook(infos) }
 }
 
 // Unlook gives the Infos of the lists their clients back.
