@@ -10,31 +10,68 @@ import (
 )
 
 // placeList lays groups out one below the other, for a screen too narrow for
-// columns: one line each, and the objects of those that are under way.
+// columns: one line each, and the objects of those that are under way; of others as
+// well where there is room.
 func (m *model) placeList() {
-	y := 0
-	for _, n := range m.Graph.Nodes {
-		if !m.shown(n) {
-			continue
+	nodes := m.visible()
+	switch {
+	case m.wish == wantsAll:
+		m.stackList(nodes, listed)
+	case m.wish == wantsLines:
+		m.stackList(nodes, lines)
+	default:
+		for _, d := range []density{listed, foldDone, foldIdle} {
+			if d < foldIdle && m.leastRows(nodes, d) > m.lay.board.H {
+				continue
+			}
+			m.lay.cards = m.lay.cards[:0]
+			if m.stackList(nodes, d) <= m.lay.board.H {
+				break
+			}
 		}
+	}
+	m.top = max(min(m.top, m.lay.rows-m.lay.board.H), 0)
+	for i := range m.lay.cards {
+		m.lay.cards[i].r.Y += m.lay.board.Y - m.top
+	}
+}
+
+// leastRows is how many rows the list takes at least, told without making them.
+func (m *model) leastRows(nodes []*graph.Node, d density) int {
+	rows := len(nodes)
+	for _, n := range nodes {
+		if m.unfolded(n, d) {
+			rows += min(len(m.shownObjects(n)), d.rows(m.lay.board.H+m.lay.given+6))
+		}
+	}
+	return rows
+}
+
+// stackList places the groups of the list, and returns where they end.
+func (m *model) stackList(nodes []*graph.Node, d density) int {
+	y := 0
+	for _, n := range nodes {
 		c := card{n: n, r: canvas.Rect{X: 0, Y: y, W: m.w, H: 1}, flat: true}
-		if m.unfolded(n) {
-			c.rows = m.cardRows(n, full.rows(m.lay.board.H+m.lay.given+6))
+		if m.unfolded(n, d) {
+			c.rows = m.contents(n, d.rows(m.lay.board.H+m.lay.given+6))
 			c.r.H += len(c.rows)
 		}
 		m.lay.cards = append(m.lay.cards, c)
 		y += c.r.H
 	}
 	m.lay.rows = y
-	m.top = max(min(m.top, y-m.lay.board.H), 0)
-	for i := range m.lay.cards {
-		m.lay.cards[i].r.Y += m.lay.board.Y - m.top
-	}
+	return y
 }
 
 // unfolded reports whether the list shows what is in a group.
-func (m *model) unfolded(n *graph.Node) bool {
+func (m *model) unfolded(n *graph.Node, d density) bool {
 	switch {
+	case d == lines:
+		return false
+	case n.Status == event.Waiting && m.lay.terse:
+		return false
+	case d == listed, d < foldIdle && n.Status == event.Waiting:
+		return true
 	case picture.Active(n), n.Status == event.Failed, n.Status == event.Aborted:
 		return true
 	case m.filter.on() && !m.filter.whole[n.Unit()]:
@@ -143,8 +180,4 @@ func (m *model) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	return canvas.Plain(role, mark.Word)
 }
 
-func (m *model) drawListRow(c *card, r row, i, y int) {
-	if r.kind != afterRow { // the head says what it waits for
-		m.drawRow(c, r, i, 5, y, m.w-7)
-	}
-}
+func (m *model) drawListRow(c *card, r row, i, y int) { m.drawRow(c, r, i, 5, y, m.w-7) }

@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -26,6 +27,9 @@ func (m *model) drawBoard() {
 	for i := range m.lay.cards {
 		m.drawCard(&m.lay.cards[i])
 	}
+	for i := range m.lay.folds {
+		m.drawFold(&m.lay.folds[i])
+	}
 	m.drawScroll()
 }
 
@@ -37,59 +41,6 @@ func (m *model) drawEmpty() {
 	}
 	b := m.lay.board
 	m.canvas.PutFit(b.X+2, b.Y+min(1, b.H-1), b.W-4, theme.Quiet, text)
-}
-
-// drawTitles names the columns and tells how many are out of view.
-func (m *model) drawTitles() {
-	y := m.lay.board.Y - 1
-	if y < 0 || len(m.lay.cols) == 0 {
-		return
-	}
-	all := m.columns()
-	left, right := 0, 0
-	for _, i := range all {
-		if i < m.lay.cols[0].i {
-			left++
-		}
-		if i > m.lay.cols[len(m.lay.cols)-1].i {
-			right++
-		}
-	}
-	end := m.w - 1
-	if right > 0 {
-		end = m.canvas.PutRight(m.w-1, y, theme.Quiet, fmt.Sprintf("%d %s", right, m.Theme.Lines.More)) - 1
-	}
-	for k, p := range m.lay.cols {
-		x, title := p.x+1, m.columnTitle(m.Graph.Cols[p.i])
-		if k == 0 && left > 0 {
-			x = m.canvas.Put(p.x, y, theme.Quiet, fmt.Sprintf("%s %d  ", m.Theme.Lines.Less, left))
-		}
-		role := theme.Quiet
-		if m.columnActive(p.i) {
-			role = theme.Strong
-		}
-		m.canvas.PutFit(x, y, min(p.x+p.w, end)-x, role, title)
-	}
-}
-
-func (m *model) columnTitle(c *graph.Column) string {
-	title := c.Title
-	if c.Phase.Kind == event.PhaseApply {
-		title = "layer " + title
-	}
-	if strings.HasPrefix(c.Phase.Name, event.RollbackPrefix) {
-		title = m.Theme.Lines.Undo + " " + title
-	}
-	return title
-}
-
-func (m *model) columnActive(i int) bool {
-	for _, n := range m.Graph.Cols[i].Nodes {
-		if picture.Active(n) {
-			return true
-		}
-	}
-	return false
 }
 
 // drawCard draws a group.
@@ -156,17 +107,18 @@ func (m *model) drawFrame(c *card) {
 	if m.nameWidth(c.n)+len(countOf(c.n))+3 <= r.W-3 { // the name is worth more than the count
 		end = m.drawCount(c.n, right-1, r.Y) - 1
 	}
-	from, foot := r.X+2, right-1
+	left, foot := r.X+2, right-1
 	cv.Put(r.X+1, r.Y, role, " ")
 	if m.lay.tight {
-		from, foot = r.X+1, right
+		left, foot = r.X+1, right
 	} else {
 		end--
 	}
-	if x := m.drawName(c.n, from, r.Y, end-from); x < right {
+	if x := m.drawName(c.n, left, r.Y, end-left); x < right {
 		cv.Put(x, r.Y, role, " ")
 	}
-	m.drawFoot(c.n, r.X+1, foot, bottom)
+	from := m.drawFoot(c.n, r.X+1, foot, bottom)
+	m.drawShared(c, r.X+1, from, bottom)
 }
 
 // drawCount writes how many objects are done, and returns where it begins.
@@ -186,6 +138,9 @@ func (m *model) broken(n *graph.Node) bool { return m.State.Stops(n.Unit()) && !
 // nameWidth is how wide drawName draws, with its glyphs.
 func (m *model) nameWidth(n *graph.Node) int {
 	w := canvas.Width(n.Name) + 4
+	if cut := m.cutName(n); cut != "" {
+		w -= canvas.Width(cut) - 1
+	}
 	if m.broken(n) {
 		w += 2
 	}
@@ -216,11 +171,12 @@ func (m *model) drawName(n *graph.Node, x, y, w int) int {
 	if m.Next == n.GroupState {
 		x = m.canvas.Put(x, y, theme.Key, m.Theme.Lines.Next+" ")
 	}
-	return m.canvas.Put(x, y, role, m.Graph.NameIn(n, end-x, m.Theme.Lines.Ellipsis))
+	return m.canvas.Put(x, y, role, m.Graph.NameIn(n, m.cutName(n), end-x, m.Theme.Lines.Ellipsis))
 }
 
-// drawFoot writes a group's status in words and its time into a border.
-func (m *model) drawFoot(n *graph.Node, x, end, y int) {
+// drawFoot writes a group's status in words and its time into a border, and returns
+// where that begins.
+func (m *model) drawFoot(n *graph.Node, x, end, y int) int {
 	mark := m.GroupMark(n)
 	text := mark.Word
 	if d, over, ok := m.Spent(n); ok && n.Outcome == "" { // it took that to come to be, not to go
@@ -249,7 +205,19 @@ func (m *model) drawFoot(n *graph.Node, x, end, y int) {
 	if _, slow := m.expected().slow[n.Unit()]; slow {
 		role = theme.Stopped
 	}
-	m.canvas.PutRight(end, y, role, text)
+	return m.canvas.PutRight(end, y, role, text)
+}
+
+// drawShared writes what the names of a card's objects begin with into a border, where
+// they leave it out.
+func (m *model) drawShared(c *card, x, end, y int) {
+	if !slices.ContainsFunc(c.rows, func(r row) bool { return r.kind == objectRow }) {
+		return
+	}
+	cut := m.Graph.Shared(c.n.Writing(m.reasonWidth(c)))
+	if cut = " " + cut + m.Theme.Lines.Ellipsis + " "; canvas.Width(cut) > 3 && x+canvas.Width(cut) < end {
+		m.canvas.Put(x, y, theme.Quiet, cut)
+	}
 }
 
 // drawFlat draws a group as one line: its name, and as much of word, count and
@@ -319,28 +287,39 @@ func (m *model) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	if n.Status == event.Waiting || n.Status == event.Skipped {
 		role = theme.Quiet
 	}
-	end := x + w + 1
-	if m.wordOnLine(o, mark, w-2-canvas.Width(graph.ShortObject(o.Object))) {
-		end = m.canvas.PutRight(x+w, y, word, mark.Word)
+	writing := n.Writing(w - 2)
+	name := writing.Object(o.Object, w-2, m.Theme.Lines.Ellipsis)
+	room := w - 2 - canvas.Width(name)
+	switch o.Status {
+	case event.Ready, event.Gone, event.Waiting: // on all lines of a card, or on none
+		room = w - 2 - writing.Width
+	}
+	if m.wordOnLine(o) && room > canvas.Width(mark.Word) {
+		m.canvas.PutRight(x+w, y, word, mark.Word)
 	}
 	m.canvas.Put(x, y, mark.Role, mark.Glyph)
-	m.canvas.Put(x+2, y, role, m.Graph.ObjectIn(o.Object, end-1-(x+2), m.Theme.Lines.Ellipsis))
+	m.canvas.Put(x+2, y, role, name)
 }
 
 // wordOnLine reports whether the status word of an object stands beside its
-// name. It does not where the next line begins with it, nor where it is nothing
-// to look at and the name needs the room.
-func (m *model) wordOnLine(o *event.ObjectState, mark theme.Mark, room int) bool {
-	switch o.Status {
-	case event.InProgress, event.Deleting:
-		return false
-	case event.Ready, event.Gone, event.Waiting:
-		return room > canvas.Width(mark.Word)
+// name, where there is room: not where the next line begins with it. The glyph says
+// it as well.
+func (m *model) wordOnLine(o *event.ObjectState) bool {
+	return o.Status != event.InProgress && o.Status != event.Deleting
+}
+
+// cutName is what the names of the groups in a node's column begin with, where the
+// column's title says it for all of them.
+func (m *model) cutName(n *graph.Node) string {
+	if m.accordion() {
+		return ""
 	}
-	if m.lay.tight { // the glyph says it as well
-		return room > canvas.Width(mark.Word)
+	for _, p := range m.lay.cols {
+		if p.i == n.Col {
+			return p.prefix
+		}
 	}
-	return true
+	return ""
 }
 
 // drawReason draws why the object above is not ready: its status in the

@@ -84,33 +84,44 @@ func (m *model) drawState() {
 	cv := m.canvas
 	mark, text := m.stateMark()
 	cv.Put(1, 1, mark.Role, mark.Glyph+" "+mark.Word)
-	x, end := m.stateFrom(), m.w-1
+	m.drawProgress(m.w-1, 1)
+	x := m.stateFrom()
+	room := m.stateRoom()
 	if len(m.lay.said) > 0 && m.flash.text == "" {
 		for n, l := range m.lay.said {
-			cv.PutFit(x, 1+n, end-x, theme.Text, l)
+			cv.PutFit(x, 1+n, room, theme.Text, l)
+			room = m.w - 1 - x
 		}
 		return
 	}
-	if said := max(canvas.Width(text), canvas.Width(m.flash.text)); m.Tally.Total > 0 && !m.planOnly() && x+said+2 < end-m.barWidth() {
-		end = m.drawBar(end) - 2
-	}
 	if m.flash.text != "" {
-		cv.PutFit(x, 1, end-x, m.flash.role, m.flash.text)
+		cv.PutFit(x, 1, room, m.flash.role, m.flash.text)
 		return
 	}
+	end := x + room
 	if text != "" {
-		x = cv.PutFit(x, 1, end-x, theme.Text, text) + 2
+		x = cv.PutFit(x, 1, room, theme.Text, text) + 2
 	}
 	if m.State.Status == event.RollingBack && m.State.Run == event.Running || m.planOnly() {
 		return // the text has said it
 	}
-	cv.Put(x, 1, theme.Quiet, m.progress(end-x))
+	cv.Put(x, 1, theme.Quiet, m.others(end-x))
 }
 
 // stateFrom is where the text of the state line begins.
 func (m *model) stateFrom() int {
 	mark, _ := m.stateMark()
 	return 1 + canvas.Width(mark.Glyph+" "+mark.Word) + 2
+}
+
+// stateRoom is how wide the text of the state line may be: counts and bar stay where
+// they are whatever there is to say.
+func (m *model) stateRoom() int {
+	room := m.w - 1 - m.stateFrom()
+	if w := m.progressWidth(); w > 0 {
+		room -= w + 2
+	}
+	return max(room, 0)
 }
 
 // stateMark is the state in glyph and words, and what there is to say about it.
@@ -151,7 +162,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 		return m.Theme.Mark(string(event.Away)), m.awayText()
 	case s.Status == event.RollingBack:
 		mark = m.Theme.Mark(string(event.RollingBack))
-		return mark, join(m.Theme, m.progress(m.w), m.Graph.Shorten(s.Message))
+		return mark, join(m.Theme, m.others(m.w), m.Graph.Shorten(s.Message))
 	}
 	if s.Operation.Watches() {
 		return m.liveMark(), ""
@@ -239,98 +250,4 @@ func (m *model) pulse(glyph string) string {
 		return glyph
 	}
 	return [...]string{"◐", "◓", "◑", "◒"}[int(m.State.Active(m.Now()).Seconds())%4]
-}
-
-// progress is how far things are, in as many numbers as fit a width.
-func (m *model) progress(room int) string {
-	t := m.Tally
-	if t.Total == 0 {
-		return ""
-	}
-	done := "ready"
-	if m.removes() {
-		done = "gone"
-	}
-	active := "in progress"
-	if m.State.Status == event.Succeeded { // leaves (R21)
-		active = "not waited for"
-	}
-	parts := []string{fmt.Sprintf("%d of %d %s", t.Done, t.Total, done)}
-	for _, p := range []struct {
-		n    int
-		word string
-	}{{t.Active, active}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, "waiting"}} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
-		}
-	}
-	if n := len(m.State.Warnings); n > 0 {
-		parts = append(parts, canvas.Count(n, "warning"))
-	}
-	for len(parts) > 0 {
-		if text := join(m.Theme, parts...); canvas.Width(text) <= room {
-			return text
-		}
-		parts = parts[:len(parts)-1]
-	}
-	return ""
-}
-
-// removes reports whether the phases that matter now take objects away.
-func (m *model) removes() bool {
-	removes := false
-	for _, p := range m.State.Phases {
-		if strings.HasPrefix(p.Name, event.RollbackPrefix) != m.RollingBack() {
-			continue
-		}
-		if p.Kind == event.PhaseApply {
-			return false
-		}
-		removes = removes || p.Kind == event.PhaseRemove
-	}
-	return removes
-}
-
-// barWidth is how long the progress bar is, 0 where there is no room for one.
-func (m *model) barWidth() int {
-	if m.w < 90 {
-		return 0
-	}
-	return min((m.w-60)/2, 48)
-}
-
-// drawBar draws the progress bar and returns where it begins.
-func (m *model) drawBar(end int) int {
-	w := m.barWidth()
-	l := m.Theme.Lines
-	x := end - w
-	ready := m.Tally.Done * w * 2 / m.Tally.Total
-	reached := (m.Tally.Done + m.Tally.Applied) * w * 2 / m.Tally.Total
-	for i := range w {
-		char, role := l.Rest, theme.Faint
-		switch {
-		case 2*i+1 < reached:
-			char, role = l.Bar, m.barRole()
-		case 2*i < reached:
-			char, role = l.Half, m.barRole()
-		}
-		if 2*i >= ready && char != l.Rest { // nobody has waited for it to be ready (R21)
-			role = theme.Quiet
-		}
-		m.canvas.Put(x+i, 1, role, char)
-	}
-	return x
-}
-
-// barRole is the colour of the progress bar: that of the state.
-func (m *model) barRole() theme.Role {
-	switch {
-	case m.State.Status == event.Failed || m.State.Run == event.Held:
-		return theme.Bad
-	case m.State.Run == event.Paused, m.State.Status == event.Aborted, m.RollingBack():
-		return theme.Stopped
-	case m.State.Operation.Watches() && !m.Over():
-		return m.liveMark().Role
-	}
-	return theme.Good
 }

@@ -106,7 +106,7 @@ func (m *model) drawWays(y int) {
 		x = m.canvas.Put(x, y, theme.Good, text) + 3
 	}
 	for _, h := range ways {
-		if x+canvas.Width(h.key)+1+canvas.Width(h.word) > end {
+		if x+h.width() > end {
 			return
 		}
 		role := theme.Text
@@ -117,6 +117,6 @@ func (m *model) drawWays(y int) {
 		x = m.canvas.Put(x+1, y, role, h.word) + 3
 	}
 	if len(m.lay.said) > 0 { // the state line has no room for it
-		m.canvas.PutRight(end, y, theme.Quiet, m.progress(end-x))
+		m.canvas.PutRight(end, y, theme.Quiet, m.others(end-x))
 	}
 }

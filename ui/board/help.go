@@ -146,8 +146,17 @@ func (m *model) drawFooter() {
 			hints = hints[:h-1]
 		}
 	}
+	kept := 0 // for those to come that stay
 	for _, h := range hints {
-		if x+canvas.Width(h.key)+1+canvas.Width(h.word) > end {
+		if h.stays {
+			kept += h.width() + 2
+		}
+	}
+	for _, h := range hints {
+		if h.stays {
+			kept -= h.width() + 2
+		}
+		if x+h.width()+kept > end {
 			continue
 		}
 		x = cv.Put(x, y, theme.Key, h.key)
@@ -159,7 +168,7 @@ func (m *model) drawFooter() {
 func cells(hints []hint, gap int) int {
 	w := -gap
 	for _, h := range hints {
-		w += canvas.Width(h.key) + 1 + canvas.Width(h.word) + gap
+		w += h.width() + gap
 	}
 	return w
 }

@@ -29,6 +29,8 @@ type binding struct {
 	// near tells that its hint stands among the inspector's own, while that is open: it
 	// shows the same thing in another way.
 	near bool
+	// stays tells that others leave the footer before it does.
+	stays bool
 }
 
 const (
@@ -73,7 +75,7 @@ func bindings() []binding {
 			about: "edit the values, while paused or held: $EDITOR opens, then the difference is shown; going on ends this revision and begins the next"},
 		{keys: []string{"E"}, label: "E", do: (*model).renderAgain, steers: true, part: partSteer,
 			about: "render the chart's folder again, while paused or held, and go on with that as with edited values"},
-		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).Steerable), do: (*model).askAbort, steers: true, way: true, part: partSteer,
+		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).Steerable), do: (*model).askAbort, steers: true, way: true, stays: true, part: partSteer,
 			about: "abort: asks whether to keep what is there or to roll back; ctrl-c twice stops at once"},
 		{keys: []string{"t"}, label: "t", hint: when("run to here", mayRunTo), do: (*model).runTo, steers: true, part: partSteer,
 			about: "run to the selected group: go on, and pause before it starts; breakpoints on the way stop as ever"},
@@ -102,10 +104,12 @@ func bindings() []binding {
 			about: "show only what matches: words of a name, a kind, a status; esc shows all again"},
 		{keys: []string{"f"}, label: "f", hint: when("next problem", (*model).anyProblem), do: (*model).nextProblem, part: partLook,
 			about: "go to the next thing that is failing or that others wait for"},
-		{keys: []string{"enter"}, label: "enter", hint: when("inspect", canInspect), do: (*model).inspect, part: partLook,
+		{keys: []string{"enter"}, label: "enter", hint: when("inspect", canInspect), do: (*model).inspect, stays: true, part: partLook,
 			about: "inspect the selected group or resource: why, diff, manifest, events, pods, logs, gates, timings"},
 		{keys: []string{"F"}, label: "F", hint: when("follow", func(m *model) bool { return !m.follow && !m.Over() }), do: (*model).followAgain, part: partLook,
 			about: "follow the action again, as the screen does until you move"},
+		{keys: []string{"z"}, label: "z", do: (*model).wishOn, part: partLook,
+			about: "how much cards show: one line a group, everything, or again as much as there is room for"},
 		{keys: []string{"w"}, label: "w", hint: when("warnings", func(m *model) bool { return len(m.State.Warnings) > 0 }), do: (*model).openWarnings, part: partLook,
 			about: "read the warnings"},
 		{keys: []string{"o"}, label: "o", hint: when("report", ended), do: (*model).openReport, part: partLook,

@@ -18,15 +18,18 @@ type layout struct {
 	board canvas.Rect // where cards are
 	pane  canvas.Rect // below: why, or the inspector
 	cards []card
+	folds []fold
 	cols  []colPlace
 	tight bool // there is no air in cards and between them
+	terse bool // what is in waiting groups is left out
 	// rows is how high the board would be with room enough.
 	rows int
 	// said is what the state line says, on more lines where there is room, and
-	// given how many rows of the board are given to that and to the pane.
+	// given how many rows of the board are given to that.
 	said  []string
 	given int
 	line  canvas.Rect // of a replay
+	strip strip       // of all columns
 }
 
 // card is a group with its place on the screen, part of which may be out of
@@ -51,42 +54,51 @@ type colPlace struct {
 	i    int
 	x, w int
 	cut  bool // less wide than it should be, at the right end
+	// prefix is what the names of all groups of the column begin with, where not all
+	// of them fit: the title says it once.
+	prefix string
 }
 
 func (m *model) accordion() bool { return m.w < accordionBelow }
 
 func (m *model) tooSmall() bool { return m.w < smallestWidth || m.h < smallestHeight }
 
-// place lays out what is in view.
+// place lays out what is in view. The board takes the rows that it needs, what is
+// said of a failure and the reasons on cards those that they lack, and the pane all
+// others.
 func (m *model) place() {
 	m.lay = layout{}
 	if m.tooSmall() {
 		return
 	}
-	m.arrange(nil, 0)
+	m.arrange(nil, false)
 	free := m.lay.board.H - m.lay.rows
+	if said := m.stateLines(m.h); len(said)-1 > free { // what failed is worth more than what waits
+		m.arrange(nil, true)
+		free = m.lay.board.H - m.lay.rows
+	}
 	if free <= 0 || len(m.lay.cards) == 0 {
 		return
 	}
-	said := m.stateLines(1 + free)
-	pane := 0
-	if len(said) < 2 {
-		pane = min(m.paneLacks(), free)
+	if said := m.stateLines(1 + free); len(said) > 1 {
+		m.arrange(said, m.lay.terse)
+		free = m.lay.board.H - m.lay.rows
 	}
-	if given := max(len(said)-1, 0) + pane; given > 0 {
-		m.arrange(said, pane)
-		free -= given
-	}
-	m.spend(free)
+	lacks := min(m.paneLacks(), free)
+	m.spend(m.lay.board.Y + m.lay.board.H - lacks)
+	rows := min(max(m.lay.rows, m.steadyRows()), m.lay.board.H-lacks)
+	m.lay.pane.H += m.lay.board.H - rows
+	m.lay.pane.Y -= m.lay.board.H - rows
+	m.lay.board.H = rows
 }
 
-// arrange lays out the parts of the screen, with so many lines for the state and so
-// many rows more than usual for the pane.
-func (m *model) arrange(said []string, pane int) {
-	m.lay = layout{said: said, given: max(len(said)-1, 0) + pane}
+// arrange lays out the parts of the screen, with so many lines for the state, what is
+// in waiting groups or not, and the pane as low as it may be.
+func (m *model) arrange(said []string, terse bool) {
+	m.lay = layout{said: said, given: max(len(said)-1, 0), terse: terse}
 	top := m.headerRows()
 	bottom := m.h - m.footerRows()
-	rows := m.paneRows(top-max(len(said)-1, 0)) + pane
+	rows := m.paneRows(top - m.lay.given)
 	m.lay.pane = canvas.Rect{X: 0, Y: bottom - rows, W: m.w, H: rows}
 	m.lay.board = canvas.Rect{X: 0, Y: top, W: m.w, H: max(m.lay.pane.Y-top, 0)}
 	if m.accordion() {
@@ -106,8 +118,8 @@ func (m *model) headerRows() int {
 	return 2 + more
 }
 
-// paneRows is how high the part below the board is, unless it is given more. It
-// depends on the size of the screen only, so that nothing jumps.
+// paneRows is how high the part below the board is at least: a failure that is held
+// has its last words there.
 func (m *model) paneRows(top int) int {
 	if m.insp != nil {
 		bottom := m.h - m.footerRows()
@@ -115,6 +127,9 @@ func (m *model) paneRows(top int) int {
 			return bottom - top
 		}
 		return max(m.h*3/5, bottom-top-14)
+	}
+	if held(m) && m.h >= 18 && m.h < 22 {
+		return 5
 	}
 	switch {
 	case m.h >= 44:
@@ -135,6 +150,7 @@ func (m *model) placeColumns() {
 	ws := m.widths()
 	m.lay.tight = ws.tight
 	m.lay.cols = m.across(ws, m.first)
+	m.lay.strip = m.placeStrip()
 	lanes := m.lanes()
 	for _, p := range m.lay.cols {
 		m.placeColumn(p, lanes)
@@ -147,6 +163,9 @@ func (m *model) placeColumns() {
 	for i := range m.lay.cards {
 		m.lay.cards[i].r.Y += m.lay.board.Y - m.top
 	}
+	for i := range m.lay.folds {
+		m.lay.folds[i].r.Y += m.lay.board.Y - m.top
+	}
 }
 
 // lanes is how many rows the edges past columns take.
@@ -155,33 +174,6 @@ func (m *model) lanes() int {
 		return min(m.Graph.Lanes, 1)
 	}
 	return m.Graph.Lanes
-}
-
-// placeColumn stacks the cards of a column, as detailed as fits.
-func (m *model) placeColumn(p colPlace, top int) {
-	from := len(m.lay.cards)
-	for d := full; d < densities; d++ {
-		m.lay.cards = m.lay.cards[:from]
-		y := top
-		for _, n := range m.Graph.Cols[p.i].Nodes {
-			if !m.shown(n) {
-				continue
-			}
-			c := card{n: n, r: canvas.Rect{X: p.x, Y: y, W: p.w, H: 1}, flat: d.flat(n)}
-			if !c.flat {
-				c.rows = m.cardRows(n, d.rows(m.lay.board.H+m.lay.given))
-				c.r.H = len(c.rows) + 2
-				if len(n.Ins)+len(n.Outs) > 0 {
-					c.r.H = max(c.r.H, 3) // edges need a line to end at
-				}
-			}
-			y += c.r.H
-			m.lay.cards = append(m.lay.cards, c)
-		}
-		if y <= m.lay.board.H {
-			return
-		}
-	}
 }
 
 // show brings what is selected into view.

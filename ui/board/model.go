@@ -36,6 +36,7 @@ type model struct {
 	follow bool // the view follows the action, until the user moves
 	first  int  // first column in view
 	top    int  // first row of the board in view
+	wish   wish // of how much cards show
 	lay    layout
 
 	outlook outlook

@@ -26,18 +26,25 @@ func (m *model) selectObject(n *graph.Node, o plan.Object) {
 }
 
 // stops are the lines of a column, or of the list, that the selection can be
-// on, from top to bottom.
+// on, from top to bottom, and groups that are folded: each in its turn.
 func (m *model) stops(col int) []spot {
-	var out []spot
+	rows := map[*graph.Node][]row{}
 	for i := range m.lay.cards {
-		c := &m.lay.cards[i]
-		if !m.accordion() && c.n.Col != col {
+		rows[m.lay.cards[i].n] = m.lay.cards[i].rows
+	}
+	nodes := m.visible()
+	if !m.accordion() {
+		nodes = m.Graph.Cols[col].Nodes
+	}
+	var out []spot
+	for _, n := range nodes {
+		if !m.shown(n) {
 			continue
 		}
-		out = append(out, spot{Unit: c.n.Unit()})
-		for _, r := range c.rows {
+		out = append(out, spot{Unit: n.Unit()})
+		for _, r := range rows[n] {
 			if r.kind == objectRow {
-				out = append(out, spot{c.n.Unit(), r.o.Object})
+				out = append(out, spot{n.Unit(), r.o.Object})
 			}
 		}
 	}
@@ -211,7 +218,7 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 	if m.insp != nil && m.lay.pane.Has(at.X, at.Y) {
 		return m.clickTab(at)
 	}
-	if !m.lay.board.Has(at.X, at.Y) {
+	if m.clickStrip(at) || m.clickFold(at) || !m.lay.board.Has(at.X, at.Y) {
 		return nil
 	}
 	for i := range m.lay.cards {

@@ -112,7 +112,7 @@ func TestFilter(t *testing.T) {
 		t.Fatal("enter does not keep the filter")
 	}
 	s.press("esc")
-	s.shows(t, "sts/shop-db")
+	s.shows(t, "StatefulSet/shop-db")
 	s.press("/", "x", "y", "z")
 	s.shows(t, "nothing matches the filter")
 	s.press("up", "enter", "f", "tab", "b", "R")

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+
+	"lockstep/ui/board/canvas"
 )
 
 // press obeys a key. What is open on top of the board has it first.
@@ -73,7 +75,12 @@ func (m *model) find(table []binding, name string) (binding, bool) {
 }
 
 // hint is a key and its word in the footer.
-type hint struct{ key, word string }
+type hint struct {
+	key, word string
+	stays     bool
+}
+
+func (h hint) width() int { return canvas.Width(h.key) + 1 + canvas.Width(h.word) }
 
 // hints are the keys that can be obeyed now, for the footer.
 func (m *model) hints() []hint {
@@ -129,7 +136,7 @@ func (m *model) hintsOf(which func(binding) bool) []hint {
 			case key == "q" && m.leaveOnEnter():
 				key += "/" + m.Theme.Lines.Enter
 			}
-			out = append(out, hint{key, word})
+			out = append(out, hint{key, word, b.stays})
 		}
 	}
 	return out

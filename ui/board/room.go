@@ -21,10 +21,16 @@ func (m *model) stateLines(room int) []string {
 		return nil
 	}
 	_, text := m.stateMark()
-	width := m.w - 1 - m.stateFrom()
+	first, width := m.stateRoom(), m.w-1-m.stateFrom()
+	wrap := func(n int, l string) []string {
+		if n == 0 {
+			return canvas.WrapAfter(l, first, width)
+		}
+		return canvas.Wrap(l, width)
+	}
 	var all, short []string // short: but the first in a line each
 	for n, l := range m.failureLines() {
-		lines := canvas.Wrap(l, width)
+		lines := wrap(n, l)
 		all = append(all, lines...)
 		if n > 0 {
 			lines = []string{canvas.Fit(l, width, m.Theme.Lines.Ellipsis)}
@@ -35,7 +41,7 @@ func (m *model) stateLines(room int) []string {
 		all = short
 	}
 	if len(all) == 0 || len(all) > room {
-		all = canvas.Wrap(text, width)
+		all = wrap(0, text)
 	}
 	if len(all) > room {
 		rest := strings.Join(all[room-1:], " ")
@@ -78,8 +84,9 @@ func (m *model) paneLacks() int {
 	return max(len(about.Why(n, about.Object, 0, m.lay.pane.W-3))-(m.lay.pane.H-1), 0)
 }
 
-// spend gives rows to the reasons on cards, those of failures first.
-func (m *model) spend(free int) {
+// spend gives rows of the board, which may end at a row, to the reasons on cards, those
+// of failures first.
+func (m *model) spend(bottom int) {
 	for _, failed := range []bool{true, false} {
 		for i := range m.lay.cards {
 			c := &m.lay.cards[i]
@@ -91,10 +98,20 @@ func (m *model) spend(free int) {
 				last++
 			}
 			end := m.lay.cards[last].r
-			room := m.lay.board.Y + m.lay.board.H - (end.Y + end.H)
+			for _, f := range m.lay.folds {
+				if f.r.X == end.X {
+					end = f.r
+				}
+			}
+			room := bottom - (end.Y + end.H)
 			grown := c.wrap(room, m.reasonWidth(c), m.reasonText)
 			for j := i + 1; j <= last; j++ {
 				m.lay.cards[j].r.Y += grown
+			}
+			for j := range m.lay.folds {
+				if f := &m.lay.folds[j]; f.r.X == c.r.X {
+					f.r.Y += grown
+				}
 			}
 			m.lay.rows = max(m.lay.rows, end.Y+end.H+grown-m.lay.board.Y+m.top)
 		}

@@ -2,31 +2,40 @@ package board
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	tea "charm.land/bubbletea/v2"
+
 	"lockstep/engine/event"
+	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/picture"
 )
 
 // density says how much of a card is drawn. The least dense one that fits the
-// room is taken, for each column by itself.
+// room is taken, for each column by itself, unless the user wants another.
 type density int
 
 const (
-	full     density = iota // everything
+	listed   density = iota // everything, of waiting groups too
+	full                    // as much of each group as a third of the screen holds
 	foldDone                // a finished group is one line
-	foldIdle                // a waiting group too
+	brief                   // a waiting group says what it waits for, not what is in it
+	foldIdle                // and is one line
 	fewRows                 // what is under way shows what is not well only
 	scarce                  // and of that the first
+	lines                   // every group is one line
 	densities
 )
 
 // flat reports whether a group is drawn as one line without a border.
 func (d density) flat(n *graph.Node) bool {
 	switch {
+	case d >= lines:
+		return true
 	case n.Status == event.Failed:
 		return false
 	case n.Status == event.Waiting:
@@ -39,13 +48,33 @@ func (d density) flat(n *graph.Node) bool {
 
 // rows is how many lines a card may have between its borders.
 func (d density) rows(screen int) int {
-	switch {
-	case d >= scarce:
+	switch d {
+	case listed:
+		return math.MaxInt
+	case scarce:
 		return 2
-	case d == fewRows:
+	case fewRows:
 		return 4
 	}
 	return max(screen/3, 6)
+}
+
+// wish is what the user wants of the density.
+type wish int
+
+const (
+	asFits wish = iota
+	wantsLines
+	wantsAll
+	wishes
+)
+
+// wishOn turns to the next wish, and says so.
+func (m *model) wishOn() tea.Cmd {
+	m.wish = (m.wish + 1) % wishes
+	m.follow = m.follow && m.wish == asFits
+	m.show()
+	return m.say(theme.Quiet, [...]string{"cards show as much as fits", "one line a group; z shows everything", "cards show everything; z as much as fits"}[m.wish])
 }
 
 // row is a line of a card.
@@ -65,11 +94,22 @@ const (
 	moreRow           // what there was no room for
 )
 
-// cardRows are the lines of a group's card, at most limit.
-func (m *model) cardRows(n *graph.Node, limit int) []row {
-	if n.Status == event.Waiting && len(n.Ins) > 0 {
-		return m.afterRows(n, limit)
+// cardRows are the lines of a group's card: what it waits for, and what is in it.
+func (m *model) cardRows(n *graph.Node, d density, screen int) []row {
+	limit := d.rows(screen)
+	if n.Status != event.Waiting || len(n.Ins) == 0 {
+		return m.contents(n, limit)
 	}
+	rows := m.afterRows(n, limit)
+	if d < brief && !m.lay.terse && limit-len(rows) > 1 {
+		rows = append(rows, m.contents(n, limit-len(rows))...)
+	}
+	return rows
+}
+
+// contents are the objects of a group, with why they are not ready, in at most so
+// many lines.
+func (m *model) contents(n *graph.Node, limit int) []row {
 	objects := m.shownObjects(n)
 	var rows []row
 	if n.Single() && m.filter.groups == nil {
@@ -86,8 +126,8 @@ func (m *model) cardRows(n *graph.Node, limit int) []row {
 	}
 	// All objects in order where they fit, else those that need looking at.
 	need := len(rows) + len(objects)
-	for _, o := range objects {
-		if m.Reason(n, o) != "" {
+	for i := 0; i < len(objects) && need <= limit; i++ {
+		if m.Reason(n, objects[i]) != "" {
 			need++
 		}
 	}

@@ -27,9 +27,9 @@ func TestWatched(t *testing.T) {
 	for i := range events {
 		events[i].Seq, events[i].Time = uint64(i+1), start.Add(time.Duration(i)*time.Second)
 	}
-	for n, want := range map[int]string{3: "◐ deployed  0 of 1 ready", 5: "✓ deployed  1 of 1 ready", 7: "✗ deployed  0 of 1 ready · 1 failed"} {
+	for n, want := range map[int][]string{3: {"◐ deployed  ", "0 of 1 ready"}, 5: {"✓ deployed  ", "1 of 1 ready"}, 7: {"✗ deployed  1 failed", "0 of 1 ready"}} {
 		s := newScreen(t, 100, 30, events[:n], readOnly)
-		s.shows(t, want)
+		s.shows(t, want...)
 		s.showsNot(t, "0:0", " s ")
 	}
 	s := newScreen(t, 100, 30, events[:5], readOnly)

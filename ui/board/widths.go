@@ -3,17 +3,8 @@ package board
 import (
 	"slices"
 
+	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
-)
-
-const (
-	// focusRoom is what is left for the selected column while others could be
-	// wider than tight ones; less than leastFocus is not worth moving for.
-	focusRoom  = 8
-	leastFocus = 4
-	mostFocus  = 14
-	// narrowest is the least width that a cut column is still drawn with.
-	narrowest = 14
 )
 
 // widths is how wide the columns of a board are, by their index.
@@ -36,36 +27,42 @@ func (ws *widths) end() int {
 	return x
 }
 
-// set gives every column a width and a gutter.
-func (ws *widths) set(p *graph.Graph, card func(c *graph.Column) int, gutter func(c *graph.Column) int) {
+// set gives every column the width it would like to have, up to a limit, and a gutter.
+func (ws *widths) set(p *graph.Graph, limit int) {
 	for _, i := range ws.cols {
-		ws.card[i], ws.gutter[i] = card(p.Cols[i]), gutter(p.Cols[i])
+		c := p.Cols[i]
+		ws.card[i], ws.gutter[i] = min(c.Width, limit), c.Gutter
+		if ws.tight {
+			ws.gutter[i] = graph.TightGutter(c)
+		}
 	}
 }
 
-// widths finds the widest columns that let all of them be seen. Where they are
-// tight, what room is left is the selected column's: apart from that they
-// depend on names and the size of the screen only, so that nothing moves while
-// a run goes on. Where even that cannot be, they are so wide that names can be
-// read, and the view scrolls.
-func (m *model) widths() widths {
-	ws := widths{cols: m.columns(), card: make([]int, len(m.Graph.Cols)), gutter: make([]int, len(m.Graph.Cols))}
-	airy := func(c *graph.Column) int { return c.Gutter }
-	for limit := graph.MaxCard; limit >= graph.MinCard; limit-- {
-		ws.set(&m.Graph, func(c *graph.Column) int { return min(c.Width, limit) }, airy)
-		if ws.end() < m.w {
-			return ws
+// spread gives room that is left to the columns that would like more, a cell each
+// from the left.
+func (ws *widths) spread(p *graph.Graph, room int) {
+	for was := -1; was != room && room > 0; {
+		was = room
+		for _, i := range ws.cols {
+			if room > 0 && ws.card[i] < p.Cols[i].Width {
+				ws.card[i]++
+				room--
+			}
 		}
 	}
-	ws.tight = true
-	for limit := graph.MinCard - 1; limit >= graph.TightCard; limit-- {
-		room, card := focusRoom, func(c *graph.Column) int { return min(c.Width, limit) }
-		if limit <= graph.MaxTightCard {
-			room, card = 0, func(c *graph.Column) int { return min(c.Least, limit) }
-		}
-		ws.set(&m.Graph, card, graph.TightGutter)
-		if ws.end()+room < m.w {
-			m.widenSelected(&ws)
+}
+
+// widths finds the widest columns that let all of them be seen, down to tight ones.
+// Where even that cannot be, they are so wide that names can be read, and the view
+// scrolls. They depend on names and the size of the screen only, so that nothing
+// moves while a run goes on, or with the selection.
+func (m *model) widths() widths {
+	ws := widths{cols: m.columns(), card: make([]int, len(m.Graph.Cols)), gutter: make([]int, len(m.Graph.Cols))}
+	for limit := graph.MaxCard; limit >= graph.TightCard; limit-- {
+		ws.tight = limit < graph.MinCard
+		ws.set(&m.Graph, limit)
+		if room := m.w - 1 - ws.end(); room >= 0 {
+			ws.spread(&m.Graph, room)
 			return ws
 		}
 	}
@@ -74,17 +71,8 @@ func (m *model) widths() widths {
 	if m.w >= 110 {
 		limit = 30
 	}
-	ws.set(&m.Graph, func(c *graph.Column) int { return min(c.Width, limit) }, airy)
+	ws.set(&m.Graph, limit)
 	return ws
-}
-
-// widenSelected gives the room that is left to the selected column: as much to
-// each that can be, so that what is right of the old and the new one stays.
-func (m *model) widenSelected(ws *widths) {
-	room := m.w - 1 - ws.end()
-	if n := m.group(); n != nil && room >= leastFocus && slices.Contains(ws.cols, n.Col) {
-		ws.card[n.Col] += min(room, mostFocus)
-	}
 }
 
 // columns are the columns that hold something to show.
@@ -98,7 +86,8 @@ func (m *model) columns() []int {
 	return out
 }
 
-// across places columns side by side, from the given one on.
+// across places columns side by side, from the given one on. One that would have
+// less than the narrowest of cards is not in view.
 func (m *model) across(ws widths, first int) []colPlace {
 	var out []colPlace
 	x := 1
@@ -109,15 +98,30 @@ func (m *model) across(ws widths, first int) []colPlace {
 		w := ws.card[i]
 		room := m.w - 1 - x
 		if room < w {
-			if room >= narrowest {
-				out = append(out, colPlace{i, x, room, true})
+			if room >= graph.TightCard {
+				out = append(out, colPlace{i, x, room, true, m.prefixIn(i, room)})
 			}
 			break
 		}
-		out = append(out, colPlace{i, x, w, false})
+		out = append(out, colPlace{i, x, w, false, m.prefixIn(i, w)})
 		x += w + ws.gutter[i]
 	}
 	return out
+}
+
+// prefixIn is what the names of a column's groups begin with, where they are too long
+// for a width with the count beside them.
+func (m *model) prefixIn(i, w int) string {
+	c := m.Graph.Cols[i]
+	if len(c.Prefix) < 4 {
+		return ""
+	}
+	for _, n := range c.Nodes {
+		if canvas.Width(n.Name)+len(countOf(n))+8 > w {
+			return c.Prefix
+		}
+	}
+	return ""
 }
 
 // fits reports whether columns first to last are in view as a whole.

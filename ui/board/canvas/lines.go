@@ -97,10 +97,9 @@ func WrapLines(lines []Line, w int) []Line {
 			out = append(out, l)
 			continue
 		}
-		text := Clean(l[last].Text)
-		first := Wrap(text, w-(total-Width(l[last].Text)))[0]
-		out = append(out, append(slices.Clone(l[:last]), Piece{l[last].Role, first}))
-		for _, s := range Wrap(strings.TrimSpace(strings.TrimPrefix(text, first)), w-hang) {
+		text := WrapAfter(l[last].Text, w-(total-Width(l[last].Text)), w-hang)
+		out = append(out, append(slices.Clone(l[:last]), Piece{l[last].Role, text[0]}))
+		for _, s := range text[1:] {
 			out = append(out, Line{{theme.Text, strings.Repeat(" ", hang)}, {l[last].Role, s}})
 		}
 	}

@@ -45,6 +45,19 @@ func Wrap(s string, width int) []string {
 	return strings.Split(ansi.WrapWc(Clean(s), width, ""), "\n")
 }
 
+// WrapAfter is Wrap where the first line has another width than the others.
+func WrapAfter(s string, first, width int) []string {
+	if first <= 0 {
+		return append([]string{""}, Wrap(s, width)...)
+	}
+	head := Wrap(s, first)[0]
+	rest := strings.TrimSpace(strings.TrimPrefix(Clean(s), head))
+	if rest == "" {
+		return []string{head}
+	}
+	return append([]string{head}, Wrap(rest, width)...)
+}
+
 // Clock writes a duration as 0:41 or 1:02:03.
 func Clock(d time.Duration) string {
 	s := int(d / time.Second)

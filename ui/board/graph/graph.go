@@ -17,13 +17,12 @@ import (
 
 // How wide a card is.
 const (
-	narrowCard = 20 // of a hook
+	narrowCard = TightCard // of a hook
 	MinCard    = 24
 	MaxCard    = 40
-	// A tight card has no air inside of its borders. It is as wide as the
-	// names of its groups need, within these bounds.
-	TightCard    = 15 // "never started" in its border
-	MaxTightCard = 16
+	// TightCard is how narrow a card may be, without air inside of its borders: a
+	// narrower one does not show what it is about.
+	TightCard = 20
 )
 
 // Graph is what of the board does not change while the operation runs: columns,
@@ -44,9 +43,11 @@ type Column struct {
 	Title string
 	Phase *event.PhaseState
 	Nodes []*Node
-	// width is what its cards would like to have, least what tight ones
-	// need, gutter what the edges to its right take.
-	Width, Least, Gutter int
+	// Prefix is what the names of all its groups begin with.
+	Prefix string
+	// Width is what its cards would like to have, Gutter what the edges to its
+	// right take.
+	Width, Gutter int
 	// nets are the sources of the edges that use the gutter to its right.
 	Nets []*Node
 }
@@ -62,6 +63,7 @@ type Node struct {
 	// that no other path makes superfluous.
 	Ins, Outs []*Node
 	Lane      int // the row of its edges past columns, or -1
+	writings  []Writing
 	// outcome is what a rollback has made of it since, empty for nothing.
 	Outcome string
 }
@@ -73,7 +75,10 @@ func New(s *event.State) Graph {
 		p.addPhase(phase)
 	}
 	for _, c := range p.Cols {
-		c.Width, c.Least = naturalWidth(c), p.leastWidth(c)
+		c.Width, c.Prefix = naturalWidth(c), commonNames(c)
+	}
+	for _, n := range p.Nodes {
+		n.writings = p.writings(n.Objects)
 	}
 	p.route()
 	return p
@@ -210,13 +215,16 @@ func naturalWidth(c *Column) int {
 	return min(w, MaxCard)
 }
 
-// leastWidth is how wide a column's tight cards have to be for their names.
-func (p *Graph) leastWidth(c *Column) int {
-	w := max(TightCard, canvas.Width(c.Title)+1)
-	for _, n := range c.Nodes {
-		w = max(w, canvas.Width(p.NameIn(n, MaxTightCard-4, "~"))+4)
+// commonNames is what the names of a column's groups begin with.
+func commonNames(c *Column) string {
+	names := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		if n.Single() {
+			return ""
+		}
+		names[i] = canvas.Clean(n.Name)
 	}
-	return min(w, MaxTightCard)
+	return CommonPrefix(names, ":/-.")
 }
 
 // Single reports whether a group is one object and named after it, as hooks

@@ -57,10 +57,13 @@ func (p *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
 	return canvas.FitMiddle(kind+name, w, ellipsis)
 }
 
-// NameIn is the name of a node in a width.
-func (p *Graph) NameIn(n *Node, w int, ellipsis string) string {
+// NameIn is the name of a node in a width, without what its column says for all.
+func (p *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
 	if n.Single() {
 		return p.ObjectIn(n.Objects[0].Object, w, ellipsis)
+	}
+	if rest, ok := strings.CutPrefix(canvas.Clean(n.Name), cut); ok && cut != "" {
+		return canvas.FitMiddle(ellipsis+rest, w, ellipsis)
 	}
 	return GroupIn(n.Name, w, ellipsis)
 }
