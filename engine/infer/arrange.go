@@ -38,19 +38,20 @@ type arranger struct {
 	charts  map[string]*plan.Chart // by path
 	r       *reader
 	edges   []Edge
-	out     [][]Edge // edges by the object that waits
-	place   []int    // of each object in an order that keeps all edges
-	sorted  []*node  // the objects in that order
+	out     [][]*Edge // edges by the object that waits
+	place   []int     // of each object in an order that keeps all edges
+	sorted  []*node   // the objects in that order
 
 	plain  []bool
 	owner  []*node // of plain objects: the only one that needs it
 	shared []bool
+	user   []*node // of claims: the first workload that uses it
 	unit   []*unit
 	units  map[string][]*unit // by chart
 	known  map[unitKey]*unit
 	paths  []string // of charts, sorted
 
-	byChart, across map[string][]Edge // within a chart, and by the chart that both ends lie in
+	byChart, across map[string][]*Edge // within a chart, and by the chart that both ends lie in
 	families        map[string]family
 	dropped         []Dropped
 	yaml            map[string]*Chart
@@ -60,16 +61,16 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 	n := len(r.nodes)
 	a := &arranger{
 		release: release, charts: map[string]*plan.Chart{}, r: r, edges: edges,
-		out: make([][]Edge, n), place: make([]int, n), plain: make([]bool, n), owner: make([]*node, n), shared: make([]bool, n),
+		out: make([][]*Edge, n), place: make([]int, n), plain: make([]bool, n), owner: make([]*node, n), shared: make([]bool, n), user: make([]*node, n),
 		unit: make([]*unit, n), units: map[string][]*unit{}, known: map[unitKey]*unit{}, yaml: map[string]*Chart{},
-		byChart: map[string][]Edge{}, across: map[string][]Edge{}, families: map[string]family{},
+		byChart: map[string][]*Edge{}, across: map[string][]*Edge{}, families: map[string]family{},
 	}
 	a.tree(tree)
 	arcs := make([]arc, len(edges))
-	for i, e := range edges {
-		from, to := r.by[e.From].at, r.by[e.To].at
-		a.out[from] = append(a.out[from], e)
-		arcs[i] = arc{from, to}
+	for i := range edges {
+		e := &edges[i]
+		a.out[e.at.from] = append(a.out[e.at.from], e)
+		arcs[i] = e.at
 	}
 	for at, i := range ordered(n, arcs) {
 		a.place[i] = at
@@ -101,7 +102,9 @@ func (a *arranger) tree(c *plan.Chart) {
 	}
 }
 
-func (a *arranger) to(e Edge) *node { return a.r.by[e.To] }
+func (a *arranger) from(e *Edge) *node { return a.r.nodes[e.at.from] }
+
+func (a *arranger) to(e *Edge) *node { return a.r.nodes[e.at.to] }
 
 // arrange makes the groups of all charts.
 func (a *arranger) arrange() {
@@ -129,6 +132,8 @@ var atOnce = map[plan.GroupKind]bool{
 	{Group: "networking.k8s.io", Kind: "IngressClass"}:               true,
 	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:              true,
 	{Group: "policy", Kind: "PodSecurityPolicy"}:                     true,
+	{Group: "policy", Kind: "PodDisruptionBudget"}:                   true,
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:          true,
 	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               true,
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:        true,
 	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
@@ -186,6 +191,8 @@ func (a *arranger) claim(owner, n *node, owned []*node) {
 }
 
 // written is what an object's annotations say of its group.
+//
+// Rule R67: what the author has written stands, the rest is added to it.
 func written(n *node) (name string, after []string, layer bool) {
 	name, _ = plan.Annotation(n.Annotations, plan.AnnotationGroup)
 	needs, _ := plan.Annotation(n.Annotations, plan.AnnotationGroupDependsOn)

@@ -5,28 +5,45 @@ import "slices"
 // arc leads from what waits to what it waits for.
 type arc struct{ from, to int }
 
-// breakCycles returns for each arc that has to go so that no cycle is left the
-// cycle that it would close, which begins with its ends. Of the arcs of a cycle
-// the last in the list goes.
-func breakCycles(n int, arcs []arc) map[int][]int {
-	component := components(n, arcs)
-	size := make([]int, n)
-	for _, c := range component {
-		size[c]++
-	}
-	next := make([][]int, n)
-	closing := map[int][]int{}
-	for i, a := range arcs {
-		if component[a.from] != component[a.to] || size[component[a.from]] == 1 && a.from != a.to {
-			continue // it is on no cycle
+// breakCycles returns the arcs that have to go so that no cycle is left, each with
+// a cycle of those that it is among. Of a cycle all arcs of the
+// softest class go, the largest: whichever of them were chosen, the other might be
+// what its end needs to become ready. Arcs of class 0 stay.
+//
+// Rule R66: cycles are broken at their softest edges, and said.
+func breakCycles(n int, arcs []arc, class []int) map[int][]int {
+	gone := map[int][]int{}
+	var kept []arc
+	for c := range slices.Max(append(class, 0)) + 1 {
+		all := slices.Clone(kept)
+		for i, a := range arcs {
+			if class[i] == c {
+				all = append(all, a)
+			}
 		}
-		if way := path(next, a.to, a.from); way != nil {
-			closing[i] = append([]int{a.from}, way[:len(way)-1]...)
-			continue
+		component := components(n, all)
+		inside := make([][]int, n)
+		for _, a := range all {
+			if component[a.from] == component[a.to] {
+				inside[a.from] = append(inside[a.from], a.to)
+			}
 		}
-		next[a.from] = append(next[a.from], a.to)
+		cycles := map[int][]int{} // one for each component
+		for i, a := range arcs {
+			switch at := component[a.from]; {
+			case class[i] != c:
+			case at == component[a.to] && c > 0:
+				if cycles[at] == nil {
+					way := path(inside, a.to, a.from)
+					cycles[at] = append([]int{a.from}, way[:len(way)-1]...)
+				}
+				gone[i] = cycles[at]
+			default:
+				kept = append(kept, a)
+			}
+		}
 	}
-	return closing
+	return gone
 }
 
 // path finds a shortest way between two nodes, both included, nil if there is
@@ -144,40 +161,29 @@ func ordered(n int, arcs []arc) []int {
 	return order
 }
 
-// acyclic returns the edges without those that close cycles, and these. Of a
-// cycle the softest goes.
+// acyclic returns the edges without those that are on cycles, and these.
 func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 	edges := r.edges()
-	preferred := make([]int, len(edges))
-	for i := range preferred {
-		preferred[i] = i
+	arcs, class := make([]arc, len(edges)), make([]int, len(edges))
+	for i, e := range edges {
+		arcs[i] = e.at
+		class[i] = 1 + e.Strength.softness()
 	}
-	slices.SortStableFunc(preferred, func(i, j int) int { return compareStrength(edges[i], edges[j]) })
-	arcs := make([]arc, len(edges))
-	for n, i := range preferred {
-		arcs[n] = arc{r.by[edges[i].From].at, r.by[edges[i].To].at}
-	}
-	closing := breakCycles(len(r.nodes), arcs)
-	gone := map[int]bool{}
-	for n, i := range preferred {
-		cycle, ok := closing[n]
+	gone := breakCycles(len(r.nodes), arcs, class)
+	for i, e := range edges {
+		cycle, ok := gone[i]
 		if !ok {
+			kept = append(kept, e)
 			continue
 		}
-		gone[i] = true
-		d := Dropped{Edge: edges[i], Why: "they wait for each other, and this is the softest reason", Error: edges[i].Strength == Hard}
-		for _, at := range cycle {
-			d.Cycle = append(d.Cycle, r.nodes[at].name().String())
-		}
+		d := Dropped{Edge: e, Why: "they wait for each other", Error: e.Strength == Hard}
 		if d.Error {
 			d.Why = "each needs another one of them to be there first"
 		}
-		dropped = append(dropped, d)
-	}
-	for i, e := range edges {
-		if !gone[i] {
-			kept = append(kept, e)
+		for _, at := range cycle {
+			d.Cycle = append(d.Cycle, r.nodes[at].name().String())
 		}
+		dropped = append(dropped, d)
 	}
 	return kept, dropped
 }

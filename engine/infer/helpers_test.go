@@ -75,17 +75,17 @@ func pod(kind, name, spec string) string {
 	case "Job":
 		version = "batch/v1"
 	case "Pod":
-		return fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s, labels: {app: %s}}\nspec: %s\n", name, name, spec)
+		return fmt.Sprintf("\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s, labels: {app: %s}}\nspec: %s\n", name, name, spec)
 	}
-	return fmt.Sprintf("---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: {template: {metadata: {labels: {app: %s}}, spec: %s}}\n", version, kind, name, name, spec)
+	return fmt.Sprintf("\n---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: {template: {metadata: {labels: {app: %s}}, spec: %s}}\n", version, kind, name, name, spec)
 }
 
 // object is one of a kind without more than a name and some fields.
 func object(version, kind, name, fields string) string {
-	return fmt.Sprintf("---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\n%s\n", version, kind, name, fields)
+	return fmt.Sprintf("\n---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\n%s\n", version, kind, name, fields)
 }
 
-func service(name string) string {
+func serviceOf(name string) string {
 	return object("v1", "Service", name, "spec: {selector: {app: "+name+"}, ports: [{port: 80}]}")
 }
 

@@ -41,6 +41,8 @@ type Edge struct {
 	From, To plan.Object
 	Strength Strength
 	Reason   Reason
+
+	at arc // between the nodes of a reader
 }
 
 // Reason is what an edge was read from.
@@ -62,8 +64,8 @@ type Reason struct {
 type Dropped struct {
 	Edge
 	Why string
-	// Cycle are the objects, groups or charts that wait for each other, where
-	// that is why: each waits for the next one, the last for the first.
+	// Cycle are objects or charts that wait for each other, where that is why: each
+	// for the next one, the last for the first.
 	Cycle []string
 	// Error is set where the chart cannot come up in order because of it.
 	Error bool
@@ -111,12 +113,13 @@ type Order struct {
 	jobs map[plan.Object]bool // those that are waited for to their end
 }
 
-// From reads the order that a release implies from its objects, hooks excluded.
-// What annotations say of groups and charts stands; the rest is added to it. The
+// From reads the order that a release implies from its objects, hooks excluded. The
 // tree may be nil.
+//
+// Rule R60: an order is read from objects alone, and leads to annotations.
 func From(release string, tree *plan.Chart, objects []Object) *Order {
 	r := newReader(objects)
-	r.hard()
+	r.read()
 	edges, cycles := r.acyclic()
 	a := newArranger(release, tree, r, edges)
 	a.arrange()

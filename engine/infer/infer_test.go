@@ -42,7 +42,7 @@ func TestHardEdges(t *testing.T) {
 			[]string{"Deployment/web > RoleBinding/b hard", "Deployment/web > ServiceAccount/sa hard", "RoleBinding/b > Role/r hard", "RoleBinding/b > ServiceAccount/sa hard"}},
 		"optional":      {pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}") + object("v1", "ConfigMap", "c", "data: {}"), nil},
 		"no replicas":   {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 0, template: {spec: {serviceAccountName: sa}}}\n" + object("v1", "ServiceAccount", "sa", ""), nil},
-		"elsewhere":     {pod("Deployment", "web", "{serviceAccountName: sa}") + "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sa, namespace: other}", nil},
+		"elsewhere":     {pod("Deployment", "web", "{serviceAccountName: sa}") + "\n---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sa, namespace: other}", nil},
 		"account token": {object("v1", "ServiceAccount", "sa", "secrets: [{name: token}]") + object("v1", "Secret", "token", ""), nil},
 	}
 	for name, tt := range tests {

@@ -93,16 +93,22 @@ func distinct(u *unit, name string, given map[string]bool) string {
 func (a *arranger) stripped(units []*unit, own string) map[*unit]string {
 	rest := map[*unit][]string{}
 	var with []*unit
+	known := false // the names have the chart's
 	for _, u := range units {
 		for _, n := range u.members {
 			if n.works && u.sort == workload && !u.written {
-				rest[u] = a.strip(n, own)
+				var of bool
+				rest[u], of = a.strip(n, own)
+				known = known || of
 				with = append(with, u)
 				break
 			}
 		}
 	}
-	for len(with) > 1 && len(rest[with[0]]) > 0 {
+	if len(with) == 1 && strings.Join(rest[with[0]], "-") == with[0].label("app.kubernetes.io/name") {
+		rest[with[0]] = nil
+	}
+	for len(with) > 1 && !known && len(rest[with[0]]) > 0 {
 		first := rest[with[0]][0]
 		if slices.ContainsFunc(with, func(u *unit) bool { return len(rest[u]) == 0 || rest[u][0] != first }) {
 			break
@@ -123,21 +129,33 @@ func (a *arranger) stripped(units []*unit, own string) map[*unit]string {
 	return out
 }
 
+// label is that of the workload of a unit.
+func (u *unit) label(key string) string {
+	for _, n := range u.members {
+		if s, ok := n.labels[key].(string); ok && n.works {
+			return s
+		}
+	}
+	return ""
+}
+
 // changing are the parts at the end of a name that come from a version, a
 // revision or a checksum.
 var changing = regexp.MustCompile(`^(v?[0-9.]+|[0-9a-f]*[0-9][0-9a-f]{4,}|[0-9a-f]{5,}[0-9][0-9a-f]*)$`)
 
-// strip takes the names of the release and the chart off the name of a workload.
-func (a *arranger) strip(n *node, own string) []string {
-	words := strings.Split(strings.TrimSuffix(n.name().Name, "-"), "-")
+// strip takes the names of the release and the chart off the name of a workload,
+// and reports whether the chart's was there.
+func (a *arranger) strip(n *node, own string) (words []string, known bool) {
+	words = strings.Split(strings.TrimSuffix(n.name().Name, "-"), "-")
 	label := func(key string) string { s, _ := n.labels[key].(string); return s }
-	for _, prefix := range []string{a.release, label("app.kubernetes.io/instance"), own, label("app.kubernetes.io/name"), own} {
+	for _, prefix := range []string{a.release, label("app.kubernetes.io/instance"), own} {
 		p := strings.Split(prefix, "-")
 		if prefix != "" && len(words) >= len(p) && slices.Equal(words[:len(p)], p) {
 			words = words[len(p):]
+			known = known || prefix == own
 		}
 	}
-	return words
+	return words, known
 }
 
 // kindsName is what objects are called after their kinds.

@@ -2,6 +2,7 @@ package infer
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ type node struct {
 	*Object
 	at   int // in reader.nodes
 	root refs.Field
+	refs []refs.Ref // what it names
 	// pods are those that it makes, where works is set.
 	pods  refs.Pods
 	works bool
@@ -35,11 +37,24 @@ func (n *node) idle() bool { return n.works && n.pods.None && n.name().Kind != "
 type reader struct {
 	nodes []*node // by object, each once
 	by    map[plan.Object]*node
-	found map[[2]int]Edge // the best reason for each pair
+	found map[arc]Edge // the best reason for each pair
+
+	definer     map[plan.GroupKind]*node // of kinds
+	bindings    map[plan.Object][]*node  // by account
+	services    map[string][]*node       // by name
+	inNamespace map[string][]*node       // Services
+	labelled    map[label][]*node        // workloads by the labels of their pods
+	servers     map[*node][]*node        // what behind found
+	texts       map[*node][]said         // what saidIn found
+	uses        map[*node][]use          // the hosts that a workload is told
+	rights      map[*node][]right        // those of workloads
 }
 
 func newReader(objects []Object) *reader {
-	r := &reader{by: make(map[plan.Object]*node, len(objects)), found: map[[2]int]Edge{}}
+	r := &reader{
+		by: make(map[plan.Object]*node, len(objects)), found: map[arc]Edge{}, bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
+		servers: map[*node][]*node{}, texts: map[*node][]said{}, uses: map[*node][]use{}, rights: map[*node][]right{},
+	}
 	sorted := make([]*Object, len(objects))
 	for i := range objects {
 		sorted[i] = &objects[i]
@@ -51,16 +66,38 @@ func newReader(objects []Object) *reader {
 		if r.by[o.Object] != nil {
 			continue // it is applied once
 		}
-		n := &node{Object: o, at: len(r.nodes), root: refs.Field{Value: o.Fields}}
+		n := &node{Object: o, at: len(r.nodes), root: refs.Field{Value: o.Fields}, refs: refs.Of(o.Object, o.Fields)}
 		n.labels, _ = n.root.At("metadata", "labels").Value.(map[string]any)
 		if n.pods, n.works = refs.PodsOf(o.Object, o.Fields); n.works {
 			n.podLabels, _ = n.pods.Meta["labels"].(map[string]any)
 			n.works = o.Object.Kind != "PodTemplate"
 		}
+		for key, value := range n.podLabels {
+			if value, ok := value.(string); ok && n.works {
+				at := label{o.Object.Namespace, key, value}
+				r.labelled[at] = append(r.labelled[at], n)
+			}
+		}
+		if n.kind() == service {
+			r.services[o.Object.Name] = append(r.services[o.Object.Name], n)
+			r.inNamespace[o.Object.Namespace] = append(r.inNamespace[o.Object.Namespace], n)
+		}
 		r.nodes = append(r.nodes, n)
 		r.by[o.Object] = n
 	}
 	return r
+}
+
+// read finds all edges.
+func (r *reader) read() {
+	r.hard()
+	r.targets()
+	r.readRights()
+	r.calls()
+	r.routes()
+	r.operators()
+	r.webhooks()
+	r.habits()
 }
 
 // add takes an edge, unless a better reason for it is known.
@@ -71,8 +108,8 @@ func (r *reader) add(from, to *node, s Strength, why Reason) {
 	if why.In == (plan.Object{}) {
 		why.In = from.name()
 	}
-	e := Edge{From: from.name(), To: to.name(), Strength: s, Reason: why}
-	key := [2]int{from.at, to.at}
+	e := Edge{From: from.name(), To: to.name(), Strength: s, Reason: why, at: arc{from.at, to.at}}
+	key := e.at
 	old, known := r.found[key]
 	if !known || cmp.Or(compareStrength(e, old), e.Reason.In.Compare(old.Reason.In), strings.Compare(e.Reason.Path, old.Reason.Path)) < 0 {
 		r.found[key] = e
@@ -82,12 +119,7 @@ func (r *reader) add(from, to *node, s Strength, why Reason) {
 // edges are those that were found, by their objects.
 func (r *reader) edges() []Edge {
 	edges := make([]Edge, 0, len(r.found))
-	keys := make([][2]int, 0, len(r.found))
-	for key := range r.found {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b [2]int) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
-	for _, key := range keys {
+	for _, key := range slices.SortedFunc(maps.Keys(r.found), func(a, b arc) int { return cmp.Or(a.from-b.from, a.to-b.to) }) {
 		edges = append(edges, r.found[key])
 	}
 	return edges

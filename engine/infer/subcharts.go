@@ -83,19 +83,23 @@ func (a *arranger) chain(path string) {
 	g := newSubchartGraph(a, c)
 	g.said()
 	said := len(g.arcs)
-	edges := slices.Clone(a.across[path])
-	slices.SortStableFunc(edges, compareStrength)
-	for _, e := range edges {
+	for _, e := range a.across[path] {
 		g.add(e)
 	}
-	closing := breakCycles(len(g.units)+len(g.children), g.arcs)
-	g.sideBySide(closing, said)
+	class := make([]int, len(g.arcs))
+	for i, e := range g.edges[said:] {
+		class[said+i] = 1 + e.Strength.softness()
+		if g.atOnce(e) {
+			class[said+i] = 1 + Serving.softness()
+		}
+	}
+	closing := breakCycles(len(g.units)+len(g.children), g.arcs, class)
 	for i, r := range g.arcs {
 		if i < said {
 			continue
 		}
 		if cycle, closes := closing[i]; closes {
-			d := Dropped{Edge: g.edges[i], Why: "charts that need each other start together"}
+			d := Dropped{Edge: *g.edges[i], Why: "charts that need each other start together"}
 			for _, at := range cycle {
 				d.Cycle = append(d.Cycle, g.name(at))
 			}
@@ -118,7 +122,7 @@ type subchartGraph struct {
 	names    map[string]string
 	fixed    map[string]bool // subcharts whose Chart.yaml entry says what they wait for
 	arcs     []arc
-	edges    []Edge
+	edges    []*Edge
 	held     bool // a subchart needs something of the chart's own
 }
 
@@ -155,7 +159,7 @@ func (g *subchartGraph) child(path string) (int, bool) {
 	return len(g.units) + i, ok
 }
 
-func (g *subchartGraph) arc(from, to int, e Edge) {
+func (g *subchartGraph) arc(from, to int, e *Edge) {
 	g.arcs = append(g.arcs, arc{from, to})
 	g.edges = append(g.edges, e)
 }
@@ -165,7 +169,7 @@ func (g *subchartGraph) arc(from, to int, e Edge) {
 func (g *subchartGraph) said() {
 	for _, u := range g.units {
 		for to := range u.gates {
-			g.arc(g.index[u], g.index[to], Edge{})
+			g.arc(g.index[u], g.index[to], nil)
 		}
 	}
 	lookup := func(name string) (int, bool) {
@@ -180,22 +184,22 @@ func (g *subchartGraph) said() {
 		for _, name := range s.DependsOn {
 			if to, ok := lookup(name); ok && s.Chart != nil {
 				from, _ := g.child(s.Chart.Path)
-				g.arc(from, to, Edge{})
+				g.arc(from, to, nil)
 			}
 		}
 	}
 	for _, name := range g.c.DependsOn {
 		if to, ok := lookup(name); ok {
 			for i := range g.units {
-				g.arc(i, to, Edge{})
+				g.arc(i, to, nil)
 			}
 		}
 	}
 }
 
 // add takes an edge between charts of which this one is the nearest parent.
-func (g *subchartGraph) add(e Edge) {
-	from, to := g.end(g.a.r.by[e.From]), g.end(g.a.to(e))
+func (g *subchartGraph) add(e *Edge) {
+	from, to := g.end(g.a.from(e)), g.end(g.a.to(e))
 	if from < 0 || to < 0 || from == to || from >= len(g.units) && g.fixed[g.children[from-len(g.units)]] {
 		return
 	}
@@ -220,29 +224,12 @@ func (g *subchartGraph) end(n *node) int {
 }
 
 // atOnce reports whether an edge asks only that something is applied, which those
-// that start together do in the right order (R15a).
-func (g *subchartGraph) atOnce(e Edge) bool { return e.Strength == Hard && g.a.plain[g.a.to(e).at] }
-
-// sideBySide lets subcharts start together of which each needs the other, one of
-// them something that is there at once: whichever came first would never be ready.
-func (g *subchartGraph) sideBySide(closing map[int][]int, said int) {
-	circled := map[int]bool{}
-	for i := range closing {
-		if i >= said && !g.atOnce(g.edges[i]) {
-			for _, at := range closing[i] {
-				circled[at] = true
-			}
-		}
-	}
-	for i, r := range g.arcs {
-		if _, closes := closing[i]; i >= said && !closes && r.from >= len(g.units) && circled[r.from] && circled[r.to] && g.atOnce(g.edges[i]) {
-			closing[i] = []int{r.from, r.to}
-		}
-	}
-}
+// that start together do in the right order (R15a). On a cycle with what has to be
+// ready it goes as well: whichever came first would never become ready.
+func (g *subchartGraph) atOnce(e *Edge) bool { return e.Strength == Hard && g.a.plain[g.a.to(e).at] }
 
 // keep has a unit or a subchart wait for a subchart.
-func (g *subchartGraph) keep(r arc, e Edge) {
+func (g *subchartGraph) keep(r arc, e *Edge) {
 	k := len(g.units)
 	switch {
 	case r.from < k:
@@ -254,7 +241,7 @@ func (g *subchartGraph) keep(r arc, e Edge) {
 	case g.atOnce(e) && len(g.units[r.to].gates) == 0:
 		g.held = true // they start together, and it is applied first
 	default:
-		g.a.dropped = append(g.a.dropped, Dropped{Edge: e, Why: fmt.Sprintf("a subchart cannot wait for resources of its parent, %s", g.c.Path)})
+		g.a.dropped = append(g.a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("a subchart cannot wait for resources of its parent, %s", g.c.Path)})
 	}
 }
 
@@ -303,8 +290,9 @@ func reach(u *unit, known map[*unit]map[string]bool) map[string]bool {
 // sortEdges parts the edges into those within charts and those between them, by
 // the nearest chart that both ends are in.
 func (a *arranger) sortEdges() {
-	for _, e := range a.edges {
-		from, to := a.r.by[e.From], a.to(e)
+	for i := range a.edges {
+		e := &a.edges[i]
+		from, to := a.from(e), a.to(e)
 		if from.Chart == to.Chart {
 			a.byChart[from.Chart] = append(a.byChart[from.Chart], e)
 			continue
@@ -342,7 +330,7 @@ func (a *arranger) order() *Order {
 		return cmp.Or(strings.Compare(g.Chart, h.Chart), strings.Compare(g.Name, h.Name))
 	})
 	for _, e := range a.edges {
-		if to := a.to(e); to.name().Kind == "Job" && to.name().Group == "batch" {
+		if to := a.to(&e); to.name().Kind == "Job" && to.name().Group == "batch" {
 			o.jobs[e.To] = true
 		}
 	}

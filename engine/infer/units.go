@@ -19,6 +19,7 @@ func (a *arranger) makeUnits() {
 		switch {
 		case a.family(n.Chart) == byWeight || name == plan.Unsequenced:
 		case name != "":
+			a.use(n)
 			u := a.of(n.Chart, workload, "written "+name)
 			u.written, u.name = true, name
 			u.after = union(u.after, after)
@@ -27,6 +28,7 @@ func (a *arranger) makeUnits() {
 				a.chart(n.Chart).Layers = true
 			}
 		case n.works:
+			a.use(n)
 			a.put(n, a.of(n.Chart, workload, n.name().Kind+" "+n.name().Name+" "+n.name().Namespace))
 		case n.kind() == crd:
 			a.put(n, a.of(n.Chart, kinds, ""))
@@ -54,6 +56,15 @@ func (a *arranger) makeUnits() {
 	}
 }
 
+// use notes the first workload of its chart that uses a claim.
+func (a *arranger) use(n *node) {
+	for _, e := range a.out[n.at] {
+		if to := a.to(e); to.kind() == claim && to.Chart == n.Chart && a.user[to.at] == nil {
+			a.user[to.at] = n
+		}
+	}
+}
+
 // ofFollower reports whether a plain object goes where its owner does, which is
 // no workload.
 func (a *arranger) ofFollower(n *node) bool {
@@ -76,10 +87,8 @@ func (a *arranger) putPlain(n *node) {
 // claimed is the unit of a claim that several use: that of the first of them,
 // since it may be bound only once a pod uses it.
 func (a *arranger) claimed(claim *node) *unit {
-	for _, n := range a.sorted {
-		if n.works && n.Chart == claim.Chart && slices.ContainsFunc(a.out[n.at], func(e Edge) bool { return e.To == claim.name() }) {
-			return a.unit[n.at]
-		}
+	if n := a.user[claim.at]; n != nil {
+		return a.unit[n.at]
 	}
 	return a.of(claim.Chart, loose, claim.name().Kind)
 }
@@ -136,7 +145,7 @@ func (a *arranger) gate(path string) {
 		}
 	}
 	var arcs []arc
-	var edges []Edge
+	var edges, kept []*Edge
 	for _, u := range units {
 		for _, name := range u.after {
 			if to := byName[name]; to != nil {
@@ -145,55 +154,75 @@ func (a *arranger) gate(path string) {
 		}
 	}
 	said := len(arcs)
-	for _, e := range a.between(path) {
-		from, to := a.unit[a.r.by[e.From].at], a.unit[a.to(e).at]
-		if from != nil && to != nil && from != to && !from.written {
+	for _, e := range a.byChart[path] {
+		from, to := a.unit[e.at.from], a.unit[e.at.to]
+		switch {
+		case from == nil || to == nil || from == to:
+		case from.written:
+			kept = append(kept, e)
+		default:
 			arcs = append(arcs, arc{index[from], index[to]})
 			edges = append(edges, e)
 		}
 	}
-	closing := breakCycles(len(units), arcs)
+	class := make([]int, len(arcs))
+	for i := range edges {
+		class[said+i] = 1
+	}
+	closing := breakCycles(len(units), arcs, class)
 	for i, c := range arcs {
 		cycle, closes := closing[i]
 		if !closes {
 			units[c.from].gates[units[c.to]] = true
 			continue
 		}
-		if i < said {
-			continue // plan.Build says so (R13)
-		}
-		d := Dropped{Edge: edges[i-said], Why: "the groups that are written wait the other way round"}
+		d := Dropped{Edge: *edges[i-said], Why: "the groups that are written wait the other way round"}
 		for _, at := range cycle {
 			d.Cycle = append(d.Cycle, units[at].members[0].name().String())
 		}
 		a.dropped = append(a.dropped, d)
 	}
+	for _, e := range kept {
+		a.keepWritten(e)
+	}
 }
 
-// between are the edges within a chart, the strongest first.
-func (a *arranger) between(path string) []Edge {
-	var edges []Edge
-	for _, e := range a.byChart[path] {
-		if a.to(e).Chart == path {
-			edges = append(edges, e)
+// keepWritten looks whether a group that is written waits for what it should, or
+// starts no sooner.
+func (a *arranger) keepWritten(e *Edge) {
+	from, to := a.unit[e.at.from], a.unit[e.at.to]
+	if waits(from, to, map[*unit]bool{}) || len(to.gates) == 0 && e.Strength == Hard && a.plain[a.to(e).at] {
+		return
+	}
+	a.dropped = append(a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("group %s is written, and does not wait for it", from.name)})
+}
+
+// waits reports whether a unit waits for another one, at once or by way of others.
+func waits(from, to *unit, seen map[*unit]bool) bool {
+	if from == to {
+		return true
+	}
+	seen[from] = true
+	for next := range from.gates {
+		if !seen[next] && waits(next, to, seen) {
+			return true
 		}
 	}
-	slices.SortStableFunc(edges, compareStrength)
-	return edges
+	return false
 }
 
 // settle sees to it that the units of a chart can be groups: that none is without
 // any edge, which would come last (R9), and that there are groups at all only
 // where something waits.
 func (a *arranger) settle(path string) {
-	waits := false
+	needed := false
 	for _, u := range a.units[path] {
-		waits = waits || u.written || len(u.waits) > 0
+		needed = needed || u.written || len(u.waits) > 0
 		for to := range u.gates {
-			waits = waits || to.sort != base || slices.ContainsFunc(to.members, func(n *node) bool { return late[n.kind()] })
+			needed = needed || to.sort != base || slices.ContainsFunc(to.members, func(n *node) bool { return late[n.kind()] })
 		}
 	}
-	if !waits || a.family(path) == byWeight {
+	if !needed || a.family(path) == byWeight {
 		delete(a.units, path)
 		return
 	}
@@ -203,36 +232,34 @@ func (a *arranger) settle(path string) {
 			awaited[to] = true
 		}
 	}
-	var alone []*unit
+	var roots, alone []*unit
 	for _, u := range a.units[path] {
-		if len(u.gates)+len(u.waits) == 0 && !awaited[u] && !u.written {
+		if len(u.gates) > 0 || u.written || u.sort == base {
+			continue
+		}
+		roots = append(roots, u)
+		if !awaited[u] && len(u.waits) == 0 {
 			alone = append(alone, u)
 		}
 	}
-	a.anchor(path, alone)
+	a.anchor(path, roots, alone)
 }
 
-// anchor has units without any edge wait for what is there at once: as it is
-// waited for, they are no longer isolated, and begin as early as before.
-func (a *arranger) anchor(path string, alone []*unit) {
-	if len(alone) == 0 {
-		return
-	}
+// anchor has units that would start at once wait for what is there at once, which
+// makes none of them later: so what is alone is no longer isolated.
+func (a *arranger) anchor(path string, roots, alone []*unit) {
 	first := a.of(path, base, "")
-	if len(first.members) == 0 {
-		a.carve(first, alone)
+	for _, from := range [][]*unit{alone, a.units[path]} {
+		if len(first.members) == 0 && len(alone) > 0 {
+			a.carve(first, from)
+		}
 	}
 	if len(first.members) == 0 {
-		a.carve(first, a.units[path])
-	}
-	if len(first.members) == 0 {
-		a.units[path] = slices.DeleteFunc(a.units[path], func(u *unit) bool { return u == first || slices.Contains(alone, u) })
+		a.units[path] = slices.DeleteFunc(a.units[path], func(u *unit) bool { return u == first })
 		return
 	}
-	for _, u := range alone {
-		if u != first {
-			u.gates[first] = true
-		}
+	for _, u := range roots {
+		u.gates[first] = true
 	}
 }
 

@@ -50,7 +50,7 @@ func TestNoCommandLetsHostileTextOut(t *testing.T) {
 	noCluster(t)
 	dir := hostileChart(t)
 	for _, args := range [][]string{
-		{"dag", dir}, {"dag", dir, "-o", "json"}, {"dag", dir, "-o", "dot"}, {"dag", dir, "-o", "mermaid"},
+		{"dag", dir}, {"suggest", dir}, {"suggest", dir, "-o", "json"}, {"dag", dir, "-o", "json"}, {"dag", dir, "-o", "dot"}, {"dag", dir, "-o", "mermaid"},
 		{"lint", dir}, {"lint", dir, "-o", "json"}, {"template", dir, "--set", "fail=1"}, {"dag", dir, "--set", "fail=1"},
 		{"install", "x", dir, "--dry-run=client", "-o", "json"},
 	} {

@@ -47,3 +47,31 @@ this makes it run around that subchart's own turn instead; Helm itself does not 
 
 Check a chart with: lockstep lint CHART, lockstep dag CHART
 `
+
+const inferredTopic = `The order that a chart implies
+
+Most charts say nothing of their order. Their objects do: lockstep suggest CHART reads it from what is rendered, without
+a cluster, and says for each edge from which field. An edge is one of three:
+
+  hard     what an object names: its namespace and the definition of its kind, the ConfigMaps, Secrets, claims, classes
+           and account of its pods, the rights of that account, the Services of an Ingress, the target of an autoscaler,
+           a budget or a monitor, the Service of a webhook or an API. The other has to be there, not to be ready.
+  serving  what an object calls, which has to be ready: the pods behind a Service whose DNS name stands in arguments,
+           environment, or the ConfigMaps and Secrets that its pods use; what answers a webhook that looks at it, converts
+           it, or serves its API; the operator of a custom resource, that is, who may write the status of its API group.
+  soft     what is better done first: what a container waits for in a command, a Job that uses the same database, what
+           Helm's order of kinds puts first.
+
+Optional references, workloads of 0 replicas and names of other namespaces are no edges, nor is a word that only looks
+like a Service's name: "db" counts in DATABASE_HOST=db, db:5432, http://db/ and nc -z db 5432, and not in ENGINE=db.
+Of objects that wait for each other in a circle the softest edges go, and it is said.
+
+Groups follow from edges. A workload and what only it needs are a group, named after the workload. What several need
+comes first, as base; definitions of kinds are crds. What has nothing to wait for does not wait.
+
+Subcharts wait for each other as a whole; what lies in a subchart cannot wait for its parent's own resources.
+
+What annotations say already stands, and is added to.
+
+Look at it with: lockstep suggest CHART, or with --tui
+`

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -20,7 +19,7 @@ var DagFormats = []string{"text", "json", "dot", "mermaid"}
 // Rule R36: the plan as a drawing, JSON, dot or Mermaid.
 func Dag(w io.Writer, title string, p *plan.Plan, format string, style Style) error {
 	if format == "json" {
-		return dagJSON(escaped(w), p)
+		return encode(escaped(w), dagOf(p))
 	}
 	w = styled(w, style)
 	switch format {
@@ -39,12 +38,15 @@ func write(w io.Writer, s string) error {
 	return err
 }
 
-// dagJSON writes groups and warnings; lists are never null.
-func dagJSON(w io.Writer, p *plan.Plan) error {
-	out := struct {
-		Groups   []plan.Group   `json:"groups"`
-		Warnings []plan.Warning `json:"warnings"`
-	}{[]plan.Group{}, []plan.Warning{}}
+// dagOutput is a plan in JSON.
+type dagOutput struct {
+	Groups   []plan.Group   `json:"groups"`
+	Warnings []plan.Warning `json:"warnings"`
+}
+
+// dagOf has groups and warnings; lists are never null.
+func dagOf(p *plan.Plan) dagOutput {
+	out := dagOutput{[]plan.Group{}, []plan.Warning{}}
 	for _, g := range p.Groups {
 		c := *g
 		c.After = append([]string{}, g.After...)
@@ -52,10 +54,7 @@ func dagJSON(w io.Writer, p *plan.Plan) error {
 		out.Groups = append(out.Groups, c)
 	}
 	out.Warnings = append(out.Warnings, p.Warnings...)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(out)
+	return out
 }
 
 // dagWidth is what the drawing fits in, names allowing.

@@ -1,0 +1,169 @@
+package infer
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+)
+
+// said is a Service that an entry of a ConfigMap or Secret names.
+type said struct {
+	mention
+	key, path string
+	file      bool // it has several lines
+}
+
+// calls finds what pods call by the names of Services: in arguments and
+// environment, and in the ConfigMaps and Secrets that they use.
+//
+// Rule R62: an object waits until the workloads are ready that it calls.
+func (r *reader) calls() {
+	for _, n := range r.nodes {
+		if !n.works || n.idle() {
+			continue
+		}
+		spec := refs.Field{Value: n.pods.Spec, Path: n.pods.Path}
+		for _, kind := range []string{"initContainers", "containers"} {
+			for _, c := range spec.At(kind).Each() {
+				r.callsOf(n, c)
+			}
+		}
+		for _, ref := range n.refs {
+			if to := r.by[ref.To]; to != nil && (ref.Use == refs.Environment || ref.Use == refs.Volume) {
+				r.callsIn(n, to, ref)
+			}
+		}
+	}
+}
+
+// callsOf reads one container.
+func (r *reader) callsOf(n *node, c refs.Field) {
+	for _, list := range []string{"command", "args"} {
+		flag := ""
+		for _, arg := range c.At(list).Each() {
+			text := arg.Text()
+			r.call(n, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path}, argument(text, flag, list))
+			flag = ""
+			if strings.HasPrefix(text, "-") && !strings.ContainsAny(text, "= \n") {
+				flag = text
+			}
+		}
+	}
+	for _, e := range c.At("env").Each() {
+		name, value := e.At("name").Text(), e.At("value")
+		r.call(n, r.mentions(value.Text(), n.name().Namespace, name, true), Reason{Path: value.Path}, "env "+name)
+		for field, kind := range map[string]string{"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"} {
+			from := e.At("valueFrom", field)
+			if to := r.by[plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: from.At("name").Text()}]; to != nil {
+				text, path := entry(to, from.At("key").Text())
+				r.call(n, r.mentions(text, n.name().Namespace, name, true), Reason{In: to.name(), Path: path, By: []plan.Object{to.name()}}, "env "+name)
+			}
+		}
+	}
+}
+
+// argument is what can be told of an argument: its flag, never its value.
+func argument(text, flag, list string) string {
+	if strings.ContainsAny(text, " \n") {
+		return list
+	}
+	if strings.HasPrefix(text, "-") {
+		text, _, _ = strings.Cut(text, "=")
+		return "argument " + text
+	}
+	if flag != "" {
+		return "argument " + flag
+	}
+	return list
+}
+
+// call adds what mentions lead to.
+func (r *reader) call(n *node, mentions []mention, why Reason, who string) {
+	for _, m := range mentions {
+		w := why
+		w.Value, w.doubt = m.word, why.doubt+m.doubt
+		w.Text = fmt.Sprintf("%s names %s", who, m.service.name())
+		r.uses[n] = append(r.uses[n], use{m.service.name(), who, ""})
+		servers := r.behind(m.service)
+		if m.pods != nil {
+			servers = []*node{m.pods}
+		}
+		r.answers(n, m.service, servers, Serving, w)
+	}
+}
+
+// callsIn reads the entries of a ConfigMap or Secret that a pod uses.
+func (r *reader) callsIn(n, to *node, ref refs.Ref) {
+	for _, s := range r.saidIn(to) {
+		if len(ref.Keys) > 0 && !slices.Contains(ref.Keys, s.key) {
+			continue
+		}
+		if s.file && slices.ContainsFunc(r.behind(s.service), func(server *node) bool { return r.reads(server, to) }) {
+			continue // it is about all that read it, not about who calls whom
+		}
+		r.call(n, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1}, fmt.Sprintf("%s %s", to.name(), s.path))
+	}
+}
+
+// reads reports whether a workload uses a ConfigMap or Secret.
+func (r *reader) reads(n, to *node) bool {
+	return slices.ContainsFunc(n.refs, func(ref refs.Ref) bool { return ref.To == to.name() })
+}
+
+// saidIn are the Services that the entries of a ConfigMap or Secret name.
+func (r *reader) saidIn(n *node) []said {
+	if known, ok := r.texts[n]; ok {
+		return known
+	}
+	var found []said
+	for _, field := range []string{"data", "stringData"} {
+		entries, _ := n.root.At(field).Value.(map[string]any)
+		for _, key := range sorted(entries) {
+			text, path := entry(n, key)
+			for _, m := range r.mentions(text, n.name().Namespace, key, !strings.Contains(text, "\n")) {
+				found = append(found, said{m, key, path, strings.Contains(strings.TrimSpace(text), "\n")})
+			}
+		}
+	}
+	r.texts[n] = found
+	return found
+}
+
+// entry is the text of an entry of a ConfigMap or Secret, and where it is.
+func entry(n *node, key string) (text, path string) {
+	if s := n.root.At("stringData", key); s.There() {
+		return s.Text(), s.Path
+	}
+	d := n.root.At("data", key)
+	text = d.Text()
+	if n.name().Kind == "Secret" {
+		plain, err := base64.StdEncoding.DecodeString(text)
+		if text = string(plain); err != nil {
+			text = ""
+		}
+	}
+	return text, d.Path
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// numeral is a number as it is written.
+func numeral(v any) string {
+	switch n := v.(type) {
+	case int64:
+		return strconv.FormatInt(n, 10)
+	case float64:
+		return strconv.FormatFloat(n, 'f', -1, 64)
+	case int:
+		return strconv.Itoa(n)
+	case string:
+		return n
+	}
+	return ""
+}

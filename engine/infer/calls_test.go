@@ -1,0 +1,243 @@
+package infer
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/engine/plan"
+)
+
+// inferred are the edges of manifests, without those from Services to the pods
+// that they select.
+func inferred(t *testing.T, manifests string) []string {
+	t.Helper()
+	var edges []Edge
+	for _, e := range From("shop", &plan.Chart{Path: "shop"}, objects(t, manifests)).Edges {
+		if e.To.Kind != "Service" || e.Strength != Soft {
+			edges = append(edges, e)
+		}
+	}
+	return says(edges)
+}
+
+type table map[string]struct {
+	manifests string
+	want      []string
+}
+
+func (tests table) run(t *testing.T) {
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := inferred(t, tt.manifests)
+			slices.Sort(got)
+			slices.Sort(tt.want)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+// TestWordsThatCall tells the names of Services that are called from what only
+// looks like them (R62). Each text is in a place of a pod of the namespace ns; the
+// Services are db (5432), shop-db, shop-db-replica (all of ns) and far of other.
+func TestWordsThatCall(t *testing.T) {
+	all := objects(t, object("v1", "Service", "db", "spec: {ports: [{port: 5432}]}")+object("v1", "Service", "shop-db", "spec: {ports: [{port: 5432}]}")+
+		object("v1", "Service", "shop-db-replica", "spec: {ports: [{port: 5432}]}")+
+		"\n---\napiVersion: v1\nkind: Service\nmetadata: {name: far, namespace: other}\nspec: {ports: [{port: 80}]}"+
+		object("v1", "Service", "named", "")+object("v1", "Secret", "named", "")+
+		object("v1", "Service", "peers", "spec: {clusterIP: None, selector: {app: kv}}")+pod("StatefulSet", "kv", "{}"))
+	r := newReader(all)
+	tests := []struct {
+		text, key string
+		env       bool
+		want      string
+	}{
+		{"db", "DATABASE_HOST", true, "db"},
+		{"db", "DATABASE_HOST_0", true, "db"},
+		{"db", "databaseHost", true, "db"},
+		{"db", "--db-host", false, "db"},
+		{"--db-host=db", "", false, "db"},
+		{"db,shop-db", "HOSTS", true, "db shop-db"},
+		{"http://db/", "X", true, "db"},
+		{"postgres://u:p@db/app", "X", true, "db"},
+		{"u:p@tcp(db:5432)/app", "X", true, "db"},
+		{"db:5432", "X", true, "db"},
+		{"db:$(PORT)", "X", true, "db"},
+		{"db.ns", "X", true, "db"},
+		{"db.ns.svc", "X", true, "db"},
+		{"db.ns.svc.cluster.local:5432", "X", true, "db"},
+		{"db.$(NAMESPACE).svc", "X", true, "db"},
+		{"until nc -z db 5432; do sleep 1; done", "", false, "db"},
+		{"until nslookup db; do sleep 1; done", "", false, "db"},
+		{"pg_isready -h db -U app", "", false, "db"},
+		{"kv-0.peers:80", "X", true, "peers"},
+		{"kv-0.peers.ns.svc.cluster.local", "X", true, "peers"},
+		{"host=db port=5432", "DSN", true, "db"},
+		{"server:\n  host: db\n  port: 5432", "", false, "db"},
+		{`{"redis": {"host": "db", "port": 1}}`, "", false, "db"},
+		{"shop-db", "BACKING", true, "shop-db"},
+		{"far.other", "X", true, "far"},
+		{"far.other.svc", "X", true, "far"},
+
+		{"db", "ENGINE", true, ""},
+		{"db", "DB_NAME", true, ""},
+		{"--engine=db", "", false, ""},
+		{"shop-db", "CLUSTER_NAME", true, ""},
+		{"shop-db", "SECRET_NAME", true, ""},
+		{"named", "X", true, ""},
+		{"mydb:5432 db-2:5432 db_x:5432", "X", true, ""},
+		{"shop-db-replica:5432", "X", true, "shop-db-replica"},
+		{"db:9999", "X", true, ""},
+		{"registry.example/db:5432.1", "X", true, ""},
+		{"db.conf", "X", true, ""},
+		{"db.elsewhere.svc", "X", true, ""},
+		{"db.ns.example.com", "X", true, ""},
+		{"far", "HOST", true, ""},
+		{"far:80", "X", true, ""},
+		{"# db:5432 is the default", "", false, ""},
+		{"the db is here", "", false, ""},
+		{"db,localhost", "NO_PROXY", true, ""},
+		{"db", "ALLOWED_HOSTS", true, ""},
+		{"x-0.peers", "X", true, ""},
+		{"", "HOST", true, ""},
+	}
+	for _, tt := range tests {
+		var got []string
+		for _, m := range r.mentions(tt.text, "ns", tt.key, tt.env) {
+			got = append(got, m.service.name().Name)
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s=%q calls %q, want %q", tt.key, tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestCalls finds the words in all places that a pod reads (R62), and nobody where
+// nobody answers.
+func TestCalls(t *testing.T) {
+	db := serviceOf("db") + pod("Deployment", "db", "{}")
+	const wants = "Deployment/web > Deployment/db serving"
+	secret := base64.StdEncoding.EncodeToString([]byte("http://u:p@db/"))
+	table{
+		"env":              {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), []string{wants}},
+		"args":             {db + pod("Deployment", "web", "{containers: [{args: [--host, db]}]}"), []string{wants}},
+		"command":          {db + pod("Deployment", "web", "{initContainers: [{command: [sh, -c, 'until nc -z db 80; do sleep 1; done']}]}"), []string{wants}},
+		"an entry":         {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, valueFrom: {configMapKeyRef: {name: c, key: a}}}]}]}") + object("v1", "ConfigMap", "c", "data: {a: db, b: db2}"), []string{"Deployment/web > ConfigMap/c hard", wants}},
+		"another entry":    {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, valueFrom: {configMapKeyRef: {name: c, key: b}}}]}]}") + object("v1", "ConfigMap", "c", "data: {host: db, b: x}"), []string{"Deployment/web > ConfigMap/c hard"}},
+		"all entries":      {db + pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}") + object("v1", "ConfigMap", "c", "data: {HOST: db}"), []string{wants}},
+		"a file":           {db + pod("Deployment", "web", "{volumes: [{configMap: {name: c}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), []string{"Deployment/web > ConfigMap/c hard", wants}},
+		"a Secret":         {db + pod("Deployment", "web", "{volumes: [{secret: {secretName: s}}]}") + object("v1", "Secret", "s", "data: {url: "+secret+"}"), []string{"Deployment/web > Secret/s hard", wants}},
+		"a file of both":   {serviceOf("db") + pod("Deployment", "db", "{volumes: [{configMap: {name: c, optional: true}}]}") + pod("Deployment", "web", "{volumes: [{configMap: {name: c, optional: true}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), nil},
+		"a file of others": {db + pod("Deployment", "web", "{}") + object("v1", "ConfigMap", "c", "data: {HOST: db}"), nil},
+		"itself":           {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: web}]}]}"), nil},
+		"no replicas":      {db + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 0, template: {spec: {containers: [{env: [{name: HOST, value: db}]}]}}}", nil},
+		"nobody there":     {serviceOf("db") + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\nspec: {replicas: 0, template: {metadata: {labels: {app: db}}, spec: {}}}" + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
+		"no selector":      {object("v1", "Service", "db", "spec: {ports: [{port: 80}]}") + pod("Deployment", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
+		"two behind": {object("v1", "Service", "all", "spec: {selector: {tier: back}}") + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {metadata: {labels: {tier: back}}, spec: {}}}" +
+			"\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\nspec: {template: {metadata: {labels: {tier: back}}, spec: {}}}" + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: all}]}]}"),
+			[]string{"Deployment/web > Deployment/a serving", "Deployment/web > Deployment/b serving"}},
+		"a Job behind":     {serviceOf("db") + pod("Job", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
+		"another name":     {db + object("v1", "Service", "alias", "spec: {type: ExternalName, externalName: db.ns.svc.cluster.local}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: alias}]}]}"), []string{wants}},
+		"a name of itself": {object("v1", "Service", "alias", "spec: {type: ExternalName, externalName: alias.ns.svc}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: alias}]}]}"), nil},
+		"before ready":     {object("v1", "Service", "db", "spec: {publishNotReadyAddresses: true, selector: {app: db}}") + pod("StatefulSet", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}") + pod("Job", "init", "{containers: [{env: [{name: HOST, value: db}]}]}"), []string{"Deployment/web > StatefulSet/db soft"}},
+		"generated name":   {db + "\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: once-, name: 'once-#2'}\nspec: {template: {spec: {containers: [{env: [{name: HOST, value: db}]}]}}}", []string{"Job/once-#2 > Deployment/db serving"}},
+	}.run(t)
+}
+
+// TestReasons are what is said of an edge: the field, what it says, and never a
+// secret (R60).
+func TestReasons(t *testing.T) {
+	o := From("shop", nil, objects(t, serviceOf("db")+pod("Deployment", "db", "{}")+pod("Deployment", "web", "{containers: [{args: ['--url=http://u:hunter2@db:80/x'], env: [{name: DATABASE_HOST, value: 'http://u:hunter2@db/'}]}]}")))
+	for _, e := range o.Edges {
+		if e.Strength != Serving {
+			continue
+		}
+		got := e.String() + "; " + e.Reason.Path + ": " + e.Reason.Value
+		if got != "Deployment/web waits for Deployment/db: argument --url names Service/db; spec.template.spec.containers[0].args[0]: db" {
+			t.Error(got)
+		}
+	}
+}
+
+// TestRequests are sent on by Ingresses and APIs, and looked at by webhooks (R62).
+func TestRequests(t *testing.T) {
+	hook := serviceOf("hook") + pod("Deployment", "hook", "{}")
+	configuration := func(kind, more string) string {
+		return object("admissionregistration.k8s.io/v1", kind, "w", "webhooks: [{name: w.x, clientConfig: {service: {name: hook, namespace: ns}}, rules: [{operations: [CREATE], apiGroups: [q], resources: [topics]}], "+more+"}]")
+	}
+	const validating, mutating = "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"
+	named := []string{validating + "/w > Deployment/hook serving", validating + "/w > Service/hook hard"}
+	topic := object("q/v1", "Topic", "t", "spec: {}")
+	looked := append([]string{"Topic/t > Deployment/hook serving", "Topic/t > " + validating + "/w soft"}, named...)
+	table{
+		"Ingress": {hook + object("networking.k8s.io/v1", "Ingress", "i", "spec: {defaultBackend: {service: {name: hook}}}"), []string{"Ingress/i > Deployment/hook serving", "Ingress/i > Service/hook hard"}},
+		"API": {hook + object("apiregistration.k8s.io/v1", "APIService", "v1.q", "spec: {group: q, version: v1, service: {name: hook, namespace: ns}}") + topic,
+			[]string{"APIService/v1.q > Deployment/hook serving", "APIService/v1.q > Service/hook hard", "Topic/t > APIService/v1.q serving"}},
+		"webhook":               {hook + configuration(validating, "failurePolicy: Fail") + topic, looked},
+		"webhook by default":    {hook + configuration(validating, "sideEffects: None") + topic, looked},
+		"webhook that may fail": {hook + configuration(validating, "failurePolicy: Ignore") + topic, []string{validating + "/w > Deployment/hook soft", validating + "/w > Service/hook hard"}},
+		"webhook that may fail and changes": {hook + configuration(mutating, "failurePolicy: Ignore") + topic,
+			[]string{mutating + "/w > Deployment/hook soft", mutating + "/w > Service/hook hard", "Topic/t > Deployment/hook soft", "Topic/t > " + mutating + "/w soft"}},
+		"webhook of other namespaces": {hook + configuration(validating, "namespaceSelector: {matchLabels: {hooked: 'yes'}}") + topic, named},
+		"webhook of this namespace":   {hook + configuration(validating, "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}") + topic, looked},
+		"webhook of other objects":    {hook + configuration(validating, "objectSelector: {matchLabels: {hooked: 'yes'}}") + topic, named},
+		"webhook of its own pods": {hook + object("admissionregistration.k8s.io/v1", validating, "w", "webhooks: [{clientConfig: {service: {name: hook, namespace: ns}}, rules: [{operations: ['*'], apiGroups: [''], resources: [pods, configmaps]}]}]") +
+			pod("Deployment", "web", "{}"), append([]string{"Deployment/web > Deployment/hook serving"}, named...)},
+		"webhook of everything": {hook + object("admissionregistration.k8s.io/v1", validating, "w", "webhooks: [{clientConfig: {service: {name: hook, namespace: ns}}, rules: [{operations: ['*'], apiGroups: ['*'], resources: ['*']}]}]") + pod("Deployment", "web", "{}"), named},
+		"webhook that is written by who answers": {serviceOf("hook") + pod("Deployment", "hook", "{serviceAccountName: sa}") + configuration(validating, "failurePolicy: Fail") +
+			object("rbac.authorization.k8s.io/v1", "ClusterRole", "r", "rules: [{apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [patch]}]") +
+			object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "b", "roleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: sa, namespace: ns}]"),
+			[]string{"ClusterRoleBinding/b > ClusterRole/r hard", "Deployment/hook > ClusterRoleBinding/b hard", validating + "/w > Service/hook hard"}},
+		"conversion": {hook + object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "topics.q", "spec: {group: q, names: {kind: Topic, plural: topics}, conversion: {webhook: {clientConfig: {service: {name: hook, namespace: ns}}}}}") + topic,
+			[]string{"Topic/t > CustomResourceDefinition/topics.q hard", "Topic/t > Deployment/hook serving"}},
+	}.run(t)
+}
+
+// TestOperators are the workloads that may write the status of custom resources
+// (R62), and know their definitions (R63).
+func TestOperators(t *testing.T) {
+	rights := func(kind, rules string) string {
+		return pod("Deployment", "op", "{serviceAccountName: sa}") + object("rbac.authorization.k8s.io/v1", "Cluster"+"Role", "r", "rules: "+rules) +
+			object("rbac.authorization.k8s.io/v1", kind, "b", "roleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: sa, namespace: ns}]")
+	}
+	with := func(kind string, more ...string) []string {
+		return append([]string{}, append(more, kind+"/b > ClusterRole/r hard", "Deployment/op > "+kind+"/b hard")...)
+	}
+	topic := object("q.x/v1", "Topic", "t", "spec: {}")
+	table{
+		"status":                {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics, topics/status], verbs: [get, update]}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
+		"everything of a group": {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
+		"another group":         {rights("ClusterRoleBinding", "[{apiGroups: [p.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
+		"an administrator":      {rights("ClusterRoleBinding", "[{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
+		"a reader":              {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [get, list]}]") + topic, with("ClusterRoleBinding")},
+		"of a namespace":        {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + topic, with("RoleBinding", "Topic/t > Deployment/op serving")},
+		"of another namespace":  {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + "\n---\napiVersion: q.x/v1\nkind: Topic\nmetadata: {name: t, namespace: other}", with("RoleBinding")},
+		"definitions": {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics], verbs: [get]}]") + object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "topics.q.x", "spec: {group: q.x, names: {kind: Topic, plural: topics}}"),
+			with("ClusterRoleBinding", "Deployment/op > CustomResourceDefinition/topics.q.x soft")},
+	}.run(t)
+}
+
+// TestHabits are soft edges (R63).
+func TestHabits(t *testing.T) {
+	table{
+		"wait for a Job":      {pod("Deployment", "web", "{initContainers: [{name: w, command: [kubectl, wait, --for=condition=complete, job/migrate]}]}") + pod("Job", "migrate", "{}"), []string{"Deployment/web > Job/migrate soft"}},
+		"wait-for image":      {pod("Deployment", "web", "{initContainers: [{name: w, image: example/k8s-wait-for, args: [job, migrate]}]}") + pod("Job", "migrate", "{}"), []string{"Deployment/web > Job/migrate soft"}},
+		"rollout":             {pod("Job", "j", "{containers: [{args: [rollout status deployment/web]}]}") + pod("Deployment", "web", "{}"), []string{"Job/j > Deployment/web soft"}},
+		"a word of a command": {pod("Deployment", "web", "{initContainers: [{command: [echo, job, migrate]}]}") + pod("Job", "migrate", "{}"), nil},
+		"migration": {serviceOf("db") + pod("StatefulSet", "db", "{}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, value: db}]}]}"),
+			[]string{"Deployment/web > Job/migrate soft", "Deployment/web > StatefulSet/db serving", "Job/migrate > StatefulSet/db serving"}},
+		"migration elsewhere": {pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, value: db.example.com}]}]}") +
+			pod("Deployment", "other", "{containers: [{env: [{name: DATABASE_HOST, value: db2.example.com}]}]}"), []string{"Deployment/web > Job/migrate soft"}},
+		"a host, no database": {serviceOf("api") + pod("Deployment", "api", "{}") + pod("Job", "j", "{containers: [{env: [{name: HOST, value: api}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: api}]}]}"),
+			[]string{"Deployment/web > Deployment/api serving", "Job/j > Deployment/api serving"}},
+		"a Job of the web": {serviceOf("db") + pod("StatefulSet", "db", "{}") + serviceOf("web") + pod("Job", "j", "{containers: [{env: [{name: DB_HOST, value: db}, {name: WEB_HOST, value: web}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db}]}]}"),
+			[]string{"Deployment/web > StatefulSet/db serving", "Job/j > Deployment/web serving", "Job/j > StatefulSet/db serving"}},
+		"a client by its Secret": {serviceOf("db") + pod("StatefulSet", "db", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + pod("Job", "j", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + object("v1", "Secret", "s", ""),
+			[]string{"Job/j > Secret/s hard", "Job/j > StatefulSet/db soft", "StatefulSet/db > Secret/s hard"}},
+		"a certificate": {object("cert-manager.io/v1", "Certificate", "c", "spec: {secretName: tls}") + pod("Deployment", "web", "{volumes: [{secret: {secretName: tls}}]}"), []string{"Deployment/web > Certificate/c soft"}},
+		"a policy":      {object("networking.k8s.io/v1", "NetworkPolicy", "p", "spec: {podSelector: {matchLabels: {app: web}}}") + pod("Deployment", "web", "{}"), []string{"Deployment/web > NetworkPolicy/p soft"}},
+	}.run(t)
+}

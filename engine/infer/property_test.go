@@ -1,0 +1,219 @@
+package infer
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+)
+
+// release makes objects of a chart tree that name and call each other at random.
+func release(rnd *rand.Rand, workloads int) (*plan.Chart, []Object) {
+	charts := []string{"shop", "shop/a", "shop/b", "shop/b/c"}
+	c := &plan.Chart{Path: "shop/b/c"}
+	tree := &plan.Chart{Path: "shop", Subcharts: []plan.Subchart{{Name: "a", Chart: &plan.Chart{Path: "shop/a"}}, {Name: "b", Chart: &plan.Chart{Path: "shop/b", Subcharts: []plan.Subchart{{Name: "c", Chart: c}}}}}}
+	g := &generator{rnd: rnd, charts: charts, workloads: workloads}
+	for i := range workloads {
+		g.workload(i)
+	}
+	g.add("shop", "apiextensions.k8s.io", "CustomResourceDefinition", "", "topics.q.x", map[string]any{"group": "q.x", "names": map[string]any{"kind": "Topic", "plural": "topics"}})
+	g.out[len(g.out)-1].Defines = plan.GroupKind{Group: "q.x", Kind: "Topic"}
+	return tree, g.out
+}
+
+type generator struct {
+	rnd       *rand.Rand
+	charts    []string
+	workloads int
+	out       []Object
+}
+
+func (g *generator) add(chart, group, kind, namespace, name string, spec map[string]any) map[string]any {
+	fields := map[string]any{"kind": kind, "metadata": map[string]any{"name": name}}
+	if spec != nil {
+		fields["spec"] = spec
+	}
+	g.out = append(g.out, Object{Resource: plan.Resource{Chart: chart, Object: plan.Object{Group: group, Kind: kind, Namespace: namespace, Name: name}}, Fields: fields})
+	return fields
+}
+
+// other is the number of a workload, mostly of one that comes before.
+func (g *generator) other(i int) int {
+	if i == 0 || g.rnd.IntN(20) == 0 {
+		return g.rnd.IntN(g.workloads)
+	}
+	return g.rnd.IntN(i)
+}
+
+// workload makes one, with what belongs to it, as it comes: about ten objects.
+func (g *generator) workload(i int) {
+	chart := g.charts[g.rnd.IntN(len(g.charts))]
+	name := fmt.Sprintf("w%d", i)
+	env := []any{}
+	for range g.rnd.IntN(3) {
+		env = append(env, map[string]any{"name": "DB_HOST", "value": fmt.Sprintf("w%d", g.other(i))})
+	}
+	container := map[string]any{"env": env, "envFrom": []any{
+		map[string]any{"configMapRef": map[string]any{"name": fmt.Sprintf("w%d", g.other(i)), "optional": g.rnd.IntN(4) == 0}},
+		map[string]any{"secretRef": map[string]any{"name": name}},
+	}}
+	kind, group := "Deployment", "apps"
+	switch g.rnd.IntN(6) {
+	case 0:
+		kind = "StatefulSet"
+	case 1:
+		kind, group = "Job", "batch"
+	}
+	labels := map[string]any{"app": name}
+	pods := map[string]any{"serviceAccountName": name, "containers": []any{container}, "volumes": []any{map[string]any{"persistentVolumeClaim": map[string]any{"claimName": fmt.Sprintf("w%d", g.other(i))}}}}
+	spec := map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": pods}}
+	if g.rnd.IntN(10) == 0 {
+		spec["replicas"] = int64(0)
+	}
+	g.add(chart, group, kind, "ns", name, spec)
+	g.add(chart, "", "Service", "ns", name, map[string]any{"selector": labels, "ports": []any{map[string]any{"port": int64(80)}}})
+	g.add(chart, "", "ServiceAccount", "ns", name, nil)
+	g.add(chart, "", "Secret", "ns", name, nil)
+	g.add(chart, "", "ConfigMap", "ns", name, nil)["data"] = map[string]any{"a": fmt.Sprintf("x: y\nurl: http://w%d/\n", g.other(i))}
+	g.add(chart, "", "PersistentVolumeClaim", "ns", name, nil)
+	g.add(chart, rbac, "Role", "ns", name, nil)["rules"] = []any{map[string]any{"apiGroups": []any{"q.x"}, "resources": []any{[]any{"topics", "topics/status"}[g.rnd.IntN(2)]}, "verbs": []any{"update"}}}
+	binding := g.add(chart, rbac, "RoleBinding", "ns", name, nil)
+	binding["roleRef"] = map[string]any{"kind": "Role", "name": name}
+	binding["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "name": fmt.Sprintf("w%d", g.other(i))}}
+	g.add(chart, "networking.k8s.io", "Ingress", "ns", name, map[string]any{"defaultBackend": map[string]any{"service": map[string]any{"name": fmt.Sprintf("w%d", g.other(i))}}})
+	if i%50 == 0 {
+		g.add(chart, "q.x", "Topic", "ns", name, nil)
+	}
+}
+
+// found are all edges of an order, those that were dropped as well.
+func found(o *Order) []Edge {
+	edges := slices.Clone(o.Edges)
+	for _, d := range o.Dropped {
+		if !slices.ContainsFunc(edges, func(e Edge) bool { return e.Compare(d.Edge) == 0 }) {
+			edges = append(edges, d.Edge)
+		}
+	}
+	slices.SortFunc(edges, Edge.Compare)
+	return edges
+}
+
+// TestProperties of orders of random releases: there is a plan for each, edges have
+// no cycle, what objects name is an edge (R61), neither the order of the input nor
+// of anything else counts, and an object that goes takes only its edges along.
+func TestProperties(t *testing.T) {
+	for seed := range uint64(60) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		c, all := release(rnd, 1+rnd.IntN(12))
+		o := From("shop", c, all)
+		p := built(t, o, c, all)
+		if len(p.Warnings) > 0 {
+			t.Fatalf("seed %d: %v", seed, p.Warnings)
+		}
+		checkAcyclic(t, seed, o)
+		checkNamed(t, seed, o, all)
+		checkKept(t, seed, o, p)
+
+		shuffled := slices.Clone(all)
+		rnd.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if again := From("shop", c, shuffled); !reflect.DeepEqual(again, o) {
+			t.Fatalf("seed %d: another order of the input", seed)
+		}
+		gone := rnd.IntN(len(all))
+		checkRemoval(t, seed, o, From("shop", c, slices.Delete(slices.Clone(all), gone, gone+1)), all[gone].Object)
+	}
+}
+
+func checkAcyclic(t *testing.T, seed uint64, o *Order) {
+	number := map[plan.Object]int{}
+	var arcs []arc
+	of := func(object plan.Object) int {
+		n, ok := number[object]
+		if !ok {
+			n = len(number)
+			number[object] = n
+		}
+		return n
+	}
+	for _, e := range o.Edges {
+		arcs = append(arcs, arc{of(e.From), of(e.To)})
+	}
+	if len(ordered(len(number), arcs)) != len(number) {
+		t.Fatalf("seed %d: a cycle", seed)
+	}
+}
+
+// checkNamed looks for each reference that is needed among the edges.
+func checkNamed(t *testing.T, seed uint64, o *Order, all []Object) {
+	there, edges := map[plan.Object]bool{}, map[[2]plan.Object]bool{}
+	for _, x := range all {
+		there[x.Object] = true
+	}
+	for _, e := range o.Edges {
+		edges[[2]plan.Object{e.From, e.To}] = true
+	}
+	for _, x := range all {
+		pods, works := refs.PodsOf(x.Object, x.Fields)
+		for _, ref := range refs.Of(x.Object, x.Fields) {
+			if there[ref.To] && ref.To != x.Object && !ref.Optional && !(works && pods.None) && !edges[[2]plan.Object{x.Object, ref.To}] {
+				t.Fatalf("seed %d: %s does not wait for %s (%s)", seed, x.Object, ref.To, ref.Path)
+			}
+		}
+	}
+}
+
+// checkKept looks whether the plan keeps the edges within a chart that are between
+// its groups.
+func checkKept(t *testing.T, seed uint64, o *Order, p *plan.Plan) {
+	in := map[plan.Object]*plan.Group{}
+	for _, g := range p.Groups {
+		for _, x := range g.Objects {
+			in[x] = g
+		}
+	}
+	behind := map[string]map[string]bool{}
+	for _, g := range p.Groups { // gates come first
+		behind[g.ID] = map[string]bool{g.ID: true}
+		for _, id := range g.After {
+			maps.Copy(behind[g.ID], behind[id])
+		}
+	}
+	for _, e := range o.Edges {
+		from, to := in[e.From], in[e.To]
+		if from.Chart == to.Chart && !behind[from.ID][to.ID] {
+			t.Fatalf("seed %d: %s is not kept", seed, e)
+		}
+	}
+}
+
+func checkRemoval(t *testing.T, seed uint64, o, without *Order, gone plan.Object) {
+	before := map[[2]plan.Object]Edge{}
+	for _, e := range found(o) {
+		before[[2]plan.Object{e.From, e.To}] = e
+	}
+	for _, e := range found(without) {
+		if _, ok := before[[2]plan.Object{e.From, e.To}]; !ok {
+			t.Fatalf("seed %d: without %s there is a new edge %s", seed, gone, e)
+		}
+		delete(before, [2]plan.Object{e.From, e.To})
+	}
+	for _, e := range before {
+		if e.From != gone && e.To != gone && e.Reason.In != gone && !slices.Contains(e.Reason.By, gone) {
+			t.Fatalf("seed %d: without %s there is no %s", seed, gone, e)
+		}
+	}
+}
+
+// BenchmarkFrom infers the order of 10,000 objects.
+func BenchmarkFrom(b *testing.B) {
+	c, all := release(rand.New(rand.NewPCG(1, 1)), 1100)
+	b.Logf("%d objects", len(all))
+	for b.Loop() {
+		From("shop", c, all)
+	}
+}

@@ -1,0 +1,299 @@
+package infer
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// mention is a Service that a text names, or one workload behind it, where the word
+// is the name of a pod.
+type mention struct {
+	service *node
+	pods    *node
+	word    string
+	doubt   int
+}
+
+// mentions finds the Services whose DNS names stand in a text as whole words, and
+// as something that is called: what merely looks like a name is none. The key is
+// what the text is the value of, env tells that it is all of an environment
+// variable.
+func (r *reader) mentions(text, namespace, key string, env bool) []mention {
+	var found []mention
+	for i := 0; i < len(text); {
+		if !inWord(text[i]) {
+			i++
+			continue
+		}
+		j := i
+		for j < len(text) && inWord(text[j]) {
+			j++
+		}
+		if to := r.named(text[i:j], text[j:], namespace); to.service != nil {
+			c := context{text: text, from: i, to: j, key: key, env: env, service: to.service}
+			if doubt := c.doubt(r, to.dotted); doubt >= 0 {
+				found = append(found, mention{to.service, to.pods, strings.TrimSuffix(text[i:j], "."), doubt})
+			}
+		}
+		i = j
+	}
+	return found
+}
+
+func inWord(b byte) bool {
+	return b == '-' || b == '.' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
+}
+
+// target is what a DNS name leads to.
+type target struct {
+	service, pods *node
+	dotted        bool // the name has several parts
+}
+
+// named is what a word leads to: what follows may be a variable with the namespace.
+func (r *reader) named(word, after, namespace string) target {
+	if rest, ok := strings.CutSuffix(word, "."); ok && (strings.HasPrefix(after, "$(") || strings.HasPrefix(after, "${")) {
+		if end := strings.IndexAny(after, ")}"); end > 0 && (strings.HasPrefix(after[end+1:], ".svc") || !strings.HasPrefix(after[end+1:], ".")) {
+			to := r.resolve(rest, namespace)
+			to.dotted = true
+			return to
+		}
+	}
+	return r.resolve(word, namespace)
+}
+
+// resolve finds the Service that a DNS name is that of, seen from a namespace:
+// name, name.namespace, name.namespace.svc and what may follow, and the same behind
+// the name of a pod.
+func (r *reader) resolve(name, namespace string) target {
+	first, rest, dotted := strings.Cut(strings.Trim(name, "."), ".")
+	if to := r.service(first, rest, namespace); to != nil || !dotted {
+		return target{service: to, dotted: dotted}
+	}
+	second, rest, _ := strings.Cut(rest, ".")
+	to := r.service(second, rest, namespace)
+	if to == nil {
+		return target{}
+	}
+	for _, n := range r.behind(to) {
+		if number, ok := strings.CutPrefix(first, n.name().Name+"-"); ok && number != "" && strings.Trim(number, "0123456789") == "" {
+			return target{to, n, true}
+		}
+	}
+	return target{}
+}
+
+// service is the Service of a name, with what follows the name.
+func (r *reader) service(name, rest, namespace string) *node {
+	for _, s := range r.services[name] {
+		in, rest, _ := strings.Cut(rest, ".")
+		if in == "" && s.name().Namespace == namespace || in == s.name().Namespace && (rest == "" || rest == "svc" || strings.HasPrefix(rest, "svc.")) {
+			return s
+		}
+	}
+	return nil
+}
+
+// context is a word of a text that could be a Service.
+type context struct {
+	text     string
+	from, to int
+	key      string
+	env      bool
+	service  *node
+}
+
+// doubt is how doubtful it is that a Service is called here, below zero where it
+// is not.
+func (c context) doubt(r *reader, dotted bool) int {
+	line, at := c.line()
+	if lead := strings.TrimSpace(line[:at]); strings.HasPrefix(lead, "#") && !c.env {
+		return -1
+	}
+	before, after := c.text[:c.from], c.text[c.to:]
+	switch {
+	case dotted, strings.HasSuffix(before, "://"), inURL(before), c.port(before, after):
+		return 0
+	case c.told(before, after):
+		return 1
+	}
+	key := c.keyOf(line[:at])
+	switch {
+	case callsHost(key):
+		return 1
+	case c.env && c.text == c.service.name().Name && strings.Contains(c.text, "-") && !namesOther(key) && !r.otherwise(c.service):
+		return 2
+	}
+	return -1
+}
+
+// line is that which the word is in, and where in it.
+func (c context) line() (line string, at int) {
+	start := strings.LastIndexByte(c.text[:c.from], '\n') + 1
+	end := len(c.text)
+	if i := strings.IndexByte(c.text[c.to:], '\n'); i >= 0 {
+		end = c.to + i
+	}
+	return c.text[start:end], c.from - start
+}
+
+// inURL reports whether what comes before a word is a URL up to its user.
+func inURL(before string) bool {
+	if !strings.HasSuffix(before, "@") {
+		return false
+	}
+	word := before[strings.LastIndexAny(before, " \t\n\"'")+1:]
+	return strings.Contains(word, "://")
+}
+
+// port reports whether a port of the Service follows: "db:5432", "db 5432".
+func (c context) port(before, after string) bool {
+	rest, ok := strings.CutPrefix(after, ":")
+	if !ok {
+		return false
+	}
+	if strings.HasPrefix(rest, "$(") || strings.HasPrefix(rest, "${") {
+		return true
+	}
+	if strings.HasSuffix(before, "/") && !strings.HasSuffix(before, c.service.name().Namespace+"/") {
+		return false
+	}
+	number, rest := digits(rest)
+	return number != "" && (rest == "" || !inWord(rest[0])) && c.has(number)
+}
+
+// told reports whether a command is told to go there: "nc -z db 5432", "ping db".
+func (c context) told(before, after string) bool {
+	if rest := strings.TrimLeft(after, " \t"); rest != after {
+		if number, rest := digits(rest); number != "" && (rest == "" || !inWord(rest[0])) && c.has(number) {
+			return true
+		}
+	}
+	words := strings.Fields(before[max(0, len(before)-40):])
+	return len(words) > 0 && strings.HasSuffix(before, " ") && slices.Contains([]string{"-h", "-H", "--host", "nslookup", "ping", "hosts", "ahosts", "dig"}, words[len(words)-1])
+}
+
+func digits(s string) (number, rest string) {
+	i := 0
+	for i < len(s) && '0' <= s[i] && s[i] <= '9' {
+		i++
+	}
+	return s[:i], s[i:]
+}
+
+// has reports whether the Service has a port of that number. One without ports
+// may have any.
+func (c context) has(number string) bool {
+	ports := c.service.root.At("spec", "ports").Each()
+	for _, p := range ports {
+		for _, field := range []string{"port", "targetPort"} {
+			if numeral(p.At(field).Value) == number {
+				return true
+			}
+		}
+	}
+	return len(ports) == 0
+}
+
+// keyOf is what a word in a line is the value of, or one of the values.
+func (c context) keyOf(lead string) string {
+	at, width := -1, 1
+	for _, sep := range []string{"=", ": ", `":`, `':`, "\t"} {
+		if i := strings.LastIndex(lead, sep); i > at {
+			at, width = i, len(sep)
+		}
+	}
+	if at < 0 {
+		if strings.Trim(lead, listed) != "" {
+			return ""
+		}
+		return c.key
+	}
+	if strings.Trim(lead[at+width:], listed) != "" {
+		return ""
+	}
+	words := strings.FieldsFunc(lead[:at], func(r rune) bool { return strings.ContainsRune(" \t\"'{,;", r) })
+	if len(words) == 0 {
+		return ""
+	}
+	return words[len(words)-1]
+}
+
+// listed are the characters of a list of hosts.
+const listed = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
+
+var (
+	hostWords = []string{
+		"host", "hosts", "hostname", "url", "urls", "uri", "uris", "addr", "addrs", "address", "addresses", "endpoint", "endpoints", "server", "servers",
+		"service", "svc", "upstream", "upstreams", "dsn", "broker", "brokers", "seeds", "nodes", "proxy", "backend", "backends", "connection", "connect", "dns", "master", "gateway", "target", "targets", "peers", "remote",
+	}
+	ownWords  = []string{"no", "noproxy", "allowed", "trusted", "advertise", "advertised", "cors", "san", "sans", "publish", "external", "public", "election"}
+	nameWords = []string{
+		"name", "id", "group", "db", "database", "user", "username", "bucket", "topic", "namespace", "release", "instance", "cluster", "label", "labels", "tag", "type", "mode", "driver",
+		"secret", "configmap", "config", "account", "serviceaccount", "prefix", "index", "realm", "client", "election", "lease", "image", "class", "project", "component", "role", "password", "key",
+		"path", "dir", "file", "app", "application", "deployment", "statefulset", "job", "pvc", "claim", "selector", "environment", "env", "domain", "schema", "fullname", "chart", "fqdn",
+	}
+)
+
+// callsHost reports whether a key is that of something that is called.
+func callsHost(key string) bool {
+	words := wordsOf(key)
+	for len(words) > 0 && strings.Trim(words[len(words)-1], "0123456789") == "" {
+		words = words[:len(words)-1]
+	}
+	if len(words) == 0 {
+		return false
+	}
+	last := words[len(words)-1]
+	if last == "name" && len(words) > 1 {
+		last = words[len(words)-2]
+		return slices.Contains([]string{"host", "server", "dns"}, last) && len(words) > 2
+	}
+	return slices.Contains(hostWords, last) && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(ownWords, w) })
+}
+
+// namesOther reports whether a key is that of a name of something else.
+func namesOther(key string) bool {
+	return slices.ContainsFunc(wordsOf(key), func(w string) bool { return slices.Contains(nameWords, w) })
+}
+
+// wordsOf takes a key apart: DB_HOST, db-host, db.host and dbHost are db, host.
+func wordsOf(key string) []string {
+	var words []string
+	var word []rune
+	end := func() {
+		if len(word) > 0 {
+			words = append(words, strings.ToLower(string(word)))
+		}
+		word = nil
+	}
+	lower := false
+	for _, c := range key {
+		switch {
+		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
+			end()
+			lower = false
+			continue
+		case unicode.IsUpper(c) && lower:
+			end()
+		}
+		lower = unicode.IsLower(c)
+		word = append(word, c)
+	}
+	end()
+	return words
+}
+
+// otherwise reports whether another object that a value could mean has the name
+// of a Service.
+func (r *reader) otherwise(s *node) bool {
+	o := s.name()
+	for _, kind := range []string{"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"} {
+		o.Kind = kind
+		if r.by[o] != nil {
+			return true
+		}
+	}
+	return false
+}

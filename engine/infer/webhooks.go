@@ -1,0 +1,178 @@
+package infer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+)
+
+const admission = "admissionregistration.k8s.io"
+
+// routes finds what sends requests on: an Ingress to the workloads behind its
+// Services, an API to its server, and the objects of such an API to it.
+func (r *reader) routes() {
+	apis := map[string][]*node{}
+	for _, n := range r.nodes {
+		for _, ref := range n.refs {
+			to := r.by[ref.To]
+			if to == nil || ref.Use != refs.Backend && (ref.Use != refs.Server || n.kind().Kind != "APIService") {
+				continue
+			}
+			r.serves(n, to, Serving, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s", ref.Path, ref.To)})
+			if ref.Use == refs.Server {
+				group := n.root.At("spec", "group").Text()
+				apis[group] = append(apis[group], n)
+			}
+		}
+	}
+	for _, n := range r.nodes {
+		for _, api := range apis[n.name().Group] {
+			if n.name().Group != "" {
+				r.add(n, api, Serving, Reason{Path: "apiVersion", Value: n.name().Group, Text: fmt.Sprintf("%s serves %s", api.name(), n.name().Group)})
+			}
+		}
+	}
+}
+
+// webhooks finds the objects that webhooks look at before they are stored, or
+// convert.
+func (r *reader) webhooks() {
+	for _, n := range r.nodes {
+		switch {
+		case n.name().Group == admission:
+			for _, w := range n.root.At("webhooks").Each() {
+				r.webhook(n, w)
+			}
+		case n.kind() == crd:
+			at := n.root.At("spec", "conversion", "webhook", "clientConfig", "service")
+			s := r.server(at)
+			for _, o := range r.nodes {
+				if s != nil && o.kind() == n.Defines {
+					r.serves(o, s, Serving, Reason{In: n.name(), Path: at.Path, Value: s.name().Name, By: []plan.Object{n.name()},
+						Text: fmt.Sprintf("%s has it converted by %s", n.name(), s.name())})
+				}
+			}
+		}
+	}
+}
+
+// server is the Service that a webhook names.
+func (r *reader) server(at refs.Field) *node {
+	return r.by[plan.Object{Kind: "Service", Namespace: at.At("namespace").Text(), Name: at.At("name").Text()}]
+}
+
+// webhook reads one webhook. Its configuration waits for who answers it, unless
+// that one writes it; so does what it looks at. Where nobody has to answer, custom
+// resources are better changed by it than not.
+func (r *reader) webhook(n *node, w refs.Field) {
+	s := r.server(w.At("clientConfig", "service"))
+	if s == nil {
+		return
+	}
+	at := w.At("clientConfig", "service", "name")
+	strength := Serving
+	if w.At("failurePolicy").Text() == "Ignore" {
+		strength = Soft
+	}
+	servers := r.behind(s)
+	if !slices.ContainsFunc(servers, r.writesWebhooks) {
+		r.serves(n, s, strength, Reason{Path: at.Path, Value: s.name().Name, Text: fmt.Sprintf("%s names %s", at.Path, s.name())})
+	}
+	if strength == Soft && n.kind().Kind == "ValidatingWebhookConfiguration" {
+		return
+	}
+	need := r.needed(append(slices.Clone(servers), n))
+	for _, o := range r.nodes {
+		if need[o] || strength == Soft && ownGroup(o.name().Group) || !r.looksAt(w, o) {
+			continue
+		}
+		why := Reason{In: n.name(), Path: w.Path, Value: w.At("name").Text(), By: []plan.Object{n.name()}}
+		why.Text = fmt.Sprintf("%s has it looked at by %s", n.name(), s.name())
+		r.serves(o, s, strength, why)
+		if !ownGroup(o.name().Group) {
+			why.Text = fmt.Sprintf("%s looks at it", n.name())
+			r.add(o, n, Soft, why)
+		}
+	}
+}
+
+// writesWebhooks reports whether a workload changes the configuration of webhooks,
+// as those do which bring their own certificates: they may not be ready before.
+func (r *reader) writesWebhooks(n *node) bool {
+	return slices.ContainsFunc(r.rights[n], func(t right) bool {
+		return t.writes() && slices.Contains(t.groups, admission)
+	})
+}
+
+// needed are objects with all that they wait for so far.
+func (r *reader) needed(objects []*node) map[*node]bool {
+	next := map[*node][]*node{}
+	for key := range r.found {
+		from := r.nodes[key.from]
+		next[from] = append(next[from], r.nodes[key.to])
+	}
+	need := map[*node]bool{}
+	for len(objects) > 0 {
+		n := objects[0]
+		objects = objects[1:]
+		if !need[n] {
+			need[n] = true
+			objects = append(objects, next[n]...)
+		}
+	}
+	return need
+}
+
+// looksAt reports whether a webhook is asked when an object is created, or one of
+// its pods. Rules about everything are about nothing in particular.
+func (r *reader) looksAt(w refs.Field, o *node) bool {
+	if !matches(w.At("namespaceSelector"), r.namespaceLabels(o.name().Namespace)) {
+		return false
+	}
+	for _, rule := range w.At("rules").Each() {
+		operations, groups, resources := texts(rule.At("operations")), texts(rule.At("apiGroups")), texts(rule.At("resources"))
+		if !slices.Contains(operations, "*") && !slices.Contains(operations, "CREATE") {
+			continue
+		}
+		group := o.name().Group
+		switch {
+		case slices.Contains(groups, group) && (slices.Contains(resources, plural(o.name().Kind)) || slices.Contains(resources, r.resource(o)) || !ownGroup(group) && slices.ContainsFunc(resources, everything)):
+			if matches(w.At("objectSelector"), o.labels) {
+				return true
+			}
+		case o.works && slices.Contains(groups, "") && slices.Contains(resources, "pods"):
+			if matches(w.At("objectSelector"), o.podLabels) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func everything(resource string) bool { return resource == "*" || resource == "*/*" }
+
+// resource is what the API calls the kind of an object.
+func (r *reader) resource(o *node) string {
+	if d := r.definer[o.kind()]; d != nil {
+		return d.root.At("spec", "names", "plural").Text()
+	}
+	name := strings.ToLower(o.name().Kind)
+	if strings.HasSuffix(name, "s") || strings.HasSuffix(name, "x") {
+		return name + "es"
+	}
+	return plural(o.name().Kind)
+}
+
+// namespaceLabels are those that a namespace has, as far as is known.
+func (r *reader) namespaceLabels(name string) map[string]any {
+	labels := map[string]any{"kubernetes.io/metadata.name": name}
+	if n := r.by[plan.Object{Kind: "Namespace", Name: name}]; n != nil {
+		for key, value := range n.labels {
+			labels[key] = value
+		}
+	}
+	return labels
+}

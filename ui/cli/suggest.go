@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board"
+	"lockstep/ui/report"
+)
+
+const suggestLong = `Shows the order that a chart implies, whether or not its author has written one down: what its objects name, call and
+are read by, with the reason of each edge. No cluster is needed, and nothing is deployed.
+
+What annotations say of groups stands; the rest is added to it. "lockstep help inferred" says what is read.
+
+The name of the release, which templates may use, can come before CHART.`
+
+func (a *app) newSuggest() *cobra.Command {
+	flags := renderFlags{flat: true}
+	format := choice{allowed: report.DagFormats}
+	tui := false
+	cmd := &cobra.Command{
+		Use:     "suggest CHART",
+		GroupID: "look",
+		Short:   "show the order that a chart implies, and why",
+		Long:    suggestLong,
+		Example: `lockstep suggest ./wordpress
+lockstep suggest ./wordpress --tui
+lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "serving") | .reason'`,
+		Args:              args(1, 2),
+		ValidArgsFunction: completeChart(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := flags.render(a, cmd, args)
+			if err != nil {
+				return err
+			}
+			ordered, order := r.Ordered()
+			if err := order.Check(); err != nil {
+				return err
+			}
+			suggested, err := planned(ordered)
+			if err != nil {
+				return err
+			}
+			suggested.plan.Warnings = append(order.Warnings(), suggested.plan.Warnings...)
+			if tui {
+				return a.look(cmd, planEvents([]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.plan.Groups}}, suggested.plan.Warnings), 0,
+					board.Options{Title: "suggest " + r.Tree.Path, Inspector: drawing{suggested}})
+			}
+			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, suggested.plan, order, format.value, a.style(os.Stdout))
+		},
+	}
+	flags.add(cmd.Flags())
+	addChoice(cmd, &format, "output", "o", "format")
+	cmd.Flags().BoolVar(&tui, "tui", false, "look at it on the screen")
+	cmd.MarkFlagsMutuallyExclusive("tui", "output")
+	return cmd
+}

@@ -1,0 +1,50 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"lockstep/engine/infer"
+	"lockstep/engine/plan"
+)
+
+// suggestion is a small order with its plan.
+func suggestion() (*plan.Plan, *infer.Order) {
+	object := func(kind, name string) plan.Object { return plan.Object{Kind: kind, Namespace: "ns", Name: name} }
+	p := &plan.Plan{Groups: []*plan.Group{
+		{ID: "shop:db", Chart: "shop", Name: "db", After: []string{}, Objects: []plan.Object{object("Service", "db"), object("StatefulSet", "db")}},
+		{ID: "shop:web", Chart: "shop", Name: "web", Layer: 1, After: []string{"shop:db"}, Objects: []plan.Object{object("ConfigMap", "web"), object("Deployment", "web")}},
+	}}
+	edge := func(from, to plan.Object, s infer.Strength, text string) infer.Edge {
+		return infer.Edge{From: from, To: to, Strength: s, Reason: infer.Reason{In: from, Path: "spec.x", Value: "db", Text: text}}
+	}
+	return p, &infer.Order{Edges: []infer.Edge{
+		edge(object("Deployment", "web"), object("ConfigMap", "web"), infer.Hard, "spec.x names ConfigMap/web"),
+		edge(object("Deployment", "web"), object("Service", "db"), infer.Soft, "four"),
+		edge(object("Deployment", "web"), object("StatefulSet", "db"), infer.Serving, "env DATABASE_HOST names \x1b[31mService/db"),
+		edge(object("ConfigMap", "web"), object("Service", "db"), infer.Hard, "two"),
+		edge(object("ConfigMap", "web"), object("StatefulSet", "db"), infer.Soft, "three"),
+	}}
+}
+
+// TestSuggestion writes the plan with its reasons (R60): the first few between two
+// groups as text, all of them as JSON.
+func TestSuggestion(t *testing.T) {
+	p, o := suggestion()
+	for _, format := range DagFormats {
+		var out bytes.Buffer
+		if err := Suggestion(&out, "shop", p, o, format, plain); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "suggest."+format, out.Bytes())
+		if strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%s is not clean", format)
+		}
+	}
+	var out bytes.Buffer
+	if err := Suggestion(&out, "shop", &plan.Plan{}, &infer.Order{}, "json", plain); err != nil || strings.Contains(out.String(), "null") || !json.Valid(out.Bytes()) {
+		t.Error(err, out.String())
+	}
+}
