@@ -46,8 +46,8 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 			}
 			suggested.plan.Warnings = append(order.Warnings(), suggested.plan.Warnings...)
 			if tui {
-				return a.look(cmd, planEvents([]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.plan.Groups}}, suggested.plan.Warnings), 0,
-					board.Options{Title: "suggest " + r.Tree.Path, Inspector: drawing{suggested}})
+				return a.lookAtPlan(cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: drawing{suggested}},
+					[]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.plan.Groups}}, suggested.plan.Warnings)
 			}
 			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, suggested.plan, order, format.value, a.style(os.Stdout))
 		},
