@@ -30,7 +30,11 @@ func (m *model) drawTitles() {
 			continue // it says nothing
 		}
 		if p.prefix != "" {
-			title = join(m.Theme, title, p.prefix+m.Theme.Lines.Ellipsis)
+			said := join(m.Theme, title, p.prefix+m.Theme.Lines.Ellipsis)
+			if canvas.Width(said) > room {
+				said = strings.TrimPrefix(said, "layer ")
+			}
+			title = said
 		}
 		m.canvas.PutFit(p.x+1, y, room, role, title)
 	}

@@ -28,8 +28,11 @@ func (p *Graph) writings(objects []*event.ObjectState) []Writing {
 	for i, o := range objects {
 		names[i] = canvas.Clean(o.Object.Name)
 	}
-	if cut := CommonPrefix(names, "-."); len(cut) > len(all[2].Cut) {
-		all = append(all, Writing{Short: true, Cut: cut})
+	common := CommonPrefix(names, "-.")
+	for i, c := range common { // as little of it as is needed
+		if (c == '-' || c == '.') && i >= len(all[2].Cut) {
+			all = append(all, Writing{Short: true, Cut: common[:i+1]})
+		}
 	}
 	for i := range all {
 		for _, o := range objects {

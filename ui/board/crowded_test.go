@@ -1,0 +1,201 @@
+package board
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/ui/board/graph"
+)
+
+// crowded is an installation of a root, many groups beside each other that wait for
+// it, and a last one: of those beside each other so many are ready, so many under way,
+// one has failed, and the rest waits.
+func crowded(ready, running, waiting int) []event.Event {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	object := func(name string) []plan.Object {
+		return []plan.Object{{Group: "apps", Kind: "Deployment", Name: "platform-payments-" + name}, {Kind: "Service", Name: "platform-payments-" + name}}
+	}
+	groups := []*plan.Group{{ID: "s:root", Chart: "s", Name: "root", Objects: object("root")}}
+	last := &plan.Group{ID: "s:last", Chart: "s", Name: "last", Layer: 2, Objects: object("last")}
+	var events []event.Event
+	be := func(g *plan.Group, group, object event.Status) {
+		events = append(events, event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Running})
+		for _, o := range g.Objects {
+			events = append(events, event.Event{Kind: event.KindObject, Phase: "apply", Group: g.ID, Object: &o, Status: object})
+		}
+		if group != event.Running {
+			events = append(events, event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: group, Message: "it is broken"})
+		}
+	}
+	be(groups[0], event.Ready, event.Ready)
+	for i := range ready + running + 1 + waiting {
+		name := fmt.Sprintf("payments-worker-%02d", i)
+		g := &plan.Group{ID: "s:" + name, Chart: "s", Name: name, Layer: 1, After: []string{"s:root"}, Objects: object(name)}
+		groups = append(groups, g)
+		last.After = append(last.After, g.ID)
+		switch {
+		case i < ready:
+			be(g, event.Ready, event.Ready)
+		case i < ready+running:
+			be(g, event.Running, event.InProgress)
+		case i == ready+running:
+			be(g, event.Failed, event.Failed)
+		}
+	}
+	events = append([]event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: append(groups, last)}}},
+	}, events...)
+	for n := range events {
+		events[n].Seq, events[n].Time = uint64(n+1), at.Add(time.Duration(n)*time.Second)
+	}
+	return events
+}
+
+// TestACrowdedLayerFolds: what needs looking at is in view without scrolling, finished
+// groups fold first, a line stands for those that there is no room for, and every
+// group is to be reached.
+func TestACrowdedLayerFolds(t *testing.T) {
+	for _, size := range sizes[1:] {
+		for _, n := range [][3]int{{30, 4, 0}, {4, 40, 4}, {0, 60, 0}, {3, 3, 70}, {1, 1, 1}} {
+			s := newScreen(t, size[0], size[1], crowded(n[0], n[1], n[2]))
+			what := fmt.Sprintf("%v at %v", n, size)
+			col := s.Graph.Cols[1].Nodes
+			whole := func() {
+				t.Helper()
+				if s.lay.rows > s.lay.board.H {
+					t.Fatalf("%s: %d rows on a board of %d:\n%s", what, s.lay.rows, s.lay.board.H, s.text())
+				}
+				in := map[*graph.Node]bool{}
+				for _, c := range s.lay.cards {
+					in[c.n] = true
+				}
+				folded := 0
+				for _, f := range s.lay.folds {
+					for _, n := range f.nodes {
+						folded++
+						if in[n] || s.chosen(n) {
+							t.Errorf("%s: %s is folded, and in view or selected", what, n.ID)
+						}
+						in[n] = true
+						if n.Status == event.Failed {
+							t.Errorf("%s: what failed is folded", what)
+						}
+					}
+				}
+				for _, n := range col {
+					if !in[n] {
+						t.Errorf("%s: %s is nowhere", what, n.ID)
+					}
+				}
+				if want := fmt.Sprintf("%d more", folded); folded > 0 && !strings.Contains(s.text(), want) {
+					t.Errorf("%s: the screen does not say %q:\n%s", what, want, s.text())
+				}
+			}
+			whole()
+			for _, f := range s.lay.folds {
+				finished := 0
+				for _, n := range f.nodes {
+					if n.Status == event.Ready {
+						finished++
+					}
+				}
+				if finished < min(n[0], len(f.nodes)) {
+					t.Errorf("%s: %d groups are folded, and only %d of %d that are ready:\n%s", what, len(f.nodes), finished, n[0], s.text())
+				}
+			}
+			s.selectNode(col[0])
+			for _, n := range col[1:] {
+				for was := s.sel.Unit; s.sel.Unit == was; {
+					at := s.sel
+					s.press("down")
+					if s.sel == at {
+						t.Fatalf("%s: down ends at %s", what, at.Group)
+					}
+				}
+				if s.group() != n {
+					t.Fatalf("%s: down leads to %s and not to %s", what, s.group().ID, n.ID)
+				}
+				whole()
+			}
+		}
+	}
+}
+
+// TestAFoldOpens: a click shows every group on a line of its own, and z everything.
+func TestAFoldOpens(t *testing.T) {
+	s := newScreen(t, 100, 30, crowded(4, 40, 4))
+	f := s.lay.folds[0]
+	s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: f.r.X + 2, Y: f.r.Y})
+	if len(s.lay.folds) > 0 || s.group() != f.nodes[0] || s.lay.rows < 49 {
+		t.Errorf("a click leaves %d folds, %d rows, and selects %s:\n%s", len(s.lay.folds), s.lay.rows, s.group().ID, s.text())
+	}
+	s.press("z")
+	s.shows(t, "everything", "deploy/")
+	s.press("z")
+	if len(s.lay.folds) == 0 {
+		t.Errorf("z does not fold again:\n%s", s.text())
+	}
+}
+
+// TestAPrefixIsSaidOnce: in the title of a column whose groups all begin with it, and
+// on a card for its objects.
+func TestAPrefixIsSaidOnce(t *testing.T) {
+	s := newScreen(t, 80, 24, crowded(1, 1, 1))
+	s.shows(t, " 1 · s:payments-worker-…", "✓ …00", "◐ …01", "✗ …02", "○ …03", "deploy/…root")
+	s = newScreen(t, 200, 50, crowded(1, 1, 1))
+	s.shows(t, "layer 1  ", "s:payments-worker-00", "svc/…payments-worker-00")
+}
+
+// TestKindsAreWrittenInOneWay: on one card all in full, or all as kubectl shortens them.
+func TestKindsAreWrittenInOneWay(t *testing.T) {
+	for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback"} {
+		for _, size := range sizes[1:] {
+			s := newScreen(t, size[0], size[1], recorded(t, run, 0))
+			for _, n := range s.Graph.Nodes {
+				s.selectNode(n)
+				for i := range s.lay.cards {
+					c := &s.lay.cards[i]
+					wr := c.n.Writing(s.reasonWidth(c))
+					for _, r := range c.rows {
+						if r.kind != objectRow {
+							continue
+						}
+						long := graph.ShortObject(r.o.Object)
+						if name := wr.Object(r.o.Object, s.reasonWidth(c), "…"); wr.Short == (name == long) && strings.HasPrefix(long, "Deployment/") {
+							t.Errorf("%s at %v: %s is written %s, others otherwise", run, size, long, name)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTheStripShowsAllLayers: a cell each, those in view in brackets; a click brings
+// one into view.
+func TestTheStripShowsAllLayers(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
+	s.shows(t, "[✓✓✗]", "+4 ▸")
+	cells := s.stripCells()
+	if len(cells) != len(s.Graph.Cols) {
+		t.Fatalf("%d cells for %d layers", len(cells), len(s.Graph.Cols))
+	}
+	for i := range cells {
+		c := s.stripCells()[i]
+		s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: c.x, Y: s.lay.strip.r.Y})
+		if s.group().Col != i || !s.stripCells()[i].in {
+			t.Errorf("a click on layer %d selects column %d:\n%s", i, s.group().Col, s.text())
+		}
+	}
+	s = newScreen(t, 100, 30, large())
+	if s.lay.strip.r.W > 60 || !strings.Contains(s.text(), "[") {
+		t.Errorf("the strip of 30 layers:\n%s", s.text())
+	}
+}

@@ -1,0 +1,73 @@
+package board
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+)
+
+// TestWhatNeverLeavesTheScreen: at every size, all through every run, counts and bar
+// are in the state line, and in the footer what there is to press while the run stands:
+// inspect, help, and a way on. No line is wider than the screen, and what is selected
+// is in view.
+func TestWhatNeverLeavesTheScreen(t *testing.T) {
+	for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint", "failed", "retried"} {
+		events := recorded(t, run, 0)
+		s := newScreen(t, 100, 30, nil)
+		for i, e := range events {
+			s.Update(batchMsg{[]event.Event{e}, true})
+			stands := s.State.Run == event.Paused || s.State.Run == event.Held
+			if !stands && i%7 > 0 && i < len(events)-1 {
+				continue
+			}
+			for _, size := range append(sizes, [2]int{64, 16}, [2]int{120, 40}) {
+				s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+				what := fmt.Sprintf("%s, event %d at %v", run, i, size)
+				within(t, s, what)
+				lines := s.lines()
+				state, footer := lines[1], lines[len(lines)-1]
+				if s.Tally.Total > 0 && (!strings.HasSuffix(strings.TrimRight(state, " "), s.counts()) || !strings.ContainsAny(state, "━─╸")) {
+					t.Fatalf("%s: counts or bar have left the state line:\n%s", what, s.text())
+				}
+				if !strings.Contains(footer, "help") || s.group() != nil && !s.leaveOnEnter() && !strings.Contains(footer, "inspect") {
+					t.Fatalf("%s: the footer is %q", what, footer)
+				}
+				if s.State.Run == event.Paused && !s.Over() && (!strings.Contains(footer, "resume") || !strings.Contains(footer, "n step") || !strings.Contains(footer, "a abort")) {
+					t.Fatalf("%s: the footer is %q", what, footer)
+				}
+				if n := s.group(); n != nil {
+					if from, to := s.extent(n); to <= s.top || from >= s.top+s.lay.board.H {
+						t.Fatalf("%s: %s is out of view:\n%s", what, n.ID, s.text())
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestThePaneTakesWhatTheBoardLeaves: between them there is no more room than the board
+// takes with all that is in its groups, and where the pane is does not depend on what is
+// selected, but for what it has to say.
+func TestThePaneTakesWhatTheBoardLeaves(t *testing.T) {
+	for _, size := range sizes {
+		s := newScreen(t, size[0], size[1], twoStuck()[:3])
+		if s.lay.board.H > max(s.steadyRows(), s.lay.rows) {
+			t.Errorf("at %v the board has %d rows for %d:\n%s", size, s.lay.board.H, s.lay.rows, s.text())
+		}
+		if s.lay.pane.Y+s.lay.pane.H != s.h-1 {
+			t.Errorf("at %v the pane ends at %d", size, s.lay.pane.Y+s.lay.pane.H)
+		}
+		was := s.lay.pane
+		for range 6 {
+			s.press("down")
+			s.press("tab")
+			if s.lay.pane != was {
+				t.Errorf("at %v the pane moves from %v to %v", size, was, s.lay.pane)
+			}
+		}
+	}
+}
