@@ -86,9 +86,7 @@ func (a *app) liveOnScreen(cmd *cobra.Command, d report.Display, r *remote.Run, 
 	look, lookErr := theme.FromEnv(os.Getenv)
 	defer a.logs.toFile(d)()
 	o := board.Options{Source: r.Feed().Reader(), Command: command, Attached: true, Theme: look}
-	if i := a.inspectorOf(cmd.Context(), r.Operation); i != nil {
-		o.Inspector = i
-	}
+	o.Inspector, o.Kubectl = a.inspectorOf(cmd.Context(), r)
 	dropTyped()
 	err := board.Run(cmd.Context(), o)
 	if cmd.Context().Err() != nil {
@@ -113,20 +111,21 @@ func (a *app) clientOf(op event.Operation) *kube.Client {
 	return client
 }
 
-// inspectorOf asks the cluster of a run, nil where it cannot be asked now or the
-// release has no record yet, by which secret values are known.
-func (a *app) inspectorOf(ctx context.Context, op event.Operation) board.Inspector {
-	client := a.clientOf(op)
+// inspectorOf asks the run what it does, and its cluster, where that can be asked now
+// and the release has a record, by which secret values are known. It leads kubectl
+// there, too.
+func (a *app) inspectorOf(ctx context.Context, r *remote.Run) (board.Inspector, []string) {
+	client := a.clientOf(r.Operation)
 	if client == nil {
-		return nil
+		return distant{r}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	view, err := client.PrepareView(ctx, op.Release, op.Namespace, 0)
+	view, err := client.PrepareView(ctx, r.Operation.Release, r.Operation.Namespace, 0)
 	if err != nil {
-		return nil
+		return distant{r}, client.KubectlFlags()
 	}
-	return inspector{client.Diagnoser(), view.Mask(), nobody("only the run's own screen knows what it applies")}
+	return inspector{r, client.Diagnoser(), view.Mask()}, client.KubectlFlags()
 }
 
 // left is what attach ends with: what the run has, where it is over.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/diagnose"
@@ -16,27 +15,56 @@ import (
 
 // inspector answers the screen's questions about objects, without secret values.
 type inspector struct {
-	d     *diagnose.Diagnoser
-	mask  *mask.Mask
-	ahead foresight
+	foresight
+	d    *diagnose.Diagnoser
+	mask *mask.Mask
 }
 
-// foresight says what is done to objects. *kube.Operation is one.
+// foresight says what is done to objects: ownRun of an operation of this process,
+// *remote.Run of another one.
 type foresight interface {
-	Change(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (kube.Change, error)
-	Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (string, error)
+	Change(context.Context, board.Item) (board.Change, error)
+	Sent(context.Context, board.Item) (string, error)
+}
+
+// ownRun is what an operation does.
+type ownRun struct{ op *kube.Operation }
+
+func (p ownRun) Change(ctx context.Context, it board.Item) (board.Change, error) {
+	c, err := p.op.Change(ctx, it.Unit, it.Kind, it.Object)
+	if err != nil {
+		return board.Change{}, toldBy(err)
+	}
+	out := board.Change{Action: board.Action(c.Action), Message: c.Message}
+	for _, f := range c.Fields {
+		out.Fields = append(out.Fields, board.Field{In: f.In, Lines: f.Lines})
+	}
+	return out, nil
+}
+
+func (p ownRun) Sent(ctx context.Context, it board.Item) (string, error) {
+	text, err := p.op.Sent(ctx, it.Unit, it.Kind, it.Object)
+	return text, toldBy(err)
 }
 
 // nobody is who knows nothing of what is done, and says why.
 type nobody string
 
-func (n nobody) Change(context.Context, event.Unit, event.PhaseKind, plan.Object) (kube.Change, error) {
-	return kube.Change{}, kube.NothingSent(n)
+func (n nobody) Change(context.Context, board.Item) (board.Change, error) {
+	return board.Change{}, board.Nothing(n)
 }
 
-func (n nobody) Sent(context.Context, event.Unit, event.PhaseKind, plan.Object) (string, error) {
-	return "", kube.NothingSent(n)
-}
+func (n nobody) Sent(context.Context, board.Item) (string, error) { return "", board.Nothing(n) }
+
+// distant answers where the cluster cannot be asked: what a run elsewhere does.
+type distant struct{ foresight }
+
+const notConnected = board.Nothing("only the cluster knows, and this screen is not connected to it")
+
+func (distant) Events(context.Context, plan.Object) ([]string, error)        { return nil, notConnected }
+func (distant) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, notConnected }
+func (distant) Logs(context.Context, plan.Object, func(board.LogLine)) error { return notConnected }
+func (distant) Live(context.Context, plan.Object) (string, error)            { return "", notConnected }
 
 func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) {
 	events, err := i.d.Events(ctx, o)
@@ -58,23 +86,6 @@ func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error)
 		}
 	}
 	return out, toldBy(err)
-}
-
-func (i inspector) Change(ctx context.Context, it board.Item) (board.Change, error) {
-	c, err := i.ahead.Change(ctx, it.Unit, it.Kind, it.Object)
-	if err != nil {
-		return board.Change{}, toldBy(err)
-	}
-	out := board.Change{Action: board.Action(c.Action), Message: c.Message}
-	for _, f := range c.Fields {
-		out.Fields = append(out.Fields, board.Field(f))
-	}
-	return out, nil
-}
-
-func (i inspector) Sent(ctx context.Context, it board.Item) (string, error) {
-	text, err := i.ahead.Sent(ctx, it.Unit, it.Kind, it.Object)
-	return text, toldBy(err)
 }
 
 func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {

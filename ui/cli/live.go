@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/kube"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
 )
@@ -22,10 +23,10 @@ func liveDir() (string, error) {
 
 // serveRun lets other processes watch and steer an operation (R47). Where that
 // cannot be, the operation goes on without, unless it may wait for them.
-func serveRun(op operation, j job) (s *remote.Server, err error) {
+func serveRun(op *kube.Operation, j job) (s *remote.Server, err error) {
 	dir, err := liveDir()
 	if err == nil {
-		s, err = remote.Serve(dir, op.Feed(), op.Command)
+		s, err = remote.Serve(dir, op.Feed(), op.Command, ownRun{op})
 	}
 	if err == nil || j.steering == "" {
 		return s, nil

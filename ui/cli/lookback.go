@@ -67,7 +67,7 @@ func (l lookback) Change(_ context.Context, it board.Item) (board.Change, error)
 	if g == nil || g.Find(it.Object) == nil {
 		return board.Change{}, board.Nothing("the record does not hold what became of it")
 	}
-	c := board.Change{Message: "so the record says, which holds no differences"}
+	c := board.Change{Recorded: true, Message: "that is what the record holds, no differences"}
 	switch g.Find(it.Object).Change {
 	case event.Created:
 		c.Action = "create"

@@ -120,6 +120,6 @@ func (a *app) planOnScreen(cmd *cobra.Command, j job) error {
 			return err
 		}
 		title := fmt.Sprintf("plan %s %s", op.Info().Name, op.Info().Release)
-		return a.lookAtPlan(cmd, board.Options{Title: title, Inspector: inspector{client.Diagnoser(), op.Mask(), op}, Kubectl: client.KubectlFlags()}, op.Phases(), append(op.Warnings(), op.Refused()...))
+		return a.lookAtPlan(cmd, board.Options{Title: title, Inspector: inspector{ownRun{op}, client.Diagnoser(), op.Mask()}, Kubectl: client.KubectlFlags()}, op.Phases(), append(op.Warnings(), op.Refused()...))
 	})
 }

@@ -87,7 +87,7 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	}
 	dropTyped()
 	err := board.Run(cmd.Context(), board.Options{
-		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{client.Diagnoser(), op.Mask(), op}, Theme: look, Editor: edits,
+		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{ownRun{op}, client.Diagnoser(), op.Mask()}, Theme: look, Editor: edits,
 		Kubectl: client.KubectlFlags(),
 		Next:    func(s *event.State) []string { return nextLines(s, opts) },
 	})

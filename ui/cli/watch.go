@@ -117,7 +117,7 @@ func (a *app) watchOnScreen(ctx context.Context, d report.Display, client *kube.
 	failed := make(chan error, 1)
 	go func() { failed <- view.Run(ctx) }()
 	go func() { state <- report.Follow(view.Feed()) }()
-	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: inspector{client.Diagnoser(), view.Mask(), nobody("nothing is being applied: this looks at what is there; lockstep plan tells what a chart would change")}, Theme: look,
+	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: inspector{nobody("nothing is being applied: this looks at what is there; lockstep plan tells what a chart would change"), client.Diagnoser(), view.Mask()}, Theme: look,
 		Kubectl: client.KubectlFlags()})
 	if interrupt.Err() != nil {
 		err = nil // a signal ends it as a key does

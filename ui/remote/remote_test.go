@@ -9,10 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/ui/board/inspector"
 )
 
 // served is a run that answers every command.
@@ -29,12 +32,81 @@ func serve(t *testing.T, dir string) *served {
 	var err error
 	s.Server, err = Serve(dir, &s.feed, func(c event.Command) {
 		s.feed.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Group: c.Group, Answers: c.ID, Status: event.Accepted})
-	})
+	}, knowing{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.end() })
 	return s
+}
+
+// knowing knows what becomes of the objects of one group, and sleeps over those of
+// another until nobody asks any more.
+type knowing struct{}
+
+func (knowing) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
+	switch it.Group {
+	case "shop:db":
+		return inspector.Change{Action: inspector.Alter, Message: it.Phase + " " + string(it.Kind), Fields: []inspector.Field{{In: "spec", Lines: []string{"-a: 1", "+a: " + it.Object.Name}}}}, nil
+	case "shop:slow":
+		<-ctx.Done()
+		return inspector.Change{}, ctx.Err()
+	}
+	return inspector.Change{}, inspector.Nothing("it is not planned yet")
+}
+
+func (knowing) Sent(_ context.Context, it inspector.Item) (string, error) {
+	if it.Group == "" {
+		return "", errors.New("no route to host")
+	}
+	return "kind: " + it.Object.Kind + "\n", nil
+}
+
+// TestARunTellsWhatItDoes asks a run of another process what it does to objects (R47),
+// many at a time, while it goes on.
+func TestARunTellsWhatItDoes(t *testing.T) {
+	s := serve(t, filepath.Join(t.TempDir(), "live"))
+	r := join(t, s.dir, 1)[0]
+	item := func(group, name string) inspector.Item {
+		return inspector.Item{Unit: event.Unit{Phase: "apply", Group: group}, Kind: event.PhaseApply, Object: plan.Object{Kind: "Job", Name: name}}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var slow, all sync.WaitGroup
+	slow.Go(func() {
+		if _, err := r.Change(ctx, item("shop:slow", "x")); !errors.Is(err, context.Canceled) {
+			t.Errorf("an answer that does not come ends with %v", err)
+		}
+	})
+	for n := range 50 {
+		all.Go(func() {
+			name := strings.Repeat("n", n)
+			c, err := r.Change(t.Context(), item("shop:db", name))
+			if err != nil || c.Action != inspector.Alter || c.Message != "apply apply" || len(c.Fields) != 1 || c.Fields[0].Lines[1] != "+a: "+name {
+				t.Errorf("%d: %+v, %v", n, c, err)
+			}
+		})
+		s.feed.Publish(event.Event{Kind: event.KindLog, Lines: []string{"on and on"}})
+	}
+	all.Wait()
+	cancel()
+	slow.Wait()
+	if text, err := r.Sent(t.Context(), item("shop:db", "x")); err != nil || text != "kind: Job\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	none := inspector.Nothing("")
+	if _, err := r.Change(t.Context(), item("shop:later", "x")); !errors.As(err, &none) || none != "it is not planned yet" {
+		t.Errorf("nothing to tell is told as %v", err)
+	}
+	if _, err := r.Sent(t.Context(), item("", "x")); err == nil || errors.As(err, &none) || err.Error() != "no route to host" {
+		t.Errorf("an error comes as %v", err)
+	}
+	if _, err := r.Ask(t.Context(), event.Command{Name: event.Pause}); err != nil {
+		t.Errorf("a command after the questions: %v", err)
+	}
+	s.end()
+	if _, err := r.Sent(t.Context(), item("shop:db", "x")); !errors.As(err, &none) {
+		t.Errorf("after the end: %v", err)
+	}
 }
 
 func (s *served) end() {
@@ -198,7 +270,7 @@ func TestFoldersOfOthersAreNotTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{open, link} {
-		if _, err := Serve(dir, &event.Feed{}, nil); err == nil {
+		if _, err := Serve(dir, &event.Feed{}, nil, nil); err == nil {
 			t.Errorf("%s is served from", dir)
 		}
 		if _, err := Runs(dir); err == nil {

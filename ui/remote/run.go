@@ -32,11 +32,14 @@ var ErrLost = errors.New("the connection to the run was lost before its end")
 type Run struct {
 	Operation event.Operation
 
-	conn     net.Conn
-	feed     event.Feed
-	present  chan struct{} // closed when all events until now are there
-	ended    chan struct{} // closed when no more come
-	commands chan event.Command
+	conn    net.Conn
+	feed    event.Feed
+	present chan struct{} // closed when all events until now are there
+	ended   chan struct{} // closed when no more come
+	orders  chan any      // commands and questions to send
+
+	mu    sync.Mutex
+	asked map[string]chan reply // by the question's id
 }
 
 // Runs are the live runs whose sockets are in a folder; each has to be closed. A
@@ -90,7 +93,7 @@ func dial(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), commands: make(chan event.Command, 64)}
+	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), orders: make(chan any, 64), asked: map[string]chan reply{}}
 	lines := bufio.NewReader(conn)
 	err = conn.SetReadDeadline(time.Now().Add(greeting))
 	if err == nil {
@@ -112,7 +115,8 @@ func dial(path string) (*Run, error) {
 	return r, nil
 }
 
-// readLine takes a line, which is an event or says that the present is reached.
+// readLine takes a line, which is an event, says that the present is reached, or
+// answers a question.
 func (r *Run) readLine(lines *bufio.Reader) error {
 	line, err := lines.ReadBytes('\n')
 	if err != nil {
@@ -124,6 +128,9 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 		default:
 			close(r.present)
 		}
+		return nil
+	}
+	if r.replied(line) {
 		return nil
 	}
 	var e event.Event
@@ -145,8 +152,8 @@ func (r *Run) read(lines *bufio.Reader) {
 func (r *Run) send() {
 	for {
 		select {
-		case c := <-r.commands:
-			line, err := json.Marshal(c)
+		case o := <-r.orders:
+			line, err := json.Marshal(o)
 			if err == nil {
 				err = send(r.conn, append(line, '\n'))
 			}
@@ -166,7 +173,7 @@ func (r *Run) Feed() *event.Feed { return &r.feed }
 // order, an event tells.
 func (r *Run) Command(c event.Command) {
 	select {
-	case r.commands <- c:
+	case r.orders <- c:
 	default: // it does not read, and has 64 to obey
 	}
 }

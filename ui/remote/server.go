@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/inspector"
 )
 
 const (
@@ -29,6 +30,7 @@ const (
 type Server struct {
 	feed    *event.Feed
 	command func(event.Command)
+	ahead   inspector.Foresight // nil: nothing is known
 	l       net.Listener
 	path    string
 	clients atomic.Int64
@@ -39,10 +41,11 @@ type Server struct {
 }
 
 // Serve opens a socket in a folder, which is made if it is not there. Command
-// must not block.
+// must not block; ahead, which may be nil, is asked what the run does to objects, by
+// several at a time.
 //
 // Rule R47: a run is steered from outside through a socket of the user's own
-func Serve(dir string, feed *event.Feed, command func(event.Command)) (*Server, error) {
+func Serve(dir string, feed *event.Feed, command func(event.Command), ahead inspector.Foresight) (*Server, error) {
 	if err := own(dir); err != nil {
 		return nil, fmt.Errorf("the folder of sockets: %w", err)
 	}
@@ -57,7 +60,7 @@ func Serve(dir string, feed *event.Feed, command func(event.Command)) (*Server, 
 		return nil, fmt.Errorf("open a socket: %w", err)
 	}
 	l.SetUnlinkOnClose(false) // by a path that may be gone
-	s := &Server{feed: feed, command: command, l: l, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
+	s := &Server{feed: feed, command: command, ahead: ahead, l: l, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
 	if err = os.Chmod(s.path, 0o600); err == nil {
 		err = os.Rename(s.path, s.path+suffix) // found from now on, when it listens
 	}
@@ -125,9 +128,10 @@ func (s *Server) serve(c net.Conn) {
 		defer s.mu.Unlock()
 		delete(s.conns, c)
 	}()
+	out := &lines{c: c}
 	go func() {
 		defer gone()
-		s.obey(c)
+		s.obey(ctx, c, out)
 	}()
 	reader, present := s.feed.Reader(), "\n"
 	for {
@@ -138,13 +142,13 @@ func (s *Server) serve(c net.Conn) {
 		for _, e := range events {
 			line, err := json.Marshal(e)
 			if err == nil {
-				err = send(c, append(line, '\n'))
+				err = out.send(append(line, '\n'))
 			}
 			if err != nil {
 				return
 			}
 		}
-		if send(c, []byte(present)) != nil {
+		if out.send([]byte(present)) != nil {
 			return
 		}
 		present = ""
@@ -166,15 +170,40 @@ func send(c net.Conn, text []byte) error {
 	return nil
 }
 
-// obey passes commands on until there are no more, or something else comes.
-func (s *Server) obey(c net.Conn) {
-	lines := bufio.NewScanner(c)
-	lines.Buffer(nil, longestCommand)
-	for lines.Scan() {
+// lines are written to a client each as a whole, by several at a time.
+type lines struct {
+	mu sync.Mutex
+	c  net.Conn
+}
+
+func (l *lines) send(text []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return send(l.c, text)
+}
+
+// obey passes commands on and answers questions until there are no more, or something
+// else comes.
+func (s *Server) obey(ctx context.Context, c net.Conn, out *lines) {
+	scan := bufio.NewScanner(c)
+	scan.Buffer(nil, longestCommand)
+	room := make(chan struct{}, answersAtOnce)
+	for scan.Scan() {
 		var order event.Command
-		if json.Unmarshal(lines.Bytes(), &order) != nil || order.Name == "" {
+		var q question
+		switch {
+		case json.Unmarshal(scan.Bytes(), &q) == nil && q.Ask != "":
+			go func() {
+				room <- struct{}{}
+				defer func() { <-room }()
+				if line, err := json.Marshal(replyLine{s.answer(ctx, q)}); err == nil {
+					_ = out.send(append(line, '\n')) // the client is gone, or gives it up in time
+				}
+			}()
+		case json.Unmarshal(scan.Bytes(), &order) == nil && order.Name != "":
+			s.command(order)
+		default:
 			return
 		}
-		s.command(order)
 	}
 }

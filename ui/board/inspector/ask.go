@@ -21,6 +21,7 @@ import (
 // Text may hold anything; the screen cleans it, and masks the values of a
 // Secret even where the implementation has not.
 type Answers interface {
+	Foresight
 	// Events returns the object's events, and those of what it owns, oldest
 	// first, one per line; none of an earlier object of the same name.
 	Events(ctx context.Context, o plan.Object) ([]string, error)
@@ -32,13 +33,17 @@ type Answers interface {
 	// of ctx, or where there is nothing to wait for. follow does not block, and may be
 	// called by several at a time.
 	Logs(ctx context.Context, o plan.Object, follow func(LogLine)) error
+	// Live returns the object as it is in the cluster, as YAML, or Nothing.
+	Live(ctx context.Context, o plan.Object) (string, error)
+}
+
+// Foresight says what a run does to objects, as Answers does.
+type Foresight interface {
 	// Change returns what the run does to an object, as the cluster is now, or
 	// Nothing.
 	Change(ctx context.Context, it Item) (Change, error)
 	// Sent returns the object as the run sends it, as YAML, or Nothing.
 	Sent(ctx context.Context, it Item) (string, error)
-	// Live returns the object as it is in the cluster, as YAML, or Nothing.
-	Live(ctx context.Context, o plan.Object) (string, error)
 }
 
 // Item is an object with its place in what is done.

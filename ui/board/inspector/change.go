@@ -28,20 +28,23 @@ const (
 
 // Change is what a run does to an object.
 type Change struct {
-	Action Action
+	Action Action `json:"action"`
 	// Message says why, in a sentence; it may be empty.
-	Message string
+	Message string `json:"message,omitempty"`
 	// Fields are those that an Alter changes, where they are known.
-	Fields []Field
+	Fields []Field `json:"fields,omitempty"`
+	// Recorded tells that it says what a run has done, and nothing of how the cluster
+	// is now.
+	Recorded bool `json:"recorded,omitempty"`
 }
 
 // Field is a field that changes.
 type Field struct {
 	// In is the way to what holds it.
-	In string
+	In string `json:"in"`
 	// Lines begin with what they are: - was, + will be, a blank for what stands
 	// around, @ for where in a long text that is.
-	Lines []string
+	Lines []string `json:"lines"`
 }
 
 // Changes is what is known of changes: each answer counts until something happens

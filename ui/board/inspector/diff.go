@@ -21,6 +21,9 @@ func (i *Inspector) diffTab(s Subject, width int) []canvas.Line {
 	}
 	var out []canvas.Line
 	items, moments := s.items()
+	if none := i.noneOf(items, moments); none != "" {
+		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, none)}, width)
+	}
 	if s.Object == nil {
 		out = append(out, i.diffHead(s, items, moments))
 	}
@@ -42,6 +45,22 @@ func (i *Inspector) diffTab(s Subject, width int) []canvas.Line {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more: select one to see what happens to it", more)))
 	}
 	return out
+}
+
+// noneOf is why there is no answer about any of several objects, where that is the same
+// for all.
+func (i *Inspector) noneOf(items []Item, moments []moment) (none string) {
+	if len(items) < 2 {
+		return ""
+	}
+	for n, it := range items {
+		a, known := i.changes.of(it, moments[n])
+		if !known || a.none == "" || n > 0 && a.none != none {
+			return ""
+		}
+		none = a.none
+	}
+	return none
 }
 
 // diffHead counts what happens to the objects of a group.
@@ -111,6 +130,9 @@ func (i *Inspector) changeLines(s Subject, o *event.ObjectState, a answer, known
 // already, what it has done, and what another apply would do.
 func says(o *event.ObjectState, c Change) (theme.Role, string) {
 	done := o.Change != "" && o.Change != event.Unchanged
+	if done && c.Recorded {
+		return theme.Text, string(o.Change)
+	}
 	switch c.Action {
 	case Create:
 		if done {

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/kube/throwaway/testcluster"
+)
+
+// TestTheDiffIsSeenAtABreakpoint stops an upgrade before a group (R42), sees what it
+// would change, from a second terminal that is attached to it as well (R47), and what
+// is in the cluster; a watch that joins it tells the same.
+func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
+	m := onOneMachine(t)
+	chart := filepath.Join(data, "charts", "fail-image")
+	m.runs(0, "install", "s", chart, "-n", "seen", "--create-namespace", "--no-tui", "--set", "image=example/app:1.0")
+	c := inTerminal(t, 30, 100, m.env, "upgrade", "s", chart, "-n", "seen", "--set", "image=example/app:2.0", "--break-on", "broken")
+	c.await(0, "breakpoint fail-image:broken")
+	others := []*terminal{inTerminal(t, 20, 60, m.env, "attach", "s"), inTerminal(t, 50, 200, m.env, "watch", "s", "-n", "seen")}
+	others[0].await(0, "breakpoint fail-image:broken")
+	others[1].await(0, "breakpoint fail-image:broken")
+	mark := c.mark()
+	c.keys("\r") // what is still to come opens on its diff
+	c.await(mark, "1 field")
+	c.await(mark, "- image: example/app:1.0")
+	c.await(mark, "+ image: example/app:2.0")
+	for _, o := range others {
+		mark := o.mark()
+		o.keys("d")
+		o.await(mark, "- image: example/app:1.0")
+		o.await(mark, "+ image: example/app:2.0")
+	}
+	mark = c.mark()
+	c.keys("y")
+	c.await(mark, "as it will be sent")
+	mark = c.mark()
+	c.keys("Y")
+	c.await(mark, "as it is in the cluster")
+	c.keys("/app:1\r")
+	c.await(mark, "example/app:1.0")
+	mark = c.mark()
+	c.keys("c")
+	c.await(mark, "q leaves")
+	for _, o := range append(others[:1], c) {
+		o.await(0, "q leaves")
+		o.keys("q")
+		if code := o.ends(); code != 0 {
+			t.Errorf("a screen ends with %d", code)
+		}
+		o.restored()
+	}
+}
+
+// TestASecondClientMendsWhatIsHeld breaks an installation, mends its object from outside,
+// is offered to accept it as soon as it is ready, and goes on with that (R44).
+func TestASecondClientMendsWhatIsHeld(t *testing.T) {
+	cluster := testcluster.Get(t)
+	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "mended", "--create-namespace", "--readiness-timeout", "4s")
+	c.await(0, "accept")
+	offered := regexp.MustCompile("\x1b\\[1(;[0-9;]*)?maccept")
+	if offered.MatchString(c.raw()) {
+		t.Error("it is offered to accept what is not mended")
+	}
+	second := inCluster(t).kube
+	mark := c.mark()
+	patch := []byte(`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "example/app:1.1"}]`)
+	if _, err := second.AppsV1().Deployments("mended").Patch(t.Context(), "broken", types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+		t.Fatal(err)
+	}
+	c.await(mark, "Deployment/broken is ready now", "deploy/broken is ready now")
+	if !offered.MatchString(c.raw()) {
+		t.Errorf("accept does not stand out:\n%q", tailOf(c.raw(), 2000))
+	}
+	c.keys("A")
+	c.await(mark, "q leaves")
+	c.keys("q")
+	if code := c.ends(); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+	c.restored()
+	d, err := second.AppsV1().Deployments("mended").Get(t.Context(), "broken", metav1.GetOptions{})
+	if err != nil || d.Spec.Template.Spec.Containers[0].Image != "example/app:1.1" {
+		t.Errorf("what was mended is not as it was mended: %v", err)
+	}
+	if list, err := helmList(t, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "mended"); err != nil || !strings.Contains(list, "deployed") {
+		t.Errorf("the release should be deployed: %v %s", err, list)
+	}
+}
