@@ -40,7 +40,7 @@ func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
 	c.await(mark, "as it will be sent")
 	mark = c.mark()
 	c.keys("Y")
-	c.await(mark, "as it is in the cluster")
+	c.await(mark, "creationTimestamp")
 	c.keys("/app:1\r")
 	c.await(mark, "example/app:1.0")
 	mark = c.mark()
