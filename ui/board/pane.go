@@ -2,6 +2,7 @@ package board
 
 import (
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/inspector"
 )
 
@@ -31,6 +32,9 @@ func (m *model) drawPane() {
 	}
 	about := inspector.Subject{Picture: &m.Picture, Node: n, Object: m.object()}
 	lines := about.Why(n, about.Object, p.H-1, p.W-3)
+	if whole := canvas.WrapLines(lines, p.W-3); len(whole) <= p.H-1 {
+		lines = whole
+	}
 	for i, l := range lines[:min(len(lines), p.H-1)] {
 		m.canvas.Line(2, p.Y+1+i, p.W-3, l)
 	}

@@ -170,6 +170,9 @@ func (m *model) clickFold(at tea.Mouse) bool {
 // whatever is in view, so that the pane stays where it is as the run goes on and the
 // selection moves. Only reasons that make a column higher than that move it.
 func (m *model) steadyRows() int {
+	if m.wish != asFits {
+		return m.lay.rows
+	}
 	if m.accordion() {
 		return m.listedRows(m.visible()) - len(m.visible())
 	}

@@ -38,15 +38,21 @@ func (ws *widths) set(p *graph.Graph, limit int) {
 	}
 }
 
-// spread gives room that is left to the columns that would like more, a cell each
-// from the left.
+// spread gives room that is left to the columns, a cell each from the left: first to
+// those that would like more for their names, then to those that could say more of why
+// something is not ready.
 func (ws *widths) spread(p *graph.Graph, room int) {
-	for was := -1; was != room && room > 0; {
-		was = room
-		for _, i := range ws.cols {
-			if room > 0 && ws.card[i] < p.Cols[i].Width {
-				ws.card[i]++
-				room--
+	for _, most := range []func(*graph.Column) int{
+		func(c *graph.Column) int { return c.Width },
+		func(c *graph.Column) int { return max(c.Width, min(c.Width*3/2, graph.MaxCard)) },
+	} {
+		for was := -1; was != room && room > 0; {
+			was = room
+			for _, i := range ws.cols {
+				if room > 0 && ws.card[i] < most(p.Cols[i]) {
+					ws.card[i]++
+					room--
+				}
 			}
 		}
 	}
