@@ -2,6 +2,7 @@ package charts
 
 import (
 	"fmt"
+	"reflect"
 
 	"sigs.k8s.io/yaml"
 )
@@ -44,4 +45,33 @@ func YAML(fields map[string]any) (string, error) {
 		return "", fmt.Errorf("write YAML: %w", err)
 	}
 	return string(text), nil
+}
+
+// Give adds to given values what has been changed in all values, from what they were
+// to what they are: what is another one is given, what was taken away is given as
+// null, which takes a chart's own value away.
+func Give(given, was, is map[string]any) {
+	for k, v := range is {
+		old, there := was[k]
+		if there && reflect.DeepEqual(old, v) {
+			continue
+		}
+		wasMap, isMap := old.(map[string]any)
+		now, nowMap := v.(map[string]any)
+		if !isMap || !nowMap {
+			given[k] = copyValue(v)
+			continue
+		}
+		inner, ok := given[k].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			given[k] = inner
+		}
+		Give(inner, wasMap, now)
+	}
+	for k, v := range was {
+		if _, there := is[k]; !there && v != nil {
+			given[k] = nil
+		}
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // What Helm's ways of giving values make: YAML and JSON numbers are floats, those
@@ -82,5 +84,32 @@ func TestCopyValues(t *testing.T) {
 	}
 	if CopyValues(nil) == nil {
 		t.Error("a nil map stays one; Helm writes into it")
+	}
+}
+
+// TestGive gives what has been changed in all values, and nothing else.
+func TestGive(t *testing.T) {
+	read := func(text string) map[string]any {
+		var out map[string]any
+		if err := yaml.Unmarshal([]byte(text), &out); err != nil {
+			t.Fatal(err)
+		}
+		return CopyValues(out)
+	}
+	const all = "{a: 1, b: {c: 2, d: [1, 2]}, e: x, f: {g: 1}, n: null}"
+	for name, c := range map[string]struct{ given, is, want string }{
+		"nothing":              {"{e: x}", all, "{e: x}"},
+		"a value":              {"{e: x}", "{a: 5, b: {c: 2, d: [1, 2]}, e: x, f: {g: 1}, n: null}", "{a: 5, e: x}"},
+		"within":               {"{}", "{a: 1, b: {c: 2, d: [1]}, e: x, f: {g: 1}, n: null}", "{b: {d: [1]}}"},
+		"beside what is given": {"{b: {c: 2}}", "{a: 1, b: {c: 2, d: [1]}, e: x, f: {g: 1}, n: null}", "{b: {c: 2, d: [1]}}"},
+		"taken away":           {"{e: x}", "{a: 1, b: {c: 2, d: [1, 2]}, f: {}, n: null}", "{e: null, f: {g: null}}"},
+		"new":                  {"{}", "{a: 1, b: {c: 2, d: [1, 2]}, e: x, f: {g: 1}, n: null, z: {y: 1}}", "{z: {y: 1}}"},
+		"another kind":         {"{}", "{a: {x: 1}, b: 3, e: x, f: {g: 1}, n: null}", "{a: {x: 1}, b: 3}"},
+	} {
+		given := read(c.given)
+		Give(given, read(all), read(c.is))
+		if want := read(c.want); !reflect.DeepEqual(given, want) {
+			t.Errorf("%s: %v, want %v", name, given, want)
+		}
 	}
 }

@@ -17,14 +17,19 @@ import (
 
 // Editor changes what a run goes on with (R46).
 type Editor interface {
-	// Values are those that the user gave, as YAML. They are not masked: nobody
-	// sees them but in the user's own editor.
-	Values() (string, error)
-	// Edit renders and plans a revision with these values. An error means that it
-	// would not come to anything. Neither changes anything in the cluster.
-	Edit(ctx context.Context, values string) (Edited, error)
+	// Values are those that the user gave, as YAML, or all: those that the charts
+	// have by themselves, too. They are not masked: nobody sees them but in the
+	// user's own editor.
+	Values(all bool) (string, error)
+	// Edit renders and plans a revision with what has become of Values. An error
+	// means that it would not come to anything. Neither changes anything in the
+	// cluster.
+	Edit(ctx context.Context, values string, all bool) (Edited, error)
 	// Again is Edit with the chart as its folder is now.
 	Again(ctx context.Context) (Edited, error)
+	// ChartChanged reports whether that folder is another one than it was when the
+	// chart was rendered last. It is asked again and again.
+	ChartChanged() bool
 }
 
 // Edited is a revision that the run could go on with.
@@ -39,6 +44,7 @@ type Edited struct {
 // until it has been obeyed, so that it is never lost.
 type editing struct {
 	file, was string // where the values are, and what they were; no file where the chart is rendered again
+	all       bool   // they are all values, not only those that the user gave
 	busy      bool   // it is being rendered and planned
 	shown     bool   // its outcome is on top of the board
 	made      Edited
@@ -64,7 +70,7 @@ func editBindings() []binding {
 	scroll := func(by int) func(*model) tea.Cmd { return func(m *model) tea.Cmd { m.edit.top += by; return nil } }
 	return []binding{
 		{keys: []string{"enter"}, label: "enter", do: (*model).goOnEdited, about: "go on with the edited revision"},
-		{keys: []string{"e"}, label: "e", do: (*model).editValues, about: "edit again what was written"},
+		{keys: []string{"e"}, label: "e", do: (*model).editAgain, about: "edit again what was written"},
 		{keys: []string{"up", "k"}, label: "up k", do: scroll(-1), about: "line up"},
 		{keys: []string{"down", "j"}, label: "down j", do: scroll(1), about: "line down"},
 		{keys: []string{"pgup", "ctrl+b"}, label: "page up", do: scroll(-10), about: "page up"},
@@ -90,19 +96,26 @@ func (m *model) whyNotEdit() tea.Cmd {
 	return m.say(theme.Bad, "pause the run first: p")
 }
 
-// editValues opens the values in the user's editor: those of the run, or those
-// that were written before and have not been obeyed.
-func (m *model) editValues() tea.Cmd {
+// editGiven opens the values that the user gave, editAll all values, editAgain those
+// that were edited last.
+func (m *model) editGiven() tea.Cmd { return m.editValues(false) }
+func (m *model) editAll() tea.Cmd   { return m.editValues(true) }
+func (m *model) editAgain() tea.Cmd { return m.editValues(m.edit != nil && m.edit.all) }
+
+// editValues opens values in the user's editor: those of the run, or those that were
+// written before and have not been obeyed.
+func (m *model) editValues(all bool) tea.Cmd {
 	if !mayEdit(m) {
 		return m.whyNotEdit()
 	}
 	if m.edit != nil && m.edit.busy {
 		return m.say(theme.Quiet, "it is being rendered")
 	}
-	if m.edit == nil || m.edit.file == "" {
-		values, err := m.opts.Editor.Values()
+	if m.edit == nil || m.edit.file == "" || m.edit.all != all && m.edit.unwritten() {
+		m.forgetEdit()
+		values, err := m.opts.Editor.Values(all)
 		if err == nil {
-			m.edit, err = newEditing(values)
+			m.edit, err = newEditing(values, all)
 		}
 		if err != nil {
 			return m.say(theme.Bad, "the values cannot be edited: "+err.Error())
@@ -115,7 +128,7 @@ func (m *model) editValues() tea.Cmd {
 }
 
 // newEditing keeps values in a file that nobody else can read.
-func newEditing(values string) (*editing, error) {
+func newEditing(values string, all bool) (*editing, error) {
 	f, err := os.CreateTemp("", "lockstep-values-*.yaml")
 	if err != nil {
 		return nil, err
@@ -128,7 +141,13 @@ func newEditing(values string) (*editing, error) {
 		_ = os.Remove(f.Name())
 		return nil, fmt.Errorf("write %s: %w", f.Name(), err)
 	}
-	return &editing{file: f.Name(), was: values}, nil
+	return &editing{file: f.Name(), was: values, all: all}, nil
+}
+
+// unwritten reports whether nothing has been written yet that could be lost.
+func (e *editing) unwritten() bool {
+	text, err := os.ReadFile(e.file)
+	return err == nil && string(text) == e.was
 }
 
 // readWritten takes what the user has written, and has it rendered and planned.
@@ -148,7 +167,8 @@ func (m *model) readWritten(msg writtenMsg) tea.Cmd {
 		m.forgetEdit()
 		return m.say(theme.Quiet, "nothing was changed")
 	}
-	return m.plan(func(ctx context.Context, e Editor) (Edited, error) { return e.Edit(ctx, string(text)) })
+	all := m.edit.all
+	return m.plan(func(ctx context.Context, e Editor) (Edited, error) { return e.Edit(ctx, string(text), all) })
 }
 
 // renderAgain goes on with the chart as its folder is now.
@@ -159,6 +179,7 @@ func (m *model) renderAgain() tea.Cmd {
 	if m.edit == nil {
 		m.edit = &editing{}
 	}
+	m.drift.chart = false
 	return m.plan(func(ctx context.Context, e Editor) (Edited, error) { return e.Again(ctx) })
 }
 

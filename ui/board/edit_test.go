@@ -12,9 +12,16 @@ import (
 // fakeEditor has values, and knows what they come to.
 type fakeEditor struct{}
 
-func (fakeEditor) Values() (string, error) { return "word: old\n", nil }
+func (fakeEditor) Values(all bool) (string, error) {
+	if all {
+		return "word: old\nother: 1\n", nil
+	}
+	return "word: old\n", nil
+}
 
-func (fakeEditor) Edit(context.Context, string) (Edited, error) { return Edited{}, nil }
+func (fakeEditor) Edit(context.Context, string, bool) (Edited, error) { return Edited{}, nil }
+
+func (fakeEditor) ChartChanged() bool { return true }
 
 func (fakeEditor) Again(context.Context) (Edited, error) { return Edited{}, nil }
 

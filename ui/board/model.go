@@ -52,6 +52,7 @@ type model struct {
 	pager          *pager // help or warnings
 	breaks         *breakList
 	edit           *editing
+	drift          drift
 	insp           *inspector.Inspector
 	changes        inspector.Changes // what is known of them, also while it is closed
 	filter         filter

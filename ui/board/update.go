@@ -72,6 +72,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case plannedMsg:
 		m.stale = true
 		m.planned(msg)
+	case folderMsg:
+		cmd = m.sawFolder(msg)
+	case revertsMsg:
+		m.sawReverts(msg)
 	case playedMsg:
 		cmd = m.played(msg)
 	case tea.KeyPressMsg:
@@ -206,10 +210,11 @@ func (m *model) settle() tea.Cmd {
 		m.chase()
 	}
 	m.show()
+	around := m.lookAround()
 	if m.insp != nil {
-		return m.insp.Ask(m.selected())
+		return tea.Batch(around, m.insp.Ask(m.selected()))
 	}
-	return nil
+	return around
 }
 
 // tick arms the clock where something on the screen goes on with time.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"os"
 
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
@@ -103,6 +102,8 @@ type prepare = func(context.Context, *kube.Client, kube.Common, kube.Rendering) 
 // deploy loads what is to be deployed and does with it what is asked for: a dry
 // run on the server, or do.
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, dry string, prepare prepare, do execute) error {
+	again := d.chart // without progress: the screen says so itself
+	folder := folderOf(ref, func(ctx context.Context) (*charts.Chart, error) { return again.load(ctx, ref, a.settings) })
 	steps := &progress{say: a.display(cmd, r.mode.lines())}
 	d.chart.doing = steps.doing
 	what, err := d.rendering(cmd.Context(), ref, a.settings)
@@ -116,16 +117,11 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 		return err
 	}
 	j := job{
-		running: r, release: name, registry: reg,
+		running: r, release: name, registry: reg, folder: folder,
 		next: func(s *event.State) []string { return a.afterDeploy(s, deployWords(cmd), ref, r.sandbox, d) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			return prepare(ctx, c, common, what)
 		},
-	}
-	if info, err := os.Stat(ref); err == nil && info.IsDir() {
-		again := d.chart
-		again.doing = nil // the screen says so itself
-		j.reload = func(ctx context.Context) (*charts.Chart, error) { return again.load(ctx, ref, a.settings) }
 	}
 	if dry != "none" {
 		return a.dryRunServer(cmd, j, what.Chart, d)

@@ -14,7 +14,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/charts"
 	"lockstep/kube/throwaway"
 	"lockstep/ui/report"
 )
@@ -35,8 +34,7 @@ type job struct {
 	// prepare checks and plans. The operation is nil where there is nothing
 	// to do.
 	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
-	// reload loads the chart anew from its folder, nil where it has none.
-	reload func(context.Context) (*charts.Chart, error)
+	folder  *chartFolder // of the chart, nil where it has none
 	// next says what to type after the end.
 	next func(*event.State) []string
 	// outcome is what becomes of the release on an abort that rolls nothing

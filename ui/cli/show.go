@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"os"
 
@@ -10,7 +9,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/charts"
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/report"
@@ -45,7 +43,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	defer a.in.finished()
 	var state *event.State
 	if j.mode == modeScreen {
-		state, err = a.onScreen(cmd, client, op, j.reload, opts, func() { unserve(served) }, record, a.in, alone)
+		state, err = a.onScreen(cmd, client, op, j.folder, opts, func() { unserve(served) }, record, a.in, alone)
 	} else {
 		state, err = run(op, record, d.Operation(opts), a.in, alone)
 	}
@@ -67,7 +65,7 @@ func run(op operation, consumers ...report.Consumer) (*event.State, error) {
 
 // onScreen shows an operation on the screen, and its summary afterwards. Over is
 // called when the operation is over, while the screen may still be there.
-func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, reload func(context.Context) (*charts.Chart, error), opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
+func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, folder *chartFolder, opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
 	d := a.display(cmd, report.ModeText)
 	look, lookErr := theme.FromEnv(os.Getenv)
 	restore := a.logs.toFile(d)
@@ -83,7 +81,7 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	}()
 	var edits board.Editor
 	if op.Editable() == nil {
-		edits = editor{op, reload}
+		edits = editor{op, folder}
 	}
 	dropTyped()
 	err := board.Run(cmd.Context(), board.Options{

@@ -1,0 +1,59 @@
+package board
+
+import (
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board/inspector"
+)
+
+// TestAChartThatChangesOnDiskIsTold while the run is held, once, with the key that
+// renders it again (R46).
+func TestAChartThatChangesOnDiskIsTold(t *testing.T) {
+	s := with("sandbox-held", 0, "", editable)(t)
+	if !s.drift.looking {
+		t.Fatal("nobody looks at the folder")
+	}
+	s.send(folderMsg(false))
+	s.showsNot(t, "chart changed")
+	s.send(folderMsg(true))
+	s.shows(t, "chart changed on disk, E renders it again", "E chart changed, render it again")
+	s.send(unflashMsg(s.flash.n))
+	s.send(folderMsg(true))
+	s.showsNot(t, "on disk")
+	s.press("E")
+	s.showsNot(t, "E chart changed")
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Running, Time: s.State.Now})
+	s.drift.looking = false
+	if s.send(folderMsg(true)); s.drift.looking {
+		t.Error("it is looked at while the run goes on")
+	}
+	if s := with("sandbox-held", 0, "")(t); s.drift.looking {
+		t.Error("a folder is looked at that nobody can render")
+	}
+}
+
+// TestApplyingAgainSaysWhatItReverts of a change that somebody has made in the
+// cluster (R44).
+func TestApplyingAgainSaysWhatItReverts(t *testing.T) {
+	image := inspector.Change{Action: inspector.Alter, Fields: []inspector.Field{{In: "spec", Lines: []string{"-image: example/api:fixed", "+image: example/no-such-image:1"}}}}
+	more := image
+	more.Fields = append(more.Fields, inspector.Field{In: "spec", Lines: []string{"-replicas: 2", "+replicas: 3"}}, inspector.Field{In: "spec", Lines: []string{"+paused: true"}})
+	for want, change := range map[string]inspector.Change{
+		"retry, which reverts image: example/api:fixed":            image,
+		"retry, which reverts image: example/api:fixed and 1 more": more,
+		"R retry   ": {Action: inspector.Unchanged},
+	} {
+		answers := &answerer{changes: map[string]inspector.Change{"Deployment/shop-api": change}}
+		s := with("sandbox-held", 0, "", func(o *Options) { o.Inspector = answers })(t)
+		s.drift.asked = drifted{}
+		s.send(s.askReverts()())
+		s.shows(t, want)
+		if s.resized(60, 20); change.Action == inspector.Alter {
+			s.shows(t, "R retry, reverts   G give up   a abort")
+		}
+	}
+	if s := with("sandbox-install", 63, "", answered)(t); s.askReverts() != nil {
+		t.Error("it is asked of a run that goes on")
+	}
+}
