@@ -22,9 +22,8 @@ var pictures = []struct {
 	w, h int
 	look theme.Options
 }{
-	{"running", view{run: "sandbox-install", n: 63}, 150, 34, dark},
-	{"held", view{run: "sandbox-held", keys: "f enter"}, 100, 30, dark},
-	{"abort", view{run: "sandbox-held", keys: "a"}, 100, 30, light},
+	{"diff", view{run: "sandbox-upgrade", n: 100, keys: "enter", opts: []func(*Options){changesOfUpgrade}, asks: true}, 110, 26, dark},
+	{"held", view{run: "sandbox-held"}, 100, 26, light},
 	{"narrow", view{run: "sandbox-install", n: 84}, 60, 20, dark},
 }
 
@@ -35,23 +34,29 @@ func TestPictures(t *testing.T) {
 	for _, p := range pictures {
 		t.Run(p.file, func(t *testing.T) {
 			got := drawSVG(p.view.open(t, p.w, p.h, p.look).View().Content, p.w, p.h, p.look.Background == theme.Light)
-			path := filepath.Join(picturesDir, p.file+".svg")
-			if *update {
-				if err := os.MkdirAll(picturesDir, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s is not what the screen shows; draw it anew with -update", path)
-			}
+			keep(t, p.file, got)
 		})
+	}
+}
+
+// keep compares a picture with the one that is kept, or keeps it with -update.
+func keep(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join(picturesDir, name+".svg")
+	if *update {
+		if err := os.MkdirAll(picturesDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the screen shows; draw it anew with -update", path)
 	}
 }
 
@@ -64,26 +69,46 @@ const (
 // drawSVG draws a screen as SVG: a rectangle for each run of background, a text
 // for each run of one style.
 func drawSVG(content string, w, h int, light bool) []byte {
-	fg, bg := "#d4d4d4", "#171717"
+	fg, bg := groundOf(light)
+	var out bytes.Buffer
+	begin(&out, w, float64(h*cellHeight), bg)
+	fmt.Fprint(&out, strings.Join(draw(content, w, h, fg, bg), ""))
+	fmt.Fprintln(&out, "</g>\n</svg>")
+	return out.Bytes()
+}
+
+// groundOf are the colours of text without one, and of what is behind it.
+func groundOf(light bool) (fg, bg string) {
 	if light {
-		fg, bg = "#1e1e1e", "#ffffff"
+		return "#1e1e1e", "#ffffff"
 	}
+	return "#d4d4d4", "#171717"
+}
+
+// begin begins a picture of so many cells across, and so high within its margin.
+func begin(out *bytes.Buffer, w int, high float64, bg string) {
+	width, height := float64(w)*cellWidth+2*margin, high+2*margin
+	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n", width, height, width, height)
+	fmt.Fprintf(out, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", bg)
+	fmt.Fprintln(out, `<g font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" xml:space="preserve">`)
+}
+
+// draw are the elements of a screen, one a run of cells of one style.
+func draw(content string, w, h int, fg, bg string) (out []string) {
 	screen := uv.NewScreenBuffer(w, h)
 	uv.NewStyledString(content).Draw(screen, screen.Bounds())
-	var out bytes.Buffer
-	width, height := float64(w)*cellWidth+2*margin, h*cellHeight+2*margin
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d">`+"\n", width, height, width, height)
-	fmt.Fprintf(&out, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", bg)
-	fmt.Fprintln(&out, `<g font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" xml:space="preserve">`)
 	for y := range h {
 		for x := 0; x < w; {
 			n := runLength(screen, x, y, w)
-			drawRun(&out, screen, x, y, n, fg, bg)
+			var b bytes.Buffer
+			drawRun(&b, screen, x, y, n, fg, bg)
+			if b.Len() > 0 {
+				out = append(out, b.String())
+			}
 			x += n
 		}
 	}
-	fmt.Fprintln(&out, "</g>\n</svg>")
-	return out.Bytes()
+	return out
 }
 
 // runLength is how many cells from x on have one style.
