@@ -127,6 +127,25 @@ func TestASCIISigns(t *testing.T) {
 	}
 }
 
+// inFonts are characters that DejaVu Sans Mono 2.37 has, as its table says, and that no
+// terminal draws as a picture of two cells.
+const inFonts = "✓✗○◐◓◑◒◇⊘↩–‖!●│─└┌├┘┴┐┤┬┼┃━┗┏┣┛┻┓┫┳╋╭╮╰╯▶▸◂▾▷╸…·↵←→"
+
+// TestGlyphsAreInFonts lets no glyph in that has not been looked up.
+func TestGlyphsAreInFonts(t *testing.T) {
+	l := unicodeLines
+	all := append(append(append([]string{}, l.Light[1:]...), l.Heavy[1:]...), l.Round[:]...)
+	all = append(all, l.Arrow, l.More, l.Less, l.Open, l.Cursor, l.Break, l.Next, l.Bar, l.Half, l.Rest, l.Ellipsis, l.Dot, l.Enter, l.Left, l.Right, l.Undo)
+	for _, m := range marks {
+		all = append(all, m.glyph)
+	}
+	for _, g := range all {
+		if !strings.Contains(inFonts, g) {
+			t.Errorf("is %s in DejaVu Sans Mono?", g)
+		}
+	}
+}
+
 // TestPlain shows text of others as ASCII, one character for each.
 func TestPlain(t *testing.T) {
 	ascii, all := New(Options{ASCII: true}), New(Options{})

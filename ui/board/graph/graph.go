@@ -64,6 +64,7 @@ type Node struct {
 	Ins, Outs []*Node
 	Lane      int // the row of its edges past columns, or -1
 	writings  []Writing
+	release   string
 	// outcome is what a rollback has made of it since, empty for nothing.
 	Outcome string
 }
@@ -77,9 +78,6 @@ func New(s *event.State) Graph {
 	for _, c := range p.Cols {
 		c.Width, c.Prefix = naturalWidth(c), commonNames(c)
 	}
-	for _, n := range p.Nodes {
-		n.writings = p.writings(n.Objects)
-	}
 	p.route()
 	return p
 }
@@ -91,7 +89,7 @@ func (p *Graph) addPhase(phase *event.PhaseState) {
 	own := make([]*Node, len(phase.Groups))
 	groups := make([]*plan.Group, len(phase.Groups))
 	for i, g := range phase.Groups {
-		own[i] = &Node{GroupState: g, Name: shortName(phase, g.Group), index: len(p.Nodes) + i, Lane: -1}
+		own[i] = &Node{GroupState: g, Name: shortName(phase, g.Group), index: len(p.Nodes) + i, Lane: -1, release: p.release}
 		groups[i] = g.Group
 		p.ByKey[own[i].Unit()] = own[i]
 		p.short[g.ID] = own[i].Name

@@ -20,10 +20,10 @@ type Writing struct {
 // mostWritten bounds how many names are looked at: a card does not show more.
 const mostWritten = 64
 
-// writings are those that a group may have, the best first.
-func (p *Graph) writings(objects []*event.ObjectState) []Writing {
+// writingsOf are those that a group may have, the best first.
+func writingsOf(objects []*event.ObjectState, release string) []Writing {
 	objects = objects[:min(len(objects), mostWritten)]
-	all := []Writing{{}, {Short: true}, {Short: true, Cut: canvas.Clean(p.release) + "-"}}
+	all := []Writing{{}, {Short: true}, {Short: true, Cut: canvas.Clean(release) + "-"}}
 	names := make([]string, len(objects))
 	for i, o := range objects {
 		names[i] = canvas.Clean(o.Object.Name)
@@ -44,13 +44,13 @@ func (p *Graph) writings(objects []*event.ObjectState) []Writing {
 
 // Writing is how the objects of a node are named in a width.
 func (n *Node) Writing(w int) Writing {
+	if n.writings == nil { // of most nodes of a large plan nobody asks
+		n.writings = writingsOf(n.Objects, n.release)
+	}
 	for _, wr := range n.writings {
 		if wr.Width <= w {
 			return wr
 		}
-	}
-	if len(n.writings) == 0 {
-		return Writing{}
 	}
 	return n.writings[len(n.writings)-1]
 }
