@@ -19,12 +19,18 @@ type said struct {
 	file      bool // it has several lines
 }
 
+// setting is a value that a container is given by an argument or a variable.
+type setting struct{ key, value string }
+
 // calls finds what pods call by the names of Services: in arguments and
 // environment, and in the ConfigMaps and Secrets that they use.
 //
 // Rule R62: an object waits until the workloads are ready that it calls.
 func (r *reader) calls() {
 	for _, n := range r.nodes {
+		if !ownGroup(n.name().Group) {
+			r.callsFrom(n, n.root.At("spec"))
+		}
 		if !n.works || n.idle() {
 			continue
 		}
@@ -42,6 +48,24 @@ func (r *reader) calls() {
 	}
 }
 
+// callsFrom reads the texts of a custom resource: those who work on it call for it.
+func (r *reader) callsFrom(n *node, f refs.Field) {
+	switch v := f.Value.(type) {
+	case string:
+		key := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
+		key, _, _ = strings.Cut(key, "[")
+		r.call(n, r.mentions(v, n.name().Namespace, key, false), Reason{Path: f.Path, doubt: 1}, f.Path)
+	case map[string]any:
+		for _, key := range sorted(v) {
+			r.callsFrom(n, f.At(key))
+		}
+	case []any:
+		for _, x := range f.Each() {
+			r.callsFrom(n, x)
+		}
+	}
+}
+
 // callsOf reads one container.
 func (r *reader) callsOf(n *node, c refs.Field) {
 	for _, list := range []string{"command", "args"} {
@@ -49,6 +73,11 @@ func (r *reader) callsOf(n *node, c refs.Field) {
 		for _, arg := range c.At(list).Each() {
 			text := arg.Text()
 			r.call(n, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path}, argument(text, flag, list))
+			key, value, set := strings.Cut(text, "=")
+			if !set {
+				key, value = flag, text
+			}
+			r.tell(n, arg, key, value)
 			flag = ""
 			if strings.HasPrefix(text, "-") && !strings.ContainsAny(text, "= \n") {
 				flag = text
@@ -58,6 +87,7 @@ func (r *reader) callsOf(n *node, c refs.Field) {
 	for _, e := range c.At("env").Each() {
 		name, value := e.At("name").Text(), e.At("value")
 		r.call(n, r.mentions(value.Text(), n.name().Namespace, name, true), Reason{Path: value.Path}, "env "+name)
+		r.tell(n, value, name, value.Text())
 		for field, kind := range map[string]string{"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"} {
 			from := e.At("valueFrom", field)
 			if to := r.by[plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: from.At("name").Text()}]; to != nil {
@@ -65,6 +95,25 @@ func (r *reader) callsOf(n *node, c refs.Field) {
 				r.call(n, r.mentions(text, n.name().Namespace, name, true), Reason{In: to.name(), Path: path, By: []plan.Object{to.name()}}, "env "+name)
 			}
 		}
+	}
+}
+
+// tell notes a setting. One that names a ConfigMap or Secret has it read, if not
+// mounted.
+func (r *reader) tell(n *node, at refs.Field, key, value string) {
+	name := value[strings.LastIndexByte(value, '/')+1:]
+	if name == "" || key == "" || strings.ContainsAny(name, " \n=:") {
+		return
+	}
+	r.told[n] = append(r.told[n], setting{key, name})
+	words := strings.Join(wordsOf(key), "")
+	for word, kind := range map[string]string{"configmap": "ConfigMap", "secret": "Secret"} {
+		to := r.by[plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: name}]
+		if to == nil || !strings.Contains(words, word) {
+			continue
+		}
+		r.add(n, to, Soft, Reason{Path: at.Path, Value: name, Text: fmt.Sprintf("%s names %s", at.Path, to.name())})
+		r.callsIn(n, to, refs.Ref{To: to.name(), Path: at.Path})
 	}
 }
 

@@ -103,6 +103,20 @@ func TestWordsThatCall(t *testing.T) {
 		{"db", "ALLOWED_HOSTS", true, ""},
 		{"x-0.peers", "X", true, ""},
 		{"", "HOST", true, ""},
+		{"ns/db", "--backend-service", false, "db"},
+		{"--backend-service=$(NAMESPACE)/db", "", false, "db"},
+		{"hosts:\n  - other\n  - db\n", "", false, "db"},
+		{"names:\n  - other\n  - db\n", "", false, ""},
+		{"  {\n  \"hosts\": [\n    \"db\"\n  ]", "", false, "db"},
+		{"x = {\n  \"host\": env(\"DB_HOST\", \"db\"),\n}", "", false, "db"},
+		{"x = {\n  \"name\": env(\"DB_NAME\", \"db\"),\n}", "", false, ""},
+		{"static_configs:\n- targets:\n  - db:5432\n", "", false, ""},
+		{"db,db.ns,db.ns.svc", "--dns-names", false, ""},
+		{"{\"tlsHosts\": [\n \"db\",\n \"db.ns\",\n \"db.ns.svc\"\n]", "", false, ""},
+		{"[\n \"db.ns\",\n \"db.ns.svc\"\n]", "", false, ""},
+		{"db.ns.svc:5432,db.ns:5432", "X", true, "db db"},
+		{"kv-0.peers.ns.svc,kv-1.peers.ns.svc", "X", true, "peers peers"},
+		{"db.ns.svc", "dnsNames", false, ""},
 	}
 	for _, tt := range tests {
 		var got []string
@@ -215,6 +229,7 @@ func TestOperators(t *testing.T) {
 		"a reader":              {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [get, list]}]") + topic, with("ClusterRoleBinding")},
 		"of a namespace":        {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + topic, with("RoleBinding", "Topic/t > Deployment/op serving")},
 		"of another namespace":  {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + "\n---\napiVersion: q.x/v1\nkind: Topic\nmetadata: {name: t, namespace: other}", with("RoleBinding")},
+		"its configuration":     {strings.Replace(rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]"), "serviceAccountName", "containers: [{env: [{name: TOPIC, value: t}]}], serviceAccountName", 1) + topic, with("ClusterRoleBinding", "Deployment/op > Topic/t hard")},
 		"definitions": {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics], verbs: [get]}]") + object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "topics.q.x", "spec: {group: q.x, names: {kind: Topic, plural: topics}}"),
 			with("ClusterRoleBinding", "Deployment/op > CustomResourceDefinition/topics.q.x soft")},
 	}.run(t)

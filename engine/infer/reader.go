@@ -47,13 +47,14 @@ type reader struct {
 	servers     map[*node][]*node        // what behind found
 	texts       map[*node][]said         // what saidIn found
 	uses        map[*node][]use          // the hosts that a workload is told
+	told        map[*node][]setting      // what workloads are given
 	rights      map[*node][]right        // those of workloads
 }
 
 func newReader(objects []Object) *reader {
 	r := &reader{
 		by: make(map[plan.Object]*node, len(objects)), found: map[arc]Edge{}, bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
-		servers: map[*node][]*node{}, texts: map[*node][]said{}, uses: map[*node][]use{}, rights: map[*node][]right{},
+		servers: map[*node][]*node{}, texts: map[*node][]said{}, uses: map[*node][]use{}, told: map[*node][]setting{}, rights: map[*node][]right{},
 	}
 	sorted := make([]*Object, len(objects))
 	for i := range objects {

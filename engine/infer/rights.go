@@ -71,10 +71,11 @@ func (t right) about(group, resource string) bool {
 // write the status of their API group. They need the definitions first, whose
 // resources they may read at all.
 func (r *reader) operators() {
-	custom := map[string][]*node{}
+	custom, named := map[string][]*node{}, map[string][]*node{}
 	for _, n := range r.nodes {
 		if !ownGroup(n.name().Group) {
 			custom[n.name().Group] = append(custom[n.name().Group], n)
+			named[n.name().Name] = append(named[n.name().Name], n)
 		}
 	}
 	defined := map[string][]*node{}
@@ -84,12 +85,19 @@ func (r *reader) operators() {
 		}
 	}
 	for _, n := range r.nodes {
+		for _, v := range r.told[n] {
+			for _, c := range named[v.value] {
+				if v.configures(c) {
+					r.add(n, c, Hard, Reason{Path: n.pods.Path, Value: c.name().Name, Text: fmt.Sprintf("it is configured by %s", c.name())})
+				}
+			}
+		}
 		for _, t := range r.rights[n] {
 			why := Reason{In: t.role.name(), Path: t.path, By: []plan.Object{t.binding.name(), t.role.name()}}
 			for _, group := range t.groups {
 				if t.writes() && t.status(group) && !n.idle() {
 					for _, c := range custom[group] {
-						if t.namespace == "" || t.namespace == c.name().Namespace {
+						if (t.namespace == "" || t.namespace == c.name().Namespace) && !r.configures(c, n) {
 							w := why
 							w.Value, w.Text = group, fmt.Sprintf("%s %s lets it write the status of %s", t.role.name(), t.path, group)
 							r.add(c, n, Serving, w)
@@ -106,6 +114,19 @@ func (r *reader) operators() {
 			}
 		}
 	}
+}
+
+// configures reports whether a workload is told the name of a custom resource as
+// its configuration: it does not start without.
+func (r *reader) configures(c, n *node) bool {
+	return slices.ContainsFunc(r.told[n], func(v setting) bool { return v.configures(c) })
+}
+
+// configures reports whether a setting is the name of a custom resource, with a
+// word of its kind in the key.
+func (v setting) configures(c *node) bool {
+	kind := wordsOf(c.name().Kind)
+	return len(kind) > 0 && v.value == c.name().Name && slices.ContainsFunc(wordsOf(v.key), func(w string) bool { return strings.HasPrefix(w, kind[len(kind)-1]) })
 }
 
 // ownGroup reports whether an API group is one of Kubernetes' own.

@@ -258,7 +258,7 @@ func (g *subchartGraph) own() {
 	same := !g.held
 	known := map[*unit]map[string]bool{}
 	for _, u := range g.units {
-		same = same && (u.sort == base || len(reach(u, known)) == len(all))
+		same = same && (u.sort == base || len(subcharts(u, known)) == len(all))
 	}
 	c := g.a.chart(g.c.Path)
 	written := slices.ContainsFunc(g.units, func(u *unit) bool { return u.written }) && !c.Layers
@@ -274,14 +274,14 @@ func (g *subchartGraph) own() {
 	}
 }
 
-// reach are the subcharts that a unit waits for, by way of others, too.
-func reach(u *unit, known map[*unit]map[string]bool) map[string]bool {
+// subcharts are those that a unit waits for, by way of others, too.
+func subcharts(u *unit, known map[*unit]map[string]bool) map[string]bool {
 	reached := known[u]
 	if reached == nil {
 		reached = maps.Clone(u.waits)
 		known[u] = reached
 		for to := range u.gates {
-			maps.Copy(reached, reach(to, known))
+			maps.Copy(reached, subcharts(to, known))
 		}
 	}
 	return reached

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -13,6 +14,7 @@ type mention struct {
 	pods    *node
 	word    string
 	doubt   int
+	plain   bool // without a port or a scheme
 }
 
 // mentions finds the Services whose DNS names stand in a text as whole words, and
@@ -33,12 +35,26 @@ func (r *reader) mentions(text, namespace, key string, env bool) []mention {
 		if to := r.named(text[i:j], text[j:], namespace); to.service != nil {
 			c := context{text: text, from: i, to: j, key: key, env: env, service: to.service}
 			if doubt := c.doubt(r, to.dotted); doubt >= 0 {
-				found = append(found, mention{to.service, to.pods, strings.TrimSuffix(text[i:j], "."), doubt})
+				plain := !c.addressed()
+				found = append(found, mention{to.service, to.pods, strings.TrimSuffix(text[i:j], "."), doubt, plain})
 			}
 		}
 		i = j
 	}
-	return found
+	return slices.DeleteFunc(found, func(m mention) bool { return m.plain && spelledTwice(found, m) })
+}
+
+func before(text, sep string) string {
+	head, _, _ := strings.Cut(text, sep)
+	return head
+}
+
+// spelledTwice reports whether a text has a name in several spellings, db.ns and
+// db.ns.svc: that is what a certificate is for, and no call.
+func spelledTwice(found []mention, m mention) bool {
+	return slices.ContainsFunc(found, func(n mention) bool {
+		return n.plain && n.service == m.service && n.word != m.word && before(n.word, ".") == before(m.word, ".")
+	})
 }
 
 func inWord(b byte) bool {
@@ -111,21 +127,30 @@ func (c context) doubt(r *reader, dotted bool) int {
 	if lead := strings.TrimSpace(line[:at]); strings.HasPrefix(lead, "#") && !c.env {
 		return -1
 	}
-	before, after := c.text[:c.from], c.text[c.to:]
-	switch {
-	case dotted, strings.HasSuffix(before, "://"), inURL(before), c.port(before, after):
-		return 0
-	case c.told(before, after):
-		return 1
-	}
 	key := c.keyOf(line[:at])
 	switch {
-	case callsHost(key):
+	case !c.env && strings.Contains(c.text, "\n") && key == "targets":
+		return -1 // of a monitor, which works without
+	case slices.Contains([]string{"dnsNames", "commonName"}, key) && !c.addressed():
+		return -1 // of a certificate
+	case dotted, c.addressed():
+		return 0
+	case c.told(c.text[:c.from], c.text[c.to:]), callsHost(key), defaulted.MatchString(line[:at]):
 		return 1
 	case c.env && c.text == c.service.name().Name && strings.Contains(c.text, "-") && !namesOther(key) && !r.otherwise(c.service):
 		return 2
 	}
 	return -1
+}
+
+// defaulted is how programs read a variable that need not be there, up to what
+// stands in for it: env("DB_HOST", "db").
+var defaulted = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOSTS|URL|URI|ADDR|ADDRESS|ENDPOINT|SERVER|SERVERS|BROKERS)["']?\s*[,:]\s*["']$`)
+
+// addressed reports whether the word is a part of a URL, or has a port.
+func (c context) addressed() bool {
+	lead, rest := c.text[:c.from], c.text[c.to:]
+	return strings.HasSuffix(lead, "://") || inURL(lead) || c.port(lead, rest)
 }
 
 // line is that which the word is in, and where in it.
@@ -205,15 +230,47 @@ func (c context) keyOf(lead string) string {
 		}
 	}
 	if at < 0 {
-		if strings.Trim(lead, listed) != "" {
+		switch {
+		case !c.values(lead):
 			return ""
+		case strings.ContainsAny(c.text, "\n") && strings.Trim(lead, " -\"'") == "":
+			return c.keyAbove(c.from - len(lead))
 		}
 		return c.key
 	}
-	if strings.Trim(lead[at+width:], listed) != "" {
+	if !c.values(lead[at+width:]) {
 		return ""
 	}
-	words := strings.FieldsFunc(lead[:at], func(r rune) bool { return strings.ContainsRune(" \t\"'{,;", r) })
+	return lastWord(lead[:at])
+}
+
+// values reports whether what stands before a word may be other values of a list,
+// or the namespace: "default/db".
+func (c context) values(lead string) bool {
+	lead = strings.TrimSuffix(lead, c.service.name().Namespace+"/")
+	if strings.HasSuffix(lead, ")/") && strings.HasPrefix(lead, "$(") {
+		return true
+	}
+	return strings.Trim(lead, listed) == ""
+}
+
+// keyAbove is the key of the list whose item begins at a place, in YAML or JSON.
+func (c context) keyAbove(at int) string {
+	above := strings.Split(c.text[max(0, at-1000):at], "\n")
+	for n := len(above) - 1; n >= 0; n-- {
+		line := strings.TrimRight(above[n], " \r")
+		if key, ok := strings.CutSuffix(strings.TrimSuffix(strings.TrimRight(line, "["), " "), ":"); ok {
+			return lastWord(key)
+		}
+		if item := strings.TrimLeft(line, " "); item != "" && item[0] != '-' && item[0] != '"' {
+			return ""
+		}
+	}
+	return ""
+}
+
+func lastWord(text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\"'{,;", r) })
 	if len(words) == 0 {
 		return ""
 	}

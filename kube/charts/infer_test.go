@@ -50,6 +50,23 @@ func TestPlainShop(t *testing.T) {
 	}
 }
 
+// TestUntold tells for shop as it is which of its gates only its author knows (R60).
+func TestUntold(t *testing.T) {
+	shop := rendered(t, "shop")
+	written, err := shop.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, order := shop.Ordered()
+	var untold []string
+	for _, pair := range order.Untold(written) {
+		untold = append(untold, pair[0]+" after "+pair[1])
+	}
+	if want := unknowable[:3]; !slices.Equal(untold, want) {
+		t.Errorf("untold %q, want %q", untold, want)
+	}
+}
+
 func rendered(t *testing.T, name string) *Rendered {
 	t.Helper()
 	c, err := LoadPath("../../testdata/charts/" + name)

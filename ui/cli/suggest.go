@@ -36,6 +36,10 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 			if err != nil {
 				return err
 			}
+			written, err := r.Plan()
+			if err != nil {
+				return err
+			}
 			ordered, order := r.Ordered()
 			if err := order.Check(); err != nil {
 				return err
@@ -49,7 +53,7 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 				return a.lookAtPlan(cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: drawing{suggested}},
 					[]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.plan.Groups}}, suggested.plan.Warnings)
 			}
-			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, suggested.plan, order, format.value, a.style(os.Stdout))
+			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.plan, Order: order, Untold: order.Untold(written)}, format.value, a.style(os.Stdout))
 		},
 	}
 	flags.add(cmd.Flags())

@@ -10,20 +10,28 @@ import (
 	"lockstep/theme"
 )
 
+// Suggested is an inferred order with the plan that it leads to.
+type Suggested struct {
+	Plan  *plan.Plan
+	Order *infer.Order
+	// Untold are gates that the chart has written down and no edge leads along.
+	Untold [][2]string
+}
+
 // Suggestion writes the plan that an inferred order leads to, in one of DagFormats:
 // as Dag does, with the reasons, which text tells for what waits between groups and
 // json for all edges.
-func Suggestion(w io.Writer, title string, p *plan.Plan, o *infer.Order, format string, style Style) error {
+func Suggestion(w io.Writer, title string, s Suggested, format string, style Style) error {
 	switch format {
 	case "json":
-		return suggestionJSON(escaped(w), p, o)
+		return suggestionJSON(escaped(w), s)
 	case "text":
-		if err := Dag(w, title, p, format, style); err != nil {
+		if err := Dag(w, title, s.Plan, format, style); err != nil {
 			return err
 		}
-		return write(styled(w, style), whyText(p, o, style))
+		return write(styled(w, style), whyText(s, style))
 	}
-	return Dag(w, title, p, format, style)
+	return Dag(w, title, s.Plan, format, style)
 }
 
 // SuggestedEdge is an edge of an inferred order.
@@ -39,12 +47,12 @@ type SuggestedEdge struct {
 }
 
 // suggestionJSON is dagJSON with edges.
-func suggestionJSON(w io.Writer, p *plan.Plan, o *infer.Order) error {
+func suggestionJSON(w io.Writer, s Suggested) error {
 	out := struct {
 		dagOutput
 		Edges []SuggestedEdge `json:"edges"`
-	}{dagOf(p), []SuggestedEdge{}}
-	for _, e := range o.Edges {
+	}{dagOf(s.Plan), []SuggestedEdge{}}
+	for _, e := range s.Order.Edges {
 		out.Edges = append(out.Edges, SuggestedEdge{e.From, e.To, e.Strength, e.Reason.Text, e.Reason.In, e.Reason.Path, e.Reason.Value})
 	}
 	return encode(w, out)
@@ -54,7 +62,8 @@ func suggestionJSON(w io.Writer, p *plan.Plan, o *infer.Order) error {
 const maxReasons = 3
 
 // whyText tells which objects make one group wait for another.
-func whyText(p *plan.Plan, o *infer.Order, style Style) string {
+func whyText(s Suggested, style Style) string {
+	p, o := s.Plan, s.Order
 	in := map[plan.Object]*plan.Group{}
 	for _, g := range p.Groups {
 		for _, object := range g.Objects {
@@ -88,6 +97,12 @@ func whyText(p *plan.Plan, o *infer.Order, style Style) string {
 				}
 				fmt.Fprintf(&b, "    %s %s\n", style.render(theme.Faint, fmt.Sprintf("%-7s", e.Strength)), clean(e.String()))
 			}
+		}
+	}
+	if len(s.Untold) > 0 {
+		b.WriteString("\nwritten, though nothing in the manifests tells\n")
+		for _, pair := range s.Untold {
+			fmt.Fprintf(&b, "  %s after %s\n", style.render(theme.Strong, clean(pair[0])), style.render(theme.Strong, clean(pair[1])))
 		}
 	}
 	if inside := len(o.Edges) - crossing; inside > 0 {

@@ -35,7 +35,7 @@ func TestSuggestion(t *testing.T) {
 	p, o := suggestion()
 	for _, format := range DagFormats {
 		var out bytes.Buffer
-		if err := Suggestion(&out, "shop", p, o, format, plain); err != nil {
+		if err := Suggestion(&out, "shop", Suggested{p, o, [][2]string{{"shop:web", "shop:db"}}}, format, plain); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, "suggest."+format, out.Bytes())
@@ -44,7 +44,7 @@ func TestSuggestion(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := Suggestion(&out, "shop", &plan.Plan{}, &infer.Order{}, "json", plain); err != nil || strings.Contains(out.String(), "null") || !json.Valid(out.Bytes()) {
+	if err := Suggestion(&out, "shop", Suggested{Plan: &plan.Plan{}, Order: &infer.Order{}}, "json", plain); err != nil || strings.Contains(out.String(), "null") || !json.Valid(out.Bytes()) {
 		t.Error(err, out.String())
 	}
 }
