@@ -56,6 +56,12 @@ const (
 	ActionLater     = preview.ActionLater
 )
 
+// Whose order a chart is deployed in (R68).
+const (
+	OrderDeclared = operation.OrderDeclared
+	OrderInferred = operation.OrderInferred
+)
+
 // WaitOrdered is the wait strategy of HIP-0025: in order, by the DAG (R27).
 const WaitOrdered = helmclient.WaitOrdered
 

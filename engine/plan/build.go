@@ -76,6 +76,7 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 	if root != nil {
 		p.tree(root)
 	}
+	resources = root.Annotate(resources)
 	sorted := make([]*Resource, len(resources))
 	for i := range resources {
 		sorted[i] = &resources[i]

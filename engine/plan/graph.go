@@ -36,7 +36,7 @@ func Reverse(groups []*Group) []*Group {
 	reversed := make([]*Group, len(groups))
 	for i, g := range groups {
 		r := *g
-		r.After = []string{}
+		r.After, r.Why = []string{}, nil
 		r.Objects = slices.Clone(g.Objects)
 		slices.Reverse(r.Objects)
 		r.Waves = g.cut()

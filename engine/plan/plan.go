@@ -43,6 +43,9 @@ type Chart struct {
 	// Subcharts are the chart's dependencies: those of Chart.yaml, disabled
 	// ones too (R12), and those that merely lie in charts/.
 	Subcharts []Subchart
+	// Inferred is what was added to the annotations of resources, of this chart and
+	// those below; only the chart at the top has it.
+	Inferred []Inferred `json:",omitempty"`
 	// Faults is what is wrong with Chart.yaml. They are no part of a record.
 	Faults []Fault `json:"-"`
 }
@@ -75,6 +78,9 @@ type Group struct {
 	Layer int `json:"layer"`
 	// After lists the ids of all groups that this one waits for, sorted.
 	After []string `json:"after"`
+	// Why says of gates why they are waited for, by their ids, where that was
+	// inferred: "Deployment/web waits for Service/db: …".
+	Why map[string]string `json:"why,omitempty"`
 	// Objects are in the order in which they are applied.
 	Objects []Object `json:"objects"`
 	// Waves cuts Objects into runs that are applied side by side, one run

@@ -192,11 +192,12 @@ func (o *object) learn(found Finding) {
 	}
 }
 
-// whySkipped names the failed group that g waits for, directly or not.
+// whySkipped names the failed group that g waits for, directly or not, and where
+// that was inferred, why it does.
 func (s *stage) whySkipped(g *group, cause error) string {
 	seen := map[string]bool{}
-	var find func(ids []string) string
-	find = func(ids []string) string {
+	var find func(ids []string) (failed, by string)
+	find = func(ids []string) (failed, by string) {
 		for _, id := range ids {
 			b := s.by[id]
 			if b == nil || seen[id] {
@@ -204,15 +205,17 @@ func (s *stage) whySkipped(g *group, cause error) string {
 			}
 			seen[id] = true
 			if b.status == event.Failed {
-				return id
+				return id, id
 			}
-			if up := find(b.def.After); up != "" {
-				return up
+			if up, _ := find(b.def.After); up != "" {
+				return up, id
 			}
 		}
-		return ""
+		return "", ""
 	}
-	switch up := find(g.def.After); {
+	switch up, by := find(g.def.After); {
+	case up != "" && g.def.Why[by] != "":
+		return "not started: " + up + " failed; " + g.def.Why[by]
 	case up != "":
 		return "not started: " + up + " failed"
 	case errors.Is(cause, ErrReplaced):

@@ -294,6 +294,9 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 	if err != nil {
 		return err
 	}
+	if err := c.builder().Infer(c.cfg.Tree, list); err != nil {
+		return err
+	}
 	scoped := c.hooks.queue.scopedHooks()
 	hooks, inPlan := map[string]bool{}, map[plan.Object]cluster.Hook{}
 	for _, s := range scoped {

@@ -1,8 +1,10 @@
 package manifest
 
 import (
+	"fmt"
 	"strconv"
 
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -90,4 +92,26 @@ func Version(s string) uint64 {
 		return 0
 	}
 	return n
+}
+
+// Infer has the objects of a list judged by what was inferred for them, too: a tree
+// says that of a revision.
+func (b *Builder) Infer(tree *plan.Chart, list helmkube.ResourceList) error {
+	if tree == nil || len(tree.Inferred) == 0 {
+		return nil
+	}
+	var known []*Fact // as in Resources
+	for _, i := range list {
+		if f := b.Fact(i); f != nil {
+			known = append(known, f)
+		}
+	}
+	for n, r := range tree.Annotate(b.Resources(list)) {
+		rule, _, err := status.ParseRule(r.Annotations)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Object, err)
+		}
+		known[n].Rule = rule
+	}
+	return nil
 }

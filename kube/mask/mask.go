@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -29,6 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // Hidden stands for a value that is not shown.
@@ -257,7 +259,30 @@ func (m *Mask) replacer() *strings.Replacer {
 func (m *Mask) Event(e event.Event) event.Event {
 	e.Message, e.Cause = m.Text(e.Message), m.Text(e.Cause)
 	e.Lines, e.Evidence = m.lines(e.Lines), m.lines(e.Evidence)
+	e.Phases = m.reasons(e.Phases)
 	return e
+}
+
+// reasons hides the values in why groups wait.
+func (m *Mask) reasons(phases []event.Phase) []event.Phase {
+	if !slices.ContainsFunc(phases, func(p event.Phase) bool {
+		return slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return len(g.Why) > 0 })
+	}) {
+		return phases
+	}
+	phases = slices.Clone(phases)
+	for i := range phases {
+		phases[i].Groups = slices.Clone(phases[i].Groups)
+		for n, g := range phases[i].Groups {
+			hidden := *g
+			hidden.Why = maps.Clone(g.Why)
+			for gate, why := range g.Why {
+				hidden.Why[gate] = m.Text(why)
+			}
+			phases[i].Groups[n] = &hidden
+		}
+	}
+	return phases
 }
 
 func (m *Mask) lines(text []string) []string {

@@ -145,3 +145,18 @@ func TestObjectHidesByPlace(t *testing.T) {
 	}
 	Object(map[string]any{"kind": "Pod"}, nil)
 }
+
+// TestReasonsAreMasked hides secrets in why groups wait, in a copy: the plan is
+// others' as well.
+func TestReasonsAreMasked(t *testing.T) {
+	var m Mask
+	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {host: hunter22}")
+	g := &plan.Group{ID: "shop:web", Why: map[string]string{"shop:db": "web waits for db: it names hunter22"}}
+	e := m.Event(event.Event{Phases: []event.Phase{{Groups: []*plan.Group{g}}}})
+	if got := e.Phases[0].Groups[0].Why["shop:db"]; got != "web waits for db: it names (hidden)" {
+		t.Errorf("told %q", got)
+	}
+	if !strings.Contains(g.Why["shop:db"], "hunter22") {
+		t.Error("the plan itself was changed")
+	}
+}

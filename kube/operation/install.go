@@ -46,6 +46,9 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	if err := in.Chart.Check(); err != nil {
 		return nil, err
 	}
+	if err := in.checkOrder(in.Common); err != nil {
+		return nil, err
+	}
 	tree, warnings, err := in.Chart.Tree(in.Values)
 	if err != nil {
 		return nil, err
@@ -73,7 +76,12 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	info := s.Info("install", r.release)
 	info.Revision, target.Release = revision, r.release
 	r.warnings = append(warnings, r.warnings...)
-	of := planning{refused: in.conflicts(r), rendered: r, target: target, events: hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall), before: before}
+	implied, tree, more, err := in.implied(in.Common, tree, r.builder, r.list)
+	if err != nil {
+		return nil, err
+	}
+	r.warnings = append(r.warnings, more...)
+	of := planning{implied: implied, refused: in.conflicts(r), rendered: r, target: target, events: hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall), before: before}
 	if revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
 		of.besides = revs.Besides(nil, 0)
 	}

@@ -7,6 +7,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight"
@@ -26,6 +27,8 @@ type planning struct {
 	refused []plan.Warning
 	// before are phases that come before all others.
 	before []event.Phase
+	// implied is the order of the target, where that was inferred.
+	implied *infer.Order
 }
 
 // plan orders all of an operation: the objects and hooks of the target, and what
@@ -43,6 +46,9 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 		return nil, err
 	}
 	warnings = append(warnings, more...)
+	if p.implied != nil {
+		p.implied.Explain(apply.Phase.Groups)
+	}
 	remove, more := order.Remove(p.old.Revision, p.builder.Resources(p.held.Difference(p.list)))
 	warnings = append(warnings, more...)
 	left, more := leaving{s, p.builder, "", p.besides, p.old.Release, []helmkube.ResourceList{p.list, p.held}}.leftovers()

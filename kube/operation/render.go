@@ -28,6 +28,9 @@ type Rendering struct {
 	Chart  *charts.Chart
 	Values map[string]any
 
+	// Order is declared, also where empty, or inferred (R68).
+	Order string
+
 	SkipCRDs                 bool
 	TakeOwnership            bool
 	ForceConflicts           bool

@@ -52,6 +52,9 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	if err := up.Chart.Check(); err != nil {
 		return nil, err
 	}
+	if err := up.checkOrder(up.Common); err != nil {
+		return nil, err
+	}
 	s, err := preflight.OpenAlone(ctx, c, up.Common)
 	if err != nil {
 		return nil, err
@@ -121,8 +124,13 @@ func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflig
 	}
 	info := s.Info("upgrade", r.release)
 	info.PreviousRevision = revs.Good()
+	implied, tree, more, err := up.implied(up.Common, tree, r.builder, r.list)
+	if err != nil {
+		return nil, err
+	}
+	r.warnings = append(r.warnings, more...)
 	return planning{
-		rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current, revs.Since()),
+		implied: implied, rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current, revs.Since()),
 		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before, refused: refused,
 	}.bring(s, info, tree, nil)
 }

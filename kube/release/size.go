@@ -50,8 +50,12 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 		return nil, nil, fmt.Errorf("release %s: its record takes %s, and the API server stores no more than 1 MiB: leave files out of the chart (.helmignore), make several releases of it, or store releases elsewhere (HELM_DRIVER=sql)",
 			rel.Name, mebibytes(least))
 	}
+	what, undone := "the order of its subcharts", "in the order of its groups alone"
+	if len(full.Tree.Inferred) > 0 {
+		what, undone = "the order that was inferred", "in the order that its annotations declare"
+	}
 	return short, []plan.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
-		"the release takes nearly the 1 MiB that the API server stores, so the order of its subcharts is not recorded: it will be undone in the order of its groups alone (%s with it)", mebibytes(size))}}, nil
+		"the release takes nearly the 1 MiB that the API server stores, so %s is not recorded: it will be undone %s (%s with it)", what, undone, mebibytes(size))}}, nil
 }
 
 func mebibytes(n int) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }

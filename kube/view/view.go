@@ -152,6 +152,9 @@ func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 			return nil, fmt.Errorf("order revision %d: %w", rel.Version, err)
 		}
 	}
+	if err := b.Infer(release.TreeOf(rel), list); err != nil {
+		return nil, fmt.Errorf("read the order of revision %d: %w", rel.Version, err)
+	}
 	return &revision{rel, b, list, helmclient.Phases(planned), warnings}, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"lockstep/kube"
 )
 
 // choice is the value of a flag that is one of some words.
@@ -40,6 +42,12 @@ func addChoice(cmd *cobra.Command, c *choice, name, short, about string) {
 	_ = cmd.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return c.allowed, cobra.ShellCompDirectiveNoFileComp
 	})
+}
+
+// addOrder adds --order (R68).
+func addOrder(cmd *cobra.Command, c *choice) {
+	*c = choice{allowed: []string{kube.OrderDeclared, kube.OrderInferred}}
+	addChoice(cmd, c, "order", "", "whose order: what annotations say, or also what the objects imply")
 }
 
 // complete completes the value of a flag with words.

@@ -87,7 +87,7 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		render := renderFlags{chart: d.chart, values: d.values, post: d.post}
+		render := renderFlags{chart: d.chart, values: d.values, post: d.post, order: d.order}
 		r, err := render.renderAs(cmd.Context(), a, defaultRelease, chart(args))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError

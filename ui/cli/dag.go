@@ -53,6 +53,7 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 		},
 	}
 	flags.add(cmd.Flags())
+	addOrder(cmd, &flags.order)
 	addChoice(cmd, &format, "output", "o", "format")
 	cmd.Flags().BoolVar(&tui, "tui", false, "look at it on the screen")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")

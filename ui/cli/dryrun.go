@@ -43,7 +43,7 @@ func dryRunMode(value string) (string, error) {
 // dryRun prints an installation without a cluster.
 func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m mode, name, ref string) error {
 	d := &flags.deploy
-	r := renderFlags{chart: d.chart, values: d.values, post: d.post, skipSchema: d.skipSchema, enableDNS: d.enableDNS}
+	r := renderFlags{chart: d.chart, values: d.values, post: d.post, order: d.order, skipSchema: d.skipSchema, enableDNS: d.enableDNS}
 	out, err := r.renderAs(cmd.Context(), a, name, ref)
 	if err != nil {
 		return err

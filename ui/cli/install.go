@@ -33,6 +33,7 @@ type deployFlags struct {
 	chart  chartFlags
 	values values.Options
 	post   postFlags
+	order  choice
 	dryRun string
 
 	hideSecret, showSecrets, createNamespace, skipCRDs, takeOwnership bool
@@ -47,6 +48,7 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	addValueFlags(f, &d.values)
 	d.chart.add(f)
 	d.post.add(f)
+	addOrder(cmd, &d.order)
 	addDryRun(cmd, &d.dryRun)
 	f.BoolVar(&d.hideSecret, "hide-secret", false, "leave Secrets out of what --dry-run prints")
 	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in what --dry-run prints; otherwise they are hidden")
@@ -88,7 +90,7 @@ func (d *deployFlags) rendering(ctx context.Context, ref string, settings *helmc
 		return kube.Rendering{}, err
 	}
 	return kube.Rendering{
-		Chart: c, Values: vals, SkipCRDs: d.skipCRDs, TakeOwnership: d.takeOwnership,
+		Chart: c, Values: vals, Order: d.order.value, SkipCRDs: d.skipCRDs, TakeOwnership: d.takeOwnership,
 		ForceConflicts: d.forceConflicts, ForceReplace: d.forceReplace,
 		DisableOpenAPIValidation: d.skipValidation, SkipSchemaValidation: d.skipSchema, EnableDNS: d.enableDNS,
 		SubNotes: d.subNotes, HideNotes: d.hideNotes, Description: d.description, Labels: d.labels, PostRenderer: post,

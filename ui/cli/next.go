@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/kube"
 )
 
 // command is a command line of this program about the release of an operation.
@@ -40,6 +41,9 @@ func (a *app) afterDeploy(s *event.State, words []string, ref string, sandbox bo
 		return nil
 	}
 	words = slices.Concat(words, []string{name, ref}, d.chart.words())
+	if d.order.value == kube.OrderInferred {
+		words = append(words, "--order="+d.order.value)
+	}
 	if d.createNamespace && s.Release == event.NoRelease { // it may not be there either
 		words = append(words, "--create-namespace")
 	}

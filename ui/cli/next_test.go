@@ -76,6 +76,8 @@ func TestWhatToTypeNext(t *testing.T) {
 		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), []string{anew}},
 		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{anew, away}},
 		{"an install in a sandbox", a.afterDeploy(ended("install", 0, event.Failed, "", "failed"), []string{"install"}, "./c", true, d), nil},
+		{"a failed install in an inferred order", a.afterDeploy(ended("install", 0, event.Failed, "", "none"), []string{"install"}, "shop", false, &deployFlags{order: choice{value: "inferred"}}),
+			[]string{"lockstep install s shop --order=inferred -n n --kube-context 'my cluster'   # once that is mended"}},
 		{"a failed install of one version", a.afterDeploy(ended("install", 0, event.Failed, "", "none"), []string{"install"}, "shop", false, pinned),
 			[]string{"lockstep install s shop --repo https://charts.example --version 1.2.3" + where + "   # once that is mended"}},
 		{"an upgrade that was rolled back", deploy(ended("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{again}},

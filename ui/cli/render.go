@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"lockstep/engine/plan"
+	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/ui/report"
 )
@@ -46,6 +47,7 @@ type renderFlags struct {
 	values values.Options
 	name   nameFlags
 	post   postFlags
+	order  choice
 
 	kubeVersion string
 	apiVersions []string
@@ -78,6 +80,10 @@ type rendered struct {
 	*charts.Rendered
 	plan     *plan.Plan
 	warnings []plan.Warning
+	// chart, values and options are what it was rendered from.
+	chart   *charts.Chart
+	values  map[string]any
+	options charts.RenderOptions
 }
 
 // render renders the chart that [NAME] CHART names and plans it. Warnings go to
@@ -111,15 +117,44 @@ func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*
 	if err != nil {
 		return nil, err
 	}
-	out, err := charts.Render(ctx, c, vals, opts)
+	made, err := charts.Render(ctx, c, vals, opts)
 	if err != nil {
 		return nil, err
 	}
-	if r.flat {
-		warnings, err := plan.Check(out.Tree, out.Resources)
-		return &rendered{Rendered: out, warnings: append(out.Warnings, warnings...)}, err
+	out, err := r.ordered(made)
+	if err != nil {
+		return nil, err
 	}
-	return planned(out)
+	out.chart, out.values, out.options = c, vals, opts
+	return out, nil
+}
+
+// ordered plans what was rendered by the order that is asked for.
+func (r *renderFlags) ordered(made *charts.Rendered) (*rendered, error) {
+	switch {
+	case r.flat:
+		warnings, err := plan.Check(made.Tree, made.Resources)
+		return &rendered{Rendered: made, warnings: append(made.Warnings, warnings...)}, err
+	case r.order.value == kube.OrderInferred:
+		return inferred(made)
+	}
+	return planned(made)
+}
+
+// inferred plans what was rendered by the order that it implies (R68).
+func inferred(r *charts.Rendered) (*rendered, error) {
+	ordered, order := r.Ordered()
+	if err := order.Check(); err != nil {
+		return nil, err
+	}
+	out, err := planned(ordered)
+	if err != nil {
+		return nil, err
+	}
+	order.Explain(out.plan.Groups)
+	out.plan.Warnings = append(order.Warnings(), out.plan.Warnings...)
+	out.warnings = out.plan.Warnings
+	return out, nil
 }
 
 func (r *renderFlags) options(settings *helmcli.EnvSettings, release string) (charts.RenderOptions, error) {
@@ -159,5 +194,5 @@ func planned(r *charts.Rendered) (*rendered, error) {
 		return nil, err
 	}
 	plan.Warnings = append(r.Warnings, plan.Warnings...)
-	return &rendered{r, plan, plan.Warnings}, nil
+	return &rendered{Rendered: r, plan: plan, warnings: plan.Warnings}, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -41,6 +42,9 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 		ValidArgsFunction: completeChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.kindless, flags.flat = true, wait.value != string(kube.WaitOrdered)
+			if flags.flat && flags.order.value == kube.OrderInferred {
+				return fmt.Errorf("--order=inferred is an order, and --wait=%s has none: leave one of them out", wait.value)
+			}
 			r, err := flags.render(a, cmd, args)
 			if err != nil {
 				return err
@@ -53,6 +57,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 	}
 	f := cmd.Flags()
 	flags.add(f)
+	addOrder(cmd, &flags.order)
 	addWaitChoice(cmd, &wait, "whose order to print; with anything but ordered it is Helm's, without lines around groups")
 	f.BoolVar(&print.IncludeCRDs, "include-crds", false, "print the content of crds/ as well")
 	f.BoolVar(&print.NoHooks, "no-hooks", false, "leave hooks out")

@@ -74,4 +74,10 @@ Subcharts wait for each other as a whole; what lies in a subchart cannot wait fo
 What annotations say already stands, and is added to.
 
 Look at it with: lockstep suggest CHART, or with --tui
+Deploy by it with: lockstep install NAME CHART --order=inferred
+Write it down with: lockstep suggest CHART --write
+
+Deployed, it is kept in the release's record, where a rollback and an uninstallation find it; neither the cluster nor the
+stored manifest has annotations of it. What never started says why it waited. Written down, it is what any author could
+have written: lines are added to templates and to Chart.yaml, and what cannot be done safely is told.
 `

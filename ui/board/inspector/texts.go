@@ -24,7 +24,7 @@ func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 	case TabDiff:
 		return i.diffTab(s, width)
 	case TabGates:
-		return s.gatesTab(n)
+		return s.gatesTab(n, width)
 	case TabTimings:
 		return s.timingsTab(n, width)
 	}
@@ -119,7 +119,7 @@ func (s Subject) whyTab(n *graph.Node, width int) []canvas.Line {
 }
 
 // gatesTab lists all that a group waits for and all that waits for it.
-func (s Subject) gatesTab(n *graph.Node) []canvas.Line {
+func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
 	var up []*graph.Node
 	for _, id := range n.After {
 		if u := s.Graph.ByKey[event.Unit{Phase: n.Phase, Group: id}]; u != nil {
@@ -127,12 +127,15 @@ func (s Subject) gatesTab(n *graph.Node) []canvas.Line {
 		}
 	}
 	out := []canvas.Line{canvas.Plain(theme.Strong, "waits for")}
-	out = append(out, s.nodeLines(up, "nothing: it is among the first")...)
+	out = append(out, s.nodeLines(up, "nothing: it is among the first", func(u *graph.Node) string { return n.Group.Why[u.ID] })...)
 	out = append(out, nil, canvas.Plain(theme.Strong, "waited for by"))
-	return append(out, s.nodeLines(s.Graph.Followers(n), "nothing")...)
+	out = append(out, s.nodeLines(s.Graph.Followers(n), "nothing", func(u *graph.Node) string { return u.Group.Why[n.ID] })...)
+	return canvas.WrapLines(out, width)
 }
 
-func (s Subject) nodeLines(nodes []*graph.Node, none string) []canvas.Line {
+// nodeLines are a line for each group, and one for why it is among them where that
+// is known.
+func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Node) string) []canvas.Line {
 	if len(nodes) == 0 {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "  "+none)}
 	}
@@ -144,6 +147,9 @@ func (s Subject) nodeLines(nodes []*graph.Node, none string) []canvas.Line {
 			text += " " + canvas.Span(d, over)
 		}
 		out = append(out, canvas.Line{{Role: mark.Role, Text: "  " + mark.Glyph + " "}, {Role: theme.Text, Text: canvas.Pad(u.ID, 32)}, {Role: theme.Quiet, Text: "  " + text}})
+		if reason := why(u); reason != "" {
+			out = append(out, canvas.Plain(theme.Quiet, "    "+reason))
+		}
 	}
 	return out
 }

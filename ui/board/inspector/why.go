@@ -37,7 +37,7 @@ func (s Subject) Why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.
 		}
 	}
 	head = canvas.WrapLines(head, w)
-	tail := s.gateLines(n)
+	tail := s.gateLines(n, w)
 	if o != nil {
 		head = append(head, diagnosis(o, room-len(head)-len(tail))...)
 	}
@@ -113,11 +113,17 @@ func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 }
 
 // gateLines say what a group still waits for, and how many wait for it.
-func (s Subject) gateLines(n *graph.Node) []canvas.Line {
+func (s Subject) gateLines(n *graph.Node, w int) []canvas.Line {
 	var lines []canvas.Line
 	if n.Status == event.Waiting || n.Status == event.Held {
 		if l := s.gateLine("waits for ", n.Ins, func(u *graph.Node) bool { return !picture.Passed(u) }); l != nil {
 			lines = append(lines, l)
+		}
+		for _, u := range n.Ins {
+			if why := n.Group.Why[u.ID]; why != "" && !picture.Passed(u) {
+				lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+why)}, w)...)
+				break // the tab of gates has all
+			}
 		}
 	}
 	if !n.Status.Over() || n.Status == event.Failed {

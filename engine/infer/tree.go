@@ -1,0 +1,101 @@
+package infer
+
+import (
+	"encoding/json"
+	"slices"
+
+	"lockstep/engine/plan"
+)
+
+// Tree returns the chart tree with the order in it: with it plan.Build plans
+// resources as they are in this order, as it would plan those of Annotate.
+func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
+	t := o.tree(tree)
+	if t == nil {
+		return nil
+	}
+	add := o.Annotations()
+	entries := map[string]*plan.Inferred{}
+	for _, g := range o.Groups {
+		for _, object := range g.Objects {
+			more := add[Place{g.Chart, object}]
+			if more == nil {
+				continue
+			}
+			text, _ := json.Marshal(more) // strings always can be
+			key := g.Chart + "\n" + string(text)
+			if entries[key] == nil {
+				entries[key] = &plan.Inferred{Chart: g.Chart, Annotations: more}
+			}
+			entries[key].Objects = append(entries[key].Objects, object)
+		}
+	}
+	keys := make([]string, 0, len(entries))
+	for key := range entries {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	t.Inferred = nil
+	for _, key := range keys {
+		t.Inferred = append(t.Inferred, *entries[key])
+	}
+	return t
+}
+
+// Explain says of the groups of a plan why they wait for their gates, as far as an
+// edge tells: one between objects of the two, or where they are of different
+// charts, between these.
+func (o *Order) Explain(groups []*plan.Group) {
+	in, by := map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
+	for _, g := range groups {
+		by[g.ID] = g
+		for _, object := range g.Objects {
+			in[object] = g
+		}
+	}
+	type pair struct{ from, to string }
+	best, between := map[pair]Edge{}, map[pair]Edge{}
+	keep := func(m map[pair]Edge, p pair, e Edge) {
+		if old, known := m[p]; !known || compareStrength(e, old) < 0 {
+			m[p] = e
+		}
+	}
+	for _, e := range o.Edges {
+		from, to := in[e.From], in[e.To]
+		if from == nil || to == nil || from == to {
+			continue
+		}
+		keep(best, pair{from.ID, to.ID}, e)
+		if from.Chart != to.Chart {
+			keep(between, pair(apart(from.Chart, to.Chart)), e)
+		}
+	}
+	for _, g := range groups {
+		why := map[string]string{}
+		for _, id := range g.After {
+			e, ok := best[pair{g.ID, id}]
+			if to := by[id]; !ok && to != nil && to.Chart != g.Chart {
+				e, ok = between[pair(apart(g.Chart, to.Chart))]
+			}
+			if ok {
+				why[id] = e.String()
+			}
+		}
+		if len(why) > 0 {
+			g.Why = why
+		}
+	}
+}
+
+// apart are the charts of one parent that two charts are, or lie in; or where one
+// lies in the other, that one and its subchart.
+func apart(from, to string) struct{ from, to string } {
+	parent := common(from, to)
+	below := func(path string) string {
+		if at, ok := child(parent, path); ok {
+			return at
+		}
+		return path
+	}
+	return struct{ from, to string }{below(from), below(to)}
+}

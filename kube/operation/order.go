@@ -1,0 +1,53 @@
+package operation
+
+import (
+	"fmt"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lockstep/engine/infer"
+	"lockstep/engine/plan"
+	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
+)
+
+// The orders that a chart may be deployed in.
+//
+// Rule R68: an inferred order is one of the plan and of the record alone.
+const (
+	OrderDeclared = "declared" // what its annotations say
+	OrderInferred = "inferred" // also what its objects imply (R68)
+)
+
+// checkOrder refuses what is no order, and one that would be lost.
+func (r *Rendering) checkOrder(c preflight.Common) error {
+	switch r.Order {
+	case "", OrderDeclared:
+		return nil
+	case OrderInferred:
+		if c.Strategy() != helmclient.WaitOrdered {
+			return fmt.Errorf("--order=inferred is an order, and --wait=%s has none: leave one of them out", c.Wait)
+		}
+		return nil
+	}
+	return fmt.Errorf("--order=%s is none of %s, %s", r.Order, OrderDeclared, OrderInferred)
+}
+
+// implied is the order that objects imply, nil where what is declared counts; the
+// tree that they are planned by; and what is said about it.
+func (r *Rendering) implied(c preflight.Common, tree *plan.Chart, b *manifest.Builder, list helmkube.ResourceList) (*infer.Order, *plan.Chart, []plan.Warning, error) {
+	if r.Order != OrderInferred {
+		return nil, tree, nil, nil
+	}
+	var objects []infer.Object
+	for _, i := range list {
+		f := b.Fact(i)
+		if u, ok := i.Object.(*unstructured.Unstructured); ok && f != nil {
+			objects = append(objects, infer.Object{Resource: f.Resource, Fields: u.Object})
+		}
+	}
+	order := infer.From(c.Release, tree, objects)
+	return order, order.Tree(tree), order.Warnings(), order.Check()
+}
