@@ -202,6 +202,12 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 	for _, f := range plan.Lint(r.Tree, r.Resources) {
 		out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 	}
+	if p, err := r.Plan(); err == nil { // else what is wrong has been said
+		_, implied := r.Ordered()
+		for _, f := range implied.Against(p) {
+			out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
+		}
+	}
 	for _, s := range r.Spellings {
 		out.add(report.Finding{Severity: report.SeverityInfo, Rule: s.Rule, Message: s.String()})
 	}

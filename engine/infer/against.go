@@ -1,0 +1,122 @@
+package infer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/plan"
+)
+
+// Against tells where an order that was written down is one against what objects
+// name: what is named comes later, or at no time that is known. The plan is that of
+// the chart as it stands.
+//
+// Rule R70: a written order stands; where it cannot come up so, lint says it.
+func (o *Order) Against(p *plan.Plan) []plan.Finding {
+	in := map[plan.Object]*plan.Group{}
+	for _, g := range p.Groups {
+		for _, object := range g.Objects {
+			in[object] = g
+		}
+	}
+	edges := slices.Clone(o.Edges)
+	for _, d := range o.Dropped {
+		edges = append(edges, d.Edge)
+	}
+	slices.SortStableFunc(edges, Edge.Compare)
+	edges = slices.CompactFunc(edges, func(e, f Edge) bool { return e.Compare(f) == 0 && e.Strength == f.Strength }) // some are kept and told of
+	before := newAncestors(p)
+	findings := []plan.Finding{}
+	for _, e := range edges {
+		from, to := in[e.From], in[e.To]
+		if e.Strength != Hard || from == nil || to == nil || from == to || before.of(from)[to.ID] {
+			continue
+		}
+		later := before.of(to)[from.ID]
+		if !later && (from.Name == plan.Unsequenced || slices.Equal(from.After, to.After)) {
+			continue // nobody has ordered it; what starts together is applied by kind (R15a)
+		}
+		f := plan.Finding{Severity: plan.SeverityWarning, Rule: "R70", Chart: from.Chart, Object: &e.From}
+		when := "beside it"
+		if later {
+			when = "after it"
+			if needed[e.To.Kind] {
+				f.Severity = plan.SeverityError
+			}
+		}
+		f.Message = fmt.Sprintf("%s: %s waits for %s, but %s needs %s of %s, which comes %s: %s",
+			from.Chart, from.Name, waited(from), e.From, e.To, groupName(from, to), when, e.Reason.Text)
+		findings = append(findings, f)
+	}
+	slices.SortStableFunc(findings, func(a, b plan.Finding) int {
+		return cmp.Or(strings.Compare(a.Severity, b.Severity), strings.Compare(a.Chart, b.Chart))
+	})
+	return findings
+}
+
+// needed are the kinds without which what names them is refused, or its pods do not
+// start. A group that waits for its own gate to come later is never ready.
+var needed = map[string]bool{"Namespace": true, "CustomResourceDefinition": true, "ConfigMap": true, "Secret": true,
+	"PersistentVolumeClaim": true, "ServiceAccount": true, "PriorityClass": true, "RuntimeClass": true}
+
+// waited names what a group waits for in its own chart.
+func waited(g *plan.Group) string {
+	var names []string
+	for _, id := range g.After {
+		if name, own := strings.CutPrefix(id, g.Chart+":"); own {
+			names = append(names, name)
+		} else {
+			names = append(names, id)
+		}
+	}
+	switch n := len(names) - 3; {
+	case len(names) == 0:
+		return "nothing"
+	case n > 0:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), n)
+	}
+	return sentence(names)
+}
+
+func groupName(from, to *plan.Group) string {
+	switch {
+	case from.Chart != to.Chart:
+		return to.ID
+	case to.Name == plan.Unsequenced:
+		return "no group"
+	}
+	return "group " + to.Name
+}
+
+// ancestors finds what is ready before a group starts.
+type ancestors struct {
+	by    map[string]*plan.Group
+	known map[string]map[string]bool
+}
+
+func newAncestors(p *plan.Plan) *ancestors {
+	a := &ancestors{by: map[string]*plan.Group{}, known: map[string]map[string]bool{}}
+	for _, g := range p.Groups {
+		a.by[g.ID] = g
+	}
+	return a
+}
+
+func (a *ancestors) of(g *plan.Group) map[string]bool {
+	if found := a.known[g.ID]; found != nil {
+		return found
+	}
+	found := map[string]bool{}
+	for queue := slices.Clone(g.After); len(queue) > 0; queue = queue[1:] {
+		if id := queue[0]; !found[id] {
+			found[id] = true
+			if up := a.by[id]; up != nil {
+				queue = append(queue, up.After...)
+			}
+		}
+	}
+	a.known[g.ID] = found
+	return found
+}
