@@ -52,6 +52,8 @@ type Left struct {
 	Lines []string `json:"lines"`
 }
 
+// Rule R69: lines are inserted, checked in memory, and written all or none.
+//
 // Prepare finds out what to insert where. The new files are rendered in memory,
 // and have to give the plan of the order together with what is left. The error says
 // that they do not, or that they cannot be read.
@@ -127,6 +129,7 @@ type want struct {
 	doc    charts.Document
 	object plan.Object
 	file   string
+	needs  []string // the groups that it is to wait for
 	lines  []string
 }
 
@@ -140,8 +143,9 @@ func (w *writer) objects(resources []plan.Resource) error {
 	if err != nil {
 		return err
 	}
+	present := w.presences(resources, found)
 	for _, p := range found {
-		w.put(p, wants)
+		w.put(p, wants, present)
 	}
 	for _, want := range wants {
 		if len(want.lines) > 0 && !slices.ContainsFunc(found, func(p *foundPlace) bool { return slices.Contains(p.objects, want.object) }) {
@@ -165,7 +169,7 @@ func (w *writer) wants(resources []plan.Resource) ([]*want, error) {
 		if target == nil {
 			continue
 		}
-		a := &want{doc: w.src.Rendered.Docs[i], object: r.Object}
+		a := &want{doc: w.src.Rendered.Docs[i], object: r.Object, needs: needsOf(target.Annotations)}
 		lines, changed := annotationLines(r.Annotations, target.Annotations)
 		name, why := w.in(r.Chart, strings.TrimPrefix(a.doc.Source, sourcePrefix(r.Chart)))
 		a.file = name
@@ -196,7 +200,7 @@ func (w *writer) wants(resources []plan.Resource) ([]*want, error) {
 func sourcePrefix(chart string) string { return strings.ReplaceAll(chart, "/", "/charts/") + "/" }
 
 // put writes the lines of a place, where all objects that it makes want the same.
-func (w *writer) put(p *foundPlace, wants []*want) {
+func (w *writer) put(p *foundPlace, wants []*want, present map[groupKey]*presence) {
 	var lines []string
 	agreed, any := true, false
 	for _, a := range wants {
@@ -209,6 +213,7 @@ func (w *writer) put(p *foundPlace, wants []*want) {
 		lines, any = a.lines, true
 	}
 	if agreed && len(lines) > 0 {
+		lines = conditioned(lines, wants, p, present)
 		w.files[p.file].insert = append(w.files[p.file].insert, p.place.insertions(w.files[p.file].text, lines)...)
 		return
 	}
@@ -220,6 +225,23 @@ func (w *writer) put(p *foundPlace, wants []*want) {
 			w.leave(a, p.place.line, fmt.Sprintf("this place makes %d objects of several groups", len(p.objects)))
 		}
 	}
+}
+
+// conditioned are lines in which what is not always rendered is named under its
+// condition.
+func conditioned(lines []string, wants []*want, p *foundPlace, present map[groupKey]*presence) []string {
+	i := slices.IndexFunc(wants, func(a *want) bool { return slices.Contains(p.objects, a.object) })
+	out := slices.Clone(lines)
+	for n, l := range lines {
+		for _, key := range []string{plan.AnnotationGroupDependsOn, plan.AnnotationLayerDependsOn} {
+			if prefix := plan.StoredKey(key) + ": "; strings.HasPrefix(l, prefix) {
+				if value, conditional := needs(wants[i].doc.Chart, wants[i].needs, p.place, present); conditional {
+					out[n] = prefix + value
+				}
+			}
+		}
+	}
+	return out
 }
 
 // leave notes what is left to somebody, together with what is to be put in the

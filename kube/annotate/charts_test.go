@@ -17,8 +17,8 @@ const testCharts = "../../testdata/charts"
 var orderingLine = regexp.MustCompile(`(?m)^( *)(helm\.sh/(resource-group|dep|layer|weight|install-before|readiness-)|depends-on:)[^\n]*(\n +- [^\n:]*)*\n`)
 
 // TestChartsComeBack takes all that orders things out of the charts of testdata and
-// lets it be written again: the plan is the old one, unless something is left, and
-// the lines that went in are all that has changed.
+// lets it be written again (R69): the plan is the old one, unless something is left,
+// and the lines that went in are all that has changed.
 func TestChartsComeBack(t *testing.T) {
 	// What is left, and why: everything else has to be written.
 	left := map[string]string{

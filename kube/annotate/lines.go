@@ -36,6 +36,17 @@ func annotationLines(now, wanted map[string]string) (lines []string, changed str
 	return lines, changed
 }
 
+// needsOf are the groups or layers that annotations wait for.
+func needsOf(annotations map[string]string) []string {
+	for _, key := range []string{plan.AnnotationGroupDependsOn, plan.AnnotationLayerDependsOn} {
+		value, _ := plan.Annotation(annotations, key)
+		if list, err := plan.ParseList(value); err == nil {
+			return list
+		}
+	}
+	return nil
+}
+
 func hasStored(annotations map[string]string, key string) bool {
 	_, ok := annotations[plan.StoredKey(key)]
 	return ok

@@ -11,6 +11,10 @@ type place struct {
 	line  int    // of "metadata:", from 1
 	kind  string // what stands beside it, where that is plain
 	holes []hole
+	// when is the condition under which it is rendered, empty for always, and
+	// unsure set where it cannot be told.
+	when   string
+	unsure bool
 	// refused tells why nothing can be written there, if so.
 	refused string
 }
@@ -44,6 +48,7 @@ func (t *text) places() []*place {
 			continue
 		}
 		p := &place{line: i + 1, kind: kind}
+		p.when, p.unsure = t.condition(t.lines[i].at)
 		if value != "" || len(t.lines[i].actions) > 0 {
 			p.refused = unplain
 		} else {

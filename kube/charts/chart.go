@@ -82,6 +82,10 @@ func fromFiles(path string, files []*archive.BufferedFile) (*Chart, error) {
 // Name is the chart's name, the first element of every chart path in it.
 func (c *Chart) Name() string { return c.src.meta.Name }
 
+// Path is where the chart was found: a directory, or an archive, which may be one
+// that was downloaded.
+func (c *Chart) Path() string { return c.path }
+
 // Metadata is what Chart.yaml says. It must not be changed.
 func (c *Chart) Metadata() *chart.Metadata { return c.src.meta }
 

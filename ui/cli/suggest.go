@@ -15,12 +15,18 @@ are read by, with the reason of each edge. No cluster is needed, and nothing is 
 
 What annotations say of groups stands; the rest is added to it. "lockstep help inferred" says what is read.
 
+With --write the order is written into the files of the chart, as annotations that Helm takes as well: lines are added
+to templates and to Chart.yaml, and nothing else is changed. What is rendered under a condition is named under that
+condition. The chart is rendered with the lines in memory first, and has to give the suggested plan; all files are
+written then, or none. What cannot be written safely is said, with what to put where, and the exit code is 1: objects
+whose annotations a helper makes, or which one place of a template makes for several groups, packed charts, links.
+
 The name of the release, which templates may use, can come before CHART.`
 
 func (a *app) newSuggest() *cobra.Command {
 	flags := renderFlags{flat: true}
 	format := choice{allowed: report.DagFormats}
-	tui := false
+	tui, write := false, false
 	cmd := &cobra.Command{
 		Use:     "suggest CHART",
 		GroupID: "look",
@@ -28,6 +34,7 @@ func (a *app) newSuggest() *cobra.Command {
 		Long:    suggestLong,
 		Example: `lockstep suggest ./wordpress
 lockstep suggest ./wordpress --tui
+lockstep suggest ./wordpress --write   # into the files of the chart
 lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "serving") | .reason'`,
 		Args:              args(1, 2),
 		ValidArgsFunction: completeChart(0, 1),
@@ -44,6 +51,9 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 			if err := order.Check(); err != nil {
 				return err
 			}
+			if write {
+				return a.writeOrder(cmd, r, ordered, format.value)
+			}
 			suggested, err := planned(ordered)
 			if err != nil {
 				return err
@@ -59,6 +69,8 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 	flags.add(cmd.Flags())
 	addChoice(cmd, &format, "output", "o", "format")
 	cmd.Flags().BoolVar(&tui, "tui", false, "look at it on the screen")
+	cmd.Flags().BoolVar(&write, "write", false, "write the order into the files of the chart, a directory")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
+	cmd.MarkFlagsMutuallyExclusive("tui", "write")
 	return cmd
 }

@@ -47,6 +47,7 @@ type Display interface {
 	RunsDiff(RunsDiff) error
 	DryRun(DryRun) error
 	Lint(Lint) error
+	Written(Written) error
 	Version(Version) error
 	// Aside says to people what is no result: on stdout where nothing but
 	// people reads that.

@@ -105,6 +105,7 @@ func outputs(mode Mode, to Stream) map[string]func() {
 		"release":  func() { _ = d.Release(state, []Timing{poisoned(Timing{})}) },
 		"plan":     func() { _ = d.Plan(poisoned(Plan{})) },
 		"lint":     func() { _ = d.Lint(poisoned(Lint{})) },
+		"written":  func() { _ = d.Written(poisoned(Written{})) },
 		"version":  func() { _ = d.Version(poisoned(Version{})) },
 		"warnings": func() { d.Warnings([]plan.Warning{poisoned(plan.Warning{})}) },
 		"notices":  func() { d.Note(hostile); d.Warn(hostile); d.Begin(hostile)(hostile); d.Error(errors.New(hostile)) },

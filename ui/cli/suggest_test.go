@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// called is a chart of an app that calls a database, and says nothing of it.
+func called(t *testing.T) string {
+	t.Helper()
+	deployment := func(name, env string) string {
+		return "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: " + name + "\nspec:\n  selector: {matchLabels: {app: " + name + "}}\n" +
+			"  template:\n    metadata: {labels: {app: " + name + "}}\n    spec: {containers: [{name: main, image: app:1, env: [" + env + "]}]}\n"
+	}
+	return writeChart(t, map[string]string{
+		"Chart.yaml":         "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+		"templates/db.yaml":  "apiVersion: v1\nkind: Service\nmetadata:\n  name: db\nspec: {selector: {app: db}, ports: [{port: 5432}]}\n---\n" + deployment("db", ""),
+		"templates/web.yaml": deployment("web", "{name: DATABASE_HOST, value: db}"),
+	})
+}
+
+// R68, R69: what is suggested, what --order=inferred shows, and what is there once it is
+// written are one order.
+func TestSuggestWrites(t *testing.T) {
+	noCluster(t)
+	dir := called(t)
+	plan := func(args ...string) string {
+		t.Helper()
+		out, _, err := typed(args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	declared := plan("dag", dir)
+	inferred := plan("dag", dir, "--order=inferred")
+	if declared == inferred || !strings.Contains(inferred, "after shop:db") {
+		t.Fatalf("inferred is\n%s", inferred)
+	}
+	if out := plan("suggest", dir); !strings.HasPrefix(out, inferred) {
+		t.Errorf("suggested is\n%s\nwant\n%s", out, inferred)
+	}
+	if out := plan("template", "t", dir, "--order=inferred"); strings.Index(out, "START resource-group: shop db") > strings.Index(out, "START resource-group: shop web") ||
+		strings.Contains(out, "helm.sh/") {
+		t.Errorf("the template is\n%s", out)
+	}
+	if out := plan("suggest", dir, "--write"); !strings.Contains(out, "7 lines added to 2 files") {
+		t.Errorf("said\n%s", out)
+	}
+	if got := plan("dag", dir); got != inferred {
+		t.Errorf("written is\n%s\nwant\n%s", got, inferred)
+	}
+	if out := plan("suggest", dir, "--write", "-o", "json"); !strings.Contains(out, `"files": []`) || !strings.Contains(out, `"left": []`) {
+		t.Errorf("once more:\n%s", out)
+	}
+}
+
+// R69: what cannot be written safely is said, with what to put where.
+func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
+	noCluster(t)
+	dir := called(t)
+	file := filepath.Join(dir, "templates/web.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := strings.Replace(string(text), "  name: web\n", "  name: web\n  annotations: {a: b}\n", 1)
+	if err := os.WriteFile(file, []byte(made), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := typed("suggest", dir, "--write")
+	if exitCode(err) != exitFailed || err == nil || !strings.Contains(err.Error(), "1 place") {
+		t.Errorf("error %v, exit %d", err, exitCode(err))
+	}
+	for _, part := range []string{"to be put in by hand", "templates/web.yaml:3 Deployment/web", "helm.sh/resource-group: web", `helm.sh/depends-on-resource-groups: '["db"]'`} {
+		if !strings.Contains(out, part) {
+			t.Errorf("does not say %q:\n%s", part, out)
+		}
+	}
+	if now, err := os.ReadFile(file); err != nil || string(now) != made {
+		t.Errorf("the file is\n%s", now)
+	}
+	for _, args := range [][]string{{"suggest", dir, "--write", "--tui"}, {"suggest", dir, "--write", "-o", "dot"}, {"template", "t", dir, "--order=inferred", "--wait=legacy"}} {
+		if _, _, err := typed(args...); err == nil {
+			t.Errorf("%v is taken", args)
+		}
+	}
+}
+
+// R70: lint says where what is written contradicts what objects name.
+func TestLintFindsContradictions(t *testing.T) {
+	noCluster(t)
+	dir := writeChart(t, map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+		"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\n  annotations: {helm.sh/resource-group: late, helm.sh/depends-on-resource-groups: '[\"api\"]'}\n---\n" +
+			"apiVersion: v1\nkind: Pod\nmetadata:\n  name: api\n  annotations: {helm.sh/resource-group: api}\nspec: {containers: [{name: a, image: a, envFrom: [{configMapRef: {name: settings}}]}]}\n",
+	})
+	out, _, err := typed("lint", dir)
+	if err == nil || !strings.Contains(out, "api waits for nothing, but Pod/api needs ConfigMap/settings of group late, which comes after it") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
