@@ -75,6 +75,9 @@ type Options struct {
 	Kubectl []string
 	// Editor changes what the run goes on with. Nil: nothing can be edited here.
 	Editor Editor
+	// Anew prepares the chart to be started anew on a cluster of its own, which is to
+	// happen when the screen has been left. Nil: it cannot be.
+	Anew func(context.Context) error
 	// Next returns what the user may want to type when the operation is over, one
 	// command a line; it may be nil.
 	Next func(*event.State) []string

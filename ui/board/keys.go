@@ -77,6 +77,8 @@ func bindings() []binding {
 			about: "edit all values, also those that the charts have by themselves; what you change becomes yours"},
 		{keys: []string{"E"}, label: "E", hint: chartHint, do: (*model).renderAgain, steers: true, way: true, part: partSteer,
 			about: "render the chart's folder again, while paused or held, and go on with that as with edited values"},
+		{keys: []string{"Z"}, label: "Z", hint: when("start anew", mayStartAnew), do: (*model).startAnew, steers: true, part: partSteer,
+			about: "start the chart anew, with --sandbox: the chart as it is on disk now, the values as they were edited, on an empty cluster"},
 		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).Steerable), do: (*model).askAbort, steers: true, way: true, stays: true, part: partSteer,
 			about: "abort: asks whether to keep what is there or to roll back; ctrl-c twice stops at once"},
 		{keys: []string{"t"}, label: "t", hint: when("run to here", mayRunTo), do: (*model).runTo, steers: true, part: partSteer,

@@ -72,6 +72,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case plannedMsg:
 		m.stale = true
 		m.planned(msg)
+	case anewMsg:
+		cmd = m.startsAnew(msg)
 	case folderMsg:
 		cmd = m.sawFolder(msg)
 	case revertsMsg:

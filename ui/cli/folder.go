@@ -38,11 +38,20 @@ func folderOf(ref string, load func(context.Context) (*charts.Chart, error)) *ch
 
 // again loads the chart anew.
 func (f *chartFolder) again(ctx context.Context) (*charts.Chart, error) {
-	now := stampOf(f.path) // what changes while it is loaded has changed since
+	f.loads()
+	return f.load(ctx)
+}
+
+// loads notes that the chart is about to be loaded: what changes while it is has
+// changed since.
+func (f *chartFolder) loads() {
+	if f == nil {
+		return
+	}
+	now := stampOf(f.path)
 	f.mu.Lock()
 	f.was = now
 	f.mu.Unlock()
-	return f.load(ctx)
 }
 
 // changed reports whether the folder is another one than what was loaded last.

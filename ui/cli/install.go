@@ -125,6 +125,19 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 			return prepare(ctx, c, common, what)
 		},
 	}
+	if r.sandbox {
+		j.anew = func(ctx context.Context, values map[string]any) error {
+			quiet := *d // the screen is there
+			quiet.chart.doing = nil
+			folder.loads()
+			fresh, err := quiet.rendering(ctx, ref, a.settings)
+			if err == nil {
+				fresh.Limits, fresh.Values = what.Limits, values
+				what = fresh
+			}
+			return err
+		}
+	}
 	if dry != "none" {
 		return a.dryRunServer(cmd, j, what.Chart, d)
 	}

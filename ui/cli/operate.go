@@ -35,6 +35,9 @@ type job struct {
 	// to do.
 	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
 	folder  *chartFolder // of the chart, nil where it has none
+	// anew loads the chart again, to be started anew with these values on a cluster
+	// of its own; nil where it has none.
+	anew func(context.Context, map[string]any) error
 	// next says what to type after the end.
 	next func(*event.State) []string
 	// outcome is what becomes of the release on an abort that rolls nothing
@@ -49,16 +52,24 @@ type execute struct {
 	writes bool
 }
 
-// operate carries a job out, on a throwaway cluster where that is asked for.
+// operate carries a job out, on a throwaway cluster where that is asked for: on
+// another one as often as the user starts it anew.
 func (a *app) operate(cmd *cobra.Command, j job) error {
-	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
-		j.common.Lease = a.alone(cmd, j)
-		client, op, err := a.prepared(cmd, j, s, false)
-		if err != nil || op == nil {
+	for {
+		anew := false
+		err := a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
+			j.common.Lease = a.alone(cmd, j)
+			client, op, err := a.prepared(cmd, j, s, false)
+			if err != nil || op == nil {
+				return err
+			}
+			anew, err = a.show(cmd, client, op, j)
+			return err
+		})
+		if !anew {
 			return err
 		}
-		return a.show(cmd, client, op, j)
-	})
+	}
 }
 
 // alone are the options by which a run is the only one on its release (R51). A

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -15,8 +17,9 @@ import (
 )
 
 // show runs an operation and shows it, on the screen or as lines. It returns
-// when the operation is over.
-func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) error {
+// when the operation is over, and reports whether it is to be started anew.
+func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) (again bool, err error) {
+	var anew atomic.Bool
 	d := a.display(cmd, j.mode.lines())
 	a.logs.hide(op.Mask().Text)
 	record := newRecord(d)
@@ -25,7 +28,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	opts := report.Options{Next: j.next, Record: record.Name}
 	served, err := serveRun(op, j)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unserve(served)
 	if served != nil {
@@ -38,17 +41,33 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 		say = d
 	}
 	if err := a.in.steer(op, o, say); err != nil {
-		return err
+		return false, err
 	}
 	defer a.in.finished()
 	var state *event.State
 	if j.mode == modeScreen {
-		state, err = a.onScreen(cmd, client, op, j.folder, opts, func() { unserve(served) }, record, a.in, alone)
+		screen := board.Options{Kubectl: client.KubectlFlags(), Next: func(s *event.State) []string { return nextLines(s, opts) }}
+		if op.Editable() == nil {
+			screen.Editor = editor{op, j.folder}
+		}
+		if j.anew != nil {
+			screen.Anew = func(ctx context.Context) error {
+				values, err := op.Values(false)
+				if err == nil {
+					err = j.anew(ctx, values)
+				}
+				if err == nil {
+					anew.Store(true)
+				}
+				return err
+			}
+		}
+		state, err = a.onScreen(cmd, client, op, screen, opts, func() { unserve(served) }, record, a.in, alone)
 	} else {
 		state, err = run(op, record, d.Operation(opts), a.in, alone)
 	}
 	warnIf(d, j.outcomes.End(report.NewOutcome(state, j.next(state))))
-	return ending(state, err, j.mode)
+	return anew.Load(), ending(state, err, j.mode)
 }
 
 // run runs an operation to its end while the consumers get its events. The
@@ -65,7 +84,7 @@ func run(op operation, consumers ...report.Consumer) (*event.State, error) {
 
 // onScreen shows an operation on the screen, and its summary afterwards. Over is
 // called when the operation is over, while the screen may still be there.
-func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, folder *chartFolder, opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
+func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, screen board.Options, opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
 	d := a.display(cmd, report.ModeText)
 	look, lookErr := theme.FromEnv(os.Getenv)
 	restore := a.logs.toFile(d)
@@ -79,16 +98,10 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 		a.in.finished()
 		over()
 	}()
-	var edits board.Editor
-	if op.Editable() == nil {
-		edits = editor{op, folder}
-	}
 	dropTyped()
-	err := board.Run(cmd.Context(), board.Options{
-		Source: op.Feed().Reader(), Command: op.Command, Inspector: inspector{ownRun{op}, client.Diagnoser(), op.Mask()}, Theme: look, Editor: edits,
-		Kubectl: client.KubectlFlags(),
-		Next:    func(s *event.State) []string { return nextLines(s, opts) },
-	})
+	screen.Source, screen.Command, screen.Theme = op.Feed().Reader(), op.Command, look
+	screen.Inspector = inspector{ownRun{op}, client.Diagnoser(), op.Mask()}
+	err := board.Run(cmd.Context(), screen)
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):
 		a.in.hangup()

@@ -1,0 +1,44 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"lockstep/engine/event"
+)
+
+// TestStartAnew leaves the screen for another run: at once when this one is over, else
+// when it has been stopped.
+func TestStartAnew(t *testing.T) {
+	var fails error
+	asked := 0
+	anew := func(o *Options) { o.Anew = func(context.Context) error { asked++; return fails } }
+	s := with("sandbox-held", 0, "", anew)(t)
+	s.shows(t, "Z start anew")
+	fails = errors.New("templates/api.yaml:3: unexpected end")
+	s.press("Z")
+	s.settle()
+	s.shows(t, "not started anew: templates/api.yaml:3")
+	if len(s.sent) > 0 || asked != 1 {
+		t.Errorf("it sends %v, asked %d times", s.sent, asked)
+	}
+	fails = nil
+	s.press("Z")
+	s.settle()
+	if len(s.sent) != 1 || s.sent[0].Name != event.Stop || s.quits() {
+		t.Errorf("it sends %v", s.sent)
+	}
+	s.feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now})
+	if !s.Over() || !s.leaving {
+		t.Error("the screen stays")
+	}
+	if s = with("sandbox-install", 0, "", anew)(t); true {
+		s.press("Z")
+		if s.settle(); !s.quits() {
+			t.Error("the screen stays when the run is over")
+		}
+	}
+	s = with("sandbox-held", 0, "Z")(t)
+	s.shows(t, "--sandbox")
+}

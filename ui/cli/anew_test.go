@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestAChartIsStartedAnew stops before a group on a cluster of its own, changes the
+// chart, starts it anew, and goes on to the end of what it is then.
+func TestAChartIsStartedAnew(t *testing.T) {
+	chart := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(chart, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(chart, "templates"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	object := func(name string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {word: {{ .Values.word | quote }}}\n"
+	}
+	write("Chart.yaml", "apiVersion: v2\nname: anew\nversion: 1.0.0\n")
+	write("templates/object.yaml", object("before"))
+	c := inTerminal(t, 30, 100, nil, "install", "anew", chart, "--sandbox", "--set", "word=kept", "--step")
+	c.await(0, "ConfigMap/before")
+	c.await(0, "start anew")
+	write("templates/object.yaml", object("after"))
+	m := c.mark()
+	c.keys("Z")
+	c.await(m, "starting a throwaway cluster")
+	c.await(m, "ConfigMap/after")
+	m = c.mark()
+	c.keys("c")
+	c.await(m, "q leaves")
+	c.keys("q")
+	if code := c.ends(); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+	c.restored()
+	c.await(m, "install anew done in")
+}
