@@ -29,10 +29,28 @@ func (m *model) placeList() {
 				break
 			}
 		}
+		m.foldList()
 	}
 	m.top = max(min(m.top, m.lay.rows-m.lay.board.H), 0)
 	for i := range m.lay.cards {
 		m.lay.cards[i].r.Y += m.lay.board.Y - m.top
+	}
+	for i := range m.lay.folds {
+		m.lay.folds[i].r.Y += m.lay.board.Y - m.top
+	}
+}
+
+// foldList makes a line of finished groups where the list is too long, as far as that
+// helps; where something has failed, also for what there is to say of that.
+func (m *model) foldList() {
+	room := m.lay.board.H
+	for _, want := range []int{min(m.paneWants(), room/3), 0} {
+		if over := m.lay.rows - (room - want); over <= 0 || m.foldUp(colPlace{w: m.w}, 0, 0, over, scarce) {
+			break
+		}
+	}
+	if len(m.lay.folds) > 0 {
+		m.lay.rows = m.lay.folds[0].r.Y + 1
 	}
 }
 
@@ -97,6 +115,9 @@ func (m *model) drawList() {
 		for j, r := range c.rows {
 			m.drawListRow(c, r, j, c.r.Y+1+j)
 		}
+	}
+	for i := range m.lay.folds {
+		m.drawFold(&m.lay.folds[i])
 	}
 	m.drawScroll()
 }

@@ -86,7 +86,8 @@ func (m *model) place() {
 	}
 	lacks := min(m.paneLacks(), free)
 	m.spend(m.lay.board.Y + m.lay.board.H - lacks)
-	rows := min(max(m.lay.rows, m.steadyRows()), m.lay.board.H-lacks)
+	rows := min(m.steadyRows(), m.lay.board.H-max(lacks, m.paneWants()))
+	rows = min(max(m.lay.rows, rows), m.lay.board.H-lacks)
 	m.lay.pane.H += m.lay.board.H - rows
 	m.lay.pane.Y -= m.lay.board.H - rows
 	m.lay.board.H = rows

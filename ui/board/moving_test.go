@@ -156,7 +156,8 @@ func TestMouse(t *testing.T) {
 	if s.first != first {
 		t.Errorf("the wheel with shift scrolls to column %d, not back to %d", s.first, first)
 	}
-	s = newScreen(t, 60, 20, recorded(t, "sandbox-install", 0)) // the list is longer than the screen
+	s = newScreen(t, 60, 20, recorded(t, "sandbox-install", 0))
+	s.press("z") // the list is longer than the screen
 	top := s.top
 	s.send(tea.MouseWheelMsg{X: 5, Y: 8, Button: tea.MouseWheelUp})
 	if s.top != top-3 && s.top != 0 || s.top == top || s.follow {

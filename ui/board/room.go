@@ -84,6 +84,17 @@ func (m *model) paneLacks() int {
 	return max(len(about.Why(n, about.Object, 0, m.lay.pane.W-3))-(m.lay.pane.H-1), 0)
 }
 
+// paneWants is how many lines more the pane would take for all that is known of a
+// failure, its last words among that; of what is going on it wants none.
+func (m *model) paneWants() int {
+	n := m.group()
+	if n == nil || m.insp != nil || n.Status != event.Failed {
+		return 0
+	}
+	about := inspector.Subject{Picture: &m.Picture, Node: n, Object: m.object()}
+	return max(len(about.Why(n, about.Object, m.h, m.lay.pane.W-3))-(m.lay.pane.H-1), 0)
+}
+
 // spend gives rows of the board, which may end at a row, to the reasons on cards, those
 // of failures first.
 func (m *model) spend(bottom int) {

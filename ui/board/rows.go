@@ -74,7 +74,7 @@ func (m *model) wishOn() tea.Cmd {
 	m.wish = (m.wish + 1) % wishes
 	m.follow = m.follow && m.wish == asFits
 	m.show()
-	return m.say(theme.Quiet, [...]string{"cards show as much as fits", "one line a group; z shows everything", "cards show everything; z as much as fits"}[m.wish])
+	return m.say(theme.Quiet, [...]string{"as much as fits", "a line a group, z: everything", "everything, z: what fits"}[m.wish])
 }
 
 // row is a line of a card.
