@@ -103,7 +103,9 @@ func (a *arranger) putFollower(n *node) {
 	for _, e := range a.out[n.at] {
 		to := a.to(e)
 		if to.Chart != n.Chart {
-			elsewhere[to.Chart] = true
+			if !strings.HasPrefix(n.Chart, to.Chart+"/") { // a parent is not waited for (R65)
+				elsewhere[to.Chart] = true
+			}
 			continue
 		}
 		if u := a.unit[to.at]; u != nil && u.sort != base {

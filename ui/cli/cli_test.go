@@ -107,6 +107,41 @@ func TestDagOfEveryChart(t *testing.T) {
 	}
 }
 
+// TestSuggest prints what dag prints, with edges (R60): their fields are a contract
+// with scripts.
+func TestSuggest(t *testing.T) {
+	noCluster(t)
+	out, _, err := typed("suggest", "t", filepath.Join(data, "charts", "plain-shop"), "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type edge struct {
+		From, To         plan.Object
+		Strength, Reason string
+	}
+	var got struct {
+		plan.Plan
+		Edges []edge
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Groups) != 13 || len(got.Warnings) > 0 {
+		t.Fatal(err, len(got.Groups), got.Warnings)
+	}
+	api := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "default", Name: "t-api"}
+	if !slices.ContainsFunc(got.Edges, func(e edge) bool {
+		return e.From == api && e.To.Name == "t-db" && e.Strength == "serving" && e.Reason == "ConfigMap/t-api data.DATABASE_HOST names Service/t-db"
+	}) {
+		t.Errorf("%+v", got.Edges)
+	}
+	for _, format := range []string{"text", "dot", "mermaid"} {
+		if out, _, err := typed("suggest", filepath.Join(data, "charts", "plain-shop"), "-o", format); err != nil || !strings.Contains(out, "migrate") {
+			t.Error(format, err, out)
+		}
+	}
+	if out, _, err := typed("suggest", filepath.Join(data, "charts", "shop")); err != nil || !strings.Contains(out, "shop/queue:topics after shop/queue:broker") {
+		t.Error(err, out)
+	}
+}
+
 func compareDag(t *testing.T, p *plan.Plan, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
