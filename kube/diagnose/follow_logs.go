@@ -21,7 +21,8 @@ import (
 type LogLine struct {
 	Pod, Container string
 	// Try is which instance of the container has written it, from 1.
-	Try  int
+	Try int
+	// Time is when it was written, of one about the log where it belongs.
 	Time time.Time
 	// Text is raw.
 	Text string
@@ -145,10 +146,21 @@ func (f *follower) before(ctx context.Context, p Pod, c Container) {
 	if c.Restarts == 0 {
 		return
 	}
+	was := &followed{try: c.Restarts}
 	f.streams.Go(func() {
 		lines := int64(shownLines)
-		_ = f.read(ctx, p, c.Name, c.Restarts, nil, &corev1.PodLogOptions{Previous: true, TailLines: &lines}) // it may be gone
+		_ = f.read(ctx, p, c.Name, was.try, was, &corev1.PodLogOptions{Previous: true, TailLines: &lines}) // it may be gone
+		if c.State == "running" {                                                                          // else the present one has ended last
+			was.end(was.try, c, f.noting(p, c))
+		}
 	})
+}
+
+// noting tells about a container's log.
+func (f *follower) noting(p Pod, c Container) func(try int, at time.Time, text string) {
+	return func(try int, at time.Time, text string) {
+		f.say(LogLine{Pod: p.Name, Container: c.Name, Try: try, Time: at, Text: text, Note: true})
+	}
 }
 
 // container follows a container where it has a log that is not followed, and tells of
@@ -156,9 +168,7 @@ func (f *follower) before(ctx context.Context, p Pod, c Container) {
 func (f *follower) container(ctx context.Context, s *followed, p Pod, c Container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	note := func(try int, text string) {
-		f.say(LogLine{Pod: p.Name, Container: c.Name, Try: try, Text: text, Note: true})
-	}
+	note := f.noting(p, c)
 	now := 1 + c.Restarts
 	has := c.State == "running" || c.Ended
 	switch {
@@ -167,7 +177,7 @@ func (f *follower) container(ctx context.Context, s *followed, p Pod, c Containe
 	case !has:
 		if why := colon(c.Reason, c.Message); why != s.why {
 			s.why = why
-			note(now, "has not started: "+why)
+			note(now, time.Now(), "has not started: "+why)
 		}
 		return
 	}
@@ -193,7 +203,7 @@ func (f *follower) container(ctx context.Context, s *followed, p Pod, c Containe
 		s.mu.Lock()
 		s.open = false
 		if err != nil && ctx.Err() == nil && !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) {
-			note(now, "cannot be read: "+err.Error())
+			note(now, time.Now(), "cannot be read: "+err.Error())
 		}
 		s.mu.Unlock()
 		select {
@@ -204,7 +214,7 @@ func (f *follower) container(ctx context.Context, s *followed, p Pod, c Containe
 }
 
 // end tells once how an instance has ended whose log was read.
-func (s *followed) end(try int, c Container, note func(int, string)) {
+func (s *followed) end(try int, c Container, note func(int, time.Time, string)) {
 	if s.try != try || s.ended >= try || !c.Ended {
 		return
 	}
@@ -213,7 +223,7 @@ func (s *followed) end(try int, c Container, note func(int, string)) {
 	if c.EndReason != "" && c.EndReason != "Error" && c.EndReason != "Completed" {
 		text += " (" + c.EndReason + ")"
 	}
-	note(try, text)
+	note(try, s.last, text)
 }
 
 // read hands a log over, line by line, as far as it is newer than what s, which may be

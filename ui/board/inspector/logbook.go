@@ -199,12 +199,12 @@ func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 		if !line.among(b.only) {
 			continue
 		}
+		if line.Note && line.Text == "" {
+			continue
+		}
 		if several > 1 && !begun[line.Source] && line.Pod != "" {
 			begun[line.Source] = true
 			out = append(out, canvas.Plain(theme.Strong, canvas.Fit(strings.Repeat(l.Rest, 2)+" "+b.heading(line.Source, l.Dot), width, l.Ellipsis)))
-		}
-		if line.Note && line.Text == "" {
-			continue
 		}
 		before := ""
 		if tag > 0 {
