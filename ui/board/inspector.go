@@ -37,7 +37,7 @@ func inspectorBindings() []binding {
 		{keys: []string{"end", "G"}, label: "end G", do: func(m *model) tea.Cmd { m.insp.Scroll(m.insp.Page.Last); return nil }, about: "to the end; logs are followed there"},
 		{keys: []string{"J"}, label: "J", do: func(m *model) tea.Cmd { return m.move(1) }, about: "inspect the next line of the board"},
 		{keys: []string{"K"}, label: "K", do: func(m *model) tea.Cmd { return m.move(-1) }, about: "inspect the line before"},
-		{keys: []string{"/"}, label: "/", hint: always("search"), do: (*model).openSearch, about: "search in what the tab shows; esc ends that"},
+		{keys: []string{"/"}, label: "/", hint: when("search", func(m *model) bool { return !m.searches() }), do: (*model).openSearch, about: "search in what the tab shows; esc ends that"},
 		{keys: []string{"n"}, label: "n", hint: always("next match"), only: (*model).searches, do: match(1), about: "next match, while something is searched for; else it steps"},
 		{keys: []string{"N"}, label: "N", hint: always("match before"), only: (*model).searches, do: match(-1), about: "the match before"},
 		{keys: []string{"]"}, label: "]", hint: when("next pod", func(m *model) bool { return m.insp.SeveralPods() }), only: inLogs, do: does(func(i *inspector.Inspector) { i.TurnPod(1) }), about: "logs of the next pod alone"},

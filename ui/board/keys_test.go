@@ -83,8 +83,8 @@ func states() []state {
 		{"give-up dialog", with("sandbox-held", 0, "G"), "", map[string]string{"y": "give-up", "enter": "give-up", "esc": closes, "ctrl+c": closes}},
 		{"help", with("sandbox-install", 63, "?"), "", map[string]string{"esc": closes, "q": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
 		{"typing", with("sandbox-install", 63, "/"), "p a / f ↵ ?", map[string]string{"esc": closes, "enter": closes, "tab": closes, "down": closes, "ctrl+c": asks}},
-		{"search", with("sandbox-install", 63, "enter / x"), "tab esc / n N p a f F ?", map[string]string{"esc": closes, "enter": closes, "tab": closes, "down": closes, "ctrl+c": asks}},
-		{"searched", with("sandbox-breakpoint", 0, "enter / b enter"), "tab esc / n N p c a b B f F ?",
+		{"search", with("sandbox-install", 63, "enter / x"), "tab esc n N p a f F ?", map[string]string{"esc": closes, "enter": closes, "tab": closes, "down": closes, "ctrl+c": asks}},
+		{"searched", with("sandbox-breakpoint", 0, "enter / b enter"), "tab esc n N p c a b B f F ?",
 			refusedOnly(map[string]string{"p": "resume", "space": "resume", "n": "", "N": "", "esc": "", "enter": closes})},
 		{"logs", with("sandbox-held", 0, "f l", answered), "A R a | tab esc / w f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes, "G": ""})},
 		{"list of commands", with("sandbox-install", 63, ":"), "", map[string]string{"esc": closes, "enter": closes, "ctrl+c": asks}},
@@ -106,6 +106,7 @@ func with0(m map[string]string, k, v string) map[string]string {
 func TestKeys(t *testing.T) {
 	for _, st := range states() {
 		t.Run(st.name, func(t *testing.T) {
+			t.Parallel() // it mostly waits for what may quit
 			for _, key := range allKeys() {
 				s := st.open(t)
 				before := s.open()
@@ -132,7 +133,7 @@ func allKeys() (keys []string) {
 			}
 		}
 	}
-	for _, table := range [][]binding{bindings(), inspectorBindings(), breakBindings(), editBindings(), paletteBindings(), pagerBindings()} {
+	for _, table := range [][]binding{bindings(), inspectorBindings(), breakBindings(), editBindings(), paletteBindings(), pagerBindings(), replayBindings()} {
 		for _, b := range table {
 			add(b.keys)
 		}

@@ -18,8 +18,8 @@ import (
 )
 
 const attachLong = `Joins a run of another process on this machine: one that was started without a screen, whose terminal has gone, or that
-somebody else is to look at, too. In a terminal it is the run's own screen, on which it can be steered; leaving it leaves
-the run alone. Elsewhere the run is told line by line from its beginning, with -o json an event per line.
+somebody else is to look at, too. In a terminal it is the run's own screen, on which it can be steered, and which has
+from the run's process what it will do to each object; leaving it leaves the run alone. Elsewhere the run is told line by line from its beginning, with -o json an event per line.
 
 Without RELEASE it joins the only live run. Runs are found through sockets in lockstep/live below $XDG_STATE_HOME (or
 ~/.local/state), which are for their user alone. A program can use such a socket, too: it reads the events of

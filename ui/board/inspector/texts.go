@@ -32,18 +32,20 @@ func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 }
 
 // Head are the lines of the open tab that stay where they are when its text scrolls.
-func (i *Inspector) Head(s Subject, width int) []canvas.Line {
-	switch i.Tab {
-	case TabLogs:
-		if text := i.logs.head(s.Theme.Lines.Dot); text != "" {
-			return []canvas.Line{canvas.Plain(theme.Strong, canvas.Fit(text, width, s.Theme.Lines.Ellipsis))}
-		}
-	case TabPods:
-		if head, _ := s.podTable(i.pods, width); head != nil {
-			return []canvas.Line{head}
-		}
+func (i *Inspector) Head(s Subject, width int) (out []canvas.Line) {
+	if !i.Tab.asks() || s.Node == nil {
+		return nil
 	}
-	return nil
+	if i.Tab != TabManifest && s.Object == nil && len(s.Node.Objects) > 1 {
+		out = append(out, canvas.Plain(theme.Quiet, "of "+i.about.Object.String()+":"))
+	}
+	if text := i.logs.head(s.Theme.Lines.Dot); text != "" {
+		out = append(out, canvas.Plain(theme.Strong, canvas.Fit(text, width, s.Theme.Lines.Ellipsis)))
+	}
+	if head, _ := s.podTable(i.pods, width); head != nil {
+		out = append(out, head)
+	}
+	return out
 }
 
 // askedTab is what the cluster has answered; of a hook's log what was recorded
@@ -55,11 +57,8 @@ func (i *Inspector) askedTab(s Subject, width int) []canvas.Line {
 			out = append(out, canvas.Plain(theme.Text, l))
 		}
 	}
-	switch {
-	case i.Tab == TabManifest && i.answers != nil:
+	if i.Tab == TabManifest && i.answers != nil {
 		out = append(out, canvas.Plain(theme.Quiet, i.about.Object.String()+" "+i.which(s)+":"))
-	case s.Object == nil && len(s.Node.Objects) > 1:
-		out = append(out, canvas.Plain(theme.Quiet, "of "+i.about.Object.String()+":"))
 	}
 	for _, l := range i.text {
 		out = i.wrapped(out, "", theme.Text, l, width)
