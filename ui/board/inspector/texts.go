@@ -3,6 +3,7 @@ package inspector
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -132,6 +133,16 @@ func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
 	return canvas.WrapLines(out, width)
 }
 
+// shortWhy leaves out of "A waits for B: why" what stands beside it: the other group.
+func shortWhy(why string) string {
+	who, rest, waits := strings.Cut(why, " waits for ")
+	_, reason, ok := strings.Cut(rest, ": ")
+	if !waits || !ok {
+		return why
+	}
+	return who + ": " + reason
+}
+
 // nodeLines are a line for each group, and one for why it is among them where that
 // is known.
 func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Node) string) []canvas.Line {
@@ -147,7 +158,7 @@ func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Nod
 		}
 		out = append(out, canvas.Line{{Role: mark.Role, Text: "  " + mark.Glyph + " "}, {Role: theme.Text, Text: canvas.Pad(u.ID, 32)}, {Role: theme.Quiet, Text: "  " + text}})
 		if reason := why(u); reason != "" {
-			out = append(out, canvas.Plain(theme.Quiet, "    "+reason))
+			out = append(out, canvas.Plain(theme.Quiet, "    "+shortWhy(reason)))
 		}
 	}
 	return out

@@ -121,7 +121,7 @@ func (s Subject) gateLines(n *graph.Node, w int) []canvas.Line {
 		}
 		for _, u := range n.Ins {
 			if why := n.Group.Why[u.ID]; why != "" && !picture.Passed(u) {
-				lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+why)}, w)...)
+				lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+shortWhy(why))}, w)...)
 				break // the tab of gates has all
 			}
 		}

@@ -1,0 +1,16 @@
+package inspector
+
+import "testing"
+
+// TestShortWhy leaves out what stands beside it, and what is no such sentence as it is.
+func TestShortWhy(t *testing.T) {
+	for why, want := range map[string]string{
+		"Deployment/web waits for Service/db: env DATABASE_HOST names Service/db": "Deployment/web: env DATABASE_HOST names Service/db",
+		"because": "because",
+		"a: b":    "a: b",
+	} {
+		if got := shortWhy(why); got != want {
+			t.Errorf("%q becomes %q, want %q", why, got, want)
+		}
+	}
+}
