@@ -2,9 +2,13 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
 	"lockstep/kube/throwaway/auditlog"
 )
 
@@ -54,6 +58,69 @@ func TestRequestsAnObject(t *testing.T) {
 	if got := r.data("c0"); got["version"] != "v1" {
 		t.Errorf("the rollback left %v", got)
 	}
+}
+
+// TestUnchangedObjects: what is surely as it is to be is not sent, and counts as
+// unchanged; drift of any kind is mended as Helm would.
+func TestUnchangedObjects(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const many = 12
+	var docs []string
+	for i := range many {
+		docs = append(docs, configMap(fmt.Sprint("c", i), group("a"), "version: v1"))
+	}
+	docs = append(docs, deployment("web", group("b", "a"), "0s"), deployment("api", group("b", "a"), "0s"), deployment("db", group("b", "a"), "0s"), deployment("job", group("b", "a"), "0s"))
+	chart := one(t, docs...)
+	r.deploy("plain", use(chart, nil))
+	again := func(what string, want map[string]int, force bool) outcome {
+		start := time.Now()
+		out := r.mustRun(r.upgrade("plain", useUp(chart, func(u *Upgrade) { u.ForceConflicts = force })))
+		n := r.verbs(start)
+		delete(n, "list")
+		delete(n, "watch")
+		if !maps.Equal(n, want) {
+			t.Errorf("%s: %v, want %v", what, n, want)
+		}
+		if r.verbs(start)["list"] > 8 {
+			t.Errorf("%s: %d lists", what, r.verbs(start)["list"])
+		}
+		return out
+	}
+	out := again("nothing has changed", map[string]int{}, false)
+	for _, id := range []string{"edge:a", "edge:b"} {
+		for _, o := range out.state.Find("apply", id).Objects {
+			if o.Change != event.Unchanged {
+				t.Errorf("%s counts as %s", o.Object, o.Change)
+			}
+		}
+	}
+	if log, err := auditlog.Read(sandbox.AuditLog); err != nil {
+		t.Fatal(err)
+	} else if n := len(log.UserAgent("lockstep").Namespace(r.namespace).Writes().Where(func(e auditlog.Event) bool { return e.Object.Resource == "deployments" })); n != 4 {
+		t.Errorf("%d writes of Deployments, 4 at first and none in the upgrade", n)
+	}
+
+	r.patchConfigMap("c0", `{"data":{"version":"changed"}}`)
+	again("somebody has changed a value", map[string]int{"patch": 1}, true)
+	if got := r.data("c0"); got["version"] != "v1" {
+		t.Errorf("c0 is left as %v", got)
+	}
+	r.patchConfigMap("c1", `{"data":{"version":null}}`)
+	again("somebody has removed a value", map[string]int{"patch": 1}, false)
+	if got := r.data("c1"); got["version"] != "v1" {
+		t.Errorf("c1 is left as %v", got)
+	}
+	r.patchConfigMap("c2", `{"data":{"more":"theirs"}}`)
+	again("somebody has added a value", map[string]int{}, false)
+	if got := r.data("c2"); got["more"] != "theirs" {
+		t.Errorf("c2 is left as %v", got)
+	}
+	if err := r.cluster.CoreV1().ConfigMaps(r.namespace).Delete(t.Context(), "c3", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again("somebody has deleted an object", map[string]int{"get": 1, "patch": 1}, false)
+	r.data("c3")
 }
 
 // TestFieldsOfClientSideApply: what was brought from the client's side is still moved

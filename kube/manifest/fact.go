@@ -58,6 +58,9 @@ func (b Before) Absent() bool { return b.Known && b.Version == "" }
 // Before is what was there of the object before the operation.
 func (f *Fact) Before() Before { return f.before }
 
+// Seen notes which version the object has before it is applied.
+func (f *Fact) Seen(version string) { f.before = Before{Known: true, Version: version} }
+
 // SetAbsent notes that the object has been found missing, or was taken away.
 func (f *Fact) SetAbsent() { f.before = Before{Known: true} }
 

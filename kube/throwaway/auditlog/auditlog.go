@@ -118,9 +118,10 @@ func (l Log) Namespace(name string) Log {
 	return l.Where(func(e Event) bool { return e.Object.Resource != "" && e.Object.Namespace == name })
 }
 
-// UserAgent returns the events of clients whose user agent begins with prefix.
-func (l Log) UserAgent(prefix string) Log {
-	return l.Where(func(e Event) bool { return strings.HasPrefix(e.UserAgent, prefix) })
+// UserAgent returns the events of a program, by its name in the user agent: "Helm" for
+// "Helm/4.3.1".
+func (l Log) UserAgent(name string) Log {
+	return l.Where(func(e Event) bool { return e.UserAgent == name || strings.HasPrefix(e.UserAgent, name+"/") })
 }
 
 // Writes returns the events of writes that succeeded, without dry runs and without what every client does on
