@@ -310,8 +310,8 @@ func TestWritesWaitForTheLease(t *testing.T) {
 		}
 		return broken(w)
 	}}, "")
-	chart := one(t, deployment("new", group("a"), "5s"), configMap("after", group("b", "a")))
-	op, err := r.acting(c).install("plain", use(chart, func(i *Install) { i.Lease.Duration = 3 * time.Second }))
+	chart := one(t, deployment("new", group("a"), "15s"), configMap("after", group("b", "a")))
+	op, err := r.acting(c).install("plain", use(chart, func(i *Install) { i.Lease.Duration = 10 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func (r *rig) assertReversed(chart string, ran []string) {
 func TestHelmsActionFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	cfg := r.orderedHelm(t.Context(), OrderedOptions{ReadinessTimeout: 2 * time.Second})
+	cfg := r.orderedHelm(t.Context(), OrderedOptions{ReadinessTimeout: 6 * time.Second})
 	err := r.sdkInstall(cfg, weLoad(t, "fail-image"), nil)
 	if err == nil || !strings.Contains(err.Error(), "Deployment/broken") {
 		t.Errorf("error %v", err)

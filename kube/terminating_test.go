@@ -66,7 +66,7 @@ func TestNamespaceGoesMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	op, err := r.install("plain", use(one(t, configMap("base", group("base")), deployment("slow", group("slow", "base"), "1h"),
-		configMap("last", group("last", "slow"))), func(i *Install) { i.ReadinessTimeout = 8 * time.Second }))
+		configMap("last", group("last", "slow"))), func(i *Install) { i.ReadinessTimeout = 20 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}
