@@ -43,6 +43,7 @@ var views = []view{
 	{name: "running", run: "sandbox-install", n: 63},
 	{name: "finished", run: "sandbox-install"},
 	{name: "report", run: "sandbox-install", keys: "up o", opts: []func(*Options){next}},
+	{name: "report-upgrade", run: "sandbox-upgrade", opts: []func(*Options){next}},
 	{name: "report-failed", run: "failed", keys: "o", opts: []func(*Options){next}},
 	{name: "breakpoint", run: "sandbox-breakpoint"},
 	{name: "breakpoints", run: "sandbox-breakpoint", keys: "B"},

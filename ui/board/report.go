@@ -55,6 +55,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 	if done != "" {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done})
 	}
+	out = canvas.WrapLines(out, width)
 	if undid := s.Changes(true).String(); undid != "" {
 		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undid))
 	}
@@ -117,8 +118,11 @@ func (m *model) pathLines(width int) []canvas.Line {
 // slowestLines tell which groups took longest, against the last time.
 func (m *model) slowestLines(width int) []canvas.Line {
 	var out []canvas.Line
-	names := width / 3
-	for _, g := range forecast.Slowest(&m.State, 3) {
+	slowest, names := forecast.Slowest(&m.State, 3), 0
+	for _, g := range slowest {
+		names = min(max(names, canvas.Width(m.unitName(g.Group))), width/3)
+	}
+	for _, g := range slowest {
 		if out == nil {
 			out = append(out, canvas.Plain(theme.Quiet, "slowest groups, against last time"))
 		}
@@ -135,12 +139,19 @@ func (m *model) slowestLines(width int) []canvas.Line {
 	return out
 }
 
-// unitName is a group as the board calls it.
+// unitName is a group as the board calls it, and says which is its removal where the
+// operation brings a group of the same name, too.
 func (m *model) unitName(g *event.GroupState) string {
-	if n := m.Graph.ByKey[g.Unit()]; n != nil {
-		return n.Name
+	n := m.Graph.ByKey[g.Unit()]
+	if n == nil {
+		return g.ID
 	}
-	return g.ID
+	for _, p := range m.State.Phases {
+		if p.Name != g.Phase && m.Graph.Cols[n.Col].Phase.Kind == event.PhaseRemove && m.State.Find(p.Name, g.ID) != nil {
+			return n.Name + " removal"
+		}
+	}
+	return n.Name
 }
 
 // textLines are lines below a heading, none where there are none.

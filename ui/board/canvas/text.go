@@ -21,7 +21,7 @@ func Fit(s string, width int, ellipsis string) string {
 		return ""
 	case len(s) <= width: // bytes are never fewer than cells
 		return s
-	case width == 1:
+	case width == 1 && Width(s) > 1:
 		return ellipsis
 	}
 	return ansi.TruncateWc(s, width, ellipsis)

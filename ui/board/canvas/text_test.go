@@ -37,3 +37,15 @@ func TestSpan(t *testing.T) {
 		}
 	}
 }
+
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{{"━", 1, "━"}, {"━━", 1, "…"}, {"abc", 3, "abc"}, {"abc", 2, "a…"}, {"abc", 0, ""}} {
+		if got := Fit(c.text, c.width, "…"); got != c.want {
+			t.Errorf("fit(%q, %d) = %q, want %q", c.text, c.width, got, c.want)
+		}
+	}
+}
