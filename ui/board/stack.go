@@ -128,26 +128,29 @@ func (m *model) foldUp(p colPlace, top, from, over int, d density) bool {
 // drawFold says how many groups a line stands for, and how they are.
 func (m *model) drawFold(f *fold) {
 	l := m.Theme.Lines
-	counts := map[string]int{}
-	var words []string
+	counts := map[theme.Mark]int{}
+	var marks []theme.Mark
 	for _, n := range f.nodes {
-		word := m.GroupMark(n).Word
-		if counts[word] == 0 {
-			words = append(words, word)
+		mark := m.GroupMark(n)
+		if counts[mark] == 0 {
+			marks = append(marks, mark)
 		}
-		counts[word]++
+		counts[mark]++
 	}
 	text := fmt.Sprintf("%d more", len(f.nodes))
-	long := text + " " + words[0]
-	if len(words) > 1 {
-		var parts []string
-		for _, w := range words {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[w], w))
+	long, short := text+" "+marks[0].Word, text+" "+marks[0].Glyph
+	if len(marks) > 1 {
+		var words, glyphs []string
+		for _, mark := range marks {
+			words = append(words, fmt.Sprintf("%d %s", counts[mark], mark.Word))
+			glyphs = append(glyphs, fmt.Sprintf("%d%s", counts[mark], mark.Glyph))
 		}
-		long = text + ": " + strings.Join(parts, ", ")
+		long, short = text+": "+strings.Join(words, ", "), text+": "+strings.Join(glyphs, " ")
 	}
-	if canvas.Width(long)+4 <= f.r.W {
-		text = long
+	for _, longer := range []string{short, long} {
+		if canvas.Width(longer)+4 <= f.r.W {
+			text = longer
+		}
 	}
 	m.canvas.Blank(f.r)
 	m.canvas.PutFit(f.r.X+1, f.r.Y, f.r.W-1, theme.Text, text+" "+l.Open)
