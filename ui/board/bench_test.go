@@ -9,6 +9,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/ui/board/inspector"
 )
 
 // large is a run of 300 groups in 30 layers with 10,000 objects, half way: the
@@ -136,5 +137,28 @@ func TestLargeRunFits(t *testing.T) {
 	for _, size := range sizes {
 		s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		within(t, s, "large run")
+	}
+}
+
+// BenchmarkFrameOfLogs draws a frame with as many lines of logs as are kept, and while
+// something is searched for in them.
+func BenchmarkFrameOfLogs(b *testing.B) {
+	for _, seek := range []bool{false, true} {
+		b.Run(fmt.Sprintf("search=%t", seek), func(b *testing.B) {
+			c := &answerer{}
+			for n := range 5000 {
+				c.logs = append(c.logs, inspector.LogLine{Source: inspector.Source{Pod: fmt.Sprint("pod-", n%5), Container: fmt.Sprint("c", n%2), Try: 1}, Time: time.Unix(int64(n), 0), Text: fmt.Sprintf("%d GET /healthz 200 and so on and so forth, a line of a log of the usual length it is, %d", n, n)})
+			}
+			s := newScreen(b, 160, 45, recorded(b, "sandbox-held", 0), func(o *Options) { o.Inspector = c })
+			s.press("f", "l")
+			s.settle()
+			if seek {
+				s.press("/", "h", "e", "a", "enter")
+			}
+			for b.Loop() {
+				s.stale = true
+				s.View()
+			}
+		})
 	}
 }

@@ -133,9 +133,9 @@ func (m *model) drawFooter() {
 	}
 	x, end := 1, m.w-1
 	if m.searches() {
-		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+m.query.Value()+"  "+m.matched()+"  esc clears", m.w/2, m.Theme.Lines.Ellipsis)) - 2
+		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+m.query.Value()+"  "+m.found+"  esc clears", m.w/2, m.Theme.Lines.Ellipsis)) - 2
 	} else if m.filter.on() {
-		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+m.filter.input.Value()+"  "+m.found()+"  esc clears", m.w/2, m.Theme.Lines.Ellipsis)) - 2
+		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+m.filter.input.Value()+"  "+m.foundGroups()+"  esc clears", m.w/2, m.Theme.Lines.Ellipsis)) - 2
 	}
 	hints := m.hints()
 	if h := len(hints); h > 1 { // help is always there to be found
@@ -178,15 +178,15 @@ func cells(hints []hint, gap int) int {
 func (m *model) typed() (input *textinput.Model, found string) {
 	switch {
 	case m.typing:
-		return &m.filter.input, m.found()
+		return &m.filter.input, m.foundGroups()
 	case m.seeking:
-		return &m.query, m.matched()
+		return &m.query, m.found
 	}
 	return nil, ""
 }
 
-// found says how many groups the filter leaves.
-func (m *model) found() string {
+// foundGroups says how many groups the filter leaves.
+func (m *model) foundGroups() string {
 	if !m.filter.on() {
 		return ""
 	}

@@ -58,7 +58,8 @@ type model struct {
 	filter         filter
 	typing         bool // keys go to the filter
 	query          textinput.Model
-	seeking        bool // keys go to the query
+	seeking        bool   // keys go to the query
+	found          string // what of the query is in the tab that is drawn
 	palette        *palette
 	queued         []tea.Cmd
 }

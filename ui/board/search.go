@@ -65,12 +65,11 @@ func match(by int) func(*model) tea.Cmd {
 	}
 }
 
-// matched says which match was gone to.
-func (m *model) matched() string {
+// matched says which match was gone to, as of the lines that are shown.
+func (m *model) matched(lines []canvas.Line) string {
 	if !m.searches() {
 		return ""
 	}
-	lines, _ := m.tabLines()
 	at, of := m.insp.Match(lines)
 	if of == 0 {
 		return "no match"

@@ -70,6 +70,7 @@ func (m *model) drawInspector(p canvas.Rect) {
 	}
 	body.Y, body.H = body.Y+len(head), body.H-len(head)
 	lines := m.insp.Lines(m.selected(), body.W)
+	m.found = m.matched(lines)
 	pg := &m.insp.Page
 	pg.Last = max(len(lines)-body.H, 0)
 	if pg.End {

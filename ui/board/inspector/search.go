@@ -66,8 +66,11 @@ func (i *Inspector) Match(lines []canvas.Line) (at, of int) {
 // matches are the lines that have what is looked for.
 func (i *Inspector) matches(lines []canvas.Line) (at []int) {
 	for n, l := range lines {
-		if len(i.Found(l)) > 0 {
-			at = append(at, n)
+		for _, p := range l {
+			if fold(p.Text, i.search.query) >= 0 {
+				at = append(at, n)
+				break
+			}
 		}
 	}
 	return at
@@ -75,24 +78,41 @@ func (i *Inspector) matches(lines []canvas.Line) (at []int) {
 
 // Found are the cells of a line where there is what is looked for: from and to.
 func (i *Inspector) Found(l canvas.Line) (cells [][2]int) {
-	if i.search.query == "" {
-		return nil
-	}
-	text := l.Text()
-	low := strings.ToLower(text)
-	if len(low) != len(text) { // letters that are as long in either case are all that it takes
-		low = text
-	}
-	for from := 0; ; {
-		n := strings.Index(low[from:], i.search.query)
-		if n < 0 {
-			return cells
+	x := 0
+	for _, p := range l {
+		for from := 0; ; {
+			n := fold(p.Text[from:], i.search.query)
+			if n < 0 {
+				break
+			}
+			from += n
+			end := from + len(i.search.query)
+			cells = append(cells, [2]int{x + canvas.Width(p.Text[:from]), x + canvas.Width(p.Text[:end])})
+			from = end
 		}
-		from += n
-		end := from + len(i.search.query)
-		cells = append(cells, [2]int{canvas.Width(text[:from]), canvas.Width(text[:end])})
-		from = end
+		x += canvas.Width(p.Text)
 	}
+	return cells
+}
+
+// fold is where a text has another one in whatever case, -1 for nowhere and for
+// nothing. Letters count that take as many bytes in either case. It is called for
+// every line of a log in every frame, and allocates nothing.
+func fold(text, lower string) int {
+	if lower == "" {
+		return -1
+	}
+	first := lower[0]
+	for n := 0; n+len(lower) <= len(text); n++ {
+		c := text[n]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c == first && strings.EqualFold(text[n:n+len(lower)], lower) {
+			return n
+		}
+	}
+	return -1
 }
 
 // At is the line that was gone to, -1 for none.
