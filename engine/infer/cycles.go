@@ -13,12 +13,22 @@ type arc struct{ from, to int }
 // Rule R66: cycles are broken at their softest edges, and said.
 func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 	gone := map[int][]int{}
+	var on []int // arcs on cycles
+	whole := components(n, arcs)
+	for i, a := range arcs {
+		if whole[a.from] == whole[a.to] {
+			on = append(on, i)
+		}
+	}
+	if len(on) == 0 {
+		return gone
+	}
 	var kept []arc
-	for c := range slices.Max(append(class, 0)) + 1 {
+	for c := range slices.Max(class) + 1 {
 		all := slices.Clone(kept)
-		for i, a := range arcs {
+		for _, i := range on {
 			if class[i] == c {
-				all = append(all, a)
+				all = append(all, arcs[i])
 			}
 		}
 		component := components(n, all)
@@ -29,7 +39,8 @@ func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 			}
 		}
 		cycles := map[int][]int{} // one for each component
-		for i, a := range arcs {
+		for _, i := range on {
+			a := arcs[i]
 			switch at := component[a.from]; {
 			case class[i] != c:
 			case at == component[a.to] && c > 0:
@@ -76,10 +87,7 @@ func path(next [][]int, from, to int) []int {
 // one if each can be reached from the other. It is Tarjan's algorithm, without
 // recursion.
 func components(n int, arcs []arc) []int {
-	next := make([][]int, n)
-	for _, a := range arcs {
-		next[a.from] = append(next[a.from], a.to)
-	}
+	next := ends(n, arcs, func(a arc) (at, end int) { return a.from, a.to })
 	const none = -1
 	component, index, low, at := fill(n, none), fill(n, none), make([]int, n), make([]int, n)
 	var stack, open []int
@@ -128,6 +136,24 @@ func components(n int, arcs []arc) []int {
 	return component
 }
 
+// ends lists for each node where the arcs lead that are at it.
+func ends(n int, arcs []arc, of func(arc) (at, end int)) [][]int {
+	count := make([]int, n)
+	for _, a := range arcs {
+		at, _ := of(a)
+		count[at]++
+	}
+	all, lists := make([]int, len(arcs)), make([][]int, n)
+	for i, c := range count {
+		lists[i], all = all[:0:c], all[c:]
+	}
+	for _, a := range arcs {
+		at, end := of(a)
+		lists[at] = append(lists[at], end)
+	}
+	return lists
+}
+
 func fill(n, value int) []int {
 	list := make([]int, n)
 	for i := range list {
@@ -139,13 +165,12 @@ func fill(n, value int) []int {
 // ordered lists the nodes of a graph without cycles, each after those that it
 // waits for, by number where nothing else decides.
 func ordered(n int, arcs []arc) []int {
-	waiters := make([][]int, n)
+	waiters := ends(n, arcs, func(a arc) (at, end int) { return a.to, a.from })
 	left := make([]int, n)
 	for _, a := range arcs {
-		waiters[a.to] = append(waiters[a.to], a.from)
 		left[a.from]++
 	}
-	var order []int
+	order := make([]int, 0, n)
 	for i := range n {
 		if left[i] == 0 {
 			order = append(order, i)
@@ -170,6 +195,10 @@ func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 		class[i] = 1 + e.Strength.softness()
 	}
 	gone := breakCycles(len(r.nodes), arcs, class)
+	if len(gone) == 0 {
+		return edges, nil
+	}
+	kept, dropped = make([]Edge, 0, len(edges)-len(gone)), make([]Dropped, 0, len(gone))
 	for i, e := range edges {
 		cycle, ok := gone[i]
 		if !ok {

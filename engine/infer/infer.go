@@ -124,7 +124,10 @@ func From(release string, tree *plan.Chart, objects []Object) *Order {
 	a := newArranger(release, tree, r, edges)
 	a.arrange()
 	o := a.order()
-	o.Dropped = append(cycles, o.Dropped...)
+	o.Dropped = slices.Concat(cycles, o.Dropped)
+	if o.Dropped == nil {
+		o.Dropped = []Dropped{}
+	}
 	slices.SortStableFunc(o.Dropped, func(a, b Dropped) int { return a.Compare(b.Edge) })
 	return o
 }

@@ -14,6 +14,7 @@ import (
 type node struct {
 	*Object
 	at   int // in reader.nodes
+	of   plan.GroupKind
 	root refs.Field
 	refs []refs.Ref // what it names
 	// pods are those that it makes, where works is set.
@@ -26,9 +27,7 @@ type node struct {
 // name is the object's.
 func (n *node) name() plan.Object { return n.Object.Object }
 
-func (n *node) kind() plan.GroupKind {
-	return plan.GroupKind{Group: n.name().Group, Kind: n.name().Kind}
-}
+func (n *node) kind() plan.GroupKind { return n.of }
 
 // idle reports whether nothing of the object runs: it waits for nothing.
 func (n *node) idle() bool { return n.works && n.pods.None && n.name().Kind != "CronJob" }
@@ -53,7 +52,7 @@ type reader struct {
 
 func newReader(objects []Object) *reader {
 	r := &reader{
-		by: make(map[plan.Object]*node, len(objects)), found: map[arc]Edge{}, bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
+		by: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)), bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
 		servers: map[*node][]*node{}, texts: map[*node][]said{}, uses: map[*node][]use{}, told: map[*node][]setting{}, rights: map[*node][]right{},
 	}
 	sorted := make([]*Object, len(objects))
@@ -67,7 +66,7 @@ func newReader(objects []Object) *reader {
 		if r.by[o.Object] != nil {
 			continue // it is applied once
 		}
-		n := &node{Object: o, at: len(r.nodes), root: refs.Field{Value: o.Fields}, refs: refs.Of(o.Object, o.Fields)}
+		n := &node{Object: o, at: len(r.nodes), of: plan.GroupKind{Group: o.Object.Group, Kind: o.Object.Kind}, root: refs.Field{Value: o.Fields}, refs: refs.Of(o.Object, o.Fields)}
 		n.labels, _ = n.root.At("metadata", "labels").Value.(map[string]any)
 		if n.pods, n.works = refs.PodsOf(o.Object, o.Fields); n.works {
 			n.podLabels, _ = n.pods.Meta["labels"].(map[string]any)

@@ -304,7 +304,7 @@ func (a *arranger) sortEdges() {
 
 // order is what was found out.
 func (a *arranger) order() *Order {
-	o := &Order{Edges: append([]Edge{}, a.edges...), Dropped: append([]Dropped{}, a.dropped...), Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}}
+	o := &Order{Edges: a.edges, Dropped: a.dropped, Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}}
 	for _, path := range a.paths {
 		for _, u := range a.units[path] {
 			g := Group{Chart: path, Name: u.name, Written: u.written, After: []string{}, Subcharts: []string{}}
@@ -329,8 +329,9 @@ func (a *arranger) order() *Order {
 	slices.SortFunc(o.Groups, func(g, h Group) int {
 		return cmp.Or(strings.Compare(g.Chart, h.Chart), strings.Compare(g.Name, h.Name))
 	})
-	for _, e := range a.edges {
-		if to := a.to(&e); to.name().Kind == "Job" && to.name().Group == "batch" {
+	for i := range a.edges {
+		e := &a.edges[i]
+		if to := a.to(e); to.name().Kind == "Job" && to.name().Group == "batch" {
 			o.jobs[e.To] = true
 		}
 	}

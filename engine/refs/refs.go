@@ -4,7 +4,7 @@
 package refs
 
 import (
-	"fmt"
+	"strconv"
 
 	"lockstep/engine/plan"
 )
@@ -114,10 +114,11 @@ func (v Field) At(keys ...string) Field {
 	for _, k := range keys {
 		m, _ := v.Value.(map[string]any)
 		v.Value = m[k]
-		if v.Path != "" {
-			k = "." + k
+		if v.Path == "" {
+			v.Path = k
+		} else {
+			v.Path = v.Path + "." + k
 		}
-		v.Path += k
 	}
 	return v
 }
@@ -127,7 +128,7 @@ func (v Field) Each() []Field {
 	list, _ := v.Value.([]any)
 	out := make([]Field, len(list))
 	for i, x := range list {
-		out[i] = Field{x, fmt.Sprintf("%s[%d]", v.Path, i)}
+		out[i] = Field{x, v.Path + "[" + strconv.Itoa(i) + "]"}
 	}
 	return out
 }
