@@ -22,9 +22,12 @@ type logTail struct {
 	done  bool
 	err   error
 	more  chan struct{} // holds a token while there is something to take
+	ended chan struct{} // closed when there will be no more
 }
 
-func newLogTail() *logTail { return &logTail{more: make(chan struct{}, 1)} }
+func newLogTail() *logTail {
+	return &logTail{more: make(chan struct{}, 1), ended: make(chan struct{})}
+}
 
 func (t *logTail) add(line LogLine) {
 	t.mu.Lock()
@@ -40,6 +43,7 @@ func (t *logTail) end(err error) {
 	t.mu.Lock()
 	t.done, t.err = true, err
 	t.mu.Unlock()
+	close(t.ended)
 	t.wake()
 }
 
@@ -89,6 +93,7 @@ func (i *Inspector) nextLines(ctx context.Context) tea.Cmd {
 		}
 		select {
 		case <-time.After(collectFor):
+		case <-tail.ended:
 		case <-ctx.Done():
 		}
 		lines, done, err := tail.take()
