@@ -112,7 +112,7 @@ func loadChart(t *testing.T, name string) *charts.Chart {
 // kinds are shared by the namespaces of the cluster, and short delays.
 func (r *rig) values(chart string) map[string]any {
 	switch chart {
-	case "shop":
+	case "shop", "plain-shop":
 		return map[string]any{"global": map[string]any{"speed": 10, "topicGroup": r.namespace + ".example"}}
 	case "crd-late", "crd-same-group":
 		return map[string]any{"apiGroup": r.namespace + ".example"}
