@@ -52,7 +52,7 @@ func applied(live *unstructured.Unstructured, version string) map[string]any {
 		if found != nil || m.Operation != metav1.ManagedFieldsOperationApply || m.Subresource != "" || m.APIVersion != version || m.FieldsV1 == nil {
 			return nil
 		}
-		if json.Unmarshal(m.FieldsV1.Raw, &found) != nil {
+		if json.Unmarshal(m.FieldsV1.GetRawBytes(), &found) != nil {
 			return nil
 		}
 	}
