@@ -4,6 +4,7 @@
 # make chaos  kills, faults, signals and rivals by the hundred; ROW=faults SEED=123
 #             repeats one trial
 # make fuzz   runs every fuzz target for a minute (FUZZTIME=60s)
+# make bench  measures lockstep beside helm, about 15 minutes; ROWS="1,000" measures some
 # make lint   gofmt, go vet, staticcheck
 # make release   binaries for all platforms under dist, with checksums, a bill
 #             of materials for each, and the licences of what is in them
@@ -20,7 +21,7 @@ LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more of them than cores run at once.
 TEST = $(GO) test -p 2 -parallel 12 -timeout 40m
 
-.PHONY: fuzz all lockstep sandbox demo test chaos lint release clean
+.PHONY: bench fuzz all lockstep sandbox demo test chaos lint release clean
 
 all: lockstep sandbox
 
@@ -40,6 +41,12 @@ test: all
 	@cd .release && $(STATIC) $(GO) tool -n cyclonedx-gomod >/dev/null
 	$(STATIC) $(TEST) ./...
 	cd kube/sandbox && $(TEST) -vet=off ./...
+
+# ROWS=expression measures only some rows; COMPARE=old.json says what is slower now.
+BENCH = $(if $(ROWS),-only "$(ROWS)" -out "",) $(if $(COMPARE),-compare $(COMPARE),) $(if $(ROUNDS),-rounds $(ROUNDS),)
+
+bench: all
+	$(STATIC) $(GO) run ./kube/bench $(BENCH)
 
 chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .

@@ -141,6 +141,9 @@ func (c *Cluster) ready(line []byte) error {
 	return nil
 }
 
+// PID is that of the process that is the cluster.
+func (c *Cluster) PID() int { return c.cmd.Process.Pid }
+
 // Done is closed when the cluster has ended: after Close, or by a failure that Close then reports.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// chart writes a chart of one template and returns its folder.
+func (b *benchmark) chart(name, template string) (string, error) {
+	dir := filepath.Join(b.dir, name)
+	if err := os.MkdirAll(filepath.Join(dir, "templates"), 0o755); err != nil {
+		return "", err
+	}
+	for file, text := range map[string]string{
+		"Chart.yaml":             "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
+		"values.yaml":            "v: 1\n",
+		"templates/objects.yaml": template,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// grouped is the annotations of group i of a chain, in a template's loop.
+const grouped = `
+    helm.sh/resource-group: {{ printf "g%%04d" $i }}
+    {{- if $i }}
+    helm.sh/depends-on-resource-groups: '["{{ printf "g%%04d" (sub $i 1) }}"]'
+    {{- end }}`
+
+// flat is n ConfigMaps that wait for nothing.
+func flat(n int) string {
+	return fmt.Sprintf(`{{- range $i := until %d }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: c{{ $i }}
+data:
+  v: {{ $.Values.v | quote }}
+{{- end }}
+`, n)
+}
+
+// chained is a chain of groups of ConfigMaps.
+func chained(groups, each int) string {
+	return fmt.Sprintf(`{{- range $i := until %d }}
+{{- range $k := until %d }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: c{{ $i }}-{{ $k }}
+  annotations:`+grouped+`
+data:
+  v: {{ $.Values.v | quote }}
+{{- end }}
+{{- end }}
+`, groups, each)
+}
+
+// deployments is a chain of groups of Deployments whose pods are ready after a while.
+func deployments(groups, each int, delay string) string {
+	return fmt.Sprintf(`{{- range $i := until %d }}
+{{- range $k := until %d }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: d{{ $i }}-{{ $k }}
+  annotations:`+grouped+`
+spec:
+  selector:
+    matchLabels: {app: d{{ $i }}-{{ $k }}}
+  template:
+    metadata:
+      labels: {app: d{{ $i }}-{{ $k }}}
+      annotations: {sandbox/ready-delay: %s}
+    spec:
+      containers: [{name: main, image: "example/app:1"}]
+{{- end }}
+{{- end }}
+`, groups, each, delay)
+}
+
+// gateKind is a kind whose objects the sandbox makes ready.
+const gateKind = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: gates.bench.example
+spec:
+  group: bench.example
+  scope: Namespaced
+  names: {kind: Gate, listKind: GateList, plural: gates, singular: gate}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// gates is a chain of n objects that are ready a little after their apply.
+func gates(n int) string {
+	return fmt.Sprintf(`{{- range $i := until %d }}
+---
+apiVersion: bench.example/v1
+kind: Gate
+metadata:
+  name: {{ printf "g%%04d" $i }}
+  annotations:
+    sandbox/ready-after: 10ms
+    helm.sh/readiness-success: '["{.conditions[?(@.type==\"Ready\")].status} == True"]'
+    helm.sh/readiness-failure: '["{.phase} == Failed"]'`+grouped+`
+spec: {v: {{ $.Values.v }}}
+{{- end }}
+`, n)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/kube/throwaway/auditlog"
+)
+
+var (
+	kinds     = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	gateGVR   = schema.GroupVersionResource{Group: "bench.example", Version: "v1", Resource: "gates"}
+	nsGVR     = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	secretGVR = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+)
+
+// link is one object of a chain, as the API server saw it.
+type link struct {
+	written time.Time // when lockstep's first write of it came in
+	ready   time.Time // when the last status was written before the next was sent
+}
+
+// links reads a chain of objects of a resource, in the order in which they were
+// written, from the log of their namespace until a time.
+func links(log auditlog.Log, resource string, until time.Time) []link {
+	var names []string
+	written := map[string]time.Time{}
+	for _, e := range log.UserAgent(lockstep).Writes() {
+		if _, known := written[e.Object.Name]; e.Object.Resource == resource && !known {
+			names = append(names, e.Object.Name)
+			written[e.Object.Name] = e.Received
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return written[a].Compare(written[b]) })
+	statuses := map[string][]time.Time{}
+	for _, e := range log {
+		if e.Object.Resource == resource && e.Object.Subresource == "status" && e.Succeeded() {
+			statuses[e.Object.Name] = append(statuses[e.Object.Name], e.At)
+		}
+	}
+	var chain []link
+	for i, name := range names {
+		l, next := link{written: written[name]}, until
+		if i+1 < len(names) {
+			next = written[names[i+1]]
+		}
+		for _, at := range statuses[name] {
+			if at.Before(next) {
+				l.ready = at
+			}
+		}
+		if !l.ready.IsZero() {
+			chain = append(chain, l)
+		}
+	}
+	return chain
+}
+
+// gates measures how long after an object is ready the next one is sent, with
+// nothing else going on in the namespace, or with other objects of the same kind
+// that change all the time.
+func (s *session) gates(noisy bool) error {
+	const n = 1000
+	namespace, name := "gates", "gates"
+	if noisy {
+		namespace = "gates-in-noise"
+	}
+	chart, err := s.chart(name, gates(n))
+	if err == nil {
+		err = s.defineGates()
+	}
+	if err != nil {
+		return err
+	}
+	if noisy {
+		stop, err := s.noise(namespace, 2000)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	used, err := s.run(lockstep, command(lockstep, "install", chart, namespace, "--timeout", "10m")...)
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name    string
+		p, goal float64
+	}{{"latency, median", 0.5, 2}, {"latency, 99 of 100", 0.99, 20}, {"latency, maximum", 1, 60}} {
+		s.asked = append(s.asked, asked{s.figure(f.name, "ms", f.goal), func(log auditlog.Log) map[string][]float64 {
+			var took []float64
+			chain := links(log.Namespace(namespace), "gates", used.to)
+			for i := range len(chain) - 1 {
+				took = append(took, float64(chain[i+1].written.Sub(chain[i].ready).Microseconds())/1000)
+			}
+			return map[string][]float64{lockstep: {percentile(took, f.p)}}
+		}})
+	}
+	return nil
+}
+
+// defineGates sees to it that the API server serves Gates.
+func (s *session) defineGates() error {
+	if _, err := s.client.Resource(kinds).Get(s.ctx, "gates.bench.example", metav1.GetOptions{}); err == nil {
+		return nil
+	}
+	chart, err := s.chart("gate-kind", "")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(chart, "templates", "objects.yaml"), []byte(gateKind), 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.run(lockstep, command(lockstep, "install", chart, "gate-kind")...)
+	return err
+}
+
+// noise makes n Gates of nobody's, and changes 200 of them a second until stop is
+// called.
+func (s *session) noise(namespace string, n int) (stop func(), err error) {
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}
+	if _, err := s.client.Resource(nsGVR).Create(s.ctx, ns, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	all := s.client.Resource(gateGVR).Namespace(namespace)
+	for i := range n {
+		var o map[string]any
+		text := fmt.Sprintf("apiVersion: bench.example/v1\nkind: Gate\nmetadata: {name: noise%d}\nspec: {v: 0}", i)
+		if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+			return nil, err
+		}
+		if _, err := all.Create(s.ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
+			return nil, fmt.Errorf("make noise: %w", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			change := fmt.Appendf(nil, `{"spec":{"v":%d}}`, i)
+			if _, err := all.Patch(ctx, fmt.Sprintf("noise%d", i%n), types.MergePatchType, change, metav1.PatchOptions{}); err != nil && ctx.Err() == nil {
+				fmt.Fprintln(os.Stderr, "bench: noise:", strings.TrimSpace(err.Error()))
+			}
+		}
+	})
+	return func() { cancel(); done.Wait() }, nil
+}

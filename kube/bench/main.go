@@ -1,0 +1,97 @@
+// Command bench measures lockstep beside helm on one machine, in one run: every
+// figure is taken from both in turn, round by round, so that what else the machine
+// does falls on both. `make bench` runs it.
+//
+// It starts one sandbox for all rows, takes times and peak memory from the processes
+// and requests from the API server's audit log, and writes latest.json and latest.md
+// into the folder -out. The README's table is made of latest.json (see TestReadme).
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+)
+
+type options struct {
+	rounds        int
+	only          *regexp.Regexp
+	lockstep, out string
+	compare       string
+}
+
+func main() {
+	var o options
+	only := flag.String("only", "", "measure only the rows whose name matches this `expression`")
+	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken")
+	flag.StringVar(&o.lockstep, "lockstep", "bin/lockstep", "the `program` that is measured")
+	flag.StringVar(&o.out, "out", "testdata/bench", "the `folder` that the results are written into, \"\" for none")
+	flag.StringVar(&o.compare, "compare", "", "an earlier latest.json `file`: say what has become slower since")
+	flag.Parse()
+	var err error
+	if o.only, err = regexp.Compile(*only); err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		err = bench(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(ctx context.Context, o options) error {
+	var earlier *results
+	if o.compare != "" {
+		var err error
+		if earlier, err = readResults(o.compare); err != nil {
+			return err
+		}
+	}
+	b, err := prepare(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	var failed error
+	found := results{about: b.describe()}
+	for _, r := range rows {
+		if !o.only.MatchString(r.name) {
+			continue
+		}
+		fmt.Fprintln(os.Stderr, "measuring:", r.name)
+		s := &session{benchmark: b, ctx: ctx, row: r.name}
+		if err := r.measure(s); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", r.name, err))
+			continue
+		}
+		found.Figures = append(found.Figures, s.figures...)
+	}
+	if err := b.count(); err != nil {
+		return err
+	}
+	fmt.Print(found.text())
+	if earlier != nil {
+		fmt.Print(found.slowerThan(earlier))
+	}
+	if failed != nil || o.out == "" {
+		return failed
+	}
+	return found.write(o.out)
+}
+
+// program finds the absolute path of a program, so that it can be run anywhere.
+func program(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("look for %s: %w; make builds it", name, err)
+	}
+	return filepath.Abs(path)
+}

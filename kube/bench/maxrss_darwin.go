@@ -1,0 +1,4 @@
+package main
+
+// maxrssUnit is how many bytes the kernel counts the peak memory in.
+const maxrssUnit = 1

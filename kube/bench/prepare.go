@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"lockstep/kube/throwaway"
+	"lockstep/kube/throwaway/auditlog"
+)
+
+// benchmark is what all rows share.
+type benchmark struct {
+	options
+	dir        string // of charts, the audit log and the tools' own folders
+	programs   map[string]string
+	cluster    *throwaway.Cluster
+	started    time.Duration // how long the cluster took to start
+	client     dynamic.Interface
+	env        []string
+	asked      []asked
+	namespaces int // how many have been used
+}
+
+// asked is a figure whose value is in the audit log, which is read once, in the end.
+type asked struct {
+	figure *figure
+	of     func(auditlog.Log) map[string][]float64
+}
+
+// The tools, as figures name them and as their user agents do.
+const (
+	lockstep = "lockstep"
+	helm     = "helm"
+)
+
+var agents = map[string]string{lockstep: "lockstep", helm: "Helm"}
+
+func prepare(ctx context.Context, o options) (b *benchmark, err error) {
+	b = &benchmark{options: o, programs: map[string]string{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if b.dir, err = os.MkdirTemp("", "lockstep-bench-"); err != nil {
+		return b, err
+	}
+	if b.programs[lockstep], err = program(o.lockstep); err != nil {
+		return b, err
+	}
+	built, err := exec.CommandContext(ctx, "go", "tool", "-n", "helm").Output()
+	if err != nil {
+		return b, fmt.Errorf("build helm: %w", err)
+	}
+	b.programs[helm] = strings.TrimSpace(string(built))
+	begun := time.Now()
+	if b.cluster, err = throwaway.Start(ctx, throwaway.Options{AuditLog: filepath.Join(b.dir, "audit.log")}); err != nil {
+		return b, err
+	}
+	b.started = time.Since(begun)
+	config, err := clientcmd.BuildConfigFromFlags("", b.cluster.Kubeconfig)
+	if err != nil {
+		return b, fmt.Errorf("read the sandbox's kubeconfig: %w", err)
+	}
+	config.UserAgent, config.QPS = "bench", -1
+	if b.client, err = dynamic.NewForConfig(config); err != nil {
+		return b, err
+	}
+	b.env = append(os.Environ(), "HOME="+b.dir, "XDG_CACHE_HOME="+b.dir+"/cache", "XDG_CONFIG_HOME="+b.dir+"/config",
+		"XDG_DATA_HOME="+b.dir+"/data", "XDG_STATE_HOME="+b.dir+"/state", "KUBECONFIG="+b.cluster.Kubeconfig, "CI=", "TERM=xterm-256color")
+	return b, nil
+}
+
+func (b *benchmark) close() error {
+	var err error
+	if b.cluster != nil {
+		err = b.cluster.Close()
+	}
+	return errors.Join(err, os.RemoveAll(b.dir))
+}
+
+// count ends the cluster, so that its audit log is whole, and takes from that what
+// figures were left for it.
+func (b *benchmark) count() error {
+	err := b.cluster.Close()
+	b.cluster = nil
+	if err != nil {
+		return err
+	}
+	log, err := auditlog.Read(filepath.Join(b.dir, "audit.log"))
+	if err != nil {
+		return err
+	}
+	for _, a := range b.asked {
+		for tool, values := range a.of(log) {
+			a.figure.Samples[tool] = append(a.figure.Samples[tool], values...)
+		}
+	}
+	return nil
+}
+
+// about says where and of what the figures are.
+type about struct {
+	Date    string `json:"date"`
+	Machine string `json:"machine"`
+	Commit  string `json:"commit"`
+	Helm    string `json:"helm"`
+}
+
+func (b *benchmark) describe() about {
+	said := func(name string, args ...string) string {
+		out, err := exec.Command(name, args...).Output()
+		if err != nil {
+			return "unknown"
+		}
+		return strings.TrimSpace(string(out))
+	}
+	commit := said("git", "rev-parse", "--short", "HEAD")
+	if said("git", "status", "--porcelain", "--untracked-files=no") != "" {
+		commit += " and changes"
+	}
+	return about{
+		Date: time.Now().UTC().Format(time.DateOnly), Commit: commit, Helm: said("go", "list", "-m", "-f", "{{.Version}}", "helm.sh/helm/v4"),
+		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+	}
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockstep/kube/throwaway/auditlog"
+)
+
+// row is a scene that figures are taken from.
+type row struct {
+	name    string
+	measure func(*session) error
+}
+
+// rows are in the order in which they are measured: what leaves most behind in the
+// cluster comes last.
+var rows = []row{
+	{"commands", (*session).commands},
+	{"planning", (*session).planning},
+	{"sandbox", (*session).sandbox},
+	{"chain of 20 × 5 ConfigMaps", (*session).chain},
+	{"chain of 10 Deployments", (*session).path},
+	{"1,000 gates", func(s *session) error { return s.gates(false) }},
+	{"1,000 gates, 2,000 objects changing", func(s *session) error { return s.gates(true) }},
+	{"200 Deployments in 20 groups", (*session).watching},
+	{"1,000 ConfigMaps", func(s *session) error { return s.life(1000, s.rounds) }},
+	{"5,000 ConfigMaps", func(s *session) error { return s.life(5000, 1) }},
+	{"10,000 objects in 300 groups", (*session).board},
+}
+
+// life is that of a release: each step by each tool.
+func (s *session) life(n, rounds int) error {
+	chart, err := s.chart("flat"+strconv.Itoa(n), flat(n))
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		name, verb string
+		goal       float64
+		more       []string
+	}{
+		{"install", "install", 0.25, nil},
+		{"upgrade", "upgrade", 0.15, []string{"--set", "v=2"}},
+		{"upgrade of nothing", "upgrade", 0.10, []string{"--set", "v=2"}},
+		{"rollback", "rollback", 0.15, nil},
+		{"uninstall", "uninstall", 0.20, nil},
+	}
+	return s.inTurn(rounds, func(tool, namespace string) error {
+		for _, step := range steps {
+			used, err := s.run(tool, command(tool, step.verb, chart, namespace, step.more...)...)
+			if err != nil {
+				return err
+			}
+			s.figure(step.name, "s", step.goal).against(helm).add(tool, used.seconds())
+			s.figure(step.name+", memory", "MB", 0.8).against(helm).add(tool, used.peak)
+			s.requests(s.figure(step.name+", requests an object", "", 1.05), tool, used, n)
+		}
+		return nil
+	})
+}
+
+// chain has lockstep keep an order that helm knows nothing of.
+func (s *session) chain() error {
+	chart, err := s.chart("chain", chained(20, 5))
+	if err != nil {
+		return err
+	}
+	return s.inTurn(3*s.rounds, func(tool, namespace string) error {
+		used, err := s.run(tool, command(tool, "install", chart, namespace)...)
+		if err != nil {
+			return err
+		}
+		s.figure("install in order, helm's without", "s", 0.6).against(helm).add(tool, used.seconds())
+		s.requests(s.figure("requests an object", "", 0).against(helm), tool, used, 100)
+		return nil
+	})
+}
+
+// path compares a chain with the sum of what its Deployments take by themselves.
+func (s *session) path() error {
+	chart, err := s.chart("path", deployments(10, 1, "1s"))
+	if err != nil {
+		return err
+	}
+	total := s.figure("install", "× the critical path", 1.02)
+	for range s.rounds {
+		s.namespaces++
+		namespace := "path-" + strconv.Itoa(s.namespaces)
+		used, err := s.run(lockstep, command(lockstep, "install", chart, namespace)...)
+		if err != nil {
+			return err
+		}
+		s.asked = append(s.asked, asked{total, func(log auditlog.Log) map[string][]float64 {
+			var critical time.Duration
+			for _, l := range links(log.Namespace(namespace), "deployments", used.to) {
+				critical += l.ready.Sub(l.written)
+			}
+			return map[string][]float64{lockstep: {used.seconds() / critical.Seconds()}}
+		}})
+	}
+	return nil
+}
+
+// watching has many Deployments start, and counts what it takes to wait for them.
+func (s *session) watching() error {
+	chart, err := s.chart("watching", deployments(20, 10, "2s"))
+	if err != nil {
+		return err
+	}
+	used, err := s.run(lockstep, command(lockstep, "install", chart, "watching")...)
+	if err != nil {
+		return err
+	}
+	s.figure("processor", "% of a core", 5).add(lockstep, 100*used.cpu.Seconds()/used.seconds())
+	s.asked = append(s.asked, asked{s.figure("watch requests", "", 20), func(log auditlog.Log) map[string][]float64 {
+		watches := log.UserAgent(lockstep).Namespace("watching").Where(func(e auditlog.Event) bool {
+			return e.Verb == "watch" && e.Stage == auditlog.ResponseStarted
+		})
+		return map[string][]float64{lockstep: {float64(len(watches))}}
+	}})
+	return nil
+}
+
+// commands are those that need no cluster.
+func (s *session) commands() error {
+	chart, err := s.chart("dag", flat(10_000))
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		name       string
+		goal       float64
+		ours, them []string
+	}{
+		{"version", 1, []string{"version"}, []string{"version"}},
+		{"help", 1, []string{"--help"}, []string{"--help"}},
+		{"completion", 1, []string{"completion", "bash"}, []string{"completion", "bash"}},
+		{"dag of 10,000 objects, helm's template", 1.3, []string{"dag", chart}, []string{"template", chart}},
+	} {
+		err := s.inTurn(7*s.rounds, func(tool, _ string) error {
+			args := c.ours
+			if tool == helm {
+				args = c.them
+			}
+			used, err := s.run(tool, args...)
+			s.figure(c.name, "ms", c.goal).against(helm).add(tool, 1000*used.seconds())
+			s.figure(c.name+", memory", "MB", 0).against(helm).add(tool, used.peak)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for tool, path := range s.programs {
+		file, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		s.figure("size", "MB", 1).against(helm).add(tool, float64(file.Size())/1e6)
+	}
+	return nil
+}
+
+var benchmarked = regexp.MustCompile(`(?m)^Benchmark(\S+?)-\d+\s+\d+\s+([\d.]+) ns/op`)
+
+// planning runs the benchmarks of the planner that belong to its package.
+func (s *session) planning() error {
+	cmd := exec.CommandContext(s.ctx, "go", "test", "-run", "^$", "-bench", ".", "-count", strconv.Itoa(s.rounds), "./engine/plan")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
+	}
+	goals := map[string]float64{"BuildPlan": 25}
+	for _, m := range benchmarked.FindAllStringSubmatch(string(out), -1) {
+		ns, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			return err
+		}
+		s.figure(m[1], "ms", goals[m[1]]).add(lockstep, ns/1e6)
+	}
+	return nil
+}
+
+// sandbox takes what the cluster itself took to start, and what it needs at rest.
+func (s *session) sandbox() error {
+	s.figure("start", "s", 2.5).add(lockstep, s.started.Seconds())
+	time.Sleep(10 * time.Second) // what it does at first is over then
+	peak, err := resident(s.cluster.PID())
+	if err != nil {
+		return err
+	}
+	s.figure("memory at rest", "MiB", 300).add(lockstep, peak)
+	return nil
+}
+
+// resident is how much memory a process has, in MiB, as /proc says.
+func resident(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, fmt.Errorf("look how much memory the sandbox has: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if kb, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			n, err := strconv.ParseFloat(strings.Fields(kb)[0], 64)
+			return n / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("process %d has no VmRSS", pid)
+}
+
+// percentile is of a list, p between 0 and 1.
+func percentile(list []float64, p float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[min(len(sorted)-1, int(p*float64(len(sorted))))]
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"lockstep/kube/throwaway/auditlog"
+)
+
+// session is the measuring of one row.
+type session struct {
+	*benchmark
+	ctx     context.Context
+	row     string
+	figures []*figure
+}
+
+// figure returns the row's figure of that name; the first time it is made.
+func (s *session) figure(name, unit string, goal float64) *figure {
+	for _, f := range s.figures {
+		if f.Name == name {
+			return f
+		}
+	}
+	f := &figure{Row: s.row, Name: name, Unit: unit, Goal: goal, Samples: map[string][]float64{}}
+	s.figures = append(s.figures, f)
+	return f
+}
+
+func (f *figure) add(tool string, value float64) { f.Samples[tool] = append(f.Samples[tool], value) }
+
+// spent is what a process took.
+type spent struct {
+	from, to time.Time
+	cpu      time.Duration
+	peak     float64 // memory, in MB
+}
+
+func (s spent) seconds() float64 { return s.to.Sub(s.from).Seconds() }
+
+// run runs a tool to its end.
+func (s *session) run(tool string, args ...string) (spent, error) {
+	return s.wait(exec.CommandContext(s.ctx, s.programs[tool], args...))
+}
+
+func (s *session) wait(cmd *exec.Cmd) (spent, error) {
+	var out bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, &out, &out
+	used := spent{from: time.Now()}
+	err := cmd.Run()
+	used.to = time.Now()
+	if err != nil {
+		return used, fmt.Errorf("%v: %w\n%s", cmd.Args, err, tail(out.String(), 2000))
+	}
+	used.charge(cmd)
+	return used, nil
+}
+
+// charge takes what the kernel has counted of a process that has ended.
+func (s *spent) charge(cmd *exec.Cmd) {
+	s.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		s.peak = float64(usage.Maxrss) * maxrssUnit / 1e6
+	}
+}
+
+func tail(text string, n int) string { return text[max(0, len(text)-n):] }
+
+// requests leaves it to the audit log how many requests a tool has sent, for each of
+// n objects.
+func (s *session) requests(f *figure, tool string, during spent, n int) {
+	s.asked = append(s.asked, asked{f, func(log auditlog.Log) map[string][]float64 {
+		sent := log.UserAgent(agents[tool]).Where(func(e auditlog.Event) bool {
+			return !e.Received.Before(during.from) && !e.Received.After(during.to) &&
+				(e.Stage == auditlog.ResponseComplete && e.Verb != "watch" || e.Stage == auditlog.ResponseStarted)
+		})
+		return map[string][]float64{tool: {float64(len(sent)) / float64(n)}}
+	}})
+}
+
+// verbs are the command lines for the life of a release; rounds differ by namespace.
+func command(tool, verb, chart, namespace string, more ...string) []string {
+	args := []string{verb, "r"}
+	switch verb {
+	case "rollback":
+		args = append(args, "1")
+	case "install", "upgrade":
+		args = append(args, chart)
+	}
+	args = append(append(args, "-n", namespace), more...)
+	if verb == "install" {
+		args = append(args, "--create-namespace")
+	}
+	if tool == lockstep {
+		args = append(args, "--no-tui")
+	}
+	return args
+}
+
+// inTurn calls f for each tool, rounds times; who comes first changes.
+func (s *session) inTurn(rounds int, f func(tool, namespace string) error) error {
+	for round := range rounds {
+		tools := []string{helm, lockstep}
+		if round%2 == 1 {
+			tools = []string{lockstep, helm}
+		}
+		for _, tool := range tools {
+			s.namespaces++
+			if err := f(tool, tool+"-"+strconv.Itoa(s.namespaces)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
