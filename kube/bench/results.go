@@ -45,7 +45,12 @@ func (f *figure) judged() float64 {
 	return percentile(ratios, 0.5)
 }
 
-func (f *figure) reached() bool { return f.Goal == 0 || f.judged() <= f.Goal }
+// known reports whether there is something to judge: a tool may have failed.
+func (f *figure) known() bool {
+	return len(f.Samples[lockstep]) > 0 && (f.Against == "" || len(f.Samples[f.Against]) > 0)
+}
+
+func (f *figure) reached() bool { return f.Goal == 0 || f.known() && f.judged() <= f.Goal }
 
 // results are those of one run.
 type results struct {
@@ -89,7 +94,7 @@ func (f *figure) cells() []string {
 	if len(f.Samples[helm]) > 0 {
 		theirs = number(f.value(helm)) + unit
 	}
-	if f.Against != "" {
+	if f.Against != "" && f.known() {
 		ratio = number(f.judged()) + " ×"
 	}
 	if f.Goal > 0 {
@@ -97,9 +102,10 @@ func (f *figure) cells() []string {
 		if f.Against != "" {
 			goal += " ×"
 		}
-		if f.reached() {
+		switch {
+		case f.reached():
 			goal += " ✓"
-		} else {
+		case f.known():
 			goal += " ✗"
 		}
 	}

@@ -24,6 +24,9 @@ func TestJudged(t *testing.T) {
 	if f.reached() {
 		t.Error("0.5 is at most 0.4")
 	}
+	if failed := pair("r", "n", 0.5, []float64{1}, nil); failed.known() || failed.reached() {
+		t.Error("a goal is reached by comparison with nothing")
+	}
 	alone := &figure{Samples: map[string][]float64{lockstep: {3, 1, 2}}, Goal: 2}
 	if alone.judged() != 2 || !alone.reached() {
 		t.Errorf("%g", alone.judged())
