@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -73,11 +72,11 @@ func links(log auditlog.Log, resource string, until time.Time) []link {
 // that change all the time.
 func (s *session) gates(noisy bool) error {
 	const n = 1000
-	namespace, name := "gates", "gates"
+	namespace := "gates"
 	if noisy {
 		namespace = "gates-in-noise"
 	}
-	chart, err := s.chart(name, gates(n))
+	chart, err := s.chart("gates", gates(n))
 	if err == nil {
 		err = s.defineGates()
 	}
@@ -116,10 +115,7 @@ func (s *session) defineGates() error {
 	if _, err := s.client.Resource(kinds).Get(s.ctx, "gates.bench.example", metav1.GetOptions{}); err == nil {
 		return nil
 	}
-	chart, err := s.chart("gate-kind", "")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(chart, "templates", "objects.yaml"), []byte(gateKind), 0o644)
-	}
+	chart, err := s.chart("gate-kind", gateKind)
 	if err != nil {
 		return err
 	}

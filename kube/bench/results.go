@@ -76,7 +76,7 @@ func (r *results) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"latest.json": string(text) + "\n", "latest.md": r.markdown(func(*figure) bool { return true })} {
+	for name, text := range map[string]string{"latest.json": string(text) + "\n", "latest.md": r.markdown(all)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("keep the results: %w", err)
 		}
@@ -129,28 +129,10 @@ func (r *results) headline() string {
 	return fmt.Sprintf("%s, lockstep %s beside helm %s, %s", r.Date, r.Commit, r.Helm, r.Machine)
 }
 
-func (r *results) text() string {
-	var b strings.Builder
-	fmt.Fprintln(&b, r.headline())
-	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	row := ""
-	for _, f := range r.Figures {
-		cells := f.cells()
-		if cells[0] == row {
-			cells[0] = ""
-		}
-		row = f.Row
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	_ = w.Flush() // a strings.Builder takes everything
-	return b.String()
-}
+func all(*figure) bool { return true }
 
-// markdown is a table of the figures that are wanted.
-func (r *results) markdown(wanted func(*figure) bool) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s. Medians; ratios are those of runs that followed each other.\n\n", r.headline())
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+// lines are the cells of the figures that are wanted, the name of a row once.
+func (r *results) lines(wanted func(*figure) bool) (lines [][]string) {
 	row := ""
 	for _, f := range r.Figures {
 		if !wanted(f) {
@@ -161,7 +143,29 @@ func (r *results) markdown(wanted func(*figure) bool) string {
 			cells[0] = ""
 		}
 		row = f.Row
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		lines = append(lines, cells)
+	}
+	return lines
+}
+
+func (r *results) text() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, r.headline())
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	for _, line := range r.lines(all) {
+		fmt.Fprintln(w, strings.Join(line, "\t"))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+// markdown is a table of the figures that are wanted.
+func (r *results) markdown(wanted func(*figure) bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s. Medians; ratios are those of runs that followed each other.\n\n", r.headline())
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	for _, line := range r.lines(wanted) {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
 	}
 	return b.String()
 }

@@ -83,7 +83,7 @@ func (s *session) requests(f *figure, tool string, during spent, n int) {
 	}})
 }
 
-// verbs are the command lines for the life of a release; rounds differ by namespace.
+// command is the command line of a tool for one step in the life of release r.
 func command(tool, verb, chart, namespace string, more ...string) []string {
 	args := []string{verb, "r"}
 	switch verb {

@@ -55,14 +55,15 @@ func newSparer(ctx context.Context, c *connect.Client, b *manifest.Builder) *spa
 // replaced by its apply, so they are never spared.
 func (s *sparer) spare(ctx context.Context, g *plan.Group, i *resource.Info) bool {
 	want, ok := i.Object.(*unstructured.Unstructured)
-	if f := s.builder.Fact(i); !ok || f == nil || f.Late || f.Generated || f.Before().Version == "" || want.GetKind() == "Job" || want.GetKind() == "Pod" {
+	f := s.builder.Fact(i)
+	if !ok || f == nil || f.Late || f.Generated || f.Before().Version == "" || want.GetKind() == "Job" || want.GetKind() == "Pod" {
 		return false
 	}
 	live := s.live(ctx, g, i)
 	if live == nil || !manifest.Unchanged(want, live) || s.mutated(i) {
 		return false
 	}
-	s.builder.Fact(i).Seen(live.GetResourceVersion())
+	f.Seen(live.GetResourceVersion())
 	return i.Refresh(live, true) == nil
 }
 
