@@ -1,0 +1,48 @@
+package event
+
+import "slices"
+
+// Next is the unit that a step without a name lets go: the first in plan order,
+// of the phase that the operation has come to, whose gates are open (R41). It is
+// nil where none is open yet, and while a failure or an abort lets nothing start.
+func (s *State) Next() *GroupState {
+	p := s.present()
+	if p == nil || !s.Ended.IsZero() || s.Run == Held || s.Run == Replacing || s.Run == Aborting {
+		return nil
+	}
+	var next *GroupState
+	for _, g := range p.Groups {
+		switch {
+		case g.Status == Failed:
+			return nil
+		case next == nil && (g.Status == Waiting || g.Status == Held) && s.open(p, g):
+			next = g
+		}
+	}
+	return next
+}
+
+// present is the phase that the operation has come to: the last that has begun,
+// or the one after it where that is over.
+func (s *State) present() *PhaseState {
+	begun := 0
+	for n, p := range s.Phases {
+		if slices.ContainsFunc(p.Groups, func(g *GroupState) bool { return g.Status != Waiting }) {
+			begun = n
+		}
+	}
+	for _, p := range s.Phases[min(begun, len(s.Phases)):] {
+		if slices.ContainsFunc(p.Groups, func(g *GroupState) bool { return !g.Status.Over() }) {
+			return p
+		}
+	}
+	return nil
+}
+
+// open reports whether all that a group waits for is there.
+func (s *State) open(p *PhaseState, g *GroupState) bool {
+	return !slices.ContainsFunc(g.After, func(id string) bool {
+		gate := s.Find(p.Name, id)
+		return gate != nil && gate.Status != Ready && gate.Status != Applied && gate.Status != Gone
+	})
+}
