@@ -5,7 +5,8 @@
 //
 // Client.PrepareInstall and its siblings check everything that can be checked
 // without writing and return an Operation; Operation.Run carries it out while a
-// Feed tells what happens and Commands steer it. NewOrdered does less: it puts
+// Feed tells what happens and Commands steer it. A program that has many at work at
+// once gives them the same Watches (see example/fleet). NewOrdered does less: it puts
 // the order into a configuration of Helm's own actions.
 //
 // The rooms behind it, in the order in which an operation walks through them:
@@ -16,7 +17,7 @@
 //	preflight   all checks, and what they make: Prepared
 //	operation   install, upgrade, rollback, uninstall, test; how they end
 //	helmclient  the decorator of Helm's Kubernetes client
-//	cluster     the engine's requests: apply, delete, watch
+//	cluster     the engine's requests: apply, delete, watch; Watches to share
 //	release     the decorator of Helm's storage, the record, final states
 //	preview     what an operation would change
 //	view        a look at a release

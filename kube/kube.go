@@ -7,6 +7,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
 
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/lease"
@@ -38,6 +39,12 @@ type (
 	// Refusal is the error about an operation that the cluster would not let come
 	// to its end.
 	Refusal = preflight.Refusal
+	// Watches are what operations see their objects by. Those of Common.Watches are
+	// shared by all operations that are given them, so that a program can have many at
+	// work at the price of one set of watches.
+	Watches = cluster.Watches
+	// WatchOptions are those of Client.Watch.
+	WatchOptions = cluster.WatchOptions
 	// LeaseOptions are in Common: what Operations do to be the only one at work
 	// on their release (R51).
 	LeaseOptions = lease.Options
@@ -78,6 +85,14 @@ func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) 
 		return nil, err
 	}
 	return &Client{c}, nil
+}
+
+// Watch returns Watches for operations to share, by Common.Watches or
+// OrderedOptions.Watches. They work until ctx is done or they are closed. Close them
+// once all operations that were given them are over: one that is still under way sees
+// nothing any more, and ends with its timeout.
+func (c *Client) Watch(ctx context.Context, opts WatchOptions) (*Watches, error) {
+	return cluster.NewWatches(ctx, c.Client, opts)
 }
 
 // PrepareInstall prepares an installation.

@@ -29,7 +29,6 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/release"
-	"lockstep/kube/status"
 )
 
 // OrderedOptions are for NewOrdered. Durations of 0 mean the defaults of R25.
@@ -39,6 +38,9 @@ type OrderedOptions struct {
 	Timeout, ReadinessTimeout time.Duration
 	// WaitAll also waits for the groups that nothing waits for (R21).
 	WaitAll, WaitForJobs bool
+	// Watches are shared with others that are given the same; nil for some of its own.
+	// Whoever made them closes them, after the function that NewOrdered returns.
+	Watches *Watches
 	// Events, where set, is told what happens, event by event. Each action is a
 	// run of its own, or two where Helm rolls it back.
 	Events func(event.Event)
@@ -94,11 +96,13 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	if err != nil {
 		return nil, err
 	}
-	watching, stop := context.WithCancel(ctx)
-	watcher := status.NewWatcher(watching, client.Dynamic, status.Options{})
+	sight, done, err := opts.Watches.See(ctx, client, nil)
+	if err != nil {
+		return nil, err
+	}
 	scope := manifest.Scope{Namespace: namespace} // until it is known which release
 	l := &library{ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}, session: cluster.Session{
-		Client: client, Builder: manifest.NewBuilder(client, helm, scope), Watcher: watcher,
+		Client: client, Builder: manifest.NewBuilder(client, helm, scope), Sight: sight,
 		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
 	}}
 	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver), release.DriverOptions{BeforeCreate: l.begin, BeforeUninstall: l.beginUninstall})
@@ -106,7 +110,7 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	funcs := charts.TemplateFuncs()
 	maps.Copy(funcs, cfg.CustomTemplateFuncs)
 	cfg.CustomTemplateFuncs = funcs
-	return func() { watcher.Close(); stop() }, nil
+	return done, nil
 }
 
 // library is the decorator of Helm's client for actions that are not ours. What

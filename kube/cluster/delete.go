@@ -70,6 +70,21 @@ func (s Session) DeleteAndWait(ctx context.Context, i *resource.Info) error {
 	return s.AwaitGone(ctx, helmkube.ResourceList{i})
 }
 
+// there reports whether an object that is not seen is there all the same: by watches
+// that others share nothing may have been seen of it yet. Then it will be.
+func (s Session) there(ctx context.Context, o plan.Object, list helmkube.ResourceList) bool {
+	if !s.Sight.Shared || ctx.Err() != nil {
+		return false
+	}
+	for _, i := range list {
+		if i.Namespace == o.Namespace && i.Name == o.Name && i.Mapping.GroupVersionKind.Kind == o.Kind {
+			_, err := s.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+			return err == nil
+		}
+	}
+	return false
+}
+
 // AwaitGone waits until all objects of a list are gone.
 func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -82,7 +97,7 @@ func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) erro
 		targets = append(targets, status.Target{Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced()})
 	}
 	seen := make(chan run.Observation)
-	s.Watcher.Watch(ctx, targets, func(ob run.Observation) {
+	s.Sight.Watcher.Watch(ctx, targets, func(ob run.Observation) {
 		select {
 		case seen <- ob:
 		case <-ctx.Done():
@@ -92,9 +107,9 @@ func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) erro
 	for len(left) > 0 {
 		select {
 		case ob := <-seen:
-			if ob.Status == event.Gone {
+			if ob.Status == event.Gone && !s.there(ctx, ob.Object, list) {
 				delete(left, ob.Object)
-			} else {
+			} else if ob.Status != event.Gone {
 				last = ob
 			}
 		case <-ctx.Done():

@@ -1,34 +1,31 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 )
 
-// Signs tells the first signs of trouble with objects: what their pods, and what the
-// cluster warns of, show long before a status does. It has one watch of pods and one
-// of warnings for each namespace; where those are not allowed there are no signs, and
-// what is stuck is looked into after a while. Its zero value is ready to use.
+// Signs tells one run the first signs of trouble with its objects: what their pods, and
+// what the cluster warns of, show long before a status does. Where those may not be
+// watched there are no signs, and what is stuck is looked into after a while.
 type Signs struct {
+	from *podWatches
+
 	mu         sync.Mutex
+	begun      time.Time // what was warned of before is no sign
 	namespaces map[string]bool
-	listeners  map[owner]func()
-	pods       map[types.NamespacedName]owner // whose they are
-	told       map[types.UID]string           // the trouble of each pod that was told last
+	objects    map[owner]bool
+	closed     bool
 }
 
 // owner is an object by what pods and events call it.
@@ -55,88 +52,38 @@ func noticing(report func(run.Observation)) func(run.Observation) {
 	}
 }
 
-// listen calls sign at each sign of trouble with an object. It reports whether nobody
-// watches the object's namespace yet, which the caller has to see to.
-func (s *Signs) listen(o owner, sign func()) (first bool) {
+func newSigns(from *podWatches) *Signs {
+	return &Signs{from: from, begun: time.Now().Add(-time.Second), namespaces: map[string]bool{}, objects: map[owner]bool{}} // events have whole seconds
+}
+
+// listen calls sign at each sign of trouble with an object.
+func (s *Signs) listen(o owner, sign func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listeners == nil {
-		s.namespaces, s.listeners = map[string]bool{}, map[owner]func(){}
-		s.pods, s.told = map[types.NamespacedName]owner{}, map[types.UID]string{}
+	if s.closed {
+		return
 	}
-	s.listeners[o] = sign
-	first = !s.namespaces[o.namespace]
-	s.namespaces[o.namespace] = true
-	return first
-}
-
-// watch follows a namespace until ctx ends.
-func (s *Signs) watch(ctx context.Context, kube kubernetes.Interface, namespace string) {
-	begun := time.Now().Add(-time.Second) // events have whole seconds
-	var both sync.WaitGroup
-	both.Go(func() {
-		follow(ctx, func() (watch.Interface, error) {
-			return kube.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{})
-		}, func(e watch.Event) {
-			if p, ok := e.Object.(*corev1.Pod); ok {
-				s.pod(p, e.Type == watch.Deleted)
-			}
-		})
-	})
-	both.Go(func() {
-		follow(ctx, func() (watch.Interface, error) {
-			return kube.CoreV1().Events(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
-		}, func(e watch.Event) {
-			if w, ok := e.Object.(*corev1.Event); ok && e.Type != watch.Deleted && !w.CreationTimestamp.Time.Before(begun) {
-				s.warning(w)
-			}
-		})
-	})
-	both.Wait()
-}
-
-// follow watches until ctx ends or that is not allowed.
-func follow(ctx context.Context, open func() (watch.Interface, error), saw func(watch.Event)) {
-	for wait := time.Second; ctx.Err() == nil; {
-		w, err := open()
-		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsUnauthorized(err) {
-			return
-		}
-		if err == nil {
-			wait = time.Second
-			for e := range w.ResultChan() {
-				saw(e)
-			}
-			w.Stop()
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-			wait = min(2*wait, 30*time.Second)
-		}
+	s.objects[o] = true
+	s.from.listen(o, s, sign)
+	if !s.namespaces[o.namespace] {
+		s.namespaces[o.namespace] = true
+		s.from.need(o.namespace)
 	}
 }
 
-func (s *Signs) pod(p *corev1.Pod, gone bool) {
-	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+// close ends all listening.
+func (s *Signs) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if gone {
-		delete(s.told, p.UID)
-		return // events about it may still come
+	s.closed = true
+	for o := range s.objects {
+		s.from.unlisten(o, s)
 	}
-	of := owner{p.Namespace, "Pod", p.Name}
-	if c := metav1.GetControllerOfNoCopy(p); c != nil {
-		of.kind, of.name = c.Kind, c.Name
-		if hash := p.Labels["pod-template-hash"]; c.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(c.Name, "-"+hash) {
-			of.kind, of.name = "Deployment", strings.TrimSuffix(c.Name, "-"+hash)
-		}
+	for ns := range s.namespaces {
+		s.from.release(ns)
 	}
-	s.pods[key] = of
-	if t := trouble(p); t != "" && t != s.told[p.UID] {
-		s.told[p.UID] = t
-		s.sign(of)
-	}
+	clear(s.objects)
+	clear(s.namespaces)
 }
 
 // trouble says what is wrong with a pod, so that what is new can be told from what is
@@ -164,26 +111,18 @@ func trouble(p *corev1.Pod) string {
 	return out.String()
 }
 
-func (s *Signs) warning(e *corev1.Event) {
-	of := owner{e.InvolvedObject.Namespace, e.InvolvedObject.Kind, e.InvolvedObject.Name}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch of.kind {
-	case "Pod":
-		if whose, ok := s.pods[types.NamespacedName{Namespace: of.namespace, Name: of.name}]; ok {
-			of = whose
-		}
-	case "ReplicaSet":
-		if at := strings.LastIndex(of.name, "-"); at > 0 && s.listeners[of] == nil {
-			of.kind, of.name = "Deployment", of.name[:at]
+// ownerOf is the object that a pod's trouble is told of.
+func ownerOf(p *corev1.Pod) owner {
+	of := owner{p.Namespace, "Pod", p.Name}
+	if c := metav1.GetControllerOfNoCopy(p); c != nil {
+		of.kind, of.name = c.Kind, c.Name
+		if hash := p.Labels["pod-template-hash"]; c.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(c.Name, "-"+hash) {
+			of.kind, of.name = "Deployment", strings.TrimSuffix(c.Name, "-"+hash)
 		}
 	}
-	s.sign(of)
+	return of
 }
 
-// sign tells whoever listens. The caller holds the lock.
-func (s *Signs) sign(of owner) {
-	if tell := s.listeners[of]; tell != nil {
-		tell()
-	}
+func nameOf(p *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 }

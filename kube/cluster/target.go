@@ -28,10 +28,7 @@ import (
 type Session struct {
 	Client  *connect.Client
 	Builder *manifest.Builder
-	Watcher *status.Watcher
-	// Signs are told of trouble with objects, before it shows in their status; nil for
-	// nobody who asks.
-	Signs *Signs
+	Sight   Sight
 	// JobsComplete makes Jobs ready only once they have completed
 	// (--wait-for-jobs).
 	JobsComplete bool
@@ -144,11 +141,8 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		if i == nil {
 			continue
 		}
-		if t.s.Signs != nil && t.send != nil && owning[obj.Kind] && obj.Namespace != "" {
-			sign := func() { report(run.Observation{Object: obj, Sign: true}) }
-			if t.s.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, sign) {
-				t.s.Watcher.Go(ctx, func(ctx context.Context) { t.s.Signs.watch(ctx, t.s.Client.Clientset, obj.Namespace) })
-			}
+		if t.send != nil && owning[obj.Kind] && obj.Namespace != "" {
+			t.s.Sight.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Sign: true}) })
 		}
 		t.mu.Lock()
 		t.reports[obj] = report
@@ -159,13 +153,16 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Hook && !f.Unlabelled,
 		}
+		if t.send == nil { // of what is applied a version says that it is seen as it is now
+			target.Existed = manifest.Version(f.Before().Version)
+		}
 		if f.Generated || f.Late {
 			t.watchPlaced(ctx, i, f, target, report)
 			continue
 		}
 		targets = append(targets, target)
 	}
-	t.s.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
+	t.s.Sight.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
 }
 
 // watchPlaced watches an object from when it is known where it is. The engine
@@ -177,7 +174,7 @@ func (t *Target) watchPlaced(ctx context.Context, i *resource.Info, f *manifest.
 		placed := target
 		placed.Object.Name, placed.Object.Namespace = i.Name, i.Namespace
 		placed.GVR, placed.Namespaced = i.Mapping.Resource, i.Namespaced()
-		t.s.Watcher.Watch(ctx, []status.Target{placed}, func(ob run.Observation) {
+		t.s.Sight.Watcher.Watch(ctx, []status.Target{placed}, func(ob run.Observation) {
 			ob.Object = planned
 			t.report(ctx, ob, report)
 		})

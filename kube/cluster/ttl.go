@@ -90,7 +90,7 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 		if !j.busy {
 			j.busy = true
 			name, uid := j.name, j.uid
-			t.s.Watcher.Go(ctx, func(ctx context.Context) { t.lookBack(ctx, j, name, uid, ob, to) })
+			t.s.Sight.Watcher.Go(ctx, func(ctx context.Context) { t.lookBack(ctx, j, name, uid, ob, to) })
 		}
 		return
 	default:

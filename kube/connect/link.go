@@ -30,6 +30,9 @@ type Link struct {
 type Listener struct {
 	Away func(since time.Time, reason string)
 	Back func()
+	// Of limits what Trying and Warned are told of to the requests of those whose
+	// writes it notes; nil for all.
+	Of *Writes
 	// Trying is told of a request that is answered with an error and will be
 	// repeated, and for how long it has been.
 	Trying func(t Target, since time.Time, answer string)
@@ -106,22 +109,22 @@ func (l *Link) known() bool {
 }
 
 // trying tells of a request that will be repeated.
-func (l *Link) trying(t Target, since time.Time, answer string) {
+func (l *Link) trying(of *Writes, t Target, since time.Time, answer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, to := range l.listeners {
-		if to.Trying != nil {
+		if to.Trying != nil && (to.Of == nil || to.Of == of) {
 			to.Trying(t, since, answer)
 		}
 	}
 }
 
 // warned tells of what the API server warns of.
-func (l *Link) warned(t Target, warning string) {
+func (l *Link) warned(of *Writes, t Target, warning string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, to := range l.listeners {
-		if to.Warned != nil {
+		if to.Warned != nil && (to.Of == nil || to.Of == of) {
 			to.Warned(t, warning)
 		}
 	}

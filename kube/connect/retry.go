@@ -133,7 +133,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 			return c.giveUp(resp, err, nil)
 		}
 		if v.erring {
-			c.t.link.trying(c.about, c.erring, v.reason)
+			c.t.link.trying(c.t.writes, c.about, c.erring, v.reason)
 		}
 		c.tries++
 		pause := v.asked

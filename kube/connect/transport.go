@@ -88,7 +88,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil && c.writes {
 		warnings, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
 		for _, w := range warnings {
-			t.link.warned(c.target, w.Text)
+			t.link.warned(t.writes, c.target, w.Text)
 		}
 	}
 	if err != nil || !c.streams {

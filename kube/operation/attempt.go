@@ -20,16 +20,15 @@ import (
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
-	"lockstep/kube/status"
 )
 
 // attempts makes the attempts of one operation: itself, then perhaps its
 // rollback.
 type attempts struct {
-	op      *Operation
-	engine  *run.Engine
-	watcher *status.Watcher
-	signs   *cluster.Signs
+	op     *Operation
+	engine *run.Engine
+	sight  cluster.Sight
+	unsee  func() // ends that
 }
 
 // spec is all that makes one attempt differ from another.
@@ -82,7 +81,7 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	}
 	ctx, helm := b.Context, b.Helm
 	session := cluster.Session{
-		Client: b.Client, Builder: b.Builder(s.root), Watcher: as.watcher, Signs: as.signs,
+		Client: b.Client, Builder: b.Builder(s.root), Sight: as.sight,
 		JobsComplete: common.WaitForJobs, Resumes: as.op.prepared.Resumes, Warn: onceEach(as.engine.Publish, as.op.prepared.Warnings),
 	}
 	client := helmclient.New(helmclient.Config{

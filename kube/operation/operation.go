@@ -19,12 +19,10 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
-	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
-	"lockstep/kube/status"
 )
 
 // Common are the options that all operations share.
@@ -178,7 +176,7 @@ func (op *Operation) called(t connect.Target) string {
 func (op *Operation) run() error {
 	eng := op.start()
 	warn := onceEach(eng.Publish, op.prepared.Warnings)
-	defer op.client.Link().Listen(connect.Listener{Away: eng.Away, Back: eng.Back, Trying: recordTrouble(eng), Warned: func(t connect.Target, text string) {
+	defer op.client.Link().Listen(connect.Listener{Of: &op.writes, Away: eng.Away, Back: eng.Back, Trying: recordTrouble(eng), Warned: func(t connect.Target, text string) {
 		warn(plan.Warning{Message: op.called(t) + ": the API server warns: " + text})
 	}})()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -192,7 +190,7 @@ func (op *Operation) run() error {
 	if err != nil {
 		return op.fail(nil, nil, err)
 	}
-	defer as.watcher.Close()
+	defer as.unsee()
 	return op.carry(as)
 }
 
@@ -256,15 +254,15 @@ func (op *Operation) start() *run.Engine {
 	return op.engine
 }
 
-// attempts makes what the operation and its rollback share: the engine, and the
-// watches, which end with ctx.
+// attempts makes what the operation and its rollback share: the engine, and what is
+// seen of the cluster, until ctx ends.
 func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, error) {
-	watching, err := op.client.Bind(ctx, &op.writes)
+	notice := func(w plan.Warning) { eng.Publish(event.OfWarning(w)) }
+	sight, unsee, err := op.prepared.Common.Watches.See(ctx, op.client, notice)
 	if err != nil {
 		return nil, err
 	}
-	watcher := status.NewWatcher(ctx, watching.Dynamic, status.Options{Notice: func(w plan.Warning) { eng.Publish(event.OfWarning(w)) }})
-	return &attempts{op: op, engine: eng, watcher: watcher, signs: &cluster.Signs{}}, nil
+	return &attempts{op: op, engine: eng, sight: sight, unsee: unsee}, nil
 }
 
 // publishNotes tells the notes of a release.

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/lease"
@@ -43,6 +44,11 @@ type Common struct {
 	// SkipPreflight leaves out all checks that ask the cluster for no other
 	// reason: rights, references, quotas and the like.
 	SkipPreflight bool
+
+	// Watches are what the operation sees its objects by, shared with others that are
+	// given the same; nil for some of its own. Whoever made them closes them, once all
+	// operations that were given them are over.
+	Watches *cluster.Watches
 
 	// Lease is how it is seen to that one run at a time works on the release
 	// (R51).

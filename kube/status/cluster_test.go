@@ -37,6 +37,14 @@ func realCluster(t *testing.T) (*rest.Config, string) {
 	return config, name
 }
 
+// watcher returns a Watcher with a Hub of its own.
+func watcher(t *testing.T, c dynamic.Interface, o Options, notice func(plan.Warning)) *Watcher {
+	t.Helper()
+	h := NewHub(t.Context(), c, o)
+	t.Cleanup(h.Close)
+	return h.Watcher(t.Context(), notice)
+}
+
 // client creates and changes objects.
 type client struct{ dynamic.Interface }
 

@@ -38,7 +38,7 @@ func web(name, namespace, annotations string) string {
 func TestClusterReadiness(t *testing.T) {
 	config, ns := realCluster(t)
 	c, l := connect(t, config), newLog()
-	w := NewWatcher(t.Context(), c, Options{})
+	w := watcher(t, c, Options{}, nil)
 	defer w.Close()
 
 	deployment, pausedOne := object(t, web("web", ns, `sandbox/ready-delay: 300ms`)), object(t, web("paused", ns, ``))
@@ -130,7 +130,7 @@ func requests(t *testing.T, c client, ns, resource string) string {
 func TestClusterRemoval(t *testing.T) {
 	config, ns := realCluster(t)
 	c, l := connect(t, config), newLog()
-	w := NewWatcher(t.Context(), c, Options{})
+	w := watcher(t, c, Options{}, nil)
 	defer w.Close()
 	cm := c.create(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, namespace: `+ns+`, finalizers: [example.org/hold]}}`)
 	w.Watch(t.Context(), []Target{targetOf(cm, Rule{})}, l.report)
@@ -155,7 +155,7 @@ func TestClusterRemoval(t *testing.T) {
 func TestClusterNewKind(t *testing.T) {
 	config, ns := realCluster(t)
 	c, l := connect(t, config), newLog()
-	w := NewWatcher(t.Context(), c, Options{})
+	w := watcher(t, c, Options{}, nil)
 	defer w.Close()
 	widget := `{apiVersion: test.example/v1, kind: Widget, metadata: {name: w, namespace: ` + ns + `, annotations: {sandbox/ready-after: 200ms}}, spec: {}}`
 	crd := object(t, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.test.example}, spec: {group: test.example, scope: Namespaced,
@@ -194,7 +194,7 @@ func TestClusterWithoutRights(t *testing.T) {
 	allowed(t, poor, d)
 
 	var notices recorder
-	w := NewWatcher(t.Context(), poor, Options{Poll: 100 * time.Millisecond, Notice: notices.notice})
+	w := watcher(t, poor, Options{Poll: 100 * time.Millisecond}, notices.notice)
 	defer w.Close()
 	cm := targetOf(object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: cm, namespace: `+ns+`}}`), Rule{})
 	w.Watch(t.Context(), []Target{targetOf(d, Rule{}), cm}, l.report)
@@ -253,7 +253,7 @@ func TestClusterConnectionsAreCut(t *testing.T) {
 	c, l := connect(t, config), newLog()
 	var cutter cutter
 	config.Dial = cutter.dial
-	w := NewWatcher(t.Context(), connect(t, config), Options{})
+	w := watcher(t, connect(t, config), Options{}, nil)
 	defer w.Close()
 	var targets []Target
 	text := func(i int) string {
@@ -283,7 +283,7 @@ func TestClusterManyObjects(t *testing.T) {
 		u := c.create(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: cm-`+strconv.Itoa(i)+`, namespace: `+ns+`}}`)
 		targets = append(targets, targetOf(u, Rule{}))
 	}
-	w := NewWatcher(t.Context(), c, Options{})
+	w := watcher(t, c, Options{}, nil)
 	defer w.Close()
 	w.Watch(t.Context(), targets, l.report)
 	for _, target := range targets {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // pollers is how many objects are requested at the same time.
@@ -17,8 +18,8 @@ const pollers = 8
 // poll replaces watching where that is not allowed: it lists at intervals or,
 // where listing is not allowed either, gets each object that has a subscription.
 func (s *source) poll(ctx context.Context, mayList bool) {
-	every := s.stream.w.options.Poll
-	s.stream.notice(fmt.Sprintf("no right to watch %s, so it is asked for every %s instead", s.stream.key, every))
+	every := s.stream.hub.options.Poll
+	s.stream.notice(fmt.Sprintf("no right to watch %s, so it is asked for every %s instead", s.stream.key, every), true)
 	for ctx.Err() == nil {
 		var err error
 		if mayList {
@@ -32,7 +33,8 @@ func (s *source) poll(ctx context.Context, mayList bool) {
 		case err != nil && !apierrors.IsNotFound(err):
 			s.pause(ctx, err)
 		default:
-			s.failed, s.told = 0, false
+			s.failed = 0
+			s.recovered()
 			s.rest(ctx, jitter(every))
 		}
 	}
@@ -54,7 +56,7 @@ func (s *source) getAll(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var failure error
-	names := make(chan string)
+	names := make(chan types.NamespacedName)
 	for range pollers {
 		wg.Go(func() {
 			for name := range names {
@@ -76,8 +78,8 @@ func (s *source) getAll(ctx context.Context) error {
 
 // get reads one object and tells the stream. An error that it returns may pass;
 // a missing right is reported to the stream instead.
-func (s *source) get(ctx context.Context, name string) error {
-	u, err := s.client.Get(ctx, name, metav1.GetOptions{})
+func (s *source) get(ctx context.Context, name types.NamespacedName) error {
+	u, err := s.client(s.stream.key.namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		s.send(ctx, delta{put: trim(u)})

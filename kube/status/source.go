@@ -23,7 +23,6 @@ import (
 // recover from an expired version.
 type source struct {
 	stream  *stream
-	client  dynamic.ResourceInterface
 	wake    chan struct{} // a subscription has joined; for polling
 	failed  int           // failed attempts since a watch last worked
 	unknown int           // successive answers that the kind is unknown
@@ -45,12 +44,15 @@ const (
 	outageAfter = 4
 )
 
-func newSource(s *stream) *source {
-	var client dynamic.ResourceInterface = s.w.client.Resource(s.key.gvr)
-	if s.key.namespace != "" {
-		client = s.w.client.Resource(s.key.gvr).Namespace(s.key.namespace)
+func newSource(s *stream) *source { return &source{stream: s, wake: make(chan struct{}, 1)} }
+
+// client is for objects of a namespace, "" for those of all.
+func (s *source) client(namespace string) dynamic.ResourceInterface {
+	client := s.stream.hub.client.Resource(s.stream.key.gvr)
+	if namespace == "" {
+		return client
 	}
-	return &source{stream: s, client: client, wake: make(chan struct{}, 1)}
+	return client.Namespace(namespace)
 }
 
 func (s *source) options() metav1.ListOptions {
@@ -80,6 +82,9 @@ func (s *source) run(ctx context.Context) {
 			err = s.follow(ctx, version)
 		}
 		switch {
+		case denied(err) && s.stream.key.wide:
+			s.stream.hub.split(s.stream)
+			return
 		case denied(err):
 			s.poll(ctx, mayList)
 			return
@@ -96,7 +101,7 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 	opts.Limit = pageSize
 	var all []*unstructured.Unstructured
 	for {
-		page, err := s.client.List(ctx, opts)
+		page, err := s.client(s.stream.key.namespace).List(ctx, opts)
 		if err != nil {
 			return "", err
 		}
@@ -109,7 +114,8 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 		}
 	}
 	s.send(ctx, delta{complete: true, list: all, version: versionOf(version)})
-	s.unknown, s.told = 0, false
+	s.unknown = 0
+	s.recovered()
 	return version, nil
 }
 
@@ -121,7 +127,8 @@ func (s *source) follow(ctx context.Context, version string) error {
 		next, err := s.watch(ctx, version)
 		lived := time.Since(started)
 		if next != version || lived > lastBackoff {
-			s.failed, s.told = 0, false
+			s.failed = 0
+			s.recovered()
 		}
 		version = next
 		switch {
@@ -144,7 +151,7 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 	opts.AllowWatchBookmarks = true
 	timeout := int64(300 + rand.IntN(300))
 	opts.TimeoutSeconds = &timeout
-	w, err := s.client.Watch(ctx, opts)
+	w, err := s.client(s.stream.key.namespace).Watch(ctx, opts)
 	if err != nil {
 		return version, err
 	}
@@ -175,8 +182,18 @@ func (s *source) event(ctx context.Context, t watch.EventType, u *unstructured.U
 	case watch.Added, watch.Modified:
 		s.send(ctx, delta{put: trim(u)})
 	case watch.Deleted:
-		s.send(ctx, delta{gone: u.GetName(), version: versionOf(u.GetResourceVersion())})
+		s.send(ctx, delta{gone: s.stream.idOf(u), version: versionOf(u.GetResourceVersion())})
+	case watch.Bookmark:
+		s.send(ctx, delta{version: versionOf(u.GetResourceVersion())})
 	}
+}
+
+// recovered notes that an outage is over.
+func (s *source) recovered() {
+	if s.told {
+		s.stream.recovered()
+	}
+	s.told = false
 }
 
 func (s *source) send(ctx context.Context, d delta) {
@@ -203,7 +220,7 @@ func (s *source) pause(ctx context.Context, err error) {
 	}
 	if err != nil && s.failed >= outageAfter && !s.told {
 		s.told = true
-		s.stream.notice("cannot watch " + s.stream.key.String() + ", trying again: " + err.Error())
+		s.stream.notice("cannot watch "+s.stream.key.String()+", trying again: "+err.Error(), false)
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		wait = max(wait, min(longestDelay, time.Duration(seconds)*time.Second))

@@ -2,10 +2,13 @@ package status
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
@@ -15,30 +18,40 @@ import (
 // subscriptions. One goroutine, run, owns the mirror; a source in another one
 // feeds it. So no lock is held during a report.
 type stream struct {
-	w      *Watcher
+	hub    *Hub
 	key    streamKey
 	cancel context.CancelFunc
 	source *source
 	deltas chan delta
 	wake   chan struct{} // a subscription has joined or left
+	ended  chan struct{} // closed when run has returned
+
+	// These belong to the Hub and its lock.
+	users   map[*Watcher]bool // who has watched something by it, and is not closed
+	idle    *time.Timer       // ends it, once it has no users
+	limit   string            // what limits watching for good, "" for nothing
+	trouble string            // what does at present
 
 	mu           sync.Mutex
 	came, leaves []*subscription // joined and left, not yet handled by run
-	wanted       map[string]int  // how many subscriptions each name has
-	subs         int
+	subs         map[*subscription]bool
+	wanted       map[types.NamespacedName]int // how many subscriptions each object has
 
 	// The rest belongs to run.
-	objects map[string]*unstructured.Unstructured // by name
-	watched map[string][]*watched                 // by name
-	timed   map[*watched]bool                     // those with a due time
-	synced  bool                                  // objects is a complete list
-	version uint64                                // of the last complete list
+	objects map[types.NamespacedName]*unstructured.Unstructured
+	watched map[types.NamespacedName][]*watched
+	timed   map[*watched]bool // those with a due time
+	waiting map[*watched]bool // those that are missing only in what was seen so far
+	synced  bool              // objects is a complete list
+	version uint64            // of the last complete list
+	seen    uint64            // the latest version that the server has told of
 }
 
 // subscription is the part of one call of Watch that concerns one stream.
 type subscription struct {
+	watcher *Watcher
 	ctx     context.Context
-	report  func(run.Observation)
+	report  reporter
 	objects []*watched
 }
 
@@ -50,8 +63,6 @@ type watched struct {
 	due    time.Time       // when to compute again; zero for never
 }
 
-func (o *watched) name() string { return o.target.Object.Name }
-
 // delta is a change that a source reports.
 type delta struct {
 	// complete means that list replaces all objects.
@@ -59,32 +70,92 @@ type delta struct {
 	list     []*unstructured.Unstructured
 	// put is an object that exists, gone the name of one that does not.
 	put  *unstructured.Unstructured
-	gone string
-	// version goes with complete and gone.
+	gone types.NamespacedName
+	// version goes with complete and gone; alone it tells that nothing else has
+	// happened until then.
 	version uint64
 	// unseen is the name of an object that cannot be read, why the reason.
-	unseen, why string
+	unseen types.NamespacedName
+	why    string
 }
 
-func newStream(w *Watcher, key streamKey, cancel context.CancelFunc) *stream {
-	s := &stream{w: w, key: key, cancel: cancel,
-		deltas: make(chan delta), wake: make(chan struct{}, 1),
-		wanted:  map[string]int{},
-		objects: map[string]*unstructured.Unstructured{},
-		watched: map[string][]*watched{},
-		timed:   map[*watched]bool{}}
+func newStream(h *Hub, key streamKey, cancel context.CancelFunc) *stream {
+	s := &stream{hub: h, key: key, cancel: cancel,
+		deltas: make(chan delta), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		users: map[*Watcher]bool{}, subs: map[*subscription]bool{},
+		wanted:  map[types.NamespacedName]int{},
+		objects: map[types.NamespacedName]*unstructured.Unstructured{},
+		watched: map[types.NamespacedName][]*watched{},
+		timed:   map[*watched]bool{}, waiting: map[*watched]bool{}}
 	s.source = newSource(s)
 	return s
+}
+
+// id is what an object is known by: its name, and its namespace where the stream is
+// of several.
+func (s *stream) id(namespace, name string) types.NamespacedName {
+	if !s.key.wide {
+		namespace = ""
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func (s *stream) idOf(u *unstructured.Unstructured) types.NamespacedName {
+	return s.id(u.GetNamespace(), u.GetName())
+}
+
+func (s *stream) idOfTarget(o *watched) types.NamespacedName {
+	return s.id(o.target.Object.Namespace, o.target.Object.Name)
+}
+
+// use notes who watches something by the stream, and returns what limits that, for
+// one who does not know yet. The caller holds the Hub's lock.
+func (s *stream) use(w *Watcher) (limits []string) {
+	if s.users[w] {
+		return nil
+	}
+	if s.users[w] = true; s.idle != nil {
+		s.idle.Stop()
+		s.idle = nil
+	}
+	for _, text := range []string{s.limit, s.trouble} {
+		if text != "" {
+			limits = append(limits, text)
+		}
+	}
+	return limits
+}
+
+// notice tells all users what limits watching, for good or at present.
+func (s *stream) notice(text string, forGood bool) {
+	s.hub.mu.Lock()
+	if forGood {
+		s.limit = text
+	} else {
+		s.trouble = text
+	}
+	users := slices.Collect(maps.Keys(s.users))
+	s.hub.mu.Unlock()
+	for _, w := range users {
+		w.notice(text)
+	}
+}
+
+// recovered notes that nothing limits watching any more that was told.
+func (s *stream) recovered() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.trouble = ""
 }
 
 // join adds a subscription; run reports the present state to it.
 func (s *stream) join(sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.subs++
+	s.subs[sub] = true
 	s.came = append(s.came, sub)
 	for _, o := range sub.objects {
-		s.wanted[o.name()]++
+		s.wanted[s.idOfTarget(o)]++
 	}
 	nudge(s.wake)
 	nudge(s.source.wake)
@@ -94,26 +165,30 @@ func (s *stream) join(sub *subscription) {
 func (s *stream) leave(sub *subscription) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.subs--
+	delete(s.subs, sub)
 	s.leaves = append(s.leaves, sub)
 	for _, o := range sub.objects {
-		if s.wanted[o.name()]--; s.wanted[o.name()] == 0 {
-			delete(s.wanted, o.name())
+		id := s.idOfTarget(o)
+		if s.wanted[id]--; s.wanted[id] == 0 {
+			delete(s.wanted, id)
 		}
 	}
 	nudge(s.wake)
-	return s.subs
+	return len(s.subs)
+}
+
+// subscriptions are those that have joined and not left.
+func (s *stream) subscriptions() []*subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.subs))
 }
 
 // names lists the objects with a subscription, in no order.
-func (s *stream) names() []string {
+func (s *stream) names() []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := make([]string, 0, len(s.wanted))
-	for n := range s.wanted {
-		names = append(names, n)
-	}
-	return names
+	return slices.Collect(maps.Keys(s.wanted))
 }
 
 func nudge(c chan struct{}) {
@@ -124,6 +199,7 @@ func nudge(c chan struct{}) {
 }
 
 func (s *stream) run(ctx context.Context) {
+	defer close(s.ended)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -167,7 +243,8 @@ func (s *stream) welcome() {
 	s.mu.Unlock()
 	for _, sub := range came {
 		for _, o := range sub.objects {
-			s.watched[o.name()] = append(s.watched[o.name()], o)
+			id := s.idOfTarget(o)
+			s.watched[id] = append(s.watched[id], o)
 			s.look(o)
 		}
 	}
@@ -180,24 +257,27 @@ func (s *stream) welcome() {
 
 func (s *stream) forget(o *watched) {
 	delete(s.timed, o)
-	list := s.watched[o.name()]
+	delete(s.waiting, o)
+	id := s.idOfTarget(o)
+	list := s.watched[id]
 	for i, have := range list {
 		if have == o {
-			s.watched[o.name()] = append(list[:i:i], list[i+1:]...)
+			s.watched[id] = append(list[:i:i], list[i+1:]...)
 		}
 	}
-	if len(s.watched[o.name()]) == 0 {
-		delete(s.watched, o.name())
+	if len(s.watched[id]) == 0 {
+		delete(s.watched, id)
 	}
 }
 
 // take applies a delta to the mirror and looks at the objects that changed.
 func (s *stream) take(d delta) {
+	s.seen = max(s.seen, d.version)
 	switch {
 	case d.complete:
-		s.objects = make(map[string]*unstructured.Unstructured, len(d.list))
+		s.objects = make(map[types.NamespacedName]*unstructured.Unstructured, len(d.list))
 		for _, u := range d.list {
-			s.objects[u.GetName()] = u
+			s.objects[s.idOf(u)] = u
 		}
 		s.synced, s.version = true, d.version
 		for _, list := range s.watched {
@@ -206,27 +286,36 @@ func (s *stream) take(d delta) {
 			}
 		}
 	case d.put != nil:
-		s.objects[d.put.GetName()] = d.put
-		for _, o := range s.watched[d.put.GetName()] {
+		s.seen = max(s.seen, versionOf(d.put.GetResourceVersion()))
+		s.objects[s.idOf(d.put)] = d.put
+		for _, o := range s.watched[s.idOf(d.put)] {
 			s.look(o)
 		}
-	case d.gone != "":
+	case d.gone.Name != "":
 		delete(s.objects, d.gone)
 		for _, o := range s.watched[d.gone] {
 			s.missing(o, d.version)
 		}
-	case d.unseen != "":
+	case d.unseen.Name != "":
 		for _, o := range s.watched[d.unseen] {
 			o.tell(run.Observation{Status: event.InProgress, Message: d.why})
 		}
+	}
+	for o := range s.waiting {
+		s.look(o)
 	}
 }
 
 // look computes the status of an object and reports it if it is new.
 func (s *stream) look(o *watched) {
-	u := s.objects[o.name()]
+	delete(s.waiting, o)
+	u := s.objects[s.idOfTarget(o)]
 	if u == nil {
-		if s.synced {
+		switch {
+		case !s.synced:
+		case s.version > 0 && s.seen < o.target.Existed: // what was seen is older than that
+			s.waiting[o] = true
+		default:
 			s.missing(o, s.version)
 		}
 		return
@@ -239,7 +328,7 @@ func (s *stream) look(o *watched) {
 	} else {
 		delete(s.timed, o)
 	}
-	s.w.doubts(o.target.Object, r.Doubts)
+	o.sub.watcher.doubts(o.target.Object, r.Doubts)
 	o.tell(r.Observation)
 }
 
@@ -255,5 +344,5 @@ func (o *watched) tell(seen run.Observation) {
 		return
 	}
 	o.last = seen
-	o.sub.report(seen)
+	o.sub.watcher.report(func() { o.sub.report(seen) })
 }

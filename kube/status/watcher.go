@@ -3,10 +3,8 @@ package status
 import (
 	"context"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
@@ -22,63 +20,25 @@ type Target struct {
 	// Options.Selector selects. Helm adds it to every object of a release, but
 	// not to hooks nor to the content of crds/.
 	Labelled bool
+	// Existed is a resourceVersion at which the object is known to have been there,
+	// 0 for none: it is not Gone for one who has not seen the cluster since then.
+	Existed uint64
 }
 
-// Options of a Watcher. The zero value is usable.
-type Options struct {
-	// Selector filters the watches of Labelled objects on the server;
-	// "app.kubernetes.io/managed-by=Helm" if empty.
-	Selector string
-	// Poll is the interval for objects that may not be watched; 2 s if 0.
-	Poll time.Duration
-	// Notice is called once for each thing that limits watching or makes an
-	// expression undecidable: a missing right, a lost API server, a comparison
-	// with something that is not a number (R23). It is called from any
-	// goroutine and must not block.
-	Notice func(plan.Warning)
-}
-
-// manyUnlabelled is how many unlabelled objects of one kind and namespace in one
-// call of Watch get a common watch without a filter instead of one watch by
-// name for each.
-const manyUnlabelled = 8
-
-// Watcher observes objects for as long as a run takes. All calls of Watch share
-// one list and one watch for each kind and namespace; only objects without the
-// common label are watched one by one, by name.
-//
-// It recovers from watches that end, expired versions, restarts of the API
-// server, throttling, and kinds that are not known yet. Where watching is not
-// allowed it polls.
+// Watcher observes the objects of one run, by the watches of a Hub. Of what others
+// watch it sees nothing.
 type Watcher struct {
-	client  dynamic.Interface
-	options Options
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
+	hub    *Hub
+	tell   func(plan.Warning)
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	reports sync.RWMutex // held by those who report
+	closed  bool
 
 	mu      sync.Mutex
-	streams map[streamKey]*stream
 	doubted map[doubt]bool
-}
-
-// streamKey identifies a stream. At most one of label and name is set.
-type streamKey struct {
-	gvr         schema.GroupVersionResource
-	namespace   string
-	label, name string
-}
-
-// String names what is watched: "deployments.apps in namespace shop".
-func (k streamKey) String() string {
-	text := k.gvr.GroupResource().String()
-	if k.name != "" {
-		text += " " + k.name
-	}
-	if k.namespace != "" {
-		text += " in namespace " + k.namespace
-	}
-	return text
 }
 
 type doubt struct {
@@ -86,29 +46,18 @@ type doubt struct {
 	text   string
 }
 
-// NewWatcher returns a Watcher that works until ctx is done or it is closed.
-func NewWatcher(ctx context.Context, client dynamic.Interface, options Options) *Watcher {
-	if options.Selector == "" {
-		options.Selector = "app.kubernetes.io/managed-by=Helm"
-	}
-	if options.Poll <= 0 {
-		options.Poll = 2 * time.Second
-	}
-	if options.Notice == nil {
-		options.Notice = func(plan.Warning) {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	return &Watcher{client: client, options: options, ctx: ctx, cancel: cancel,
-		streams: map[streamKey]*stream{}, doubted: map[doubt]bool{}}
-}
+// reporter takes in what was seen of an object.
+type reporter = func(run.Observation)
 
-// Close ends all watches and waits for their goroutines. Nothing is reported
-// after it has returned.
+// Close ends the Watcher, but not the Hub, and waits for what Go has begun. Nothing
+// is reported after it has returned.
 func (w *Watcher) Close() {
-	w.mu.Lock() // no Watch may be half way through starting a stream
 	w.cancel()
-	w.mu.Unlock()
+	w.reports.Lock()
+	w.closed = true
+	w.reports.Unlock()
 	w.wg.Wait()
+	w.hub.forget(w)
 }
 
 // Go lets do go on beside the watches, for a report that has to look something
@@ -131,73 +80,26 @@ func (w *Watcher) Go(ctx context.Context, do func(context.Context)) {
 // does not exist this is the version of the list or of the deletion; it is 0 if
 // the server does not know the kind, or if the object is polled.
 func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.Observation)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ctx.Err() != nil || ctx.Err() != nil {
+	if w.ctx.Err() != nil || len(targets) == 0 {
 		return
 	}
-	subs := map[streamKey]*subscription{}
-	for i, key := range w.keys(targets) {
-		sub := subs[key]
-		if sub == nil {
-			sub = &subscription{ctx: ctx, report: report}
-			subs[key] = sub
-		}
-		sub.objects = append(sub.objects, &watched{sub: sub, target: targets[i]})
-	}
-	for key, sub := range subs {
-		s := w.streams[key]
-		if s == nil {
-			s = w.start(key)
-		}
-		s.join(sub)
-		context.AfterFunc(ctx, func() { w.leave(s, sub) })
+	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(w.ctx, cancel)
+	w.hub.watch(w, ctx, targets, report)
+}
+
+// report calls do, unless the Watcher is closed.
+func (w *Watcher) report(do func()) {
+	w.reports.RLock()
+	defer w.reports.RUnlock()
+	if !w.closed {
+		do()
 	}
 }
 
-// keys returns the stream of each target.
-func (w *Watcher) keys(targets []Target) []streamKey {
-	keys := make([]streamKey, len(targets))
-	unlabelled := map[streamKey]int{}
-	for i, t := range targets {
-		keys[i] = streamKey{gvr: t.GVR}
-		if t.Namespaced {
-			keys[i].namespace = t.Object.Namespace
-		}
-		if !t.Labelled {
-			unlabelled[keys[i]]++
-		}
-	}
-	for i, t := range targets {
-		switch {
-		case t.Labelled:
-			keys[i].label = w.options.Selector
-		case unlabelled[keys[i]] < manyUnlabelled && w.streams[keys[i]] == nil:
-			keys[i].name = t.Object.Name
-		}
-	}
-	return keys
-}
-
-// start runs a stream. The caller holds the lock.
-func (w *Watcher) start(key streamKey) *stream {
-	ctx, cancel := context.WithCancel(w.ctx)
-	s := newStream(w, key, cancel)
-	w.streams[key] = s
-	w.wg.Go(func() { s.run(ctx) })
-	w.wg.Go(func() { s.source.run(ctx) })
-	return s
-}
-
-// leave ends a subscription and, after the last one, a stream of a single
-// object. Other streams go on for the groups that are still to come.
-func (w *Watcher) leave(s *stream, sub *subscription) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s.leave(sub) == 0 && s.key.name != "" && w.streams[s.key] == s {
-		delete(w.streams, s.key)
-		s.cancel()
-	}
+// notice reports something that limits watching.
+func (w *Watcher) notice(text string) {
+	w.report(func() { w.tell(plan.Warning{Rule: "R22", Message: CleanText(text)}) })
 }
 
 // doubts reports comparisons that cannot be made, each of them once (R23).
@@ -208,12 +110,7 @@ func (w *Watcher) doubts(o plan.Object, texts []string) {
 		w.doubted[doubt{o, text}] = true
 		w.mu.Unlock()
 		if !known {
-			w.options.Notice(plan.Warning{Rule: "R23", Object: &o, Message: o.String() + ": " + text})
+			w.report(func() { w.tell(plan.Warning{Rule: "R23", Object: &o, Message: o.String() + ": " + text}) })
 		}
 	}
-}
-
-// notice reports something that limits watching.
-func (s *stream) notice(text string) {
-	s.w.options.Notice(plan.Warning{Rule: "R22", Message: CleanText(text)})
 }

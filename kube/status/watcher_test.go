@@ -38,7 +38,9 @@ func want(t *testing.T, what string, got []string, want ...string) {
 func watching(t *testing.T, f func(t *testing.T, s *server, w *Watcher, notices *recorder)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, notices := newServer(), &recorder{}
-		w := NewWatcher(t.Context(), s, Options{Notice: notices.notice})
+		h := NewHub(t.Context(), s, Options{})
+		defer h.Close()
+		w := h.Watcher(t.Context(), notices.notice)
 		defer w.Close()
 		f(t, s, w, notices)
 	})

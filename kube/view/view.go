@@ -26,7 +26,6 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
-	"lockstep/kube/status"
 )
 
 // View is a look at a release: its groups, with the live status of its objects.
@@ -236,12 +235,16 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	notice := func(w plan.Warning) { v.feed.Publish(event.OfWarning(w)) }
-	watcher := status.NewWatcher(ctx, s.Client.Dynamic, status.Options{Notice: notice})
-	defer watcher.Close()
+	var none *cluster.Watches
+	sight, unsee, err := none.See(ctx, s.Client, notice)
+	if err != nil {
+		return nil, err
+	}
+	defer unsee()
 	r := v.shown()
 	// A target that applies reads the absence of a Job that removes itself as
 	// its end; nothing is sent.
-	session := cluster.Session{Client: s.Client, Builder: r.builder, Watcher: watcher, Signs: &cluster.Signs{}, Warn: notice}
+	session := cluster.Session{Client: s.Client, Builder: r.builder, Sight: sight, Warn: notice}
 	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
 	late := target.Late()
 	for _, p := range r.phases {

@@ -1,0 +1,246 @@
+package status
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"lockstep/engine/plan"
+)
+
+// Options of a Hub. The zero value is usable.
+type Options struct {
+	// Selector filters the watches of Labelled objects on the server;
+	// "app.kubernetes.io/managed-by=Helm" if empty.
+	Selector string
+	// Poll is the interval for objects that may not be watched; 2 s if 0.
+	Poll time.Duration
+	// AllNamespaces has one watch of a kind serve all namespaces. A kind that may
+	// not be watched so has a watch for each namespace.
+	AllNamespaces bool
+	// Linger is how long a watch goes on after the last Watcher that has used it is
+	// closed, so that the next one finds it; 1 min if 0.
+	Linger time.Duration
+}
+
+// manyUnlabelled is how many unlabelled objects of one kind and place get a watch
+// by name, each its own; those that come after them get a common one without a
+// filter.
+const manyUnlabelled = 8
+
+// Hub has the watches of any number of Watchers: one list and one watch for each
+// kind and namespace, or for each kind, however many Watchers ask for objects of
+// it. Only objects without the common label are watched one by one, by name.
+//
+// It recovers from watches that end, expired versions, restarts of the API
+// server, throttling, and kinds that are not known yet. Where watching is not
+// allowed it polls.
+type Hub struct {
+	client  dynamic.Interface
+	options Options
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	streams map[streamKey]*stream
+	narrow  map[schema.GroupVersionResource]bool // may not be watched in all namespaces at once
+	named   map[streamKey]int                    // how many objects of a kind and place were watched by name
+}
+
+// streamKey identifies a stream. At most one of label and name is set.
+type streamKey struct {
+	gvr         schema.GroupVersionResource
+	namespace   string
+	label, name string
+	wide        bool // of all namespaces
+}
+
+// String names what is watched: "deployments.apps in namespace shop".
+func (k streamKey) String() string {
+	text := k.gvr.GroupResource().String()
+	if k.name != "" {
+		text += " " + k.name
+	}
+	if k.namespace != "" {
+		text += " in namespace " + k.namespace
+	}
+	return text
+}
+
+// NewHub returns a Hub that works until ctx is done or it is closed, which is up to
+// the caller.
+func NewHub(ctx context.Context, client dynamic.Interface, options Options) *Hub {
+	if options.Selector == "" {
+		options.Selector = "app.kubernetes.io/managed-by=Helm"
+	}
+	if options.Poll <= 0 {
+		options.Poll = 2 * time.Second
+	}
+	if options.Linger <= 0 {
+		options.Linger = time.Minute
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	return &Hub{client: client, options: options, ctx: ctx, cancel: cancel, streams: map[streamKey]*stream{},
+		narrow: map[schema.GroupVersionResource]bool{}, named: map[streamKey]int{}}
+}
+
+// Close ends all watches and waits for their goroutines. Nothing is reported to
+// any Watcher after it has returned.
+func (h *Hub) Close() {
+	h.mu.Lock() // no Watch may be half way through starting a stream
+	h.cancel()
+	h.mu.Unlock()
+	h.wg.Wait()
+}
+
+// Watcher returns a Watcher that uses the Hub's watches, until ctx is done or it or
+// the Hub is closed. notice is called once for each thing that limits watching or
+// makes an expression undecidable: a missing right, a lost API server, a comparison
+// with something that is not a number (R23). It is called from any goroutine and
+// must not block; nil for nobody.
+func (h *Hub) Watcher(ctx context.Context, notice func(plan.Warning)) *Watcher {
+	if notice == nil {
+		notice = func(plan.Warning) {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	return &Watcher{hub: h, tell: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}}
+}
+
+// watch has the streams report to a Watcher.
+func (h *Hub) watch(w *Watcher, ctx context.Context, targets []Target, report reporter) {
+	for _, text := range h.subscribe(w, ctx, targets, report) {
+		w.notice(text)
+	}
+}
+
+// subscribe is watch, but for telling what limits it.
+func (h *Hub) subscribe(w *Watcher, ctx context.Context, targets []Target, report reporter) (limits []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil || ctx.Err() != nil {
+		return nil
+	}
+	subs := map[streamKey]*subscription{}
+	for i, key := range h.keys(targets) {
+		sub := subs[key]
+		if sub == nil {
+			sub = &subscription{watcher: w, ctx: ctx, report: report}
+			subs[key] = sub
+		}
+		sub.objects = append(sub.objects, &watched{sub: sub, target: targets[i]})
+	}
+	for key, sub := range subs {
+		s := h.streams[key]
+		if s == nil {
+			s = h.start(key)
+		}
+		limits = append(limits, s.use(w)...)
+		s.join(sub)
+		context.AfterFunc(ctx, func() { h.leave(s, sub) })
+	}
+	return limits
+}
+
+// keys returns the stream of each target.
+func (h *Hub) keys(targets []Target) []streamKey {
+	keys := make([]streamKey, len(targets))
+	unlabelled := map[streamKey]int{}
+	for i, t := range targets {
+		keys[i] = streamKey{gvr: t.GVR, wide: t.Namespaced && h.options.AllNamespaces && !h.narrow[t.GVR]}
+		if t.Namespaced && !keys[i].wide {
+			keys[i].namespace = t.Object.Namespace
+		}
+		if !t.Labelled {
+			unlabelled[keys[i]]++
+		}
+	}
+	for i, t := range targets {
+		switch place := keys[i]; {
+		case t.Labelled:
+			keys[i].label = h.options.Selector
+		case unlabelled[place] < manyUnlabelled && h.named[place] < manyUnlabelled && h.streams[place] == nil:
+			keys[i] = streamKey{gvr: t.GVR, name: t.Object.Name}
+			if t.Namespaced {
+				keys[i].namespace = t.Object.Namespace
+			}
+			if h.streams[keys[i]] == nil {
+				h.named[place]++
+			}
+		}
+	}
+	return keys
+}
+
+// start runs a stream. The caller holds the lock.
+func (h *Hub) start(key streamKey) *stream {
+	ctx, cancel := context.WithCancel(h.ctx)
+	s := newStream(h, key, cancel)
+	h.streams[key] = s
+	h.wg.Go(func() { s.run(ctx) })
+	h.wg.Go(func() { s.source.run(ctx) })
+	return s
+}
+
+// end ends a stream. The caller holds the lock.
+func (h *Hub) end(s *stream) {
+	if h.streams[s.key] == s {
+		delete(h.streams, s.key)
+	}
+	s.cancel()
+}
+
+// leave ends a subscription and, after the last one, a stream of a single
+// object. Other streams go on for the groups that are still to come.
+func (h *Hub) leave(s *stream, sub *subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.leave(sub) == 0 && s.key.name != "" {
+		h.end(s)
+	}
+}
+
+// forget ends what nobody has used but a Watcher that is closed, after a while.
+func (h *Hub) forget(w *Watcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.streams {
+		if !s.users[w] {
+			continue
+		}
+		delete(s.users, w)
+		if len(s.users) == 0 && h.ctx.Err() == nil {
+			s.idle = time.AfterFunc(h.options.Linger, func() { h.endIdle(s) })
+		}
+	}
+}
+
+func (h *Hub) endIdle(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(s.users) == 0 {
+		h.end(s)
+	}
+}
+
+// split has each namespace watched by itself, since all at once may not be. It is
+// called by the stream's source.
+func (h *Hub) split(s *stream) {
+	s.cancel()
+	<-s.ended // nothing is reported twice at a time
+	h.mu.Lock()
+	h.end(s)
+	h.narrow[s.key.gvr] = true
+	subs := s.subscriptions()
+	h.mu.Unlock()
+	for _, sub := range subs {
+		targets := make([]Target, len(sub.objects))
+		for i, o := range sub.objects {
+			targets[i] = o.target
+		}
+		h.watch(sub.watcher, sub.ctx, targets, sub.report)
+	}
+}

@@ -1,0 +1,203 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"lockstep/engine/plan"
+)
+
+// sharing runs a test with a Hub in a bubble.
+func sharing(t *testing.T, o Options, f func(t *testing.T, s *server, h *Hub)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		h := NewHub(t.Context(), s, o)
+		defer h.Close()
+		f(t, s, h)
+	})
+}
+
+func in(namespace, name string) Target {
+	t := target(name, true)
+	t.Object.Namespace = namespace
+	return t
+}
+
+// TestWatchersShare: one list and one watch serve all Watchers, whenever they come,
+// until the last has been gone for a while. Each is told of its own objects alone.
+func TestWatchersShare(t *testing.T) {
+	sharing(t, Options{}, func(t *testing.T, s *server, h *Hub) {
+		var a, b, c recorder
+		s.set("a", "Pending") // 101
+		one, two := h.Watcher(t.Context(), nil), h.Watcher(t.Context(), nil)
+		one.Watch(t.Context(), []Target{target("a", true)}, a.report)
+		two.Watch(t.Context(), []Target{target("b", true)}, b.report)
+		synctest.Wait()
+		want(t, "requests", s.seen(), "list app.kubernetes.io/managed-by=Helm", "watch 101")
+		want(t, "the first", a.take(), "a in-progress 101 pending")
+		want(t, "the second", b.take(), "b gone 101")
+
+		s.set("b", "Pending") // 102
+		synctest.Wait()
+		want(t, "nothing of others'", a.take())
+		want(t, "its own", b.take(), "b in-progress 102 pending")
+
+		two.Close()
+		s.set("b", "Running")
+		s.set("a", "Running") // 104
+		synctest.Wait()
+		want(t, "once it is closed", b.take())
+		want(t, "the others go on", a.take(), "a in-progress 104 running, not ready")
+
+		one.Close()
+		time.Sleep(30 * time.Second)
+		three := h.Watcher(t.Context(), nil)
+		three.Watch(t.Context(), []Target{target("a", true)}, c.report)
+		synctest.Wait()
+		want(t, "who comes soon", c.take(), "a in-progress 104 running, not ready")
+		want(t, "no further requests", s.seen())
+		time.Sleep(2 * time.Minute)
+		s.set("a", "Pending") // 105
+		synctest.Wait()
+		want(t, "as long as it is used", c.take(), "a in-progress 105 pending")
+		three.Close()
+		time.Sleep(2 * time.Minute)
+		if s.mu.Lock(); !s.watches[0].IsStopped() {
+			t.Error("a watch that nobody needs goes on")
+		}
+		s.mu.Unlock()
+	})
+}
+
+// TestWatchersAreToldWhatLimitsThem: also those who come after it was found out.
+func TestWatchersAreToldWhatLimitsThem(t *testing.T) {
+	sharing(t, Options{}, func(t *testing.T, s *server, h *Hub) {
+		var first, second, r recorder
+		s.fail(nil, apierrors.NewForbidden(pods.GroupResource(), "", errors.New("no")), nil)
+		h.Watcher(t.Context(), first.notice).Watch(t.Context(), []Target{target("a", true)}, r.report)
+		synctest.Wait()
+		late := h.Watcher(t.Context(), second.notice)
+		late.Watch(t.Context(), []Target{target("b", true)}, r.report)
+		late.Watch(t.Context(), []Target{target("c", true)}, r.report)
+		synctest.Wait()
+		const text = "R22: no right to watch pods in namespace ns, so it is asked for every 2s instead"
+		want(t, "the first", first.take(), text)
+		want(t, "who comes late, once", second.take(), text)
+	})
+}
+
+// TestGoneIsNotOlderThanKnown: what others have seen may be older than what a run
+// knows. An object that was there later is not gone because it has not been seen yet.
+func TestGoneIsNotOlderThanKnown(t *testing.T) {
+	sharing(t, Options{}, func(t *testing.T, s *server, h *Hub) {
+		var r, later recorder
+		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{target("other", true)}, r.report)
+		synctest.Wait() // version 100 was seen
+		known := target("a", true)
+		known.Existed = 101
+		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{known}, later.report)
+		synctest.Wait()
+		want(t, "as long as it may come", later.take())
+		s.set("a", "Pending") // 101
+		synctest.Wait()
+		want(t, "once it has come", later.take(), "a in-progress 101 pending")
+		s.set("a", "") // 102
+		synctest.Wait()
+		want(t, "once it is gone", later.take(), "a gone 102")
+
+		known = target("b", true)
+		known.Existed = 103
+		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{known}, later.report)
+		synctest.Wait()
+		want(t, "before anything is known", later.take())
+		s.bookmark(104)
+		synctest.Wait()
+		want(t, "once it would have been seen", later.take(), "b gone 100")
+	})
+}
+
+// TestWatchOfAllNamespaces: one watch serves objects of all namespaces, which may have
+// the same name, or where that is not allowed one for each namespace.
+func TestWatchOfAllNamespaces(t *testing.T) {
+	sharing(t, Options{AllNamespaces: true}, func(t *testing.T, s *server, h *Hub) {
+		var r recorder
+		s.set("a", "Pending")
+		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{in("ns", "a"), in("elsewhere", "a")}, r.report)
+		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{in("third", "a")}, r.report)
+		synctest.Wait()
+		want(t, "requests", s.seen(), "list app.kubernetes.io/managed-by=Helm", "watch 101")
+		want(t, "reports", r.take(), "a gone 101", "a gone 101", "a in-progress 101 pending")
+	})
+	sharing(t, Options{AllNamespaces: true}, func(t *testing.T, s *server, h *Hub) {
+		var r recorder
+		s.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if a.GetNamespace() == "" {
+				return true, nil, apierrors.NewForbidden(pods.GroupResource(), "", errors.New("no"))
+			}
+			return false, nil, nil
+		})
+		s.set("a", "Pending")
+		ctx, cancel := context.WithCancel(t.Context())
+		w := h.Watcher(t.Context(), func(w plan.Warning) { t.Errorf("warned: %s", w) })
+		w.Watch(ctx, []Target{in("ns", "a"), in("ns", "b")}, r.report)
+		synctest.Wait()
+		w.Watch(t.Context(), []Target{in("ns", "c")}, r.report)
+		synctest.Wait()
+		want(t, "reports", r.take(), "a in-progress 101 pending", "b gone 101", "c gone 101")
+		want(t, "requests", s.seen(), "list app.kubernetes.io/managed-by=Helm", "watch 101")
+		cancel()
+		synctest.Wait()
+		s.set("b", "Pending")
+		s.set("c", "Pending")
+		synctest.Wait()
+		want(t, "who has left", r.take(), "c in-progress 103 pending")
+	})
+}
+
+// TestManyByName: however many objects without the label are watched one after the
+// other, few of them get a watch of their own.
+func TestManyByName(t *testing.T) {
+	sharing(t, Options{AllNamespaces: true}, func(t *testing.T, s *server, h *Hub) {
+		w := h.Watcher(t.Context(), nil)
+		for i := range 3 * manyUnlabelled {
+			var r recorder
+			ctx, cancel := context.WithCancel(t.Context())
+			hook := in("ns", "hook"+string(rune('a'+i)))
+			hook.Labelled = false
+			w.Watch(ctx, []Target{hook}, r.report)
+			synctest.Wait()
+			if got := r.take(); len(got) != 1 {
+				t.Errorf("reports %v", got)
+			}
+			cancel()
+			synctest.Wait()
+		}
+		watches := slices.DeleteFunc(s.seen(), func(r string) bool { return r[:4] == "list" })
+		if len(watches) != manyUnlabelled+1 {
+			t.Errorf("%d watches", len(watches))
+		}
+	})
+}
+
+// bookmark tells the open watches how far they are.
+func (s *server) bookmark(version int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
+	u.SetResourceVersion(strconv.Itoa(version))
+	for _, w := range s.watches {
+		if !w.IsStopped() {
+			w.Action("BOOKMARK", u)
+		}
+	}
+}
