@@ -1,0 +1,73 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+)
+
+// requests counts what is sent, and what comes back.
+type requests struct {
+	all, watches, writes, refused, bytes, watched atomic.Int64
+}
+
+// Counts are what was counted so far.
+type Counts struct {
+	Requests int64 `json:"requests"`
+	Watches  int64 `json:"watches"` // of the requests, those that watch
+	Writes   int64 `json:"writes"`
+	Refused  int64 `json:"refused"` // for now, with 429
+	Bytes    int64 `json:"bytes"`   // of answers, as they are before they are compressed
+	Watched  int64 `json:"watched"` // of the bytes, those of watches
+}
+
+func (r *requests) counts() Counts {
+	return Counts{r.all.Load(), r.watches.Load(), r.writes.Load(), r.refused.Load(), r.bytes.Load(), r.watched.Load()}
+}
+
+func (c Counts) since(before Counts) Counts {
+	return Counts{c.Requests - before.Requests, c.Watches - before.Watches, c.Writes - before.Writes, c.Refused - before.Refused,
+		c.Bytes - before.Bytes, c.Watched - before.Watched}
+}
+
+// count wraps a transport.
+func (r *requests) count(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(q *http.Request) (*http.Response, error) {
+		r.all.Add(1)
+		into := []*atomic.Int64{&r.bytes}
+		switch {
+		case q.URL.Query().Get("watch") != "":
+			r.watches.Add(1)
+			into = append(into, &r.watched)
+		case q.Method != http.MethodGet && q.Method != http.MethodHead:
+			r.writes.Add(1)
+		}
+		resp, err := next.RoundTrip(q)
+		if err != nil {
+			return resp, err
+		}
+		if resp.StatusCode == http.StatusTooManyRequests {
+			r.refused.Add(1)
+		}
+		resp.Body = &counting{resp.Body, into}
+		return resp, nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// counting counts what is read.
+type counting struct {
+	io.ReadCloser
+	into []*atomic.Int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	for _, to := range c.into {
+		to.Add(int64(n))
+	}
+	return n, err
+}
