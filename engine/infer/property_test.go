@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 
 	"lockstep/engine/plan"
@@ -209,11 +210,15 @@ func checkRemoval(t *testing.T, seed uint64, o, without *Order, gone plan.Object
 	}
 }
 
-// BenchmarkFrom infers the order of 10,000 objects.
-func BenchmarkFrom(b *testing.B) {
-	c, all := release(rand.New(rand.NewPCG(1, 1)), 1100)
-	b.Logf("%d objects", len(all))
-	for b.Loop() {
-		From("shop", c, all)
+// BenchmarkInfer infers the order of about so many objects.
+func BenchmarkInfer(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			c, all := release(rand.New(rand.NewPCG(1, 1)), n/9)
+			b.ReportAllocs()
+			for b.Loop() {
+				From("shop", c, all)
+			}
+		})
 	}
 }

@@ -1,10 +1,7 @@
 package plan
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -43,47 +40,4 @@ func FuzzBuildPlan(f *testing.F) {
 		root, resources := makeInput(&s)
 		checkInput(t, root, resources, rand.New(rand.NewPCG(1, uint64(len(data)))).Shuffle)
 	})
-}
-
-// many makes resources spread over groups, each of which waits for up to three
-// others.
-func many(resources, groups int) []Resource {
-	random := rand.New(rand.NewPCG(1, 2))
-	all := make([]Resource, resources)
-	for i := range all {
-		g := i % groups
-		var gates []string
-		for range min(g, 3) {
-			gates = append(gates, strconv.Quote(fmt.Sprintf("group-%d", random.IntN(g))))
-		}
-		all[i] = res("shop", fmt.Sprintf("%s/default/object-%d", kinds[i%4], i),
-			in, fmt.Sprintf("group-%d", g), needs, "["+strings.Join(gates, ",")+"]")
-	}
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all
-}
-
-func BenchmarkBuildPlan(b *testing.B) {
-	resources := many(10_000, 1000)
-	root := chart("shop")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Build(root, resources); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkReduce(b *testing.B) {
-	for _, n := range []int{300, 2000} {
-		plan, err := Build(chart("shop"), many(2*n, n))
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			for b.Loop() {
-				Reduce(plan.Groups)
-			}
-		})
-	}
 }

@@ -29,7 +29,7 @@ func (staticMapper) ToRESTMapper() (meta.RESTMapper, error) {
 }
 
 // cluster makes a Diagnoser of a cluster that holds the objects of a text.
-func cluster(t *testing.T, text string) (*Diagnoser, *fake.Clientset) {
+func cluster(t testing.TB, text string) (*Diagnoser, *fake.Clientset) {
 	t.Helper()
 	var objects []runtime.Object
 	for doc := range strings.SplitSeq(text, "\n---\n") {

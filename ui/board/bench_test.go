@@ -12,10 +12,10 @@ import (
 	"lockstep/ui/board/inspector"
 )
 
-// large is a run of 300 groups in 30 layers with 10,000 objects, half way: the
+// large is a run of so many objects in 300 groups in 30 layers, half way: the
 // groups of the layer in the middle are under way.
-func large() []event.Event {
-	const layers, perLayer, total = 30, 10, 10_000
+func large(total int) []event.Event {
+	const layers, perLayer = 30, 10
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
 	var progress []event.Event
@@ -67,37 +67,42 @@ func goesOn(phase string, g *plan.Group, layer, now int, at time.Time) []event.E
 	return out
 }
 
-func largeScreen(tb testing.TB, w, h int) *screen {
+func largeScreen(tb testing.TB, total, w, h int) *screen {
 	s := newScreen(tb, w, h, nil)
-	s.Update(batchMsg{large(), true})
+	s.Update(batchMsg{large(total), true})
 	return s
 }
 
-// BenchmarkFrame draws one frame of 10,000 objects in 300 groups, from the
+// BenchmarkFrame draws one frame of so many objects in 300 groups, from the
 // event that changes something to the text for the terminal.
 func BenchmarkFrame(b *testing.B) {
-	for _, size := range sizes {
-		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
-			s := largeScreen(b, size[0], size[1])
-			o := s.group().Objects[0].Object
-			e := event.Event{Kind: event.KindObject, Phase: "apply", Group: s.group().ID, Object: &o, Status: event.InProgress, Time: s.State.Now}
-			for b.Loop() {
-				e.Message += "."
-				if len(e.Message) > 20 {
-					e.Message = ""
-				}
-				s.Update(batchMsg{[]event.Event{e}, true})
-				s.View()
-			}
-		})
+	for _, total := range []int{1_000, 10_000, 100_000} {
+		for _, size := range sizes {
+			b.Run(fmt.Sprintf("%d/%dx%d", total, size[0], size[1]), func(b *testing.B) { drawFrames(b, largeScreen(b, total, size[0], size[1])) })
+		}
+	}
+}
+
+func drawFrames(b *testing.B, s *screen) {
+	o := s.group().Objects[0].Object
+	e := event.Event{Kind: event.KindObject, Phase: "apply", Group: s.group().ID, Object: &o, Status: event.InProgress, Time: s.State.Now}
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Message += "."
+		if len(e.Message) > 20 {
+			e.Message = ""
+		}
+		s.Update(batchMsg{[]event.Event{e}, true})
+		s.View()
 	}
 }
 
 // BenchmarkFrameFiltered does so while a filter is on, which looks at all
 // objects again.
 func BenchmarkFrameFiltered(b *testing.B) {
-	s := largeScreen(b, 200, 50)
+	s := largeScreen(b, 10_000, 200, 50)
 	s.press("/", "0", "0", "1", "enter")
+	b.ReportAllocs()
 	for b.Loop() {
 		s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
 	}
@@ -105,7 +110,8 @@ func BenchmarkFrameFiltered(b *testing.B) {
 
 // BenchmarkMove moves the selection, which lays the board out anew.
 func BenchmarkMove(b *testing.B) {
-	s := largeScreen(b, 200, 50)
+	s := largeScreen(b, 10_000, 200, 50)
+	b.ReportAllocs()
 	for b.Loop() {
 		s.press("tab")
 	}
@@ -114,7 +120,7 @@ func BenchmarkMove(b *testing.B) {
 // BenchmarkBusy is a second of a run with 2,000 events, in the batches that the
 // screen takes.
 func BenchmarkBusy(b *testing.B) {
-	s := largeScreen(b, 200, 50)
+	s := largeScreen(b, 10_000, 200, 50)
 	perBatch := 2000 * int(batchEvery) / int(time.Second)
 	var batch []event.Event
 	for i := range perBatch {
@@ -122,6 +128,7 @@ func BenchmarkBusy(b *testing.B) {
 		o := g.Objects[i/10].Object
 		batch = append(batch, event.Event{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o, Status: event.InProgress, Message: "0 of 1 available", Time: s.State.Now})
 	}
+	b.ReportAllocs()
 	for b.Loop() {
 		for range int(time.Second / batchEvery) {
 			s.Update(batchMsg{batch, true})
@@ -133,7 +140,7 @@ func BenchmarkBusy(b *testing.B) {
 // TestLargeRunFits draws a large run at all sizes; how fast that is the
 // benchmarks tell.
 func TestLargeRunFits(t *testing.T) {
-	s := largeScreen(t, 200, 50)
+	s := largeScreen(t, 10_000, 200, 50)
 	for _, size := range sizes {
 		s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		within(t, s, "large run")
@@ -155,6 +162,7 @@ func BenchmarkFrameOfLogs(b *testing.B) {
 			if seek {
 				s.press("/", "h", "e", "a", "enter")
 			}
+			b.ReportAllocs()
 			for b.Loop() {
 				s.stale = true
 				s.View()

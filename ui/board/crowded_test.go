@@ -194,7 +194,7 @@ func TestTheStripShowsAllLayers(t *testing.T) {
 			t.Errorf("a click on layer %d selects column %d:\n%s", i, s.group().Col, s.text())
 		}
 	}
-	s = newScreen(t, 100, 30, large())
+	s = newScreen(t, 100, 30, large(10_000))
 	if s.lay.strip.r.W > 60 || !strings.Contains(s.text(), "[") {
 		t.Errorf("the strip of 30 layers:\n%s", s.text())
 	}

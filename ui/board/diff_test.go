@@ -173,7 +173,7 @@ func TestHeadOfTheDiff(t *testing.T) {
 func TestManyAreComparedInPart(t *testing.T) {
 	c := &answerer{changes: map[string]inspector.Change{}}
 	s := newScreen(t, 120, 40, nil, func(o *Options) { o.Inspector = c })
-	events := large()
+	events := large(10_000)
 	phase := &events[1].Phases[0]
 	for n := range 300 {
 		phase.Groups[299].Objects = append(phase.Groups[299].Objects, plan.Object{Kind: "ConfigMap", Name: fmt.Sprintf("more-%d", n)})

@@ -263,7 +263,7 @@ func TestReplayTells(t *testing.T) {
 
 // BenchmarkReplayBack goes back by an event at the end of a long run.
 func BenchmarkReplayBack(b *testing.B) {
-	events := large()
+	events := large(10_000)
 	p := NewPlayer(events, 0)
 	s := newScreen(b, 200, 50, nil, func(o *Options) { *o = o.replaying(p) })
 	s.begin()

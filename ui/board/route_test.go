@@ -10,7 +10,7 @@ import (
 // TestDense proves that where edges are too many to be told apart, the selected
 // group's are drawn, and no others.
 func TestDense(t *testing.T) {
-	s := newScreen(t, 200, 50, large())
+	s := newScreen(t, 200, 50, large(10_000))
 	if c := s.Graph.Cols[s.group().Col]; !c.Dense() {
 		t.Fatalf("%d edges are not dense", len(c.Nets))
 	}
