@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -106,4 +107,102 @@ func chatter(ctx context.Context, e *Engine, perSecond int) {
 			}
 		}
 	}
+}
+
+// shapes are plans of so many objects: groups of ten of which each waits for up to
+// three others, groups that all start at once, one group after the other, and one
+// group with everything in it.
+var shapes = []struct {
+	name  string
+	group int // objects in one
+	gates func(n int) []int
+}{
+	{"graph", 10, func(n int) []int {
+		random := rand.New(rand.NewPCG(1, uint64(n)))
+		var gates []int
+		for range min(n, 3) {
+			gates = append(gates, random.IntN(n))
+		}
+		return gates
+	}},
+	{"wide", 10, func(int) []int { return nil }},
+	{"chain", 10, func(n int) []int {
+		if n == 0 {
+			return nil
+		}
+		return []int{n - 1}
+	}},
+	{"flat", 1 << 30, func(int) []int { return nil }},
+	{"leaf", 1 << 30, func(int) []int { return nil }},
+}
+
+// phaseOf makes a plan of that many objects: ConfigMaps, Services and Deployments.
+func phaseOf(objects, group int, gates func(n int) []int) event.Phase {
+	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
+	for at := 0; at < objects; {
+		n := len(p.Groups)
+		g := &plan.Group{ID: fmt.Sprint("c:", n), After: []string{}}
+		for _, gate := range gates(n) {
+			g.After = append(g.After, fmt.Sprint("c:", gate))
+		}
+		count := min(group, objects-at)
+		for i, kind := range []string{"ConfigMap", "Service", "Deployment"} {
+			wave := plan.Wave{Count: count*(i+1)/3 - count*i/3}
+			for range wave.Count {
+				g.Objects = append(g.Objects, plan.Object{Kind: kind, Namespace: "n", Name: fmt.Sprint("o", at)})
+				at++
+			}
+			g.Waves = append(g.Waves, wave)
+		}
+		p.Groups = append(p.Groups, g)
+	}
+	return p
+}
+
+// BenchmarkRun is all that the machine decides in a run of so many objects, on a
+// cluster that answers at once, and shows each object ready a little later.
+func BenchmarkRun(b *testing.B) {
+	for _, shape := range shapes {
+		for _, n := range []int{1_000, 10_000, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d", shape.name, n), func(b *testing.B) {
+				p := phaseOf(n, shape.group, shape.gates)
+				b.ReportAllocs()
+				for b.Loop() {
+					if ready := carryThrough(p, shape.name != "leaf"); ready != n {
+						b.Fatalf("%d objects are ready", ready)
+					}
+				}
+			})
+		}
+	}
+}
+
+// carryThrough runs a phase to its end, and returns how many objects have been told
+// to be ready. What is seen comes when all requests under way are answered.
+func carryThrough(p event.Phase, await bool) (ready int) {
+	m := newMachine(Options{Operation: event.Operation{Name: "install", Timeout: time.Hour}}, epoch)
+	stage := Stage{Phase: p, Readiness: time.Hour, Await: func(*plan.Group) bool { return await }}
+	now := epoch
+	inbox, seen := []message{announced{[]event.Phase{p}}, stageEntered{stage, &StageRun{}}}, []message(nil)
+	for len(inbox)+len(seen) > 0 {
+		if len(inbox) == 0 {
+			inbox, seen = seen, nil
+		}
+		msg := inbox[0]
+		inbox = inbox[1:]
+		now = now.Add(time.Microsecond)
+		for _, eff := range m.handle(now, msg) {
+			switch eff := eff.(type) {
+			case sendRequest:
+				r := eff.request
+				inbox = append(inbox, answered{r, Outcome{Change: event.Created, Version: 1}, nil})
+				seen = append(seen, observed{r.group, Observation{Object: r.object.Object, Status: event.Ready, Version: 2}})
+			case publish:
+				if eff.event.Kind == event.KindObject && eff.event.Status == event.Ready {
+					ready++
+				}
+			}
+		}
+	}
+	return ready
 }

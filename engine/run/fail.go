@@ -120,6 +120,7 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	}
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
 	m.tellRun()
+	s.ended, s.applied = 0, 0 // what was behind is ahead again
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
 		if name == event.Retry {
@@ -192,32 +193,41 @@ func (o *object) learn(found Finding) {
 	}
 }
 
-// whySkipped names the failed group that g waits for, directly or not, and where
-// that was inferred, why it does.
-func (s *stage) whySkipped(g *group, cause error) string {
-	seen := map[string]bool{}
-	var find func(ids []string) (failed, by string)
-	find = func(ids []string) (failed, by string) {
-		for _, id := range ids {
-			b := s.by[id]
-			if b == nil || seen[id] {
-				continue
-			}
-			seen[id] = true
-			if b.status == event.Failed {
-				return id, id
-			}
-			if up, _ := find(b.def.After); up != "" {
-				return up, id
-			}
-		}
-		return "", ""
+// blame is a failed group that another waits for, directly or not, and the gate of
+// that by which it does. There is none in its zero value.
+type blame struct{ failed, by string }
+
+// blame finds who is to blame that g does not start; known has what was found out.
+func (s *stage) blame(g *group, known map[*group]blame) blame {
+	if b, ok := known[g]; ok {
+		return b
 	}
-	switch up, by := find(g.def.After); {
-	case up != "" && g.def.Why[by] != "":
-		return "not started: " + up + " failed; " + g.def.Why[by]
-	case up != "":
-		return "not started: " + up + " failed"
+	known[g] = blame{}
+	for _, id := range g.def.After {
+		gate := s.by[id]
+		switch {
+		case gate == nil:
+			continue
+		case gate.status == event.Failed:
+			known[g] = blame{id, id}
+		default:
+			known[g] = blame{s.blame(gate, known).failed, id}
+		}
+		if known[g].failed != "" {
+			break
+		}
+	}
+	return known[g]
+}
+
+// whySkipped names the failed group that g waits for, and where that was inferred,
+// why it does.
+func (g *group) whySkipped(b blame, cause error) string {
+	switch {
+	case b.failed != "" && g.def.Why[b.by] != "":
+		return "not started: " + b.failed + " failed; " + g.def.Why[b.by]
+	case b.failed != "":
+		return "not started: " + b.failed + " failed"
 	case errors.Is(cause, ErrReplaced):
 		return "not started: " + ErrReplaced.Error()
 	case errors.Is(cause, ErrAborted):

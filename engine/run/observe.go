@@ -61,6 +61,9 @@ func (s *stage) sendNext(g *group) {
 	if s.closed || s.m.over() || g.attempt.number == 0 {
 		return
 	}
+	if g.attempt.pending == 0 {
+		g.takeTurn()
+	}
 	s.send(g)
 }
 
@@ -170,23 +173,31 @@ func (s *stage) done(o *object) bool {
 	return o.status == event.Ready || o.status == event.Gone
 }
 
-// settle counts whether something is left to wait for of an object. What was
-// accepted without an answer has to be done, whether its group is awaited or not.
+// settle counts whether an object has come to all it should, and whether something
+// is left to wait for of it. What was accepted without an answer has to be done,
+// whether its group is awaited or not.
 func (s *stage) settle(g *group, o *object) {
-	settled := s.done(o)
+	done := s.done(o)
+	settled := done
 	if o.answered && !g.await {
 		settled = true
 	}
 	if !o.answered && !g.attempt.accepted {
 		settled = false
 	}
+	count(&g.attempt.undone, &o.done, done)
+	count(&g.attempt.open, &o.settled, settled)
+}
+
+// count keeps the number of objects of which something is not true (yet).
+func count(left *int, was *bool, is bool) {
 	switch {
-	case settled && !o.settled:
-		g.attempt.open--
-	case !settled && o.settled:
-		g.attempt.open++
+	case is && !*was:
+		*left--
+	case !is && *was:
+		*left++
 	}
-	o.settled = settled
+	*was = is
 }
 
 // endGroup ends a group that has all it should.
@@ -200,7 +211,9 @@ func (s *stage) endGroup(g *group) {
 	}
 	s.m.setUnit(g.unit, end, g.change())
 	for _, next := range g.after {
-		next.left--
+		if next.left--; next.left == 0 {
+			s.opened(next)
+		}
 	}
 	s.endLeaf(g)
 }
@@ -208,15 +221,9 @@ func (s *stage) endGroup(g *group) {
 // endLeaf tells that a group that is not waited for has become ready, or is gone
 // (R21).
 func (s *stage) endLeaf(g *group) {
-	if g.status != event.Applied {
-		return
+	if g.status == event.Applied && g.attempt.undone == 0 {
+		s.m.setUnit(g.unit, s.goal(), g.change())
 	}
-	for _, o := range g.objects {
-		if !s.done(o) {
-			return
-		}
-	}
-	s.m.setUnit(g.unit, s.goal(), g.change())
 }
 
 // change says of a group that everything was in the cluster already as it was to

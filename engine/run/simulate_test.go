@@ -177,6 +177,7 @@ func (x *simulation) handle(msg message) {
 	x.carryOut(effects)
 	x.r.quiet()
 	x.compare()
+	x.indexes()
 }
 
 func (x *simulation) carryOut(effects []effect) {

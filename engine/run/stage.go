@@ -68,6 +68,9 @@ type stage struct {
 	run       *StageRun // whom to tell
 	groups    []*group  // in plan order
 	by        map[string]*group
+	open      []*group  // those that have not begun and could, or are to, in plan order
+	ended     int       // the groups before this one are over
+	applied   int       // of the groups before this one every request has been queued
 	queue     []request // that wait for a free place, or for an older one of their object
 	busy      inFlight
 	deadlines []deadline
@@ -95,6 +98,8 @@ type group struct {
 	*unit
 	def     *plan.Group
 	stage   *stage
+	place   int         // in plan order
+	seats   []seat      // the last is that of this attempt
 	ranks   []plan.Rank // of its waves
 	await   bool
 	watched bool
@@ -110,11 +115,11 @@ type attempt struct {
 	number   int // 0 before the first
 	round    int // counts attempts and what was accepted
 	accepted bool
-	cohort   *cohort
 	wave     int // this one and those after it have not been sent
 	sent     int // objects before this one have been sent
 	pending  int // requests without an answer, of this attempt
 	open     int // objects that are not settled
+	undone   int // objects that have not come to all they should
 }
 
 // object is an object of a group.
@@ -123,6 +128,7 @@ type object struct {
 	answered bool // the API server has taken this attempt's request
 	flying   bool // a request is under way, of whatever attempt
 	settled  bool // nothing is left to wait for
+	done     bool // it has come to all it should
 	// unchanged tells that this attempt's request has changed nothing.
 	unchanged bool
 	// version is what an observation has to have, at least, to count: that of
@@ -171,6 +177,9 @@ func (m *machine) enter(def Stage, run *StageRun) {
 				g.left++
 			}
 		}
+		if g.left == 0 || g.status == event.Running { // else Admit has let it go
+			s.open = append(s.open, g)
+		}
 	}
 	m.stage = s
 	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
@@ -182,7 +191,7 @@ func (s *stage) add(def *plan.Group) {
 		u.status, u.stopped = event.Waiting, false
 	}
 	g := &group{
-		unit: u, def: def, stage: s, ranks: def.Ranks(s.removes()), await: s.Await == nil || s.Await(def),
+		unit: u, def: def, stage: s, place: len(s.groups), ranks: def.Ranks(s.removes()), await: s.Await == nil || s.Await(def),
 		index: make(map[plan.Object]*object, len(def.Objects)),
 	}
 	for _, o := range def.Objects {
@@ -204,12 +213,10 @@ func (s *stage) active() bool {
 }
 
 func (s *stage) allOver() bool {
-	for _, g := range s.groups {
-		if !g.status.Over() {
-			return false
-		}
+	for s.ended < len(s.groups) && s.groups[s.ended].status.Over() {
+		s.ended++
 	}
-	return true
+	return s.ended == len(s.groups)
 }
 
 // reportApplied tells once that every request of the stage was answered.
@@ -217,8 +224,8 @@ func (s *stage) reportApplied() {
 	if s.reported || s.busy.requests > 0 || len(s.queue) > 0 {
 		return
 	}
-	for _, g := range s.groups {
-		if g.attempt.number == 0 || g.attempt.sent < len(g.objects) {
+	for ; s.applied < len(s.groups); s.applied++ {
+		if g := s.groups[s.applied]; g.attempt.number == 0 || g.attempt.sent < len(g.objects) {
 			return
 		}
 	}
@@ -236,13 +243,14 @@ func (s *stage) close(cause error) {
 	for _, f := range s.failures {
 		err.Failures = append(err.Failures, f.Failure)
 	}
+	blamed := map[*group]blame{}
 	for _, g := range s.groups {
 		switch {
 		case g.status == event.Running:
 			s.m.setUnit(g.unit, event.Aborted, causeText(cause))
 		case !g.status.Over():
 			err.Skipped = append(err.Skipped, g.Group)
-			s.m.setUnit(g.unit, event.Skipped, s.whySkipped(g, cause))
+			s.m.setUnit(g.unit, event.Skipped, g.whySkipped(s.blame(g, blamed), cause))
 		}
 	}
 	if cause == nil && len(err.Failures) == 0 && len(err.Skipped) == 0 {

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,13 +36,23 @@ func (m *machine) openBegun() {
 		}
 		m.openGate()
 	}
-	if m.stage == nil {
+	s := m.stage
+	if s == nil {
 		return
 	}
-	for _, g := range m.stage.groups {
-		if g.status == event.Running && g.attempt.number == 0 {
-			m.stage.begin(g)
+	s.open = slices.DeleteFunc(s.open, func(g *group) bool { return g.attempt.number > 0 })
+	for _, g := range slices.Clone(s.open) { // an empty group opens others
+		if g.status == event.Running {
+			s.begin(g)
 		}
+	}
+}
+
+// opened notes that nothing is left that a group has to wait for.
+func (s *stage) opened(g *group) {
+	at, listed := slices.BinarySearchFunc(s.open, g, func(a, b *group) int { return cmp.Compare(a.place, b.place) })
+	if !listed {
+		s.open = slices.Insert(s.open, at, g)
 	}
 }
 
@@ -52,7 +64,7 @@ func (m *machine) startable() (open []*unit) {
 		open = append(open, u)
 	}
 	if s := m.stage; s != nil && !s.failing() {
-		for _, g := range s.groups {
+		for _, g := range s.open {
 			if g.left == 0 && (g.status == event.Waiting || g.status == event.Held) {
 				open = append(open, g.unit)
 			}
@@ -125,10 +137,10 @@ func (s *stage) begin(g *group) {
 	if s.m.cohort == nil {
 		s.m.cohort = &cohort{}
 	}
-	s.m.cohort.groups = append(s.m.cohort.groups, g)
-	g.attempt = attempt{number: g.attempt.number + 1, round: g.attempt.round + 1, cohort: s.m.cohort, open: len(g.objects)}
+	s.m.cohort.join(g)
+	g.attempt = attempt{number: g.attempt.number + 1, round: g.attempt.round + 1, open: len(g.objects), undone: len(g.objects)}
 	for _, o := range g.objects {
-		o.answered, o.settled, o.unchanged, o.since = false, false, false, s.m.now
+		o.answered, o.settled, o.done, o.unchanged, o.since = false, false, false, false, s.m.now
 		o.found, o.lookDue = Finding{}, time.Time{}
 		o.pace.anew()
 		o.onlyLater()
@@ -137,6 +149,7 @@ func (s *stage) begin(g *group) {
 		g.watched = true
 		s.m.do(startWatch{g})
 	}
+	g.takeTurn()
 	s.endGroup(g) // where it is empty
 }
 

@@ -1,0 +1,82 @@
+package run
+
+import (
+	"slices"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// indexes compares what the stage keeps, so as not to look through all groups with
+// every message, with what looking through them finds.
+func (x *simulation) indexes() {
+	m := x.m
+	s := m.stage
+	if s == nil || m.over() {
+		return
+	}
+	open, over := []*group{}, true
+	for _, g := range s.groups {
+		if g.attempt.number == 0 && g.left == 0 && !g.status.Over() {
+			open = append(open, g)
+		}
+		over = over && g.status.Over()
+		if g.status == event.Applied && g.attempt.undone != undone(g) {
+			x.r.fail("%v has %d objects that are not done, counted are %d", g.Unit, undone(g), g.attempt.undone)
+		}
+		if n := len(g.seats); n > 0 {
+			c := g.seats[n-1].cohort
+			due := (&cohort{turns: slices.Clone(c.turns)}).due()
+			if want := dueOf(c); !slices.Equal(due, want) {
+				x.r.fail("R15a: of the cohort of %v %d groups are due, want %d", g.Unit, len(due), len(want))
+			}
+		}
+	}
+	if listed := slices.DeleteFunc(slices.Clone(s.open), func(g *group) bool { return g.attempt.number > 0 }); !slices.Equal(listed, open) {
+		x.r.fail("R14: %d groups are listed as open, want %d", len(listed), len(open))
+	}
+	if s.allOver() != over {
+		x.r.fail("all groups are over: %t, want %t", s.allOver(), over)
+	}
+	for _, g := range s.groups[:s.applied] {
+		if g.attempt.number == 0 || g.attempt.sent < len(g.objects) {
+			x.r.fail("%v counts as applied", g.Unit)
+		}
+	}
+}
+
+func undone(g *group) (n int) {
+	for _, o := range g.objects {
+		if !g.stage.done(o) {
+			n++
+		}
+	}
+	return n
+}
+
+// dueOf looks through all groups of a cohort for those whose wave may go.
+func dueOf(c *cohort) []*group {
+	var lowest plan.Rank
+	var due []*group
+	found := false
+	for _, g := range c.groups {
+		if g.status != event.Running || g.attempt.accepted {
+			continue
+		}
+		rank, waits, ok := g.next()
+		if !ok {
+			continue
+		}
+		order := rank.Compare(lowest)
+		if g.stage.removes() {
+			order = -order
+		}
+		if !found || order < 0 {
+			lowest, found, due, order = rank, true, nil, 0
+		}
+		if order == 0 && !waits {
+			due = append(due, g)
+		}
+	}
+	return due
+}
