@@ -294,7 +294,7 @@ func (m *model) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	case event.Ready, event.Gone, event.Waiting: // on all lines of a card, or on none
 		room = w - 2 - writing.Width
 	}
-	if m.wordOnLine(o) && room > canvas.Width(mark.Word) {
+	if m.wordOnLine(n, o) && room > canvas.Width(mark.Word) {
 		m.canvas.PutRight(x+w, y, word, mark.Word)
 	}
 	m.canvas.Put(x, y, mark.Role, mark.Glyph)
@@ -302,10 +302,16 @@ func (m *model) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 }
 
 // wordOnLine reports whether the status word of an object stands beside its
-// name, where there is room: not where the next line begins with it. The glyph says
-// it as well.
-func (m *model) wordOnLine(o *event.ObjectState) bool {
-	return o.Status != event.InProgress && o.Status != event.Deleting
+// name, where there is room: not where the next line begins with it, nor where nothing
+// of the group has begun. The glyph says it as well.
+func (m *model) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
+	switch o.Status {
+	case event.InProgress, event.Deleting:
+		return false
+	case event.Waiting:
+		return n.Status != event.Waiting && n.Status != event.Held
+	}
+	return true
 }
 
 // cutName is what the names of the groups in a node's column begin with, where the

@@ -40,7 +40,6 @@ func diffing(t testing.TB, changes map[string]inspector.Change) (*screen, *answe
 	c := &answerer{changes: changes, manifest: "kind: Job"}
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
 	s.press("enter")
-	s.settle()
 	return s, c
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/picture"
 )
@@ -15,12 +14,13 @@ func (m *model) chase() {
 	if n == nil {
 		return
 	}
-	if n.Unit() != m.sel.Unit {
-		m.sel = spot{Unit: n.Unit()}
+	to := spot{Unit: n.Unit()}
+	if o := picture.Worst(n); o != nil && (n.Status == event.Running || n.Status == event.Failed) {
+		to.object = o.Object
 	}
-	m.sel.object = plan.Object{}
-	if o := picture.Worst(n); o != nil && !n.Status.Over() || o != nil && n.Status == event.Failed {
-		m.sel.object = o.Object
+	if to != m.sel {
+		m.sel = to
+		m.reload()
 	}
 	if m.accordion() || m.tooSmall() {
 		return
@@ -52,8 +52,8 @@ func (m *model) columnBefore(col int) int {
 }
 
 // action is the group to look at: the one that failed while that is held, the
-// one that a breakpoint holds, else the first that is under way. The selected
-// one stays while it is one of them.
+// one that a breakpoint holds, else the first that is under way, else the one that a
+// step lets go. The selected one stays while it is one of them.
 func (m *model) action() *graph.Node {
 	ending := m.Over() || m.State.Run == event.Aborting
 	rank := func(n *graph.Node) int {
@@ -68,7 +68,7 @@ func (m *model) action() *graph.Node {
 			return 2
 		case ending:
 			return 0
-		case n.Status == event.Waiting && m.Back(n) == m.RollingBack() && m.Tally.Groups == 0 && m.Ready(n):
+		case n.GroupState == m.Next, n.Status == event.Waiting && m.Back(n) == m.RollingBack() && m.Tally.Groups == 0 && m.Ready(n):
 			return 1
 		}
 		return 0

@@ -60,6 +60,7 @@ var views = []view{
 	{name: "help", run: "sandbox-held", keys: "?"},
 	{name: "warnings", run: "running", keys: "w"},
 	{name: "read-only", run: "running", opts: []func(*Options){readOnly}},
+	{name: "ahead", run: "sandbox-breakpoint", opts: []func(*Options){answered}},
 	{name: "diff", run: "sandbox-breakpoint", keys: "enter", opts: []func(*Options){answered}, asks: true},
 	{name: "diff-object", run: "sandbox-breakpoint", keys: "down d", opts: []func(*Options){answered}, asks: true},
 	{name: "will-apply", run: "sandbox-breakpoint", keys: "down y", opts: []func(*Options){answered}, asks: true},

@@ -153,7 +153,7 @@ func (m *model) stateMark() (theme.Mark, string) {
 		if s.Status == event.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
-		return mark, join(m.Theme, text, m.inFlight(), m.awayText())
+		return mark, join(m.Theme, text, m.nextText(), m.inFlight(), m.awayText())
 	case s.Run == event.Replacing:
 		return mark, join(m.Theme, s.RunMessage, m.inFlight())
 	case s.Run == event.Aborting:
@@ -170,6 +170,14 @@ func (m *model) stateMark() (theme.Mark, string) {
 	mark = m.Theme.Mark(string(event.Running))
 	mark.Glyph = m.pulse(mark.Glyph)
 	return mark, m.expected().text
+}
+
+// nextText names what a step lets go.
+func (m *model) nextText() string {
+	if m.Next == nil {
+		return ""
+	}
+	return m.Theme.Lines.Next + " " + m.Graph.ByKey[m.Next.Unit()].Name
 }
 
 // awayText says for how long the API server has not answered, "" where it does.

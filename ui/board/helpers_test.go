@@ -44,6 +44,9 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 	if len(events) > 0 {
 		s.feed(events...)
 	}
+	if s.foresees() {
+		s.settle() // what the pane has asked is answered
+	}
 	return s
 }
 
@@ -65,9 +68,12 @@ func (s *screen) send(msg tea.Msg) {
 
 // feed takes events a few at a time, as a run would bring them.
 func (s *screen) feed(events ...event.Event) {
+	var cmds []tea.Cmd
 	for batch := range slices.Chunk(events, 8) {
-		s.Update(batchMsg{batch, true})
+		_, cmd := s.Update(batchMsg{batch, true})
+		cmds = append(cmds, cmd)
 	}
+	s.last = tea.Batch(cmds...)
 	s.View()
 }
 

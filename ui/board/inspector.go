@@ -115,7 +115,7 @@ func (m *model) opened() bool {
 	}
 	m.follow = false
 	if m.insp == nil {
-		m.insp = inspector.New(m.ctx, m.opts.Inspector, &m.changes)
+		m.insp = inspector.New(m.ctx, m.opts.Inspector, m.changes)
 		m.show()
 	}
 	return true
@@ -124,7 +124,7 @@ func (m *model) opened() bool {
 // openDiff opens the diff; where it is open, it is looked up anew.
 func (m *model) openDiff() tea.Cmd {
 	if m.insp != nil && m.insp.Tab == inspector.TabDiff {
-		m.insp.Forget(m.selected())
+		m.changes.Forget(m.selected())
 	}
 	return m.lookAt(inspector.TabDiff)
 }
@@ -158,7 +158,7 @@ func (m *model) openTab(t inspector.Tab) tea.Cmd {
 
 func (m *model) reopen(t inspector.Tab) tea.Cmd {
 	about, ok := m.item()
-	return tea.Batch(m.insp.Open(t, about, ok), m.insp.Ask(m.selected()), m.tick())
+	return tea.Batch(m.insp.Open(t, about, ok), m.askAhead(), m.tick())
 }
 
 // selected is what is selected, as the inspector has it.
@@ -199,12 +199,27 @@ func (m *model) subject() *event.ObjectState {
 
 // reload asks again after the selection has moved.
 func (m *model) reload() {
+	m.queue(m.askAhead())
 	if m.insp != nil {
 		about, ok := m.item()
 		m.queue(m.insp.Turn(about, ok))
-		m.queue(m.insp.Ask(m.selected()))
 		m.queue(m.tick())
 	}
+}
+
+// askAhead asks for what the diff that is shown needs and is not known: the tab, or
+// the pane below the board.
+func (m *model) askAhead() tea.Cmd {
+	if m.insp != nil && m.insp.Tab == inspector.TabDiff || m.foresees() {
+		return m.changes.Ask(m.selected())
+	}
+	return nil
+}
+
+// foresees reports whether the pane says by itself what is going to happen to what is
+// selected: while nothing goes on that would overtake it.
+func (m *model) foresees() bool {
+	return m.insp == nil && m.looksAhead() && (!m.Steers || m.State.Run == event.Paused || m.State.Run == event.Held)
 }
 
 // clickTab opens the tab under the mouse.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -98,11 +99,13 @@ func answers(cmd tea.Cmd) []tea.Msg {
 		if !ok {
 			return []tea.Msg{msg}
 		}
-		var out []tea.Msg
-		for _, c := range batch {
-			out = append(out, answers(c)...)
+		each := make([][]tea.Msg, len(batch))
+		var all sync.WaitGroup
+		for n, c := range batch {
+			all.Go(func() { each[n] = answers(c) })
 		}
-		return out
+		all.Wait()
+		return slices.Concat(each...)
 	case <-time.After(300 * time.Millisecond):
 		return nil
 	}

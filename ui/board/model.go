@@ -54,7 +54,7 @@ type model struct {
 	edit           *editing
 	drift          drift
 	insp           *inspector.Inspector
-	changes        inspector.Changes // what is known of them, also while it is closed
+	changes        *inspector.Changes // what is known of them, also while it is closed
 	filter         filter
 	typing         bool // keys go to the filter
 	query          textinput.Model
@@ -71,7 +71,7 @@ type spot struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, opts: o, player: o.player, follow: true, stale: true, changes: inspector.Changes{}, Picture: picture.Picture{Now: o.Now, Steers: o.Command != nil, Graph: graph.New(&event.State{})}}
+	m := &model{ctx: ctx, opts: o, player: o.player, follow: true, stale: true, changes: inspector.NewChanges(ctx, o.Inspector), Picture: picture.Picture{Now: o.Now, Steers: o.Command != nil, Graph: graph.New(&event.State{})}}
 	if m.Now == nil {
 		m.Now = time.Now
 	}

@@ -248,3 +248,32 @@ func TestAccessible(t *testing.T) {
 		t.Errorf("the glyph turns: %v", glyphs)
 	}
 }
+
+// TestStepLeadsTheEye proves that who steps sees what that does, and then what the next
+// step would do, wherever they have looked before; with the diff open, that of the
+// next unit.
+func TestStepLeadsTheEye(t *testing.T) {
+	c := &answerer{changes: map[string]inspector.Change{"Topic/shop-orders": {Action: inspector.Create}}}
+	s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
+	s.press("g", "d")
+	s.settle()
+	s.press("n")
+	s.feed(recorded(t, "sandbox-breakpoint", 0)[len(recorded(t, "sandbox-breakpoint", 0))-1])
+	s.settle()
+	if got := s.sel.Group; got != "shop/db:schema" {
+		t.Errorf("after a step %s is selected, not what the breakpoint holds", got)
+	}
+	g := s.group()
+	s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Running, Time: s.State.Now})
+	s.settle()
+	s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Ready, Time: s.State.Now})
+	s.settle()
+	if got := s.sel.Group; got != s.Next.ID {
+		t.Errorf("%s is selected, and the next step lets %s go", got, s.Next.ID)
+	}
+	s.shows(t, "Topic/shop-orders     will be created")
+	s.press("esc", "up", "p")
+	if s.follow {
+		t.Error("the view follows who has moved, and not stepped")
+	}
+}

@@ -30,7 +30,13 @@ func (m *model) pause() tea.Cmd {
 }
 
 func (m *model) resume() tea.Cmd { return m.send(event.Command{Name: event.Resume}) }
-func (m *model) step() tea.Cmd   { return m.send(event.Command{Name: event.Step}) }
+
+// step lets the next unit go. Who steps wants to see what that does, and then what the
+// next one would do.
+func (m *model) step() tea.Cmd {
+	m.follow = paused(m) || m.follow
+	return m.send(event.Command{Name: event.Step})
+}
 
 func (m *model) toggleBreak() tea.Cmd {
 	n := m.group()
@@ -55,6 +61,7 @@ func (m *model) stepSelected() tea.Cmd {
 	if n == nil {
 		return m.say(theme.Quiet, "select a group first")
 	}
+	m.follow = paused(m) || m.follow
 	return m.send(event.Command{Name: event.Step, Phase: n.Phase, Group: n.ID})
 }
 

@@ -61,10 +61,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if int(msg) == m.flash.n {
 			m.flash.text, m.stale = "", true
 		}
-	case inspector.LoadedMsg, inspector.LogMsg, inspector.ChangesMsg:
+	case inspector.ChangesMsg:
+		m.stale = true
+		m.changes.Take(msg)
+		cmd = m.askAhead()
+	case inspector.LoadedMsg, inspector.LogMsg:
 		if m.insp != nil {
 			m.stale = true
-			cmd = tea.Batch(m.insp.Take(msg), m.insp.Ask(m.selected()))
+			cmd = m.insp.Take(msg)
 		}
 	case writtenMsg:
 		m.stale = true
@@ -212,11 +216,7 @@ func (m *model) settle() tea.Cmd {
 		m.chase()
 	}
 	m.show()
-	around := m.lookAround()
-	if m.insp != nil {
-		return tea.Batch(around, m.insp.Ask(m.selected()))
-	}
-	return around
+	return tea.Batch(m.lookAround(), m.askAhead())
 }
 
 // tick arms the clock where something on the screen goes on with time.

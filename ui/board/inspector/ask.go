@@ -284,8 +284,6 @@ func (i *Inspector) Take(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case LoadedMsg:
 		i.loaded(msg)
-	case ChangesMsg:
-		i.changed(msg)
 	case LogMsg:
 		return i.logged(msg)
 	}

@@ -47,9 +47,23 @@ type Field struct {
 	Lines []string `json:"lines"`
 }
 
-// Changes is what is known of changes: each answer counts until something happens
-// to its object, or the run takes another turn.
-type Changes map[Item]answer
+// Changes is what is known of changes, and asks for what is not: each answer counts
+// until something happens to its object, or the run takes another turn.
+type Changes struct {
+	ctx   context.Context
+	ask   func(context.Context, Item) (Change, error) // nil: nobody can be asked
+	known map[Item]answer
+	busy  bool
+}
+
+// NewChanges knows nothing yet. Its questions end with ctx; answers may be nil.
+func NewChanges(ctx context.Context, answers Answers) *Changes {
+	c := &Changes{ctx: ctx, known: map[Item]answer{}}
+	if answers != nil {
+		c.ask = answers.Change
+	}
+	return c
+}
 
 type answer struct {
 	moment moment
@@ -107,8 +121,8 @@ func (s Subject) ItemOf(o *event.ObjectState) Item {
 }
 
 // of is what is known of an item at a moment.
-func (c Changes) of(it Item, now moment) (answer, bool) {
-	a, known := c[it]
+func (c *Changes) of(it Item, now moment) (answer, bool) {
+	a, known := c.known[it]
 	if known && !a.passing() {
 		now.over = a.moment.over
 	}
@@ -116,16 +130,15 @@ func (c Changes) of(it Item, now moment) (answer, bool) {
 }
 
 // Forget makes the next look at a subject ask anew.
-func (i *Inspector) Forget(s Subject) {
+func (c *Changes) Forget(s Subject) {
 	items, _ := s.items()
 	for _, it := range items {
-		delete(*i.changes, it)
+		delete(c.known, it)
 	}
 }
 
 // ChangesMsg brings answers about changes.
 type ChangesMsg struct {
-	n       int
 	items   []Item
 	answers []answer
 }
@@ -133,16 +146,16 @@ type ChangesMsg struct {
 // atOnce is how many objects are asked about side by side.
 const atOnce = 8
 
-// Ask asks for what the open diff needs and is not known, some objects at a time.
-// It is called whenever something may have changed.
-func (i *Inspector) Ask(s Subject) tea.Cmd {
-	if i.Tab != TabDiff || i.busy || i.answers == nil {
+// Ask asks for what is not known of a subject, some objects at a time. It is called
+// whenever something may have changed.
+func (c *Changes) Ask(s Subject) tea.Cmd {
+	if c.busy || c.ask == nil {
 		return nil
 	}
-	m := ChangesMsg{n: i.N}
+	var m ChangesMsg
 	items, moments := s.items()
 	for n, it := range items {
-		if _, known := i.changes.of(it, moments[n]); known || onItsWay(moments[n].status) || len(m.items) == atOnce {
+		if _, known := c.of(it, moments[n]); known || onItsWay(moments[n].status) || len(m.items) == atOnce {
 			continue
 		}
 		m.items = append(m.items, it)
@@ -151,15 +164,13 @@ func (i *Inspector) Ask(s Subject) tea.Cmd {
 	if len(m.items) == 0 {
 		return nil
 	}
-	i.busy = true
-	ctx, cancel := context.WithTimeout(i.ctx, askTimeout)
-	i.cancel = cancel
-	ask := i.answers.Change
+	c.busy = true
 	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(c.ctx, askTimeout)
 		defer cancel()
 		var all sync.WaitGroup
 		for n, it := range m.items {
-			all.Go(func() { m.answers[n].take(ask(ctx, it)) })
+			all.Go(func() { m.answers[n].take(c.ask(ctx, it)) })
 		}
 		all.Wait()
 		return m
@@ -184,13 +195,10 @@ func (a *answer) take(c Change, err error) {
 	a.change = c
 }
 
-// changed takes answers, unless something else is asked by now.
-func (i *Inspector) changed(m ChangesMsg) {
-	if m.n != i.N {
-		return
-	}
-	i.busy = false
+// Take takes answers.
+func (c *Changes) Take(m ChangesMsg) {
+	c.busy = false
 	for n, it := range m.items {
-		(*i.changes)[it] = m.answers[n]
+		c.known[it] = m.answers[n]
 	}
 }

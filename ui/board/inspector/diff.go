@@ -13,19 +13,19 @@ import (
 // mostLines is how many lines of an object's changes are shown among others.
 const mostLines = 40
 
-// diffTab says what is done to the selected object, or to all of the group, field
+// Lines say what is done to the selected object, or to all of the group, field
 // by field.
-func (i *Inspector) diffTab(s Subject, width int) []canvas.Line {
-	if i.answers == nil {
+func (c *Changes) Lines(s Subject, width int) []canvas.Line {
+	if c.ask == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
 	}
 	var out []canvas.Line
 	items, moments := s.items()
-	if none := i.noneOf(items, moments); none != "" {
+	if none := c.noneOf(items, moments); none != "" {
 		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, none)}, width)
 	}
 	if s.Object == nil {
-		out = append(out, i.diffHead(s, items, moments))
+		out = append(out, c.head(s, items, moments))
 	}
 	names := 0
 	for _, it := range items {
@@ -37,9 +37,9 @@ func (i *Inspector) diffTab(s Subject, width int) []canvas.Line {
 		if s.Object != nil {
 			room = 1 << 20
 		}
-		a, known := i.changes.of(it, moments[n])
+		a, known := c.of(it, moments[n])
 		o := s.Node.Find(it.Object)
-		out = append(out, i.changeLines(s, o, a, known, names, room, width)...)
+		out = append(out, c.changeLines(s, o, a, known, names, room, width)...)
 	}
 	if more := len(s.Node.Objects) - mostCompared; s.Object == nil && more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more: select one to see what happens to it", more)))
@@ -49,12 +49,12 @@ func (i *Inspector) diffTab(s Subject, width int) []canvas.Line {
 
 // noneOf is why there is no answer about any of several objects, where that is the same
 // for all.
-func (i *Inspector) noneOf(items []Item, moments []moment) (none string) {
+func (c *Changes) noneOf(items []Item, moments []moment) (none string) {
 	if len(items) < 2 {
 		return ""
 	}
 	for n, it := range items {
-		a, known := i.changes.of(it, moments[n])
+		a, known := c.of(it, moments[n])
 		if !known || a.none == "" || n > 0 && a.none != none {
 			return ""
 		}
@@ -63,11 +63,11 @@ func (i *Inspector) noneOf(items []Item, moments []moment) (none string) {
 	return none
 }
 
-// diffHead counts what happens to the objects of a group.
-func (i *Inspector) diffHead(s Subject, items []Item, moments []moment) canvas.Line {
+// head counts what happens to the objects of a group.
+func (c *Changes) head(s Subject, items []Item, moments []moment) canvas.Line {
 	count, unknown, none := map[Action]int{}, 0, 0
 	for n, it := range items {
-		switch a, known := i.changes.of(it, moments[n]); {
+		switch a, known := c.of(it, moments[n]); {
 		case !known:
 			unknown++
 		case a.none != "":
@@ -84,8 +84,8 @@ func (i *Inspector) diffHead(s Subject, items []Item, moments []moment) canvas.L
 		{Create, "create"}, {Alter, "change"}, {Unchanged, "unchanged"}, {Delete, "delete"}, {Absent, "gone already"}, {Keep, "kept"},
 		{Hook, "to run"}, {Refuse, "refused"}, {Later, "not comparable yet"},
 	} {
-		if c := count[p.action]; c > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c, p.word))
+		if n := count[p.action]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, p.word))
 		}
 	}
 	if none > 0 {
@@ -98,7 +98,7 @@ func (i *Inspector) diffHead(s Subject, items []Item, moments []moment) canvas.L
 }
 
 // changeLines are what happens to an object: a line, and below it the fields.
-func (i *Inspector) changeLines(s Subject, o *event.ObjectState, a answer, known bool, names, room, width int) []canvas.Line {
+func (c *Changes) changeLines(s Subject, o *event.ObjectState, a answer, known bool, names, room, width int) []canvas.Line {
 	name := canvas.FitMiddle(graph.ShortObject(o.Object), names, s.Theme.Lines.Ellipsis)
 	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}}
 	switch {

@@ -23,7 +23,7 @@ func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 	case TabWhy:
 		return s.whyTab(n, width)
 	case TabDiff:
-		return i.diffTab(s, width)
+		return i.changes.Lines(s, width)
 	case TabGates:
 		return s.gatesTab(n, width)
 	case TabTimings:
@@ -103,8 +103,13 @@ func (s Subject) whyTab(n *graph.Node, width int) []canvas.Line {
 	if o := s.Object; o != nil {
 		return canvas.WrapLines(s.Why(n, o, all, width), width)
 	}
-	out := canvas.WrapLines(s.Why(n, nil, all, width), width)
-	out = append(out, nil)
+	return append(canvas.WrapLines(s.Why(n, nil, all, width), width), s.Objects(n)...)
+}
+
+// Objects lists the objects of a group below an empty line, those that need looking
+// at first.
+func (s Subject) Objects(n *graph.Node) []canvas.Line {
+	out := []canvas.Line{nil}
 	objects := slices.Clone(n.Objects[:min(len(n.Objects), maxListed)])
 	slices.SortStableFunc(objects, func(a, b *event.ObjectState) int { return picture.Urgency(a) - picture.Urgency(b) })
 	for _, o := range objects {
