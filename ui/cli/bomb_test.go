@@ -50,20 +50,27 @@ func TestTemplatesThatNeverEnd(t *testing.T) {
 	}
 }
 
-// spawned runs lockstep as a program of its own, and returns all that it printed,
-// its exit code and how many MiB of memory it had at most.
-func spawned(t *testing.T, env []string, args ...string) (out string, code int, mib int64) {
+// program is lockstep as a program of its own.
+func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "lockstep")
-	if err := os.Symlink(self, program); err != nil { // the test binary is lockstep by that name
+	path := filepath.Join(t.TempDir(), "lockstep")
+	if err := os.Symlink(self, path); err != nil { // the test binary is lockstep by that name
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+t.TempDir()), env...)
+	return cmd
+}
+
+// spawned runs lockstep as a program of its own, and returns all that it printed,
+// its exit code and how many MiB of memory it had at most.
+func spawned(t *testing.T, env []string, args ...string) (out string, code int, mib int64) {
+	t.Helper()
+	cmd := program(t, env, args...)
 	text, err := cmd.CombinedOutput()
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)

@@ -101,9 +101,6 @@ func (i *interrupts) steer(op operation, o order, say report.Notices) error {
 	if i.came {
 		return errInterrupted
 	}
-	// Who reads the output may go away; the operation must not end halfway for
-	// it, which a write to a closed pipe would do.
-	signal.Ignore(syscall.SIGPIPE)
 	i.op, i.began, i.order, i.say, i.orders, i.asked = op, true, o, say, 0, nil
 	if i.gone {
 		o.deserted()

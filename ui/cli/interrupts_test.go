@@ -210,3 +210,23 @@ func TestLateInterruptEndsTheCommand(t *testing.T) {
 		t.Error("what comes next is not told to end")
 	}
 }
+
+// TestNobodyReads proves that a write to a closed pipe does not end an operation by a
+// signal, however early it comes: here of why nothing begins. What only prints goes on
+// to end by it, as programs do in a pipeline.
+func TestNobodyReads(t *testing.T) {
+	for name, want := range map[string]int{"install": exitNothing, "plan": -1} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		cmd := program(t, nil, name, "nobody", filepath.Join(t.TempDir(), "no-chart"), "-o", "json")
+		cmd.Stdout, cmd.Stderr = w, w
+		_ = cmd.Run()
+		w.Close()
+		if code := cmd.ProcessState.ExitCode(); code != want {
+			t.Errorf("%s: exit code %d, want %d", name, code, want)
+		}
+	}
+}

@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,6 +29,11 @@ func (a *app) told(cmd *cobra.Command, flags *runFlags, do execute, names []stri
 	}
 	if !do.writes {
 		return run()
+	}
+	if !dry(cmd) {
+		// Who reads the output may go away; an operation must not end for it, which a
+		// write to a closed pipe would do.
+		signal.Ignore(syscall.SIGPIPE)
 	}
 	out, err := report.NewOutcomes(report.OutcomesOptions{
 		Files: flags.reports, Errs: stream(cmd.ErrOrStderr(), os.Stderr, a.settings.ColorMode),
