@@ -174,7 +174,10 @@ func isAre(n int, what string) string {
 }
 
 func stay(n int) string {
-	if n == 1 {
+	switch n {
+	case 0: // hooks may have left theirs, and the namespace may be new
+		return "nothing of the chart is there yet"
+	case 1:
 		return "1 object stays"
 	}
 	return fmt.Sprintf("%d objects stay", n)
@@ -201,7 +204,7 @@ func (m *model) rollsBack(op event.Operation) string {
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision)
 	}
 	if there+flying == 0 {
-		return "roll back: uninstall; nothing has been applied yet"
+		return "roll back: uninstall; nothing of the chart has been applied yet"
 	}
 	return fmt.Sprintf("roll back: uninstall %s in reverse order", allOf(there+flying))
 }

@@ -102,7 +102,7 @@ func TestNotYetIsAskedAgain(t *testing.T) {
 	s, _ := diffing(t, nil)
 	later := of(s, inspector.Change{Action: inspector.Later, Message: "there is no namespace later yet"})
 	s, c := diffing(t, later)
-	s.shows(t, "cannot be compared yet: there is no namespace later yet", "not comparable yet")
+	s.shows(t, "2 objects: 2 not comparable yet (there is no namespace later yet)", "shop-db-migrations  cannot be compared yet\n")
 	c.asked.Store(0)
 	s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
 	s.settle()
@@ -134,9 +134,9 @@ func TestWordsOfChanges(t *testing.T) {
 		{inspector.Change{Action: inspector.Alter, Fields: one}, "", "1 field"},
 		{inspector.Change{Action: inspector.Unchanged}, "", "unchanged"},
 		{inspector.Change{Action: inspector.Delete}, "", "will be deleted"},
-		{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "stays: kept: helm.sh/resource-policy"},
-		{inspector.Change{Action: inspector.Hook, Message: "created anew"}, "", "runs: created anew"},
-		{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "would be refused: spec.selector: field is immutable"},
+		{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "2 objects: 2 kept (kept: helm.sh/resource-policy)"},
+		{inspector.Change{Action: inspector.Hook, Message: "created anew"}, "", "2 objects: 2 to run (created anew)"},
+		{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
 		{inspector.Change{Action: inspector.Unchanged}, event.Created, "created, and is as it was applied"},
 		{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "configured, and has been changed since; another apply would revert 1 field"},
 		{inspector.Change{Action: inspector.Create}, event.Created, "was created and is gone; another apply would create it"},

@@ -219,7 +219,8 @@ func (m *model) askAhead() tea.Cmd {
 // foresees reports whether the pane says by itself what is going to happen to what is
 // selected: while nothing goes on that would overtake it.
 func (m *model) foresees() bool {
-	return m.insp == nil && m.looksAhead() && (!m.Steers || m.State.Run == event.Paused || m.State.Run == event.Held)
+	stands := m.State.Run == event.Paused || m.State.Run == event.Held || m.planOnly()
+	return stands && m.insp == nil && m.looksAhead()
 }
 
 // clickTab opens the tab under the mouse.

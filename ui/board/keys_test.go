@@ -367,7 +367,7 @@ func TestDialogSays(t *testing.T) {
 	}
 
 	s = with("sandbox-install", 10, "a")(t)
-	s.shows(t, "nothing has been applied yet")
+	s.shows(t, "nothing of the chart has been applied yet", "keep what is there: nothing of the chart is there yet, the release is marked failed")
 
 	s = with("sandbox-rollback", 160, "a")(t)
 	s.shows(t, "stop the rollback?", "objects are gone", "still there", "roll back: not possible, a rollback is under way")

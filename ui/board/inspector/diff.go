@@ -24,8 +24,12 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 	if none := c.noneOf(items, moments); none != "" {
 		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, none)}, width)
 	}
+	shared := c.sharedBy(items, moments)
 	if s.Object == nil {
 		out = append(out, c.head(s, items, moments))
+	}
+	if shared != "" {
+		out[0] = append(out[0], canvas.Piece{Role: theme.Quiet, Text: " (" + shared + ")"})
 	}
 	names := 0
 	for _, it := range items {
@@ -38,6 +42,9 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 			room = 1 << 20
 		}
 		a, known := c.of(it, moments[n])
+		if shared != "" {
+			a.change.Message = ""
+		}
 		o := s.Node.Find(it.Object)
 		out = append(out, c.changeLines(s, o, a, known, names, room, width)...)
 	}
@@ -61,6 +68,22 @@ func (c *Changes) noneOf(items []Item, moments []moment) (none string) {
 		none = a.none
 	}
 	return none
+}
+
+// sharedBy is what is said of the changes of several objects, where that is the same
+// for all.
+func (c *Changes) sharedBy(items []Item, moments []moment) (message string) {
+	if len(items) < 2 {
+		return ""
+	}
+	for n, it := range items {
+		a, known := c.of(it, moments[n])
+		if !known || a.change.Message == "" || n > 0 && a.change.Message != message {
+			return ""
+		}
+		message = a.change.Message
+	}
+	return message
 }
 
 // head counts what happens to the objects of a group.
