@@ -102,7 +102,7 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	}
 	scope := manifest.Scope{Namespace: namespace} // until it is known which release
 	l := &library{ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}, session: cluster.Session{
-		Client: client, Builder: manifest.NewBuilder(client, helm, scope), Sight: sight,
+		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), Sight: sight,
 		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
 	}}
 	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver), release.DriverOptions{BeforeCreate: l.begin, BeforeUninstall: l.beginUninstall})

@@ -25,7 +25,7 @@ func (r *Rendered) HideSecrets() {
 	of := map[*release.Hook]*release.Hook{}
 	for i, h := range rel.Hooks {
 		of[h] = h
-		docs, _, _, err := parseManifest(h.Manifest, r.Tree.Path, true)
+		docs, _, _, err := parseManifest(nil, h.Manifest, r.Tree.Path, true)
 		if err != nil || len(docs) != 1 || docs[0].Object.GetKind() != "Secret" {
 			continue
 		}

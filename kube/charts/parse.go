@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/documents"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
-	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -36,7 +34,12 @@ type Document struct {
 //
 // Rule R6: a resource is of the chart that its Source comment names, else of the root.
 func Parse(manifest, root string) ([]Document, []plan.Warning, error) {
-	docs, _, warnings, err := parseManifest(manifest, root, false)
+	return ParseBy(nil, manifest, root)
+}
+
+// ParseBy is Parse by a reader that may know the documents.
+func ParseBy(r *documents.Reader, manifest, root string) ([]Document, []plan.Warning, error) {
+	docs, _, warnings, err := parseManifest(r, manifest, root, false)
 	return docs, warnings, err
 }
 
@@ -45,16 +48,20 @@ var errNoKind = errors.New("an object needs apiVersion and kind")
 
 // parseManifest is Parse, which also returns the documents that hold no object:
 // nothing but comments, and where kindless is set what has no kind.
-func parseManifest(manifest, root string, kindless bool) (docs, others []Document, _ []plan.Warning, _ error) {
+func parseManifest(r *documents.Reader, manifest, root string, kindless bool) (docs, others []Document, _ []plan.Warning, _ error) {
 	var lost []string
-	for _, text := range splitDocuments(manifest) {
-		source, raw := cutSource(text)
-		chart, ok := chartPath(source, root)
+	texts := documents.Split(manifest)
+	sources := make([]string, len(texts))
+	for i, text := range texts {
+		sources[i], texts[i] = documents.CutSource(text)
+	}
+	for i, value := range r.Read(texts) {
+		chart, ok := chartPath(sources[i], root)
 		if !ok {
 			chart = root
 		}
-		doc := Document{Source: source, Chart: chart, Raw: raw}
-		found, err := parseDocument(doc)
+		doc := Document{Source: sources[i], Chart: chart, Raw: texts[i]}
+		found, err := parseValue(doc, value)
 		if err != nil && !(kindless && errors.Is(err, errNoKind)) {
 			return nil, nil, nil, err
 		}
@@ -94,10 +101,11 @@ func CRDs(c *chart.Chart) ([]Document, error) {
 	var docs []Document
 	for _, crd := range c.CRDObjects() {
 		at := path.Dir(path.Dir(crd.Filename))
-		for _, text := range splitDocuments(string(crd.File.Data)) {
-			found, err := parseDocument(Document{
-				Source: crd.Filename, Chart: strings.ReplaceAll(at, "/charts/", "/"), Raw: text,
-			})
+		texts := documents.Split(string(crd.File.Data))
+		for i, value := range (*documents.Reader)(nil).Read(texts) {
+			found, err := parseValue(Document{
+				Source: crd.Filename, Chart: strings.ReplaceAll(at, "/charts/", "/"), Raw: texts[i],
+			}, value)
 			if err != nil {
 				return nil, err
 			}
@@ -105,36 +113,6 @@ func CRDs(c *chart.Chart) ([]Document, error) {
 		}
 	}
 	return docs, nil
-}
-
-// splitDocuments parts a manifest as Helm does, in order.
-func splitDocuments(manifest string) []string {
-	parts := releaseutil.SplitManifests(manifest)
-	keys := make([]string, 0, len(parts))
-	for k := range parts {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
-	})
-	texts := make([]string, len(keys))
-	for i, k := range keys {
-		texts[i] = parts[k]
-	}
-	return texts
-}
-
-// cutSource takes the comment that Helm writes above each object off a text.
-func cutSource(text string) (source, raw string) {
-	line, rest, _ := strings.Cut(text, "\n")
-	source, ok := strings.CutPrefix(strings.TrimSpace(line), "# Source: ")
-	if !ok {
-		return "", text
-	}
-	return source, rest
 }
 
 // chartPath returns the chart path of a template of the chart root:
@@ -151,21 +129,16 @@ func chartPath(source, root string) (string, bool) {
 	return chart, len(parts) > 1 && parts[0] == "templates"
 }
 
-// parseDocument returns the objects in d.Raw: none where there is nothing but
-// comment, several where it is a list.
-func parseDocument(d Document) ([]Document, error) {
-	data, err := yaml.YAMLToJSON([]byte(d.Raw))
-	if err != nil {
-		return nil, fmt.Errorf("%s: no YAML: %w", d.Source, err)
+// parseValue returns the objects in the value of d.Raw: none where there is nothing
+// but comment, several where it is a list.
+func parseValue(d Document, v documents.Value) ([]Document, error) {
+	if v.Err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Source, v.Err)
 	}
-	var value any
-	if err := json.Unmarshal(data, &value); err != nil {
-		return nil, fmt.Errorf("%s: %w", d.Source, err)
-	}
-	if value == nil {
+	if v.Value == nil {
 		return nil, nil
 	}
-	object, ok := value.(map[string]any)
+	object, ok := v.Value.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("%s: no Kubernetes object, but %.40q", d.Source, strings.TrimSpace(d.Raw))
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/documents"
 
 	release "helm.sh/helm/v4/pkg/release/v1"
 )
@@ -53,8 +54,8 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 		printed[h] = true
 	}
 	if plan == nil {
-		for _, text := range splitDocuments(strings.TrimSpace(r.Release.Manifest)) { // trimmed as Helm does
-			p.document(cutSource(text))
+		for _, text := range documents.Split(strings.TrimSpace(r.Release.Manifest)) { // trimmed as Helm does
+			p.document(documents.CutSource(text))
 		}
 	} else {
 		p.groups(r, plan, hook)

@@ -235,7 +235,7 @@ func (r *Rendered) Plan() (*plan.Plan, error) {
 
 // parse fills in what follows from the release.
 func (r *Rendered) parse(namespace string, kindless bool) error {
-	docs, others, warnings, err := parseManifest(r.Release.Manifest, r.Tree.Path, kindless)
+	docs, others, warnings, err := parseManifest(nil, r.Release.Manifest, r.Tree.Path, kindless)
 	if err != nil {
 		return err
 	}

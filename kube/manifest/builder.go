@@ -19,6 +19,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
+	"lockstep/kube/documents"
 	"lockstep/kube/status"
 )
 
@@ -30,6 +31,7 @@ const factPrefix = "lockstep#"
 type Builder struct {
 	client *connect.Client
 	helm   *connect.Helm
+	reader *documents.Reader
 	scope  Scope
 	known  *knowledge
 }
@@ -59,15 +61,16 @@ func (s Scope) Owner() string {
 	return Owner(s.Release, s.Namespace)
 }
 
-// NewBuilder returns a builder that finds kinds with the client.
-func NewBuilder(client *connect.Client, helm *connect.Helm, scope Scope) *Builder {
-	return &Builder{client: client, helm: helm, scope: scope,
+// NewBuilder returns a builder that finds kinds with the client, and reads manifests
+// by a reader, nil for one that remembers nothing.
+func NewBuilder(client *connect.Client, helm *connect.Helm, r *documents.Reader, scope Scope) *Builder {
+	return &Builder{client: client, helm: helm, reader: r, scope: scope,
 		known: &knowledge{facts: map[string]*Fact{}, clients: map[schema.GroupVersion]resource.RESTClient{}}}
 }
 
 // For returns the builder for another scope. Both know the objects of both.
 func (b *Builder) For(scope Scope) *Builder {
-	return &Builder{client: b.client, helm: b.helm, scope: scope, known: b.known}
+	return &Builder{client: b.client, helm: b.helm, reader: b.reader, scope: scope, known: b.known}
 }
 
 // Scope says what the builder's manifests are built for.
@@ -96,7 +99,7 @@ func (b *Builder) Anew(manifest string) (helmkube.ResourceList, []plan.Warning, 
 }
 
 func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, []plan.Warning, error) {
-	docs, warnings, err := charts.Parse(manifest, rootOf(manifest, b.scope.Root))
+	docs, warnings, err := charts.ParseBy(b.reader, manifest, rootOf(manifest, b.scope.Root))
 	if err != nil {
 		return nil, nil, err
 	}

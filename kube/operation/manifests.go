@@ -2,14 +2,13 @@ package operation
 
 import (
 	"iter"
-	"sort"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/documents"
 	"lockstep/kube/mask"
 )
 
@@ -54,9 +53,11 @@ func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 	return func(yield func(plan.Object, *unstructured.Unstructured) bool) {
 		planned := op.objects()
 		for _, rel := range releases {
-			for _, doc := range documents(rel) {
+			for _, doc := range texts(rel) {
+				_, doc = documents.CutSource(doc)
 				u := &unstructured.Unstructured{}
-				if yaml.Unmarshal([]byte(doc), &u.Object) != nil || u.Object == nil {
+				value, _ := op.prepared.Common.Reader().Object(doc)
+				if u.Object, _ = value.(map[string]any); u.Object == nil {
 					continue // it holds no object
 				}
 				o, ok := planned.of(u, op.prepared.Common.Namespace)
@@ -102,20 +103,12 @@ func (planned objects) of(u *unstructured.Unstructured, namespace string) (plan.
 	return o, planned[o]
 }
 
-// documents are the manifests of a release and of its hooks, nil of none.
-func documents(rel *rel1.Release) []string {
+// texts are the manifests of a release and of its hooks, nil of none.
+func texts(rel *rel1.Release) []string {
 	if rel == nil {
 		return nil
 	}
-	split := releaseutil.SplitManifests(rel.Manifest)
-	var keys, docs []string
-	for k := range split {
-		keys = append(keys, k)
-	}
-	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
-	for _, k := range keys {
-		docs = append(docs, split[k])
-	}
+	docs := documents.Split(rel.Manifest)
 	for _, h := range rel.Hooks {
 		docs = append(docs, h.Manifest)
 	}

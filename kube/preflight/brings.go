@@ -71,7 +71,7 @@ func targetOf(p *Prepared, brings Brings) (*target, error) {
 	}
 	t.addDocs(crds, p.Common.Namespace, false, add)
 	for _, h := range p.Target.Release.Hooks {
-		docs, _, err := charts.Parse(h.Manifest, p.Target.Root())
+		docs, _, err := charts.ParseBy(p.Common.reader, h.Manifest, p.Target.Root())
 		if err != nil {
 			return nil, err
 		}

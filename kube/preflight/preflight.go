@@ -17,6 +17,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
+	"lockstep/kube/documents"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
@@ -65,6 +66,10 @@ type Common struct {
 	// Heartbeat is how long nothing may happen before what is being waited for
 	// is told, and again after as long; 0 for never.
 	Heartbeat time.Duration
+
+	// reader knows what the operation has read, and the revisions that edits made
+	// of it before.
+	reader *documents.Reader
 }
 
 // Own is what a run has done to its release so far.
@@ -84,6 +89,9 @@ const (
 // Complete returns the options with defaults filled in, the namespace being that
 // of the connection, and checks what can be checked without a cluster.
 func (c Common) Complete(namespace string) (Common, error) {
+	if c.reader == nil {
+		c.reader = &documents.Reader{}
+	}
 	if c.Namespace == "" {
 		c.Namespace = namespace
 	}
@@ -126,6 +134,9 @@ func (c Common) Strategy() helmkube.WaitStrategy {
 	}
 	return ws
 }
+
+// Reader reads the manifests that the operation comes across.
+func (c Common) Reader() *documents.Reader { return c.reader }
 
 // Scope is what manifests of the release are built for.
 func (c Common) Scope(root string) manifest.Scope {
@@ -288,7 +299,7 @@ func (s *Session) Releases() *storage.Storage { return s.Helm.Config.Releases }
 
 // Builder makes objects of the manifests of a chart.
 func (s *Session) Builder(root string) *manifest.Builder {
-	return manifest.NewBuilder(s.Client, s.Helm, s.Common.Scope(root))
+	return manifest.NewBuilder(s.Client, s.Helm, s.Common.reader, s.Common.Scope(root))
 }
 
 // Info names an operation on a revision.

@@ -1,0 +1,108 @@
+package documents
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+)
+
+// helms are the documents of a manifest as Helm's own function has them.
+func helms(manifest string) []string {
+	parts := releaseutil.SplitManifests(manifest)
+	keys := slices.Collect(maps.Keys(parts))
+	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
+	var docs []string
+	for _, k := range keys {
+		docs = append(docs, parts[k])
+	}
+	return docs
+}
+
+var manifests = []string{
+	"", "---", " \n\t---\n--- \t\n", "a: 1", "\u00a0\n a: 1\n---\nb: 2\n", "---\na: 1\n---b: 2\n---\t c: 3", "a: |\n  ---\n  x\n---\n",
+	"----\n-----\n------\n--- ---\n", "\r\n---\r\na: 1\r\n--- # x\r\n", "a\n--\n---", "x---\n\n\n---\n\x85\n---\u2028x", "---\n\xff\n---\n",
+}
+
+// TestSplitIsHelms holds Split against Helm's own function.
+func TestSplitIsHelms(t *testing.T) {
+	charts, err := filepath.Glob("../../testdata/charts/*/templates/*.yaml")
+	if err != nil || len(charts) == 0 {
+		t.Fatal("no charts", err)
+	}
+	texts := slices.Clone(manifests)
+	for _, path := range charts {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	for _, text := range texts {
+		if got, want := Split(text), helms(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	for _, m := range manifests {
+		f.Add(m)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if got, want := Split(text), helms(text); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// TestAReaderHandsOutWhatIsTheCallers: nobody sees what another has changed, and what
+// is known is the same as what is read, in its order, by one or by many.
+func TestAReaderHandsOutWhatIsTheCallers(t *testing.T) {
+	var docs []string
+	for range 3 * worthSharing {
+		docs = append(docs, "a: {b: 1}", "# nothing", "a: b: c", "[9007199254740993, 1.5, null]")
+	}
+	r := &Reader{}
+	for range 2 {
+		values := r.Read(docs)
+		for i := 0; i < len(values); i += 4 {
+			object, _ := values[i].Value.(map[string]any)
+			if !reflect.DeepEqual(object, map[string]any{"a": map[string]any{"b": int64(1)}}) {
+				t.Fatalf("document %d holds %v, %v", i, values[i].Value, values[i].Err)
+			}
+			object["a"].(map[string]any)["b"] = "changed"
+			if values[i+1] != (Value{}) {
+				t.Errorf("comment holds %v, %v", values[i+1].Value, values[i+1].Err)
+			}
+			if err := values[i+2].Err; err == nil || !strings.HasPrefix(err.Error(), "no YAML: ") {
+				t.Errorf("error %v", err)
+			}
+			if !reflect.DeepEqual(values[i+3].Value, []any{int64(9007199254740993), 1.5, nil}) {
+				t.Errorf("a list holds %v, %v", values[i+3].Value, values[i+3].Err)
+			}
+		}
+	}
+	if value, err := (*Reader)(nil).Object("a: 1"); err != nil || !reflect.DeepEqual(value, map[string]any{"a": int64(1)}) {
+		t.Errorf("%v, %v", value, err)
+	}
+}
+
+func TestCutSource(t *testing.T) {
+	for doc, want := range map[string][2]string{
+		"# Source: a/templates/x.yaml\nkind: A\n":   {"a/templates/x.yaml", "kind: A\n"},
+		"# Source: a/templates/x.yaml\r\nkind: A\n": {"a/templates/x.yaml", "kind: A\n"},
+		"# Source: a/templates/x.yaml":              {"a/templates/x.yaml", ""},
+		"# Of: a\nkind: A\n":                        {"", "# Of: a\nkind: A\n"},
+	} {
+		if source, raw := CutSource(doc); source != want[0] || raw != want[1] {
+			t.Errorf("%q: %q, %q", doc, source, raw)
+		}
+	}
+}
