@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"sigs.k8s.io/yaml"
 )
 
 // helms are the documents of a manifest as Helm's own function has them.
@@ -91,6 +92,39 @@ func TestAReaderHandsOutWhatIsTheCallers(t *testing.T) {
 	}
 	if value, err := (*Reader)(nil).Object("a: 1"); err != nil || !reflect.DeepEqual(value, map[string]any{"a": int64(1)}) {
 		t.Errorf("%v, %v", value, err)
+	}
+}
+
+// TestWriteIsThatOfEverybodyElse holds Write against sigs.k8s.io/yaml: with the objects
+// of all charts, and with what is written in a way of its own.
+func TestWriteIsThatOfEverybodyElse(t *testing.T) {
+	charts, err := filepath.Glob("../../testdata/charts/*/*.yaml")
+	if err != nil || len(charts) == 0 {
+		t.Fatal("no charts", err)
+	}
+	texts := []string{
+		"[9007199254740993, -1, 1.5, 1e3, 1e100, 0.1, -0.5e-9, true, null, '', 'yes', 'null', '1', '1.5', '0x10', '0o7', '2026-01-01', '12:30', '~', '<a&b>', '- x', ' a ', 'a: b', '# c', '{', '*x', '!y', '@', '%', '`']",
+		"a: |\n  one\n\n  two\nb: |-\n  one\n  two\nc: \"a\\tb\\u00e4\\u2028\\U0001F600\\e\"\n'd e': {'': [], x: {}, 1: [[1], [{y: z}]]}\n" + "long: " + strings.Repeat("words and words ", 40),
+	}
+	for _, path := range charts {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	for _, text := range texts {
+		value, err := (*Reader)(nil).Object(text)
+		if err != nil {
+			continue // a chart that is to be refused
+		}
+		want, err := yaml.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Write(value); err != nil || got != string(want) {
+			t.Errorf("%v, %q, want %q", err, got, want)
+		}
 	}
 }
 

@@ -42,19 +42,23 @@ func Unchanged(want, live *unstructured.Unstructured) bool {
 }
 
 // applied is what Helm owns of an object by apply, as fieldsV1 says it; nil where it
-// owns something in another way, or by another version.
+// owns something in another way, or by another version. It is read as it lies there:
+// the object's own method makes JSON of it, to be read again.
 func applied(live *unstructured.Unstructured, version string) map[string]any {
+	metadata, _ := live.Object["metadata"].(map[string]any)
+	entries, _ := metadata["managedFields"].([]any)
 	var found map[string]any
-	for _, m := range live.GetManagedFields() {
-		if m.Manager != connect.FieldManager {
+	for _, e := range entries {
+		m, _ := e.(map[string]any)
+		if m["manager"] != connect.FieldManager {
 			continue
 		}
-		if found != nil || m.Operation != metav1.ManagedFieldsOperationApply || m.Subresource != "" || m.APIVersion != version || m.FieldsV1 == nil {
+		fields, _ := m["fieldsV1"].(map[string]any)
+		subresource, _ := m["subresource"].(string)
+		if found != nil || fields == nil || m["operation"] != string(metav1.ManagedFieldsOperationApply) || subresource != "" || m["apiVersion"] != version {
 			return nil
 		}
-		if json.Unmarshal(m.FieldsV1.GetRawBytes(), &found) != nil {
-			return nil
-		}
+		found = fields
 	}
 	return found
 }

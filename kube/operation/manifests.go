@@ -5,7 +5,6 @@ import (
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/documents"
@@ -28,8 +27,8 @@ func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 		}
 		for o, u := range of.planned(of.prepared.Target.Release, of.prepared.Old.Release) {
 			mask.Object(u.Object, nil)
-			text, err := yaml.Marshal(u.Object)
-			if err == nil && !yield(o, op.Mask().Text(of.Mask().Text(string(text)))) {
+			text, err := documents.Write(u.Object)
+			if err == nil && !yield(o, op.Mask().Text(of.Mask().Text(text))) {
 				return
 			}
 		}
