@@ -86,6 +86,7 @@ type Client struct {
 
 	mu        sync.Mutex
 	built     helmkube.ResourceList // by the last Build of the release's manifest
+	sight     *manifest.Sight       // of what was built since something was last written
 	applies   bool                  // the revision is brought by server-side apply
 	removeErr error                 // why a removal failed: Helm tells only that it did
 }
@@ -96,7 +97,9 @@ var (
 )
 
 // New returns a decorator of the configuration's inner client.
-func New(cfg Config) *Client { return &Client{cfg: cfg, hooks: &Hooks{cfg: cfg}} }
+func New(cfg Config) *Client {
+	return &Client{cfg: cfg, hooks: &Hooks{cfg: cfg}, sight: &manifest.Sight{}}
+}
 
 // Hooks executes the hooks of the action.
 func (c *Client) Hooks() *Hooks { return c.hooks }
@@ -133,7 +136,7 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	if unit := c.hooks.queue.match(text, validate); unit != nil {
 		c.hooks.queue.claim(unit, c.builder(), list)
 		if validate { // it is about to be created
-			c.builder().LookAhead(c.cfg.Context, list)
+			c.builder().LookAhead(c.cfg.Context, list, nil)
 		}
 		return list, nil
 	}
@@ -148,9 +151,10 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	}
 	c.mu.Lock()
 	c.built = list
+	sight := c.sight
 	c.mu.Unlock()
 	c.builder().Hide(list, c.cfg.Later)
-	c.builder().LookAhead(c.cfg.Context, list)
+	c.builder().LookAhead(c.cfg.Context, list, sight)
 	if len(c.cfg.Later) > 0 {
 		c.builder().SupposeAbsent(list)
 	}
@@ -168,11 +172,19 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	return list, nil
 }
 
+// forgetSight makes what is built from now on see the cluster as it is then.
+func (c *Client) forgetSight() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sight = &manifest.Sight{}
+}
+
 // Create installs: the release's objects in order, anything else as it is.
 func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreateOption) (*helmkube.Result, error) {
 	if len(list) == 0 {
 		return &helmkube.Result{}, nil
 	}
+	c.forgetSight()
 	manifest.Unlook(list)
 	if unit := c.hooks.queue.of(list); unit != nil {
 		return c.hooks.create(unit, list, opts)
@@ -197,6 +209,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 // longer has in reverse of the old order (R30). The result is never nil, since
 // Helm reads it after an error.
 func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
+	c.forgetSight()
 	manifest.Unlook(original, target)
 	original, warnings := c.builder().Expand(c.cfg.Context, original)
 	for _, w := range warnings {
@@ -211,9 +224,10 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	if applies {
 		spare = newSparer(c.cfg.Context, c.cfg.Session.Client, c.builder()).spare
 	}
+	was := manifest.NewIndex(original)
 	err := c.apply(target, spare, func(i *resource.Info) error {
 		var before helmkube.ResourceList
-		if x := original.Get(i); x != nil {
+		if x := was.Get(i); x != nil {
 			before = helmkube.ResourceList{x}
 		}
 		if applies {
@@ -237,7 +251,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 		c.mu.Unlock()
 		return res, err
 	}
-	gone := original.Difference(target)
+	gone := manifest.Without(original, target)
 	// Helm puts among the original what the target takes over.
 	taken := map[string]bool{}
 	for _, i := range target {
@@ -258,6 +272,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	if len(list) == 0 {
 		return &helmkube.Result{}, nil
 	}
+	c.forgetSight()
 	manifest.Unlook(list)
 	if unit := c.hooks.queue.of(list); unit != nil {
 		return c.hooks.delete(unit, list, policy)
@@ -270,7 +285,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	case !c.cfg.Uninstalling && len(c.last()) > 0:
 		remove, old = c.removeOld, Revision{c.cfg.Tree, c.builder().Resources(c.last())}
 	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "": // those that Helm has left out are part of the plan
-		list = append(list, c.absent(c.last()).Difference(list)...)
+		list = append(list, manifest.Without(c.absent(c.last()), list)...)
 	}
 	if err := remove(old, list, cluster.Removal{Policy: policy}); err != nil {
 		c.mu.Lock()

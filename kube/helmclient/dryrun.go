@@ -23,6 +23,7 @@ type DryRun struct {
 	inner   *helmkube.Client
 	builder *manifest.Builder
 	served  func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)
+	sight   manifest.Sight
 
 	mu       sync.Mutex
 	built    helmkube.ResourceList
@@ -79,7 +80,7 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 		return nil, err
 	}
 	d.builder.Hide(list, later)
-	d.builder.LookAhead(d.ctx, list)
+	d.builder.LookAhead(d.ctx, list, &d.sight)
 	d.builder.SupposeAbsent(list)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,17 +1,18 @@
 package manifest
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,17 +29,50 @@ const worthListing = 4
 // atOnce is how many objects are asked for at the same time.
 const atOnce = 32
 
+// Sight is what lists have told of the objects of kinds and namespaces. Helm has a
+// manifest built to see whether it is valid, then what is there, then what is to be,
+// and only then does something: one list tells all three how it is. Its zero value is
+// ready to use; nil keeps nothing.
+type Sight struct {
+	mu     sync.Mutex
+	places map[place]map[string]*metav1.PartialObjectMetadata
+}
+
+// place is where objects are looked for.
+type place struct {
+	gvr       schema.GroupVersionResource
+	namespace string
+}
+
+func (s *Sight) of(p place) map[string]*metav1.PartialObjectMetadata {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.places[p]
+}
+
+func (s *Sight) keep(p place, found map[string]*metav1.PartialObjectMetadata) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.places == nil {
+		s.places = map[place]map[string]*metav1.PartialObjectMetadata{}
+	}
+	s.places[p] = found
+}
+
 // LookAhead asks once per kind and namespace for the metadata of all objects
 // (of a few objects, or where listing is forbidden, for each, side by side) and answers from it the GETs that
 // Helm sends one after the other to see who owns an object. Where that is
-// forbidden, the GETs go to the server as ever.
+// forbidden, the GETs go to the server as ever. What has been listed in the sight is
+// not listed again.
 //
 // Unlook undoes it: from then on GETs see the cluster.
-func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList) {
-	type place struct {
-		gvr       schema.GroupVersionResource
-		namespace string
-	}
+func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, sight *Sight) {
 	infos := map[place]helmkube.ResourceList{}
 	for _, i := range list {
 		if f := b.Fact(i); f == nil || f.Late || f.Generated || f.hidden {
@@ -67,7 +101,10 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList) {
 			continue
 		}
 		wg.Go(func() {
-			found, err := b.listMetadata(ctx, p.gvr, p.namespace)
+			found, err := sight.of(p), error(nil)
+			if found == nil {
+				found, err = b.listMetadata(ctx, p)
+			}
 			switch {
 			case apierrors.IsForbidden(err):
 				get(p, list)
@@ -75,6 +112,7 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList) {
 			case err != nil:
 				return
 			}
+			sight.keep(p, found)
 			for _, i := range list {
 				answer(i, found[i.Name], b.Fact(i))
 			}
@@ -104,11 +142,11 @@ func (b *Builder) SupposeAbsent(list helmkube.ResourceList) {
 }
 
 // listMetadata returns the metadata of all objects of a kind in a namespace.
-func (b *Builder) listMetadata(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (map[string]*metav1.PartialObjectMetadata, error) {
+func (b *Builder) listMetadata(ctx context.Context, p place) (map[string]*metav1.PartialObjectMetadata, error) {
 	out := map[string]*metav1.PartialObjectMetadata{}
 	opts := metav1.ListOptions{Limit: 1000}
 	for {
-		l, err := b.client.Metadata.Resource(gvr).Namespace(namespace).List(ctx, opts)
+		l, err := b.client.Metadata.Resource(p.gvr).Namespace(p.namespace).List(ctx, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -123,23 +161,18 @@ func (b *Builder) listMetadata(ctx context.Context, gvr schema.GroupVersionResou
 
 // answer makes an Info's GET answer with the metadata found, nil for not found.
 func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
-	missing := apierrors.NewNotFound(i.Mapping.Resource.GroupResource(), i.Name).Status()
-	missing.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	code, body := http.StatusNotFound, any(missing)
-	f.before, f.Owner = Before{Known: true}, ""
-	if found != nil && found.Name != "" {
-		found.SetGroupVersionKind(i.Mapping.GroupVersionKind)
-		code, body = http.StatusOK, found
-		f.before.Version, f.Owner = found.ResourceVersion, OwnerOf(found)
+	if found != nil && found.Name == "" {
+		found = nil
 	}
-	data, err := json.Marshal(body)
-	if err != nil {
+	known := &knownClient{RESTClient: i.Client, mapping: i.Mapping, name: i.Name, found: found}
+	i.Client, f.seen = known, nil
+	f.before, f.Owner = Before{Known: true}, ""
+	if found == nil {
 		return
 	}
-	known := knownClient{RESTClient: i.Client, gv: i.Mapping.GroupVersionKind.GroupVersion(), code: code, body: data}
-	i.Client, f.seen = &known, nil
-	if code == http.StatusOK && !updatedByHelm(found) {
-		f.seen = &known
+	f.before.Version, f.Owner = found.ResourceVersion, OwnerOf(found)
+	if !updatedByHelm(found) {
+		f.seen = known
 	}
 }
 
@@ -182,20 +215,54 @@ func Unlook(lists ...helmkube.ResourceList) {
 // knownClient is a REST client whose GET is answered from memory.
 type knownClient struct {
 	resource.RESTClient
-	gv   schema.GroupVersion
-	code int
-	body []byte
+	mapping *meta.RESTMapping
+	name    string
+	found   *metav1.PartialObjectMetadata // nil for not found
 }
 
-// Get returns a request that never leaves the process.
+// Get returns a request that never leaves the process. What it answers is handed to
+// the caller as it is: nothing is encoded, to be decoded again for each of a thousand
+// objects that Helm asks for two or three times.
 func (k *knownClient) Get() *rest.Request {
-	codec := resource.UnstructuredPlusDefaultContentConfig().NegotiatedSerializer
 	return rest.NewRequestWithClient(&url.URL{Scheme: "https", Host: "known.invalid"}, "/",
-		rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON, GroupVersion: k.gv, Negotiator: runtime.NewClientNegotiator(codec, k.gv)},
+		rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON, GroupVersion: k.mapping.GroupVersionKind.GroupVersion(), Negotiator: knownAnswer{k}},
 		&http.Client{Transport: k})
 }
 
+// RoundTrip answers that there is something to decode.
 func (k *knownClient) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: k.code, Request: r, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}},
-		Body: io.NopCloser(bytes.NewReader(k.body))}, nil
+	code := http.StatusOK
+	if k.found == nil {
+		code = http.StatusNotFound
+	}
+	return &http.Response{StatusCode: code, Request: r, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}},
+		Body: io.NopCloser(strings.NewReader("{}"))}, nil
+}
+
+// knownAnswer stands where the decoder of an answer is looked for, and is it.
+type knownAnswer struct{ of *knownClient }
+
+func (a knownAnswer) Encoder(string, map[string]string) (runtime.Encoder, error) {
+	return nil, errOnlyGet
+}
+
+func (a knownAnswer) Decoder(string, map[string]string) (runtime.Decoder, error) { return a, nil }
+
+func (a knownAnswer) StreamDecoder(string, map[string]string) (runtime.Decoder, runtime.Serializer, runtime.Framer, error) {
+	return nil, nil, nil, errOnlyGet
+}
+
+var errOnlyGet = errors.New("what is known of an object answers a GET alone")
+
+// Decode returns what is known, as the API server would have said it, but for what is
+// no metadata: neither who looks for an owner nor who looks for owners of fields, as
+// Helm does, wants that.
+func (a knownAnswer) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if a.of.found == nil {
+		missing := apierrors.NewNotFound(a.of.mapping.Resource.GroupResource(), a.of.name).Status()
+		return &missing, &schema.GroupVersionKind{Version: "v1", Kind: "Status"}, nil
+	}
+	gvk, found := a.of.mapping.GroupVersionKind, a.of.found.DeepCopy()
+	found.SetGroupVersionKind(gvk)
+	return found, &gvk, nil
 }

@@ -79,7 +79,7 @@ func (l leaving) leftovers() (out helmclient.Leftovers, warnings []plan.Warning)
 // present are those of a list that are in the cluster and say that they are the
 // release's, as far as that can be looked up.
 func (l leaving) present(list helmkube.ResourceList) helmkube.ResourceList {
-	l.builder.LookAhead(l.session.Context, list)
+	l.builder.LookAhead(l.session.Context, list, nil)
 	return list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
 		return !f.Before().Known || f.Before().Version != "" && f.Owner == l.builder.Scope().Owner()

@@ -10,6 +10,7 @@ import (
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
@@ -49,7 +50,7 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 	if p.implied != nil {
 		p.implied.Explain(apply.Phase.Groups)
 	}
-	remove, more := order.Remove(p.old.Revision, p.builder.Resources(p.held.Difference(p.list)))
+	remove, more := order.Remove(p.old.Revision, p.builder.Resources(manifest.Without(p.held, p.list)))
 	warnings = append(warnings, more...)
 	left, more := leaving{s, p.builder, "", p.besides, p.old.Release, []helmkube.ResourceList{p.list, p.held}}.leftovers()
 	warnings = append(warnings, more...)

@@ -61,7 +61,7 @@ func (a *attempt) applyCRDs(u preflight.CRDs) error {
 	if err != nil {
 		return err
 	}
-	a.session.Builder.LookAhead(a.engine.Requests(), list)
+	a.session.Builder.LookAhead(a.engine.Requests(), list, nil)
 	manifest.Unlook(list)
 	err = a.runPrelude(phases[0], list, func(i *resource.Info) error {
 		switch {

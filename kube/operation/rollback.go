@@ -87,7 +87,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *release.Revisions, target
 		return nil, nil, err
 	}
 	b.Hide(list, later)
-	b.LookAhead(s.Context, list)
+	b.LookAhead(s.Context, list, nil)
 	warnings = append(warnings, preflight.OwnerWarnings(b, list)...)
 	info := s.Info("rollback", target)
 	info.Revision, info.ToRevision = revs.Last.Version+1, target.Version

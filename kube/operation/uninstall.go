@@ -85,7 +85,7 @@ func (u *Uninstall) plan(s *preflight.Session, revs *release.Revisions) (*prefli
 	if _, _, err := s.Served(list); err != nil {
 		return nil, err
 	}
-	b.LookAhead(s.Context, list)
+	b.LookAhead(s.Context, list, nil)
 	goes, more := helmclient.Removable(b, list)
 	warnings = append(warnings, more...)
 	p.Old = old
