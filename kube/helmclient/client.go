@@ -86,7 +86,7 @@ type Client struct {
 
 	mu        sync.Mutex
 	built     helmkube.ResourceList // by the last Build of the release's manifest
-	sight     *manifest.Sight       // of what was built since something was last written
+	snapshot  *manifest.Snapshot    // of what was built since something was last written
 	applies   bool                  // the revision is brought by server-side apply
 	removeErr error                 // why a removal failed: Helm tells only that it did
 }
@@ -98,7 +98,7 @@ var (
 
 // New returns a decorator of the configuration's inner client.
 func New(cfg Config) *Client {
-	return &Client{cfg: cfg, hooks: &Hooks{cfg: cfg}, sight: &manifest.Sight{}}
+	return &Client{cfg: cfg, hooks: &Hooks{cfg: cfg}, snapshot: &manifest.Snapshot{}}
 }
 
 // Hooks executes the hooks of the action.
@@ -151,10 +151,10 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	}
 	c.mu.Lock()
 	c.built = list
-	sight := c.sight
+	snapshot := c.snapshot
 	c.mu.Unlock()
 	c.builder().Hide(list, c.cfg.Later)
-	c.builder().LookAhead(c.cfg.Context, list, sight)
+	c.builder().LookAhead(c.cfg.Context, list, snapshot)
 	if len(c.cfg.Later) > 0 {
 		c.builder().SupposeAbsent(list)
 	}
@@ -172,11 +172,11 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	return list, nil
 }
 
-// forgetSight makes what is built from now on see the cluster as it is then.
-func (c *Client) forgetSight() {
+// forgetSnapshot makes what is built from now on see the cluster as it is then.
+func (c *Client) forgetSnapshot() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sight = &manifest.Sight{}
+	c.snapshot = &manifest.Snapshot{}
 }
 
 // Create installs: the release's objects in order, anything else as it is.
@@ -184,7 +184,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 	if len(list) == 0 {
 		return &helmkube.Result{}, nil
 	}
-	c.forgetSight()
+	c.forgetSnapshot()
 	manifest.Unlook(list)
 	if unit := c.hooks.queue.of(list); unit != nil {
 		return c.hooks.create(unit, list, opts)
@@ -209,7 +209,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 // longer has in reverse of the old order (R30). The result is never nil, since
 // Helm reads it after an error.
 func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
-	c.forgetSight()
+	c.forgetSnapshot()
 	manifest.Unlook(original, target)
 	original, warnings := c.builder().Expand(c.cfg.Context, original)
 	for _, w := range warnings {
@@ -272,7 +272,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	if len(list) == 0 {
 		return &helmkube.Result{}, nil
 	}
-	c.forgetSight()
+	c.forgetSnapshot()
 	manifest.Unlook(list)
 	if unit := c.hooks.queue.of(list); unit != nil {
 		return c.hooks.delete(unit, list, policy)

@@ -19,11 +19,11 @@ import (
 // DryRun decorates Helm's client for an action that writes nothing: it makes the
 // objects as Client does, and keeps what was made last.
 type DryRun struct {
-	ctx     context.Context
-	inner   *helmkube.Client
-	builder *manifest.Builder
-	served  func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)
-	sight   manifest.Sight
+	ctx      context.Context
+	inner    *helmkube.Client
+	builder  *manifest.Builder
+	served   func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)
+	snapshot manifest.Snapshot
 
 	mu       sync.Mutex
 	built    helmkube.ResourceList
@@ -80,7 +80,7 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 		return nil, err
 	}
 	d.builder.Hide(list, later)
-	d.builder.LookAhead(d.ctx, list, &d.sight)
+	d.builder.LookAhead(d.ctx, list, &d.snapshot)
 	d.builder.SupposeAbsent(list)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -29,11 +29,11 @@ const worthListing = 4
 // atOnce is how many objects are asked for at the same time.
 const atOnce = 32
 
-// Sight is what lists have told of the objects of kinds and namespaces. Helm has a
+// Snapshot is what lists have told of the objects of kinds and namespaces. Helm has a
 // manifest built to see whether it is valid, then what is there, then what is to be,
 // and only then does something: one list tells all three how it is. Its zero value is
 // ready to use; nil keeps nothing.
-type Sight struct {
+type Snapshot struct {
 	mu     sync.Mutex
 	places map[place]map[string]*metav1.PartialObjectMetadata
 }
@@ -44,7 +44,7 @@ type place struct {
 	namespace string
 }
 
-func (s *Sight) of(p place) map[string]*metav1.PartialObjectMetadata {
+func (s *Snapshot) of(p place) map[string]*metav1.PartialObjectMetadata {
 	if s == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *Sight) of(p place) map[string]*metav1.PartialObjectMetadata {
 	return s.places[p]
 }
 
-func (s *Sight) keep(p place, found map[string]*metav1.PartialObjectMetadata) {
+func (s *Snapshot) keep(p place, found map[string]*metav1.PartialObjectMetadata) {
 	if s == nil {
 		return
 	}
@@ -68,11 +68,11 @@ func (s *Sight) keep(p place, found map[string]*metav1.PartialObjectMetadata) {
 // LookAhead asks once per kind and namespace for the metadata of all objects
 // (of a few objects, or where listing is forbidden, for each, side by side) and answers from it the GETs that
 // Helm sends one after the other to see who owns an object. Where that is
-// forbidden, the GETs go to the server as ever. What has been listed in the sight is
+// forbidden, the GETs go to the server as ever. What has been listed in the snapshot is
 // not listed again.
 //
 // Unlook undoes it: from then on GETs see the cluster.
-func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, sight *Sight) {
+func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, snapshot *Snapshot) {
 	infos := map[place]helmkube.ResourceList{}
 	for _, i := range list {
 		if f := b.Fact(i); f == nil || f.Late || f.Generated || f.hidden {
@@ -101,7 +101,7 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, sig
 			continue
 		}
 		wg.Go(func() {
-			found, err := sight.of(p), error(nil)
+			found, err := snapshot.of(p), error(nil)
 			if found == nil {
 				found, err = b.listMetadata(ctx, p)
 			}
@@ -112,7 +112,7 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, sig
 			case err != nil:
 				return
 			}
-			sight.keep(p, found)
+			snapshot.keep(p, found)
 			for _, i := range list {
 				answer(i, found[i.Name], b.Fact(i))
 			}
