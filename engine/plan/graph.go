@@ -133,24 +133,24 @@ func Reduce(groups []*Group) map[string][]string {
 	for at, i := range order {
 		rank[i] = at
 	}
-	// What is behind each group is found out for one block of groups at a time:
-	// for all of them at once it would take memory by the square of their number.
+	// What is behind each group is found out for one block of groups at a time: for
+	// all of them at once it would take memory by the square of their number. The last
+	// block comes first, so that few edges are left to be followed back to the others.
 	behind := make([]block, len(groups)) // by rank
-	for start := 0; start < len(groups); start += blockSize {
-		clear(behind)
+	for start := (len(groups) - 1) / blockSize * blockSize; start >= 0; start -= blockSize {
+		clear(behind[start:])
+		inBlock := func(j int) bool { return rank[j] >= start && rank[j] < start+blockSize }
 		for at, i := range order[start:] {
 			b := &behind[start+at]
 			for _, j := range d.after[i] {
-				b.merge(&behind[rank[j]])
-			}
-			for k, j := range d.after[i] {
-				if n := rank[j] - start; n >= 0 && n < blockSize && b.has(n) {
-					d.after[i][k] = i // stands for none
+				if rank[j] >= start {
+					b.merge(&behind[rank[j]])
 				}
 			}
+			d.after[i] = slices.DeleteFunc(d.after[i], func(j int) bool { return j == i || inBlock(j) && b.has(rank[j]-start) })
 			for _, j := range d.after[i] {
-				if n := rank[j] - start; n >= 0 && n < blockSize && j != i {
-					b.add(n)
+				if inBlock(j) {
+					b.add(rank[j] - start)
 				}
 			}
 		}
@@ -159,9 +159,7 @@ func Reduce(groups []*Group) map[string][]string {
 	for i, after := range d.after {
 		ids := make([]string, 0, len(after))
 		for _, j := range after {
-			if j != i {
-				ids = append(ids, groups[j].ID)
-			}
+			ids = append(ids, groups[j].ID)
 		}
 		slices.Sort(ids)
 		direct[groups[i].ID] = slices.Compact(ids)
