@@ -35,6 +35,8 @@ type looks struct {
 	busy bool
 	told string
 	why  string // what it fails of, where waiting alone does not mend it
+	// once is closed when a look has been told of.
+	once chan struct{}
 }
 
 const (
@@ -77,7 +79,7 @@ func (x *explainer) saw(of unwell, bad bool) (why string) {
 func (x *explainer) at(of unwell) *looks {
 	l := x.objects[of.object]
 	if l == nil {
-		l = &looks{}
+		l = &looks{once: make(chan struct{})}
 		x.objects[of.object] = l
 	}
 	l.of = of
@@ -122,9 +124,42 @@ func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan
 				if x.found(of, found) {
 					tell(of, found)
 				}
+				x.looked(of)
 			})
 		}
 		timer.Reset(max(time.Until(next), 0))
+	}
+}
+
+// looked takes in that what a look has found has been told.
+func (x *explainer) looked(of unwell) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	select {
+	case <-x.at(of).once:
+	default:
+		close(x.at(of).once)
+	}
+}
+
+// settle looks without waiting for a sign into what is not ready now, and returns when
+// each of that has been looked into once, or ctx ends.
+func (x *explainer) settle(ctx context.Context) {
+	x.mu.Lock()
+	var looks []chan struct{}
+	for _, l := range x.objects {
+		if l.bad {
+			looks = append(looks, l.once)
+			x.plan(l, time.Now())
+		}
+	}
+	x.mu.Unlock()
+	for _, once := range looks {
+		select {
+		case <-once:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,5 +61,43 @@ func TestExplainedAtTheFirstSign(t *testing.T) {
 		}
 		stop()
 		<-done
+	})
+}
+
+// TestExplainedAtOnce looks without waiting for a sign into what is not ready, for who
+// looks once alone, and tells what was found before it returns.
+func TestExplainedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newExplainer()
+		var told sync.Map
+		running, stop := context.WithCancel(t.Context())
+		defer stop()
+		go x.run(running, func(ctx context.Context, o plan.Object) run.Finding {
+			time.Sleep(100 * time.Millisecond)
+			if o.Name == "slow" {
+				<-ctx.Done()
+			}
+			return run.Finding{Cause: o.Name + " crashes", Requests: 6}
+		}, func(of unwell, f run.Finding) { told.Store(of.object.Name, f.Cause) })
+		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			x.saw(unwell{object: plan.Object{Kind: "Deployment", Name: name}}, name != "f")
+		}
+		begun := time.Now()
+		x.settle(t.Context())
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			if _, ok := told.Load(name); !ok {
+				t.Errorf("%s is not explained", name)
+			}
+		}
+		if _, ok := told.Load("f"); ok || time.Since(begun) != 200*time.Millisecond { // four at a time
+			t.Errorf("what is ready is explained: %t; it took %s", ok, time.Since(begun))
+		}
+		x.saw(unwell{object: plan.Object{Kind: "Deployment", Name: "slow"}}, true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun = time.Now()
+		if x.settle(ctx); time.Since(begun) != time.Second {
+			t.Errorf("it goes on after its end, or ends before: %s", time.Since(begun))
+		}
 	})
 }

@@ -157,6 +157,11 @@ func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 	return &revision{rel, b, list, helmclient.Phases(planned), warnings}, nil
 }
 
+// Explain looks into all that is not ready, once, and returns when what has been found
+// is published; that may be nothing. It is called while Run runs, when all has been
+// seen, and returns early where ctx ends.
+func (v *View) Explain(ctx context.Context) { v.why.settle(ctx) }
+
 // begin begins to look at a revision. What was seen of those that
 // were there before stays until it is seen again.
 func (v *View) begin(r *revision) {

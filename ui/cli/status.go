@@ -22,6 +22,9 @@ these are the field "groups": id, chart, name, layer, after, status, message, ob
 // lookTime is how long status waits for each object to be looked at once.
 const lookTime = 30 * time.Second
 
+// explainTime is how long it then waits for why some are not ready.
+const explainTime = 5 * time.Second
+
 func (a *app) newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status NAME",
@@ -102,14 +105,17 @@ func timingsOf(view *kube.View) []report.Timing {
 	return out
 }
 
-// lookOnce looks at each object of a view once; consumers get the events. It is
-// an error where that takes longer than lookTime.
+// lookOnce looks at each object of a view once, and into those that are not ready;
+// consumers get the events. It is an error where the former takes longer than lookTime.
 func lookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*event.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	go func() {
 		select {
 		case <-view.Seen():
+			explained, done := context.WithTimeout(ctx, explainTime)
+			view.Explain(explained)
+			done()
 			cancel()
 		case <-ctx.Done():
 		}
