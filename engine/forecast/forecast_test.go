@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -82,5 +83,19 @@ func TestTheSlowestComesFirst(t *testing.T) {
 	}
 	if got := (Forecast{Usual: seconds(100)}).String(); got != "usually 1m40s, over that already" {
 		t.Error(got)
+	}
+}
+
+// TestBarsLeavePausesOut draws a path end to end: what lay between its steps, a pause of
+// an hour for instance, takes no room.
+func TestBarsLeavePausesOut(t *testing.T) {
+	path := []Step{
+		{Start: 0, Took: 4 * time.Second, Waited: 2 * time.Second},
+		{Start: time.Hour, Took: 4 * time.Second, Waited: 4 * time.Second},
+		{Start: 2 * time.Hour, Took: 0},
+	}
+	want := []Bar{{From: 0, Sent: 5, Waited: 5}, {From: 10, Sent: 0, Waited: 10}, {From: 19, Sent: 1}}
+	if got := Bars(path, 20); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -76,18 +76,21 @@ func later(last *event.GroupState, groups []*event.GroupState, limit time.Time) 
 // many went into requests, and in how many the cluster was waited for.
 type Bar struct{ From, Sent, Waited int }
 
-// Bars draws a path, the whole of it in so many cells. Each step has one at least.
+// Bars draws a path, the whole of it in so many cells. Each step has one at least. What
+// lies between two steps takes none: that is next to nothing, or a pause, which the
+// groups have not decided.
 func Bars(path []Step, room int) []Bar {
-	if len(path) == 0 {
-		return nil
+	total := time.Millisecond
+	for _, p := range path {
+		total += p.Took
 	}
-	last := path[len(path)-1]
-	total := max(last.Start+last.Took, time.Millisecond)
 	cell := func(d time.Duration) int { return min(int(float64(d)/float64(total)*float64(room)+0.5), room) }
 	bars := make([]Bar, len(path))
+	at := time.Duration(0)
 	for n, p := range path {
-		from := min(cell(p.Start), room-1)
-		long := max(cell(p.Start+p.Took)-from, 1)
+		from := min(cell(at), room-1)
+		at += p.Took
+		long := max(cell(at)-from, 1)
 		waited := min(cell(p.Waited), long)
 		bars[n] = Bar{from, long - waited, waited}
 	}
