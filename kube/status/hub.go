@@ -136,7 +136,7 @@ func (h *Hub) subscribe(w *Watcher, ctx context.Context, targets []Target, repor
 	for key, sub := range subs {
 		s := h.streams[key]
 		if s == nil {
-			s = h.start(key)
+			s, sub.first = h.start(key), true
 		}
 		limits = append(limits, s.use(w)...)
 		s.join(sub)

@@ -123,6 +123,14 @@ func TestGoneIsNotOlderThanKnown(t *testing.T) {
 		s.bookmark(104)
 		synctest.Wait()
 		want(t, "once it would have been seen", later.take(), "b gone 100")
+
+		known = target("c", true)
+		known.Existed = 1 << 40 // the versions of some servers tell nothing
+		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{known}, later.report)
+		time.Sleep(time.Minute)
+		want(t, "for a while", later.take())
+		time.Sleep(time.Minute)
+		want(t, "not for ever", later.take(), "c gone 100")
 	})
 }
 

@@ -52,6 +52,7 @@ type subscription struct {
 	watcher *Watcher
 	ctx     context.Context
 	report  reporter
+	first   bool // the stream has been started for it, so that nothing it has seen is older
 	objects []*watched
 }
 
@@ -309,18 +310,17 @@ func (s *stream) take(d delta) {
 // look computes the status of an object and reports it if it is new.
 func (s *stream) look(o *watched) {
 	delete(s.waiting, o)
-	u := s.objects[s.idOfTarget(o)]
+	u, now := s.objects[s.idOfTarget(o)], time.Now()
 	if u == nil {
 		switch {
 		case !s.synced:
-		case s.version > 0 && s.seen < o.target.Existed: // what was seen is older than that
-			s.waiting[o] = true
+		case s.outdated(o, now):
+			s.waiting[o], s.timed[o] = true, true
 		default:
 			s.missing(o, s.version)
 		}
 		return
 	}
-	now := time.Now()
 	r := Compute(u, o.target.Rule, now)
 	if r.Recheck > 0 {
 		o.due = now.Add(r.Recheck)
@@ -330,6 +330,22 @@ func (s *stream) look(o *watched) {
 	}
 	o.sub.watcher.doubts(o.target.Object, r.Doubts)
 	o.tell(r.Observation)
+}
+
+// bookmarksWithin is how long it takes at the most until the API server tells how far a
+// watch has come that nothing happens in. It does so about every minute.
+const bookmarksWithin = 90 * time.Second
+
+// outdated reports whether an object may be missing only since what was seen is older
+// than what is known of it.
+func (s *stream) outdated(o *watched, now time.Time) bool {
+	if o.sub.first || s.version == 0 || s.seen >= o.target.Existed {
+		return false
+	}
+	if !s.timed[o] {
+		o.due = now.Add(bookmarksWithin)
+	}
+	return now.Before(o.due)
 }
 
 func (s *stream) missing(o *watched, version uint64) {
