@@ -5,6 +5,8 @@
 #             repeats one trial
 # make fuzz   runs every fuzz target for a minute (FUZZTIME=60s)
 # make bench  measures lockstep beside helm, about 15 minutes; ROWS="1,000" measures some
+# make scale  measures what more objects, releases and watchers take, about 25 minutes;
+#             ROWS="objects" measures some
 # make lint   gofmt, go vet, staticcheck
 # make release   binaries for all platforms under dist, with checksums, a bill
 #             of materials for each, and the licences of what is in them
@@ -21,7 +23,7 @@ LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more of them than cores run at once.
 TEST = $(GO) test -p 2 -parallel 12 -timeout 40m
 
-.PHONY: bench fuzz all lockstep sandbox demo test chaos lint release clean
+.PHONY: bench scale fuzz all lockstep sandbox demo test chaos lint release clean
 
 all: lockstep sandbox
 
@@ -47,6 +49,9 @@ BENCH = $(if $(ROWS),-only "$(ROWS)" -out "",) $(if $(COMPARE),-compare $(COMPAR
 
 bench: all
 	$(STATIC) $(GO) run ./kube/bench $(BENCH)
+
+scale: all
+	$(STATIC) $(GO) run ./kube/bench -scale testdata/bench/scale.md $(if $(ROWS),-only "$(ROWS)",)
 
 chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .

@@ -115,7 +115,11 @@ func TestArrange(t *testing.T) {
 
 // arranged shows the order inside a group of those resources.
 func arranged(resources []Resource) (waves, refused string) {
-	a := arrange(unordered(resources))
+	pointers := make([]*Resource, len(resources))
+	for i := range resources {
+		pointers[i] = &resources[i]
+	}
+	a := arrange(pointers)
 	line := show([]*Group{{Objects: a.objects, Waves: a.waves}})[0]
 	_, waves, _ = strings.Cut(line, "= ")
 	var names []string
@@ -140,7 +144,11 @@ func TestArrangeKeepsWhatItPromises(t *testing.T) { // R16, R17
 	for range 2000 {
 		var resources []Resource
 		makeResources(random, chart("shop"), &resources)
-		a := arrange(unordered(resources))
+		pointers := make([]*Resource, len(resources))
+		for i := range resources {
+			pointers[i] = &resources[i]
+		}
+		a := arrange(pointers)
 		at := make(map[Object]int)
 		n := 0
 		for i, w := range a.waves {

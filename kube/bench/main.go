@@ -34,12 +34,17 @@ func main() {
 	flag.StringVar(&o.lockstep, "lockstep", "bin/lockstep", "the `program` that is measured")
 	flag.StringVar(&o.out, "out", "testdata/bench", "the `folder` that the results are written into, \"\" for none")
 	flag.StringVar(&o.compare, "compare", "", "an earlier latest.json `file`: say what has become slower since")
+	page := flag.String("scale", "", "measure instead what many objects and many releases take, and write that into this `page`; -only chooses tables")
 	flag.Parse()
 	var err error
 	if o.only, err = regexp.Compile(*only); err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		err = bench(ctx, o)
+		if *page != "" {
+			err = scale(ctx, o, *page)
+		} else {
+			err = bench(ctx, o)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// model adds a table that says what each quantity is at three sizes, which line goes
+// through the first two, or which parabola without a linear part where the power is 2,
+// what that makes of the third, and how far off that is.
+func (s *scaling) model(name, of string, sizes []int, found []step, power int, quantities ...quantity) {
+	t := table{name: name, columns: []string{of}}
+	for _, n := range sizes {
+		t.columns = append(t.columns, strconv.Itoa(n))
+	}
+	t.columns = append(t.columns, "model of the first two", "it says of "+strconv.Itoa(sizes[len(sizes)-1]), "off by")
+	x := func(i int) float64 { return math.Pow(float64(sizes[i]), float64(power)) }
+	variable := "n"
+	if power == 2 {
+		variable = "n²"
+	}
+	for _, q := range quantities {
+		line := []string{q.name}
+		for _, f := range found {
+			line = append(line, number(q.of(f)))
+		}
+		slope := (q.of(found[1]) - q.of(found[0])) / (x(1) - x(0))
+		base := q.of(found[0]) - slope*x(0)
+		says, is := base+slope*x(2), q.of(found[2])
+		sign := "+"
+		if slope < 0 {
+			sign = "−"
+		}
+		off := "0 %"
+		if is != 0 && math.Abs(says-is)/is >= 0.005 {
+			off = fmt.Sprintf("%+.0f %%", 100*(says-is)/is)
+		}
+		t.lines = append(t.lines, append(line, fmt.Sprintf("%s %s %s %s", number(base), sign, number(math.Abs(slope)), variable), number(says), off))
+	}
+	s.tables = append(s.tables, t)
+}
+
+// markdown is the table as a page has it, with a line above that says of when it is.
+func (t table) markdown(about about) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s, lockstep %s, %s.\n\n", about.Date, about.Commit, about.Machine)
+	row := func(cells []string) { out.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	row(t.columns)
+	row(strings.Split(strings.Repeat("---,", len(t.columns)-1)+"---", ","))
+	for _, l := range t.lines {
+		row(l)
+	}
+	return out.String()
+}
+
+// write puts the tables that were measured into their places in the page.
+func (s *scaling) write(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return fmt.Errorf("read the page that the tables go into: %w", err)
+	}
+	about, out := s.describe(), string(text)
+	for _, t := range s.tables {
+		begin, end := "<!-- "+t.name+" -->\n", "<!-- /"+t.name+" -->"
+		before, rest, found := strings.Cut(out, begin)
+		_, after, ended := strings.Cut(rest, end)
+		fmt.Printf("%s\n%s\n", t.name, t.markdown(about))
+		if !found || !ended {
+			return fmt.Errorf("%s has no place for the table: lines %q and %q", page, strings.TrimSpace(begin), end)
+		}
+		out = before + begin + t.markdown(about) + end + after
+	}
+	return os.WriteFile(page, []byte(out), 0o644)
+}
