@@ -174,20 +174,38 @@ func (s *session) commands() error {
 
 var benchmarked = regexp.MustCompile(`(?m)^Benchmark(\S+?)-\d+\s+\d+\s+([\d.]+) ns/op`)
 
-// planning runs the benchmarks of the planner that belong to its package.
+// pure are the benchmarks of what needs no cluster, by the number of objects.
+const pure = "^Benchmark(Plan|Reduce|State|Run)$/^(1000|10000|100000|graph)$"
+
+// planning runs the benchmarks of the planner, the reducer and the scheduler, and says
+// what ten times the objects cost.
 func (s *session) planning() error {
-	cmd := exec.CommandContext(s.ctx, "go", "test", "-run", "^$", "-bench", ".", "-count", strconv.Itoa(s.rounds), "./engine/plan")
+	cmd := exec.CommandContext(s.ctx, "go", "test", "-run", "^$", "-bench", pure, "-benchtime", "0.5s", "-count", strconv.Itoa(s.rounds),
+		"./engine/plan", "./engine/event", "./engine/run")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
 	}
-	goals := map[string]float64{"BuildPlan": 25}
+	goals := map[string]float64{"Plan/10000": 25}
+	took := map[string][]float64{}
+	var names []string
 	for _, m := range benchmarked.FindAllStringSubmatch(string(out), -1) {
 		ns, err := strconv.ParseFloat(m[2], 64)
 		if err != nil {
 			return err
 		}
-		s.figure(m[1], "ms", goals[m[1]]).add(lockstep, ns/1e6)
+		name := m[1]
+		s.figure(name, "ms", goals[name]).add(lockstep, ns/1e6)
+		if took[name] == nil {
+			names = append(names, name)
+		}
+		took[name] = append(took[name], ns)
+	}
+	for _, name := range names {
+		fewer := took[strings.TrimSuffix(name, "0")] // the same of a tenth of the objects
+		for n := range min(len(fewer), len(took[name])) {
+			s.figure(name+" beside a tenth of it", "×", 12).add(lockstep, took[name][n]/fewer[n])
+		}
 	}
 	return nil
 }
