@@ -4,6 +4,7 @@
 package forecast
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -29,15 +30,16 @@ func Length(s *event.State, took Lengths) time.Duration {
 	var end time.Duration
 	for _, p := range s.Phases {
 		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
-			end = phaseEnd(s, p, end, took)
+			_, end = ends(s, p, end, took)
 		}
 	}
 	return end
 }
 
-// phaseEnd is when a phase ends that begins at a certain time.
-func phaseEnd(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths) time.Duration {
-	ends := map[string]time.Duration{}
+// ends are when the groups of a phase end that begins at a certain time, by their
+// ids, and when the last of them does.
+func ends(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths) (ends map[string]time.Duration, last time.Duration) {
+	ends = make(map[string]time.Duration, len(p.Groups))
 	var endOf func(g *event.GroupState) time.Duration
 	endOf = func(g *event.GroupState) time.Duration {
 		if end, known := ends[g.ID]; known {
@@ -53,11 +55,11 @@ func phaseEnd(s *event.State, p *event.PhaseState, begin time.Duration, took Len
 		ends[g.ID] = start + took(g)
 		return ends[g.ID]
 	}
-	last := begin
+	last = begin
 	for _, g := range p.Groups {
 		last = max(last, endOf(g))
 	}
-	return last
+	return ends, last
 }
 
 // Waits are how long each unit waited for the cluster alone: the longest time
@@ -109,8 +111,9 @@ func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
 				gates[id] = true
 			}
 		}
+		critical := critical(s, p)
 		for _, g := range p.Groups {
-			if !gates[g.ID] || g.Status == event.Failed || Took(g) <= saved { // it saves no more than it took
+			if !gates[g.ID] || !critical[g] || g.Status == event.Failed || Took(g) <= saved { // it saves no more than it took
 				continue
 			}
 			without := Length(s, func(o *event.GroupState) time.Duration {
@@ -125,4 +128,27 @@ func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
 		}
 	}
 	return gate, saved
+}
+
+// critical are groups that follow each other without a gap and make a phase as long
+// as it is: without any other it is as long as ever.
+func critical(s *event.State, p *event.PhaseState) map[*event.GroupState]bool {
+	ends, end := ends(s, p, 0, Took)
+	path := map[*event.GroupState]bool{}
+	var last *event.GroupState
+	if i := slices.IndexFunc(p.Groups, func(g *event.GroupState) bool { return ends[g.ID] == end }); i >= 0 {
+		last = p.Groups[i]
+	}
+	for last != nil {
+		path[last] = true
+		start := ends[last.ID] - Took(last)
+		var before *event.GroupState
+		for _, id := range last.After {
+			if gate := s.Find(p.Name, id); gate != nil && ends[gate.ID] == start && !path[gate] {
+				before = gate
+			}
+		}
+		last = before
+	}
+	return path
 }

@@ -1,6 +1,9 @@
 package forecast
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -107,5 +110,68 @@ func TestARetryWaitsAnew(t *testing.T) {
 	}
 	if got := Waits(stateOf(append(events, ran("apply", "a", 70, 71, 75)...)))[event.Unit{Phase: "apply", Group: "a"}]; got != seconds(4) {
 		t.Errorf("retried: waited %s", got)
+	}
+}
+
+// recorded is a record of that many groups, each of which waits for up to three of
+// the ones before it and has taken so long.
+func recorded(rnd *rand.Rand, groups int) *event.State {
+	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
+	events := []event.Event{{Time: at(0), Kind: event.KindPlan}}
+	for n := range groups {
+		id := fmt.Sprint("g", n)
+		var after []string
+		for range rnd.IntN(4) {
+			if n > 0 {
+				after = append(after, p.Groups[rnd.IntN(n)].ID)
+			}
+		}
+		p.Groups = append(p.Groups, group(id, after...))
+		events = append(events, ran(p.Name, id, 0, 0, float64(rnd.IntN(10)))...)
+	}
+	events[0].Phases = []event.Phase{p}
+	return stateOf(events)
+}
+
+// TestTheCostliestGateIsOnTheCriticalPath: what saves nothing need not be tried.
+func TestTheCostliestGateIsOnTheCriticalPath(t *testing.T) {
+	for seed := range uint64(300) {
+		s := recorded(rand.New(rand.NewPCG(seed, 1)), 1+int(seed%30))
+		gates := map[string]bool{}
+		for _, g := range s.Groups() {
+			for _, id := range g.After {
+				gates[id] = true
+			}
+		}
+		var want string
+		var most time.Duration
+		for _, g := range s.Phases[0].Groups {
+			without := Length(s, func(o *event.GroupState) time.Duration {
+				if o == g {
+					return 0
+				}
+				return Took(o)
+			})
+			if less := Length(s, Took) - without; gates[g.ID] && less > most {
+				want, most = g.ID, less
+			}
+		}
+		gate, saved := Costliest(s)
+		if got := gate; got == nil && want != "" || got != nil && got.ID != want || saved != most {
+			t.Fatalf("seed %d: %v saves %s, want %s and %s", seed, got, saved, want, most)
+		}
+	}
+}
+
+// BenchmarkCostliest is about runs of so many objects, ten to a group.
+func BenchmarkCostliest(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			s := recorded(rand.New(rand.NewPCG(1, 1)), n/10)
+			b.ReportAllocs()
+			for b.Loop() {
+				Costliest(s)
+			}
+		})
 	}
 }
