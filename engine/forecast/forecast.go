@@ -38,31 +38,16 @@ const (
 // of what is left, and while the run does not go forward: paused, held, aborted,
 // rolled back or over.
 func Of(s *event.State, now time.Time) (f Forecast, ok bool) {
-	if s.Status != event.Running || s.Run != event.Running {
-		return Forecast{}, false
-	}
-	for _, p := range s.Phases {
-		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
-			continue
-		}
-		for _, g := range p.Groups {
-			usual, known := p.Usual[g.ID]
-			if !known || g.Status.Over() {
-				continue
-			}
-			ok = true
-			if g.Started.IsZero() {
-				continue
-			}
-			if took := now.Sub(g.Started); took > usual+max(slowBy, usual/slowShare) {
-				f.Slow = append(f.Slow, Slow{g, took, usual})
-			}
-		}
+	for _, p := range phases(s) {
+		ok = ok || slices.ContainsFunc(p.Groups, func(g *event.GroupState) bool {
+			_, known := p.Usual[g.ID]
+			return known && !g.Status.Over()
+		})
 	}
 	if !ok {
 		return Forecast{}, false
 	}
-	slices.SortStableFunc(f.Slow, func(a, b Slow) int { return cmp.Compare(b.Took-b.Usual, a.Took-a.Usual) })
+	f.Slow, _ = Late(s, now)
 	usual := usualOf(s)
 	f.Usual = Length(s, usual)
 	f.Left = Length(s, func(g *event.GroupState) time.Duration {
@@ -75,6 +60,41 @@ func Of(s *event.State, now time.Time) (f Forecast, ok bool) {
 		return max(usual(g)-now.Sub(g.Started), 0)
 	})
 	return f, true
+}
+
+// phases are those that a forecast is about, none while the run does not go forward.
+func phases(s *event.State) []*event.PhaseState {
+	if s.Status != event.Running || s.Run != event.Running {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) })
+}
+
+// Late are the groups that are slow at a time, as in a Forecast. Whoever wants to
+// hear of each need not ask before again is over, unless phases are announced: until
+// then there are no others. It is zero where that cannot be told.
+func Late(s *event.State, now time.Time) (slow []Slow, again time.Time) {
+	running := phases(s)
+	if running == nil {
+		return nil, time.Time{}
+	}
+	again = now.Add(slowBy) // what starts from now on is not slow before
+	for _, p := range running {
+		for _, g := range p.Groups {
+			usual, known := p.Usual[g.ID]
+			if !known || g.Status.Over() || g.Started.IsZero() {
+				continue
+			}
+			limit := usual + max(slowBy, usual/slowShare)
+			if took := now.Sub(g.Started); took > limit {
+				slow = append(slow, Slow{g, took, usual})
+			} else if due := g.Started.Add(limit); due.Before(again) {
+				again = due
+			}
+		}
+	}
+	slices.SortStableFunc(slow, func(a, b Slow) int { return cmp.Compare(b.Took-b.Usual, a.Took-a.Usual) })
+	return slow, again
 }
 
 // Known reports whether there is any history to forecast from.

@@ -1,6 +1,8 @@
 package forecast
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -97,5 +99,48 @@ func TestBarsLeavePausesOut(t *testing.T) {
 	want := []Bar{{From: 0, Sent: 5, Waited: 5}, {From: 10, Sent: 0, Waited: 10}, {From: 19, Sent: 1}}
 	if got := Bars(path, 20); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestNobodyIsLateBeforeAgain: who asks only when there may be others hears of each
+// with the same event as one who always asks.
+func TestNobodyIsLateBeforeAgain(t *testing.T) {
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		p := event.Phase{Name: "apply", Kind: event.PhaseApply, Usual: map[string]time.Duration{}}
+		events := []event.Event{{Time: at(0), Kind: event.KindOperation, Status: event.Running}, {Time: at(0), Kind: event.KindPlan}}
+		for n := range 1 + rnd.IntN(12) {
+			id := fmt.Sprint("g", n)
+			p.Groups = append(p.Groups, group(id))
+			if rnd.IntN(5) > 0 {
+				p.Usual[id] = seconds(float64(rnd.IntN(40)))
+			}
+			from := float64(rnd.IntN(60))
+			events = append(events, ran("apply", id, from, from, from+float64(rnd.IntN(60)))...)
+		}
+		pause := float64(rnd.IntN(60))
+		events = append(events, event.Event{Time: at(pause), Kind: event.KindRun, Status: event.Paused},
+			event.Event{Time: at(pause + float64(rnd.IntN(9))), Kind: event.KindRun, Status: event.Running})
+		events[1].Phases = []event.Phase{p}
+		slices.SortStableFunc(events, func(a, b event.Event) int { return a.Time.Compare(b.Time) })
+		var s event.State
+		var again time.Time
+		heard := map[string]bool{}
+		for _, e := range events {
+			s.Apply(e)
+			if e.Time.After(again) {
+				var late []Slow
+				late, again = Late(&s, e.Time)
+				for _, l := range late {
+					heard[l.Group.ID] = true
+				}
+			}
+			late, _ := Late(&s, e.Time)
+			for _, l := range late {
+				if !heard[l.Group.ID] {
+					t.Fatalf("seed %d: nobody has heard that %s is late at %s", seed, l.Group.ID, e.Time.Sub(start))
+				}
+			}
+		}
 	}
 }

@@ -21,13 +21,18 @@ func (t *Text) outlook(now time.Time) string {
 }
 
 // slowGroups tells, of each group once, that it takes longer than it usually does.
-// It is asked with the heartbeat and where a group's state changes.
+// It is asked with the heartbeat and where a group's state changes, and looks through
+// the groups when there may be another one.
 func (t *Text) slowGroups(e event.Event) {
-	if e.Kind != event.KindWaiting && e.Kind != event.KindGroup || !forecast.Known(&t.state) {
+	if e.Kind == event.KindPlan {
+		t.slowAgain = time.Time{}
+	}
+	if e.Kind != event.KindWaiting && e.Kind != event.KindGroup || !e.Time.After(t.slowAgain) || !forecast.Known(&t.state) {
 		return
 	}
-	f, _ := forecast.Of(&t.state, e.Time)
-	for _, s := range f.Slow {
+	late, again := forecast.Late(&t.state, e.Time)
+	t.slowAgain = again
+	for _, s := range late {
 		if u := s.Group.Unit(); !t.slow[u] {
 			t.slow[u] = true
 			t.line(e, slow, unitName(&t.state, s.Group)+" "+s.String())

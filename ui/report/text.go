@@ -36,6 +36,7 @@ type Text struct {
 	skipped       skipped             // groups that were never started, and have no line yet
 	planned       map[string]bool     // phases that have been printed
 	slow          map[event.Unit]bool // groups of which that has been told
+	slowAgain     time.Time           // until when there can be no others
 	lastLog       logKey
 	quiet         bool // the last line belongs to the plan
 }
@@ -129,6 +130,7 @@ func (t *Text) operation(e event.Event) {
 			clear(t.told)
 			clear(t.planned)
 			clear(t.slow)
+			t.slowAgain = time.Time{}
 		}
 		fmt.Fprintln(t.out, headline(t.state.Operation))
 		t.quiet = true
