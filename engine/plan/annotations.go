@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // The annotations that say what is deployed when. All but
@@ -43,19 +44,27 @@ func TwoSlashKeys() []string {
 	}
 }
 
+// The spellings of TwoSlashKeys that the API server takes.
+const (
+	storedGroupDependsOn    = "helm.sh/depends-on-resource-groups"
+	storedSubchartDependsOn = "helm.sh/depends-on-subcharts"
+	storedLayerDependsOn    = "helm.sh/dependson-layer"
+	storedLayerChart        = "helm.sh/dependson-chart"
+)
+
 // StoredKey returns the spelling of an annotation key under which a stored
 // manifest keeps it: those of TwoSlashKeys with a dash for the second slash,
 // all others as they are (R3).
 func StoredKey(key string) string {
 	switch key {
 	case AnnotationGroupDependsOn:
-		return "helm.sh/depends-on-resource-groups"
+		return storedGroupDependsOn
 	case AnnotationSubchartDependsOn:
-		return "helm.sh/depends-on-subcharts"
+		return storedSubchartDependsOn
 	case AnnotationLayerDependsOn:
-		return "helm.sh/dependson-layer"
+		return storedLayerDependsOn
 	case AnnotationLayerChart:
-		return "helm.sh/dependson-chart"
+		return storedLayerChart
 	}
 	return key
 }
@@ -63,23 +72,18 @@ func StoredKey(key string) string {
 // Annotation looks up an annotation in either spelling (R3). Where both are
 // there, the author's, with two slashes, counts.
 func Annotation(annotations map[string]string, key string) (value string, ok bool) {
-	_, value, ok = findAnnotation(annotations, key)
+	if value, ok = annotations[key]; !ok {
+		value, ok = annotations[StoredKey(key)]
+	}
 	return value, ok
-}
-
-func findAnnotation(annotations map[string]string, key string) (spelled, value string, ok bool) {
-	if value, ok = annotations[key]; ok {
-		return key, value, true
-	}
-	if spelled = StoredKey(key); spelled != key {
-		value, ok = annotations[spelled]
-	}
-	return spelled, value, ok
 }
 
 // ParseList reads the value of a list annotation: a JSON array of strings
 // (R1). White space around the strings is dropped.
 func ParseList(value string) ([]string, error) {
+	if names, ok := plainList(value); ok {
+		return names, nil
+	}
 	var list []*string
 	if err := json.Unmarshal([]byte(value), &list); err != nil || list == nil {
 		return nil, errors.New("want a JSON array of strings")
@@ -94,12 +98,37 @@ func ParseList(value string) ([]string, error) {
 	return names, nil
 }
 
+// plainList reads a list of ASCII without escapes, which nearly all are: JSON's own
+// reader takes many times as long, and charts have a list for every resource.
+func plainList(value string) (names []string, ok bool) {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c == '\\' || c >= utf8.RuneSelf {
+			return nil, false
+		}
+	}
+	names = make([]string, 0, strings.Count(value, `"`)/2)
+	for before := "["; ; before = "," {
+		between, rest, more := strings.Cut(value, `"`)
+		if between = strings.TrimSpace(between); !more {
+			return names, len(names) > 0 && between == "]"
+		}
+		name, rest, closed := strings.Cut(rest, `"`)
+		if between != before || !closed {
+			return nil, false
+		}
+		names, value = append(names, strings.TrimSpace(name)), rest
+	}
+}
+
 // blankList reports whether the value of a list annotation is as good as none:
 // white space, or null.
 //
 // Rule R2: what is neither that nor a list is told, and where order or readiness
 // would be lost in silence refused.
 func blankList(value string) bool {
+	if value == "" {
+		return true
+	}
 	value = strings.TrimSpace(value)
 	return value == "" || value == "null"
 }
@@ -133,75 +162,107 @@ type ordering struct {
 	// needs are the groups, charts the subcharts to wait for.
 	needs, charts       []string
 	needsKey, chartsKey string
+	// before is what the resource comes before in its group (R16).
+	before string
 	// faults tell which annotations cannot be read (R2). A resource with one
 	// has neither group nor weight.
 	faults []string
 }
 
-// readOrdering reads the annotations of one resource. What is blank counts as
-// none.
-func readOrdering(annotations map[string]string) ordering {
-	var o ordering
-	if len(annotations) == 0 {
-		return o
+// said is an annotation of a resource. The key is empty where the resource has none.
+type said struct{ key, value string }
+
+// sayings are the annotations of a resource about its order.
+type sayings struct{ group, layer, weight, needs, layers, charts, before said }
+
+// read finds them in one pass. Of two spellings the author's counts (see Annotation).
+func (s *sayings) read(annotations map[string]string) {
+	stored := func(of *said, key, value string) {
+		if of.key == "" {
+			*of = said{key, value}
+		}
 	}
-	key, name := o.plain(annotations, AnnotationGroup, byGroup)
-	if k, layer := o.plain(annotations, AnnotationLayer, byLayer); layer != "" {
-		key, name = k, layer
+	for key, value := range annotations {
+		switch key {
+		case AnnotationGroup:
+			s.group = said{key, value}
+		case AnnotationLayer:
+			s.layer = said{key, value}
+		case AnnotationWeight:
+			s.weight = said{key, value}
+		case AnnotationGroupDependsOn:
+			s.needs = said{key, value}
+		case AnnotationLayerDependsOn:
+			s.layers = said{key, value}
+		case AnnotationLayerChart:
+			s.charts = said{key, value}
+		case AnnotationInstallBefore:
+			s.before = said{key, value}
+		case storedGroupDependsOn:
+			stored(&s.needs, key, value)
+		case storedLayerDependsOn:
+			stored(&s.layers, key, value)
+		case storedLayerChart:
+			stored(&s.charts, key, value)
+		}
 	}
-	if err := checkName(name); err != nil {
-		o.fault(key, name, err)
+}
+
+// read reads the annotations of one resource. What is blank counts as none.
+//
+// Rule R18: a layer is a group whose Jobs have to complete; it may wait for subcharts.
+func (o *ordering) read(annotations map[string]string) {
+	var s sayings
+	s.read(annotations)
+	o.before = s.before.value
+	o.plain(&s.group, byGroup)
+	if o.plain(&s.layer, byLayer) {
+		s.group = s.layer
 	}
-	o.group = name
-	o.readNeeds(annotations)
-	if key, weight := o.plain(annotations, AnnotationWeight, byWeight); weight != "" {
-		n, err := strconv.ParseInt(weight, 10, 64)
+	if err := checkName(s.group.value); err != nil {
+		o.fault(s.group, err)
+	}
+	o.group = s.group.value
+	if !blankList(s.needs.value) {
+		o.use(byGroup, s.needs.key)
+		o.needs, o.needsKey = o.list(s.needs, ParseList), s.needs.key
+	}
+	if o.plain(&s.layers, byLayer) {
+		o.needs, o.needsKey = o.list(s.layers, parseNames), s.layers.key
+	}
+	if o.plain(&s.charts, byLayer) {
+		o.charts, o.chartsKey = o.list(s.charts, parseNames), s.charts.key
+	}
+	if o.plain(&s.weight, byWeight) {
+		n, err := strconv.ParseInt(s.weight.value, 10, 64)
 		if err != nil {
-			o.fault(key, weight, errors.New("want an integer"))
+			o.fault(s.weight, errors.New("want an integer"))
 		}
 		o.weight = &n
 	}
 	if len(o.faults) > 0 {
 		o.group, o.weight, o.needs = "", nil, nil
 	}
-	return o
 }
 
-// readNeeds reads what a resource waits for (R1, R18).
-//
-// Rule R18: a layer is a group whose Jobs have to complete; it may wait for subcharts.
-func (o *ordering) readNeeds(annotations map[string]string) {
-	var err error
-	if key, value, _ := findAnnotation(annotations, AnnotationGroupDependsOn); !blankList(value) {
-		o.use(byGroup, key)
-		if o.needs, err = ParseList(value); err != nil {
-			o.fault(key, value, err)
-		}
-		o.needsKey = key
+// plain takes the space from around an annotation, and reports whether anything is
+// left, which shows the use of a family.
+func (o *ordering) plain(s *said, f family) bool {
+	if s.key == "" {
+		return false
 	}
-	if key, value := o.plain(annotations, AnnotationLayerDependsOn, byLayer); value != "" {
-		if o.needs, err = parseNames(value); err != nil {
-			o.fault(key, value, err)
-		}
-		o.needsKey = key
+	if s.value = strings.TrimSpace(s.value); s.value != "" {
+		o.use(f, s.key)
 	}
-	if key, value := o.plain(annotations, AnnotationLayerChart, byLayer); value != "" {
-		if o.charts, err = parseNames(value); err != nil {
-			o.fault(key, value, err)
-		}
-		o.chartsKey = key
-	}
+	return s.value != ""
 }
 
-// plain reads an annotation that may be blank, and notes its family if it is
-// not.
-func (o *ordering) plain(annotations map[string]string, key string, f family) (spelled, value string) {
-	spelled, value, _ = findAnnotation(annotations, key)
-	value = strings.TrimSpace(value)
-	if value != "" {
-		o.use(f, spelled)
+func (o *ordering) list(s said, parse func(string) ([]string, error)) []string {
+	names, err := parse(s.value)
+	if err != nil {
+		o.fault(s, err)
 	}
-	return spelled, value
+	return names
 }
 
 func (o *ordering) use(f family, key string) {
@@ -210,8 +271,8 @@ func (o *ordering) use(f family, key string) {
 	}
 }
 
-func (o *ordering) fault(key, value string, err error) {
-	o.faults = append(o.faults, fmt.Sprintf("annotation %s is %s: %v", key, quote(value), err))
+func (o *ordering) fault(s said, err error) {
+	o.faults = append(o.faults, fmt.Sprintf("annotation %s is %s: %v", s.key, quote(s.value), err))
 }
 
 // maxQuoted is how many characters of a value a message has room for.

@@ -29,15 +29,22 @@ func Build(root *Chart, resources []Resource) (*Plan, error) {
 // about groups. It is what the strategies other than ordered use (R27).
 func Flat(resources []Resource, chart string) *Plan {
 	p := newPlanner(nil, nil)
-	batch := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced)}
-	for i := range resources {
-		batch.members = append(batch.members, &member{Resource: &resources[i]})
-	}
+	batch := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), members: unordered(resources)}
 	groups := []*Group{}
 	if len(resources) > 0 {
 		groups = append(groups, p.group(batch))
 	}
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
+}
+
+// unordered are resources of which only the order inside a group is read.
+func unordered(resources []Resource) []*member {
+	members := make([]*member, len(resources))
+	for i := range resources {
+		r := &resources[i]
+		members[i] = &member{Resource: r, ordering: ordering{before: r.Annotations[AnnotationInstallBefore]}}
+	}
+	return members
 }
 
 // Check tells what is wrong with charts whatever order they are deployed in: the
@@ -82,13 +89,15 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 		sorted[i] = &resources[i]
 	}
 	slices.SortFunc(sorted, compareResources)
-	for _, r := range sorted {
+	members := make([]member, len(sorted))
+	for i, r := range sorted {
 		path := r.Chart
 		if path == "" && root != nil {
 			path = root.Path // R6
 		}
 		c := p.node(path)
-		c.members = append(c.members, &member{Resource: r})
+		members[i].Resource = r
+		c.members = append(c.members, &members[i])
 	}
 	return p
 }
@@ -98,7 +107,7 @@ func compareResources(a, b *Resource) int {
 	if c := strings.Compare(a.Chart, b.Chart); c != 0 {
 		return c
 	}
-	if c := a.Object.Compare(b.Object); c != 0 {
+	if c := a.Object.compare(&b.Object); c != 0 {
 		return c
 	}
 	return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(fmt.Sprint(*a), fmt.Sprint(*b)))
@@ -151,7 +160,7 @@ func (p *planner) read(c *chartNode) {
 	var uses [families]*member
 	weighted := false
 	for _, m := range c.members {
-		m.ordering = readOrdering(m.Annotations)
+		m.ordering.read(m.Annotations)
 		for f, key := range m.uses {
 			if key != "" && uses[f] == nil {
 				uses[f] = m
@@ -204,7 +213,11 @@ func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 // in two charts is left in the first by path, as Helm puts up with it (R27).
 func (p *planner) claim(charts []*chartNode) {
 	type owner struct{ chart, group string }
-	owners := make(map[Object]owner)
+	total := 0
+	for _, c := range charts {
+		total += len(c.members)
+	}
+	owners := make(map[Object]owner, total)
 	for _, c := range charts {
 		c.members = slices.DeleteFunc(c.members, func(m *member) bool {
 			own := owner{c.path, cmp.Or(m.group, Unsequenced)}
@@ -276,11 +289,7 @@ func (p *planner) failGraph(root string, groups []*Group) {
 
 // group makes the group of the plan from a draft, without its gates (R15).
 func (p *planner) group(d *draft) *Group {
-	resources := make([]*Resource, len(d.members))
-	for i, m := range d.members {
-		resources[i] = m.Resource
-	}
-	a := arrange(resources)
+	a := arrange(d.members)
 	for _, o := range a.twice {
 		p.warn("R13", d.chart, &o, "%s is rendered more than once; it is applied once", describe(o))
 	}

@@ -133,24 +133,24 @@ func Reduce(groups []*Group) map[string][]string {
 	for at, i := range order {
 		rank[i] = at
 	}
-	// What is behind each group is found out for one block of groups at a time:
-	// for all of them at once it would take memory by the square of their number.
+	// What is behind each group is found out for one block of groups at a time: for
+	// all of them at once it would take memory by the square of their number. The last
+	// block comes first, so that few edges are left to be followed back to the others.
 	behind := make([]block, len(groups)) // by rank
-	for start := 0; start < len(groups); start += blockSize {
-		clear(behind)
+	for start := (len(groups) - 1) / blockSize * blockSize; start >= 0; start -= blockSize {
+		clear(behind[start:])
+		inBlock := func(j int) bool { return rank[j] >= start && rank[j] < start+blockSize }
 		for at, i := range order[start:] {
 			b := &behind[start+at]
 			for _, j := range d.after[i] {
-				b.merge(&behind[rank[j]])
-			}
-			for k, j := range d.after[i] {
-				if n := rank[j] - start; n >= 0 && n < blockSize && b.has(n) {
-					d.after[i][k] = i // stands for none
+				if rank[j] >= start {
+					b.merge(&behind[rank[j]])
 				}
 			}
+			d.after[i] = slices.DeleteFunc(d.after[i], func(j int) bool { return j == i || inBlock(j) && b.has(rank[j]-start) })
 			for _, j := range d.after[i] {
-				if n := rank[j] - start; n >= 0 && n < blockSize && j != i {
-					b.add(n)
+				if inBlock(j) {
+					b.add(rank[j] - start)
 				}
 			}
 		}
@@ -159,9 +159,7 @@ func Reduce(groups []*Group) map[string][]string {
 	for i, after := range d.after {
 		ids := make([]string, 0, len(after))
 		for _, j := range after {
-			if j != i {
-				ids = append(ids, groups[j].ID)
-			}
+			ids = append(ids, groups[j].ID)
 		}
 		slices.Sort(ids)
 		direct[groups[i].ID] = slices.Compact(ids)
@@ -199,33 +197,57 @@ type dag struct {
 
 func newDAG(groups []*Group) *dag {
 	index := make(map[string]int, len(groups))
+	edges := 0
 	for i, g := range groups {
 		index[g.ID] = i
+		edges += len(g.After)
 	}
 	d := &dag{after: make([][]int, len(groups))}
+	all := make([]int, 0, edges)
 	for i, g := range groups {
-		d.after[i] = make([]int, 0, len(g.After))
+		begin := len(all)
 		for _, id := range g.After {
 			if j, ok := index[id]; ok {
-				d.after[i] = append(d.after[i], j)
+				all = append(all, j)
 			}
 		}
+		d.after[i] = all[begin:len(all):len(all)]
 	}
 	return d
+}
+
+// turned returns a graph with its edges turned round.
+func turned(next [][]int) [][]int {
+	degree := make([]int, len(next))
+	edges := 0
+	for _, list := range next {
+		edges += len(list)
+		for _, j := range list {
+			degree[j]++
+		}
+	}
+	all := make([]int, edges)
+	prev := make([][]int, len(next))
+	for j, n := range degree {
+		prev[j], all = all[:0:n], all[n:]
+	}
+	for i, list := range next {
+		for _, j := range list {
+			prev[j] = append(prev[j], i)
+		}
+	}
+	return prev
 }
 
 // order lists all groups, each after its gates. What lies on or behind a cycle
 // comes last, and the graph is reported as not acyclic.
 func (d *dag) order() (order []int, acyclic bool) {
 	n := len(d.after)
-	waiters := make([][]int, n)
+	waiters := turned(d.after)
 	left := make([]int, n)
 	order = make([]int, 0, n)
 	for i, after := range d.after {
 		left[i] = len(after)
-		for _, j := range after {
-			waiters[j] = append(waiters[j], i)
-		}
 		if len(after) == 0 {
 			order = append(order, i)
 		}
@@ -258,7 +280,8 @@ const maxCycles = 50
 // of next are sorted.
 func findCycles(next [][]int) [][]int {
 	gone := make([]bool, len(next))
-	dropAcyclic(next, gone)
+	prev := turned(next)
+	dropAcyclic(next, prev, gone)
 	var cycles [][]int
 	for i := range next {
 		if gone[i] {
@@ -270,16 +293,16 @@ func findCycles(next [][]int) [][]int {
 		if cycle := shortestCycle(next, gone, i); cycle != nil {
 			cycles = append(cycles, cycle)
 			gone[i] = true
-			dropAcyclic(next, gone)
+			dropAcyclic(next, prev, gone)
 		}
 	}
 	return cycles
 }
 
-// dropAcyclic marks the nodes from which no cycle can be reached as gone.
-func dropAcyclic(next [][]int, gone []bool) {
+// dropAcyclic marks the nodes from which no cycle can be reached as gone; prev is
+// next, turned round.
+func dropAcyclic(next, prev [][]int, gone []bool) {
 	left := make([]int, len(next))
-	prev := make([][]int, len(next))
 	var ends []int
 	for i := range next {
 		if gone[i] {
@@ -288,7 +311,6 @@ func dropAcyclic(next [][]int, gone []bool) {
 		for _, j := range next[i] {
 			if !gone[j] {
 				left[i]++
-				prev[j] = append(prev[j], i)
 			}
 		}
 		if left[i] == 0 {

@@ -18,7 +18,10 @@ type Object struct {
 func (o Object) String() string { return o.Kind + "/" + o.Name }
 
 // Compare orders objects by kind, name, namespace and API group.
-func (o Object) Compare(p Object) int {
+func (o Object) Compare(p Object) int { return o.compare(&p) }
+
+// compare is Compare without copies: most of planning is sorting.
+func (o *Object) compare(p *Object) int {
 	if c := strings.Compare(o.Kind, p.Kind); c != 0 {
 		return c
 	}

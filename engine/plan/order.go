@@ -128,27 +128,27 @@ type arrangement struct {
 }
 
 // arrange puts the resources of a group into the order in which they are
-// applied (R15 to R17). The order does not depend on that of resources.
+// applied (R15 to R17). The order does not depend on that of members, which are
+// sorted.
 //
 // Rule R17: namespaces, then definitions, and custom resources once theirs are Established.
-func arrange(resources []*Resource) arrangement {
-	var a arrangement
-	s := newSorter(resources, &a)
+func arrange(members []*member) arrangement {
+	a := arrangement{objects: make([]Object, 0, len(members))}
+	s := newSorter(members, &a)
 	for s.refuseContradiction(&a) {
 	}
-	definers := s.definers()
-	at := make(map[Object]int, len(s.items)) // the wave each object is in
-	for _, wave := range s.waves() {
-		for _, i := range wave {
-			a.objects = append(a.objects, i.object)
-			at[i.object] = len(a.waves)
-		}
+	definedIn := make(map[Object]int) // the wave each definition is in
+	for n, wave := range s.waves() {
 		established := map[Object]bool{}
 		for _, i := range wave {
-			for _, crd := range definers[i.groupKind()] {
-				if n, ok := at[crd]; ok && n < len(a.waves) {
+			a.objects = append(a.objects, i.object)
+			for _, crd := range s.definers[i.groupKind()] {
+				if at, ok := definedIn[crd]; ok && at < n {
 					established[crd] = true
 				}
+			}
+			if i.defines != (GroupKind{}) {
+				definedIn[i.object] = n
 			}
 		}
 		a.waves = append(a.waves, Wave{
@@ -174,6 +174,8 @@ func (i *item) groupKind() GroupKind { return GroupKind{i.object.Group, i.object
 type sorter struct {
 	items   []*item // sorted by object
 	classes []*class
+	// definers lists the objects of the group that define a kind.
+	definers map[GroupKind][]Object
 }
 
 type class struct {
@@ -188,40 +190,44 @@ type class struct {
 	placed bool
 }
 
-func newSorter(resources []*Resource, a *arrangement) *sorter {
-	kinds := make(map[string]bool)
-	for _, r := range resources {
-		kinds[r.Object.Kind] = true
-	}
-	s := &sorter{}
-	known := make(map[Object]*item, len(resources))
-	for _, r := range resources {
-		i := known[r.Object]
-		if i == nil {
-			i = &item{object: r.Object}
-			known[r.Object] = i
-			s.items = append(s.items, i)
-		} else {
-			a.twice = append(a.twice, r.Object)
+func newSorter(members []*member, a *arrangement) *sorter {
+	slices.SortStableFunc(members, func(a, b *member) int { return a.Object.compare(&b.Object) })
+	items := make([]item, 0, len(members))
+	s := &sorter{items: make([]*item, 0, len(members)), definers: map[GroupKind][]Object{}}
+	for n, m := range members {
+		if n == 0 || m.Object != members[n-1].Object {
+			items = append(items, item{object: m.Object})
+			s.items = append(s.items, &items[len(items)-1])
+		} else if n == 1 || m.Object != members[n-2].Object {
+			a.twice = append(a.twice, m.Object)
 		}
-		if r.Defines != (GroupKind{}) {
-			i.defines = r.Defines
+		i := s.items[len(s.items)-1]
+		if m.Defines != (GroupKind{}) {
+			i.defines = m.Defines
 		}
-		for _, kind := range parseKinds(r.Annotations[AnnotationInstallBefore]) {
-			if kinds[kind] {
-				i.before = append(i.before, kind)
-			}
+		if m.before != "" {
+			i.before = append(i.before, parseKinds(m.before)...)
 		}
 	}
 	for _, i := range s.items {
-		slices.Sort(i.before)
-		i.before = slices.Compact(i.before)
+		if i.defines != (GroupKind{}) {
+			s.definers[i.defines] = append(s.definers[i.defines], i.object)
+		}
+		i.before = s.present(i.before)
 	}
-	slices.SortFunc(a.twice, Object.Compare)
-	a.twice = slices.Compact(a.twice)
-	slices.SortFunc(s.items, func(a, b *item) int { return a.object.Compare(b.object) })
 	s.classify()
 	return s
+}
+
+// present returns those kinds that the group has, sorted, nil where there are none.
+func (s *sorter) present(kinds []string) (present []string) {
+	slices.Sort(kinds)
+	for _, kind := range slices.Compact(kinds) {
+		if _, ok := slices.BinarySearchFunc(s.items, kind, func(i *item, kind string) int { return strings.Compare(i.object.Kind, kind) }); ok {
+			present = append(present, kind)
+		}
+	}
+	return present
 }
 
 type classKey struct {
@@ -233,13 +239,15 @@ type classKey struct {
 func (s *sorter) classify() {
 	s.classes = nil
 	byKey := make(map[classKey]*class)
-	for _, i := range s.items {
-		key := classKey{rankOf(i.object), strings.Join(i.before, ",")}
-		c := byKey[key]
-		if c == nil {
-			c = &class{rank: key.rank, before: i.before}
-			byKey[key] = c
-			s.classes = append(s.classes, c)
+	var c *class
+	for n, i := range s.items {
+		if n == 0 || i.groupKind() != s.items[n-1].groupKind() || !slices.Equal(i.before, c.before) {
+			key := classKey{rankOf(i.object), strings.Join(i.before, ",")}
+			if c = byKey[key]; c == nil {
+				c = &class{rank: key.rank, place: key.rank, before: i.before}
+				byKey[key] = c
+				s.classes = append(s.classes, c)
+			}
 		}
 		c.items = append(c.items, i)
 	}
@@ -249,6 +257,9 @@ func (s *sorter) classify() {
 // it: those on a cycle, and those that would come before what they need. It
 // reports whether there were any.
 func (s *sorter) refuseContradiction(a *arrangement) bool {
+	if !slices.ContainsFunc(s.classes, func(c *class) bool { return c.before != nil }) {
+		return false
+	}
 	ofKind := make(map[string][]int)
 	for n, c := range s.classes {
 		ofKind[c.rank.kind] = append(ofKind[c.rank.kind], n)
@@ -310,20 +321,16 @@ func (s *sorter) place(next [][]int, n int) {
 // beforeNeeds returns the items with install-before that are not behind the
 // definition of their kind, or their namespace, if the group has those (R17).
 func (s *sorter) beforeNeeds() []*item {
-	if !slices.ContainsFunc(s.classes, func(c *class) bool { return c.before != nil }) {
-		return nil
-	}
 	at := make(map[Object]*class, len(s.items))
 	for _, c := range s.classes {
 		for _, i := range c.items {
 			at[i.object] = c
 		}
 	}
-	definers := s.definers()
 	var early []*item
 	for _, c := range s.classes {
 		for _, i := range c.items {
-			needs := definers[i.groupKind()]
+			needs := s.definers[i.groupKind()]
 			if i.object.Namespace != "" {
 				needs = append(slices.Clip(needs), Object{Kind: "Namespace", Name: i.object.Namespace})
 			}
@@ -336,17 +343,6 @@ func (s *sorter) beforeNeeds() []*item {
 		}
 	}
 	return early
-}
-
-// definers lists the objects of the group that define a kind.
-func (s *sorter) definers() map[GroupKind][]Object {
-	definers := make(map[GroupKind][]Object)
-	for _, i := range s.items {
-		if i.defines != (GroupKind{}) {
-			definers[i.defines] = append(definers[i.defines], i.object)
-		}
-	}
-	return definers
 }
 
 // compareClasses orders classes by when they are applied.
@@ -363,10 +359,10 @@ func (s *sorter) waves() [][]*item {
 			waves[len(waves)-1] = append(waves[len(waves)-1], c.items...)
 			continue
 		}
-		waves = append(waves, slices.Clone(c.items))
+		waves = append(waves, c.items)
 	}
 	for _, wave := range waves {
-		slices.SortFunc(wave, func(a, b *item) int { return a.object.Compare(b.object) })
+		slices.SortFunc(wave, func(a, b *item) int { return a.object.compare(&b.object) })
 	}
 	return waves
 }

@@ -115,11 +115,7 @@ func TestArrange(t *testing.T) {
 
 // arranged shows the order inside a group of those resources.
 func arranged(resources []Resource) (waves, refused string) {
-	pointers := make([]*Resource, len(resources))
-	for i := range resources {
-		pointers[i] = &resources[i]
-	}
-	a := arrange(pointers)
+	a := arrange(unordered(resources))
 	line := show([]*Group{{Objects: a.objects, Waves: a.waves}})[0]
 	_, waves, _ = strings.Cut(line, "= ")
 	var names []string
@@ -144,11 +140,7 @@ func TestArrangeKeepsWhatItPromises(t *testing.T) { // R16, R17
 	for range 2000 {
 		var resources []Resource
 		makeResources(random, chart("shop"), &resources)
-		pointers := make([]*Resource, len(resources))
-		for i := range resources {
-			pointers[i] = &resources[i]
-		}
-		a := arrange(pointers)
+		a := arrange(unordered(resources))
 		at := make(map[Object]int)
 		n := 0
 		for i, w := range a.waves {

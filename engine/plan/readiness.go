@@ -1,17 +1,25 @@
 package plan
 
+import "fmt"
+
 // readiness reports which of the two readiness annotations a resource has. One
-// that is blank or an empty list counts as none.
+// that is blank, an empty list or no list counts as none.
 func (m *member) readiness() (success, failure bool) {
-	has := func(key string) bool {
-		value := m.Annotations[key]
-		if value == "" { // most have none, and to find that out costs nothing
-			return false
-		}
-		list, err := ParseList(value)
-		return err == nil && len(list) > 0
+	list, _ := m.readinessList(AnnotationReadinessSuccess)
+	other, _ := m.readinessList(AnnotationReadinessFailure)
+	return len(list) > 0, len(other) > 0
+}
+
+func (m *member) readinessList(key string) ([]string, error) {
+	value := m.Annotations[key]
+	if blankList(value) { // most have none, and to find that out costs nothing
+		return nil, nil
 	}
-	return has(AnnotationReadinessSuccess), has(AnnotationReadinessFailure)
+	list, err := ParseList(value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: annotation %s is %s: %w", m.Object, key, quote(value), err)
+	}
+	return list, nil
 }
 
 // checkReadiness refuses readiness annotations that cannot be read: the resource
@@ -22,22 +30,20 @@ func (p *planner) checkReadiness(c *chartNode, m *member) {
 	for _, f := range m.Faults {
 		p.fail(f.Rule, c.path, &m.Object, "%s: %s", m.Object, f.Message)
 	}
-	for _, key := range []string{AnnotationReadinessSuccess, AnnotationReadinessFailure} {
-		value := m.Annotations[key]
-		if blankList(value) {
-			continue
-		}
-		if _, err := ParseList(value); err != nil {
-			p.fail("R2", c.path, &m.Object, "%s: annotation %s is %s: %v", m.Object, key, quote(value), err)
-			return
-		}
+	success, err := m.readinessList(AnnotationReadinessSuccess)
+	var failure []string
+	if err == nil {
+		failure, err = m.readinessList(AnnotationReadinessFailure)
 	}
-	success, failure := m.readiness()
-	if success == failure {
+	if err != nil {
+		p.fail("R2", c.path, &m.Object, "%v", err)
+		return
+	}
+	if (len(success) > 0) == (len(failure) > 0) {
 		return
 	}
 	has, lacks := AnnotationReadinessSuccess, AnnotationReadinessFailure
-	if failure {
+	if len(failure) > 0 {
 		has, lacks = lacks, has
 	}
 	p.warn("R24", c.path, &m.Object, "%s: has %s without %s; it is not used", m.Object, has, lacks)
