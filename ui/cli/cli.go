@@ -22,6 +22,7 @@ import (
 // Main runs the program with the arguments and streams of the process and
 // returns its exit code.
 func Main() int {
+	tendHeap()
 	in := newInterrupts(context.Background())
 	root := newRoot(in)
 	var failed error
