@@ -65,6 +65,9 @@ type chooser func(key, value *kyaml.Node) (edit, bool)
 // Documents in which no hint occurs are not looked into: most have none, and to
 // parse each would take longer than all else of a rendering.
 func editAnnotations(s string, hints []string, choose chooser) string {
+	if !hinted(s, hints) {
+		return s
+	}
 	var b strings.Builder
 	at := 0
 	for _, sep := range append(separator.FindAllStringIndex(s, -1), []int{len(s), len(s)}) {

@@ -220,11 +220,15 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	c.mu.Unlock()
 	res := &helmkube.Result{}
 	var mu sync.Mutex
+	was := manifest.NewIndex(original)
 	var spare cluster.Spare
 	if applies {
-		spare = newSparer(c.cfg.Context, c.cfg.Session.Client, c.builder()).spare
+		spare = newSparer(c.cfg.Context, c.cfg.Session.Client, c.builder(), func(i *resource.Info) bool {
+			x := was.Get(i)
+			// What goes on from where another run has stopped may find its changes made (R50).
+			return x != nil && !c.cfg.Session.Resumes && manifest.Rewritten(x, i)
+		}).spare
 	}
-	was := manifest.NewIndex(original)
 	err := c.apply(target, spare, func(i *resource.Info) error {
 		var before helmkube.ResourceList
 		if x := was.Get(i); x != nil {

@@ -29,9 +29,10 @@ const (
 // sent. What it goes by is read after the group has started: what the groups before
 // it have changed, it sees. It sends nothing but lists.
 type sparer struct {
-	client   *connect.Client
-	builder  *manifest.Builder
-	mutators func() ([]admissionv1.RuleWithOperations, error) // what is asked before an apply is stored
+	client    *connect.Client
+	builder   *manifest.Builder
+	rewritten func(*resource.Info) bool                        // the revision that is deployed has it otherwise
+	mutators  func() ([]admissionv1.RuleWithOperations, error) // what is asked before an apply is stored
 
 	mu    sync.Mutex
 	lists map[place]func() map[string]*unstructured.Unstructured
@@ -44,19 +45,20 @@ type place struct {
 	namespace string
 }
 
-func newSparer(ctx context.Context, c *connect.Client, b *manifest.Builder) *sparer {
-	s := &sparer{client: c, builder: b, lists: map[place]func() map[string]*unstructured.Unstructured{}}
+func newSparer(ctx context.Context, c *connect.Client, b *manifest.Builder, rewritten func(*resource.Info) bool) *sparer {
+	s := &sparer{client: c, builder: b, rewritten: rewritten, lists: map[place]func() map[string]*unstructured.Unstructured{}}
 	s.mutators = sync.OnceValues(func() ([]admissionv1.RuleWithOperations, error) { return mutators(ctx, c) })
 	return s
 }
 
 // spare reports whether an object of a group is proven to be as it is to be; it takes
 // then the place of the answer to its apply. A Job or a Pod that has ended may be
-// replaced by its apply, so they are never spared.
+// replaced by its apply, so they are never spared. For what the chart has otherwise than
+// the deployed revision nothing is listed.
 func (s *sparer) spare(ctx context.Context, g *plan.Group, i *resource.Info) bool {
 	want, ok := i.Object.(*unstructured.Unstructured)
 	f := s.builder.Fact(i)
-	if !ok || f == nil || f.Late || f.Generated || f.Before().Version == "" || want.GetKind() == "Job" || want.GetKind() == "Pod" {
+	if !ok || f == nil || s.rewritten(i) || f.Late || f.Generated || f.Before().Version == "" || want.GetKind() == "Job" || want.GetKind() == "Pod" {
 		return false
 	}
 	live := s.live(ctx, g, i)

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/kube/connect"
 )
@@ -39,6 +40,22 @@ func Unchanged(want, live *unstructured.Unstructured) bool {
 		}
 	}
 	return unchanged(owned, fields, live.Object)
+}
+
+// Rewritten reports whether two revisions have an object otherwise, apart from its
+// metadata, to which Helm adds: then its apply is all but sure to change something.
+func Rewritten(was, is *resource.Info) bool {
+	a, ok := was.Object.(*unstructured.Unstructured)
+	b, same := is.Object.(*unstructured.Unstructured)
+	if !ok || !same || len(a.Object) != len(b.Object) {
+		return true
+	}
+	for key, value := range b.Object {
+		if before, there := a.Object[key]; key != "metadata" && (!there || !reflect.DeepEqual(before, value)) {
+			return true
+		}
+	}
+	return false
 }
 
 // applied is what Helm owns of an object by apply, as fieldsV1 says it; nil where it

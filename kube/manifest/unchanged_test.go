@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/yaml"
 )
 
@@ -94,4 +95,23 @@ func replaced(text, old, with string) string {
 		panic("no " + old)
 	}
 	return strings.Replace(text, old, with, 1)
+}
+
+// TestRewritten: what Helm adds to metadata does not count.
+func TestRewritten(t *testing.T) {
+	info := func(text string) *resource.Info {
+		return &resource.Info{Object: parsed(t, text)}
+	}
+	was := info(`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: b}}`)
+	for text, want := range map[string]bool{
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {x: y}}, data: {a: b}}`:  false,
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: c}}`:                  true,
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`:                                true,
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, binaryData: {a: b}}`:            true,
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: b}, immutable: true}`: true,
+	} {
+		if got := Rewritten(was, info(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
 }
