@@ -301,6 +301,9 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	if err != nil {
 		return run.Outcome{}, t.refused(ctx, obj, err)
 	}
+	if u, ok := i.Object.(*unstructured.Unstructured); ok {
+		u.SetManagedFields(nil) // most of an answer, kept to the end, and of no use to anybody
+	}
 	change := f.Changed(i)
 	if t.s.Resumes && change == event.Unchanged && !again && t.hooks[obj] == nil && ended(i, f) {
 		return t.Apply(ctx, g, obj) // again, which replaces it

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 
 	"lockstep/engine/plan"
 )
@@ -16,6 +17,9 @@ type Options struct {
 	// Selector filters the watches of Labelled objects on the server;
 	// "app.kubernetes.io/managed-by=Helm" if empty.
 	Selector string
+	// Metadata reads the objects of kinds of which there is no more to see; nil to
+	// read them whole.
+	Metadata metadata.Interface
 	// Poll is the interval for objects that may not be watched; 2 s if 0.
 	Poll time.Duration
 	// AllNamespaces has one watch of a kind serve all namespaces. A kind that may

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 )
 
 // source feeds a stream by listing and watching its objects.
@@ -47,12 +47,29 @@ const (
 func newSource(s *stream) *source { return &source{stream: s, wake: make(chan struct{}, 1)} }
 
 // client is for objects of a namespace, "" for those of all.
-func (s *source) client(namespace string) dynamic.ResourceInterface {
-	client := s.stream.hub.client.Resource(s.stream.key.gvr)
+func (s *source) client(namespace string) reader {
+	gvr := s.stream.key.gvr
+	if kind := s.kind(); !kind.Empty() && s.stream.hub.options.Metadata != nil {
+		client := s.stream.hub.options.Metadata.Resource(gvr)
+		if namespace == "" {
+			return metadataReader{client, kind}
+		}
+		return metadataReader{client.Namespace(namespace), kind}
+	}
+	client := s.stream.hub.client.Resource(gvr)
 	if namespace == "" {
 		return client
 	}
 	return client.Namespace(namespace)
+}
+
+// kind is what the objects are, where that is one of the plain kinds.
+func (s *source) kind() schema.GroupVersionKind {
+	gvr := s.stream.key.gvr
+	if kind, ok := plain[gvr.GroupResource()]; ok {
+		return gvr.GroupVersion().WithKind(kind)
+	}
+	return schema.GroupVersionKind{}
 }
 
 func (s *source) options() metav1.ListOptions {
@@ -167,8 +184,8 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 			if e.Type == watch.Error {
 				return version, apierrors.FromObject(e.Object)
 			}
-			u, ok := e.Object.(*unstructured.Unstructured)
-			if !ok {
+			u := whole(e.Object, s.kind())
+			if u == nil {
 				return version, fmt.Errorf("unexpected %T in a watch", e.Object)
 			}
 			version = u.GetResourceVersion()
