@@ -64,7 +64,15 @@ func TestHelmsActionsInOrder(t *testing.T) {
 			r := newRig(t)
 			var mu sync.Mutex
 			var groups []string
-			cfg := r.orderedHelm(t.Context(), OrderedOptions{Events: func(e event.Event) {
+			var shared *Watches
+			if name == "shop" { // as by some of its own
+				var err error
+				if shared, err = r.client.Watch(t.Context(), WatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(shared.Close)
+			}
+			cfg := r.orderedHelm(t.Context(), OrderedOptions{Watches: shared, Events: func(e event.Event) {
 				mu.Lock()
 				defer mu.Unlock()
 				if e.Kind == event.KindGroup && e.Status == event.Running {

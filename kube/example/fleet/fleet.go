@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strconv"
 	"sync"
@@ -171,7 +170,7 @@ func (f *fleet) tell(ctx context.Context, p *progress, begun time.Time, before C
 		now, working := p.figures, p.working
 		p.mu.Unlock()
 		if sent := f.sent.counts().since(before); tick%4 == 3 && !f.json {
-			fmt.Printf("%6.1fs  %s: %d of %d done, %d at work, %d failed; %d requests, %d of them watches\n",
+			fmt.Fprintf(f.out, "%6.1fs  %s: %d of %d done, %d at work, %d failed; %d requests, %d of them watches\n",
 				time.Since(begun).Seconds(), now.Step, now.Ready, now.Releases, working, len(now.Failed), sent.Requests, sent.Watches)
 		}
 		select {
@@ -186,11 +185,11 @@ func (f *fleet) tell(ctx context.Context, p *progress, begun time.Time, before C
 // should be.
 func (f *fleet) report(found Figures) error {
 	if f.json {
-		if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
+		if err := json.NewEncoder(f.out).Encode(found); err != nil {
 			return err
 		}
 	} else {
-		fmt.Printf("%s: %d of %d releases done in %.1f s, the slowest in %.1f s; %d requests, %d of them watches, %d writes; %.1f MB of heap, %d goroutines\n",
+		fmt.Fprintf(f.out, "%s: %d of %d releases done in %.1f s, the slowest in %.1f s; %d requests, %d of them watches, %d writes; %.1f MB of heap, %d goroutines\n",
 			found.Step, found.Ready, found.Releases, found.Seconds, found.Slowest, found.Requests, found.Watches, found.Writes, float64(found.Heap)/1e6, found.Routines)
 	}
 	var errs []error

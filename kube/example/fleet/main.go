@@ -16,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -41,10 +42,11 @@ type options struct {
 	values                        map[string]any
 	sandbox, ownWatches, json     bool
 	timeout                       time.Duration
+	out                           io.Writer
 }
 
 func main() {
-	var o options
+	o := options{out: os.Stdout}
 	flag.IntVar(&o.releases, "releases", 200, "how `many` releases")
 	flag.IntVar(&o.workers, "workers", 0, "how `many` are at work at the same time, 0 for all")
 	flag.IntVar(&o.namespaces, "namespaces", 1, "over how `many` namespaces they are spread, which are made where they are missing")
