@@ -153,7 +153,11 @@ func (m *model) stateMark() (theme.Mark, string) {
 		if s.Status == event.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
-		return mark, join(m.Theme, text, m.nextText(), m.inFlight(), m.awayText())
+		next := m.nextText()
+		if next != "" && strings.HasSuffix(text, m.Graph.ByKey[m.Next.Unit()].Name) { // it says where the run stands
+			next = ""
+		}
+		return mark, join(m.Theme, text, next, m.inFlight(), m.awayText())
 	case s.Run == event.Replacing:
 		return mark, join(m.Theme, s.RunMessage, m.inFlight())
 	case s.Run == event.Aborting:

@@ -24,16 +24,16 @@ func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
 	others := []*terminal{inTerminal(t, 20, 60, m.env, "attach", "s"), inTerminal(t, 50, 200, m.env, "watch", "s", "-n", "seen")}
 	others[0].await(0, "breakpoint fail-image:broken")
 	others[1].await(0, "breakpoint fail-image:broken")
+	c.await(0, "1 field") // below the board, without a key
+	c.await(0, "- image: example/app:1.0")
+	c.await(0, "+ image: example/app:2.0")
 	mark := c.mark()
 	c.keys("\r") // what is still to come opens on its diff
-	c.await(mark, "1 field")
-	c.await(mark, "- image: example/app:1.0")
-	c.await(mark, "+ image: example/app:2.0")
+	c.await(mark, "will apply")
 	for _, o := range others {
-		mark := o.mark()
 		o.keys("d")
-		o.await(mark, "- image: example/app:1.0")
-		o.await(mark, "+ image: example/app:2.0")
+		o.await(0, "- image: example/app:1.0")
+		o.await(0, "+ image: example/app:2.0")
 	}
 	mark = c.mark()
 	c.keys("y")

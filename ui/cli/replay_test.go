@@ -34,7 +34,7 @@ func TestReplayBackAndForth(t *testing.T) {
 	press(" ", "stand still")
 	press(" ", "play")
 	press("x", "failed")
-	press("\r", "Deployment/shop-api")
+	press("\r", "next tab")
 	press("\x1b", "inspect")
 	m := c.mark()
 	c.keys("q")
