@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,9 +25,9 @@ import (
 
 type staticMapper struct{}
 
-func (staticMapper) ToRESTMapper() (meta.RESTMapper, error) {
-	return testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme), nil
-}
+var theMapper = sync.OnceValue(func() meta.RESTMapper { return testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme) })
+
+func (staticMapper) ToRESTMapper() (meta.RESTMapper, error) { return theMapper(), nil }
 
 // cluster makes a Diagnoser of a cluster that holds the objects of a text.
 func cluster(t testing.TB, text string) (*Diagnoser, *fake.Clientset) {
