@@ -18,6 +18,7 @@ type limits struct {
 	first  time.Duration // while this API server has never answered: its address may be wrong
 	away   time.Duration // while it does not answer
 	errors time.Duration // while its answer is an error of its own (500)
+	full   time.Duration // while it has too much to do (429)
 }
 
 // firstContact is how long an API server is tried that has never answered.
@@ -26,15 +27,21 @@ const firstContact = 10 * time.Second
 type limitsKey struct{}
 
 // WithPatience returns a context for Bind with which a request that the API
-// server answers with an error of its own (500) is repeated for so long.
-// The shortest that has been said counts.
+// server answers with an error of its own (500), or that it has too much to do (429),
+// is repeated for so long. Of errors the shortest that has been said counts: the next
+// answer will be the same. Who has too much to do asks to be called again: there it is
+// the longest.
 func WithPatience(ctx context.Context, d time.Duration) context.Context {
-	if l, ok := ctx.Value(limitsKey{}).(limits); ok && d > 0 {
-		d = min(d, l.errors)
-	} else if d <= 0 {
-		d = limitsOf(ctx).errors
+	l, said := ctx.Value(limitsKey{}).(limits)
+	switch {
+	case !said && d <= 0:
+		l = limitsOf(ctx)
+	case !said:
+		l.errors, l.full = d, d
+	case d > 0:
+		l.errors, l.full = min(l.errors, d), max(l.full, d)
 	}
-	return context.WithValue(ctx, limitsKey{}, limits{first: firstContact, errors: d})
+	return context.WithValue(ctx, limitsKey{}, limits{first: firstContact, errors: l.errors, full: l.full})
 }
 
 // limitsOf are those of requests that are bound to a context. What is bound to
@@ -44,9 +51,9 @@ func limitsOf(ctx context.Context) limits {
 		return l
 	}
 	if ctx.Done() == nil {
-		return limits{first: time.Second, away: 30 * time.Second, errors: 10 * time.Second}
+		return limits{first: time.Second, away: 30 * time.Second, errors: 10 * time.Second, full: 10 * time.Second}
 	}
-	return limits{first: firstContact, errors: time.Minute}
+	return limits{first: firstContact, errors: time.Minute, full: time.Minute}
 }
 
 // call is a request with all its tries.
@@ -61,7 +68,7 @@ type call struct {
 
 	began     time.Time
 	tries     int
-	erring    time.Time // since when it is answered with errors of the server's own
+	erring    time.Time // since when it is answered with errors of the server's own, or that it has too much to do
 	refreshed bool      // its credentials
 	// doubt tells that an earlier try may have come through although it failed,
 	// reached that one may have come to an API server.
@@ -167,8 +174,12 @@ func (c *call) enough(v verdict) bool {
 	case c.erring.IsZero():
 		c.erring = now
 	}
+	most := l.errors
+	if v.full {
+		most = l.full
+	}
 	return over(c.began, l.away) || !c.t.link.known() && over(c.began, l.first) ||
-		v.erring && over(c.erring, l.errors) || c.target.aggregated() && c.tries+1 >= aggregatedTries
+		v.erring && over(c.erring, most) || c.target.aggregated() && c.tries+1 >= aggregatedTries
 }
 
 // giveUp ends the call with what came of its last try.
@@ -200,7 +211,8 @@ func (u *unanswered) Unwrap() error { return u.ended }
 type verdict struct {
 	outcome outcome
 	again   bool          // it may be repeated
-	erring  bool          // the answer is an error of the API server's own, or that it is asked for too much
+	erring  bool          // the answer is an error of the API server's own, or that it has too much to do
+	full    bool          // it is the latter
 	asked   time.Duration // how long the server wants to be left alone
 	reason  string
 }
@@ -214,7 +226,7 @@ func judge(resp *http.Response, err error, known bool) verdict {
 	reason := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests:
-		return verdict{outcome: there, again: true, erring: true, asked: retryAfter(resp), reason: reason + messageOf(resp)}
+		return verdict{outcome: there, again: true, erring: true, full: true, asked: retryAfter(resp), reason: reason + messageOf(resp)}
 	case http.StatusInternalServerError:
 		message := messageOf(resp)
 		return verdict{outcome: there, again: !mistyped(message), erring: true, asked: retryAfter(resp), reason: reason + message}

@@ -165,6 +165,24 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
+// TestChecksWaitForWhoHasTooMuchToDo is that of the checks before an operation: errors
+// of the server's own end them early, that it has too much to do does not (R53).
+func TestChecksWaitForWhoHasTooMuchToDo(t *testing.T) {
+	for code, want := range map[int]time.Duration{429: time.Minute, 500: 15 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := WithPatience(WithPatience(WithPatience(t.Context(), 15*time.Second), time.Minute), 0)
+			x, _ := over(ctx, func(int, *http.Request) (*http.Response, error) { return says(code, "{}", "Retry-After", "1"), nil })
+			begun := time.Now()
+			if resp, err := x.RoundTrip(request(t.Context(), "GET", secretsPath, "")); err != nil || resp.StatusCode != code {
+				t.Errorf("%v, %v", resp, err)
+			}
+			if took := time.Since(begun); took < want || took > want+10*time.Second {
+				t.Errorf("%d is waited out for %s, want %s", code, took, want)
+			}
+		})
+	}
+}
+
 // TestLostAnswers lets a write come through and loses its answer: what is sent
 // again ends as if the answer had come. What somebody else has written is a
 // refusal as ever (R53).
