@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube/preview"
 	"lockstep/kube/throwaway/auditlog"
+	"lockstep/kube/throwaway/meddle"
 )
 
 // ahead asks what an operation does to the objects of a phase, by their names, and
@@ -169,6 +171,45 @@ func TestOutlookOfAReader(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if c := changes["ConfigMap/d"]; c.Action != ActionCreate || c.Message != "this user may not try it" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestOutlookWhereAWebhookCannotBeAsked looks ahead at objects that a webhook with side
+// effects is asked about, which the API server does not do in a dry run: none of them is
+// said to be refused, and it is told what they are compared with.
+func TestOutlookWhereAWebhookCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.deploy("plain", use(one(t, configMap("a", nil, "color: red"), configMap("b", nil)), nil))
+	asked := r.acting(r.through(middle{meddle: func(w http.ResponseWriter, req *http.Request) bool {
+		if req.URL.Query().Get("dryRun") == "" {
+			return false
+		}
+		meddle.Refuse(w, http.StatusBadRequest, "BadRequest", `admission webhook "effects.example.com" does not support dry run`)
+		return true
+	}}, ""))
+	op, err := asked.upgrade("plain", useUp(one(t, configMap("a", nil, "color: green"), configMap("b", nil), configMap("d", nil)), func(u *Upgrade) { u.PlanOnly = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := asked.ahead(op, op.Phases()[0])
+	all, err := op.Changes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if c.Action == ActionRefuse {
+			t.Errorf("the plan says that %s is refused: %s", c.Object, c.Message)
+		}
+	}
+	if c := changes["ConfigMap/a"]; c.Action != ActionChange || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest, since a webhook") {
+		t.Errorf("%+v", c)
+	}
+	if c := changes["ConfigMap/b"]; c.Action != ActionUnchanged || !strings.Contains(c.Message, "last manifest, since a webhook") {
+		t.Errorf("%+v", c)
+	}
+	if c := changes["ConfigMap/d"]; c.Action != ActionCreate || !strings.Contains(c.Message, "does not answer dry runs") {
 		t.Errorf("%+v", c)
 	}
 }

@@ -146,7 +146,9 @@ func (o *outlook) tryCreation(ctx context.Context, c *Change, i *resource.Info) 
 	case !errors.As(err, &answer):
 		return err
 	case diagnose.LacksRight(err):
-		c.Message = "this user may not try it"
+		c.Message = mayNotTry
+	case cannotTry(err):
+		c.Message = tryless
 	case apierrors.IsNotFound(err):
 		c.Action, c.Message = ActionLater, diagnose.Explain(err).Error()
 		if d := answer.Status().Details; d != nil && d.Kind == "namespaces" {

@@ -164,7 +164,7 @@ func (o *outlook) previewApply(ctx context.Context, c *Change, i *resource.Info,
 // why it could not be looked at.
 func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured, err error, change bool) error {
 	if diagnose.LacksRight(err) && o.deployed[c.Object] != nil {
-		return o.compareManifests(c, i)
+		return o.compareManifests(c, i, mayNotTry)
 	}
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", c.Object, err)
@@ -175,13 +175,18 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 		return nil
 	}
 	next, err := o.try(ctx, i)
-	if diagnose.LacksRight(err) && o.deployed[c.Object] != nil {
-		return o.compareManifests(c, i)
+	switch {
+	case err == nil:
+		return c.Differ(live, next)
+	case diagnose.LacksRight(err) && o.deployed[c.Object] != nil:
+		return o.compareManifests(c, i, mayNotTry)
+	case cannotTry(err) && o.deployed[c.Object] != nil:
+		return o.compareManifests(c, i, tryless)
+	case cannotTry(err):
+		c.Action, c.Message = ActionChange, "what changes is not known: "+tryless
+		return nil
 	}
-	if err != nil {
-		return c.refuse(err)
-	}
-	return c.Differ(live, next)
+	return c.refuse(err)
 }
 
 // Differ fills in what differs between two states of the object, and that it
@@ -197,15 +202,26 @@ func (c *Change) Differ(live, next *unstructured.Unstructured) error {
 	return nil
 }
 
-// compareManifests compares an object with the manifest that is deployed, for a
-// user who may not apply it, not even as a dry run. What others have changed in
-// the cluster since is not seen.
-func (o *outlook) compareManifests(c *Change, i *resource.Info) error {
+// Why an object is not tried.
+const (
+	mayNotTry = "this user may not try it"
+	tryless   = "a webhook that is asked about it does not answer dry runs"
+)
+
+// cannotTry reports whether a dry run has come to nothing for a webhook that may not be
+// asked about one, which says nothing of the object.
+func cannotTry(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.HasSuffix(err.Error(), "does not support dry run")
+}
+
+// compareManifests compares an object that cannot be tried with the manifest that is
+// deployed. What others have changed in the cluster since is not seen.
+func (o *outlook) compareManifests(c *Change, i *resource.Info, why string) error {
 	u, err := objectOf(i)
 	if err != nil {
 		return err
 	}
-	c.Action, c.Message = ActionUnchanged, "compared with the last manifest, since this user may not try it"
+	c.Action, c.Message = ActionUnchanged, "compared with the last manifest, since "+why
 	return c.Differ(o.deployed[c.Object], u)
 }
 
@@ -227,7 +243,7 @@ func (o *outlook) previewCreation(ctx context.Context, c *Change, i *resource.In
 // a field that its kind does not have, the API server's answer has no reason but
 // in words.
 func isMalformed(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object")
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !cannotTry(err) || err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object")
 }
 
 // refuse takes in an error: what the API server has answered is a finding about
