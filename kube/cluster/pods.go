@@ -24,6 +24,7 @@ type podWatches struct {
 	wg     sync.WaitGroup
 
 	mu        sync.Mutex
+	over      bool                // no watch is started any more
 	wide      map[kindOfSign]bool // one watch serves all namespaces
 	running   map[feed]context.CancelFunc
 	needed    map[string]int // namespaces, by how many need them
@@ -65,7 +66,8 @@ func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOpt
 
 // wait waits for all watches, after ctx has ended.
 func (w *podWatches) wait() {
-	w.mu.Lock() // nobody is half way through starting one
+	w.mu.Lock()
+	w.over = true
 	w.mu.Unlock()
 	w.wg.Wait()
 }
@@ -86,7 +88,7 @@ func (w *podWatches) start(of kindOfSign, namespace string) {
 	if w.wide[of] {
 		f.namespace = ""
 	}
-	if w.running[f] != nil || w.ctx.Err() != nil {
+	if w.running[f] != nil || w.over {
 		return
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
