@@ -47,11 +47,14 @@ test: all
 # ROWS=expression measures only some rows; COMPARE=old.json says what is slower now.
 BENCH = $(if $(ROWS),-only "$(ROWS)" -out "",) $(if $(COMPARE),-compare $(COMPARE),) $(if $(ROUNDS),-rounds $(ROUNDS),)
 
+# What is run from source finds no sandbox beside itself.
+BUILT = LOCKSTEP_SANDBOX_BIN=$${LOCKSTEP_SANDBOX_BIN:-$(CURDIR)/bin/lockstep-sandbox}
+
 bench: all
-	$(STATIC) $(GO) run ./kube/bench $(BENCH)
+	$(BUILT) $(STATIC) $(GO) run ./kube/bench $(BENCH)
 
 scale: all
-	$(STATIC) $(GO) run ./kube/bench -scale testdata/bench/scale.md $(if $(ROWS),-only "$(ROWS)",)
+	$(BUILT) $(STATIC) $(GO) run ./kube/bench -scale testdata/bench/scale.md $(if $(ROWS),-only "$(ROWS)",)
 
 chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
