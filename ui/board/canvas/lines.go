@@ -83,24 +83,34 @@ func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
 }
 
 // WrapLines breaks lines that are too long after their width; what goes on the
-// next line is indented a little.
+// next line is indented a little. The last piece begins there where the others leave it
+// next to no room.
 func WrapLines(lines []Line, w int) []Line {
-	const hang = 4
+	const hang, little = 4, 20
 	var out []Line
 	for _, l := range lines {
-		total := 0
-		for _, p := range l {
-			total += Width(p.Text)
-		}
 		last := len(l) - 1
-		if total <= w || last < 0 || total-Width(l[last].Text) > w-20 {
+		before := 0
+		for _, p := range l[:max(last, 0)] {
+			before += Width(p.Text)
+		}
+		if last < 0 || before+Width(l[last].Text) <= w {
 			out = append(out, l)
 			continue
 		}
-		text := WrapAfter(l[last].Text, w-(total-Width(l[last].Text)), w-hang)
-		out = append(out, append(slices.Clone(l[:last]), Piece{l[last].Role, text[0]}))
-		for _, s := range text[1:] {
-			out = append(out, Line{{theme.Text, strings.Repeat(" ", hang)}, {l[last].Role, s}})
+		head, text, role := slices.Clone(l[:last]), l[last].Text, l[last].Role
+		if last > 0 && before > w-little {
+			if rest, named := strings.CutPrefix(text, ": "); named {
+				head, text = append(head, Piece{role, ":"}), rest
+			}
+			out = append(out, WrapLines([]Line{head}, w)...)
+			head, text = Line{{theme.Text, strings.Repeat(" ", hang)}}, strings.TrimLeft(text, " ")
+			before = hang
+		}
+		parts := WrapAfter(text, w-before, w-hang)
+		out = append(out, append(head, Piece{role, parts[0]}))
+		for _, s := range parts[1:] {
+			out = append(out, Line{{theme.Text, strings.Repeat(" ", hang)}, {role, s}})
 		}
 	}
 	return out

@@ -42,7 +42,8 @@ func Wrap(s string, width int) []string {
 	if width <= 0 {
 		return nil
 	}
-	return strings.Split(ansi.WrapWc(Clean(s), width, ""), "\n")
+	// Wrap lets a word with a hyphen be too wide; what is, is broken where it must be.
+	return strings.Split(ansi.HardwrapWc(ansi.WrapWc(Clean(s), width, ""), width, true), "\n")
 }
 
 // WrapAfter is Wrap where the first line has another width than the others.
