@@ -59,6 +59,8 @@ type ObjectState struct {
 // Done reports whether nothing is left to do for the object.
 func (o *ObjectState) Done() bool { return o.Status == Ready || o.Status == Gone }
 
+// addPhase adds a phase, or replaces the one of its name where that has not
+// begun; of one that has, only groups that are new are added.
 func (s *State) addPhase(p Phase) {
 	i := slices.IndexFunc(s.Phases, func(q *PhaseState) bool { return q.Name == p.Name })
 	if i < 0 {

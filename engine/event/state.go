@@ -180,8 +180,6 @@ func (s *State) Active(now time.Time) time.Duration {
 	return max(d, 0)
 }
 
-// addPhase adds a phase, or replaces the one of its name where that has not
-// begun; of one that has, only groups that are new are added.
 // Groups are those of all phases, in the order of the plan.
 func (s *State) Groups() (all []*plan.Group) {
 	for _, p := range s.Phases {
