@@ -31,20 +31,26 @@ var manifests = []string{
 	"----\n-----\n------\n--- ---\n", "\r\n---\r\na: 1\r\n--- # x\r\n", "a\n--\n---", "x---\n\n\n---\n\x85\n---\u2028x", "---\n\xff\n---\n",
 }
 
-// TestSplitIsHelms holds Split against Helm's own function.
-func TestSplitIsHelms(t *testing.T) {
-	charts, err := filepath.Glob("../../testdata/charts/*/templates/*.yaml")
-	if err != nil || len(charts) == 0 {
+// textsOf are the files of the test charts that match.
+func textsOf(t *testing.T, pattern string) (texts []string) {
+	t.Helper()
+	paths, err := filepath.Glob("../../testdata/charts/" + pattern)
+	if err != nil || len(paths) == 0 {
 		t.Fatal("no charts", err)
 	}
-	texts := slices.Clone(manifests)
-	for _, path := range charts {
+	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		texts = append(texts, string(text))
 	}
+	return texts
+}
+
+// TestSplitIsHelms holds Split against Helm's own function.
+func TestSplitIsHelms(t *testing.T) {
+	texts := append(slices.Clone(manifests), textsOf(t, "*/templates/*.yaml")...)
 	for _, text := range texts {
 		if got, want := Split(text), helms(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -98,21 +104,11 @@ func TestAReaderHandsOutWhatIsTheCallers(t *testing.T) {
 // TestWriteIsThatOfEverybodyElse holds Write against sigs.k8s.io/yaml: with the objects
 // of all charts, and with what is written in a way of its own.
 func TestWriteIsThatOfEverybodyElse(t *testing.T) {
-	charts, err := filepath.Glob("../../testdata/charts/*/*.yaml")
-	if err != nil || len(charts) == 0 {
-		t.Fatal("no charts", err)
-	}
 	texts := []string{
 		"[9007199254740993, -1, 1.5, 1e3, 1e100, 0.1, -0.5e-9, true, null, '', 'yes', 'null', '1', '1.5', '0x10', '0o7', '2026-01-01', '12:30', '~', '<a&b>', '- x', ' a ', 'a: b', '# c', '{', '*x', '!y', '@', '%', '`']",
 		"a: |\n  one\n\n  two\nb: |-\n  one\n  two\nc: \"a\\tb\\u00e4\\u2028\\U0001F600\\e\"\n'd e': {'': [], x: {}, 1: [[1], [{y: z}]]}\n" + "long: " + strings.Repeat("words and words ", 40),
 	}
-	for _, path := range charts {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts = append(texts, string(text))
-	}
+	texts = append(texts, textsOf(t, "*/*.yaml")...)
 	for _, text := range texts {
 		value, err := (*Reader)(nil).Object(text)
 		if err != nil {

@@ -21,10 +21,10 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 	}
 	var out []canvas.Line
 	items, moments := s.items()
-	if none := c.noneOf(items, moments); none != "" {
+	if none := c.common(items, moments, func(a answer) string { return a.none }); none != "" {
 		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, none)}, width)
 	}
-	shared := c.sharedBy(items, moments)
+	shared := c.common(items, moments, func(a answer) string { return a.change.Message })
 	if s.Object == nil {
 		out = append(out, c.head(s, items, moments))
 	}
@@ -54,36 +54,19 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 	return out
 }
 
-// noneOf is why there is no answer about any of several objects, where that is the same
-// for all.
-func (c *Changes) noneOf(items []Item, moments []moment) (none string) {
+// common is what is said of several objects, where that is the same for all.
+func (c *Changes) common(items []Item, moments []moment, said func(answer) string) (text string) {
 	if len(items) < 2 {
 		return ""
 	}
 	for n, it := range items {
 		a, known := c.of(it, moments[n])
-		if !known || a.none == "" || n > 0 && a.none != none {
+		if !known || said(a) == "" || n > 0 && said(a) != text {
 			return ""
 		}
-		none = a.none
+		text = said(a)
 	}
-	return none
-}
-
-// sharedBy is what is said of the changes of several objects, where that is the same
-// for all.
-func (c *Changes) sharedBy(items []Item, moments []moment) (message string) {
-	if len(items) < 2 {
-		return ""
-	}
-	for n, it := range items {
-		a, known := c.of(it, moments[n])
-		if !known || a.change.Message == "" || n > 0 && a.change.Message != message {
-			return ""
-		}
-		message = a.change.Message
-	}
-	return message
+	return text
 }
 
 // head counts what happens to the objects of a group.
