@@ -1,0 +1,84 @@
+package helmclient
+
+import (
+	"bytes"
+	"io"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/manifest"
+)
+
+// Build makes the Infos of a manifest. Those of a hook are tied to its unit.
+func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	text := string(raw)
+	if c.hooks.queue.isScoped(text) {
+		return nil, nil // it is in the plan
+	}
+	list, warnings, err := c.builder().Build(text)
+	if err != nil {
+		return nil, err
+	}
+	if unit := c.hooks.queue.match(text, validate); unit != nil {
+		c.hooks.queue.claim(unit, c.builder(), list)
+		if validate { // it is about to be created
+			c.builder().LookAhead(c.cfg.Context, list, nil)
+		}
+		return list, nil
+	}
+	if !isRelease(raw) && (c.cfg.Embedded || isHook(raw)) { // what Helm writes besides: the namespace, crds/
+		c.builder().Forget(list)
+		return list, nil
+	}
+	if c.cfg.Uninstalling {
+		var more []plan.Warning
+		list, more = c.builder().Expand(c.cfg.Context, list)
+		warnings = append(warnings, more...)
+	}
+	c.mu.Lock()
+	c.built = list
+	snapshot := c.snapshot
+	c.mu.Unlock()
+	c.builder().Hide(list, c.cfg.Later)
+	c.builder().LookAhead(c.cfg.Context, list, snapshot)
+	if len(c.cfg.Later) > 0 {
+		c.builder().SupposeAbsent(list)
+	}
+	if c.cfg.Uninstalling {
+		var more []plan.Warning
+		list, more = Removable(c.builder(), list)
+		warnings = append(warnings, more...)
+	}
+	for _, w := range warnings {
+		c.cfg.Session.Warn(w)
+	}
+	if c.cfg.Uninstalling {
+		return list, c.nothingToDelete(list)
+	}
+	return list, nil
+}
+
+// forgetSnapshot makes what is built from now on see the cluster as it is then.
+func (c *Client) forgetSnapshot() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.snapshot = &manifest.Snapshot{}
+}
+
+// BuildTable is Helm's own.
+func (c *Client) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+	return c.cfg.Inner.BuildTable(r, validate)
+}
+
+// isRelease reports whether a manifest is that of a release: only those name
+// the templates that their objects come from. They may not where a
+// post-renderer has taken the comments away, as Helm 3 lets it (R6).
+func isRelease(manifest []byte) bool { return bytes.Contains(manifest, []byte("# Source: ")) }
+
+func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(rel1.HookAnnotation)) }
