@@ -19,12 +19,12 @@ import (
 // for a namespace in which somebody listens, or for all.
 type podWatches struct {
 	ctx    context.Context
+	cancel context.CancelFunc
 	kube   kubernetes.Interface
 	linger time.Duration
 	wg     sync.WaitGroup
 
 	mu        sync.Mutex
-	over      bool                // no watch is started any more
 	wide      map[kindOfSign]bool // one watch serves all namespaces
 	running   map[feed]context.CancelFunc
 	needed    map[string]int // namespaces, by how many need them
@@ -59,15 +59,16 @@ const eventsLate = 2 * time.Minute
 
 func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOptions) *podWatches {
 	all := opts.AllNamespaces
-	return &podWatches{ctx: ctx, kube: kube, linger: cmp.Or(opts.Linger, time.Minute), wide: map[kindOfSign]bool{ofPods: all, ofWarnings: all},
+	ctx, cancel := context.WithCancel(ctx)
+	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute), wide: map[kindOfSign]bool{ofPods: all, ofWarnings: all},
 		running: map[feed]context.CancelFunc{}, needed: map[string]int{}, listeners: map[owner]map[*Signs]func(){},
 		pods: map[types.NamespacedName]owner{}, told: map[types.UID]string{}}
 }
 
-// wait waits for all watches, after ctx has ended.
-func (w *podWatches) wait() {
-	w.mu.Lock()
-	w.over = true
+// close ends all watches and waits for their goroutines.
+func (w *podWatches) close() {
+	w.mu.Lock() // nobody may be half way through starting one
+	w.cancel()
 	w.mu.Unlock()
 	w.wg.Wait()
 }
@@ -88,7 +89,7 @@ func (w *podWatches) start(of kindOfSign, namespace string) {
 	if w.wide[of] {
 		f.namespace = ""
 	}
-	if w.running[f] != nil || w.over {
+	if w.running[f] != nil || w.ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(w.ctx)

@@ -50,7 +50,7 @@ func NewWatches(ctx context.Context, c *connect.Client, opts WatchOptions) (*Wat
 func (w *Watches) Close() {
 	w.close()
 	w.hub.Close()
-	w.pods.wait()
+	w.pods.close()
 }
 
 // Sight is what one run sees by Watches.
