@@ -13,8 +13,9 @@ import (
 	"lockstep/kube/sandbox/controlplane"
 )
 
-// startGC is GOGC while the cluster starts.
-const startGC = 400
+// settled is how long after the start controllers have seen all there is, and what is served has been
+// described: half of what the process has is then garbage.
+const settled = 3 * time.Second
 
 // ready is the line that --json prints once the cluster can be used.
 type ready struct {
@@ -46,11 +47,8 @@ func lifetime(ctx context.Context, o options, in *interrupts) (code int, err err
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.stop()
 	defer cancel()
-	// Starting makes little garbage to collect: to look for less of it saves a sixth of the work.
-	percent := debug.SetGCPercent(startGC)
 	err = s.start(ctx)
-	debug.SetGCPercent(percent)
-	go debug.FreeOSMemory()
+	defer time.AfterFunc(settled, debug.FreeOSMemory).Stop()
 	if err != nil {
 		if ctx.Err() != nil {
 			return in.exitCode(), nil

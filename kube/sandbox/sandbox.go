@@ -153,7 +153,7 @@ func (s *sandbox) start(ctx context.Context) error {
 	if err := s.startControlPlane(ctx, p); err != nil {
 		return err
 	}
-	cfg, err := s.config(p, "kubelet", "system:sandbox:kubelet")
+	cfg, err := s.config(p)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (s *sandbox) startControlPlane(ctx context.Context, p *pki.PKI) error {
 	if err != nil {
 		return fmt.Errorf("kube-apiserver: %w", err)
 	}
-	if err := p.WriteKubeconfig(s.kubeconfig, s.server, "sandbox-admin", "system:masters"); err != nil {
+	if err := p.WriteKubeconfig(s.kubeconfig, s.server, pki.Admin); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	return nil
@@ -211,8 +211,8 @@ func (s *sandbox) startControlPlane(ctx context.Context, p *pki.PKI) error {
 func (s *sandbox) startRest(ctx context.Context, p *pki.PKI, cfg *rest.Config, client kubernetes.Interface) error {
 	cm, sched := s.path("controller-manager.kubeconfig"), s.path("scheduler.kubeconfig")
 	err := errors.Join(
-		p.WriteKubeconfig(cm, s.server, "system:kube-controller-manager", ""),
-		p.WriteKubeconfig(sched, s.server, "system:kube-scheduler", ""))
+		p.WriteKubeconfig(cm, s.server, pki.ControllerManager),
+		p.WriteKubeconfig(sched, s.server, pki.Scheduler))
 	if err != nil {
 		return err
 	}
@@ -246,10 +246,10 @@ func (s *sandbox) run(ctx context.Context, name string, f func() error) {
 	})
 }
 
-// config is for a part of the sandbox that may do anything.
-func (s *sandbox) config(p *pki.PKI, name, user string) (*rest.Config, error) {
-	file := s.path(name + ".kubeconfig")
-	if err := p.WriteKubeconfig(file, s.server, user, "system:masters"); err != nil {
+// config is for the parts of the sandbox that may do anything.
+func (s *sandbox) config(p *pki.PKI) (*rest.Config, error) {
+	file := s.path("kubelet.kubeconfig")
+	if err := p.WriteKubeconfig(file, s.server, pki.Kubelet); err != nil {
 		return nil, err
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags("", file)

@@ -58,6 +58,9 @@ func StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan error, error
 	} {
 		g.EffectiveVersion = stampedVersion{g.EffectiveVersion}
 	}
+	if err := replaceBootstrap(config.KubeAPIs.ControlPlane.Generic); err != nil {
+		return nil, err
+	}
 	complete, err := config.Complete()
 	if err != nil {
 		return nil, err
@@ -84,6 +87,7 @@ func apiServerArgs(c APIServerConfig) ([]string, error) {
 		"--tls-cert-file=" + p.Path(pki.APIServer+".crt"),
 		"--tls-private-key-file=" + p.Path(pki.APIServer+".key"),
 		"--client-ca-file=" + p.Path(pki.CACert),
+		"--token-auth-file=" + p.Path(pki.Tokens),
 		"--authorization-mode=RBAC",
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",

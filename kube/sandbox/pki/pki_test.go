@@ -2,49 +2,56 @@ package pki
 
 import (
 	"crypto/x509"
-	"encoding/pem"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// An authority that is opened again vouches for what it issued before.
+// An authority that is opened again vouches for what it issued before, and the API server is told of it.
 func TestOpenAgain(t *testing.T) {
 	dir := t.TempDir()
 	p, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	before, err := p.Certificate(KubeletServer)
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "config")
-	if err := p.WriteKubeconfig(file, "https://127.0.0.1:1", "me", "system:masters"); err != nil {
+	if err := p.WriteKubeconfig(file, "https://127.0.0.1:1", Admin); err != nil {
 		t.Fatal(err)
 	}
 	again, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := before.Leaf.Verify(x509.VerifyOptions{Roots: again.Pool()}); err != nil {
+		t.Error(err)
+	}
 	c, err := clientcmd.LoadFromFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, _ := pem.Decode(c.AuthInfos["me"].ClientCertificateData)
-	cert, err := x509.ParseCertificate(block.Bytes)
+	tokens, err := tokenfile.NewCSV(again.Path(Tokens))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cert.Verify(x509.VerifyOptions{Roots: again.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		t.Error(err)
+	who, ok, err := tokens.AuthenticateToken(t.Context(), c.AuthInfos[Admin.Name].Token)
+	if err != nil || !ok || who.User.GetName() != Admin.Name || !slices.Equal(who.User.GetGroups(), []string{Admin.Group}) {
+		t.Errorf("the token is that of %+v, %v, %v", who, ok, err)
 	}
-	if cert.Subject.CommonName != "me" || cert.Subject.Organization[0] != "system:masters" {
-		t.Errorf("issued to %v", cert.Subject)
+	if _, ok, _ := tokens.AuthenticateToken(t.Context(), ""); ok {
+		t.Error("no token is somebody's, too")
 	}
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("kubeconfig: %v, %v", info.Mode(), err)
-	}
-	if _, err := again.Certificate(KubeletServer); err != nil {
-		t.Error(err)
+	for _, f := range []string{file, again.Path(Tokens)} {
+		if info, err := os.Stat(f); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f, info.Mode(), err)
+		}
 	}
 }
 
@@ -55,7 +62,7 @@ func TestIsKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := filepath.Join(dir, "ours")
-	if err := p.WriteKubeconfig(ours, "https://127.0.0.1:1", "me", ""); err != nil {
+	if err := p.WriteKubeconfig(ours, "https://127.0.0.1:1", Scheduler); err != nil {
 		t.Fatal(err)
 	}
 	write := func(name, text string) string {
