@@ -101,23 +101,26 @@ func ParseList(value string) ([]string, error) {
 // plainList reads a list of ASCII without escapes, which nearly all are: JSON's own
 // reader takes many times as long, and charts have a list for every resource.
 func plainList(value string) (names []string, ok bool) {
-	for i := range len(value) {
-		if c := value[i]; c < ' ' || c == '\\' || c >= utf8.RuneSelf {
-			return nil, false
-		}
-	}
 	names = make([]string, 0, strings.Count(value, `"`)/2)
-	for before := "["; ; before = "," {
-		between, rest, more := strings.Cut(value, `"`)
-		if between = strings.TrimSpace(between); !more {
-			return names, len(names) > 0 && between == "]"
-		}
-		name, rest, closed := strings.Cut(rest, `"`)
-		if between != before || !closed {
+	before, from := byte('['), 0 // what stands before the next name, and where a name begins
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case c < ' ' || c == '\\' || c >= utf8.RuneSelf:
+			return nil, false
+		case from > 0 && c == '"':
+			names, from, before = append(names, strings.TrimSpace(value[from:i])), 0, ','
+		case from > 0 || c == ' ':
+		case c == '"' && before == 0:
+			from = i + 1
+		case c == before && before != 0:
+			before = 0
+		case c == ']' && before == ',':
+			return names, strings.TrimSpace(value[i+1:]) == ""
+		default:
 			return nil, false
 		}
-		names, value = append(names, strings.TrimSpace(name)), rest
 	}
+	return nil, false
 }
 
 // blankList reports whether the value of a list annotation is as good as none:

@@ -3,9 +3,12 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Build makes the DAG of groups from the chart tree and the rendered
@@ -29,7 +32,7 @@ func Build(root *Chart, resources []Resource) (*Plan, error) {
 // about groups. It is what the strategies other than ordered use (R27).
 func Flat(resources []Resource, chart string) *Plan {
 	p := newPlanner(nil, nil)
-	batch := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), members: unordered(resources)}
+	batch := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), arranged: arrange(unordered(resources))}
 	groups := []*Group{}
 	if len(resources) > 0 {
 		groups = append(groups, p.group(batch))
@@ -67,6 +70,7 @@ func Check(root *Chart, resources []Resource) ([]Warning, error) {
 // planner makes one plan. It collects all errors it can.
 type planner struct {
 	charts   map[string]*chartNode
+	members  []member // sorted by object, those of one object by chart
 	errors   Errors
 	warnings []Warning
 }
@@ -75,7 +79,9 @@ type planner struct {
 type member struct {
 	*Resource
 	ordering
-	waits []*chartNode // the subcharts it waits for (R18)
+	chart     *chartNode
+	waits     []*chartNode // the subcharts it waits for (R18)
+	elsewhere bool         // it is applied as part of another chart
 }
 
 func newPlanner(root *Chart, resources []Resource) *planner {
@@ -89,25 +95,40 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 		sorted[i] = &resources[i]
 	}
 	slices.SortFunc(sorted, compareResources)
-	members := make([]member, len(sorted))
+	p.members = make([]member, len(sorted))
+	for _, path := range paths(resources) { // what a chart is part of comes before it
+		p.node(path)
+	}
 	for i, r := range sorted {
 		path := r.Chart
 		if path == "" && root != nil {
 			path = root.Path // R6
 		}
-		c := p.node(path)
-		members[i].Resource = r
-		c.members = append(c.members, &members[i])
+		m := &p.members[i]
+		m.Resource, m.chart = r, p.node(path)
+		m.chart.members = append(m.chart.members, m)
 	}
 	return p
 }
 
+// paths are those of the charts that resources come from, sorted.
+func paths(resources []Resource) []string {
+	seen := map[string]bool{}
+	last := ""
+	for i := range resources {
+		if path := resources[i].Chart; path != last {
+			seen[path], last = true, path
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
 // compareResources is a total order: what compares equal is equal.
 func compareResources(a, b *Resource) int {
-	if c := strings.Compare(a.Chart, b.Chart); c != 0 {
+	if c := a.Object.compare(&b.Object); c != 0 {
 		return c
 	}
-	if c := a.Object.compare(&b.Object); c != 0 {
+	if c := strings.Compare(a.Chart, b.Chart); c != 0 {
 		return c
 	}
 	return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(fmt.Sprint(*a), fmt.Sprint(*b)))
@@ -136,6 +157,7 @@ func copied(o *Object) *Object {
 // build returns the plan, nil if there are errors.
 func (p *planner) build() *Plan {
 	charts := p.inOrder()
+	sideBySide(p.members, func(m *member) { m.ordering.read(m.Annotations) })
 	for _, c := range charts {
 		p.orderSubcharts(c)
 		p.read(c)
@@ -155,12 +177,32 @@ func (p *planner) build() *Plan {
 	return plan
 }
 
-// read reads the annotations of a chart's resources (R2, R18 to R20).
+// sideBySide calls f for each element of a list, on all cores. f may change nothing
+// but its element.
+func sideBySide[T any](list []T, f func(*T)) {
+	const worthSharing = 64 // calls: starting to share takes as long as some of them
+	each := func(part []T) {
+		for i := range part {
+			f(&part[i])
+		}
+	}
+	workers := min(runtime.GOMAXPROCS(0), len(list)/worthSharing)
+	if workers < 2 {
+		each(list)
+		return
+	}
+	var wg sync.WaitGroup
+	for part := range slices.Chunk(list, (len(list)+workers-1)/workers) {
+		wg.Go(func() { each(part) })
+	}
+	wg.Wait()
+}
+
+// read looks at what the annotations of a chart's resources say (R2, R18 to R20).
 func (p *planner) read(c *chartNode) {
 	var uses [families]*member
 	weighted := false
 	for _, m := range c.members {
-		m.ordering.read(m.Annotations)
 		for f, key := range m.uses {
 			if key != "" && uses[f] == nil {
 				uses[f] = m
@@ -212,29 +254,27 @@ func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 // claim refuses objects that belong to two groups (R13). What is unsequenced
 // in two charts is left in the first by path, as Helm puts up with it (R27).
 func (p *planner) claim(charts []*chartNode) {
-	type owner struct{ chart, group string }
-	total := 0
-	for _, c := range charts {
-		total += len(c.members)
+	left := false
+	var first *member
+	for i := range p.members {
+		m := &p.members[i]
+		switch {
+		case first == nil || m.Object != first.Object:
+			first = m
+		case m.chart == first.chart && m.group == first.group: // see group
+		case first.group == "" && m.group == "":
+			p.warn("R13", m.chart.path, &m.Object, "%s is in %s as well; it is applied once, there", m.Object, first.chart.path)
+			m.elsewhere, left = true, true
+		default:
+			p.fail("R13", m.chart.path, &m.Object, "%s is in two groups: %s and %s", describe(m.Object),
+				groupID(first.chart.path, cmp.Or(first.group, Unsequenced)), groupID(m.chart.path, cmp.Or(m.group, Unsequenced)))
+		}
 	}
-	owners := make(map[Object]owner, total)
+	if !left {
+		return
+	}
 	for _, c := range charts {
-		c.members = slices.DeleteFunc(c.members, func(m *member) bool {
-			own := owner{c.path, cmp.Or(m.group, Unsequenced)}
-			first, claimed := owners[m.Object]
-			switch {
-			case !claimed:
-				owners[m.Object] = own
-			case first == own: // see group
-			case first.group == Unsequenced && own.group == Unsequenced:
-				p.warn("R13", c.path, &m.Object, "%s is in %s as well; it is applied once, there", m.Object, first.chart)
-				return true
-			default:
-				p.fail("R13", c.path, &m.Object, "%s is in two groups: %s and %s", describe(m.Object),
-					groupID(first.chart, first.group), groupID(own.chart, own.group))
-			}
-			return false
-		})
+		c.members = slices.DeleteFunc(c.members, func(m *member) bool { return m.elsewhere })
 	}
 }
 
@@ -255,6 +295,11 @@ const maxGates = 4_000_000
 func (p *planner) link(charts []*chartNode) *Plan {
 	groups := []*Group{}
 	gates := 0
+	var drafts []*draft
+	for _, c := range charts {
+		drafts = append(drafts, c.groups...)
+	}
+	sideBySide(drafts, func(d **draft) { (*d).arranged = arrange((*d).members) })
 	for _, c := range charts {
 		own := append(slices.Clip(c.gates()), reachAll(c.ownWaits)...)
 		for _, d := range c.groups {
@@ -287,9 +332,9 @@ func (p *planner) failGraph(root string, groups []*Group) {
 	p.failCycles(root, "groups", names, newDAG(groups).after)
 }
 
-// group makes the group of the plan from a draft, without its gates (R15).
+// group makes the group of the plan from a draft that is arranged, without its gates (R15).
 func (p *planner) group(d *draft) *Group {
-	a := arrange(d.members)
+	a := d.arranged
 	for _, o := range a.twice {
 		p.warn("R13", d.chart, &o, "%s is rendered more than once; it is applied once", describe(o))
 	}

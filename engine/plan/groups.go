@@ -16,10 +16,11 @@ type draft struct {
 	chart, name, id string
 	place           int // among the groups of the chart, by name; behind all where it is missing
 	members         []*member
-	needs           []need   // groups it waits for, each once, by place
-	after           []string // ids of groups it waits for in its chart
-	lower           *draft   // the group of the next lower weight
-	neededBy        *draft   // the last that was found to need it
+	arranged        arrangement // what the members come to, once they are all known
+	needs           []need      // groups it waits for, each once, by place
+	after           []string    // ids of groups it waits for in its chart
+	lower           *draft      // the group of the next lower weight
+	neededBy        *draft      // the last that was found to need it
 	jobs            bool
 	unsequenced     bool
 }

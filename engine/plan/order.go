@@ -141,14 +141,14 @@ func arrange(members []*member) arrangement {
 	for n, wave := range s.waves() {
 		established := map[Object]bool{}
 		for _, i := range wave {
-			a.objects = append(a.objects, i.object)
+			a.objects = append(a.objects, *i.object)
 			for _, crd := range s.definers[i.groupKind()] {
 				if at, ok := definedIn[crd]; ok && at < n {
 					established[crd] = true
 				}
 			}
 			if i.defines != (GroupKind{}) {
-				definedIn[i.object] = n
+				definedIn[*i.object] = n
 			}
 		}
 		a.waves = append(a.waves, Wave{
@@ -162,7 +162,7 @@ func arrange(members []*member) arrangement {
 
 // item is an object of a group with what bears on its place in it.
 type item struct {
-	object  Object
+	object  *Object
 	defines GroupKind
 	before  []string // kinds of the group to come before, sorted (R16)
 }
@@ -196,7 +196,7 @@ func newSorter(members []*member, a *arrangement) *sorter {
 	s := &sorter{items: make([]*item, 0, len(members)), definers: map[GroupKind][]Object{}}
 	for n, m := range members {
 		if n == 0 || m.Object != members[n-1].Object {
-			items = append(items, item{object: m.Object})
+			items = append(items, item{object: &m.Object})
 			s.items = append(s.items, &items[len(items)-1])
 		} else if n == 1 || m.Object != members[n-2].Object {
 			a.twice = append(a.twice, m.Object)
@@ -211,7 +211,7 @@ func newSorter(members []*member, a *arrangement) *sorter {
 	}
 	for _, i := range s.items {
 		if i.defines != (GroupKind{}) {
-			s.definers[i.defines] = append(s.definers[i.defines], i.object)
+			s.definers[i.defines] = append(s.definers[i.defines], *i.object)
 		}
 		i.before = s.present(i.before)
 	}
@@ -242,7 +242,7 @@ func (s *sorter) classify() {
 	var c *class
 	for n, i := range s.items {
 		if n == 0 || i.groupKind() != s.items[n-1].groupKind() || !slices.Equal(i.before, c.before) {
-			key := classKey{rankOf(i.object), strings.Join(i.before, ",")}
+			key := classKey{rankOf(*i.object), strings.Join(i.before, ",")}
 			if c = byKey[key]; c == nil {
 				c = &class{rank: key.rank, place: key.rank, before: i.before}
 				byKey[key] = c
@@ -290,7 +290,7 @@ func (s *sorter) refuseContradiction(a *arrangement) bool {
 	for _, i := range refused {
 		if i.before != nil {
 			i.before = nil
-			a.refused = append(a.refused, i.object)
+			a.refused = append(a.refused, *i.object)
 		}
 	}
 	if refused != nil {
@@ -324,7 +324,7 @@ func (s *sorter) beforeNeeds() []*item {
 	at := make(map[Object]*class, len(s.items))
 	for _, c := range s.classes {
 		for _, i := range c.items {
-			at[i.object] = c
+			at[*i.object] = c
 		}
 	}
 	var early []*item
@@ -362,7 +362,7 @@ func (s *sorter) waves() [][]*item {
 		waves = append(waves, c.items)
 	}
 	for _, wave := range waves {
-		slices.SortFunc(wave, func(a, b *item) int { return a.object.compare(&b.object) })
+		slices.SortFunc(wave, func(a, b *item) int { return a.object.compare(b.object) })
 	}
 	return waves
 }
