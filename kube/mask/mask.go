@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"index/suffixarray"
 	"maps"
 	"net/url"
 	"regexp"
@@ -237,15 +238,20 @@ func (m *Mask) Text(s string) string {
 	return m.replacer().Replace(s)
 }
 
+// between is what no name has in it.
+const between = "\x00"
+
 func (m *Mask) replacer() *strings.Replacer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.replace != nil {
 		return m.replace
 	}
+	// Thousands of values are looked for in thousands of names.
+	public := suffixarray.New([]byte(strings.Join(m.public, between)))
 	var values []string
 	for v := range m.values {
-		if !slices.ContainsFunc(m.public, func(name string) bool { return strings.Contains(name, v) }) {
+		if len(public.Lookup([]byte(v), 1)) == 0 || strings.Contains(v, between) {
 			values = append(values, v)
 		}
 	}
