@@ -59,16 +59,6 @@ type revision struct {
 	warnings []plan.Warning
 }
 
-// viewGroup is a group with what was last seen of its objects, in an earlier
-// revision, too; fresh are those that were seen in this one.
-type viewGroup struct {
-	*plan.Group
-	last   map[plan.Object]run.Observation
-	fresh  map[plan.Object]bool
-	status event.Status
-	said   string
-}
-
 // followEvery is how often the release's record is looked at for a new
 // revision or another status.
 const followEvery = 2 * time.Second
@@ -177,11 +167,7 @@ func (v *View) begin(r *revision) {
 			for _, o := range g.Objects {
 				v.mask.Public(o.String())
 			}
-			now := &viewGroup{Group: g, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}}
-			if old := before[g.ID]; old != nil {
-				now.last, now.status, now.said = old.last, old.status, old.said
-			}
-			v.groups[g.ID] = now
+			v.groups[g.ID] = newViewGroup(g, before[g.ID])
 			v.unseen += len(g.Objects)
 		}
 	}
@@ -223,8 +209,11 @@ func (v *View) drop(before *revision) {
 	for _, p := range before.phases {
 		for _, old := range p.Groups {
 			g := v.groups[old.ID]
+			if g == nil {
+				continue
+			}
 			for _, o := range old.Objects {
-				if g != nil && !slices.Contains(g.Objects, o) {
+				if _, planned := g.fresh[o]; !planned {
 					delete(g.last, o)
 					v.feed.Publish(event.Event{Kind: event.KindObject, Phase: p.Name, Group: old.ID, Object: &o,
 						Status: event.Gone, Message: fmt.Sprintf("not in revision %d", v.revision.rel.Version)})
@@ -344,12 +333,11 @@ func (v *View) take(unit event.Unit, ob run.Observation) {
 	if ob.Status == event.Gone {
 		ob.Status, ob.Message = absent(v.revision.rel.Info.Status)
 	}
-	was, known := g.last[ob.Object]
 	why := v.why.saw(unwell{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
 	if why != "" && ob.Status == event.InProgress {
 		ob.Status, ob.Message = event.Failed, why
 	}
-	g.last[ob.Object] = ob
+	was, known := g.see(ob)
 	st, message := g.judge()
 	tell := func(st event.Status, message string) {
 		g.status, g.said = st, message
@@ -364,7 +352,7 @@ func (v *View) take(unit event.Unit, ob run.Observation) {
 	if st != g.status || message != g.said {
 		tell(st, message)
 	}
-	if !g.fresh[ob.Object] && slices.Contains(g.Objects, ob.Object) {
+	if fresh, planned := g.fresh[ob.Object]; planned && !fresh {
 		g.fresh[ob.Object] = true
 		if v.unseen--; v.unseen == 0 {
 			close(v.seen)
@@ -397,30 +385,4 @@ func absent(release rcommon.Status) (event.Status, string) {
 		return event.Gone, ""
 	}
 	return event.Failed, "not in the cluster"
-}
-
-// judge derives the status of a group from its objects.
-func (g *viewGroup) judge() (event.Status, string) {
-	ready, gone, waiting := 0, 0, 0
-	for _, o := range g.Objects {
-		switch ob := g.last[o]; ob.Status {
-		case event.Failed:
-			return event.Failed, o.String() + ": " + ob.Message
-		case event.Ready:
-			ready++
-		case event.Gone:
-			gone++
-		case event.Waiting:
-			waiting++
-		}
-	}
-	switch len(g.Objects) {
-	case ready:
-		return event.Ready, ""
-	case gone:
-		return event.Gone, ""
-	case waiting:
-		return event.Waiting, ""
-	}
-	return event.Running, ""
 }
