@@ -3,6 +3,8 @@ package kube
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +123,40 @@ func TestUnchangedObjects(t *testing.T) {
 	}
 	again("somebody has deleted an object", map[string]int{"get": 1, "patch": 1}, false)
 	r.data("c3")
+}
+
+// TestPlanAsksOfWhatChanges: of what is as the chart has it a plan knows from one list that
+// nothing changes; of what somebody has changed, or deleted, it does not.
+func TestPlanAsksOfWhatChanges(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var docs []string
+	for i := range 8 {
+		docs = append(docs, configMap(fmt.Sprint("c", i), group("a"), "version: v1"))
+	}
+	chart := one(t, docs...)
+	r.deploy("plain", use(chart, nil))
+	plan := func(what string, asked map[string]int, want ...string) {
+		t.Helper()
+		start := time.Now()
+		lines, _ := r.changes(r.upgrade("plain", useUp(chart, nil)))
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasSuffix(l, " unchanged") })
+		if !slices.Equal(lines, want) {
+			t.Errorf("%s: %q, want %q", what, lines, want)
+		}
+		n := r.verbs(start)
+		delete(n, "list")
+		if !maps.Equal(n, asked) {
+			t.Errorf("%s: %v, want %v", what, n, asked)
+		}
+	}
+	plan("nothing has changed", map[string]int{})
+	r.patchConfigMap("c0", `{"data":{"version":null}}`)
+	plan("somebody has removed a value", map[string]int{"patch": 1}, "edge:a ConfigMap/c0 change")
+	if err := r.cluster.CoreV1().ConfigMaps(r.namespace).Delete(t.Context(), "c1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	plan("somebody has deleted an object", map[string]int{"get": 1, "patch": 2}, "edge:a ConfigMap/c0 change", "edge:a ConfigMap/c1 create")
 }
 
 // TestFieldsOfClientSideApply: what was brought from the client's side is still moved

@@ -33,6 +33,9 @@ type outlook struct {
 	// deployed is what the present revision's manifest has.
 	deployed map[plan.Object]*unstructured.Unstructured
 	hooks    map[string]bool // ids of the groups that are hooks
+	// lists are of what is there, for who asks for all changes at once; nil for one
+	// who wants an object as it is now.
+	lists *manifest.Live
 }
 
 // newOutlook reads what is to be applied and what is deployed. No request of the
@@ -123,7 +126,28 @@ func (o *outlook) bringsKind(obj plan.Object) bool {
 
 // live reads an object from the cluster.
 func (o *outlook) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+	if o.lists != nil {
+		if live := o.lists.Object(ctx, "", func() int { return o.ofKind(i) }, i); live != nil {
+			return live, nil
+		}
+	}
 	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+}
+
+// ofKind is how many objects of a kind and namespace are to be applied.
+func (o *outlook) ofKind(as *resource.Info) (n int) {
+	for _, i := range o.target {
+		if i.Mapping != nil && i.Mapping.Resource == as.Mapping.Resource && i.Namespace == as.Namespace {
+			n++
+		}
+	}
+	return n
+}
+
+// unchanged reports whether it is known, without a dry run, that an apply of the object
+// would change nothing. The operation does not send it either then.
+func (o *outlook) unchanged(i *resource.Info, live *unstructured.Unstructured) bool {
+	return o.lists != nil && o.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply) && o.lists.Unchanged(i, live)
 }
 
 // try applies an object as a dry run, and returns what would come of it.

@@ -18,6 +18,7 @@ import (
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
+	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 )
 
@@ -85,6 +86,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 	if err != nil {
 		return nil, err
 	}
+	o.lists = manifest.NewLive(ctx, c)
 	var changes []Change
 	kinds := map[string]event.PhaseKind{}
 	for _, phase := range p.Phases {
@@ -172,6 +174,9 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 	c.Action = ActionUnchanged
 	if !change {
 		c.Message = "it is there, and crds/ are left as they are"
+		return nil
+	}
+	if o.unchanged(i, live) {
 		return nil
 	}
 	next, err := o.try(ctx, i)
