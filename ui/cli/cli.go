@@ -14,6 +14,7 @@ import (
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"helm.sh/helm/v4/pkg/action"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/ui/report"
@@ -99,6 +100,7 @@ func usage(err error) bool {
 // app is what the commands share.
 type app struct {
 	settings *helmcli.EnvSettings
+	helm     *action.Configuration // ready after readyHelm
 	in       *interrupts
 	logs     logs
 }
@@ -125,7 +127,7 @@ Exit codes: 0 done, 1 the operation failed, 2 nothing was written, 3 aborted; of
 changes.`
 
 func newRoot(in *interrupts) *cobra.Command {
-	a := &app{settings: helmcli.New(), in: in}
+	a := &app{settings: helmcli.New(), helm: action.NewConfiguration(), in: in}
 	root := &cobra.Command{
 		Use:   "lockstep",
 		Short: "deploy Helm charts in order",

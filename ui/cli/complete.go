@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -32,11 +31,10 @@ func (a *app) completeRelease(next completion) completion {
 
 // completeReleases completes the names of releases that are not among args.
 func (a *app) completeReleases(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	cfg, err := a.helm()
-	if err != nil {
+	if err := a.readyHelm(a.settings.Namespace()); err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	list := action.NewList(cfg)
+	list := action.NewList(a.helm)
 	list.All, list.Limit = true, 0
 	list.SetStateMask()
 	found, err := list.Run()
@@ -58,26 +56,18 @@ func (a *app) completeRevisions(_ *cobra.Command, args []string, _ string) ([]st
 	if len(args) != 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	cfg, err := a.helm()
-	if err != nil {
+	if err := a.readyHelm(a.settings.Namespace()); err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	found, err := action.NewHistory(cfg).Run(args[0])
+	found, err := a.history(args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var revisions []string
-	for _, x := range slices.Backward(found) {
-		if rel, ok := x.(*rel1.Release); ok {
-			revisions = append(revisions, fmt.Sprintf("%d\t%s-%s, %s", rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status))
-		}
+	for _, rel := range slices.Backward(found) {
+		revisions = append(revisions, fmt.Sprintf("%d\t%s-%s, %s", rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status))
 	}
 	return revisions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-}
-
-func (a *app) helm() (*action.Configuration, error) {
-	cfg := action.NewConfiguration()
-	return cfg, cfg.Init(a.settings.RESTClientGetter(), a.settings.Namespace(), os.Getenv("HELM_DRIVER"))
 }
 
 // completeGroups completes --break-on with the groups of the chart that the

@@ -11,9 +11,9 @@ import (
 	helmcmd "helm.sh/helm/v4/pkg/cmd"
 )
 
-// TestFlagsAreHelms compares the flags of the commands that hand them on to
-// Helm with those that Helm has, and those of the operations as far as Helm has
-// the thing: no flag of Helm's may be missing or have another letter or default.
+// TestFlagsAreHelms compares the flags of the commands that print what Helm's do
+// with those that Helm has, and those of the operations as far as Helm has the
+// thing: no flag of Helm's may be missing or have another letter or default.
 func TestFlagsAreHelms(t *testing.T) {
 	t.Setenv("HELM_NO_PLUGINS", "1")
 	helm, err := helmcmd.NewRootCmd(io.Discard, nil, func(bool) {})

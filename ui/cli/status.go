@@ -8,10 +8,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/cli/output"
+	"helm.sh/helm/v4/pkg/release"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/mask"
+	"lockstep/ui/likehelm"
 	"lockstep/ui/report"
 )
 
@@ -42,16 +46,15 @@ lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'`,
 	f := cmd.Flags()
 	f.Bool("show-resources", false, "has no effect: resources are always shown")
 	_ = f.MarkHidden("show-resources") // it is there
-	ownFlag(cmd, "show-resources")
 	return cmd
 }
 
 func (a *app) status(cmd *cobra.Command, name string) error {
-	var helms bytes.Buffer
-	if err := runHelm(cmd, &helms, "status", name); err != nil {
+	helms, err := a.likeHelm(cmd, a.settings.Namespace(), func(out *bytes.Buffer) error { return a.helmStatus(cmd, out, name) })
+	if err != nil {
 		return err
 	}
-	d := a.display(cmd, helmsMode(cmd))
+	d := a.helmDisplay(cmd)
 	groups, secrets, err := a.groupsNow(cmd, name)
 	switch {
 	case cmd.Context().Err() != nil:
@@ -60,6 +63,23 @@ func (a *app) status(cmd *cobra.Command, name string) error {
 		d.Warn("the groups cannot be shown: " + err.Error())
 	}
 	return d.Status([]byte(secrets.Text(helms.String())), groups)
+}
+
+// helmStatus prints what "helm status" does.
+func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+	format := helmFormat(cmd)
+	status := action.NewStatus(a.helm)
+	status.Version = revisionOf(cmd)
+	status.ShowResourcesTable = format == output.Table
+	found, err := status.Run(name)
+	if err != nil {
+		return err
+	}
+	all, err := readable([]release.Releaser{found})
+	if err != nil {
+		return err
+	}
+	return likehelm.Status(out, format, all[0])
 }
 
 // groupsNow looks at the objects of a release once, and returns what hides its
@@ -82,16 +102,12 @@ func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, *mask.
 
 // openView reads the release that a command with --revision names.
 func (a *app) openView(cmd *cobra.Command, name string) (*kube.Client, *kube.View, error) {
-	revision, err := cmd.Flags().GetInt("revision")
-	if err != nil {
-		return nil, nil, err
-	}
 	client, err := kube.Connect(a.settings, slog.Default(), nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	view, err := during(cmd.Context(), func(ctx context.Context) (*kube.View, error) {
-		return client.PrepareView(ctx, name, a.settings.Namespace(), revision)
+		return client.PrepareView(ctx, name, a.settings.Namespace(), revisionOf(cmd))
 	})
 	return client, view, err
 }

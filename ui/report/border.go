@@ -121,8 +121,8 @@ func (s Style) own() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(all, "|"))
 }
 
-// helmsColours matches what Helm colours: heads of tables, and statuses.
-var helmsColours = regexp.MustCompile(`\x1b\[(?:1|3[1-3])m(?:[A-Z]+(?: [A-Z]+)?|deployed|failed|unknown|uninstalling|pending-[a-z]+)\x1b\[(?:0|22)(?:;(?:0|22))*m`)
+// helmsColours matches what Helm colours: heads of tables, statuses, and namespaces.
+var helmsColours = regexp.MustCompile(`\x1b\[(?:(?:1|3[1-3])m(?:[A-Z]+(?: [A-Z]+)?|deployed|failed|unknown|uninstalling|pending-[a-z]+)|36m[a-z0-9-]+)\x1b\[(?:0|22)(?:;(?:0|22))*m`)
 
 // Text is where Helm writes text.
 func (r results) Text() io.Writer {

@@ -210,7 +210,7 @@ func TestTheBorderKeepsWhatIsSafe(t *testing.T) {
 		{Safe, "日本 é\n\tx", "日本 é\n\tx"},
 		{func(w io.Writer) io.Writer { return styled(w, style) }, good, good},
 		{Safe, good, "fine"},
-		{func(w io.Writer) io.Writer { return New(ModeText, Stream{Writer: w}, Stream{Writer: w}).Text() }, "\x1b[32mdeployed\x1b[0m \x1b[32mother\x1b[0m", "\x1b[32mdeployed\x1b[0m other"},
+		{func(w io.Writer) io.Writer { return New(ModeText, Stream{Writer: w}, Stream{Writer: w}).Text() }, "\x1b[32mdeployed\x1b[0m \x1b[32mother\x1b[0m \x1b[36mnow here\x1b[0m \x1b[36mprod-1\x1b[0m", "\x1b[32mdeployed\x1b[0m other now here \x1b[36mprod-1\x1b[0m"},
 	} {
 		var out strings.Builder
 		if err := write(c.w(&out), c.in); err != nil || out.String() != c.expect {

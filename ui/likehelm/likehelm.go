@@ -1,0 +1,79 @@
+// Package likehelm prints releases as Helm's own commands do, byte for byte:
+// scripts read that. Helm has it in the package of its command line, which brings
+// the whole of kubectl get along and makes every start of the program slower.
+//
+// All is printed into memory, where no write fails.
+package likehelm
+
+import (
+	"bytes"
+	"fmt"
+	"text/template"
+
+	"github.com/fatih/color"
+	"helm.sh/helm/v4/pkg/cli/output"
+	"helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+)
+
+// plainByDefault is what the library has made of stdout and of the environment.
+var plainByDefault = color.NoColor
+
+// SetColour says when tables are coloured: "never", "always" or "auto".
+func SetColour(mode string) error {
+	switch mode {
+	case "never":
+		color.NoColor = true
+	case "always":
+		color.NoColor = false
+	case "auto":
+		color.NoColor = plainByDefault
+	default:
+		return fmt.Errorf("invalid color mode %q: use one of never, auto, always", mode)
+	}
+	return nil
+}
+
+// Template prints what a Go template makes of a release.
+func Template(out *bytes.Buffer, text string, r *rel1.Release) error {
+	t, err := template.New("_").Parse(text) // the name is in the errors
+	if err != nil {
+		return fmt.Errorf("read --template: %w", err)
+	}
+	return t.Execute(out, map[string]any{"Release": r})
+}
+
+// encode prints data as JSON or YAML, or else the table of it.
+func encode(out *bytes.Buffer, format output.Format, data any, table func()) error {
+	switch format {
+	case output.JSON:
+		return output.EncodeJSON(out, data)
+	case output.YAML:
+		return output.EncodeYAML(out, data)
+	}
+	table()
+	return nil
+}
+
+// chartOf is what tables say of the chart of a release, and of the version of what
+// is in it. There are records without a chart.
+func chartOf(r *rel1.Release) (chart, app string) {
+	if r.Chart == nil || r.Chart.Metadata == nil {
+		return "MISSING", "MISSING"
+	}
+	return r.Chart.Name() + "-" + r.Chart.Metadata.Version, r.Chart.AppVersion()
+}
+
+func statusInColour(s common.Status) string {
+	switch s {
+	case common.StatusDeployed:
+		return color.GreenString("%s", s)
+	case common.StatusFailed, common.StatusUnknown:
+		return color.RedString("%s", s)
+	case common.StatusPendingInstall, common.StatusPendingUpgrade, common.StatusPendingRollback, common.StatusUninstalling:
+		return color.YellowString("%s", s)
+	}
+	return s.String()
+}
+
+func namespaceInColour(namespace string) string { return color.CyanString("%s", namespace) }

@@ -1,0 +1,78 @@
+package likehelm
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"github.com/fatih/color"
+	"github.com/gosuri/uitable"
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/cli/output"
+	"helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+)
+
+// listed is a release in a list.
+type listed struct {
+	Name       string `json:"name"`
+	Namespace  string `json:"namespace"`
+	Revision   string `json:"revision"`
+	Updated    string `json:"updated"`
+	Status     string `json:"status"`
+	Chart      string `json:"chart"`
+	AppVersion string `json:"app_version"`
+}
+
+// List prints releases, as the flags in how say.
+func List(out *bytes.Buffer, format output.Format, releases []*rel1.Release, how *action.List) error {
+	if how.Short {
+		return names(out, format, releases)
+	}
+	rows := []listed{} // none are [], not null
+	for _, r := range releases {
+		row := listed{Name: r.Name, Namespace: r.Namespace, Revision: strconv.Itoa(r.Version), Updated: updated(r, how.TimeFormat), Status: r.Info.Status.String()}
+		row.Chart, row.AppVersion = chartOf(r)
+		rows = append(rows, row)
+	}
+	return encode(out, format, rows, func() { listTable(out, rows, !how.NoHeaders) })
+}
+
+func names(out *bytes.Buffer, format output.Format, releases []*rel1.Release) error {
+	all := []string{}
+	for _, r := range releases {
+		all = append(all, r.Name)
+	}
+	return encode(out, format, all, func() {
+		for _, name := range all {
+			fmt.Fprintln(out, name)
+		}
+	})
+}
+
+// updated is when a release was deployed last, in a format of package time.
+func updated(r *rel1.Release, format string) string {
+	switch at := r.Info.LastDeployed; {
+	case at.IsZero():
+		return "-"
+	case format == "":
+		return at.String()
+	default:
+		return at.Format(format)
+	}
+}
+
+func listTable(out *bytes.Buffer, rows []listed, head bool) {
+	table := uitable.New()
+	if head {
+		var titles []any
+		for _, title := range []string{"NAME", "NAMESPACE", "REVISION", "UPDATED", "STATUS", "CHART", "APP VERSION"} {
+			titles = append(titles, color.New(color.Bold).Sprint(title))
+		}
+		table.AddRow(titles...)
+	}
+	for _, r := range rows {
+		table.AddRow(r.Name, namespaceInColour(r.Namespace), r.Revision, r.Updated, statusInColour(common.Status(r.Status)), r.Chart, r.AppVersion)
+	}
+	fmt.Fprintln(out, table)
+}

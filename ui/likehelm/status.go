@@ -1,0 +1,139 @@
+package likehelm
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/cli/output"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// Status prints a release with its objects in the cluster, and without its chart.
+func Status(out *bytes.Buffer, format output.Format, r *rel1.Release) error {
+	shown := *r
+	shown.Chart = nil
+	return encode(out, format, &shown, func() {
+		head(out, r)
+		state(out, r)
+		if strings.EqualFold(r.Info.Description, "Dry run complete") {
+			rendered(out, r)
+		}
+		notes(out, r)
+	})
+}
+
+// All prints all that is recorded of a release.
+func All(out *bytes.Buffer, r *rel1.Release) error {
+	head(out, r)
+	fmt.Fprintf(out, "CHART: %s\nVERSION: %s\nAPP_VERSION: %s\n", r.Chart.Metadata.Name, r.Chart.Metadata.Version, r.Chart.Metadata.AppVersion)
+	state(out, r)
+	fmt.Fprintln(out, "USER-SUPPLIED VALUES:")
+	if err := output.EncodeYAML(out, r.Config); err != nil {
+		return err
+	}
+	computed, err := util.CoalesceValues(r.Chart, r.Config)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\nCOMPUTED VALUES:\n")
+	if err := output.EncodeYAML(out, computed.AsMap()); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	rendered(out, r)
+	notes(out, r)
+	return nil
+}
+
+func head(out *bytes.Buffer, r *rel1.Release) {
+	fmt.Fprintln(out, "NAME:", r.Name)
+	if at := r.Info.LastDeployed; !at.IsZero() {
+		fmt.Fprintln(out, "LAST DEPLOYED:", at.Format(time.ANSIC))
+	}
+	fmt.Fprintln(out, "NAMESPACE:", namespaceInColour(r.Namespace))
+	fmt.Fprintln(out, "STATUS:", statusInColour(r.Info.Status))
+	fmt.Fprintln(out, "REVISION:", r.Version)
+}
+
+// state prints what is known of a release beyond its record's head: what was said
+// of it, its objects, its tests.
+func state(out *bytes.Buffer, r *rel1.Release) {
+	fmt.Fprintln(out, "DESCRIPTION:", r.Info.Description)
+	resources(out, r.Info.Resources)
+	tests(out, r.Hooks)
+}
+
+// resources prints objects by kind. Helm has the kinds in any order.
+func resources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
+	if len(byKind) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "RESOURCES:")
+	printer := printers.NewTablePrinter(printers.PrintOptions{})
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+		fmt.Fprintln(out, "==>", kind)
+		for _, o := range byKind[kind] {
+			if err := printer.PrintObj(asTable(o), out); err != nil {
+				fmt.Fprintf(out, "failed to print object type %s: %v\n", kind, err)
+			}
+		}
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out)
+}
+
+// asTable is the table that the API server has made of an object, or else the
+// object.
+func asTable(o runtime.Object) runtime.Object {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok || u.GetKind() != "Table" || !strings.HasPrefix(u.GetAPIVersion(), metav1.GroupName+"/") {
+		return o
+	}
+	table := &metav1.Table{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, table); err != nil {
+		return o
+	}
+	return table
+}
+
+// tests prints how the tests of a release went that have begun.
+func tests(out *bytes.Buffer, hooks []*rel1.Hook) {
+	some := false
+	for _, h := range hooks {
+		for _, event := range h.Events {
+			if event != rel1.HookTest {
+				continue
+			}
+			some = true
+			if run := h.LastRun; !run.StartedAt.IsZero() {
+				fmt.Fprintf(out, "TEST SUITE:     %s\nLast Started:   %s\nLast Completed: %s\nPhase:          %s\n",
+					h.Name, run.StartedAt.Format(time.ANSIC), run.CompletedAt.Format(time.ANSIC), string(run.Phase))
+			}
+		}
+	}
+	if !some {
+		fmt.Fprintln(out, "TEST SUITE: None")
+	}
+}
+
+// rendered prints what the templates of a release have made.
+func rendered(out *bytes.Buffer, r *rel1.Release) {
+	fmt.Fprintln(out, "HOOKS:")
+	Hooks(out, r)
+	fmt.Fprintf(out, "MANIFEST:\n%s\n", r.Manifest)
+}
+
+func notes(out *bytes.Buffer, r *rel1.Release) {
+	if r.Info.Notes != "" {
+		fmt.Fprintf(out, "NOTES:\n%s\n", strings.TrimSpace(r.Info.Notes))
+	}
+}
