@@ -4,7 +4,8 @@
 # make chaos  kills, faults, signals and rivals by the hundred; ROW=faults SEED=123
 #             repeats one trial
 # make fuzz   runs every fuzz target for a minute (FUZZTIME=60s)
-# make bench  measures lockstep beside helm, about 15 minutes; ROWS="1,000" measures some
+# make bench  measures lockstep beside helm, about 15 minutes; ROWS="1,000" measures some;
+#             kapp and nelm are measured, too, in two rows, where they are on the PATH
 # make scale  measures what more objects, releases and watchers take, about 25 minutes;
 #             ROWS="objects" measures some
 # make lint   gofmt, go vet, staticcheck

@@ -14,7 +14,7 @@ import (
 
 // board compares a large install with the screen open with one without.
 func (s *session) board() error {
-	chart, err := s.chart("large", chained(300, 33))
+	chart, err := s.chart("large", chained(300, 33, grouped))
 	if err != nil {
 		return err
 	}

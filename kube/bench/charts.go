@@ -45,8 +45,8 @@ data:
 `, n)
 }
 
-// chained is a chain of groups of ConfigMaps.
-func chained(groups, each int) string {
+// chained is a chain of groups of ConfigMaps, whose annotations ask for that order.
+func chained(groups, each int, order string) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 {{- range $k := until %d }}
 ---
@@ -54,7 +54,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata:
   name: c{{ $i }}-{{ $k }}
-  annotations:`+grouped+`
+  annotations:`+order+`
 data:
   v: {{ $.Values.v | quote }}
 {{- end }}

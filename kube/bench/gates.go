@@ -126,8 +126,7 @@ func (s *session) defineGates() error {
 // noise makes n Gates of nobody's, and changes 200 of them a second until stop is
 // called.
 func (s *session) noise(namespace string, n int) (stop func(), err error) {
-	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}
-	if _, err := s.client.Resource(nsGVR).Create(s.ctx, ns, metav1.CreateOptions{}); err != nil {
+	if err := s.makeNamespace(namespace); err != nil {
 		return nil, err
 	}
 	all := s.client.Resource(gateGVR).Namespace(namespace)
@@ -159,4 +158,12 @@ func (s *session) noise(namespace string, n int) (stop func(), err error) {
 		}
 	})
 	return func() { cancel(); done.Wait() }, nil
+}
+
+func (s *session) makeNamespace(name string) error {
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+	if _, err := s.client.Resource(nsGVR).Create(s.ctx, ns, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("make namespace %s: %w", name, err)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 // Command bench measures lockstep beside helm on one machine, in one run: every
 // figure is taken from both in turn, round by round, so that what else the machine
-// does falls on both. `make bench` runs it.
+// does falls on both. `make bench` runs it. In some rows kapp and nelm are measured,
+// too, where they are on the PATH.
 //
 // It starts one sandbox for all rows, takes times and peak memory from the processes
 // and requests from the API server's audit log, and writes latest.json and latest.md
@@ -13,9 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"syscall"
 )
@@ -90,13 +89,4 @@ func bench(ctx context.Context, o options) error {
 		return failed
 	}
 	return found.write(o.out)
-}
-
-// program finds the absolute path of a program, so that it can be run anywhere.
-func program(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("look for %s: %w; make builds it", name, err)
-	}
-	return filepath.Abs(path)
 }

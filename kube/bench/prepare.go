@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -21,8 +23,8 @@ import (
 // benchmark is what all rows share.
 type benchmark struct {
 	options
-	dir        string // of charts, the audit log and the tools' own folders
-	programs   map[string]string
+	dir        string            // of charts, the audit log and the tools' own folders
+	programs   map[string]string // copies, by tool; of rivals those that are there
 	cluster    *throwaway.Cluster
 	started    time.Duration // how long the cluster took to start
 	client     dynamic.Interface
@@ -37,14 +39,6 @@ type asked struct {
 	of     func(auditlog.Log) map[string][]float64
 }
 
-// The tools, as figures name them and as their user agents do.
-const (
-	lockstep = "lockstep"
-	helm     = "helm"
-)
-
-var agents = map[string]string{lockstep: "lockstep", helm: "Helm"}
-
 func prepare(ctx context.Context, o options) (b *benchmark, err error) {
 	b = &benchmark{options: o, programs: map[string]string{}}
 	defer func() {
@@ -55,14 +49,15 @@ func prepare(ctx context.Context, o options) (b *benchmark, err error) {
 	if b.dir, err = os.MkdirTemp("", "lockstep-bench-"); err != nil {
 		return b, err
 	}
-	if b.programs[lockstep], err = program(o.lockstep); err != nil {
-		return b, err
+	for _, t := range tools {
+		path, err := t.find(ctx, o)
+		if err == nil && path != "" {
+			err = b.adopt(t.name, path)
+		}
+		if err != nil {
+			return b, err
+		}
 	}
-	built, err := exec.CommandContext(ctx, "go", "tool", "-n", "helm").Output()
-	if err != nil {
-		return b, fmt.Errorf("build helm: %w", err)
-	}
-	b.programs[helm] = strings.TrimSpace(string(built))
 	begun := time.Now()
 	if b.cluster, err = throwaway.Start(ctx, throwaway.Options{AuditLog: filepath.Join(b.dir, "audit.log")}); err != nil {
 		return b, err
@@ -115,7 +110,11 @@ type about struct {
 	Machine string `json:"machine"`
 	Commit  string `json:"commit"`
 	Helm    string `json:"helm"`
+	// Rivals are the versions of those that were there.
+	Rivals map[string]string `json:"rivals,omitempty"`
 }
+
+var versioned = regexp.MustCompile(`\d+\.\d+\S*`)
 
 func (b *benchmark) describe() about {
 	said := func(name string, args ...string) string {
@@ -129,8 +128,15 @@ func (b *benchmark) describe() about {
 	if said("git", "status", "--porcelain", "--untracked-files=no") != "" {
 		commit += " and changes"
 	}
+	versions := map[string]string{}
+	for _, t := range rivals {
+		if path := b.programs[t.name]; path != "" {
+			versions[t.name] = cmp.Or(versioned.FindString(said(path, "version")), "of unknown version")
+		}
+	}
 	return about{
-		Date: time.Now().UTC().Format(time.DateOnly), Commit: commit, Helm: said("go", "list", "-m", "-f", "{{.Version}}", "helm.sh/helm/v4"),
+		Rivals: versions,
+		Date:   time.Now().UTC().Format(time.DateOnly), Commit: commit, Helm: said("go", "list", "-m", "-f", "{{.Version}}", "helm.sh/helm/v4"),
 		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
 	}
 }

@@ -76,7 +76,7 @@ func (r *results) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"latest.json": string(text) + "\n", "latest.md": r.markdown(all)} {
+	for name, text := range map[string]string{"latest.json": string(text) + "\n", "latest.md": r.markdown(all, r.rivals())} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("keep the results: %w", err)
 		}
@@ -84,16 +84,17 @@ func (r *results) write(dir string) error {
 	return nil
 }
 
-// cells are a figure as tables show it.
-func (f *figure) cells() []string {
-	unit := f.Unit
-	if unit != "" {
-		unit = " " + unit
+// of is the figure of a tool as tables show it, "" for none.
+func (f *figure) of(tool string) string {
+	if len(f.Samples[tool]) == 0 {
+		return ""
 	}
-	theirs, ratio, goal := "", "", ""
-	if len(f.Samples[helm]) > 0 {
-		theirs = number(f.value(helm)) + unit
-	}
+	return strings.TrimSpace(number(f.value(tool)) + " " + f.Unit)
+}
+
+// cells are a figure as tables show it, with those of rivals.
+func (f *figure) cells(rivals []string) []string {
+	ratio, goal := "", ""
 	if f.Against != "" && f.known() {
 		ratio = number(f.judged()) + " ×"
 	}
@@ -109,7 +110,11 @@ func (f *figure) cells() []string {
 			goal += " ✗"
 		}
 	}
-	return []string{f.Row, f.Name, number(f.value(lockstep)) + unit, theirs, ratio, goal}
+	cells := []string{f.Row, f.Name, f.of(lockstep), f.of(helm), ratio, goal}
+	for _, name := range rivals {
+		cells = append(cells, f.of(name))
+	}
+	return cells
 }
 
 // number has three digits that count.
@@ -123,22 +128,38 @@ func number(x float64) string {
 	return fmt.Sprintf("%.3g", x)
 }
 
-var columns = []string{"", "", "lockstep", "helm", "ratio", "goal"}
+func columns(rivals []string) []string {
+	return append([]string{"", "", "lockstep", "helm", "ratio", "goal"}, rivals...)
+}
+
+// rivals are the names of those that there are figures of.
+func (r *results) rivals() (names []string) {
+	for _, t := range rivals {
+		if slices.ContainsFunc(r.Figures, func(f *figure) bool { return len(f.Samples[t.name]) > 0 }) {
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
 
 func (r *results) headline() string {
-	return fmt.Sprintf("%s, lockstep %s beside helm %s, %s", r.Date, r.Commit, r.Helm, r.Machine)
+	beside := "helm " + r.Helm
+	for _, name := range r.rivals() {
+		beside += ", " + name + " " + r.Rivals[name]
+	}
+	return fmt.Sprintf("%s, lockstep %s beside %s, %s", r.Date, r.Commit, beside, r.Machine)
 }
 
 func all(*figure) bool { return true }
 
 // lines are the cells of the figures that are wanted, the name of a row once.
-func (r *results) lines(wanted func(*figure) bool) (lines [][]string) {
+func (r *results) lines(wanted func(*figure) bool, rivals []string) (lines [][]string) {
 	row := ""
 	for _, f := range r.Figures {
 		if !wanted(f) {
 			continue
 		}
-		cells := f.cells()
+		cells := f.cells(rivals)
 		if cells[0] == row {
 			cells[0] = ""
 		}
@@ -152,22 +173,54 @@ func (r *results) text() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, r.headline())
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	for _, line := range r.lines(all) {
+	fmt.Fprintln(w, strings.Join(columns(r.rivals()), "\t"))
+	for _, line := range r.lines(all, r.rivals()) {
 		fmt.Fprintln(w, strings.Join(line, "\t"))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
+	for _, name := range r.rivals() {
+		fmt.Fprintf(&b, "%s %s\n", name, named(name).note)
+	}
 	return b.String()
 }
 
-// markdown is a table of the figures that are wanted.
-func (r *results) markdown(wanted func(*figure) bool) string {
+// markdown is a table of the figures that are wanted, with columns for rivals.
+func (r *results) markdown(wanted func(*figure) bool, rivals []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s. Medians; ratios are those of runs that followed each other.\n\n", r.headline())
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
-	for _, line := range r.lines(wanted) {
+	fmt.Fprintf(&b, "%s. Medians; ratios are those of runs that followed each other.", r.headline())
+	for _, name := range rivals {
+		fmt.Fprintf(&b, " %s %s.", name, named(name).note)
+	}
+	head := columns(rivals)
+	fmt.Fprintf(&b, "\n\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+	for _, line := range r.lines(wanted, rivals) {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
 	}
 	return b.String()
+}
+
+// readme is what the README shows: the figures that have a goal, and below them for
+// each rival in a line the times that it took.
+func (r *results) readme() string {
+	text := r.markdown(func(f *figure) bool { return f.Goal > 0 }, nil)
+	for _, name := range r.rivals() {
+		var rows []string
+		row := ""
+		for _, f := range r.Figures {
+			if f.Unit != "s" || f.of(name) == "" {
+				continue
+			}
+			took := f.Name + " " + f.of(name)
+			if f.Row == row {
+				rows[len(rows)-1] += ", " + took
+				continue
+			}
+			row = f.Row
+			rows = append(rows, row+": "+took)
+		}
+		text += fmt.Sprintf("\n%s %s beside that: %s. It %s.\n", name, r.Rivals[name], strings.Join(rows, "; "), named(name).note)
+	}
+	return text
 }
 
 // slowerThan lists the figures that are more than a tenth worse than in an earlier

@@ -3,6 +3,8 @@ package main
 import (
 	"flag"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,6 +46,88 @@ func TestSlower(t *testing.T) {
 	}
 }
 
+// TestRivals shows those that were measured, and only where that is so: the others'
+// columns and the goals stay what they are.
+func TestRivals(t *testing.T) {
+	life := pair("life", "install", 0.5, []float64{1}, []float64{2})
+	memory := pair("life", "memory", 0.5, []float64{100}, []float64{200})
+	memory.Unit = "MB"
+	rollback := pair("life", "rollback", 0.5, []float64{1}, []float64{2})
+	r := &results{about: about{Date: "today", Commit: "c", Helm: "v4", Machine: "m"}, Figures: []*figure{life, memory, rollback}}
+	alone := r.markdown(all, r.rivals())
+	if want := `today, lockstep c beside helm v4, m. Medians; ratios are those of runs that followed each other.
+
+|  |  | lockstep | helm | ratio | goal |
+|---|---|---|---|---|---|
+| life | install | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ |
+|  | memory | 100 MB | 200 MB | 0.5 × | ≤ 0.5 × ✓ |
+|  | rollback | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ |
+`; alone != want || r.readme() != want {
+		t.Errorf("without rivals:\n%s\nin the README:\n%s\nwant\n%s", alone, r.readme(), want)
+	}
+	life.add("kapp", 3)
+	memory.add("kapp", 300)
+	r.Rivals = map[string]string{"kapp": "0.1", "nelm": "0.2"} // nelm was there and has failed
+	got := r.markdown(all, r.rivals())
+	for _, want := range []string{
+		"beside helm v4, kapp 0.1, m.", "kapp " + named("kapp").note,
+		"| lockstep | helm | ratio | goal | kapp |\n|---|---|---|---|---|---|---|\n",
+		"| life | install | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ | 3 s |\n",
+		"|  | rollback | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ |  |\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got+r.text()+r.readme(), "nelm") {
+		t.Errorf("a rival without figures is named:\n%s", got)
+	}
+	if want := "\nkapp 0.1 beside that: life: install 3 s. It " + named("kapp").note + ".\n"; !strings.HasSuffix(r.readme(), "✓ |\n"+want) {
+		t.Errorf("want %q at the end of\n%s", want, r.readme())
+	}
+}
+
+// TestCommand puts a step's own words into a tool's.
+func TestCommand(t *testing.T) {
+	for tool, want := range map[string]string{
+		lockstep: "upgrade r a chart -n here --no-tui --set v=2",
+		helm:     "upgrade r a chart -n here --set v=2",
+		"kapp":   "deploy -a r -n here -f a chart -y --set v=2",
+		"nelm":   "release install -r r -n here a chart --set v=2",
+	} {
+		args := command(tool, "upgrade", "a chart", "here", "--set", "v=2")
+		if got := strings.Join(args, " "); got != want || !slices.Contains(args, "a chart") {
+			t.Errorf("%s: %q, want %q", tool, args, want)
+		}
+	}
+}
+
+// TestStep goes on without a figure where another tool fails, not where lockstep does.
+func TestStep(t *testing.T) {
+	no, err := exec.LookPath("false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{ctx: t.Context(), benchmark: &benchmark{programs: map[string]string{lockstep: no, helm: no, "nelm": no}}}
+	for _, tool := range []string{helm, "nelm"} {
+		if _, ok, err := s.step(tool, "install", "chart", "here"); ok || err != nil {
+			t.Errorf("%s: %v, %v", tool, ok, err)
+		}
+	}
+	if _, ok, err := s.step(lockstep, "install", "chart", "here"); ok || err == nil {
+		t.Errorf("lockstep: %v, %v", ok, err)
+	}
+}
+
+// TestOrder puts each tool's annotations into a template whole.
+func TestOrder(t *testing.T) {
+	for _, tool := range tools {
+		if text := chained(2, 3, tool.order); strings.Contains(text, "%!") {
+			t.Errorf("%s:\n%s", tool.name, text)
+		}
+	}
+}
+
 // TestReadme keeps the README's table that of the latest run.
 func TestReadme(t *testing.T) {
 	const path, begin, end = "../../README.md", "<!-- bench -->\n", "<!-- /bench -->"
@@ -60,7 +144,7 @@ func TestReadme(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s has no place for the figures between %q and %q", path, begin, end)
 	}
-	want := before + begin + r.markdown(func(f *figure) bool { return f.Goal > 0 }) + end + after
+	want := before + begin + r.readme() + end + after
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

@@ -30,13 +30,14 @@ var rows = []row{
 	{"1,000 gates", func(s *session) error { return s.gates(false) }},
 	{"1,000 gates, 2,000 objects changing", func(s *session) error { return s.gates(true) }},
 	{"200 Deployments in 20 groups", (*session).watching},
-	{"1,000 ConfigMaps", func(s *session) error { return s.life(1000, s.rounds) }},
-	{"5,000 ConfigMaps", func(s *session) error { return s.life(5000, 1) }},
+	{"1,000 ConfigMaps", func(s *session) error { return s.life(1000, s.rounds, s.rounds) }},
+	{"5,000 ConfigMaps", func(s *session) error { return s.life(5000, 1, 0) }},
 	{"10,000 objects in 300 groups", (*session).board},
 }
 
-// life is that of a release: each step by each tool.
-func (s *session) life(n, rounds int) error {
+// life is that of a release: each step by each tool, by the rivals in rounds of their
+// own.
+func (s *session) life(n, rounds, rivals int) error {
 	chart, err := s.chart("flat"+strconv.Itoa(n), flat(n))
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func (s *session) life(n, rounds int) error {
 	steps := []struct {
 		name, verb string
 		goal       float64
-		more       []string
+		values     []string
 	}{
 		{"install", "install", 0.25, nil},
 		{"upgrade", "upgrade", 0.15, []string{"--set", "v=2"}},
@@ -52,39 +53,53 @@ func (s *session) life(n, rounds int) error {
 		{"rollback", "rollback", 0.15, nil},
 		{"uninstall", "uninstall", 0.20, nil},
 	}
-	return s.inTurn(rounds, func(tool, namespace string) error {
+	live := func(tool, namespace string) error {
 		for _, step := range steps {
-			used, err := s.run(tool, command(tool, step.verb, chart, namespace, step.more...)...)
-			if err != nil && tool == helm && s.ctx.Err() == nil { // the table shows that there is none
-				fmt.Fprintln(os.Stderr, "bench: no figure:", err)
+			if named(tool).steps[step.verb] == "" {
 				continue
 			}
-			if err != nil {
+			used, ok, err := s.step(tool, step.verb, chart, namespace, step.values...)
+			if err != nil || !ok && step.verb == "install" { // for some an upgrade would be one
 				return err
+			}
+			if !ok {
+				continue
 			}
 			s.figure(step.name, "s", step.goal).against(helm).add(tool, used.seconds())
 			s.figure(step.name+", memory", "MB", 0.8).against(helm).add(tool, used.peak)
 			s.requests(s.figure(step.name+", requests an object", "", 1.05), tool, used, n)
 		}
 		return nil
-	})
-}
-
-// chain has lockstep keep an order that helm knows nothing of.
-func (s *session) chain() error {
-	chart, err := s.chart("chain", chained(20, 5))
-	if err != nil {
+	}
+	if err := s.inTurn(rounds, live); err != nil {
 		return err
 	}
-	return s.inTurn(3*s.rounds, func(tool, namespace string) error {
-		used, err := s.run(tool, command(tool, "install", chart, namespace)...)
-		if err != nil {
+	return s.besides(rivals, live)
+}
+
+// chain has lockstep keep an order that helm knows nothing of; rivals are asked for it
+// in their own words.
+func (s *session) chain() error {
+	charts := map[string]string{}
+	for _, t := range tools {
+		var err error
+		if charts[t.name], err = s.chart("chain-"+t.name, chained(20, 5, t.order)); err != nil {
 			return err
 		}
-		s.figure("install in order, helm's without", "s", 0.6).against(helm).add(tool, used.seconds())
-		s.requests(s.figure("requests an object", "", 0).against(helm), tool, used, 100)
-		return nil
-	})
+	}
+	install := func(tool, namespace string) error {
+		used, ok, err := s.step(tool, "install", charts[tool], namespace)
+		if ok {
+			s.figure("install in order, helm's without", "s", 0.6).against(helm).add(tool, used.seconds())
+			s.figure("memory", "MB", 0).against(helm).add(tool, used.peak)
+			s.requests(s.figure("requests an object", "", 0).against(helm), tool, used, 100)
+		}
+		return err
+	}
+	if err := s.inTurn(3*s.rounds, install); err != nil {
+		return err
+	}
+	return s.besides(s.rounds, install)
 }
 
 // path compares a chain with the sum of what its Deployments take by themselves.
@@ -162,8 +177,8 @@ func (s *session) commands() error {
 			return err
 		}
 	}
-	for tool, path := range s.programs {
-		file, err := os.Stat(path)
+	for _, tool := range []string{lockstep, helm} {
+		file, err := os.Stat(s.programs[tool])
 		if err != nil {
 			return err
 		}

@@ -52,10 +52,14 @@ func scale(ctx context.Context, o options, page string) error {
 		return err
 	}
 	defer b.close()
-	s := &scaling{benchmark: b, ctx: ctx, fleet: filepath.Join(b.dir, "fleet")}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-p", "2", "-ldflags", "-s -w", "-o", s.fleet, "./kube/example/fleet").CombinedOutput(); err != nil {
+	linked := filepath.Join(b.dir, "fleet")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-p", "2", "-ldflags", "-s -w", "-o", linked, "./kube/example/fleet").CombinedOutput(); err != nil {
 		return fmt.Errorf("build the fleet: %w\n%s", err, out)
 	}
+	if err := b.adopt("fleet", linked); err != nil {
+		return err
+	}
+	s := &scaling{benchmark: b, ctx: ctx, fleet: b.programs["fleet"]}
 	for _, measure := range []struct {
 		name string
 		do   func() error

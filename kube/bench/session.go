@@ -75,7 +75,7 @@ func tail(text string, n int) string { return text[max(0, len(text)-n):] }
 // n objects.
 func (s *session) requests(f *figure, tool string, during spent, n int) {
 	s.asked = append(s.asked, asked{f, func(log auditlog.Log) map[string][]float64 {
-		sent := log.UserAgent(agents[tool]).Where(func(e auditlog.Event) bool {
+		sent := log.UserAgent(named(tool).agent).Where(func(e auditlog.Event) bool {
 			return !e.Received.Before(during.from) && !e.Received.After(during.to) &&
 				(e.Stage == auditlog.ResponseComplete && e.Verb != "watch" || e.Stage == auditlog.ResponseStarted)
 		})
@@ -83,26 +83,7 @@ func (s *session) requests(f *figure, tool string, during spent, n int) {
 	}})
 }
 
-// command is the command line of a tool for one step in the life of release r.
-func command(tool, verb, chart, namespace string, more ...string) []string {
-	args := []string{verb, "r"}
-	switch verb {
-	case "rollback":
-		args = append(args, "1")
-	case "install", "upgrade":
-		args = append(args, chart)
-	}
-	args = append(append(args, "-n", namespace), more...)
-	if verb == "install" {
-		args = append(args, "--create-namespace")
-	}
-	if tool == lockstep {
-		args = append(args, "--no-tui")
-	}
-	return args
-}
-
-// inTurn calls f for each tool, rounds times; who comes first changes.
+// inTurn calls f for lockstep and helm, rounds times; who comes first changes.
 func (s *session) inTurn(rounds int, f func(tool, namespace string) error) error {
 	for round := range rounds {
 		tools := []string{helm, lockstep}
@@ -110,11 +91,32 @@ func (s *session) inTurn(rounds int, f func(tool, namespace string) error) error
 			tools = []string{lockstep, helm}
 		}
 		for _, tool := range tools {
-			s.namespaces++
-			if err := f(tool, tool+"-"+strconv.Itoa(s.namespaces)); err != nil {
+			if err := f(tool, s.unused(tool)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// besides calls f for each rival that is there, rounds times. They come after lockstep
+// and helm, whose runs are to follow each other, and are not compared with them.
+func (s *session) besides(rounds int, f func(tool, namespace string) error) error {
+	for range rounds {
+		for _, t := range rivals {
+			if s.programs[t.name] == "" {
+				continue
+			}
+			if err := f(t.name, s.unused(t.name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unused is the name of a namespace that nobody has used.
+func (s *session) unused(prefix string) string {
+	s.namespaces++
+	return prefix + "-" + strconv.Itoa(s.namespaces)
 }
