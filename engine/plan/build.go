@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"lockstep/engine/parallel"
 )
 
 // Build makes the DAG of groups from the chart tree and the rendered
@@ -157,7 +157,7 @@ func copied(o *Object) *Object {
 // build returns the plan, nil if there are errors.
 func (p *planner) build() *Plan {
 	charts := p.inOrder()
-	sideBySide(p.members, func(m *member) { m.ordering.read(m.Annotations) })
+	parallel.Each(len(p.members), func(i int) { p.members[i].ordering.read(p.members[i].Annotations) })
 	for _, c := range charts {
 		p.orderSubcharts(c)
 		p.read(c)
@@ -175,27 +175,6 @@ func (p *planner) build() *Plan {
 		return nil
 	}
 	return plan
-}
-
-// sideBySide calls f for each element of a list, on all cores. f may change nothing
-// but its element.
-func sideBySide[T any](list []T, f func(*T)) {
-	const worthSharing = 64 // calls: starting to share takes as long as some of them
-	each := func(part []T) {
-		for i := range part {
-			f(&part[i])
-		}
-	}
-	workers := min(runtime.GOMAXPROCS(0), len(list)/worthSharing)
-	if workers < 2 {
-		each(list)
-		return
-	}
-	var wg sync.WaitGroup
-	for part := range slices.Chunk(list, (len(list)+workers-1)/workers) {
-		wg.Go(func() { each(part) })
-	}
-	wg.Wait()
 }
 
 // read looks at what the annotations of a chart's resources say (R2, R18 to R20).
@@ -254,7 +233,6 @@ func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 // claim refuses objects that belong to two groups (R13). What is unsequenced
 // in two charts is left in the first by path, as Helm puts up with it (R27).
 func (p *planner) claim(charts []*chartNode) {
-	left := false
 	var first *member
 	for i := range p.members {
 		m := &p.members[i]
@@ -264,14 +242,11 @@ func (p *planner) claim(charts []*chartNode) {
 		case m.chart == first.chart && m.group == first.group: // see group
 		case first.group == "" && m.group == "":
 			p.warn("R13", m.chart.path, &m.Object, "%s is in %s as well; it is applied once, there", m.Object, first.chart.path)
-			m.elsewhere, left = true, true
+			m.elsewhere = true
 		default:
 			p.fail("R13", m.chart.path, &m.Object, "%s is in two groups: %s and %s", describe(m.Object),
 				groupID(first.chart.path, cmp.Or(first.group, Unsequenced)), groupID(m.chart.path, cmp.Or(m.group, Unsequenced)))
 		}
-	}
-	if !left {
-		return
 	}
 	for _, c := range charts {
 		c.members = slices.DeleteFunc(c.members, func(m *member) bool { return m.elsewhere })
@@ -299,7 +274,7 @@ func (p *planner) link(charts []*chartNode) *Plan {
 	for _, c := range charts {
 		drafts = append(drafts, c.groups...)
 	}
-	sideBySide(drafts, func(d **draft) { (*d).arranged = arrange((*d).members) })
+	parallel.Each(len(drafts), func(i int) { drafts[i].arranged = arrange(drafts[i].members) })
 	for _, c := range charts {
 		own := append(slices.Clip(c.gates()), reachAll(c.ownWaits)...)
 		for _, d := range c.groups {

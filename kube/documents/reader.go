@@ -2,11 +2,12 @@ package documents
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/parallel"
 )
 
 // Reader reads documents, and remembers what their YAML is in JSON: an operation
@@ -28,27 +29,10 @@ type Value struct {
 	Err   error
 }
 
-// worthSharing is from how many documents on they are read by several goroutines.
-const worthSharing = 64
-
 // Read returns what documents hold, in their order. Errors are those of Object.
 func (r *Reader) Read(docs []string) []Value {
 	values := make([]Value, len(docs))
-	read := func(from, to int) {
-		for i := from; i < to; i++ {
-			values[i].Value, values[i].Err = r.Object(docs[i])
-		}
-	}
-	workers := min(runtime.GOMAXPROCS(0), len(docs)/worthSharing)
-	if workers < 2 {
-		read(0, len(docs))
-		return values
-	}
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() { read(w*len(docs)/workers, (w+1)*len(docs)/workers) })
-	}
-	wg.Wait()
+	parallel.Each(len(docs), func(i int) { values[i].Value, values[i].Err = r.Object(docs[i]) })
 	return values
 }
 
