@@ -49,7 +49,7 @@ func (s *session) life(n, rounds, rivals int) error {
 	}{
 		{"install", "install", 0.25, nil},
 		{"upgrade", "upgrade", 0.15, []string{"--set", "v=2"}},
-		{"upgrade of nothing", "upgrade", 0.10, []string{"--set", "v=2"}},
+		{"upgrade of nothing", "upgrade", 0.15, []string{"--set", "v=2"}},
 		{"rollback", "rollback", 0.15, nil},
 		{"uninstall", "uninstall", 0.20, nil},
 	}

@@ -46,7 +46,6 @@ type Target struct {
 	s     Session
 	infos map[plan.Object]*resource.Info
 	send  func(*resource.Info) error // nil for a removal
-	spare Spare
 	gone  Removal
 	// hooks are those in the plan, by their objects; expiring are the Jobs
 	// that remove themselves.
@@ -92,17 +91,6 @@ type Removal struct {
 func NewApply(s Session, list helmkube.ResourceList, send func(*resource.Info) error, hooks map[plan.Object]Hook) *Target {
 	t := newTarget(s, list)
 	t.send, t.hooks = send, hooks
-	return t
-}
-
-// Spare reports whether an object of a group is as an apply would leave it, for sure;
-// what it saw of it is then in the Info.
-type Spare func(context.Context, *plan.Group, *resource.Info) bool
-
-// Sparing has the target send no apply that changes nothing; what is tried again is
-// always sent.
-func (t *Target) Sparing(spare Spare) *Target {
-	t.spare = spare
 	return t
 }
 
@@ -290,9 +278,6 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	err := t.sendLate(ctx, i, f, func(i *resource.Info) error {
 		t.place(obj, i)
 		f.KeepSent(i)
-		if t.spare != nil && !again && t.hooks[obj] == nil && t.spare(ctx, g, i) {
-			return nil
-		}
 		return t.send(i)
 	})
 	if again && diagnose.IsFieldConflict(err) {
@@ -301,10 +286,10 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	if err != nil {
 		return run.Outcome{}, t.refused(ctx, obj, err)
 	}
-	if u, ok := i.Object.(*unstructured.Unstructured); ok {
-		u.SetManagedFields(nil) // most of an answer, kept to the end, and of no use to anybody
-	}
 	change := f.Changed(i)
+	if u, ok := i.Object.(*unstructured.Unstructured); ok {
+		u.SetManagedFields(nil) // most of an answer, kept to the end, and of no more use to anybody
+	}
 	if t.s.Resumes && change == event.Unchanged && !again && t.hooks[obj] == nil && ended(i, f) {
 		return t.Apply(ctx, g, obj) // again, which replaces it
 	}

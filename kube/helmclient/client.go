@@ -133,7 +133,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 	if c.cfg.Options.Force { // for a retry; Helm expects no conflict where nothing was
 		opts = append(slices.Clone(opts), helmkube.ClientCreateOptionServerSideApply(true, true))
 	}
-	err := c.apply(list, nil, func(i *resource.Info) error {
+	err := c.apply(list, func(i *resource.Info) error {
 		_, err := c.cfg.Inner.Create(helmkube.ResourceList{i}, opts...)
 		return err
 	})
@@ -159,15 +159,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	res := &helmkube.Result{}
 	var mu sync.Mutex
 	was := manifest.NewIndex(original)
-	var spare cluster.Spare
-	if applies {
-		spare = newSparer(c.cfg.Context, c.cfg.Session.Client, c.builder(), func(i *resource.Info) bool {
-			x := was.Get(i)
-			// What goes on from where another run has stopped may find its changes made (R50).
-			return x != nil && !c.cfg.Session.Resumes && manifest.Rewritten(x, i)
-		}).spare
-	}
-	err := c.apply(target, spare, func(i *resource.Info) error {
+	err := c.apply(target, func(i *resource.Info) error {
 		var before helmkube.ResourceList
 		if x := was.Get(i); x != nil {
 			before = helmkube.ResourceList{x}
@@ -246,9 +238,8 @@ func (c *Client) RemoveErr() error {
 	return c.removeErr
 }
 
-// apply runs the phase that brings a list to the cluster, but for what spare (nil for
-// nothing) knows to be there as it is to be.
-func (c *Client) apply(list helmkube.ResourceList, spare cluster.Spare, send func(*resource.Info) error) error {
+// apply runs the phase that brings a list to the cluster.
+func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) error) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -270,7 +261,7 @@ func (c *Client) apply(list helmkube.ResourceList, spare cluster.Spare, send fun
 	gates := (&plan.Plan{Groups: planned.Phase.Groups}).Gates()
 	stage := run.Stage{
 		Phase:     planned.Phase,
-		Cluster:   cluster.NewApply(c.cfg.Session, list, send, inPlan).Sparing(spare),
+		Cluster:   cluster.NewApply(c.cfg.Session, list, send, inPlan),
 		Await:     func(g *plan.Group) bool { return c.awaits(gates[g.ID] || hooks[g.ID]) },
 		Readiness: c.cfg.Options.Readiness,
 	}

@@ -3,13 +3,16 @@ package manifest
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/connect"
 	"lockstep/kube/status"
 )
 
@@ -41,7 +44,8 @@ type Fact struct {
 	hidden bool         // it cannot be looked at: the user may not, or nobody serves its API yet
 	// sent is the object as it was sent the first time: the answer takes its
 	// place in the Info, and cannot be sent again (R44).
-	sent *unstructured.Unstructured
+	sent   *unstructured.Unstructured
+	sentAt time.Time
 }
 
 // Before is what was there of an object before the operation.
@@ -50,6 +54,9 @@ type Before struct {
 	// empty where it was not there.
 	Known   bool
 	Version string
+
+	applied string    // when Helm's fields were last applied, see appliedAt
+	at      time.Time // when all this was known to be so
 }
 
 // Absent reports whether the object is known not to have been there.
@@ -58,14 +65,12 @@ func (b Before) Absent() bool { return b.Known && b.Version == "" }
 // Before is what was there of the object before the operation.
 func (f *Fact) Before() Before { return f.before }
 
-// Seen notes which version the object has before it is applied.
-func (f *Fact) Seen(version string) { f.before = Before{Known: true, Version: version} }
-
 // SetAbsent notes that the object has been found missing, or was taken away.
 func (f *Fact) SetAbsent() { f.before = Before{Known: true} }
 
 // KeepSent keeps the object as it is about to be sent, or puts it back.
 func (f *Fact) KeepSent(i *resource.Info) {
+	f.sentAt = time.Now()
 	switch u, ok := i.Object.(*unstructured.Unstructured); {
 	case f.sent != nil:
 		i.Object = f.sent.DeepCopy()
@@ -78,14 +83,52 @@ func (f *Fact) KeepSent(i *resource.Info) {
 // known, and notes the version it has now.
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before := f.before
-	f.before = Before{Known: true, Version: i.ResourceVersion}
+	f.before = Before{Known: true, Version: i.ResourceVersion, at: time.Now()}
+	if u, ok := i.Object.(*unstructured.Unstructured); ok {
+		f.before.applied = appliedAt(managersOf(u))
+	}
 	switch {
 	case before.Absent():
 		return event.Created
 	case before.Version == i.ResourceVersion:
 		return event.Unchanged
+	// Somebody else, such as a controller, has changed it since it was looked at. An apply
+	// that changes something sets Helm's time, in seconds, to one after that look.
+	case before.applied != "" && before.applied == f.before.applied && f.sentAt.Sub(before.at) >= time.Second:
+		return event.Unchanged
 	}
 	return event.Configured
+}
+
+// manager is an entry of an object's managedFields.
+type manager struct{ name, operation, subresource, time string }
+
+// managersOf reads the managedFields as they are: GetManagedFields copies them by way of JSON.
+func managersOf(u *unstructured.Unstructured) (all []manager) {
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	entries, _ := metadata["managedFields"].([]any)
+	for _, e := range entries {
+		m, _ := e.(map[string]any)
+		text := func(key string) string { s, _ := m[key].(string); return s }
+		all = append(all, manager{text("manager"), text("operation"), text("subresource"), text("time")})
+	}
+	return all
+}
+
+// appliedAt is when Helm last changed something by an apply, and by its admission; "" where
+// nothing was applied.
+func appliedAt(all []manager) (text string) {
+	applied := false
+	for _, m := range all {
+		if m.name == connect.FieldManager && m.subresource == "" {
+			text += m.operation + " " + m.time + "\n"
+			applied = applied || m.operation == string(metav1.ManagedFieldsOperationApply)
+		}
+	}
+	if !applied {
+		return ""
+	}
+	return text
 }
 
 // Version is a resourceVersion as a number, 0 where it is none.

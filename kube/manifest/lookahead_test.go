@@ -41,7 +41,7 @@ func TestKnownAnswers(t *testing.T) {
 		}
 		m.SetLabels(nil) // what is known stays as it is
 	}
-	if f.Before() != (Before{Known: true, Version: "7"}) || f.seen == nil {
+	if b := f.Before(); !b.Known || b.Version != "7" || f.seen == nil {
 		t.Errorf("%+v", f)
 	}
 	Unlook(helmkube.ResourceList{i})

@@ -20,6 +20,9 @@ type difference struct {
 // differenceOf compares two states of an object. What the API server keeps for
 // itself is left out, and secret values are hidden.
 func differenceOf(live, next *unstructured.Unstructured) (difference, error) {
+	if reflect.DeepEqual(live.Object, next.Object) {
+		return difference{}, nil
+	}
 	a, b := withoutNoise(live), withoutNoise(next)
 	if reflect.DeepEqual(a, b) {
 		return difference{}, nil

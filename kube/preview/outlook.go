@@ -33,9 +33,9 @@ type outlook struct {
 	// deployed is what the present revision's manifest has.
 	deployed map[plan.Object]*unstructured.Unstructured
 	hooks    map[string]bool // ids of the groups that are hooks
-	// lists are of what is there, for who asks for all changes at once; nil for one
-	// who wants an object as it is now.
-	lists *manifest.Live
+	// listed has the live objects, where all changes are asked for at once; nil where one
+	// object is wanted as it is now.
+	listed *liveLists
 }
 
 // newOutlook reads what is to be applied and what is deployed. No request of the
@@ -126,28 +126,25 @@ func (o *outlook) bringsKind(obj plan.Object) bool {
 
 // live reads an object from the cluster.
 func (o *outlook) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
-	if o.lists != nil {
-		if live := o.lists.Object(ctx, "", func() int { return o.ofKind(i) }, i); live != nil {
-			return live, nil
-		}
+	if live := o.listed.get(ctx, place{i.Mapping.Resource, i.Namespace}, i.Name); live != nil {
+		return live, nil
 	}
 	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }
 
-// ofKind is how many objects of a kind and namespace are to be applied.
-func (o *outlook) ofKind(as *resource.Info) (n int) {
+// list has all objects of a place read together.
+func (o *outlook) list() {
+	o.listed = &liveLists{client: o.dynamic, wanted: map[place]int{}, lists: map[place]func() map[string]*unstructured.Unstructured{}}
 	for _, i := range o.target {
-		if i.Mapping != nil && i.Mapping.Resource == as.Mapping.Resource && i.Namespace == as.Namespace {
-			n++
+		if i.Mapping != nil {
+			o.listed.wanted[place{i.Mapping.Resource, i.Namespace}]++
 		}
 	}
-	return n
 }
 
-// unchanged reports whether it is known, without a dry run, that an apply of the object
-// would change nothing. The operation does not send it either then.
-func (o *outlook) unchanged(i *resource.Info, live *unstructured.Unstructured) bool {
-	return o.lists != nil && o.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply) && o.lists.Unchanged(i, live)
+// appliesOnServer reports whether the operation sends server-side applies.
+func (o *outlook) appliesOnServer() bool {
+	return o.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
 }
 
 // try applies an object as a dry run, and returns what would come of it.
@@ -160,7 +157,7 @@ func (o *outlook) try(ctx context.Context, i *resource.Info) (*unstructured.Unst
 	if err != nil {
 		return nil, err
 	}
-	force := o.prepared.Target.Force || o.prepared.Target.Release.ApplyMethod != string(rel1.ApplyMethodServerSideApply)
+	force := o.prepared.Target.Force || !o.appliesOnServer()
 	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Patch(ctx, i.Name, types.ApplyPatchType, data, metav1.PatchOptions{
 		DryRun: []string{metav1.DryRunAll}, Force: &force, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict,
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -18,7 +19,6 @@ import (
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
-	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 )
 
@@ -36,6 +36,9 @@ const (
 	ActionRefuse    Action = "refuse" // the API server would refuse the change, as things are now
 	ActionLater     Action = "later"  // it cannot be compared before what comes first is there; of one object alone
 )
+
+// atOnce is how many objects are asked about at the same time.
+const atOnce = 32
 
 // Change is what an operation would do to one object.
 type Change struct {
@@ -86,7 +89,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 	if err != nil {
 		return nil, err
 	}
-	o.lists = manifest.NewLive(ctx, c)
+	o.list()
 	var changes []Change
 	kinds := map[string]event.PhaseKind{}
 	for _, phase := range p.Phases {
@@ -98,7 +101,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 		}
 	}
 	errs := make([]error, len(changes))
-	slots := make(chan struct{}, 16)
+	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
 	for n := range changes {
 		slots <- struct{}{}
@@ -176,13 +179,16 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 		c.Message = "it is there, and crds/ are left as they are"
 		return nil
 	}
-	if o.unchanged(i, live) {
-		return nil
-	}
 	next, err := o.try(ctx, i)
 	switch {
 	case err == nil:
-		return c.Differ(live, next)
+		if err := c.Differ(live, next); err != nil {
+			return err
+		}
+		if c.Action == ActionUnchanged && o.appliesOnServer() && !reflect.DeepEqual(ownedByHelm(live), ownedByHelm(next)) {
+			c.Action, c.Message = ActionChange, onlyOwners
+		}
+		return nil
 	case diagnose.LacksRight(err) && o.deployed[c.Object] != nil:
 		return o.compareManifests(c, i, mayNotTry)
 	case cannotTry(err) && o.deployed[c.Object] != nil:
@@ -192,6 +198,21 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 		return nil
 	}
 	return c.refuse(err)
+}
+
+// onlyOwners says what changes where no field does: the API server stores whom it belongs to.
+const onlyOwners = "no field changes, only which of them belong to the release"
+
+// ownedByHelm are the fields of an object that are Helm's, by how they have become so.
+func ownedByHelm(u *unstructured.Unstructured) (owned []any) {
+	entries, _, _ := unstructured.NestedSlice(u.Object, "metadata", "managedFields")
+	for _, e := range entries {
+		if m, ok := e.(map[string]any); ok && m["manager"] == connect.FieldManager {
+			delete(m, "time")
+			owned = append(owned, m)
+		}
+	}
+	return owned
 }
 
 // Differ fills in what differs between two states of the object, and that it

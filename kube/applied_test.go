@@ -1,0 +1,206 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/kube/charts"
+)
+
+// inOrder is a chart of four Deployments and four ConfigMaps whose lists have the given
+// names, in their order.
+func inOrder(t *testing.T, names [2]string, more ...string) *charts.Chart {
+	var docs []string
+	for i := range 4 {
+		docs = append(docs, object(fmt.Sprint("apps/v1/Deployment/d", i), nil, "spec:\n  selector: {matchLabels: {app: a}}",
+			"  template:", "    metadata: {labels: {app: a}}", "    spec:",
+			fmt.Sprintf("      initContainers: [{name: %s, image: i:1}, {name: %s, image: i:1}]", names[0], names[1]),
+			fmt.Sprintf("      containers: [{name: main, image: i:1, env: [{name: %s, value: x}, {name: %s, value: x}]}]", names[0], names[1])))
+		docs = append(docs, object(fmt.Sprint("v1/ConfigMap/c", i), nil, fmt.Sprintf("  finalizers: [example.com/%s, example.com/%s]", names[0], names[1])))
+	}
+	return one(t, append(docs, more...)...)
+}
+
+// orders are the lists of the first of the objects of inOrder.
+func (r *rig) orders() string {
+	r.t.Helper()
+	d, err := r.cluster.AppsV1().Deployments(r.namespace).Get(r.t.Context(), "d0", metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c, err := r.cluster.CoreV1().ConfigMaps(r.namespace).Get(r.t.Context(), "c0", metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out []string
+	for _, i := range d.Spec.Template.Spec.InitContainers {
+		out = append(out, "init "+i.Name)
+	}
+	for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+		out = append(out, "env "+e.Name)
+	}
+	for _, f := range c.Finalizers {
+		out = append(out, strings.Replace(f, "example.com/", "finalizer ", 1))
+	}
+	return strings.Join(out, ", ")
+}
+
+// TestOrderOfLists: the order of lists whose elements have owners of their own is the
+// chart's after each operation, whatever has changed it.
+func TestOrderOfLists(t *testing.T) {
+	t.Parallel()
+	const (
+		forth = "init one, init two, env one, env two, finalizer one, finalizer two"
+		back  = "init two, init one, env two, env one, finalizer two, finalizer one"
+	)
+	invalid := object("networking.k8s.io/v1/Ingress/invalid", nil, "spec: {}")
+	fails := func(r *rig) {
+		op, err := r.upgrade("plain", useUp(inOrder(r.t, [2]string{"two", "one"}, invalid), nil))
+		r.mustFail(op, err, "Ingress/invalid")
+		if got := r.orders(); !strings.HasPrefix(got, "init two") {
+			r.t.Fatalf("the revision that failed left %s", got)
+		}
+	}
+	for name, then := range map[string]func(r *rig, first *charts.Chart) string{
+		"rollback": func(r *rig, _ *charts.Chart) string {
+			fails(r)
+			r.mustRun(r.rollback(1))
+			return forth
+		},
+		"upgrade": func(r *rig, first *charts.Chart) string {
+			fails(r)
+			r.mustRun(r.upgrade("plain", useUp(first, nil)))
+			return forth
+		},
+		"rollback-on-failure": func(r *rig, _ *charts.Chart) string {
+			op, err := r.upgrade("plain", useUp(inOrder(r.t, [2]string{"two", "one"}, invalid), func(u *Upgrade) { u.RollbackOnFailure = true }))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			if out := r.run(op, nil); out.state.Exit != 1 {
+				r.t.Fatalf("exit %d: %v", out.state.Exit, out.err)
+			}
+			return forth
+		},
+		"edited": func(r *rig, first *charts.Chart) string {
+			deployments := r.cluster.AppsV1().Deployments(r.namespace)
+			d, err := deployments.Get(r.t.Context(), "d0", metav1.GetOptions{})
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			slices.Reverse(d.Spec.Template.Spec.InitContainers)
+			slices.Reverse(d.Spec.Template.Spec.Containers[0].Env)
+			if _, err := deployments.Update(r.t.Context(), d, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
+				r.t.Fatal(err)
+			}
+			r.mustRun(r.upgrade("plain", useUp(first, nil)))
+			return forth
+		},
+		"plain": func(r *rig, _ *charts.Chart) string {
+			r.mustRun(r.upgrade("plain", useUp(inOrder(r.t, [2]string{"two", "one"}), nil)))
+			return back
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigNamed(t, "order-of-lists-"+name)
+			first := inOrder(t, [2]string{"one", "two"})
+			r.deploy("plain", use(first, nil))
+			if want, got := then(r, first), r.orders(); got != want {
+				t.Errorf("the lists are %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestPolicyOfTheChart: a policy that a group brings changes unchanged objects of later
+// groups, too.
+func TestPolicyOfTheChart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	version := func(policy ...string) *charts.Chart {
+		var docs []string
+		for i := range 4 {
+			docs = append(docs, configMap(fmt.Sprint("before", i), group("a")), configMap(fmt.Sprint("after", i), group("c", "b")))
+		}
+		return one(t, append(docs, append(policy, configMap("gate", group("b", "a")))...)...)
+	}
+	policy := object("admissionregistration.k8s.io/v1/MutatingAdmissionPolicy/"+r.namespace, group("b", "a"), `spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+r.namespace+`}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
+  reinvocationPolicy: Never
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{data: {"policy": "was here"}}'}}]`)
+	binding := object("admissionregistration.k8s.io/v1/MutatingAdmissionPolicyBinding/"+r.namespace, group("b", "a"), "spec: {policyName: "+r.namespace+"}")
+	r.deploy("plain", use(version(), nil))
+	op, err := r.upgrade("plain", useUp(version(policy, binding), func(u *Upgrade) { u.BreakOn = []string{"edge:c"} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Data: map[string]string{"is": "probe"}}
+	out := r.run(op, func(e event.Event) {
+		if e.Kind != event.KindRun || e.Status != event.Paused {
+			return
+		}
+		r.eventually("the policy is obeyed", func() bool {
+			c, err := r.cluster.CoreV1().ConfigMaps(r.namespace).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err == nil && c.Data["policy"] != ""
+		})
+		op.Command(event.Command{Name: event.Resume})
+	})
+	if out.err != nil {
+		t.Fatal(out.err)
+	}
+	for name, want := range map[string]string{"before0": "", "after0": "was here"} {
+		if got := r.data(name)["policy"]; got != want {
+			t.Errorf("%s has %q of the policy, want %q", name, got, want)
+		}
+	}
+}
+
+// TestUnchangedIsWhatTheAnswerSays: every object is sent, and one whose apply has changed
+// nothing counts as unchanged, though somebody has changed it since it was looked at.
+func TestUnchangedIsWhatTheAnswerSays(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	chart := one(t, configMap("c", group("a")), object("v1/Service/s", group("b", "a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"),
+		object("v1/Service/first", group("a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"))
+	r.deploy("plain", use(chart, nil))
+	op, err := r.upgrade("plain", useUp(chart, func(u *Upgrade) { u.BreakOn = []string{"edge:b"} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.run(op, func(e event.Event) {
+		if e.Kind != event.KindRun || e.Status != event.Paused {
+			return
+		}
+		patch := `{"metadata":{"annotations":{"seen":"` + time.Now().String() + `"}}}`
+		if _, err := r.cluster.CoreV1().Services(r.namespace).Patch(t.Context(), "s", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(1100 * time.Millisecond) // the API server tells seconds apart
+		op.Command(event.Command{Name: event.Resume})
+	})
+	if out.err != nil {
+		t.Fatal(out.err)
+	}
+	for _, id := range []string{"edge:a", "edge:b"} {
+		g := out.state.Find("apply", id)
+		for _, o := range g.Objects {
+			if o.Change != event.Unchanged {
+				t.Errorf("%s counts as %s", o.Object, o.Change)
+			}
+		}
+		if g.Message != string(event.Unchanged) {
+			t.Errorf("%s is %s: %q", id, g.Status, g.Message)
+		}
+	}
+}

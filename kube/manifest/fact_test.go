@@ -1,0 +1,49 @@
+package manifest
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/event"
+)
+
+// TestChanged: an answer with another version than was seen is about an unchanged object
+// only where Helm's entry is older than the apply.
+func TestChanged(t *testing.T) {
+	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	applied := func(manager, operation string, at time.Time) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), Time: &metav1.Time{Time: at}}
+	}
+	was := []metav1.ManagedFieldsEntry{applied("helm", "Apply", first), applied("kube", "Update", first)}
+	for name, tt := range map[string]struct {
+		answer  []metav1.ManagedFieldsEntry
+		version string
+		after   time.Duration
+		want    event.Change
+	}{
+		"same version":                 {was, "7", 0, event.Unchanged},
+		"controller":                   {[]metav1.ManagedFieldsEntry{was[0], applied("kube", "Update", first.Add(time.Minute))}, "8", time.Second, event.Unchanged},
+		"in the same second, perhaps":  {was, "8", 999 * time.Millisecond, event.Configured},
+		"applied":                      {[]metav1.ManagedFieldsEntry{applied("helm", "Apply", first.Add(time.Second)), was[1]}, "8", time.Minute, event.Configured},
+		"changed by an admission":      {append(was[:2:2], applied("helm", "Update", first.Add(time.Second))), "8", time.Minute, event.Configured},
+		"not brought by an apply":      {[]metav1.ManagedFieldsEntry{applied("helm", "Update", first)}, "8", time.Minute, event.Configured},
+		"a status that Helm has given": {append(was[:2:2], metav1.ManagedFieldsEntry{Manager: "helm", Operation: "Update", Subresource: "status"}), "8", time.Minute, event.Unchanged},
+	} {
+		found := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", ManagedFields: was}}
+		if name == "not brought by an apply" {
+			found.ManagedFields = tt.answer
+		}
+		i, f := infoOf("Gauge", "v1", "a"), &Fact{}
+		answer(i, found, f)
+		f.sentAt = f.before.at.Add(tt.after)
+		u := &unstructured.Unstructured{Object: map[string]any{}}
+		u.SetManagedFields(tt.answer)
+		if got := f.Changed(&resource.Info{ResourceVersion: tt.version, Object: u}); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
