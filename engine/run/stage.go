@@ -73,7 +73,7 @@ type stage struct {
 	applied   int       // of the groups before this one every request has been queued
 	queue     []request // that wait for a free place, or for an older one of their object
 	busy      inFlight
-	deadlines []deadline
+	deadlines []deadline // the next one first: an outage sets their clock back
 	looks     []look     // that are to be taken, in no order
 	lookDue   time.Time  // of the first of them, zero for none
 	failures  []*failure // of groups that are failed, in the order in which they failed

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"lockstep/engine/event"
@@ -63,13 +64,20 @@ func sooner(a, b time.Time) time.Time {
 //
 // Rule R25: in active time, for one resource from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
-	if s.Readiness > 0 {
-		s.deadlines = append(s.deadlines, deadline{g, o, g.attempt.round, s.m.readiness.active(s.m.now) + s.Readiness})
+	if s.Readiness <= 0 {
+		return
 	}
+	d := deadline{g, o, g.attempt.round, s.m.readiness.active(s.m.now) + s.Readiness}
+	at, _ := slices.BinarySearchFunc(s.deadlines, d.at, func(set deadline, at time.Duration) int {
+		if set.at > at {
+			return 1
+		}
+		return -1
+	})
+	s.deadlines = slices.Insert(s.deadlines, at, d)
 }
 
-// dropMet forgets deadlines that no longer matter. Deadlines are in order, since
-// each is set at its beginning plus one constant.
+// dropMet forgets the first deadlines where they no longer matter.
 func (s *stage) dropMet() {
 	for len(s.deadlines) > 0 {
 		d := s.deadlines[0]

@@ -1,0 +1,29 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+)
+
+// TestDeadlinesAcrossAnOutage gives each object its own readiness timeout: an outage sets the clock of
+// readiness back, so an object that is applied later can be due earlier (R25, R53).
+func TestDeadlinesAcrossAnOutage(t *testing.T) {
+	fake := newFake(map[string]behaviour{"early": {request: 4900 * time.Millisecond, never: true}, "late": {request: 8100 * time.Millisecond, never: true}})
+	stage := Stage{Readiness: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: early", "b: late")}}
+	trace, _ := run(t, Options{}, stage, fake, func(b *bench) {
+		b.at(5 * sec)
+		b.e.Away(time.Now(), "connection refused")
+		b.at(8 * sec)
+		b.e.Back()
+	})
+	var failed []string
+	for _, line := range trace {
+		if strings.Contains(line, " failed ") {
+			failed = append(failed, strings.Join(strings.Fields(line)[:3], " "))
+		}
+	}
+	want(t, failed, "18.1s c:b failed", "19.9s c:a failed")
+}
