@@ -77,7 +77,7 @@ func carried(config *rest.Config, t *transport) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.prefix = strings.TrimSuffix(server.Path, "/")
+	t.server = strings.TrimSuffix(server.Path, "/")
 	out := rest.AnonymousClientConfig(config)
 	out.Host, out.TLSClientConfig, out.Transport = server.String(), rest.TLSClientConfig{}, t
 	out.Dial, out.Proxy, out.Timeout = nil, nil, 0

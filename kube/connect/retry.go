@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"lockstep/engine/run"
@@ -78,9 +77,10 @@ type call struct {
 func newCall(t *transport, r *http.Request) (*call, error) {
 	q := r.URL.Query()
 	watch := q.Get("watch")
+	target := targetOf(t.server, r.URL.Path)
 	c := &call{
-		t: t, request: r, target: targetOf(strings.TrimPrefix(r.URL.Path, t.prefix)), began: time.Now(),
-		writes: writes(r), streams: watch == "true" || watch == "1" || q.Get("follow") == "true",
+		t: t, request: r, target: target, began: time.Now(),
+		writes: writes(r, target), streams: watch == "true" || watch == "1" || q.Get("follow") == "true",
 	}
 	if c.about = c.target; r.Body == nil {
 		return c, nil

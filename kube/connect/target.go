@@ -7,10 +7,15 @@ type Target struct {
 	Group, Version, Resource, Namespace, Name, Subresource string
 }
 
-// targetOf reads a path of the API, zero for others.
-func targetOf(path string) Target {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
+// targetOf reads the path of a request to a server whose address has a path of its own, "" for none. It
+// is zero for a path that is not the API's.
+func targetOf(server, path string) Target {
 	var t Target
+	path, under := strings.CutPrefix(path, server)
+	if !under {
+		return t
+	}
+	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
 	case len(parts) >= 2 && parts[0] == "api":
 		t.Version, parts = parts[1], parts[2:]
@@ -29,6 +34,12 @@ func targetOf(path string) Target {
 		}
 	}
 	return t
+}
+
+// isReview reports whether a request to create such an object only asks a question: the API server
+// answers it and stores nothing.
+func (t Target) isReview() bool {
+	return t.Group == "authentication.k8s.io" || t.Group == "authorization.k8s.io"
 }
 
 // gate is what the request can be kept from by whoever serves its group alone.

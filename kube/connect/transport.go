@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +35,7 @@ type transport struct {
 	writes *Writes
 	link   *Link
 	limits limits
-	prefix string // of all paths: the path of the server's address
+	server string // the path of the server's address, which all paths begin with
 
 	mu   sync.Mutex
 	next http.RoundTripper
@@ -132,13 +131,13 @@ func (t *transport) below() (http.RoundTripper, int) {
 	return t.next, t.made
 }
 
-// writes reports whether a request changes anything in the cluster.
-func writes(r *http.Request) bool {
+// writes reports whether a request about t changes anything in the cluster.
+func writes(r *http.Request, t Target) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
 	}
-	return !r.URL.Query().Has("dryRun") && !strings.HasPrefix(r.URL.Path, "/apis/auth")
+	return !r.URL.Query().Has("dryRun") && !t.isReview()
 }
 
 // notSent reports whether a request has surely not come to an API server.

@@ -560,9 +560,49 @@ func TestTargets(t *testing.T) {
 		"/version":                                          {},
 		"/apis":                                             {},
 	}
-	for path, want := range tests {
-		if got := targetOf(path); got != want {
-			t.Errorf("%s: %+v, want %+v", path, got, want)
+	for _, server := range []string{"", "/k8s/clusters/x", "/api", "/apis/auth"} {
+		for path, want := range tests {
+			if got := targetOf(server, server+path); got != want {
+				t.Errorf("%s of a server at %q: %+v, want %+v", path, server, got, want)
+			}
+		}
+	}
+	if got := targetOf("/k8s/clusters/x", "/api/v1/namespaces/n"); got != (Target{}) {
+		t.Errorf("a path of another server: %+v", got)
+	}
+}
+
+// TestWrites tells requests that change something from questions, whatever the path of the server's
+// address is: the Lease guards only the former (R51).
+func TestWrites(t *testing.T) {
+	tests := []struct {
+		method, path string
+		want         bool
+	}{
+		{http.MethodGet, "/api/v1/namespaces/n/secrets", false},
+		{http.MethodPost, "/api/v1/namespaces/n/secrets", true},
+		{http.MethodPost, "/api/v1/namespaces/n/secrets?dryRun=All", false},
+		{http.MethodPatch, "/apis/apps/v1/namespaces/n/deployments/d", true},
+		{http.MethodDelete, "/apis/apps/v1/namespaces/n/deployments/d", true},
+		{http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", false},
+		{http.MethodPost, "/apis/authorization.k8s.io/v1/namespaces/n/localsubjectaccessreviews", false},
+		{http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", false},
+		{http.MethodPatch, "/apis/authzed.com/v1alpha1/namespaces/n/spicedbclusters/s", true},
+		{http.MethodPost, "/apis/auth.example.com/v1/namespaces/n/clients", true},
+		{http.MethodPut, "/apis/authorization.openshift.io/v1/namespaces/n/roles/r", true},
+		{http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/namespaces/n/roles/r", true},
+	}
+	for _, server := range []string{"", "/k8s/clusters/x", "/apis/auth"} {
+		for _, x := range tests {
+			tr, _ := over(t.Context(), nil)
+			tr.server = server
+			c, err := newCall(tr, request(t.Context(), x.method, server+x.path, ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.writes != x.want {
+				t.Errorf("%s %s%s: writes is %v, want %v", x.method, server, x.path, c.writes, x.want)
+			}
 		}
 	}
 }
