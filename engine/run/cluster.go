@@ -48,6 +48,9 @@ type Observation struct {
 	Status event.Status
 	// Message is the reason in one line: "2 of 3 available".
 	Message string
+	// Decided tells of a failure that Message is why: the chart itself says that this
+	// is one (R23). Whatever else is found out is told beside it.
+	Decided bool
 	// Version is the resourceVersion that was seen, as a number; 0 where
 	// unknown. What is older than the object's apply does not count (R22).
 	Version uint64

@@ -97,6 +97,25 @@ func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
 	}
 }
 
+// TestAFailureThatTheChartDecidesIsTold: what an expression has said of an object is
+// part of the cause, though the object may be otherwise when somebody looks (R23).
+func TestAFailureThatTheChartDecidesIsTold(t *testing.T) {
+	const holds = "readiness-failure {.phase} == Broken holds (phase is Broken)"
+	for _, tt := range []struct {
+		found Finding
+		cause string
+	}{
+		{Finding{}, holds},
+		{Finding{Cause: "phase is Trying", Symptom: true}, holds},
+		{Finding{Cause: "image cannot be pulled"}, holds + "; image cannot be pulled"},
+		{Finding{Cause: holds + "; Ready is False: no disk"}, holds + "; Ready is False: no disk"},
+	} {
+		fake := newFake(map[string]behaviour{"x": {failed: holds, ready: sec, decided: true}})
+		trace, _ := run(t, Options{Diagnose: func(context.Context, plan.Object) Finding { return tt.found }}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, nil)
+		want(t, trace, "0.0s c:a running", "1.0s c:a failed (Pod/x: "+tt.cause+")", "1.0s diagnosis c:a Pod/x ("+tt.cause+")")
+	}
+}
+
 func TestWhatIsNotReadyIsLookedInto(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: 40 * sec}, "y": {ready: 3 * sec}})
 	start := time.Now()

@@ -11,20 +11,26 @@ import (
 	"lockstep/engine/plan"
 )
 
-// fail ends a group as failed. diagnose asks why the object is not ready; then that
-// is told first, and with it that the group has failed.
+// refuse fails a group since the API server has refused an object.
+func (s *stage) refuse(g *group, o *object, message string) {
+	s.fail(g, o, &failure{symptom: oneLine(message), final: true})
+}
+
+// failSeen fails a group since an object was seen to have failed.
+func (s *stage) failSeen(g *group, o *object) {
+	s.fail(g, o, &failure{symptom: oneLine(o.message), decided: o.last.Decided})
+}
+
+// giveUp fails a group since an object has had its time.
+func (s *stage) giveUp(g *group, o *object, symptom, gaveUp string) {
+	s.fail(g, o, &failure{symptom: oneLine(symptom), gaveUp: gaveUp})
+}
+
+// fail ends a group as failed. Unless the symptom says why, it asks why the object is
+// not ready; then that is told first, and with it that the group has failed.
 //
 // Rule R26: what waits for a failed group does not start; what is in flight is finished
-func (s *stage) fail(g *group, o *object, message string, diagnose bool) {
-	s.failAs(g, o, &failure{symptom: oneLine(message), final: !diagnose}, diagnose)
-}
-
-// giveUp is fail for what has had its time.
-func (s *stage) giveUp(g *group, o *object, symptom, gaveUp string) {
-	s.failAs(g, o, &failure{symptom: oneLine(symptom), gaveUp: gaveUp}, true)
-}
-
-func (s *stage) failAs(g *group, o *object, f *failure, diagnose bool) {
+func (s *stage) fail(g *group, o *object, f *failure) {
 	if g.status != event.Running {
 		return
 	}
@@ -38,7 +44,7 @@ func (s *stage) failAs(g *group, o *object, f *failure, diagnose bool) {
 	g.status = event.Failed
 	f.known = &o.found
 	s.failures = append(s.failures, f)
-	if diagnose && s.m.opts.Diagnose != nil {
+	if !f.final && s.m.opts.Diagnose != nil {
 		s.busy.diagnoses++
 		s.m.do(startDiagnosis{diagnosis{s, g, o, f.Object, g.attempt.round, f}})
 		return
@@ -167,11 +173,26 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 		return
 	}
 	s.busy.diagnoses--
-	o.learn(found)
+	o.learn(d.failure.deciding(found))
 	s.tellFailure(d.failure, o.found)
 	if o.found.Cause != "" || !found.nothing() {
 		s.tellFound(d.group, o, d.named, found.Lines)
 	}
+}
+
+// deciding is what was found out with what has decided that it is a failure before
+// it: that may not be so any more when somebody looks.
+func (f *failure) deciding(found Finding) Finding {
+	switch {
+	case !f.decided || strings.Contains(found.Cause, f.symptom):
+		return found
+	case found.Symptom || found.Cause == "":
+		found.Cause = f.symptom
+	default:
+		found.Cause = f.symptom + "; " + found.Cause
+	}
+	found.Symptom = false
+	return found
 }
 
 // tellFound tells the best that is known of why an object is not ready, with all

@@ -37,6 +37,7 @@ type behaviour struct {
 	ready    time.Duration // when it becomes ready, from the answer
 	never    bool          // it never becomes ready
 	failed   string        // it fails instead, after ready
+	decided  bool          // failed is why
 	gone     time.Duration // how long its removal takes
 	outcome  event.Change
 	untilTry int // the failure or error holds for so many attempts
@@ -121,7 +122,7 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 		}
 		switch {
 		case b.failed != "" && broken:
-			report(Observation{Object: o, Status: event.Failed, Message: b.failed, Version: f.next()})
+			report(Observation{Object: o, Status: event.Failed, Message: b.failed, Decided: b.decided, Version: f.next()})
 		case b.never && broken:
 			report(Observation{Object: o, Status: event.InProgress, Message: "0 of 1 available", Version: f.next()})
 		default:

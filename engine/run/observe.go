@@ -33,7 +33,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 			o.learn(why.Finding())
 		}
 		s.setObject(g, o, event.Failed, oneLine(err.Error()), "")
-		s.fail(g, o, err.Error(), false)
+		s.refuse(g, o, err.Error())
 		if why != nil {
 			s.tellFound(g, o, o.named(), why.Finding().Lines)
 		}
@@ -161,7 +161,7 @@ func (s *stage) evaluate(g *group, o *object) {
 		s.setObject(g, o, o.last.Status, o.last.Message, "")
 	}
 	if o.status == event.Failed && (g.await || g.attempt.accepted) {
-		s.fail(g, o, o.message, true)
+		s.failSeen(g, o)
 	}
 }
 

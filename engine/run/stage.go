@@ -152,6 +152,7 @@ type failure struct {
 	symptom string   // what the object looks like, in words that stand for themselves
 	gaveUp  string   // after which time, where that has made it fail
 	final   bool     // symptom is why
+	decided bool     // symptom is why, and there may be more to it
 	told    bool     // not before it is known why
 	known   *Finding // what the object was found to suffer from
 	givenUp bool

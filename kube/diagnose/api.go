@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,17 +57,25 @@ func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 	if group == "" {
 		return l
 	}
-	api, err := d.dyn.Resource(apiServices).Get(ctx, "v1beta1."+group, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		l.cause += fmt.Sprintf("; nothing in the cluster serves %s: is a metrics server installed?", group)
-	case err != nil:
-		l.evidence = append(l.evidence, gapText("APIService v1beta1."+group, err))
-	default:
+	apis, err := d.dyn.Resource(apiServices).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		l.gaps = append(l.gaps, gapText("APIServices", err))
+		return l
+	}
+	served := false
+	for i := range apis.Items {
+		api := &apis.Items[i]
+		if of, _, _ := unstructured.NestedString(api.Object, "spec", "group"); of != group {
+			continue
+		}
+		served = true
 		if down := d.apiService(ctx, api); down.cause != "" {
-			l.cause += fmt.Sprintf("; APIService v1beta1.%s: %s", group, down.cause)
+			l.cause += fmt.Sprintf("; APIService %s: %s", api.GetName(), down.cause)
 			l.evidence = append(l.evidence, down.evidence...)
 		}
+	}
+	if !served {
+		l.cause += fmt.Sprintf("; no metrics server is installed: nothing in the cluster serves %s", group)
 	}
 	return l
 }

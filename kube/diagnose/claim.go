@@ -73,7 +73,7 @@ func (d *Diagnoser) unbound(ctx context.Context, c *corev1.PersistentVolumeClaim
 		return lead{cause: fmt.Sprintf("is not bound to the volume %s yet, which it names", c.Spec.VolumeName), symptom: true}
 	}
 	if c.Spec.StorageClassName == nil {
-		return lead{cause: "has no volume: it names no StorageClass, and none is the default"}
+		return d.unclassed(ctx)
 	}
 	if *c.Spec.StorageClassName == "" {
 		return lead{cause: fmt.Sprintf("has no volume: it is to have no StorageClass (storageClassName: \"\"), and no volume that somebody has made fits %s", wants(c))}
@@ -85,11 +85,26 @@ func (d *Diagnoser) unbound(ctx context.Context, c *corev1.PersistentVolumeClaim
 	case err != nil:
 		return lead{cause: "has no volume of class " + *c.Spec.StorageClassName + " yet", gaps: []string{gapText("StorageClass "+*c.Spec.StorageClassName, err)}, symptom: true}
 	}
-	return unprovisioned(c, class)
+	return d.unprovisioned(ctx, c, class)
+}
+
+// unclassed says what became of a claim that names no class: it gets the default one.
+func (d *Diagnoser) unclassed(ctx context.Context) lead {
+	const none = "has no volume: it names no StorageClass"
+	list, err := d.kube.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return lead{cause: none, gaps: []string{gapText("StorageClasses", err)}}
+	}
+	for _, c := range list.Items {
+		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+			return lead{cause: none + fmt.Sprintf(", and has not been given the default one, %s, yet", c.Name), symptom: true}
+		}
+	}
+	return lead{cause: none + ", and none is the default"}
 }
 
 // unprovisioned is what keeps a class that there is from giving a volume.
-func unprovisioned(c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) lead {
+func (d *Diagnoser) unprovisioned(ctx context.Context, c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) lead {
 	late := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	switch {
 	case late && c.Annotations["volume.kubernetes.io/selected-node"] == "":
@@ -97,7 +112,14 @@ func unprovisioned(c *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 	case class.Provisioner == "kubernetes.io/no-provisioner":
 		return lead{cause: fmt.Sprintf("has no volume: StorageClass %s makes none by itself, and no volume that somebody has made fits %s", class.Name, wants(c))}
 	}
-	return lead{cause: fmt.Sprintf("has no volume: the provisioner %s of StorageClass %s has not made one; does it run?", class.Provisioner, class.Name)}
+	l := lead{cause: fmt.Sprintf("has no volume: the provisioner %s of StorageClass %s has not made one", class.Provisioner, class.Name)}
+	switch _, err := d.kube.StorageV1().CSIDrivers().Get(ctx, class.Provisioner, metav1.GetOptions{}); {
+	case apierrors.IsNotFound(err):
+		l.cause += ", and no CSIDriver of its name is installed"
+	case err != nil:
+		l.gaps = append(l.gaps, gapText("CSIDriver "+class.Provisioner, err))
+	}
+	return l
 }
 
 // wants is what a claim asks for, "10Gi, ReadWriteMany".

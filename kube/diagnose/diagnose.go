@@ -105,7 +105,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 		cause, q.lead.evidence = cmp.Or(l.cause, cause), append(l.evidence, q.lead.evidence...)
 		q.Symptom = q.Symptom && l.cause == ""
 	}
-	q.Cause = status.CleanText(cause)
+	q.Cause = status.CleanText(q.decided(cause))
 	q.Evidence = q.evidence()
 	q.admitGaps()
 	q.Lines = q.lines()

@@ -112,6 +112,8 @@ func TestCauseOfDeployment(t *testing.T) {
 			"container c ends with code 7: fake logs"},
 		{"out of memory", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`),
 			"container c is killed since its node has no memory left (OOMKilled); it has no limit of its own (2 tries)"},
+		{"out of the pod's memory", strings.Replace(pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`), "spec: {nodeName: n1, ", "spec: {nodeName: n1, resources: {limits: {memory: 1Gi}}, ", 1),
+			"container c needs more memory than its limit of 1Gi and is killed (OOMKilled) (2 tries)"},
 		{"image", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "rpc error: code = NotFound desc = docker.io/example/app:1: not found"}}}]`),
 			"container c cannot start: image example/app:1 cannot be pulled: not found"},
 		{"image, cause in an event", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "example/app:1"'}}}]`) +
@@ -160,6 +162,11 @@ func going(object string, since time.Time) string {
 	return strings.Replace(object, "name: migrate,", fmt.Sprintf("name: migrate, deletionTimestamp: %q, finalizers: [foregroundDeletion],", since.UTC().Format(time.RFC3339)), 1)
 }
 
+// budget is a PodDisruptionBudget that a chart waits for.
+func budget(spec, status string) string {
+	return `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b, namespace: ns, annotations: {helm.sh/readiness-success: '["{.disruptionsAllowed} > 0"]', helm.sh/readiness-failure: '["{.x} == 1"]'}}, spec: {` + spec + `}, status: {disruptionsAllowed: 0, ` + status + `}}`
+}
+
 func TestCauseOfOtherKinds(t *testing.T) {
 	service := "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: ns}\nspec: {selector: {app: api}}"
 	job := `
@@ -183,7 +190,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		{"job that stays for long", named("batch", "Job", "migrate"), going(job, time.Now().Add(-time.Minute)), "it is being deleted: waits for finalizers foregroundDeletion: what it owns goes first"},
 		{"job without pods", named("batch", "Job", "migrate"), job, "failed: BackoffLimitExceeded: too many"},
 		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "container c ends with code 7 (3 tries): fake logs"},
-		{"service without pods", named("", "Service", "s"), service, "no pod has its labels: app=api"},
+		{"service without pods", named("", "Service", "s"), service, "selector app=api matches no pods"},
 		{"service without ready pods", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", crashed7),
 			"none of its 1 pods is ready; container c ends with code 7 (3 tries): fake logs"},
 		{"service", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", readyPod), "1 of its 1 pods are ready"},
@@ -192,7 +199,24 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		{"deleting", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}`,
 			"it is being deleted: waits for finalizers x/y: whoever has put it there has to take it away, and does not"},
 		{"custom readiness", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Done"]', helm.sh/readiness-failure: '["{.failed} > 0"]'}}}` +
-			incident("e", "c", "ConfigMap", "Old", "story"), "{.phase} == Done: nobody has written a status yet; Old: story"},
+			incident("e", "c", "ConfigMap", "Old", "story"), "readiness-success {.phase} == Done does not hold (phase is not set); no controller has written a status; Old: story"},
+		{"a readiness-failure that holds", named("", "PersistentVolumeClaim", "c"), `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Bound"]', helm.sh/readiness-failure: '["{.phase} == Pending"]'}}, status: {phase: Pending}}`,
+			"readiness-failure {.phase} == Pending holds (phase is Pending); no volume: it names no StorageClass, and none is the default"},
+		{"a readiness-failure of pods that only start", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.readyReplicas} == 1"]', helm.sh/readiness-failure: '["{.replicas} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}}, status: {replicas: 1}}` +
+			"\n---\n" + pod("db-0", "d", `phase: Pending`), "readiness-failure {.replicas} == 1 holds (replicas is 1); pod db-0: is being created"},
+		{"expressions on a hook", named("batch", "Job", "migrate"), `{apiVersion: batch/v1, kind: Job, metadata: {name: migrate, namespace: ns, uid: j, annotations: {helm.sh/hook: pre-install, helm.sh/readiness-success: '["{.x} == 1"]', helm.sh/readiness-failure: '["{.y} == 1"]'}}, spec: {template: {}}}`, "not started yet"},
+		{"daemons for no node", named("apps", "DaemonSet", "ds"), `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: ds, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.numberReady} > 0"]', helm.sh/readiness-failure: '["{.x} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}, template: {spec: {nodeSelector: {disk: fast}}}}, status: {desiredNumberScheduled: 0, numberReady: 0}}`,
+			"no node fits its pods, nodeSelector disk=fast"},
+		{"ready, but not for long enough", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, minReadySeconds: 300, selector: {matchLabels: {app: api}}}, status: {replicas: 1, readyReplicas: 1, availableReplicas: 0, updatedReplicas: 1}}` +
+			"\n---\n" + pod("db-0", "d", readyPod), "1 of its pods are ready, but available only after 300 s more (minReadySeconds)"},
+		{"a scheduler that is not there", named("", "Pod", "p"), strings.Replace(pod("p", "x", "phase: Pending"), "spec: {nodeName: n1, ", "spec: {schedulerName: special, ", 1), "has no node: scheduler special has not given it one"},
+		{"a gate that stays shut", named("", "Pod", "p"), strings.Replace(pod("p", "x", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: "Scheduling is blocked due to non-empty scheduling gates"}]`), "spec: {nodeName: n1, ", "spec: {schedulingGates: [{name: example.com/wait}], ", 1),
+			"cannot be scheduled: nobody has removed its scheduling gate example.com/wait"},
+		{"a budget for no pods", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1, selector: {matchLabels: {app: apis}}", "expectedPods: 0") + "\n---\n" + pod("p", "x", readyPod), "selector app=apis matches no pods; pod p has app=api"},
+		{"a budget without a selector", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1", "expectedPods: 0"), "it has no selector, so it is for no pods"},
+		{"a budget for all pods", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 3, selector: {}", "expectedPods: 1, currentHealthy: 1, desiredHealthy: 3") + "\n---\n" + pod("p", "x", readyPod), "it allows no disruption: it wants 3 healthy pods and is for 1"},
+		{"a budget for pods that crash", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1, selector: {matchLabels: {app: api}}", "expectedPods: 1, currentHealthy: 0, desiredHealthy: 1") + "\n---\n" + pod("p", "x", crashed7),
+			"0 of its 1 pods are healthy; container c ends with code 7 (3 tries): fake logs"},
 		{"nothing", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`, "nothing is known to be wrong with it"},
 		{"cron job", named("batch", "CronJob", "nightly"), `{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly, namespace: ns, uid: cj}, spec: {jobTemplate: {}}}` +
 			"\n---\n" + `{apiVersion: batch/v1, kind: Job, metadata: {name: n1, namespace: ns, uid: j1, ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: nightly, uid: cj, controller: true}]}}` +

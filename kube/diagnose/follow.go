@@ -3,11 +3,14 @@ package diagnose
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/event"
+	"lockstep/kube/status"
 )
 
 // lead is what was found by going on from an object to what it needs: from a pod
@@ -43,6 +46,8 @@ func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 		return d.ingress(ctx, q)
 	case "HorizontalPodAutoscaler.autoscaling":
 		return d.autoscaler(ctx, q)
+	case "PodDisruptionBudget.policy":
+		return d.budget(ctx, q)
 	case "APIService.apiregistration.k8s.io":
 		return d.apiService(ctx, q.live)
 	}
@@ -62,8 +67,10 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 			return lead{}
 		}
 	}
-	if l := q.jobFailing(); l.cause != "" {
-		return l
+	for _, look := range []func() lead{q.jobFailing, q.counting} {
+		if l := look(); l.cause != "" {
+			return l
+		}
 	}
 	e := q.last("FailedCreate")
 	switch failed := q.verdict().Status == event.Failed; {
@@ -82,6 +89,34 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 	return l
 }
 
+// counting says why a workload's pods do not count that have nothing wrong with them:
+// no node is meant for them, or they are to be ready for some time first.
+func (q *inquiry) counting() lead {
+	number := func(path ...string) int64 { n, _, _ := unstructured.NestedInt64(q.live.Object, path...); return n }
+	desired, found, _ := unstructured.NestedInt64(q.live.Object, "status", "desiredNumberScheduled")
+	ready := number("status", "readyReplicas") + number("status", "numberReady")
+	wait := number("spec", "minReadySeconds")
+	replicas, scaled, _ := unstructured.NestedInt64(q.live.Object, "spec", "replicas")
+	switch {
+	case scaled && replicas == 0 && len(q.Pods) == 0:
+		return lead{cause: "it is scaled to 0 replicas"}
+	case q.verdict().Status == event.Ready:
+	case found && desired == 0:
+		l := lead{cause: "no node fits its pods"}
+		if nodes, _, _ := unstructured.NestedStringMap(q.live.Object, "spec", "template", "spec", "nodeSelector"); len(nodes) > 0 {
+			var all []string
+			for _, k := range slices.Sorted(maps.Keys(nodes)) {
+				all = append(all, k+"="+nodes[k])
+			}
+			l.cause += ", nodeSelector " + strings.Join(all, ",")
+		}
+		return l
+	case wait > 0 && ready > number("status", "availableReplicas")+number("status", "numberAvailable"):
+		return lead{cause: fmt.Sprintf("%d of its pods are ready, but available only after %d s more (minReadySeconds)", ready, wait)}
+	}
+	return lead{}
+}
+
 // jobFailing is what a Job fails of that has none of its pods to blame.
 func (q *inquiry) jobFailing() lead {
 	if q.live.GetKind() != "Job" {
@@ -98,7 +133,7 @@ func (q *inquiry) jobFailing() lead {
 // custom is what a resource's conditions say that its status is judged by, its
 // controller's or the expressions of R23.
 func (q *inquiry) custom() lead {
-	v, expressions := q.verdict(), q.live.GetAnnotations()["helm.sh/readiness-success"]+q.live.GetAnnotations()["helm.sh/readiness-failure"]
+	v, expressions := q.verdict(), q.live.GetAnnotations()[status.SuccessAnnotation]+q.live.GetAnnotations()[status.FailureAnnotation]
 	if v.Status == event.Ready {
 		return lead{}
 	}
@@ -108,12 +143,13 @@ func (q *inquiry) custom() lead {
 		l.cause += "; " + c.String()
 	case c == nil && e != nil:
 		l.cause += "; " + e.Reason + ": " + e.Message
-	case c == nil:
-		l.symptom = v.Status != event.Failed
-	}
-	_, written, _ := unstructured.NestedMap(q.live.Object, "status")
-	if g := q.live.GroupVersionKind().Group; !written && strings.Contains(g, ".") && !strings.HasSuffix(g, ".k8s.io") {
-		l.cause += fmt.Sprintf(" (does the controller of %s run?)", q.live.GroupVersionKind().GroupKind())
+	default:
+		said, _, _ := unstructured.NestedString(q.live.Object, "status", "message")
+		if c == nil && said != "" && !strings.Contains(v.Message, said) {
+			l.cause += "; " + said
+		} else if c == nil {
+			l.symptom = v.Status != event.Failed
+		}
 	}
 	if c != nil {
 		l.evidence = []string{c.String()}

@@ -86,10 +86,12 @@ func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured,
 		if users := d.usersOf(ctx, u.GetNamespace(), u.GetName()); len(users) > 0 {
 			return "it is in use by pod " + strings.Join(users, ", ")
 		}
-		return "a pod uses it"
+		return "it stays for as long as a pod uses it"
 	case "kubernetes.io/pv-protection":
-		claim, _, _ := unstructured.NestedString(u.Object, "spec", "claimRef", "name")
-		return "it is bound to claim " + claim
+		if claim, _, _ := unstructured.NestedString(u.Object, "spec", "claimRef", "name"); claim != "" {
+			return "it is bound to claim " + claim
+		}
+		return "it stays for as long as a claim is bound to it"
 	case metav1.FinalizerDeleteDependents:
 		return "what it owns goes first"
 	case "service.kubernetes.io/load-balancer-cleanup":

@@ -116,6 +116,13 @@ func podOf(p *corev1.Pod) Pod {
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		specs[c.Name] = c
 	}
+	all := p.Spec.Resources // those of the pod hold for all of its containers together
+	for name, c := range specs {
+		if _, own := c.Resources.Limits[corev1.ResourceMemory]; !own && all != nil {
+			c.Resources.Limits = all.Limits
+			specs[name] = c
+		}
+	}
 	for _, s := range p.Status.InitContainerStatuses {
 		pod.Containers = append(pod.Containers, containerOf(s, specs[s.Name], true))
 	}
@@ -195,10 +202,14 @@ func (p *Pod) judge(pod *corev1.Pod) {
 	case p.trouble >= unable:
 	case pod.Status.Phase == corev1.PodFailed:
 		p.trouble, p.Why = crashed, cmp.Or(colon(pod.Status.Reason, pod.Status.Message), "failed")
+	case len(pod.Spec.SchedulingGates) > 0:
+		p.trouble, p.Why = unplaced, "cannot be scheduled: nobody has removed its scheduling gate "+pod.Spec.SchedulingGates[0].Name
 	case whyFalse(pod, corev1.PodScheduled) != "":
 		p.trouble, p.Why = unplaced, "cannot be scheduled: "+placing(whyFalse(pod, corev1.PodScheduled))
 	case pod.Status.Phase == corev1.PodRunning:
 		p.notReady(pod)
+	case p.Why == "" && pod.Spec.NodeName == "" && pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
+		p.trouble, p.Why = young, "has no node: scheduler "+pod.Spec.SchedulerName+" has not given it one"
 	case p.Why == "":
 		p.trouble, p.Why = young, "is being created"
 	}

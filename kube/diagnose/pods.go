@@ -57,7 +57,7 @@ func (d *Diagnoser) podsOf(ctx context.Context, u *unstructured.Unstructured) ([
 		return nil, pods, err
 	case "CronJob.batch":
 		return d.podsOfCronJob(ctx, u)
-	case "Service":
+	case "Service", "PodDisruptionBudget.policy":
 		pods, err := d.owned(ctx, u, "")
 		return nil, pods, err
 	}
@@ -153,7 +153,8 @@ func (d *Diagnoser) selected(ctx context.Context, u *unstructured.Unstructured, 
 // selectorOf returns the selector of a workload or a Service, nil if it has none.
 func selectorOf(u *unstructured.Unstructured) (labels.Selector, error) {
 	m, found, err := unstructured.NestedMap(u.Object, "spec", "selector")
-	if err != nil || !found || len(m) == 0 {
+	everything := u.GetKind() == "PodDisruptionBudget" && len(m) == 0 // to others it is nothing
+	if err != nil || !found || len(m) == 0 && !everything {
 		return nil, err
 	}
 	if k := u.GetKind(); k == "Service" || k == "ReplicationController" {

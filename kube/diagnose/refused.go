@@ -50,8 +50,8 @@ func Explain(err error) error {
 		short := strings.Join(fields, ", ") + "; this cannot be changed in place: delete the object and try again, or give it another name in the chart"
 		return text(short, short)
 	case secretive.MatchString(err.Error()):
-		words = secretive.ReplaceAllString(words, "got something else; is it to be quoted?")
-		return text(secretive.ReplaceAllString(err.Error(), "got something else; is it to be quoted?"), words)
+		words = secretive.ReplaceAllString(words, "got another type; quote a number or a boolean that is meant as text")
+		return text(secretive.ReplaceAllString(err.Error(), "got another type; quote a number or a boolean that is meant as text"), words)
 	case LacksRight(err):
 		return advise("the user of this kubeconfig lacks the right")
 	}

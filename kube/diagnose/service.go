@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,58 +31,67 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	kind, _, _ := unstructured.NestedString(q.live.Object, "spec", "type")
 	q.serves = ready > 0 || len(selector) == 0
 	addresses, _, _ := unstructured.NestedSlice(q.live.Object, "status", "loadBalancer", "ingress")
+	unaddressed := kind == "LoadBalancer" && len(addresses) == 0
+	if e := q.last(); unaddressed && e != nil {
+		return lead{cause: "no address: " + e.Reason + ": " + e.Message}
+	}
+	l := lead{cause: cmp.Or(q.verdict().Message, fmt.Sprintf("%d of its %d pods are ready", ready, len(q.Pods))), symptom: true}
 	switch {
-	case kind == "LoadBalancer" && len(addresses) == 0:
-		if e := q.last(); e != nil {
-			return lead{cause: "no address: " + e.Reason + ": " + e.Message}
-		}
-		return lead{cause: "no address: nothing in the cluster has given it one; does it have load balancers?"}
 	case len(selector) == 0:
-		return lead{cause: cmp.Or(q.verdict().Message, "it selects no pods by itself"), symptom: true}
+		l = d.endpoints(ctx, q)
 	case len(q.failed) > 0 && len(q.Pods) == 0:
-		return lead{cause: "nothing is known of its pods", symptom: true}
+		l.cause = "nothing is known of its pods"
 	case len(q.Pods) == 0:
-		return d.mismatch(ctx, q.live.GetNamespace(), selector)
+		l = d.mismatch(ctx, q.live.GetNamespace(), metav1.LabelSelector{MatchLabels: selector})
 	case ready == 0:
-		return lead{cause: fmt.Sprintf("none of its %d pods is ready; %s", len(q.Pods), q.pod(q.Pods[0]))}
+		l = lead{cause: fmt.Sprintf("none of its %d pods is ready; %s", len(q.Pods), q.pod(q.Pods[0]))}
 	}
-	return lead{cause: cmp.Or(q.verdict().Message, fmt.Sprintf("%d of its %d pods are ready", ready, len(q.Pods))), symptom: true}
-}
-
-// looked is how many pods of a namespace are compared with a selector.
-const looked = 100
-
-// mismatch says of a selector that no pod has what those of the namespace have
-// instead.
-func (d *Diagnoser) mismatch(ctx context.Context, namespace string, selector map[string]string) lead {
-	var keys []string
-	for _, k := range slices.Sorted(maps.Keys(selector)) {
-		keys = append(keys, k+"="+selector[k])
-	}
-	l := lead{cause: "no pod has its labels: " + strings.Join(keys, ",")}
-	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: looked})
-	if err != nil {
-		l.evidence = []string{gapText("pods", err)}
-		return l
-	}
-	near := map[string]bool{}
-	for _, p := range list.Items {
-		var has []string
-		for _, k := range slices.Sorted(maps.Keys(selector)) {
-			if v, ok := p.Labels[k]; ok {
-				has = append(has, k+"="+v)
-			}
-		}
-		if len(has) > 0 {
-			near[strings.Join(has, ",")] = true
-		}
-	}
-	if len(near) > 0 {
-		others := slices.Sorted(maps.Keys(near))
-		l.evidence = []string{"pods of the namespace have " + strings.Join(others[:min(len(others), maxPods)], " · ")}
+	switch {
+	case unaddressed && l.symptom:
+		return d.unbalanced(ctx, q)
+	case unaddressed:
+		l.cause = "no address: " + l.cause
 	}
 	return l
 }
+
+// endpoints says of a Service without a selector whether somebody has given it
+// endpoints.
+func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry) lead {
+	if kind, _, _ := unstructured.NestedString(q.live.Object, "spec", "type"); kind == string(corev1.ServiceTypeExternalName) {
+		return lead{cause: cmp.Or(q.verdict().Message, "it is only a name for a host elsewhere"), symptom: true}
+	}
+	list, err := d.kube.DiscoveryV1().EndpointSlices(q.live.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + q.live.GetName()})
+	q.note("EndpointSlices", err)
+	if err != nil || slices.ContainsFunc(list.Items, func(s discoveryv1.EndpointSlice) bool { return len(s.Endpoints) > 0 }) {
+		return lead{cause: cmp.Or(q.verdict().Message, "it has no selector: others give it its endpoints"), symptom: true}
+	}
+	q.serves = false
+	return lead{cause: "it has no selector, and no EndpointSlice gives it endpoints"}
+}
+
+// unbalanced says of a Service that lacks nothing but an address whether others of its
+// class have one.
+func (d *Diagnoser) unbalanced(ctx context.Context, q *inquiry) lead {
+	s, of := &corev1.Service{}, ""
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, s) // what cannot be read is left out
+	if s.Spec.LoadBalancerClass != nil {
+		of = " of class " + *s.Spec.LoadBalancerClass
+	}
+	list, err := d.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{Limit: lookedEverywhere})
+	if err != nil {
+		return lead{cause: "no address: no load balancer" + of + " has given it one", gaps: []string{gapText("Services of other namespaces", err)}}
+	}
+	for _, o := range list.Items {
+		if o.Spec.Type == corev1.ServiceTypeLoadBalancer && len(o.Status.LoadBalancer.Ingress) > 0 && reflect.DeepEqual(o.Spec.LoadBalancerClass, s.Spec.LoadBalancerClass) {
+			return lead{cause: fmt.Sprintf("no address: no load balancer%s has given it one yet; Service %s/%s has one", of, o.Namespace, o.Name)}
+		}
+	}
+	return lead{cause: fmt.Sprintf("no address: no load balancer%s has given it one, nor any other Service of the cluster", of)}
+}
+
+// lookedEverywhere is how many objects of a kind are read of all namespaces.
+const lookedEverywhere = 500
 
 // ingress says why an Ingress leads nowhere: its class, a Service that it names,
 // the pods behind that, or that no controller has taken it up.
@@ -89,6 +99,9 @@ func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
 	in := &networkingv1.Ingress{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, in); err != nil {
 		return lead{}
+	}
+	if len(in.Status.LoadBalancer.Ingress) > 0 {
+		return q.custom()
 	}
 	for _, look := range []func(context.Context, *networkingv1.Ingress) lead{d.ingressClass, d.backends} {
 		if l := look(ctx, in); l.cause != "" {
@@ -98,15 +111,39 @@ func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
 	if e := q.last(); e != nil {
 		return lead{cause: e.Reason + ": " + e.Message}
 	}
-	if len(in.Status.LoadBalancer.Ingress) == 0 {
-		return lead{cause: "no address: no ingress controller has taken it up; does one run for its class?"}
-	}
-	return q.custom()
+	return d.unclaimed(ctx, in)
 }
+
+// unclaimed says of an Ingress that lacks nothing but an address whether others of its
+// class have one.
+func (d *Diagnoser) unclaimed(ctx context.Context, in *networkingv1.Ingress) lead {
+	const alone = "no address: no ingress controller has taken it up"
+	list, err := d.kube.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: lookedEverywhere})
+	if err != nil {
+		return lead{cause: alone, gaps: []string{gapText("Ingresses of other namespaces", err)}}
+	}
+	for _, o := range list.Items {
+		if len(o.Status.LoadBalancer.Ingress) > 0 && classOf(&o) == classOf(in) {
+			return lead{cause: fmt.Sprintf("%s yet; Ingress %s/%s of the same class has an address", alone, o.Namespace, o.Name)}
+		}
+	}
+	return lead{cause: alone + ", nor any other Ingress of its class"}
+}
+
+// classOf is the class that an Ingress names, in the newer or the older way.
+func classOf(in *networkingv1.Ingress) string {
+	if in.Spec.IngressClassName != nil {
+		return *in.Spec.IngressClassName
+	}
+	return in.Annotations[olderClass]
+}
+
+// olderClass is how an Ingress named its class before there were objects for it.
+const olderClass = "kubernetes.io/ingress.class"
 
 func (d *Diagnoser) ingressClass(ctx context.Context, in *networkingv1.Ingress) lead {
 	name := in.Spec.IngressClassName
-	if name == nil && in.Annotations["kubernetes.io/ingress.class"] != "" { // the older way, which needs no object
+	if name == nil && in.Annotations[olderClass] != "" { // the older way, which needs no object
 		return lead{}
 	}
 	list, err := d.kube.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{})
@@ -172,7 +209,7 @@ func (d *Diagnoser) backend(ctx context.Context, namespace string, b *networking
 		for _, p := range s.Spec.Ports {
 			ports = append(ports, strings.TrimSpace(fmt.Sprintf("%d %s", p.Port, p.Name)))
 		}
-		return lead{cause: fmt.Sprintf("its backend Service %s has no port %s, but %s", b.Name, cmp.Or(b.Port.Name, fmt.Sprint(b.Port.Number)), strings.Join(ports, ", "))}
+		return lead{cause: fmt.Sprintf("its backend Service %s has no port %s, but %s", b.Name, cmp.Or(b.Port.Name, fmt.Sprint(b.Port.Number)), cmp.Or(strings.Join(ports, ", "), "none"))}
 	}
 	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: b.Name})
 	if r.serves || r.Symptom {

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/status"
@@ -39,6 +41,26 @@ func (q *inquiry) summary() string {
 	}
 	q.Symptom = true
 	return cmp.Or(q.verdict().Message, "nothing is known to be wrong with it")
+}
+
+// decided adds to a cause what the chart's own expressions say (R23): that one says
+// that the object has failed, or where nothing better is known, which do not hold.
+func (q *inquiry) decided(cause string) string {
+	v := q.verdict()
+	switch {
+	case !q.judged() || v.Status == event.Ready || strings.Contains(cause, v.Message):
+		return cause
+	case q.Symptom || v.Decided:
+		q.Symptom = q.Symptom && !v.Decided
+		return v.Message + "; " + cause
+	}
+	q.lead.evidence = slices.Concat([]string{v.Message}, q.lead.evidence)
+	return cause
+}
+
+// judged reports whether expressions are what the object waits for.
+func (q *inquiry) judged() bool {
+	return q.rule().Custom() && q.live.GetDeletionTimestamp() == nil
 }
 
 // evidence are the lines that the cause is drawn from: the log, what the cluster
@@ -99,8 +121,12 @@ func (q *inquiry) unheard() (words []string) {
 	return words
 }
 
-// rule is the readiness rule of the object's own annotations.
+// rule is the readiness rule of the object's own annotations, which do not count on a
+// hook (R5).
 func (q *inquiry) rule() status.Rule {
+	if q.live.GetAnnotations()[rel1.HookAnnotation] != "" {
+		return status.Rule{Hook: true}
+	}
 	rule, _, err := status.ParseRule(q.live.GetAnnotations())
 	if err != nil {
 		rule = status.Rule{}

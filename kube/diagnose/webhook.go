@@ -53,10 +53,10 @@ func hookName(name, config string) string {
 	return fmt.Sprintf("webhook %s of %s", name, config)
 }
 
-// certified says what an error about a certificate means, which is the most usual
-// fault of a new webhook.
+// certified says what it means that the API server does not trust a certificate, which
+// is the most usual fault of a new webhook.
 func certified(why string) string {
-	if strings.Contains(why, "x509: ") || strings.Contains(why, "tls: ") {
+	if strings.Contains(why, "signed by unknown authority") {
 		return why + "; the caBundle that it is configured with does not fit its certificate"
 	}
 	return why

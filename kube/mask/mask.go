@@ -223,7 +223,7 @@ var quoted = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`(got )&value\.valueUnstructured\{Value:.*`), "${1}something else; is it to be quoted?"},
+	{regexp.MustCompile(`(got )&value\.valueUnstructured\{Value:.*`), "${1}another type; quote a number or a boolean that is meant as text"},
 	{regexp.MustCompile(`(?s)(error found in #\d+ byte of )\.\.\.\|.*`), "${1}it"},
 }
 

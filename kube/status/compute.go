@@ -123,22 +123,31 @@ func custom(u *unstructured.Unstructured, rule Rule) Result {
 	status, written, _ := unstructured.NestedMap(u.Object, "status")
 	var r Result
 	if e, ok := r.anyHolds(rule.Failure, status); ok {
-		r.Status, r.Message = event.Failed, fmt.Sprintf("failed by %s: saw %s", e, e.Seen(status))
+		r.Status, r.Message, r.Decided = event.Failed, fmt.Sprintf("readiness-failure %s holds (%s)", e, e.Seen(status)), true
 		return r
 	}
 	if e, ok := r.anyHolds(rule.Success, status); ok {
 		r.Status, r.Message = event.Ready, e.String()
 		return r
 	}
-	e := rule.Success[0]
-	r.Status, r.Message = event.InProgress, fmt.Sprintf("%s: saw %s", e, e.Seen(status))
-	if !written {
-		r.Message = fmt.Sprintf("%s: nobody has written a status yet", e)
-	}
-	if n := len(rule.Success) - 1; n > 0 {
-		r.Message += fmt.Sprintf(" (or %d more)", n)
-	}
+	r.Status, r.Message = event.InProgress, unmet(rule.Success, status, written)
 	return r
+}
+
+// unmet says which expressions do not hold, and the values that they are about.
+func unmet(list []Expression, status map[string]any, written bool) string {
+	var all []string
+	for _, e := range list {
+		all = append(all, fmt.Sprintf("%s (%s)", e, e.Seen(status)))
+	}
+	text := "no readiness-success expression holds: " + strings.Join(all, ", ")
+	if e := list[0]; len(list) == 1 {
+		text = fmt.Sprintf("readiness-success %s does not hold (%s)", e, e.Seen(status))
+	}
+	if !written {
+		text += "; no controller has written a status"
+	}
+	return text
 }
 
 func (r *Result) anyHolds(list []Expression, status map[string]any) (Expression, bool) {

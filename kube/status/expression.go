@@ -96,17 +96,28 @@ func (e Expression) noNumber(v any) string {
 	return fmt.Sprintf("%s compares numbers, but found %q", e.text, CleanText(scalarText(v)))
 }
 
-// Seen returns what the path matches, for people to read: "none" if it matches
-// no string, number or boolean.
+// Seen says what the path matches: "phase is Broken", or "phase is not set" if it
+// matches no string, number or boolean.
 func (e Expression) Seen(status map[string]any) string {
 	var seen []string
 	for _, v := range e.find(status) {
 		seen = append(seen, scalarText(v))
 	}
 	if len(seen) == 0 {
-		return "none"
+		return e.field() + " is not set"
 	}
-	return CleanText(strings.Join(seen, ", "))
+	return CleanText(e.field() + " is " + strings.Join(seen, ", "))
+}
+
+// field is the end of the path, from the last thing on that is more than a name.
+func (e Expression) field() string {
+	path, _, _ := splitPath(e.text) // it has been parsed
+	path = path[strings.LastIndexAny(path, "]$@*")+1:]
+	path = strings.TrimLeft(strings.TrimPrefix(path, ".status."), ".")
+	if path == "" {
+		return "it"
+	}
+	return path
 }
 
 func (e Expression) satisfied(c int) bool {

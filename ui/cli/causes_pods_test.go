@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +62,12 @@ var podCauses = []cause{
 		`cannot be scheduled: .*didn't match Pod's node affinity/selector on 2 of 3 nodes`, `FailedScheduling: `},
 	{"taint", deployed("taint", "", `nodeSelector: {kubernetes.io/hostname: $NS}, `+oneContainer), "Deployment/taint",
 		`cannot be scheduled: .*untolerated taint.* on 1.*of 3 nodes`, `FailedScheduling: .*taint`},
+	{"scheduler", deployed("scheduler", "", `schedulerName: special, `+oneContainer), "Deployment/scheduler",
+		`.*pod scheduler-\S+: has no node: scheduler special has not given it one`, `Available is False`},
+	{"scheduling-gate", deployed("scheduling-gate", "", `schedulingGates: [{name: example.com/wait}], `+oneContainer), "Deployment/scheduling-gate",
+		`cannot be scheduled: nobody has removed its scheduling gate example.com/wait`, `scheduling gates`},
+	{"settling", strings.Replace(deployed("settling", "", oneContainer), "spec:", "spec:\n  minReadySeconds: 300", 1), "Deployment/settling",
+		`1 of its pods are ready, but available only after 300 s more \(minReadySeconds\)`, `Available is False`},
 	{"affinity", deployed("affinity", "", `affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: nowhere}}}]}}, `+oneContainer), "Deployment/affinity",
 		`cannot be scheduled: .*didn't match pod affinity rules on 2.*of 3 nodes`, `FailedScheduling: .*affinity rules`},
 	{"port", `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: port}, spec: {replicas: 3, podManagementPolicy: Parallel, serviceName: port, selector: {matchLabels: {app: port}}, template: {metadata: {labels: {app: port}}, spec: {containers: [{name: main, image: "x:1", ports: [{containerPort: 80, hostPort: 18080}]}]}}}}`, "StatefulSet/port",
@@ -84,7 +91,7 @@ var podCauses = []cause{
 		volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: none-such, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}`, "StatefulSet/set-claim",
 		`pod set-claim-0 cannot be scheduled: claim data-set-claim-0 has no volume: there is no StorageClass none-such, and no volume of that class fits 1Gi, ReadWriteOnce`, `claim data-set-claim-0.*none-such`},
 	{"late-claim", deployed("late-claim", "", `volumes: [{name: d, persistentVolumeClaim: {claimName: late}}], `+oneContainer), "Deployment/late-claim",
-		`pod late-claim-\S+ cannot be scheduled: claim late has no volume: the provisioner csi.example.com of StorageClass \$NS has not made one; does it run\?`, `claim late is pending`},
+		`pod late-claim-\S+ cannot be scheduled: claim late has no volume: the provisioner csi.example.com of StorageClass \$NS has not made one, and no CSIDriver of its name is installed`, `claim late is pending`},
 }
 
 // TestCausesOfPods has a workload for each way in which a pod does not come up; each

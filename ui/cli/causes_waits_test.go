@@ -27,13 +27,22 @@ func expecting(success, failure string, more ...string) string {
 
 const (
 	isReady   = `{.conditions[?(@.type=="Ready")].status} == True`
-	sawReady  = `\{.conditions\[\?\(@.type=="Ready"\)\].status\} == True: `
+	notReady  = `readiness-success \{.conditions\[\?\(@.type=="Ready"\)\].status\} == True does not hold \(status is `
 	never     = `{.never} == x`
 	addressed = `{.loadBalancer.ingress[*].ip} != x`
 )
 
 func claimOf(name, more string) string {
 	return `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: ` + name + `}, spec: {` + more + `, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`
+}
+
+// balanced is a Service that gets no address from a load balancer, for want of one of its class.
+func balanced(name, selector string) string {
+	return `{apiVersion: v1, kind: Service, metadata: {name: ` + name + `, annotations: ` + unaddressed + `}, spec: {type: LoadBalancer, loadBalancerClass: $NS/none, selector: {` + selector + `}, ports: [{port: 80}]}}`
+}
+
+func budgetFor(name, spec string) string {
+	return `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: ` + name + `, annotations: ` + expecting(`{.disruptionsAllowed} > 0`, never) + `}, spec: {` + spec + `}}`
 }
 
 func ingressTo(name, annotations, class, service string) string {
@@ -69,26 +78,44 @@ var waits = []cause{
 	{"first-consumer", claimOf("early", `storageClassName: $NS`), "PersistentVolumeClaim/early",
 		`no volume: StorageClass \$NS makes one only for a pod that uses it \(WaitForFirstConsumer\), and none is placed; put the claim into the group of that pod`, `claim early is pending`},
 	{"provisioner", claimOf("slow", `storageClassName: $NS-now`), "PersistentVolumeClaim/slow",
-		`no volume: the provisioner csi.example.com of StorageClass \$NS-now has not made one; does it run\?`, `claim slow is pending`},
-	{"balancer", `{apiVersion: v1, kind: Service, metadata: {name: front, annotations: ` + unaddressed + `}, spec: {type: LoadBalancer, selector: {app: x}, ports: [{port: 80}]}}`, "Service/front",
-		`no address: nothing in the cluster has given it one; does it have load balancers\?`, `saw none`},
+		`no volume: the provisioner csi.example.com of StorageClass \$NS-now has not made one, and no CSIDriver of its name is installed`, `claim slow is pending`},
+	{"balancer", balanced("front", "app: frond") + "\n---\n" + deployed("front", "", oneContainer), "Service/front",
+		`no address: selector app=frond matches no pods; the pods of Deployment/front have app=front`, `readiness-success .* does not hold \(ip is not set\)`},
+	{"balancer-down", balanced("down", "app: down") + "\n---\n" + strings.Replace(deployed("down", "", oneContainer), "spec:", "spec:\n  replicas: 0", 1), "Service/down",
+		`no address: selector app=down matches no pods: Deployment/down has none: it is scaled to 0 replicas`, `ip is not set`},
+	{"balancers", balanced("alone", "app: alone") + "\n---\n" + deployed("alone", "", oneContainer), "Service/alone",
+		`no address: no load balancer of class \$NS/none has given it one, nor any other Service of the cluster`, `ip is not set`},
 	{"ingress-class", ingressTo("classed", unaddressed, "ingressClassName: none-such, ", "x"), "Ingress/classed", `there is no IngressClass none-such`, `IngressClass`},
-	{"backend", ingressTo("nowhere", oldIngress, "", "nowhere"), "Ingress/nowhere", `its backend Service nowhere does not exist`, `saw none`},
+	{"backend", ingressTo("nowhere", oldIngress, "", "nowhere"), "Ingress/nowhere", `its backend Service nowhere does not exist`, `ip is not set`},
 	{"empty-backend", `{apiVersion: v1, kind: Service, metadata: {name: empty}, spec: {selector: {app: nothing}, ports: [{port: 80}]}}` + "\n---\n" + ingressTo("empty", oldIngress, "", "empty"), "Ingress/empty",
-		`its backend Service empty: no pod has its labels: app=nothing`, `saw none|pods of the namespace`},
+		`its backend Service empty: selector app=nothing matches no pods`, `ip is not set`},
 	{"target", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: targetless, annotations: ` + expecting(`{.conditions[?(@.type=="AbleToScale")].status} == True`, never) + `},
 		spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: nowhere}}}`, "HorizontalPodAutoscaler/targetless",
-		`.*saw False; AbleToScale is False: FailedGetScale: .*"nowhere" not found.*`, `"nowhere" not found`},
+		`.*\(status is False\); AbleToScale is False: FailedGetScale: .*"nowhere" not found.*`, `"nowhere" not found`},
 	{"metrics", deployed("fine", "", oneContainer) + "\n---\n" + `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: blind, annotations: ` + expecting(`{.conditions[?(@.type=="ScalingActive")].status} == True`, never) + `},
 		spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: fine}}}`, "HorizontalPodAutoscaler/blind",
-		`.*saw False; ScalingActive is False: FailedGetResourceMetric: .*; nothing in the cluster serves metrics.k8s.io: is a metrics server installed\?`, `FailedGetResourceMetric`},
-	{"budget", `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: budget, annotations: ` + expecting(`{.disruptionsAllowed} > 0`, never) + `}, spec: {minAvailable: 1, selector: {matchLabels: {app: nothing}}}}`, "PodDisruptionBudget/budget",
-		`\{.disruptionsAllowed\} > 0: saw 0; DisruptionAllowed is False: InsufficientPods`, `DisruptionAllowed is False`},
+		`.*\(status is False\); ScalingActive is False: FailedGetResourceMetric: .*; no metrics server is installed: nothing in the cluster serves metrics.k8s.io`, `FailedGetResourceMetric`},
+	{"budget", budgetFor("budget", "minAvailable: 1, selector: {matchLabels: {app: nothing}}"), "PodDisruptionBudget/budget",
+		`selector app=nothing matches no pods`, `\{.disruptionsAllowed\} > 0 does not hold \(disruptionsAllowed is 0\)`},
+	{"budget-all", budgetFor("all", "minAvailable: 2, selector: {matchLabels: {app: few}}") + "\n---\n" + deployed("few", "", oneContainer), "PodDisruptionBudget/all",
+		`it allows no disruption: it wants 2 healthy pods and is for 1`, `disruptionsAllowed is 0`},
+	{"route", ingressTo("unrouted", unaddressed, "ingressClassName: $NS, ", "route") + "\n---\n" + `{apiVersion: v1, kind: Service, metadata: {name: route}, spec: {selector: {app: route}, ports: [{port: 80}]}}` + "\n---\n" + deployed("route", "", oneContainer), "Ingress/unrouted",
+		`no address: no ingress controller has taken it up, nor any other Ingress of its class`, `ip is not set`},
+	{"slices", `{apiVersion: v1, kind: Service, metadata: {name: bare, annotations: ` + expecting(addressed, never) + `}, spec: {ports: [{port: 80}]}}`, "Service/bare",
+		`it has no selector, and no EndpointSlice gives it endpoints`, `ip is not set`},
+	{"failed-claim", strings.Replace(claimOf("failing", `storageClassName: none-such`), "{name: failing}", "{name: failing, annotations: "+expecting(`{.phase} == Bound`, `{.phase} == Pending`)+"}", 1), "PersistentVolumeClaim/failing",
+		`readiness-failure \{.phase\} == Pending holds \(phase is Pending\); no volume: there is no StorageClass none-such.*`, `claim failing is pending`},
+	{"failed-pods", strings.Replace(deployed("early", "sandbox/start-delay: 1h", oneContainer), "{name: early}", "{name: early, annotations: "+expecting(`{.readyReplicas} == 1`, `{.unavailableReplicas} >= 1`)+"}", 1), "Deployment/early",
+		`readiness-failure \{.unavailableReplicas\} >= 1 holds \(unavailableReplicas is 1\).*`, `Available is False`},
+	{"no-node", `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: nodeless, annotations: ` + expecting(`{.numberReady} > 0`, never) + `}, spec: {selector: {matchLabels: {app: nodeless}}, template: {metadata: {labels: {app: nodeless}}, spec: {nodeSelector: {disk: fast}, ` + oneContainer + `}}}}`, "DaemonSet/nodeless",
+		`no node fits its pods, nodeSelector disk=fast`, `numberReady is 0`},
+	{"several", thing("several", strings.ReplaceAll(expecting(`{.phase} == Done`, never, "sandbox/ready-after", "10ms", "sandbox/status", `{"phase":"Trying","replicas":1,"message":"2 replicas are missing"}`), `== Done\"]`, `== Done\",\"{.replicas} >= 3\"]`)), "Thing/several",
+		`no readiness-success expression holds: \{.phase\} == Done \(phase is Trying\), \{.replicas\} >= 3 \(replicas is 1\); 2 replicas are missing`, `replicas is 1`},
 	{"failed-thing", thing("broken", expecting(isReady, `{.phase} == Broken`, "sandbox/ready-after", "10ms", "sandbox/status", diskFull)), "Thing/broken",
-		`failed by \{.phase\} == Broken: saw Broken; Ready is False: NoDisk: the disk is full`, `Ready is False: NoDisk`},
+		`readiness-failure \{.phase\} == Broken holds \(phase is Broken\); Ready is False: NoDisk: the disk is full`, `Ready is False: NoDisk`},
 	{"trying-thing", thing("trying", expecting(isReady, never, "sandbox/ready-after", "10ms", "sandbox/status", noRoute)), "Thing/trying",
-		sawReady + `saw False; Ready is False: NoHost: no route to host`, `Ready is False: NoHost`},
-	{"mute-thing", thing("mute", expecting(isReady, never)), "Thing/mute", sawReady + `nobody has written a status yet \(does the controller of Thing.\$NS.example run\?\)`, `nobody has written`},
+		notReady + `False\); Ready is False: NoHost: no route to host`, `Ready is False: NoHost`},
+	{"mute-thing", thing("mute", expecting(isReady, never)), "Thing/mute", `readiness-success .* does not hold \(status is not set\); no controller has written a status`, `no controller has written`},
 	{"kind-name", thingKind("thingz"), "CustomResourceDefinition/thingz.$NS.example", `.*"ThingList" is already in use.*`, `NamesAccepted is False`},
 }
 
@@ -101,7 +128,8 @@ func TestCausesOfWaits(t *testing.T) {
 	c.namespace(ns)
 	c.create(ns, thingKind("things"),
 		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS}, provisioner: csi.example.com, volumeBindingMode: WaitForFirstConsumer}`,
-		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS-now}, provisioner: csi.example.com}`)
+		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS-now}, provisioner: csi.example.com}`,
+		`{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: $NS}, spec: {controller: example.com/none}}`)
 	s := play(t, ns, waits, "--readiness-timeout", "8s", "--timeout", "2m")
 	s.check()
 	s.figures()
