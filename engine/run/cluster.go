@@ -31,8 +31,12 @@ type Outcome struct {
 	// Name is the name that the API server gave the object, where the plan has
 	// only the beginning of one (metadata.generateName).
 	Name string
-	// Message says why an object was Kept.
+	// Message says why an object was Kept, or what keeps one that is Terminating.
 	Message string
+	// Terminating, where set, tells that an object of the same name is still being
+	// deleted, so that the apply has to be sent again once it is gone (R30). It
+	// returns then, or when ctx ends.
+	Terminating func(ctx context.Context)
 }
 
 // Observation is what was last seen of an object.

@@ -51,8 +51,8 @@ type Finding struct {
 	// Symptom tells that Cause says only what the object looks like: it does not
 	// take the place of one that says why.
 	Symptom bool
-	// Fails tells that pods have failed or cannot start, so that waiting alone does not
-	// make it ready.
+	// Fails tells that pods have failed or cannot start, or that pods which stay keep an
+	// object from being deleted: waiting alone does not make it ready, or go.
 	Fails bool
 	// Lines are all that was found, for people to read.
 	Lines []string

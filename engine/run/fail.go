@@ -44,6 +44,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	g.status = event.Failed
 	f.known = &o.found
 	s.failures = append(s.failures, f)
+	s.unblock(g)
 	if !f.final && s.m.opts.Diagnose != nil {
 		s.busy.diagnoses++
 		s.m.do(startDiagnosis{diagnosis{s, g, o, f.Object, g.attempt.round, f}})
@@ -169,6 +170,9 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 		}
 		if o.learn(found); o.found.Cause != known {
 			s.tellFound(d.group, o, d.named, found.Lines)
+		}
+		if s.Lenient && o.answered && found.Fails {
+			s.release(d.group, o)
 		}
 		return
 	}

@@ -42,7 +42,9 @@ type behaviour struct {
 	outcome  event.Change
 	untilTry int // the failure or error holds for so many attempts
 	stale    bool
-	hang     bool // the request comes back only when it is cancelled
+	hang     bool          // the request comes back only when it is cancelled
+	blocked  time.Duration // the first apply finds another object of the name, which is gone then; -1 for never
+	held     bool          // it is never gone once it is deleted
 }
 
 func newFake(script map[string]behaviour) *fakeCluster {
@@ -112,6 +114,15 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 	}
 	time.Sleep(b.request)
 	broken := b.untilTry == 0 || try <= b.untilTry
+	if b.blocked != 0 && try == 1 {
+		return Outcome{Message: "waits for finalizers example.com/held", Terminating: func(ctx context.Context) {
+			if b.blocked < 0 {
+				<-ctx.Done()
+			} else {
+				f.wait(b.blocked)
+			}
+		}}, nil
+	}
 	if b.err != nil && broken {
 		return Outcome{}, b.err
 	}
@@ -141,6 +152,10 @@ func (f *fakeCluster) Delete(_ context.Context, _ *plan.Group, o plan.Object) (O
 	}
 	go func() {
 		if !f.wait(b.gone) {
+			return
+		}
+		if b.held {
+			report(Observation{Object: o, Status: event.Deleting, Message: "waits for finalizers example.com/held", Version: f.next()})
 			return
 		}
 		report(Observation{Object: o, Status: event.Gone, Version: f.next()})

@@ -73,6 +73,8 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		m.enter(msg.stage, msg.run)
 	case answered:
 		msg.request.stage.answer(msg.request, msg.outcome, msg.err)
+	case vanished:
+		msg.request.stage.vanished(msg.request)
 	case observed:
 		msg.group.stage.observe(msg.group, msg.seen)
 	case diagnosed:

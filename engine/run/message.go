@@ -30,6 +30,9 @@ type (
 		outcome Outcome
 		err     error
 	}
+	// vanished is sent by the same goroutine, after the answer that an object of the
+	// same name was Terminating, once that is gone.
+	vanished struct{ request request }
 	// observed is sent by whoever a startWatch has set to work, any number of
 	// times until the context of watches ends.
 	observed struct {
@@ -79,6 +82,7 @@ func (announced) message()     {}
 func (gateAsked) message()     {}
 func (stageEntered) message()  {}
 func (answered) message()      {}
+func (vanished) message()      {}
 func (observed) message()      {}
 func (diagnosed) message()     {}
 func (commanded) message()     {}

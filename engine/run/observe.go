@@ -25,7 +25,15 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	if r.attempt != g.attempt.number {
 		return // what has replaced it goes now
 	}
+	blocked := err == nil && out.Terminating != nil
+	if blocked && g.status == event.Running && !g.attempt.accepted {
+		s.block(g, o, out.Message)
+		return
+	}
 	g.attempt.pending--
+	if blocked {
+		return // its group has failed
+	}
 	if err != nil {
 		o.onlyLater()
 		var why Explained
@@ -53,6 +61,41 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	}
 	s.settle(g, o)
 	s.sendNext(g)
+}
+
+// block keeps an object for later: one of its name is still being deleted. Its wave
+// goes on to wait for it.
+func (s *stage) block(g *group, o *object, message string) {
+	o.blocked, o.since = true, s.m.now
+	s.setDeadline(g, o)
+	s.setObject(g, o, event.InProgress, blockedText(message), "")
+}
+
+func blockedText(message string) string {
+	return oneLine("an object of this name is still being deleted: " + message)
+}
+
+// vanished sends an object again whose name is free now.
+func (s *stage) vanished(r request) {
+	if r.object.blocked && r.attempt == r.group.attempt.number {
+		r.object.blocked = false
+		s.queue = append(s.queue, r)
+	}
+}
+
+// unblock gives up on the objects of a failed group that are blocked: nothing waits
+// for their answers any more.
+func (s *stage) unblock(g *group) {
+	was := g.attempt.pending
+	for _, o := range g.objects {
+		if o.blocked {
+			o.blocked = false
+			g.attempt.pending--
+		}
+	}
+	if g.attempt.pending < was {
+		s.sendNext(g)
+	}
 }
 
 // sendNext goes on after news of a group. Where that has failed, those that have
@@ -99,6 +142,9 @@ func (s *stage) observe(g *group, seen Observation) {
 			s.setObject(g, o, o.status, oneLine(seen.Message), "")
 		}
 		return
+	}
+	if o.blocked && seen.Status == event.Deleting {
+		s.setObject(g, o, event.InProgress, blockedText(seen.Message), "")
 	}
 	vanished := seen.Status == event.Gone && o.last.Status != "" && o.last.Status != event.Gone && !s.removes()
 	o.last = seen
@@ -179,7 +225,7 @@ func (s *stage) done(o *object) bool {
 func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
 	settled := done
-	if o.answered && !g.await {
+	if o.answered && (!g.await || o.released) {
 		settled = true
 	}
 	if !o.answered && !g.attempt.accepted {
@@ -205,11 +251,14 @@ func (s *stage) endGroup(g *group) {
 	if g.status != event.Running || g.attempt.open > 0 {
 		return
 	}
-	end := s.goal()
-	if !g.await {
+	end, message := s.goal(), g.change()
+	switch {
+	case !g.await && !s.hurried:
 		end = event.Applied
+	case g.attempt.undone > 0:
+		end, message = event.Applied, "still being deleted, not waited for"
 	}
-	s.m.setUnit(g.unit, end, g.change())
+	s.m.setUnit(g.unit, end, message)
 	for _, next := range g.after {
 		if next.left--; next.left == 0 {
 			s.opened(next)
@@ -254,7 +303,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 		return
 	}
 	o.status, o.message = status, message
-	if o.answered && o.pace.looks == 0 {
+	if (o.answered || o.blocked) && o.pace.looks == 0 {
 		s.lookLater(g, o)
 	}
 	obj, planned := o.named(), ""

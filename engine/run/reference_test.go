@@ -24,14 +24,18 @@ type reference struct {
 	// isReady, where set, reports whether the object that a failure names is ready.
 	isReady func(message string) bool
 	sent    []event.Command
+	// freed are the objects, by name, that were blocked and have to be sent again.
+	freed map[string]event.Unit
 	// flying counts the requests under way of each object.
 	flying map[string]int
 	// counted is the time that counts for what has to become ready: while the run
 	// is neither paused nor held and the API server answers; at is until when, zero
 	// where that is not known.
 	counted time.Duration
-	at      time.Time
-	away    bool
+	// total is the time that counts for the operation: also while the API server is away.
+	total time.Duration
+	at    time.Time
+	away  bool
 	// moment numbers the moments at which units start.
 	moment  int
 	begun   bool
@@ -43,6 +47,7 @@ type reference struct {
 
 type refUnit struct {
 	spec      groupSpec
+	lenient   bool
 	kind      event.PhaseKind
 	after     []event.Unit
 	status    event.Status
@@ -64,7 +69,7 @@ type refSteering struct {
 }
 
 func newReference(s scenario) *reference {
-	return &reference{s: s, units: map[event.Unit]*refUnit{}, flying: map[string]int{}}
+	return &reference{s: s, units: map[event.Unit]*refUnit{}, flying: map[string]int{}, freed: map[string]event.Unit{}}
 }
 
 func (r *reference) fail(format string, args ...any) {
@@ -73,7 +78,7 @@ func (r *reference) fail(format string, args ...any) {
 
 func (r *reference) announce(p phaseSpec) {
 	for _, g := range p.Groups {
-		u := &refUnit{spec: g, kind: p.Kind, status: event.Waiting}
+		u := &refUnit{spec: g, lenient: p.Lenient, kind: p.Kind, status: event.Waiting}
 		for _, a := range g.After {
 			u.after = append(u.after, event.Unit{Phase: p.Name, Group: "c:" + a})
 		}
@@ -149,6 +154,9 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 		if was != event.Running && !(was == event.Applied && (e.Status == event.Ready || e.Status == event.Gone)) {
 			r.fail("%v is %s after %s: more than one final state", e.Unit(), e.Status, was)
 		}
+		if e.Status == event.Applied && was == event.Running && u.lenient {
+			r.released(e.Unit(), u)
+		}
 		if e.Status == event.Ready && r.ready != nil {
 			if why := r.ready(e.Unit()); why != "" {
 				r.fail("R22: %v is told to be ready, but %s", e.Unit(), why)
@@ -157,10 +165,36 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 	}
 }
 
+// released checks that what is still being deleted has held back what comes after it
+// for as long as it may (R30).
+func (r *reference) released(id event.Unit, u *refUnit) {
+	waited := false
+	if r.at.IsZero() {
+		return
+	}
+	for _, other := range r.units {
+		waited = waited || slices.Contains(other.after, id)
+	}
+	had, limit := r.counted-u.since, time.Duration(r.s.Readiness)*time.Millisecond
+	if timedOut := r.s.Timeout > 0 && r.total >= time.Duration(r.s.Timeout)*time.Millisecond; waited && !timedOut && (limit == 0 || had < limit) {
+		r.fail("R30: %v holds nothing back any more after %s", id, had)
+	}
+}
+
+// blocked takes in that something has to go before an object can be applied.
+func (r *reference) blocked(id event.Unit, o plan.Object) {
+	if u := r.units[id]; u != nil && u.sent != nil {
+		delete(u.sent, o.Name)
+	}
+}
+
 // pass lets time pass.
 func (r *reference) pass(now time.Time) {
-	if run := r.state.Run; !r.at.IsZero() && !r.away && run != event.Paused && run != event.Held {
-		r.counted += now.Sub(r.at)
+	if run := r.state.Run; !r.at.IsZero() && run != event.Paused && run != event.Held {
+		r.total += now.Sub(r.at)
+		if !r.away {
+			r.counted += now.Sub(r.at)
+		}
 	}
 	r.at = now
 }
@@ -168,6 +202,9 @@ func (r *reference) pass(now time.Time) {
 // unready checks that a unit that is told to have had its time has had it, and is
 // not ready behind an outage.
 func (r *reference) unready(e event.Event, u *refUnit) {
+	if u.lenient && strings.Contains(e.Message, "deleting") && !u.accepted && strings.Contains(e.Message, "-timeout)") {
+		r.fail("R30: %v has failed, though all that is left of it is being deleted: %s", e.Unit(), e.Message)
+	}
 	if r.at.IsZero() || r.s.Diagnosis > 0 || !strings.Contains(e.Message, "(--readiness-timeout)") {
 		return
 	}
@@ -388,6 +425,7 @@ func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 	if r.flying[o.Name]++; r.flying[o.Name] > 1 {
 		r.fail("R44: %d requests at a time for %s", r.flying[o.Name], o)
 	}
+	delete(r.freed, o.Name)
 	u := r.units[id]
 	if !exact || u == nil {
 		return
@@ -411,6 +449,17 @@ func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 func kindOf(o plan.Object) int { return slices.Index(kinds, o.Kind) }
 
 func (r *reference) returned(o plan.Object) { r.flying[o.Name]-- }
+
+// idle checks, while no request is under way, that what has to be sent again was.
+func (r *reference) idle() {
+	for name, id := range r.freed {
+		if u := r.units[id]; u == nil || u.status != event.Running || u.accepted || r.steer.abort != "" || r.timeout {
+			delete(r.freed, name)
+			continue
+		}
+		r.fail("R30: %s of %v is not sent, though its name is free", name, id)
+	}
+}
 
 // quiet checks what must be so when nothing is on its way between the run and
 // those who draw it.

@@ -29,9 +29,10 @@ type scenario struct {
 }
 
 type phaseSpec struct {
-	Name   string
-	Kind   event.PhaseKind
-	Groups []groupSpec
+	Name    string
+	Kind    event.PhaseKind
+	Lenient bool `json:",omitempty"` // a removal that waits for nobody for ever
+	Groups  []groupSpec
 }
 
 type groupSpec struct {
@@ -52,6 +53,7 @@ type objectSpec struct {
 	After   int  `json:",omitempty"` // until Result, from the answer
 	Times   int  `json:",omitempty"` // how many attempts go so, 0 for all
 	Stale   bool `json:",omitempty"` // an old status says that it is ready
+	Blocked int  `json:",omitempty"` // the first answer is that one of the name has to go; until it has, -1 for never
 	Mended  int  `json:",omitempty"` // until somebody else makes it ready, after what goes wrong; 0 for never
 }
 
@@ -162,6 +164,9 @@ func randomObject(r *rand.Rand, name string, kind int) objectSpec {
 		o.After = 80
 	}
 	o.Times = r.IntN(3)
+	if r.IntN(8) == 0 {
+		o.Blocked = []int{5, 30, 70, -1}[r.IntN(4)]
+	}
 	if r.IntN(2) == 0 {
 		o.Mended = 10 + r.IntN(5)*10
 	}
@@ -170,7 +175,7 @@ func randomObject(r *rand.Rand, name string, kind int) objectSpec {
 
 // reversed is the removal of what a phase applies.
 func reversed(p phaseSpec, name string, r *rand.Rand) phaseSpec {
-	back := phaseSpec{Name: name, Kind: event.PhaseRemove}
+	back := phaseSpec{Name: name, Kind: event.PhaseRemove, Lenient: r != nil && r.IntN(2) == 0}
 	for n, g := range p.Groups {
 		rev := groupSpec{Name: g.Name}
 		for _, later := range p.Groups[n+1:] {
@@ -182,6 +187,9 @@ func reversed(p phaseSpec, name string, r *rand.Rand) phaseSpec {
 			o = objectSpec{Name: o.Name, Kind: o.Kind, Result: "gone", Request: o.Request, After: o.After, Times: o.Times}
 			if r != nil && r.IntN(6) == 0 {
 				o.Denied = true
+			}
+			if back.Lenient && r.IntN(4) == 0 {
+				o.Result, o.Times = "held", 0
 			}
 			rev.Objects = append(rev.Objects, o)
 		}

@@ -34,13 +34,14 @@ type simulation struct {
 	// edited revision in place of the ones before.
 	watching map[event.Unit]*group
 	looks    int
+	blocked  map[string]int // how often an object was, or gone
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // simulate runs a scenario and returns what was wrong with it.
 func simulate(s scenario, spoil func(*machine)) []string {
-	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, is: map[string]Observation{}, seen: map[string]Observation{}, took: map[string]uint64{}, watching: map[event.Unit]*group{}}
+	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, is: map[string]Observation{}, seen: map[string]Observation{}, took: map[string]uint64{}, watching: map[event.Unit]*group{}, blocked: map[string]int{}}
 	x.r.ready, x.r.isReady = x.unready, x.readyNamed
 	x.m = newMachine(s.options(), x.now)
 	if spoil != nil {
@@ -164,6 +165,10 @@ func (x *simulation) handle(msg message) {
 	switch msg := msg.(type) {
 	case observed:
 		x.seen[msg.seen.Object.Name] = msg.seen
+	case vanished:
+		if r := msg.request; r.object.blocked && r.attempt == r.group.attempt.number {
+			x.r.freed[r.object.Name] = r.group.Unit
+		}
 	case serverLost:
 		x.r.away = true
 	case serverFound:
@@ -176,6 +181,9 @@ func (x *simulation) handle(msg message) {
 	x.r.timeout = x.r.timeout || x.m.timeouts.over
 	x.carryOut(effects)
 	x.r.quiet()
+	if x.r.asked == 0 && (x.m.stage == nil || x.m.stage.busy.requests == 0) {
+		x.r.idle()
+	}
 	x.compare()
 	x.indexes()
 }
@@ -238,6 +246,10 @@ func (x *simulation) request(r request) {
 			x.mend(r, p, o)
 			return
 		}
+		if x.blocks(p, o) {
+			x.block(r, o)
+			return
+		}
 		v := x.w.next()
 		if !r.stage.removes() {
 			x.took[o.Name] = v
@@ -252,7 +264,29 @@ func (x *simulation) request(r request) {
 	})
 }
 
-var results = map[string]event.Status{"ready": event.Ready, "failed": event.Failed, "never": event.InProgress, "gone": event.Gone}
+// blocks reports whether something has to go before the object can be there.
+func (x *simulation) blocks(p phaseSpec, o objectSpec) bool {
+	if o.Blocked == 0 || p.Kind != event.PhaseApply || x.blocked[o.Name] == gone {
+		return false
+	}
+	return true
+}
+
+const gone = -1 // of what has blocked an object
+
+// block answers that an object of the same name is still being deleted.
+func (x *simulation) block(r request, o objectSpec) {
+	x.r.blocked(r.group.Unit, r.object.Object)
+	x.answer(r, Outcome{Terminating: func(context.Context) {}}, nil)
+	if x.blocked[o.Name]++; o.Blocked > 0 {
+		x.after(o.Blocked, func() {
+			x.blocked[o.Name] = gone
+			x.hear(vanished{r})
+		})
+	}
+}
+
+var results = map[string]event.Status{"ready": event.Ready, "failed": event.Failed, "never": event.InProgress, "gone": event.Gone, "held": event.Deleting}
 
 // mend lets somebody else make an object ready.
 func (x *simulation) mend(r request, p phaseSpec, o objectSpec) {
@@ -359,7 +393,7 @@ func (o *simulated) admit(p phaseSpec, g *plan.Group) error {
 func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	run := &StageRun{}
 	o.x.phases[run] = p
-	o.x.post(stageEntered{Stage{Phase: def, Await: p.await, Readiness: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
+	o.x.post(stageEntered{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, Readiness: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
 	left := func() bool { a := o.x.m.steering.abort; return o.x.s.Hasty && a != nil && a.Name == event.Stop }
 	o.await(func() bool { _, over := o.x.over[run]; return over || left() })
 	if _, over := o.x.over[run]; !over {

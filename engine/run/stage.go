@@ -20,6 +20,10 @@ type Stage struct {
 	// Readiness is how long an awaited object may take to become ready from its
 	// apply, or in a removal to go, in active time; 0 for no limit of its own (R25).
 	Readiness time.Duration
+	// Lenient removals never fail because an object is still being deleted: the
+	// groups behind it wait until its time is over, and then go on (R30). A group
+	// that no other waits for has only a moment.
+	Lenient bool
 }
 
 // removes reports whether the stage takes objects away.
@@ -79,7 +83,8 @@ type stage struct {
 	failures  []*failure // of groups that are failed, in the order in which they failed
 	reported  bool       // that every request was answered
 	closed    bool
-	era       int // of the machine, when it began
+	hurried   bool // the operation's time is over, so that a lenient removal waits for nothing
+	era       int  // of the machine, when it began
 }
 
 // inFlight counts what is to come back.
@@ -127,6 +132,8 @@ type object struct {
 	plan.Object
 	answered bool // the API server has taken this attempt's request
 	flying   bool // a request is under way, of whatever attempt
+	blocked  bool // an object of the same name has to go before it can be applied
+	released bool // it is still being deleted, and nothing waits for it any more
 	settled  bool // nothing is left to wait for
 	done     bool // it has come to all it should
 	// unchanged tells that this attempt's request has changed nothing.

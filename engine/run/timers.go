@@ -37,7 +37,7 @@ func (m *machine) wake() time.Time {
 	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
 		return next
 	}
-	if limit := m.opts.Operation.Timeout; limit > 0 && !t.over {
+	if limit := m.limit(); limit > 0 && !t.over {
 		at(&m.clock, limit)
 	}
 	if s := m.stage; s != nil {
@@ -60,14 +60,32 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
+// limit is the time of the operation. A lenient removal that it would cut short has
+// a little more, in which it waits for nothing but answers.
+func (m *machine) limit() time.Duration {
+	limit := m.opts.Operation.Timeout
+	if m.stage != nil && m.stage.hurried {
+		limit += windingTime
+	}
+	return limit
+}
+
+// goneTime is how long a lenient removal waits for what no group waits for: most
+// objects are gone at once, or as soon as a controller has seen to it.
+const goneTime = 2 * time.Second
+
 // setDeadline begins the time that an object has to become ready, or to go.
 //
 // Rule R25: in active time, for one resource from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
-	if s.Readiness <= 0 {
+	limit := s.Readiness
+	if s.Lenient && o.answered && len(g.after) == 0 {
+		limit = goneTime
+	}
+	if limit <= 0 {
 		return
 	}
-	d := deadline{g, o, g.attempt.round, s.m.readiness.active(s.m.now) + s.Readiness}
+	d := deadline{g, o, g.attempt.round, s.m.readiness.active(s.m.now) + limit}
 	at, _ := slices.BinarySearchFunc(s.deadlines, d.at, func(set deadline, at time.Duration) int {
 		if set.at > at {
 			return 1
@@ -75,6 +93,26 @@ func (s *stage) setDeadline(g *group, o *object) {
 		return -1
 	})
 	s.deadlines = slices.Insert(s.deadlines, at, d)
+}
+
+// release ends the wait for an object that has had its time to go: it fails nothing
+// and holds nothing back any more (R30).
+func (s *stage) release(g *group, o *object) {
+	o.released = true
+	s.settle(g, o)
+	s.endGroup(g)
+}
+
+// hurry ends all waits of a lenient removal, also those that are to come.
+func (s *stage) hurry() {
+	s.hurried = true
+	for _, g := range s.groups {
+		g.await = false
+		for _, o := range g.objects {
+			s.settle(g, o)
+		}
+		s.endGroup(g)
+	}
 }
 
 // dropMet forgets the first deadlines where they no longer matter.
@@ -101,7 +139,11 @@ func (m *machine) tick() {
 		return
 	}
 	active := m.clock.active(m.now)
-	if limit := m.opts.Operation.Timeout; limit > 0 && active >= limit && !t.over {
+	if limit := m.limit(); limit > 0 && active >= limit && !t.over {
+		if s := m.stage; s != nil && s.Lenient && !s.hurried {
+			s.hurry()
+			return
+		}
 		t.over = true
 		m.failUnready()
 		return
@@ -114,6 +156,10 @@ func (m *machine) tick() {
 	for s.dropMet(); m.readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= ready; s.dropMet() {
 		d := s.deadlines[0]
 		s.deadlines = s.deadlines[1:]
+		if s.Lenient && d.object.answered {
+			s.release(d.group, d.object)
+			continue
+		}
 		goal := "ready"
 		if s.removes() {
 			goal = "gone"
@@ -166,7 +212,7 @@ func (m *machine) beat(s *stage) {
 			continue
 		}
 		for _, o := range g.objects {
-			if !o.answered || s.done(o) {
+			if !o.blocked && (!o.answered || s.done(o)) {
 				continue
 			}
 			if oldest == nil || o.since.Before(oldest.since) {

@@ -280,6 +280,12 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		f.KeepSent(i)
 		return t.send(i)
 	})
+	if old := t.terminating(ctx, i, err); old != nil && t.hooks[obj] == nil {
+		t.mu.Lock()
+		t.attempts[obj]-- // which has brought nothing
+		t.mu.Unlock()
+		return run.Outcome{Message: old.message, Terminating: old.await}, nil
+	}
 	if again && diagnose.IsFieldConflict(err) {
 		return t.leave(i, obj, err)
 	}

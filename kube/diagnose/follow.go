@@ -20,6 +20,7 @@ type lead struct {
 	cause    string
 	evidence []string
 	symptom  bool     // as in run.Finding
+	fails    bool     // as in run.Finding
 	gaps     []string // what could not be read
 }
 

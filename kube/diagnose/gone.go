@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +41,9 @@ func (q *inquiry) asItFailed() {
 func (d *Diagnoser) gone(ctx context.Context, u *unstructured.Unstructured) lead {
 	v := status.Compute(u, status.Rule{}, time.Now())
 	l := lead{cause: goes + ": " + v.Message}
+	if slices.Contains(u.GetFinalizers(), protected) {
+		_, l.fails = d.usersOf(ctx, u.GetNamespace(), u.GetName())
+	}
 	for _, f := range u.GetFinalizers() {
 		l.evidence = append(l.evidence, "finalizer "+f+": "+d.finalizer(ctx, u, f))
 	}
@@ -55,6 +59,25 @@ func (d *Diagnoser) gone(ctx context.Context, u *unstructured.Unstructured) lead
 		l.cause += ": " + l.evidence[0]
 	}
 	return l
+}
+
+// Terminating says what keeps an object that is being deleted: its finalizers, and who
+// uses it. It returns false where the object is gone, or not being deleted.
+func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string, is bool) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	u, err := d.get(ctx, o)
+	if err != nil || u.GetDeletionTimestamp() == nil {
+		return "", false
+	}
+	var parts []string
+	for _, f := range u.GetFinalizers() {
+		parts = append(parts, "finalizer "+f+": "+d.finalizer(ctx, u, f))
+	}
+	if len(parts) == 0 {
+		return status.Compute(u, status.Rule{}, time.Now()).Message, true
+	}
+	return strings.Join(parts, "; "), true
 }
 
 // absent says that an object is not in the cluster, and where its namespace is not
@@ -76,14 +99,17 @@ func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
 	return found
 }
 
+// protected is the finalizer of a claim that goes when no pod uses it any more.
+const protected = "kubernetes.io/pvc-protection"
+
 // goes begins the cause of what is being deleted.
 const goes = "it is being deleted"
 
 // finalizer says what takes a finalizer away, as far as that is common knowledge.
 func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured, name string) string {
 	switch name {
-	case "kubernetes.io/pvc-protection":
-		if users := d.usersOf(ctx, u.GetNamespace(), u.GetName()); len(users) > 0 {
+	case protected:
+		if users, _ := d.usersOf(ctx, u.GetNamespace(), u.GetName()); len(users) > 0 {
 			return "it is in use by pod " + strings.Join(users, ", ")
 		}
 		return "it stays for as long as a pod uses it"
@@ -102,20 +128,24 @@ func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured,
 	return "whoever has put it there has to take it away, and does not"
 }
 
-// usersOf are the pods that use a claim.
-func (d *Diagnoser) usersOf(ctx context.Context, namespace, claim string) (names []string) {
+// usersOf are the pods that use a claim; stays tells that one of them is there to stay.
+func (d *Diagnoser) usersOf(ctx context.Context, namespace, claim string) (names []string, stays bool) {
 	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	for i := range list.Items {
 		for _, c := range claimsOf(&list.Items[i]) {
-			if c == claim && len(names) < claimsAt {
+			if c != claim {
+				continue
+			}
+			stays = stays || list.Items[i].DeletionTimestamp == nil
+			if len(names) < claimsAt {
 				names = append(names, list.Items[i].Name)
 			}
 		}
 	}
-	return names
+	return names, stays
 }
 
 // claimsOf are the names of the claims that a pod uses.

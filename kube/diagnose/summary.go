@@ -20,7 +20,7 @@ import (
 // summary picks the most useful line: what is wrong with a pod, that none can be
 // created, what the object's status says, and last its newest event.
 func (q *inquiry) summary() string {
-	q.Fails = len(q.Pods) > 0 && q.Pods[0].trouble >= unable
+	q.Fails = q.lead.fails || len(q.Pods) > 0 && q.Pods[0].trouble >= unable
 	if q.lead.cause != "" {
 		q.Symptom = q.lead.symptom
 		return q.lead.cause

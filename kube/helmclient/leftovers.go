@@ -66,12 +66,17 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 	return nil
 }
 
-// removeStage runs a phase that takes a list away.
+// removeStage runs a phase that takes a list away. Only an uninstallation fails where
+// something does not go (R30).
 func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, how cluster.Removal) error {
-	return c.cfg.Engine.Run(run.Stage{
+	stage := run.Stage{
 		Phase:     planned.Phase,
 		Cluster:   cluster.NewRemoval(c.cfg.Session, list, how),
 		Await:     func(*plan.Group) bool { return c.cfg.Options.Wait != helmkube.HookOnlyStrategy },
 		Readiness: c.cfg.Options.Removal,
-	})
+	}
+	if !c.cfg.Uninstalling {
+		stage.Lenient, stage.Readiness = true, c.cfg.Options.Readiness
+	}
+	return c.cfg.Engine.Run(stage)
 }

@@ -115,6 +115,7 @@ func (as *attempts) carryOut(j job) (a *attempt, status string, err error) {
 	}
 	publishNotes(as.engine, rel)
 	status, err = a.complete()
+	a.warnOfTerminating()
 	return a, status, err
 }
 

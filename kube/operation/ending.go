@@ -139,6 +139,7 @@ func (as *attempts) undo() (*attempt, error) {
 		return nil, err
 	}
 	_, err = j.do(a)
+	a.warnOfTerminating()
 	return a, err
 }
 

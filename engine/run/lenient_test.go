@@ -1,0 +1,94 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+func removal(lines ...string) Stage {
+	return Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf(lines...)}, Readiness: 30 * time.Second, Lenient: true}
+}
+
+// TestLenientRemoval: an object that does not go holds back what comes after it for
+// as long as an object may take to become ready, what no group waits for has a
+// moment, and nothing fails (R30).
+func TestLenientRemoval(t *testing.T) {
+	fake := newFake(map[string]behaviour{"a": {gone: time.Second}, "b": {held: true}, "c": {held: true}})
+	trace, err := run(t, Options{}, removal("a: a", "b < a: b", "c < b: c", "d: d"), fake, nil)
+	if err != nil {
+		t.Errorf("error %v", err)
+	}
+	want(t, trace, "0.0s c:a running", "0.0s c:d running", "0.0s c:d gone", "1.0s c:a gone", "1.0s c:b running",
+		"31.0s c:b applied (still being deleted, not waited for)", "31.0s c:c running", "33.0s c:c applied (still being deleted, not waited for)")
+}
+
+// TestLenientRemovalInUse: what is known not to go by itself is waited for no longer.
+func TestLenientRemovalInUse(t *testing.T) {
+	fake := newFake(map[string]behaviour{"data": {held: true}})
+	diagnose := func(context.Context, plan.Object) Finding {
+		return Finding{Cause: "it is in use by pod user", Fails: true}
+	}
+	trace, err := run(t, Options{Diagnose: diagnose}, removal("a: PersistentVolumeClaim/data", "b < a: b"), fake, nil)
+	if err != nil {
+		t.Errorf("error %v", err)
+	}
+	want(t, trace, "0.0s c:a running", "1.0s diagnosis c:a PersistentVolumeClaim/data (it is in use by pod user)", "1.0s c:a applied (still being deleted, not waited for)", "1.0s c:b running", "1.0s c:b gone")
+}
+
+// TestLenientRemovalTimesOut: where the operation's time is over, all that is left to
+// be deleted is deleted, and nothing is waited for (R30).
+func TestLenientRemovalTimesOut(t *testing.T) {
+	fake := newFake(map[string]behaviour{"a": {held: true}, "b": {held: true}})
+	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a", "b < a: b", "c < b: c"), fake, nil)
+	if err != nil {
+		t.Errorf("error %v", err)
+	}
+	want(t, trace, "0.0s c:a running", "10.0s c:a applied (still being deleted, not waited for)", "10.0s c:b running",
+		"10.0s c:b applied (still being deleted, not waited for)", "10.0s c:c running", "10.0s c:c applied (still being deleted, not waited for)")
+}
+
+// TestLenientRemovalWithoutAnswers: an API server that answers nothing ends a removal
+// all the same, soon after the operation's time is over.
+func TestLenientRemovalWithoutAnswers(t *testing.T) {
+	fake := newFake(map[string]behaviour{"a": {request: time.Hour}})
+	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a"), fake, func(b *bench) {
+		b.at(15 * time.Second)
+		if s := b.feed.Events(); s[len(s)-1].Status == event.Failed {
+			b.t.Error("it has failed before its time")
+		}
+	})
+	if err == nil || !strings.Contains(strings.Join(trace, "\n"), "20.0s c:a failed") {
+		t.Errorf("error %v of %q", err, trace)
+	}
+}
+
+// TestBlockedByItsOwnName: an object is applied again once the one of its name that is
+// being deleted is gone; until then its wave is not over (R30).
+func TestBlockedByItsOwnName(t *testing.T) {
+	fake := newFake(map[string]behaviour{"a": {blocked: 3 * time.Second}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: a, b")}, Readiness: 10 * time.Second}, fake, nil)
+	if err != nil {
+		t.Errorf("error %v", err)
+	}
+	want(t, trace, "0.0s c:a running", "3.0s c:a ready")
+	if got := strings.Join(fake.order, " "); got != "Pod/a Pod/a Pod/b" {
+		t.Errorf("requests %s", got)
+	}
+}
+
+// TestBlockedForGood: where the object does not go, the group fails in its time, and
+// what has started with it goes on.
+func TestBlockedForGood(t *testing.T) {
+	fake := newFake(map[string]behaviour{"a": {blocked: -1}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: ConfigMap/a, b", "c: ConfigMap/c, d")}, Readiness: 10 * time.Second}, fake, nil)
+	if err == nil {
+		t.Error("it has succeeded")
+	}
+	want(t, trace, "0.0s c:a running", "0.0s c:c running",
+		"10.0s c:a failed (ConfigMap/a: not ready after 10s (--readiness-timeout): in-progress, an object of this name is still being deleted: waits for finalizers example.com/held)", "10.0s c:c ready")
+}

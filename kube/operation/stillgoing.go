@@ -1,0 +1,50 @@
+package operation
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/helmclient"
+)
+
+// warnOfTerminating tells which removed objects are still being deleted at the end of
+// an operation that does not wait for them (R30).
+func (a *attempt) warnOfTerminating() {
+	if a.spec.uninstalling {
+		return
+	}
+	ctx, cancel := a.afterwards()
+	defer cancel()
+	for _, o := range removing(a.op.feed.Events()) {
+		why, still := a.op.client.Diagnoser().Terminating(ctx, o)
+		if !still {
+			continue
+		}
+		a.engine.Publish(event.OfWarning(plan.Warning{Rule: "R30", Object: &o, Message: fmt.Sprintf(
+			"%s is still being deleted, which the release does not wait for: %s", o, why)}))
+	}
+}
+
+// removing are the objects that were deleted and not seen to go, in the order in which
+// they were.
+func removing(events []event.Event) (objects []plan.Object) {
+	going := map[plan.Object]bool{}
+	for _, e := range events {
+		if e.Kind != event.KindObject || e.Object == nil || !strings.HasPrefix(strings.TrimPrefix(e.Phase, event.RollbackPrefix), helmclient.PhaseRemove) {
+			continue
+		}
+		if _, known := going[*e.Object]; !known && e.Status == event.Deleting {
+			objects = append(objects, *e.Object)
+		}
+		going[*e.Object] = e.Status == event.Deleting
+	}
+	var left []plan.Object
+	for _, o := range objects {
+		if going[o] {
+			left = append(left, o)
+		}
+	}
+	return left
+}
