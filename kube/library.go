@@ -144,14 +144,17 @@ var (
 // the revision keeps of its order.
 func (l *library) begin(rel *rel1.Release) (*release.Record, error) {
 	about := l.subject("upgrade", rel)
-	revs, err := release.Read(l.releases, rel.Name)
-	if err == nil { // without an earlier revision there is nothing to remove
+	revs, there, err := release.Read(l.releases, rel.Name)
+	if err != nil {
+		return nil, fmt.Errorf("look for the revisions of release %s: %w", rel.Name, err)
+	}
+	if there { // without an earlier revision there is nothing to remove
 		about.old.Tree = release.TreeOf(revs.Current)
 	}
 	switch rel.Info.Status {
 	case rcommon.StatusPendingRollback: // the record comes back with the chart
 		about.info.Name, about.tree = "rollback", release.TreeOf(rel)
-		if err == nil {
+		if there {
 			about.old.Tree = release.TreeOf(revs.Last)
 		}
 		l.about = about

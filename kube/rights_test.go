@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
+	authv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,6 +26,7 @@ func (r *rig) as(user string, rules ...rbacv1.PolicyRule) *Client {
 	if _, err := rbac.RoleBindings(r.namespace).Create(r.t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
+	r.awaitRights(user, rules)
 	s := cli.New()
 	s.KubeConfig, s.KubeAsUser = sandbox.Kubeconfig, r.namespace+"-"+user
 	s.SetNamespace(r.namespace)
@@ -33,6 +35,26 @@ func (r *rig) as(user string, rules ...rbacv1.PolicyRule) *Client {
 		r.t.Fatal(err)
 	}
 	return c
+}
+
+// awaitRights waits until the API server's authorizer, which lags behind, knows the
+// rights that a user was given.
+func (r *rig) awaitRights(user string, rules []rbacv1.PolicyRule) {
+	r.t.Helper()
+	if len(rules) == 0 {
+		return
+	}
+	last := rules[len(rules)-1]
+	asked := &authv1.ResourceAttributes{Namespace: r.namespace, Verb: last.Verbs[0], Group: last.APIGroups[0]}
+	asked.Resource, asked.Subresource, _ = strings.Cut(last.Resources[0], "/")
+	if len(last.ResourceNames) > 0 {
+		asked.Name = last.ResourceNames[0]
+	}
+	r.eventually("user "+user+" may "+last.Verbs[0]+" "+last.Resources[0], func() bool {
+		review, err := r.cluster.AuthorizationV1().SubjectAccessReviews().Create(r.t.Context(),
+			&authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{User: r.namespace + "-" + user, ResourceAttributes: asked}}, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed
+	})
 }
 
 func rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
@@ -52,6 +74,7 @@ func (r *rig) everywhere(user string, rules ...rbacv1.PolicyRule) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.awaitRights(user, rules)
 }
 
 // acting is the rig in the hands of another user.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
@@ -158,16 +157,16 @@ func (e *meanwhileError) Error() string { return e.message }
 // the one that was planned on, as it was then.
 func (a *attempt) since(planned *rel1.Release) (*rel1.Release, error) {
 	name := a.op.prepared.Common.Release
-	last, err := release.Last(a.helm.Config.Releases, name)
+	last, there, err := release.Last(a.helm.Config.Releases, name)
 	switch {
-	case err == nil && planned != nil && release.Same(last, planned), planned == nil && errors.Is(err, driver.ErrReleaseNotFound):
+	case err != nil:
+		return nil, fmt.Errorf("look again for release %s: %w", name, err)
+	case !there && planned == nil, there && planned != nil && release.Same(last, planned):
 		return last, nil
-	case err == nil:
+	case there:
 		return nil, &meanwhileError{fmt.Sprintf("release %s: revision %d, %s, has come in between: another operation is under way, or was; look again what is to be done", name, last.Version, last.Info.Status)}
-	case errors.Is(err, driver.ErrReleaseNotFound):
-		return nil, &meanwhileError{fmt.Sprintf("release %s is gone: another operation has uninstalled it meanwhile", name)}
 	}
-	return nil, fmt.Errorf("look again for release %s: %w", name, err)
+	return nil, &meanwhileError{fmt.Sprintf("release %s is gone: another operation has uninstalled it meanwhile", name)}
 }
 
 // refused reports whether an error is that another run has come first.

@@ -1,12 +1,10 @@
 package operation
 
 import (
-	"errors"
 	"fmt"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine/plan"
@@ -30,13 +28,14 @@ type found struct {
 //
 // find reads a release. From then on the session's storage is the one in which the
 // marks are set, which the operation writes first of all. It is an error where
-// somebody may be at work on the release.
-func find(s *preflight.Session) (*found, error) {
-	revs, err := release.Read(s.Releases(), s.Common.Release)
-	if err != nil {
-		return nil, err
+// somebody may be at work on the release. there is false where there is no release;
+// whoever asks twice may get two answers.
+func find(s *preflight.Session) (f *found, there bool, err error) {
+	revs, there, err := release.Read(s.Releases(), s.Common.Release)
+	if err != nil || !there {
+		return nil, false, err
 	}
-	f := &found{Revisions: revs, stored: revs.Last, dead: s.Lease.Kind == lease.Dead}
+	f = &found{Revisions: revs, stored: revs.Last, dead: s.Lease.Kind == lease.Dead}
 	for _, m := range revs.Cut() {
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // an operation that has come after it was none of Helm's concern
@@ -46,11 +45,11 @@ func find(s *preflight.Session) (*found, error) {
 			continue
 		}
 		if err := f.judge(s, m); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		f.marks = append(f.marks, m)
 	}
-	return f, f.see(s)
+	return f, true, f.see(s)
 }
 
 // see reads the release again as it will be once the marks are set.
@@ -59,7 +58,7 @@ func (f *found) see(s *preflight.Session) (err error) {
 		return nil
 	}
 	s.Helm.Config.Releases = release.Marked(s.Releases(), f.marks)
-	f.Revisions, err = release.Read(s.Releases(), s.Common.Release)
+	f.Revisions, err = release.There(release.Read(s.Releases(), s.Common.Release))
 	return err
 }
 
@@ -98,9 +97,6 @@ func unlisted(s *preflight.Session, name string, err error) error {
 	return s.Refuse(&preflight.Prepared{Common: s.Common, Info: s.Info(name, nil)}, nil, err)
 }
 
-// none reports whether an error of find is that there is no release.
-func none(err error) bool { return errors.Is(err, driver.ErrReleaseNotFound) }
-
 // brings notes in what was prepared on which state of the release it builds.
 func (f *found) brings(p *preflight.Prepared) {
 	if f == nil {
@@ -123,5 +119,5 @@ func (a *attempt) mark(planned *rel1.Release) (*rel1.Release, error) {
 			return nil, err
 		}
 	}
-	return release.Last(a.helm.Config.Releases, a.op.prepared.Common.Release)
+	return release.There(release.Last(a.helm.Config.Releases, a.op.prepared.Common.Release))
 }

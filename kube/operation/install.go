@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -40,53 +41,59 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	in.Common = common
 	ctx, cancel := common.Within(ctx)
 	defer cancel()
-	if err := chartutil.ValidateReleaseName(in.Release); err != nil {
-		return nil, fmt.Errorf("release name %q: %w", in.Release, err)
-	}
-	if err := in.Chart.Check(); err != nil {
-		return nil, err
-	}
-	if err := in.checkOrder(in.Common); err != nil {
-		return nil, err
-	}
-	tree, warnings, err := in.Chart.Tree(in.Values)
-	if err != nil {
+	if err := in.check(); err != nil {
 		return nil, err
 	}
 	s, err := preflight.OpenAlone(ctx, c, in.Common)
 	if err != nil {
 		return nil, err
 	}
-	target, before, err := in.target(s)
+	of, err := in.target(s)
 	if err != nil {
 		return nil, err
 	}
-	revs, revision, err := in.found(s)
-	unseen := err
-	if err != nil && !apierrors.IsForbidden(err) { // else all that is missing is told
-		return nil, err
+	revs, _, err := find(s)
+	if err != nil {
+		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.unread(s, "install", of, err))
 	}
-	r, err := dryRun(s, in.Chart.Name(), func(cfg *action.Configuration) (*rel1.Release, error) { return in.render(ctx, cfg) })
+	return in.prepare(s, c, of, revs)
+}
+
+// check checks what needs no cluster.
+func (in *Install) check() error {
+	if err := chartutil.ValidateReleaseName(in.Release); err != nil {
+		return fmt.Errorf("release name %q: %w", in.Release, err)
+	}
+	if err := in.Chart.Check(); err != nil {
+		return err
+	}
+	if err := in.checkOrder(in.Common); err != nil {
+		return err
+	}
+	_, _, err := in.Chart.Tree(in.Values)
+	return err
+}
+
+// prepare plans the installation of a release as it was found, nil where there is
+// none, and makes the last checks.
+func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning, revs *found) (*Operation, error) {
+	revision, err := in.revision(s, revs)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkForce(in.ForceReplace && in.TakeOwnership, in.ForceConflicts, !in.ClientSide); err != nil {
-		return nil, err
-	}
-	info := s.Info("install", r.release)
-	info.Revision, target.Release = revision, r.release
-	r.warnings = append(warnings, r.warnings...)
-	implied, tree, more, err := in.implied(in.Common, tree, r.builder, r.list)
+	info, tree, err := in.plan(s, &of)
 	if err != nil {
 		return nil, err
 	}
-	r.warnings = append(r.warnings, more...)
-	of := planning{implied: implied, refused: in.conflicts(r), rendered: r, target: target, events: hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall), before: before}
+	info.Revision = revision
 	if revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
 		of.besides = revs.Besides(nil, 0)
 	}
-	p, err := of.bring(s, info, tree, unseen)
+	p, brings, err := of.bring(s, info, tree)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Check(p, brings); err != nil {
 		return nil, err
 	}
 	revs.brings(p)
@@ -95,21 +102,60 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	return op, nil
 }
 
+// plan renders the chart and orders what runs, but for what depends on the revisions
+// that there are.
+func (in *Install) plan(s *preflight.Session, of *planning) (info event.Operation, tree *plan.Chart, err error) {
+	tree, warnings, err := in.Chart.Tree(in.Values)
+	if err != nil {
+		return info, nil, err
+	}
+	r, err := dryRun(s, in.Chart.Name(), func(cfg *action.Configuration) (*rel1.Release, error) { return in.render(s.Context, cfg) })
+	if err != nil {
+		return info, nil, err
+	}
+	if err := checkForce(in.ForceReplace && in.TakeOwnership, in.ForceConflicts, !in.ClientSide); err != nil {
+		return info, nil, err
+	}
+	var more []plan.Warning
+	if of.implied, tree, more, err = in.implied(in.Common, tree, r.builder, r.list); err != nil {
+		return info, nil, err
+	}
+	r.warnings = slices.Concat(warnings, r.warnings, more)
+	of.rendered, of.target.Release, of.refused = r, r.release, in.conflicts(r)
+	of.events = hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
+	return s.Info("install", r.release), tree, nil
+}
+
+// unread is unlisted, with the rights that the chart needs as far as they can be known.
+func (in *Install) unread(s *preflight.Session, operation string, of planning, err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	if info, tree, failed := in.plan(s, &of); failed == nil {
+		if p, brings, failed := of.bring(s, info, tree); failed == nil {
+			p.Info.Name = operation
+			return s.Refuse(p, brings, err)
+		}
+	}
+	return unlisted(s, operation, err)
+}
+
 // target is what the installation brings besides its release, with the phases
 // that do so.
-func (in *Install) target(s *preflight.Session) (t preflight.Target, before []event.Phase, err error) {
-	t = preflight.Target{CRDs: in.crds(), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
+func (in *Install) target(s *preflight.Session) (of planning, err error) {
+	t := preflight.Target{CRDs: in.crds(), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
-		return t, nil, err
+		return of, err
 	}
 	if t.NewNamespace, err = s.CheckNamespace(in.CreateNamespace); err != nil {
-		return t, nil, err
+		return of, err
 	}
 	if t.NewNamespace {
-		before = append(before, preflight.NamespacePhase(in.Namespace))
+		of.before = append(of.before, preflight.NamespacePhase(in.Namespace))
 	}
 	crds, err := t.CRDs.Phases()
-	return t, append(before, crds...), err
+	of.target, of.before = t, append(of.before, crds...)
+	return of, err
 }
 
 // conflicts are the objects that the release may not have.
@@ -186,30 +232,25 @@ func resumable(revs *release.Revisions) bool {
 	return revs.Last.Info.Status == rcommon.StatusFailed && revs.Good() == 0
 }
 
-// found reads the revisions, nil for none, and finds out which one the
-// installation makes: 1, or where it goes on with one that has failed, or replaces
-// what was uninstalled with its history kept, the next one. As in Helm it is an
-// error where the name is in use.
-func (in *Install) found(s *preflight.Session) (*found, int, error) {
-	revs, err := find(s)
-	if none(err) {
-		return nil, 1, nil
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("install %s: %w", in.Release, err)
+// revision is the one that the installation makes: 1, or where it goes on with one
+// that has failed, or replaces what was uninstalled with its history kept, the next
+// one. As in Helm it is an error where the name is in use.
+func (in *Install) revision(s *preflight.Session, revs *found) (int, error) {
+	if revs == nil {
+		return 1, nil
 	}
 	if last := revs.Last; last.Info.Status == rcommon.StatusDeployed && cutAtItsEnd(s, "install") && revs.GoodBefore(last.Version) == 0 {
 		revs.marks = append(revs.marks, release.Mark{Revision: last.Version, From: last.Info.Status, To: rcommon.StatusFailed, Ours: true})
 		revs.warnings = append(revs.warnings, plan.Warning{Rule: "R52", Message: fmt.Sprintf(
 			"revision %d was deployed by a run that was cut off at its very end: %s; it is installed again", last.Version, s.Lease.Holder)})
 		if err := revs.see(s); err != nil {
-			return nil, 0, fmt.Errorf("look for release %s: %w", in.Release, err)
+			return 0, fmt.Errorf("look for release %s: %w", in.Release, err)
 		}
 	}
 	st, deployed := revs.Last.Info.Status, revs.Since() > 0
 	in.Replace = in.Replace || resumable(revs.Revisions)
 	if in.Replace && !deployed && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
-		return revs, revs.Last.Version + 1, nil
+		return revs.Last.Version + 1, nil
 	}
-	return nil, 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name", in.Release, revs.Last.Namespace, revs.Last.Version, st)
+	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name", in.Release, revs.Last.Namespace, revs.Last.Version, st)
 }

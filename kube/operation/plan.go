@@ -74,37 +74,32 @@ func once(warnings []plan.Warning) []plan.Warning {
 }
 
 // bring prepares an operation that brings a new revision of a chart: it finds
-// out what that keeps, and makes the last checks. unseen is why it is not known
-// which revisions there are: then it is refused, with all else that is missing.
-func (p planning) bring(s *preflight.Session, info event.Operation, tree *plan.Chart, unseen error) (*preflight.Prepared, error) {
+// out what that keeps. The last checks are to be made.
+func (p planning) bring(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Brings, error) {
 	ordered := s.Common.Strategy() == helmclient.WaitOrdered
 	if ordered {
 		p.target.Tree = tree
 	} else {
 		unordered, err := plan.Check(tree, p.builder.Resources(p.list))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		p.warnings = append(p.warnings, unordered...)
 	}
 	record, warnings, err := release.Fit(p.target.Release, release.NewRecord(ordered, tree))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p.target.Record = record
 	p.warnings = append(p.warnings, warnings...)
 	prepared, err := p.plan(s, info)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	unknown, never, err := preflight.CheckKinds(p.builder, p.list, p.target, prepared.Phases)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	prepared.Warnings, prepared.Refused = once(append(prepared.Warnings, unknown...)), append(prepared.Refused, never...)
-	brings := &preflight.Brings{Builder: p.builder, List: p.list}
-	if unseen != nil {
-		return nil, s.Refuse(prepared, brings, unseen)
-	}
-	return prepared, s.Check(prepared, brings)
+	return prepared, &preflight.Brings{Builder: p.builder, List: p.list}, nil
 }

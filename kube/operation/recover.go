@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
+	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
@@ -52,9 +53,12 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	if err != nil {
 		return nil, err
 	}
-	revs, err := release.Read(s.Releases(), common.Release)
-	if err != nil {
-		return nil, fmt.Errorf("recover %s in namespace %s: %w; lockstep list shows which releases there are", common.Release, common.Namespace, err)
+	revs, there, err := release.Read(s.Releases(), common.Release)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("recover %s in namespace %s: %w", common.Release, common.Namespace, unlisted(s, "recover", err))
+	case !there:
+		return nil, fmt.Errorf("recover %s in namespace %s: %w; lockstep list shows which releases there are", common.Release, common.Namespace, driver.ErrReleaseNotFound)
 	}
 	r := &Recovery{Release: common.Release, Namespace: common.Namespace, Marked: revs.Cut()}
 	if s.Lease.Kind == lease.Dead {
@@ -64,7 +68,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 		if err := r.write(s, revs); err != nil {
 			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
 		}
-		if revs, err = release.Read(s.Releases(), common.Release); err != nil {
+		if revs, err = release.There(release.Read(s.Releases(), common.Release)); err != nil {
 			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
 		}
 	}
@@ -93,7 +97,7 @@ func cutOperation(revs *release.Revisions) string {
 // write writes the marks, unless something has come in between.
 func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error {
 	return whileHeld(s, func() error {
-		last, err := release.Last(s.Releases(), r.Release)
+		last, err := release.There(release.Last(s.Releases(), r.Release))
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 	if err != nil {
 		return nil, err
 	}
-	rel, err := release.Last(s.Releases(), t.Release)
+	rel, err := release.There(release.Last(s.Releases(), t.Release))
 	if err != nil {
 		return nil, fmt.Errorf("test %s in namespace %s: %w", t.Release, t.Namespace, unlisted(s, "test", err))
 	}

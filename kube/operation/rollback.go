@@ -44,7 +44,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 	if err != nil {
 		return nil, err
 	}
-	revs, err := find(s)
+	revs, err := release.There(find(s))
 	if err != nil {
 		return nil, fmt.Errorf("roll back %s: %w", back.Release, unlisted(s, "rollback", err))
 	}
@@ -148,7 +148,7 @@ func (back *Rollback) job(as *attempts) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	revs, err := release.Read(s.Releases(), back.Release)
+	revs, err := release.There(release.Read(s.Releases(), back.Release))
 	if err != nil {
 		return job{}, fmt.Errorf("roll back %s: %w", back.Release, unlisted(s, "rollback", err))
 	}

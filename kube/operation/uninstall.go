@@ -44,14 +44,14 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 	if err != nil {
 		return nil, err
 	}
-	revs, err := find(s)
-	if none(err) && (u.IgnoreNotFound || cutAtItsEnd(s, "uninstall")) {
+	revs, there, err := find(s)
+	if err == nil && !there && (u.IgnoreNotFound || cutAtItsEnd(s, "uninstall")) {
 		if err := s.Lease.Bury(ctx, s.Client.Leases(u.Namespace)); err != nil {
 			return nil, fmt.Errorf("uninstall %s: take away the Lease that a dead run has left: %w", u.Release, err)
 		}
 		return nil, nil
 	}
-	if err != nil {
+	if _, err = release.There(revs, there, err); err != nil {
 		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, unlisted(s, "uninstall", err))
 	}
 	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
@@ -111,7 +111,7 @@ func (u *Uninstall) job(as *attempts) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	revs, err := release.Read(s.Releases(), u.Release)
+	revs, err := release.There(release.Read(s.Releases(), u.Release))
 	if err != nil {
 		return job{}, fmt.Errorf("look for release %s: %w", u.Release, err)
 	}

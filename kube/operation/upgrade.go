@@ -10,7 +10,7 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
@@ -59,26 +59,29 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	if err != nil {
 		return nil, err
 	}
-	revs, err := find(s)
+	revs, there, err := find(s)
 	switch {
-	case none(err) && up.Install, apierrors.IsForbidden(err): // which is refused, with all that is missing
-		return up.install(ctx, c, false)
-	case none(err):
-		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, err)
 	case err != nil:
-		return nil, fmt.Errorf("look for release %s in namespace %s: %w", up.Release, up.Namespace, err)
+		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.unread(s, err))
+	case !there && !up.Install:
+		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, driver.ErrReleaseNotFound)
+	case !there:
+		return up.install(s, c, nil, false)
 	}
 	switch st := revs.Last.Info.Status; {
 	case st == rcommon.StatusUninstalled && up.Install:
-		return up.install(ctx, c, true)
+		return up.install(s, c, revs, true)
 	case up.Install && resumable(revs.Revisions):
 		if up.Values, err = up.reused(revs.Last); err != nil {
 			return nil, err
 		}
-		return up.install(ctx, c, false)
+		return up.install(s, c, revs, false)
 	}
-	p, err := up.plan(s, revs.Revisions)
+	p, brings, err := up.plan(s, revs.Revisions)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Check(p, brings); err != nil {
 		return nil, err
 	}
 	revs.brings(p)
@@ -92,30 +95,30 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 
 // plan renders the chart and orders what runs: the new plan, then what is gone
 // from the chart in reverse of the old one (R30).
-func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflight.Prepared, error) {
+func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflight.Prepared, *preflight.Brings, error) {
 	target := preflight.Target{CRDs: up.crds(), Force: up.ForceConflicts}
 	if err := s.CheckCRDs(target.CRDs); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	before, err := target.CRDs.Phases()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r, err := dryRun(s, up.Chart.Name(), func(cfg *action.Configuration) (*rel1.Release, error) { return up.render(s.Context, cfg) })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	target.Release, target.ClientSide, target.Replace = r.release, !serverSide(up.ServerSide, r.release), up.ForceReplace
 	tree, warnings, err := up.Chart.Tree(up.treeValues(revs, r.release))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := checkForce(up.ForceReplace, up.ForceConflicts, serverSide(up.ServerSide, r.release)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	old, held, more, err := hold(s.Context, r.builder, revs.Current)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.warnings = append(append(warnings, r.warnings...), more...)
 	var refused []plan.Warning
@@ -126,13 +129,13 @@ func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflig
 	info.PreviousRevision = revs.Good()
 	implied, tree, more, err := up.implied(up.Common, tree, r.builder, r.list)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.warnings = append(r.warnings, more...)
 	return planning{
 		implied: implied, rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current, revs.Since()),
 		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before, refused: refused,
-	}.bring(s, info, tree, nil)
+	}.bring(s, info, tree)
 }
 
 // installs is the installation that the upgrade is where nothing is deployed,
@@ -144,14 +147,32 @@ func (up *Upgrade) installs(replace bool) Install {
 	}
 }
 
-// install prepares the installation that the upgrade is. An edit of it is one of
-// the upgrade that was asked for, with all its flags.
-func (up *Upgrade) install(ctx context.Context, c *connect.Client, replace bool) (*Operation, error) {
-	op, err := PrepareInstall(ctx, c, up.installs(replace))
+// install prepares the installation that the upgrade is, of a release as it was
+// found. An edit of it is one of the upgrade that was asked for, with all its flags.
+func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *found, replace bool) (*Operation, error) {
+	in := up.installs(replace)
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	of, err := in.target(s)
+	if err != nil {
+		return nil, err
+	}
+	op, err := in.prepare(s, c, of, revs)
 	if op != nil {
 		op.anew = up
 	}
 	return op, err
+}
+
+// unread is unlisted, with the rights that the chart needs as far as they can be known.
+func (up *Upgrade) unread(s *preflight.Session, err error) error {
+	in := up.installs(false)
+	of, failed := in.target(s)
+	if failed != nil {
+		return unlisted(s, "upgrade", err)
+	}
+	return in.unread(s, "upgrade", of, err)
 }
 
 // upgrade is the upgrade that comes to the same as the installation: where an edit

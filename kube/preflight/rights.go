@@ -111,7 +111,7 @@ func storageRights(p *Prepared) map[right]bool {
 	}
 	verbs := map[string]string{"list": whyListed, "create": "", "update": ""}
 	switch {
-	case p.Info.Name == "test":
+	case p.Info.Name == "test", p.Info.Name == "recover":
 		delete(verbs, "create")
 	case p.Info.Name == "uninstall":
 		delete(verbs, "create")

@@ -64,7 +64,7 @@ func (m Mark) apply(rel *rel1.Release) bool {
 
 // Write writes a mark. One that is there already is left alone.
 func (m Mark) Write(s *storage.Storage, name string) error {
-	rel, err := Get(s, name, m.Revision)
+	rel, err := There(Get(s, name, m.Revision))
 	if err != nil {
 		return fmt.Errorf("mark revision %d %s: %w", m.Revision, m.To, err)
 	}

@@ -1,8 +1,10 @@
 package release
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v4/pkg/release"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -10,10 +12,30 @@ import (
 )
 
 // Checked is a driver of Helm's that returns an error in place of a damaged
-// record: what Helm does with one is to take for granted what is not there.
+// record, from which Helm would read what is not there, and whose errors Helm never
+// takes for the answer that there is no record.
 func Checked(d driver.Driver) driver.Driver { return &checked{d} }
 
 type checked struct{ driver.Driver }
+
+// unreadError is why it is not known which records there are. Helm takes every error
+// with "not found" in its text for the answer that there are none, and a refusal may
+// say that of a role.
+type unreadError struct{ error }
+
+func (e *unreadError) Error() string {
+	return strings.ReplaceAll(e.error.Error(), "not found", "missing")
+}
+
+func (e *unreadError) Unwrap() error { return e.error }
+
+// unread marks an error that leaves it open which records there are.
+func unread(err error) error {
+	if err == nil || errors.Is(err, driver.ErrReleaseNotFound) {
+		return err
+	}
+	return &unreadError{err}
+}
 
 // Get reads one revision.
 func (d *checked) Get(key string) (release.Releaser, error) {
@@ -22,7 +44,7 @@ func (d *checked) Get(key string) (release.Releaser, error) {
 		err = damaged(r, key)
 	}
 	if err != nil {
-		return nil, err
+		return nil, unread(err)
 	}
 	return r, nil
 }
@@ -30,7 +52,8 @@ func (d *checked) Get(key string) (release.Releaser, error) {
 // List reads the revisions that a filter lets through. Those that are damaged are
 // left out, as are those that Helm cannot decode.
 func (d *checked) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
-	return d.Driver.List(func(r release.Releaser) bool { return damaged(r, "") == nil && filter(r) })
+	list, err := d.Driver.List(func(r release.Releaser) bool { return damaged(r, "") == nil && filter(r) })
+	return list, unread(err)
 }
 
 // Query reads the revisions that have the labels. What is not known of one of them
@@ -43,7 +66,7 @@ func (d *checked) Query(labels map[string]string) ([]release.Releaser, error) {
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, unread(err)
 	}
 	return list, nil
 }

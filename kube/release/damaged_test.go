@@ -54,9 +54,9 @@ func TestDamagedRecordsAreToldOf(t *testing.T) {
 		}
 		rel.Labels = map[string]string{"name": "shop", "version": "3"}
 		s := storage.Init(Checked(stored{rel: rel}))
-		_, got := Get(s, "shop", 3)
-		_, all := Read(s, "shop")
-		_, last := Last(s, "shop")
+		_, _, got := Get(s, "shop", 3)
+		_, _, all := Read(s, "shop")
+		_, _, last := Last(s, "shop")
 		list, _ := s.ListReleases()
 		for _, err := range []error{got, all, last} {
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "sh.helm.release.v1.shop.v3 is damaged, it has "+want+":")) {

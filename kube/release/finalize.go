@@ -2,7 +2,6 @@ package release
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -25,16 +24,15 @@ import (
 // failed revision is made here, so that the request finds its place taken.
 func Finalize(s *storage.Storage, name string, w Written, cause error) (string, error) {
 	description := fmt.Sprintf("Release %q failed: %v", name, cause)
-	rel, err := Get(s, name, w.Made)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		if w.Unanswered == nil {
-			return event.NoRelease, nil
-		}
+	rel, found, err := Get(s, name, w.Made)
+	switch {
+	case err != nil:
+		return "", err
+	case !found && w.Unanswered == nil:
+		return event.NoRelease, nil
+	case !found:
 		w.Unanswered.SetStatus(rcommon.StatusFailed, description)
 		return rcommon.StatusFailed.String(), s.Create(w.Unanswered)
-	}
-	if err != nil {
-		return "", err
 	}
 	status := rel.Info.Status
 	ours := w.Made == rel.Version && status.IsPending() || w.Uninstalling && status == rcommon.StatusUninstalling
@@ -56,12 +54,14 @@ func (w Written) Unsure() bool {
 // the release would stay pending or uninstalling (R34), or have two revisions
 // that are deployed (R32a).
 func Complete(s *storage.Storage, name, operation string, w Written) (string, error) {
-	rel, err := Get(s, name, w.Made)
-	if errors.Is(err, driver.ErrReleaseNotFound) && w.Uninstalling {
-		return event.NoRelease, nil
-	}
-	if err != nil {
+	rel, found, err := Get(s, name, w.Made)
+	switch {
+	case err != nil:
 		return "", err
+	case !found && w.Uninstalling:
+		return event.NoRelease, nil
+	case !found:
+		return "", driver.ErrReleaseNotFound
 	}
 	switch status := rel.Info.Status; {
 	case status.IsPending() && w.Made == rel.Version:
@@ -84,11 +84,8 @@ func Complete(s *storage.Storage, name, operation string, w Written) (string, er
 
 // supersede marks a revision that another one has taken the place of.
 func supersede(s *storage.Storage, name string, version int) error {
-	rel, err := Get(s, name, version)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil // pruned
-	}
-	if err != nil || rel.Info.Status != rcommon.StatusDeployed {
+	rel, found, err := Get(s, name, version)
+	if err != nil || !found || rel.Info.Status != rcommon.StatusDeployed { // one that is not found was pruned
 		return err
 	}
 	rel.Info.Status = rcommon.StatusSuperseded

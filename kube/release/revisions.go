@@ -1,9 +1,11 @@
 package release
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
+	"helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage"
@@ -17,23 +19,23 @@ type Revisions struct {
 	Current *rel1.Release   // what is deployed, or else the latest
 }
 
-// Read reads the revisions of a release. Where there is none, the error is
-// driver.ErrReleaseNotFound.
-func Read(s *storage.Storage, name string) (*Revisions, error) {
+// Read reads the revisions of a release. found is false where the cluster has
+// answered that there are none; an error says nothing of whether there are any.
+func Read(s *storage.Storage, name string) (r *Revisions, found bool, err error) {
 	history, err := s.History(name)
-	if err != nil {
-		return nil, err
+	if found, err := foundBy(err); !found {
+		return nil, false, err
 	}
-	r := &Revisions{}
+	r = &Revisions{}
 	for _, x := range history {
 		rel, err := AsV1(x)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		r.All = append(r.All, rel)
 	}
 	if len(r.All) == 0 {
-		return nil, driver.ErrReleaseNotFound
+		return nil, false, nil
 	}
 	slices.SortFunc(r.All, func(a, b *rel1.Release) int { return a.Version - b.Version })
 	r.Last = r.All[len(r.All)-1]
@@ -41,16 +43,28 @@ func Read(s *storage.Storage, name string) (*Revisions, error) {
 	if d := r.deployed(); d != nil {
 		r.Current = d
 	}
-	return r, nil
+	return r, true, nil
 }
 
-// Last reads the latest revision of a release.
-func Last(s *storage.Storage, name string) (*rel1.Release, error) {
-	x, err := s.Last(name)
-	if err != nil {
-		return nil, err
+// foundBy tells the answer that there is nothing from an error that leaves it open.
+func foundBy(err error) (found bool, _ error) {
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return false, nil
 	}
-	return AsV1(x)
+	return err == nil, err
+}
+
+// There makes an error of the answer that there is nothing.
+func There[T any](v T, found bool, err error) (T, error) {
+	if err == nil && !found {
+		err = driver.ErrReleaseNotFound
+	}
+	return v, err
+}
+
+// Last reads the latest revision of a release. found is as in Read.
+func Last(s *storage.Storage, name string) (rel *rel1.Release, found bool, err error) {
+	return Get(s, name, 0)
 }
 
 // Same reports whether a revision is one that was read before, and nothing has
@@ -59,16 +73,19 @@ func Same(a, b *rel1.Release) bool {
 	return a.Version == b.Version && a.Info.Status == b.Info.Status && a.Info.LastDeployed.Equal(b.Info.LastDeployed)
 }
 
-// Get reads a revision, the latest one for 0.
-func Get(s *storage.Storage, name string, revision int) (*rel1.Release, error) {
+// Get reads a revision, the latest one for 0. found is as in Read.
+func Get(s *storage.Storage, name string, revision int) (rel *rel1.Release, found bool, err error) {
+	var x release.Releaser
 	if revision == 0 {
-		return Last(s, name)
+		x, err = s.Last(name)
+	} else {
+		x, err = s.Get(name, revision)
 	}
-	x, err := s.Get(name, revision)
-	if err != nil {
-		return nil, err
+	if found, err := foundBy(err); !found {
+		return nil, false, err
 	}
-	return AsV1(x)
+	rel, err = AsV1(x)
+	return rel, err == nil, err
 }
 
 // deployed is the latest revision that is deployed, nil for none.

@@ -30,6 +30,7 @@ type Driver struct {
 type writeLog struct {
 	mu sync.Mutex
 	Written
+	unread error // why it is not known which revisions there are, from the last look
 }
 
 // DriverOptions are what a Driver adds. Each may be nil.
@@ -113,12 +114,32 @@ func (d *Driver) Get(key string) (release.Releaser, error) { return d.inner.Get(
 
 // List reads the revisions that a filter lets through.
 func (d *Driver) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
-	return d.inner.List(filter)
+	list, err := d.inner.List(filter)
+	return list, d.looked(err)
 }
 
 // Query reads the revisions that have the labels.
 func (d *Driver) Query(labels map[string]string) ([]release.Releaser, error) {
-	return d.inner.Query(labels)
+	list, err := d.inner.Query(labels)
+	return list, d.looked(err)
+}
+
+// looked takes note of whether it is known which revisions there are. Helm's
+// installation takes every error for the answer that there are none.
+func (d *Driver) looked(err error) error {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	if _, d.log.unread = foundBy(err); d.log.unread != nil {
+		d.log.unread = fmt.Errorf("no revision is made, since it is not known which there are: %w", err)
+	}
+	return err
+}
+
+// known is an error where it is not known which revisions there are.
+func (d *Driver) known() error {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	return d.log.unread
 }
 
 func (d *Driver) held() bool { return d.opts.Held != nil && d.opts.Held() }
@@ -127,6 +148,9 @@ func (d *Driver) held() bool { return d.opts.Held != nil && d.opts.Held() }
 func (d *Driver) Create(key string, r release.Releaser) error {
 	rel, err := AsV1(r)
 	if err != nil {
+		return err
+	}
+	if err := d.known(); err != nil {
 		return err
 	}
 	charts.UnwrapTemplates(rel.Chart)

@@ -4,7 +4,6 @@ package view
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -75,9 +74,12 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	if err != nil {
 		return nil, err
 	}
-	rel, err := release.Get(s.Releases(), name, number)
-	if err != nil {
-		return nil, fmt.Errorf("look at %s in namespace %s: %w; lockstep list shows which releases there are", name, v.namespace, err)
+	rel, there, err := release.Get(s.Releases(), name, number)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("look at %s in namespace %s: %w", name, v.namespace, err)
+	case !there:
+		return nil, fmt.Errorf("look at %s in namespace %s: %w; lockstep list shows which releases there are", name, v.namespace, driver.ErrReleaseNotFound)
 	}
 	r, err := newRevision(s, rel)
 	if err != nil {
@@ -298,13 +300,13 @@ func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*r
 			return nil, nil
 		case <-time.After(followEvery):
 		}
-		rel, err := release.Get(s.Releases(), v.name, 0)
+		rel, there, err := release.Last(s.Releases(), v.name)
 		switch {
-		case errors.Is(err, driver.ErrReleaseNotFound):
+		case err != nil: // the watches tell about an outage
+		case !there:
 			exit := 0
 			v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Message: "the release has been uninstalled", Exit: &exit})
 			return nil, nil
-		case err != nil: // the watches tell about an outage
 		case rel.Version != r.rel.Version || rel.Info.Status != r.rel.Info.Status:
 			return rel, nil
 		}

@@ -1,0 +1,87 @@
+package kube
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube/throwaway/meddle"
+)
+
+// operations are all that begin with a look at the release's records.
+var operations = map[string]func(*rig) (*Operation, error){
+	"install": func(r *rig) (*Operation, error) { return r.install("plain", nil) },
+	"upgrade": func(r *rig) (*Operation, error) { return r.upgrade("plain", nil) },
+	"upgrade --install": func(r *rig) (*Operation, error) {
+		return r.upgrade("plain", func(u *Upgrade) { u.Install = true })
+	},
+	"plan": func(r *rig) (*Operation, error) {
+		return r.upgrade("plain", func(u *Upgrade) { u.PlanOnly, u.Install = true, true })
+	},
+	"rollback":  func(r *rig) (*Operation, error) { return r.rollback(0) },
+	"uninstall": func(r *rig) (*Operation, error) { return r.uninstall() },
+	"recover": func(r *rig) (*Operation, error) {
+		_, err := r.client.Recover(r.t.Context(), r.common())
+		return nil, err
+	},
+}
+
+// TestRecordsThatMayNotBeRead refuses every operation of a user who may do all but
+// read the release's records, whether there is a release or not: what may not be read
+// is never absent.
+func TestRecordsThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	rights := append(ofNamespace("*"), rule("", "configmaps,services,persistentvolumeclaims", "*"))
+	rights[0] = rule("", "secrets", "create", "update", "patch", "delete", "watch")
+	few := r.acting(r.as("few", rights...))
+	for _, there := range []bool{false, true} {
+		if there {
+			r.deploy("plain", nil)
+		}
+		before := len(r.writes())
+		for name, prepare := range operations {
+			op, err := prepare(few)
+			if op != nil || err == nil || !strings.Contains(err.Error(), "secrets [list] (to know which revisions of the release there are)") {
+				t.Errorf("%s, release there %v: prepared %v, error %v", name, there, op != nil, err)
+			}
+		}
+		if w := r.writes()[before:]; len(w) > 0 {
+			t.Errorf("release there %v: written %v", there, w)
+		}
+	}
+	if got := r.status(); got != rcommon.StatusDeployed {
+		t.Errorf("the release is %s", got)
+	}
+}
+
+// TestRecordsRefusedForAMoment prepares operations while one request for the records
+// is refused, as it is right after a RoleBinding was made: no second look is taken
+// for the answer to the first.
+func TestRecordsRefusedForAMoment(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, there := range []bool{false, true} {
+		if there {
+			r.deploy("plain", nil)
+		}
+		for name, prepare := range operations {
+			var refused atomic.Bool
+			c := r.through(middle{meddle: func(w http.ResponseWriter, req *http.Request) bool {
+				if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, "/secrets") || refused.Swap(true) {
+					return false
+				}
+				meddle.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "secrets is forbidden for a moment")
+				return true
+			}}, "")
+			op, err := prepare(r.acting(c))
+			if op != nil || err == nil || !strings.Contains(err.Error(), "secrets is forbidden for a moment") {
+				t.Errorf("%s, release there %v: prepared %v, error %v", name, there, op != nil, err)
+			}
+		}
+	}
+}
