@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,14 +53,29 @@ func (e *LimitError) Error() string {
 // watched from beside. What goes beyond a limit is given up: Run returns an error
 // that names the template, before anything was written, and what was given up ends
 // with the process, or at the next function of ours that it calls.
+//
+// The memory, the stacks and their limit are the process's. So one rendering at a time
+// has the turn: the outermost template takes it and gives it back at its end, or at
+// the end of Run where it has failed. What is given up keeps it until it ends.
 type Guard struct {
 	limits Limits
 
 	mu      sync.Mutex
-	running []string // templates, each included by the one before
-	begun   time.Time
-	gone    error // why the rendering was given up
+	ctx     context.Context // of Run, nil before
+	all     bool            // Run has the turn from its beginning to its end
+	running []string        // templates, each included by the one before
+	gone    error           // why the rendering was given up
+
+	turn     bool // it has the turn, since began
+	began    time.Time
+	maxStack int           // of the process, before the turn
+	base     usage         // of the process, without what is this rendering's
+	own      usage         // of this rendering, in the turns before
+	took     time.Duration // by the turns before
 }
+
+// turns is where a rendering takes its turn.
+var turns = make(chan struct{}, 1)
 
 // NewGuard returns the guard of one rendering.
 func NewGuard(l Limits) *Guard {
@@ -87,12 +103,12 @@ func (g *Guard) Funcs() template.FuncMap {
 
 // enter notes which template is being rendered.
 func (g *Guard) enter(name string) (string, error) {
+	if err := g.takeTurn(); err != nil {
+		return "", err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running = append(g.running, name)
-	if g.begun.IsZero() {
-		g.begun = time.Now()
-	}
 	return "", g.gone
 }
 
@@ -102,6 +118,64 @@ func (g *Guard) leave() {
 	if n := len(g.running); n > 0 {
 		g.running = g.running[:n-1]
 	}
+	if len(g.running) == 0 && !g.all {
+		g.endTurn()
+	}
+}
+
+// takeTurn waits until no other rendering has the turn. A guard whose rendering is not
+// run by it takes none.
+func (g *Guard) takeTurn() error {
+	g.mu.Lock()
+	ctx, err := g.ctx, g.gone
+	has := g.turn || ctx == nil
+	g.mu.Unlock()
+	if err != nil || has {
+		return err
+	}
+	if err := waitForTurn(ctx, g.limits.Time); err != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.gone = err
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// Recursion without end is to be found out by its size as well, and not by the
+	// death of the process.
+	g.maxStack = debug.SetMaxStack(math.MaxInt32)
+	g.turn, g.began, g.base = true, time.Now(), used().less(g.own)
+	return nil
+}
+
+// waitForTurn waits for the turn, for so long at the most: what was given up and does
+// not end keeps it.
+func waitForTurn(ctx context.Context, most time.Duration) error {
+	select {
+	case turns <- struct{}{}:
+		return nil
+	default:
+	}
+	over := time.NewTimer(most)
+	defer over.Stop()
+	select {
+	case turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-over.C:
+		return &LimitError{Reason: fmt.Sprintf("did not start within %s: another chart's templates are still being rendered, or were given up and do not end", most)}
+	}
+}
+
+// endTurn gives the turn to the next one. It needs g.mu.
+func (g *Guard) endTurn() {
+	if !g.turn {
+		return
+	}
+	g.turn, g.took, g.own = false, g.took+time.Since(g.began), used().less(g.base)
+	debug.SetMaxStack(g.maxStack)
+	<-turns
 }
 
 // over returns why the rendering was given up, nil where it was not.
@@ -111,17 +185,10 @@ func (g *Guard) over() error {
 	return g.gone
 }
 
-// giveUp gives the rendering up, and returns why. Where templates are told of and
-// none is being rendered now, it returns nil.
-func (g *Guard) giveUp(always bool, reason string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := len(g.running)
-	if n == 0 && !always {
-		return nil
-	}
+// giveUp gives the rendering up, and returns why. It needs g.mu.
+func (g *Guard) giveUp(reason string) error {
 	err := &LimitError{Reason: reason}
-	if n > 0 {
+	if n := len(g.running); n > 0 {
 		err.Template = g.running[n-1]
 	}
 	g.gone = err
@@ -135,88 +202,86 @@ const watchEvery = 20 * time.Millisecond
 // Run calls do, which renders and may do other things afterwards, and returns its
 // error, or as soon as a template goes beyond a limit, or ctx ends while one is
 // being rendered, a *LimitError or the cause of ctx.
-func (g *Guard) Run(ctx context.Context, do func() error) error { return g.run(ctx, false, do) }
-
-// RunAll is Run for what does nothing but render, in templates that may not be
-// wrapped.
-func (g *Guard) RunAll(ctx context.Context, do func() error) error {
-	g.begun = time.Now()
-	return g.run(ctx, true, do)
-}
-
-func (g *Guard) run(ctx context.Context, all bool, do func() error) error {
-	// Recursion without end is to be found out by its size as well, and not by the
-	// death of the process; so it stays where a rendering was given up.
-	before := debug.SetMaxStack(math.MaxInt32)
-	memory := newGrowth()
+func (g *Guard) Run(ctx context.Context, do func() error) error {
+	g.mu.Lock()
+	g.ctx = ctx
+	g.mu.Unlock()
 	done := make(chan error, 1)
-	go func() { done <- do() }()
+	go func() {
+		err := do()
+		g.mu.Lock()
+		g.endTurn() // where a template has failed
+		g.mu.Unlock()
+		done <- err
+	}()
 	ticks := time.NewTicker(watchEvery)
 	defer ticks.Stop()
 	for {
 		select {
 		case err := <-done:
-			debug.SetMaxStack(before)
+			if err != nil {
+				err = cmp.Or(g.over(), err)
+			}
 			return err
 		case <-ticks.C:
 		}
-		if err := g.look(ctx, all, memory); err != nil {
+		if err := g.look(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// look returns why the rendering is given up, nil where it is not.
-func (g *Guard) look(ctx context.Context, all bool, memory growth) error {
-	heap, stack := memory.now()
-	switch {
-	case heap > g.limits.Memory:
-		return g.giveUp(all, fmt.Sprintf("takes more than %s of memory; LOCKSTEP_RENDER_MEMORY allows more", quantity(float64(g.limits.Memory))))
-	case stack > maxStack:
-		return g.giveUp(all, "calls itself without end")
-	case g.spent() > g.limits.Time:
-		return g.giveUp(all, fmt.Sprintf("does not end within %s", g.limits.Time))
-	case ctx.Err() != nil:
-		if g.giveUp(all, "was interrupted") != nil {
-			return context.Cause(ctx)
+// RunAll is Run for what does nothing but render, in templates that may not be
+// wrapped.
+func (g *Guard) RunAll(ctx context.Context, do func() error) error {
+	g.all = true
+	return g.Run(ctx, func() error {
+		if err := g.takeTurn(); err != nil {
+			return err
 		}
-	}
-	return nil
+		return do()
+	})
 }
 
-// spent is how long the templates have been rendered.
-func (g *Guard) spent() time.Duration {
+// look returns why the rendering is given up, nil where it is not.
+func (g *Guard) look(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.begun.IsZero() {
-		return 0
+	if !g.turn {
+		return nil
 	}
-	return time.Since(g.begun)
+	grown := used().less(g.base)
+	switch {
+	case grown.heap > g.limits.Memory:
+		return g.giveUp(fmt.Sprintf("takes more than %s of memory; LOCKSTEP_RENDER_MEMORY allows more", quantity(float64(g.limits.Memory))))
+	case grown.stack > maxStack:
+		return g.giveUp("calls itself without end")
+	case g.took+time.Since(g.began) > g.limits.Time:
+		return g.giveUp(fmt.Sprintf("does not end within %s", g.limits.Time))
+	case ctx.Err() != nil:
+		_ = g.giveUp("was interrupted")
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // maxStack is how large the stacks of the process may grow: no chart nests deep
 // enough for a tenth of it.
 const maxStack = 256 << 20
 
-// growth tells how much memory the process uses beyond what it did.
-type growth struct{ heap, stack uint64 }
+// usage is what objects and stacks take.
+type usage struct{ heap, stack uint64 }
 
-func newGrowth() growth {
-	var g growth
-	g.heap, g.stack = used()
-	return g
-}
-
-func (g growth) now() (heap, stack uint64) {
-	heap, stack = used()
-	return heap - min(heap, g.heap), stack - min(stack, g.stack)
+// less is how much more it is than another one.
+func (u usage) less(v usage) usage {
+	return usage{u.heap - min(u.heap, v.heap), u.stack - min(u.stack, v.stack)}
 }
 
 // used is what the objects and the stacks of the process take.
-func used() (heap, stack uint64) {
+func used() usage {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	metrics.Read(samples)
-	return samples[0].Value.Uint64(), samples[1].Value.Uint64()
+	return usage{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
 }
 
 // quantity writes an amount of memory: 256 MiB, 2 GiB.

@@ -3,7 +3,10 @@ package charts
 import (
 	"context"
 	"errors"
+	"runtime"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,4 +94,91 @@ func TestOnlyTemplatesAreWatched(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// hog renders something that makes memory and keeps it until it is told to end.
+func hog(bytes int, made chan<- struct{}, end <-chan struct{}) error {
+	kept := make([]byte, bytes)
+	for i := 0; i < len(kept); i += 4096 {
+		kept[i] = 1
+	}
+	close(made)
+	<-end
+	runtime.KeepAlive(kept)
+	return nil
+}
+
+// TestOnlyWhoTakesTheMemoryIsBlamed renders two charts at once, one of which takes more
+// than the other one may: each may take its own.
+func TestOnlyWhoTakesTheMemoryIsBlamed(t *testing.T) {
+	small, large := NewGuard(Limits{Memory: 32 << 20}), NewGuard(Limits{Memory: 1 << 30})
+	made, end := make(chan struct{}), make(chan struct{})
+	var both sync.WaitGroup
+	err := small.Run(t.Context(), func() error {
+		if _, err := small.enter("small"); err != nil {
+			return err
+		}
+		both.Go(func() {
+			if err := large.RunAll(t.Context(), func() error { return hog(128<<20, made, end) }); err != nil {
+				t.Error(err)
+			}
+		})
+		select {
+		case <-made: // so that both are looked at while it is there
+		case <-time.After(5 * watchEvery):
+		}
+		<-time.After(3 * watchEvery)
+		small.leave()
+		<-made
+		return nil
+	})
+	close(end)
+	if both.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheLimitOfStacksIsPutBack overlaps two renderings, of which the first ends first:
+// the process has the limit that it had.
+func TestTheLimitOfStacksIsPutBack(t *testing.T) {
+	before := debug.SetMaxStack(500 << 20)
+	defer debug.SetMaxStack(before)
+	first, second := NewGuard(Limits{}), NewGuard(Limits{})
+	begun, end := make(chan struct{}), make(chan struct{})
+	var both sync.WaitGroup
+	_ = first.RunAll(t.Context(), func() error {
+		both.Go(func() {
+			_ = second.Run(t.Context(), func() error {
+				close(begun)
+				_, err := second.enter("second")
+				<-end
+				return err
+			})
+		})
+		<-begun
+		return nil
+	})
+	close(end)
+	both.Wait()
+	if after := debug.SetMaxStack(500 << 20); after != 500<<20 {
+		t.Errorf("stacks may grow to %d bytes, they could to %d before", after, 500<<20)
+	}
+}
+
+// TestATemplateThatFailsEndsItsTurn: whatever becomes of a rendering, the next one has
+// its turn.
+func TestATemplateThatFailsEndsItsTurn(t *testing.T) {
+	for _, template := range []string{`{{ fail "no" }}`, `{{ include "nothing" . }}`, `{{ repeat 1000000000000 "x" }}`, "a: b", endless} {
+		_ = renderOf(t, t.Context(), template, Limits{Time: 200 * time.Millisecond})
+		g := NewGuard(Limits{})
+		err := g.Run(t.Context(), func() error {
+			if _, err := g.enter("x"); err != nil {
+				return err
+			}
+			return errors.New("failed")
+		})
+		if err == nil || err.Error() != "failed" {
+			t.Errorf("after %s: %v", template, err)
+		}
+	}
 }
