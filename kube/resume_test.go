@@ -40,6 +40,10 @@ func TestResumedInstallation(t *testing.T) {
 			if _, err := r.cluster.CoreV1().ServiceAccounts(r.namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
+			lines, _ := r.changes(prepare(r))
+			if want := []string{"edge:one ConfigMap/a unchanged", "edge:two Job/migrate change", "edge:three ConfigMap/last create"}; !slices.Equal(lines, want) {
+				t.Errorf("the plan says %q, want %q", lines, want)
+			}
 			op, err = prepare(r)
 			out := r.mustRun(op, err)
 			r.assertHistory("1 failed", "2 deployed")

@@ -295,9 +295,9 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	change := f.Changed(i)
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
 		u.SetManagedFields(nil) // most of an answer, kept to the end, and of no more use to anybody
-	}
-	if t.s.Resumes && change == event.Unchanged && !again && t.hooks[obj] == nil && ended(i, f) {
-		return t.Apply(ctx, g, obj) // again, which replaces it
+		if t.s.Resumes && change == event.Unchanged && !again && t.hooks[obj] == nil && HasEnded(u, f.Rule) {
+			return t.Apply(ctx, g, obj) // again, which replaces it
+		}
 	}
 	t.expiring[obj].applied(i)
 	return run.Outcome{Change: change, Version: manifest.Version(i.ResourceVersion)}, nil
@@ -308,14 +308,10 @@ func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error 
 	return t.s.Client.Diagnoser().Refused(ctx, obj, err)
 }
 
-// ended reports whether an object is a Job or Pod that has failed: nothing will
+// HasEnded reports whether an object is a Job or Pod that has failed: nothing will
 // come of it any more.
-func ended(i *resource.Info, f *manifest.Fact) bool {
-	u, ok := i.Object.(*unstructured.Unstructured)
-	if !ok || u.GetKind() != "Job" && u.GetKind() != "Pod" {
-		return false
-	}
-	return status.Compute(u, f.Rule, time.Now()).Status == event.Failed
+func HasEnded(u *unstructured.Unstructured, rule status.Rule) bool {
+	return (u.GetKind() == "Job" || u.GetKind() == "Pod") && status.Compute(u, rule, time.Now()).Status == event.Failed
 }
 
 // tellTries tells, until it is stopped, that a request for an object is answered

@@ -129,6 +129,10 @@ func (o *outlook) live(ctx context.Context, i *resource.Info) (*unstructured.Uns
 	if live := o.listed.get(ctx, place{i.Mapping.Resource, i.Namespace}, i.Name); live != nil {
 		return live, nil
 	}
+	return o.read(ctx, i)
+}
+
+func (o *outlook) read(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
 	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }
 
@@ -145,6 +149,21 @@ func (o *outlook) list() {
 // appliesOnServer reports whether the operation sends server-side applies.
 func (o *outlook) appliesOnServer() bool {
 	return o.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
+}
+
+// mostReads is how often an object is read again that somebody else changes meanwhile.
+const mostReads = 3
+
+// tryOn applies an object as a dry run, and returns the state that this would change, which
+// is the given one unless somebody has changed it since, and what would come of it.
+func (o *outlook) tryOn(ctx context.Context, i *resource.Info, live *unstructured.Unstructured) (was, next *unstructured.Unstructured, err error) {
+	next, err = o.try(ctx, i)
+	for n := 0; err == nil && next.GetResourceVersion() != live.GetResourceVersion() && n < mostReads; n++ {
+		if live, err = o.read(ctx, i); err == nil {
+			next, err = o.try(ctx, i)
+		}
+	}
+	return live, next, err
 }
 
 // try applies an object as a dry run, and returns what would come of it.

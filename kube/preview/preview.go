@@ -179,16 +179,10 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 		c.Message = "it is there, and crds/ are left as they are"
 		return nil
 	}
-	next, err := o.try(ctx, i)
+	live, next, err := o.tryOn(ctx, i, live)
 	switch {
 	case err == nil:
-		if err := c.Differ(live, next); err != nil {
-			return err
-		}
-		if c.Action == ActionUnchanged && o.appliesOnServer() && !reflect.DeepEqual(ownedByHelm(live), ownedByHelm(next)) {
-			c.Action, c.Message = ActionChange, onlyOwners
-		}
-		return nil
+		return o.differ(c, i, live, next)
 	case diagnose.LacksRight(err) && o.deployed[c.Object] != nil:
 		return o.compareManifests(c, i, mayNotTry)
 	case cannotTry(err) && o.deployed[c.Object] != nil:
@@ -200,19 +194,35 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 	return c.refuse(err)
 }
 
-// onlyOwners says what changes where no field does: the API server stores whom it belongs to.
-const onlyOwners = "no field changes, only which of them belong to the release"
+// Why an object is changed of which no field changes.
+const (
+	onlyOwners = "no field changes, only who owns them"
+	isReplaced = "it has failed, and is replaced"
+)
 
-// ownedByHelm are the fields of an object that are Helm's, by how they have become so.
-func ownedByHelm(u *unstructured.Unstructured) (owned []any) {
+// differ fills in what comes of the apply of an object.
+func (o *outlook) differ(c *Change, i *resource.Info, live, next *unstructured.Unstructured) error {
+	if err := c.Differ(live, next); err != nil || c.Action == ActionChange {
+		return err
+	}
+	switch {
+	case o.prepared.Resumes && cluster.HasEnded(live, o.builder.Fact(i).Rule):
+		c.Action, c.Message = ActionChange, isReplaced
+	case o.appliesOnServer() && !reflect.DeepEqual(owners(live), owners(next)):
+		c.Action, c.Message = ActionChange, onlyOwners
+	}
+	return nil
+}
+
+// owners are the managers of an object as the API server compares them, without the time.
+func owners(u *unstructured.Unstructured) []any {
 	entries, _, _ := unstructured.NestedSlice(u.Object, "metadata", "managedFields")
 	for _, e := range entries {
-		if m, ok := e.(map[string]any); ok && m["manager"] == connect.FieldManager {
+		if m, ok := e.(map[string]any); ok {
 			delete(m, "time")
-			owned = append(owned, m)
 		}
 	}
-	return owned
+	return entries
 }
 
 // Differ fills in what differs between two states of the object, and that it
