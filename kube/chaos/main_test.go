@@ -97,6 +97,7 @@ func TestChaos(t *testing.T) {
 		{"signals", signals},
 		{"two", two},
 		{"output", outputs},
+		{"twin", twins},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) { runRow(t, row.name, row.of(t)) })

@@ -114,8 +114,9 @@ func revision(item unstructured.Unstructured) string {
 }
 
 type releaseRecord struct {
-	Version int
-	Info    struct{ Status string }
+	Version  int
+	Info     struct{ Status string }
+	Manifest string
 }
 
 // record reads what Helm's storage has written, in a Secret's base64.

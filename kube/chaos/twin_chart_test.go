@@ -1,0 +1,358 @@
+package chaos
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// twinChart is a chart as a value: its objects, as they are rendered.
+type twinChart struct {
+	objects []map[string]any
+	kinds   []twinKind
+	bad     bool // its last object is refused by the API server
+}
+
+// maker makes charts out of random choices from few values, so that the versions of a
+// chart have much in common.
+type maker struct{ *rand.Rand }
+
+// odds reports true n times of 100.
+func (m maker) odds(n int) bool { return m.IntN(100) < n }
+
+func one[T any](m maker, of ...T) T { return of[m.IntN(len(of))] }
+
+// some picks from a list, in any order.
+func some[T any](m maker, of ...T) []T {
+	of = slices.Clone(of)
+	m.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+	return of[:m.IntN(len(of)+1)]
+}
+
+// atLeast is some, but at least n.
+func atLeast[T any](m maker, n int, of ...T) []T {
+	for {
+		if out := some(m, of...); len(out) >= n {
+			return out
+		}
+	}
+}
+
+// twinKind is a kind of object: fill makes one.
+type twinKind struct {
+	kind, version string
+	fill          func(m maker, name string) map[string]any
+}
+
+// twinKinds are what charts are made of.
+var twinKinds = []twinKind{
+	{"ConfigMap", "v1", func(m maker, _ string) map[string]any { return map[string]any{"data": m.data()} }},
+	{"Secret", "v1", maker.secret},
+	{"Service", "v1", maker.service},
+	{"ServiceAccount", "v1", maker.serviceAccount},
+	{"Role", "rbac.authorization.k8s.io/v1", maker.role},
+	{"NetworkPolicy", "networking.k8s.io/v1", maker.networkPolicy},
+	{"Deployment", "apps/v1", maker.deployment},
+	{"StatefulSet", "apps/v1", maker.statefulSet},
+	{"CronJob", "batch/v1", maker.cronJob},
+}
+
+// chart makes the first version. It has few kinds, so that there are enough objects of some
+// of them for lockstep to read them by a list.
+func (m maker) chart() twinChart {
+	c := twinChart{kinds: atLeast(m, 1, twinKinds...)}
+	c.kinds = c.kinds[:min(len(c.kinds), 3)]
+	for range 5 + m.IntN(6) {
+		c.add(m, true)
+	}
+	return c
+}
+
+// next makes the version that follows.
+func (m maker) next(c twinChart) twinChart {
+	n := twinChart{kinds: c.kinds}
+	for _, o := range c.objects {
+		if m.odds(12) && !stays(o) {
+			continue
+		}
+		n.objects = append(n.objects, m.changed(o))
+	}
+	for range m.IntN(3) {
+		n.add(m, false)
+	}
+	if m.odds(30) {
+		m.Shuffle(len(n.objects), func(i, j int) { n.objects[i], n.objects[j] = n.objects[j], n.objects[i] })
+	}
+	return n
+}
+
+// add makes one more object, unless there is one of its name. Only what is in all versions
+// may have finalizers: nobody removes them.
+func (c *twinChart) add(m maker, forGood bool) {
+	k := one(m, c.kinds...)
+	name := fmt.Sprintf("%s%d", strings.ToLower(k.kind), m.IntN(7))
+	if slices.ContainsFunc(c.objects, func(o map[string]any) bool { return o["kind"] == k.kind && nameOf(o) == name }) {
+		return
+	}
+	o := k.fill(m, name)
+	o["apiVersion"], o["kind"], o["metadata"] = k.version, k.kind, m.metadata(name)
+	if forGood && k.kind == "ConfigMap" && m.odds(50) {
+		o["metadata"].(map[string]any)["finalizers"] = list(atLeast(m, 1, "example.com/x", "example.com/y", "example.com/z"))
+	}
+	c.objects = append(c.objects, o)
+}
+
+// changed is an object as the next version has it: often as it was.
+func (m maker) changed(o map[string]any) map[string]any {
+	o = runtime.DeepCopyJSON(o)
+	switch metadata := o["metadata"].(map[string]any); m.IntN(8) {
+	case 0, 1: // the same in another order
+		m.shuffle(o)
+	case 2, 3: // otherwise, but for what cannot be changed
+		for _, k := range twinKinds {
+			if k.kind == o["kind"] {
+				filled := k.fill(m, nameOf(o))
+				maps.DeleteFunc(o, func(key string, _ any) bool { return key != "apiVersion" && key != "kind" && key != "metadata" })
+				maps.Copy(o, filled)
+			}
+		}
+	case 4:
+		was := metadata["finalizers"]
+		o["metadata"] = m.metadata(nameOf(o))
+		if was != nil {
+			o["metadata"].(map[string]any)["finalizers"] = list(atLeast(m, 1, "example.com/x", "example.com/y", "example.com/z"))
+		}
+	}
+	return o
+}
+
+// stays reports whether an object never leaves the chart: what has finalizers would stay in
+// the cluster, being deleted, for ever.
+func stays(o map[string]any) bool { return o["metadata"].(map[string]any)["finalizers"] != nil }
+
+func nameOf(o map[string]any) string { return o["metadata"].(map[string]any)["name"].(string) }
+
+// shuffle changes the order of lists.
+func (m maker) shuffle(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			m.shuffle(v[key])
+		}
+	case []any:
+		if m.odds(70) {
+			m.Shuffle(len(v), func(i, j int) { v[i], v[j] = v[j], v[i] })
+		}
+		for _, e := range v {
+			m.shuffle(e)
+		}
+	}
+}
+
+func list[T any](of []T) []any {
+	out := make([]any, len(of))
+	for i, v := range of {
+		out[i] = v
+	}
+	return out
+}
+
+func (m maker) metadata(name string) map[string]any {
+	annotations, labels := map[string]any{}, map[string]any{}
+	for _, key := range some(m, "example.com/a", "example.com/b") {
+		annotations[key] = one(m, "1", "2")
+	}
+	for _, key := range some(m, "tier", "team") {
+		labels[key] = one(m, "1", "2")
+	}
+	if m.odds(10) {
+		annotations["helm.sh/resource-policy"] = "keep"
+	}
+	switch one(m, "", "", "a", "b", "c") {
+	case "a":
+		annotations["helm.sh/resource-group"] = "a"
+	case "b":
+		annotations["helm.sh/resource-group"], annotations[waitsFor] = "b", `["a"]`
+	case "c":
+		annotations["helm.sh/resource-group"], annotations[waitsFor] = "c", `["b"]`
+	}
+	out := map[string]any{"name": name}
+	if len(annotations) > 0 || m.odds(20) {
+		out["annotations"] = annotations
+	}
+	if len(labels) > 0 {
+		out["labels"] = labels
+	}
+	return out
+}
+
+func (m maker) data() map[string]any {
+	data := map[string]any{}
+	for _, key := range some(m, "k0", "k1", "k2", "k3") {
+		data[key] = one(m, "v0", "v1", "several\nlines\n", "")
+	}
+	return data
+}
+
+func (m maker) secret(string) map[string]any {
+	o := map[string]any{"type": "Opaque"}
+	encoded := m.data()
+	for key, v := range encoded {
+		encoded[key] = base64.StdEncoding.EncodeToString([]byte(v.(string)))
+	}
+	if m.odds(70) {
+		o["data"] = encoded
+	}
+	if m.odds(40) {
+		o["stringData"] = m.data()
+	}
+	return o
+}
+
+func (m maker) service(string) map[string]any {
+	ports := atLeast(m, 1, map[string]any{"name": "http", "port": int64(80)}, map[string]any{"name": "alt", "port": int64(81), "targetPort": one[any](m, int64(8080), "http")},
+		map[string]any{"name": "dns", "port": int64(53), "protocol": "UDP"}, map[string]any{"name": "dns-tcp", "port": int64(53), "protocol": "TCP"})
+	spec := map[string]any{"ports": list(ports)}
+	if m.odds(60) {
+		spec["selector"] = map[string]any{"app": one(m, "x", "y")}
+	}
+	return map[string]any{"spec": spec}
+}
+
+func (m maker) serviceAccount(string) map[string]any {
+	o := map[string]any{}
+	if m.odds(50) {
+		o["automountServiceAccountToken"] = m.odds(50)
+	}
+	if m.odds(60) {
+		o["imagePullSecrets"] = list(some(m, map[string]any{"name": "p"}, map[string]any{"name": "q"}, map[string]any{"name": "r"}))
+	}
+	return o
+}
+
+func (m maker) role(string) map[string]any {
+	rules := some(m, map[string]any{"apiGroups": list([]string{""}), "resources": list(atLeast(m, 1, "pods", "configmaps")), "verbs": list(atLeast(m, 1, "get", "list", "watch"))},
+		map[string]any{"apiGroups": list([]string{"apps"}), "resources": list([]string{"deployments"}), "verbs": list([]string{"get"})})
+	return map[string]any{"rules": list(rules)}
+}
+
+func (m maker) networkPolicy(string) map[string]any {
+	ports := some(m, map[string]any{"port": int64(80), "protocol": "TCP"}, map[string]any{"port": int64(53), "protocol": "UDP"})
+	return map[string]any{"spec": map[string]any{
+		"podSelector": map[string]any{"matchLabels": map[string]any{"app": one(m, "x", "y")}},
+		"policyTypes": list(atLeast(m, 1, "Ingress", "Egress")),
+		"ingress":     []any{map[string]any{"ports": list(ports)}},
+	}}
+}
+
+// pod is the spec of pods.
+func (m maker) pod(restart string) map[string]any {
+	var containers, inits []any
+	for _, name := range atLeast(m, 1, "main", "side") {
+		containers = append(containers, m.container(name))
+	}
+	for _, name := range some(m, "one", "two", "three") {
+		inits = append(inits, map[string]any{"name": name, "image": one(m, "i:1", "i:2")})
+	}
+	spec := map[string]any{"containers": containers, "terminationGracePeriodSeconds": int64(0),
+		"volumes": []any{map[string]any{"name": "one", "emptyDir": map[string]any{}}, map[string]any{"name": "two", "emptyDir": map[string]any{}}}}
+	if len(inits) > 0 {
+		spec["initContainers"] = inits
+	}
+	if restart != "" {
+		spec["restartPolicy"] = restart
+	}
+	if m.odds(30) {
+		spec["tolerations"] = list(some(m, map[string]any{"key": "a", "operator": "Exists"}, map[string]any{"key": "b", "operator": "Exists"}))
+	}
+	return spec
+}
+
+func (m maker) container(name string) map[string]any {
+	c := map[string]any{"name": name, "image": one(m, "x:1", "x:2")}
+	var env, mounts []any
+	for _, name := range some(m, "A", "B", "C") {
+		env = append(env, map[string]any{"name": name, "value": one(m, "1", "$(A)")})
+	}
+	for _, name := range some(m, "one", "two") {
+		mounts = append(mounts, map[string]any{"name": name, "mountPath": "/" + name})
+	}
+	if len(env) > 0 {
+		c["env"] = env
+	}
+	if len(mounts) > 0 {
+		c["volumeMounts"] = mounts
+	}
+	if m.odds(50) {
+		c["args"] = list(some(m, "-a", "-b", "-c"))
+	}
+	if m.odds(50) {
+		c["ports"] = list(some(m, map[string]any{"containerPort": int64(80)}, map[string]any{"containerPort": int64(53), "protocol": "UDP"}, map[string]any{"containerPort": int64(53), "protocol": "TCP"}))
+	}
+	if m.odds(40) {
+		c["resources"] = map[string]any{"requests": map[string]any{"cpu": one(m, "1m", "0.002", "2m"), "memory": one(m, "1Mi", "1048576")}}
+	}
+	return c
+}
+
+func (m maker) workload(name string) map[string]any {
+	app := map[string]any{"app": name}
+	spec := map[string]any{"selector": map[string]any{"matchLabels": app},
+		"template": map[string]any{"metadata": map[string]any{"labels": maps.Clone(app)}, "spec": m.pod("")}}
+	if m.odds(80) {
+		spec["replicas"] = int64(m.IntN(3) / 2)
+	}
+	return spec
+}
+
+func (m maker) deployment(name string) map[string]any {
+	return map[string]any{"spec": m.workload(name)}
+}
+
+func (m maker) statefulSet(name string) map[string]any {
+	spec := m.workload(name)
+	spec["serviceName"] = "none"
+	return map[string]any{"spec": spec}
+}
+
+func (m maker) cronJob(string) map[string]any {
+	return map[string]any{"spec": map[string]any{"suspend": true, "schedule": one(m, "* * * * *", "0 1 * * *"),
+		"jobTemplate": map[string]any{"spec": map[string]any{"template": map[string]any{"spec": m.pod("Never")}}}}}
+}
+
+// spoiled has an object more, which comes last for Helm and for lockstep and is refused.
+func (c twinChart) spoiled() twinChart {
+	bad := map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": map[string]any{"name": "bad"}, "spec": map[string]any{}}
+	return twinChart{append(slices.Clone(c.objects), bad), c.kinds, true}
+}
+
+// write writes the chart to a folder.
+func (c twinChart) write(dir string) error {
+	var docs []string
+	for _, o := range c.objects {
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			return err
+		}
+		docs = append(docs, string(text))
+	}
+	files := map[string]string{"Chart.yaml": "apiVersion: v2\nname: twin\nversion: 0.1.0\n", "templates/all.yaml": strings.Join(docs, "---\n")}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

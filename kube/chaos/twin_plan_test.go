@@ -1,0 +1,61 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// forecast is what a plan says of each object, as `change` of an event says it.
+type forecast map[string]string
+
+// plan asks what a step of lockstep's would do.
+func (l *life) plan(args []string) (forecast, error) {
+	p := l.bench.command(lockstep, sandbox.Kubeconfig, append(append([]string{"plan"}, args...), "-n", l.ours, "-o", "json")...)
+	l.bench.check(p.run())
+	if err := p.wait(time.Minute); err != nil {
+		return nil, fmt.Errorf("  plan: %w\n%s", err, p.says())
+	}
+	var told struct {
+		Changes []struct {
+			Phase, Action string
+			Object        struct{ Kind, Name string }
+		}
+	}
+	text := p.text.String()
+	if at := strings.Index(text, "\n{"); at >= 0 && !strings.HasPrefix(text, "{") {
+		text = text[at+1:]
+	}
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&told); err != nil {
+		return nil, fmt.Errorf("  plan: exit code %d, %w\n%s", p.exit, err, p.says())
+	}
+	done := map[string]string{"create": "created", "change": "configured", "unchanged": "unchanged", "delete": "deleted", "keep": "kept", "absent": "absent"}
+	f := forecast{}
+	for _, c := range told.Changes {
+		f[c.Phase+" "+c.Object.Kind+"/"+c.Object.Name] = done[c.Action]
+	}
+	return f, nil
+}
+
+// unlike says what a run has done otherwise than was planned.
+func (f forecast) unlike(p *process) (wrong []string) {
+	did := map[string]string{}
+	for line := range strings.Lines(p.text.String()) {
+		var e struct {
+			Phase, Change string
+			Object        struct{ Kind, Name string }
+		}
+		if json.Unmarshal([]byte(line), &e) == nil && e.Change != "" && !strings.HasPrefix(e.Phase, "rollback/") {
+			did[e.Phase+" "+e.Object.Kind+"/"+e.Object.Name] = e.Change
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(f)) {
+		if got, ok := did[id]; (ok || p.exit == 0) && got != f[id] {
+			wrong = append(wrong, fmt.Sprintf("%s is %q, the plan says %q", id, got, f[id]))
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,343 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// twins lets lockstep and Helm live the same life, each in a namespace of its own: random
+// versions of a chart, some of which fail, upgrades and rollbacks, and edits by others in
+// between. After each step the objects, the owners of their fields and the release records
+// are the same, but for what R32a wants: lockstep removes what revisions that failed have
+// brought. And what `plan` says before a step is what the step then does.
+//
+// No admission policy and no webhook may stand in this cluster.
+func twins(t *testing.T) []trials {
+	helm, err := exec.Command("go", "tool", "-n", "helm").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeds := pick(10, 300)
+	if only >= 0 {
+		seeds = only + 1
+	}
+	var all []trials
+	for seed := range seeds {
+		all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
+			l := newLife(t, strings.TrimSpace(string(helm)), seed)
+			err := l.live()
+			tell(seed, strings.Join(l.story, "\n"), err)
+		}})
+	}
+	return all
+}
+
+// life is what happens to a release in two namespaces.
+type life struct {
+	maker
+	bench *bench // for the processes
+	helm  string
+	ours  string // the namespaces
+	helms string
+	// versions are the charts, of which the last has come; bad are the revisions whose chart
+	// is one that is refused.
+	versions []twinChart
+	bad      map[int]bool
+	apart    bool     // a step has failed in the midst of it: what was reached may differ
+	story    []string // for the report
+}
+
+func newLife(t *testing.T, helm string, seed int) *life {
+	l := &life{maker: maker{rand.New(rand.NewPCG(uint64(seed), 20))}, helm: helm, bad: map[int]bool{}}
+	l.versions = []twinChart{l.maker.chart()}
+	for _, namespace := range []*string{&l.ours, &l.helms} {
+		*namespace = fmt.Sprintf("twin-%d", benches.Add(1))
+		l.bench = &bench{t: t, dir: t.TempDir(), ns: *namespace}
+		l.bench.newNamespace()
+	}
+	return l
+}
+
+// look looks at a namespace.
+func (l *life) look(namespace string) scene {
+	kinds := map[string]bool{}
+	for _, k := range l.versions[0].kinds {
+		kinds[k.kind] = true
+	}
+	s, err := lookAt(context.Background(), namespace, kinds)
+	l.bench.check(err)
+	return s
+}
+
+func (l *life) tell(format string, args ...any) {
+	l.story = append(l.story, fmt.Sprintf("    "+format, args...))
+}
+
+// live goes through a life. The error is the first difference.
+func (l *life) live() error {
+	if err := l.step("upgrade", 0); err != nil {
+		return err
+	}
+	for range 4 {
+		if err := l.meddle(); err != nil {
+			return err
+		}
+		verb, to := l.choose()
+		if err := l.step(verb, to); err != nil {
+			return err
+		}
+	}
+	return l.end()
+}
+
+// choose picks an operation, and for a rollback the revision.
+func (l *life) choose() (verb string, to int) {
+	s := l.look(l.ours)
+	var good []int
+	for _, r := range s.records {
+		if !l.bad[r.Version] && r.Info.Status != "failed" {
+			good = append(good, r.Version)
+		}
+	}
+	if len(good) > 0 && l.odds(30) {
+		return "rollback", one(l.maker, good...)
+	}
+	return "upgrade", 0
+}
+
+// step has both programs do the same.
+func (l *life) step(verb string, to int) error {
+	before := l.look(l.ours)
+	args, chart, undo := l.command(verb, to, before)
+	planned, err := l.plan(args)
+	if err != nil {
+		return err
+	}
+	if undo {
+		args = append(args, "--rollback-on-failure")
+	}
+	ours, helms := l.run(lockstep, l.ours, append(args, "--timeout", "60s", "-o", "json", "--no-tui")...), l.run(l.helm, l.helms, args...)
+	for _, p := range []*process{ours, helms} {
+		if err := p.wait(2 * time.Minute); err != nil {
+			return fmt.Errorf("  %w\n%s", err, p.says())
+		}
+	}
+	output := complaint(ours) + "\n" + helms.says()
+	if (ours.exit == 0) != (helms.exit == 0) || chart.bad && ours.exit == 0 {
+		return fmt.Errorf("  exit code %d, with helm %d\n%s", ours.exit, helms.exit, output)
+	}
+	// Where another object than the last one is refused, for what others have made of it, the
+	// two have come to different points: Helm sends one after the other.
+	l.apart = ours.exit != 0 && (l.apart || !refusesTheLast(ours) || !refusesTheLast(helms))
+	l.tell("exit code %d, apart: %t", ours.exit, l.apart)
+	if chart.bad {
+		l.bad[revisionAfter(before)] = true
+	}
+	if wrong := append(planned.unlike(ours), l.compare(ours.exit == 0 || undo)...); len(wrong) > 0 {
+		return errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + output)
+	}
+	return nil
+}
+
+// command picks the arguments of a step, and whether a failure is to be undone.
+func (l *life) command(verb string, to int, before scene) (args []string, chart twinChart, undo bool) {
+	args = []string{verb, "r"}
+	if verb == "rollback" {
+		args = append(args, fmt.Sprint(to))
+	} else {
+		chart = l.chart()
+		dir := filepath.Join(l.bench.dir, fmt.Sprintf("chart-%d", len(l.story)))
+		l.bench.check(chart.write(dir))
+		args = append(args, dir, "--install")
+	}
+	force := l.odds(60) || l.apart
+	if force {
+		args = append(args, "--force-conflicts")
+	}
+	// Where no revision was ever deployed there is nothing to go back to for Helm; for
+	// lockstep the installation goes on, and is removed (R33, R50).
+	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
+	undo = chart.bad && force && (deployed || len(before.records) == 0) && l.odds(40)
+	l.tell("%s, %d objects, bad: %t, undo: %t", strings.Join(slices.DeleteFunc(slices.Clone(args), filepath.IsAbs), " "), len(chart.objects), chart.bad, undo)
+	return args, chart, undo
+}
+
+// refusesTheLast reports whether a step has failed for the object that was to be refused.
+func refusesTheLast(p *process) bool {
+	text := p.err.String()
+	return strings.Contains(text, "Ingress/bad: ") || strings.Contains(text, `Ingress.networking.k8s.io "bad" is invalid`)
+}
+
+// complaint is what a run that prints events says besides.
+func complaint(p *process) string { return "    | " + strings.TrimSpace(p.err.String()) }
+
+// revisionAfter is the one that the next operation makes.
+func revisionAfter(before scene) int {
+	if n := len(before.records); n > 0 {
+		return before.records[n-1].Version + 1
+	}
+	return 1
+}
+
+// chart is the next version of the chart, an earlier one, or one that is refused.
+func (l *life) chart() twinChart {
+	if n := len(l.versions); len(l.story) > 0 && (n < 3 || l.odds(30)) {
+		l.versions = append(l.versions, l.next(l.versions[n-1]))
+	}
+	c := l.versions[len(l.versions)-1]
+	if l.odds(30) {
+		c = l.versions[l.IntN(len(l.versions))]
+	}
+	if l.odds(30) {
+		return c.spoiled()
+	}
+	return c
+}
+
+func (l *life) run(program, namespace string, args ...string) *process {
+	return l.bench.exec(program, sandbox.Kubeconfig, append(args, "-n", namespace)...)
+}
+
+// meddle has others change some objects, the same in both namespaces.
+func (l *life) meddle() error {
+	if l.apart {
+		return nil
+	}
+	s := l.look(l.ours)
+	for range l.IntN(4) {
+		e, ok := l.edit(s.objects)
+		if !ok {
+			continue
+		}
+		ours, helms := outcomeOf(e.do(context.Background(), l.ours)), outcomeOf(e.do(context.Background(), l.helms))
+		l.tell("%s: %s", e.what, ours)
+		if ours != helms {
+			return fmt.Errorf("  an edit: %s, with helm %s", ours, helms)
+		}
+	}
+	within(context.Background(), 20*time.Second, func() bool {
+		return l.look(l.ours).settled()
+	})
+	return nil
+}
+
+// compare says how the namespaces differ. What is deleted takes a moment to go.
+func (l *life) compare(over bool) (wrong []string) {
+	within(context.Background(), 2*patience*time.Second, func() bool {
+		ours, helms := l.look(l.ours), l.look(l.helms)
+		wrong = unlikeRecords(ours.records, helms.records)
+		if !l.apart {
+			wrong = append(wrong, l.unlikeObjects(ours, helms, over)...)
+		}
+		return len(wrong) == 0
+	})
+	return wrong
+}
+
+// unlikeObjects says which objects differ. R32a: what a revision that failed has brought,
+// and no revision has that was deployed since, is gone with lockstep and stays with Helm;
+// it is removed there, too.
+func (l *life) unlikeObjects(ours, helms scene, over bool) (wrong []string) {
+	for _, id := range slices.Sorted(maps.Keys(helms.objects)) {
+		if o, ok := ours.objects[id]; ok {
+			wrong = append(wrong, unlike(id, likeness(o), likeness(helms.objects[id]))...)
+			continue
+		}
+		left := over && slices.ContainsFunc(ours.records, func(r releaseRecord) bool { return r.Info.Status == "failed" && r.brings(id) })
+		if left {
+			o := helms.objects[id]
+			l.tell("R32a: %s goes", id)
+			err := admin.Resource(twinResources[o.GetKind()]).Namespace(l.helms).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
+			if !apierrors.IsNotFound(err) {
+				l.bench.check(err)
+			}
+		}
+		wrong = append(wrong, id+": it is missing")
+	}
+	for _, id := range slices.Sorted(maps.Keys(ours.objects)) {
+		if _, ok := helms.objects[id]; !ok {
+			wrong = append(wrong, id+": it is left over")
+		}
+	}
+	return wrong
+}
+
+func unlikeRecords(ours, helms []releaseRecord) (wrong []string) {
+	says := func(all []releaseRecord) (out []string) {
+		for _, r := range all {
+			out = append(out, fmt.Sprintf("%d %s", r.Version, r.Info.Status))
+		}
+		return out
+	}
+	helms = slices.Clone(helms)
+	for i := range min(len(ours), len(helms)) {
+		// R50: as long as nothing was deployed, each attempt stays in the history as failed. Helm's
+		// upgrade supersedes the one before it.
+		if ours[i].Info.Status != "failed" {
+			break
+		}
+		if helms[i].Info.Status == "superseded" {
+			helms[i].Info.Status = "failed"
+		}
+	}
+	if a, b := says(ours), says(helms); !slices.Equal(a, b) {
+		return []string{fmt.Sprintf("the history is %q, with helm %q", a, b)}
+	}
+	for i, r := range ours {
+		if r.Manifest != helms[i].Manifest {
+			wrong = append(wrong, fmt.Sprintf("the manifest of revision %d differs: %s", r.Version, apart(r.Manifest, helms[i].Manifest)))
+		}
+	}
+	return wrong
+}
+
+// end uninstalls both.
+func (l *life) end() error {
+	for _, namespace := range []string{l.ours, l.helms} {
+		s := l.look(namespace)
+		for _, o := range s.objects {
+			if stays(o.Object) {
+				_, err := admin.Resource(twinResources[o.GetKind()]).Namespace(namespace).Patch(context.Background(), o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+				l.bench.check(err)
+			}
+		}
+		if len(s.records) == 0 {
+			continue
+		}
+		program := map[string]string{l.ours: lockstep, l.helms: l.helm}[namespace]
+		p := l.run(program, namespace, "uninstall", "r")
+		if err := p.wait(2 * time.Minute); err != nil || p.exit != 0 {
+			return fmt.Errorf("  uninstall: exit code %d, %w\n%s", p.exit, err, p.says())
+		}
+	}
+	l.tell("uninstall")
+	l.apart = false
+	var wrong []string
+	within(context.Background(), 2*patience*time.Second, func() bool {
+		ours, helms := l.look(l.ours), l.look(l.helms)
+		wrong = nil
+		for id := range ours.objects {
+			if _, ok := helms.objects[id]; !ok {
+				wrong = append(wrong, id+" is left over")
+			}
+		}
+		return len(wrong) == 0
+	})
+	if len(wrong) > 0 {
+		return errors.New("  after the end " + strings.Join(wrong, ", "))
+	}
+	return nil
+}
