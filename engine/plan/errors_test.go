@@ -32,7 +32,7 @@ func TestPlanErrors(t *testing.T) {
 			`shop: subchart "x" depends on "y", which is ambiguous: there are 2, give them aliases (R12)`},
 		{"R13 cycle of groups", nil, []Resource{res("shop", "Job/a", in, "app", needs, `["db"]`), res("shop", "Job/b", in, "db", needs, `["app"]`)},
 			"shop: resource-groups in a cycle: app → db → app (R13)"},
-		{"R13 cycle of layers with a missing one", nil, []Resource{res("shop", "Job/a", layer, "b", above, `["a", "no"]`), res("shop", "Job/b", layer, "a", above, "b")},
+		{"R13 cycle of layers beside a missing one", nil, []Resource{res("shop", "Job/a", layer, "b", above, "a"), res("shop", "Job/b", layer, "a", above, "b"), res("shop", "Job/c", layer, "c", above, `["a", "no"]`)},
 			"shop: resource-groups in a cycle: a → b → a (R13)"},
 		{"R13 the shortest of several cycles", nil, []Resource{
 			res("shop", "Job/a", in, "a", needs, `["b"]`), res("shop", "Job/b", in, "b", needs, `["c"]`),

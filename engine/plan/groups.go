@@ -61,8 +61,9 @@ func (d *draft) waits() []*chartNode {
 func (p *planner) sequence(c *chartNode) {
 	batch := newDraft(c, Unsequenced)
 	drafts := draftsOf(c, batch)
+	broken := p.demoteBroken(drafts)
 	p.failGroupCycles(c, drafts)
-	for _, d := range append(p.demoteBroken(drafts), p.demoteIsolated(drafts)...) {
+	for _, d := range append(broken, p.demoteIsolated(drafts)...) {
 		batch.members = append(batch.members, d.members...)
 	}
 	for _, d := range drafts {
@@ -157,18 +158,19 @@ func chainWeights(drafts []*draft) {
 	}
 }
 
-// failGroupCycles refuses cycles of groups in a chart (R13). What names a
-// missing group besides is refused as well: the cycle is a mistake either way.
+// failGroupCycles refuses cycles of groups in a chart (R13). Groups that R8 has
+// demoted wait for nothing in the plan, so a cycle through one is no error.
 func (p *planner) failGroupCycles(c *chartNode, drafts []*draft) {
 	names := make([]string, len(drafts))
 	next := make([][]int, len(drafts))
 	for i, d := range drafts {
 		names[i] = d.name
+		if d.unsequenced {
+			continue
+		}
 		next[i] = make([]int, 0, len(d.needs))
 		for _, n := range d.needs {
-			if !n.missing() {
-				next[i] = append(next[i], n.place)
-			}
+			next[i] = append(next[i], n.place)
 		}
 	}
 	p.failCycles(c.path, "resource-groups", names, next)
