@@ -244,6 +244,62 @@ func TestFaultOfConditions(t *testing.T) {
 	}
 }
 
+// TestHealthyConditionsAreNoEvidence: a condition that has the value that it has on a
+// healthy object explains nothing, whichever value that is.
+func TestHealthyConditionsAreNoEvidence(t *testing.T) {
+	pairs := func(healthy string, kinds ...string) (all []string) {
+		other := map[string]string{"True": "False", "False": "True"}[healthy]
+		for _, kind := range kinds {
+			all = append(all, kind+"="+healthy+" "+kind+"="+other)
+		}
+		return all
+	}
+	cases := slices.Concat(
+		pairs("True", "Progressing", "Available", "Ready", "ContainersReady", "PodScheduled", "Initialized", "PodReadyToStartContainers", "Established",
+			"NamesAccepted", "AbleToScale", "ScalingActive", "DisruptionAllowed", "Synced", "Healthy", "Complete", "SuccessCriteriaMet", "Accepted", "Programmed", "ResolvedRefs"),
+		pairs("False", "ReplicaFailure", "Failed", "FailureTarget", "DisruptionTarget", "Suspended", "Stalled", "Reconciling", "Degraded", "Terminating",
+			"NonStructuralSchema", "MemoryPressure", "NetworkUnavailable", "FileSystemResizePending", "PodResizePending", "Resizing",
+			"NamespaceContentRemaining", "NamespaceDeletionContentFailure", "ControllerResizeError"),
+		[]string{"Progressing=False,Degraded=False Progressing=True,Degraded=False", "ScalingLimited=True Ready=False", "ScalingLimited=False Ready=Unknown"},
+	)
+	told := func(conditions string) []string {
+		var list []any
+		for _, c := range strings.Split(conditions, ",") {
+			kind, value, _ := strings.Cut(c, "=")
+			list = append(list, map[string]any{"type": kind, "status": value, "reason": "Why", "message": "said so"})
+		}
+		q := &inquiry{live: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Topic", "status": map[string]any{"conditions": list}}}}
+		lines := slices.Concat(q.evidence(), q.lines(), []string{q.custom().cause})
+		return slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "said so") })
+	}
+	for _, c := range cases {
+		healthy, unhealthy, _ := strings.Cut(c, " ")
+		if got := told(healthy); len(got) > 0 {
+			t.Errorf("%s is evidence: %q", healthy, got)
+		}
+		if len(told(unhealthy)) == 0 {
+			t.Errorf("%s is not told", unhealthy)
+		}
+	}
+}
+
+// TestLogLinesAreToldInTheirOrder: the line that tells why comes first, the others as
+// the container wrote them, and the newest of them where there are too many.
+func TestLogLinesAreToldInTheirOrder(t *testing.T) {
+	for n := range 12 {
+		q := &inquiry{live: &unstructured.Unstructured{Object: map[string]any{}}}
+		for i := range n {
+			q.Logs = append(q.Logs, fmt.Sprintf("step %02d", i))
+		}
+		q.Logs = append(q.Logs, "FATAL: no route to db", "bye")
+		got := q.evidence()
+		want := append([]string{"FATAL: no route to db"}, append(q.Logs[:n:n], "bye")[max(n+1-mostTail, 0):]...)
+		if !slices.Equal(got, want) {
+			t.Errorf("of %q: %q, want %q", q.Logs, got, want)
+		}
+	}
+}
+
 // TestGapsAreAdmitted tells a user what may not be read: in the evidence, and
 // where nothing better is known in the cause.
 func TestGapsAreAdmitted(t *testing.T) {

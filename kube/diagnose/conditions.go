@@ -33,39 +33,50 @@ func conditionsOf(u *unstructured.Unstructured) []condition {
 	return all
 }
 
-// conditions lists an object's conditions in words.
+// complaints are the conditions that a healthy object has as False, or not at all.
+var complaints = regexp.MustCompile(`(Stalled|Suspended|Degraded|Fail(ed|ure|ing)?|Error|Conflict\w*|Invalid|Blocked|Pressure|Terminating|Remaining|` +
+	`FailureTarget|DisruptionTarget|Unavailable|Unschedulable|Pending|Resizing|Denied|Expired|NonStructuralSchema)$`)
+
+// complains reports whether the condition says by being true that something is wrong.
+func (c condition) complains() bool { return complaints.MatchString(c.kind) }
+
+// unhealthy are the conditions that do not have the value that they have on a healthy
+// object. Only these are evidence.
+func unhealthy(u *unstructured.Unstructured) []condition {
+	all := conditionsOf(u)
+	operator := slices.ContainsFunc(all, func(c condition) bool { return c.kind == "Degraded" })
+	return slices.DeleteFunc(all, func(c condition) bool {
+		switch {
+		case c.complains(), c.kind == "Reconciling", c.kind == "Progressing" && operator: // operators are done when it is False
+			return c.status != "True"
+		case c.kind == "ScalingLimited": // either is normal
+			return true
+		}
+		return c.status == "True"
+	})
+}
+
+// conditions are the unhealthy ones, in words.
 func conditions(u *unstructured.Unstructured) (lines []string) {
-	for _, c := range conditionsOf(u) {
+	for _, c := range unhealthy(u) {
 		lines = append(lines, c.String())
 	}
 	return lines
 }
 
-// complains are the conditions that say by being true that something is wrong.
-var complains = regexp.MustCompile(`(Stalled|Suspended|Degraded|Fail(ed|ure|ing)?|Error|Conflict\w*|Invalid|Blocked|Pressure|Terminating|Remaining)$`)
-
-// wrong reports whether the condition says that something is wrong, or not yet right.
-func (c condition) wrong() bool { return complains.MatchString(c.kind) == (c.status == "True") }
-
-// fault is the condition that says most of what is wrong, nil where none does:
-// one that an expression asks about, then one that complains, then one that is
-// not so. Of two alike the newer one counts.
+// fault is the unhealthy condition that says the most, nil where there is none: one
+// that an expression asks about, then one that complains, then one that is False. Of
+// two alike the newer one counts.
 func fault(u *unstructured.Unstructured, expressions string) *condition {
 	weight := func(c condition) int {
-		w := 0
+		w := 1 // it is under way
 		switch {
-		case complains.MatchString(c.kind) && c.status == "True":
+		case c.complains():
 			w = 6
-		case complains.MatchString(c.kind):
-			return 0
 		case c.status == "False":
 			w = 4
-		case c.status == "Unknown":
+		case c.status != "True":
 			w = 2
-		case c.kind == "Reconciling" && c.status == "True":
-			w = 1
-		default:
-			return 0
 		}
 		if strings.Contains(expressions, `"`+c.kind+`"`) || strings.Contains(expressions, `'`+c.kind+`'`) {
 			w += 7
@@ -75,7 +86,7 @@ func fault(u *unstructured.Unstructured, expressions string) *condition {
 		}
 		return w
 	}
-	all := slices.DeleteFunc(conditionsOf(u), func(c condition) bool { return weight(c) == 0 })
+	all := unhealthy(u)
 	if len(all) == 0 {
 		return nil
 	}

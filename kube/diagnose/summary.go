@@ -86,18 +86,32 @@ func (q *inquiry) evidence() []string {
 	for _, l := range q.unheard() {
 		add(l)
 	}
-	for _, l := range slices.Backward(q.Logs) {
+	for _, l := range q.logTail(lines) {
 		add(l)
 	}
-	for _, c := range conditionsOf(q.live) {
-		if c.wrong() {
-			add(c.String())
-		}
+	for _, c := range conditions(q.live) {
+		add(c)
 	}
 	if len(lines) == 0 {
 		add(q.verdict().Message)
 	}
 	return lines
+}
+
+// mostTail is how many log lines are evidence beside the telling one.
+const mostTail = 5
+
+// logTail are the newest log lines that others do not say, in the order in which the
+// container wrote them, and no more than there is room for.
+func (q *inquiry) logTail(others []string) (tail []string) {
+	room := min(mostTail, event.MostEvidence-len(others))
+	for _, l := range slices.Backward(q.Logs) {
+		if len(tail) < room && l != "" && !slices.Contains(others, l) && !slices.Contains(tail, l) {
+			tail = append(tail, l)
+		}
+	}
+	slices.Reverse(tail)
+	return tail
 }
 
 // code is a message that is one, such as "Error: ImagePullBackOff".

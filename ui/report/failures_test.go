@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,5 +161,25 @@ func TestAFailureIsAllInTenLines(t *testing.T) {
 	}
 	if want := "waiting for StatefulSet/db in shop:db: claim data-db-0 has no volume"; !strings.Contains(out.String(), want) {
 		t.Errorf("the heartbeat has forgotten why: %s", out.String())
+	}
+}
+
+// TestTheNewestLogLinesAreLeft: where failures share the room for evidence, the oldest
+// lines of a container's log give way, and the others stay in order.
+func TestTheNewestLogLinesAreLeft(t *testing.T) {
+	evidence := []string{"FATAL: x", "BackOff: again", "two", "three", "four"}
+	r := event.Root{Object: &event.ObjectState{Diagnosis: []string{"last lines of pod p, container c:", "  one", "  two", "  three", "  four", "  FATAL: x"}}}
+	for most, want := range map[int][]string{
+		9: {"BackOff: again", "two", "three", "four"},
+		3: {"BackOff: again", "three", "four"},
+		2: {"BackOff: again", "four"},
+		1: {"BackOff: again"},
+	} {
+		if got := shortened(slices.Clone(evidence[1:]), r, most); !slices.Equal(got, want) {
+			t.Errorf("%d lines: %q, want %q", most, got, want)
+		}
+	}
+	if got := shortened([]string{"a", "b"}, event.Root{}, 1); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("without an object: %q", got)
 	}
 }

@@ -122,13 +122,28 @@ func tellRoots(w io.Writer, s *event.State, style Style, most, evidence int) {
 	}
 	for n, r := range roots {
 		lines := unsaid(r.Evidence, said)
-		lines = lines[:min(len(lines), max(evidence/(len(roots)-n), 1))]
+		lines = shortened(lines, r, max(evidence/(len(roots)-n), 1))
 		evidence -= len(lines)
 		said = append(said, lines...)
 		for _, l := range ofObject(r, lines, len(roots) > 1) {
 			fmt.Fprintln(w, " ", style.bar(), clean(l))
 		}
 	}
+}
+
+// shortened are so many of the lines of evidence of a failure. A container's oldest
+// log lines are left out first.
+func shortened(lines []string, r event.Root, most int) []string {
+	printed := func(l string) bool { return r.Object != nil && slices.Contains(r.Object.Diagnosis, "  "+l) }
+	excess := len(lines) - most
+	lines = slices.DeleteFunc(lines, func(l string) bool {
+		old := excess > 0 && printed(l)
+		if old {
+			excess--
+		}
+		return old
+	})
+	return lines[:min(len(lines), most)]
 }
 
 // rootPlace names the group that has failed, and says where that was no part of what
