@@ -26,7 +26,7 @@ const ctlLong = `Steers a live run of another process on this machine, and print
   retry [GROUP]   apply what failed again
   give-up [GROUP] leave what failed, and finish what is under way
   edit            while paused or held: end the revision and begin another one with other values, those of -f and --set laid
-                  over the ones of the run; refused where that cannot be rendered or planned
+                  over the ones of the run; refused if it cannot be rendered or planned, or has more than 16 MiB of values
   abort           start nothing more and keep what is there; during a rollback the first one only says so
   rollback        abort, and roll back
   stop            abort, and cancel the requests in flight

@@ -98,12 +98,8 @@ func (r *Run) ask(ctx context.Context, what string, it inspector.Item) (reply, e
 		defer r.mu.Unlock()
 		delete(r.asked, q.ID)
 	}()
-	select {
-	case r.orders <- q:
-	case <-ctx.Done():
-		return reply{}, context.Cause(ctx)
-	case <-r.ended:
-		return reply{}, inspector.Nothing("the run is over, and tells no more")
+	if err := r.orders.put(q); err != nil {
+		return reply{}, err
 	}
 	select {
 	case a := <-answer:

@@ -36,7 +36,7 @@ type Run struct {
 	feed    event.Feed
 	present chan struct{} // closed when all events until now are there
 	ended   chan struct{} // closed when no more come
-	orders  chan any      // commands and questions to send
+	orders  orders        // commands and questions to send
 
 	mu    sync.Mutex
 	asked map[string]chan reply // by the question's id
@@ -93,7 +93,7 @@ func dial(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), orders: make(chan any, 64), asked: map[string]chan reply{}}
+	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), orders: newOrders(), asked: map[string]chan reply{}}
 	lines := bufio.NewReader(conn)
 	err = conn.SetReadDeadline(time.Now().Add(greeting))
 	if err == nil {
@@ -150,15 +150,14 @@ func (r *Run) read(lines *bufio.Reader) {
 }
 
 func (r *Run) send() {
+	defer r.conn.Close() // reading ends as well, and whoever waits for an answer learns of it
 	for {
 		select {
-		case o := <-r.orders:
-			line, err := json.Marshal(o)
-			if err == nil {
-				err = send(r.conn, append(line, '\n'))
-			}
-			if err != nil {
-				return // reading ends as well
+		case <-r.orders.ready:
+			for _, line := range r.orders.take() {
+				if send(r.conn, line) != nil {
+					return
+				}
 			}
 		case <-r.ended:
 			return
@@ -169,21 +168,21 @@ func (r *Run) send() {
 // Feed is the record of the run. It ends with the run, or with the connection.
 func (r *Run) Feed() *event.Feed { return &r.feed }
 
-// Command gives an order to the run. It does not block; what becomes of the
-// order, an event tells.
+// Command gives an order to the run. It does not block; what becomes of the order, an
+// event tells, or the end of the feed.
 func (r *Run) Command(c event.Command) {
-	select {
-	case r.orders <- c:
-	default: // it does not read, and has 64 to obey
-	}
+	_ = r.orders.put(c) // only one with values is too long, for which there is Ask
 }
 
 // Ask gives an order and waits for the event that answers it. The error is
-// ErrLost or that of ctx; where the run has ended, nothing answers.
+// ErrLost, that of ctx, or that the order is too long; where the run has ended,
+// nothing answers.
 func (r *Run) Ask(ctx context.Context, c event.Command) (event.Event, error) {
 	c.ID = rand.Text()
 	reader := r.feed.Reader()
-	r.Command(c)
+	if err := r.orders.put(c); err != nil {
+		return event.Event{}, err
+	}
 	for {
 		events, more := reader.Next(ctx)
 		for _, e := range events {

@@ -22,8 +22,9 @@ const (
 	stalled = 30 * time.Second
 	// farewell is how long clients have to read the end.
 	farewell = 2 * time.Second
-	// longestCommand is how long a line with a command may be.
-	longestCommand = 1 << 20
+	// longestCommand is how long a line with a command may be: an edit has values, and
+	// what a release can store of them may be a hundredth of that.
+	longestCommand = 16 << 20
 )
 
 // Server lets others watch and steer a run until it is closed.
@@ -37,7 +38,8 @@ type Server struct {
 	serving sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool // nil once it is closed
+	ends  bool // nobody is served any more who was not before
+	conns map[net.Conn]bool
 }
 
 // Serve opens a socket in a folder, which is made if it is not there. Command
@@ -81,6 +83,9 @@ func (s *Server) Clients() int { return int(s.clients.Load()) }
 func (s *Server) Close() {
 	_ = s.l.Close()
 	_ = os.Remove(s.path) // what is left is known to be dead by whoever finds it
+	s.mu.Lock()
+	s.ends = true // before the wait, which is for those who are served then
+	s.mu.Unlock()
 	gone := make(chan struct{})
 	go func() {
 		s.serving.Wait()
@@ -95,7 +100,6 @@ func (s *Server) Close() {
 	for c := range s.conns {
 		_ = c.Close()
 	}
-	s.conns = nil
 }
 
 func (s *Server) accept() {
@@ -105,7 +109,7 @@ func (s *Server) accept() {
 			return // it is closed, or nobody can come any more
 		}
 		s.mu.Lock()
-		if s.conns == nil {
+		if s.ends {
 			_ = c.Close()
 		} else {
 			s.conns[c] = true

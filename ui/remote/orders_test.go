@@ -1,0 +1,99 @@
+//go:build unix
+
+package remote
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"lockstep/engine/event"
+)
+
+// TestALargeEdit gives an edit of several MiB to a run, which obeys it; one that no run
+// takes is refused before it is sent, and the connection stays.
+func TestALargeEdit(t *testing.T) {
+	s := serve(t, filepath.Join(t.TempDir(), "live"))
+	r := join(t, s.dir, 1)[0]
+	for size, want := range map[int]string{1 << 20: "", 8 << 20: "", 16 << 20: "no more than 16 MiB"} {
+		answer, err := r.Ask(t.Context(), event.Command{Name: event.Edit, Values: "a: " + strings.Repeat("x", size)})
+		if want == "" && (err != nil || answer.Status != event.Accepted) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bytes: %v, %v", size, answer.Status, err)
+		}
+	}
+	if _, err := r.Ask(t.Context(), event.Command{Name: event.Pause}); err != nil {
+		t.Errorf("a command after that: %v", err)
+	}
+}
+
+// TestNoCommandIsDropped gives more commands at once than a run takes in meanwhile: all
+// arrive, in order (R45).
+func TestNoCommandIsDropped(t *testing.T) {
+	const many = 5000
+	dir := filepath.Join(t.TempDir(), "live")
+	given, all := make(chan struct{}), make(chan struct{})
+	var feed event.Feed
+	feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}})
+	var got []string
+	s, err := Serve(dir, &feed, func(c event.Command) {
+		<-given
+		if got = append(got, c.Group); len(got) == many {
+			close(all)
+		}
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	t.Cleanup(feed.Close)
+	r := join(t, dir, 1)[0]
+	long := strings.Repeat("x", 200)
+	for n := range many {
+		r.Command(event.Command{Name: event.Break, Group: long + string(rune('a'+n%26))})
+	}
+	close(given)
+	select {
+	case <-all:
+	case <-r.ended:
+		t.Fatalf("%d of %d commands have arrived", len(got), many)
+	}
+	for n, group := range got {
+		if group != long+string(rune('a'+n%26)) {
+			t.Fatalf("command %d is %q", n, group)
+		}
+	}
+}
+
+// TestClosingWhileClientsCome closes a server while clients come: whoever is served is
+// waited for, and nobody is served after that.
+func TestClosingWhileClientsCome(t *testing.T) {
+	for range 30 {
+		s := serve(t, filepath.Join(t.TempDir(), "live"))
+		path, done, err := reach(s.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var come sync.WaitGroup
+		var served atomic.Int64
+		for range 8 {
+			come.Go(func() {
+				for {
+					c, err := net.Dial("unix", filepath.Join(path, filepath.Base(s.path)))
+					if err != nil {
+						return
+					}
+					served.Add(1)
+					_ = c.Close()
+				}
+			})
+		}
+		for served.Load() == 0 {
+		}
+		s.end()
+		come.Wait()
+		done()
+	}
+}
