@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"slices"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -105,6 +106,30 @@ func (f *found) brings(p *preflight.Prepared) {
 	p.Last, p.Marks, p.Resumes = f.stored, f.marks, f.Last.Info.Status == rcommon.StatusFailed
 	p.Usual = f.Usual()
 	p.Warnings = append(f.warnings, p.Warnings...)
+}
+
+// records are those that an operation changes which makes a revision, 0 for none: that
+// one, those that it takes the place of, and those that are marked. What is uninstalled,
+// or is rolled back to nothing, is deleted.
+func (f *found) records(made int) (r preflight.Records) {
+	if made > 0 {
+		r.Updated, r.Deleted = append(r.Updated, made), append(r.Deleted, made)
+	}
+	if f == nil {
+		return r
+	}
+	for _, rel := range f.All {
+		r.Deleted = append(r.Deleted, rel.Version)
+		if rel == f.Last || rel == f.Current || rel.Info.Status == rcommon.StatusDeployed {
+			r.Updated = append(r.Updated, rel.Version)
+		}
+	}
+	for _, m := range f.marks {
+		if !slices.Contains(r.Updated, m.Revision) {
+			r.Updated = append(r.Updated, m.Revision)
+		}
+	}
+	return r
 }
 
 // mark takes the Lease, and then brings what a dead run has left to a final state:

@@ -93,6 +93,7 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning,
 	if err != nil {
 		return nil, err
 	}
+	p.Records = revs.records(revision)
 	if err := s.Check(p, brings); err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 	if len(p.Phases) == 0 {
 		return nil, nil
 	}
-	p.Last = rel
+	p.Last, p.Records.Updated = rel, []int{rel.Version}
 	if err := s.Check(p, &preflight.Brings{}); err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 		return nil, err
 	}
 	revs.brings(p)
+	p.Records = revs.records(p.Info.Revision)
 	if err := s.Check(p, brings); err != nil {
 		return nil, err
 	}

@@ -62,6 +62,7 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 		return nil, err
 	}
 	revs.brings(p)
+	p.Records = revs.records(0)
 	sp := specOf(p)
 	sp.uninstalling, sp.removal = true, removal
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, revs.stored) }

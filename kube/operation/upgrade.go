@@ -81,6 +81,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	if err != nil {
 		return nil, err
 	}
+	p.Records = revs.records(p.Info.Revision)
 	if err := s.Check(p, brings); err != nil {
 		return nil, err
 	}

@@ -189,11 +189,16 @@ type Prepared struct {
 	// Lease what there was of the release's Lease (R51).
 	Last  *rel1.Release
 	Lease lease.State
+	// Records are the revisions whose records are changed, as far as that is known.
+	Records Records
 	// Marks are written before anything else (R52). Resumes tells that the last
 	// operation did not come to its end, and this one goes on from there (R50).
 	Marks   []release.Mark
 	Resumes bool
 }
+
+// Records are revisions whose records an operation changes, and deletes.
+type Records struct{ Updated, Deleted []int }
 
 // Target is a revision that an operation brings or, in an uninstallation, takes
 // away.

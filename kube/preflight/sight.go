@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 
 	"lockstep/engine/plan"
 )
@@ -68,31 +69,45 @@ func (s *sight) which(kind plan.GroupKind, namespace string, names []string) (th
 	if err != nil {
 		return nil, false // a kind that is still to come, or a fault of its own
 	}
-	client, what := s.Client.Metadata.Resource(mapping.Resource).Namespace(namespace), mapping.Resource.GroupResource().String()
-	if len(names) < worthListing {
-		for _, n := range names {
-			_, err := client.Get(s.Context, n, metav1.GetOptions{})
-			if !apierrors.IsNotFound(err) {
-				if !s.seen(err, what, namespace) {
-					return nil, false
-				}
-				there[n] = true
-			}
-		}
-		return there, true
+	client, err := s.Client.Metadata.Resource(mapping.Resource).Namespace(namespace), error(nil)
+	if len(names) >= worthListing {
+		there, err = s.list(client)
 	}
+	if len(names) < worthListing || apierrors.IsForbidden(err) { // those of these names may be allowed
+		there, err = s.get(client, names)
+	}
+	return there, s.seen(err, mapping.Resource.GroupResource().String(), namespace)
+}
+
+// list says which objects there are.
+func (s *sight) list(client metadata.ResourceInterface) (there map[string]bool, err error) {
+	there = map[string]bool{}
 	for opts := (metav1.ListOptions{Limit: 1000}); ; {
 		l, err := client.List(s.Context, opts)
-		if !s.seen(err, what, namespace) {
-			return nil, false
+		if err != nil {
+			return nil, err
 		}
 		for _, o := range l.Items {
 			there[o.Name] = true
 		}
 		if opts.Continue = l.Continue; opts.Continue == "" {
-			return there, true
+			return there, nil
 		}
 	}
+}
+
+// get says which objects of some names there are. After one that may not be looked at,
+// no other is asked for.
+func (s *sight) get(client metadata.ResourceInterface, names []string) (there map[string]bool, err error) {
+	there = map[string]bool{}
+	for _, n := range names {
+		_, err := client.Get(s.Context, n, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		there[n] = err == nil
+	}
+	return there, nil
 }
 
 // namespace is a namespace of the cluster, nil where there is none.

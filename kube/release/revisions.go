@@ -2,6 +2,7 @@ package release
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -60,6 +61,14 @@ func There[T any](v T, found bool, err error) (T, error) {
 		err = driver.ErrReleaseNotFound
 	}
 	return v, err
+}
+
+// Keys are the names of the stored records of some revisions.
+func Keys(name string, revisions []int) (keys []string) {
+	for _, v := range revisions {
+		keys = append(keys, fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, name, v))
+	}
+	return keys
 }
 
 // Last reads the latest revision of a release. found is as in Read.
