@@ -3,6 +3,9 @@
 # make test   runs all tests; the cluster they need comes with them
 # make chaos  kills, faults, signals and rivals by the hundred; ROW=faults SEED=123
 #             repeats one trial
+# make compat runs the end-to-end tests on older Kubernetes: the control plane of each
+#             version is built once, about 5 minutes, and tested in about 10;
+#             KUBERNETES=1.33 does one, RUN=TestInstall some tests
 # make fuzz   runs every fuzz target for a minute (FUZZTIME=60s)
 # make bench  measures lockstep beside helm, about 15 minutes; ROWS="1,000" measures some;
 #             kapp and nelm are measured, too, in two rows, where they are on the PATH
@@ -24,7 +27,7 @@ LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more of them than cores run at once.
 TEST = $(GO) test -p 2 -parallel 12 -timeout 40m
 
-.PHONY: bench scale fuzz all lockstep sandbox demo test chaos lint release clean
+.PHONY: bench compat scale fuzz all lockstep sandbox demo test chaos lint release clean
 
 all: lockstep sandbox
 
@@ -59,6 +62,26 @@ scale: all
 
 chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
+
+# Of older versions only API server, controllers and scheduler are run; what is
+# around them is the sandbox of this version.
+KUBERNETES ?= 1.31 1.33 1.35
+COMPAT = ./kube ./kube/chaos ./kube/diagnose ./kube/status ./ui/cli
+STAMP = k8s.io/component-base/version.git
+
+compat: all
+	@mkdir -p bin/compat
+	@failed=; for v in $(KUBERNETES); do \
+		program=$(CURDIR)/bin/compat/control-plane-v$$v; \
+		patch=$$(sed -n 's|^.*k8s.io/kubernetes v||p' kube/compat/v$$v.mod); \
+		[ -x $$program ] || echo "building the control plane of Kubernetes $$patch once, about 5 minutes"; \
+		(cd kube/compat && $(GO) build -p 2 -modfile=v$$v.mod -ldflags "-s -w -X $(STAMP)Major=1 -X $(STAMP)Minor=$${v#1.} -X $(STAMP)Version=v$$patch" -o $$program .) || exit; \
+		printf '#!/bin/sh\nexec "%s" --control-plane "%s" "$$@"\n' $(CURDIR)/bin/lockstep-sandbox $$program >bin/compat/lockstep-sandbox-v$$v; \
+		chmod +x bin/compat/lockstep-sandbox-v$$v; \
+		echo "testing on Kubernetes $$patch"; \
+		LOCKSTEP_SANDBOX_BIN=$(CURDIR)/bin/compat/lockstep-sandbox-v$$v \
+			$(STATIC) $(TEST) -count 1 $(if $(RUN),-run '$(RUN)') $(COMPAT) || failed="$$failed $$v"; \
+	done; [ -z "$$failed" ] || { echo "failed on Kubernetes$$failed"; exit 1; }
 
 # Of the sandbox only what does not import all of Kubernetes is vetted: vet
 # would have to look at that, too.

@@ -40,7 +40,7 @@ func TestWarnings(t *testing.T) {
 func TestTheAPIServersWarningsAreTold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	c := one(t, object("v1/Service/old", nil, "spec: {clusterIP: None, externalIPs: [10.0.0.1], ports: [{port: 80}]}"))
+	c := one(t, object("v1/Service/old", nil, "spec: {externalName: ignored.example, ports: [{port: 80}]}"))
 	op, err := r.install("shop", use(c, nil))
 	if err != nil {
 		t.Fatal(err)

@@ -37,10 +37,12 @@ type options struct {
 	auditLog   string
 	dataDir    string
 	nodes      int
-	verbosity  int
-	whileStdin bool
-	json       bool
-	command    []string
+
+	controlPlane string
+	verbosity    int
+	whileStdin   bool
+	json         bool
+	command      []string
 }
 
 func main() {
@@ -91,6 +93,7 @@ func parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.auditLog, "audit-log", "", "append the API server's audit log to `FILE`, one JSON event a line")
 	fs.StringVar(&o.dataDir, "data-dir", "", "keep the cluster in `DIR` and go on with it at the next start (default: a temporary folder)")
 	fs.IntVar(&o.nodes, "nodes", 2, "number of nodes")
+	fs.StringVar(&o.controlPlane, "control-plane", "", "run the API server, controllers and scheduler of `PROGRAM` (see kube/compat), not the embedded ones")
 	fs.IntVarP(&o.verbosity, "v", "v", 0, "verbosity of the components' log, sandbox.log in the data folder")
 	fs.BoolVar(&o.whileStdin, "while-stdin", false, "end when stdin does, as it does however the parent process ends")
 	fs.BoolVar(&o.json, "json", false, "say that the cluster is ready in one line of JSON")

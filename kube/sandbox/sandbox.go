@@ -34,7 +34,17 @@ const (
 	// stopTimeout is how long each part may take to stop in order.
 	stopTimeout = 5 * time.Second
 	pollPeriod  = 20 * time.Millisecond
+
+	sandboxLog      = "sandbox.log"
+	controlPlaneLog = "control-plane.log"
 )
+
+// components are the three Kubernetes components, of this binary or of another one.
+type components interface {
+	StartAPIServer(context.Context, controlplane.APIServerConfig) (<-chan error, error)
+	RunControllerManager(ctx context.Context, kubeconfig string, p *pki.PKI) error
+	RunScheduler(ctx context.Context, kubeconfig string) error
+}
 
 // sandbox is a cluster and what it keeps on disk.
 type sandbox struct {
@@ -43,14 +53,16 @@ type sandbox struct {
 	auditLog   string
 	server     string
 	nodes      int
+	version    string // of Kubernetes, once it is ready
 
 	ownKubeconfig bool // it was not there before, and goes at the end
 
-	listener net.Listener
-	etcd     *embed.Etcd
-	apiDone  <-chan error
-	parts    sync.WaitGroup
-	failed   chan error // what ended a part that should have gone on
+	components components
+	listener   net.Listener
+	etcd       *embed.Etcd
+	apiDone    <-chan error
+	parts      sync.WaitGroup
+	failed     chan error // what ended a part that should have gone on
 }
 
 // open takes the folder and settles the paths. What it returns is to be closed.
@@ -75,6 +87,10 @@ func open(o options) (_ *sandbox, err error) {
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.dir.Close())
+	}
+	s.components = controlplane.Embedded{}
+	if o.controlPlane != "" {
+		s.components = controlplane.Processes{Program: o.controlPlane, LogFile: s.path(controlPlaneLog)}
 	}
 	return s, nil
 }
@@ -105,7 +121,7 @@ func (s *sandbox) log(verbosity int) error {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
 	err := fs.Parse([]string{"-logtostderr=false", "-alsologtostderr=false", "-stderrthreshold=FATAL",
-		"-log_file=" + s.path("sandbox.log"), fmt.Sprintf("-v=%d", verbosity)})
+		"-log_file=" + s.path(sandboxLog), fmt.Sprintf("-v=%d", verbosity)})
 	// A component that gives up logs a fatal error and would end the process there and then.
 	klog.OsExit = func(int) {
 		s.fail(errors.New("a component gave up"))
@@ -117,9 +133,10 @@ func (s *sandbox) log(verbosity int) error {
 // logTail returns the last errors in the log, for a folder that is about to go.
 func (s *sandbox) logTail() string {
 	klog.Flush()
-	data, err := os.ReadFile(s.path("sandbox.log"))
-	if err != nil {
-		return ""
+	var data []byte
+	for _, name := range []string{sandboxLog, controlPlaneLog} {
+		more, _ := os.ReadFile(s.path(name))
+		data = append(data, more...)
 	}
 	var tail []string
 	for line := range strings.Lines(string(data)) {
@@ -195,7 +212,7 @@ func (s *sandbox) startControlPlane(ctx context.Context, p *pki.PKI) error {
 	if err != nil {
 		return fmt.Errorf("etcd: %w", err)
 	}
-	s.apiDone, err = controlplane.StartAPIServer(ctx, controlplane.APIServerConfig{
+	s.apiDone, err = s.components.StartAPIServer(ctx, controlplane.APIServerConfig{
 		Listener: s.listener, PKI: p, Etcd: endpoint, AuditLog: s.auditLog,
 	})
 	if err != nil {
@@ -220,14 +237,19 @@ func (s *sandbox) startRest(ctx context.Context, p *pki.PKI, cfg *rest.Config, c
 	if err != nil {
 		return err
 	}
+	version, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return err
+	}
+	s.version = version.GitVersion
 	nodes, err := kubelet.New(ctx, kubelet.Options{
-		Config: cfg, Nodes: s.nodes, Version: controlplane.Version(), Certificate: cert, Clients: p.Pool(),
+		Config: cfg, Nodes: s.nodes, Version: s.version, Certificate: cert, Clients: p.Pool(),
 	})
 	if err != nil {
 		return fmt.Errorf("kubelet: %w", err)
 	}
-	s.run(ctx, "kube-controller-manager", func() error { return controlplane.RunControllerManager(ctx, cm, p) })
-	s.run(ctx, "kube-scheduler", func() error { return controlplane.RunScheduler(ctx, sched) })
+	s.run(ctx, "kube-controller-manager", func() error { return s.components.RunControllerManager(ctx, cm, p) })
+	s.run(ctx, "kube-scheduler", func() error { return s.components.RunScheduler(ctx, sched) })
 	s.run(ctx, "kubelet", func() error { return nodes.Run(ctx) })
 	s.run(ctx, "cloud", func() error { return cloud.Run(ctx, client) })
 	s.run(ctx, "custom resources", func() error { return custom.Run(ctx, cfg) })

@@ -52,7 +52,7 @@ func Start(argv, env []string, stderr *os.File) (*Command, error) {
 	}
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, stderr
-	cmd.SysProcAttr = endWithParent()
+	cmd.SysProcAttr = EndWithParent()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

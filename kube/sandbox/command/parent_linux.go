@@ -2,6 +2,7 @@ package command
 
 import "syscall"
 
-func endWithParent() *syscall.SysProcAttr {
+// EndWithParent has a program get SIGTERM when the thread that starts it ends.
+func EndWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }

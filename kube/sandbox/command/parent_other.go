@@ -4,4 +4,5 @@ package command
 
 import "syscall"
 
-func endWithParent() *syscall.SysProcAttr { return nil }
+// EndWithParent does nothing here: this system cannot do it.
+func EndWithParent() *syscall.SysProcAttr { return nil }

@@ -25,9 +25,12 @@ type APIServerConfig struct {
 	AuditLog string // "" for none
 }
 
+// Embedded are the components that are compiled in.
+type Embedded struct{}
+
 // StartAPIServer starts the API server; it serves until ctx ends. The channel delivers what Run returned,
 // once, after the last request was answered and audited. It may not be ready yet when this returns.
-func StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan error, error) {
+func (Embedded) StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan error, error) {
 	args, err := apiServerArgs(c)
 	if err != nil {
 		return nil, err

@@ -17,33 +17,23 @@ import (
 
 // Left out: what watches over nodes (they are simulated, and healthy by definition), and what needs a
 // cloud, a storage driver, devices or a bootstrapping node.
-var leftOut = []string{
+var leftOut = append([]string{"device-taint-eviction-controller"}, leftOutAlways...)
+
+// leftOutAlways are those that every version knows; a name that it does not know is an error.
+var leftOutAlways = []string{
 	"node-lifecycle-controller", "node-ipam-controller", "bootstrap-signer-controller", "token-cleaner-controller",
-	"persistentvolume-attach-detach-controller", "device-taint-eviction-controller", "taint-eviction-controller",
+	"persistentvolume-attach-detach-controller", "taint-eviction-controller",
 	"resourceclaim-controller", "certificatesigningrequest-signing-controller", "legacy-serviceaccount-token-cleaner-controller",
 }
 
 // RunControllerManager runs the controllers until ctx ends, or they fail.
-func RunControllerManager(ctx context.Context, kubeconfig string, p *pki.PKI) error {
+func (Embedded) RunControllerManager(ctx context.Context, kubeconfig string, p *pki.PKI) error {
 	s, err := cmoptions.NewKubeControllerManagerOptions()
 	if err != nil {
 		return err
 	}
 	known, disabled, aliases := cmapp.KnownControllers(), cmapp.ControllersDisabledByDefault(), cmapp.ControllerAliases()
-	err = parse("kube-controller-manager", s.Flags(known, disabled, aliases), []string{
-		"--kubeconfig=" + kubeconfig,
-		"--leader-elect=false",
-		"--secure-port=0",
-		"--controllers=*,-" + strings.Join(leftOut, ",-"),
-		"--use-service-account-credentials=true",
-		"--service-account-private-key-file=" + p.Path(pki.ServiceAccountKey),
-		"--root-ca-file=" + p.Path(pki.CACert),
-		"--kube-api-qps=1000", "--kube-api-burst=2000",
-		"--profiling=false",
-		"--concurrent-gc-syncs=5",
-		"--enable-dynamic-provisioning=false",
-		"--pvclaimbinder-sync-period=1s",
-	})
+	err = parse("kube-controller-manager", s.Flags(known, disabled, aliases), controllerManagerArgs(kubeconfig, p, leftOut))
 	if err != nil {
 		return err
 	}
@@ -54,16 +44,37 @@ func RunControllerManager(ctx context.Context, kubeconfig string, p *pki.PKI) er
 	return cmapp.Run(ctx, c.Complete())
 }
 
-// RunScheduler runs the scheduler until ctx ends, or it fails.
-func RunScheduler(ctx context.Context, kubeconfig string) error {
-	opts := schedoptions.NewOptions()
-	err := parse("kube-scheduler", *opts.Flags, []string{
+func controllerManagerArgs(kubeconfig string, p *pki.PKI, without []string) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--controllers=*,-" + strings.Join(without, ",-"),
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file=" + p.Path(pki.ServiceAccountKey),
+		"--root-ca-file=" + p.Path(pki.CACert),
+		"--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--profiling=false",
+		"--concurrent-gc-syncs=5",
+		"--enable-dynamic-provisioning=false",
+		"--pvclaimbinder-sync-period=1s",
+	}
+}
+
+func schedulerArgs(kubeconfig string) []string {
+	return []string{
 		"--kubeconfig=" + kubeconfig,
 		"--leader-elect=false",
 		"--secure-port=0",
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--profiling=false",
-	})
+	}
+}
+
+// RunScheduler runs the scheduler until ctx ends, or it fails.
+func (Embedded) RunScheduler(ctx context.Context, kubeconfig string) error {
+	opts := schedoptions.NewOptions()
+	err := parse("kube-scheduler", *opts.Flags, schedulerArgs(kubeconfig))
 	if err != nil {
 		return err
 	}
@@ -74,9 +85,9 @@ func RunScheduler(ctx context.Context, kubeconfig string) error {
 	return schedapp.Run(ctx, cc, sched)
 }
 
-// Version is the Kubernetes version of this binary, "v1.37.1". It comes from the module, since the source
-// itself carries a placeholder that kubectl and Helm cannot parse.
-func Version() string {
+// embeddedVersion is the Kubernetes version of this binary, "v1.37.1". It comes from the module, since the
+// source itself carries a placeholder that kubectl and Helm cannot parse.
+func embeddedVersion() string {
 	if bi, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range bi.Deps {
 			if m.Path == "k8s.io/kubernetes" {
@@ -87,7 +98,7 @@ func Version() string {
 	return "v0.0.0-unknown"
 }
 
-// stampedVersion makes /version tell Version.
+// stampedVersion makes /version tell embeddedVersion.
 type stampedVersion struct {
 	compatibility.EffectiveVersion
 }
@@ -95,7 +106,7 @@ type stampedVersion struct {
 func (s stampedVersion) Info() *version.Info {
 	i := s.EffectiveVersion.Info()
 	if i != nil {
-		i.GitVersion, i.GitCommit, i.GitTreeState = Version(), "", "clean"
+		i.GitVersion, i.GitCommit, i.GitTreeState = embeddedVersion(), "", "clean"
 	}
 	return i
 }

@@ -1,0 +1,29 @@
+// Command control-plane is kube-apiserver, kube-controller-manager and kube-scheduler of one Kubernetes
+// version: the first argument says which of them, as if the program was called by that name.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/cli"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+func main() {
+	programs := map[string]func() *cobra.Command{
+		"kube-apiserver":          apiserver.NewAPIServerCommand,
+		"kube-controller-manager": controllermanager.NewControllerManagerCommand,
+		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+	}
+	if len(os.Args) < 2 || programs[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: control-plane kube-apiserver|kube-controller-manager|kube-scheduler [flags]")
+		os.Exit(2)
+	}
+	program := programs[os.Args[1]]
+	os.Args = os.Args[1:]
+	os.Exit(cli.Run(program()))
+}
