@@ -40,7 +40,7 @@ func NewWatches(ctx context.Context, c *connect.Client, opts WatchOptions) (*Wat
 		return nil, err
 	}
 	return &Watches{
-		hub:   status.NewHub(ctx, bound.Dynamic, status.Options{Metadata: bound.Metadata, AllNamespaces: opts.AllNamespaces, Linger: opts.Linger}),
+		hub:   status.NewHub(ctx, bound.Dynamic, status.Options{Metadata: bound.Metadata, AllNamespaces: opts.AllNamespaces, Linger: opts.Linger, Log: c.Log()}),
 		pods:  newPodWatches(ctx, bound.Clientset, opts),
 		close: cancel,
 	}, nil

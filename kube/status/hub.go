@@ -2,7 +2,9 @@ package status
 
 import (
 	"context"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,6 +30,9 @@ type Options struct {
 	// Linger is how long a watch goes on after the last Watcher that has used it is
 	// closed, so that the next one finds it; 1 min if 0.
 	Linger time.Duration
+	// Log is told what an API server, or something before it, does not do as it
+	// should and that is done without; nil for nobody.
+	Log *slog.Logger
 }
 
 // manyUnlabelled is how many unlabelled objects of one kind and place get a watch
@@ -48,6 +53,7 @@ type Hub struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
+	held    atomic.Bool // something holds watches back
 
 	mu      sync.Mutex
 	streams map[streamKey]*stream
@@ -86,6 +92,9 @@ func NewHub(ctx context.Context, client dynamic.Interface, options Options) *Hub
 	}
 	if options.Linger <= 0 {
 		options.Linger = time.Minute
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	return &Hub{client: client, options: options, ctx: ctx, cancel: cancel, streams: map[streamKey]*stream{},

@@ -27,6 +27,7 @@ type source struct {
 	failed  int           // failed attempts since a watch last worked
 	unknown int           // successive answers that the kind is unknown
 	told    bool          // the outage has been reported
+	span    time.Duration // how long the next watch lasts at most
 }
 
 const (
@@ -44,7 +45,26 @@ const (
 	outageAfter = 4
 )
 
-func newSource(s *stream) *source { return &source{stream: s, wake: make(chan struct{}, 1)} }
+// A proxy may hold the answer to a watch back until it ends, or until there is more
+// of it. So watches are short until one has told of something well before its end;
+// then each lasts twice as long as the last. Of those that are held back each end
+// brings the news. An API server tells of its version 2 s before the end of a watch,
+// even where nothing happens.
+const (
+	firstSpan = 5 * time.Second
+	heldSpan  = 2 * time.Second
+	lastSpan  = 5 * time.Minute // up to twice that, so that not all end at once
+	// promptly is how long before the end of a watch the news must have come.
+	promptly = time.Second
+)
+
+func newSource(s *stream) *source {
+	span := firstSpan
+	if s.hub.held.Load() {
+		span = heldSpan
+	}
+	return &source{stream: s, wake: make(chan struct{}, 1), span: span}
+}
 
 // client is for objects of a namespace, "" for those of all.
 func (s *source) client(namespace string) reader {
@@ -166,8 +186,13 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 	opts := s.options()
 	opts.ResourceVersion = version
 	opts.AllowWatchBookmarks = true
-	timeout := int64(300 + rand.IntN(300))
+	span := s.span
+	if span == lastSpan {
+		span += rand.N(lastSpan)
+	}
+	timeout := int64(span / time.Second)
 	opts.TimeoutSeconds = &timeout
+	started, first := time.Now(), time.Time{}
 	w, err := s.client(s.stream.key.namespace).Watch(ctx, opts)
 	if err != nil {
 		return version, err
@@ -179,7 +204,13 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 			return version, ctx.Err()
 		case e, ok := <-w.ResultChan():
 			if !ok {
+				if time.Since(started) >= span {
+					s.learn(first)
+				}
 				return version, nil
+			}
+			if first.IsZero() {
+				first = time.Now()
 			}
 			if e.Type == watch.Error {
 				return version, apierrors.FromObject(e.Object)
@@ -190,6 +221,21 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 			}
 			version = u.GetResourceVersion()
 			s.event(ctx, e.Type, u)
+		}
+	}
+}
+
+// learn draws from when a watch that has just ended first told of something, the zero
+// time for never, how long the next one may last.
+func (s *source) learn(first time.Time) {
+	switch {
+	case first.IsZero():
+	case time.Since(first) >= promptly:
+		s.span = min(max(2*s.span, firstSpan), lastSpan)
+	default:
+		s.span = heldSpan
+		if h := s.stream.hub; !h.held.Swap(true) {
+			h.options.Log.Debug("a proxy holds watches back, so each of them is short", "lasts", heldSpan, "first", s.stream.key)
 		}
 	}
 }
