@@ -68,6 +68,19 @@ func TestFewRightsAreEnough(t *testing.T) {
 	}
 }
 
+// TestAdminOfOneNamespace does everything as somebody who has the ClusterRole admin in
+// the release's namespace, and may read nothing outside of it.
+func TestAdminOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	admin := r.acting(r.bound("admin", "ClusterRole", "admin"))
+	admin.everyOperation(false, func(out outcome) {
+		for _, w := range out.state.Warnings {
+			t.Errorf("%s %s", w.Rule, w.Message)
+		}
+	})
+}
+
 // TestGetAndPatchAreEnoughForWhatIsThere upgrades as somebody who may create nothing
 // but the release record, where all objects are there, as Helm does; and who may not
 // even ask which rights there are.

@@ -16,12 +16,19 @@ import (
 // as is a connection of a user who has only the given rights in the namespace.
 func (r *rig) as(user string, rules ...rbacv1.PolicyRule) *Client {
 	r.t.Helper()
-	rbac := r.cluster.RbacV1()
-	name := metav1.ObjectMeta{Name: user}
-	if _, err := rbac.Roles(r.namespace).Create(r.t.Context(), &rbacv1.Role{ObjectMeta: name, Rules: rules}, metav1.CreateOptions{}); err != nil {
+	if _, err := r.cluster.RbacV1().Roles(r.namespace).Create(r.t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+	return r.bound(user, "Role", user)
+}
+
+// bound is a connection of a user who has only the rights of a Role or ClusterRole, and
+// those in the namespace.
+func (r *rig) bound(user, kind, role string) *Client {
+	r.t.Helper()
+	rbac := r.cluster.RbacV1()
+	name := metav1.ObjectMeta{Name: user}
+	binding := &rbacv1.RoleBinding{ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: r.namespace + "-" + user}}}
 	if _, err := rbac.RoleBindings(r.namespace).Create(r.t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
