@@ -73,7 +73,7 @@ func TestFewRightsAreEnough(t *testing.T) {
 func TestAdminOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	admin := r.acting(r.bound("admin", "ClusterRole", "admin"))
+	admin := r.acting(r.bound("admin", "ClusterRole", "admin", ofNamespace("get", "create")))
 	admin.everyOperation(false, func(out outcome) {
 		for _, w := range out.state.Warnings {
 			t.Errorf("%s %s", w.Rule, w.Message)

@@ -19,12 +19,12 @@ func (r *rig) as(user string, rules ...rbacv1.PolicyRule) *Client {
 	if _, err := r.cluster.RbacV1().Roles(r.namespace).Create(r.t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	return r.bound(user, "Role", user)
+	return r.bound(user, "Role", user, rules)
 }
 
-// bound is a connection of a user who has only the rights of a Role or ClusterRole, and
-// those in the namespace.
-func (r *rig) bound(user, kind, role string) *Client {
+// bound is a connection of a user who has only the rights of a Role or ClusterRole, of
+// which rules are some, in the namespace.
+func (r *rig) bound(user, kind, role string, rules []rbacv1.PolicyRule) *Client {
 	r.t.Helper()
 	rbac := r.cluster.RbacV1()
 	name := metav1.ObjectMeta{Name: user}

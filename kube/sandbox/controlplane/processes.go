@@ -42,7 +42,9 @@ func (p Processes) StartAPIServer(ctx context.Context, c APIServerConfig) (<-cha
 
 // RunControllerManager is that of Embedded.
 func (p Processes) RunControllerManager(ctx context.Context, kubeconfig string, k *pki.PKI) error {
-	return p.run(ctx, "kube-controller-manager", controllerManagerArgs(kubeconfig, k, leftOutAlways))
+	// Older versions look at a HorizontalPodAutoscaler only after that period, 15 s if not given.
+	args := append(controllerManagerArgs(kubeconfig, k, leftOutAlways), "--horizontal-pod-autoscaler-sync-period=1s")
+	return p.run(ctx, "kube-controller-manager", args)
 }
 
 // RunScheduler is that of Embedded.
