@@ -10,6 +10,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 )
 
 const installLong = `Installs a chart: crds/, then pre-install hooks, then group by group as the chart asks, then post-install hooks.
@@ -120,7 +121,9 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 	}
 	j := job{
 		running: r, release: name, registry: reg, folder: folder,
-		next: func(s *event.State) []string { return a.afterDeploy(s, deployWords(cmd), ref, r.sandbox, d) },
+		next: func(s *event.State, m *mask.Mask) []string {
+			return proposer{a, cmd, m}.afterDeploy(s, ref, r.sandbox)
+		},
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			return prepare(ctx, c, common, what)
 		},
@@ -142,14 +145,6 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 		return a.dryRunServer(cmd, j, what.Chart, d)
 	}
 	return do.job(cmd, j)
-}
-
-// deployWords are those of a command line that say what is done.
-func deployWords(cmd *cobra.Command) []string {
-	if f := cmd.Flags().Lookup("install"); f != nil && f.Value.String() == "true" {
-		return []string{cmd.Name(), "--install"}
-	}
-	return []string{cmd.Name()}
 }
 
 // installFlags are those of install.

@@ -2,129 +2,153 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"lockstep/engine/event"
-	"lockstep/kube"
+	"lockstep/kube/mask"
 )
 
-// command is a command line of this program about the release of an operation.
-func (a *app) command(s *event.State, words ...string) string {
-	line := append([]string{"lockstep"}, words...)
-	line = append(line, "-n", s.Operation.Namespace)
-	for _, f := range []struct{ flag, value string }{
-		{"--kube-context", a.settings.KubeContext}, {"--kubeconfig", unlessSet("KUBECONFIG", a.settings.KubeConfig)},
-		{"--kube-apiserver", unlessSet("HELM_KUBEAPISERVER", a.settings.KubeAPIServer)}, {"--kube-as-user", unlessSet("HELM_KUBEASUSER", a.settings.KubeAsUser)},
-	} {
-		if f.value != "" {
-			line = append(line, f.flag, f.value)
+// proposer makes the command lines that a command proposes once it is over.
+type proposer struct {
+	*app
+	cmd  *cobra.Command // as the user gave it
+	mask *mask.Mask     // of what its operation brings; nil hides only what is named like a credential
+}
+
+// again is the command that the user gave, with all of its flags. Without are flags
+// that args replace.
+func (p proposer) again(s *event.State, args []string, without ...string) string {
+	words := p.connected(s, p.cmd, append([]string{p.cmd.Name()}, args...))
+	given(p.cmd, func(name string, set []string) {
+		if !p.connects(name) && name != "namespace" && !slices.Contains(without, name) {
+			words = append(words, set...)
 		}
+	}, p.mask)
+	why := "after fixing it"
+	if s.Status == event.Aborted {
+		why = "to go on"
 	}
-	return shellWords(line)
+	return commented(words, why)
 }
 
-// unlessSet is a value, unless the environment brings it without being asked.
-func unlessSet(variable, value string) string {
-	if os.Getenv(variable) == value {
-		return ""
+// other is another command about the release of an operation, of which the command
+// given shares no more than the way to the cluster.
+func (p proposer) other(s *event.State, why string, words ...string) string {
+	cmd, _, err := p.cmd.Root().Find(words[:1])
+	if err != nil {
+		cmd = p.cmd
 	}
-	return value
+	return commented(p.connected(s, cmd, words), why)
 }
 
-// afterDeploy says what to type after an installation or an upgrade, which were
-// asked for by words: the same command goes on where it ended (R50).
-func (a *app) afterDeploy(s *event.State, words []string, ref string, sandbox bool, d *deployFlags) []string {
+// connected are the words of a command with the flags that lead to the release.
+func (p proposer) connected(s *event.State, cmd *cobra.Command, words []string) []string {
+	words = p.shown(words)
+	words = append(append([]string{"lockstep"}, words...), "-n", s.Operation.Namespace)
+	if c := p.settings.KubeContext; c != "" { // the environment may have it for this command alone
+		words = append(words, "--kube-context", p.mask.Argument("kube-context", c))
+	}
+	given(p.cmd, func(name string, set []string) {
+		if p.connects(name) && name != "kube-context" && cmd.Flag(name) != nil {
+			words = append(words, set...)
+		}
+	}, p.mask)
+	return words
+}
+
+// shown are arguments as a command line may show them: a URL may have a password.
+func (p proposer) shown(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = p.mask.Argument("", w)
+	}
+	return out
+}
+
+// connects reports whether a flag says which cluster is meant, and as whom.
+func (p proposer) connects(flag string) bool {
+	return strings.HasPrefix(flag, "kube") && p.cmd.InheritedFlags().Lookup(flag) != nil
+}
+
+// commented is a line for a shell, with why somebody would want to run it, and where
+// values are left out that they are.
+func commented(words []string, why string) string {
+	var about []string
+	if why != "" {
+		about = append(about, why)
+	}
+	if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, mask.Ellipsis) }) {
+		about = append(about, "fill in "+mask.Ellipsis)
+	}
+	line := shellWords(words)
+	if len(about) > 0 {
+		line += "   # " + strings.Join(about, "; ")
+	}
+	return line
+}
+
+// afterDeploy says what to type after an installation or an upgrade: the same command
+// goes on where it ended (R50).
+func (p proposer) afterDeploy(s *event.State, ref string, sandbox bool) []string {
 	name, back := s.Operation.Release, s.Operation.PreviousRevision
 	if s.Status == event.Succeeded || sandbox || s.Exit == exitNothing {
 		return nil
 	}
-	words = slices.Concat(words, []string{name, ref}, d.chart.words())
-	if d.order.value == kube.OrderInferred {
-		words = append(words, "--order="+d.order.value)
-	}
-	if d.createNamespace && s.Release == event.NoRelease { // it may not be there either
-		words = append(words, "--create-namespace")
-	}
-	next := []string{a.command(s, words...) + again(s) + d.sameValues()}
+	next := []string{p.again(s, []string{name, ref}, "generate-name", "name-template")}
 	switch {
 	case rolledBack(s):
 	case s.Release == event.NoRelease:
 	case s.Release != "failed": // cut off, or somebody else is at work
-		next = append(next, a.command(s, "recover", name)+"   # or see what is where")
+		next = append(next, p.other(s, "or see the state of each object", "recover", name))
 	case back > 0:
-		next = append(next, a.command(s, "rollback", name, fmt.Sprint(back))+"   # or go back")
+		next = append(next, p.other(s, "or go back", "rollback", name, fmt.Sprint(back)))
 	case s.Operation.Name == "install": // nothing was ever deployed
-		next = append(next, a.command(s, "uninstall", name)+"   # or take away what is there")
+		next = append(next, p.other(s, "or remove it", "uninstall", name))
 	}
 	return next
 }
 
 // afterRollback says what to type after a rollback.
-func (a *app) afterRollback(s *event.State) []string {
+func (p proposer) afterRollback(s *event.State) []string {
 	if s.Status == event.Succeeded || s.Exit == exitNothing {
 		return nil
 	}
 	name := s.Operation.Release
-	return []string{a.command(s, "rollback", name, fmt.Sprint(s.Operation.ToRevision)) + again(s), a.command(s, "history", name)}
+	return []string{p.again(s, []string{name, fmt.Sprint(s.Operation.ToRevision)}), p.other(s, "", "history", name)}
 }
 
-// afterUninstall says what to type after an uninstallation.
-func (a *app) afterUninstall(s *event.State) []string {
+// afterUninstall says what to type after an uninstallation, after which others were to
+// come.
+func (p proposer) afterUninstall(s *event.State, others []string) []string {
 	if s.Status == event.Succeeded || s.Exit == exitNothing || s.Release == event.NoRelease {
 		return nil
 	}
-	return []string{a.command(s, "uninstall", s.Operation.Release) + again(s), a.command(s, "status", s.Operation.Release)}
+	name := s.Operation.Release
+	return []string{p.again(s, append([]string{name}, others...)), p.other(s, "", "status", name)}
 }
 
 // afterTest says what to type after the tests of a release: those that failed
 // can be run alone.
-func (a *app) afterTest(s *event.State) []string {
+func (p proposer) afterTest(s *event.State) []string {
 	if s.Status == event.Succeeded {
 		return nil
 	}
-	again := []string{"test", s.Operation.Release}
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
+	var failed []string
+	for _, phase := range s.Phases {
+		for _, g := range phase.Groups {
 			if g.Status == event.Failed {
 				_, name, _ := strings.Cut(g.Name, "/")
-				again = append(again, "--filter", "name="+name)
+				failed = append(failed, "--filter", "name="+name)
 			}
 		}
 	}
-	return []string{a.command(s, again...)}
-}
-
-// again says when the same command is of use.
-func again(s *event.State) string {
-	if s.Status == event.Aborted {
-		return "   # to go on"
+	if failed == nil {
+		return []string{p.again(s, []string{s.Operation.Release})}
 	}
-	return "   # once that is mended"
-}
-
-// sameValues reminds of the values, which may be secret.
-func (d *deployFlags) sameValues() string {
-	v := d.values
-	if len(v.ValueFiles)+len(v.Values)+len(v.StringValues)+len(v.FileValues)+len(v.JSONValues)+len(v.LiteralValues) == 0 {
-		return ""
-	}
-	return ", with the same values"
-}
-
-// words are the flags that say which chart is meant.
-func (c *chartFlags) words() []string {
-	var words []string
-	for _, f := range []struct{ flag, value string }{{"--repo", c.RepoURL}, {"--version", c.Version}} {
-		if f.value != "" {
-			words = append(words, f.flag, f.value)
-		}
-	}
-	if c.devel {
-		words = append(words, "--devel")
-	}
-	return words
+	return []string{p.again(s, append([]string{s.Operation.Release}, failed...), "filter")}
 }
 
 // rolledBack reports whether a rollback has come to its end.
@@ -144,17 +168,3 @@ func rolledBack(s *event.State) bool {
 	}
 	return there
 }
-
-// shellWords joins words so that a shell reads them as they are.
-func shellWords(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = w
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(safe, r) }) {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
-}
-
-const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,^"

@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/kube/throwaway"
 	"lockstep/ui/report"
 )
@@ -39,7 +40,7 @@ type job struct {
 	// of its own; nil where it has none.
 	anew func(context.Context, map[string]any) error
 	// next says what to type after the end.
-	next func(*event.State) []string
+	next func(*event.State, *mask.Mask) []string
 	// outcome is what becomes of the release on an abort that rolls nothing
 	// back, "the release will be marked failed" where empty.
 	outcome string

@@ -60,7 +60,7 @@ func (a *app) recover(cmd *cobra.Command, name string, m mode) error {
 	d := a.display(cmd, m.lines())
 	r := report.Recovery{
 		Release: found.Release, Namespace: found.Namespace, Revision: found.Revision, Status: string(found.Status),
-		Marked: []report.Marked{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{}, Next: a.afterRecovery(found),
+		Marked: []report.Marked{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{}, Next: afterRecovery(proposer{app: a, cmd: cmd}, found),
 	}
 	for _, mark := range found.Marked {
 		by := ""
@@ -131,17 +131,17 @@ func recovered(found *kube.Recovery, live []report.Group) (groups []report.Recov
 
 // afterRecovery says what to type after a recovery: the command that was cut off
 // goes on, and where something served before, that can be gone back to.
-func (a *app) afterRecovery(r *kube.Recovery) []string {
+func afterRecovery(p proposer, r *kube.Recovery) []string {
 	s := &event.State{Operation: event.Operation{Release: r.Release, Namespace: r.Namespace}}
-	back := func(to int) string { return a.command(s, "rollback", r.Release, fmt.Sprint(to)) }
+	back := func(to int) string { return p.other(s, "", "rollback", r.Release, fmt.Sprint(to)) }
 	next := []string{}
 	switch r.Cut {
 	case "install", "upgrade":
-		next = append(next, a.command(s, r.Cut, r.Release, "CHART")+"   # with the same chart and values")
+		next = append(next, p.other(s, "with the same chart, values and flags", r.Cut, r.Release, "CHART"))
 	case "rollback":
 		return append(next, back(r.To))
 	case "uninstall":
-		return append(next, a.command(s, r.Cut, r.Release))
+		return append(next, p.other(s, "", r.Cut, r.Release))
 	}
 	if r.Good > 0 && r.Cut == "upgrade" {
 		next = append(next, back(r.Good))

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 )
 
 const testLong = `Runs the tests of a release: the hooks of its chart with helm.sh/hook: test, one after the other. The release stays as
@@ -76,7 +78,8 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do execute
 	if flags.dryRun {
 		do = a.dryRunLines()
 	}
-	failed := do.job(cmd, job{running: r, release: name, next: a.afterTest, outcome: "the release stays as it is",
+	failed := do.job(cmd, job{running: r, release: name, outcome: "the release stays as it is",
+		next: func(s *event.State, m *mask.Mask) []string { return proposer{a, cmd, m}.afterTest(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			what := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}
 			if flags.logs {

@@ -25,7 +25,8 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	record := newRecord(d)
 	record.Keep(op.Manifests)
 	defer record.Close()
-	opts := report.Options{Next: j.next, Record: record.Name}
+	next := func(s *event.State) []string { return j.next(s, op.Mask()) }
+	opts := report.Options{Next: next, Record: record.Name}
 	served, err := serveRun(op, j)
 	if err != nil {
 		return false, err
@@ -66,7 +67,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	} else {
 		state, err = run(op, record, d.Operation(opts), a.in, alone)
 	}
-	warnIf(d, j.outcomes.End(report.NewOutcome(state, j.next(state))))
+	warnIf(d, j.outcomes.End(report.NewOutcome(state, next(state))))
 	return anew.Load(), ending(state, err, j.mode)
 }
 

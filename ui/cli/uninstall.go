@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 )
 
 const uninstallLong = `Uninstalls releases: pre-delete hooks, then group by group in reverse order, then post-delete hooks. A group is
@@ -64,8 +66,8 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 		do = a.dryRunLines()
 	}
 	var changes error
-	for i, name := range names {
-		err := do.job(cmd, a.uninstallJob(cmd, flags, r, name))
+	for i := range names {
+		err := do.job(cmd, a.uninstallJob(cmd, flags, r, names[i:]))
 		untouched := err != nil && exitCode(err) == exitNothing
 		left := names[i:]
 		if !untouched {
@@ -85,8 +87,10 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 	return changes
 }
 
-func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r running, name string) job {
-	return job{running: r, release: name, next: a.afterUninstall,
+func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r running, names []string) job {
+	name, others := names[0], names[1:]
+	return job{running: r, release: name,
+		next: func(s *event.State, m *mask.Mask) []string { return proposer{a, cmd, m}.afterUninstall(s, others) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			op, err := c.PrepareUninstall(ctx, kube.Uninstall{
 				Common: common, KeepHistory: flags.keepHistory,

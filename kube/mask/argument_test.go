@@ -1,0 +1,45 @@
+package mask
+
+import "testing"
+
+func TestArgumentsOfCommandLines(t *testing.T) {
+	var m Mask
+	m.Learn(map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": "hunter22", "b": "x1,y2=z3"}})
+	for _, c := range []struct{ flag, value, want string }{
+		{"set", "a=b", "a=b"},
+		{"set", "a=b,c.d[0]=1", "a=b,c.d[0]=1"},
+		{"set", "db.password=x", "db.password=…"},
+		{"set", "a=b,db.passwords[0].token=x,c=d", "a=b,db.passwords[0].token=…,c=d"},
+		{"set", `password=x\,y,c=d`, "password=…,c=d"},
+		{"set", "password={a,b=c},c=d", "password=…,c=d"},
+		{"set", "tokens[0]=hunter22", "tokens[0]=…"},
+		{"set", "a=it{,password=x", "a=…"},
+		{"set", `a=it",password=x`, "a=…"},
+		{"set", "a=hunter22,c=d", "a=…,c=d"},
+		{"set-literal", "a=x1,y2=z3", "…"},
+		{"set", "auth=true,b=c", "auth=true,b=c"},
+		{"set-json", `{"db": {"password": "x", "port": 1}}`, "…"},
+		{"set-json", `db={"password": "x"},a=[1,2]`, "db=…,a=[1,2]"},
+		{"set-json", `{"db": {"port": 1}}`, `{"db": {"port": 1}}`},
+		{"repo", "https://user:pw@charts.example", "…"},
+		{"repo", "https://charts.example", "https://charts.example"},
+		{"password", "x", "…"},
+		{"kube-token", "x", "…"},
+		{"key-file", "client.key", "client.key"},
+		{"post-renderer-args", "--token=x", "--token=…"},
+		{"set", "a=one\ntwo", "…"},
+	} {
+		if got := m.Argument(c.flag, c.value); got != c.want {
+			t.Errorf("--%s %s: %s, want %s", c.flag, c.value, got, c.want)
+		}
+	}
+	for path, want := range map[string]string{"db.password=pw.txt": "db.password=pw.txt", "a=hunter22": "…"} {
+		if got := m.Path(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	var none *Mask
+	if got := none.Argument("set", "a=b"); got != "a=b" {
+		t.Errorf("without a mask: %s", got)
+	}
+}
