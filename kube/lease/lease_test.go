@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,6 +116,47 @@ func TestAnOutageIsNoProofOfDeath(t *testing.T) { // R51: neither could the hold
 		}
 		release(t, l)
 	})
+}
+
+// TestASlowAPIServerDoesNotKeepTheDeadAlive takes a dead Lease over after four looks at the latest,
+// however long each takes (R51).
+func TestASlowAPIServerDoesNotKeepTheDeadAlive(t *testing.T) {
+	for look, atMost := range map[time.Duration]time.Duration{0: 16 * time.Second, 4 * time.Second: 25 * time.Second, 20 * time.Second: 105 * time.Second} {
+		t.Run(look.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				killed(acquired(t, s, Options{}))
+				s.slow = look
+				start := time.Now()
+				found, err := Look(t.Context(), s, "r", Options{})
+				if took := time.Since(start); err != nil || found.Kind != Dead || took < defaultDuration || took > atMost {
+					t.Errorf("found %v after %s, error %v", found, took, err)
+				}
+			})
+		})
+	}
+}
+
+// TestAnOutageDoesNotKillTheLiving has an outage keep a run and one that looks at its Lease from the API
+// server, at any moment between two renewals and for any time: the run keeps its Lease (R51).
+func TestAnOutageDoesNotKillTheLiving(t *testing.T) {
+	for after := range 6 {
+		for _, outage := range []time.Duration{4 * time.Second, 16 * time.Second, 5 * time.Minute} {
+			t.Run(fmt.Sprintf("%ds %s", after, outage), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newStore()
+					l := acquired(t, s, Options{})
+					time.AfterFunc(time.Duration(after)*time.Second-retryTime/2, func() { s.hold(true) })
+					time.AfterFunc(time.Duration(after)*time.Second+outage, func() { s.hold(false) })
+					found, err := Look(t.Context(), s, "r", Options{})
+					if err != nil || found.Kind != Live {
+						t.Errorf("found %v, error %v", found, err)
+					}
+					release(t, l)
+				})
+			})
+		}
+	}
 }
 
 func TestADeadHolderOfThisMachineIsKnownAtOnce(t *testing.T) { // R51

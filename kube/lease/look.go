@@ -64,17 +64,29 @@ func Look(ctx context.Context, c Client, release string, opts Options) (State, e
 // pollTime is how often a Lease is looked at that may be renewed.
 const pollTime = time.Second
 
-// observer watches one Lease. The clocks of two machines are never compared: a
-// Lease is dead once it has been seen unchanged for its own duration.
+// observer watches one Lease until it is known whether its holder is alive.
+//
+// Safe: a Lease is dead once the observer's monotonic clock has counted the Lease's duration while every
+// look found it unchanged. Every renewal changes the resourceVersion, so the last one was sent before the
+// first look, and the holder, by its own clocks, has stopped writing (Guard) when the duration is over. The
+// clocks of two machines are never compared. How often the observer looked does not matter: the write that
+// takes the Lease over names the resourceVersion, so it fails where the holder was faster. A machine that
+// was suspended counts too little, since its monotonic clock stood still.
+//
+// Fair: whatever kept the observer from looking (an API server that was away, a process that was stopped)
+// may have kept the holder from renewing. So the time between two looks counts for no more than a quarter
+// of the duration. A living holder renewed a third of the duration before an outage at most, so after it
+// there is time left to renew.
+//
+// It finishes: every look counts something, and four always suffice, however slow they are.
 type observer struct {
 	client Client
 	name   string
 	opts   Options
 
-	first *coordinationv1.Lease // as it was first seen
-	// from and last are when it was first and last seen so, without a gap in
-	// which neither this nor its holder may have reached the API server.
-	from, last time.Time
+	first   *coordinationv1.Lease // as it was first seen
+	last    time.Time             // when it was last seen so
+	counted time.Duration         // for how long, as far as that counts
 }
 
 func (o *observer) look(ctx context.Context) (State, error) {
@@ -112,20 +124,22 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 	} else if known {
 		return live, true
 	}
-	switch {
-	case o.first == nil:
-		o.first, o.from = l, now
+	if o.first == nil {
+		o.first, o.last = l, now
 		if o.opts.Waits != nil {
 			o.opts.Waits(fmt.Sprintf("waiting up to %s to see whether this run is alive: %s", durationOf(l), h))
 		}
-	case l.UID != o.first.UID || l.ResourceVersion != o.first.ResourceVersion:
+		return State{}, false
+	}
+	if l.UID != o.first.UID || l.ResourceVersion != o.first.ResourceVersion {
 		return live, true
-	case now.Sub(o.last) > 3*pollTime:
-		o.from = now
-	case now.Sub(o.from) >= durationOf(l):
+	}
+	duration := durationOf(l)
+	o.counted += min(now.Sub(o.last), max(duration/4, 2*pollTime))
+	o.last = now
+	if o.counted >= duration {
 		return dead, true
 	}
-	o.last = now
 	return State{}, false
 }
 

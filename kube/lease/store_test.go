@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +25,9 @@ type store struct {
 	calls   []string
 	// away lets requests fail, lost only their answers.
 	away, lost bool
+	// slow is how long a request takes; while held is set it takes until that is over.
+	slow time.Duration
+	held bool
 }
 
 func newStore() *store { return &store{leases: map[string]*coordinationv1.Lease{}} }
@@ -31,7 +35,10 @@ func newStore() *store { return &store{leases: map[string]*coordinationv1.Lease{
 var kind = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
 // answer notes a request, and lets it fail where that was asked for.
-func (s *store) answer(verb string, do func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+func (s *store) answer(ctx context.Context, verb string, do func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, verb)
@@ -45,6 +52,26 @@ func (s *store) answer(verb string, do func() (*coordinationv1.Lease, error)) (*
 	return l.DeepCopy(), err
 }
 
+// wait takes as long as a request does.
+func (s *store) wait(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		pause, held := s.slow, s.held
+		s.mu.Unlock()
+		if held {
+			pause = 100 * time.Millisecond
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !held {
+			return nil
+		}
+	}
+}
+
 func (s *store) put(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	s.version++
 	l = l.DeepCopy()
@@ -53,8 +80,8 @@ func (s *store) put(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	return l, nil
 }
 
-func (s *store) Get(_ context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
-	return s.answer("get", func() (*coordinationv1.Lease, error) {
+func (s *store) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return s.answer(ctx, "get", func() (*coordinationv1.Lease, error) {
 		if l := s.leases[name]; l != nil {
 			return l, nil
 		}
@@ -62,8 +89,8 @@ func (s *store) Get(_ context.Context, name string, _ metav1.GetOptions) (*coord
 	})
 }
 
-func (s *store) Create(_ context.Context, l *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
-	return s.answer("create", func() (*coordinationv1.Lease, error) {
+func (s *store) Create(ctx context.Context, l *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return s.answer(ctx, "create", func() (*coordinationv1.Lease, error) {
 		if s.leases[l.Name] != nil {
 			return nil, apierrors.NewAlreadyExists(kind, l.Name)
 		}
@@ -73,8 +100,8 @@ func (s *store) Create(_ context.Context, l *coordinationv1.Lease, _ metav1.Crea
 	})
 }
 
-func (s *store) Update(_ context.Context, l *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
-	return s.answer("update", func() (*coordinationv1.Lease, error) {
+func (s *store) Update(ctx context.Context, l *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return s.answer(ctx, "update", func() (*coordinationv1.Lease, error) {
 		switch there := s.leases[l.Name]; {
 		case there == nil:
 			return nil, apierrors.NewNotFound(kind, l.Name)
@@ -85,8 +112,8 @@ func (s *store) Update(_ context.Context, l *coordinationv1.Lease, _ metav1.Upda
 	})
 }
 
-func (s *store) Delete(_ context.Context, name string, opts metav1.DeleteOptions) error {
-	_, err := s.answer("delete", func() (*coordinationv1.Lease, error) {
+func (s *store) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	_, err := s.answer(ctx, "delete", func() (*coordinationv1.Lease, error) {
 		switch there := s.leases[name]; {
 		case there == nil:
 			return nil, apierrors.NewNotFound(kind, name)
@@ -103,6 +130,13 @@ func (s *store) set(away, lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.away, s.lost = away, lost
+}
+
+// hold keeps requests waiting, or lets them go.
+func (s *store) hold(held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = held
 }
 
 // drop deletes a Lease behind its holder's back.
