@@ -15,35 +15,45 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// Run is who takes a Lease, and what it is asked and told while it holds it.
+type Run struct {
+	Namespace, Release, Operation string
+	// Intact looks whether the records of the release are as this run has left them. The error is a
+	// *LostError where somebody else has changed them, another one where that cannot be found out. It is
+	// asked when the Lease alone does not prove that nobody has come in between. Nil always says yes.
+	Intact func(context.Context) error
+	// Without, where set, is told once that the rights on Leases are gone, and the run goes on without.
+	Without func(State)
+}
+
 // Lease is what a run holds. It is renewed until it is given back or lost.
 type Lease struct {
-	client             Client
-	release, namespace string
-	self               Holder
-	duration           time.Duration
-	lock               *flock.Flock
+	client   Client
+	run      Run
+	self     Holder
+	duration time.Duration
+	lock     *flock.Flock
 
 	hurry chan struct{} // asks for a renewal at once
 	lost  chan struct{} // closed when it is
 	stop  context.CancelFunc
 	ended chan struct{} // closed when nothing is renewed any more
 
+	object *coordinationv1.Lease // as the API server has it; of keep, once that runs
+
 	mu      sync.Mutex
-	object  *coordinationv1.Lease // as the API server has it
-	renewed time.Time             // when the last renewal was sent
-	moot    bool                  // the namespace is going: nobody can hold anything in it
-	err     *LostError
-	changed chan struct{} // closed when one of these has changed
+	hold    hold
+	changed chan struct{} // closed when that has changed
 }
 
 // Rule R51: one run at a time; a second one is refused, and a dead one replaced
 //
-// Acquire takes the Lease of a release for an operation, as that was found by
-// Look. The error is a *HeldError where another run holds it. What is Unavailable
-// in the result tells, without an error, that it has to be done without.
-func Acquire(ctx context.Context, c Client, namespace, release, operation string, found State, opts Options) (*Lease, State, error) {
+// Acquire takes the Lease of a release for a run, as that was found by Look. The
+// error is a *HeldError where another run holds it. What is Unavailable in the
+// result tells, without an error, that it has to be done without.
+func Acquire(ctx context.Context, c Client, run Run, found State, opts Options) (*Lease, State, error) {
 	l := &Lease{
-		client: c, release: release, namespace: namespace, self: self(operation), duration: opts.duration(),
+		client: c, run: run, self: self(run.Operation), duration: opts.duration(),
 		hurry: make(chan struct{}, 1), lost: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}),
 	}
 	l.lock = lock(opts.LockDir, l.self.Run)
@@ -69,7 +79,7 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 		case Unavailable:
 			return found, nil
 		case Live:
-			return found, &HeldError{l.release, l.namespace, found.Holder}
+			return found, &HeldError{l.run.Release, l.run.Namespace, found.Holder}
 		}
 		sent := time.Now()
 		object, err := l.write(ctx, found.lease)
@@ -81,16 +91,16 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 			return State{Kind: Unavailable, Err: err}, nil
 		case apierrors.IsAlreadyExists(err), found.lease != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
 		default:
-			return State{}, fmt.Errorf("take the Lease of release %s: %w", l.release, err)
+			return State{}, fmt.Errorf("take the Lease of release %s: %w", l.run.Release, err)
 		}
 		// Something has come before: our own request, whose answer was lost, or
 		// another run.
-		there, err := l.client.Get(ctx, Name(l.release), metav1.GetOptions{})
+		there, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
 		if err == nil && l.ours(there) {
 			l.took(there, sent)
 			return State{}, nil
 		}
-		if found, err = Look(ctx, l.client, l.release, opts); err != nil {
+		if found, err = Look(ctx, l.client, l.run.Release, opts); err != nil {
 			return State{}, err
 		}
 	}
@@ -108,7 +118,7 @@ func (l *Lease) write(ctx context.Context, instead *coordinationv1.Lease) (*coor
 	if err != nil {
 		return nil, err
 	}
-	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name(l.release)}}
+	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name(l.run.Release)}}
 	if instead != nil {
 		object = instead.DeepCopy()
 	}
@@ -126,15 +136,23 @@ func (l *Lease) write(ctx context.Context, instead *coordinationv1.Lease) (*coor
 
 // took notes that the Lease is ours, by a request that was sent at a time.
 func (l *Lease) took(object *coordinationv1.Lease, sent time.Time) {
-	l.change(func() { l.object, l.renewed = object, sent })
+	l.object = object
+	l.become(hold{condition: held, proved: sent})
 }
 
-func (l *Lease) change(do func()) {
+func (l *Lease) become(h hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	do()
+	l.hold = h
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// now is what is known of the Lease, and what tells that this has changed.
+func (l *Lease) now() (hold, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hold, l.changed
 }
 
 // Lost is closed when somebody else has taken the Lease. Err says who.
@@ -142,27 +160,26 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // Err is a *LostError where the Lease is lost.
 func (l *Lease) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		return nil
+	if h, _ := l.now(); h.condition == lost {
+		return h.lost
 	}
-	return l.err
+	return nil
 }
 
-// Guard lets a request that writes go while the Lease is held. Where it should
-// have been renewed since, as after an outage of the API server, it waits until
-// that has been done: somebody else may be at work. It returns an error where the
-// Lease is lost, or ctx ends; with a ctx that has ended it does not wait.
+// Rule R51a: a run that does not know whether the release is its own writes nothing
+//
+// Guard lets a request that writes go while the Lease is held, or the run may do
+// without. Where that has to be found out anew, as after an outage of the API
+// server or a pause of this process, it waits until it is: somebody else may be at
+// work. It returns an error where the Lease is lost, or ctx ends; with a ctx that
+// has ended it does not wait.
 func (l *Lease) Guard(ctx context.Context) error {
 	for over := false; ; {
-		l.mu.Lock()
-		fresh, lost, changed := l.moot || l.fresh(), l.err, l.changed
-		l.mu.Unlock()
-		switch {
-		case lost != nil:
-			return lost
-		case fresh:
+		h, changed := l.now()
+		switch c := h.at(l.duration); {
+		case c == lost:
+			return h.lost
+		case c != unknown:
 			return nil
 		case over:
 			return errGivenBack
@@ -184,25 +201,15 @@ func (l *Lease) Guard(ctx context.Context) error {
 // errGivenBack is why nothing is written once an operation is over.
 var errGivenBack = errors.New("the Lease of the release was given back")
 
-// fresh reports whether nobody can have taken the Lease over by now. The wall
-// clock counts as well: the other one stands still while the machine sleeps.
-func (l *Lease) fresh() bool {
-	return time.Since(l.renewed) < l.duration && time.Now().Round(0).Sub(l.renewed.Round(0)) < l.duration
-}
-
-// Release gives the Lease back, so that nothing of it remains. Where that cannot
-// be done before ctx ends, it is left to be found dead.
+// Release gives the Lease back, so that nothing of it remains; that of somebody else
+// stays. Where that cannot be done before ctx ends, it is left to be found dead.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.ended
-	if l.Err() != nil {
-		unlock(l.lock, true)
-		return nil
-	}
 	err := l.remove(ctx)
 	unlock(l.lock, err == nil)
 	if err != nil {
-		return fmt.Errorf("give back the Lease of release %s: %w", l.release, err)
+		return fmt.Errorf("give back the Lease of release %s: %w", l.run.Release, err)
 	}
 	return nil
 }
@@ -211,7 +218,7 @@ func (l *Lease) Release(ctx context.Context) error {
 func (l *Lease) withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.duration/3)
 	defer cancel()
-	there, err := l.client.Get(ctx, Name(l.release), metav1.GetOptions{})
+	there, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
 	if err == nil && l.ours(there) {
 		l.object = there
 		_ = l.remove(ctx) // or else it is found dead
@@ -232,6 +239,9 @@ func (l *Lease) remove(ctx context.Context) error {
 		if err == nil {
 			object = there
 			continue
+		}
+		if unavailable(err) {
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -117,14 +117,14 @@ func (e *HeldError) Error() string {
 		e.Release, e.Namespace, e.Holder)
 }
 
-// LostError ends a run whose Lease somebody else has taken.
+// LostError ends a run whose release somebody else has taken (R51a).
 type LostError struct {
 	Release, Namespace string
 	Why                string
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("this run does not hold release %s in namespace %s any more: its Lease was not renewed in time, and %s", e.Release, e.Namespace, e.Why)
+	return fmt.Sprintf("this run does not hold release %s in namespace %s any more: %s", e.Release, e.Namespace, e.Why)
 }
 
 // unavailable reports whether Leases cannot be had: the user has no rights to

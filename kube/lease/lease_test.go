@@ -20,7 +20,7 @@ func acquired(t *testing.T, s *store, opts Options) *Lease {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _, err := Acquire(t.Context(), s, "ns", "r", "upgrade", found, opts)
+	l, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "upgrade"}, found, opts)
 	if err != nil || l == nil {
 		t.Fatalf("lease %v, error %v", l, err)
 	}
@@ -73,7 +73,7 @@ func TestAHolderThatRenewsIsNotDisturbed(t *testing.T) { // R51
 		if len(waits) != 1 || !strings.Contains(waits[0], l.self.String()) {
 			t.Errorf("told %q", waits)
 		}
-		_, _, err = Acquire(t.Context(), s, "ns", "r", "rollback", State{}, Options{})
+		_, _, err = Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "rollback"}, State{}, Options{})
 		var held *HeldError
 		if !errors.As(err, &held) || held.Holder != l.self {
 			t.Errorf("error %v", err)
@@ -91,7 +91,7 @@ func TestAHolderThatDoesNotRenewIsDead(t *testing.T) { // R51
 		if took := time.Since(start); err != nil || found.Kind != Dead || took < 30*time.Second || took > 32*time.Second {
 			t.Fatalf("found %v after %s, error %v", found, took, err)
 		}
-		l, _, err := Acquire(t.Context(), s, "ns", "r", "upgrade", found, Options{})
+		l, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "upgrade"}, found, Options{})
 		if err != nil || holderOf(s.of("r")) != l.self || *s.of("r").Spec.LeaseTransitions != 1 {
 			t.Fatalf("error %v, lease %v", err, s.of("r"))
 		}
@@ -196,11 +196,11 @@ func TestOneOfTwoWhoTakeOverWins(t *testing.T) { // R51
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, _, err := Acquire(t.Context(), s, "ns", "r", "upgrade", found, Options{})
+		first, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "upgrade"}, found, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = Acquire(t.Context(), s, "ns", "r", "upgrade", found, Options{})
+		_, _, err = Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "upgrade"}, found, Options{})
 		var held *HeldError
 		if !errors.As(err, &held) || held.Holder != first.self {
 			t.Errorf("error %v", err)
@@ -260,7 +260,7 @@ func TestALostLeaseHoldsAllWritesBack(t *testing.T) { // R51
 		s.set(true, false)
 		time.Sleep(20*time.Second + retryTime/2) // not at the moment of an attempt
 		s.set(false, false)
-		other, _, err := Acquire(t.Context(), s, "ns", "r", "rollback", State{Kind: Dead, lease: taken}, Options{})
+		other, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "rollback"}, State{Kind: Dead, lease: taken}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -27,90 +28,150 @@ func (l *Lease) keep(ctx context.Context) {
 		try, cancel := context.WithTimeout(ctx, every)
 		err := l.renew(try)
 		cancel()
-		if l.over() {
+		h, _ := l.now()
+		switch hurry, next = l.hurry, every; {
+		case h.condition == lost:
 			return
-		}
-		if hurry, next = l.hurry, every; err != nil { // whoever is in a hurry waits as well
+		case err != nil: // whoever is in a hurry waits as well
 			hurry, next = nil, retryTime
+		case h.condition == moot:
+			next = retryTime
 		}
 	}
 }
 
-// over reports whether there is nothing more to renew.
-func (l *Lease) over() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.moot || l.err != nil
-}
-
-// renew renews the Lease once, or finds that it is lost. An error says nothing
-// about that.
+// renew finds out once what has become of the Lease, and renews it. An error says
+// nothing about that.
 func (l *Lease) renew(ctx context.Context) error {
-	sent, object := time.Now(), l.object.DeepCopy() // nobody else writes it meanwhile
+	if h, _ := l.now(); h.condition == moot {
+		return l.again(ctx)
+	}
+	sent, object := time.Now(), l.object.DeepCopy()
 	now := metav1.NewMicroTime(sent)
 	object.Spec.RenewTime = &now
 	renewed, err := l.client.Update(ctx, object, metav1.UpdateOptions{})
 	switch {
 	case err == nil:
-		l.took(renewed, sent)
-		return nil
+		return l.settle(ctx, renewed, sent)
 	case apierrors.IsConflict(err): // the answer to a renewal was lost, or it is somebody else's
-		there, err := l.client.Get(ctx, object.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return l.again(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		return l.found(there)
+		return l.read(ctx)
+	case unavailable(err):
+		return l.without(ctx, err)
 	case apierrors.IsNotFound(err):
 		return l.again(ctx)
 	}
 	return err
 }
 
-// found goes on with the Lease as it was found, if it is ours.
-func (l *Lease) found(there *coordinationv1.Lease) error {
-	if !l.ours(there) {
-		l.lose("was taken over: " + holderOf(there).String())
+// read goes on with the Lease as it is.
+func (l *Lease) read(ctx context.Context) error {
+	there, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
+	switch {
+	case unavailable(err):
+		return l.without(ctx, err)
+	case apierrors.IsNotFound(err):
+		return l.again(ctx)
+	case err != nil:
+		return err
+	case !l.ours(there):
+		l.takenBy(there)
 		return nil
 	}
 	at := time.Time{}
 	if there.Spec.RenewTime != nil {
 		at = there.Spec.RenewTime.Time // by our own clock
 	}
-	l.took(there, at)
+	return l.settle(ctx, there, at)
+}
+
+// settle notes that the Lease is ours, by a request that was sent at a time. Where
+// there was a time without it, another run may have come and gone: the records of
+// the release tell.
+func (l *Lease) settle(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
+	l.object = object
+	if h, _ := l.now(); h.condition != held {
+		if err := l.intact(ctx); err != nil {
+			return err
+		}
+	}
+	if h, _ := l.now(); h.condition != lost {
+		l.took(object, sent)
+	}
 	return nil
 }
 
-// again makes the Lease anew that somebody has deleted. Where it was too late to
-// renew it, another run may have come and gone meanwhile.
-func (l *Lease) again(ctx context.Context) error {
-	l.mu.Lock()
-	fresh := l.fresh()
-	l.mu.Unlock()
-	if !fresh {
-		l.lose("is gone since, so another run may have come and gone")
+// intact looks at the records of the release, and loses the Lease where somebody
+// else has changed them.
+func (l *Lease) intact(ctx context.Context) error {
+	if l.run.Intact == nil {
 		return nil
 	}
-	sent := time.Now()
-	object, err := l.write(ctx, nil)
-	switch {
-	case err == nil:
-		l.took(object, sent)
-		return nil
-	case apierrors.IsAlreadyExists(err):
-		if object, err = l.client.Get(ctx, Name(l.release), metav1.GetOptions{}); err == nil {
-			return l.found(object)
-		}
-	case namespaceEnds(err), apierrors.IsNotFound(err):
-		l.change(func() { l.moot = true })
+	err := l.run.Intact(ctx)
+	if found := (*LostError)(nil); errors.As(err, &found) {
+		l.lose(found)
 		return nil
 	}
 	return err
 }
 
-func (l *Lease) lose(why string) {
-	l.change(func() { l.err = &LostError{l.release, l.namespace, why} })
+// without goes on without rights on Leases, as long as the records of the release
+// are as this run has left them, and nobody else is seen to hold the Lease.
+func (l *Lease) without(ctx context.Context, why error) error {
+	sent := time.Now()
+	if there, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{}); err == nil && !l.ours(there) {
+		l.takenBy(there)
+		return nil
+	}
+	if err := l.intact(ctx); err != nil {
+		return err
+	}
+	h, _ := l.now()
+	if h.condition == lost {
+		return nil
+	}
+	l.become(hold{condition: forbidden, proved: sent})
+	if h.condition != forbidden && l.run.Without != nil {
+		l.run.Without(State{Kind: Unavailable, Err: why})
+	}
+	return nil
+}
+
+// again makes the Lease anew that somebody has deleted, or that went with its
+// namespace. Writes wait until it is there, and the records of the release have
+// proved that nobody came in between. Where it was too late to renew it, that is
+// not tried.
+func (l *Lease) again(ctx context.Context) error {
+	h, _ := l.now()
+	if h.condition != moot && !within(h.proved, l.duration) {
+		l.loseIt("its Lease was not renewed in time, and is gone since, so another run may have come and gone")
+		return nil
+	}
+	if h.condition != moot {
+		l.become(hold{condition: unknown, proved: h.proved})
+	}
+	sent := time.Now()
+	object, err := l.write(ctx, nil)
+	switch {
+	case err == nil:
+		return l.settle(ctx, object, sent)
+	case apierrors.IsAlreadyExists(err):
+		return l.read(ctx)
+	case unavailable(err):
+		return l.without(ctx, err)
+	case namespaceEnds(err), apierrors.IsNotFound(err):
+		l.become(hold{condition: moot, proved: sent})
+		return nil
+	}
+	return err
+}
+
+func (l *Lease) takenBy(there *coordinationv1.Lease) {
+	l.loseIt("its Lease was taken over: " + holderOf(there).String())
+}
+
+func (l *Lease) loseIt(why string) { l.lose(&LostError{l.run.Release, l.run.Namespace, why}) }
+
+func (l *Lease) lose(err *LostError) {
+	l.become(hold{condition: lost, lost: err})
 	close(l.lost)
 }

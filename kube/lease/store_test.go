@@ -2,12 +2,14 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,7 +30,19 @@ type store struct {
 	// slow is how long a request takes; while held is set it takes until that is over.
 	slow time.Duration
 	held bool
+	// denied lets all requests but those that read be refused; noNamespace is why nothing can be made.
+	denied      bool
+	noNamespace error
 }
+
+var (
+	errDenied  = apierrors.NewForbidden(kind, "", errors.New("no rights"))
+	errGone    = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
+	errLeaving = &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
+	}}
+)
 
 func newStore() *store { return &store{leases: map[string]*coordinationv1.Lease{}} }
 
@@ -44,6 +58,9 @@ func (s *store) answer(ctx context.Context, verb string, do func() (*coordinatio
 	s.calls = append(s.calls, verb)
 	if s.away {
 		return nil, apierrors.NewServiceUnavailable("away")
+	}
+	if s.denied && verb != "get" {
+		return nil, errDenied
 	}
 	l, err := do()
 	if s.lost {
@@ -91,7 +108,10 @@ func (s *store) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coo
 
 func (s *store) Create(ctx context.Context, l *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
 	return s.answer(ctx, "create", func() (*coordinationv1.Lease, error) {
-		if s.leases[l.Name] != nil {
+		switch {
+		case s.noNamespace != nil:
+			return nil, s.noNamespace
+		case s.leases[l.Name] != nil:
 			return nil, apierrors.NewAlreadyExists(kind, l.Name)
 		}
 		l = l.DeepCopy()
@@ -137,6 +157,21 @@ func (s *store) hold(held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = held
+}
+
+func (s *store) deny(denied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied = denied
+}
+
+// namespace deletes the namespace where err says so, or makes it again.
+func (s *store) namespace(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noNamespace = err; err != nil {
+		clear(s.leases)
+	}
 }
 
 // drop deletes a Lease behind its holder's back.

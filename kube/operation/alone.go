@@ -13,20 +13,24 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
 	"lockstep/kube/lease"
+	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
 
-// One run at a time (R51): the Lease of the release is taken before the first
+// One run at a time (R51, R51a): the Lease of the release is taken before the first
 // write, kept while the operation is rolled back, and given back at the end.
 
 // holding is what an operation holds of its release.
 type holding struct {
-	mu    sync.Mutex
-	lease *lease.Lease // nil where it does without, or has not come to it
-	end   context.CancelFunc
-	// kept ends when the Lease is lost. It is nil where there is none.
+	// kept ends when somebody else has the release: lose ends it.
 	kept context.Context
 	lose context.CancelCauseFunc
+
+	mu    sync.Mutex   // of what follows
+	lease *lease.Lease // nil where it does without, or has not come to it
+	end   context.CancelFunc
+	// taken is why nothing is written any more: somebody else has the release.
+	taken error
 	// undoing tells that the rollback has begun: the first order to stop is only
 	// answered then (R43).
 	undoing bool
@@ -58,7 +62,11 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	}
 	opts := p.Common.Lease
 	opts.Waits = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
-	l, found, err := lease.Acquire(run.Winding(eng.Requests()), client.Leases(p.Common.Namespace), p.Common.Namespace, p.Common.Release, p.Info.Name, p.Lease, opts)
+	mine := lease.Run{
+		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, Intact: op.intact,
+		Without: func(s lease.State) { eng.Publish(event.OfWarning(s.Warning())) },
+	}
+	l, found, err := lease.Acquire(run.Winding(eng.Requests()), client.Leases(p.Common.Namespace), mine, p.Lease, opts)
 	if l == nil {
 		end()
 		if err == nil {
@@ -68,28 +76,56 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	}
 	op.hold.mu.Lock()
 	op.hold.lease, op.hold.end = l, end
-	op.hold.kept, op.hold.lose = context.WithCancelCause(ctx)
 	op.hold.mu.Unlock()
-	op.writes.Guard(l.Guard)
 	go func() {
 		select {
 		case <-l.Lost():
-			op.stop(eng, l.Err())
+			op.stop(l.Err())
 		case <-ctx.Done():
 		}
 	}()
 	return nil
 }
 
-// stop ends a run that has lost its Lease, whatever it is about.
-func (op *Operation) stop(eng *run.Engine, why error) {
+// intact looks whether the records of the release are as this run has left them.
+func (op *Operation) intact(ctx context.Context) error {
+	s, err := preflight.NewSession(ctx, op.client, op.prepared.Common, &connect.Writes{}, op.ledger)
+	if err != nil {
+		return err
+	}
+	return op.ledger.Look(s.Releases())
+}
+
+// guard lets what writes go while the release is this run's.
+func (op *Operation) guard(ctx context.Context) error {
+	op.hold.mu.Lock()
+	l, taken := op.hold.lease, op.hold.taken
+	op.hold.mu.Unlock()
+	if taken != nil || l == nil {
+		return taken
+	}
+	return l.Guard(ctx)
+}
+
+// stop ends a run whose release somebody else has, whatever it is about.
+func (op *Operation) stop(why error) {
+	op.hold.mu.Lock()
+	first, undoing := op.hold.taken == nil, op.hold.undoing
+	if first {
+		op.hold.taken = why
+	}
+	op.hold.mu.Unlock()
 	op.hold.lose(why)
-	eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: why.Error()})
+	op.mu.Lock()
+	eng := op.engine
+	op.mu.Unlock()
+	if !first || eng == nil {
+		return
+	}
+	eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51a", Message: why.Error()})
 	stop := event.Command{Name: event.Stop, Reason: why.Error()}
 	eng.Command(stop)
-	op.hold.mu.Lock()
-	defer op.hold.mu.Unlock()
-	if op.hold.undoing {
+	if undoing {
 		eng.Command(stop)
 	}
 }
@@ -101,24 +137,14 @@ func (op *Operation) holds() bool {
 	return op.hold.lease != nil
 }
 
-// kept is a context that ends when the Lease is lost.
-func (op *Operation) kept() context.Context {
-	op.hold.mu.Lock()
-	defer op.hold.mu.Unlock()
-	if op.hold.kept == nil {
-		return context.Background()
-	}
-	return op.hold.kept
-}
-
 // lost is why the operation must not write any more, nil where it may.
 func (op *Operation) lost() error {
 	op.hold.mu.Lock()
 	defer op.hold.mu.Unlock()
-	if op.hold.lease == nil {
-		return nil
+	if op.hold.taken == nil && op.hold.lease != nil {
+		return op.hold.lease.Err()
 	}
-	return op.hold.lease.Err()
+	return op.hold.taken
 }
 
 // undoes notes that the rollback is about to begin.
@@ -135,17 +161,17 @@ const giveBackTime = 10 * time.Second
 // giveBack gives the Lease back that the operation holds.
 func (op *Operation) giveBack() {
 	op.hold.mu.Lock()
-	defer op.hold.mu.Unlock()
-	if op.hold.lease == nil {
+	l, end := op.hold.lease, op.hold.end
+	op.hold.mu.Unlock()
+	if l == nil {
 		return
 	}
-	defer op.hold.end()
+	defer end()
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
 	defer cancel()
-	if err := op.hold.lease.Release(ctx); err != nil {
+	if err := l.Release(ctx); err != nil {
 		op.client.Log().Warn(err.Error())
 	}
-	op.hold.lease = nil
 }
 
 // meanwhileError refuses to go on: the release is not what was planned on.
@@ -162,6 +188,7 @@ func (a *attempt) since(planned *rel1.Release) (*rel1.Release, error) {
 	case err != nil:
 		return nil, fmt.Errorf("look again for release %s: %w", name, err)
 	case !there && planned == nil, there && planned != nil && release.Same(last, planned):
+		a.op.ledger.Seal()
 		return last, nil
 	case there:
 		return nil, &meanwhileError{fmt.Sprintf("release %s: revision %d, %s, has come in between: another operation is under way, or was; look again what is to be done", name, last.Version, last.Info.Status)}

@@ -109,14 +109,21 @@ func (as *attempts) carryOut(j job) (a *attempt, status string, err error) {
 	as.op.mu.Lock()
 	as.op.attempt = a
 	as.op.mu.Unlock()
-	rel, err := j.do(a)
-	if err != nil {
-		return a, "", err
+	rel, status, err := a.act(j, as.op.prepared.Info.Name)
+	if err == nil {
+		publishNotes(as.engine, rel)
 	}
-	publishNotes(as.engine, rel)
-	status, err = a.complete()
-	a.warnOfTerminating()
 	return a, status, err
+}
+
+// act lets Helm act, and makes sure that the records say what it has done. It
+// returns what that of the release says.
+func (a *attempt) act(j job, operation string) (rel *rel1.Release, status string, err error) {
+	if rel, err = j.do(a); err == nil {
+		status, err = a.complete(operation)
+		a.warnOfTerminating()
+	}
+	return rel, status, err
 }
 
 // onceEach returns a function that publishes warnings, each message once; those
@@ -140,7 +147,7 @@ func onceEach(publish func(event.Event), known []plan.Warning) func(plan.Warning
 // rebound is the attempt's storage and session over a connection whose requests
 // end with ctx: its own may have been stopped.
 func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
-	b, err := preflight.NewSession(ctx, a.op.client, a.op.prepared.Common, &a.op.writes)
+	b, err := preflight.NewSession(ctx, a.op.client, a.op.prepared.Common, &a.op.writes, a.op.ledger)
 	if err != nil {
 		return nil, cluster.Session{}, err
 	}
@@ -152,7 +159,7 @@ func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Se
 // look is what an attempt works with, and what a rollback is planned with.
 // Requests end with the engine's.
 func (as *attempts) look() (*preflight.Session, error) {
-	return preflight.NewSession(as.engine.Requests(), as.op.client, as.op.prepared.Common, &as.op.writes)
+	return preflight.NewSession(as.engine.Requests(), as.op.client, as.op.prepared.Common, &as.op.writes, as.op.ledger)
 }
 
 // hold reads what a revision holds from its manifest.

@@ -138,8 +138,7 @@ func (as *attempts) undo() (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = j.do(a)
-	a.warnOfTerminating()
+	_, _, err = a.act(j, as.op.undo.info.Name)
 	return a, err
 }
 
@@ -250,7 +249,7 @@ const finalizeTime = 20 * time.Second
 // afterwards returns a context for what comes after the groups: the release record
 // is tried to be written for as long as the operation may take.
 func (a *attempt) afterwards() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(a.op.kept())
+	ctx, cancel := context.WithCancel(a.op.hold.kept)
 	stop := context.AfterFunc(run.Winding(a.engine.Requests()), func() { time.AfterFunc(finalizeTime, cancel) })
 	return ctx, func() { stop(); cancel() }
 }
@@ -282,7 +281,10 @@ func (a *attempt) finalize(cause error) (left remains, swept error) {
 
 // complete makes sure that the record of an operation that succeeded says so
 // (R34), and returns what it says.
-func (a *attempt) complete() (status string, err error) {
+func (a *attempt) complete(operation string) (status string, err error) {
+	if lost := a.op.lost(); lost != nil {
+		return "", lost
+	}
 	w := a.driver.Written()
 	if !w.Unsure() {
 		return w.Status, nil
@@ -294,7 +296,7 @@ func (a *attempt) complete() (status string, err error) {
 		return "", err
 	}
 	err = release.Insist(ctx, func() (err error) {
-		status, err = release.Complete(releases, a.op.prepared.Common.Release, a.op.prepared.Info.Name, w)
+		status, err = release.Complete(releases, a.op.prepared.Common.Release, operation, w)
 		return err
 	})
 	if err != nil {

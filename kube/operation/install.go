@@ -240,18 +240,14 @@ func (in *Install) revision(s *preflight.Session, revs *found) (int, error) {
 	if revs == nil {
 		return 1, nil
 	}
-	if last := revs.Last; last.Info.Status == rcommon.StatusDeployed && cutAtItsEnd(s, "install") && revs.GoodBefore(last.Version) == 0 {
-		revs.marks = append(revs.marks, release.Mark{Revision: last.Version, From: last.Info.Status, To: rcommon.StatusFailed, Ours: true})
-		revs.warnings = append(revs.warnings, plan.Warning{Rule: "R52", Message: fmt.Sprintf(
-			"revision %d was deployed by a run that was cut off at its very end: %s; it is installed again", last.Version, s.Lease.Holder)})
-		if err := revs.see(s); err != nil {
-			return 0, fmt.Errorf("look for release %s: %w", in.Release, err)
-		}
-	}
 	st, deployed := revs.Last.Info.Status, revs.Since() > 0
 	in.Replace = in.Replace || resumable(revs.Revisions)
 	if in.Replace && !deployed && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
 		return revs.Last.Version + 1, nil
 	}
-	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name", in.Release, revs.Last.Namespace, revs.Last.Version, st)
+	done := ""
+	if st == rcommon.StatusDeployed && cutAtItsEnd(s, "install") {
+		done = fmt.Sprintf("; nothing is left to install: it was deployed by a run that has ended and could not give its Lease back, %s", s.Lease.Holder)
+	}
+	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name%s", in.Release, revs.Last.Namespace, revs.Last.Version, st, done)
 }

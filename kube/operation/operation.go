@@ -23,6 +23,7 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
+	"lockstep/kube/release"
 )
 
 // Common are the options that all operations share.
@@ -45,6 +46,7 @@ type course struct {
 	feed   event.Feed
 	mask   mask.Mask
 	writes connect.Writes
+	ledger *release.Ledger
 	hold   holding
 
 	mu     sync.Mutex // of what follows
@@ -65,6 +67,9 @@ type course struct {
 func newOperation(c *connect.Client, p *preflight.Prepared, main job, back *undo) *Operation {
 	op := &Operation{client: c, prepared: p, main: main, undo: back, course: &course{}}
 	op.now, op.brought = op, []*Operation{op}
+	op.ledger = release.NewLedger(p.Common.Namespace, p.Common.Release, op.stop)
+	op.hold.kept, op.hold.lose = context.WithCancelCause(context.Background())
+	op.writes.Guard(op.guard)
 	return op
 }
 

@@ -126,7 +126,7 @@ func whileHeld(s *preflight.Session, do func() error) error {
 		return err
 	}
 	name, namespace := s.Common.Release, s.Common.Namespace
-	held, _, err := lease.Acquire(s.Context, client.Leases(namespace), namespace, name, "recover", s.Lease, s.Common.Lease)
+	held, _, err := lease.Acquire(s.Context, client.Leases(namespace), lease.Run{Namespace: namespace, Release: name, Operation: "recover"}, s.Lease, s.Common.Lease)
 	if err != nil {
 		return err
 	}

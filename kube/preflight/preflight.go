@@ -257,7 +257,7 @@ const CheckPatience = 15 * time.Second
 // Open connects to a cluster that answers.
 func Open(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	ctx = connect.WithPatience(ctx, CheckPatience)
-	s, err := NewSession(ctx, c, common, &connect.Writes{})
+	s, err := NewSession(ctx, c, common, &connect.Writes{}, release.NewLedger(common.Namespace, common.Release, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -285,8 +285,8 @@ func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session,
 }
 
 // NewSession binds a connection to a context. It sends no request. What is
-// written is noted in writes.
-func NewSession(ctx context.Context, c *connect.Client, common Common, writes *connect.Writes) (*Session, error) {
+// written is noted in writes; the ledger keeps the records of the release.
+func NewSession(ctx context.Context, c *connect.Client, common Common, writes *connect.Writes, ledger *release.Ledger) (*Session, error) {
 	bound, err := c.Bind(connect.WithPatience(ctx, common.ReadinessTimeout), writes)
 	if err != nil {
 		return nil, err
@@ -295,7 +295,7 @@ func NewSession(ctx context.Context, c *connect.Client, common Common, writes *c
 	if err != nil {
 		return nil, err
 	}
-	helm.Config.Releases.Driver = release.Checked(helm.Config.Releases.Driver)
+	helm.Config.Releases.Driver = release.Checked(ledger.Driver(helm.Config.Releases.Driver, bound.Clientset, common.Namespace))
 	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common}, nil
 }
 

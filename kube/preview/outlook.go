@@ -19,6 +19,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
+	"lockstep/kube/release"
 )
 
 // outlook is what changes are found out with. It asks only for kinds when it is
@@ -41,7 +42,7 @@ type outlook struct {
 // newOutlook reads what is to be applied and what is deployed. No request of the
 // outlook outlives ctx.
 func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*outlook, error) {
-	s, err := preflight.NewSession(connect.WithPatience(ctx, preflight.CheckPatience), c, p.Common, &connect.Writes{})
+	s, err := preflight.NewSession(connect.WithPatience(ctx, preflight.CheckPatience), c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func supersede(s *storage.Storage, name string, version int) error {
 func Insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if err == nil || answered(err) {
+		if err == nil || final(err) {
 			return err
 		}
 		select {

@@ -234,7 +234,7 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 // stays in doubt where it cannot be read either, and where the request may still
 // be on its way.
 func (d *Driver) confirm(key string, rel *rel1.Release, err error) (doubt bool, _ error) {
-	if err == nil || errors.Is(err, driver.ErrReleaseExists) || answered(err) {
+	if err == nil || errors.Is(err, driver.ErrReleaseExists) || final(err) {
 		return false, err
 	}
 	stored, readErr := d.inner.Get(key)

@@ -1,0 +1,290 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// records are those of a release, as far as a run can tell whether they are as it has left them.
+type records struct {
+	s       *store
+	changed atomic.Bool // by somebody else
+	broken  atomic.Bool // they cannot be read
+	looks   atomic.Int32
+	without atomic.Int32 // how often the run was told to do without
+}
+
+func (r *records) run() Run {
+	return Run{Namespace: "ns", Release: "r", Operation: "upgrade", Intact: r.intact, Without: func(State) { r.without.Add(1) }}
+}
+
+func (r *records) intact(context.Context) error {
+	r.looks.Add(1)
+	switch {
+	case r.broken.Load():
+		return errors.New("the records cannot be read")
+	case r.changed.Load():
+		return &LostError{"r", "ns", "revision 3, deployed, has come in between"}
+	}
+	return nil
+}
+
+// hold takes the Lease, which must be free.
+func (r *records) hold(t *testing.T) *Lease {
+	t.Helper()
+	l, _, err := Acquire(t.Context(), r.s, r.run(), State{}, Options{})
+	if err != nil || l == nil {
+		t.Fatalf("lease %v, error %v", l, err)
+	}
+	return l
+}
+
+// over is a context that has ended: Guard does not wait.
+func over(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// mustBeLost checks that a run writes nothing more, and says why.
+func mustBeLost(t *testing.T, l *Lease, why string) {
+	t.Helper()
+	if err := l.Err(); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("error %v, want %q", err, why)
+	}
+	if err := l.Guard(t.Context()); err == nil {
+		t.Error("a write was let go")
+	}
+}
+
+// TestALeaseThatIsMadeAnew asks the records of the release whether somebody came and went while there was
+// no Lease (R51a).
+func TestALeaseThatIsMadeAnew(t *testing.T) {
+	t.Run("nobody", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &records{s: newStore()}
+			l := r.hold(t)
+			r.s.drop("r")
+			time.Sleep(6 * time.Second)
+			if err := l.Guard(over(t)); err != nil || r.looks.Load() != 1 || !l.ours(r.s.of("r")) {
+				t.Errorf("error %v, %d looks at the records", err, r.looks.Load())
+			}
+			release(t, l)
+		})
+	})
+	t.Run("somebody", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &records{s: newStore()}
+			l := r.hold(t)
+			r.s.drop("r")
+			r.changed.Store(true)
+			time.Sleep(6 * time.Second)
+			mustBeLost(t, l, "revision 3, deployed, has come in between")
+			release(t, l)
+			if r.s.of("r") != nil {
+				t.Error("the Lease was left")
+			}
+		})
+	})
+	t.Run("unknown", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &records{s: newStore()}
+			l := r.hold(t)
+			r.s.drop("r")
+			r.broken.Store(true)
+			time.Sleep(10 * time.Second)
+			if err := l.Guard(over(t)); err == nil || l.Err() != nil {
+				t.Errorf("while nobody knows: %v, lost %v", err, l.Err())
+			}
+			r.broken.Store(false)
+			if err := l.Guard(t.Context()); err != nil {
+				t.Error(err)
+			}
+			release(t, l)
+		})
+	})
+}
+
+// TestRightsThatAreTakenAway goes on without rights on Leases, by the records of the release, with one
+// warning (R51).
+func TestRightsThatAreTakenAway(t *testing.T) {
+	without := func(t *testing.T) (*records, *Lease) {
+		r := &records{s: newStore()}
+		l := r.hold(t)
+		r.s.deny(true)
+		time.Sleep(2 * time.Minute)
+		if err := l.Guard(over(t)); err != nil || r.without.Load() != 1 {
+			t.Errorf("error %v, told %d times", err, r.without.Load())
+		}
+		return r, l
+	}
+	t.Run("given back", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, l := without(t)
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := l.Release(ctx); !unavailable(err) || time.Since(start) > 0 {
+				t.Errorf("error %v after %s", err, time.Since(start))
+			}
+		})
+	})
+	t.Run("rights again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := without(t)
+			r.s.deny(false)
+			time.Sleep(6 * time.Second)
+			if h, _ := l.now(); h.at(l.duration) != held {
+				t.Errorf("condition %v", h)
+			}
+			release(t, l)
+		})
+	})
+	t.Run("somebody in the records", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := without(t)
+			r.changed.Store(true)
+			time.Sleep(6 * time.Second)
+			mustBeLost(t, l, "has come in between")
+			r.s.deny(false)
+			release(t, l)
+		})
+	})
+	t.Run("somebody with the Lease", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := without(t)
+			there := r.s.of("r")
+			r.s.deny(false)
+			other, _, err := Acquire(t.Context(), r.s, Run{Namespace: "ns", Release: "r"}, State{Kind: Dead, lease: there}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.s.deny(true)
+			time.Sleep(6 * time.Second)
+			mustBeLost(t, l, other.self.String())
+			r.s.deny(false)
+			release(t, l)
+			release(t, other)
+		})
+	})
+}
+
+// TestANamespaceThatIsMadeAgain holds nothing back while the namespace of the release is going or gone. Once
+// it is there again, somebody else may be (R51a).
+func TestANamespaceThatIsMadeAgain(t *testing.T) {
+	gone := func(t *testing.T) (*records, *Lease) {
+		r := &records{s: newStore()}
+		l := r.hold(t)
+		for _, why := range []error{errLeaving, errGone} {
+			r.s.namespace(why)
+			time.Sleep(time.Minute)
+			if err := l.Guard(t.Context()); err != nil {
+				t.Errorf("%v: %v", why, err)
+			}
+		}
+		r.s.namespace(nil)
+		return r, l
+	}
+	t.Run("nobody", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := gone(t)
+			time.Sleep(2 * time.Second)
+			if h, _ := l.now(); h.at(l.duration) != held || r.looks.Load() != 1 {
+				t.Errorf("condition %v, %d looks", h, r.looks.Load())
+			}
+			release(t, l)
+		})
+	})
+	t.Run("somebody", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := gone(t)
+			other, _, err := Acquire(t.Context(), r.s, Run{Namespace: "ns", Release: "r"}, State{}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			mustBeLost(t, l, other.self.String())
+			release(t, l)
+			if holderOf(r.s.of("r")) != other.self {
+				t.Error("the Lease of another run was touched")
+			}
+			release(t, other)
+		})
+	})
+}
+
+// TestTwoNeverWrite lets anything happen to the Lease of a run: outages, rights that come and go, deletions
+// by hand, a namespace that goes and comes back, while a second run tries to take it. Once that has been at
+// work for longer than the first takes to look, the first writes nothing more (R51a).
+func TestTwoNeverWrite(t *testing.T) {
+	for seed := range uint64(300) {
+		if wrong := twoRuns(t, rand.New(rand.NewPCG(seed, 1))); wrong != "" {
+			t.Fatalf("seed %d: %s", seed, wrong)
+		}
+	}
+}
+
+func twoRuns(t *testing.T, random *rand.Rand) (wrong string) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &records{s: newStore()}
+		l := r.hold(t)
+		var other *Lease
+		var since time.Duration // that the second run is at work, the API server answers and the namespace is there
+		var gone bool
+		var outage time.Duration
+		var story []string
+		for now := time.Duration(0); now < 2*time.Minute; now += time.Second {
+			if random.IntN(6) == 0 {
+				do := []string{"drop", "outage", "deny", "allow", "namespace goes", "namespace is there"}[random.IntN(6)]
+				story = append(story, fmt.Sprintf("%s %s", now, do))
+				switch do {
+				case "drop":
+					r.s.drop("r")
+				case "outage":
+					outage = now + time.Duration(random.IntN(30))*time.Second
+				case "deny", "allow":
+					r.s.deny(do == "deny")
+				case "namespace goes":
+					r.s.namespace(errGone)
+					gone, since = true, 0 // nobody can hold anything in it
+				case "namespace is there":
+					r.s.namespace(nil)
+					gone = false
+				}
+			}
+			r.s.set(now < outage, false)
+			if other == nil {
+				ctx, cancel := context.WithTimeout(t.Context(), 16500*time.Millisecond)
+				if found, err := Look(ctx, r.s, "r", Options{}); err == nil && found.Kind != Live && found.Kind != Unavailable {
+					if o, _, err := Acquire(ctx, r.s, Run{Namespace: "ns", Release: "r"}, found, Options{}); err == nil && o != nil {
+						other = o
+						r.changed.Store(true) // it makes a revision
+						story = append(story, fmt.Sprintf("%s the second run begins", now))
+					}
+				}
+				cancel()
+			}
+			time.Sleep(time.Second)
+			if other != nil && now > outage && !gone {
+				since += time.Second
+			}
+			if since > 9*time.Second && l.Guard(over(t)) == nil && other.Guard(over(t)) == nil {
+				wrong = strings.Join(append(story, fmt.Sprintf("%s both write", now)), "; ")
+				break
+			}
+		}
+		r.s.set(false, false)
+		killed(l)
+		if other != nil {
+			killed(other)
+		}
+	})
+	return wrong
+}

@@ -1,0 +1,295 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"lockstep/kube/lease"
+)
+
+// secretStore keeps Secrets as an API server does.
+type secretStore struct {
+	typedcorev1.SecretInterface // what is not needed
+
+	all     map[string]*corev1.Secret
+	version int
+	// fault is what becomes of the next write.
+	fault fault
+}
+
+type fault int
+
+const (
+	none    fault = iota
+	refused       // a 500: nothing was written
+	unheard       // it was written, and the answer lost
+)
+
+var (
+	secretKind = schema.GroupResource{Resource: "secrets"}
+	errLost    = errors.New("connection reset")
+)
+
+func newSecretStore() *secretStore { return &secretStore{all: map[string]*corev1.Secret{}} }
+
+func (s *secretStore) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Secret, error) {
+	if o := s.all[name]; o != nil {
+		return o.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(secretKind, name)
+}
+
+func (s *secretStore) List(_ context.Context, opts metav1.ListOptions) (*corev1.SecretList, error) {
+	selector, err := labels.Parse(opts.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	list := &corev1.SecretList{}
+	for _, o := range s.all {
+		if selector.Matches(labels.Set(o.Labels)) {
+			list.Items = append(list.Items, *o.DeepCopy())
+		}
+	}
+	return list, nil
+}
+
+// write carries a write out, as far as the fault lets it.
+func (s *secretStore) write(do func() (*corev1.Secret, error)) (*corev1.Secret, error) {
+	f := s.fault
+	s.fault = none
+	if f == refused {
+		return nil, apierrors.NewInternalError(errLost)
+	}
+	o, err := do()
+	if f == unheard && err == nil {
+		return nil, errLost
+	}
+	return o.DeepCopy(), err
+}
+
+func (s *secretStore) put(o *corev1.Secret) (*corev1.Secret, error) {
+	s.version++
+	o = o.DeepCopy()
+	o.ResourceVersion = strconv.Itoa(s.version)
+	if o.UID == "" {
+		o.UID = types.UID("uid-" + o.ResourceVersion)
+	}
+	s.all[o.Name] = o
+	return o, nil
+}
+
+func (s *secretStore) Create(_ context.Context, o *corev1.Secret, _ metav1.CreateOptions) (*corev1.Secret, error) {
+	return s.write(func() (*corev1.Secret, error) {
+		if s.all[o.Name] != nil {
+			return nil, apierrors.NewAlreadyExists(secretKind, o.Name)
+		}
+		return s.put(o)
+	})
+}
+
+func (s *secretStore) Update(_ context.Context, o *corev1.Secret, _ metav1.UpdateOptions) (*corev1.Secret, error) {
+	return s.write(func() (*corev1.Secret, error) {
+		there := s.all[o.Name]
+		switch {
+		case there == nil:
+			return nil, apierrors.NewNotFound(secretKind, o.Name)
+		case o.ResourceVersion != "" && o.ResourceVersion != there.ResourceVersion, o.UID != "" && o.UID != there.UID:
+			return nil, apierrors.NewConflict(secretKind, o.Name, errors.New("changed"))
+		}
+		o.UID = there.UID
+		return s.put(o)
+	})
+}
+
+func (s *secretStore) Delete(_ context.Context, name string, opts metav1.DeleteOptions) error {
+	_, err := s.write(func() (*corev1.Secret, error) {
+		there, p := s.all[name], opts.Preconditions
+		switch {
+		case there == nil:
+			return nil, apierrors.NewNotFound(secretKind, name)
+		case p != nil && (*p.ResourceVersion != there.ResourceVersion || *p.UID != there.UID):
+			return nil, apierrors.NewConflict(secretKind, name, errors.New("changed"))
+		}
+		delete(s.all, name)
+		return nil, nil
+	})
+	return err
+}
+
+// record is a revision of release r.
+func record(n int, status rcommon.Status) *rel1.Release {
+	return &rel1.Release{Name: "r", Namespace: "ns", Version: n, Info: &rel1.Info{Status: status}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
+}
+
+func keyOf(n int) string { return fmt.Sprintf("sh.helm.release.v1.r.v%d", n) }
+
+// statuses are those of the records, by name.
+func (s *secretStore) statuses() map[string]string {
+	out := map[string]string{}
+	for name, o := range s.all {
+		out[name] = o.Labels["status"] + " " + string(o.UID)
+	}
+	return out
+}
+
+// TestRecordsOfSomebodyElseStay has a run and somebody else write the records of a release in any order,
+// with answers that are lost and requests that fail. The run never overwrites what the other one has
+// written, never marks a deployed revision failed, and is stopped only where the other one has changed
+// something (R51a, R34).
+func TestRecordsOfSomebodyElseStay(t *testing.T) {
+	lost, unhindered := 0, 0
+	for seed := range uint64(150) {
+		w := newRecordsWorld(rand.New(rand.NewPCG(seed, 7)))
+		for range 30 {
+			w.step()
+		}
+		if len(w.wrong) > 0 {
+			t.Fatalf("seed %d:\n%s\n%s", seed, strings.Join(w.story, "\n"), strings.Join(w.wrong, "\n"))
+		}
+		if w.stopped {
+			lost++
+		} else {
+			unhindered++
+		}
+	}
+	if lost == 0 || unhindered == 0 {
+		t.Errorf("%d runs were stopped, %d were not", lost, unhindered)
+	}
+}
+
+type recordsWorld struct {
+	*rand.Rand
+	store       *secretStore
+	ours, other driver.Driver
+	made        int               // the run's revision
+	foreign     map[string]string // what the other one has written last, by name
+	alone       bool              // there is nobody else
+	changed     bool              // the other one has changed something
+	stopped     bool
+	story       []string
+	wrong       []string
+}
+
+func newRecordsWorld(r *rand.Rand) *recordsWorld {
+	w := &recordsWorld{Rand: r, store: newSecretStore(), made: 2, foreign: map[string]string{}, alone: r.IntN(2) == 0}
+	ledger := NewLedger("ns", "r", func(error) { w.stopped = true })
+	w.ours, w.other = driver.NewSecrets(secrets{w.store, ledger}), driver.NewSecrets(w.store)
+	_ = w.other.Create(keyOf(1), record(1, rcommon.StatusDeployed))
+	_, _ = storage.Init(w.ours).History("r")
+	ledger.Seal()
+	_ = w.ours.Create(keyOf(2), record(2, rcommon.StatusPendingUpgrade))
+	return w
+}
+
+func (w *recordsWorld) say(format string, args ...any) {
+	w.story = append(w.story, fmt.Sprintf(format, args...))
+}
+
+// The statuses that each of the two writes: where they agree, nothing is overwritten.
+var (
+	ourStatuses   = []rcommon.Status{rcommon.StatusDeployed, rcommon.StatusFailed, rcommon.StatusSuperseded, rcommon.StatusUninstalling, rcommon.StatusPendingRollback}
+	otherStatuses = []rcommon.Status{rcommon.StatusUninstalled, rcommon.StatusPendingInstall, rcommon.StatusUnknown}
+)
+
+func (w *recordsWorld) step() {
+	if w.IntN(4) == 0 {
+		w.somebody()
+		return
+	}
+	before, changed := w.store.statuses(), w.changed
+	w.store.fault = fault(w.IntN(3))
+	err := w.write()
+	w.store.fault = none
+	if w.wrong = w.check(before); errors.Is(err, errDeployed) || err == nil {
+		return
+	}
+	if found := (*lease.LostError)(nil); errors.As(err, &found) && !changed {
+		w.wrong = append(w.wrong, "stopped though nobody has changed anything: "+err.Error())
+	}
+}
+
+// write writes a record of the run, as Helm does.
+func (w *recordsWorld) write() (err error) {
+	n, status := 1+w.IntN(w.made), ourStatuses[w.IntN(len(ourStatuses))]
+	switch w.IntN(5) {
+	case 0:
+		if err = w.ours.Create(keyOf(w.made+1), record(w.made+1, rcommon.StatusPendingRollback)); err == nil {
+			w.made++
+		}
+		w.say("run: create %d: %v", w.made, err)
+	case 1:
+		_, err = w.ours.Delete(keyOf(1))
+		w.say("run: delete 1: %v", err)
+	case 2:
+		_, err = storage.Init(w.ours).History("r")
+		w.say("run: read: %v", err)
+	default:
+		err = w.ours.Update(keyOf(n), record(n, status))
+		w.say("run: %d %s: %v", n, status, err)
+	}
+	return err
+}
+
+// somebody does something to a record, which changes the release or not.
+func (w *recordsWorld) somebody() {
+	n := 1 + w.IntN(w.made+1)
+	o := w.store.all[keyOf(n)]
+	switch do := w.IntN(4); {
+	case do == 0 && o != nil: // as kubectl label does
+		o = o.DeepCopy()
+		o.Labels["team"] = strconv.Itoa(w.IntN(100))
+		_, _ = w.store.put(o)
+		w.say("somebody labels %d", n)
+		return
+	case w.alone:
+		return
+	case do == 1 && o != nil:
+		delete(w.store.all, o.Name)
+		_ = w.other.Create(o.Name, record(n, rcommon.Status(o.Labels["status"])))
+		w.say("somebody makes %d again", n)
+	case o == nil && n > w.made:
+		_ = w.other.Create(keyOf(n), record(n, rcommon.StatusDeployed))
+		w.say("somebody makes %d", n)
+	case o != nil:
+		_ = w.other.Update(keyOf(n), record(n, otherStatuses[w.IntN(len(otherStatuses))]))
+		w.say("somebody marks %d %s", n, w.store.all[keyOf(n)].Labels["status"])
+	}
+	w.changed = true
+	w.foreign[keyOf(n)] = w.store.statuses()[keyOf(n)]
+}
+
+// check says what the run's last step should not have done.
+func (w *recordsWorld) check(before map[string]string) (wrong []string) {
+	after := w.store.statuses()
+	for name, was := range before {
+		is := after[name]
+		if is == was {
+			continue
+		}
+		if w.foreign[name] == was {
+			wrong = append(wrong, fmt.Sprintf("%s: %q of somebody else became %q", name, was, is))
+		}
+		if strings.HasPrefix(was, "deployed ") && strings.HasPrefix(is, "failed ") {
+			wrong = append(wrong, fmt.Sprintf("%s was deployed, and is marked failed", name))
+		}
+	}
+	return wrong
+}
