@@ -14,8 +14,9 @@ import (
 // it; afterwards they are let go little by little. So an outage costs few
 // requests, and its end no burst.
 //
-// There is one gate for the wire and one for each group of the API ("apps/v1"),
-// which may be served by somebody else who is away on its own.
+// There is one gate for the wire and one for each group of the API ("apps/v1"). A
+// group that somebody else may serve has none: that it is away says nothing of the
+// API server, and its requests are errors of their own.
 type Link struct {
 	mu        sync.Mutex
 	answered  bool           // anything, ever
@@ -99,6 +100,13 @@ func (l *Link) oldest() *gate {
 		}
 	}
 	return oldest
+}
+
+// isAway reports whether the API server does not answer.
+func (l *Link) isAway() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.gates) > 0
 }
 
 // known reports whether the API server has ever answered.

@@ -113,7 +113,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		next, made := c.t.below()
 		sent := time.Now()
 		resp, err = try(ctx, next, c.again(ctx), min(lastLimit, firstLimit<<min(c.tries, 5)), c.streams)
-		v := judge(resp, err, c.t.link.known())
+		v := judge(c.target, resp, err, c.t.link.known())
 		if ctx.Err() != nil { // it ends whatever has come of it
 			v = verdict{}
 		}
@@ -139,7 +139,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		if c.enough(v) {
 			return c.giveUp(resp, err, nil)
 		}
-		if v.erring {
+		if !c.erring.IsZero() {
 			c.t.link.trying(c.t.writes, c.about, c.erring, v.reason)
 		}
 		c.tries++
@@ -168,8 +168,9 @@ func (c *call) again(ctx context.Context) *http.Request {
 func (c *call) enough(v verdict) bool {
 	l, now := c.t.limits, time.Now()
 	over := func(since time.Time, limit time.Duration) bool { return limit > 0 && now.Sub(since) >= limit }
+	erring := v.erring && !(v.apart && c.t.link.isAway()) // else it is not that API alone
 	switch {
-	case !v.erring:
+	case !erring:
 		c.erring = time.Time{}
 	case c.erring.IsZero():
 		c.erring = now
@@ -179,7 +180,7 @@ func (c *call) enough(v verdict) bool {
 		most = l.full
 	}
 	return over(c.began, l.away) || !c.t.link.known() && over(c.began, l.first) ||
-		v.erring && over(c.erring, most) || c.target.aggregated() && c.tries+1 >= aggregatedTries
+		erring && over(c.erring, most) || c.target.aggregated() && c.tries+1 >= aggregatedTries
 }
 
 // giveUp ends the call with what came of its last try.
@@ -213,13 +214,15 @@ type verdict struct {
 	again   bool          // it may be repeated
 	erring  bool          // the answer is an error of the API server's own, or that it has too much to do
 	full    bool          // it is the latter
+	apart   bool          // the answer is that of an API which somebody else may serve
 	asked   time.Duration // how long the server wants to be left alone
 	reason  string
 }
 
 // judge tells what may pass from what is final. known tells that the API server
-// has answered before.
-func judge(resp *http.Response, err error, known bool) verdict {
+// has answered before. That an API is down which somebody else serves is an error of
+// that API: the API server has answered.
+func judge(of Target, resp *http.Response, err error, known bool) verdict {
 	if err != nil {
 		return judgeError(err, known)
 	}
@@ -231,6 +234,10 @@ func judge(resp *http.Response, err error, known bool) verdict {
 		message := messageOf(resp)
 		return verdict{outcome: there, again: !mistyped(message), erring: true, asked: retryAfter(resp), reason: reason + message}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		if Aggregated(of.Group) {
+			reason = fmt.Sprintf("%s does not answer: %s", of.apiService(), reason)
+			return verdict{outcome: there, again: true, erring: true, apart: true, asked: retryAfter(resp), reason: reason}
+		}
 		return verdict{outcome: busy, again: true, asked: retryAfter(resp), reason: reason}
 	}
 	return verdict{outcome: there}

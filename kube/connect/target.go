@@ -50,6 +50,9 @@ func (t Target) gate() string {
 	return t.Group + "/" + t.Version
 }
 
+// apiService is what says who serves the request's group.
+func (t Target) apiService() string { return "APIService/" + t.Version + "." + t.Group }
+
 // aggregatedTries is how often somebody else's API is asked for its kinds: many
 // a cluster has one that has not answered for months.
 const aggregatedTries = 3

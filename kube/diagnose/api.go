@@ -57,12 +57,20 @@ func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 	if group == "" {
 		return l
 	}
+	if served := d.servedBy(ctx, group, &l); !served {
+		l.cause += fmt.Sprintf("; no metrics server is installed: nothing in the cluster serves %s", group)
+	}
+	return l
+}
+
+// servedBy adds to a lead why the APIServices of a group do not answer, as far as they
+// say. It reports whether there may be any.
+func (d *Diagnoser) servedBy(ctx context.Context, group string, l *lead) (served bool) {
 	apis, err := d.dyn.Resource(apiServices).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		l.gaps = append(l.gaps, gapText("APIServices", err))
-		return l
+		return true
 	}
-	served := false
 	for i := range apis.Items {
 		api := &apis.Items[i]
 		if of, _, _ := unstructured.NestedString(api.Object, "spec", "group"); of != group {
@@ -74,8 +82,5 @@ func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 			l.evidence = append(l.evidence, down.evidence...)
 		}
 	}
-	if !served {
-		l.cause += fmt.Sprintf("; no metrics server is installed: nothing in the cluster serves %s", group)
-	}
-	return l
+	return served
 }

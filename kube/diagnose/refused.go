@@ -83,7 +83,12 @@ func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if l := d.admission(ctx, o.Namespace, r.found.Evidence[0]); l.cause != "" {
+	l := d.admission(ctx, o.Namespace, r.found.Evidence[0])
+	if o.Group != "" && apierrors.IsServiceUnavailable(err) {
+		l.cause = fmt.Sprintf("the API of group %s does not answer", o.Group)
+		d.servedBy(ctx, o.Group, &l)
+	}
+	if l.cause != "" {
 		r.found.Cause = status.CleanText(l.cause)
 		r.found.Evidence = append(r.found.Evidence, l.evidence...)
 		r.text += " (" + r.found.Cause + ")"
