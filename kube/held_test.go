@@ -85,7 +85,7 @@ func TestGiveUpFinishesTheRest(t *testing.T) {
 	r := newRig(t)
 	op, err := r.install("plain", use(one(t, failingJob("bad", group("bad")), configMap("needs-bad", group("needs-bad", "bad")),
 		unpullable("slow", group("slow")), configMap("needs-slow", group("needs-slow", "slow"))),
-		func(i *Install) { i.HoldOnFailure, i.WaitForJobs, i.WaitAll = true, true, true }))
+		func(i *Install) { i.HoldOnFailure, i.WaitForJobs = true, true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestTwoFailuresAreBothRetried(t *testing.T) {
 		return unpullable(name, annotations)
 	}
 	op, err := r.install("plain", use(one(t, failing("a", "1"), failing("b", "2"), configMap("c", group("c", "a")), configMap("d", group("d", "b"))),
-		func(i *Install) { i.HoldOnFailure, i.WaitAll = true, true }))
+		func(i *Install) { i.HoldOnFailure = true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	op, err := r.install("plain", use(one(t, failingJob("bad", group("bad")), configMap("needs-bad", group("needs-bad", "bad")), unpullable("slow", group("slow")), configMap("needs-slow", group("needs-slow", "slow"))),
-		func(i *Install) { i.HoldOnFailure, i.WaitForJobs, i.WaitAll = true, true, true }))
+		func(i *Install) { i.HoldOnFailure, i.WaitForJobs = true, true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestHeldRollback(t *testing.T) {
 	r.deploy("plain", use(one(t, configMap("a", group("a"), "version: v1")), nil))
 	op, err := r.upgrade("plain", useUp(one(t, configMap("a", group("a"), "version: v2"), failingJob("bad", group("bad", "a"))),
 		func(u *Upgrade) {
-			u.HoldOnFailure, u.RollbackOnFailure, u.WaitForJobs, u.WaitAll = true, true, true, true
+			u.HoldOnFailure, u.RollbackOnFailure, u.WaitForJobs = true, true, true
 		}))
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestBreakpointOnARemoval(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.deploy("plain", use(one(t, deployment("slow", group("g"), "0s"), configMap("leaves", group("g"))), nil))
-	op, err := r.upgrade("plain", useUp(one(t, deployment("slow", group("g"), "1s"), configMap("comes", group("g"))), func(u *Upgrade) { u.WaitAll = true }))
+	op, err := r.upgrade("plain", useUp(one(t, deployment("slow", group("g"), "1s"), configMap("comes", group("g"))), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestInferredOrder(t *testing.T) {
 				t.Parallel()
 				r := newRigNamed(t, "order-"+name+"-"+order)
 				world := r.act(kind, order == OrderDeclared)
-				out := r.mustRun(r.install("plain", use(kind.chart(t, r.namespace), func(i *Install) { i.Order, i.WaitAll = order, true })))
+				out := r.mustRun(r.install("plain", use(kind.chart(t, r.namespace), func(i *Install) { i.Order = order })))
 				if name == "app" && order == OrderDeclared {
 					r.eventually("a pod is started again", func() bool { return r.restarts() > 0 })
 				}
@@ -254,7 +254,7 @@ func called(t *testing.T, more string) *charts.Chart {
 func TestInferredOrderIsRecorded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	inferred := func(i *Install) { i.Order, i.WaitAll = OrderInferred, true }
+	inferred := func(i *Install) { i.Order = OrderInferred }
 	r.mustRun(r.install("plain", use(called(t, "1"), inferred)))
 	last, err := r.helm().Releases.Last("t")
 	if err != nil {

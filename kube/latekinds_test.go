@@ -135,7 +135,7 @@ func TestViewOfALateKind(t *testing.T) {
 	r := newRig(t)
 	k := lateKinds(r.namespace + ".example")[0]
 	op, err := r.install("plain", use(one(t, deployment("operator", group("first"), "0s"), k.object(group("late", "first"))), func(i *Install) {
-		i.WaitAll, i.BreakOn, i.ReadinessTimeout = true, []string{"edge:late"}, 5*time.Second
+		i.BreakOn, i.ReadinessTimeout = []string{"edge:late"}, 5*time.Second
 	}))
 	if err != nil {
 		t.Fatal(err)

@@ -36,8 +36,9 @@ type OrderedOptions struct {
 	// Timeout is for the ordered part of one action: Helm tells its client
 	// nothing of an action's own timeout. ReadinessTimeout is for one resource.
 	Timeout, ReadinessTimeout time.Duration
-	// WaitAll also waits for the groups that nothing waits for (R21).
-	WaitAll, WaitForJobs bool
+	WaitForJobs               bool
+	// SkipLeaves leaves the groups that nothing waits for unchecked (R21).
+	SkipLeaves bool
 	// Watches are shared with others that are given the same; nil for some of its own.
 	// Whoever made them closes them, after the function that NewOrdered returns.
 	Watches *Watches
@@ -198,7 +199,7 @@ func (l *library) client(eng *run.Engine) *helmclient.Client {
 	session.Builder = session.Builder.For(l.about.scope)
 	return helmclient.New(helmclient.Config{
 		Context: l.ctx, Inner: l.helm.Client, Session: session, Engine: eng, Embedded: true,
-		Options: helmclient.Options{Wait: WaitOrdered, WaitAll: l.opts.WaitAll, Readiness: l.opts.ReadinessTimeout},
+		Options: helmclient.Options{Wait: WaitOrdered, SkipLeaves: l.opts.SkipLeaves, Readiness: l.opts.ReadinessTimeout},
 		Tree:    l.about.tree, Old: l.about.old,
 	})
 }

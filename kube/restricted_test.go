@@ -25,7 +25,7 @@ func shopLike(t *testing.T, more ...string) func(*Install) {
 		object("v1/PersistentVolumeClaim/data", group("base"), "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
 		deployment("api", group("api", "base"), "100ms"), object("v1/Service/api", group("api", "base"), "spec: {selector: {app: api}, ports: [{port: 80}]}"),
 		job("seed", group("seed", "api"), "10ms"),
-	}, more...)...), func(i *Install) { i.WaitAll, i.WaitForJobs = true, true })
+	}, more...)...), func(i *Install) { i.WaitForJobs = true })
 }
 
 // ofNamespace are rights on the kinds of that chart.

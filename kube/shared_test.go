@@ -84,7 +84,7 @@ func TestReleasesShareWatches(t *testing.T) {
 	}
 	common := func(r *rig) Common {
 		c := r.common()
-		c.Watches, c.WaitAll = shared, true
+		c.Watches = shared
 		return c
 	}
 	together(t, many, func(n int) (*rig, *Operation, error) {
@@ -146,7 +146,7 @@ func TestReleasesOfOneNamespaceShareWatches(t *testing.T) {
 		chart := one(t, docs...)
 		all.Go(func() {
 			op, err := r.install("plain", use(chart, func(i *Install) {
-				i.Release, i.Watches, i.WaitAll = name, shared, true
+				i.Release, i.Watches = name, shared
 				if n == 0 {
 					i.ReadinessTimeout = 5 * time.Second
 				}

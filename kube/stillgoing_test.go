@@ -68,7 +68,7 @@ func TestRemovalThatCannotEnd(t *testing.T) {
 			r.mount("data")
 			r.patchConfigMap("held", holdIt)
 			back := Rollback{Common: r.common(), Revision: 1}
-			back.ReadinessTimeout, back.Timeout, back.WaitAll = quick, timeout, true
+			back.ReadinessTimeout, back.Timeout = quick, timeout
 			return r.client.PrepareRollback(t.Context(), back)
 		},
 	}

@@ -35,7 +35,7 @@ func TestWaitStrategies(t *testing.T) {
 				workload, duration = deployment("slow", nil, "0s"), takes
 			}
 			op, err := r.install("plain", use(one(t, workload, deployment("paused", nil, "0s", "  paused: true"), job("work", nil, duration), configMap("a", nil)),
-				func(i *Install) { i.Wait, i.WaitForJobs, i.WaitAll = tt.wait, tt.jobs, tt.wait == "ordered" }))
+				func(i *Install) { i.Wait, i.WaitForJobs = tt.wait, tt.jobs }))
 			out := r.mustRun(op, err)
 			if tt.waits {
 				r.assertOver(tt.jobs)

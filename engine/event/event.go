@@ -164,9 +164,13 @@ type Event struct {
 	// Exit is the exit code, on the last event.
 	Exit *int `json:"exit,omitempty"`
 	// Outcome is what has become of the release, in words and without why, on the
-	// last event of an operation that has not succeeded: "the release is marked
-	// failed".
+	// last event of an operation that has not succeeded, or not checked all of its
+	// groups: "the release is marked failed", "1 group applied, not waited for".
 	Outcome string `json:"outcome,omitempty"`
+	// Unchecked is, on the last event of an operation that succeeded, how many
+	// groups were applied and had not become ready, since nothing waits for them and
+	// --wait-all=false, or another --wait, does not either (R21).
+	Unchecked int `json:"unchecked,omitempty"`
 	// Release is what Helm's record says of the release in the end, on the last
 	// event: deployed, failed, uninstalled … or none where there is no release,
 	// or empty where that could not be found out.

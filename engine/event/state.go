@@ -21,8 +21,10 @@ type State struct {
 	Cause    string
 	Evidence []string
 	Exit     int
-	// Outcome is what has become of the release, in words.
-	Outcome string
+	// Outcome is what has become of the release, in words; Unchecked is as Event has
+	// it.
+	Outcome   string
+	Unchecked int
 	// Release is what the record of the release says in the end, as Event has
 	// it.
 	Release string
@@ -119,8 +121,20 @@ func (s *State) applyOperation(e Event) {
 		s.Ended, s.Away, s.AwayMessage = e.Time, time.Time{}, ""
 	}
 	if e.Exit != nil {
-		s.Exit, s.Outcome, s.Release = *e.Exit, e.Outcome, e.Release
+		s.Exit, s.Outcome, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Release, e.Unchecked
 	}
+}
+
+// Ending is the status by which the outcome is shown: Applied where an operation has
+// succeeded and nobody has seen all of its groups ready (R21), else Status.
+func (s *State) Ending() Status { return Ending(s.Status, s.Unchecked) }
+
+// Ending is the status by which an outcome is shown, see State.
+func Ending(status Status, unchecked int) Status {
+	if status == Succeeded && unchecked > 0 {
+		return Applied
+	}
+	return status
 }
 
 // applyRun also forgets a refusal: it was about the state that has ended.

@@ -249,8 +249,13 @@ func (m *machine) finish(end End) error {
 	if m.steering.abort != nil && end.Status != event.Aborted {
 		return ErrAborted
 	}
+	unchecked := 0
 	if end.Status == event.Succeeded {
 		m.skipUnits("not started: there was nothing to do", "there was nothing to do")
+		if unchecked = m.units.unchecked(); unchecked > 0 {
+			end.Outcome = notWaitedFor(unchecked)
+			end.Message = end.Outcome
+		}
 	} else {
 		why := m.because("the operation has ended")
 		m.skipUnits("not started: "+why, "cut short: "+why)
@@ -259,11 +264,19 @@ func (m *machine) finish(end End) error {
 		end.Object, end.Cause, end.Evidence = &m.root.Object, m.root.Cause, m.root.Evidence
 	}
 	m.do(publish{closing: true, event: event.Event{
-		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit, Outcome: oneLine(end.Outcome), Release: end.Release,
+		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit, Outcome: oneLine(end.Outcome), Release: end.Release, Unchecked: unchecked,
 		Object: end.Object, Cause: oneLine(end.Cause), Evidence: end.Evidence,
 	}})
 	m.ended = true
 	return nil
+}
+
+// notWaitedFor is the outcome of an operation that has not checked all of its groups (R21).
+func notWaitedFor(groups int) string {
+	if groups == 1 {
+		return "1 group applied, not waited for"
+	}
+	return fmt.Sprintf("%d groups applied, not waited for", groups)
 }
 
 // because says why what was to come does not: where something has failed, it is a

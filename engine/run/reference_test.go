@@ -392,13 +392,17 @@ func (r *reference) operation(e event.Event) {
 		r.steer, r.timeout = refSteering{rolling: true}, false
 	default:
 		r.closed = true
-		r.ended(e.Status)
+		r.ended(e)
 	}
 }
 
 // ended checks the whole run against its closing event.
-func (r *reference) ended(status event.Status) {
+func (r *reference) ended(e event.Event) {
+	status, unchecked := e.Status, 0
 	for id, u := range r.units {
+		if u.status == event.Applied && u.kind == event.PhaseApply {
+			unchecked++
+		}
 		switch u.status {
 		case event.Ready, event.Applied, event.Gone:
 		case event.Failed, event.Skipped, event.Aborted:
@@ -408,6 +412,9 @@ func (r *reference) ended(status event.Status) {
 		default:
 			r.fail("%v is %s in the end", id, u.status)
 		}
+	}
+	if status == event.Succeeded && (e.Unchecked != unchecked || (e.Outcome == "") != (unchecked == 0)) {
+		r.fail("R21: %d groups are applied and not known to be ready, the end tells of %d: %q", unchecked, e.Unchecked, e.Outcome)
 	}
 	if r.steer.abort == event.Edit {
 		r.fail("R48: an edit was accepted and no other revision began")

@@ -207,6 +207,7 @@ func (s *stage) add(def *plan.Group) {
 		g.objects = append(g.objects, or)
 		g.index[o] = or
 	}
+	u.unchecked = !g.await && s.Phase.Kind == event.PhaseApply
 	s.groups, s.by[def.ID] = append(s.groups, g), g
 }
 

@@ -15,6 +15,8 @@ type unit struct {
 	once   bool // it goes when it is reached
 	// stopped tells that the run has stopped before it: its breakpoint is over.
 	stopped bool
+	// unchecked tells that its objects are applied and not waited for (R21).
+	unchecked bool
 }
 
 // units are all that were announced, in order.
@@ -34,6 +36,16 @@ func (us *units) add(id event.Unit) (u *unit, added bool) {
 	u = &unit{Unit: id, status: event.Waiting}
 	us.all, us.by[id] = append(us.all, u), u
 	return u, true
+}
+
+// unchecked counts the units that are applied and that nobody has seen ready (R21).
+func (us *units) unchecked() (n int) {
+	for _, u := range us.all {
+		if u.unchecked && u.status == event.Applied {
+			n++
+		}
+	}
+	return n
 }
 
 // named finds the unit that a command names. Where it names no phase, that is the

@@ -68,9 +68,10 @@ func (cfg Config) announce(p event.Phase) {
 // Options are what the decorator needs to know of an operation.
 type Options struct {
 	// Prefix is "" or event.RollbackPrefix: it goes before the names of phases.
-	Prefix  string
-	Wait    helmkube.WaitStrategy
-	WaitAll bool
+	Prefix string
+	Wait   helmkube.WaitStrategy
+	// SkipLeaves leaves the groups that nothing waits for unchecked (R21).
+	SkipLeaves bool
 	// Readiness is how long an object may take to become ready, Removal to go; 0
 	// for no limit but the operation's.
 	Readiness, Removal time.Duration
@@ -355,12 +356,12 @@ func (c *Client) last() helmkube.ResourceList {
 	return slices.Clone(c.built)
 }
 
-// Rule R21: a group is over only when it is ready where something waits for it,
-// or where --wait-all or another strategy (R27) wants it.
+// Rule R21: every group has to be ready before it is over, unless nothing waits for
+// it and SkipLeaves is set, or another strategy (R27) checks less.
 func (c *Client) awaits(gate bool) bool {
 	switch c.cfg.Options.Wait {
 	case WaitOrdered:
-		return gate || c.cfg.Options.WaitAll
+		return gate || !c.cfg.Options.SkipLeaves
 	case helmkube.StatusWatcherStrategy:
 		return true
 	}

@@ -86,7 +86,7 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	}
 	client := helmclient.New(helmclient.Config{
 		Context: ctx, Inner: helm.Client, Session: session, Engine: as.engine,
-		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, WaitAll: common.WaitAll, Readiness: common.ReadinessTimeout, Removal: s.removal, Force: s.force},
+		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, SkipLeaves: common.SkipLeaves, Readiness: common.ReadinessTimeout, Removal: s.removal, Force: s.force},
 		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Leftovers: s.leftovers, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases, Later: s.later,
 	})
 	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{

@@ -33,8 +33,11 @@ type Common struct {
 	// one resource (default 1m, at most Timeout).
 	Timeout, ReadinessTimeout time.Duration
 	// Wait is a wait strategy as in R27, "ordered" where empty.
-	Wait                 string
-	WaitAll, WaitForJobs bool
+	Wait        string
+	WaitForJobs bool
+	// SkipLeaves leaves the groups that nothing waits for unchecked, which is the
+	// letter of HIP-0025 (R21).
+	SkipLeaves bool
 
 	Step              bool     // start paused
 	BreakOn           []string // groups, as plan.Pick reads them; ids once it is prepared

@@ -219,7 +219,7 @@ func (m *model) planOnly() bool { return m.State.Status == "" && m.Over() && len
 // endMark is the state once the operation is over.
 func (m *model) endMark() (theme.Mark, string) {
 	s := &m.State
-	mark := m.Theme.Mark(string(s.Status))
+	mark := m.Theme.Mark(string(s.Ending()))
 	leave := "q leaves"
 	if m.ReadOnly() && s.Status == event.Running {
 		mark.Word = "up to here"

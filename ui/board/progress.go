@@ -30,9 +30,6 @@ func (m *model) counts() string {
 func (m *model) others(room int) string {
 	t := m.Tally
 	active := "in progress"
-	if m.State.Status == event.Succeeded { // leaves (R21)
-		active = "not waited for"
-	}
 	var parts []string
 	for _, p := range []struct {
 		n    int

@@ -50,7 +50,7 @@ func (m *model) drawReport(p canvas.Rect) {
 // reportLines are the report, as wide as it may be.
 func (m *model) reportLines(width int) []canvas.Line {
 	s := &m.State
-	mark, done := m.Theme.Mark(string(s.Status)), s.Changes(false).String()
+	mark, done := m.Theme.Mark(string(s.Ending())), s.Changes(false).String()
 	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Span(s.Ended.Sub(s.Started), true) + m.idle()}}}
 	if done != "" {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done})

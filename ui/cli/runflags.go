@@ -74,7 +74,7 @@ func addWaitChoice(cmd *cobra.Command, wait *choice, about string) {
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.readiness, "readiness-timeout", defaultReadiness, "for each resource to become ready, from its apply; at most --timeout")
-	f.BoolVar(&r.waitAll, "wait-all", false, "also wait for the groups that nothing waits for")
+	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready; false checks only groups that others wait for")
 	f.BoolVar(&r.waitForJobs, "wait-for-jobs", false, "Jobs are ready only when they are complete")
 }
 
@@ -161,7 +161,7 @@ func (r *runFlags) parse(cmd *cobra.Command) (running, error) {
 		interrupt = r.interrupt.value == "rollback"
 	}
 	return running{mode: m, sandbox: r.sandbox, interrupt: interrupt, hangup: onHangup(r.hangup.value), steering: steering, outcomes: r.outcomes, common: kube.Common{
-		Timeout: r.timeout, ReadinessTimeout: readiness, Wait: r.wait.value, WaitAll: r.waitAll, WaitForJobs: r.waitForJobs,
+		Timeout: r.timeout, ReadinessTimeout: readiness, Wait: r.wait.value, SkipLeaves: !r.waitAll, WaitForJobs: r.waitForJobs,
 		Step: r.step, BreakOn: slices.DeleteFunc(slices.Clone(r.breakOn), failures), HoldOnFailure: hold,
 		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat, SkipPreflight: r.skipPreflight,
 	}}, nil

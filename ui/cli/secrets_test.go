@@ -96,7 +96,7 @@ func TestNoSecretIsTold(t *testing.T) {
 				}
 				noCanary(t, fmt.Sprint(args), out)
 			}
-			install := []string{"s", dir, "--set", "mode=" + mode, "--timeout", "30s", "--readiness-timeout", "10s", "--wait-all"}
+			install := []string{"s", dir, "--set", "mode=" + mode, "--timeout", "30s", "--readiness-timeout", "10s"}
 			with := func(command string, more ...string) []string {
 				return append(append([]string{command}, install...), more...)
 			}

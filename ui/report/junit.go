@@ -119,10 +119,8 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 		case obj.Status == event.Ready || obj.Status == event.Gone:
 		case g.Status == event.Skipped || obj.Status == event.Waiting:
 			c.Skipped = &junitSkipped{clean(neverStarted(g))}
-		case g.Status == event.Applied: // its status is not waited for (R21)
-			if obj.Status == event.Failed {
-				c.Skipped = &junitSkipped{clean("nothing waits for it: " + withReason("failed", obj.Message))}
-			}
+		case g.Status == event.Applied: // nobody has seen it ready (R21)
+			c.Skipped = &junitSkipped{clean("not waited for: " + withReason(string(obj.Status), obj.Message))}
 		case g.Status == event.Failed: // a consequence of what has
 			c.Skipped = &junitSkipped{clean(cutShort("not ready when its group failed", obj))}
 		default:

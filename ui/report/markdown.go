@@ -24,10 +24,10 @@ const manyGroups = 40
 func (o *Outcome) Markdown() []byte {
 	var b strings.Builder
 	became := ""
-	if len(o.Failures) > 0 { // else it stands in the message
+	if len(o.Failures) > 0 || o.Unchecked > 0 { // else it stands in the message
 		became = prefixed(": ", o.Outcome)
 	}
-	fmt.Fprintf(&b, "### %s %s %s after %s%s\n\n", signOf(o.Status), markdown(o.what()), markdown(o.went()), seconds(o.Seconds), markdown(became))
+	fmt.Fprintf(&b, "### %s %s %s after %s%s\n\n", signOf(o.ending()), markdown(o.what()), markdown(o.went()), seconds(o.Seconds), markdown(became))
 	if where := o.where(); where != "" {
 		b.WriteString(markdown(where) + "\n\n")
 	}

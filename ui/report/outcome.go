@@ -31,6 +31,7 @@ type Outcome struct {
 	Release   string          `json:"release,omitempty"`
 	Message   string          `json:"message,omitempty"`
 	Outcome   string          `json:"outcome,omitempty"`
+	Unchecked int             `json:"unchecked,omitempty"`
 	Started   time.Time       `json:"started,omitzero"`
 	Ended     time.Time       `json:"ended,omitzero"`
 	Seconds   float64         `json:"seconds"`
@@ -104,7 +105,7 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	}
 	total, active := end.Sub(s.Started), s.Active(end)
 	o := &Outcome{
-		Version: outcomeVersion, Operation: s.Operation, Status: s.Status, Exit: s.Exit, Release: s.Release, Message: s.Message, Outcome: s.Outcome,
+		Version: outcomeVersion, Operation: s.Operation, Status: s.Status, Exit: s.Exit, Release: s.Release, Message: s.Message, Outcome: s.Outcome, Unchecked: s.Unchecked,
 		Started: s.Started, Ended: end, Seconds: total.Seconds(), Paused: max(total-active, 0).Seconds(),
 		Failures: []Failure{}, Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
 	}
@@ -247,8 +248,10 @@ func (o *Outcome) what() string { return o.Operation.Name + " " + o.Operation.Re
 
 // went is a word for how the operation has ended.
 func (o *Outcome) went() string {
-	if o.Status == event.Succeeded {
+	if o.ending() == event.Succeeded {
 		return "done"
 	}
-	return string(o.Status)
+	return string(o.ending())
 }
+
+func (o *Outcome) ending() event.Status { return event.Ending(o.Status, o.Unchecked) }

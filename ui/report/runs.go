@@ -40,6 +40,8 @@ type Run struct {
 	Revision  int       `json:"revision,omitempty"`
 	// Outcome is succeeded, failed, aborted, running or cut-off.
 	Outcome string `json:"outcome"`
+	// Unchecked is how many groups were applied and not waited for (R21).
+	Unchecked int `json:"unchecked,omitempty"`
 	// Exit is the exit code; a run without an end has none.
 	Exit    *int    `json:"exit,omitempty"`
 	Seconds float64 `json:"seconds"`
@@ -49,6 +51,9 @@ type Run struct {
 	Cause  string       `json:"cause,omitempty"`
 }
 
+// ending is the word by which the outcome is shown, see event.Ending.
+func (r Run) ending() string { return string(event.Ending(event.Status(r.Outcome), r.Unchecked)) }
+
 // runOf is a run in short by its first and last event.
 func runOf(name string, first, last event.Event) Run {
 	r := Run{Name: name, Started: first.Time, Outcome: CutOff, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}
@@ -56,6 +61,7 @@ func runOf(name string, first, last event.Event) Run {
 		r.Operation, r.Release, r.Namespace, r.Context, r.Chart, r.Revision = op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Revision
 	}
 	if last.Kind == event.KindOperation && last.Exit != nil {
+		r.Unchecked = last.Unchecked
 		r.Outcome, r.Exit, r.Message, r.Object, r.Cause = string(last.Status), last.Exit, last.Message, last.Object, last.Cause
 	}
 	return r
@@ -207,13 +213,13 @@ func (h human) Runs(runs []Run) error {
 	}
 	rows := [][]string{{"RUN", "WHEN", "OPERATION", "RELEASE", "NAMESPACE", "OUTCOME", "DURATION"}}
 	for _, r := range runs {
-		rows = append(rows, []string{clean(r.Name), r.when(), clean(r.Operation), clean(r.Release), clean(r.Namespace), h.out.Style.outcome(r.Outcome), r.took()})
+		rows = append(rows, []string{clean(r.Name), r.when(), clean(r.Operation), clean(r.Release), clean(r.Namespace), h.out.Style.outcome(r.ending()), r.took()})
 	}
 	lines := tableIn(rows, h.out.Width, 3, 1) // when stands in the name as well
 	for n, l := range lines {
 		lines[n] = strings.TrimPrefix(l, "  ")
 		if n > 0 {
-			lines[n] = h.out.Style.coloured(lines[n], h.out.Style.outcome(runs[n-1].Outcome), runs[n-1].Outcome)
+			lines[n] = h.out.Style.coloured(lines[n], h.out.Style.outcome(runs[n-1].ending()), runs[n-1].ending())
 		}
 	}
 	return write(h.text, strings.Join(lines, "\n")+"\n")

@@ -124,7 +124,7 @@ func (h human) RunsDiff(d RunsDiff) error {
 	style := h.out.Style
 	var rows [][]string
 	for _, r := range []*Run{&d.A, &d.B} {
-		rows = append(rows, []string{clean(r.Name), r.when(), clean(r.Operation + " " + r.Release), style.outcome(r.Outcome), r.took()})
+		rows = append(rows, []string{clean(r.Name), r.when(), clean(r.Operation + " " + r.Release), style.outcome(r.ending()), r.took()})
 	}
 	b.WriteString(strings.Join(tableIn(rows, h.out.Width, 1), "\n") + "\n\n")
 	rows = nil

@@ -90,7 +90,7 @@ func (h human) Run(r *Record) error {
 	var b strings.Builder
 	d, style := r.Details(), h.out.Style
 	line := func(text string) { b.WriteString("  " + clean(text) + "\n") }
-	b.WriteString(style.glyph(event.Status(r.Outcome)) + " " + r.headline(style) + "\n")
+	b.WriteString(style.glyph(event.Status(r.ending())) + " " + r.headline(style) + "\n")
 	why := r.Message
 	if len(d.Failures) > 0 { // which say it
 		why = r.State.Outcome

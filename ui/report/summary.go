@@ -50,7 +50,7 @@ func tellEnd(w io.Writer, s *event.State, style Style) {
 	case len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed):
 		why = s.Outcome
 	}
-	fmt.Fprintln(w, style.glyph(s.Status), withReason(verdict(s, style), clean(why)))
+	fmt.Fprintln(w, style.glyph(s.Ending()), withReason(verdict(s, style), clean(why)))
 }
 
 // background writes what became of the groups, and what took the time.
@@ -193,7 +193,7 @@ func verdict(s *event.State, style Style) string {
 	op := s.Operation
 	how := style.word(s.Status) + " after "
 	if s.Status == event.Succeeded {
-		how = style.word(s.Status) + " in "
+		how = style.word(s.Ending()) + " in "
 	}
 	end := s.Ended
 	if end.IsZero() {

@@ -132,7 +132,7 @@ func (f *fleet) operate(ctx context.Context, step string, n int) (events int, er
 }
 
 func (f *fleet) prepare(ctx context.Context, step string, n int) (*kube.Operation, error) {
-	common := kube.Common{Release: f.release(n), Namespace: f.namespace(n), Timeout: f.timeout, ReadinessTimeout: f.timeout, WaitAll: true, Watches: f.watches}
+	common := kube.Common{Release: f.release(n), Namespace: f.namespace(n), Timeout: f.timeout, ReadinessTimeout: f.timeout, Watches: f.watches}
 	rendering := kube.Rendering{Chart: f.chart, Values: f.values}
 	switch step {
 	case "install":
