@@ -75,6 +75,9 @@ type Options struct {
 	Kubectl []string
 	// Editor changes what the run goes on with. Nil: nothing can be edited here.
 	Editor Editor
+	// AtQuit has a function called where the program ends at once, until it is undone.
+	// Nil: nobody calls it.
+	AtQuit func(func()) (undo func())
 	// Anew prepares the chart to be started anew on a cluster of its own, which is to
 	// happen when the screen has been left. Nil: it cannot be.
 	Anew func(context.Context) error
@@ -124,7 +127,6 @@ func Run(ctx context.Context, o Options) error {
 	if o.Environ != nil {
 		opts = append(opts, tea.WithEnvironment(o.Environ))
 	}
-	defer m.forgetEdit()
 	_, err := tea.NewProgram(m, opts...).Run()
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("screen: %w", cause)

@@ -1,11 +1,7 @@
 package board
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -40,22 +36,26 @@ type Edited struct {
 	Order event.Command
 }
 
-// editing is an edit under way: what the user writes is in a file of their own
-// until it has been obeyed, so that it is never lost.
+// editing is an edit under way: what the user has written is kept until it has been
+// obeyed.
 type editing struct {
-	file, was string // where the values are, and what they were; no file where the chart is rendered again
-	all       bool   // they are all values, not only those that the user gave
-	busy      bool   // it is being rendered and planned
-	shown     bool   // its outcome is on top of the board
-	made      Edited
-	failed    error
-	top       int
+	chart       bool   // the chart is rendered again, and there are no values
+	values, was string // as they were written last, and before the first edit
+	all         bool   // they are all values, not only those that the user gave
+	busy        bool   // it is being rendered and planned
+	shown       bool   // its outcome is on top of the board
+	made        Edited
+	failed      error
+	top         int
 }
 
 type (
 	// writtenMsg tells that the user has left the editor, plannedMsg what has
 	// come of what was written there.
-	writtenMsg struct{ err error }
+	writtenMsg struct {
+		values string
+		err    error
+	}
 	plannedMsg struct {
 		edit *editing
 		made Edited
@@ -111,43 +111,16 @@ func (m *model) editValues(all bool) tea.Cmd {
 	if m.edit != nil && m.edit.busy {
 		return m.say(theme.Quiet, "it is being rendered")
 	}
-	if m.edit == nil || m.edit.file == "" || m.edit.all != all && m.edit.unwritten() {
-		m.forgetEdit()
+	if m.edit == nil || m.edit.chart || m.edit.all != all && m.edit.values == m.edit.was {
+		m.edit = nil
 		values, err := m.opts.Editor.Values(all)
-		if err == nil {
-			m.edit, err = newEditing(values, all)
-		}
 		if err != nil {
 			return m.say(theme.Bad, "the values cannot be edited: "+err.Error())
 		}
+		m.edit = &editing{values: values, was: values, all: all}
 	}
-	words := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"))
-	editor := exec.CommandContext(m.ctx, words[0], append(words[1:], m.edit.file)...)
-	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return tea.ExecProcess(editor, func(err error) tea.Msg { return writtenMsg{err} })
-}
-
-// newEditing keeps values in a file that nobody else can read.
-func newEditing(values string, all bool) (*editing, error) {
-	f, err := os.CreateTemp("", "lockstep-values-*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	_, err = f.WriteString(values)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return nil, fmt.Errorf("write %s: %w", f.Name(), err)
-	}
-	return &editing{file: f.Name(), was: values, all: all}, nil
-}
-
-// unwritten reports whether nothing has been written yet that could be lost.
-func (e *editing) unwritten() bool {
-	text, err := os.ReadFile(e.file)
-	return err == nil && string(text) == e.was
+	editor := &valuesEditor{ctx: m.ctx, values: m.edit.values, atQuit: m.opts.AtQuit}
+	return tea.Exec(editor, func(err error) tea.Msg { return writtenMsg{editor.values, err} })
 }
 
 // readWritten takes what the user has written, and has it rendered and planned.
@@ -155,20 +128,16 @@ func (m *model) readWritten(msg writtenMsg) tea.Cmd {
 	if m.edit == nil {
 		return nil
 	}
-	if msg.err != nil {
-		return m.say(theme.Bad, fmt.Sprintf("the editor ($VISUAL, $EDITOR): %v", msg.err))
-	}
-	text, err := os.ReadFile(m.edit.file)
+	m.edit.values = msg.values
 	switch {
-	case err != nil:
-		m.forgetEdit()
-		return m.say(theme.Bad, "what was written cannot be read: "+err.Error())
-	case string(text) == m.edit.was:
-		m.forgetEdit()
+	case msg.err != nil:
+		return m.say(theme.Bad, msg.err.Error())
+	case msg.values == m.edit.was:
+		m.edit = nil
 		return m.say(theme.Quiet, "nothing was changed")
 	}
 	all := m.edit.all
-	return m.plan(func(ctx context.Context, e Editor) (Edited, error) { return e.Edit(ctx, string(text), all) })
+	return m.plan(func(ctx context.Context, e Editor) (Edited, error) { return e.Edit(ctx, msg.values, all) })
 }
 
 // renderAgain goes on with the chart as its folder is now.
@@ -177,7 +146,7 @@ func (m *model) renderAgain() tea.Cmd {
 		return m.whyNotEdit()
 	}
 	if m.edit == nil {
-		m.edit = &editing{}
+		m.edit = &editing{chart: true}
 	}
 	m.drift.chart = false
 	return m.plan(func(ctx context.Context, e Editor) (Edited, error) { return e.Again(ctx) })
@@ -213,14 +182,6 @@ func (m *model) goOnEdited() tea.Cmd {
 	}
 	m.edit.shown = false
 	return m.send(m.edit.made.Order)
-}
-
-// forgetEdit removes what was written.
-func (m *model) forgetEdit() {
-	if m.edit != nil && m.edit.file != "" {
-		_ = os.Remove(m.edit.file)
-	}
-	m.edit = nil
 }
 
 // drawEdit draws what an edit has come to over the board.

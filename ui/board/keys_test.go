@@ -219,7 +219,6 @@ func TestHintsWork(t *testing.T) {
 					t.Errorf("%s: the footer offers %q (%s), which the run refuses", st.name, h.key, h.word)
 				}
 			case s.edit != nil: // its editor takes the terminal
-				s.forgetEdit()
 			case s.quits(), s.text() != before, h.key == "f" && onlyProblem(s):
 			default:
 				t.Errorf("%s: the footer offers %q (%s), which does nothing", st.name, h.key, h.word)

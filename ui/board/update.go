@@ -186,7 +186,7 @@ func (m *model) absorb(events []event.Event) (cmds []tea.Cmd) {
 		case e.Kind == event.KindPlan:
 			announced = true
 		case e.Kind == event.KindCommand && e.Command == event.Edit && e.Status == event.Accepted:
-			m.forgetEdit()
+			m.edit = nil
 			m.follow = true // the plan is another one
 		case e.Kind == event.KindCommand && e.Status == event.Refused:
 			cmds = append(cmds, m.say(theme.Bad, commandNames[e.Command]+" refused: "+e.Message))

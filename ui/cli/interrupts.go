@@ -46,6 +46,8 @@ type interrupts struct {
 	asked []event.CommandName
 	last  os.Signal
 	gone  bool // the terminal hung up, and the operation goes on
+	// cleanup is done before quit.
+	cleanup map[*func()]bool
 }
 
 // order is what the first signal means.
@@ -68,7 +70,7 @@ const (
 )
 
 func newInterrupts(parent context.Context) *interrupts {
-	i := &interrupts{quit: func(error) {}}
+	i := &interrupts{quit: func(error) {}, cleanup: map[*func()]bool{}}
 	i.ctx, i.cancel = context.WithCancelCause(parent)
 	return i
 }
@@ -171,7 +173,31 @@ func (i *interrupts) end(s os.Signal) {
 	if i.began {
 		why = errors.New("interrupted")
 	}
-	time.AfterFunc(lastChance, func() { i.quit(why) })
+	time.AfterFunc(lastChance, func() {
+		i.cleanUp()
+		i.quit(why)
+	})
+}
+
+// atQuit has a function called before quit, until it is undone.
+func (i *interrupts) atQuit(do func()) (undo func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.cleanup[&do] = true
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		delete(i.cleanup, &do)
+	}
+}
+
+// cleanUp calls what is to be done before quit.
+func (i *interrupts) cleanUp() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for do := range i.cleanup {
+		(*do)()
+	}
 }
 
 // give orders the operation to abort, the second time to stop.

@@ -230,3 +230,22 @@ func TestNobodyReads(t *testing.T) {
 		}
 	}
 }
+
+// TestQuitCleansUp: the second signal ends a program that does not end by itself, after
+// it has removed what must not stay.
+func TestQuitCleansUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInterrupts(t.Context())
+		var did []string
+		note := func(what string) func() { return func() { did = append(did, what) } }
+		i.quit = func(error) { note("quit")() }
+		i.atQuit(note("undone"))()
+		i.atQuit(note("removed"))
+		i.handle(syscall.SIGINT)
+		i.handle(syscall.SIGTERM)
+		time.Sleep(lastChance + time.Second)
+		if want := []string{"removed", "quit"}; !slices.Equal(did, want) {
+			t.Errorf("%q, want %q", did, want)
+		}
+	})
+}

@@ -47,7 +47,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	defer a.in.finished()
 	var state *event.State
 	if j.mode == modeScreen {
-		screen := board.Options{Kubectl: client.KubectlFlags(), Next: func(s *event.State) []string { return nextLines(s, opts) }}
+		screen := board.Options{AtQuit: a.in.atQuit, Kubectl: client.KubectlFlags(), Next: func(s *event.State) []string { return nextLines(s, opts) }}
 		if op.Editable() == nil {
 			screen.Editor = editor{op, j.folder}
 		}
