@@ -5,9 +5,12 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -148,9 +151,25 @@ func (c *Client) Reachable(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("reach the cluster of context %q: %w", c.ContextName(), context.Cause(ctx))
 	case c.noContext():
-		return fmt.Errorf("kubernetes cluster unreachable: %w; the kubeconfig names no cluster: set KUBECONFIG or --kubeconfig, or try --sandbox", err)
+		return fmt.Errorf("%s: set KUBECONFIG or --kubeconfig, or try --sandbox (kubernetes cluster unreachable: %w)", c.missing(), err)
 	}
 	return fmt.Errorf("kubernetes cluster unreachable: %w; is the cluster of context %q up, and is it the right one?", err, c.ContextName())
+}
+
+// missing says what is wrong with a kubeconfig that names no cluster.
+func (c *Client) missing() string {
+	files := c.Getter.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence()
+	if name := c.Getter.ToRawKubeConfigLoader().ConfigAccess().GetExplicitFile(); name != "" {
+		files = []string{name}
+	}
+	there := slices.DeleteFunc(slices.Clone(files), func(name string) bool {
+		_, err := os.Stat(name)
+		return errors.Is(err, os.ErrNotExist)
+	})
+	if len(there) == 0 {
+		return fmt.Sprintf("there is no kubeconfig (%s)", strings.Join(files, ", "))
+	}
+	return fmt.Sprintf("the kubeconfig names no cluster (%s has no current-context)", strings.Join(there, ", "))
 }
 
 // noContext reports whether the kubeconfig names no cluster, since it is missing

@@ -65,12 +65,15 @@ const patientDiscovery = time.Hour
 func carried(config *rest.Config, t *transport) (*rest.Config, error) {
 	config.UserAgent = "lockstep"
 	config.WrapTransport = withoutHelmsRetry(config.WrapTransport)
+	if t.plugin = config.ExecProvider != nil || config.AuthProvider != nil; t.plugin {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return underWay{next} })
+	}
 	renew := func() (http.RoundTripper, error) { return rest.TransportFor(config) }
 	var err error
 	if t.next, err = renew(); err != nil {
 		return nil, err
 	}
-	if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" {
+	if t.plugin || config.BearerTokenFile != "" {
 		t.renew = renew
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)

@@ -19,6 +19,7 @@ import (
 // API server, and its requests are errors of their own.
 type Link struct {
 	mu        sync.Mutex
+	met       bool           // somebody has taken a connection, ever
 	answered  bool           // anything, ever
 	failures  map[string]int // in succession, by gate
 	gates     map[string]*gate
@@ -107,6 +108,13 @@ func (l *Link) isAway() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.gates) > 0
+}
+
+// found reports whether anybody has ever taken a connection at the address.
+func (l *Link) found() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.met || l.answered
 }
 
 // known reports whether the API server has ever answered.
@@ -269,6 +277,7 @@ func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	away := len(l.gates) > 0
+	l.met = l.met || o == there || o == busy || o == lost
 	switch o {
 	case there:
 		l.answered = true

@@ -111,9 +111,12 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 			return c.giveUp(resp, err, ended)
 		}
 		next, made := c.t.below()
-		sent := time.Now()
-		resp, err = try(ctx, next, c.again(ctx), min(lastLimit, firstLimit<<min(c.tries, 5)), c.streams)
-		v := judge(c.target, resp, err, c.t.link.known())
+		var sent time.Time
+		sent, resp, err = try(ctx, next, c.again(ctx), min(lastLimit, firstLimit<<min(c.tries, 5)), c.streams, c.t.plugin)
+		if c.tries == 0 {
+			c.began = sent
+		}
+		v := judge(c.target, resp, err, c.t.link)
 		if ctx.Err() != nil { // it ends whatever has come of it
 			v = verdict{}
 		}
@@ -219,12 +222,11 @@ type verdict struct {
 	reason  string
 }
 
-// judge tells what may pass from what is final. known tells that the API server
-// has answered before. That an API is down which somebody else serves is an error of
+// judge tells what may pass from what is final. That an API is down which somebody else serves is an error of
 // that API: the API server has answered.
-func judge(of Target, resp *http.Response, err error, known bool) verdict {
+func judge(of Target, resp *http.Response, err error, link *Link) verdict {
 	if err != nil {
-		return judgeError(err, known)
+		return judgeError(err, link)
 	}
 	reason := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch resp.StatusCode {
@@ -243,14 +245,16 @@ func judge(of Target, resp *http.Response, err error, known bool) verdict {
 	return verdict{outcome: there}
 }
 
-func judgeError(err error, known bool) verdict {
+func judgeError(err error, link *Link) verdict {
 	switch {
 	case untrusted(err):
 		return verdict{}
 	case noCredentials(err), !resolved(err):
-		return verdict{again: known, reason: shortReason(err)}
+		return verdict{again: link.known(), reason: shortReason(err)}
 	case errors.Is(err, errEnded):
 		return verdict{}
+	case notSent(err) && !link.found(): // the address may be wrong
+		return verdict{reason: shortReason(err)}
 	case notSent(err):
 		return verdict{outcome: refused, again: true, reason: shortReason(err)}
 	}

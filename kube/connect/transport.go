@@ -36,6 +36,7 @@ type transport struct {
 	link   *Link
 	limits limits
 	server string // the path of the server's address, which all paths begin with
+	plugin bool   // next may ask a plugin for credentials, and passes underWay when it has them
 
 	mu   sync.Mutex
 	next http.RoundTripper
@@ -159,16 +160,27 @@ const (
 // errSlow ends a try that takes too long.
 var errSlow = errors.New("no answer in time")
 
-// try sends a request once. The answer has been read, unless it is a stream.
-func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit time.Duration, streams bool) (*http.Response, error) {
+// try sends a request once, and says when. The answer has been read, unless it is a
+// stream. Where a plugin is asked for credentials first, the time for the answer begins
+// when it has given them: somebody may have to log in.
+func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit time.Duration, streams, plugin bool) (sent time.Time, resp *http.Response, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	deadline := time.Now().Add(limit)
+	sent = time.Now()
+	deadline := sent.Add(limit)
 	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w: not in %s", errSlow, limit)) })
-	resp, err := next.RoundTrip(r.WithContext(ctx))
+	if plugin {
+		timer.Stop()
+		ctx = context.WithValue(ctx, underWayKey{}, func() {
+			sent = time.Now()
+			deadline = sent.Add(limit)
+			timer.Reset(limit)
+		})
+	}
+	resp, err = next.RoundTrip(r.WithContext(ctx))
 	if err == nil && streams && resp.StatusCode < http.StatusBadRequest {
 		timer.Stop()
 		resp.Body = &boundBody{resp.Body, func() { cancel(nil) }}
-		return resp, nil
+		return sent, resp, nil
 	}
 	defer cancel(nil)
 	defer timer.Stop()
@@ -181,8 +193,24 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 	if slow := context.Cause(ctx); err != nil && errors.Is(slow, errSlow) {
 		err = slow
 	}
-	return resp, err
+	return sent, resp, err
 }
+
+type underWayKey struct{}
+
+// underWay is below whatever asks a plugin for credentials: a request that comes here
+// has them.
+type underWay struct{ next http.RoundTripper }
+
+func (u underWay) RoundTrip(r *http.Request) (*http.Response, error) {
+	if begin, ok := r.Context().Value(underWayKey{}).(func()); ok {
+		begin()
+	}
+	return u.next.RoundTrip(r)
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (u underWay) WrappedRoundTripper() http.RoundTripper { return u.next }
 
 // readAll reads an answer to its end, and tells of each chunk that has come.
 func readAll(resp *http.Response, came func()) error {

@@ -116,6 +116,7 @@ func TestWhatPasses(t *testing.T) {
 					}
 					return says(200, "{}"), nil
 				})
+				x.link.answered = true
 				resp, err := x.RoundTrip(request(t.Context(), method, secretsPath, body))
 				want, tries := 200, int32(3)
 				if fail.final {
@@ -465,18 +466,47 @@ func (b *slowBody) Read(p []byte) (int, error) {
 }
 
 // TestFirstContact gives up soon where nobody has ever answered, with the error
-// as it was (R53).
+// as it was, and at once where there is nobody to connect to: the address may be
+// wrong. Once somebody has taken a connection there, both are waited out (R53).
 func TestFirstContact(t *testing.T) {
-	for _, err := range []error{errRefused, errReset} {
+	for err, want := range map[error]time.Duration{errRefused: 0, errReset: 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			x, _ := over(bound(t), func(int, *http.Request) (*http.Response, error) { return nil, err })
+			x, tries := over(bound(t), func(int, *http.Request) (*http.Response, error) { return nil, err })
+			var away bool
+			defer x.link.Listen(Listener{Away: func(time.Time, string) { away = true }})()
 			begun := time.Now()
 			_, got := x.RoundTrip(request(t.Context(), "GET", "/version", ""))
-			if took := time.Since(begun); got == nil || got.Error() != err.Error() || took < 9*time.Second || took > 14*time.Second {
+			if took := time.Since(begun); got == nil || got.Error() != err.Error() || took < want || took > want+4*time.Second {
 				t.Errorf("%v after %s", got, took)
+			}
+			if want == 0 && (tries.Load() != 1 || away) {
+				t.Errorf("%d tries, told that the API server is away: %v", tries.Load(), away)
 			}
 			if x.writes.Any() {
 				t.Error("it counts as written")
+			}
+			z, _ := over(bound(t), func(n int, _ *http.Request) (*http.Response, error) {
+				switch {
+				case n == 1:
+					return nil, errReset
+				case n < 5:
+					return nil, err
+				}
+				return says(200, "{}"), nil
+			})
+			if resp, err := z.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 {
+				t.Errorf("once somebody has taken a connection: %v, %v", resp, err)
+			}
+			y, _ := over(bound(t), func(n int, _ *http.Request) (*http.Response, error) {
+				if n > 1 && n < 10 {
+					return nil, err
+				}
+				return says(200, "{}"), nil
+			})
+			for range 2 {
+				if resp, err := y.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 {
+					t.Errorf("once it has answered: %v, %v", resp, err)
+				}
 			}
 		})
 	}

@@ -1,0 +1,104 @@
+package connect
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"helm.sh/helm/v4/pkg/cli"
+)
+
+// TestSlowPlugin waits for a credential plugin as long as it takes, somebody may have to
+// log in, and then for the answer as ever: the request is sent once.
+func TestSlowPlugin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, tries := over(bound(t), nil)
+		x.plugin = true
+		answered := underWay{roundTripper(func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(5 * time.Second):
+				return says(200, "{}"), nil
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		})}
+		x.next = roundTripper(func(r *http.Request) (*http.Response, error) {
+			tries.Add(1)
+			time.Sleep(time.Minute)
+			return answered.RoundTrip(r)
+		})
+		if resp, err := x.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 || tries.Load() != 1 {
+			t.Errorf("%v, %v after %d tries", resp, err, tries.Load())
+		}
+	})
+}
+
+// TestPluginIsAskedOnce shares the credentials of a plugin among all clients of a process,
+// Helm's own among them.
+func TestPluginIsAskedOnce(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the plugin is a shell script")
+	}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer given" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"major":"1","minor":"37","gitVersion":"v1.37.0"}`)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	calls := filepath.Join(dir, "calls")
+	plugin := write("plugin", "#!/bin/sh\necho called >> "+calls+`
+echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"given"}}'
+`, 0o700)
+	s := cli.New()
+	s.KubeConfig = write("config", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+clusters: [{name: c, cluster: {server: "`+server.URL+`", insecure-skip-tls-verify: true}}],
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: `+plugin+`, interactiveMode: Never}}}]}`, 0o600)
+	c, err := New(s, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		bound, err := c.Bind(t.Context(), &Writes{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bound.Reachable(t.Context()); err != nil {
+			t.Error(err)
+		}
+		helm, err := bound.Helm("default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := helm.Client.IsReachable(); err != nil {
+			t.Error(err)
+		}
+	}
+	config, err := s.RESTClientGetter().ToDiscoveryClient() // as commands that are Helm's alone have it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.ServerVersion(); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(calls)
+	if n := strings.Count(string(text), "called"); err != nil || n != 1 {
+		t.Errorf("the plugin was asked %d times (%v)", n, err)
+	}
+}
