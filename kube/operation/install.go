@@ -87,7 +87,7 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning,
 	}
 	info.Revision = revision
 	if revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
-		of.besides = revs.Besides(nil, 0)
+		of.besides = revs.Besides(nil)
 	}
 	p, brings, err := of.bring(s, info, tree)
 	if err != nil {
@@ -240,7 +240,7 @@ func (in *Install) revision(s *preflight.Session, revs *found) (int, error) {
 	if revs == nil {
 		return 1, nil
 	}
-	st, deployed := revs.Last.Info.Status, revs.Since() > 0
+	st, deployed := revs.Last.Info.Status, revs.Current.Info.Status == rcommon.StatusDeployed
 	in.Replace = in.Replace || resumable(revs.Revisions)
 	if in.Replace && !deployed && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
 		return revs.Last.Version + 1, nil

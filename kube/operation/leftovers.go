@@ -32,12 +32,13 @@ type leaving struct {
 // leftovers are the objects that are still in the cluster, and the release's. Each
 // goes by the plan of the newest revision that has it.
 func (l leaving) leftovers() (out helmclient.Leftovers, warnings []plan.Warning) {
-	known, read := map[plan.Object]bool{}, map[string]bool{}
+	known := map[plan.Object]bool{}
 	for _, list := range l.stays {
 		for _, r := range l.builder.Resources(list) {
 			known[r.Object] = true
 		}
 	}
+	read := map[string]bool{}
 	if l.old != nil {
 		read[l.old.Manifest] = true
 	}
@@ -46,42 +47,62 @@ func (l leaving) leftovers() (out helmclient.Leftovers, warnings []plan.Warning)
 			continue
 		}
 		read[rel.Manifest] = true
-		held, list, more, err := hold(l.session.Context, l.builder, rel)
+		left, newer, more := l.of(rel, known)
 		warnings = append(warnings, more...)
-		if err != nil {
-			warnings = append(warnings, plan.Warning{Rule: "R32a", Message: fmt.Sprintf("what only revision %d has brought stays: %v", rel.Version, err)})
-			continue
-		}
-		goes := l.present(list.Filter(func(i *resource.Info) bool {
-			f := l.builder.Fact(i)
-			fresh := f != nil && !known[f.Resource.Object]
-			if fresh {
-				known[f.Resource.Object] = true
-			}
-			return fresh && !f.Late && !f.Generated && !manifest.Kept(i)
-		}))
-		if len(goes) == 0 {
-			continue
-		}
-		order := helmclient.Ordering{Prefix: l.prefix, Root: rel.Chart.Name()}
-		planned, more := order.RemoveOf(rel.Version, held.Revision, l.builder.Resources(goes))
-		warnings = append(warnings, more...)
-		left := helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}
-		if l.old != nil && rel.Version > l.old.Version {
+		switch {
+		case left.Planned.Empty():
+		case newer:
 			out.Newer = append(out.Newer, left)
-		} else {
+		default:
 			out.Older = append(out.Older, left)
 		}
 	}
 	return out, warnings
 }
 
+// of are the leftovers of one revision; newer tells that it has come after the old one.
+// What it has is known from then on.
+func (l leaving) of(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
+	newer = l.old != nil && rel.Version > l.old.Version
+	held, list, warnings, err := hold(l.session.Context, l.builder, rel)
+	if err != nil {
+		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: fmt.Sprintf("what only revision %d has brought stays: %v", rel.Version, err)})
+	}
+	only := orphans(known, l.builder.Resources(list))
+	goes := l.present(list.Filter(func(i *resource.Info) bool {
+		f := l.builder.Fact(i)
+		return f != nil && only[f.Resource.Object] && !f.Late && !f.Generated && !manifest.Kept(i)
+	}), l.old == nil || newer)
+	if len(goes) == 0 {
+		return left, newer, warnings
+	}
+	order := helmclient.Ordering{Prefix: l.prefix, Root: rel.Chart.Name()}
+	planned, more := order.RemoveOf(rel.Version, held.Revision, l.builder.Resources(goes))
+	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}, newer, append(warnings, more...)
+}
+
+// orphans are those objects of a revision that are not known: neither the target nor a
+// revision that was looked at before has them. They are known from then on.
+func orphans(known map[plan.Object]bool, resources []plan.Resource) map[plan.Object]bool {
+	only := map[plan.Object]bool{}
+	for _, r := range resources {
+		if !known[r.Object] {
+			known[r.Object], only[r.Object] = true, true
+		}
+	}
+	return only
+}
+
 // present are those of a list that are in the cluster and say that they are the
-// release's, as far as that can be looked up.
-func (l leaving) present(list helmkube.ResourceList) helmkube.ResourceList {
+// release's. Of the rest nothing may be known, for want of rights: unseen tells that it
+// goes as well.
+func (l leaving) present(list helmkube.ResourceList, unseen bool) helmkube.ResourceList {
 	l.builder.LookAhead(l.session.Context, list, nil)
 	return list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
-		return !f.Before().Known || f.Before().Version != "" && f.Owner == l.builder.Scope().Owner()
+		if !f.Before().Known {
+			return unseen
+		}
+		return f.Before().Version != "" && f.Owner == l.builder.Scope().Owner()
 	})
 }

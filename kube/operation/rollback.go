@@ -93,7 +93,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *release.Revisions, target
 	info := s.Info("rollback", target)
 	info.Revision, info.ToRevision = revs.Last.Version+1, target.Version
 	p, err := planning{
-		rendered: &rendered{target, b, list, warnings, later}, old: old, held: held, besides: back.besides(revs, target),
+		rendered: &rendered{target, b, list, warnings, later}, old: old, held: held, besides: revs.Besides(revs.Last),
 		target: preflight.Target{
 			Release: target, Tree: release.TreeOf(target), Force: back.ForceConflicts, ClientSide: !serverSide(back.ServerSide, target), Replace: back.ForceReplace,
 		},
@@ -137,11 +137,6 @@ func before(revs *release.Revisions, dead bool) int {
 	return revs.Last.Version - 1
 }
 
-// besides are the revisions that may have left something that the target has not.
-func (back *Rollback) besides(revs *release.Revisions, target *rel1.Release) []*rel1.Release {
-	return revs.Besides(revs.Last, min(revs.Since(), target.Version))
-}
-
 // job is the rollback of an upgrade that failed. What that has left is known
 // only now.
 func (back *Rollback) job(as *attempts) (job, error) {
@@ -166,7 +161,7 @@ func (back *Rollback) job(as *attempts) (job, error) {
 	if err != nil {
 		return job{}, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
 	}
-	left, _ := leaving{s, b, event.RollbackPrefix, back.besides(revs, target), revs.Last, []helmkube.ResourceList{list, held}}.leftovers()
+	left, _ := leaving{s, b, event.RollbackPrefix, revs.Besides(revs.Last), revs.Last, []helmkube.ResourceList{list, held}}.leftovers()
 	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last) }
 	return job{spec{
 		prefix: event.RollbackPrefix, wait: back.Strategy(), force: back.ForceConflicts, root: target.Chart.Name(),

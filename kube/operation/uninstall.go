@@ -92,7 +92,7 @@ func (u *Uninstall) plan(s *preflight.Session, revs *release.Revisions) (*prefli
 	p.Old = old
 	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.Remove(old.Revision, b.Resources(goes))
 	warnings = append(warnings, more...)
-	p.Leftovers, more = leaving{s, b, "", revs.Besides(rel, 0), rel, []helmkube.ResourceList{list}}.leftovers()
+	p.Leftovers, more = leaving{s, b, "", revs.Besides(rel), rel, []helmkube.ResourceList{list}}.leftovers()
 	p.Warnings = once(append(warnings, more...))
 	before, after := helmclient.HookPhases(rel, "", p.Hooks, nil)
 	_, older := p.Leftovers.Planned()
@@ -122,7 +122,7 @@ func (u *Uninstall) job(as *attempts) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	left, _ := leaving{s, b, event.RollbackPrefix, revs.Besides(rel, 0), rel, []helmkube.ResourceList{list}}.leftovers()
+	left, _ := leaving{s, b, event.RollbackPrefix, revs.Besides(rel), rel, []helmkube.ResourceList{list}}.leftovers()
 	return job{spec{
 		prefix: event.RollbackPrefix, wait: u.Strategy(), root: rel.Chart.Name(), old: old.Revision, leftovers: left,
 		hooks: u.events(rel), uninstalling: true,

@@ -134,7 +134,7 @@ func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflig
 	}
 	r.warnings = append(r.warnings, more...)
 	return planning{
-		implied: implied, rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current, revs.Since()),
+		implied: implied, rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current),
 		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before, refused: refused,
 	}.bring(s, info, tree)
 }

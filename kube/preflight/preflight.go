@@ -273,6 +273,9 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 // OpenAlone is Open for an operation that will be carried out: it refuses where
 // another run is at work on the release (R51), before anything is read of that.
 func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
+	if !common.PlanOnly && connect.StorageDriver() == "memory" {
+		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory keeps its record only until the end of this operation, so nothing could upgrade or uninstall its objects later: unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
+	}
 	common.Begin("looking at release " + common.Release + " in the cluster")
 	s, err := Open(ctx, c, common)
 	if err != nil || common.PlanOnly || common.Own != nil && common.Own.Leased {

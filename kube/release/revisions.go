@@ -139,20 +139,11 @@ func served(rel *rel1.Release) bool {
 	return false
 }
 
-// Since is the revision since which something may have been brought and not
-// taken away again: the one that is deployed, or where none is 0, the beginning.
-func (r *Revisions) Since() int {
-	if d := r.deployed(); d != nil {
-		return d.Version
-	}
-	return 0
-}
-
-// Besides are the revisions since a certain one but for the old one, whose
-// objects are looked at anyway. The newest comes first.
-func (r *Revisions) Besides(old *rel1.Release, since int) (out []*rel1.Release) {
+// Besides are the revisions but for the old one, whose objects are looked at anyway. The
+// newest comes first.
+func (r *Revisions) Besides(old *rel1.Release) (out []*rel1.Release) {
 	for _, rel := range slices.Backward(r.All) {
-		if rel.Version >= since && (old == nil || rel.Version != old.Version) {
+		if old == nil || rel.Version != old.Version {
 			out = append(out, rel)
 		}
 	}
