@@ -20,6 +20,13 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%s)", e.Chart, e.Message, e.Rule) }
 
+// Hidden is the error without what hide hides.
+func (e *Error) Hidden(hide func(string) string) error {
+	hidden := *e
+	hidden.Message = hide(e.Message)
+	return &hidden
+}
+
 // Errors are all the reasons why a chart has no plan, by chart and rule: whoever
 // mends a chart wants to know of all of them at once.
 type Errors []*Error
@@ -40,6 +47,17 @@ func (es Errors) Unwrap() []error {
 		list[i] = e
 	}
 	return list
+}
+
+// Hidden are the errors without what hide hides.
+func (es Errors) Hidden(hide func(string) string) error {
+	all := make(Errors, len(es))
+	for i, e := range es {
+		hidden := *e
+		hidden.Message = hide(e.Message)
+		all[i] = &hidden
+	}
+	return all
 }
 
 func (es Errors) sort() {

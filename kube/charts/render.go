@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"lockstep/engine/plan"
-	"lockstep/kube/mask"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -77,7 +76,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	}
 	rel, err := c.dryRun(ctx, values, o)
 	if err != nil {
-		return nil, hideValues(c, values, fmt.Errorf("chart %s: %w", c.path, err))
+		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, err))
 	}
 	r, err := parsed(ctx, rel, tree, o)
 	if err != nil {
@@ -88,17 +87,6 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 		r.Spellings = o.found.list
 	}
 	return r, nil
-}
-
-// hideValues hides what is secret among the values in an error: templates and
-// schemas quote them.
-func hideValues(c *Chart, values map[string]any, err error) error {
-	var m mask.Mask
-	m.Values(values)
-	if h, e := c.Helm(); e == nil {
-		m.Values(h.Values)
-	}
-	return m.Error(err)
 }
 
 // FromRelease reads what Helm has rendered for an installation, or an upgrade,

@@ -14,7 +14,6 @@ package mask
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"index/suffixarray"
@@ -44,7 +43,7 @@ const (
 	shortest     = 6
 	shortestWord = 8
 	// mostLines is how many lines of a value are known one by one.
-	mostLines = 200
+	mostLines = 2000
 )
 
 // Mask hides values. Its zero value knows none. It may be used by several
@@ -53,8 +52,9 @@ type Mask struct {
 	mu     sync.Mutex
 	values map[string]bool
 	public []string
-	// replace is made of the values when it is needed.
+	// replace is made of the values when it is needed, hidden are those that it hides.
 	replace *strings.Replacer
+	hidden  []string
 }
 
 // Public says what is no secret even where a Secret has it as a value: names of
@@ -85,7 +85,7 @@ func (m *Mask) Values(values map[string]any) { m.learn(credentials(values)) }
 
 // suspects are words of which a document has one, in whatever case, where there is
 // something to learn from it; the long s is a small one in another case.
-var suspects = []string{"secret", "pass", "pwd", "token", "key", "credential", "auth", "ſ"}
+var suspects = []string{"secret", "pass", "pwd", "token", "key", "credential", "auth", "ſ", "@"}
 
 // suspicious reports whether there may be something to learn from a document. A
 // regular expression that does not mind the case takes longer than all else that
@@ -133,6 +133,13 @@ func (m *Mask) Learn(object map[string]any) {
 	}
 }
 
+// Secrets learns values that are secret whatever they are called.
+func (m *Mask) Secrets(values ...any) {
+	for _, v := range values {
+		m.learn(scalars(v, nil))
+	}
+}
+
 // learn adds values, in all the forms in which they may be told.
 func (m *Mask) learn(values []string) {
 	m.mu.Lock()
@@ -165,14 +172,8 @@ func (m *Mask) add(value string) {
 	if len(trimmed) < shortestWord && !strings.ContainsFunc(trimmed, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return
 	}
-	for _, v := range []string{value, trimmed} {
-		asJSON, _ := json.Marshal(v) // a string can be marshalled
-		for _, form := range []string{
-			v, strings.Trim(strconv.Quote(v), `"`), strings.Trim(string(asJSON), `"`), url.QueryEscape(v), url.PathEscape(v),
-			base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
-			base64.URLEncoding.EncodeToString([]byte(v)), base64.StdEncoding.EncodeToString([]byte(v + "\n")),
-			strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(v)), "[]byte{"), "}"),
-		} {
+	for _, v := range slices.Compact([]string{value, trimmed}) {
+		for _, form := range forms(v) {
 			m.values[form] = true
 		}
 	}
@@ -209,25 +210,44 @@ func within(value string) (out []string) {
 		if name, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && isCredential(name) {
 			out = append(out, strings.Trim(v, `"'`))
 		}
-		if u, err := url.Parse(strings.TrimSpace(line)); err == nil && u.User != nil {
-			if password, ok := u.User.Password(); ok {
-				out = append(out, password)
-			}
+	}
+	return append(out, ofAddresses(value)...)
+}
+
+// address is a URL with a password.
+var address = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
+
+// ofAddresses are the passwords of the URLs in a text, as they are and decoded.
+func ofAddresses(text string) (out []string) {
+	if !strings.Contains(text, "@") {
+		return nil
+	}
+	for _, m := range address.FindAllStringSubmatch(text, -1) {
+		out = append(out, m[2])
+		if plain, err := url.PathUnescape(m[2]); err == nil && plain != m[2] {
+			out = append(out, plain)
 		}
 	}
 	return out
 }
 
-// quoted are parts of the API server's answers that quote a value, perhaps in part.
+// quoted are parts of answers that quote a value, perhaps in part: of the API server,
+// of what reads values, and of Helm where one set of values goes over another.
 var quoted = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{
 	{regexp.MustCompile(`(got )&value\.valueUnstructured\{Value:.*`), "${1}another type; quote a number or a boolean that is meant as text"},
 	{regexp.MustCompile(`(?s)(error found in #\d+ byte of )\.\.\.\|.*`), "${1}it"},
+	{regexp.MustCompile(`(?s)(failed parsing --set-json data) .*`), "${1}: it is not JSON"},
+	{regexp.MustCompile(`(cannot overwrite table with non table for \S+) \(.*\)`), "${1}"},
+	{regexp.MustCompile(`(is a table\. Ignoring non-table value) \(.*\)`), "${1}"},
+	{regexp.MustCompile("(cannot (?:decode|unmarshal) !!\\w+) `[^`]*`"), "${1} " + Hidden},
+	{regexp.MustCompile(`(unknown anchor) '[^']*'`), "${1} " + Hidden},
+	{address, "${1}" + Hidden + "@"},
 }
 
-// Text hides the values that are known in a text.
+// Text hides the values that are known in a text, and the passwords of URLs.
 func (m *Mask) Text(s string) string {
 	if m == nil || s == "" {
 		return s
@@ -235,17 +255,23 @@ func (m *Mask) Text(s string) string {
 	for _, q := range quoted {
 		s = q.pattern.ReplaceAllString(s, q.instead)
 	}
-	return m.replacer().Replace(s)
+	replacer, values := m.replacer()
+	s = replacer.Replace(s)
+	if strings.Contains(s, cut) {
+		s = withoutEnds(s, values)
+	}
+	return s
 }
 
 // between is what no name has in it.
 const between = "\x00"
 
-func (m *Mask) replacer() *strings.Replacer {
+// replacer hides the values, which come with it.
+func (m *Mask) replacer() (*strings.Replacer, []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.replace != nil {
-		return m.replace
+		return m.replace, m.hidden
 	}
 	// Thousands of values are looked for in thousands of names.
 	public := suffixarray.New([]byte(strings.Join(m.public, between)))
@@ -265,15 +291,15 @@ func (m *Mask) replacer() *strings.Replacer {
 	for _, v := range values {
 		pairs = append(pairs, v, Hidden)
 	}
-	m.replace = strings.NewReplacer(pairs...)
-	return m.replace
+	m.replace, m.hidden = strings.NewReplacer(pairs...), values
+	return m.replace, m.hidden
 }
 
 // Event hides the values in what an event says. Names are left alone: events are
 // known by them.
 func (m *Mask) Event(e event.Event) event.Event {
 	e.Message, e.Cause = m.Text(e.Message), m.Text(e.Cause)
-	e.Lines, e.Evidence = m.lines(e.Lines), m.lines(e.Evidence)
+	e.Lines, e.Evidence = m.Lines(e.Lines), m.Lines(e.Evidence)
 	e.Phases = m.reasons(e.Phases)
 	return e
 }
@@ -300,7 +326,8 @@ func (m *Mask) reasons(phases []event.Phase) []event.Phase {
 	return phases
 }
 
-func (m *Mask) lines(text []string) []string {
+// Lines hides the values in lines.
+func (m *Mask) Lines(text []string) []string {
 	if len(text) == 0 {
 		return text
 	}
@@ -311,10 +338,36 @@ func (m *Mask) lines(text []string) []string {
 	return out
 }
 
+// Warnings hides the values in warnings.
+func (m *Mask) Warnings(warnings []plan.Warning) []plan.Warning {
+	out := slices.Clone(warnings)
+	for i := range out {
+		out[i].Message = m.Text(out[i].Message)
+	}
+	return out
+}
+
+// Groups hides the values in why groups wait.
+func (m *Mask) Groups(groups []*plan.Group) []*plan.Group {
+	return m.reasons([]event.Phase{{Groups: groups}})[0].Groups
+}
+
+// Hider is an error that can make one of itself with all text hidden that hide hides.
+type Hider interface {
+	error
+	Hidden(hide func(string) string) error
+}
+
 // Error hides the values in an error, which otherwise stays what it is.
 func (m *Mask) Error(err error) error {
 	if err == nil {
 		return nil
+	}
+	var h Hider
+	if errors.As(err, &h) {
+		if hidden := h.Hidden(m.Text); hidden.Error() != h.Error() {
+			return &masked{m.Text(err.Error()), hidden}
+		}
 	}
 	if text := m.Text(err.Error()); text != err.Error() {
 		return &masked{text, err}
@@ -322,6 +375,7 @@ func (m *Mask) Error(err error) error {
 	return err
 }
 
+// masked has another text than the error that it is.
 type masked struct {
 	text string
 	err  error

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,8 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
+	"lockstep/kube/status"
 )
 
 const canary = `s3cr3t "p/w"+ä`
@@ -158,5 +161,62 @@ func TestReasonsAreMasked(t *testing.T) {
 	}
 	if !strings.Contains(g.Why["shop:db"], "hunter22") {
 		t.Error("the plan itself was changed")
+	}
+}
+
+// TestSecretsAreHiddenWithinOtherTexts has a value in what is made of it and of
+// others: encoded with what is before and behind it, escaped twice, cleaned, cut.
+func TestSecretsAreHiddenWithinOtherTexts(t *testing.T) {
+	const value, wide = "S3cret/vAlue+<1>\"x", "two  words\tand\x1b[31m  more"
+	long := strings.Repeat("0123456789abcdefghij", 100)
+	var m Mask
+	m.Manifest(fmt.Sprintf("apiVersion: v1\nkind: Secret\nstringData: {a: %q, b: %q, c: %q}", value, wide, long))
+	inner, _ := json.Marshal(map[string]string{"x": value})
+	outer, _ := json.Marshal(map[string]string{"y": string(inner)})
+	texts := map[string]string{
+		"JSON in JSON": string(outer), "one line": strings.Join(strings.Fields(text.Line("so "+wide+" it is")), " "),
+		"a cut value": status.CleanText("before " + long + " behind"),
+		"a cut end":   status.CleanText("before " + long[:1500]),
+	}
+	for before := range 4 {
+		for behind := range 4 {
+			raw := []byte(strings.Repeat("u", before) + value + strings.Repeat("v", behind))
+			texts[fmt.Sprintf("base64 %d %d", before, behind)] = base64.StdEncoding.EncodeToString(raw)
+			texts[fmt.Sprintf("base64 for URLs %d %d", before, behind)] = base64.RawURLEncoding.EncodeToString(raw)
+		}
+	}
+	for name, told := range texts {
+		got := m.Text(told)
+		for _, part := range []string{"S3cret", "c2VjcmV0", "vAlue", "words", "efghij", "56789a"} {
+			if strings.Contains(got, part) {
+				t.Errorf("%s: %q becomes %q", name, told, got)
+				break
+			}
+		}
+		if strings.HasPrefix(name, "base64") && len(got) > 4+len(Hidden)+8 {
+			t.Errorf("%s: too much of %q is left: %q", name, told, got)
+		}
+		if got == told {
+			t.Errorf("%s: nothing is hidden in %q", name, told)
+		}
+	}
+}
+
+// TestPasswordsOfAddressesAreHidden: wherever the address comes from.
+func TestPasswordsOfAddressesAreHidden(t *testing.T) {
+	var m Mask
+	for in, want := range map[string]string{
+		`Get "http://u:pw@h/x": refused`:    `Get "http://u:(hidden)@h/x": refused`,
+		"oci://u:p%40w@h:1/x, redis://:x@h": "oci://u:(hidden)@h:1/x, redis://:(hidden)@h",
+		"http://h:80/a@b and mail me@x":     "http://h:80/a@b and mail me@x",
+	} {
+		if got := m.Text(in); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+	m.Manifest("apiVersion: v1\nkind: Pod\nspec: {containers: [{env: [{name: DSN, value: 'postgres://u:hunter%2322@h/db'}]}]}")
+	m.Values(map[string]any{"db": map[string]any{"password": 73194628.0}})
+	if got := m.Text("login hunter#22 hunter%2322 73194628"); got != "login (hidden) (hidden) (hidden)" {
+		t.Error(got)
 	}
 }

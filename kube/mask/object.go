@@ -1,6 +1,7 @@
 package mask
 
 import (
+	"encoding/json"
 	"regexp"
 	"strings"
 )
@@ -216,17 +217,20 @@ func arguments(list []any, changed bool) {
 	}
 }
 
-// credentials are the values in anything that are named like credentials.
+// credentials are the values in anything that are named like credentials, and the
+// passwords of URLs.
 func credentials(v any) (out []string) {
 	switch v := v.(type) {
+	case string:
+		return ofAddresses(v)
 	case map[string]any:
 		name, _ := v["name"].(string)
 		if value, ok := v["value"].(string); ok && isCredential(name) {
 			out = append(out, value)
 		}
 		for k, e := range v {
-			if s, ok := e.(string); ok && isCredential(k) {
-				out = append(out, s)
+			if text, ok := scalar(e); ok && isCredential(k) {
+				out = append(out, text)
 				continue
 			}
 			out = append(out, credentials(e)...)
@@ -239,6 +243,7 @@ func credentials(v any) (out []string) {
 				out = append(out, credentials(e)...)
 				continue
 			}
+			out = append(out, ofAddresses(s)...)
 			switch m := argument.FindStringSubmatch(s); {
 			case follows && !strings.HasPrefix(s, "-"):
 				out = append(out, s)
@@ -251,4 +256,15 @@ func credentials(v any) (out []string) {
 		}
 	}
 	return out
+}
+
+// scalar is a string or a number in text.
+func scalar(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case float64, int64, int, json.Number:
+		return scalars(v, nil)[0], true
+	}
+	return "", false
 }

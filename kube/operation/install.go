@@ -33,7 +33,7 @@ type Install struct {
 
 // PrepareInstall checks an installation and plans it. It writes nothing; an
 // error means that nothing would be written.
-func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operation, error) {
+func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (op *Operation, err error) {
 	common, err := in.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
@@ -48,6 +48,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = s.Secrets.Error(err) }()
 	of, err := in.target(s)
 	if err != nil {
 		return nil, err

@@ -104,10 +104,10 @@ func (op *Operation) Info() event.Operation { return op.prepared.Info }
 func (op *Operation) Phases() []event.Phase { return op.prepared.Phases }
 
 // Warnings are about the chart.
-func (op *Operation) Warnings() []plan.Warning { return op.prepared.Warnings }
+func (op *Operation) Warnings() []plan.Warning { return op.Mask().Warnings(op.prepared.Warnings) }
 
 // Refused is what keeps an operation that is only planned from being carried out.
-func (op *Operation) Refused() []plan.Warning { return op.prepared.Refused }
+func (op *Operation) Refused() []plan.Warning { return op.Mask().Warnings(op.prepared.Refused) }
 
 // Preview is the release as it would be stored.
 func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release }

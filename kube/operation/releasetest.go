@@ -29,7 +29,7 @@ type ReleaseTest struct {
 
 // PrepareTest checks a run of a release's test hooks. It writes nothing. Where
 // there are none, or none that were chosen, both results are nil.
-func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operation, error) {
+func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (op *Operation, err error) {
 	common, err := t.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
@@ -41,6 +41,7 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = s.Secrets.Error(err) }()
 	rel, err := release.There(release.Last(s.Releases(), t.Release))
 	if err != nil {
 		return nil, fmt.Errorf("test %s in namespace %s: %w", t.Release, t.Namespace, unlisted(s, "test", err))

@@ -18,7 +18,6 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
-	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
 )
 
@@ -79,10 +78,7 @@ func (r *Rendering) with(ctx context.Context, cfg *action.Configuration, do func
 		return nil, stage // it names the groups; what Helm puts around it says no more
 	}
 	if err != nil {
-		var m mask.Mask // templates and schemas quote values
-		m.Values(r.Values)
-		m.Values(c.Values)
-		return nil, m.Error(fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err)))
+		return nil, charts.HideValues(r.Chart, r.Values, fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err)))
 	}
 	return rel, nil
 }
@@ -114,6 +110,7 @@ func dryRun(s *preflight.Session, root string, render func(*action.Configuration
 	if err != nil {
 		return nil, err
 	}
+	s.Secrets.Release(rel)
 	list, warnings := client.Built()
 	return &rendered{rel, b, list, warnings, client.Later()}, nil
 }

@@ -32,7 +32,7 @@ type Rollback struct {
 
 // PrepareRollback checks a rollback and plans it. It writes nothing; an error
 // means that nothing would be written.
-func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Operation, error) {
+func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (op *Operation, err error) {
 	common, err := back.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
@@ -44,6 +44,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = s.Secrets.Error(err) }()
 	revs, err := release.There(find(s))
 	if err != nil {
 		return nil, fmt.Errorf("roll back %s: %w", back.Release, unlisted(s, "rollback", err))

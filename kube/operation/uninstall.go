@@ -31,7 +31,7 @@ type Uninstall struct {
 // an error means that nothing would be written. Where there is no release, and
 // IgnoreNotFound is set or a run was cut off just after it was gone, both results
 // are nil; then the Lease that a dead run has left is taken away.
-func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
+func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (op *Operation, err error) {
 	removal := u.ReadinessTimeout
 	common, err := u.Complete(c.Namespace())
 	if err != nil {
@@ -44,6 +44,7 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = s.Secrets.Error(err) }()
 	revs, there, err := find(s)
 	if err == nil && !there && (u.IgnoreNotFound || cutAtItsEnd(s, "uninstall")) {
 		if err := s.Lease.Bury(ctx, s.Client.Leases(u.Namespace)); err != nil {

@@ -41,7 +41,7 @@ type Upgrade struct {
 
 // PrepareUpgrade checks an upgrade and plans it. It writes nothing; an error
 // means that nothing would be written.
-func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operation, error) {
+func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (op *Operation, err error) {
 	common, err := up.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
@@ -59,6 +59,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = s.Secrets.Error(err) }()
 	revs, there, err := find(s)
 	switch {
 	case err != nil:
@@ -86,7 +87,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 		return nil, err
 	}
 	revs.brings(p)
-	op := newOperation(c, p, job{specOf(p), up.run}, nil)
+	op = newOperation(c, p, job{specOf(p), up.run}, nil)
 	if back := revs.Good(); back > 0 {
 		op.undo = up.undo(p, back)
 	}

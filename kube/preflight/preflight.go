@@ -21,6 +21,7 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/lease"
 	"lockstep/kube/manifest"
+	"lockstep/kube/mask"
 	"lockstep/kube/release"
 )
 
@@ -251,6 +252,8 @@ type Session struct {
 	Helm    *connect.Helm
 	Common  Common
 	Lease   lease.State // of an operation that will be carried out
+	// Secrets hides the values of what was rendered and read, in errors.
+	Secrets *mask.Mask
 }
 
 // CheckPatience is how long errors of the API server's own (500) are waited out
@@ -302,7 +305,7 @@ func NewSession(ctx context.Context, c *connect.Client, common Common, writes *c
 		return nil, err
 	}
 	helm.Config.Releases.Driver = release.Checked(ledger.Driver(helm.Config.Releases.Driver, bound.Clientset, common.Namespace))
-	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common}, nil
+	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common, Secrets: &mask.Mask{}}, nil
 }
 
 // Releases is Helm's storage of releases.

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/plan"
@@ -13,6 +14,18 @@ type Refusal struct {
 	Operation string
 	// Because has at least one entry; Warnings are what else was found.
 	Because, Warnings []plan.Warning
+}
+
+// Hidden is the refusal without what hide hides.
+func (r *Refusal) Hidden(hide func(string) string) error {
+	hidden := *r
+	hidden.Because, hidden.Warnings = slices.Clone(r.Because), slices.Clone(r.Warnings)
+	for _, list := range [][]plan.Warning{hidden.Because, hidden.Warnings} {
+		for i := range list {
+			list[i].Message = hide(list[i].Message)
+		}
+	}
+	return &hidden
 }
 
 // Error has a line for each reason.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/homedir"
 
 	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -68,7 +69,14 @@ func defaultKeyring() string {
 
 // load finds and loads the chart.
 func (c *chartFlags) load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
-	return during(ctx, func(context.Context) (*charts.Chart, error) { return c.fetched(chart, settings) })
+	loaded, err := during(ctx, func(context.Context) (*charts.Chart, error) { return c.fetched(chart, settings) })
+	if err == nil {
+		return loaded, nil
+	}
+	var m mask.Mask
+	m.Secrets(c.Password)
+	m.Values(map[string]any{"chart": chart, "repo": c.RepoURL})
+	return nil, m.Error(err)
 }
 
 // begin tells that something begins that may take a while.

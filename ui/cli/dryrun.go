@@ -48,9 +48,7 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m mode, name, ref 
 	if err != nil {
 		return err
 	}
-	var secrets mask.Mask
-	secrets.Release(out.Release)
-	return a.showDryRun(cmd, m, out, &secrets, d, flags.run.noHooks, nil)
+	return a.showDryRun(cmd, m, out, out.secrets, d, flags.run.noHooks, nil)
 }
 
 // dryRunServer prints an installation or an upgrade that the cluster has
@@ -125,7 +123,7 @@ func (a *app) showDryRun(cmd *cobra.Command, m mode, r *rendered, secrets *mask.
 	}
 	shown := *r.Release
 	shown.Manifest = manifest.String()
-	out := report.DryRun{Release: &shown, Phases: phases, Warnings: r.plan.Warnings, Hide: secrets.Text, Print: func(w io.Writer) error {
+	out := report.DryRun{Release: &shown, Phases: phases, Warnings: secrets.Warnings(r.plan.Warnings), Hide: secrets.Text, Print: func(w io.Writer) error {
 		return r.Print(w, r.plan, charts.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: noHooks})
 	}}
 	if !d.hideNotes {

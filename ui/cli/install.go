@@ -73,7 +73,7 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 }
 
 // rendering loads chart and values.
-func (d *deployFlags) rendering(ctx context.Context, ref string, settings *helmcli.EnvSettings) (kube.Rendering, error) {
+func (d *deployFlags) rendering(ctx context.Context, a *app, ref string, settings *helmcli.EnvSettings) (kube.Rendering, error) {
 	c, err := d.chart.load(ctx, ref, settings)
 	if err != nil {
 		return kube.Rendering{}, err
@@ -82,6 +82,7 @@ func (d *deployFlags) rendering(ctx context.Context, ref string, settings *helmc
 	if err != nil {
 		return kube.Rendering{}, err
 	}
+	a.hideValues(c, vals)
 	post, err := d.post.renderer(settings)
 	if err != nil {
 		return kube.Rendering{}, err
@@ -109,7 +110,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 	folder := folderOf(ref, func(ctx context.Context) (*charts.Chart, error) { return again.load(ctx, ref, a.settings) })
 	steps := &progress{say: a.display(cmd, r.mode.lines())}
 	d.chart.doing = steps.doing
-	what, err := d.rendering(cmd.Context(), ref, a.settings)
+	what, err := d.rendering(cmd.Context(), a, ref, a.settings)
 	steps.end()
 	if err != nil {
 		return err
@@ -133,7 +134,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 			quiet := *d // the screen is there
 			quiet.chart.doing = nil
 			folder.loads()
-			fresh, err := quiet.rendering(ctx, ref, a.settings)
+			fresh, err := quiet.rendering(ctx, a, ref, a.settings)
 			if err == nil {
 				fresh.Limits, fresh.Values = what.Limits, values
 				what = fresh

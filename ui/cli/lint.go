@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -96,11 +97,14 @@ func withSubcharts(paths []string) []string {
 }
 
 // linted is what lint says about one argument, as it is being found out.
-type linted struct{ report.LintedChart }
+type linted struct {
+	report.LintedChart
+	hide func(string) string // hides secret values
+}
 
 // lint looks at one chart. The error is about the flags.
 func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, error) {
-	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}}
+	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, new(mask.Mask).Text}
 	vals, err := charts.Values(l.values, a.settings)
 	if err != nil {
 		return out, err
@@ -114,12 +118,14 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 		dir = filepath.Join(dir, c.Name())
 		return dir, c.Save(dir)
 	}
-	var ordered linted
+	out.hide = charts.MaskOfValues(c, vals).Text
+	ordered := linted{hide: out.hide}
 	if c.Metadata().Type != "library" {
 		if err := l.order(ctx, &ordered, a, c, vals); charts.IsLimit(err) || ctx.Err() != nil {
 			return out, err // to render it once more would take as much
 		}
 	}
+	out.hide = ordered.hide
 	if err := l.helm(ctx, &out, a, vals, save); err != nil {
 		return out, err
 	}
@@ -133,6 +139,7 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 }
 
 func (l *linted) add(f report.Finding) {
+	f.Message = l.hide(f.Message)
 	l.Failed = l.Failed || f.Severity == plan.SeverityError
 	l.Findings = append(l.Findings, f)
 }
@@ -196,6 +203,9 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Ch
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
 		return err
 	}
+	secrets, values := r.Mask(), out.hide
+	out.hide = func(s string) string { return values(secrets.Text(s)) }
+	a.logs.hide(out.hide)
 	for _, w := range r.Warnings {
 		out.add(report.Finding{Severity: severityOf(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
 	}

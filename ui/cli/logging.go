@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -20,7 +21,7 @@ type logs struct {
 
 	mu   sync.Mutex
 	out  io.Writer
-	mask func(string) string // hides secret values, nil while none are known
+	mask func(string) string // hides secret values, nil before the first is known
 }
 
 // set takes the logs of all libraries.
@@ -44,7 +45,7 @@ func (l *logs) Write(p []byte) (int, error) {
 		l.out = report.Safe(os.Stderr)
 	}
 	if l.mask == nil {
-		return l.out.Write(p)
+		l.mask = new(mask.Mask).Text
 	}
 	if _, err := l.out.Write([]byte(l.mask(string(p)))); err != nil { // an entry in one write
 		return 0, err

@@ -15,6 +15,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -84,6 +85,22 @@ type rendered struct {
 	chart   *charts.Chart
 	values  map[string]any
 	options charts.RenderOptions
+	secrets *mask.Mask
+}
+
+// hide hides secret values in what is said of the chart and its plan.
+func (r *rendered) hide(secrets *mask.Mask) {
+	r.secrets, r.warnings = secrets, secrets.Warnings(r.warnings)
+	if r.plan != nil {
+		r.plan.Warnings, r.plan.Groups = secrets.Warnings(r.plan.Warnings), secrets.Groups(r.plan.Groups)
+	}
+}
+
+// hideValues keeps what is secret among the values of a chart out of the logs.
+func (a *app) hideValues(c *charts.Chart, values map[string]any) {
+	if a.logs.debug {
+		a.logs.hide(charts.MaskOfValues(c, values).Text)
+	}
 }
 
 // render renders the chart that [NAME] CHART names and plans it. Warnings go to
@@ -113,6 +130,7 @@ func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*
 	if err != nil {
 		return nil, err
 	}
+	a.hideValues(c, vals)
 	opts, err := r.options(a.settings, name)
 	if err != nil {
 		return nil, err
@@ -121,10 +139,13 @@ func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*
 	if err != nil {
 		return nil, err
 	}
+	secrets := made.Mask()
+	a.logs.hide(secrets.Text)
 	out, err := r.ordered(made)
 	if err != nil {
-		return nil, err
+		return nil, secrets.Error(err)
 	}
+	out.hide(secrets)
 	out.chart, out.values, out.options = c, vals, opts
 	return out, nil
 }

@@ -49,7 +49,7 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 			}
 			ordered, order := r.Ordered()
 			if err := order.Check(); err != nil {
-				return err
+				return r.secrets.Error(err)
 			}
 			if write {
 				return a.writeOrder(cmd, r, ordered, format.value)
@@ -59,6 +59,11 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 				return err
 			}
 			suggested.plan.Warnings = append(order.Warnings(), suggested.plan.Warnings...)
+			suggested.hide(r.secrets)
+			for i := range order.Edges {
+				why := &order.Edges[i].Reason
+				why.Text, why.Value = r.secrets.Text(why.Text), r.secrets.Text(why.Value)
+			}
 			if tui {
 				return a.lookAtPlan(cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: drawing{suggested}},
 					[]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.plan.Groups}}, suggested.plan.Warnings)
