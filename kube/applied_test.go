@@ -96,6 +96,7 @@ func TestOrderOfLists(t *testing.T) {
 			if err != nil {
 				r.t.Fatal(err)
 			}
+			d.ResourceVersion = "" // its controller writes its status meanwhile
 			slices.Reverse(d.Spec.Template.Spec.InitContainers)
 			slices.Reverse(d.Spec.Template.Spec.Containers[0].Env)
 			if _, err := deployments.Update(r.t.Context(), d, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
@@ -126,6 +127,7 @@ func TestOrderOfLists(t *testing.T) {
 func TestPolicyOfTheChart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.needs("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "1.36")
 	version := func(policy ...string) *charts.Chart {
 		var docs []string
 		for i := range 4 {

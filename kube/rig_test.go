@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/cli"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -71,6 +73,19 @@ func newRigNamed(t *testing.T, name string) *rig {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// needs skips a test of a kind that the cluster's Kubernetes does not serve yet; since is
+// the first version that does.
+func (r *rig) needs(groupVersion, kind, since string) {
+	r.t.Helper()
+	list, err := r.cluster.Discovery().ServerResourcesForGroupVersion(groupVersion)
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.t.Fatal(err)
+	}
+	if list == nil || !slices.ContainsFunc(list.APIResources, func(res metav1.APIResource) bool { return res.Kind == kind }) {
+		r.t.Skipf("needs %s, Kubernetes %s", kind, since)
+	}
 }
 
 func testClient(t *testing.T) kubernetes.Interface {
