@@ -48,8 +48,7 @@ const (
 // A proxy may hold the answer to a watch back until it ends, or until there is more
 // of it. So watches are short until one has told of something well before its end;
 // then each lasts twice as long as the last. Of those that are held back each end
-// brings the news. An API server tells of its version 2 s before the end of a watch,
-// even where nothing happens.
+// brings the news.
 const (
 	firstSpan = 5 * time.Second
 	heldSpan  = 2 * time.Second
