@@ -47,21 +47,35 @@ func assertFewWatches(t *testing.T, namespace string) {
 	}
 }
 
-// watches counts the watches that lockstep has begun, by resource, of a namespace or
-// with "" of all.
+// watches counts the watches that lockstep has had open at the same time, by resource,
+// of a namespace or with "" of all. One that ends is followed by the next.
 func watches(t *testing.T, namespace string) map[string]int {
 	t.Helper()
 	log, err := auditlog.Read(sandbox.AuditLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := map[string]int{}
-	for _, e := range log.UserAgent("lockstep") {
-		if e.Verb == "watch" && e.Stage == auditlog.ResponseStarted && e.Object.Namespace == namespace {
-			n[e.Object.Resource]++
+	log = log.UserAgent("lockstep").Where(func(e auditlog.Event) bool { return e.Verb == "watch" && e.Object.Namespace == namespace })
+	ended := map[string]time.Time{}
+	for _, e := range log {
+		if e.Stage == auditlog.ResponseComplete {
+			ended[e.AuditID] = e.At
 		}
 	}
-	return n
+	most := map[string]int{}
+	for _, last := range log {
+		open := 0
+		for _, e := range log {
+			end, over := ended[e.AuditID]
+			if e.Stage == auditlog.ResponseStarted && e.Object.Resource == last.Object.Resource && !e.At.After(last.At) && (!over || end.After(last.At)) {
+				open++
+			}
+		}
+		if last.Stage == auditlog.ResponseStarted {
+			most[last.Object.Resource] = max(most[last.Object.Resource], open)
+		}
+	}
+	return most
 }
 
 // TestReleasesShareWatches: however many releases one program has at work, in however

@@ -101,6 +101,9 @@ func program(message string) string {
 var (
 	nodes    = regexp.MustCompile(`^0/(\d+) nodes are available: `)
 	nodesFew = regexp.MustCompile(`^(\d+) (?:node\(s\) )?(.*)$`)
+	// afterwards is what the scheduler says once it has given the reasons: of
+	// claims, as 1.35 does, and of preemption.
+	afterwards = regexp.MustCompile(`(?: (?:no new claims to deallocate|still not schedulable),)? preemption: .*`)
 )
 
 // placing puts the scheduler's deciding words first: "Insufficient cpu on 2 of 2
@@ -110,8 +113,7 @@ func placing(message string) string {
 	if m == nil {
 		return message
 	}
-	reasons, _, _ := strings.Cut(message[len(m[0]):], " preemption: ")
-	reasons = strings.TrimRight(reasons, ". ")
+	reasons := strings.TrimRight(afterwards.ReplaceAllString(message[len(m[0]):], ""), ". ")
 	var out []string
 	for _, r := range strings.Split(reasons, ", ") {
 		few := nodesFew.FindStringSubmatch(r)

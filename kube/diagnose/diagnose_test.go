@@ -322,9 +322,10 @@ func TestTheLogLineThatTellsWhy(t *testing.T) {
 // TestTheSchedulersDecidingWordsComeFirst: what it says of preemption decides nothing.
 func TestTheSchedulersDecidingWordsComeFirst(t *testing.T) {
 	for in, want := range map[string]string{
-		"0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found.": "Insufficient cpu on 2 of 2 nodes",
-		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory.":                          "had untolerated taint {a: b} on 1, Insufficient memory on 2 of 3 nodes",
-		"0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found":                             "pod has unbound immediate PersistentVolumeClaims. not found (2 nodes)",
+		"0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found.":                                           "Insufficient cpu on 2 of 2 nodes",
+		"0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.": "Insufficient cpu on 2 of 2 nodes",
+		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory.":                                                                    "had untolerated taint {a: b} on 1, Insufficient memory on 2 of 3 nodes",
+		"0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found":                                                                       "pod has unbound immediate PersistentVolumeClaims. not found (2 nodes)",
 		"something else": "something else",
 	} {
 		if got := placing(in); got != want {

@@ -158,6 +158,7 @@ lockstep dag ./shop`,
 		a.newSandbox(), a.newRuns(), a.newReplay(), a.newVersion(),
 		newTopic("annotations", "how a chart asks for an order", annotationsTopic),
 		newTopic("inferred", "the order that a chart implies", inferredTopic),
+		newTopic("kubernetes", "the versions lockstep was tested on", kubernetesTopic),
 		newTopic("reports", "what --report writes, and what CI systems are told", report.OutcomesDoc),
 		events, rules,
 	)
