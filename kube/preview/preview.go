@@ -196,8 +196,8 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 
 // Why an object is changed of which no field changes.
 const (
-	onlyOwners = "no field changes, only who owns them"
-	isReplaced = "it has failed, and is replaced"
+	onlyMetadata = "no field changes, only what the API server keeps: who owns fields, and generation"
+	isReplaced   = "it has failed, and is replaced"
 )
 
 // differ fills in what comes of the apply of an object.
@@ -208,21 +208,28 @@ func (o *outlook) differ(c *Change, i *resource.Info, live, next *unstructured.U
 	switch {
 	case o.prepared.Resumes && cluster.HasEnded(live, o.builder.Fact(i).Rule):
 		c.Action, c.Message = ActionChange, isReplaced
-	case o.appliesOnServer() && !reflect.DeepEqual(owners(live), owners(next)):
-		c.Action, c.Message = ActionChange, onlyOwners
+	case o.appliesOnServer() && !isSameState(live, next):
+		c.Action, c.Message = ActionChange, onlyMetadata
 	}
 	return nil
 }
 
-// owners are the managers of an object as the API server compares them, without the time.
-func owners(u *unstructured.Unstructured) []any {
-	entries, _, _ := unstructured.NestedSlice(u.Object, "metadata", "managedFields")
-	for _, e := range entries {
-		if m, ok := e.(map[string]any); ok {
-			delete(m, "time")
+// isSameState compares two states of an object as the API server does, which stores nothing
+// where only the times of managers differ.
+func isSameState(live, next *unstructured.Unstructured) bool {
+	timeless := func(u *unstructured.Unstructured) map[string]any {
+		u = u.DeepCopy()
+		unstructured.RemoveNestedField(u.Object, "metadata", "resourceVersion") // that of a dry run
+		entries, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
+		list, _ := entries.([]any)
+		for _, e := range list {
+			if m, ok := e.(map[string]any); ok {
+				delete(m, "time")
+			}
 		}
+		return u.Object
 	}
-	return entries
+	return reflect.DeepEqual(live.Object, next.Object) || reflect.DeepEqual(timeless(live), timeless(next))
 }
 
 // Differ fills in what differs between two states of the object, and that it
