@@ -18,6 +18,7 @@ import (
 type twinChart struct {
 	objects []map[string]any
 	kinds   []twinKind
+	groups  bool // its objects are in groups
 	bad     bool // its last object is refused by the API server
 }
 
@@ -65,11 +66,11 @@ var twinKinds = []twinKind{
 	{"CronJob", "batch/v1", maker.cronJob},
 }
 
-// chart makes the first version. It has few kinds, so that there are enough objects of some
-// of them for lockstep to read them by a list.
+// chart makes the first version. It has few kinds, and often no groups, so that there are
+// enough objects of a kind in one batch for lockstep to read them by a list.
 func (m maker) chart() twinChart {
-	c := twinChart{kinds: atLeast(m, 1, twinKinds...)}
-	c.kinds = c.kinds[:min(len(c.kinds), 3)]
+	c := twinChart{kinds: atLeast(m, 1, twinKinds...), groups: m.odds(40)}
+	c.kinds = c.kinds[:min(len(c.kinds), 1+m.IntN(3))]
 	for range 5 + m.IntN(6) {
 		c.add(m, true)
 	}
@@ -78,12 +79,12 @@ func (m maker) chart() twinChart {
 
 // next makes the version that follows.
 func (m maker) next(c twinChart) twinChart {
-	n := twinChart{kinds: c.kinds}
+	n := twinChart{kinds: c.kinds, groups: c.groups}
 	for _, o := range c.objects {
 		if m.odds(12) && !stays(o) {
 			continue
 		}
-		n.objects = append(n.objects, m.changed(o))
+		n.objects = append(n.objects, m.changed(o, c.groups))
 	}
 	for range m.IntN(3) {
 		n.add(m, false)
@@ -103,7 +104,7 @@ func (c *twinChart) add(m maker, forGood bool) {
 		return
 	}
 	o := k.fill(m, name)
-	o["apiVersion"], o["kind"], o["metadata"] = k.version, k.kind, m.metadata(name)
+	o["apiVersion"], o["kind"], o["metadata"] = k.version, k.kind, m.metadata(name, c.groups)
 	if forGood && k.kind == "ConfigMap" && m.odds(50) {
 		o["metadata"].(map[string]any)["finalizers"] = list(atLeast(m, 1, "example.com/x", "example.com/y", "example.com/z"))
 	}
@@ -111,7 +112,7 @@ func (c *twinChart) add(m maker, forGood bool) {
 }
 
 // changed is an object as the next version has it: often as it was.
-func (m maker) changed(o map[string]any) map[string]any {
+func (m maker) changed(o map[string]any, groups bool) map[string]any {
 	o = runtime.DeepCopyJSON(o)
 	switch metadata := o["metadata"].(map[string]any); m.IntN(8) {
 	case 0, 1: // the same in another order
@@ -126,7 +127,7 @@ func (m maker) changed(o map[string]any) map[string]any {
 		}
 	case 4:
 		was := metadata["finalizers"]
-		o["metadata"] = m.metadata(nameOf(o))
+		o["metadata"] = m.metadata(nameOf(o), groups)
 		if was != nil {
 			o["metadata"].(map[string]any)["finalizers"] = list(atLeast(m, 1, "example.com/x", "example.com/y", "example.com/z"))
 		}
@@ -165,7 +166,7 @@ func list[T any](of []T) []any {
 	return out
 }
 
-func (m maker) metadata(name string) map[string]any {
+func (m maker) metadata(name string, groups bool) map[string]any {
 	annotations, labels := map[string]any{}, map[string]any{}
 	for _, key := range some(m, "example.com/a", "example.com/b") {
 		annotations[key] = one(m, "1", "2")
@@ -176,12 +177,13 @@ func (m maker) metadata(name string) map[string]any {
 	if m.odds(10) {
 		annotations["helm.sh/resource-policy"] = "keep"
 	}
-	switch one(m, "", "", "a", "b", "c") {
-	case "a":
+	switch group := one(m, "", "", "a", "b", "c"); {
+	case !groups:
+	case group == "a":
 		annotations["helm.sh/resource-group"] = "a"
-	case "b":
+	case group == "b":
 		annotations["helm.sh/resource-group"], annotations[waitsFor] = "b", `["a"]`
-	case "c":
+	case group == "c":
 		annotations["helm.sh/resource-group"], annotations[waitsFor] = "c", `["b"]`
 	}
 	out := map[string]any{"name": name}
@@ -330,8 +332,10 @@ func (m maker) cronJob(string) map[string]any {
 
 // spoiled has an object more, which comes last for Helm and for lockstep and is refused.
 func (c twinChart) spoiled() twinChart {
+	c.bad = true
 	bad := map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": map[string]any{"name": "bad"}, "spec": map[string]any{}}
-	return twinChart{append(slices.Clone(c.objects), bad), c.kinds, true}
+	c.objects = append(slices.Clone(c.objects), bad)
+	return c
 }
 
 // write writes the chart to a folder.

@@ -60,6 +60,9 @@ type life struct {
 	story    []string // for the report
 }
 
+// settling is how long what is deleted may take to go, and controllers to have done their work.
+const settling = 40 * time.Second
+
 func newLife(t *testing.T, helm string, seed int) *life {
 	l := &life{maker: maker{rand.New(rand.NewPCG(uint64(seed), 20))}, helm: helm, bad: map[int]bool{}}
 	l.versions = []twinChart{l.maker.chart()}
@@ -228,7 +231,7 @@ func (l *life) meddle() error {
 			return fmt.Errorf("  an edit: %s, with helm %s", ours, helms)
 		}
 	}
-	within(context.Background(), 20*time.Second, func() bool {
+	within(context.Background(), settling, func() bool {
 		return l.look(l.ours).settled()
 	})
 	return nil
@@ -236,7 +239,7 @@ func (l *life) meddle() error {
 
 // compare says how the namespaces differ. What is deleted takes a moment to go.
 func (l *life) compare(over bool) (wrong []string) {
-	within(context.Background(), 2*patience*time.Second, func() bool {
+	within(context.Background(), settling, func() bool {
 		ours, helms := l.look(l.ours), l.look(l.helms)
 		wrong = unlikeRecords(ours.records, helms.records)
 		if !l.apart {
@@ -326,7 +329,7 @@ func (l *life) end() error {
 	l.tell("uninstall")
 	l.apart = false
 	var wrong []string
-	within(context.Background(), 2*patience*time.Second, func() bool {
+	within(context.Background(), settling, func() bool {
 		ours, helms := l.look(l.ours), l.look(l.helms)
 		wrong = nil
 		for id := range ours.objects {
