@@ -173,7 +173,8 @@ func (l *life) command(verb string, to int, before scene) (args []string, chart 
 	// Where no revision was ever deployed there is nothing to go back to for Helm; for
 	// lockstep the installation goes on, and is removed (R33, R50).
 	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
-	undo = chart.bad && force && (deployed || len(before.records) == 0) && l.odds(40)
+	removable := len(before.records) == 0 && !slices.ContainsFunc(chart.objects, stays)
+	undo = chart.bad && force && (deployed || removable) && l.odds(40)
 	l.tell("%s, %d objects, bad: %t, undo: %t", strings.Join(slices.DeleteFunc(slices.Clone(args), filepath.IsAbs), " "), len(chart.objects), chart.bad, undo)
 	return args, chart, undo
 }

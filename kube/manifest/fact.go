@@ -1,7 +1,10 @@
 package manifest
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -55,8 +58,8 @@ type Before struct {
 	Known   bool
 	Version string
 
-	applied string    // when Helm's fields were last applied, see appliedAt
-	at      time.Time // when all this was known to be so
+	helms []metav1.ManagedFieldsEntry // who has applied what of it, as far as that is Helm
+	at    time.Time                   // when all this was known to be so
 }
 
 // Absent reports whether the object is known not to have been there.
@@ -83,52 +86,51 @@ func (f *Fact) KeepSent(i *resource.Info) {
 // known, and notes the version it has now.
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before := f.before
-	f.before = Before{Known: true, Version: i.ResourceVersion, at: time.Now()}
-	if u, ok := i.Object.(*unstructured.Unstructured); ok {
-		f.before.applied = appliedAt(managersOf(u))
-	}
+	f.before = Before{Known: true, Version: i.ResourceVersion}
 	switch {
 	case before.Absent():
 		return event.Created
-	case before.Version == i.ResourceVersion:
-		return event.Unchanged
-	// Somebody else, such as a controller, has changed it since it was looked at. An apply
-	// that changes something sets Helm's time, in seconds, to one after that look.
-	case before.applied != "" && before.applied == f.before.applied && f.sentAt.Sub(before.at) >= time.Second:
+	case before.Version == i.ResourceVersion, before.appliedStill(i, f.sentAt):
 		return event.Unchanged
 	}
 	return event.Configured
 }
 
-// manager is an entry of an object's managedFields.
-type manager struct{ name, operation, subresource, time string }
+// appliedStill reports whether an answer with another version is of an object that only
+// others, such as a controller, have changed since it was looked at: an apply that changes
+// a field sets the time of Helm's entry, in seconds, to one after that look, and one that
+// changes who owns a field changes the entry's fields.
+func (b Before) appliedStill(i *resource.Info, sentAt time.Time) bool {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if !ok || len(b.helms) == 0 || sentAt.Sub(b.at) < time.Second {
+		return false
+	}
+	return slices.EqualFunc(b.helms, entriesOfHelm(u), func(x, y metav1.ManagedFieldsEntry) bool {
+		return x.Operation == y.Operation && x.APIVersion == y.APIVersion && x.Time.Equal(y.Time) && reflect.DeepEqual(fieldsOf(x), fieldsOf(y))
+	})
+}
 
-// managersOf reads the managedFields as they are: GetManagedFields copies them by way of JSON.
-func managersOf(u *unstructured.Unstructured) (all []manager) {
-	metadata, _ := u.Object["metadata"].(map[string]any)
-	entries, _ := metadata["managedFields"].([]any)
-	for _, e := range entries {
-		m, _ := e.(map[string]any)
-		text := func(key string) string { s, _ := m[key].(string); return s }
-		all = append(all, manager{text("manager"), text("operation"), text("subresource"), text("time")})
+// entriesOfHelm are the managers of an object that are Helm: nothing where it has applied
+// nothing of it.
+func entriesOfHelm(o metav1.Object) (all []metav1.ManagedFieldsEntry) {
+	applied := false
+	for _, m := range o.GetManagedFields() {
+		if m.Manager == connect.FieldManager && m.Subresource == "" {
+			all = append(all, m)
+			applied = applied || m.Operation == metav1.ManagedFieldsOperationApply
+		}
+	}
+	if !applied {
+		return nil
 	}
 	return all
 }
 
-// appliedAt is when Helm last changed something by an apply, and by its admission; "" where
-// nothing was applied.
-func appliedAt(all []manager) (text string) {
-	applied := false
-	for _, m := range all {
-		if m.name == connect.FieldManager && m.subresource == "" {
-			text += m.operation + " " + m.time + "\n"
-			applied = applied || m.operation == string(metav1.ManagedFieldsOperationApply)
-		}
+func fieldsOf(m metav1.ManagedFieldsEntry) (fields map[string]any) {
+	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+		return nil
 	}
-	if !applied {
-		return ""
-	}
-	return text
+	return fields
 }
 
 // Version is a resourceVersion as a number, 0 where it is none.

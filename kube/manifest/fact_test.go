@@ -18,7 +18,11 @@ func TestChanged(t *testing.T) {
 	applied := func(manager, operation string, at time.Time) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), Time: &metav1.Time{Time: at}}
 	}
-	was := []metav1.ManagedFieldsEntry{applied("helm", "Apply", first), applied("kube", "Update", first)}
+	owning := func(m metav1.ManagedFieldsEntry, fields string) metav1.ManagedFieldsEntry {
+		m.FieldsType, m.FieldsV1 = "FieldsV1", metav1.NewFieldsV1(fields)
+		return m
+	}
+	was := []metav1.ManagedFieldsEntry{owning(applied("helm", "Apply", first), `{"f:data":{"f:b":{},"f:a":{}}}`), applied("kube", "Update", first)}
 	for name, tt := range map[string]struct {
 		answer  []metav1.ManagedFieldsEntry
 		version string
@@ -28,6 +32,8 @@ func TestChanged(t *testing.T) {
 		"same version":                 {was, "7", 0, event.Unchanged},
 		"controller":                   {[]metav1.ManagedFieldsEntry{was[0], applied("kube", "Update", first.Add(time.Minute))}, "8", time.Second, event.Unchanged},
 		"in the same second, perhaps":  {was, "8", 999 * time.Millisecond, event.Configured},
+		"fields in another order":      {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{}}}`)}, "8", time.Second, event.Unchanged},
+		"owned by Helm now, too":       {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{},"f:c":{}}}`)}, "8", time.Minute, event.Configured},
 		"applied":                      {[]metav1.ManagedFieldsEntry{applied("helm", "Apply", first.Add(time.Second)), was[1]}, "8", time.Minute, event.Configured},
 		"changed by an admission":      {append(was[:2:2], applied("helm", "Update", first.Add(time.Second))), "8", time.Minute, event.Configured},
 		"not brought by an apply":      {[]metav1.ManagedFieldsEntry{applied("helm", "Update", first)}, "8", time.Minute, event.Configured},

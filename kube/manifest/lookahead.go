@@ -172,21 +172,10 @@ func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 		return
 	}
 	f.before.Version, f.Owner = found.ResourceVersion, OwnerOf(found)
-	f.before.applied, f.before.at = appliedAt(managersOfMetadata(found)), time.Now()
+	f.before.helms, f.before.at = entriesOfHelm(found), time.Now()
 	if !updatedByHelm(found) {
 		f.seen = known
 	}
-}
-
-func managersOfMetadata(o metav1.Object) (all []manager) {
-	for _, m := range o.GetManagedFields() {
-		changed := ""
-		if m.Time != nil {
-			changed = m.Time.UTC().Format(time.RFC3339)
-		}
-		all = append(all, manager{m.Manager, string(m.Operation), m.Subresource, changed})
-	}
-	return all
 }
 
 // updatedByHelm reports whether some fields of an object are Helm's by another way
