@@ -134,7 +134,7 @@ func (l *life) step(verb string, to int) error {
 	}
 	ours, helms := l.run(lockstep, l.ours, append(args, "--timeout", "60s", "-o", "json", "--no-tui")...), l.run(l.helm, l.helms, args...)
 	for _, p := range []*process{ours, helms} {
-		if err := p.wait(2 * time.Minute); err != nil {
+		if err := p.wait(2 * time.Minute * patience); err != nil {
 			return fmt.Errorf("  %w\n%s", err, p.says())
 		}
 	}
@@ -268,6 +268,7 @@ func (l *life) unlikeObjects(ours, helms scene, over bool) (wrong []string) {
 			if !apierrors.IsNotFound(err) {
 				l.bench.check(err)
 			}
+			continue
 		}
 		wrong = append(wrong, id+": it is missing")
 	}
@@ -323,7 +324,7 @@ func (l *life) end() error {
 		}
 		program := map[string]string{l.ours: lockstep, l.helms: l.helm}[namespace]
 		p := l.run(program, namespace, "uninstall", "r")
-		if err := p.wait(2 * time.Minute); err != nil || p.exit != 0 {
+		if err := p.wait(2 * time.Minute * patience); err != nil || p.exit != 0 {
 			return fmt.Errorf("  uninstall: exit code %d, %w\n%s", p.exit, err, p.says())
 		}
 	}
