@@ -53,7 +53,7 @@ func TestBufferingProxy(t *testing.T) {
 			r := newRig(t)
 			r.client = r.through(middle{amend: amend}, "")
 			chart := one(t, deployment("db", group("db"), "1s"), job("seed", group("seed", "db"), "10ms"))
-			r.mustRun(r.install("plain", use(chart, func(i *Install) { i.WaitAll, i.WaitForJobs, i.ReadinessTimeout = true, true, 20*time.Second })))
+			r.mustRun(r.install("plain", use(chart, func(i *Install) { i.WaitForJobs, i.ReadinessTimeout = true, 20*time.Second })))
 			r.mustRun(r.uninstall())
 			if left := r.labelled(); len(left) > 0 {
 				t.Errorf("left are %v", left)

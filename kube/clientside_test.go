@@ -18,7 +18,7 @@ func (r *rig) everyOperation(clientSide bool, check func(outcome)) {
 	})))
 	var next Install
 	shopLike(r.t, last("version: v2"))(&next)
-	check(r.mustRun(r.upgrade("plain", useUp(next.Chart, func(u *Upgrade) { u.WaitAll, u.WaitForJobs = true, true }))))
+	check(r.mustRun(r.upgrade("plain", useUp(next.Chart, func(u *Upgrade) { u.WaitForJobs = true }))))
 	if got := r.data("last")["version"]; got != "v2" {
 		r.t.Errorf("after the upgrade: %s", got)
 	}

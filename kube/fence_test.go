@@ -42,7 +42,7 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 					t.Error(err)
 				}
 				theirs := one(t, deployment("slow", group("a"), "1s"), configMap("theirs", nil))
-				r.mustRun(r.upgrade("plain", useUp(theirs, func(u *Upgrade) { u.WaitAll, u.Wait = false, "false" })))
+				r.mustRun(r.upgrade("plain", useUp(theirs, func(u *Upgrade) { u.Wait = "false" })))
 				op.Command(event.Command{Name: event.Resume})
 			})
 			if out.state.Exit != 1 || out.state.Status != event.Aborted || !strings.Contains(out.state.Message, "does not hold release t") {

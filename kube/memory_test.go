@@ -12,8 +12,10 @@ func TestMemoryDriverIsRefused(t *testing.T) {
 	t.Setenv("HELM_DRIVER", "memory")
 	chart := one(t, configMap("a", nil))
 	for name, prepare := range map[string]func() (*Operation, error){
-		"install":   func() (*Operation, error) { return r.install("plain", use(chart, nil)) },
-		"upgrade":   func() (*Operation, error) { return r.upgrade("plain", useUp(chart, func(u *Upgrade) { u.Install = true })) },
+		"install": func() (*Operation, error) { return r.install("plain", use(chart, nil)) },
+		"upgrade": func() (*Operation, error) {
+			return r.upgrade("plain", useUp(chart, func(u *Upgrade) { u.Install = true }))
+		},
 		"rollback":  func() (*Operation, error) { return r.rollback(1) },
 		"uninstall": r.uninstall,
 	} {
