@@ -121,6 +121,14 @@ func TestNoSecretIsTold(t *testing.T) {
 				run(with("upgrade", "--dry-run=server")...)
 				run(with("upgrade", "--dry-run=server", "-o", "json")...)
 				run("watch", "s", "--once", "-o", "json")
+				run("list", "-o", "json")
+				run("recover", "s")
+				run("get", "metadata", "s", "-o", "json")
+				run(append([]string{"plan"}, with("upgrade")...)...)
+				run("plan", "install", "other", dir)
+				run("plan", "rollback", "s", "1")
+				run("plan", "uninstall", "s")
+				run("test", "s")
 				out, _, _ := spawned(t, env, append(with("upgrade", "--dry-run=server", "--show-secrets"), "-n", ns)...)
 				if !strings.Contains(out, canary) {
 					t.Errorf("--show-secrets shows none: %s", out)
@@ -129,6 +137,11 @@ func TestNoSecretIsTold(t *testing.T) {
 			run(with("upgrade", "-o", "json")...)
 			run("replay", "--no-tui")
 			run("runs", "show", "-o", "json")
+			if mode == "ok" {
+				run("runs", "-o", "json")
+				run("rollback", "s", "1", "--timeout", "30s", "--readiness-timeout", "10s")
+				run("runs", "diff", report.Runs(filepath.Join(state, "lockstep", "runs"))[1], report.Runs(filepath.Join(state, "lockstep", "runs"))[0])
+			}
 			recordHasSecret(t, state)
 			run("uninstall", "s")
 			checkFiles(t, state)
