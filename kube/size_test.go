@@ -12,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 )
 
 // TestManyObjects installs 2,000 objects and measures what the record of the
@@ -85,6 +88,36 @@ func TestReleaseTooLarge(t *testing.T) {
 	}
 	if w := r.writes(); len(w) > 0 {
 		t.Errorf("written: %v", w)
+	}
+}
+
+// TestReleaseThatJustFits deploys the largest release that is not refused, without a
+// record of its order, and what is refused Helm cannot store either (R28).
+func TestReleaseThatJustFits(t *testing.T) {
+	t.Parallel()
+	noise := make([]byte, 1<<20)
+	_, _ = rand.Read(noise)
+	text := hex.EncodeToString(noise)
+	sized := func(size int) *charts.Chart {
+		return makeChart(t, files{"templates/all.yaml": configMap("a", group("one")) + "\n---\n" + configMap("b", group("two", "one")), "noise": text[:size]})
+	}
+	r := newRig(t)
+	fits, not := 600_000, 1_600_000
+	var op *Operation
+	for not-fits > 64 {
+		size := (fits + not) / 2
+		if try, err := r.install("plain", use(sized(size), nil)); err != nil {
+			not = size
+		} else {
+			fits, op = size, try
+		}
+	}
+	r.mustRun(op, nil)
+	r.mustRun(r.uninstall())
+	in := action.NewInstall(r.helm())
+	in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.namespace, helmkube.HookOnlyStrategy
+	if _, err := in.RunWithContext(t.Context(), mustHelm(t, sized(not+512)), nil); err == nil {
+		t.Errorf("Helm stores a release that is refused here: %d fits, %d does not", fits, not)
 	}
 }
 

@@ -29,9 +29,9 @@ const (
 	surelyFits = (maxStored - storedSlack) / 4 * 3
 )
 
-// Fit returns the record that a release has room for: the whole one, or
-// with a warning one without the chart tree. The error says that the release
-// itself does not fit.
+// Fit returns the record that a release has room for: the whole one, or with a
+// warning one without the chart tree, or nil for none. The error says that Helm could
+// not store the release either.
 func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	if d := connect.StorageDriver(); d != "" && !strings.HasPrefix(d, "secret") && !strings.HasPrefix(d, "configmap") {
 		return full, nil, nil
@@ -40,34 +40,45 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	if err != nil || size <= maxStored-storedSlack {
 		return full, nil, err
 	}
+	warn := func(what, undone string) []plan.Warning {
+		return []plan.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
+			"the release takes nearly the 1 MiB that the API server stores, so %s is not recorded: it will be undone %s (%s with it)", what, undone, mebibytes(size))}}
+	}
 	// What waits for what inside a chart is in the manifest's own annotations.
 	short := &Record{Version: full.Version, Sequenced: full.Sequenced, Tree: &plan.Chart{Path: full.Tree.Path}}
 	least, err := storedSize(rel, short)
 	if err != nil {
 		return nil, nil, err
 	}
-	if least > maxStored-storedSlack {
+	if least <= maxStored-storedSlack {
+		if len(full.Tree.Inferred) > 0 {
+			return short, warn("the order that was inferred", "in the order that its annotations declare"), nil
+		}
+		return short, warn("the order of its subcharts", "in the order of its groups alone"), nil
+	}
+	bare, err := storedSize(rel, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if bare > maxStored {
 		return nil, nil, fmt.Errorf("release %s: its record takes %s, and the API server stores no more than 1 MiB: leave files out of the chart (.helmignore), make several releases of it, or store releases elsewhere (HELM_DRIVER=sql)",
-			rel.Name, mebibytes(least))
+			rel.Name, mebibytes(bare))
 	}
-	what, undone := "the order of its subcharts", "in the order of its groups alone"
-	if len(full.Tree.Inferred) > 0 {
-		what, undone = "the order that was inferred", "in the order that its annotations declare"
-	}
-	return short, []plan.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
-		"the release takes nearly the 1 MiB that the API server stores, so %s is not recorded: it will be undone %s (%s with it)", what, undone, mebibytes(size))}}, nil
+	return nil, warn("its order", "all at once"), nil
 }
 
 func mebibytes(n int) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }
 
-// storedSize is how many bytes a release with a record takes in its Secret.
-// Where it surely fits the answer may be too high.
+// storedSize is how many bytes a release takes in its Secret with a record, or as
+// Helm stores it where that is nil. Where it surely fits the answer may be too high.
 func storedSize(rel *rel1.Release, r *Record) (int, error) {
 	copied, chart := *rel, *rel.Chart
 	copied.Chart = &chart
 	chart.Files = slices.Clone(chart.Files)
-	if err := r.write(&copied); err != nil {
-		return 0, err
+	if r != nil {
+		if err := r.write(&copied); err != nil {
+			return 0, err
+		}
 	}
 	data, err := json.Marshal(&copied)
 	if err != nil {

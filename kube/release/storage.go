@@ -171,7 +171,14 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		}
 	}
 	dropFile(rel, timingsFile) // of the revision that a rollback goes back to
-	doubt, err := d.confirm(key, rel, d.store(rel, func() error { return d.inner.Create(key, rel) }))
+	create := func() (bool, error) {
+		return d.confirm(key, rel, d.store(rel, func() error { return d.inner.Create(key, rel) }))
+	}
+	doubt, err := create()
+	if tooLarge(err) { // by what is ours in it, perhaps
+		dropFile(rel, recordFile)
+		doubt, err = create()
+	}
 	if errors.Is(err, driver.ErrReleaseExists) {
 		err = fmt.Errorf("revision %d has come in between, by helm or by a run without a Lease: %w", rel.Version, err)
 	}
@@ -214,18 +221,38 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		d.note(rel, err)
 		return err
 	}
-	if d.opts.Timings == nil || rel.Version != d.Written().Made || rel.Info.Status.IsPending() {
-		return update()
-	}
-	if err := writeFile(rel, timingsFile, timings{rel.Version, d.opts.Timings()}); err != nil {
-		return err
+	if d.opts.Timings != nil && rel.Version == d.Written().Made && !rel.Info.Status.IsPending() {
+		if err := writeFile(rel, timingsFile, timings{rel.Version, d.opts.Timings()}); err != nil {
+			return err
+		}
 	}
 	err = update()
-	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) { // they may be what is too much
-		dropFile(rel, timingsFile)
+	for _, shrink := range []func(){
+		func() { dropFile(rel, timingsFile) },
+		func() { rel.Info.Description = shortened(rel.Info.Description) },
+		func() { dropFile(rel, recordFile) },
+	} {
+		if !tooLarge(err) {
+			break
+		}
+		shrink() // it may be what is too much: a final status matters more (R34)
 		err = update()
 	}
 	return err
+}
+
+// tooLarge reports whether the API server may have refused a release for its size.
+func tooLarge(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// shortened is a description of a release that is as long as most are.
+func shortened(description string) string {
+	const most = 80
+	if runes := []rune(description); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return description
 }
 
 // confirm reads a revision again where it is in doubt whether it was stored: the
