@@ -206,14 +206,16 @@ func TestKilledAfterAWrite(t *testing.T) {
 				before, over := r.revisions(), r.released()
 				if !over {
 					op, err := again.prepare(r.client)
-					if err != nil {
+					// What is deployed is never begun again: the name is in use (R51a).
+					over = err != nil && again.Operation == "install" && strings.Contains(err.Error(), "nothing is left to install")
+					if err != nil && !over {
 						t.Fatalf("%v: %v", before, err)
 					}
 					if op != nil {
 						r.mustRun(op, nil)
 					}
 				}
-				if !r.released() {
+				if !over && !r.released() {
 					t.Error("the Lease is left")
 				}
 				if got := r.configMaps(r.namespace); !slices.Equal(got, tt.leaves) {

@@ -91,14 +91,15 @@ func TestClusterReadiness(t *testing.T) {
 }
 
 // requests counts those to a resource of a namespace which this test has made,
-// from the cluster's audit log.
+// from the cluster's audit log; of watches those that were open at the same time, since
+// one that ends is followed by the next.
 func requests(t *testing.T, c client, ns, resource string) string {
 	t.Helper()
 	marker := "marker-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	_, _ = c.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"}).Namespace(ns).Get(t.Context(), marker, metav1.GetOptions{})
 	deadline := time.Now().Add(20 * time.Second)
 	for time.Now().Before(deadline) {
-		n, marked := map[string]int{}, false
+		n, open, marked := map[string]int{}, 0, false
 		f, err := os.Open(testcluster.Get(t).AuditLog)
 		if err != nil {
 			t.Fatal(err)
@@ -112,8 +113,14 @@ func requests(t *testing.T, c client, ns, resource string) string {
 				continue
 			}
 			marked = marked || e.ObjectRef.Name == marker
-			started := e.Stage == "ResponseStarted" || e.Stage == "ResponseComplete" && e.Verb != "watch"
-			if e.ObjectRef.Resource == resource && started {
+			switch {
+			case e.ObjectRef.Resource != resource:
+			case e.Verb == "watch" && e.Stage == "ResponseStarted":
+				open++
+				n[e.Verb] = max(n[e.Verb], open)
+			case e.Verb == "watch" && e.Stage == "ResponseComplete":
+				open--
+			case e.Stage == "ResponseComplete":
 				n[e.Verb]++
 			}
 		}
