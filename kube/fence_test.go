@@ -26,7 +26,7 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 		duration time.Duration // of the Lease of the first run, which is looked at every third of it
 		ready    string        // when its first group is
 	}{
-		"by its Lease":  {3 * time.Second, "1h"},
+		"by its Lease":  {12 * time.Second, "1h"}, // so that the second run has 4 s
 		"by its record": {time.Hour, "1s"},
 	}
 	for name, x := range tests {
@@ -38,12 +38,12 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 			op, err := r.upgrade("plain", useUp(chart, func(u *Upgrade) { u.Lease.Duration, u.RollbackOnFailure = x.duration, true }))
 			out := r.in(op, err, "slow", func() {
 				op.Command(event.Command{Name: event.Pause})
+				defer op.Command(event.Command{Name: event.Resume})
 				if err := r.cluster.CoordinationV1().Leases(r.namespace).Delete(t.Context(), lease.Name("t"), metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
 				theirs := one(t, deployment("slow", group("a"), "1s"), configMap("theirs", nil))
 				r.mustRun(r.upgrade("plain", useUp(theirs, func(u *Upgrade) { u.Wait = "false" })))
-				op.Command(event.Command{Name: event.Resume})
 			})
 			if out.state.Exit != 1 || out.state.Status != event.Aborted || !strings.Contains(out.state.Message, "does not hold release t") {
 				t.Errorf("exit %d, %s: %s", out.state.Exit, out.state.Status, out.state.Message)
