@@ -102,7 +102,7 @@ func likeness(o unstructured.Unstructured) map[string]any {
 			continue
 		}
 		fields := map[string]any{}
-		_ = json.Unmarshal(f.FieldsV1.Raw, &fields)
+		_ = json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields)
 		unstructured.RemoveNestedField(fields, "f:metadata", "f:annotations", "f:"+waitsFor)
 		managers[fmt.Sprintf("%s %s %s %s", f.Manager, f.Operation, f.APIVersion, f.Subresource)] = fields
 	}

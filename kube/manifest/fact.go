@@ -127,7 +127,7 @@ func entriesOfHelm(o metav1.Object) (all []metav1.ManagedFieldsEntry) {
 }
 
 func fieldsOf(m metav1.ManagedFieldsEntry) (fields map[string]any) {
-	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 		return nil
 	}
 	return fields
