@@ -21,7 +21,9 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%s)", e.Chart, e.Message, e.Rule) }
 
 // Hidden is the error without what hide hides.
-func (e *Error) Hidden(hide func(string) string) error {
+func (e *Error) Hidden(hide func(string) string) error { return e.hidden(hide) }
+
+func (e *Error) hidden(hide func(string) string) *Error {
 	hidden := *e
 	hidden.Message = hide(e.Message)
 	return &hidden
@@ -53,9 +55,7 @@ func (es Errors) Unwrap() []error {
 func (es Errors) Hidden(hide func(string) string) error {
 	all := make(Errors, len(es))
 	for i, e := range es {
-		hidden := *e
-		hidden.Message = hide(e.Message)
-		all[i] = &hidden
+		all[i] = e.hidden(hide)
 	}
 	return all
 }

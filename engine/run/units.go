@@ -15,7 +15,7 @@ type unit struct {
 	once   bool // it goes when it is reached
 	// stopped tells that the run has stopped before it: its breakpoint is over.
 	stopped bool
-	// unchecked tells that its objects are applied and not waited for (R21).
+	// unchecked tells that it is over once its objects are applied (R21).
 	unchecked bool
 }
 

@@ -130,11 +130,7 @@ func update[T metav1.Object](ctx context.Context, l *Ledger, c client[T], o T, o
 				return made, err
 			}
 		}
-		there, err := c.Get(ctx, o.GetName(), metav1.GetOptions{})
-		if err == nil {
-			err = l.noteObject(there)
-		}
-		if err != nil {
+		if err := readAgain(ctx, l, c, o.GetName()); err != nil {
 			return none, err
 		}
 	}
@@ -160,14 +156,20 @@ func remove[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name s
 		if !apierrors.IsConflict(err) {
 			return err
 		}
-		there, err := c.Get(ctx, name, metav1.GetOptions{})
-		if err == nil {
-			err = l.noteObject(there)
-		}
-		if err != nil {
+		if err := readAgain(ctx, l, c, name); err != nil {
 			return err
 		}
 	}
+}
+
+// readAgain takes in what a record has become. The error also says that it is somebody
+// else's now.
+func readAgain[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name string) error {
+	o, err := c.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	return l.noteObject(o)
 }
 
 // revisionOf reads the name of a record of the release.
