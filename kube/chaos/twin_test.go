@@ -235,6 +235,9 @@ func (l *life) meddle() error {
 	within(context.Background(), settling, func() bool {
 		return l.look(l.ours).settled()
 	})
+	// The API server orders managers by the second of their last apply, so within the second
+	// of an edit it is not decided yet what the next apply changes.
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 	return nil
 }
 
@@ -251,17 +254,16 @@ func (l *life) compare(over bool) (wrong []string) {
 	return wrong
 }
 
-// unlikeObjects says which objects differ. R32a: what a revision that failed has brought,
-// and no revision has that was deployed since, is gone with lockstep and stays with Helm;
-// it is removed there, too.
+// unlikeObjects says which objects differ. R32a: what a revision that failed, or one before
+// it, has brought and the target does not have is gone with lockstep. Helm compares with the
+// last revision alone, so it stays there; it is removed there, too.
 func (l *life) unlikeObjects(ours, helms scene, over bool) (wrong []string) {
 	for _, id := range slices.Sorted(maps.Keys(helms.objects)) {
 		if o, ok := ours.objects[id]; ok {
 			wrong = append(wrong, unlike(id, likeness(o), likeness(helms.objects[id]))...)
 			continue
 		}
-		left := over && slices.ContainsFunc(ours.records, func(r releaseRecord) bool { return r.Info.Status == "failed" && r.brings(id) })
-		if left {
+		if over && broughtBeforeFailure(ours.records, id) {
 			o := helms.objects[id]
 			l.tell("R32a: %s goes", id)
 			err := admin.Resource(twinResources[o.GetKind()]).Namespace(l.helms).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
@@ -278,6 +280,18 @@ func (l *life) unlikeObjects(ours, helms scene, over bool) (wrong []string) {
 		}
 	}
 	return wrong
+}
+
+// broughtBeforeFailure reports whether a revision that failed, or one before it, has an object.
+func broughtBeforeFailure(records []releaseRecord, id string) bool {
+	brought := false
+	for _, r := range records {
+		brought = brought || r.brings(id)
+		if brought && r.Info.Status == "failed" {
+			return true
+		}
+	}
+	return false
 }
 
 func unlikeRecords(ours, helms []releaseRecord) (wrong []string) {

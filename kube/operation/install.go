@@ -8,6 +8,7 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -82,7 +83,7 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning,
 	if err != nil {
 		return nil, err
 	}
-	info, tree, err := in.plan(s, &of)
+	info, tree, err := in.plan(s, &of, revs)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +105,9 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning,
 	return op, nil
 }
 
-// plan renders the chart and orders what runs, but for what depends on the revisions
-// that there are.
-func (in *Install) plan(s *preflight.Session, of *planning) (info event.Operation, tree *plan.Chart, err error) {
+// plan renders the chart and orders what runs. Of the revisions there are, nil where there
+// are none or they cannot be read, it only counts which objects the last attempt had.
+func (in *Install) plan(s *preflight.Session, of *planning, revs *found) (info event.Operation, tree *plan.Chart, err error) {
 	tree, warnings, err := in.Chart.Tree(in.Values)
 	if err != nil {
 		return info, nil, err
@@ -123,7 +124,10 @@ func (in *Install) plan(s *preflight.Session, of *planning) (info event.Operatio
 		return info, nil, err
 	}
 	r.warnings = slices.Concat(warnings, r.warnings, more)
-	of.rendered, of.target.Release, of.refused = r, r.release, in.conflicts(r)
+	if of.refused, err = in.conflicts(r, revs); err != nil {
+		return info, nil, err
+	}
+	of.rendered, of.target.Release = r, r.release
 	of.events = hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
 	return s.Info("install", r.release), tree, nil
 }
@@ -133,7 +137,7 @@ func (in *Install) unread(s *preflight.Session, operation string, of planning, e
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	if info, tree, failed := in.plan(s, &of); failed == nil {
+	if info, tree, failed := in.plan(s, &of, nil); failed == nil {
 		if p, brings, failed := of.bring(s, info, tree); failed == nil {
 			p.Info.Name = operation
 			return s.Refuse(p, brings, err)
@@ -160,12 +164,20 @@ func (in *Install) target(s *preflight.Session) (of planning, err error) {
 	return of, err
 }
 
-// conflicts are the objects that the release may not have.
-func (in *Install) conflicts(r *rendered) []plan.Warning {
+// conflicts are the objects that the release may not have. As in Helm's upgrade --install,
+// the objects of an attempt that failed are the release's.
+func (in *Install) conflicts(r *rendered, revs *found) ([]plan.Warning, error) {
 	if in.TakeOwnership {
-		return nil
+		return nil, nil
 	}
-	return preflight.CheckOwners(r.builder, r.list, nil)
+	var had helmkube.ResourceList
+	if revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
+		var err error
+		if had, _, err = r.builder.Build(revs.Last.Manifest); err != nil {
+			return nil, fmt.Errorf("read the manifest of revision %d: %w", revs.Last.Version, err)
+		}
+	}
+	return preflight.CheckOwners(r.builder, r.list, had), nil
 }
 
 // render asks Helm for a dry run.
@@ -205,6 +217,7 @@ func (in *Install) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	i := in.action(a.helm.Config)
+	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Resumes // Helm's install knows nothing of the last attempt; see conflicts
 	return in.with(a.engine.Requests(), a.helm.Config, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(context.Background(), chart, values)
 	})
