@@ -4,91 +4,223 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"lockstep/engine/event"
 	"lockstep/kube/throwaway/testcluster"
-	"lockstep/ui/cli/signaltest"
 )
 
-var allSignals = flag.Bool("signals.all", false, "send every signal in every phase, not only those of the short table")
+// signalAction is what happens to lockstep, or to its terminal.
+type signalAction string
+
+const (
+	sendINT        signalAction = "SIGINT"
+	sendTERM       signalAction = "SIGTERM"
+	sendHUP        signalAction = "SIGHUP"
+	pressCtrlC     signalAction = "ctrl-c"
+	closesTerminal signalAction = "terminal closed"
+)
+
+var signalOf = map[signalAction]syscall.Signal{sendINT: syscall.SIGINT, sendTERM: syscall.SIGTERM, sendHUP: syscall.SIGHUP}
+
+// hangsUp reports whether the terminal goes away by it.
+func (a signalAction) hangsUp() bool { return a == sendHUP || a == closesTerminal }
+
+// signalPhase is a part of an installation. One of three things tells that it has
+// been reached: a request, whose answer is held back until the signals have been
+// sent; a connection to a server that never answers; or an event.
+type signalPhase struct {
+	args     func(*signalRun) []string
+	request  func(method, path string) bool
+	passes   bool // the request is not held back
+	deaf     bool
+	event    func(event.Event) bool
+	prepares bool // nothing is written yet
+	rollback bool
+	finished bool
+}
+
+func installing(set ...string) func(*signalRun) []string {
+	return func(r *signalRun) []string {
+		args := []string{"install", "s", r.chart}
+		for _, s := range set {
+			args = append(args, "--set", s)
+		}
+		return args
+	}
+}
+
+func requests(method, end string) func(string, string) bool {
+	return func(m, path string) bool { return m == method && strings.HasSuffix(path, end) }
+}
+
+var signalPhases = map[string]signalPhase{
+	"loading": {prepares: true, deaf: true,
+		args: func(r *signalRun) []string { return []string{"install", "s", r.deafURL + "/chart-1.0.0.tgz"} }},
+	"dependency build": {prepares: true, deaf: true,
+		args: func(r *signalRun) []string { return []string{"install", "s", r.dependent(), "--dependency-update"} }},
+	"rendering": {prepares: true, passes: true, args: installing("spin=true"), // and the template spins
+		request: requests("GET", "/configmaps/reached")},
+	"checking": {prepares: true, args: installing(), request: requests("POST", "/selfsubjectrulesreviews")},
+	"hooks": {args: installing("hook=true"),
+		event: func(e event.Event) bool { return e.Phase == "pre-install" && e.Status == event.InProgress }},
+	"applying": {args: installing(), request: requests("PATCH", "/configmaps/first")},
+	"waiting": {args: installing(),
+		event: func(e event.Event) bool { return e.Phase == "apply" && e.Status == event.InProgress }},
+	"rolling back": {rollback: true, request: requests("DELETE", "/configmaps/first"),
+		args: func(r *signalRun) []string {
+			return append(installing("fail=true")(r), "--rollback-on-failure", "--hold-on-failure=false")
+		}},
+	"writing the record": {args: installing("delay=0s"),
+		request: func(method, path string) bool {
+			return method == "PUT" && strings.Contains(path, "/secrets/sh.helm.release.v1.s.")
+		}},
+	"finished": {finished: true, args: installing("delay=0s")},
+}
+
+// signalCase is an action in a phase, on the screen or headless, once or twice.
+type signalCase struct {
+	phase  string
+	screen bool
+	action signalAction
+	times  int
+	// flags are added to the command, other is what is expected then.
+	flags []string
+	other *signalEnd
+}
+
+// signalEnd is how a run has to end: its exit code, the status of the release, ""
+// for none, what it says, and what its record says of a command.
+type signalEnd struct {
+	exit                    int
+	release, says, answered string
+}
+
+const headless, onScreen = false, true
+
+// signalCases has each phase and each signal once or twice, and what flags change;
+// make chaos sends all of them in all phases.
+var signalCases = []signalCase{
+	{phase: "loading", action: sendINT, times: 2},
+	{phase: "dependency build", screen: onScreen, action: sendTERM, times: 1},
+	{phase: "rendering", action: sendTERM, times: 2},
+	{phase: "rendering", screen: onScreen, action: sendINT, times: 1},
+	{phase: "checking", action: sendHUP, times: 2},
+	{phase: "checking", screen: onScreen, action: sendINT, times: 2},
+	{phase: "hooks", action: sendTERM, times: 1},
+	{phase: "hooks", screen: onScreen, action: sendHUP, times: 2},
+	{phase: "applying", action: sendHUP, times: 1},
+	{phase: "applying", screen: onScreen, action: pressCtrlC, times: 2},
+	{phase: "waiting", action: sendINT, times: 2},
+	{phase: "waiting", action: closesTerminal, times: 1},
+	{phase: "waiting", screen: onScreen, action: closesTerminal, times: 1},
+	{phase: "rolling back", action: sendINT, times: 1},
+	{phase: "rolling back", action: sendHUP, times: 1},
+	{phase: "rolling back", screen: onScreen, action: sendTERM, times: 1},
+	{phase: "rolling back", screen: onScreen, action: pressCtrlC, times: 2},
+	{phase: "rolling back", screen: onScreen, action: sendINT, times: 2},
+	{phase: "writing the record", action: sendTERM, times: 1},
+	{phase: "writing the record", screen: onScreen, action: sendINT, times: 2},
+	{phase: "finished", screen: onScreen, action: sendINT, times: 1},
+	{phase: "finished", screen: onScreen, action: sendTERM, times: 2},
+	{phase: "finished", screen: onScreen, action: sendHUP, times: 1},
+	{phase: "finished", screen: onScreen, action: pressCtrlC, times: 2},
+	{"waiting", headless, sendTERM, 1, []string{"--on-interrupt=rollback"}, &signalEnd{exit: 3, says: "uninstalled"}},
+	{"waiting", headless, sendINT, 1, []string{"--rollback-on-failure", "--on-interrupt=keep"}, &signalEnd{exit: 3, release: "failed"}},
+	{"waiting", headless, sendHUP, 1, []string{"--on-hangup=keep"}, &signalEnd{exit: 3, release: "failed"}},
+	{"waiting", onScreen, sendHUP, 2, []string{"--on-hangup=rollback"}, &signalEnd{exit: 3}},
+}
+
+func (c signalCase) String() string {
+	where := "headless"
+	if c.screen {
+		where = "screen"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s, %s %s ×%d %s", where, c.phase, c.action, c.times, strings.Join(c.flags, " ")))
+}
 
 // TestSignals sends signals in the phases of an installation (R43, R34): the exit
 // code is that of who ended it, no release is left pending, the terminal is as it
 // was, and a terminal that goes away ends nothing.
 func TestSignals(t *testing.T) {
-	cases := signaltest.Cases()
-	if !*allSignals {
-		cases = short()
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(t.TempDir(), "lockstep")
-	if err := os.Symlink(self, program); err != nil {
-		t.Fatal(err)
-	}
-	cluster := testcluster.Get(t)
-	for n, c := range cases {
+	kubeconfig := testcluster.Get(t).Kubeconfig
+	for n, c := range signalCases {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			o, err := c.Run(ctx, signaltest.Rig{Program: program, Kubeconfig: cluster.Kubeconfig, Dir: t.TempDir(), Namespace: fmt.Sprintf("signal-%d", n)})
-			if err != nil {
-				t.Fatal(err)
+			r := startSignalRun(t, ctx, c, kubeconfig, fmt.Sprintf("signal-%d", n))
+			r.reach()
+			r.act()
+			if !r.prepares { // the signal has to be enough
+				close(r.letGo)
 			}
-			if wrong := c.Check(o); len(wrong) > 0 {
-				t.Errorf("%s; it says:\n%s", strings.Join(wrong, "; "), tailOf(o.Text, 2000))
-			}
+			r.await("the end", func() bool { return closed(r.over) })
+			r.judge()
 		})
 	}
 }
 
-// short has each phase and each signal once or twice, and what flags change.
-func short() []signaltest.Case {
-	is := func(phase string, screen bool, a signaltest.Action, times int) signaltest.Case {
-		return signaltest.Case{Phase: signaltest.Named(phase), Screen: screen, Action: a, Times: times}
+// wants is how a case has to end.
+func (c signalCase) wants() signalEnd {
+	const done, aborted, failed = "s done in", "s aborted after", "s failed after"
+	var w signalEnd
+	p, stop := signalPhases[c.phase], c.action == pressCtrlC || c.times == 2
+	switch {
+	case c.other != nil:
+		return *c.other
+	case p.prepares:
+		return signalEnd{exit: 3, says: "interrupted; nothing was written"}
+	case p.finished:
+		w = signalEnd{release: "deployed", says: done}
+	case p.rollback && c.action.hangsUp():
+		w = signalEnd{exit: 1, says: failed}
+	case c.action.hangsUp():
+		w = signalEnd{release: "deployed", says: done}
+	case p.rollback && stop:
+		w = signalEnd{exit: 3, release: "failed", says: "left behind"}
+	case p.rollback:
+		w = signalEnd{exit: 1, says: failed, answered: "once more stops it"}
+	case c.phase == "writing the record": // all is deployed, and it says so
+		w = signalEnd{exit: 3, release: "deployed", says: aborted}
+	default:
+		w = signalEnd{exit: 3, release: "failed", says: aborted}
 	}
-	with := func(c signaltest.Case, w signaltest.Wants, flags ...string) signaltest.Case {
-		c.Flags, c.Wants = flags, &w
-		return c
+	if c.action.hangsUp() && (c.screen || c.action == closesTerminal) {
+		w.says = "" // to nobody
 	}
-	const headless, screen = false, true
-	return []signaltest.Case{
-		is("loading", headless, signaltest.INT, 2),
-		is("dependency build", screen, signaltest.TERM, 1),
-		is("rendering", headless, signaltest.TERM, 2),
-		is("rendering", screen, signaltest.INT, 1),
-		is("checking", headless, signaltest.HUP, 2),
-		is("checking", screen, signaltest.INT, 2),
-		is("hooks", headless, signaltest.TERM, 1),
-		is("hooks", screen, signaltest.HUP, 2),
-		is("applying", headless, signaltest.HUP, 1),
-		is("applying", screen, signaltest.CtrlC, 2),
-		is("waiting", headless, signaltest.INT, 2),
-		is("waiting", headless, signaltest.Closed, 1),
-		is("waiting", screen, signaltest.Closed, 1),
-		is("rolling back", headless, signaltest.INT, 1),
-		is("rolling back", headless, signaltest.HUP, 1),
-		is("rolling back", screen, signaltest.TERM, 1),
-		is("rolling back", screen, signaltest.CtrlC, 2),
-		is("rolling back", screen, signaltest.INT, 2),
-		is("writing the record", headless, signaltest.TERM, 1),
-		is("writing the record", screen, signaltest.INT, 2),
-		is("finished", screen, signaltest.INT, 1),
-		is("finished", screen, signaltest.TERM, 2),
-		is("finished", screen, signaltest.HUP, 1),
-		is("finished", screen, signaltest.CtrlC, 2),
-		with(is("waiting", headless, signaltest.TERM, 1), signaltest.Wants{Exit: 3, Says: "uninstalled"}, "--on-interrupt=rollback"),
-		with(is("waiting", headless, signaltest.INT, 1), signaltest.Wants{Exit: 3, Release: "failed"}, "--rollback-on-failure", "--on-interrupt=keep"),
-		with(is("waiting", headless, signaltest.HUP, 1), signaltest.Wants{Exit: 3, Release: "failed"}, "--on-hangup=keep"),
-		with(is("waiting", screen, signaltest.HUP, 2), signaltest.Wants{Exit: 3}, "--on-hangup=rollback"),
+	return w
+}
+
+// judge compares the end of a run with what the case wants.
+func (r *signalRun) judge() {
+	w, wrong := r.wants(), r.terminalChange()
+	text := r.shown() // all of it has been read
+	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if code := r.cmd.ProcessState.ExitCode(); code != w.exit {
+		add("exit code %d, want %d", code, w.exit)
+	}
+	if status := r.release(); status != w.release {
+		add("the release is %q, want %q", status, w.release)
+	}
+	if !strings.Contains(strings.Join(strings.Fields(text), " "), w.says) { // a terminal breaks lines
+		add("it does not say %q", w.says)
+	}
+	events := r.events()
+	if w.answered != "" && !slices.ContainsFunc(events, func(e event.Event) bool {
+		return e.Kind == event.KindCommand && strings.Contains(e.Message, w.answered)
+	}) {
+		add("nothing in its record says %q", w.answered)
+	}
+	if !r.prepares && (len(events) == 0 || events[len(events)-1].Exit == nil) {
+		add("its record has no end")
+	}
+	if len(wrong) > 0 {
+		r.t.Errorf("%s; it says:\n%s", strings.Join(wrong, "; "), tailOf(text, 2000))
 	}
 }
