@@ -54,11 +54,13 @@ BENCH = $(if $(ROWS),-only "$(ROWS)" -out "",) $(if $(COMPARE),-compare $(COMPAR
 # What is run from source finds no sandbox beside itself.
 BUILT = LOCKSTEP_SANDBOX_BIN=$${LOCKSTEP_SANDBOX_BIN:-$(CURDIR)/bin/lockstep-sandbox}
 
+MEASURE = $(STATIC) $(GO) test -c -o bin/bench ./kube/bench && $(BUILT) $(STATIC) bin/bench -measure
+
 bench: all
-	$(BUILT) $(STATIC) $(GO) run ./kube/bench $(BENCH)
+	$(MEASURE) $(BENCH)
 
 scale: all
-	$(BUILT) $(STATIC) $(GO) run ./kube/bench -scale testdata/bench/scale.md $(if $(ROWS),-only "$(ROWS)",)
+	$(MEASURE) -scale testdata/bench/scale.md $(if $(ROWS),-only "$(ROWS)",)
 
 chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .

@@ -1,12 +1,13 @@
-// Command bench measures lockstep beside helm on one machine, in one run: every
+// Package bench measures lockstep beside helm on one machine, in one run: every
 // figure is taken from both in turn, round by round, so that what else the machine
-// does falls on both. `make bench` runs it. In some rows kapp and nelm are measured,
-// too, where they are on the PATH.
+// does falls on both. It is a test binary, like chaos: `make bench` runs it with
+// -measure, and without that it has only the tests of its own arithmetic. In some rows
+// kapp and nelm are measured, too, where they are on the PATH.
 //
 // It starts one sandbox for all rows, takes times and peak memory from the processes
 // and requests from the API server's audit log, and writes latest.json and latest.md
 // into the folder -out. The README's table is made of latest.json (see TestReadme).
-package main
+package bench
 
 import (
 	"context"
@@ -17,6 +18,7 @@ import (
 	"os/signal"
 	"regexp"
 	"syscall"
+	"testing"
 )
 
 type options struct {
@@ -26,8 +28,10 @@ type options struct {
 	compare       string
 }
 
-func main() {
+// TestMain measures where that is asked for, and else runs the tests.
+func TestMain(m *testing.M) {
 	var o options
+	measure := flag.Bool("measure", false, "measure, and run no tests")
 	only := flag.String("only", "", "measure only the rows whose name matches this `expression`")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken")
 	flag.StringVar(&o.lockstep, "lockstep", "bin/lockstep", "the `program` that is measured")
@@ -35,6 +39,9 @@ func main() {
 	flag.StringVar(&o.compare, "compare", "", "an earlier latest.json `file`: say what has become slower since")
 	page := flag.String("scale", "", "measure instead what many objects and many releases take, and write that into this `page`; -only chooses tables")
 	flag.Parse()
+	if !*measure {
+		os.Exit(m.Run())
+	}
 	var err error
 	if o.only, err = regexp.Compile(*only); err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -49,6 +56,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 func bench(ctx context.Context, o options) error {

@@ -1,4 +1,4 @@
-package main
+package bench
 
 // maxrssUnit is how many bytes the kernel counts the peak memory in.
-const maxrssUnit = 1
+const maxrssUnit = 1024
