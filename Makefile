@@ -68,7 +68,7 @@ chaos: all
 # Of older versions only API server, controllers and scheduler are run; what is
 # around them is the sandbox of this version.
 KUBERNETES ?= 1.31 1.33 1.35
-COMPAT = ./kube ./kube/chaos ./kube/diagnose ./kube/status ./ui/cli
+COMPAT = ./kube/e2e/... ./kube/chaos ./kube/diagnose ./kube/status ./ui/cli
 STAMP = k8s.io/component-base/version.git
 
 compat: all

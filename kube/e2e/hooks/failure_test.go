@@ -1,0 +1,72 @@
+package hooks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestFailingImage fails, names the object and its status, and leaves the
+// release failed, or with --rollback-on-failure gone (R26, R33, R34).
+func TestFailingImage(t *testing.T) {
+	t.Parallel()
+	for _, rollback := range []bool{false, true} {
+		t.Run(map[bool]string{false: "keep", true: "rollback"}[rollback], func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			op, err := r.Install("fail-image", func(i *kube.Install) {
+				i.ReadinessTimeout, i.RollbackOnFailure = 4*time.Second, rollback
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, nil)
+			if out.State.Status != event.Failed || out.State.Exit != 1 {
+				t.Errorf("%s, exit %d", out.State.Status, out.State.Exit)
+			}
+			for _, part := range []string{"Deployment/broken: container ", "no-such-image", "gave up after 4s", "never started: fail-image:after"} {
+				if !strings.Contains(out.State.Message, part) {
+					t.Errorf("the message does not say %q: %s", part, out.State.Message)
+				}
+			}
+			want, left := rcommon.StatusFailed, 2
+			if rollback {
+				want, left = "", 0
+			}
+			if got := r.Status(); got != want {
+				t.Errorf("the release is %q, want %q", got, want)
+			}
+			if got := r.Left(); len(got) != left {
+				t.Errorf("%d objects left, want %d: %v", len(got), left, got)
+			}
+		})
+	}
+}
+
+// TestFailingHook fails the release and names the hook.
+func TestFailingHook(t *testing.T) {
+	t.Parallel()
+	for _, event := range []string{"pre-install", "post-install"} {
+		t.Run(event, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			op, err := r.Install("fail-hook", func(i *kube.Install) { i.Values = map[string]any{"hook": event} })
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, nil)
+			if out.State.Exit != 1 || !strings.Contains(out.State.Message, event+":Job/") {
+				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+			}
+			if got := r.Status(); got != rcommon.StatusFailed {
+				t.Errorf("the release is %q, want failed", got)
+			}
+		})
+	}
+}

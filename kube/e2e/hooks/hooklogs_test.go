@@ -1,0 +1,92 @@
+package hooks
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/kube/e2e/rig"
+)
+
+// loud is a hook whose Job prints a line, which Helm shows by its output-log
+// policy.
+func loud(name, when, weight string, more map[string]string) string {
+	annotations := map[string]string{"helm.sh/hook": when, "helm.sh/hook-weight": weight, "helm.sh/hook-output-log-policy": "hook-succeeded,hook-failed"}
+	for k, v := range more {
+		annotations[k] = v
+	}
+	return strings.Replace(rig.Job(name, annotations, "100ms", "  backoffLimit: 0"), "{sandbox/run-duration: 100ms}",
+		`{sandbox/run-duration: 100ms, sandbox/log: "this is `+name+`"}`, 1)
+}
+
+// assertLogs compares what is told of the logs of hooks, group by group: with
+// the hook that printed it, under the hook's own object, which the picture of
+// the run has.
+func assertLogs(out rig.Outcome, t *testing.T, want map[string]string) {
+	t.Helper()
+	for id, line := range want {
+		phase, name, _ := strings.Cut(id, ":")
+		g := out.State.Find(phase, id)
+		if g == nil || len(g.Objects) != 1 {
+			t.Errorf("%s: no such group, or it has other objects: %+v", id, g)
+			continue
+		}
+		if o := g.Objects[0]; !slices.Equal(o.Log, []string{line}) || o.Object.Kind+"/"+o.Object.Name != name {
+			t.Errorf("%s: the picture has the log %q of %s, want %q", id, o.Log, o.Object, line)
+		}
+	}
+	for _, e := range out.Events {
+		if e.Kind != event.KindLog {
+			continue
+		}
+		if _, name, _ := strings.Cut(e.Group, "/"); !strings.HasPrefix(e.Message, "Pod/"+name+"-") {
+			t.Errorf("a log of %s is told with %q, not with its pod", e.Group, e.Message)
+		}
+	}
+}
+
+// TestLogsOfHooks tells the log of each hook with that hook: of several that
+// have succeeded, which Helm shows once all have, last first; of one that is
+// deleted by its policy; of one that has failed; of one Job in two events (R29).
+func TestLogsOfHooks(t *testing.T) {
+	t.Parallel()
+	swept := map[string]string{"helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded,hook-failed"}
+	t.Run("succeeded", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		out := r.MustRun(r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), loud("first", "pre-install", "1", nil), loud("second", "pre-install", "2", swept),
+			loud("third", "pre-install,post-install", "3", nil)), nil)))
+		assertLogs(out, t, map[string]string{"pre-install:Job/first": "this is first", "pre-install:Job/second": "this is second",
+			"pre-install:Job/third": "this is third", "post-install:Job/third": "this is third"})
+	})
+	t.Run("failed", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		bad := strings.Replace(loud("bad", "post-install", "2", swept), "sandbox/log", `sandbox/exit-code: "1", sandbox/log`, 1)
+		op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), loud("good", "post-install", "1", nil), bad), nil))
+		assertLogs(r.MustFail(op, err, "post-install:Job/bad"), t, map[string]string{"post-install:Job/bad": "this is bad"})
+	})
+}
+
+// TestLastLineOfAHooksLog shows a last line that has no end.
+func TestLastLineOfAHooksLog(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Client = r.Through(rig.Middle{Amend: func(answer *http.Response) error {
+		if !strings.HasSuffix(answer.Request.URL.Path, "/log") {
+			return nil
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		text = bytes.TrimSuffix(text, []byte("\n"))
+		answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		answer.Header.Del("Content-Length")
+		return err
+	}}, "")
+	out := r.MustRun(r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), loud("only", "pre-install", "1", nil)), nil)))
+	assertLogs(out, t, map[string]string{"pre-install:Job/only": "this is only"})
+}

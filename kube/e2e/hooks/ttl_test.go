@@ -1,0 +1,168 @@
+package hooks
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestJobThatRemovesItself has a Job gone as soon as it is complete: that is
+// success, for a layer and for --wait-for-jobs, and the next group comes only
+// after it (R22).
+func TestJobThatRemovesItself(t *testing.T) {
+	tests := map[string]struct {
+		job, after map[string]string
+		change     func(*kube.Install)
+	}{
+		"layer": {map[string]string{plan.AnnotationLayer: "a"}, map[string]string{plan.AnnotationLayer: "b", plan.AnnotationLayerDependsOn: "a"}, nil},
+		"flag":  {rig.Group("a"), rig.Group("b", "a"), func(i *kube.Install) { i.WaitForJobs = true }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			out := r.Deploy("plain", rig.Use(rig.One(t, rig.Job("work", tt.job, "1s", "  ttlSecondsAfterFinished: 0"), rig.ConfigMap("after", tt.after)), tt.change))
+			if d := out.At("edge:b", event.Running).Sub(out.At("edge:a", event.Running)); d < time.Second {
+				t.Errorf("the group after the Job started %s after it, before it can have been complete", d)
+			}
+			r.Eventually("the Job removes itself", func() bool {
+				_, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(t.Context(), "work", metav1.GetOptions{})
+				return apierrors.IsNotFound(err)
+			})
+			r.MustRun(r.Uninstall())
+		})
+	}
+}
+
+// TestJobGoneUnseen has a Job with a TTL gone without anybody having seen it
+// complete, as after a watch that was lost for a while.
+func TestJobGoneUnseen(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("plain", rig.Use(rig.One(t, rig.Job("work", rig.Group("a"), "60s", "  ttlSecondsAfterFinished: 0"), rig.ConfigMap("after", rig.Group("b", "a"))),
+		func(i *kube.Install) { i.WaitForJobs = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted := false
+	out := r.Run(op, func(e event.Event) {
+		if !deleted && e.Kind == event.KindObject && e.Status == event.InProgress && e.Object.Name == "work" {
+			deleted = true
+			now := int64(0)
+			policy := metav1.DeletePropagationBackground
+			if err := r.Cluster.BatchV1().Jobs(r.Namespace).Delete(t.Context(), "work", metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &policy}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if !deleted || out.Err != nil {
+		t.Errorf("deleted %v: %v", deleted, out.Err)
+	}
+}
+
+// unwatched are the rights to do anything but to watch Jobs.
+func unwatched() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets", "*"), rig.Rule("batch", "jobs", "get", "list", "create", "patch", "delete")}
+}
+
+// passingJob is a Job that removes itself as soon as it has finished.
+func passingJob(duration, exit string) string {
+	text := rig.Job("work", rig.Group("a"), duration, "  ttlSecondsAfterFinished: 0", "  backoffLimit: 0")
+	return strings.Replace(text, "sandbox/run-duration: "+duration, "sandbox/run-duration: "+duration+`, sandbox/exit-code: "`+exit+`"`, 1)
+}
+
+// TestFailedJobThatRemovesItself fails the run although the Job is gone: where
+// its end was seen; where the API server was away from before it failed until
+// it was gone, since watches go on where they were cut; and where the Job may
+// not be watched and is asked for too seldom, since the cluster's Events tell.
+// One that has completed counts as complete in all of them (R22).
+func TestFailedJobThatRemovesItself(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(*rig.Rig, func() (*kube.Operation, error)) rig.Outcome{
+		"seen": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
+			op, err := prepare()
+			if err != nil {
+				r.T.Fatal(err)
+			}
+			return r.Run(op, nil)
+		},
+		"cut off": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
+			out, _ := r.CutWhile(prepare, "jobs", "work", "running", func() { r.Eventually("the Job is gone", func() bool { return jobGone(r) }) })
+			return out
+		},
+		"asked for": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
+			r.Client = r.As("blind", append(unwatched(), rig.Rule("", "events", "list"))...)
+			op, err := prepare()
+			if err != nil {
+				r.T.Fatal(err)
+			}
+			return r.Run(op, nil)
+		},
+	}
+	for way, run := range ways {
+		for _, exit := range []string{"1", "0"} {
+			t.Run(way+" exit "+exit, func(t *testing.T) {
+				t.Parallel()
+				r := rig.New(t)
+				chart := rig.One(t, passingJob("300ms", exit), rig.ConfigMap("after", rig.Group("b", "a")))
+				out := run(r, func() (*kube.Operation, error) {
+					return r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.WaitForJobs = true }))
+				})
+				failed := out.State.Exit == 1 && strings.Contains(out.State.Message, "edge:a: Job/work") && (strings.Contains(out.State.Message, "backoff limit") || strings.Contains(out.State.Message, "container main ends with code 1"))
+				if failed != (exit == "1") || !failed && out.Err != nil {
+					t.Errorf("exit %d: %v", out.State.Exit, out.Err)
+				}
+				if got := r.ConfigMaps(r.Namespace); slices.Contains(got, "after") == failed {
+					t.Errorf("there are ConfigMaps %v", got)
+				}
+				if out.Says("R22", "how it ended") {
+					t.Errorf("its end is said not to be known")
+				}
+				if !jobGone(r) && way != "seen" {
+					t.Errorf("the Job is still there")
+				}
+			})
+		}
+	}
+}
+
+func jobGone(r *rig.Rig) bool {
+	r.T.Helper()
+	_, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(r.T.Context(), "work", metav1.GetOptions{})
+	return apierrors.IsNotFound(err)
+}
+
+// TestJobWhoseEndNobodyKnows counts as complete, with a warning: nobody has
+// seen it finish, and no Event tells.
+func TestJobWhoseEndNobodyKnows(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Client = r.As("blind", unwatched()...)
+	op, err := r.Install("plain", rig.Use(rig.One(t, passingJob("60s", "0"), rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Install) { i.WaitForJobs = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted, now := false, int64(0)
+	policy := metav1.DeletePropagationBackground
+	out := r.Run(op, func(e event.Event) {
+		if !deleted && e.Kind == event.KindObject && e.Status == event.InProgress && e.Object.Name == "work" {
+			deleted = true
+			if err := r.Cluster.BatchV1().Jobs(r.Namespace).Delete(t.Context(), "work", metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &policy}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if !deleted || out.Err != nil || !out.Says("R22", "Job/work", "how it ended") {
+		t.Errorf("deleted %v: %v, warnings %v", deleted, out.Err, out.State.Warnings)
+	}
+}

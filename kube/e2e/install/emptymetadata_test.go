@@ -1,0 +1,79 @@
+package install
+
+import (
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube/e2e/rig"
+)
+
+// marks returns the labels and annotations of what the chart empty-metadata
+// brings, as the cluster has them, without those that a revision or this program
+// gives.
+func marks(r *rig.Rig) map[string]map[string]string {
+	r.T.Helper()
+	list, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	out := map[string]map[string]string{}
+	for _, m := range list.Items {
+		if m.Name == "kube-root-ca.crt" {
+			continue
+		}
+		marks := map[string]string{}
+		maps.Copy(marks, m.Labels)
+		for k, v := range m.Annotations {
+			marks["annotation "+k] = strings.ReplaceAll(v, r.Namespace, "NS")
+		}
+		out[m.Name] = marks
+	}
+	return out
+}
+
+// R2a: a chart with empty labels: and annotations: and with nulls in them, in
+// templates, a hook and crds/, comes up as with Helm, in every operation, and so
+// does a release of it that Helm has installed.
+func TestEmptyMetadataIsTakenAsHelmTakesIt(t *testing.T) {
+	t.Parallel()
+	const chart = "empty-metadata"
+	path := filepath.Join(rig.ChartsDir, chart)
+
+	helms := rig.Named(t, "empty-metadata-helm")
+	helms.MustHelm("install", "t", path)
+	want := marks(helms)
+
+	ours := rig.Named(t, "empty-metadata-lockstep")
+	ours.Deploy(chart, nil)
+	got := marks(ours)
+	for name, marks := range want {
+		for k := range marks {
+			// It orders nothing in the cluster, so it is not sent (R3).
+			if strings.HasPrefix(k, "annotation helm.sh/depends-on") {
+				delete(marks, k)
+			}
+		}
+		if !maps.Equal(marks, got[name]) {
+			t.Errorf("%s has %v, with Helm %v", name, got[name], marks)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("there are %d objects, with Helm %d", len(got), len(want))
+	}
+
+	for _, r := range []*rig.Rig{ours, helms} { // a release of ours, and one of Helm's
+		op, err := r.Upgrade(chart, nil)
+		r.MustRun(op, err)
+		op, err = r.Rollback(1)
+		r.MustRun(op, err)
+		op, err = r.Uninstall()
+		r.MustRun(op, err)
+		if left := r.Labelled(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	}
+}

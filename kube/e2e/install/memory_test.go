@@ -1,0 +1,35 @@
+package install
+
+import (
+	"strings"
+	"testing"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestMemoryDriverIsRefused: a record that is gone with the process would leave objects
+// that nobody can upgrade or uninstall (R28).
+func TestMemoryDriverIsRefused(t *testing.T) {
+	r := rig.New(t)
+	t.Setenv("HELM_DRIVER", "memory")
+	chart := rig.One(t, rig.ConfigMap("a", nil))
+	for name, prepare := range map[string]func() (*kube.Operation, error){
+		"install": func() (*kube.Operation, error) { return r.Install("plain", rig.Use(chart, nil)) },
+		"upgrade": func() (*kube.Operation, error) {
+			return r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.Install = true }))
+		},
+		"rollback":  func() (*kube.Operation, error) { return r.Rollback(1) },
+		"uninstall": r.Uninstall,
+	} {
+		if _, err := prepare(); err == nil || !strings.Contains(err.Error(), "HELM_DRIVER=memory") || !strings.Contains(err.Error(), "secret, configmap or sql") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if w := r.Writes(); len(w) > 0 {
+		t.Errorf("written: %v", w)
+	}
+	if _, err := r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.PlanOnly = true })); err != nil {
+		t.Errorf("a plan: %v", err)
+	}
+}

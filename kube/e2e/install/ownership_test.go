@@ -1,0 +1,60 @@
+package install
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestTakenOver has another release take an object over: an upgrade refuses to
+// take it back unless asked to, a removal and an uninstallation leave it, and
+// all say so.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	a, b := rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a"))
+	r.Deploy("plain", rig.Use(rig.One(t, a, b), nil))
+	take := func(release string) {
+		r.Deploy("plain", rig.Use(rig.One(t, b), func(i *kube.Install) { i.Release, i.TakeOwnership = release, true }))
+	}
+	take("thief")
+	writes := len(r.Writes())
+	if _, err := r.Upgrade("plain", rig.UseUp(rig.One(t, a, b), nil)); err == nil || !strings.Contains(err.Error(), "ConfigMap/b") ||
+		!strings.Contains(err.Error(), "release thief") || !strings.Contains(err.Error(), "--take-ownership") {
+		t.Errorf("error %v", err)
+	}
+	if n := len(r.Writes()); n != writes {
+		t.Errorf("%d writes by an upgrade that is refused", n-writes)
+	}
+	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, a, b), func(u *kube.Upgrade) { u.TakeOwnership = true })))
+	take("thief2")
+	op, err := r.Rollback(1)
+	if out := r.MustRun(op, err); !out.Says("R32", "ConfigMap/b", "thief2") {
+		t.Errorf("the rollback does not say that it takes b back: %v", out.State.Warnings)
+	}
+	take("thief3")
+	op, err = r.Upgrade("plain", rig.UseUp(rig.One(t, a), nil))
+	out := r.MustRun(op, err)
+	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
+		return e.Object != nil && e.Object.Name == "b" && e.Change == event.Kept && strings.Contains(e.Message, "thief3")
+	}) {
+		t.Errorf("the upgrade does not say that it leaves b alone")
+	}
+	r.MustRun(r.Rollback(1))
+	take("thief4")
+	op, err = r.Uninstall()
+	out = r.MustRun(op, err)
+	if !out.Says("R31", "ConfigMap/b", "thief4") {
+		t.Errorf("the uninstallation does not say that b stays: %v", out.State.Warnings)
+	}
+	if n := len(op.Phases()[0].Groups); n != 1 {
+		t.Errorf("%d groups are planned to be removed, want 1", n)
+	}
+	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("left are %v, want [b]", got)
+	}
+}

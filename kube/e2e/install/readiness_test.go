@@ -1,0 +1,140 @@
+package install
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/helmclient"
+)
+
+// TestCustomResourceWithoutStatus is ready once the API server has it (R22),
+// and its CRD may be in the same group (R17).
+func TestCustomResourceWithoutStatus(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	api := r.Namespace + ".example"
+	crd := rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/things."+api, rig.Group("a"), "spec:", "  group: "+api, "  scope: Namespaced",
+		"  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}",
+		"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]")
+	out := r.Deploy("plain", rig.Use(rig.One(t, rig.Object(api+"/v1/Thing/mute", rig.Group("a"), "spec: {size: 1}"), crd, rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	g := out.State.Find(helmclient.PhaseApply, "edge:a")
+	if g.Status != event.Ready || g.Done != 2 {
+		t.Errorf("%s, %d of 2 done", g.Status, g.Done)
+	}
+	r.MustRun(r.Uninstall())
+}
+
+// TestStaleStatus upgrades workloads whose status still says ready: the next
+// group is written only after the status that belongs to the new rollout (R22).
+func TestStaleStatus(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(version, delay string) func(*kube.Upgrade) {
+		set := rig.Object("apps/v1/StatefulSet/state", rig.Group("a"), "spec:", "  serviceName: state", "  selector: {matchLabels: {app: state}}",
+			"  template: {metadata: {labels: {app: state}, annotations: {sandbox/ready-delay: "+delay+"}}, spec: {containers: [{name: main, image: example/app:"+version+"}]}}")
+		return rig.UseUp(rig.One(t, rig.Deployment("app", rig.Group("a"), delay), set, rig.ConfigMap("after", rig.Group("b", "a"), "version: v"+version)), func(u *kube.Upgrade) { u.Install = true })
+	}
+	op, err := r.Upgrade("plain", chart("1", "0s"))
+	r.MustRun(op, err)
+	start := time.Now()
+	op, err = r.Upgrade("plain", chart("2", "1500ms"))
+	out := r.MustRun(op, err)
+	tl := r.Timeline("lockstep").Since(start)
+	for _, workload := range []string{"Deployment/app", "StatefulSet/state"} {
+		ready, _ := tl.Ready(t, []string{workload})
+		applied, _ := tl.FirstWrite(t, []string{workload})
+		after, _ := tl.FirstWrite(t, []string{"ConfigMap/after"})
+		if after.Before(ready) || after.Sub(applied) < 1500*time.Millisecond {
+			t.Errorf("%s was applied at %s and ready at %s, ConfigMap/after was written at %s", workload, rig.Clock(applied), rig.Clock(ready), rig.Clock(after))
+		}
+	}
+	if t.Failed() {
+		tl.Dump(t)
+		t.Log(out.At("edge:a", event.Ready))
+	}
+}
+
+// thing is a chart of a custom resource, its CRD, and a group that waits for
+// it.
+func thing(t *testing.T, api, size string, readiness map[string]string) *charts.Chart {
+	annotations := rig.Group("a")
+	maps.Copy(annotations, readiness)
+	return rig.MakeChart(t, rig.Files{
+		"crds/things.yaml": rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/things."+api, nil, "spec:", "  group: "+api, "  scope: Namespaced",
+			"  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}",
+			"  versions: [{name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]"),
+		"templates/all.yaml": rig.Object(api+"/v1/Thing/it", annotations, "spec: {size: "+size+"}") + "\n---\n" + rig.ConfigMap("after", rig.Group("b", "a"), "size: s"+size),
+	})
+}
+
+// TestOldStatusOfACustomResource upgrades a custom resource whose status says
+// ready from before. Where the status has an observedGeneration, that status
+// does not count, and the next group is written only after one that does. Where
+// it has none, nothing in the resource tells how old it is: its conditions, or
+// the expressions of R23, decide at once. A controller that has nothing to
+// change would never write it again, so that to wait for a newer one could be
+// to wait for ever (R22).
+func TestOldStatusOfACustomResource(t *testing.T) {
+	t.Parallel()
+	custom := map[string]string{plan.AnnotationReadinessSuccess: `["{.phase} == \"Done\""]`, plan.AnnotationReadinessFailure: `["{.phase} == \"Lost\""]`}
+	for name, readiness := range map[string]map[string]string{"conditions": nil, "expressions": custom} {
+		for _, observed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s observed %v", name, observed), func(t *testing.T) {
+				t.Parallel()
+				r := rig.New(t)
+				api := r.Namespace + ".example"
+				status := func(generation int) {
+					text := `"phase":"Done","conditions":[{"type":"Ready","status":"True"}]`
+					if observed {
+						text += fmt.Sprintf(`,"observedGeneration":%d`, generation)
+					}
+					patchStatus(r, api, "it", `{"status":{`+text+`}}`)
+				}
+				op, err := r.Install("plain", rig.Use(thing(t, api, "1", nil), nil))
+				r.MustRun(op, err)
+				status(1)
+
+				start, told := time.Now(), false
+				op, err = r.Upgrade("plain", rig.UseUp(thing(t, api, "2", readiness), func(u *kube.Upgrade) { u.ReadinessTimeout = 20 * time.Second }))
+				if err != nil {
+					t.Fatal(err)
+				}
+				out := r.Run(op, func(e event.Event) {
+					if !told && e.Kind == event.KindObject && strings.Contains(e.Message, "has not seen the change yet") {
+						told = true
+						status(2)
+					}
+				})
+				if out.Err != nil || told != observed {
+					t.Errorf("%v; the old status was told to be old: %v", out.Err, told)
+				}
+				tl := r.Timeline("lockstep").Since(start)
+				after, _ := tl.FirstWrite(t, []string{"ConfigMap/after"})
+				if applied, _ := tl.FirstWrite(t, []string{"Thing/it"}); after.Before(applied) || after.Before(tl.LastStatus(t, "Thing/it")) {
+					t.Errorf("after was written at %s, before Thing/it at %s or its status at %s", rig.Clock(after), rig.Clock(applied), rig.Clock(tl.LastStatus(t, "Thing/it")))
+				}
+			})
+		}
+	}
+}
+
+// patchStatus writes the status of a Thing as its controller would.
+func patchStatus(r *rig.Rig, api, name, patch string) {
+	r.T.Helper()
+	things := schema.GroupVersionResource{Group: api, Version: "v1", Resource: "things"}
+	if _, err := r.Client.Dynamic.Resource(things).Namespace(r.Namespace).Patch(r.T.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		r.T.Error(err)
+	}
+}

@@ -1,0 +1,154 @@
+package install
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestManyObjects installs 2,000 objects and measures what the record of the
+// plan adds to the release's Secret (R28).
+func TestManyObjects(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	body := "{{- range $i := until 2000 }}\n---\n" + strings.ReplaceAll(rig.ConfigMap("c-NUMBER", map[string]string{plan.AnnotationGroup: "g-TENS"}, "more: {{ sha256sum (toString $i) }}"),
+		"NUMBER", "{{ $i }}") + "\n{{- end }}\n"
+	body = strings.ReplaceAll(body, `"g-TENS"`, `"g-{{ div $i 500 }}"
+    helm.sh/depends-on/resource-groups: '{{ if ge $i 500 }}["g-{{ sub (div $i 500) 1 }}"]{{ else }}[]{{ end }}'`)
+	start := time.Now()
+	out := r.Deploy("plain", rig.Use(rig.One(t, body), nil))
+	took := time.Since(start)
+	if n := out.State.Count().Total; n != 2000 || len(out.State.Phases[0].Groups) != 4 {
+		t.Errorf("%d objects in %d groups", n, len(out.State.Phases[0].Groups))
+	}
+	secret, err := r.Cluster.CoreV1().Secrets(r.Namespace).Get(t.Context(), "sh.helm.release.v1.t.v1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := len(secret.Data["release"])
+	last, err := r.Helm().Releases.Last("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel := last.(*rel1.Release)
+	rel.Chart.Files = slices.DeleteFunc(rel.Chart.Files, func(f *common.File) bool { return strings.HasPrefix(f.Name, ".lockstep/") })
+	without := storedSize(t, rel)
+	t.Logf("2,000 objects in %s: the release takes %d bytes, without the record %d", took.Round(10*time.Millisecond), with, without)
+	if with > 1<<18 || with-without > 2048 {
+		t.Errorf("the release takes %d bytes, of which the record is %d", with, with-without)
+	}
+}
+
+// storedSize is how many bytes Helm's storage makes of a release.
+func storedSize(t *testing.T, rel *rel1.Release) int {
+	t.Helper()
+	data, err := json.Marshal(rel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodedLen(packed.Len())
+}
+
+// TestReleaseTooLarge is refused before anything is written.
+func TestReleaseTooLarge(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	noise := func(n int) string {
+		b := make([]byte, n/2)
+		_, _ = rand.Read(b)
+		return hex.EncodeToString(b)
+	}
+	_, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "noise: "+noise(500_000)), rig.ConfigMap("b", nil, "noise: "+noise(500_000))), nil))
+	if err == nil || !strings.Contains(err.Error(), "1 MiB") || !strings.Contains(err.Error(), "release t") {
+		t.Errorf("error %v", err)
+	}
+	if w := r.Writes(); len(w) > 0 {
+		t.Errorf("written: %v", w)
+	}
+}
+
+// TestReleaseThatJustFits deploys the largest release that is not refused, without a
+// record of its order, and what is refused Helm cannot store either (R28).
+func TestReleaseThatJustFits(t *testing.T) {
+	t.Parallel()
+	noise := make([]byte, 1<<20)
+	_, _ = rand.Read(noise)
+	text := hex.EncodeToString(noise)
+	sized := func(size int) *charts.Chart {
+		return rig.MakeChart(t, rig.Files{"templates/all.yaml": rig.ConfigMap("a", rig.Group("one")) + "\n---\n" + rig.ConfigMap("b", rig.Group("two", "one")), "noise": text[:size]})
+	}
+	r := rig.New(t)
+	fits, not := 600_000, 1_600_000
+	for not-fits > 64 {
+		size := (fits + not) / 2
+		if _, err := r.Install("plain", rig.Use(sized(size), nil)); err != nil {
+			not = size
+		} else {
+			fits = size
+		}
+	}
+	const times = 512 // how well the times of a release pack differs by less
+	r.MustRun(r.Install("plain", rig.Use(sized(fits-times), nil)))
+	r.MustRun(r.Uninstall())
+	in := action.NewInstall(r.Helm())
+	in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.Namespace, helmkube.HookOnlyStrategy
+	if _, err := in.RunWithContext(t.Context(), rig.MustHelm(t, sized(not+times)), nil); err == nil {
+		t.Errorf("Helm stores a release that is refused here: %d fits, %d does not", fits, not)
+	}
+}
+
+// TestTimingsTooLarge deploys a release that has room for its record, but not
+// for its timings: it does without them (R28).
+func TestTimingsTooLarge(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	groups := "{{- range $i := until 300 }}\n---\n" + strings.ReplaceAll(rig.ConfigMap("c-NUMBER", map[string]string{plan.AnnotationGroup: "g-NUMBER", plan.AnnotationGroupDependsOn: "AFTER"}),
+		"NUMBER", "{{ $i }}") + "\n{{- end }}\n"
+	groups = strings.ReplaceAll(groups, `"AFTER"`, `'{{ if $i }}["g-{{ sub $i 1 }}"]{{ else }}[]{{ end }}'`)
+	noise := make([]byte, 1<<20)
+	_, _ = rand.Read(noise)
+	text := hex.EncodeToString(noise)
+	// As much as fits: found by halving, since how well it packs is not known.
+	fits, not := 0, len(text)
+	var op *kube.Operation
+	for not-fits > 512 {
+		size := (fits + not) / 2
+		c := rig.MakeChart(t, rig.Files{"templates/all.yaml": groups, "noise": text[:size]})
+		if try, err := r.Install("plain", rig.Use(c, nil)); err != nil || len(try.Warnings()) > 0 {
+			not = size
+		} else {
+			fits, op = size, try
+		}
+	}
+	r.MustRun(op, nil)
+	if got := r.Timings(0); len(got) != 0 {
+		t.Errorf("%d timings fit: the test tests nothing", len(got))
+	}
+	r.MustRun(r.Uninstall())
+}

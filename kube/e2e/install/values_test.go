@@ -1,0 +1,69 @@
+package install
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/cli/values"
+
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+)
+
+// What templates see, types included, is what they see with Helm's command, for
+// every way of giving values, in an installation and in upgrades that keep them:
+// values go through no format on their way (R2a: what Helm takes is taken).
+func TestTemplatesSeeTheValuesThatTheySeeWithHelm(t *testing.T) {
+	t.Parallel()
+	const chart = "typed-values"
+	path := filepath.Join(rig.ChartsDir, chart)
+	dir := t.TempDir()
+	write := func(name, data string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	given := values.Options{
+		ValueFiles:    []string{write("values.yaml", "gone: null\nseven: 1234567\nfloat: 1e21\noctal: 0o17\nyes: yes\ndate: 2020-01-01\n")},
+		Values:        []string{"v=12345678901234567", "table.inner=7654321", "list={1234567,a,null}", "neg=-1234567"},
+		StringValues:  []string{"s=12345678901234567"},
+		FileValues:    []string{"file=" + write("file", "\x00\x80\xff\x1b binary\r\n")},
+		JSONValues:    []string{`j={"n":12345678901234567,"l":[1000000,1.0,null]}`},
+		LiteralValues: []string{"literal=a,b=1\\"},
+	}
+	merged, err := charts.Values(given, cli.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var args []string
+	for flag, list := range map[string][]string{"-f": given.ValueFiles, "--set": given.Values, "--set-string": given.StringValues,
+		"--set-file": given.FileValues, "--set-json": given.JSONValues, "--set-literal": given.LiteralValues} {
+		for _, v := range list {
+			args = append(args, flag, v)
+		}
+	}
+	more := map[string]any{"added": int64(1234567)}
+
+	helms, ours := rig.Named(t, "values-helm"), rig.Named(t, "values-lockstep")
+	same := func(revision string) {
+		t.Helper()
+		want := helms.MustHelm("get", "manifest", "t", "--revision", revision)
+		if got := ours.MustHelm("get", "manifest", "t", "--revision", revision); got != want {
+			t.Errorf("revision %s is\n%s\nwith Helm\n%s", revision, got, want)
+		}
+	}
+	helms.MustHelm(append([]string{"install", "t", path}, args...)...)
+	ours.Deploy(chart, func(i *kube.Install) { i.Values = merged })
+	same("1")
+	for n, keep := range []func(*kube.Upgrade){func(u *kube.Upgrade) { u.ReuseValues = true }, func(u *kube.Upgrade) { u.ResetThenReuseValues = true }} {
+		helms.MustHelm("upgrade", "t", path, []string{"--reuse-values", "--reset-then-reuse-values"}[n], "--set", "added=1234567")
+		op, err := ours.Upgrade(chart, func(u *kube.Upgrade) { u.Values = more; keep(u) })
+		ours.MustRun(op, err)
+		same([]string{"2", "3"}[n])
+	}
+}

@@ -1,0 +1,64 @@
+package install
+
+import (
+	"strings"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestWarnings are deployed all the same, and told of (R2, R8, R9, R12, R24).
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		chart, rule, part string
+	}{
+		{"warn-list", "R2", "helm.sh/depends-on/resource-groups"},
+		{"hip0025-groups", "R8", "another-group"},
+		{"warn-isolated", "R9", ""},
+		{"disabled-dep", "R12", "extra"},
+		{"warn-readiness-half", "R24", "helm.sh/readiness-failure"},
+		{"chart-v3", "R34a", "v3"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.chart, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			out := r.Deploy(tt.chart, nil)
+			found := false
+			for _, e := range out.Events {
+				found = found || e.Kind == event.KindWarning && e.Rule == tt.rule && strings.Contains(e.Message, tt.part)
+			}
+			if !found {
+				t.Errorf("no warning %s about %q in %+v", tt.rule, tt.part, out.State.Warnings)
+			}
+		})
+	}
+}
+
+// TestTheAPIServersWarningsAreTold: once each.
+func TestTheAPIServersWarningsAreTold(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	c := rig.One(t, rig.Object("v1/Service/old", nil, "spec: {externalName: ignored.example, ports: [{port: 80}]}"))
+	op, err := r.Install("shop", rig.Use(c, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	told := map[string]int{}
+	for _, w := range out.State.Warnings {
+		if strings.HasPrefix(w.Message, "Service/old: the API server warns: ") {
+			told[w.Message]++
+		}
+	}
+	if len(told) == 0 {
+		t.Errorf("nothing is told: %v", out.State.Warnings)
+	}
+	for w, n := range told {
+		if n != 1 {
+			t.Errorf("%d times: %s", n, w)
+		}
+	}
+}

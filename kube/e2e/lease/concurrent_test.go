@@ -1,0 +1,99 @@
+package lease
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestTwoAtOnce runs an operation in the middle of another one on the same
+// release, for which it was prepared before that had begun: it writes nothing,
+// and above all rolls nothing back (R33, R34).
+func TestTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), "1500ms"), rig.ConfigMap("after", rig.Group("b", "a")))
+	for _, operation := range []string{"install", "upgrade", "rollback"} {
+		t.Run(operation, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			other := &rig.Rig{T: t, Namespace: r.Namespace, Client: rig.Connected(t, r.Namespace), Cluster: r.Cluster}
+			switch operation {
+			case "rollback":
+				r.Deploy("plain", rig.Use(chart, nil))
+				fallthrough
+			case "upgrade":
+				op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("before", nil)), func(u *kube.Upgrade) { u.Install = true }))
+				r.MustRun(op, err)
+			}
+			prepare := func(r *rig.Rig) *kube.Operation {
+				t.Helper()
+				var op *kube.Operation
+				var err error
+				switch operation {
+				case "install":
+					op, err = r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.RollbackOnFailure = true }))
+				case "upgrade":
+					op, err = r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.RollbackOnFailure = true }))
+				case "rollback":
+					op, err = r.Rollback(1)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return op
+			}
+			first, second := prepare(r), prepare(other)
+			var late rig.Outcome
+			out := r.Run(first, func(e event.Event) {
+				if e.Kind == event.KindObject && e.Object.Name == "slow" && e.Change != "" {
+					late = other.Run(second, nil)
+				}
+			})
+			if late.Err == nil || late.State.Exit != 2 || late.State.Status != event.Failed || !strings.Contains(late.State.Message, "nothing was written") {
+				t.Errorf("the second one: %v, exit %d: %s", late.Err, late.State.Exit, late.State.Message)
+			}
+			if out.Err != nil || out.State.Exit != 0 || out.State.Release != "deployed" {
+				t.Errorf("the first one: %v, exit %d, release %s", out.Err, out.State.Exit, out.State.Release)
+			}
+			if left := r.Left(); !slices.Contains(left, "Deployment/slow") || !slices.Contains(left, "ConfigMap/after") {
+				t.Errorf("left are %v", left)
+			}
+			if r.Status() != rcommon.StatusDeployed {
+				t.Errorf("the release is %s", r.Status())
+			}
+		})
+	}
+}
+
+// TestUninstalledMeanwhile tells that the release of an upgrade is gone, and
+// claims nothing of it.
+func TestUninstalledMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("before", nil)), nil))
+	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Upgrade) { u.ReadinessTimeout = 10 * time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindObject && e.Object.Name == "slow" && e.Change == event.Created {
+			u := action.NewUninstall(r.Helm())
+			u.WaitStrategy = helmkube.HookOnlyStrategy
+			if _, err := u.Run("t"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if out.State.Exit != 1 || out.State.Release != event.NoRelease || !strings.Contains(out.State.Message, "somebody else has uninstalled it") {
+		t.Errorf("exit %d, release %q: %s", out.State.Exit, out.State.Release, out.State.Message)
+	}
+}

@@ -1,0 +1,147 @@
+package lease
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/lease"
+	"lockstep/kube/throwaway/meddle"
+)
+
+// TestSecondRunWhileTheLeaseIsGone deletes the Lease of a run by hand and lets a second run come and go before
+// the first looks. Whether the first finds out when it makes its Lease anew or when it writes its record, it
+// writes nothing over what the second has left (R51a).
+func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		duration time.Duration // of the Lease of the first run, which is looked at every third of it
+		ready    string        // when its first group is
+	}{
+		"by its Lease":  {12 * time.Second, "1h"}, // so that the second run has 4 s
+		"by its record": {time.Hour, "1s"},
+	}
+	for name, x := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("before", nil)), nil))
+			chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), x.ready), rig.ConfigMap("after", rig.Group("b", "a")))
+			op, err := r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = x.duration, true }))
+			out := in(r, op, err, "slow", func() {
+				op.Command(event.Command{Name: event.Pause})
+				defer op.Command(event.Command{Name: event.Resume})
+				if err := r.Cluster.CoordinationV1().Leases(r.Namespace).Delete(t.Context(), lease.Name("t"), metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+				theirs := rig.One(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("theirs", nil))
+				r.MustRun(r.Upgrade("plain", rig.UseUp(theirs, func(u *kube.Upgrade) { u.Wait = "false" })))
+			})
+			if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "does not hold release t") {
+				t.Errorf("exit %d, %s: %s", out.State.Exit, out.State.Status, out.State.Message)
+			}
+			r.AssertHistory("1 superseded", "2 failed", "3 deployed")
+			if got := leases(r); len(got) > 0 {
+				t.Errorf("left are %v", got)
+			}
+		})
+	}
+}
+
+// TestRightsOnLeasesAreTakenAway takes the rights on Leases from the user of a run: it goes on, with one
+// warning, by what the records of the release say (R51).
+func TestRightsOnLeasesAreTakenAway(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	others := rig.Rule("", "configmaps,secrets", "*")
+	apps := rig.Rule("apps", "deployments", "*")
+	by := r.Acting(r.As("user", others, apps, rig.Rule("coordination.k8s.io", "leases", "*")))
+	chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), "4s"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := by.Install("plain", rig.Use(chart, func(i *kube.Install) { i.Lease.Duration, i.Timeout = 2*time.Second, 30*time.Second }))
+	out := in(by, op, err, "slow", func() {
+		roles := r.Cluster.RbacV1().Roles(r.Namespace)
+		role, err := roles.Get(t.Context(), "user", metav1.GetOptions{})
+		if err == nil {
+			role.Rules = role.Rules[:2]
+			_, err = roles.Update(t.Context(), role, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if out.Err != nil || out.State.Exit != 0 || !out.Says("R51", "leases", "forbidden") {
+		t.Errorf("exit %d: %v, warnings %v", out.State.Exit, out.Err, out.State.Warnings)
+	}
+	r.AssertHistory("1 deployed")
+	if got := r.ConfigMaps(r.Namespace); len(got) != 1 {
+		t.Errorf("there are %v", got)
+	}
+}
+
+// TestInstallWhereTheLeaseWasLeft installs again what is deployed, where the first installation could not give
+// its Lease back: the name is in use, and nothing is marked, undone or uninstalled (R51a).
+func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("healthy", nil)), nil))
+	now := metav1.NewMicroTime(time.Now())
+	_, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: lease.Name("t"), Annotations: map[string]string{"lockstep/holder": `{"user":"ada","host":"elsewhere","operation":"install"}`}},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("ada@elsewhere/0/"), LeaseDurationSeconds: ptr.To(int32(1)), AcquireTime: &now, RenewTime: &now},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := rig.One(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := r.Install("plain", rig.Use(broken, func(i *kube.Install) { i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second }))
+	if err == nil {
+		out := r.Run(op, nil)
+		t.Errorf("it was begun: exit %d: %s", out.State.Exit, out.State.Message)
+	} else if !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "ada on elsewhere") {
+		t.Errorf("error %v", err)
+	}
+	r.AssertHistory("1 deployed")
+	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[healthy]" {
+		t.Errorf("there are %v", got)
+	}
+}
+
+// TestSupersededThatIsNotWritten refuses the write which marks the deployed revision superseded while an
+// upgrade is rolled back: Helm only logs that. Never are two revisions deployed (R32a).
+func TestSupersededThatIsNotWritten(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "v: one")), nil))
+	var undoing, refused atomic.Bool
+	c := r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+		if !undoing.Load() || req.Method != http.MethodPut || !strings.HasSuffix(req.URL.Path, "/sh.helm.release.v1.t.v1") || refused.Swap(true) {
+			return false
+		}
+		meddle.Refuse(w, http.StatusForbidden, "Forbidden", "made to fail")
+		return true
+	}}, "")
+	broken := rig.One(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("a", rig.Group("b", "a"), "v: two"))
+	op, err := r.Acting(c).Upgrade("plain", rig.UseUp(broken, func(u *kube.Upgrade) { u.RollbackOnFailure, u.ReadinessTimeout = true, time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		if strings.HasPrefix(e.Phase, event.RollbackPrefix) {
+			undoing.Store(true)
+		}
+	})
+	if !refused.Load() || out.State.Exit != 1 || out.State.Release != "deployed" {
+		t.Errorf("refused %v, exit %d, release %q: %s", refused.Load(), out.State.Exit, out.State.Release, out.State.Message)
+	}
+	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
+}

@@ -1,0 +1,444 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/lease"
+)
+
+// slow is a chart whose first group takes a while.
+func slow(t *testing.T, ready string) func(*kube.Install) {
+	return rig.Use(rig.One(t, rig.Deployment("slow", rig.Group("a"), ready), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
+}
+
+// leases are those of the namespace.
+func leases(r *rig.Rig) (names []string) {
+	r.T.Helper()
+	list, err := r.Cluster.CoordinationV1().Leases(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, l := range list.Items {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// in runs an operation, and does something once, in the middle of it: as soon as
+// an object was sent.
+func in(r *rig.Rig, op *kube.Operation, err error, object string, do func()) rig.Outcome {
+	r.T.Helper()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	var once sync.Once
+	return r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindObject && e.Object.Name == object && e.Change != "" {
+			once.Do(do)
+		}
+	})
+}
+
+// TestOneRunAtATime refuses each operation while another one is at work on the
+// release, and tells who is, from where, and since when (R51). Nothing remains
+// afterwards.
+func TestOneRunAtATime(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("before", nil)), nil))
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart := slow(t, "1s")
+	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	out := in(r, op, err, "slow", func() {
+		if got := leases(r); !slices.Equal(got, []string{"lockstep.v1.t"}) {
+			t.Errorf("leases %v", got)
+		}
+		others := map[string]func() (*kube.Operation, error){
+			"install":           func() (*kube.Operation, error) { return r.Install("plain", chart) },
+			"upgrade":           func() (*kube.Operation, error) { return r.Upgrade("plain", nil) },
+			"upgrade --install": func() (*kube.Operation, error) { return r.Upgrade("plain", func(u *kube.Upgrade) { u.Install = true }) },
+			"rollback":          func() (*kube.Operation, error) { return r.Rollback(1) },
+			"uninstall":         r.Uninstall,
+			"test": func() (*kube.Operation, error) {
+				return r.Client.PrepareTest(t.Context(), kube.ReleaseTest{Common: r.Common()})
+			},
+		}
+		for name, prepare := range others {
+			_, err := prepare()
+			var held *lease.HeldError
+			if !errors.As(err, &held) {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			for _, part := range []string{"release t", "upgrade by " + held.Holder.User + " on " + host, fmt.Sprintf("process %d", os.Getpid()), held.Holder.Since.Format("since 2006-01-02 15:04")} {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%s: it does not say %q: %v", name, part, err)
+				}
+			}
+		}
+		if _, err := r.Upgrade("plain", func(u *kube.Upgrade) { u.PlanOnly = true }); errors.As(err, new(*lease.HeldError)) {
+			t.Errorf("a plan, which writes nothing: %v", err)
+		}
+	})
+	if out.Err != nil || out.State.Exit != 0 || len(out.State.Warnings) > 0 {
+		t.Errorf("exit %d: %v, warnings %v", out.State.Exit, out.Err, out.State.Warnings)
+	}
+	r.AssertHistory("1 superseded", "2 deployed")
+	if got := leases(r); len(got) > 0 {
+		t.Errorf("left are %v", got)
+	}
+}
+
+// TestBothAtTheSameTime begins two runs in the same moment, both of which have
+// found the release free: one of them works, the other one writes nothing and
+// says why (R51).
+func TestBothAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(r *rig.Rig) (*kube.Operation, error){
+		"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", slow(t, "0s")) },
+		"upgrade --install": func(r *rig.Rig) (*kube.Operation, error) {
+			return r.Upgrade("plain", func(u *kube.Upgrade) { u.Install = true })
+		},
+		"create-namespace": func(r *rig.Rig) (*kube.Operation, error) {
+			return r.Install("plain", func(i *kube.Install) { i.CreateNamespace, i.Namespace = true, r.Namespace+"-new" })
+		},
+	}
+	for name, prepare := range tests {
+		for n := range 3 {
+			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
+				t.Parallel()
+				r := rig.Named(t, strings.ReplaceAll(fmt.Sprintf("both-%s-%d", name, n), " --", "-"))
+				var ops [2]*kube.Operation
+				for i := range ops {
+					var err error
+					if ops[i], err = prepare(r); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var outs [2]rig.Outcome
+				var wg sync.WaitGroup
+				for i := range ops {
+					wg.Go(func() { outs[i] = r.Run(ops[i], nil) })
+				}
+				wg.Wait()
+				if outs[0].State.Exit != 0 {
+					outs[0], outs[1] = outs[1], outs[0]
+				}
+				if outs[0].Err != nil || outs[0].State.Exit != 0 || outs[0].State.Release != "deployed" {
+					t.Errorf("neither works: %v; %v", outs[0].Err, outs[1].Err)
+				}
+				m := outs[1].State.Message
+				if outs[1].State.Exit != 2 || !strings.HasPrefix(m, "nothing ") || !strings.Contains(m, "another run is at work") && !strings.Contains(m, "has come in between") {
+					t.Errorf("the other one: exit %d: %s", outs[1].State.Exit, m)
+				}
+			})
+		}
+	}
+}
+
+// TestWhoComesInBetween changes the release after an operation was planned, and
+// before it begins: it writes nothing and undoes nothing (R51).
+func TestWhoComesInBetween(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(*rig.Rig) (*kube.Operation, error){
+		"upgrade":   func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", nil) },
+		"rollback":  func(r *rig.Rig) (*kube.Operation, error) { return r.Rollback(1) },
+		"uninstall": (*rig.Rig).Uninstall,
+	}
+	for name, prepare := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			chart := rig.One(t, rig.ConfigMap("a", nil))
+			r.Deploy("plain", rig.Use(chart, nil))
+			r.MustRun(r.Upgrade("plain", rig.UseUp(chart, nil)))
+			op, err := prepare(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.MustRun(r.Upgrade("plain", rig.UseUp(chart, nil)))
+			out := r.Run(op, nil)
+			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "nothing was written") || !strings.Contains(out.State.Message, "revision 3, deployed, has come in between") {
+				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+			}
+			r.AssertHistory("1 superseded", "2 superseded", "3 deployed")
+			if got := leases(r); len(got) > 0 {
+				t.Errorf("left are %v", got)
+			}
+		})
+	}
+}
+
+// elsewhere is a run of another machine that holds the release, for two seconds
+// if it does not renew that. What it returns renews it.
+func elsewhere(r *rig.Rig) (renew func()) {
+	r.T.Helper()
+	now := metav1.NewMicroTime(time.Now().Add(-time.Hour)) // its clock is wrong
+	leases := r.Cluster.CoordinationV1().Leases(r.Namespace)
+	_, err := leases.Create(r.T.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: lease.Name("t")},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("ada@elsewhere"), LeaseDurationSeconds: ptr.To(int32(2)), AcquireTime: &now, RenewTime: &now},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return func() {
+		patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+		if _, err := leases.Patch(r.T.Context(), lease.Name("t"), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			r.T.Error(err)
+		}
+	}
+}
+
+// TestRunOfAnotherMachine waits whether a run of which nothing else is known
+// renews its Lease: then it lives, whatever its clock says, and else its Lease is
+// taken over (R51).
+func TestRunOfAnotherMachine(t *testing.T) {
+	t.Parallel()
+	for _, alive := range []bool{true, false} {
+		t.Run(fmt.Sprintf("alive %v", alive), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			renew := elsewhere(r)
+			var waits []string
+			op, err := r.Install("plain", func(i *kube.Install) {
+				i.Lease.Waits = func(m string) {
+					waits = append(waits, m)
+					if alive {
+						renew()
+					}
+				}
+			})
+			if len(waits) != 1 || !strings.Contains(waits[0], "ada@elsewhere") {
+				t.Errorf("told %q", waits)
+			}
+			if alive {
+				if !errors.As(err, new(*lease.HeldError)) || !strings.Contains(err.Error(), "ada@elsewhere since ") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			r.MustRun(op, err)
+			if got := leases(r); len(got) > 0 {
+				t.Errorf("left are %v", got)
+			}
+		})
+	}
+}
+
+// take gives the Lease of a run to another one.
+func take(r *rig.Rig) {
+	r.T.Helper()
+	patch := []byte(`{"spec":{"holderIdentity":"ada@elsewhere"}}`)
+	if _, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Patch(r.T.Context(), lease.Name("t"), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		r.T.Error(err)
+	}
+}
+
+// mustStop checks the end of a run whose Lease was taken: it has left the release
+// as it was in that moment, and the Lease to whoever has it.
+func mustStop(r *rig.Rig, out rig.Outcome, history ...string) {
+	r.T.Helper()
+	if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "taken over: ada@elsewhere") {
+		r.T.Errorf("exit %d, %s: %s", out.State.Exit, out.State.Status, out.State.Message)
+	}
+	r.AssertHistory(history...)
+	if got := leases(r); len(got) != 1 {
+		r.T.Error("the Lease of another run was taken away")
+	}
+}
+
+// TestLostLease has another run take the Lease over in the middle of an operation:
+// it stops, writes nothing more, and says so (R51).
+func TestLostLease(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("after", nil)), nil))
+	chart := rig.One(t, rig.Deployment("new", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"), "v: two"))
+	op, err := r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
+	mustStop(r, in(r, op, err, "new", func() { take(r) }), "1 deployed", "2 pending-upgrade")
+	if d := r.Data("after"); d["v"] != "" {
+		t.Errorf("it went on: %v", d)
+	}
+}
+
+// TestLostLeaseInARollback is the same while the operation is rolled back (R51).
+func TestLostLeaseInARollback(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	before := rig.Job("before", map[string]string{"helm.sh/hook": "pre-rollback"}, "1h")
+	r.Deploy("plain", rig.Use(rig.One(t, before, rig.ConfigMap("after", nil)), nil))
+	chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) {
+		u.Lease.Duration, u.ReadinessTimeout, u.RollbackOnFailure = 3*time.Second, time.Second, true
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindObject && strings.HasPrefix(e.Phase, event.RollbackPrefix) && e.Object.Name == "before" && e.Change != "" {
+			take(r)
+		}
+	})
+	mustStop(r, out, "1 deployed", "2 failed", "3 pending-rollback")
+}
+
+// TestWritesWaitForTheLease has another run take over a Lease that cannot be
+// renewed for a while: what the run would write meanwhile waits, and is never
+// written (R51).
+func TestWritesWaitForTheLease(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	var renewable atomic.Bool
+	c := r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+		if req.Method != http.MethodPut || !strings.Contains(req.URL.Path, "/leases") || renewable.Load() {
+			return false
+		}
+		return rig.Broken(w)
+	}}, "")
+	chart := rig.One(t, rig.Deployment("new", rig.Group("a"), "15s"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := r.Acting(c).Install("plain", rig.Use(chart, func(i *kube.Install) { i.Lease.Duration = 10 * time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindObject && e.Object.Name == "new" && e.Change != "":
+			take(r)
+		case e.Kind == event.KindGroup && e.Group == "edge:b" && e.Status == event.Running:
+			renewable.Store(true)
+		}
+	})
+	mustStop(r, out, "1 pending-install")
+	if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
+		t.Errorf("it has written %v", got)
+	}
+}
+
+// TestWithoutLeases does without where the user has no rights on Leases, with one
+// warning (R51).
+func TestWithoutLeases(t *testing.T) {
+	t.Parallel()
+	tests := map[string][]string{"none": {"list"}, "read": {"get"}, "write": {"get", "create", "update"}}
+	for name, verbs := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			by := r.Acting(r.As("user", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("coordination.k8s.io", "leases", verbs...)))
+			chart := rig.One(t, rig.ConfigMap("a", nil))
+			out := by.MustRun(by.Install("plain", rig.Use(chart, nil)))
+			var told []string
+			for _, w := range out.State.Warnings {
+				if w.Rule == "R51" {
+					told = append(told, w.Message)
+				}
+			}
+			if len(told) != 1 || !strings.Contains(told[0], "leases") || len(leases(r)) > 0 {
+				t.Errorf("told %q, left are %v", told, leases(r))
+			}
+		})
+	}
+}
+
+// TestLeaseCosts counts the requests that a short run sends for its Lease (R51).
+func TestLeaseCosts(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	var mu sync.Mutex
+	var sent []string
+	var all atomic.Int32
+	c := r.Through(rig.Middle{Meddle: func(_ http.ResponseWriter, req *http.Request) bool {
+		all.Add(1)
+		if strings.Contains(req.URL.Path, "/leases") {
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, req.Method)
+		}
+		return false
+	}}, "")
+	by := r.Acting(c)
+	by.MustRun(by.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), nil)))
+	if want := []string{http.MethodGet, http.MethodPost, http.MethodDelete}; !slices.Equal(sent, want) {
+		t.Errorf("sent %v, want %v, of %d", sent, want, all.Load())
+	}
+}
+
+// TestBesideHelm runs both programs on one release at once: one works, the other
+// one touches nothing and says so (R51).
+func TestBesideHelm(t *testing.T) {
+	t.Parallel()
+	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("slow", nil, "{{ .Values.delay }}") + "\n---\n" + rig.ConfigMap("helms", nil)})
+	t.Run("helm comes second", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		op, err := r.Install("plain", slow(t, "1h"))
+		out := in(r, op, err, "slow", func() {
+			if said, err := r.RunHelm("upgrade", "--install", "t", dir, "--set", "delay=1s"); err == nil {
+				t.Errorf("it has worked: %s", said)
+			}
+			op.Command(event.Command{Name: event.Abort})
+		})
+		if out.State.Exit != 3 {
+			t.Errorf("exit %d: %v", out.State.Exit, out.Err)
+		}
+		r.AssertHistory("1 failed")
+		if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
+			t.Errorf("helm has made %v", got)
+		}
+	})
+	t.Run("helm comes first", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		r.MustHelm("install", "t", dir, "--set", "delay=1s")
+		ops := map[string]*kube.Operation{}
+		for name, prepare := range map[string]func() (*kube.Operation, error){
+			"upgrade": func() (*kube.Operation, error) {
+				return r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("ours", nil)), nil))
+			},
+			"uninstall": r.Uninstall,
+		} {
+			var err error
+			if ops[name], err = prepare(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		over := make(chan error, 1)
+		go func() {
+			_, err := r.RunHelm("upgrade", "t", dir, "--set", "delay=2s", "--wait")
+			over <- err
+		}()
+		for len(r.History()) < 2 && len(over) == 0 {
+			time.Sleep(50 * time.Millisecond)
+		}
+		for name, op := range ops {
+			out := r.Run(op, nil)
+			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "revision 2, ") || !strings.Contains(out.State.Message, "has come in between") {
+				t.Errorf("%s: exit %d: %s", name, out.State.Exit, out.State.Message)
+			}
+		}
+		if err := <-over; err != nil {
+			t.Errorf("helm: %v", err)
+		}
+		r.AssertHistory("1 superseded", "2 deployed")
+	})
+}

@@ -1,0 +1,151 @@
+package library
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestBackAndForthWithHelm hands a release from one program to the other and
+// back (R28): install with one, upgrade with the other, roll back with the
+// first, uninstall with the second.
+func TestBackAndForthWithHelm(t *testing.T) {
+	t.Parallel()
+	const chart = "stored-keys"
+	path := filepath.Join(rig.ChartsDir, chart)
+	t.Run("lockstep first", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		r.Deploy(chart, nil)
+		r.MustHelm("upgrade", "t", path)
+		op, err := r.Rollback(1)
+		out := r.MustRun(op, err)
+		if n := len(out.State.Phases[0].Groups); n != 3 {
+			t.Errorf("revision 1 was sequenced in 3 groups, and is rolled back to in %d (R32)", n)
+		}
+		if got, want := r.History(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
+			t.Errorf("history %v, want %v", got, want)
+		}
+		if status := r.MustHelm("status", "t"); !strings.Contains(status, "STATUS: deployed") {
+			t.Errorf("helm status: %s", status)
+		}
+		r.MustHelm("uninstall", "t")
+		if left := r.Labelled(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+	t.Run("helm first", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		r.MustHelm("install", "t", path)
+		op, err := r.Upgrade(chart, nil)
+		r.MustRun(op, err)
+		r.MustHelm("rollback", "t", "1")
+		if got, want := r.History(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
+			t.Errorf("history %v, want %v", got, want)
+		}
+		op, err = r.Uninstall()
+		out := r.MustRun(op, err)
+		if n := len(out.State.Phases[0].Groups); n != 1 {
+			t.Errorf("Helm's own revision is removed in %d groups, want all at once", n)
+		}
+		if left := r.Labelled(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// TestHelmReadsOurReleases has Helm roll back to a revision whose chart has
+// annotation keys that the API server refuses (R3), list, and uninstall.
+func TestHelmReadsOurReleases(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("hip9999-layers", nil)
+	op, err := r.Upgrade("hip9999-layers", nil)
+	r.MustRun(op, err)
+	r.MustHelm("rollback", "t", "1")
+	for _, args := range [][]string{{"history", "t"}, {"get", "all", "t"}, {"list"}} {
+		if out := r.MustHelm(args...); !strings.Contains(out, "hip9999-layers") {
+			t.Errorf("helm %v: %s", args, out)
+		}
+	}
+	// What Helm rolled back to is still ours to take away in order.
+	op, err = r.Uninstall()
+	out := r.MustRun(op, err)
+	if n := len(out.State.Phases[0].Groups); n < 3 {
+		t.Errorf("a sequenced revision, rolled back to by Helm, is removed in %d groups", n)
+	}
+}
+
+// TestHelmsOwnCharts installs and uninstalls every chart of Helm's own tests
+// with both programs: same outcome, same objects.
+func TestHelmsOwnCharts(t *testing.T) {
+	t.Parallel()
+	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "helm.sh/helm/v4").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "pkg/cmd/testdata/testcharts/*"))
+	if err != nil || len(paths) == 0 {
+		t.Fatal("no charts", err)
+	}
+	var installed atomic.Int32
+	t.Cleanup(func() {
+		if n := installed.Load(); n < 5 && !t.Failed() {
+			t.Errorf("%d of Helm's charts are installable: is the test looking at the right folder?", n)
+		}
+	})
+	for _, path := range paths {
+		if strings.HasSuffix(path, ".prov") {
+			continue
+		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			helmOut, helmErr := r.RunHelm("install", "t", path)
+			var want []string
+			if helmErr == nil {
+				want = r.Objects()
+				r.MustHelm("uninstall", "t", "--wait")
+			}
+			ours := rig.Named(t, r.Namespace+"-l")
+			err := tryDeploy(ours, path)
+			if (err == nil) != (helmErr == nil) {
+				t.Fatalf("helm says %v (%s), lockstep %v", helmErr, helmOut, err)
+			}
+			if err != nil {
+				return
+			}
+			installed.Add(1)
+			if got := ours.Objects(); !slices.Equal(got, want) {
+				t.Errorf("objects %v, with helm %v", got, want)
+			}
+			op, err := ours.Uninstall()
+			ours.MustRun(op, err)
+			if left := ours.Objects(); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// tryDeploy installs the chart at a path.
+func tryDeploy(r *rig.Rig, path string) error {
+	c, err := charts.LoadPath(path)
+	if err != nil {
+		return err
+	}
+	op, err := r.Client.PrepareInstall(context.Background(), kube.Install{Rendering: kube.Rendering{Chart: c}, Common: kube.Common{Release: "t", Namespace: r.Namespace}})
+	if err != nil {
+		return err
+	}
+	return r.Run(op, nil).Err
+}

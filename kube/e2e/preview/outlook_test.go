@@ -1,0 +1,219 @@
+package preview
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/preview"
+	"lockstep/kube/throwaway/auditlog"
+	"lockstep/kube/throwaway/meddle"
+)
+
+// ahead asks what an operation does to the objects of a phase, by their names, and
+// how they are sent.
+func ahead(r *rig.Rig, op *kube.Operation, phase event.Phase) (changes map[string]kube.Change, sent map[string]string) {
+	r.T.Helper()
+	changes, sent = map[string]kube.Change{}, map[string]string{}
+	for _, g := range phase.Groups {
+		for _, o := range g.Objects {
+			u := event.Unit{Phase: phase.Name, Group: g.ID}
+			c, err := op.Change(context.Background(), u, phase.Kind, o)
+			if err != nil {
+				r.T.Errorf("%s: %v", o, err)
+			}
+			changes[o.String()] = c
+			text, err := op.Sent(context.Background(), u, phase.Kind, o)
+			if nothing := preview.NothingSent(""); err != nil && !errors.As(err, &nothing) {
+				r.T.Errorf("%s: %v", o, err)
+			}
+			sent[o.String()] = text
+		}
+	}
+	return changes, sent
+}
+
+// fields are what changes of an object, as lines.
+func fields(c kube.Change) string {
+	var lines []string
+	for _, f := range c.Fields {
+		lines = append(append(lines, f.In), f.Lines...)
+	}
+	return strings.Join(lines, "|")
+}
+
+// asked counts our requests about an object since a time, and fails for one that
+// would write.
+func asked(r *rig.Rig, since time.Time, resource, name string) (n int) {
+	r.T.Helper()
+	log, err := auditlog.Read(rig.Sandbox.AuditLog)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, e := range log.Namespace(r.Namespace).UserAgent("lockstep") {
+		if e.Received.Before(since) || e.Object.Resource != resource || e.Object.Name != name || e.Stage != auditlog.ResponseComplete {
+			continue
+		}
+		if n++; e.Verb != "get" && !strings.Contains(e.RequestURI, "dryRun=All") {
+			r.T.Errorf("looking ahead has sent %s %s", e.Verb, e.RequestURI)
+		}
+	}
+	return n
+}
+
+const secretValue = "c4n4ry-0ld-v4lue"
+
+// TestDiffAtABreakpoint stops an upgrade before its first group and asks what it
+// will do to each object (R42): exactly what changes is told, nothing is written,
+// two requests an object are enough, and no value of a Secret is seen. The rollback
+// that follows is looked ahead to in the same way.
+func TestDiffAtABreakpoint(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	secret := func(value string) string {
+		return rig.Object("v1/Secret/key", rig.Group("a"), "stringData: {key: "+value+"}")
+	}
+	image := func(tag string) string {
+		return strings.Replace(rig.Deployment("web", rig.Group("b", "a"), "0s"), "app:1.0", "app:"+tag, 1)
+	}
+	k := rig.LateKinds("")[0]
+	k.API = r.Namespace + ".example"
+	r.Deploy("plain", rig.Use(rig.One(t, secret(secretValue), rig.ConfigMap("same", rig.Group("a")), image("1.0"), rig.Job("fixed", rig.Group("b", "a"), "0s"), rig.ConfigMap("goes", rig.Group("a"))), nil))
+	elsewhere := strings.Replace(rig.ConfigMap("elsewhere", rig.Group("c", "b")), "name: elsewhere", "name: elsewhere\n  namespace: "+r.Namespace+"-later", 1)
+	next := rig.One(t, secret("c4n4ry-n3w-v4lue"), rig.ConfigMap("same", rig.Group("a")), image("2.0"), rig.Job("fixed", rig.Group("b", "a"), "5s"),
+		rig.ConfigMap("comes", rig.Group("c", "b"), "quotes: "+secretValue), elsewhere,
+		rig.Object("v1/Namespace/"+r.Namespace+"-later", rig.Group("a")),
+		k.CRD(rig.Group("a")), k.Object(rig.Group("c", "b")), rig.Job("hook", map[string]string{"helm.sh/hook": "post-upgrade"}, "0s"))
+	op, err := r.Upgrade("plain", rig.UseUp(next, func(u *kube.Upgrade) { u.BreakOn = []string{"edge:a"} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes map[string]kube.Change
+	var sent, undone map[string]string
+	out := r.Run(op, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindRun && e.Status == event.Paused && changes == nil:
+			since := time.Now()
+			changes, sent = map[string]kube.Change{}, map[string]string{}
+			for _, p := range op.Phases() {
+				found, texts := ahead(r, op, p)
+				for name := range found {
+					changes[name], sent[name] = found[name], texts[name]
+				}
+			}
+			for resource, name := range map[string]string{"deployments": "web", "secrets": "key", "configmaps": "comes"} {
+				if n := asked(r, since, resource, name); n != 2 {
+					t.Errorf("%d requests about %s %s, want 2", n, resource, name)
+				}
+			}
+			op.Command(event.Command{Name: event.Step})
+		case e.Kind == event.KindGroup && e.Group == "edge:a" && e.Status.Over() && e.Phase == "apply":
+			op.Command(event.Command{Name: event.Rollback})
+		case e.Kind == event.KindPlan && e.Phases[0].Name == event.RollbackPrefix+"apply":
+			_, undone = ahead(r, op, e.Phases[0])
+		}
+	})
+	if out.State.Exit != 3 {
+		t.Fatalf("exit %d: %v", out.State.Exit, out.Err)
+	}
+	for name, want := range map[string]struct {
+		action       kube.Action
+		fields, says string
+	}{
+		"Deployment/web":                      {kube.ActionChange, "spec.template.spec.containers[main]|-image: example/app:1.0|+image: example/app:2.0", ""},
+		"Secret/key":                          {kube.ActionChange, "data|-key: (hidden)|+key: (hidden, changed)", ""},
+		"ConfigMap/same":                      {kube.ActionUnchanged, "", ""},
+		"ConfigMap/comes":                     {kube.ActionCreate, "", ""},
+		"ConfigMap/goes":                      {kube.ActionDelete, "", ""},
+		"Job/fixed":                           {kube.ActionRefuse, "", "immutable"},
+		"Job/hook":                            {kube.ActionHook, "", "created anew"},
+		"ConfigMap/elsewhere":                 {kube.ActionLater, "", "there is no namespace " + r.Namespace + "-later yet"},
+		k.Kind + "/late":                      {kube.ActionLater, "", "does not have the kind"},
+		"Namespace/" + r.Namespace + "-later": {kube.ActionCreate, "", ""},
+	} {
+		c, ok := changes[name]
+		if !ok || c.Action != want.action || fields(c) != want.fields || !strings.Contains(c.Message, want.says) {
+			t.Errorf("%s: %+v, want %+v", name, c, want)
+		}
+	}
+	if !strings.Contains(sent["Deployment/web"], "image: example/app:2.0") || !strings.Contains(sent["Deployment/web"], "app.kubernetes.io/managed-by: Helm") ||
+		!strings.Contains(sent["ConfigMap/comes"], "quotes: (hidden)") || sent["ConfigMap/goes"] != "" || !strings.Contains(sent["Job/hook"], "helm.sh/hook") {
+		t.Errorf("sent: %q", sent)
+	}
+	if !strings.Contains(undone["Deployment/web"], "image: example/app:1.0") {
+		t.Errorf("the rollback sends %q", undone)
+	}
+	for name, c := range changes {
+		if all := fields(c) + c.Message + c.Diff + sent[name] + undone[name]; strings.Contains(all, "c4n4ry") || strings.Contains(all, "YzRuNHJ5") {
+			t.Errorf("a secret value is seen: %s", all)
+		}
+	}
+}
+
+// TestOutlookOfAReader looks ahead as a user who may only read: manifests are
+// compared, and it is said so.
+func TestOutlookOfAReader(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
+	reader := r.Acting(r.As("reader", rig.Rule("", "configmaps,secrets", "get", "list")))
+	op, err := reader.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := ahead(reader, op, op.Phases()[0])
+	if c := changes["ConfigMap/a"]; c.Action != kube.ActionChange || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest") {
+		t.Errorf("%+v", c)
+	}
+	if c := changes["ConfigMap/b"]; c.Action != kube.ActionUnchanged || !strings.Contains(c.Message, "last manifest") {
+		t.Errorf("%+v", c)
+	}
+	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || c.Message != "this user may not try it" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestOutlookWhereAWebhookCannotBeAsked looks ahead at objects that a webhook with side
+// effects is asked about, which the API server does not do in a dry run: none of them is
+// said to be refused, and it is told what they are compared with.
+func TestOutlookWhereAWebhookCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
+	asked := r.Acting(r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+		if req.URL.Query().Get("dryRun") == "" {
+			return false
+		}
+		meddle.Refuse(w, http.StatusBadRequest, "BadRequest", `admission webhook "effects.example.com" does not support dry run`)
+		return true
+	}}, ""))
+	op, err := asked.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := ahead(asked, op, op.Phases()[0])
+	all, err := op.Changes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if c.Action == kube.ActionRefuse {
+			t.Errorf("the plan says that %s is refused: %s", c.Object, c.Message)
+		}
+	}
+	if c := changes["ConfigMap/a"]; c.Action != kube.ActionChange || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest, since a webhook") {
+		t.Errorf("%+v", c)
+	}
+	if c := changes["ConfigMap/b"]; c.Action != kube.ActionUnchanged || !strings.Contains(c.Message, "last manifest, since a webhook") {
+		t.Errorf("%+v", c)
+	}
+	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || !strings.Contains(c.Message, "does not answer dry runs") {
+		t.Errorf("%+v", c)
+	}
+}

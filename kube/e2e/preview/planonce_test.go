@@ -1,0 +1,44 @@
+package preview
+
+import (
+	"reflect"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestWhatWasPlannedIsWhatRuns counts the plans of an operation: what the checks
+// have planned is announced once, and nothing is planned again while it runs,
+// hooks and removals included (R29 to R32).
+func TestWhatWasPlannedIsWhatRuns(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	hook := rig.Job("before", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade,pre-rollback,pre-delete"}, "100ms")
+	first := rig.One(t, rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("old", rig.Group("two", "one")), hook)
+	next := rig.One(t, rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("new", rig.Group("two", "one")), hook)
+	once := func(op *kube.Operation, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		phases := op.Phases()
+		var plans []event.Event
+		for _, e := range r.MustRun(op, nil).Events {
+			if e.Kind == event.KindPlan {
+				for i := range e.Phases {
+					e.Phases[i].Usual = nil // which is for the forecast
+				}
+				plans = append(plans, e)
+			}
+		}
+		if len(plans) != 1 || !reflect.DeepEqual(plans[0].Phases, phases) {
+			t.Errorf("%s: %d plans were told of, want what was prepared: %+v", op.Info().Name, len(plans), phases)
+		}
+	}
+	once(r.Install("plain", rig.Use(first, nil)))
+	once(r.Upgrade("plain", rig.UseUp(next, nil)))
+	once(r.Rollback(1))
+	once(r.Uninstall())
+}

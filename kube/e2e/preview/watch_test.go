@@ -1,0 +1,140 @@
+package preview
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestViewFollowsARelease watches a release through what happens to it.
+func TestViewFollowsARelease(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("fanout", nil)
+	v := r.Look(0)
+	if !v.View.Sequenced() {
+		t.Error("fanout was deployed in order")
+	}
+	v.Await("all groups ready", func(s *event.State) bool { return rig.All(s, event.Ready) })
+	select {
+	case <-v.View.Seen():
+	case <-time.After(10 * time.Second):
+		t.Error("each object has been seen, but Seen is open")
+	}
+
+	// A drift shows, and its end.
+	deployments := r.Cluster.AppsV1().Deployments(r.Namespace)
+	if err := deployments.Delete(t.Context(), "left-2", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	v.Await("left-2 missing", func(s *event.State) bool {
+		g := s.Find("apply", "fanout:left-2")
+		return g.Status == event.Failed && g.Message == "Deployment/left-2: not in the cluster"
+	})
+	r.MustRun(r.Upgrade("fanout", nil))
+	v.Await("revision 2, all groups ready", func(s *event.State) bool {
+		return s.Operation.Revision == 2 && s.Message == "deployed" && rig.All(s, event.Ready)
+	})
+
+	// Another chart has other groups.
+	r.MustRun(r.Upgrade("chain20", nil))
+	v.Await("the groups of revision 3", func(s *event.State) bool {
+		return s.Operation.Revision == 3 && s.Find("apply", "chain20:g20") != nil && rig.All(s, event.Ready)
+	})
+	r.MustRun(r.Uninstall())
+	select {
+	case err := <-v.Over:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the release is gone, and the view goes on")
+	}
+	v.Await("its end", func(s *event.State) bool { return s.Status == event.Succeeded })
+}
+
+// TestViewOfARunningInstall shows what is there of a release that is not
+// deployed yet.
+func TestViewOfARunningInstall(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("slow", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan struct{})
+	var once sync.Once
+	done := make(chan rig.Outcome, 1)
+	go func() {
+		done <- r.Run(op, func(e event.Event) {
+			if e.Group == "slow:slow" && e.Status == event.InProgress {
+				once.Do(func() { close(begun) })
+			}
+		})
+	}()
+	select {
+	case <-begun:
+	case <-time.After(30 * time.Second):
+		t.Fatal("slow never began")
+	}
+	v := r.Look(0)
+	v.Await("one ready, one under way, one that waits", func(s *event.State) bool {
+		before, slow, after := s.Find("apply", "slow:before"), s.Find("apply", "slow:slow"), s.Find("apply", "slow:after")
+		return before != nil && before.Status == event.Ready && slow.Status == event.Running && after.Status == event.Waiting &&
+			after.Objects[0].Status == event.Waiting && s.Message == "pending-install"
+	})
+	v.Await("deployed", func(s *event.State) bool { return s.Message == "deployed" && rig.All(s, event.Ready) })
+	if out := <-done; out.Err != nil {
+		t.Error(out.Err)
+	}
+	v.Stop()
+	if err := <-v.Over; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestViewOfOtherReleases looks at an earlier revision, at a release of Helm's,
+// and at none.
+func TestViewOfOtherReleases(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	if _, err := r.Client.PrepareView(t.Context(), "t", r.Namespace, 0); err == nil {
+		t.Error("there is no release, and yet a view of it")
+	}
+	r.MustHelm("install", "t", rig.ChartsDir+"/plain", "--wait=hookOnly")
+	v := r.Look(0)
+	if v.View.Sequenced() {
+		t.Error("Helm does not deploy in order")
+	}
+	v.Await("one group, ready", func(s *event.State) bool { return rig.All(s, event.Ready) && len(s.Phases[0].Groups) == 1 })
+
+	r.MustRun(r.Upgrade("fanout", nil))
+	old := r.Look(1)
+	old.Await("revision 1, whose objects are gone", func(s *event.State) bool { return s.Operation.Revision == 1 && rig.All(s, event.Failed) })
+	old.Stop()
+	if err := <-old.Over; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestViewSaysWhy tells why an object of a release is not ready.
+func TestViewSaysWhy(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("fail-image", func(i *kube.Install) { i.ReadinessTimeout = 5 * time.Second })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Run(op, nil)
+	r.Look(0).Await("the reason, as a failure", func(s *event.State) bool {
+		g := s.Find("apply", "fail-image:broken")
+		return g != nil && strings.Contains(g.Objects[0].Cause, "cannot be pulled") && g.Objects[0].Status == event.Failed && g.Status == event.Failed
+	})
+}

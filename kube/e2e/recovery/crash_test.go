@@ -1,0 +1,239 @@
+package recovery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/cli"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/lease"
+)
+
+// errand is an operation that a process of its own carries out, so that it can
+// be killed. It is handed over in the environment.
+type errand struct {
+	Server, Kubeconfig, Namespace string
+	Locks                         string
+	Operation, Chart              string
+	Revision                      int // to roll back to
+}
+
+const errandVar = "LOCKSTEP_TEST_ERRAND"
+
+// runErrand is what the process does: it is this test's binary.
+func runErrand(text string) int {
+	var e errand
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	s := cli.New()
+	s.KubeConfig, s.KubeAPIServer = e.Kubeconfig, e.Server
+	s.SetNamespace(e.Namespace)
+	c, err := kube.Connect(s, nil, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	op, err := e.prepare(c)
+	if err == nil {
+		err = op.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// prepare prepares the operation; the same one again is one with the same values.
+func (e errand) prepare(c *kube.Client) (*kube.Operation, error) {
+	ctx, common := context.Background(), kube.Common{Release: "t", Namespace: e.Namespace, Lease: lease.Options{LockDir: e.Locks}}
+	var chart *charts.Chart
+	if e.Chart != "" {
+		var err error
+		if chart, err = charts.LoadPath(e.Chart); err != nil {
+			return nil, err
+		}
+	}
+	switch e.Operation {
+	case "install":
+		return c.PrepareInstall(ctx, kube.Install{Common: common, Rendering: kube.Rendering{Chart: chart}})
+	case "upgrade":
+		return c.PrepareUpgrade(ctx, kube.Upgrade{Common: common, Rendering: kube.Rendering{Chart: chart}})
+	case "upgrade --install":
+		return c.PrepareUpgrade(ctx, kube.Upgrade{Common: common, Rendering: kube.Rendering{Chart: chart}, Install: true})
+	case "rollback":
+		return c.PrepareRollback(ctx, kube.Rollback{Common: common, Revision: e.Revision})
+	}
+	return c.PrepareUninstall(ctx, kube.Uninstall{Common: common})
+}
+
+// kill runs an errand in a process of its own, and kills that when the API server
+// has carried out its n-th write, before it learns of that. It reports whether it
+// came to it.
+func kill(r *rig.Rig, e errand, n int64) bool {
+	r.T.Helper()
+	var writes atomic.Int64
+	var child *exec.Cmd
+	var dead sync.Once
+	var killing atomic.Bool
+	started := make(chan struct{})
+	c := r.Through(rig.Middle{Amend: func(resp *http.Response) error {
+		req := resp.Request
+		if req.Method == http.MethodGet || req.URL.Query().Has("dryRun") || strings.HasPrefix(req.URL.Path, "/apis/auth") || resp.StatusCode >= 300 {
+			return nil
+		}
+		if writes.Load() > 0 && req.Method == http.MethodPut && strings.Contains(req.URL.Path, "/leases/") {
+			return nil // it is renewed: how often depends on the machine
+		}
+		if writes.Add(1) < n {
+			return nil
+		}
+		<-started
+		dead.Do(func() {
+			killing.Store(true)
+			_ = child.Process.Kill() // it waits for this answer, so it is there
+		})
+		return http.ErrAbortHandler
+	}}, "")
+	config, err := c.Getter.ToRESTConfig()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	e.Server, e.Kubeconfig = config.Host, rig.Sandbox.Kubeconfig
+	text, err := json.Marshal(e)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	child = exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), errandVar+"="+string(text))
+	out, err := child.StderrPipe()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		r.T.Fatal(err)
+	}
+	close(started)
+	said := make([]byte, 4096)
+	m, _ := out.Read(said)
+	err = child.Wait()
+	if err != nil && !killing.Load() {
+		r.T.Errorf("%s, which was not killed, ended with %v: %s", e.Operation, err, said[:m])
+	}
+	return killing.Load()
+}
+
+// released reports whether nobody holds the release, nor has left its Lease: a run
+// that was killed just then was over.
+func released(r *rig.Rig) bool {
+	r.T.Helper()
+	_, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Get(r.T.Context(), lease.Name("t"), metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.T.Fatal(err)
+	}
+	return err != nil
+}
+
+// TestKilledAfterAWrite kills operations after one of their writes. Then the same
+// command is enough: one revision is deployed, the cluster has what that brings
+// and nothing else, and what is not the release's is untouched (R32a, R50, R52).
+func TestKilledAfterAWrite(t *testing.T) {
+	hook := func(when string) string {
+		return rig.ConfigMap("hook", map[string]string{"helm.sh/hook": when, "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
+	}
+	one := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{hook("pre-install,pre-upgrade,pre-rollback"), rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("old", rig.Group("two", "one")), rig.ConfigMap("taken", nil)}, "\n---\n")})
+	two := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{hook("pre-install,pre-upgrade,pre-rollback"), rig.ConfigMap("a", rig.Group("one"), "v: two"), rig.ConfigMap("new", rig.Group("two", "one"))}, "\n---\n")})
+	three := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{rig.ConfigMap("third", rig.Group("two")), rig.ConfigMap("fourth", rig.Group("three", "two"))}, "\n---\n")})
+	atOne, atTwo := []string{"a", "old", "taken"}, []string{"a", "new", "taken"}
+	first, other := errand{Operation: "install", Chart: one}, errand{Operation: "upgrade", Chart: three}
+	tests := []struct {
+		name   string
+		before []errand // that are carried out
+		cut    []errand // that are killed after their third write
+		errand errand
+		leaves []string
+		last   string // of the history
+		taken  bool   // by another release
+	}{
+		{"install", nil, nil, first, atOne, "deployed", false},
+		{"upgrade --install", nil, nil, errand{Operation: "upgrade --install", Chart: one}, atOne, "deployed", false},
+		{"install after another", nil, []errand{{Operation: "install", Chart: three}}, first, atOne, "deployed", false},
+		{"upgrade", []errand{first}, nil, errand{Operation: "upgrade", Chart: two}, atTwo, "deployed", true},
+		{"upgrade after another", []errand{first}, []errand{other}, errand{Operation: "upgrade", Chart: two}, atTwo, "deployed", true},
+		{"rollback", []errand{first, {Operation: "upgrade", Chart: two}}, nil, errand{Operation: "rollback"}, atOne, "deployed", false},
+		{"rollback after an upgrade", []errand{first}, []errand{other}, errand{Operation: "rollback", Revision: 1}, atOne, "deployed", false},
+		{"uninstall", []errand{first}, []errand{other}, errand{Operation: "uninstall"}, []string{"taken"}, "", true},
+	}
+	const most = 12
+	for i, tt := range tests {
+		for n := int64(1 + i%2); n <= most; n += 2 { // every other one; make chaos takes all
+			t.Run(fmt.Sprintf("%s %d", tt.name, n), func(t *testing.T) {
+				t.Parallel()
+				r := rig.Named(t, fmt.Sprintf("kill-%s-%d", strings.NewReplacer(" ", "", "--", "-").Replace(tt.name), n))
+				here := func(e errand) errand {
+					e.Namespace, e.Locks = r.Namespace, rig.LockDir()
+					return e
+				}
+				for _, e := range tt.before {
+					r.MustRun(here(e).prepare(r.Client))
+				}
+				if tt.taken {
+					r.PatchConfigMap("taken", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+				}
+				for _, e := range tt.cut {
+					if !kill(r, here(e), 4) {
+						t.Fatalf("the %s before was not killed", e.Operation)
+					}
+				}
+				again := here(tt.errand)
+				if !kill(r, again, n) {
+					return
+				}
+				before, over := r.Revisions(), released(r)
+				if !over {
+					op, err := again.prepare(r.Client)
+					// What is deployed is never begun again: the name is in use (R51a).
+					over = err != nil && again.Operation == "install" && strings.Contains(err.Error(), "nothing is left to install")
+					if err != nil && !over {
+						t.Fatalf("%v: %v", before, err)
+					}
+					if op != nil {
+						r.MustRun(op, nil)
+					}
+				}
+				if !over && !released(r) {
+					t.Error("the Lease is left")
+				}
+				if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, tt.leaves) {
+					t.Errorf("%v: there is %v, want %v", before, got, tt.leaves)
+				}
+				if got := string(r.Status()); got != tt.last {
+					t.Fatalf("the release is %q", got)
+				}
+				if tt.last == "" {
+					return
+				}
+				deployed := slices.DeleteFunc(r.Revisions(), func(s string) bool { return !strings.HasSuffix(s, " deployed") })
+				if len(deployed) != 1 {
+					t.Errorf("deployed are %v", deployed)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package recovery
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestRecordThatArrivesLate stops an upgrade while its new revision is on its way
+// to the API server, which gets it only once it was looked for in vain: what comes
+// late finds its place taken, and no revision stays pending (R34).
+func TestRecordThatArrivesLate(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", nil)
+	const record = "sh.helm.release.v1.t.v2"
+	var sent, looked sync.Once
+	var body atomic.Value // of the request that is kept back
+	var op *kube.Operation
+	late := func() {
+		var secret corev1.Secret
+		if err := json.Unmarshal(body.Load().([]byte), &secret); err != nil {
+			t.Error(err)
+		}
+		// Whether it is refused is what is looked at below.
+		_, _ = r.Cluster.CoreV1().Secrets(r.Namespace).Create(t.Context(), &secret, metav1.CreateOptions{})
+	}
+	c := r.Through(rig.Middle{
+		Meddle: func(_ http.ResponseWriter, req *http.Request) (held bool) {
+			if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/secrets") {
+				return false
+			}
+			sent.Do(func() {
+				held = true
+				content, err := io.ReadAll(req.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				body.Store(content)
+				op.Command(event.Command{Name: event.Stop})
+				<-req.Context().Done()
+			})
+			return held
+		},
+		Amend: func(answer *http.Response) error {
+			if strings.HasSuffix(answer.Request.URL.Path, record) && answer.StatusCode == http.StatusNotFound && body.Load() != nil {
+				looked.Do(late)
+			}
+			return nil
+		},
+	}, "")
+	var err error
+	if op, err = r.Acting(c).Upgrade("plain", nil); err != nil {
+		t.Fatal(err)
+	}
+	if out := r.Run(op, nil); out.Err == nil || out.State.Release != "failed" {
+		t.Errorf("it ended with %v, and told that the release is %q", out.Err, out.State.Release)
+	}
+	r.AssertHistory("1 deployed", "2 failed")
+}

@@ -1,0 +1,54 @@
+package recovery
+
+import (
+	"slices"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/action"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestOrphansOfAnInterruptedRun: what an upgrade has brought that failed, and which an
+// upgrade of Helm's does not know of, goes with the next operation of ours, as far as it
+// is still the release's (R32a).
+func TestOrphansOfAnInterruptedRun(t *testing.T) {
+	good := rig.One(t, rig.ConfigMap("a", nil))
+	tests := map[string]func(*rig.Rig) (*kube.Operation, error){
+		"upgrade":  func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", rig.UseUp(good, nil)) },
+		"rollback": func(r *rig.Rig) (*kube.Operation, error) { return r.Rollback(3) },
+	}
+	for name, do := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("plain", rig.Use(good, nil))
+			op, err := r.Upgrade("plain", rig.UseUp(rig.Failing(t, "taken", "b"), nil))
+			r.MustFail(op, err)
+			helmUpgrade(r, good)
+			helmUpgrade(r, good)
+			r.PatchConfigMap("taken", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+			r.MustRun(do(r))
+			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a", "taken"}) || len(r.Jobs()) > 0 {
+				t.Errorf("there are %v and %v", got, r.Jobs())
+			}
+		})
+	}
+}
+
+// helmUpgrade upgrades with Helm's own SDK.
+func helmUpgrade(r *rig.Rig, c *charts.Chart) *rel1.Release {
+	r.T.Helper()
+	up := action.NewUpgrade(r.Helm())
+	up.Namespace = r.Namespace
+	up.ServerSideApply, up.WaitStrategy = "auto", helmkube.HookOnlyStrategy
+	rel, err := up.RunWithContext(r.T.Context(), "t", rig.MustHelm(r.T, c), nil)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return rel.(*rel1.Release)
+}

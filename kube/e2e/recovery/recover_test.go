@@ -1,0 +1,110 @@
+package recovery
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/lease"
+)
+
+// TestRecover kills an upgrade half way: recover marks its revision failed, shows
+// which objects are as in which revision, and changes nothing else, nor anything
+// at all the second time (R52).
+func TestRecover(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	before := []string{rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one")), rig.ConfigMap("c", rig.Group("three", "two"))}
+	r.Deploy("plain", rig.Use(rig.One(t, before...), nil))
+	after := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{rig.ConfigMap("a", rig.Group("one"), "v: new"), rig.ConfigMap("b", rig.Group("two", "one"), "v: new"), rig.ConfigMap("d", rig.Group("three", "two"))}, "\n---\n")})
+	if !kill(r, errand{Operation: "upgrade", Chart: after, Namespace: r.Namespace, Locks: rig.LockDir()}, 3) { // the Lease, the record, a
+		t.Fatal("the upgrade was not killed")
+	}
+	r.AssertHistory("1 deployed", "2 pending-upgrade")
+	found, err := r.Client.Recover(t.Context(), r.Common())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AssertHistory("1 deployed", "2 failed")
+	if len(found.Marked) != 1 || found.Marked[0].From != rcommon.StatusPendingUpgrade || found.Dead == nil || found.Dead.Operation != "upgrade" || found.Cut != "upgrade" || found.Good != 1 {
+		t.Errorf("it found %+v", found)
+	}
+	var is []string
+	for _, c := range found.Changes {
+		text := c.Object.Name + " " + string(c.Action)
+		if found.Like[c.Object] > 0 {
+			text += " as in 1"
+		}
+		is = append(is, text)
+	}
+	if want := []string{"a unchanged", "b change as in 1", "d create", "c delete as in 1"}; !slices.Equal(is, want) {
+		t.Errorf("objects are %v, want %v", is, want)
+	}
+	if !released(r) {
+		t.Error("the Lease is still there")
+	}
+	if found, err = r.Client.Recover(t.Context(), r.Common()); err != nil || len(found.Marked) > 0 || found.Dead != nil {
+		t.Errorf("the second time: %v, %+v", err, found)
+	}
+	r.MustRun(r.Rollback(1))
+	if found, err = r.Client.Recover(t.Context(), r.Common()); err != nil || found.Cut != "" || len(found.Changes) > 0 {
+		t.Errorf("of a release that is well: %v, %+v", err, found)
+	}
+}
+
+// TestLeftPendingByHelm has a revision that Helm has left pending, or is still at
+// work on: all refuse, until recover is told (R52).
+func TestLeftPendingByHelm(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := rig.One(t, rig.ConfigMap("a", nil))
+	r.Deploy("plain", rig.Use(chart, nil))
+	left := &rel1.Release{Name: "t", Namespace: r.Namespace, Version: 2, Chart: rig.MustHelm(t, chart), Info: &rel1.Info{Status: rcommon.StatusPendingUpgrade}}
+	if err := r.Helm().Releases.Create(left); err != nil {
+		t.Fatal(err)
+	}
+	for name, prepare := range map[string]func() (*kube.Operation, error){
+		"install":   func() (*kube.Operation, error) { return r.Install("plain", rig.Use(chart, nil)) },
+		"upgrade":   func() (*kube.Operation, error) { return r.Upgrade("plain", rig.UseUp(chart, nil)) },
+		"rollback":  func() (*kube.Operation, error) { return r.Rollback(1) },
+		"uninstall": r.Uninstall,
+	} {
+		if _, err := prepare(); err == nil || !strings.Contains(err.Error(), "pending-upgrade") || !strings.Contains(err.Error(), "lockstep recover t") {
+			t.Errorf("%s says %v", name, err)
+		}
+	}
+	if _, err := r.Client.Recover(t.Context(), r.Common()); err != nil {
+		t.Fatal(err)
+	}
+	r.MustRun(r.Upgrade("plain", rig.UseUp(chart, nil)))
+	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
+}
+
+// TestRecoverWhileAnotherRunWorks refuses (R52).
+func TestRecoverWhileAnotherRunWorks(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("plain", rig.Use(rig.One(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held *lease.HeldError
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindObject && e.Object.Name == "slow" && e.Change == event.Created {
+			if _, err := r.Client.Recover(t.Context(), r.Common()); !errors.As(err, &held) {
+				t.Errorf("recover says %v", err)
+			}
+		}
+	})
+	if out.Err != nil || held == nil || held.Holder.Operation != "install" {
+		t.Errorf("%v; held by %+v", out.Err, held)
+	}
+	r.AssertHistory("1 deployed")
+}

@@ -1,0 +1,153 @@
+package recovery
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestNameThatCannotBeLookedUp takes a release name for free only where the
+// cluster says so: without the right to list Secrets nobody knows (R51).
+func TestNameThatCannotBeLookedUp(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := rig.One(t, rig.ConfigMap("a", nil))
+	r.MustRun(r.Install("plain", rig.Use(chart, nil)))
+	for range 2 {
+		r.MustRun(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.HistoryMax = 2 })))
+	}
+	r.AssertHistory("2 superseded", "3 deployed") // the first revision, which an installation would make, is pruned
+	blind := r.Acting(r.As("blind", rig.Rule("", "configmaps", "*"), rig.Rule("", "secrets", "get", "create", "update", "delete", "watch")))
+	op, err := blind.Install("plain", rig.Use(chart, nil))
+	if err == nil {
+		out := r.Run(op, nil)
+		t.Errorf("it was installed: exit %d", out.State.Exit)
+	} else if !strings.Contains(err.Error(), "secrets [list]") {
+		t.Errorf("error %v", err)
+	}
+	r.AssertHistory("2 superseded", "3 deployed")
+}
+
+// TestRecordThatCannotBeWritten makes each write of an operation to the
+// release's record fail once, as if it had not come through and as if only the
+// answer was lost: it is written all the same, and never are two revisions
+// deployed (R32a, R34, R53).
+func TestRecordThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"install", "upgrade", "rollback", "uninstall", "uninstall --keep-history"} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s-%v", strings.ReplaceAll(operation, " --", "-"), lost), func(t *testing.T) {
+				t.Parallel()
+				r := rig.New(t)
+				for n := int32(1); ; n++ {
+					if n > 12 {
+						t.Fatal("it does not end")
+					}
+					if !failWrite(r, operation, n, lost) {
+						if n < 2 {
+							t.Error("no write was seen")
+						}
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// failWrite runs an operation whose n-th write to a release Secret fails, and
+// reports whether there was one. The release is gone afterwards.
+func failWrite(r *rig.Rig, operation string, n int32, lost bool) bool {
+	t := r.T
+	t.Helper()
+	var seen atomic.Int32
+	var failed atomic.Bool
+	hit := func(req *http.Request) bool {
+		if req.Method == http.MethodGet || !strings.Contains(req.URL.Path, "/secrets") || seen.Add(1) != n {
+			return false
+		}
+		failed.Store(true)
+		return true
+	}
+	m := rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool { return hit(req) && rig.Broken(w) }}
+	if lost {
+		m = rig.Middle{Amend: func(answer *http.Response) error {
+			if hit(answer.Request) {
+				return fmt.Errorf("the answer is lost")
+			}
+			return nil
+		}}
+	}
+	one, two := rig.One(t, rig.ConfigMap("a", nil, "v: one")), rig.One(t, rig.ConfigMap("a", nil, "v: two"))
+	if operation != "install" {
+		r.MustRun(r.Install("plain", rig.Use(one, nil)))
+	}
+	if operation == "rollback" {
+		r.MustRun(r.Upgrade("plain", rig.UseUp(two, nil)))
+	}
+	by := &rig.Rig{T: t, Namespace: r.Namespace, Client: r.Through(m, ""), Cluster: r.Cluster}
+	var op *kube.Operation
+	var err error
+	switch operation {
+	case "install":
+		op, err = by.Install("plain", rig.Use(one, nil))
+	case "upgrade":
+		op, err = by.Upgrade("plain", rig.UseUp(two, nil))
+	case "rollback":
+		op, err = by.Rollback(1)
+	default:
+		op, err = by.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace}, KeepHistory: operation != "uninstall"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := by.Run(op, nil)
+	var history []string
+	if r.Status() != "" {
+		history = r.History()
+	}
+	what := fmt.Sprintf("%s, write %d: exit %d (%s), history %v", operation, n, out.State.Exit, out.State.Message, history)
+	deployed := 0
+	for _, line := range history {
+		if strings.Contains(line, "pending-") || strings.HasSuffix(line, "uninstalling") {
+			t.Errorf("%s: not a final state", what)
+		}
+		if strings.HasSuffix(line, " deployed") {
+			deployed++
+		}
+	}
+	last := ""
+	if len(history) > 0 {
+		_, last, _ = strings.Cut(history[len(history)-1], " ")
+	}
+	want := map[string]string{"uninstall": "", "uninstall --keep-history": "uninstalled"}
+	final, ok := want[operation]
+	if !ok {
+		final = "deployed"
+	}
+	if deployed > 1 || out.State.Exit != 0 || last != final {
+		t.Errorf("%s: the record should say %q", what, final)
+	}
+	if said := out.State.Release; said != last && !(last == "" && said == event.NoRelease) && out.State.Exit != 2 {
+		t.Errorf("%s: it says %q of the release", what, said)
+	}
+	for range 2 {
+		if r.Status() != "" {
+			r.MustRun(r.Uninstall())
+		}
+	}
+	if got := r.ConfigMaps(r.Namespace); slices.Contains(got, "a") {
+		t.Errorf("%s: left are %v", what, got)
+		_ = r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{})
+	}
+	return failed.Load()
+}

@@ -1,0 +1,119 @@
+package recovery
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestEveryRequestFailsOnce has each request of each operation fail the first time,
+// in one way: it ends as if none had, and nothing is made twice (R53).
+func TestEveryRequestFailsOnce(t *testing.T) {
+	t.Parallel()
+	kinds := map[string]func(first func(*http.Request) bool) rig.Middle{
+		"429": answers(func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}),
+		"500":   answers(func(w http.ResponseWriter) { rig.Broken(w) }),
+		"503":   answers(func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }),
+		"reset": answers(func(http.ResponseWriter) { panic(http.ErrAbortHandler) }),
+		"answer lost": func(first func(*http.Request) bool) rig.Middle {
+			return rig.Middle{Amend: func(answer *http.Response) error {
+				if first(answer.Request) {
+					return fmt.Errorf("the answer is lost")
+				}
+				return nil
+			}}
+		},
+	}
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			var mu sync.Mutex
+			seen := map[string]bool{}
+			r = r.Acting(r.Through(kind(func(req *http.Request) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				key := req.Method + req.URL.Path
+				first := !seen[key]
+				seen[key] = true
+				return first
+			}), ""))
+			chart := func(v string) *charts.Chart {
+				return rig.One(t, rig.ConfigMap("a", rig.Group("a"), "v: "+v), rig.Generated(rig.ConfigMap("b-", rig.Group("b", "a"), "v: "+v)),
+					rig.Job("hook", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": "before-hook-creation"}, "0s"))
+			}
+			made := func() (n int) {
+				for _, name := range r.ConfigMaps(r.Namespace) {
+					if strings.HasPrefix(name, "b-") {
+						n++
+					}
+				}
+				return n
+			}
+			forget := func() {
+				mu.Lock()
+				defer mu.Unlock()
+				clear(seen)
+			}
+			r.MustRun(r.Install("plain", rig.Use(chart("one"), nil)))
+			if n := made(); n != 1 {
+				t.Errorf("%d objects are made of one generateName", n)
+			}
+			forget()
+			r.MustRun(r.Upgrade("plain", rig.UseUp(chart("two"), nil)))
+			forget()
+			r.MustRun(r.Rollback(1))
+			if n := made(); n != 1 {
+				t.Errorf("after the rollback %d objects are made of one generateName", n)
+			}
+			r.AssertHistory("1 superseded", "2 superseded", "3 deployed")
+			forget()
+			r.MustRun(r.Uninstall())
+			if left := r.ConfigMaps(r.Namespace); r.Status() != "" || len(left) > 0 {
+				t.Errorf("the release is %q, left are %v", r.Status(), left)
+			}
+		})
+	}
+}
+
+// answers is a middle that answers itself what comes first.
+func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool) rig.Middle {
+	return func(first func(*http.Request) bool) rig.Middle {
+		return rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+			if !first(req) {
+				return false
+			}
+			how(w)
+			return true
+		}}
+	}
+}
+
+// TestErrorThatStays answers the requests for one object with an error for longer
+// than its readiness timeout: the object's events tell why it is not applied yet,
+// and the end is that answer (R53).
+func TestErrorThatStays(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r = r.Acting(r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+		return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/configmaps/a") && rig.Broken(w)
+	}}, ""))
+	op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ReadinessTimeout = 2e9 }))
+	out := r.MustFail(op, err, "made to fail")
+	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
+		return e.Kind == event.KindObject && e.Status == event.Applying && strings.Contains(e.Message, "trying again: 500") && strings.Contains(e.Message, "made to fail")
+	}) {
+		t.Error("no event of the object tells what is being waited for")
+	}
+}

@@ -1,0 +1,207 @@
+package rig
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+)
+
+// Unpullable is a Deployment whose image cannot be pulled.
+func Unpullable(name string, annotations map[string]string) string {
+	return strings.Replace(Deployment(name, annotations, "0s"), "example/app:1.0", "example/no-such-image:1", 1)
+}
+
+// fails is a Job that fails at once, and something that waits for it.
+func fails() string {
+	text := Job("fails", map[string]string{"helm.sh/layer": "fails"}, "10ms", "  backoffLimit: 0")
+	return strings.Replace(text, "{sandbox/run-duration: 10ms}", `{sandbox/run-duration: 10ms, sandbox/exit-code: "1"}`, 1) +
+		"\n---\n" + ConfigMap("never", map[string]string{"helm.sh/layer": "never", "helm.sh/dependson/layer": "fails"})
+}
+
+// Failing is a chart that comes as far as bringing ConfigMaps, and then fails: the
+// second waits for the first one.
+func Failing(t *testing.T, first, second string) *charts.Chart {
+	return MakeChart(t, Files{
+		"Chart.yaml":                 "apiVersion: v2\nname: edge\nversion: 1.0.0\nannotations: {helm.sh/depends-on/subcharts: '[\"sub\"]'}\ndependencies: [{name: sub, version: 1.0.0}]\n",
+		"templates/all.yaml":         fails(),
+		"charts/sub/Chart.yaml":      "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
+		"charts/sub/templates/a.yml": ConfigMap("a", nil) + "\n---\n" + ConfigMap(first, Group("first")) + "\n---\n" + ConfigMap(second, Group("second", "first")),
+	})
+}
+
+// Subcharted is a chart with a subchart.
+func Subcharted() Files {
+	return Files{
+		"Chart.yaml":                       "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies: [{name: sub, version: 1.0.0}]\n",
+		"templates/a.yaml":                 ConfigMap("a", Group("one")),
+		"templates/b.yaml":                 ConfigMap("b", Group("two", "one")),
+		"charts/sub/Chart.yaml":            "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
+		"charts/sub/templates/c.yaml":      ConfigMap("c", Group("three", "two")),
+		"charts/sub/templates/unused.yaml": "# nothing\n",
+	}
+}
+
+func MustHelm(t *testing.T, c *charts.Chart) *chart.Chart {
+	t.Helper()
+	h, err := c.Helm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// Generated is an object whose name the API server makes up.
+func Generated(doc string) string { return strings.Replace(doc, "  name: ", "  generateName: ", 1) }
+
+// Files are the files of a chart that a test makes up. Where Chart.yaml is not
+// among them, the chart is called edge.
+type Files map[string]string
+
+// MakeChart loads a chart of the given files.
+func MakeChart(t *testing.T, fs Files) *charts.Chart {
+	t.Helper()
+	c, err := charts.LoadPath(MakeDir(t, fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// MakeDir writes the files of a chart to a folder.
+func MakeDir(t *testing.T, fs Files) string {
+	t.Helper()
+	dir := t.TempDir()
+	if fs["Chart.yaml"] == "" {
+		fs = Files(Adding(fs, "Chart.yaml", "apiVersion: v2\nname: edge\nversion: 1.0.0\n"))
+	}
+	for name, text := range fs {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func Adding(fs Files, name, text string) map[string]string {
+	out := map[string]string{name: text}
+	for k, v := range fs {
+		out[k] = v
+	}
+	return out
+}
+
+// One is a chart of one template.
+func One(t *testing.T, docs ...string) *charts.Chart {
+	t.Helper()
+	return MakeChart(t, Files{"templates/all.yaml": strings.Join(docs, "\n---\n")})
+}
+
+// Group are the annotations of a resource-group and what it waits for.
+func Group(name string, after ...string) map[string]string {
+	m := map[string]string{plan.AnnotationGroup: name}
+	if len(after) > 0 {
+		list, _ := json.Marshal(after)
+		m[plan.AnnotationGroupDependsOn] = string(list)
+	}
+	return m
+}
+
+// Object is the text of an object: "v1/ConfigMap/name", its annotations, and
+// what else it has as indented YAML.
+func Object(what string, annotations map[string]string, rest ...string) string {
+	i := strings.LastIndex(what, "/")
+	j := strings.LastIndex(what[:i], "/")
+	text := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n", what[:j], what[j+1:i], what[i+1:])
+	if len(annotations) > 0 {
+		text += "  annotations:\n"
+		for k, v := range annotations {
+			text += fmt.Sprintf("    %s: %q\n", k, v)
+		}
+	}
+	return text + strings.Join(rest, "\n")
+}
+
+func ConfigMap(name string, annotations map[string]string, data ...string) string {
+	text := "data:\n  is: " + name
+	for _, d := range data {
+		text += "\n  " + d
+	}
+	return Object("v1/ConfigMap/"+name, annotations, text)
+}
+
+// Deployment is a Deployment whose pods are ready after a time. more goes into
+// its spec.
+func Deployment(name string, annotations map[string]string, readyDelay string, more ...string) string {
+	return Object("apps/v1/Deployment/"+name, annotations, "spec:\n  selector: {matchLabels: {app: "+name+"}}", strings.Join(more, "\n"),
+		"  template:", "    metadata:", "      labels: {app: "+name+"}", "      annotations: {sandbox/ready-delay: "+readyDelay+"}",
+		"    spec: {containers: [{name: main, image: example/app:1.0}]}")
+}
+
+// Job is a Job that takes a time.
+func Job(name string, annotations map[string]string, duration string, more ...string) string {
+	return Object("batch/v1/Job/"+name, annotations, "spec:", strings.Join(more, "\n"),
+		"  template:", "    metadata:", "      annotations: {sandbox/run-duration: "+duration+"}",
+		"    spec: {restartPolicy: Never, containers: [{name: main, image: example/app:1.0}]}")
+}
+
+// Use installs or upgrades to a chart of the test's own.
+func Use(c *charts.Chart, change func(*kube.Install)) func(*kube.Install) {
+	return func(i *kube.Install) {
+		i.Chart, i.Values = c, nil
+		if change != nil {
+			change(i)
+		}
+	}
+}
+
+func UseUp(c *charts.Chart, change func(*kube.Upgrade)) func(*kube.Upgrade) {
+	return func(u *kube.Upgrade) {
+		u.Chart, u.Values = c, nil
+		if change != nil {
+			change(u)
+		}
+	}
+}
+
+// notInstallable are the charts that are made to fail.
+var notInstallable = []string{"fail-hook", "fail-image", "fail-readiness"}
+
+// Installable names the charts of testdata that install.
+func Installable(t *testing.T) []string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(ChartsDir, "*"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatal("no charts", err)
+	}
+	var names []string
+	for _, dir := range dirs {
+		if name := filepath.Base(dir); !slices.Contains(notInstallable, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ShopLike is a chart of several kinds, of which some wait for others.
+func ShopLike(t *testing.T, more ...string) func(*kube.Install) {
+	return Use(One(t, append([]string{
+		ConfigMap("settings", Group("base")), Object("v1/Secret/key", Group("base"), "stringData: {k: v}"),
+		Object("v1/PersistentVolumeClaim/data", Group("base"), "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
+		Deployment("api", Group("api", "base"), "100ms"), Object("v1/Service/api", Group("api", "base"), "spec: {selector: {app: api}, ports: [{port: 80}]}"),
+		Job("seed", Group("seed", "api"), "10ms"),
+	}, more...)...), func(i *kube.Install) { i.WaitForJobs = true })
+}

@@ -1,0 +1,35 @@
+package rig
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine/plan"
+)
+
+// LateKind is a kind whose plural or scope nobody can guess.
+type LateKind struct {
+	Kind, Plural, Scope string
+	API                 string // group, the test's own
+}
+
+func (k LateKind) CRD(annotations map[string]string) string {
+	return Object("apiextensions.k8s.io/v1/CustomResourceDefinition/"+k.Plural+"."+k.API, annotations,
+		fmt.Sprintf("spec:\n  group: %s\n  scope: %s\n  names: {kind: %s, listKind: %sList, plural: %s, singular: %s}", k.API, k.Scope, k.Kind, k.Kind, k.Plural, strings.ToLower(k.Kind)),
+		"  versions:\n  - {name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}")
+}
+
+// Object is an object of the kind, which becomes ready after a while.
+func (k LateKind) Object(annotations map[string]string) string {
+	annotations["sandbox/ready-after"], annotations["sandbox/status"] = "500ms", `{"phase":"Ready"}`
+	annotations[plan.AnnotationReadinessSuccess], annotations[plan.AnnotationReadinessFailure] = `["{.phase} == Ready"]`, `["{.phase} == Broken"]`
+	return Object(k.API+"/v1/"+k.Kind+"/late", annotations, "spec: {size: x}")
+}
+
+func LateKinds(api string) []LateKind {
+	return []LateKind{
+		{"Gateway", "gateways", "Namespaced", api}, // a guess has "gatewaies"
+		{"Data", "data", "Namespaced", api},        // a guess has "datas"
+		{"Zone", "zones", "Cluster", api},          // a guess has a namespace
+	}
+}

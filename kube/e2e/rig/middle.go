@@ -1,0 +1,50 @@
+package rig
+
+import (
+	"net/http"
+
+	"helm.sh/helm/v4/pkg/cli"
+
+	"lockstep/kube"
+	"lockstep/kube/throwaway/meddle"
+)
+
+// Middle stands between a client and the API server. Where meddle answers a
+// request itself it returns true; amend may change the API server's answer.
+type Middle struct {
+	Meddle func(http.ResponseWriter, *http.Request) bool
+	Amend  func(*http.Response) error
+}
+
+// Through is a connection by way of a middle, for the given user, the cluster's
+// administrator where that is "".
+func (r *Rig) Through(m Middle, user string) *kube.Client {
+	r.T.Helper()
+	o := meddle.Options{Kubeconfig: Sandbox.Kubeconfig, Amend: m.Amend}
+	if m.Meddle != nil {
+		o.Meddle = func(w http.ResponseWriter, req *http.Request, onward http.Handler) {
+			if !m.Meddle(w, req) {
+				onward.ServeHTTP(w, req)
+			}
+		}
+	}
+	front, err := meddle.New(o)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	r.T.Cleanup(front.Close)
+	s := cli.New()
+	s.KubeConfig, s.KubeAPIServer, s.KubeAsUser = Sandbox.Kubeconfig, front.URL, user
+	s.SetNamespace(r.Namespace)
+	c, err := kube.Connect(s, nil, nil)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return c
+}
+
+// Broken answers as an API server that has an internal error.
+func Broken(w http.ResponseWriter) bool {
+	meddle.Refuse(w, http.StatusInternalServerError, "InternalError", "made to fail")
+	return true
+}

@@ -1,0 +1,308 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/kube"
+	"lockstep/kube/release"
+	"lockstep/kube/throwaway/auditlog"
+)
+
+// Changes plans an operation and returns what it would do, "group object
+// action" each, with the diffs by object.
+func (r *Rig) Changes(op *kube.Operation, err error) (lines []string, diffs map[string]kube.Change) {
+	r.T.Helper()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	all, err := op.Changes(r.T.Context())
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	diffs = map[string]kube.Change{}
+	for _, c := range all {
+		lines = append(lines, c.Group+" "+c.Object.String()+" "+string(c.Action))
+		diffs[c.Object.String()] = c
+	}
+	return lines, diffs
+}
+
+// Writes counts what lockstep has written in the test's namespace; questions
+// about rights write nothing.
+func (r *Rig) Writes() []string {
+	r.T.Helper()
+	var out []string
+	for _, e := range r.Audit() {
+		if e.UserAgent == "lockstep" && (e.Object.Namespace == r.Namespace || e.Object.Name == r.Namespace) {
+			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
+		}
+	}
+	return out
+}
+
+// WritesOf lists our writes since a time, also those of cluster scope to what
+// has the test's name.
+func (r *Rig) WritesOf(since time.Time) (out []string) {
+	r.T.Helper()
+	for _, e := range r.Audit() {
+		if e.Received.After(since) && e.UserAgent == "lockstep" && (e.Object.Namespace == r.Namespace || strings.Contains(e.Object.Name, r.Namespace)) {
+			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
+		}
+	}
+	return out
+}
+
+func (r *Rig) AssertHistory(want ...string) {
+	r.T.Helper()
+	if got := r.History(); !slices.Equal(got, want) {
+		r.T.Errorf("history %v, want %v", got, want)
+	}
+}
+
+func (r *Rig) Data(name string) map[string]string {
+	r.T.Helper()
+	c, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(r.T.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return c.Data
+}
+
+// watched reports whether we have a watch on a resource in the namespace.
+func (r *Rig) watched(resource string) bool {
+	r.T.Helper()
+	log, err := auditlog.Read(Sandbox.AuditLog)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return slices.ContainsFunc(log.Namespace(r.Namespace).UserAgent("lockstep"), func(e auditlog.Event) bool {
+		return e.Verb == "watch" && e.Stage == auditlog.ResponseStarted && e.Object.Resource == resource
+	})
+}
+
+// Posts are the times at which we created objects of a resource, in order.
+func (r *Rig) Posts(resource string) (at []time.Time) {
+	r.T.Helper()
+	for _, e := range r.Audit() {
+		if e.UserAgent == "lockstep" && e.Verb == "create" && e.Object.Resource == resource && e.Object.Namespace == r.Namespace {
+			at = append(at, e.Received)
+		}
+	}
+	slices.SortFunc(at, time.Time.Compare)
+	return at
+}
+
+// ConfigMaps are the names of the ConfigMaps in a namespace, but the cluster's.
+func (r *Rig) ConfigMaps(namespace string) []string {
+	r.T.Helper()
+	list, err := r.Cluster.CoreV1().ConfigMaps(namespace).List(r.T.Context(), metav1.ListOptions{})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	var names []string
+	for _, c := range list.Items {
+		if c.Name != "kube-root-ca.crt" {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// patch changes an object as somebody else would.
+func (r *Rig) PatchConfigMap(name, patch string) {
+	r.T.Helper()
+	if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(r.T.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+		r.T.Fatal(err)
+	}
+}
+
+// Eventually waits until something is so.
+func (r *Rig) Eventually(what string, so func() bool) {
+	r.T.Helper()
+	for end := time.Now().Add(10 * time.Second); !so(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.T.Errorf("not so after 10 s: %s", what)
+			return
+		}
+	}
+}
+
+// Status is what Helm itself says of the test's release, "" where there is
+// none.
+func (r *Rig) Status() rcommon.Status {
+	r.T.Helper()
+	last, err := r.Helm().Releases.Last("t")
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return ""
+	}
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	rel, err := release.AsV1(last)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return rel.Info.Status
+}
+
+// Left lists the Deployments, ConfigMaps and Jobs that carry Helm's label in
+// the namespace.
+func (r *Rig) Left() []string {
+	r.T.Helper()
+	var out []string
+	opts := metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=Helm"}
+	deployments, err := r.Cluster.AppsV1().Deployments(r.Namespace).List(r.T.Context(), opts)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, d := range deployments.Items {
+		out = append(out, "Deployment/"+d.Name)
+	}
+	maps, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).List(r.T.Context(), opts)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, m := range maps.Items {
+		out = append(out, "ConfigMap/"+m.Name)
+	}
+	jobs, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, j := range jobs.Items {
+		out = append(out, "Job/"+j.Name)
+	}
+	return out
+}
+
+// Jobs are the names of the Jobs in the namespace that are there to stay.
+func (r *Rig) Jobs() (names []string) {
+	r.T.Helper()
+	list, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.T.Fatal(err)
+	}
+	for _, j := range list.Items {
+		names = append(names, j.Name)
+	}
+	return names
+}
+
+// History is "revision status" of each revision, in order, by Helm's own SDK.
+func (r *Rig) History() []string {
+	r.T.Helper()
+	revisions := r.Revisions()
+	if len(revisions) == 0 {
+		r.T.Fatal("there is no release")
+	}
+	return revisions
+}
+
+// Revisions is the history, empty where there is no release.
+func (r *Rig) Revisions() []string {
+	r.T.Helper()
+	list, err := r.Helm().Releases.History("t")
+	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		r.T.Fatal(err)
+	}
+	var revisions []*rel1.Release
+	for _, x := range list {
+		rel, err := release.AsV1(x)
+		if err != nil {
+			r.T.Fatal(err)
+		}
+		revisions = append(revisions, rel)
+	}
+	slices.SortFunc(revisions, func(a, b *rel1.Release) int { return a.Version - b.Version })
+	var out []string
+	for _, rel := range revisions {
+		out = append(out, fmt.Sprintf("%d %s", rel.Version, rel.Info.Status))
+	}
+	return out
+}
+
+// Labelled lists what of a release is left, hooks not counted.
+func (r *Rig) Labelled() []string {
+	var out []string
+	for _, o := range r.Left() {
+		if !strings.HasPrefix(o, "Job/") {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// AssertDeployed shows through Helm's own SDK that a release is an ordinary
+// one, deployed (R28).
+func (r *Rig) AssertDeployed(name string) {
+	r.T.Helper()
+	cfg := r.Helm()
+	list := action.NewList(cfg)
+	releases, err := list.Run()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	var found []string
+	for _, x := range releases {
+		rel, err := release.AsV1(x)
+		if err != nil {
+			r.T.Fatal(err)
+		}
+		found = append(found, fmt.Sprintf("%s %d %s", rel.Name, rel.Version, rel.Info.Status))
+	}
+	if want := name + " 1 deployed"; len(found) != 1 || found[0] != want {
+		r.T.Errorf("Helm lists %v, want [%s]", found, want)
+	}
+	x, err := action.NewGet(cfg).Run(name)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	rel, err := release.AsV1(x)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	if strings.Contains(rel.Manifest, "helm.sh/depends-on/") || strings.Contains(rel.Manifest, "helm.sh/dependson/") {
+		r.T.Errorf("the stored manifest has annotation keys that an API server refuses (R3)")
+	}
+	if rec := release.ReadRecord(rel); rec == nil || !rec.Sequenced {
+		r.T.Errorf("the release does not tell that it was sequenced (R28): %+v", rec)
+	}
+}
+
+// Written lists what was written in a test's namespace since a time; dry runs
+// do not count.
+func (r *Rig) Written(since time.Time) (out []string) {
+	r.T.Helper()
+	for _, e := range r.Audit() {
+		if e.Received.After(since) && e.UserAgent == "lockstep" && e.Object.Namespace == r.Namespace {
+			out = append(out, e.Verb+" "+e.RequestURI)
+		}
+	}
+	return out
+}
+
+// Timings are those of a revision, 0 for the last, by phase and group.
+func (r *Rig) Timings(revision int) map[string]kube.Timing {
+	r.T.Helper()
+	v, err := r.Client.PrepareView(r.T.Context(), "t", r.Namespace, revision)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	out := map[string]kube.Timing{}
+	for _, x := range v.Timings() {
+		out[x.Phase+" "+x.Group] = x
+	}
+	return out
+}

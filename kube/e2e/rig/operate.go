@@ -1,0 +1,156 @@
+package rig
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/helmclient"
+)
+
+// EveryOperation installs a chart of several kinds that wait for each other, upgrades
+// it, rolls it back and uninstalls it. check looks at what each left.
+func (r *Rig) EveryOperation(clientSide bool, check func(Outcome)) {
+	r.T.Helper()
+	last := func(data string) string { return ConfigMap("last", Group("last", "seed"), data) }
+	check(r.MustRun(r.Install("plain", func(i *kube.Install) {
+		ShopLike(r.T, last("version: v1"))(i)
+		i.ClientSide = clientSide
+	})))
+	var next kube.Install
+	ShopLike(r.T, last("version: v2"))(&next)
+	check(r.MustRun(r.Upgrade("plain", UseUp(next.Chart, func(u *kube.Upgrade) { u.WaitForJobs = true }))))
+	if got := r.Data("last")["version"]; got != "v2" {
+		r.T.Errorf("after the upgrade: %s", got)
+	}
+	check(r.MustRun(r.Rollback(1)))
+	if got := r.Data("last")["version"]; got != "v1" {
+		r.T.Errorf("after the rollback: %s", got)
+	}
+	r.AssertHistory("1 superseded", "2 superseded", "3 deployed")
+	check(r.MustRun(r.Uninstall()))
+	if left := r.Labelled(); len(left) > 0 {
+		r.T.Errorf("left are %v", left)
+	}
+}
+
+// CutWhile runs an operation over a wire that is cut as soon as an object of a
+// resource has been seen in a state, and is watched, until meanwhile has come
+// about. It returns when the wire was whole again.
+func (r *Rig) CutWhile(prepare func() (*kube.Operation, error), resource, object, message string, meanwhile func()) (out Outcome, back time.Time) {
+	r.T.Helper()
+	p, direct := NewProxy(r.T), r.Client
+	r.Client = p.Client(r.T, r.Namespace)
+	op, err := prepare()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	r.Client = direct
+	out = r.Run(op, func(e event.Event) {
+		if back.IsZero() && e.Kind == event.KindObject && e.Object.Name == object && strings.Contains(e.Message, message) {
+			r.Eventually("it is watched", func() bool { return r.watched(resource) })
+			p.Set(Cut)
+			meanwhile()
+			back = time.Now()
+			p.Set(Whole)
+		}
+	})
+	return out, back
+}
+
+// Prepare prepares an operation of a name.
+func (r *Rig) Prepare(operation string, change func(*kube.Install)) (*kube.Operation, error) {
+	switch operation {
+	case "upgrade":
+		var in kube.Install
+		change(&in)
+		return r.Upgrade("plain", UseUp(in.Chart, func(u *kube.Upgrade) { u.Timeout = in.Timeout }))
+	case "uninstall":
+		var in kube.Install
+		change(&in)
+		return r.Client.PrepareUninstall(r.T.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, Timeout: in.Timeout}})
+	}
+	return r.Install("plain", change)
+}
+
+// MustFail runs a prepared operation that must fail with exit code 1, say all
+// of want, and leave the release failed.
+func (r *Rig) MustFail(op *kube.Operation, err error, want ...string) Outcome {
+	r.T.Helper()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	if out.Err == nil || out.State.Status != event.Failed || out.State.Exit != 1 {
+		r.T.Errorf("%s: %v: %s, exit %d; it should have failed", op.Info().Name, out.Err, out.State.Status, out.State.Exit)
+	}
+	for _, part := range want {
+		if !strings.Contains(out.State.Message, part) {
+			r.T.Errorf("the message does not say %q: %s", part, out.State.Message)
+		}
+	}
+	if got := r.Status(); got != rcommon.StatusFailed {
+		r.T.Errorf("the release is %q, want failed", got)
+	}
+	return out
+}
+
+// Says reports whether a warning of a rule says all parts.
+func (out Outcome) Says(rule string, parts ...string) bool {
+	return slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool {
+		return e.Rule == rule && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(e.Message, p) })
+	})
+}
+
+// At is when a group of the apply phase got into a status, zero for never.
+func (out Outcome) At(group string, s event.Status) (at time.Time) {
+	for _, e := range out.Events {
+		if e.Kind == event.KindGroup && e.Phase == helmclient.PhaseApply && e.Group == group && e.Status == s {
+			at = e.Time
+		}
+	}
+	return at
+}
+
+// Ended lists the groups of the phases in the order in which they ended.
+func (out Outcome) Ended() (ids []string) {
+	for _, e := range out.Events {
+		if e.Kind == event.KindGroup && e.Status.Over() && !slices.Contains(ids, e.Group) {
+			ids = append(ids, e.Group)
+		}
+	}
+	return ids
+}
+
+// MustRun runs a prepared operation that must succeed.
+func (r *Rig) MustRun(op *kube.Operation, err error) Outcome {
+	r.T.Helper()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	if out.Err != nil || out.State.Exit != 0 {
+		r.T.Fatalf("%s: %v, exit %d", op.Info().Name, out.Err, out.State.Exit)
+	}
+	return out
+}
+
+func (r *Rig) Upgrade(chart string, change func(*kube.Upgrade)) (*kube.Operation, error) {
+	up := kube.Upgrade{Common: r.Common(), Rendering: kube.Rendering{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}}
+	if change != nil {
+		change(&up)
+	}
+	return r.Client.PrepareUpgrade(r.T.Context(), up)
+}
+
+func (r *Rig) Rollback(to int) (*kube.Operation, error) {
+	return r.Client.PrepareRollback(r.T.Context(), kube.Rollback{Common: r.Common(), Revision: to})
+}
+
+func (r *Rig) Uninstall() (*kube.Operation, error) {
+	return r.Client.PrepareUninstall(r.T.Context(), kube.Uninstall{Common: r.Common()})
+}

@@ -1,0 +1,285 @@
+// Package rig is what the end-to-end tests of kube share: Main starts the cluster, New makes
+// a Rig, which is a namespace of one test with a client to deploy to it, and Rig.Run returns
+// an Outcome, the events of a run and the state that they make. Only tests import it.
+package rig
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/cli"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/throwaway"
+	"lockstep/kube/throwaway/auditlog"
+	"lockstep/kube/throwaway/testcluster"
+)
+
+// Sandbox is the cluster of the tests; each test has a namespace of its own in it.
+var Sandbox *throwaway.Cluster
+
+// Main runs the tests of a package, which find the cluster in Sandbox. With -short it
+// skips them all.
+func Main(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("skipped: these tests need a cluster")
+		return
+	}
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	var err error
+	if Sandbox, err = testcluster.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(testcluster.Main(m))
+}
+
+// ChartsDir holds the charts of testdata, as a package of tests sees it.
+const ChartsDir = "../../../testdata/charts"
+
+// Rig is a namespace and a way to deploy to it.
+type Rig struct {
+	T         *testing.T
+	Namespace string
+	Client    *kube.Client
+	// Cluster is for the test's own requests, under another user agent.
+	Cluster kubernetes.Interface
+}
+
+// New makes a namespace for a test. It stays until the end of the cluster,
+// since removing one takes the controllers many seconds.
+func New(t *testing.T) *Rig {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "", "(", "", ")", "", ":", "", " ", "-", ".", "-").Replace(t.Name()))
+	return Named(t, strings.Trim(name[:min(len(name), 60)], "-"))
+}
+
+func Named(t *testing.T, name string) *Rig {
+	t.Helper()
+	r := &Rig{T: t, Namespace: name, Client: Connected(t, name), Cluster: testClient(t)}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := r.Cluster.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Needs skips a test of a kind that the cluster's Kubernetes does not serve yet; since is
+// the first version that does.
+func (r *Rig) Needs(groupVersion, kind, since string) {
+	r.T.Helper()
+	list, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(groupVersion)
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.T.Fatal(err)
+	}
+	if list == nil || !slices.ContainsFunc(list.APIResources, func(res metav1.APIResource) bool { return res.Kind == kind }) {
+		r.T.Skipf("needs %s, Kubernetes %s", kind, since)
+	}
+}
+
+func testClient(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", Sandbox.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.UserAgent = "test"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func Connected(t *testing.T, namespace string) *kube.Client {
+	t.Helper()
+	s := cli.New()
+	s.KubeConfig = Sandbox.Kubeconfig
+	s.SetNamespace(namespace)
+	c, err := kube.Connect(s, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func LoadChart(t *testing.T, name string) *charts.Chart {
+	t.Helper()
+	c, err := charts.LoadPath(filepath.Join(ChartsDir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Values are what every test of a chart sets: names of kinds of its own, since
+// kinds are shared by the namespaces of the cluster, and short delays.
+func (r *Rig) Values(chart string) map[string]any {
+	switch chart {
+	case "shop", "plain-shop":
+		return map[string]any{"global": map[string]any{"speed": 10, "topicGroup": r.Namespace + ".example"}}
+	case "crd-late", "crd-same-group":
+		return map[string]any{"apiGroup": r.Namespace + ".example"}
+	case "slow":
+		return map[string]any{"readyDelay": "3s"}
+	}
+	return nil
+}
+
+// Install prepares an installation as release t.
+func (r *Rig) Install(chart string, change func(*kube.Install)) (*kube.Operation, error) {
+	in := kube.Install{Rendering: kube.Rendering{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}, Common: r.Common()}
+	if change != nil {
+		change(&in)
+	}
+	return r.Client.PrepareInstall(context.Background(), in)
+}
+
+// Common are the options of an operation on release t. Runs of other processes on
+// this machine are known by their locks.
+func (r *Rig) Common() kube.Common {
+	return kube.Common{Release: "t", Namespace: r.Namespace, Lease: kube.LeaseOptions{LockDir: LockDir()}}
+}
+
+func LockDir() string { return filepath.Join(filepath.Dir(Sandbox.Kubeconfig), "locks") }
+
+// Outcome is what an operation left.
+type Outcome struct {
+	Err    error
+	State  event.State
+	Events []event.Event
+}
+
+// Run runs an operation to its end. on is told of every event, while it runs.
+func (r *Rig) Run(op *kube.Operation, on func(event.Event)) Outcome {
+	var out Outcome
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for reader := op.Feed().Reader(); ; {
+			batch, ok := reader.Next(context.Background())
+			if !ok {
+				return
+			}
+			for _, e := range batch {
+				out.State.Apply(e)
+				out.Events = append(out.Events, e)
+				if on != nil {
+					on(e)
+				}
+			}
+		}
+	})
+	out.Err = op.Run()
+	wg.Wait()
+	return out
+}
+
+// Deploy installs a chart, which must succeed.
+func (r *Rig) Deploy(chart string, change func(*kube.Install)) Outcome {
+	r.T.Helper()
+	op, err := r.Install(chart, change)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	if out.Err != nil || out.State.Status != event.Succeeded || out.State.Exit != 0 {
+		r.T.Fatalf("install %s: %v, %s, exit %d", chart, out.Err, out.State.Status, out.State.Exit)
+	}
+	return out
+}
+
+// Helm returns a configuration of Helm's own SDK, without anything of ours.
+func (r *Rig) Helm() *action.Configuration {
+	r.T.Helper()
+	s := cli.New()
+	s.KubeConfig = Sandbox.Kubeconfig
+	s.SetNamespace(r.Namespace)
+	cfg := action.NewConfiguration()
+	if err := cfg.Init(s.RESTClientGetter(), r.Namespace, "secret"); err != nil {
+		r.T.Fatal(err)
+	}
+	return cfg
+}
+
+// Audit reads what was written in the test's namespace, and to objects of
+// cluster scope.
+func (r *Rig) Audit() auditlog.Log {
+	r.T.Helper()
+	log, err := auditlog.Read(Sandbox.AuditLog)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return log.Writes().Where(func(e auditlog.Event) bool {
+		ns := e.Object.Namespace
+		return ns == r.Namespace || ns == r.Namespace+"-extra" || ns == ""
+	})
+}
+
+// oracle reads the hand-written plan of a chart: for each group its objects
+// and the groups it waits for.
+type oracleGroup struct {
+	Objects []string // "Kind/name"
+	Gates   []string
+}
+
+func Oracle(t *testing.T, chart, namespace string) map[string]oracleGroup {
+	t.Helper()
+	// The oracle has release t in namespace default, with the charts' own kinds.
+	names := strings.NewReplacer("default-extra", namespace+"-extra", "queue.shop.example", namespace+".example",
+		"widgets.crd-late.example.com", "widgets."+namespace+".example", "widgets.crd-same-group.example.com", "widgets."+namespace+".example")
+	f, err := os.Open(filepath.Join("../../../testdata/dags", chart+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	groups := map[string]oracleGroup{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		fields := strings.Split(names.Replace(s.Text()), "\t")
+		if len(fields) != 3 || fields[0] == "warning" || strings.HasPrefix(s.Text(), "#") {
+			continue
+		}
+		g := oracleGroup{Objects: strings.Split(fields[1], ",")}
+		if fields[2] != "-" {
+			g.Gates = strings.Split(fields[2], ",")
+		}
+		groups[fields[0]] = g
+	}
+	if len(groups) == 0 {
+		t.Fatalf("no groups in the oracle of %s", chart)
+	}
+	return groups
+}
+
+// With returns values with some changed.
+func With(base map[string]any, more map[string]any) map[string]any {
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]any{}
+	}
+	maps.Copy(out, more)
+	return out
+}
+
+var CrdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+var ApiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}

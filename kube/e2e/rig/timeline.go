@@ -1,0 +1,260 @@
+package rig
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/kube/throwaway/auditlog"
+)
+
+// TimelineOf counts our writes to an object.
+func (r *Rig) TimelineOf(resource, name string) int {
+	n := 0
+	for _, w := range r.Writes() {
+		if strings.HasSuffix(w, " "+resource+"/"+name) {
+			n++
+		}
+	}
+	return n
+}
+
+// LastStatus is when an object's status was written last.
+func (tl *timeline) LastStatus(t *testing.T, object string) (at time.Time) {
+	t.Helper()
+	for _, e := range tl.Of(t, object) {
+		if e.Object.Subresource == "status" {
+			at = e.Received
+		}
+	}
+	return at
+}
+
+// AssertWritesFollowGates compares the first write of every group with the
+// last write of each of its gates.
+func (tl *timeline) AssertWritesFollowGates(t *testing.T, what string, groups map[string]oracleGroup) {
+	t.Helper()
+	compared := 0
+	for id, g := range groups {
+		first, name := tl.firstWriteIfAny(t, g.Objects)
+		for _, gate := range g.Gates {
+			last, by := tl.LastWriteIfAny(t, groups[gate].Objects)
+			if first.IsZero() || last.IsZero() {
+				continue
+			}
+			compared++
+			if first.Before(last) {
+				t.Errorf("%s: %s of %s was written at %s, before %s of %s at %s", what, name, id, Clock(first), by, gate, Clock(last))
+			}
+		}
+	}
+	if compared == 0 && len(groups) > 1 && slices.ContainsFunc(slices.Collect(maps.Values(groups)), func(g oracleGroup) bool { return len(g.Gates) > 0 }) {
+		t.Errorf("%s: nothing was compared", what)
+	}
+}
+
+// Since leaves out what came before.
+func (tl *timeline) Since(at time.Time) *timeline {
+	out := *tl
+	i := slices.IndexFunc(tl.Events, func(e auditlog.Event) bool { return e.Received.After(at) })
+	if i < 0 {
+		i = len(tl.Events)
+	}
+	out.Events = tl.Events[i:]
+	return &out
+}
+
+// firstWriteIfAny and lastWriteIfAny are about our own writes only; objects
+// that were not written, since they did not change their name or version, are
+// left out.
+func (tl *timeline) firstWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
+	t.Helper()
+	for _, o := range objects {
+		for _, e := range tl.Of(t, o) {
+			if e.UserAgent == tl.agent && e.Verb != "delete" && e.Object.Subresource == "" && (at.IsZero() || e.Received.Before(at)) {
+				at, which = e.Received, o
+			}
+		}
+	}
+	return at, which
+}
+
+func (tl *timeline) LastWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
+	t.Helper()
+	for _, o := range objects {
+		for _, e := range tl.Of(t, o) {
+			if e.UserAgent == tl.agent && e.Verb != "delete" && e.Object.Subresource == "" && e.Received.After(at) {
+				at, which = e.Received, o
+			}
+		}
+	}
+	return at, which
+}
+
+// Deleted is when the last of the objects was asked to be deleted by us.
+func (tl *timeline) Deleted(t *testing.T, objects []string) (at time.Time, which string) {
+	t.Helper()
+	for _, o := range objects {
+		for _, e := range tl.Of(t, o) {
+			if e.Verb == "delete" && e.UserAgent == tl.agent && e.Received.After(at) {
+				at, which = e.Received, o
+			}
+		}
+	}
+	return at, which
+}
+
+func (tl *timeline) FirstDelete(t *testing.T, objects []string) (at time.Time, which string) {
+	t.Helper()
+	for _, o := range objects {
+		for _, e := range tl.Of(t, o) {
+			if e.Verb == "delete" && e.UserAgent == tl.agent && (at.IsZero() || e.Received.Before(at)) {
+				at, which = e.Received, o
+			}
+		}
+	}
+	return at, which
+}
+
+func Clock(t time.Time) string { return t.Format("04:05.000000") }
+
+// timeline is what the audit log says of the objects of a namespace.
+type timeline struct {
+	Events auditlog.Log
+	agent  string
+	plural map[string]schema.GroupVersionResource // by kind
+}
+
+func (r *Rig) Timeline(agent string) *timeline {
+	r.T.Helper()
+	tl := &timeline{Events: r.Audit(), agent: agent, plural: map[string]schema.GroupVersionResource{}}
+	client, err := r.Client.Getter.ToDiscoveryClient()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	client.Invalidate()
+	lists, err := client.ServerPreferredResources()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, l := range lists {
+		gv, _ := schema.ParseGroupVersion(l.GroupVersion)
+		for _, res := range l.APIResources {
+			if old, ok := tl.plural[res.Kind]; ok && (old.Group == "" || old.Group == "apps" || !strings.HasPrefix(gv.Group, r.Namespace)) {
+				continue
+			}
+			tl.plural[res.Kind] = gv.WithResource(res.Name)
+		}
+	}
+	return tl
+}
+
+// Dump logs what changed in the namespace, in order.
+func (tl *timeline) Dump(t *testing.T) {
+	for _, e := range tl.Events {
+		if e.Object.Namespace != "" && e.Object.Resource != "events" {
+			t.Logf("%s %s %s/%s %s by %s", Clock(e.Received), e.Verb, e.Object.Resource, e.Object.Name, e.Object.Subresource, e.UserAgent)
+		}
+	}
+}
+
+// Of returns the events about an object, "Kind/name", in order.
+func (tl *timeline) Of(t *testing.T, object string) []auditlog.Event {
+	t.Helper()
+	kind, name, _ := strings.Cut(object, "/")
+	gvr, ok := tl.plural[kind]
+	if !ok {
+		t.Fatalf("the cluster does not know kind %s", kind)
+	}
+	var out []auditlog.Event
+	for _, e := range tl.Events {
+		if e.Object.Resource == gvr.Resource && e.Object.Name == name {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// FirstWrite is when the first write of any of the objects arrived.
+func (tl *timeline) FirstWrite(t *testing.T, objects []string) (at time.Time, which string) {
+	t.Helper()
+	for _, o := range objects {
+		found := false
+		for _, e := range tl.Of(t, o) {
+			if e.UserAgent != tl.agent || e.Object.Subresource != "" {
+				continue
+			}
+			found = true
+			if at.IsZero() || e.Received.Before(at) {
+				at, which = e.Received, o
+			}
+		}
+		if !found {
+			t.Errorf("%s was never written", o)
+		}
+	}
+	return at, which
+}
+
+// notAwaited are objects whose status nobody waits for (R22).
+var notAwaited = []string{"Deployment/paused"}
+
+// Ready is when the last of the objects had become ready: when the status came
+// in that can have made it so, or the answer to its own write where nobody
+// writes its status.
+func (tl *timeline) Ready(t *testing.T, objects []string) (at time.Time, which string) {
+	t.Helper()
+	for _, o := range objects {
+		var own, status []time.Time
+		for _, e := range tl.Of(t, o) {
+			switch {
+			case e.Object.Subresource == "status":
+				status = append(status, e.Received)
+			case e.UserAgent == tl.agent:
+				own = append(own, e.At)
+			}
+		}
+		var done time.Time
+		switch {
+		case len(status) > 0 && !slices.Contains(notAwaited, o):
+			done = tl.decisive(o, status)
+		case len(own) > 0:
+			done = own[0]
+		default:
+			t.Errorf("%s was never written", o)
+		}
+		if done.After(at) {
+			at, which = done, o
+		}
+	}
+	return at, which
+}
+
+// decisive picks, among the times at which an object's status was written, the
+// one that made it ready. Workloads are ready with the first status after the
+// last status of their pods, and may write another one later; a Job that
+// nobody wants complete is ready with its first status (R22).
+func (tl *timeline) decisive(o string, status []time.Time) time.Time {
+	kind, name, _ := strings.Cut(o, "/")
+	switch kind {
+	case "Job":
+		return status[0]
+	case "Deployment", "StatefulSet", "DaemonSet":
+		var pods time.Time
+		for _, e := range tl.Events {
+			if e.Object.Resource == "pods" && e.Object.Subresource == "status" && strings.HasPrefix(e.Object.Name, name+"-") && e.Received.After(pods) {
+				pods = e.Received
+			}
+		}
+		for _, s := range status {
+			if s.After(pods) {
+				return s
+			}
+		}
+	}
+	return status[len(status)-1]
+}

@@ -1,0 +1,121 @@
+package rig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+)
+
+// Trouble is an object that does not come up, in a group of its own.
+type Trouble struct {
+	Doc      string
+	Object   string // as plan.Object prints it
+	Cause    string // the whole of it, or its beginning where it ends with …
+	Evidence string // part of a line
+}
+
+// InTrouble is a chart of objects that begin together, each in a group of its
+// own, and of one that waits for all.
+func InTrouble(t *testing.T, all []Trouble) *charts.Chart {
+	var groups, docs []string
+	for i, x := range all {
+		o := map[string]any{}
+		if err := yaml.Unmarshal([]byte(x.Doc), &o); err != nil {
+			t.Fatal(err, x.Doc)
+		}
+		u := unstructured.Unstructured{Object: o}
+		a := u.GetAnnotations()
+		if a == nil {
+			a = map[string]string{}
+		}
+		groups = append(groups, fmt.Sprintf("g%d", i))
+		a[plan.AnnotationGroup] = groups[i]
+		u.SetAnnotations(a)
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, string(text))
+	}
+	return One(t, append(docs, Object("v1/Service/end", Group("end", groups...), "spec: {ports: [{port: 80}]}"))...)
+}
+
+// Causes checks what is told of each: the sentence, the object and the evidence, of
+// the object, of its diagnosis and of its group.
+func (out Outcome) Causes(t *testing.T, all []Trouble) {
+	t.Helper()
+	for i, x := range all {
+		var o *event.ObjectState
+		g := out.State.Find("apply", fmt.Sprintf("edge:g%d", i))
+		for _, s := range g.Objects {
+			if s.Object.String() == x.Object {
+				o = s
+			}
+		}
+		if o == nil {
+			t.Errorf("%s is not in the run", x.Object)
+			continue
+		}
+		says := func(cause string) bool {
+			head, cut := strings.CutSuffix(x.Cause, "…")
+			return cause == head || cut && strings.HasPrefix(cause, head)
+		}
+		if !says(o.Cause) {
+			t.Errorf("%s: cause %q\nwant %q\n%q", x.Object, o.Cause, x.Cause, o.Diagnosis)
+		}
+		if !slices.ContainsFunc(o.Evidence, func(l string) bool { return strings.Contains(l, x.Evidence) }) {
+			t.Errorf("%s: evidence %q\nlacks %q", x.Object, o.Evidence, x.Evidence)
+		}
+		told := slices.ContainsFunc(out.Events, func(e event.Event) bool {
+			return e.Kind == event.KindDiagnosis && e.Object.String() == x.Object && says(e.Cause) && len(e.Evidence) > 0
+		})
+		if !told {
+			t.Errorf("%s: no diagnosis tells so", x.Object)
+		}
+	}
+	if out.State.Root == nil || out.State.Cause == "" {
+		t.Errorf("the end of the run names no object and no cause: %v %q", out.State.Root, out.State.Cause)
+	}
+	for _, e := range out.Events {
+		if strings.Contains(e.Message+e.Cause, "lacks the right") {
+			t.Errorf("%s %v: %s", e.Kind, e.Object, e.Message)
+		}
+	}
+}
+
+// Create makes an object as somebody else would.
+func (r *Rig) Create(docs ...string) {
+	r.T.Helper()
+	mapper, err := r.Client.Getter.ToRESTMapper()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, doc := range docs {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), u); err != nil {
+			r.T.Fatal(err, doc)
+		}
+		m, err := mapper.RESTMapping(u.GroupVersionKind().GroupKind(), u.GroupVersionKind().Version)
+		if err != nil {
+			r.T.Fatal(err)
+		}
+		client := r.Client.Dynamic.Resource(m.Resource)
+		if m.Scope.Name() == "namespace" {
+			_, err = client.Namespace(r.Namespace).Create(r.T.Context(), u, metav1.CreateOptions{})
+		} else {
+			_, err = client.Create(r.T.Context(), u, metav1.CreateOptions{})
+		}
+		if err != nil {
+			r.T.Fatal(err)
+		}
+	}
+}

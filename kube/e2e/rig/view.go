@@ -1,0 +1,82 @@
+package rig
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+)
+
+// viewer follows a view.
+type viewer struct {
+	t    *testing.T
+	View *kube.View
+	Stop context.CancelFunc
+	Over chan error
+
+	mu    sync.Mutex
+	state event.State
+}
+
+// Look starts a view of release t, by a connection of its own.
+func (r *Rig) Look(revision int) *viewer {
+	r.T.Helper()
+	view, err := Connected(r.T, r.Namespace).PrepareView(r.T.Context(), "t", r.Namespace, revision)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	v := &viewer{t: r.T, View: view, Stop: stop, Over: make(chan error, 1)}
+	go func() {
+		for reader := view.Feed().Reader(); ; {
+			batch, ok := reader.Next(context.Background())
+			if !ok {
+				return
+			}
+			v.mu.Lock()
+			for _, e := range batch {
+				v.state.Apply(e)
+			}
+			v.mu.Unlock()
+		}
+	}()
+	go func() { v.Over <- view.Run(ctx) }()
+	r.T.Cleanup(stop)
+	return v
+}
+
+// Await waits until the state is as it should be.
+func (v *viewer) Await(what string, so func(*event.State) bool) {
+	v.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		v.mu.Lock()
+		ok := so(&v.state)
+		v.mu.Unlock()
+		if ok {
+			return
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range v.state.Phases {
+		for _, g := range p.Groups {
+			v.t.Log(g.ID, g.Status, g.Message)
+		}
+	}
+	v.t.Fatalf("never seen: %s", what)
+}
+
+// All reports whether all groups, and there are some, are in a status.
+func All(s *event.State, status event.Status) bool {
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			if g.Status != status {
+				return false
+			}
+		}
+	}
+	return len(s.Phases) > 0
+}

@@ -1,0 +1,196 @@
+package rights
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/meddle"
+)
+
+// ofNamespace are rights on the kinds of that chart.
+func ofNamespace(verbs ...string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rig.Rule("", "configmaps,secrets,services,persistentvolumeclaims", verbs...), rig.Rule("apps", "deployments", verbs...),
+		rig.Rule("batch", "jobs", verbs...), rig.Rule("coordination.k8s.io", "leases", verbs...),
+	}
+}
+
+// TestFewRightsAreEnough installs, upgrades and uninstalls as users who have
+// rights in the release's namespace alone, and some of those not.
+func TestFewRightsAreEnough(t *testing.T) {
+	t.Parallel()
+	all := []string{"get", "list", "watch", "create", "patch", "update", "delete"}
+	unwatched := slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == "watch" })
+	unlisted := ofNamespace(all...)
+	unlisted[1].Verbs = []string{"get", "create", "patch", "delete"}
+	for name, tt := range map[string]struct {
+		rules  []rbacv1.PolicyRule
+		notice string // of what is made do without
+	}{
+		"namespace": {ofNamespace(all...), ""},
+		"watch":     {ofNamespace(unwatched...), "no right to watch deployments.apps"},
+		"list":      {unlisted, "no right to watch deployments.apps"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			few := r.Acting(r.As("few", tt.rules...))
+			out := few.MustRun(few.Install("plain", rig.ShopLike(t)))
+			if told := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, tt.notice) }); !told && tt.notice != "" {
+				t.Errorf("warnings %v, none says %q", out.State.Warnings, tt.notice)
+			}
+			few.MustRun(few.Uninstall())
+			if left := r.Labelled(); len(left) > 0 {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
+}
+
+// TestAdminOfOneNamespace does everything as somebody who has the ClusterRole admin in
+// the release's namespace, and may read nothing outside of it.
+func TestAdminOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	admin := r.Acting(r.Bound("admin", "ClusterRole", "admin", ofNamespace("get", "create")))
+	admin.EveryOperation(false, func(out rig.Outcome) {
+		for _, w := range out.State.Warnings {
+			t.Errorf("%s %s", w.Rule, w.Message)
+		}
+	})
+}
+
+// TestGetAndPatchAreEnoughForWhatIsThere upgrades as somebody who may create nothing
+// but the release record, where all objects are there, as Helm does; and who may not
+// even ask which rights there are.
+func TestGetAndPatchAreEnoughForWhatIsThere(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	settings := func(data string) *charts.Chart {
+		return rig.One(t, rig.ConfigMap("a", rig.Group("base"), data), rig.ConfigMap("b", rig.Group("next", "base"), data))
+	}
+	r.MustRun(r.Install("plain", rig.Use(settings("color: red"), nil)))
+	asked := r.Acting(r.As("few", rig.Rule("", "configmaps", "get", "patch"), rig.Rule("", "secrets", "get", "list", "create", "update")))
+	few := r.Acting(r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+		if !strings.HasPrefix(req.URL.Path, "/apis/authorization") {
+			return false
+		}
+		meddle.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "nobody may ask")
+		return true
+	}}, r.Namespace+"-few"))
+	few.MustRun(few.Upgrade("plain", rig.UseUp(settings("color: green"), nil)))
+	if got := r.Data("b")["color"]; got != "green" {
+		t.Errorf("b is %s", got)
+	}
+	asked.MustRun(asked.Upgrade("plain", rig.UseUp(settings("color: blue"), nil)))
+}
+
+// TestWhatMayNotBeSeenIsNotMissed finds nothing missing where the user may not see
+// whether it is there.
+func TestWhatMayNotBeSeenIsNotMissed(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	rules := append(ofNamespace("*"), rig.Rule("networking.k8s.io", "ingresses", "*"))
+	rules[0].Resources = []string{"services", "persistentvolumeclaims"}
+	rules = append(rules, rig.Rule("", "secrets", "list", "create", "update"))
+	few := r.Acting(r.As("few", rules...))
+	op, err := few.Install("plain", rig.Use(rig.One(t,
+		rig.Object("v1/PersistentVolumeClaim/data", nil, "spec: {storageClassName: none-such, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
+		rig.Object("networking.k8s.io/v1/Ingress/web", nil, "spec: {ingressClassName: none-such, defaultBackend: {service: {name: none-such, port: {number: 80}}}}"),
+		rig.Object("batch/v1/Job/seed", nil, "spec: {template: {spec: {restartPolicy: Never, priorityClassName: none-such, serviceAccountName: none-such, containers: [{name: c, image: x, envFrom: [{configMapRef: {name: none-such}}, {secretRef: {name: none-such}}]}]}}}"),
+	), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range op.Warnings() {
+		if strings.Contains(w.Message, "none-such") && !strings.Contains(w.Message, "Service/none-such") { // which the user may see
+			t.Errorf("claimed without a look: %s", w.Message)
+		}
+	}
+}
+
+// TestWhatMayNotBeReadIsTold diagnoses for a user who may read neither pods nor
+// events nor classes: the cause says what it does not know, and why.
+func TestWhatMayNotBeReadIsTold(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	few := r.Acting(r.As("few", ofNamespace("*")...))
+	all := []rig.Trouble{
+		{Doc: rig.Deployment("stuck", map[string]string{}, "1h"), Object: "Deployment/stuck",
+			Cause: "0 of 1 available (more is not known: pods cannot be read: user " + r.Namespace + "-few may not list pods; events cannot be read: …", Evidence: "may not list events"},
+		{Doc: rig.Object("v1/PersistentVolumeClaim/classy", nil, "spec: {storageClassName: none-such, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), Object: "PersistentVolumeClaim/classy",
+			Cause: "no volume of class none-such yet (more is not known: …", Evidence: "StorageClass none-such cannot be read: user " + r.Namespace + "-few may not get storageclasses"},
+	}
+	op, err := few.Install("plain", rig.Use(rig.InTrouble(t, all), func(i *kube.Install) { i.ReadinessTimeout = 2 * time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	few.Run(op, nil).Causes(t, all)
+}
+
+// TestAggregatedAPIDown installs and uninstalls while an API that somebody else
+// serves beside the cluster's own does not answer. It runs alone: Helm itself
+// refuses to work on such a cluster.
+func TestAggregatedAPIDown(t *testing.T) {
+	r := rig.New(t)
+	api := r.Namespace + ".example"
+	r.Create(rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, nil,
+		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
+	t.Cleanup(func() {
+		_ = r.Client.Dynamic.Resource(rig.ApiServiceResource).Delete(context.Background(), "v1."+api, metav1.DeleteOptions{})
+	})
+	r.Client = rig.Connected(t, r.Namespace) // knows nothing from before
+	r.MustRun(r.Install("plain", rig.ShopLike(t)))
+	r.MustRun(r.Uninstall())
+
+	// What needs it waits for it, and says what it waits for.
+	thing := rig.Object(api+"/v1/Thing/x", rig.Group("things", "api"))
+	var told []string
+	needs := func(i *kube.Install) {
+		i.ReadinessTimeout = 2 * time.Second
+		i.Doing = func(what string) { told = append(told, what) }
+	}
+	_, err := r.Install("plain", rig.Use(rig.One(t, thing, rig.ConfigMap("settings", rig.Group("api"))), needs))
+	down := "APIService/v1." + api + " is not available: ServiceNotFound: "
+	var refusal *kube.Refusal
+	if !errors.As(err, &refusal) || !strings.HasPrefix(err.Error(), down) || refusal.Because[0].Object.Name != "v1."+api {
+		t.Errorf("error %v, want %s", err, down)
+	}
+	if !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, down) && strings.HasSuffix(s, "; waiting") }) {
+		t.Errorf("told %q", told)
+	}
+
+	// What brings it itself does not wait before it begins; its gate says why.
+	if err := r.Client.Dynamic.Resource(rig.ApiServiceResource).Delete(t.Context(), "v1."+api, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.Eventually("the API is gone", func() bool {
+		_, err := r.Client.Dynamic.Resource(rig.ApiServiceResource).Get(t.Context(), "v1."+api, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	own := rig.One(t, thing, rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, rig.Group("api"),
+		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
+	for range 2 { // then it is there, and down
+		r.Client = rig.Connected(t, r.Namespace)
+		op, err := r.Install("plain", rig.Use(own, needs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := r.Run(op, nil); out.State.Exit != 1 || out.State.Root == nil || out.State.Root.Kind != "APIService" || !strings.Contains(out.State.Cause, "nowhere") {
+			t.Errorf("exit %d: %v: %s (%s)", out.State.Exit, out.State.Root, out.State.Cause, out.State.Message)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package rights
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/action"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/cli"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+)
+
+// named is a rule for the objects of some names alone.
+func named(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
+	r := rig.Rule(group, resource, verbs...)
+	r.ResourceNames = names
+	return r
+}
+
+// byName are rights to the objects of a chart by their names, and to the records of the
+// release as Helm has to have them: a list and a POST have no names.
+func byName(lease bool) []rbacv1.PolicyRule {
+	verbs := []string{"get", "create", "patch", "delete"}
+	rules := []rbacv1.PolicyRule{
+		rig.Rule("", "secrets", "list", "create"),
+		named("", "secrets", []string{"sh.helm.release.v1.t.v1", "sh.helm.release.v1.t.v2", "sh.helm.release.v1.t.v3"}, "get", "update", "delete"),
+		named("", "configmaps", []string{"a", "b", "c", "d", "e"}, verbs...),
+		named("", "services", []string{"web"}, verbs...),
+		named("apps", "deployments", []string{"web"}, verbs...),
+	}
+	if lease {
+		rules = append(rules, rig.Rule("coordination.k8s.io", "leases", "create"), named("coordination.k8s.io", "leases", []string{"lockstep.v1.t"}, "get", "update", "delete"))
+	}
+	return rules
+}
+
+// colours is a chart of five ConfigMaps, more than are asked for one by one, a
+// Service and a Deployment that waits for them.
+func colours(t *testing.T, colour string, more ...string) *charts.Chart {
+	docs := []string{rig.Deployment("web", rig.Group("web", "settings"), "100ms"), rig.Object("v1/Service/web", rig.Group("web"), "spec: {selector: {app: web}, ports: [{port: 80}]}")}
+	for _, name := range append([]string{"a", "b", "c", "d"}, more...) {
+		docs = append(docs, rig.ConfigMap(name, rig.Group("settings"), "color: "+colour))
+	}
+	docs[0] = strings.ReplaceAll(docs[0], plan.AnnotationGroupDependsOn, "helm.sh/depends-on-resource-groups") // which Helm takes, too
+	return rig.One(t, docs...)
+}
+
+// TestRightsByNameAreEnoughForHelm shows what Helm itself needs: what is asked of a
+// user of ours must be no more.
+func TestRightsByNameAreEnoughForHelm(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.As("few", byName(false)...)
+	s := cli.New()
+	s.KubeConfig, s.KubeAsUser = rig.Sandbox.Kubeconfig, r.Namespace+"-few"
+	s.SetNamespace(r.Namespace)
+	config := func() *action.Configuration {
+		cfg := action.NewConfiguration()
+		if err := cfg.Init(s.RESTClientGetter(), r.Namespace, "secret"); err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	load := func(c *charts.Chart) *chart.Chart {
+		out, err := c.Helm()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	in := action.NewInstall(config())
+	in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.Namespace, helmkube.HookOnlyStrategy
+	if _, err := in.Run(load(colours(t, "red", "e")), nil); err != nil {
+		t.Fatal("install:", err)
+	}
+	up := action.NewUpgrade(config())
+	up.Namespace, up.WaitStrategy = r.Namespace, helmkube.HookOnlyStrategy
+	if _, err := up.Run("t", load(colours(t, "green")), nil); err != nil {
+		t.Fatal("upgrade:", err)
+	}
+	back := action.NewRollback(config())
+	back.Version, back.WaitStrategy = 1, helmkube.HookOnlyStrategy
+	if err := back.Run("t"); err != nil {
+		t.Fatal("rollback:", err)
+	}
+	un := action.NewUninstall(config())
+	un.WaitStrategy = helmkube.HookOnlyStrategy
+	if _, err := un.Run("t"); err != nil {
+		t.Fatal("uninstall:", err)
+	}
+}
+
+// TestRightsByName carries out all four operations as a user whose Role names the
+// objects, with and without rights on the Lease.
+func TestRightsByName(t *testing.T) {
+	t.Parallel()
+	for name, lease := range map[string]bool{"lease": true, "no lease": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			few := r.Acting(r.As("few", byName(lease)...))
+			out := few.MustRun(few.Install("plain", rig.Use(colours(t, "red", "e"), nil)))
+			if says := out.Says("R51", "leases"); says == lease {
+				t.Errorf("warnings %v", out.State.Warnings)
+			}
+			few.MustRun(few.Upgrade("plain", rig.UseUp(colours(t, "green"), nil)))
+			if got := r.Data("a")["color"]; got != "green" {
+				t.Errorf("after the upgrade a is %s", got)
+			}
+			few.MustRun(few.Rollback(1))
+			if got := r.Data("e")["color"]; got != "red" {
+				t.Errorf("after the rollback e is %s", got)
+			}
+			few.MustRun(few.Uninstall())
+			if left := r.Labelled(); len(left) > 0 {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
+}
+
+// TestRightsMissingByName names the objects that the user has no rights to, where he
+// has some to others of the kind, and writes nothing.
+func TestRightsMissingByName(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	rules := byName(false)
+	rules[2].ResourceNames = []string{"a", "b", "d"}
+	rules[3].Verbs = slices.DeleteFunc(slices.Clone(rules[3].Verbs), func(v string) bool { return v == "create" })
+	few := r.Acting(r.As("few", rules...))
+	_, err := few.Install("plain", rig.Use(colours(t, "red", "e"), nil))
+	want := "in namespace " + r.Namespace + ": configmaps c, e [create get patch], services [create]"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	if w := r.Writes(); len(w) > 0 {
+		t.Errorf("written: %v", w)
+	}
+}
+
+// TestReferencesAreSeenByName finds what is missing of objects that the user may get by
+// their names, though not list.
+func TestReferencesAreSeenByName(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	names := []string{"m1", "m2", "m3", "m4", "m5"}
+	r.Create(rig.ConfigMap("m1", nil), rig.ConfigMap("m2", nil), rig.ConfigMap("m3", nil), rig.ConfigMap("m4", nil))
+	few := r.Acting(r.As("few", rig.Rule("batch", "jobs", "*"), rig.Rule("", "secrets", "*"), named("", "configmaps", names, "get")))
+	from := ""
+	for _, n := range names {
+		from += "{configMapRef: {name: " + n + "}}, "
+	}
+	op, err := few.Install("plain", rig.Use(rig.One(t, rig.Object("batch/v1/Job/seed", nil,
+		"spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x, envFrom: ["+from+"]}]}}}")), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, w := range op.Warnings() {
+		for _, n := range names {
+			if strings.Contains(w.Message, "ConfigMap/"+n) {
+				told = append(told, n)
+			}
+		}
+	}
+	if !slices.Equal(told, []string{"m5"}) {
+		t.Errorf("missing are %v, of %v", told, op.Warnings())
+	}
+}

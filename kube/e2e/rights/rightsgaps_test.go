@@ -1,0 +1,66 @@
+package rights
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestRoleGivesNothingOnClusterScope refuses an object of cluster scope where a
+// Role in the release's namespace names its kind: what a RoleBinding grants is
+// good inside of its namespace only.
+func TestRoleGivesNothingOnClusterScope(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	volume := rig.Object("v1/PersistentVolume/"+r.Namespace, nil, "spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /nowhere}}")
+	few := r.Acting(r.As("few", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("", "persistentvolumes", "*")))
+	everywhere(r, "few", rig.Rule("", "persistentvolumes", "get"))
+	_, err := few.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), volume), nil))
+	if err == nil || !strings.Contains(err.Error(), "in the whole cluster: persistentvolumes [create patch]") || strings.Contains(err.Error(), "configmaps") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestGapsInRightsAreAllTold names what is missing in one namespace although
+// the API server cannot say anything of another.
+func TestGapsInRightsAreAllTold(t *testing.T) {
+	t.Parallel()
+	for name, muteOther := range map[string]bool{"first": false, "second": true} { // of two namespaces
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			other := r.Namespace + "-other"
+			if _, err := r.Cluster.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			r.As("few", rig.Rule("", "secrets", "*"))
+			everywhere(r, "few", rig.Rule("", "configmaps", "get"))
+			c := r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+				if !strings.HasPrefix(req.URL.Path, "/apis/authorization") {
+					return false
+				}
+				body, err := io.ReadAll(req.Body)
+				req.Body = io.NopCloser(bytes.NewReader(body))
+				return err == nil && bytes.Contains(body, []byte(other)) == muteOther && rig.Broken(w)
+			}}, r.Namespace+"-few")
+			away := strings.Replace(rig.ConfigMap("b", nil), "name: b", "name: b\n  namespace: "+other, 1)
+			_, err := r.Acting(c).Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil), away), func(i *kube.Install) { i.ReadinessTimeout = time.Second }))
+			missing := "in namespace " + r.Namespace + ": configmaps [create patch]"
+			if !muteOther {
+				missing = "in namespace " + other + ": configmaps [create patch]"
+			}
+			if err == nil || !strings.Contains(err.Error(), missing) {
+				t.Errorf("error %v, want it to name %q", err, missing)
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package rights
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/meddle"
+)
+
+// operations are all that begin with a look at the release's records.
+var operations = map[string]func(*rig.Rig) (*kube.Operation, error){
+	"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", nil) },
+	"upgrade": func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", nil) },
+	"upgrade --install": func(r *rig.Rig) (*kube.Operation, error) {
+		return r.Upgrade("plain", func(u *kube.Upgrade) { u.Install = true })
+	},
+	"plan": func(r *rig.Rig) (*kube.Operation, error) {
+		return r.Upgrade("plain", func(u *kube.Upgrade) { u.PlanOnly, u.Install = true, true })
+	},
+	"rollback":  func(r *rig.Rig) (*kube.Operation, error) { return r.Rollback(0) },
+	"uninstall": func(r *rig.Rig) (*kube.Operation, error) { return r.Uninstall() },
+	"recover": func(r *rig.Rig) (*kube.Operation, error) {
+		_, err := r.Client.Recover(r.T.Context(), r.Common())
+		return nil, err
+	},
+}
+
+// TestRecordsThatMayNotBeRead refuses every operation of a user who may do all but
+// read the release's records, whether there is a release or not: what may not be read
+// is never absent.
+func TestRecordsThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	rights := append(ofNamespace("*"), rig.Rule("", "configmaps,services,persistentvolumeclaims", "*"))
+	rights[0] = rig.Rule("", "secrets", "create", "update", "patch", "delete", "watch")
+	few := r.Acting(r.As("few", rights...))
+	for _, there := range []bool{false, true} {
+		if there {
+			r.Deploy("plain", nil)
+		}
+		before := len(r.Writes())
+		for name, prepare := range operations {
+			op, err := prepare(few)
+			if op != nil || err == nil || !strings.Contains(err.Error(), "secrets [list] (to know which revisions of the release there are)") {
+				t.Errorf("%s, release there %v: prepared %v, error %v", name, there, op != nil, err)
+			}
+		}
+		if w := r.Writes()[before:]; len(w) > 0 {
+			t.Errorf("release there %v: written %v", there, w)
+		}
+	}
+	if got := r.Status(); got != rcommon.StatusDeployed {
+		t.Errorf("the release is %s", got)
+	}
+}
+
+// TestRecordsRefusedForAMoment prepares operations while one request for the records
+// is refused, as it is right after a RoleBinding was made: no second look is taken
+// for the answer to the first.
+func TestRecordsRefusedForAMoment(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	for _, there := range []bool{false, true} {
+		if there {
+			r.Deploy("plain", nil)
+		}
+		for name, prepare := range operations {
+			var refused atomic.Bool
+			c := r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+				if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, "/secrets") || refused.Swap(true) {
+					return false
+				}
+				meddle.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "secrets is forbidden for a moment")
+				return true
+			}}, "")
+			op, err := prepare(r.Acting(c))
+			if op != nil || err == nil || !strings.Contains(err.Error(), "secrets is forbidden for a moment") {
+				t.Errorf("%s, release there %v: prepared %v, error %v", name, there, op != nil, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package steer
+
+import (
+	"strings"
+	"testing"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/helmclient"
+)
+
+// TestAbortInTheMiddle ends shop while its database comes up (R43, R34).
+func TestAbortInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for _, command := range []event.CommandName{event.Abort, event.Rollback} {
+		t.Run(string(command), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			op, err := r.Install("shop", func(i *kube.Install) {
+				i.Values = rig.With(i.Values, map[string]any{"global": map[string]any{"speed": 1, "topicGroup": r.Namespace + ".example"}})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind == event.KindGroup && e.Phase == helmclient.PhaseApply && e.Group == "shop/db:database" && e.Status == event.Running {
+					op.Command(event.Command{Name: command})
+				}
+			})
+			if out.State.Status != event.Aborted || out.State.Exit != 3 {
+				t.Errorf("%s, exit %d", out.State.Status, out.State.Exit)
+			}
+			if !strings.Contains(out.State.Message, "never started: ") || !strings.Contains(out.State.Message, "shop/db:schema") {
+				t.Errorf("the message does not say what never started: %s", out.State.Message)
+			}
+			if command == event.Rollback {
+				if got := r.Status(); got != "" {
+					t.Errorf("the release is still there: %s: %s", got, out.State.Message)
+				}
+				if got := r.Left(); len(got) != 0 {
+					t.Errorf("left: %v", got)
+				}
+			} else if got := r.Status(); got != rcommon.StatusFailed {
+				t.Errorf("the release is %q, want failed", got)
+			}
+			if got := r.TimelineOf("deployments", "t-api"); got != 0 {
+				t.Errorf("a group that never started was written %d times", got)
+			}
+		})
+	}
+}
+
+// TestAbortedHookDoesNotRunOn deletes the Job of a hook that an abort has cut
+// short.
+func TestAbortedHookDoesNotRunOn(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("hooks", func(i *kube.Install) { i.Values = map[string]any{"runDuration": "30s", "sleepyTime": "30"} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	aborted := ""
+	out := r.Run(op, func(e event.Event) {
+		if aborted == "" && e.Kind == event.KindObject && e.Object.Kind == "Job" && e.Status == event.InProgress {
+			aborted = e.Object.Name
+			op.Command(event.Command{Name: event.Abort})
+		}
+	})
+	if aborted == "" || out.State.Exit != 3 {
+		t.Fatalf("aborted %q, exit %d: %v", aborted, out.State.Exit, out.Err)
+	}
+	if _, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(t.Context(), aborted, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the hook's Job %s is still there: %v", aborted, err)
+	}
+	if got := r.Status(); got != rcommon.StatusFailed {
+		t.Errorf("the release is %q, want failed", got)
+	}
+}
+
+// TestAbortBeforeTheFirstWrite leaves nothing, not even a record.
+func TestAbortBeforeTheFirstWrite(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("fanout", func(i *kube.Install) { i.Step = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	op.Command(event.Command{Name: event.Abort})
+	out := r.Run(op, nil)
+	if out.State.Exit != 3 || !strings.Contains(out.State.Message, "nothing was written") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	if w := r.Writes(); len(w) > 0 {
+		t.Errorf("written: %v", w)
+	}
+}

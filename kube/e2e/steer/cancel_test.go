@@ -1,0 +1,163 @@
+package steer
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// holder is a middle that lets some requests through and keeps the next one,
+// and all after it, without an answer.
+type holder struct {
+	after int32  // how many come through
+	path  string // what is held has it in its path
+	seen  atomic.Int32
+	once  sync.Once
+	held  chan struct{} // closed when a request is being held
+	end   chan struct{}
+}
+
+// hold returns a holder of the requests that have something in their path, and a
+// connection by way of it.
+func hold(r *rig.Rig, path string, after int32) (*holder, *kube.Client) {
+	h := &holder{after: after, path: path, held: make(chan struct{}), end: make(chan struct{})}
+	c := r.Through(rig.Middle{Meddle: h.meddle}, "")
+	r.T.Cleanup(func() { close(h.end) })
+	return h, c
+}
+
+func (h *holder) meddle(_ http.ResponseWriter, req *http.Request) bool {
+	if !strings.Contains(req.URL.Path, h.path) || h.seen.Add(1) <= atomic.LoadInt32(&h.after) {
+		return false
+	}
+	h.once.Do(func() { close(h.held) })
+	select {
+	case <-h.end:
+	case <-req.Context().Done():
+	}
+	return true
+}
+
+// patience is how long a call may take that should end at once: a test that
+// fails is not to hang.
+const patience = 20 * time.Second
+
+// TestCancelEndsPreparation has the API server fall silent at each request of
+// each preparation, and ends the context: the call returns, and says so (R53).
+func TestCancelEndsPreparation(t *testing.T) {
+	t.Parallel()
+	chart := func(t *testing.T) func(*kube.Install) {
+		return rig.Use(rig.MakeChart(t, rig.Files{"crds/gear.yaml": rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: "cancel.example"}.CRD(nil),
+			"templates/all.yaml": strings.Join([]string{rig.ConfigMap("a", rig.Group("a")), rig.Generated(rig.ConfigMap("b-", rig.Group("b", "a"))), rig.Job("hook", map[string]string{"helm.sh/hook": "test"}, "0s")}, "\n---\n")}), nil)
+	}
+	common := func(r *rig.Rig) kube.Common { return kube.Common{Release: "t", Namespace: r.Namespace} }
+	calls := map[string]func(context.Context, *rig.Rig, *kube.Client) error{
+		"install": func(ctx context.Context, r *rig.Rig, c *kube.Client) error {
+			in := kube.Install{Common: kube.Common{Release: "other", Namespace: r.Namespace}}
+			chart(r.T)(&in)
+			in.TakeOwnership = true
+			_, err := c.PrepareInstall(ctx, in)
+			return err
+		},
+		"upgrade": func(ctx context.Context, r *rig.Rig, c *kube.Client) error {
+			up := kube.Upgrade{Common: common(r), UpgradeCRDs: true}
+			in := kube.Install{}
+			chart(r.T)(&in)
+			up.Rendering = in.Rendering
+			_, err := c.PrepareUpgrade(ctx, up)
+			return err
+		},
+		"rollback": func(ctx context.Context, r *rig.Rig, c *kube.Client) error {
+			_, err := c.PrepareRollback(ctx, kube.Rollback{Common: common(r), Revision: 1})
+			return err
+		},
+		"uninstall": func(ctx context.Context, r *rig.Rig, c *kube.Client) error {
+			_, err := c.PrepareUninstall(ctx, kube.Uninstall{Common: common(r)})
+			return err
+		},
+		"test": func(ctx context.Context, r *rig.Rig, c *kube.Client) error {
+			_, err := c.PrepareTest(ctx, kube.ReleaseTest{Common: common(r)})
+			return err
+		},
+		"view": func(ctx context.Context, r *rig.Rig, c *kube.Client) error {
+			_, err := c.PrepareView(ctx, "t", r.Namespace, 0)
+			return err
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.MustRun(r.Install("plain", chart(t)))
+			r.MustRun(r.Upgrade("plain", func(u *kube.Upgrade) {
+				in := kube.Install{}
+				chart(t)(&in)
+				u.Rendering = in.Rendering
+			}))
+			for n := int32(0); ; n++ {
+				h, c := hold(r, "", n)
+				ctx, cancel := context.WithCancel(t.Context())
+				returned := make(chan error, 1)
+				go func() { returned <- call(ctx, r, c) }()
+				select {
+				case err := <-returned: // it has no n requests
+					cancel()
+					if err != nil || n < 3 {
+						t.Errorf("with %d requests: %v", n, err)
+					}
+					return
+				case <-h.held:
+				}
+				cancel()
+				select {
+				case err := <-returned:
+					if err == nil {
+						t.Errorf("request %d was not answered, and there is no error", n+1)
+					}
+				case <-time.After(patience):
+					t.Fatalf("request %d holds it for longer than %s", n+1, patience)
+				}
+			}
+		})
+	}
+}
+
+// TestCancelEndsAView has the API server fall silent while a release is
+// watched, and ends the context (R53).
+func TestCancelEndsAView(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), nil))
+	h, c := hold(r, "/secrets", 1<<30) // the record is looked at every now and then
+	view, err := c.PrepareView(t.Context(), "t", r.Namespace, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	over := make(chan error, 1)
+	go func() { over <- view.Run(ctx) }()
+	select {
+	case <-view.Seen():
+	case <-time.After(patience):
+		t.Fatal("nothing was seen")
+	}
+	atomic.StoreInt32(&h.after, 0)
+	<-h.held
+	cancel()
+	select {
+	case err := <-over:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatalf("a request holds it for longer than %s", patience)
+	}
+}

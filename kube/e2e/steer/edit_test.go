@@ -1,0 +1,228 @@
+package steer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/helmclient"
+)
+
+// editable is a chart whose image the values name: base, then web, then last. It
+// brings a ConfigMap more where the values say so.
+func editable(t *testing.T) *charts.Chart {
+	t.Helper()
+	return rig.One(t, rig.ConfigMap("a", rig.Group("base")), `{{ if .Values.extra }}`+rig.ConfigMap("extra", rig.Group("base"))+`{{ end }}`,
+		strings.Replace(rig.Deployment("web", rig.Group("web", "base"), "0s"), "example/app:1.0", `{{ required "which image?" .Values.image }}`, 1),
+		rig.ConfigMap("last", rig.Group("last", "web")))
+}
+
+const (
+	wrongImage = "example/no-such-image:1"
+	rightImage = "example/app:2.0"
+	// soonOver is enough for the right image, and soon over for a wrong one.
+	soonOver = 8 * time.Second
+)
+
+// edits answers each time that a run is held, or paused, with the next of some
+// edits; it is what an operation's events are told to.
+func edits(r *rig.Rig, op *kube.Operation, edits ...func() event.Command) func(event.Event) {
+	return func(e event.Event) {
+		if e.Kind != event.KindRun || e.Status != event.Held && e.Status != event.Paused {
+			return
+		}
+		next := event.Command{Name: event.Stop}
+		if len(edits) > 0 {
+			next, edits = edits[0](), edits[1:]
+		} else {
+			r.T.Errorf("the run waits again: %s", e.Message)
+		}
+		op.Command(next)
+	}
+}
+
+// edited plans an edit that must come to something; check looks at it.
+func edited(r *rig.Rig, op *kube.Operation, values map[string]any, check func(*kube.Edited)) func() event.Command {
+	return func() event.Command {
+		e, err := op.Edit(r.T.Context(), values, nil)
+		if err != nil {
+			r.T.Error(err)
+			return event.Command{Name: event.Stop}
+		}
+		if check != nil {
+			check(e)
+		}
+		return e.Command()
+	}
+}
+
+// assertValues compares what helm get values says.
+func assertValues(r *rig.Rig, want string) {
+	r.T.Helper()
+	got, err := action.NewGetValues(r.Helm()).Run("t")
+	if err != nil || fmt.Sprint(got) != want {
+		r.T.Errorf("helm get values: %v, %v; want %s", got, err, want)
+	}
+}
+
+func version(r *rig.Rig, configMap string) string {
+	c, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(r.T.Context(), configMap, metav1.GetOptions{})
+	if err != nil {
+		r.T.Error(err)
+		return ""
+	}
+	return c.ResourceVersion
+}
+
+// TestEditAHeldInstallation edits values twice, the first time as wrongly as
+// before: each time another revision takes the place of the held one, what was
+// ready is passed, and the record says what was really applied. Values that do not
+// render leave everything as it was (R46, R50).
+func TestEditAHeldInstallation(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("plain", rig.Use(editable(t), func(i *kube.Install) {
+		i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, soonOver, map[string]any{"image": wrongImage}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := ""
+	out := r.Run(op, edits(r, op,
+		func() event.Command {
+			if _, err := op.Edit(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "which image?") {
+				t.Errorf("an edit without an image: %v", err)
+			}
+			r.AssertHistory("1 pending-install")
+			before = version(r, "a")
+			return edited(r, op, map[string]any{"image": wrongImage + "2", "password": "tricky-1"}, func(e *kube.Edited) {
+				changes, err := e.Changes()
+				if err != nil || len(changes) != 1 || changes[0].Object.Name != "web" || !strings.Contains(changes[0].Diff, "+") || e.Info().Revision != 2 {
+					t.Errorf("it would do %+v in revision %d: %v", changes, e.Info().Revision, err)
+				}
+			})()
+		},
+		func() event.Command { return event.Command{Name: event.Edit, Values: "image: " + rightImage} }))
+	if out.Err != nil || out.State.Exit != 0 || out.State.Operation.Revision != 3 || out.State.Operation.Name != "install" {
+		t.Fatalf("exit %d, %+v: %v", out.State.Exit, out.State.Operation, out.Err)
+	}
+	r.AssertHistory("1 failed", "2 failed", "3 deployed")
+	assertValues(r, "map[image:"+rightImage+" password:tricky-1]")
+	if g := out.State.Find(helmclient.PhaseApply, "edge:base"); g.Status != event.Ready || g.Message != "unchanged" || version(r, "a") != before {
+		t.Errorf("what was ready is %s (%s), at version %s after %s", g.Status, g.Message, version(r, "a"), before)
+	}
+	if !slices.Equal(r.ConfigMaps(r.Namespace), []string{"a", "last"}) {
+		t.Errorf("there are %v", r.ConfigMaps(r.Namespace))
+	}
+	for _, e := range out.Events {
+		if strings.Contains(e.Message, "tricky-1") {
+			t.Errorf("a secret value is told: %+v", e)
+		}
+	}
+	values, err := op.Values(false)
+	if err != nil || values["image"] != rightImage {
+		t.Errorf("the values under way are %v, %v", values, err)
+	}
+}
+
+// TestEditAnUpgrade also takes away what only the replaced revision has brought
+// (R46, R32a).
+func TestEditAnUpgrade(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
+	op, err := r.Upgrade("plain", rig.UseUp(editable(t), func(u *kube.Upgrade) {
+		u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, soonOver, map[string]any{"image": wrongImage, "extra": true}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": rightImage}, func(e *kube.Edited) {
+		changes, err := e.Changes()
+		if err != nil || len(changes) != 2 || changes[1].Object.Name != "extra" || changes[1].Action != kube.ActionDelete {
+			t.Errorf("it would do %+v: %v", changes, err)
+		}
+	})))
+	if out.Err != nil || out.State.Exit != 0 {
+		t.Fatalf("exit %d: %v", out.State.Exit, out.Err)
+	}
+	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
+	assertValues(r, "map[image:"+rightImage+"]")
+	if !slices.Equal(r.ConfigMaps(r.Namespace), []string{"a", "last"}) {
+		t.Errorf("there are %v", r.ConfigMaps(r.Namespace))
+	}
+}
+
+// TestRollBackAfterAnEdit goes back to what was deployed before, not to the
+// revision that was edited (R33, R46).
+func TestRollBackAfterAnEdit(t *testing.T) {
+	rollback := func() event.Command { return event.Command{Name: event.Rollback} }
+	t.Run("upgrade", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		r.Deploy("plain", rig.Use(editable(t), func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} }))
+		op, err := r.Upgrade("plain", rig.UseUp(editable(t), func(u *kube.Upgrade) {
+			u.HoldOnFailure, u.ReadinessTimeout, u.Values = true, soonOver, map[string]any{"image": wrongImage}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": wrongImage, "extra": true}, nil), rollback))
+		if out.State.Exit != 3 || out.State.Release != "deployed" {
+			t.Errorf("exit %d, the release is %s: %s", out.State.Exit, out.State.Release, out.State.Message)
+		}
+		r.AssertHistory("1 superseded", "2 failed", "3 failed", "4 deployed")
+		assertValues(r, "map[image:example/app:1.0]")
+		if !slices.Equal(r.ConfigMaps(r.Namespace), []string{"a", "last"}) {
+			t.Errorf("there are %v", r.ConfigMaps(r.Namespace))
+		}
+	})
+	t.Run("install", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		op, err := r.Install("plain", rig.Use(editable(t), func(i *kube.Install) {
+			i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, soonOver, map[string]any{"image": wrongImage}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": wrongImage, "extra": true}, nil), rollback))
+		if out.State.Exit != 3 || out.State.Release != event.NoRelease || len(r.ConfigMaps(r.Namespace)) > 0 {
+			t.Errorf("exit %d, the release is %s: %s; there are %v", out.State.Exit, out.State.Release, out.State.Message, r.ConfigMaps(r.Namespace))
+		}
+	})
+}
+
+// TestEditBeforeTheFirstWrite replaces a revision that was never made, and stays
+// paused until it is told to go on (R46, R41).
+func TestEditBeforeTheFirstWrite(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("plain", rig.Use(editable(t), func(i *kube.Install) { i.Step, i.Values = true, map[string]any{"image": wrongImage} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": rightImage}, nil), func() event.Command {
+		if writes := r.Audit(); len(writes) > 0 && r.Status() != "" {
+			t.Errorf("before anything may start there is %v", writes)
+		}
+		return event.Command{Name: event.Resume}
+	}))
+	if out.Err != nil || out.State.Exit != 0 {
+		t.Fatalf("exit %d: %v", out.State.Exit, out.Err)
+	}
+	r.AssertHistory("1 deployed")
+	assertValues(r, "map[image:"+rightImage+"]")
+	if op, err = r.Uninstall(); err != nil || op.Editable() == nil {
+		t.Errorf("an uninstallation can be edited: %v", err)
+	}
+}

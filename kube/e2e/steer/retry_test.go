@@ -1,0 +1,91 @@
+package steer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestRetryAfterAChangeByHand mends the object that failed with another field
+// manager while the run is held: the retry takes it as it is, with a warning, or
+// with --force-conflicts as the chart has it (R44).
+func TestRetryAfterAChangeByHand(t *testing.T) {
+	t.Parallel()
+	for _, force := range []bool{false, true} {
+		t.Run(fmt.Sprint(force), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			op, err := r.Install("fail-image", func(i *kube.Install) {
+				i.HoldOnFailure, i.ReadinessTimeout, i.ForceConflicts = true, 6*time.Second, force
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := 0
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind != event.KindRun || e.Status != event.Held {
+					return
+				}
+				if held++; held > 1 {
+					op.Command(event.Command{Name: event.Abort})
+					return
+				}
+				mend(r, "broken")
+				op.Command(event.Command{Name: event.Retry})
+			})
+			if force {
+				if held != 2 || out.State.Exit != 3 || strings.Contains(out.State.Message, "conflict") {
+					t.Errorf("held %d times, exit %d: %s", held, out.State.Exit, out.State.Message)
+				}
+				return
+			}
+			if out.Err != nil || out.State.Exit != 0 || !out.Says("R44", "Deployment/broken", "kubectl-set") {
+				t.Errorf("exit %d, %v, warnings %v", out.State.Exit, out.Err, out.State.Warnings)
+			}
+			r.AssertDeployed("t")
+		})
+	}
+}
+
+// TestRetryAfterHold fixes the cluster while the run is held (R44).
+func TestRetryAfterHold(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("fail-image", func(i *kube.Install) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := 0
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind != event.KindRun || e.Status != event.Held {
+			return
+		}
+		if held++; held > 1 {
+			t.Errorf("held again: %s", e.Message)
+			op.Command(event.Command{Name: event.Abort})
+			return
+		}
+		// The pods may start now: the image's name is what the sandbox goes by.
+		d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "broken", metav1.GetOptions{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		d.Spec.Paused = true
+		if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
+			t.Error(err)
+		}
+		op.Command(event.Command{Name: event.Retry})
+	})
+	if out.Err != nil || out.State.Exit != 0 {
+		t.Errorf("exit %d: %v", out.State.Exit, out.Err)
+	}
+	r.AssertDeployed("t")
+}

@@ -1,0 +1,40 @@
+package steer
+
+import (
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestStepStopsBeforeTheFirstWrite starts paused and steps once: exactly one
+// unit runs (R41); the abort then finds nothing but what that unit wrote.
+func TestStepStopsBeforeTheFirstWrite(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("fanout", func(i *kube.Install) { i.Step = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := 0
+	out := r.Run(op, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindRun && e.Status == event.Paused:
+			if w := r.Writes(); len(w) > 0 {
+				t.Errorf("written before the first step: %v", w)
+			}
+			op.Command(event.Command{Name: event.Step})
+		case e.Kind == event.KindGroup && e.Status == event.Running:
+			started++
+		case e.Kind == event.KindGroup && (e.Status == event.Ready || e.Status == event.Applied):
+			op.Command(event.Command{Name: event.Rollback})
+		}
+	})
+	if started != 2 { // the unit, and its removal
+		t.Errorf("%d units started, want the one and its removal", started)
+	}
+	if out.State.Exit != 3 || r.Status() != "" || len(r.Left()) > 0 {
+		t.Errorf("exit %d, release %q, left %v", out.State.Exit, r.Status(), r.Left())
+	}
+}

@@ -1,0 +1,194 @@
+package uninstall
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+const (
+	foreign   = "example.com/held"
+	holdIt    = `{"metadata":{"finalizers":["` + foreign + `"]}}`
+	letItGo   = `{"metadata":{"finalizers":null}}`
+	claimSpec = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"
+)
+
+// mount starts a pod that mounts a claim, and frees the claim at the end of the test.
+func mount(r *rig.Rig, claim string) {
+	r.T.Helper()
+	nodes, err := r.Cluster.CoreV1().Nodes().List(r.T.Context(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) == 0 {
+		r.T.Fatal("no node", err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "user"}, Spec: corev1.PodSpec{
+		NodeName:   nodes.Items[0].Name,
+		Containers: []corev1.Container{{Name: "c", Image: "example/app:1.0"}},
+		Volumes:    []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
+	}}
+	if _, err := r.Cluster.CoreV1().Pods(r.Namespace).Create(r.T.Context(), pod, metav1.CreateOptions{}); err != nil {
+		r.T.Fatal(err)
+	}
+}
+
+// goes reports whether a ConfigMap is there and being deleted.
+func goes(r *rig.Rig, name string) bool {
+	r.T.Helper()
+	c, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(r.T.Context(), name, metav1.GetOptions{})
+	return err == nil && c.DeletionTimestamp != nil
+}
+
+// TestRemovalThatCannotEnd drops a claim that a pod mounts, and an object that somebody
+// holds by a finalizer: an upgrade and a rollback delete all there is to delete, are
+// deployed, and name what is still being deleted, what for, and who uses it (R30).
+func TestRemovalThatCannotEnd(t *testing.T) {
+	t.Parallel()
+	less := rig.One(t, rig.ConfigMap("stays", nil))
+	more := rig.One(t, rig.ConfigMap("stays", nil), rig.Object("v1/PersistentVolumeClaim/data", rig.Group("data", "under"), claimSpec),
+		rig.ConfigMap("under", rig.Group("under")), rig.ConfigMap("held", rig.Group("held", "data")), rig.ConfigMap("last", rig.Group("last", "held")))
+	const quick, timeout = time.Second, 8 * time.Second
+	tests := map[string]func(r *rig.Rig) (*kube.Operation, error){
+		"upgrade": func(r *rig.Rig) (*kube.Operation, error) {
+			r.Deploy("plain", rig.Use(more, nil))
+			mount(r, "data")
+			r.PatchConfigMap("held", holdIt)
+			return r.Upgrade("plain", rig.UseUp(less, func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = quick, timeout }))
+		},
+		"rollback": func(r *rig.Rig) (*kube.Operation, error) {
+			r.Deploy("plain", rig.Use(less, nil))
+			r.MustRun(r.Upgrade("plain", rig.UseUp(more, nil)))
+			mount(r, "data")
+			r.PatchConfigMap("held", holdIt)
+			back := kube.Rollback{Common: r.Common(), Revision: 1}
+			back.ReadinessTimeout, back.Timeout = quick, timeout
+			return r.Client.PrepareRollback(t.Context(), back)
+		},
+	}
+	for name, prepare := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			out := r.MustRun(prepare(r))
+			if !out.Says("R30", "ConfigMap/held", foreign) || !out.Says("R30", "PersistentVolumeClaim/data", "kubernetes.io/pvc-protection", "pod user") {
+				t.Errorf("warnings %v", out.State.Warnings)
+			}
+			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"held", "stays"}) || !goes(r, "held") {
+				t.Errorf("there are %v", got)
+			}
+			claim, err := r.Cluster.CoreV1().PersistentVolumeClaims(r.Namespace).Get(t.Context(), "data", metav1.GetOptions{})
+			if err != nil || claim.DeletionTimestamp == nil {
+				t.Errorf("the claim is not being deleted: %v", err)
+			}
+			var order []string
+			for _, e := range r.Audit() {
+				if e.Verb == "delete" && e.UserAgent == "lockstep" && (e.Object.Resource == "configmaps" || e.Object.Resource == "persistentvolumeclaims") {
+					order = append(order, e.Object.Name)
+				}
+			}
+			if want := []string{"last", "held", "data", "under"}; !slices.Equal(order, want) {
+				t.Errorf("deleted in the order %v, want %v", order, want)
+			}
+		})
+	}
+}
+
+// TestNothingToWarnOf deletes a claim that nobody uses: its finalizer goes by itself, so
+// there is nothing to tell.
+func TestNothingToWarnOf(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("stays", nil), rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec), rig.ConfigMap("goes", nil)), nil))
+	out := r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("stays", nil)), nil)))
+	if out.Says("R30") {
+		t.Errorf("warnings %v", out.State.Warnings)
+	}
+}
+
+// TestUninstallNamesWhoUsesIt: an uninstallation waits for what it deletes, and where
+// that does not go it names the finalizer and who uses it (R31).
+func TestUninstallNamesWhoUsesIt(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.Object("v1/PersistentVolumeClaim/data", nil, claimSpec)), nil))
+	mount(r, "data")
+	op, err := r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: func() kube.Common {
+		c := r.Common()
+		c.Timeout, c.ReadinessTimeout = 3*time.Second, time.Second
+		return c
+	}()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	text := out.State.Cause + " " + strings.Join(out.State.Evidence, " ")
+	if out.State.Exit != 1 || !strings.Contains(text, "kubernetes.io/pvc-protection") || !strings.Contains(text, "pod user") {
+		t.Errorf("exit %d: %s", out.State.Exit, text)
+	}
+}
+
+// TestSameNameAgain brings an object back that is still being deleted: it is applied
+// once the old one is gone, and the group that waits for it starts after that (R30).
+func TestSameNameAgain(t *testing.T) {
+	for _, serverSide := range []string{"true", "false"} {
+		t.Run("server-side "+serverSide, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			with := rig.One(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", rig.Group("x"), "more: data"), rig.ConfigMap("after", rig.Group("after", "x")))
+			quick := func(u *kube.Upgrade) {
+				u.ReadinessTimeout, u.Timeout, u.ServerSide = 5*time.Second, 10*time.Second, serverSide
+			}
+			r.Deploy("plain", rig.Use(with, func(i *kube.Install) { i.ClientSide = serverSide == "false" }))
+			r.PatchConfigMap("x", holdIt)
+			r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("stays", nil)), quick)))
+			if !goes(r, "x") {
+				t.Fatal("x is not being deleted")
+			}
+			op, err := r.Upgrade("plain", rig.UseUp(with, quick))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var once sync.Once
+			out := r.Run(op, func(e event.Event) {
+				if e.Object != nil && e.Object.Name == "x" && strings.Contains(e.Message, "still being deleted") {
+					once.Do(func() { // only once the run has seen it
+						if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(context.Background(), "x", types.MergePatchType, []byte(letItGo), metav1.PatchOptions{}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			})
+			if out.Err != nil {
+				t.Fatal(out.Err)
+			}
+			if goes(r, "x") || len(r.Data("x")) == 0 || len(r.Data("after")) == 0 {
+				t.Errorf("x is %v", r.Data("x"))
+			}
+		})
+	}
+}
+
+// TestSameNameNeverFree fails where the old object does not go, and says what keeps it.
+func TestSameNameNeverFree(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	with := rig.One(t, rig.ConfigMap("stays", nil), rig.ConfigMap("x", nil))
+	quick := func(u *kube.Upgrade) { u.ReadinessTimeout, u.Timeout = 2*time.Second, 10*time.Second }
+	r.Deploy("plain", rig.Use(with, nil))
+	r.PatchConfigMap("x", holdIt)
+	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("stays", nil)), quick)))
+	op, err := r.Upgrade("plain", rig.UseUp(with, quick))
+	out := r.MustFail(op, err)
+	if !strings.Contains(out.State.Cause, foreign) && !strings.Contains(strings.Join(out.State.Evidence, " "), foreign) {
+		t.Errorf("cause %q, evidence %q", out.State.Cause, out.State.Evidence)
+	}
+}

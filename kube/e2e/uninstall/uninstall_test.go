@@ -1,0 +1,184 @@
+package uninstall
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestGoneBeforeItsDeletion has an object deleted by somebody else: before its
+// group's turn, and while it is waited for (R31).
+func TestGoneBeforeItsDeletion(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("first", rig.Group("a")), rig.ConfigMap("second", rig.Group("b", "a"))), nil))
+	r.PatchConfigMap("second", `{"metadata":{"finalizers":["example.com/slow"]}}`)
+	op, err := r.Uninstall()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := false
+	out := r.Run(op, func(e event.Event) {
+		if !done && e.Kind == event.KindObject && e.Status == event.Deleting && e.Object.Name == "second" {
+			done = true
+			if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+			r.PatchConfigMap("second", `{"metadata":{"finalizers":null}}`)
+		}
+	})
+	if !done || out.Err != nil || out.State.Exit != 0 {
+		t.Fatalf("%v, exit %d: %v", done, out.State.Exit, out.Err)
+	}
+	absent := slices.ContainsFunc(out.Events, func(e event.Event) bool {
+		return e.Kind == event.KindObject && e.Object.Name == "first" && e.Status == event.Gone && e.Change == event.Absent
+	})
+	if !absent || r.Status() != "" {
+		t.Errorf("first was found absent: %v; release %q", absent, r.Status())
+	}
+}
+
+// TestFinalizerThatNeverEnds names the object and the finalizer, and leaves the
+// release failed, not uninstalling (R34).
+func TestFinalizerThatNeverEnds(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("free", rig.Group("a")), rig.ConfigMap("kept", rig.Group("b", "a"))), nil))
+	r.PatchConfigMap("kept", `{"metadata":{"finalizers":["example.com/forever"]}}`)
+	t.Cleanup(func() {
+		_, _ = r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "kept", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	})
+	op, err := r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, Timeout: 6 * time.Second}})
+	r.MustFail(op, err, "ConfigMap/kept", "example.com/forever", "--timeout", "never started: edge:a")
+	// R25: the time for one object, where it is given, ends the wait before the operation's.
+	op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, ReadinessTimeout: time.Second}})
+	r.MustFail(op, err, "ConfigMap/kept", "gave up after 1s (--readiness-timeout)", "example.com/forever", "never started: edge:a")
+	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"free", "kept"}) {
+		t.Errorf("left are %v, want both", got)
+	}
+	// Once the finalizer is gone, the same command finishes.
+	r.PatchConfigMap("kept", `{"metadata":{"finalizers":null}}`)
+	r.MustRun(r.Uninstall())
+	if got := r.ConfigMaps(r.Namespace); len(got) > 0 || r.Status() != "" {
+		t.Errorf("left are %v, release %q", got, r.Status())
+	}
+}
+
+// TestUninstallInReverse proves for every chart that a group is deleted only
+// after all that waited for it (R31), and that nothing is left.
+func TestUninstallInReverse(t *testing.T) {
+	t.Parallel()
+	for _, chart := range rig.Installable(t) {
+		t.Run(chart, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy(chart, nil)
+			tl := r.Timeline("lockstep") // while the chart's kinds are known
+			start := time.Now()
+			r.MustRun(r.Uninstall())
+			tl.Events = r.Audit()
+			tl = tl.Since(start)
+			groups := rig.Oracle(t, chart, r.Namespace)
+			for id, g := range groups {
+				last, name := tl.Deleted(t, g.Objects)
+				for _, gate := range g.Gates {
+					first, by := tl.FirstDelete(t, groups[gate].Objects)
+					if !first.IsZero() && first.Before(last) {
+						t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, gate, rig.Clock(first), name, id, rig.Clock(last))
+					}
+				}
+			}
+			if st := r.Status(); st != "" {
+				t.Errorf("the release is still there: %s", st)
+			}
+			if left := r.Labelled(); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// TestUninstallOfWhatIsGone goes through all groups, with hooks around them,
+// where objects are gone already (R31).
+func TestUninstallOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	for _, gone := range [][]string{{"a"}, {"b"}, {"a", "b"}} {
+		t.Run(strings.Join(gone, ""), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")), rig.Job("hook", map[string]string{"helm.sh/hook": "post-delete"}, "0s")), nil))
+			for _, name := range gone {
+				if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out := r.MustRun(r.Uninstall())
+			for _, p := range out.State.Phases {
+				for _, g := range p.Groups {
+					if !g.Status.Over() {
+						t.Errorf("%s of %s is %s in the end", g.ID, p.Name, g.Status)
+					}
+					for _, o := range g.Objects {
+						if p.Kind == event.PhaseRemove && (o.Change == event.Absent) != slices.Contains(gone, o.Object.Name) {
+							t.Errorf("%s was %q", o.Object, o.Change)
+						}
+					}
+				}
+			}
+			if ended := out.Ended(); !slices.Equal(ended, []string{"edge:b", "edge:a", "post-delete:Job/hook"}) {
+				t.Errorf("ended %v", ended)
+			}
+		})
+	}
+}
+
+// TestUninstallOfHistory forgets a release whose objects were removed before,
+// and runs nothing.
+func TestUninstallOfHistory(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", nil)
+	r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace}, KeepHistory: true}))
+	op, err := r.Uninstall()
+	if out := r.MustRun(op, err); len(out.State.Phases) > 0 || out.State.Release != event.NoRelease {
+		t.Errorf("phases %v, release %q", out.State.Phases, out.State.Release)
+	}
+	if r.Status() != "" {
+		t.Errorf("the release is %s", r.Status())
+	}
+}
+
+// TestUninstallWithoutWaiting asks for the deletion of everything and waits for
+// none of it (R27).
+func TestUninstallWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, strings.Replace(rig.ConfigMap("held", nil), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1), rig.ConfigMap("a", nil)), nil))
+	t.Cleanup(func() {
+		_, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(context.Background(), "held", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, Wait: "hookOnly"}}))
+	if r.Status() != "" {
+		t.Errorf("the release is %s", r.Status())
+	}
+	held, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(t.Context(), "held", metav1.GetOptions{})
+	if err != nil || held.DeletionTimestamp == nil {
+		t.Errorf("held should be waiting for its finalizer: %v", err)
+	}
+	if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a: %v", err)
+	}
+}

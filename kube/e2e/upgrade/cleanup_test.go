@@ -1,0 +1,97 @@
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestCleanupOnFail deletes what a failed upgrade has created, and nothing that
+// was there before it.
+func TestCleanupOnFail(t *testing.T) {
+	t.Parallel()
+	for _, cleanup := range []bool{true, false} {
+		t.Run(fmt.Sprint(cleanup), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("old", rig.Group("one")), rig.ConfigMap("gone", rig.Group("two", "one"))), nil))
+			broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("three", "two"), "0s"), "example/app:1.0", "example/no-such-image:1")
+			next := rig.One(t, rig.ConfigMap("old", rig.Group("one"), "v: new"), rig.ConfigMap("first", rig.Group("two", "one")), broken, rig.ConfigMap("never", rig.Group("four", "three")))
+			op, err := r.Upgrade("plain", rig.UseUp(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = cleanup, 2*time.Second }))
+			r.MustFail(op, err, "Deployment/broken", "never started: edge:four")
+			r.AssertHistory("1 deployed", "2 failed")
+			want := []string{"ConfigMap/gone", "ConfigMap/old"}
+			if !cleanup {
+				want = []string{"Deployment/broken", "ConfigMap/first", "ConfigMap/gone", "ConfigMap/old"}
+			}
+			if got := r.Left(); !slices.Equal(got, want) {
+				t.Errorf("left are %v, want %v", got, want)
+			}
+			if got := r.Data("old")["v"]; got != "new" {
+				t.Errorf("old has v: %s, want what the failed upgrade brought", got)
+			}
+		})
+	}
+}
+
+// TestCleanupAfterTheTimeout is not done, since nothing is started any more, and
+// the end names what is left behind.
+func TestCleanupAfterTheTimeout(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("old", nil)), nil))
+	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("one"), "0s"), "example/app:1.0", "example/no-such-image:1")
+	next := rig.One(t, rig.ConfigMap("old", nil), broken, rig.ConfigMap("never", rig.Group("two", "one")))
+	op, err := r.Upgrade("plain", rig.UseUp(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.Timeout = true, 8*time.Second }))
+	r.MustFail(op, err, "--timeout", "not all that was created could be deleted again", "left behind: Deployment/broken")
+	if got := r.Left(); !slices.Equal(got, []string{"Deployment/broken", "ConfigMap/old"}) {
+		t.Errorf("left are %v", got)
+	}
+}
+
+// TestCleanupInTurn deletes what a failed upgrade has created in reverse order
+// of the new plan, each group only after all that waited for it is gone (R31).
+func TestCleanupInTurn(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("old", rig.Group("one"))), nil))
+	// second stays until the test lets it go.
+	second := strings.Replace(rig.ConfigMap("second", rig.Group("three", "two")), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1)
+	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("four", "three"), "0s"), "example/app:1.0", "example/no-such-image:1")
+	next := rig.One(t, rig.ConfigMap("old", rig.Group("one")), rig.Generated(rig.ConfigMap("made-", rig.Group("one"))), rig.ConfigMap("first", rig.Group("two", "one")), second, broken, rig.ConfigMap("never", rig.Group("five", "four")))
+	op, err := r.Upgrade("plain", rig.UseUp(next, func(u *kube.Upgrade) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindObject && e.Object.Name == "second" && strings.Contains(e.Message, "example.com/held") {
+			r.PatchConfigMap("second", `{"metadata":{"finalizers":null}}`)
+		}
+	})
+	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "Deployment/broken") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	if got := r.Left(); !slices.Equal(got, []string{"ConfigMap/old"}) {
+		t.Errorf("left are %v, want what was there before", got)
+	}
+	tl := r.Timeline("lockstep").Since(start)
+	gone, _ := tl.FirstDelete(t, []string{"Deployment/broken"})
+	asked, _ := tl.FirstDelete(t, []string{"ConfigMap/second"})
+	first, _ := tl.FirstDelete(t, []string{"ConfigMap/first"})
+	var let time.Time
+	for _, e := range tl.Of(t, "ConfigMap/second") {
+		if e.UserAgent == "test" {
+			let = e.Received
+		}
+	}
+	if !slices.IsSortedFunc([]time.Time{gone, asked, let, first}, time.Time.Compare) || let.IsZero() {
+		t.Errorf("broken was deleted at %s, second at %s, which was let go at %s, first at %s", rig.Clock(gone), rig.Clock(asked), rig.Clock(let), rig.Clock(first))
+	}
+}

@@ -1,0 +1,102 @@
+package upgrade
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestReplicasOfAnotherManager leaves alone the replicas that an autoscaler
+// sets; where the chart sets them too, it says who owns them and how to go on.
+func TestReplicasOfAnotherManager(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.Deployment("app", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+	if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "app", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{FieldManager: "autoscaler"}); err != nil {
+		t.Fatal(err)
+	}
+	replicas := func() int32 {
+		d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "app", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *d.Spec.Replicas
+	}
+	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.Deployment("app", rig.Group("a"), "10ms"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)))
+	if n := replicas(); n != 3 {
+		t.Errorf("%d replicas after an upgrade that says nothing of them, want the autoscaler's 3", n)
+	}
+	fixed := rig.UseUp(rig.One(t, rig.Deployment("app", rig.Group("a"), "20ms", "  replicas: 2"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
+	op, err := r.Upgrade("plain", fixed)
+	r.MustFail(op, err, "Deployment/app", `"autoscaler"`, ".spec.replicas", "--force-conflicts", "never started: edge:b")
+	op, err = r.Upgrade("plain", func(u *kube.Upgrade) { fixed(u); u.ForceConflicts = true })
+	r.MustRun(op, err)
+	if n := replicas(); n != 2 {
+		t.Errorf("%d replicas after --force-conflicts, want 2", n)
+	}
+}
+
+// TestFieldConflict is told with the owner and the field, also by an install
+// that takes an object over; --force-conflicts goes on in both.
+func TestFieldConflict(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "a", "application/apply-patch+yaml",
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"is":"mine"}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+		t.Fatal(err)
+	}
+	chart := rig.One(t, rig.ConfigMap("a", nil))
+	says := []string{"ConfigMap/a", `"somebody"`, ".data.is", "--force-conflicts"}
+	op, err := r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.TakeOwnership = true }))
+	r.MustFail(op, err, says...)
+	r.Deploy("plain", rig.Use(chart, func(i *kube.Install) { i.TakeOwnership, i.ForceConflicts, i.Replace = true, true, true }))
+	r.PatchConfigMap("a", `{"data":{"is":"theirs"}}`)
+	op, err = r.Upgrade("plain", rig.UseUp(chart, nil))
+	r.MustFail(op, err, says...)
+	op, err = r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.ForceConflicts = true }))
+	r.MustRun(op, err)
+	a, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil || a.Data["is"] != "a" {
+		t.Errorf("data %v, %v", a.Data, err)
+	}
+}
+
+// TestImmutableField names the object and the field, and says what can be done.
+func TestImmutableField(t *testing.T) {
+	service := func(ip string) string {
+		return rig.Object("v1/Service/front", nil, "spec: {clusterIP: "+ip+", ports: [{port: 80}]}")
+	}
+	selector := func(label string) string {
+		return strings.ReplaceAll(rig.Deployment("app", nil, "0s"), "{app: app}", "{app: "+label+"}")
+	}
+	claim := func(size string) string {
+		return rig.Object("apps/v1/StatefulSet/state", nil, "spec:", "  serviceName: state", "  selector: {matchLabels: {app: state}}",
+			"  template: {metadata: {labels: {app: state}}, spec: {containers: [{name: main, image: example/app:1.0}]}}",
+			"  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: "+size+"}}}}]")
+	}
+	tests := map[string]struct {
+		old, new, object, field string
+	}{
+		"job":         {rig.Job("work", nil, "0s"), strings.ReplaceAll(rig.Job("work", nil, "0s"), "app:1.0", "app:2.0"), "Job/work", "spec.template"},
+		"service":     {service(`""`), service("None"), "Service/front", "spec.clusterIPs"},
+		"deployment":  {selector("one"), selector("two"), "Deployment/app", "spec.selector"},
+		"statefulset": {claim("1Gi"), claim("2Gi"), "StatefulSet/state", "spec"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("plain", rig.Use(rig.One(t, tt.old), nil))
+			op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, tt.new), nil))
+			out := r.MustFail(op, err, tt.object, tt.field, "delete the object")
+			if n := len(out.State.Message); n > 700 {
+				t.Errorf("the message is %d characters long: %s", n, out.State.Message)
+			}
+		})
+	}
+}

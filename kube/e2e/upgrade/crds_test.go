@@ -1,0 +1,92 @@
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/preflight"
+)
+
+// crdChart has a CRD with the given versions in crds/, the last one stored, and
+// a custom resource of the last one where that is wanted.
+func crdChart(t *testing.T, group string, resource bool, versions ...string) *kube.Upgrade {
+	t.Helper()
+	text := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gears." + group + "}\nspec:\n  group: " + group +
+		"\n  scope: Namespaced\n  names: {kind: Gear, listKind: GearList, plural: gears, singular: gear}\n  versions:\n"
+	for n, v := range versions {
+		text += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %v\n    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: string}}}}}}\n",
+			v, n == len(versions)-1)
+	}
+	fs := rig.Files{"crds/gears.yaml": text, "templates/a.yaml": rig.ConfigMap("a", nil)}
+	if last := versions[len(versions)-1]; resource {
+		fs["templates/gear.yaml"] = rig.Object(group+"/"+last+"/Gear/g", nil, "spec: {size: x}")
+	}
+	return &kube.Upgrade{Rendering: kube.Rendering{Chart: rig.MakeChart(t, fs)}}
+}
+
+// versions are those of the test's CRD in the cluster.
+func versions(r *rig.Rig, group string) (out []string) {
+	r.T.Helper()
+	crd, err := r.Client.Dynamic.Resource(rig.CrdResource).Get(r.T.Context(), "gears."+group, metav1.GetOptions{})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		out = append(out, v.(map[string]any)["name"].(string))
+	}
+	return out
+}
+
+// TestUpgradeCRDs upgrades crds/ only when asked to, before everything else,
+// and never so that stored objects could not be read any more.
+func TestUpgradeCRDs(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	api := r.Namespace + ".example"
+	to := func(up *kube.Upgrade, crds bool) func(*kube.Upgrade) {
+		return rig.UseUp(up.Chart, func(u *kube.Upgrade) { u.UpgradeCRDs = crds })
+	}
+	r.MustRun(r.Install("plain", rig.Use(crdChart(t, api, true, "v1").Chart, nil)))
+
+	two := crdChart(t, api, true, "v1", "v2")
+	r.MustRun(r.Upgrade("plain", to(crdChart(t, api, true, "v1"), false)))
+	if got := versions(r, api); !slices.Equal(got, []string{"v1"}) {
+		t.Fatalf("without UpgradeCRDs there is %v", got)
+	}
+	_, diffs := r.Changes(r.Upgrade("plain", to(two, true)))
+	if c := diffs["CustomResourceDefinition/gears."+api]; c.Action != kube.ActionChange || c.Phase != preflight.PhaseCRDs || !strings.Contains(c.Diff, "+  - name: v2\n") {
+		t.Errorf("the plan has %+v", c)
+	}
+
+	start := time.Now()
+	out := r.MustRun(r.Upgrade("plain", to(two, true)))
+	if p := out.State.Phases[0]; p.Kind != event.PhaseCRDs || p.Groups[0].Status != event.Ready {
+		t.Errorf("first ran %s (%s)", p.Name, p.Groups[0].Status)
+	}
+	if got := versions(r, api); !slices.Equal(got, []string{"v1", "v2"}) {
+		t.Errorf("there is %v", got)
+	}
+	w := r.WritesOf(start)
+	if len(w) < 2 || w[0] != "patch customresourcedefinitions/gears."+api || !strings.Contains(w[1], "secrets/sh.helm.release") {
+		t.Errorf("wrote %v", w)
+	}
+
+	start = time.Now()
+	_, err := r.Upgrade("plain", to(crdChart(t, api, false, "v2"), true))
+	if err == nil || !strings.Contains(err.Error(), "lose version v1") || !strings.Contains(err.Error(), "storedVersions") {
+		t.Errorf("a stored version goes: %v", err)
+	}
+	if w := r.WritesOf(start); len(w) > 0 {
+		t.Errorf("it wrote %v", w)
+	}
+}

@@ -1,0 +1,55 @@
+package upgrade
+
+import (
+	"testing"
+	"time"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestForceReplace replaces objects (PUT) in place of patching them, in order:
+// what somebody else has added is gone, and a group is written only after its
+// gates are ready again (R22, R30).
+func TestForceReplace(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(v, delay string) []string {
+		return []string{rig.Deployment("store", rig.Group("a"), delay), rig.ConfigMap("conf", rig.Group("a"), "version: "+v), rig.ConfigMap("after", rig.Group("b", "a"), "version: "+v)}
+	}
+	r.Deploy("plain", rig.Use(rig.One(t, chart("v1", "0s")...), func(i *kube.Install) { i.ClientSide = true }))
+	r.PatchConfigMap("conf", `{"data":{"added":"by somebody"}}`)
+	start := time.Now()
+	replace := func(u *kube.Upgrade) { u.ServerSide, u.ForceReplace = "false", true }
+	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, chart("v2", "700ms")...), replace)))
+	assertReplaced(r, start, "upgrade")
+	if got := r.Data("conf"); got["version"] != "v2" || got["added"] != "" {
+		t.Errorf("the upgrade left %v", got)
+	}
+	start = time.Now()
+	op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace}, Revision: 1, ServerSide: "false", ForceReplace: true})
+	r.MustRun(op, err)
+	assertReplaced(r, start, "rollback")
+	if got := r.Data("after"); got["version"] != "v1" {
+		t.Errorf("the rollback left %v", got)
+	}
+}
+
+// assertReplaced proves from the audit log that store, conf and after were
+// written by PUT since a time, after once store was ready.
+func assertReplaced(r *rig.Rig, since time.Time, what string) {
+	r.T.Helper()
+	tl := r.Timeline("lockstep").Since(since)
+	for _, o := range []string{"Deployment/store", "ConfigMap/conf", "ConfigMap/after"} {
+		for _, e := range tl.Of(r.T, o) {
+			if e.UserAgent == "lockstep" && e.Verb != "update" {
+				r.T.Errorf("%s: %s was written by %s", what, o, e.Verb)
+			}
+		}
+	}
+	ready, _ := tl.Ready(r.T, []string{"Deployment/store"})
+	after, _ := tl.FirstWrite(r.T, []string{"ConfigMap/after"})
+	if after.Before(ready) {
+		r.T.Errorf("%s: after was written at %s, before store was ready at %s", what, rig.Clock(after), rig.Clock(ready))
+	}
+}

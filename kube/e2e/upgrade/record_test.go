@@ -1,0 +1,111 @@
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestSubchartsThroughUpgradeAndRollback has the plan of an installation come
+// back with each revision, from the release alone in a rollback: with an
+// aliased subchart used twice, three levels of subcharts, a disabled one as a
+// dependency (R4, R12, R28).
+func TestSubchartsThroughUpgradeAndRollback(t *testing.T) {
+	for _, chart := range []string{"alias-twice", "three-levels", "disabled-dep"} {
+		t.Run(chart, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			plan := func(out rig.Outcome) string {
+				var text strings.Builder
+				for _, g := range out.State.Phases[0].Groups {
+					fmt.Fprintln(&text, g.ID, g.After, g.Group.Objects)
+				}
+				return text.String()
+			}
+			want := plan(r.Deploy(chart, nil))
+			op, err := r.Upgrade(chart, nil)
+			if got := plan(r.MustRun(op, err)); got != want {
+				t.Errorf("the upgrade's plan is\n%swant\n%s", got, want)
+			}
+			op, err = r.Rollback(1)
+			if got := plan(r.MustRun(op, err)); got != want {
+				t.Errorf("the rollback's plan is\n%swant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// chained is a chart whose subchart app waits for its subchart db, which only
+// the record of the plan tells later (R28). db is ready after a while.
+func chained(version, image string) rig.Files {
+	sub := func(name string) string { return "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n" }
+	return rig.Files{
+		"Chart.yaml":                   "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies:\n- {name: app, version: 1.0.0, depends-on: [db]}\n- {name: db, version: 1.0.0}\n",
+		"charts/app/Chart.yaml":        sub("app"),
+		"charts/app/templates/all.yml": rig.ConfigMap("app", nil, "version: "+version),
+		"charts/db/Chart.yaml":         sub("db"),
+		"charts/db/templates/all.yml": strings.ReplaceAll(rig.ConfigMap("db", nil, "version: "+version)+"\n---\n"+rig.Deployment("store", nil, "400ms", "  replicas: 1"),
+			"example/app:1.0", image),
+	}
+}
+
+// assertChained proves from the audit log that app was written after db was
+// ready, since a time.
+func assertChained(r *rig.Rig, what string, since time.Time) {
+	r.T.Helper()
+	tl := r.Timeline("lockstep").Since(since)
+	ready, _ := tl.Ready(r.T, []string{"Deployment/store"})
+	app, _ := tl.FirstWrite(r.T, []string{"ConfigMap/app"})
+	if app.Before(ready) {
+		r.T.Errorf("%s: app was written at %s, before db was ready at %s", what, rig.Clock(app), rig.Clock(ready))
+	}
+}
+
+// TestHistoryMax keeps so many revisions, each with the record by which it is
+// rolled back to and uninstalled in order (R28, R31, R32).
+func TestHistoryMax(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(v string) func(*kube.Upgrade) {
+		return rig.UseUp(rig.MakeChart(t, chained(v, "example/app:"+v)), func(u *kube.Upgrade) { u.Install, u.HistoryMax = true, 2 })
+	}
+	for _, v := range []string{"v1", "v2", "v3", "v4"} {
+		r.MustRun(r.Upgrade("plain", chart(v)))
+	}
+	r.AssertHistory("3 superseded", "4 deployed")
+	start := time.Now()
+	op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace}, Revision: 3, HistoryMax: 2})
+	r.MustRun(op, err)
+	r.AssertHistory("4 superseded", "5 deployed")
+	assertChained(r, "rollback", start)
+
+	// The revision that is deployed stays for the rollback of a failure, however
+	// few there may be. As in Helm, the rollback itself takes none away.
+	op, err = r.Upgrade("plain", func(u *kube.Upgrade) {
+		chart("v6")(u)
+		u.Chart = rig.MakeChart(t, chained("v6", "example/no-such-image:6"))
+		u.HistoryMax, u.RollbackOnFailure, u.ReadinessTimeout = 1, true, 2*time.Second
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start = time.Now()
+	if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "back at revision 5") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	r.AssertHistory("5 superseded", "6 failed", "7 deployed")
+	assertChained(r, "rollback of a failure", start)
+
+	op, err = r.Uninstall()
+	if out := r.MustRun(op, err); !slices.Equal(out.Ended(), []string{"edge/app:(unsequenced)", "edge/db:(unsequenced)"}) {
+		t.Errorf("uninstalled %v", out.Ended())
+	}
+	if got := r.ConfigMaps(r.Namespace); len(got) > 0 || r.Status() != "" {
+		t.Errorf("left are %v, the release is %q", got, r.Status())
+	}
+}

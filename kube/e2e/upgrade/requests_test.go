@@ -1,0 +1,171 @@
+package upgrade
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/auditlog"
+)
+
+// verbs counts what lockstep has sent about ConfigMaps of the test's namespace since
+// a time, by verb.
+func verbs(r *rig.Rig, since time.Time) map[string]int {
+	r.T.Helper()
+	log, err := auditlog.Read(rig.Sandbox.AuditLog)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, e := range log.UserAgent("lockstep").Namespace(r.Namespace) {
+		if e.Object.Resource == "configmaps" && e.Stage == auditlog.ResponseComplete && e.Received.After(since) {
+			n[e.Verb]++
+		}
+	}
+	return n
+}
+
+// TestRequestsAnObject: an upgrade and a rollback learn from lists what is there,
+// and send each object once.
+func TestRequestsAnObject(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	const many = 12
+	version := func(v string) (docs []string) {
+		for i := range many {
+			docs = append(docs, rig.ConfigMap(fmt.Sprint("c", i), rig.Group("a"), "version: "+v))
+		}
+		return docs
+	}
+	r.Deploy("plain", rig.Use(rig.One(t, version("v1")...), nil))
+	once := func(what string) func(time.Time) {
+		return func(since time.Time) {
+			if n := verbs(r, since); n["get"] > 0 || n["patch"] != many || n["list"] == 0 {
+				t.Errorf("%s: %v", what, n)
+			}
+		}
+	}
+	start := time.Now()
+	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, version("v2")...), nil)))
+	once("upgrade")(start)
+	start = time.Now()
+	r.MustRun(r.Rollback(1))
+	once("rollback")(start)
+	if got := r.Data("c0"); got["version"] != "v1" {
+		t.Errorf("the rollback left %v", got)
+	}
+}
+
+// TestUnchangedObjects: an upgrade sends every object, and says what the API server's
+// answers say: what has changed nothing is unchanged, what somebody has done is undone as
+// Helm would.
+func TestUnchangedObjects(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	const many = 12
+	var docs []string
+	for i := range many {
+		docs = append(docs, rig.ConfigMap(fmt.Sprint("c", i), rig.Group("a"), "version: v1"))
+	}
+	// An empty list is stored as none, and each time it is sent the API server makes another
+	// generation of the object.
+	policy := rig.Object("networking.k8s.io/v1/NetworkPolicy/loose", rig.Group("b", "a"), "spec: {podSelector: {}, ingress: [{ports: []}]}")
+	chart := rig.One(t, append(docs, rig.Deployment("web", rig.Group("b", "a"), "0s"), policy)...)
+	r.Deploy("plain", rig.Use(chart, nil))
+	again := func(what string, gets int, changes map[string]event.Change, force bool) {
+		t.Helper()
+		planned, _ := r.Changes(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
+		start := time.Now()
+		out := r.MustRun(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.ForceConflicts = force })))
+		if n := verbs(r, start); n["get"] != gets || n["patch"] != many || n["list"] > 4 {
+			t.Errorf("%s: %v", what, n)
+		}
+		done := map[event.Change]kube.Action{event.Unchanged: kube.ActionUnchanged, event.Configured: kube.ActionChange, event.Created: kube.ActionCreate}
+		for _, id := range []string{"edge:a", "edge:b"} {
+			for _, o := range out.State.Find("apply", id).Objects {
+				want := cmp.Or(changes[o.Object.Name], event.Unchanged)
+				if o.Object.Name == "loose" {
+					want = event.Configured
+				}
+				if o.Change != want {
+					t.Errorf("%s: %s counts as %s, want %s", what, o.Object, o.Change, want)
+				}
+				if line := fmt.Sprintf("%s %s %s", id, o.Object, done[o.Change]); !slices.Contains(planned, line) {
+					t.Errorf("%s: the plan does not say %q: %q", what, line, planned)
+				}
+			}
+		}
+	}
+	again("nothing has changed", 0, nil, false)
+	r.PatchConfigMap("c0", `{"data":{"version":"changed"}}`)
+	again("somebody has changed a value", 0, map[string]event.Change{"c0": event.Configured}, true)
+	r.PatchConfigMap("c1", `{"data":{"version":null}}`)
+	again("somebody has removed a value", 0, map[string]event.Change{"c1": event.Configured}, false)
+	for _, name := range []string{"c0", "c1"} {
+		if got := r.Data(name); got["version"] != "v1" {
+			t.Errorf("%s is left as %v", name, got)
+		}
+	}
+	r.PatchConfigMap("c2", `{"data":{"more":"theirs"}}`)
+	again("somebody has added a value", 0, nil, false)
+	if got := r.Data("c2"); got["more"] != "theirs" {
+		t.Errorf("c2 is left as %v", got)
+	}
+	r.PatchConfigMap("c4", `{"data":{"version":"changed"}}`)
+	r.PatchConfigMap("c4", `{"data":{"version":"v1"}}`)
+	again("somebody has made a value his own", 0, map[string]event.Change{"c4": event.Configured}, false)
+	if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "c3", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again("somebody has deleted an object", 1, map[string]event.Change{"c3": event.Created}, false)
+}
+
+// TestPlanAsksOfEach: a plan reads what is there by lists, and asks of each object once what
+// an apply would change.
+func TestPlanAsksOfEach(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	var docs []string
+	for i := range 8 {
+		docs = append(docs, rig.ConfigMap(fmt.Sprint("c", i), rig.Group("a"), "version: v1"))
+	}
+	chart := rig.One(t, docs...)
+	r.Deploy("plain", rig.Use(chart, nil))
+	start := time.Now()
+	lines, _ := r.Changes(r.Upgrade("plain", rig.UseUp(chart, nil)))
+	if slices.ContainsFunc(lines, func(l string) bool { return !strings.HasSuffix(l, " unchanged") }) {
+		t.Errorf("the plan says %q", lines)
+	}
+	if n := verbs(r, start); n["get"] > 0 || n["patch"] != 8 || n["list"] > 3 {
+		t.Errorf("it takes %v", n)
+	}
+}
+
+// TestFieldsOfClientSideApply: what was brought from the client's side is still moved
+// to server-side apply, by Helm's own means: nothing that the old revision had and the
+// new one has not is left.
+func TestFieldsOfClientSideApply(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	version := func(data ...string) (docs []string) {
+		for i := range 5 {
+			docs = append(docs, rig.ConfigMap(fmt.Sprint("c", i), rig.Group("a"), data...))
+		}
+		return docs
+	}
+	r.Deploy("plain", rig.Use(rig.One(t, version("old: x", "both: x")...), func(i *kube.Install) { i.ClientSide = true }))
+	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, version("both: z")...), func(u *kube.Upgrade) { u.ServerSide = "true" })))
+	for i := range 5 {
+		if got := r.Data(fmt.Sprint("c", i)); got["both"] != "z" || len(got) != 2 {
+			t.Errorf("c%d has %v", i, got)
+		}
+	}
+}

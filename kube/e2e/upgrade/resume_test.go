@@ -1,0 +1,66 @@
+package upgrade
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestResumedInstallation runs the command of an installation again that failed,
+// once what it lacked is there: what is applied is passed as unchanged, the Job
+// that failed is tried again, and the chart, which refuses to be upgraded, sees an
+// installation (R50).
+func TestResumedInstallation(t *testing.T) {
+	layer := func(name, after string) map[string]string {
+		m := map[string]string{"helm.sh/layer": name}
+		if after != "" {
+			m["helm.sh/dependson/layer"] = after
+		}
+		return m
+	}
+	lacks := strings.Replace(rig.Job("migrate", layer("two", "one"), "10ms", "  activeDeadlineSeconds: 6"), "restartPolicy", "serviceAccountName: later, restartPolicy", 1)
+	chart := rig.One(t, `{{ if .Release.IsUpgrade }}{{ fail "not to be upgraded" }}{{ end }}`+rig.ConfigMap("a", layer("one", "")), lacks, rig.ConfigMap("last", layer("three", "two")))
+	for command, prepare := range map[string]func(*rig.Rig) (*kube.Operation, error){
+		"install": func(r *rig.Rig) (*kube.Operation, error) { return r.Install("plain", rig.Use(chart, nil)) },
+		"upgrade --install": func(r *rig.Rig) (*kube.Operation, error) {
+			return r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.Install = true }))
+		},
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			r := rig.Named(t, "resumed-"+strings.ReplaceAll(command, " --", "-"))
+			op, err := prepare(r)
+			r.MustFail(op, err, "Job/migrate")
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "later"}}
+			if _, err := r.Cluster.CoreV1().ServiceAccounts(r.Namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			lines, _ := r.Changes(prepare(r))
+			if want := []string{"edge:one ConfigMap/a unchanged", "edge:two Job/migrate change", "edge:three ConfigMap/last create"}; !slices.Equal(lines, want) {
+				t.Errorf("the plan says %q, want %q", lines, want)
+			}
+			op, err = prepare(r)
+			out := r.MustRun(op, err)
+			r.AssertHistory("1 failed", "2 deployed")
+			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a", "last"}) {
+				t.Errorf("there are %v", got)
+			}
+			passed := func(e event.Event) bool {
+				return e.Kind == event.KindGroup && e.Group == "edge:one" && e.Status == event.Ready && e.Message == "unchanged"
+			}
+			if !slices.ContainsFunc(out.Events, passed) || op.Info().Name != "install" {
+				t.Errorf("the %s did not pass what was there: %v", op.Info().Name, out.Events)
+			}
+			if _, err := r.Install("plain", rig.Use(chart, nil)); err == nil || !strings.Contains(err.Error(), "in use") {
+				t.Errorf("another installation says %v", err)
+			}
+		})
+	}
+}

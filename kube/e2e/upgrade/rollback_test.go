@@ -1,0 +1,128 @@
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestRollbackToUnsequenced goes back all at once to a revision that was not
+// sequenced: by its wait strategy, or since Helm made it (R32).
+func TestRollbackToUnsequenced(t *testing.T) {
+	docs := []string{rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one"))}
+	first := map[string]func(*rig.Rig){
+		"hookOnly": func(r *rig.Rig) {
+			r.Deploy("plain", rig.Use(rig.One(r.T, docs...), func(i *kube.Install) { i.Wait = "hookOnly" }))
+		},
+		"helm": func(r *rig.Rig) {
+			in := action.NewInstall(r.Helm())
+			in.ReleaseName, in.Namespace, in.WaitStrategy = "t", r.Namespace, helmkube.HookOnlyStrategy
+			plain := map[string]string{plan.AnnotationGroup: "one"}
+			c, err := rig.One(r.T, rig.ConfigMap("a", plain), rig.ConfigMap("b", map[string]string{plan.AnnotationGroup: "two"})).Helm()
+			if err == nil {
+				_, err = in.Run(c, nil)
+			}
+			if err != nil {
+				r.T.Fatal(err)
+			}
+		},
+	}
+	for name, install := range first {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			install(r)
+			op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, append(docs, rig.ConfigMap("c", rig.Group("three", "two")))...), nil))
+			if out := r.MustRun(op, err); len(out.State.Phases[0].Groups) != 3 {
+				t.Errorf("the upgrade has %d groups, want 3", len(out.State.Phases[0].Groups))
+			}
+			op, err = r.Rollback(1)
+			out := r.MustRun(op, err)
+			if n, m := len(out.State.Phases[0].Groups), len(out.State.Phases[1].Groups); n != 1 || m != 1 {
+				t.Errorf("the rollback applies %d groups and removes %d, want all at once, then c", n, m)
+			}
+			op, err = r.Uninstall()
+			if out := r.MustRun(op, err); len(out.State.Phases[0].Groups) != 1 {
+				t.Errorf("what was not sequenced is removed in %d groups", len(out.State.Phases[0].Groups))
+			}
+		})
+	}
+}
+
+// TestFailedUpgradeRollsBack goes back to the last good revision, in order, and
+// names it (R33).
+func TestFailedUpgradeRollsBack(t *testing.T) {
+	t.Parallel()
+	for _, rollback := range []bool{false, true} {
+		t.Run(fmt.Sprint(rollback), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("fail-image", func(i *kube.Install) { i.Values = map[string]any{"image": "example/app:1.0"} })
+			op, err := r.Upgrade("fail-image", func(u *kube.Upgrade) {
+				u.RollbackOnFailure, u.ReadinessTimeout = rollback, 8*time.Second
+				u.Values = map[string]any{"image": "example/no-such-image:2"}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if op.Info().PreviousRevision != 1 {
+				t.Errorf("it would go back to %d", op.Info().PreviousRevision)
+			}
+			out := r.Run(op, nil)
+			if out.State.Exit != 1 || !strings.Contains(out.State.Message, "Deployment/broken") {
+				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+			}
+			want := []string{"1 deployed", "2 failed"}
+			if rollback {
+				want = []string{"1 superseded", "2 failed", "3 deployed"}
+				if !strings.Contains(out.State.Message, "back at revision 1") {
+					t.Errorf("message %s", out.State.Message)
+				}
+			}
+			if got := r.History(); !slices.Equal(got, want) {
+				t.Errorf("history %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// TestRollbackSendsTheSame rolls back to a revision that is the same as the
+// current one: nothing changes, though a stored manifest spells annotations
+// with one slash that an installation leaves out (R3).
+func TestRollbackSendsTheSame(t *testing.T) {
+	t.Parallel()
+	for _, chart := range []string{"hip0025-groups-complete", "hip9999-layers", "edge"} {
+		t.Run(chart, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			var c *charts.Chart
+			if chart == "edge" { // the stored spelling in the chart itself
+				c = rig.One(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", map[string]string{"helm.sh/resource-group": "b", "helm.sh/depends-on-resource-groups": `["a"]`}))
+			} else {
+				c = rig.LoadChart(t, chart)
+			}
+			r.Deploy("plain", rig.Use(c, nil))
+			r.MustRun(r.Upgrade("plain", rig.UseUp(c, nil)))
+			lines, diffs := r.Changes(r.Rollback(1))
+			if len(lines) == 0 {
+				t.Fatal("nothing is planned")
+			}
+			for _, l := range lines {
+				if object := strings.Fields(l)[1]; !strings.HasSuffix(l, " unchanged") {
+					t.Errorf("%s\n%s", l, diffs[object].Diff)
+				}
+			}
+			r.MustRun(r.Rollback(1))
+		})
+	}
+}
