@@ -1,6 +1,9 @@
 package theme
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Mark is how a status looks: always a glyph, a word and a colour, as none of
 // them alone is clear to everybody.
@@ -74,4 +77,90 @@ func MayBeStatus(text string) bool {
 		}
 	}
 	return false
+}
+
+// Lines are the characters to draw with. Each is one cell wide, except for the
+// ASCII forms of keys.
+type Lines struct {
+	// Light and Heavy hold the character for each combination of arms: up 1,
+	// right 2, down 4, left 8.
+	Light, Heavy [16]string
+	// Round are the corners of a card: top left, top right, bottom left,
+	// bottom right.
+	Round [4]string
+	// Arrow points at a card, More and Less show that there are columns out of
+	// view, Open marks what is unfolded, Cursor the selected line, Break a
+	// breakpoint, Next the unit that a step lets go.
+	Arrow, More, Less, Open, Cursor, Break, Next string
+	// Bar, Half and Rest draw the progress bar.
+	Bar, Half, Rest string
+	// Ellipsis ends text that was cut, Dot separates, Enter, Left and Right are the
+	// signs of keys.
+	Ellipsis, Dot, Enter, Left, Right string
+	// Undo marks the columns of a rollback.
+	Undo string
+}
+
+var unicodeLines = Lines{
+	Light: [16]string{" ", "│", "─", "└", "│", "│", "┌", "├", "─", "┘", "─", "┴", "┐", "┤", "┬", "┼"},
+	Heavy: [16]string{" ", "┃", "━", "┗", "┃", "┃", "┏", "┣", "━", "┛", "━", "┻", "┓", "┫", "┳", "╋"},
+	Round: [4]string{"╭", "╮", "╰", "╯"},
+	Arrow: "▶", More: "▸", Less: "◂", Open: "▾", Cursor: "▸", Break: "●", Next: "▷",
+	Bar: "━", Half: "╸", Rest: "─",
+	Ellipsis: "…", Dot: "·", Enter: "↵", Left: "←", Right: "→", Undo: "↩",
+}
+
+var asciiLines = Lines{
+	Light: [16]string{" ", "|", "-", "+", "|", "|", "+", "+", "-", "+", "-", "+", "+", "+", "+", "+"},
+	Heavy: [16]string{" ", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#", "#"},
+	Round: [4]string{"+", "+", "+", "+"},
+	Arrow: ">", More: ">", Less: "<", Open: ":", Cursor: ">", Break: "*", Next: "@",
+	Bar: "#", Half: "#", Rest: "-",
+	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right", Undo: "u",
+}
+
+// likenesses are characters that have a likeness in ASCII: those that this program
+// draws, and what others write for it.
+var likenesses = func() map[rune]string {
+	like := map[rune]string{
+		'‐': "-", '‑': "-", '‒': "-", '—': "-", '−': "-", '•': "*", '×': "x", '→': ">", '←': "<", '≥': ">", '≤': "<",
+		'‘': "'", '’': "'", '‚': "'", '“': `"`, '”': `"`, '„': `"`, '«': `"`, '»': `"`, '‹': "<", '›': ">", '\u00a0': " ",
+	}
+	add := func(signs, ascii []string) {
+		for i, s := range signs {
+			if r, n := utf8.DecodeRuneInString(s); n > 1 {
+				like[r] = ascii[i]
+			}
+		}
+	}
+	u, a := unicodeLines, asciiLines
+	add(u.Light[:], a.Light[:])
+	add(u.Heavy[:], a.Heavy[:])
+	add(u.Round[:], a.Round[:])
+	add([]string{u.Arrow, u.More, u.Less, u.Open, u.Break, u.Next, u.Half, u.Ellipsis, u.Dot, u.Undo},
+		[]string{a.Arrow, a.More, a.Less, a.Open, a.Break, a.Next, a.Half, a.Ellipsis, a.Dot, a.Undo})
+	for _, m := range marks {
+		add([]string{m.glyph}, []string{m.ascii})
+	}
+	like['⏸'] = marks["paused"].ascii
+	like['–'] = "-" // in text, where it is no mark
+	return like
+}()
+
+// Plain is text as the theme can show it: where that is in ASCII only, characters
+// that have a likeness there are replaced by it, and all others by a question mark.
+// Each stays one character.
+func (t *Theme) Plain(s string) string {
+	if !t.ASCII || !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf {
+			return r
+		}
+		if like := likenesses[r]; like != "" {
+			return rune(like[0])
+		}
+		return '?'
+	}, s)
 }

@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 )
 
 // check renders the chart with all insertions. It has to be what it was, and its
@@ -70,4 +75,127 @@ func equal(got, wanted *plan.Plan) error {
 		return errors.New("there would be more groups")
 	}
 	return nil
+}
+
+// digest is what a checksum of another template looks like: that changes with the
+// template.
+var digest = regexp.MustCompile(`^[0-9a-f]{32,128}$`)
+
+// differences are the fields in which two renderings of a chart differ, apart from
+// annotations that order things, and checksums.
+func differences(a, b *charts.Rendered) map[string]bool {
+	out := map[string]bool{}
+	one, two := objects(a), objects(b)
+	for name := range maps.Keys(two) {
+		if one[name] == nil {
+			out[name] = true
+		}
+	}
+	for name, o := range one {
+		if two[name] == nil {
+			out[name] = true
+			continue
+		}
+		compare(name, o.Object, two[name].Object, out)
+	}
+	hooks, others := hooksOf(a.Release), hooksOf(b.Release)
+	for name := range others {
+		if _, ok := hooks[name]; !ok {
+			out[name] = true
+		}
+	}
+	for name, h := range hooks {
+		if h != others[name] {
+			out[name] = true
+		}
+	}
+	if a.Release.Info.Notes != b.Release.Info.Notes {
+		out["the notes"] = true
+	}
+	return out
+}
+
+// objects are those of a rendering by name, with the annotations that order things
+// taken out. Those of one name are told apart by their number.
+func objects(r *charts.Rendered) map[string]*unstructured.Unstructured {
+	out := map[string]*unstructured.Unstructured{}
+	for i, d := range r.Docs {
+		o := r.Resources[i].Object
+		name := fmt.Sprintf("%s (namespace %q, %s)", o, o.Namespace, d.Source)
+		for n := 2; out[name] != nil; n++ {
+			name = fmt.Sprintf("%s (namespace %q, %s, %d)", o, o.Namespace, d.Source, n)
+		}
+		u := d.Object.DeepCopy()
+		metadata, _ := u.Object["metadata"].(map[string]any)
+		annotations, _ := metadata["annotations"].(map[string]any)
+		for key := range annotations {
+			if key == mark || slices.Contains(ordering, key) {
+				delete(annotations, key)
+			}
+		}
+		if len(annotations) == 0 {
+			delete(metadata, "annotations")
+		}
+		out[name] = u
+	}
+	return out
+}
+
+// ordering are the annotations that are written, in both spellings.
+var ordering = func() (keys []string) {
+	for _, key := range []string{plan.AnnotationGroup, plan.AnnotationGroupDependsOn, plan.AnnotationLayer, plan.AnnotationLayerDependsOn,
+		plan.AnnotationLayerChart, plan.AnnotationWeight, plan.AnnotationInstallBefore, plan.AnnotationReadinessSuccess, plan.AnnotationReadinessFailure} {
+		keys = append(keys, key, plan.StoredKey(key))
+	}
+	return keys
+}()
+
+// hooksOf are the hooks of a release by name.
+func hooksOf(rel *rel1.Release) map[string]string {
+	out := map[string]string{}
+	for _, h := range rel.Hooks {
+		out[h.Path+" "+h.Kind+"/"+h.Name] += h.Manifest
+	}
+	return out
+}
+
+func compare(at string, a, b any, out map[string]bool) {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok {
+			break
+		}
+		for key := range b {
+			if _, ok := a[key]; !ok {
+				out[at+"."+key] = true
+			}
+		}
+		for key, value := range a {
+			if other, ok := b[key]; ok {
+				compare(at+"."+key, value, other, out)
+			} else {
+				out[at+"."+key] = true
+			}
+		}
+		return
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			break
+		}
+		for i := range a {
+			compare(fmt.Sprintf("%s[%d]", at, i), a[i], b[i], out)
+		}
+		return
+	case string:
+		if b, ok := b.(string); ok && (a == b || digest.MatchString(a) && digest.MatchString(b)) {
+			return
+		}
+	default:
+		if a == b {
+			return
+		}
+	}
+	out[at] = true
 }

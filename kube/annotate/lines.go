@@ -2,7 +2,9 @@ package annotate
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lockstep/engine/plan"
@@ -89,3 +91,142 @@ func jsonList(names []string) string {
 
 // flowList is a list in YAML, which JSON is.
 func flowList(names []string) string { return jsonList(names) }
+
+// A group that is waited for has to be named under the condition under which it is
+// rendered: where it is not, what waits for it would lose its own place (R8).
+
+// condition is what has to hold for a branch of a template to be rendered, as an
+// argument of an action anywhere in a template; empty for always. It is unsure
+// where that cannot be said by what all templates know.
+func (t *text) condition(at *branch) (when string, unsure bool) {
+	var all []string
+	for ; at.chain != nil; at = at.above {
+		c := at.chain
+		inner := strings.TrimSpace(strings.Trim(t.raw[c.open.start+2:c.open.end-2], "-"))
+		inner = strings.TrimSpace(strings.TrimPrefix(inner, c.word))
+		if c.word != "if" && c.word != "with" || strings.Contains(inner, "$") || strings.Contains(inner, "/*") || strings.Contains(inner, "\n") || t.shifted(at.above) {
+			return "", true
+		}
+		inner = rooted(inner)
+		switch {
+		case at == c.branches[0]:
+			all = append(all, "("+inner+")")
+		case c.whole && len(c.branches) == 2:
+			all = append(all, "(not ("+inner+"))")
+		default:
+			return "", true
+		}
+	}
+	switch len(all) {
+	case 0:
+		return "", false
+	case 1:
+		return all[0], false
+	}
+	slices.Reverse(all)
+	return "(and " + strings.Join(all, " ") + ")", false
+}
+
+// shifted reports whether the dot is another one than at the top in a branch.
+func (t *text) shifted(at *branch) bool { return at.in("with", "range") }
+
+var (
+	rootField = regexp.MustCompile(`(^|[\s(|])\.([A-Z])`)
+	rootDot   = regexp.MustCompile(`(^|[\s(])\.($|[\s)])`)
+)
+
+// rooted is a pipeline that means the same wherever the dot is another one.
+func rooted(pipeline string) string {
+	return rootDot.ReplaceAllString(rootField.ReplaceAllString(pipeline, "${1}$$.${2}"), "${1}$$${2}")
+}
+
+// groupName is a group of a chart.
+type groupKey struct{ chart, name string }
+
+// presence is when a group is rendered: always, or when one of the conditions holds.
+type presence struct {
+	always bool
+	when   []string
+}
+
+// presences finds out when groups are rendered. What is not known counts as always.
+func (w *writer) presences(resources []plan.Resource, found []*foundPlace) map[groupKey]*presence {
+	places := map[plan.Object]*place{}
+	for _, f := range found {
+		for _, o := range f.objects {
+			places[o] = f.place
+		}
+	}
+	out := map[groupKey]*presence{}
+	for _, r := range resources {
+		name := groupOf(r.Annotations)
+		if name == "" {
+			continue
+		}
+		key := groupKey{r.Chart, name}
+		if out[key] == nil {
+			out[key] = &presence{}
+		}
+		p, g := places[r.Object], out[key]
+		switch {
+		case p == nil || p.when == "" || p.unsure:
+			g.always = true
+		case !slices.Contains(g.when, p.when):
+			g.when = append(g.when, p.when)
+		}
+	}
+	return out
+}
+
+// groupOf is the group or layer that annotations name.
+func groupOf(annotations map[string]string) string {
+	for _, key := range []string{plan.AnnotationGroup, plan.AnnotationLayer} {
+		if name, _ := plan.Annotation(annotations, key); strings.TrimSpace(name) != "" {
+			return strings.TrimSpace(name)
+		}
+	}
+	return ""
+}
+
+// needs writes the list of what a place waits for, where some of it is not always
+// rendered.
+func needs(chart string, names []string, at *place, present map[groupKey]*presence) (value string, conditional bool) {
+	var fixed, items, conditions []string
+	for _, name := range names {
+		g := present[groupKey{chart, name}]
+		switch {
+		case g == nil || g.always || len(g.when) == 0 || len(g.when) == 1 && g.when[0] == at.when:
+			fixed = append(fixed, name)
+		case len(g.when) == 1:
+			items, conditions = append(items, name), append(conditions, g.when[0])
+		default:
+			slices.Sort(g.when)
+			items, conditions = append(items, name), append(conditions, "(or "+strings.Join(g.when, " ")+")")
+		}
+	}
+	switch {
+	case len(items) == 0:
+		return "", false
+	case len(fixed) == 0 && len(items) > 1:
+		var list strings.Builder
+		for i, name := range items {
+			list.WriteString(" (ternary " + strconv.Quote(name) + ` "" (not (not ` + conditions[i] + ")))")
+		}
+		return "'{{ compact (list" + list.String() + ") | toJson }}'", true
+	}
+	var b strings.Builder
+	b.WriteString("'[" + strings.TrimSuffix(strings.TrimPrefix(jsonList(fixed), "["), "]"))
+	for i, name := range items {
+		comma := ", "
+		if len(fixed) == 0 {
+			comma = ""
+		}
+		b.WriteString("{{ if " + plainly(conditions[i]) + " }}" + comma + strconv.Quote(name) + "{{ end }}")
+	}
+	return b.String() + "]'", true
+}
+
+// plainly takes the parentheses off a condition that stands alone.
+func plainly(condition string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(condition, "("), ")")
+}

@@ -113,7 +113,7 @@ func TestArchivesOfEmptyFilesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, load := range []func() error{
-		func() error { _, err := LoadArchive("shop", bytes.NewReader(b.Bytes())); return err },
+		func() error { _, err := readArchive(bytes.NewReader(b.Bytes())); return err },
 		func() error {
 			_, err := LoadPath(write(t, tree{"Chart.yaml": chartYAML("web"), "charts/shop.tgz": b.String()}))
 			return err

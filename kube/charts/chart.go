@@ -1,10 +1,26 @@
+// Package charts is everything between a chart's name and what plan.Build
+// needs: it finds and loads charts, reads the ordering that Helm's own loader
+// drops, renders templates, and cuts a rendered manifest into objects that know
+// the chart they came from. It never writes to a cluster.
+//
+// Two things that Helm refuses are put into a form that it takes, before it
+// sees them (R1): lists in the annotations of Chart.yaml, when the chart is
+// loaded, and lists in the annotations of rendered objects, by wrapping the
+// templates for the time of a render (see WrapTemplates).
+//
+// The usual ways through the package:
+//
+//	Load ─▶ Chart ─▶ Render ─▶ Rendered (tree, resources, warnings)   offline: dag, template, lint
+//	          │
+//	          ├─▶ Tree                       the chart tree of R4, R11, R12
+//	          └─▶ Helm + WrapTemplates ─▶ an action of Helm's ─▶ Parse ─▶ Resources
 package charts
 
 import (
-	"bytes"
 	"fmt"
-	"io"
+	"reflect"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
@@ -13,6 +29,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli/values"
 	"helm.sh/helm/v4/pkg/getter"
 	"helm.sh/helm/v4/pkg/registry"
+	"sigs.k8s.io/yaml"
 )
 
 // Ref says where a chart comes from, in the ways Helm knows: a directory, a
@@ -56,19 +73,6 @@ func LoadPath(path string) (*Chart, error) {
 		return nil, fmt.Errorf("chart %s: %w", path, err)
 	}
 	return fromFiles(path, files)
-}
-
-// LoadArchive loads a packaged chart from r; name is for messages.
-func LoadArchive(name string, r io.Reader) (*Chart, error) {
-	packed, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", name, err)
-	}
-	files, err := readArchive(bytes.NewReader(packed))
-	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", name, err)
-	}
-	return fromFiles(name, files)
 }
 
 func fromFiles(path string, files []*archive.BufferedFile) (*Chart, error) {
@@ -131,4 +135,100 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 		return nil, fmt.Errorf("values: %w", err)
 	}
 	return v, nil
+}
+
+// CopyValues returns a deep copy of values, each value of the type that it has:
+// an integer stays one, a string keeps its bytes, null stays null. Helm's actions
+// change the values that they are given. A nil map becomes an empty one.
+func CopyValues(values map[string]any) map[string]any {
+	out := make(map[string]any, len(values))
+	for k, v := range values {
+		out[k] = copyValue(v)
+	}
+	return out
+}
+
+func copyValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		return CopyValues(v)
+	case []any:
+		if v == nil {
+			return v
+		}
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = copyValue(v[i])
+		}
+		return out
+	}
+	return v
+}
+
+// YAML is what values or an object are in a file.
+func YAML(fields map[string]any) (string, error) {
+	text, err := yaml.Marshal(fields)
+	if err != nil {
+		return "", fmt.Errorf("write YAML: %w", err)
+	}
+	return string(text), nil
+}
+
+// Give adds to given values what has been changed in all values, from what they were
+// to what they are: what is another one is given, what was taken away is given as
+// null, which takes a chart's own value away.
+func Give(given, was, is map[string]any) {
+	for k, v := range is {
+		old, there := was[k]
+		if there && reflect.DeepEqual(old, v) {
+			continue
+		}
+		wasMap, isMap := old.(map[string]any)
+		now, nowMap := v.(map[string]any)
+		if !isMap || !nowMap {
+			given[k] = copyValue(v)
+			continue
+		}
+		inner, ok := given[k].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			given[k] = inner
+		}
+		Give(inner, wasMap, now)
+	}
+	for k, v := range was {
+		if _, there := is[k]; !there && v != nil {
+			given[k] = nil
+		}
+	}
+}
+
+// FromHelm returns the chart that a chart of Helm's was made of, whether Helm's
+// loader or this package has loaded it, also after an action has renamed its
+// subcharts. Of subcharts that an action has dropped it may know nothing. A
+// chart that was never in files gives an error.
+func FromHelm(h *chart.Chart) (*Chart, error) { return fromFiles(h.Name(), rawFiles(h)) }
+
+// rawFiles are the files of a chart and of those below it. Helm's loader keeps
+// them all with the chart at the top, this package each with its own.
+func rawFiles(h *chart.Chart) []*archive.BufferedFile {
+	var files []*archive.BufferedFile
+	whole := false
+	for _, f := range h.Raw {
+		files = append(files, &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: f.Data})
+		whole = whole || strings.HasPrefix(f.Name, "charts/")
+	}
+	if whole {
+		return files
+	}
+	for _, d := range h.Dependencies() {
+		for _, f := range rawFiles(d) {
+			f.Name = "charts/" + d.Name() + "/" + f.Name
+			files = append(files, f)
+		}
+	}
+	return files
 }

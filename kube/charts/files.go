@@ -2,10 +2,13 @@ package charts
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -123,4 +126,134 @@ func (w *walker) visitDir(path string, parents []string) error {
 		}
 	}
 	return nil
+}
+
+// maxArchive is how much an archive may unpack to, in bytes, headers included.
+// Helm's limit counts only what is in the files: of millions of empty ones, which
+// pack into a few MiB, it would keep all in memory.
+const maxArchive = 2 * archiveLimit
+
+// readArchive reads the files of a packed chart. Nothing is written anywhere: a
+// link or a device in it is an empty file, as in Helm, and names that lead out of
+// the chart are refused.
+func readArchive(r io.ReadSeeker) ([]*archive.BufferedFile, error) {
+	if size := unpackedSize(r); size > maxArchive {
+		return nil, fmt.Errorf("the archive unpacks to more than %s", quantity(maxArchive))
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return archive.LoadArchiveFiles(r)
+}
+
+// unpackedSize is how much an archive unpacks to, as far as it can be read, and no
+// more than is needed to know that it is too much.
+func unpackedSize(r io.Reader) int64 {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return 0
+	}
+	defer z.Close()
+	n, _ := io.Copy(io.Discard, io.LimitReader(z, maxArchive+1)) // what is wrong is found again when it is read
+	return n
+}
+
+// Folder says where the files of a chart in the tree lie.
+type Folder struct {
+	// Dir is its directory below that of the chart at the top, with slashes; empty
+	// for that one itself.
+	Dir string
+	// Archive is the file that it came packed in, or that it lies in, named like
+	// Dir; empty for one that did not.
+	Archive string
+}
+
+// below is the folder of a subchart.
+func (f Folder) below(sub *source) Folder {
+	to := Folder{Dir: path.Join(f.Dir, "charts", sub.name), Archive: f.Archive}
+	if sub.packed && f.Archive == "" {
+		to.Archive = to.Dir + ".tgz"
+	}
+	return to
+}
+
+// Folders says where the files of each chart lie, by chart path. Two uses of one
+// chart, by aliases, have one folder.
+func (c *Chart) Folders(values map[string]any) (map[string]Folder, error) {
+	_, b, err := c.walk(values)
+	if err != nil {
+		return nil, err
+	}
+	return b.folders, nil
+}
+
+// LoadWith loads the chart in a directory as if some of its files, named by their
+// path below it with slashes, had other contents.
+func LoadWith(dir string, contents map[string][]byte) (*Chart, error) {
+	files, err := readDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", dir, err)
+	}
+	for i, f := range files {
+		if data, ok := contents[f.Name]; ok {
+			files[i] = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: bytes.TrimPrefix(data, utf8bom)}
+		}
+	}
+	return fromFiles(dir, files)
+}
+
+// Save writes the chart, normalised (R1, R34a), into dir, which is made where
+// it is not there. Helm's own lint and dependency commands, which load charts
+// from disk, can work on that copy. Charts that came packed are unpacked.
+func (c *Chart) Save(dir string) error {
+	if err := c.src.save(dir); err != nil {
+		return fmt.Errorf("chart %s: save: %w", c.path, err)
+	}
+	return nil
+}
+
+func (s *source) save(dir string) error {
+	for _, f := range s.files {
+		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
+			return err
+		}
+	}
+	for _, sub := range s.subs {
+		if err := sub.save(filepath.Join(dir, "charts", sub.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CopyUnloaded is Save for a chart that cannot be loaded: it copies the directory
+// at path below dir, with each Chart.yaml normalised, and returns the copy's path.
+// What is no readable directory stays where it is, for Helm to say what is wrong.
+func CopyUnloaded(path, dir string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+		return path, nil
+	}
+	dir = filepath.Join(dir, filepath.Base(abs))
+	if os.CopyFS(dir, os.DirFS(abs)) != nil {
+		return path, nil
+	}
+	return dir, filepath.WalkDir(dir, func(file string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || d.Name() != "Chart.yaml" && d.Name() != "requirements.yaml" {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		var f facts
+		return os.WriteFile(file, f.take(data), 0o644)
+	})
 }

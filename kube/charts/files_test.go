@@ -71,7 +71,7 @@ func TestChartIsTheSameFromEverySource(t *testing.T) {
 			t.Errorf("%s:\n%s", path, got)
 		}
 	}
-	c, err := LoadArchive("shop", strings.NewReader(packed(t, "shop", files)))
+	c, err := LoadPath(archive)
 	if err != nil || c.Name() != "shop" || c.Metadata().Version != "1.0.0" {
 		t.Errorf("chart %+v, %v", c, err)
 	}

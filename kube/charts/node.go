@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 
-	"lockstep/engine/plan"
-
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/plan"
 )
 
 // child returns the value of key in the mapping m, following aliases, or nil.
@@ -201,4 +201,29 @@ func setString(n *kyaml.Node, s string) {
 		Kind: kyaml.ScalarNode, Tag: kyaml.NodeTagString, Style: kyaml.SingleQuotedStyle, Value: s,
 		HeadComment: n.HeadComment, LineComment: n.LineComment, FootComment: n.FootComment,
 	}
+}
+
+// What keys of annotations begin with that order things, and of those among them
+// that have two slashes.
+var (
+	orderingHints = []string{"helm.sh/resource-group", "helm.sh/dep", "helm.sh/layer", "helm.sh/weight", "helm.sh/install-before", "helm.sh/readiness-"}
+	twoSlashHints = []string{"helm.sh/dep"}
+)
+
+// sequencing holds the annotations that are made strings, in both spellings
+// (R1, R3, R19).
+var sequencing = bothSpellings(
+	plan.AnnotationGroup, plan.AnnotationGroupDependsOn, plan.AnnotationSubchartDependsOn,
+	plan.AnnotationLayer, plan.AnnotationLayerDependsOn, plan.AnnotationLayerChart,
+	plan.AnnotationWeight, plan.AnnotationInstallBefore,
+	plan.AnnotationReadinessSuccess, plan.AnnotationReadinessFailure,
+)
+
+func bothSpellings(keys ...string) map[string]bool {
+	set := map[string]bool{}
+	for _, key := range keys {
+		set[key] = true
+		set[plan.StoredKey(key)] = true
+	}
+	return set
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"lockstep/engine/plan"
-
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/postrenderer"
 	release "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/infer"
+	"lockstep/engine/plan"
 )
 
 // RenderOptions are those of "helm template".
@@ -235,4 +236,17 @@ func (r *Rendered) parse(namespace string, kindless bool) error {
 	r.Warnings = append(r.Warnings, warnings...)
 	r.Resources = Resources(docs, namespace, OfflineScope(append(crds, docs...)...))
 	return nil
+}
+
+// Ordered returns the chart as if its author had written down the order that its
+// objects imply, and that order. What is written stands.
+func (r *Rendered) Ordered() (*Rendered, *infer.Order) {
+	objects := make([]infer.Object, len(r.Docs))
+	for i, d := range r.Docs {
+		objects[i] = infer.Object{Resource: r.Resources[i], Fields: d.Object.Object}
+	}
+	order := infer.From(r.Release.Name, r.Tree, objects)
+	ordered := *r
+	ordered.Tree, ordered.Resources = order.Annotate(r.Tree, r.Resources)
+	return &ordered, order
 }

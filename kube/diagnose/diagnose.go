@@ -1,9 +1,19 @@
+// Package diagnose finds out why an object in the cluster is not ready: from its
+// conditions, its events, its pods and the last lines of their logs. It also
+// reads what the screen's inspector shows about an object.
+//
+// Nothing here changes the cluster. What cannot be read, because of a missing
+// right for instance, becomes a line of the report instead of an error. Text
+// from the cluster is cleaned (status.CleanText), except for the logs that the
+// inspector follows, and the values of Secrets are never shown.
 package diagnose
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,9 +24,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/mask"
 	"lockstep/kube/status"
 )
 
@@ -201,4 +214,65 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 		d.memory.saw(o, live.GetUID())
 	}
 	return live, err
+}
+
+// note records that something could not be read.
+func (q *inquiry) note(what string, err error) {
+	if err != nil {
+		q.failed = append(q.failed, gapText(what, err))
+	}
+}
+
+// gapText says that something could not be read, and where that is a lack of
+// rights, which.
+func gapText(what string, err error) string {
+	text := err.Error()
+	if m := noRight.FindStringSubmatch(text); m != nil && m[3] != "" && LacksRight(err) {
+		text = fmt.Sprintf("user %s may not %s %s", m[1], m[2], m[3])
+	}
+	return status.CleanText(what + " cannot be read: " + text)
+}
+
+// admitGaps says in the evidence what could not be read and, where that may be why
+// nothing better is known, in the cause, too.
+func (q *inquiry) admitGaps() {
+	gaps := slices.Compact(slices.Clone(q.failed))
+	if len(gaps) == 0 {
+		return
+	}
+	if q.Symptom {
+		q.Cause = status.CleanText(q.Cause + " (more is not known: " + strings.Join(gaps, "; ") + ")")
+	}
+	room := max(event.MostEvidence-len(gaps), 1)
+	q.Evidence = append(q.Evidence[:min(room, len(q.Evidence))], gaps[:min(len(gaps), event.MostEvidence-1)]...)
+}
+
+// ErrAbsent is why an object cannot be shown that is not in the cluster.
+var ErrAbsent = errors.New("it is not in the cluster")
+
+// Manifest returns the live object as YAML, without managed fields, and with
+// secret values hidden.
+func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	live, err := d.get(ctx, o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return "", fmt.Errorf("read %s: %w", o, ErrAbsent)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", o, err)
+	}
+	text, err := yaml.Marshal(show(live).Object)
+	if err != nil {
+		return "", fmt.Errorf("print %s: %w", o, err)
+	}
+	return string(text), nil
+}
+
+// show returns a copy of an object without what people should not see.
+func show(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u = u.DeepCopy()
+	u.SetManagedFields(nil)
+	mask.Object(u.Object, nil)
+	return u
 }

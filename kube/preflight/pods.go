@@ -1,12 +1,21 @@
 package preflight
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	resources "k8s.io/component-helpers/resource"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 
+	"lockstep/engine/plan"
 	"lockstep/engine/refs"
 )
 
@@ -58,4 +67,178 @@ func each[T, R any](things []T, do func(T) []R) (all []R) {
 		all = append(all, f...)
 	}
 	return all
+}
+
+// withDefaults gives containers what they do not ask for themselves: requests are
+// as limits, and the rest is what LimitRanges say.
+func withDefaults(spec *corev1.PodSpec, ranges []corev1.LimitRange) {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			r := &list[i].Resources
+			r.Requests, r.Limits = maps.Clone(r.Requests), maps.Clone(r.Limits)
+			if r.Requests == nil {
+				r.Requests = corev1.ResourceList{}
+			}
+			if r.Limits == nil {
+				r.Limits = corev1.ResourceList{}
+			}
+			fill(r.Requests, r.Limits)
+			for _, l := range ranges {
+				for _, item := range l.Spec.Limits {
+					if item.Type == corev1.LimitTypeContainer {
+						fill(r.Limits, item.Default)
+						fill(r.Requests, item.DefaultRequest)
+					}
+				}
+			}
+		}
+	}
+}
+
+func fill(list, from corev1.ResourceList) {
+	for name, q := range from {
+		if _, ok := list[name]; !ok {
+			list[name] = q
+		}
+	}
+}
+
+// outOfRange says what of the pods of an object, or of its claim, the LimitRanges
+// of its namespace forbid.
+func outOfRange(o *brought, ranges []corev1.LimitRange) (found []plan.Warning) {
+	tell := func(l corev1.LimitRange, format string, args ...any) {
+		found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s: LimitRange/%s of namespace %s: ", o, l.Name, o.Namespace) + fmt.Sprintf(format, args...)})
+	}
+	_, spec, pods := podsOf(o)
+	withDefaults(&spec, ranges)
+	claims := claimsOf(o)
+	for _, l := range ranges {
+		for _, item := range l.Spec.Limits {
+			switch {
+			case item.Type == corev1.LimitTypeContainer && pods:
+				for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+					for _, name := range slices.Sorted(maps.Keys(item.Max)) {
+						if has, ok := c.Resources.Limits[name]; !ok || over(has, item.Max[name]) {
+							tell(l, "container %s: its limit of %s is %s, and at most %s is let in: no pods can be created", c.Name, name, orNone(has, ok), text(item.Max[name]))
+						}
+					}
+					for _, name := range slices.Sorted(maps.Keys(item.Min)) {
+						if has, ok := c.Resources.Requests[name]; !ok || over(item.Min[name], has) {
+							tell(l, "container %s: its request of %s is %s, and at least %s is let in: no pods can be created", c.Name, name, orNone(has, ok), text(item.Min[name]))
+						}
+					}
+					ratio(item, c.Resources.Requests, c.Resources.Limits, func(format string, args ...any) { tell(l, "container "+c.Name+": "+format, args...) })
+				}
+			case item.Type == corev1.LimitTypePod && pods:
+				podOutOfRange(item, spec, func(format string, args ...any) { tell(l, format, args...) })
+			case item.Type == corev1.LimitTypePersistentVolumeClaim:
+				for _, claim := range claims {
+					asks := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+					if most, ok := item.Max[corev1.ResourceStorage]; ok && over(asks, most) {
+						tell(l, "it asks for %s of storage, and at most %s is let in", text(asks), text(most))
+					}
+					if least, ok := item.Min[corev1.ResourceStorage]; ok && over(least, asks) {
+						tell(l, "it asks for %s of storage, and at least %s is let in", text(asks), text(least))
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// podOutOfRange says what of pods as a whole a LimitRange forbids.
+func podOutOfRange(item corev1.LimitRangeItem, spec corev1.PodSpec, tell func(string, ...any)) {
+	pod := &corev1.Pod{Spec: spec}
+	requests, limits := resources.PodRequests(pod, resources.PodResourcesOptions{}), resources.PodLimits(pod, resources.PodResourcesOptions{})
+	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
+		if has, ok := limits[name]; !ok || over(has, item.Max[name]) {
+			tell("the limits of %s of a pod's containers are %s together, and at most %s is let in: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
+		if has, ok := requests[name]; !ok || over(item.Min[name], has) {
+			tell("the requests of %s of a pod's containers are %s together, and at least %s is let in: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
+		}
+	}
+	ratio(item, requests, limits, tell)
+}
+
+// ratio says where limits are more times the requests than a LimitRange lets in.
+func ratio(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, tell func(string, ...any)) {
+	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
+		most, request, limit := item.MaxLimitRequestRatio[name], requests[name], limits[name]
+		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64()/request.AsApproximateFloat64() > most.AsApproximateFloat64() {
+			tell("limit and request of %s are %s and %s, and the first may be at most %s times the second: no pods can be created",
+				name, orNone(limit, !limit.IsZero()), orNone(request, !request.IsZero()), text(most))
+		}
+	}
+}
+
+// claimsOf are the claims that an object is, or makes.
+func claimsOf(o *brought) (out []corev1.PersistentVolumeClaim) {
+	var all []any
+	switch {
+	case o.Kind == "PersistentVolumeClaim":
+		all = []any{o.fields}
+	case o.Kind == "StatefulSet" && replicas(o) > 0:
+		spec, _ := o.fields["spec"].(map[string]any)
+		all, _ = spec["volumeClaimTemplates"].([]any)
+	}
+	for _, x := range all {
+		var claim corev1.PersistentVolumeClaim
+		if m, ok := x.(map[string]any); ok && runtime.DefaultUnstructuredConverter.FromUnstructured(m, &claim) == nil {
+			out = append(out, claim)
+		}
+	}
+	return out
+}
+
+func over(a, b resource.Quantity) bool { return a.Cmp(b) > 0 }
+
+func text(q resource.Quantity) string { return q.String() }
+
+func orNone(q resource.Quantity, there bool) string {
+	if !there {
+		return "not set"
+	}
+	return text(q)
+}
+
+// checkPodSecurity finds pods that the level of their namespace forbids. Somebody
+// may be exempt, and webhooks may mend pods, so these are warnings.
+func checkPodSecurity(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		return nil
+	}
+	for _, o := range t.objects {
+		meta, spec, ok := podsOf(o)
+		if !ok {
+			continue
+		}
+		level, err := api.PolicyToEvaluate(t.labelsOf(o.Namespace, namespaces), api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}})
+		if len(err) > 0 || level.Enforce.Level == api.LevelPrivileged {
+			continue
+		}
+		result := policy.AggregateCheckResults(evaluator.EvaluatePod(level.Enforce, &meta, &spec))
+		if result.Allowed {
+			continue
+		}
+		warnings = append(warnings, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s breaks the PodSecurity level %s of namespace %s: %s: no pods can be created",
+			o, level.Enforce.Level, o.Namespace, result.ForbiddenDetail())})
+	}
+	return warnings
+}
+
+// labelsOf are those of a namespace, with what the plan makes of them.
+func (t *target) labelsOf(name string, namespaces map[string]*corev1.Namespace) labels.Set {
+	var set labels.Set
+	if ns := namespaces[name]; ns != nil {
+		set = ns.Labels
+	}
+	if b := t.has[plan.Object{Kind: "Namespace", Name: name}]; b != nil {
+		set = labels.Merge(set, b.labels())
+	}
+	return set
 }

@@ -153,20 +153,3 @@ func dryRun(uri string) bool {
 	}
 	return false
 }
-
-// LastStatusUpdate returns the last write of an object's status that was complete at the given time, or false
-// if there is none.
-func (l Log) LastStatusUpdate(resource, namespace, name string, before time.Time) (Event, bool) {
-	var last Event
-	found := false
-	for _, e := range l.Writes() {
-		o := e.Object
-		if o.Resource != resource || o.Subresource != "status" || o.Namespace != namespace || o.Name != name || e.At.After(before) {
-			continue
-		}
-		if !found || e.At.After(last.At) {
-			last, found = e, true
-		}
-	}
-	return last, found
-}

@@ -106,20 +106,3 @@ func TestFilters(t *testing.T) {
 		t.Errorf("of a user agent: %+v", got)
 	}
 }
-
-func TestLastStatusUpdate(t *testing.T) {
-	status := func(micros int, name string) string {
-		return line(micros, "update", `"resource":"jobs","namespace":"shop","name":"`+name+`","subresource":"status"`, "")
-	}
-	log, err := read(t, status(10, "migrate")+status(30, "migrate")+status(20, "migrate")+status(25, "other")+
-		line(28, "patch", `"resource":"jobs","namespace":"shop","name":"migrate"`, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for before, want := range map[int]int{9: -1, 10: 10, 29: 20, 1000: 30} {
-		e, ok := log.LastStatusUpdate("jobs", "shop", "migrate", base.Add(time.Duration(before)*time.Microsecond))
-		if ok != (want >= 0) || ok && e.At.Sub(base) != time.Duration(want)*time.Microsecond {
-			t.Errorf("before %d: %v, %v, want %d", before, e.At.Sub(base), ok, want)
-		}
-	}
-}
