@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -48,4 +50,31 @@ func TestImportRules(t *testing.T) {
 func isModule(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return strings.Contains(first, ".") || first == "lockstep"
+}
+
+// TestSandboxSharesVersions keeps the modules that lockstep and its sandbox share at one
+// version: each of their packages is then compiled once for both, a third of a first
+// build.
+func TestSandboxSharesVersions(t *testing.T) {
+	ours := versions(t, "go.mod")
+	for path, version := range versions(t, filepath.Join("kube", "sandbox", "go.mod")) {
+		if own, shared := ours[path]; shared && own != version {
+			t.Errorf("%s is %s in go.mod and %s in kube/sandbox/go.mod: go get %[1]s@%[2]s in kube/sandbox", path, own, version)
+		}
+	}
+}
+
+// versions are the modules that a go.mod requires.
+func versions(t *testing.T, file string) map[string]string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) >= 2 && strings.HasPrefix(f[1], "v") {
+			found[f[0]] = f[1]
+		}
+	}
+	return found
 }

@@ -4,8 +4,7 @@ package pki
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"crypto"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,6 +21,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // Files in the folder of a PKI. Each certificate X.crt has its key in X.key.
@@ -36,7 +36,7 @@ const (
 	// Tokens tells the API server whose each token is.
 	Tokens = "tokens.csv"
 
-	caKey = "ca.key"
+	ca = "ca"
 )
 
 // User is who a kubeconfig is for.
@@ -56,14 +56,11 @@ var (
 
 var users = []User{Admin, Kubelet, ControllerManager, Scheduler}
 
-const validity = 10 * 365 * 24 * time.Hour
-
 // PKI is the certificate authority of one sandbox, kept in a folder.
 type PKI struct {
 	dir    string
 	cert   *x509.Certificate
-	key    *ecdsa.PrivateKey
-	caPEM  []byte
+	key    crypto.Signer
 	tokens map[User]string
 }
 
@@ -91,12 +88,8 @@ func Open(dir string) (*PKI, error) {
 		{KubeletServer, "system:node:sandbox", "system:nodes"},
 		{FrontProxy, "front-proxy-client", ""},
 	} {
-		crt, key, err := p.issue(c.user, c.group)
-		if err != nil {
+		if err := p.issue(c.file, c.user, c.group); err != nil {
 			return nil, fmt.Errorf("certificate %s: %w", c.file, err)
-		}
-		if err := errors.Join(p.write(c.file+".crt", crt), p.write(c.file+".key", key)); err != nil {
-			return nil, err
 		}
 	}
 	return p, nil
@@ -118,7 +111,7 @@ func (p *PKI) Pool() *x509.CertPool {
 // WriteKubeconfig writes a user's kubeconfig to file, with mode 0600.
 func (p *PKI) WriteKubeconfig(file, server string, user User) error {
 	c := clientcmdapi.NewConfig()
-	c.Clusters[ClusterName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: p.caPEM}
+	c.Clusters[ClusterName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: certPEM(p.cert.Raw)}
 	c.AuthInfos[user.Name] = &clientcmdapi.AuthInfo{Token: p.tokens[user]}
 	c.Contexts[ClusterName] = &clientcmdapi.Context{Cluster: ClusterName, AuthInfo: user.Name, Namespace: "default"}
 	c.CurrentContext = ClusterName
@@ -168,28 +161,15 @@ func (p *PKI) vouch() error {
 }
 
 func (p *PKI) load() error {
-	crt, err := os.ReadFile(p.Path(CACert))
-	if err != nil {
-		return err
-	}
-	key, err := os.ReadFile(p.Path(caKey))
-	if err != nil {
-		return err
-	}
 	if _, err := os.Stat(p.Path(ServiceAccountKey)); err != nil {
 		return err
 	}
-	crtBlock, _ := pem.Decode(crt)
-	keyBlock, _ := pem.Decode(key)
-	if crtBlock == nil || keyBlock == nil {
-		return fmt.Errorf("%s or %s in %s is damaged", CACert, caKey, p.dir)
+	pair, err := p.Certificate(ca)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.dir, err)
 	}
-	if p.cert, err = x509.ParseCertificate(crtBlock.Bytes); err != nil {
-		return err
-	}
-	p.key, err = x509.ParseECPrivateKey(keyBlock.Bytes)
-	p.caPEM = crt
-	return err
+	p.cert, p.key = pair.Leaf, pair.PrivateKey.(crypto.Signer)
+	return nil
 }
 
 func (p *PKI) create() error {
@@ -197,73 +177,54 @@ func (p *PKI) create() error {
 	if err != nil {
 		return err
 	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
+	if p.cert, err = cert.NewSelfSignedCACert(cert.Config{CommonName: "lockstep-sandbox-ca", NotBefore: time.Now().Add(-time.Hour)}, key); err != nil {
 		return err
 	}
-	tmpl := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "lockstep-sandbox-ca"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(validity),
-		IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	if err != nil {
-		return err
-	}
-	if p.cert, err = x509.ParseCertificate(der); err != nil {
-		return err
-	}
-	p.key, p.caPEM = key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	_, saPEM, err := newKey()
-	if err != nil {
-		return err
-	}
-	// The certificate last: load looks for it first, so a start that was cut short is begun again.
-	return errors.Join(p.write(ServiceAccountKey, saPEM), p.write(caKey, keyPEM), p.write(CACert, p.caPEM))
+	p.key = key
+	saPEM, err := keyutil.MakeEllipticPrivateKeyPEM()
+	// The certificate last: load looks for it, so a start that was cut short is begun again.
+	return errors.Join(err, p.write(ServiceAccountKey, saPEM), p.write(ca+".key", keyPEM), p.write(CACert, certPEM(p.cert.Raw)))
 }
 
-func (p *PKI) issue(user, group string) (crt, key []byte, err error) {
-	k, key, err := newKey()
+// issue makes a certificate with its key, for a user.
+func (p *PKI) issue(file, user, group string) error {
+	key, keyPEM, err := newKey()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		return nil, nil, err
-	}
-	tmpl := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: user},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: p.cert.NotAfter,
+	template := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: user},
+		NotBefore: p.cert.NotBefore, NotAfter: p.cert.NotAfter,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
 	}
 	if group != "" {
-		tmpl.Subject.Organization = []string{group}
+		template.Subject.Organization = []string{group}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, p.cert, &k.PublicKey, p.key)
-	if err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key, nil
+	der, err := x509.CreateCertificate(rand.Reader, template, p.cert, key.Public(), p.key) // it makes up the serial number
+	return errors.Join(err, p.write(file+".crt", certPEM(der)), p.write(file+".key", keyPEM))
 }
 
 func (p *PKI) write(name string, data []byte) error {
 	return os.WriteFile(p.Path(name), data, 0o600)
 }
 
-func newKey() (*ecdsa.PrivateKey, []byte, error) {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func certPEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
+}
+
+func newKey() (crypto.Signer, []byte, error) {
+	text, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		return nil, nil, err
 	}
-	der, err := x509.MarshalECPrivateKey(k)
+	key, err := keyutil.ParsePrivateKeyPEM(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	return k, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+	return key.(crypto.Signer), text, nil
 }
 
 // Certificate returns one of the issued certificates with its key.
