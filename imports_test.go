@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -23,7 +24,7 @@ func TestImportRules(t *testing.T) {
 	}{
 		{"lockstep/engine/...", "the engine needs nothing but the standard library", []string{"."}},
 		{"lockstep/theme", "the theme knows colours, not deployments", []string{"lockstep/engine", "lockstep/ui", "lockstep/kube", helm, client}},
-		{"lockstep/ui/board", "the screen consumes events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report", helm, client}},
+		{"lockstep/ui/board/...", "the screen consumes events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report", helm, client}},
 		{"lockstep/ui/report", "reports consume events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/board", helm, client}},
 		{"lockstep/ui/likehelm", "it prints what others have read", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report"}},
 		{"lockstep", "Helm's command line brings kubectl's along, and every start waits until that is initialised", []string{helm + "v4/pkg/cmd", "k8s.io/kubectl/pkg/cmd/get"}},
@@ -77,4 +78,56 @@ func versions(t *testing.T, file string) map[string]string {
 		}
 	}
 	return found
+}
+
+// boardLayers are the packages of ui/board, the lowest first. Those of a line know
+// none of each other.
+var boardLayers = [][]string{
+	{"canvas"},
+	{"graph", "keys"},
+	{"picture"},
+	{"screen"},
+	{"cards", "footer", "header", "inspector", "page", "report"},
+	{"columns", "pane"},
+	{"breakpoints", "dialogs", "edit", "help", "line", "palette", "replay", "steer"},
+	{""},
+	{"internal/sample"},
+	{"internal/demo"},
+}
+
+// mostFiles is how many source files a package of ui/board may have.
+const mostFiles = 20
+
+// TestBoardLayers keeps the arrows inside of ui/board pointing down, so that a mode
+// knows no other mode and a region no mode, and its packages small.
+func TestBoardLayers(t *testing.T) {
+	const board = "lockstep/ui/board"
+	layer := map[string]int{}
+	for n, packages := range boardLayers {
+		for _, name := range packages {
+			layer[strings.TrimSuffix(board+"/"+name, "/")] = n
+		}
+	}
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{len .GoFiles}}{{range .Imports}} {{.}}{{end}}`, board+"/...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	up := 0
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		n, known := layer[words[0]]
+		if !known {
+			t.Errorf("%s has no layer", words[0])
+		}
+		if files, err := strconv.Atoi(words[1]); err != nil || files > mostFiles {
+			t.Errorf("%s has %s source files, at most %d are meant to be in a folder", words[0], words[1], mostFiles)
+		}
+		for _, imported := range words[2:] {
+			if below, inside := layer[imported]; inside && below >= n {
+				t.Errorf("%s imports %s, which is not below it", words[0], imported)
+				up++
+			}
+		}
+	}
+	t.Logf("ui/board: %d packages, %d arrows up", len(layer), up)
 }

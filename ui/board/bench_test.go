@@ -10,6 +10,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/screen"
 )
 
 // large is a run of so many objects in 300 groups in 30 layers, half way: the
@@ -67,7 +68,7 @@ func goesOn(phase string, g *plan.Group, layer, now int, at time.Time) []event.E
 	return out
 }
 
-func largeScreen(tb testing.TB, total, w, h int) *screen {
+func largeScreen(tb testing.TB, total, w, h int) *rig {
 	s := newScreen(tb, w, h, nil)
 	s.Update(batchMsg{large(total), true})
 	return s
@@ -83,9 +84,9 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-func drawFrames(b *testing.B, s *screen) {
-	o := s.group().Objects[0].Object
-	e := event.Event{Kind: event.KindObject, Phase: "apply", Group: s.group().ID, Object: &o, Status: event.InProgress, Time: s.State.Now}
+func drawFrames(b *testing.B, s *rig) {
+	o := s.Group().Objects[0].Object
+	e := event.Event{Kind: event.KindObject, Phase: "apply", Group: s.Group().ID, Object: &o, Status: event.InProgress, Time: s.State.Now}
 	b.ReportAllocs()
 	for b.Loop() {
 		e.Message += "."
@@ -121,7 +122,7 @@ func BenchmarkMove(b *testing.B) {
 // screen takes.
 func BenchmarkBusy(b *testing.B) {
 	s := largeScreen(b, 10_000, 200, 50)
-	perBatch := 2000 * int(batchEvery) / int(time.Second)
+	perBatch := 2000 * int(screen.BatchEvery) / int(time.Second)
 	var batch []event.Event
 	for i := range perBatch {
 		g := s.Graph.Nodes[150+i%10]
@@ -130,7 +131,7 @@ func BenchmarkBusy(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		for range int(time.Second / batchEvery) {
+		for range int(time.Second / screen.BatchEvery) {
 			s.Update(batchMsg{batch, true})
 			s.View()
 		}

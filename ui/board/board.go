@@ -9,12 +9,16 @@
 // How a frame is made:
 //
 //	events ─▶ picture (state, marks, numbers) ─▶ graph (columns and edges, static)
-//	                          └▶ layout (what is where, for this size) ─▶ canvas ─▶ lines
+//	                          └▶ screen (where the user is) ─▶ regions, modes ─▶ canvas
 //
-// Only what is visible is drawn. What is known is in picture, what does not
-// change in graph, cells are in canvas, what is told of one thing in inspector.
-// What is left here is one model that takes keys and draws, with a file for
-// each part of the screen, and is larger than other packages for that.
+// Only what is visible is drawn. Below are the layers, each of which imports only those
+// before it; what is left here joins them, and is the one table of the board's keys.
+//
+//	canvas, keys, graph, picture, screen   what all share
+//	header, cards, inspector, report, page, footer; columns, pane   regions, which draw
+//	breakpoints, dialogs, edit, help, line, palette, replay, steer   modes, on a stack
+//
+// A new mode is a folder with a keys.Mode, and a line in the table of keys.
 package board
 
 import (
@@ -28,7 +32,9 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/edit"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/replay"
 )
 
 // ErrTerminalGone is returned by Run when the terminal cannot be written to or
@@ -46,8 +52,10 @@ type Source interface {
 // does to it.
 type Inspector = inspector.Answers
 
-// What answers are made of; each is documented where it is.
+// What answers are made of, and what edits a run; each is documented where it is.
 type (
+	Editor    = edit.Editor
+	Edited    = edit.Edited
 	Item      = inspector.Item
 	Change    = inspector.Change
 	LogLine   = inspector.LogLine
@@ -99,8 +107,8 @@ type Options struct {
 	// Environ is what the terminal's abilities are read from, the process's
 	// own by default.
 	Environ []string
-	// player is the record that is played again, nil for none; see Replay.
-	player *Player
+	// record is played again, if there is one; see Replay.
+	record []*replay.Player
 }
 
 // Run shows the operation until it is over and the user leaves, or until ctx
@@ -138,4 +146,38 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("screen: %w", err)
 	}
 	return fmt.Errorf("screen: %w: %w", ErrTerminalGone, err)
+}
+
+// Replay shows a recorded run again, read-only, back and forth. Source, Command and
+// Now of the options are not used.
+func Replay(ctx context.Context, p *replay.Player, o Options) error { return Run(ctx, o.replaying(p)) }
+
+func (o Options) replaying(p *replay.Player) Options {
+	o.Source, o.Command = nil, nil
+	return o.recorded(p)
+}
+
+func (o Options) recorded(p *replay.Player) Options {
+	o.record, o.Now = []*replay.Player{p}, p.Now
+	return o
+}
+
+// Show shows what events have come to, read-only. Source, Command and Now of the
+// options are not used.
+func Show(ctx context.Context, events []event.Event, o Options) error {
+	last := time.Time{}
+	if len(events) > 0 {
+		last = events[len(events)-1].Time
+	}
+	o.Source, o.Command, o.Now = &told{events}, nil, func() time.Time { return last }
+	return Run(ctx, o)
+}
+
+// told is a Source of what has happened.
+type told struct{ events []event.Event }
+
+func (s *told) Next(context.Context) ([]event.Event, bool) {
+	events := s.events
+	s.events = nil
+	return events, len(events) > 0
 }

@@ -29,8 +29,8 @@ func TestListOfBreakpoints(t *testing.T) {
 	}
 	on(event.Cleared, "shop:gateway")
 	s.press("k", "j", "enter")
-	if s.breaks != nil || s.sel.Group != "shop/api:server" {
-		t.Errorf("the list is open %t, and %s selected", s.breaks != nil, s.sel.Group)
+	if s.Modes.Has(s.breaks) || s.Sel.Group != "shop/api:server" {
+		t.Errorf("the list is open %t, and %s selected", s.Modes.Has(s.breaks), s.Sel.Group)
 	}
 	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "shop/db:schema", Status: event.Running, Time: s.State.Now})
 	on(event.Cleared, "shop/api:server")

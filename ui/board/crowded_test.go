@@ -69,18 +69,18 @@ func TestACrowdedLayerFolds(t *testing.T) {
 			col := s.Graph.Cols[1].Nodes
 			whole := func() {
 				t.Helper()
-				if s.lay.rows > s.lay.board.H {
-					t.Fatalf("%s: %d rows on a board of %d:\n%s", what, s.lay.rows, s.lay.board.H, s.text())
+				if s.board.Rows > s.board.Area.H {
+					t.Fatalf("%s: %d rows on a board of %d:\n%s", what, s.board.Rows, s.board.Area.H, s.text())
 				}
 				in := map[*graph.Node]bool{}
-				for _, c := range s.lay.cards {
-					in[c.n] = true
+				for _, c := range s.board.Cards {
+					in[c.Node] = true
 				}
 				folded := 0
-				for _, f := range s.lay.folds {
-					for _, n := range f.nodes {
+				for _, f := range s.board.Folds {
+					for _, n := range f.Nodes {
 						folded++
-						if in[n] || s.chosen(n) {
+						if in[n] || s.Chosen(n) {
 							t.Errorf("%s: %s is folded, and in view or selected", what, n.ID)
 						}
 						in[n] = true
@@ -99,28 +99,28 @@ func TestACrowdedLayerFolds(t *testing.T) {
 				}
 			}
 			whole()
-			for _, f := range s.lay.folds {
+			for _, f := range s.board.Folds {
 				finished := 0
-				for _, n := range f.nodes {
+				for _, n := range f.Nodes {
 					if n.Status == event.Ready {
 						finished++
 					}
 				}
-				if finished < min(n[0], len(f.nodes)) {
-					t.Errorf("%s: %d groups are folded, and only %d of %d that are ready:\n%s", what, len(f.nodes), finished, n[0], s.text())
+				if finished < min(n[0], len(f.Nodes)) {
+					t.Errorf("%s: %d groups are folded, and only %d of %d that are ready:\n%s", what, len(f.Nodes), finished, n[0], s.text())
 				}
 			}
-			s.selectNode(col[0])
+			s.board.Select(col[0])
 			for _, n := range col[1:] {
-				for was := s.sel.Unit; s.sel.Unit == was; {
-					at := s.sel
+				for was := s.Sel.Unit; s.Sel.Unit == was; {
+					at := s.Sel
 					s.press("down")
-					if s.sel == at {
+					if s.Sel == at {
 						t.Fatalf("%s: down ends at %s", what, at.Group)
 					}
 				}
-				if s.group() != n {
-					t.Fatalf("%s: down leads to %s and not to %s", what, s.group().ID, n.ID)
+				if s.Group() != n {
+					t.Fatalf("%s: down leads to %s and not to %s", what, s.Group().ID, n.ID)
 				}
 				whole()
 			}
@@ -131,15 +131,15 @@ func TestACrowdedLayerFolds(t *testing.T) {
 // TestAFoldOpens: a click shows every group on a line of its own, and z everything.
 func TestAFoldOpens(t *testing.T) {
 	s := newScreen(t, 100, 30, crowded(4, 40, 4))
-	f := s.lay.folds[0]
-	s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: f.r.X + 2, Y: f.r.Y})
-	if len(s.lay.folds) > 0 || s.group() != f.nodes[0] || s.lay.rows < 49 {
-		t.Errorf("a click leaves %d folds, %d rows, and selects %s:\n%s", len(s.lay.folds), s.lay.rows, s.group().ID, s.text())
+	f := s.board.Folds[0]
+	s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: f.Rect.X + 2, Y: f.Rect.Y})
+	if len(s.board.Folds) > 0 || s.Group() != f.Nodes[0] || s.board.Rows < 49 {
+		t.Errorf("a click leaves %d folds, %d rows, and selects %s:\n%s", len(s.board.Folds), s.board.Rows, s.Group().ID, s.text())
 	}
 	s.press("z")
 	s.shows(t, "everything", "deploy/")
 	s.press("z")
-	if len(s.lay.folds) == 0 {
+	if len(s.board.Folds) == 0 {
 		t.Errorf("z does not fold again:\n%s", s.text())
 	}
 }
@@ -159,16 +159,13 @@ func TestKindsAreWrittenInOneWay(t *testing.T) {
 		for _, size := range sizes[1:] {
 			s := newScreen(t, size[0], size[1], recorded(t, run, 0))
 			for _, n := range s.Graph.Nodes {
-				s.selectNode(n)
-				for i := range s.lay.cards {
-					c := &s.lay.cards[i]
-					wr := c.n.Writing(s.reasonWidth(c))
-					for _, r := range c.rows {
-						if r.kind != objectRow {
-							continue
-						}
-						long := graph.ShortObject(r.o.Object)
-						if name := wr.Object(r.o.Object, s.reasonWidth(c), "…"); wr.Short == (name == long) && strings.HasPrefix(long, "Deployment/") {
+				s.board.Select(n)
+				for i := range s.board.Cards {
+					c := &s.board.Cards[i]
+					wr := c.Node.Writing(s.board.ReasonWidth(c))
+					for _, at := range c.Spots()[1:] {
+						long := graph.ShortObject(at.Object)
+						if name := wr.Object(at.Object, s.board.ReasonWidth(c), "…"); wr.Short == (name == long) && strings.HasPrefix(long, "Deployment/") {
 							t.Errorf("%s at %v: %s is written %s, others otherwise", run, size, long, name)
 						}
 					}
@@ -183,19 +180,19 @@ func TestKindsAreWrittenInOneWay(t *testing.T) {
 func TestTheStripShowsAllLayers(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
 	s.shows(t, "[✓✓✗]", "+4 ▸")
-	cells := s.stripCells()
+	cells := s.board.StripCells()
 	if len(cells) != len(s.Graph.Cols) {
 		t.Fatalf("%d cells for %d layers", len(cells), len(s.Graph.Cols))
 	}
 	for i := range cells {
-		c := s.stripCells()[i]
-		s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: c.x, Y: s.lay.strip.r.Y})
-		if s.group().Col != i || !s.stripCells()[i].in {
-			t.Errorf("a click on layer %d selects column %d:\n%s", i, s.group().Col, s.text())
+		c := s.board.StripCells()[i]
+		s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: c.X, Y: s.board.Strip.Rect.Y})
+		if s.Group().Col != i || !s.board.StripCells()[i].In {
+			t.Errorf("a click on layer %d selects column %d:\n%s", i, s.Group().Col, s.text())
 		}
 	}
 	s = newScreen(t, 100, 30, large(10_000))
-	if s.lay.strip.r.W > 60 || !strings.Contains(s.text(), "[") {
+	if s.board.Strip.Rect.W > 60 || !strings.Contains(s.text(), "[") {
 		t.Errorf("the strip of 30 layers:\n%s", s.text())
 	}
 }

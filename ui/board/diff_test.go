@@ -2,7 +2,6 @@ package board
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"lockstep/engine/event"
@@ -36,7 +35,7 @@ var changesOfShop = map[string]inspector.Change{
 
 // diffing opens the diff of the held group in the run that has come to a
 // breakpoint.
-func diffing(t testing.TB, changes map[string]inspector.Change) (*screen, *answerer) {
+func diffing(t testing.TB, changes map[string]inspector.Change) (*rig, *answerer) {
 	c := &answerer{changes: changes, manifest: "kind: Job"}
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
 	s.press("enter")
@@ -44,9 +43,9 @@ func diffing(t testing.TB, changes map[string]inspector.Change) (*screen, *answe
 }
 
 // of gives all objects of the selected group a change.
-func of(s *screen, c inspector.Change) map[string]inspector.Change {
+func of(s *rig, c inspector.Change) map[string]inspector.Change {
 	out := map[string]inspector.Change{}
-	for _, o := range s.group().Objects {
+	for _, o := range s.Group().Objects {
 		out[o.Object.String()] = c
 	}
 	return out
@@ -69,7 +68,7 @@ func TestWhatIsToComeOpensOnTheDiff(t *testing.T) {
 // once something has happened to it or somebody asks to.
 func TestChangesAreAskedOnce(t *testing.T) {
 	s, c := diffing(t, nil)
-	n := int32(len(s.group().Objects))
+	n := int32(len(s.Group().Objects))
 	asked := func(what string, want int32) {
 		t.Helper()
 		s.settle()
@@ -87,8 +86,8 @@ func TestChangesAreAskedOnce(t *testing.T) {
 	asked("an object of it", 0)
 	s.press("d")
 	asked("asked for", 1)
-	g := s.group()
-	o := *s.object()
+	g := s.Group()
+	o := *s.Object()
 	s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Applying, Time: s.State.Now}}, true})
 	asked("on its way", 0)
 	s.shows(t, "is on its way")
@@ -143,7 +142,7 @@ func TestWordsOfChanges(t *testing.T) {
 	} {
 		s, c := diffing(t, nil)
 		c.changes = of(s, test.change)
-		for _, o := range s.group().Objects {
+		for _, o := range s.Group().Objects {
 			o.Change = test.done
 		}
 		s.press("d")
@@ -158,7 +157,7 @@ func TestWordsOfChanges(t *testing.T) {
 // TestHeadOfTheDiff counts what happens to the objects of a group.
 func TestHeadOfTheDiff(t *testing.T) {
 	s, c := diffing(t, nil)
-	objects := s.group().Objects
+	objects := s.Group().Objects
 	c.changes = map[string]inspector.Change{}
 	for n, o := range objects {
 		c.changes[o.Object.String()] = inspector.Change{Action: []inspector.Action{inspector.Create, inspector.Alter, inspector.Unchanged}[n%3]}
@@ -205,25 +204,14 @@ func TestSecretsAreMaskedInManifests(t *testing.T) {
 // TestNoKeyDoesTwoThings holds each table of keys against itself: what is open has
 // a key first, and within a table it is there once.
 func TestNoKeyDoesTwoThings(t *testing.T) {
-	for name, table := range map[string][]binding{"the board": bindings(), "the inspector": inspectorBindings()} {
+	for _, table := range tables() {
 		seen := map[string]string{}
 		for _, b := range table {
-			for _, k := range b.keys {
+			for _, k := range b.Keys {
 				if seen[k] != "" {
-					t.Errorf("on %s %q is %q and %q", name, k, seen[k], b.about)
+					t.Errorf("%q is %q and %q", k, seen[k], b.About)
 				}
-				seen[k] = b.about
-			}
-		}
-	}
-	for _, d := range []dialog{abortDialog, giveUpDialog} {
-		var seen []string
-		for _, c := range d.choices() {
-			for _, k := range c.keys {
-				if strings.Contains(strings.Join(seen, " ")+" ", k+" ") {
-					t.Errorf("in %s %q is there twice", d.part(), k)
-				}
-				seen = append(seen, k)
+				seen[k] = b.About
 			}
 		}
 	}

@@ -4,31 +4,33 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/edit"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/screen"
 )
 
 // TestAChartThatChangesOnDiskIsTold while the run is held, once, with the key that
 // renders it again (R46).
 func TestAChartThatChangesOnDiskIsTold(t *testing.T) {
 	s := with("sandbox-held", 0, "", editable)(t)
-	if !s.drift.looking {
+	if !s.edit.Looking {
 		t.Fatal("nobody looks at the folder")
 	}
-	s.send(folderMsg(false))
+	s.send(edit.FolderSeen(false))
 	s.showsNot(t, "chart changed")
-	s.send(folderMsg(true))
+	s.send(edit.FolderSeen(true))
 	s.shows(t, "chart changed on disk, E renders it again", "E chart changed, render it again")
-	s.send(unflashMsg(s.flash.n))
-	s.send(folderMsg(true))
+	s.send(screen.FlashOver(s.Flash.N))
+	s.send(edit.FolderSeen(true))
 	s.showsNot(t, "on disk")
 	s.press("E")
 	s.showsNot(t, "E chart changed")
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Running, Time: s.State.Now})
-	s.drift.looking = false
-	if s.send(folderMsg(true)); s.drift.looking {
+	s.edit.Looking = false
+	if s.send(edit.FolderSeen(true)); s.edit.Looking {
 		t.Error("it is looked at while the run goes on")
 	}
-	if s := with("sandbox-held", 0, "")(t); s.drift.looking {
+	if s := with("sandbox-held", 0, "")(t); s.edit.Looking {
 		t.Error("a folder is looked at that nobody can render")
 	}
 }
@@ -46,14 +48,14 @@ func TestApplyingAgainSaysWhatItReverts(t *testing.T) {
 	} {
 		answers := &answerer{changes: map[string]inspector.Change{"Deployment/shop-api": change}}
 		s := with("sandbox-held", 0, "", func(o *Options) { o.Inspector = answers })(t)
-		s.drift.asked = drifted{}
-		s.send(s.askReverts()())
+		s.insp.Reverts = inspector.Reverts{}
+		s.send(s.insp.AskReverts()())
 		s.shows(t, want)
 		if s.resized(60, 20); change.Action == inspector.Alter {
 			s.shows(t, "R retry, reverts   G give up   a abort")
 		}
 	}
-	if s := with("sandbox-install", 63, "", answered)(t); s.askReverts() != nil {
+	if s := with("sandbox-install", 63, "", answered)(t); s.insp.AskReverts() != nil {
 		t.Error("it is asked of a run that goes on")
 	}
 }

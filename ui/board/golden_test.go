@@ -76,7 +76,7 @@ var views = []view{
 	{name: "diff-held", run: "sandbox-held", keys: "f d", opts: []func(*Options){answered}, asks: true},
 }
 
-func (v view) open(t testing.TB, w, h int, l theme.Options) *screen {
+func (v view) open(t testing.TB, w, h int, l theme.Options) *rig {
 	s := v.begin(t, w, h, l)
 	for _, key := range strings.Fields(v.keys) {
 		s.press(key)
@@ -94,7 +94,7 @@ func next(o *Options) {
 	}
 }
 
-func (v view) begin(t testing.TB, w, h int, l theme.Options) *screen {
+func (v view) begin(t testing.TB, w, h int, l theme.Options) *rig {
 	if v.replay {
 		return replayed(t, v.run, v.n, append(v.opts, look(l))...).resized(w, h)
 	}

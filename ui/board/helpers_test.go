@@ -15,11 +15,12 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/page"
 )
 
-// screen is a model under test: what it is sent it takes at once, what it
+// rig is a model under test: what it is sent it takes at once, what it
 // sends is kept.
-type screen struct {
+type rig struct {
 	*model
 	sent []event.Command // orders to the run
 	last tea.Cmd         // what the last message led to
@@ -27,9 +28,9 @@ type screen struct {
 
 // newScreen returns a screen of a size that shows events, in the present that
 // they end with.
-func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Options)) *screen {
+func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Options)) *rig {
 	t.Helper()
-	s := &screen{}
+	s := &rig{}
 	o := Options{
 		Source:  idle{},
 		Command: func(c event.Command) { s.sent = append(s.sent, c) },
@@ -44,7 +45,7 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 	if len(events) > 0 {
 		s.feed(events...)
 	}
-	if s.foresees() {
+	if s.insp.Foresees() {
 		s.settle() // what the pane has asked is answered
 	}
 	return s
@@ -61,13 +62,13 @@ type idle struct{}
 
 func (idle) Next(ctx context.Context) ([]event.Event, bool) { <-ctx.Done(); return nil, false }
 
-func (s *screen) send(msg tea.Msg) {
+func (s *rig) send(msg tea.Msg) {
 	_, s.last = s.Update(msg)
 	s.View()
 }
 
 // feed takes events a few at a time, as a run would bring them.
-func (s *screen) feed(events ...event.Event) {
+func (s *rig) feed(events ...event.Event) {
 	var cmds []tea.Cmd
 	for batch := range slices.Chunk(events, 8) {
 		_, cmd := s.Update(batchMsg{batch, true})
@@ -78,7 +79,7 @@ func (s *screen) feed(events ...event.Event) {
 }
 
 // press types keys, by the names that the key table has.
-func (s *screen) press(keys ...string) {
+func (s *rig) press(keys ...string) {
 	for _, k := range keys {
 		s.send(keyPress(k))
 	}
@@ -114,11 +115,11 @@ func keyPress(name string) tea.KeyPressMsg {
 }
 
 // lines is what is on the screen, without colours.
-func (s *screen) lines() []string { return strings.Split(ansi.Strip(s.View().Content), "\n") }
+func (s *rig) lines() []string { return strings.Split(ansi.Strip(s.View().Content), "\n") }
 
-func (s *screen) text() string { return strings.Join(s.lines(), "\n") }
+func (s *rig) text() string { return strings.Join(s.lines(), "\n") }
 
-func (s *screen) shows(t *testing.T, text ...string) {
+func (s *rig) shows(t *testing.T, text ...string) {
 	t.Helper()
 	for _, want := range text {
 		if !strings.Contains(s.text(), want) {
@@ -127,7 +128,7 @@ func (s *screen) shows(t *testing.T, text ...string) {
 	}
 }
 
-func (s *screen) showsNot(t *testing.T, text ...string) {
+func (s *rig) showsNot(t *testing.T, text ...string) {
 	t.Helper()
 	for _, want := range text {
 		if strings.Contains(s.text(), want) {
@@ -137,7 +138,7 @@ func (s *screen) showsNot(t *testing.T, text ...string) {
 }
 
 // quits reports whether the last message led to the end of the program.
-func (s *screen) quits() bool {
+func (s *rig) quits() bool {
 	if s.last != nil && reflect.ValueOf(s.last).Pointer() == reflect.ValueOf(tea.Quit).Pointer() {
 		return true
 	}
@@ -186,3 +187,16 @@ func recorded(t testing.TB, name string, n int) []event.Event {
 	}
 	return events
 }
+
+// asks reports whether a dialog is open, reads whether a page is, types whether text
+// is typed in the footer, edits whether an edit is under way.
+func (s *rig) asks() bool  { return s.Modes.Has(s.abort) || s.Modes.Has(s.giveUp) }
+func (s *rig) reads() bool { _, ok := s.Modes.Top().(*page.Page); return ok }
+func (s *rig) types() bool { return s.Modes.Has(s.filter) || s.Modes.Has(s.search) }
+func (s *rig) edits() bool { _, ok := s.edit.Draft(); return ok }
+
+// written is what the user has written in the editor.
+func (s *rig) written() string { values, _ := s.edit.Draft(); return values }
+
+// turnTo goes to an event of a replay.
+func (s *rig) turnTo(at int) { s.replays[0].TurnTo(at); s.stale = true }

@@ -73,14 +73,14 @@ func written(text ...string) (lines []inspector.LogLine) {
 }
 
 // inspecting opens the inspector on the failed object of the held run.
-func inspecting(t *testing.T, c *answerer) *screen {
+func inspecting(t *testing.T, c *answerer) *rig {
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = c })
 	s.press("f", "enter")
 	return s
 }
 
 // settle runs what the last message led to, and takes the answers.
-func (s *screen) settle() {
+func (s *rig) settle() {
 	for _, msg := range answers(s.last) {
 		s.send(msg)
 	}

@@ -1,230 +1,205 @@
 package board
 
 import (
+	"context"
+
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/breakpoints"
+	"lockstep/ui/board/edit"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/page"
+	"lockstep/ui/board/palette"
+	"lockstep/ui/board/replay"
 )
 
-// binding is a key of the one table that keys, footer, help and README are
-// made from, so that none of them can say what is not so.
-type binding struct {
-	keys  []string // as the terminal names them
-	label string   // as people read them
-	about string   // what it does, for the help
-	part  string   // heading in the help
-	// only tells when the key means this, where it means something else otherwise.
-	// Nil: always.
-	only func(*model) bool
-	// hint is the word in the footer while the key can be obeyed, empty
-	// while it cannot. Nil: never in the footer.
-	hint func(*model) string
-	do   func(*model) tea.Cmd
-	// steers tells that a read-only screen does not have the key.
-	steers bool
-	// way tells that the key is a way out of a failure that is held (R44):
-	// its hint stands below the state then, and not in the footer.
-	way bool
-	// near tells that its hint stands among the inspector's own, while that is open: it
-	// shows the same thing in another way.
-	near bool
-	// stays tells that others leave the footer before it does.
-	stays bool
-}
-
+// The headings of the keys of the board and of the inspector.
 const (
-	partSteer = "steering"
-	partMove  = "moving about"
-	partLook  = "looking"
-	partLeave = "leaving"
+	partSteer     = "steering"
+	partMove      = "moving about"
+	partLook      = "looking"
+	partLeave     = "leaving"
+	partInspector = "in the inspector"
 )
 
-func always(word string) func(*model) string { return func(*model) string { return word } }
+// boardKeys is the table of the board, in the order of the footer, which never leaves the
+// last one out.
+func (m *model) boardKeys() []keys.Binding {
+	look := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.Look(t) } }
+	by := func(do func(int) tea.Cmd, n int) func() tea.Cmd { return func() tea.Cmd { return do(n) } }
+	group := keys.Unless(m.HasGroup, "select a group first")
+	inspects := keys.Unless(m.HasGroup, "there is nothing to inspect yet")
+	return []keys.Binding{
+		{Keys: []string{"q"}, Label: "q", Hint: keys.When("leave", m.MayLeave), Do: m.quit, Part: partLeave,
+			About: "leave once the operation is over, or at any time where it is attached to a run; else it asks: a run is not left alone, it can be aborted"},
+		{Keys: []string{"A"}, Label: "A", Hint: keys.When("accept", m.Held), Do: m.steer.Accept, Steers: true, Way: true, Part: partSteer,
+			About: "accept: while a failure is held, look again at what failed, without applying it; it is ready if the cluster says so, whoever mended it"},
+		{Keys: []string{"R"}, Label: "R", Hint: m.insp.RetryHint, Do: m.steer.Retry, Steers: true, Way: true, Part: partSteer,
+			About: "retry: while a failure is held, apply what failed again and wait again"},
+		{Keys: []string{"G"}, Label: "G", Hint: keys.When("give up", m.Held), Disabled: keys.Unless(m.Held, "nothing that failed is held"), Do: m.giveUp.Open, Steers: true, Way: true, Part: partSteer,
+			About: "give up: while a failure is held, leave what failed as it is, finish what is under way, start nothing more; asks first"},
+		{Keys: []string{"p", "space"}, Label: "p/space", Hint: m.steer.PauseHint, Do: m.steer.Pause, Steers: true, Part: partSteer,
+			About: "pause: what is in flight goes on, nothing further starts; again: resume"},
+		{Keys: []string{"n"}, Label: "n", Hint: keys.When("step", m.Paused), Do: m.steer.Step, Steers: true, Part: partSteer,
+			About: "step: while paused, let exactly one group go, the one marked: the first in plan order that can"},
+		{Keys: []string{"N"}, Label: "N", Hint: keys.When("step this", m.steer.MayStep), Disabled: group, Do: m.steer.StepSelected, Steers: true, Part: partSteer,
+			About: "step the selected group: while paused, let it go where all that it waits for is ready"},
+		{Keys: []string{"c"}, Label: "c", Hint: keys.When("continue", m.Paused), Do: m.steer.Resume, Steers: true, Part: partSteer,
+			About: "continue after a pause; refused while a failure is held: A, R, G and a are the ways out of that"},
+		{Keys: []string{"e"}, Label: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, Way: true, Part: partSteer,
+			About: "edit the values that you gave, while paused or held: $EDITOR opens, then the difference is shown; going on ends this revision and begins the next"},
+		{Keys: []string{"V"}, Label: "V", Disabled: m.edit.WhyNot, Do: m.edit.All, Steers: true, Part: partSteer,
+			About: "edit all values, also those that the charts have by themselves; what you change becomes yours"},
+		{Keys: []string{"E"}, Label: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, Way: true, Part: partSteer,
+			About: "render the chart's folder again, while paused or held, and go on with that as with edited values"},
+		{Keys: []string{"Z"}, Label: "Z", Hint: keys.When("start anew", m.steer.MayStartAnew), Disabled: m.steer.WhyNotAnew, Do: m.steer.StartAnew, Steers: true, Part: partSteer,
+			About: "start the chart anew, with --sandbox: the chart as it is on disk now, the values as they were edited, on an empty cluster"},
+		{Keys: []string{"a", "ctrl+c"}, Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, Way: true, Stays: true, Part: partSteer,
+			About: "abort: asks whether to keep what is there or to roll back; ctrl-c twice stops at once"},
+		{Keys: []string{"t"}, Label: "t", Hint: keys.When("run to here", m.steer.MayRunTo), Disabled: group, Do: m.steer.RunTo, Steers: true, Part: partSteer,
+			About: "run to the selected group: go on, and pause before it starts; breakpoints on the way stop as ever"},
+		{Keys: []string{"b"}, Label: "b", Hint: m.steer.BreakHint, Disabled: group, Do: m.steer.ToggleBreak, Steers: true, Part: partSteer,
+			About: "breakpoint: pause the run before the selected group starts; again: take it away"},
+		{Keys: []string{"B"}, Label: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partSteer,
+			About: "list the breakpoints: go to them, disable them, take them away"},
 
-func when(word string, ok func(*model) bool) func(*model) string {
-	return func(m *model) string {
-		if ok(m) {
-			return word
-		}
-		return ""
+		{Keys: []string{"d"}, Label: "d", Hint: m.diffHint, Disabled: inspects, Do: m.insp.OpenDiff, Near: true, Part: partLook,
+			About: "diff: what the run will do to the selected group or resource, field by field; again: look again"},
+		{Keys: []string{"y"}, Label: "y", Hint: m.sentHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(false) }, Near: true, Part: partLook,
+			About: "manifest: the selected resource as it will be sent, or was"},
+		{Keys: []string{"Y"}, Label: "Y", Hint: m.liveHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(true) }, Near: true, Part: partLook,
+			About: "live: the selected resource as it is in the cluster"},
+		{Keys: []string{"v"}, Label: "v", Disabled: inspects, Do: look(inspector.TabEvents), Part: partLook,
+			About: "events of the selected resource, and of its pods"},
+		{Keys: []string{"l"}, Label: "l", Disabled: inspects, Do: look(inspector.TabLogs), Part: partLook,
+			About: "logs of the selected resource: of all its pods and their containers, restarts included"},
+		{Keys: []string{"s"}, Label: "s", Disabled: keys.Unless(func() bool { return m.insp.Subject() != nil }, "there is nothing that kubectl could show"), Do: m.showKubectl, Part: partLook,
+			About: "show the kubectl line for what is selected, or for what the open tab shows, and copy it"},
+		{Keys: []string{"C"}, Label: "C", Disabled: keys.Unless(m.HasGroup, "there is nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
+			About: "copy the text of the open tab, or of the pane, through the terminal (OSC 52)"},
+		{Keys: []string{":"}, Label: ":", Do: m.palette.Open, Part: partLook,
+			About: "list all commands with their keys; type to find one, enter runs it"},
+		{Keys: []string{"/"}, Label: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partLook,
+			About: "show only what matches: words of a name, a kind, a status; esc shows all again"},
+		{Keys: []string{"f"}, Label: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "nothing is failing or blocking"), Do: m.board.NextProblem, Part: partLook,
+			About: "go to the next thing that is failing or that others wait for"},
+		{Keys: []string{"enter"}, Label: "enter", Hint: keys.When("inspect", m.canInspect), Disabled: keys.Unless(func() bool { return m.leaveOnEnter() || m.HasGroup() }, "there is nothing to inspect yet"), Do: m.inspect, Stays: true, Part: partLook,
+			About: "inspect the selected group or resource: why, diff, manifest, events, pods, logs, gates, timings"},
+		{Keys: []string{"F"}, Label: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partLook,
+			About: "follow the action again, as the screen does until you move"},
+		{Keys: []string{"z"}, Label: "z", Do: m.board.TurnDetail, Part: partLook,
+			About: "how much cards show: one line a group, everything, or again as much as there is room for"},
+		{Keys: []string{"w"}, Label: "w", Hint: keys.When("warnings", func() bool { return len(m.State.Warnings) > 0 }), Do: m.warnings.Open, Part: partLook,
+			About: "read the warnings"},
+		{Keys: []string{"o"}, Label: "o", Hint: keys.When("report", m.Reportable), Disabled: keys.Unless(m.Reportable, "the report comes when the operation is over"), Do: m.report.Open, Part: partLook,
+			About: "report, once the operation is over: what has changed, what took the time, the notes, what to type next"},
+		{Keys: []string{"up", "k"}, Label: "up k", Do: by(m.board.Move, -1), Part: partMove, About: "line up"},
+		{Keys: []string{"down", "j"}, Label: "down j", Do: by(m.board.Move, 1), Part: partMove, About: "line down"},
+		{Keys: []string{"left"}, Label: "left", Do: by(m.board.MoveColumn, -1), Part: partMove, About: "column to the left"},
+		{Keys: []string{"right"}, Label: "right", Do: by(m.board.MoveColumn, 1), Part: partMove, About: "column to the right"},
+		{Keys: []string{"tab"}, Label: "tab", Do: by(m.board.MoveGroup, 1), Part: partMove, About: "next group, in plan order"},
+		{Keys: []string{"shift+tab"}, Label: "shift-tab", Do: by(m.board.MoveGroup, -1), Part: partMove, About: "previous group"},
+		{Keys: []string{"home", "g"}, Label: "home g", Do: func() tea.Cmd { return m.board.MoveEnd(false) }, Part: partMove, About: "first group"},
+		{Keys: []string{"end"}, Label: "end", Do: func() tea.Cmd { return m.board.MoveEnd(true) }, Part: partMove, About: "last group"},
+		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: by(m.board.Page, -1), Part: partMove, About: "page up"},
+		{Keys: []string{"pgdown", "ctrl+f"}, Label: "page down", Do: by(m.board.Page, 1), Part: partMove, About: "page down"},
+
+		{Keys: []string{"esc"}, Label: "esc", Do: m.escape, Part: partLeave, About: "close the inspector, take the filter away"},
+		{Keys: []string{"?"}, Label: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partLook,
+			About: "this help"},
 	}
 }
 
-// bindings is the table, in the order of the footer, which never leaves the
-// last one out.
-func bindings() []binding {
-	return []binding{
-		{keys: []string{"q"}, label: "q", hint: when("leave", (*model).mayLeave), do: (*model).quit, part: partLeave,
-			about: "leave once the operation is over, or at any time where it is attached to a run; else it asks: a run is not left alone, it can be aborted"},
-		{keys: []string{"A"}, label: "A", hint: when("accept", held), do: (*model).accept, steers: true, way: true, part: partSteer,
-			about: "accept: while a failure is held, look again at what failed, without applying it; it is ready if the cluster says so, whoever mended it"},
-		{keys: []string{"R"}, label: "R", hint: retryHint, do: (*model).retry, steers: true, way: true, part: partSteer,
-			about: "retry: while a failure is held, apply what failed again and wait again"},
-		{keys: []string{"G"}, label: "G", hint: when("give up", held), do: (*model).askGiveUp, steers: true, way: true, part: partSteer,
-			about: "give up: while a failure is held, leave what failed as it is, finish what is under way, start nothing more; asks first"},
-		{keys: []string{"p", "space"}, label: "p/space", hint: pauseHint, do: (*model).pause, steers: true, part: partSteer,
-			about: "pause: what is in flight goes on, nothing further starts; again: resume"},
-		{keys: []string{"n"}, label: "n", hint: when("step", paused), do: (*model).step, steers: true, part: partSteer,
-			about: "step: while paused, let exactly one group go, the one marked: the first in plan order that can"},
-		{keys: []string{"N"}, label: "N", hint: when("step this", mayStep), do: (*model).stepSelected, steers: true, part: partSteer,
-			about: "step the selected group: while paused, let it go where all that it waits for is ready"},
-		{keys: []string{"c"}, label: "c", hint: when("continue", paused), do: (*model).resume, steers: true, part: partSteer,
-			about: "continue after a pause; refused while a failure is held: A, R, G and a are the ways out of that"},
-		{keys: []string{"e"}, label: "e", hint: when("edit values", mayEdit), do: (*model).editGiven, steers: true, way: true, part: partSteer,
-			about: "edit the values that you gave, while paused or held: $EDITOR opens, then the difference is shown; going on ends this revision and begins the next"},
-		{keys: []string{"V"}, label: "V", do: (*model).editAll, steers: true, part: partSteer,
-			about: "edit all values, also those that the charts have by themselves; what you change becomes yours"},
-		{keys: []string{"E"}, label: "E", hint: chartHint, do: (*model).renderAgain, steers: true, way: true, part: partSteer,
-			about: "render the chart's folder again, while paused or held, and go on with that as with edited values"},
-		{keys: []string{"Z"}, label: "Z", hint: when("start anew", mayStartAnew), do: (*model).startAnew, steers: true, part: partSteer,
-			about: "start the chart anew, with --sandbox: the chart as it is on disk now, the values as they were edited, on an empty cluster"},
-		{keys: []string{"a", "ctrl+c"}, label: "a/ctrl-c", hint: when("abort", (*model).Steerable), do: (*model).askAbort, steers: true, way: true, stays: true, part: partSteer,
-			about: "abort: asks whether to keep what is there or to roll back; ctrl-c twice stops at once"},
-		{keys: []string{"t"}, label: "t", hint: when("run to here", mayRunTo), do: (*model).runTo, steers: true, part: partSteer,
-			about: "run to the selected group: go on, and pause before it starts; breakpoints on the way stop as ever"},
-		{keys: []string{"b"}, label: "b", hint: breakHint, do: (*model).toggleBreak, steers: true, part: partSteer,
-			about: "breakpoint: pause the run before the selected group starts; again: take it away"},
-		{keys: []string{"B"}, label: "B", hint: when("breakpoints", func(m *model) bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), do: (*model).openBreaks, steers: true, part: partSteer,
-			about: "list the breakpoints: go to them, disable them, take them away"},
-
-		{keys: []string{"d"}, label: "d", hint: diffHint, do: (*model).openDiff, near: true, part: partLook,
-			about: "diff: what the run will do to the selected group or resource, field by field; again: look again"},
-		{keys: []string{"y"}, label: "y", hint: sentHint, do: func(m *model) tea.Cmd { return m.openManifest(false) }, near: true, part: partLook,
-			about: "manifest: the selected resource as it will be sent, or was"},
-		{keys: []string{"Y"}, label: "Y", hint: liveHint, do: func(m *model) tea.Cmd { return m.openManifest(true) }, near: true, part: partLook,
-			about: "live: the selected resource as it is in the cluster"},
-		{keys: []string{"v"}, label: "v", do: func(m *model) tea.Cmd { return m.lookAt(inspector.TabEvents) }, part: partLook,
-			about: "events of the selected resource, and of its pods"},
-		{keys: []string{"l"}, label: "l", do: func(m *model) tea.Cmd { return m.lookAt(inspector.TabLogs) }, part: partLook,
-			about: "logs of the selected resource: of all its pods and their containers, restarts included"},
-		{keys: []string{"s"}, label: "s", do: (*model).showKubectl, part: partLook,
-			about: "show the kubectl line for what is selected, or for what the open tab shows, and copy it"},
-		{keys: []string{"C"}, label: "C", do: (*model).copyShown, part: partLook,
-			about: "copy the text of the open tab, or of the pane, through the terminal (OSC 52)"},
-		{keys: []string{":"}, label: ":", do: (*model).openPalette, part: partLook,
-			about: "list all commands with their keys; type to find one, enter runs it"},
-		{keys: []string{"/"}, label: "/", hint: always("filter"), do: (*model).openFilter, part: partLook,
-			about: "show only what matches: words of a name, a kind, a status; esc shows all again"},
-		{keys: []string{"f"}, label: "f", hint: when("next problem", (*model).anyProblem), do: (*model).nextProblem, part: partLook,
-			about: "go to the next thing that is failing or that others wait for"},
-		{keys: []string{"enter"}, label: "enter", hint: when("inspect", canInspect), do: (*model).inspect, stays: true, part: partLook,
-			about: "inspect the selected group or resource: why, diff, manifest, events, pods, logs, gates, timings"},
-		{keys: []string{"F"}, label: "F", hint: when("follow", func(m *model) bool { return !m.follow && !m.Over() }), do: (*model).followAgain, part: partLook,
-			about: "follow the action again, as the screen does until you move"},
-		{keys: []string{"z"}, label: "z", do: (*model).wishOn, part: partLook,
-			about: "how much cards show: one line a group, everything, or again as much as there is room for"},
-		{keys: []string{"w"}, label: "w", hint: when("warnings", func(m *model) bool { return len(m.State.Warnings) > 0 }), do: (*model).openWarnings, part: partLook,
-			about: "read the warnings"},
-		{keys: []string{"o"}, label: "o", hint: when("report", ended), do: (*model).openReport, part: partLook,
-			about: "report, once the operation is over: what has changed, what took the time, the notes, what to type next"},
-		{keys: []string{"up", "k"}, label: "up k", do: func(m *model) tea.Cmd { return m.move(-1) }, part: partMove, about: "line up"},
-		{keys: []string{"down", "j"}, label: "down j", do: func(m *model) tea.Cmd { return m.move(1) }, part: partMove, about: "line down"},
-		{keys: []string{"left"}, label: "left", do: func(m *model) tea.Cmd { return m.moveColumn(-1) }, part: partMove, about: "column to the left"},
-		{keys: []string{"right"}, label: "right", do: func(m *model) tea.Cmd { return m.moveColumn(1) }, part: partMove, about: "column to the right"},
-		{keys: []string{"tab"}, label: "tab", do: func(m *model) tea.Cmd { return m.moveGroup(1) }, part: partMove, about: "next group, in plan order"},
-		{keys: []string{"shift+tab"}, label: "shift-tab", do: func(m *model) tea.Cmd { return m.moveGroup(-1) }, part: partMove, about: "previous group"},
-		{keys: []string{"home", "g"}, label: "home g", do: func(m *model) tea.Cmd { return m.moveEnd(false) }, part: partMove, about: "first group"},
-		{keys: []string{"end"}, label: "end", do: func(m *model) tea.Cmd { return m.moveEnd(true) }, part: partMove, about: "last group"},
-		{keys: []string{"pgup", "ctrl+b"}, label: "page up", do: func(m *model) tea.Cmd { return m.page(-1) }, part: partMove, about: "page up"},
-		{keys: []string{"pgdown", "ctrl+f"}, label: "page down", do: func(m *model) tea.Cmd { return m.page(1) }, part: partMove, about: "page down"},
-
-		{keys: []string{"esc"}, label: "esc", do: (*model).escape, part: partLeave, about: "close the inspector, take the filter away"},
-		{keys: []string{"?"}, label: "?", hint: always("help"), do: (*model).openHelp, part: partLook,
-			about: "this help"},
+// inspectorKeys are the keys that mean something else in the inspector.
+func (m *model) inspectorKeys() []keys.Binding {
+	i := m.insp
+	scroll := func(by int) func() tea.Cmd { return keys.Run(func() { i.Scroll(by) }) }
+	turn := func(by inspector.Tab) func() tea.Cmd {
+		return func() tea.Cmd { return i.OpenTab((i.Tab + by + inspector.Tabs) % inspector.Tabs) }
+	}
+	match := func(by int) func() tea.Cmd { return func() tea.Cmd { return i.ToMatch(by) } }
+	line := func(by int) func() tea.Cmd { return func() tea.Cmd { return m.board.Move(by) } }
+	inLogs := func() bool { return i.Tab == inspector.TabLogs }
+	return []keys.Binding{
+		{Keys: []string{"tab", "right"}, Label: "tab", Hint: keys.Always("next tab"), Do: turn(1), About: "next tab; also right"},
+		{Keys: []string{"shift+tab", "left"}, Label: "shift-tab", Do: turn(-1), About: "previous tab; also left"},
+		{Keys: []string{"esc"}, Label: "esc", Hint: m.escHint, Do: m.escape, About: "end the search, or close"},
+		{Keys: []string{"enter"}, Label: "enter", Do: i.Close, About: "close"},
+		{Keys: []string{"up", "k"}, Label: "up k", Do: scroll(-1), About: "scroll up"},
+		{Keys: []string{"down", "j"}, Label: "down j", Do: scroll(1), About: "scroll down"},
+		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: scroll(-10), About: "scroll up by a page"},
+		{Keys: []string{"pgdown", "ctrl+f"}, Label: "page down", Do: scroll(10), About: "scroll down by a page"},
+		{Keys: []string{"home", "g"}, Label: "home g", Do: keys.Run(func() { i.Scroll(-i.Page.Last) }), About: "to the beginning"},
+		{Keys: []string{"end", "G"}, Label: "end G", Do: keys.Run(func() { i.Scroll(i.Page.Last) }), About: "to the end; logs are followed there"},
+		{Keys: []string{"J"}, Label: "J", Do: line(1), About: "inspect the next line of the board"},
+		{Keys: []string{"K"}, Label: "K", Do: line(-1), About: "inspect the line before"},
+		{Keys: []string{"/"}, Label: "/", Hint: keys.When("search", func() bool { return !i.Searches() }), Do: m.openSearch, About: "search in what the tab shows; esc ends that"},
+		{Keys: []string{"n"}, Label: "n", Hint: keys.Always("next match"), Only: i.Searches, Do: match(1), About: "next match, while something is searched for; else it steps"},
+		{Keys: []string{"N"}, Label: "N", Hint: keys.Always("match before"), Only: i.Searches, Do: match(-1), About: "the match before"},
+		{Keys: []string{"]"}, Label: "]", Hint: keys.When("next pod", func() bool { return i.SeveralPods() }), Only: inLogs, Do: keys.Run(func() { i.TurnPod(1) }), About: "logs of the next pod alone"},
+		{Keys: []string{"["}, Label: "[", Only: inLogs, Do: keys.Run(func() { i.TurnPod(-1) }), About: "logs of the pod before"},
+		{Keys: []string{"}"}, Label: "}", Hint: keys.When("next container", func() bool { return i.SeveralContainers() }), Only: inLogs, Do: keys.Run(func() { i.TurnContainer(1) }), About: "logs of the next container alone"},
+		{Keys: []string{"{"}, Label: "{", Only: inLogs, Do: keys.Run(func() { i.TurnContainer(-1) }), About: "logs of the container before"},
+		{Keys: []string{"0"}, Label: "0", Hint: keys.When("all logs", func() bool { return i.Inspector.Chosen() }), Only: inLogs, Do: keys.Run(func() { i.AllLogs() }), About: "logs of all pods and containers"},
+		{Keys: []string{"T"}, Label: "T", Hint: keys.When("times", func() bool { return i.HasTimes() }), Only: inLogs, Do: keys.Run(func() { i.Times = !i.Times }), About: "when each line of a log was written; again: without"},
+		{Keys: []string{"w"}, Label: "w", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "cut lines that are too long; again: break them"},
 	}
 }
 
 // Key is a key of the screen, for documents.
-type Key struct {
-	// Keys are the keys as people read them, Part the heading they stand
-	// under, About what they do.
-	Keys, Part, About string
-}
+type Key = keys.Key
 
 // Keys is the table of all keys, as the help of the screen shows it.
 func Keys() []Key {
+	record := replay.NewPlayer([]event.Event{{}}, 0)
+	return newModel(context.Background(), Options{Command: func(event.Command) {}}.recorded(record)).documented()
+}
+
+// documented are the keys that the screen has.
+func (m *model) documented() []Key {
 	var out []Key
 	for _, part := range []string{partSteer, partLook, partMove, partLeave} {
-		for _, b := range bindings() {
-			if b.part == part {
-				out = append(out, Key{b.label, b.part, b.about})
+		for _, b := range m.boardKeys() {
+			if b.Part == part && !(part == partSteer && m.ReadOnly()) {
+				out = append(out, Key{Keys: b.Label, Part: part, About: b.About})
 			}
 		}
 	}
-	for _, b := range inspectorBindings() {
-		out = append(out, Key{b.label, partInspector, b.about})
-	}
-	for _, t := range []struct {
-		part  string
-		table []binding
-	}{{partBreaks, breakBindings()}, {partEdit, editBindings()}, {partPalette, paletteBindings()}, {partPager, pagerBindings()}, {partReplay, replayBindings()}} {
-		for _, b := range t.table {
-			out = append(out, Key{b.label, t.part, b.about})
+	out = append(out, keys.Document(partInspector, m.inspectorKeys())...)
+	steers := func(part string, table []keys.Binding) {
+		if !m.ReadOnly() {
+			out = append(out, keys.Document(part, table)...)
 		}
 	}
-	for _, d := range []dialog{abortDialog, giveUpDialog} {
-		for _, c := range d.choices() {
-			out = append(out, Key{c.label, d.part(), c.about})
-		}
+	steers(breakpoints.Part, m.breaks.Keys())
+	steers(edit.Part, m.edit.Keys())
+	out = append(out, keys.Document(palette.Part, m.palette.Keys())...)
+	out = append(out, keys.Document(page.Part, m.help.Keys())...)
+	for _, r := range m.replays {
+		out = append(out, keys.Document(replay.Part, r.Keys())...)
 	}
+	steers(m.abort.Part(), m.abort.Keys())
+	steers(m.giveUp.Part(), m.giveUp.Keys())
 	return out
-}
-
-func held(m *model) bool   { return m.Steerable() && m.State.Run == event.Held }
-func paused(m *model) bool { return m.Steerable() && m.State.Run == event.Paused }
-
-func pauseHint(m *model) string {
-	switch {
-	case !m.Steerable():
-	case m.State.Run == event.Running:
-		return "pause"
-	case m.State.Run == event.Paused:
-		return "resume"
-	}
-	return ""
-}
-
-// mayStep reports whether the selected group could be let go by itself.
-func mayStep(m *model) bool {
-	n := m.group()
-	return paused(m) && n != nil && n.GroupState != m.Next && (n.Status == event.Held || n.Status == event.Waiting && m.Ready(n))
-}
-
-// mayRunTo reports whether the selected group is one that others come before.
-func mayRunTo(m *model) bool {
-	n := m.group()
-	return paused(m) && n != nil && n.Status == event.Waiting && !m.Ready(n)
-}
-
-func breakHint(m *model) string {
-	n := m.group()
-	switch {
-	case n == nil || !m.Steerable() || m.State.Run == event.Aborting:
-		return ""
-	case m.State.Breaks(n.Unit()) && !n.Status.Over() && n.Status != event.Running:
-		return "clear breakpoint"
-	case n.Status == event.Waiting:
-		return "breakpoint"
-	}
-	return ""
 }
 
 // The keys of the diff and of the manifests stand in the footer before a group is
 // applied, and beside each other.
-func diffHint(m *model) string {
-	if m.insp == nil && m.looksAhead() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
+func (m *model) diffHint() string {
+	if !m.insp.Shown && m.insp.LooksAhead() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
 		return "diff"
 	}
 	return ""
 }
 
-func sentHint(m *model) string {
+func (m *model) sentHint() string {
 	if !m.showsObject() || m.insp.Tab == inspector.TabManifest && !m.insp.Live {
 		return ""
 	}
-	it, ok := m.item()
-	switch o := m.subject(); {
+	it, ok := m.insp.Item()
+	switch o := m.insp.Subject(); {
 	case !ok, it.Kind == event.PhaseRemove:
 		return ""
 	case inspector.Applied(o):
@@ -233,7 +208,7 @@ func sentHint(m *model) string {
 	return "will apply"
 }
 
-func liveHint(m *model) string {
+func (m *model) liveHint() string {
 	if !m.showsObject() || m.insp.Tab == inspector.TabManifest && m.insp.Live {
 		return ""
 	}
@@ -242,11 +217,25 @@ func liveHint(m *model) string {
 
 // showsObject reports whether an object is shown as the run sees it, or the cluster.
 func (m *model) showsObject() bool {
-	return m.insp != nil && m.opts.Inspector != nil && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
+	return m.insp.Shown && m.insp.HasAnswers() && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
 }
 
-func canInspect(m *model) bool { return m.group() != nil && m.insp == nil && !m.leaveOnEnter() }
+func (m *model) canInspect() bool { return m.Group() != nil && !m.insp.Shown && !m.leaveOnEnter() }
 
 // leaveOnEnter reports whether enter leaves: at the end, where the user has
 // not begun to look around. Who has opened a record has done so to look.
-func (m *model) leaveOnEnter() bool { return m.Over() && m.follow && m.insp == nil && !m.ReadOnly() }
+func (m *model) leaveOnEnter() bool { return m.Over() && m.Follow && !m.insp.Shown && !m.ReadOnly() }
+
+func (m *model) wrapHint() string {
+	if m.insp.Cut {
+		return "wrap lines"
+	}
+	return "cut lines"
+}
+
+func (m *model) escHint() string {
+	if m.insp.Searches() {
+		return "end search"
+	}
+	return "close"
+}

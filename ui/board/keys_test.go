@@ -1,6 +1,7 @@
 package board
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,12 +10,15 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/replay"
+	"lockstep/ui/board/screen"
 )
 
 // state is a screen in a state that keys are tried in.
 type state struct {
 	name  string
-	open  func(t testing.TB) *screen
+	open  func(t testing.TB) *rig
 	hints string // keys below the state, if any, and in the footer
 	// does is what the keys that steer and leave do: the command that is
 	// sent, or one of the words below. Others do nothing.
@@ -29,8 +33,8 @@ const (
 )
 
 // with opens a screen of a run and types keys.
-func with(run string, n int, keys string, opts ...func(*Options)) func(testing.TB) *screen {
-	return func(t testing.TB) *screen {
+func with(run string, n int, keys string, opts ...func(*Options)) func(testing.TB) *rig {
+	return func(t testing.TB) *rig {
 		s := newScreen(t, 200, 50, nil, opts...)
 		s.Update(batchMsg{recorded(t, run, n), true})
 		s.press(strings.Fields(keys)...)
@@ -39,9 +43,9 @@ func with(run string, n int, keys string, opts ...func(*Options)) func(testing.T
 	}
 }
 
-func pausedRun(t testing.TB) *screen { return with("sandbox-breakpoint", 0, "")(t) }
+func pausedRun(t testing.TB) *rig { return with("sandbox-breakpoint", 0, "")(t) }
 
-func abortingRun(t testing.TB) *screen {
+func abortingRun(t testing.TB) *rig {
 	s := with("sandbox-install", 63, "")(t)
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Aborting, Time: s.State.Now})
 	return s
@@ -72,13 +76,13 @@ func states() []state {
 		{"over", with("sandbox-install", 0, ""), "q/↵ / o ?", with0(over, "enter", leaves)},
 		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ o ?", over},
 		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
-		{"replay", func(t testing.TB) *screen { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
-		{"replay, inspector", func(t testing.TB) *screen { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space ← → , . x + f F ?", map[string]string{"q": leaves, "ctrl+c": leaves, "esc": closes, "enter": closes}},
+		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
+		{"replay, inspector", func(t testing.TB) *rig { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space ← → , . x + f F ?", map[string]string{"q": leaves, "ctrl+c": leaves, "esc": closes, "enter": closes}},
 		{"warnings", with("running", 0, ""), "p a / f ↵ w ?", refusedOnly(nil)},
 		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ ?", refusedOnly(map[string]string{"q": leaves})},
 		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog by q", with("sandbox-install", 63, "q"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
-		{"abort dialog while aborting", func(t testing.TB) *screen { s := abortingRun(t); s.press("a"); return s }, "", map[string]string{"ctrl+c": "stop", "esc": closes}},
+		{"abort dialog while aborting", func(t testing.TB) *rig { s := abortingRun(t); s.press("a"); return s }, "", map[string]string{"ctrl+c": "stop", "esc": closes}},
 		{"abort dialog while rolling back", with("sandbox-rollback", 160, "a"), "", map[string]string{"K": "abort", "ctrl+c": "stop", "esc": closes}},
 		{"give-up dialog", with("sandbox-held", 0, "G"), "", map[string]string{"y": "give-up", "enter": "give-up", "esc": closes, "ctrl+c": closes}},
 		{"help", with("sandbox-install", 63, "?"), "", map[string]string{"esc": closes, "q": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
@@ -133,32 +137,33 @@ func allKeys() (keys []string) {
 			}
 		}
 	}
-	for _, table := range [][]binding{bindings(), inspectorBindings(), breakBindings(), editBindings(), paletteBindings(), pagerBindings(), replayBindings()} {
+	for _, table := range tables() {
 		for _, b := range table {
-			add(b.keys)
-		}
-	}
-	for _, d := range []dialog{abortDialog, giveUpDialog} {
-		for _, c := range d.choices() {
-			add(c.keys)
+			add(b.Keys)
 		}
 	}
 	return keys
 }
 
+// tables are those of the board and the inspector, and of all modes.
+func tables() [][]keys.Binding {
+	m := newModel(context.Background(), Options{}.recorded(replay.NewPlayer([]event.Event{{}}, 0)))
+	return [][]keys.Binding{m.boardKeys(), m.inspectorKeys(), m.replays[0].Keys(), m.breaks.Keys(), m.edit.Keys(), m.palette.Keys(), m.help.Keys(), m.abort.Keys(), m.giveUp.Keys()}
+}
+
 // open names what is open on top of the board.
-func (s *screen) open() string {
-	return fmt.Sprint(s.dialog != noDialog, s.pager != nil, s.breaks != nil, s.typing || s.seeking, s.palette != nil, s.insp != nil)
+func (s *rig) open() string {
+	return fmt.Sprint(s.asks(), s.reads(), s.Modes.Has(s.breaks), s.types(), s.Modes.Has(s.palette), s.insp.Shown)
 }
 
 // outcome is what the last key led to.
-func (s *screen) outcome(before string) string {
+func (s *rig) outcome(before string) string {
 	switch {
 	case s.quits():
 		return leaves
 	case len(s.sent) == 1:
 		return string(s.sent[0].Name)
-	case s.dialog != noDialog && !strings.HasPrefix(before, "true"):
+	case s.asks() && !strings.HasPrefix(before, "true"):
 		return asks
 	case strings.Count(s.open(), "true") > strings.Count(before, "true"):
 		return opens
@@ -174,13 +179,13 @@ func TestHints(t *testing.T) {
 		s := st.open(t)
 		var got []string
 		for _, h := range s.ways() {
-			got = append(got, h.key)
+			got = append(got, h.Key)
 		}
 		if len(got) > 0 {
 			got = append(got, "|")
 		}
 		for _, h := range s.hints() {
-			got = append(got, h.key)
+			got = append(got, h.Key)
 		}
 		if g := strings.Join(got, " "); g != st.hints {
 			t.Errorf("%s: the footer has %q, want %q", st.name, g, st.hints)
@@ -194,15 +199,15 @@ func TestHints(t *testing.T) {
 func TestHintsWork(t *testing.T) {
 	for _, st := range states() {
 		s := st.open(t)
-		if s.typing { // the keys are letters there, and the footer is the filter
+		if s.Modes.Has(s.filter) { // the keys are letters there, and the footer is the filter
 			continue
 		}
 		for _, h := range append(s.ways(), s.hints()...) {
-			key, _, _ := strings.Cut(h.key, "/")
+			key, _, _ := strings.Cut(h.Key, "/")
 			if key == "" {
-				key = h.key
+				key = h.Key
 			}
-			switch h.key {
+			switch h.Key {
 			case s.Theme.Lines.Enter:
 				key = "enter"
 			case s.Theme.Lines.Left:
@@ -216,12 +221,12 @@ func TestHintsWork(t *testing.T) {
 			switch {
 			case len(s.sent) > 0:
 				if why := refusal(s.State.Run, s.sent[0].Name); why {
-					t.Errorf("%s: the footer offers %q (%s), which the run refuses", st.name, h.key, h.word)
+					t.Errorf("%s: the footer offers %q (%s), which the run refuses", st.name, h.Key, h.Word)
 				}
-			case s.edit != nil: // its editor takes the terminal
-			case s.quits(), s.text() != before, h.key == "f" && onlyProblem(s):
+			case s.edits(): // its editor takes the terminal
+			case s.quits(), s.text() != before, h.Key == "f" && onlyProblem(s):
 			default:
-				t.Errorf("%s: the footer offers %q (%s), which does nothing", st.name, h.key, h.word)
+				t.Errorf("%s: the footer offers %q (%s), which does nothing", st.name, h.Key, h.Word)
 			}
 		}
 	}
@@ -290,9 +295,9 @@ func TestRefused(t *testing.T) {
 	s := with("sandbox-install", 63, "")(t)
 	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.State.Now})
 	s.shows(t, "step refused: the run is not paused; pause it first")
-	s.send(unflashMsg(s.flash.n - 1)) // of a message before
+	s.send(screen.FlashOver(s.Flash.N - 1)) // of a message before
 	s.shows(t, "step refused")
-	s.send(unflashMsg(s.flash.n))
+	s.send(screen.FlashOver(s.Flash.N))
 	s.showsNot(t, "step refused")
 }
 
@@ -360,7 +365,7 @@ func TestDialogSays(t *testing.T) {
 		s.showsNot(t, "roll back: to", "roll back: uninstall")
 		s.shows(t, "roll back: not possible, ")
 		s.press("r")
-		if len(s.sent) > 0 || s.dialog == noDialog {
+		if len(s.sent) > 0 || !s.asks() {
 			t.Errorf("%s: r sends %v", name, s.sent)
 		}
 	}
@@ -388,7 +393,7 @@ func TestOverTakesNoOrders(t *testing.T) {
 }
 
 // onlyProblem reports whether there is nowhere else for f to go.
-func onlyProblem(s *screen) bool {
-	failed, blocking := s.problems()
-	return len(failed)+len(blocking) == 1 || len(failed) == 1 && slices.Contains(failed, s.sel)
+func onlyProblem(s *rig) bool {
+	failed, blocking := s.board.Problems()
+	return len(failed)+len(blocking) == 1 || len(failed) == 1 && slices.Contains(failed, s.Sel)
 }

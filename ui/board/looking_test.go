@@ -40,7 +40,7 @@ var podsOfShop = []inspector.Pod{
 }
 
 // looking opens a tab of the failed object of the held run by its key.
-func looking(t *testing.T, w, h int, keys ...string) *screen {
+func looking(t *testing.T, w, h int, keys ...string) *rig {
 	s := newScreen(t, w, h, recorded(t, "sandbox-held", 0), answered)
 	s.press("f")
 	for _, k := range keys {
@@ -55,7 +55,7 @@ func TestTabsOpenFromTheBoard(t *testing.T) {
 	for key, tab := range map[string]inspector.Tab{"d": inspector.TabDiff, "y": inspector.TabManifest, "Y": inspector.TabManifest, "v": inspector.TabEvents, "l": inspector.TabLogs} {
 		for _, before := range []string{"d", "y", "v", "l", ""} {
 			s := looking(t, 100, 30, strings.Fields(before+" "+key)...)
-			if s.insp == nil || s.insp.Tab != tab {
+			if !s.insp.Shown || s.insp.Tab != tab {
 				t.Errorf("%s %s does not open %s", before, key, inspector.TabNames[tab])
 			}
 		}
@@ -136,7 +136,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("searching has sent %v", s.sent)
 	}
 	s.press("esc")
-	if s.insp == nil || s.searches() {
+	if !s.insp.Shown || s.insp.Searches() {
 		t.Fatal("esc has to end the search, and nothing else")
 	}
 	s.press("n")
@@ -166,7 +166,7 @@ func TestPods(t *testing.T) {
 }
 
 // copied is what the last message has copied.
-func (s *screen) copied() string {
+func (s *rig) copied() string {
 	for _, msg := range answers(s.last) {
 		if fmt.Sprintf("%T", msg) == "tea.setClipboardMsg" {
 			return fmt.Sprint(msg)
@@ -206,7 +206,7 @@ func TestKubectl(t *testing.T) {
 		{Kind: "ClusterRole", Group: "rbac.authorization.k8s.io", Name: "system:x"}: "describe clusterrole.rbac.authorization.k8s.io/system:x",
 		{Kind: "ConfigMap", Namespace: "n", Name: "c"}:                              "-n n describe configmap/c",
 	} {
-		n := s.group()
+		n := s.Group()
 		about := inspector.Subject{Picture: &s.Picture, Node: n, Object: n.Objects[0]}
 		if got := about.Kubectl(nil, o, nil); got != "kubectl "+want {
 			t.Errorf("%s, want kubectl %s", got, want)
@@ -240,7 +240,7 @@ func TestPalette(t *testing.T) {
 	s.shows(t, ":diff", "diff: what the run will do")
 	s.showsNot(t, "accept: while")
 	s.press("enter")
-	if s.insp == nil || s.insp.Tab != inspector.TabDiff || s.palette != nil {
+	if !s.insp.Shown || s.insp.Tab != inspector.TabDiff || s.Modes.Has(s.palette) {
 		t.Error("the diff is not open")
 	}
 	s.press(":", "x", "y", "z", "z", "y")
@@ -267,19 +267,21 @@ func TestPaletteDoesWhatKeysDo(t *testing.T) {
 		s := st.open(t)
 		s.press(":")
 		var listed []string
-		for n, b := range s.commands() {
-			listed = append(listed, b.keys...)
-			if b.keys[0] == ":" {
+		for n, b := range s.palette.Commands() {
+			listed = append(listed, b.Keys...)
+			if b.Keys[0] == ":" {
 				continue
 			}
 			one, two := st.open(t), st.open(t)
 			was := two.open()
 			one.press(":")
-			one.palette.at = n
+			for range n + 1 {
+				one.press("down")
+			}
 			one.press("enter")
-			two.press(b.keys[0])
+			two.press(b.Keys[0])
 			if got, want := one.outcome(was), two.outcome(was); got != want || one.open() != two.open() || fmt.Sprint(one.sent) != fmt.Sprint(two.sent) {
-				t.Errorf("%s: %s %q leads to %q %v %s, its key to %q %v %s", st.name, b.label, b.about, got, one.sent, one.open(), want, two.sent, two.open())
+				t.Errorf("%s: %s %q leads to %q %v %s, its key to %q %v %s", st.name, b.Label, b.About, got, one.sent, one.open(), want, two.sent, two.open())
 			}
 		}
 		for _, k := range allKeys() {

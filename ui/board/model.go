@@ -2,80 +2,97 @@ package board
 
 import (
 	"context"
+	"slices"
 	"time"
 
-	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/board/breakpoints"
 	"lockstep/ui/board/canvas"
-	"lockstep/ui/board/graph"
+	"lockstep/ui/board/columns"
+	"lockstep/ui/board/dialogs"
+	"lockstep/ui/board/edit"
+	"lockstep/ui/board/footer"
+	"lockstep/ui/board/header"
+	"lockstep/ui/board/help"
 	"lockstep/ui/board/inspector"
-	"lockstep/ui/board/picture"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/line"
+	"lockstep/ui/board/page"
+	"lockstep/ui/board/palette"
+	"lockstep/ui/board/pane"
+	"lockstep/ui/board/replay"
+	"lockstep/ui/board/report"
+	"lockstep/ui/board/screen"
+	"lockstep/ui/board/steer"
 )
 
-// model is the program's state: the operation's, and where the user is.
+// model joins the regions and the modes over the screen that they share.
 type model struct {
-	ctx  context.Context
-	opts Options
-	pens *canvas.Pens
-
-	w, h   int
-	canvas *canvas.Canvas
-	frame  string // the last frame, while nothing has changed
-	stale  bool   // the frame is out of date
-
-	picture.Picture
-	went   bool      // a step was taken since the run paused
-	polled time.Time // when the last batch came
-	ticks  bool      // a tick is on its way
-
-	sel    spot
-	follow bool // the view follows the action, until the user moves
-	first  int  // first column in view
-	top    int  // first row of the board in view
-	wish   wish // of how much cards show
-	lay    layout
-
-	outlook outlook
-
-	player *Player // what is played again, nil where something happens now
-	armed  int     // counts the waits for its next event, so that an old one means nothing
-
-	flash  flash
-	dialog dialog
-	// asked tells that a rollback was under way when the dialog was opened,
-	// leaving that the screen is left once all is over.
-	asked, leaving bool
-	pager          *pager // help or warnings
-	breaks         *breakList
-	edit           *editing
-	drift          drift
-	insp           *inspector.Inspector
-	changes        *inspector.Changes // what is known of them, also while it is closed
-	filter         filter
-	typing         bool // keys go to the filter
-	query          textinput.Model
-	seeking        bool   // keys go to the query
-	found          string // what of the query is in the tab that is drawn
-	palette        *palette
-	queued         []tea.Cmd
+	*screen.Screen
+	regions
+	modes
+	feed
+	pens  *canvas.Pens
+	theme theme.Options // as it was asked for
+	frame string        // the last frame, while nothing has changed
+	stale bool          // the frame is out of date
 }
 
-// spot is what is selected: a group, or an object of it.
-type spot struct {
-	event.Unit
-	object plan.Object // zero: the group itself
+// regions are the parts of the screen.
+type regions struct {
+	header *header.Header
+	board  *columns.Board
+	insp   *inspector.Region
+	pane   *pane.Pane
+}
+
+// modes are what can be opened on top of the board, and what keys steer.
+type modes struct {
+	steer          *steer.Steer
+	edit           *edit.Edit
+	abort, giveUp  *dialogs.Dialog
+	breaks         *breakpoints.List
+	palette        *palette.Palette
+	filter, search *line.Line
+	help, warnings *page.Page
+	report         *page.Page
+	replays        []*replay.Replay // none, or the one that is played again
+}
+
+// feed is where events come from.
+type feed struct {
+	ctx    context.Context
+	source Source
+	polled time.Time // when the last batch came
+	ticks  bool      // a tick is on its way
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, opts: o, player: o.player, follow: true, stale: true, changes: inspector.NewChanges(ctx, o.Inspector), Picture: picture.Picture{Now: o.Now, Steers: o.Command != nil, Graph: graph.New(&event.State{})}}
-	if m.Now == nil {
-		m.Now = time.Now
+	m := &model{feed: feed{ctx: ctx, source: o.Source}, theme: o.Theme, stale: true}
+	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Replayed: len(o.record) > 0, Command: o.Command, Abort: m.askAbort})
+	m.Screen = s
+	end := &report.Report{Screen: s, Next: o.Next}
+	m.board = columns.New(s, m.place)
+	m.insp = inspector.NewRegion(ctx, s, o.Inspector, m.board.Show)
+	m.insp.Kubectl = o.Kubectl
+	m.header = &header.Header{Screen: s, Title: o.Title}
+	m.pane = pane.New(s, m.insp, end)
+
+	explain := help.New(s, m.documented)
+	m.modes = modes{
+		steer: steer.New(ctx, s, o.Anew), edit: edit.New(ctx, s, o.Editor, o.AtQuit),
+		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
+		filter: line.New(s, line.Use{Typed: m.narrow, Cleared: m.widen, Found: s.Matches}),
+		search: line.New(s, line.Use{Typed: m.insp.Seek, Cleared: m.insp.EndSearch, Found: func() string { return m.insp.Hits }}),
+		help:   page.New(s, "keys", explain.Keys), warnings: page.New(s, "warnings", explain.Warnings), report: page.New(s, "report", end.Lines),
 	}
-	m.filter, m.query = newFilter(), newInput()
+	for _, p := range o.record {
+		m.replays = append(m.replays, replay.New(ctx, s, p, m.settle))
+	}
 	m.setTheme(o.Theme)
 	return m
 }
@@ -83,7 +100,6 @@ func newModel(ctx context.Context, o Options) *model {
 func (m *model) setTheme(o theme.Options) {
 	m.Theme = theme.New(o)
 	m.pens = canvas.NewPens(m.Theme)
-	m.stale = true
 }
 
 // Init asks for the first events and, where that is not known, for the
@@ -98,27 +114,209 @@ func (m *model) Init() tea.Cmd {
 
 // begin is where the first events come from.
 func (m *model) begin() tea.Cmd {
-	if m.player == nil {
-		return m.poll()
+	for _, r := range m.replays {
+		return r.Begin()
 	}
-	return tea.Batch(m.goFrom(0, m.player.At()), m.playOn())
+	return m.poll()
 }
 
-// flash is a short message in the state line.
-type flash struct {
-	text string
-	role theme.Role
-	n    int // counts messages, so that a late timer does not take a new one away
+type (
+	// batchMsg brings events; the last one tells that there are no more.
+	batchMsg struct {
+		events []event.Event
+		more   bool
+	}
+	// tickMsg lets times on the screen go on.
+	tickMsg struct{}
+)
+
+const (
+	tickEvery      = time.Second
+	tickEveryStill = 10 * time.Second
+)
+
+// Update takes a message into the model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	m.stale = true
+	was := m.Sel
+	cmd := m.take(msg)
+	if m.Sel != was {
+		cmd = tea.Batch(cmd, m.insp.Turn())
+	}
+	return m, tea.Batch(cmd, m.insp.AskAhead(), m.tick())
 }
 
-// group returns the selected group, or nil.
-func (m *model) group() *graph.Node { return m.Graph.ByKey[m.sel.Unit] }
+func (m *model) take(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.W, m.H = msg.Width, msg.Height
+		m.board.Show()
+	case tea.BackgroundColorMsg:
+		if o := m.Theme.Options; o.Background == theme.Detect {
+			o.Background = theme.Dark
+			if !msg.IsDark() {
+				o.Background = theme.Light
+			}
+			m.setTheme(o)
+		}
+	case tea.ColorProfileMsg:
+		m.setDepth(msg.Profile)
+	case batchMsg:
+		return m.absorb(msg)
+	case tickMsg:
+		m.ticks = false
+		if m.insp.Shown {
+			return m.insp.Refresh()
+		}
+	case screen.FlashOver:
+		if int(msg) == m.Flash.N {
+			m.Flash.Text = ""
+		}
+	case tea.KeyPressMsg:
+		return m.press(msg)
+	case tea.PasteMsg:
+		if top := m.Modes.Top(); top != nil {
+			return top.Update(msg)
+		}
+	case tea.MouseClickMsg:
+		return m.click(msg.Mouse())
+	case tea.MouseWheelMsg:
+		return m.wheel(msg)
+	default:
+		return m.answer(msg)
+	}
+	return nil
+}
 
-// object returns the selected object, or nil where a group is selected.
-func (m *model) object() *event.ObjectState {
-	n := m.group()
-	if n == nil || m.sel.object == (plan.Object{}) {
+// answer hands what a part has asked for to all of them: each knows its own.
+func (m *model) answer(msg tea.Msg) tea.Cmd {
+	cmds := []tea.Cmd{m.insp.Update(msg), m.edit.Update(msg), m.steer.Update(msg)}
+	for _, r := range m.replays {
+		cmds = append(cmds, r.Update(msg))
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *model) setDepth(p colorprofile.Profile) {
+	o := m.Theme.Options
+	switch {
+	case o.Depth == theme.None:
+		return
+	case p <= colorprofile.ASCII:
+		o.Depth = theme.None
+	case p == colorprofile.ANSI:
+		o.Depth = theme.Basic
+	default:
+		o.Depth = m.theme.Depth
+	}
+	m.setTheme(o)
+}
+
+// poll waits for the next events. Those that come while the last ones are
+// still fresh are collected first, which bounds the frames that a busy run
+// costs.
+func (f *feed) poll() tea.Cmd {
+	ctx, source, fresh := f.ctx, f.source, f.polled.Add(screen.BatchEvery)
+	return func() tea.Msg {
+		if !screen.Sleep(ctx, time.Until(fresh)) {
+			return nil
+		}
+		events, more := source.Next(ctx)
+		if !more && ctx.Err() != nil {
+			return nil
+		}
+		return batchMsg{events, more}
+	}
+}
+
+// absorb draws a batch of events of a run into the picture.
+func (m *model) absorb(b batchMsg) tea.Cmd {
+	m.polled = time.Now()
+	cmds := m.Absorb(b.events)
+	if slices.ContainsFunc(b.events, edit.Accepted) {
+		m.edit.Obeyed()
+	}
+	m.Ended = m.Ended || !b.more
+	cmds = append(cmds, m.settle())
+	if b.more {
+		cmds = append(cmds, m.poll())
+	}
+	if m.Leaving && m.Over() {
+		cmds = append(cmds, m.quit())
+	}
+	return tea.Batch(cmds...)
+}
+
+// settle makes the screen fit the picture.
+func (m *model) settle() tea.Cmd {
+	m.Count()
+	m.Undone()
+	m.Refilter()
+	cmds := []tea.Cmd{m.edit.Update(keys.Changed{})}
+	for _, open := range slices.Clone(m.Modes) {
+		cmds = append(cmds, open.Update(keys.Changed{}))
+	}
+	if m.Follow {
+		m.board.Chase()
+	}
+	m.board.Show()
+	return tea.Batch(append(cmds, m.insp.Update(keys.Changed{}))...)
+}
+
+// tick arms the clock where something on the screen goes on with time.
+func (m *model) tick() tea.Cmd {
+	still := slices.ContainsFunc(m.replays, (*replay.Replay).Still)
+	if m.ticks || still || !m.Lively() && !(m.insp.Shown && m.insp.Loading()) {
 		return nil
 	}
-	return n.Find(m.sel.object)
+	m.ticks = true
+	every := tickEvery
+	if m.Theme.Still {
+		every = tickEveryStill
+	}
+	return tea.Tick(every, func(time.Time) tea.Msg { return tickMsg{} })
+}
+
+// View draws a frame, unless nothing has changed since the last one.
+func (m *model) View() tea.View {
+	if m.stale {
+		m.draw()
+	}
+	v := tea.NewView(m.frame)
+	v.AltScreen = true
+	if !m.Theme.Still {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	if top, ok := m.Modes.Top().(keys.Cursor); ok && !m.TooSmall() {
+		v.Cursor = top.Cursor()
+	}
+	return v
+}
+
+func (m *model) draw() {
+	m.stale = false
+	if m.W <= 0 || m.H <= 0 {
+		m.frame = ""
+		return
+	}
+	if m.Canvas == nil {
+		m.Canvas = canvas.New(m.W, m.H, m.pens)
+	}
+	m.Canvas.Reset(m.W, m.H, m.pens)
+	if m.TooSmall() {
+		m.header.DrawTooSmall()
+	} else {
+		m.place()
+		m.header.Draw(m.ways())
+		m.board.Draw()
+		m.pane.Draw()
+		for _, r := range m.replays {
+			r.Draw()
+		}
+		footer.Draw(m.Screen, m.hints(), m.narrowed())
+	}
+	for _, open := range m.Modes {
+		open.Draw()
+	}
+	m.frame = m.Canvas.String()
 }

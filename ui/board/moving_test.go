@@ -10,27 +10,29 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/cards"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/replay"
 )
 
 // TestFind covers f, and that the view follows until the user moves.
 func TestFind(t *testing.T) {
 	s := with("sandbox-held", 0, "g")(t)
-	if s.follow || s.sel.Group != "namespace:shop" {
-		t.Fatalf("follow %t, selected %v", s.follow, s.sel)
+	if s.Follow || s.Sel.Group != "namespace:shop" {
+		t.Fatalf("follow %t, selected %v", s.Follow, s.Sel)
 	}
 	s.press("f")
-	if s.sel.Group != "shop/api:server" || s.sel.object.Kind != "Deployment" {
-		t.Errorf("f goes to %v", s.sel)
+	if s.Sel.Group != "shop/api:server" || s.Sel.Object.Kind != "Deployment" {
+		t.Errorf("f goes to %v", s.Sel)
 	}
 	s.press("g", "F")
-	if !s.follow || s.sel.Group != "shop/api:server" {
-		t.Errorf("F goes to %v", s.sel)
+	if !s.Follow || s.Sel.Group != "shop/api:server" {
+		t.Errorf("F goes to %v", s.Sel)
 	}
 	s = with("sandbox-rollback", 111, "g")(t)
 	s.feed(recorded(t, "sandbox-rollback", 140)[111:]...)
-	if !s.follow || !s.Back(s.group()) {
-		t.Errorf("the view stays at %v when the rollback begins", s.sel)
+	if !s.Follow || !s.Back(s.Group()) {
+		t.Errorf("the view stays at %v when the rollback begins", s.Sel)
 	}
 }
 
@@ -48,11 +50,11 @@ func TestOpening(t *testing.T) {
 		for _, size := range sizes {
 			s := newScreen(t, size[0], size[1], nil, readOnly)
 			s.send(batchMsg{recorded(t, run, 0), false})
-			if s.sel.Group != want || s.Back(s.group()) {
-				t.Errorf("%s at %v opens at %v", run, size, s.sel)
+			if s.Sel.Group != want || s.Back(s.Group()) {
+				t.Errorf("%s at %v opens at %v", run, size, s.Sel)
 			}
-			if !slices.ContainsFunc(s.lay.cards, func(c card) bool { return c.n == s.group() }) {
-				t.Errorf("%s at %v: %v is out of view", run, size, s.sel)
+			if !slices.ContainsFunc(s.board.Cards, func(c cards.Card) bool { return c.Node == s.Group() }) {
+				t.Errorf("%s at %v: %v is out of view", run, size, s.Sel)
 			}
 		}
 	}
@@ -61,8 +63,8 @@ func TestOpening(t *testing.T) {
 	plan := recorded(t, "sandbox-install", 0)
 	plan = plan[slices.IndexFunc(plan, func(e event.Event) bool { return e.Kind == event.KindPlan }):][:1]
 	s.send(batchMsg{plan, false})
-	if s.group() != s.Graph.Nodes[0] {
-		t.Errorf("a plan opens at %v", s.sel)
+	if s.Group() != s.Graph.Nodes[0] {
+		t.Errorf("a plan opens at %v", s.Sel)
 	}
 	s.shows(t, "○ plan  16 groups, 29 objects")
 	s.showsNot(t, "aborted", "0:00", "0 of 29")
@@ -81,12 +83,12 @@ func TestMoving(t *testing.T) {
 			for _, name := range moveKeys(k) {
 				for range 25 {
 					s.press(name)
-					if s.group() == nil {
+					if s.Group() == nil {
 						t.Fatalf("%v: %s leaves nothing selected", size, name)
 					}
 				}
-				if from, to := s.extent(s.group()); to <= s.top || from >= s.top+s.lay.board.H {
-					t.Errorf("%v: %s leaves %v out of view", size, name, s.sel)
+				if from, to := s.board.Extent(s.Group()); to <= s.board.Top || from >= s.board.Top+s.board.Area.H {
+					t.Errorf("%v: %s leaves %v out of view", size, name, s.Sel)
 				}
 			}
 		}
@@ -94,9 +96,9 @@ func TestMoving(t *testing.T) {
 }
 
 func moveKeys(k Key) []string {
-	for _, b := range bindings() {
-		if b.label == k.Keys {
-			return b.keys
+	for _, b := range tables()[0] {
+		if b.Label == k.Keys {
+			return b.Keys
 		}
 	}
 	return nil
@@ -108,7 +110,7 @@ func TestFilter(t *testing.T) {
 	s.shows(t, "5 of 16 groups", "Deployment/shop-cache")
 	s.showsNot(t, "StatefulSet")
 	s.press("enter")
-	if s.typing || !s.filter.on() {
+	if s.Modes.Has(s.filter) || !s.Filter.On() {
 		t.Fatal("enter does not keep the filter")
 	}
 	s.press("esc")
@@ -135,11 +137,11 @@ func TestMouse(t *testing.T) {
 		return tea.Mouse{}
 	}
 	s.send(tea.MouseClickMsg(at("ConfigMap/shop-worker")))
-	if s.sel.object.Name != "shop-worker" || s.follow {
-		t.Fatalf("a click selects %v", s.sel)
+	if s.Sel.Object.Name != "shop-worker" || s.Follow {
+		t.Fatalf("a click selects %v", s.Sel)
 	}
 	s.send(tea.MouseClickMsg(at("ConfigMap/shop-worker")))
-	if s.insp == nil {
+	if !s.insp.Shown {
 		t.Fatal("a second click does not inspect")
 	}
 	s.send(tea.MouseClickMsg(at("gates")))
@@ -147,38 +149,38 @@ func TestMouse(t *testing.T) {
 		t.Errorf("a click opens tab %d", s.insp.Tab)
 	}
 	s.press("esc")
-	first := s.first
+	first := s.board.First
 	s.send(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelLeft})
-	if s.first >= first {
-		t.Errorf("the wheel scrolls from column %d to %d", first, s.first)
+	if s.board.First >= first {
+		t.Errorf("the wheel scrolls from column %d to %d", first, s.board.First)
 	}
 	s.send(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelDown, Mod: tea.ModShift})
-	if s.first != first {
-		t.Errorf("the wheel with shift scrolls to column %d, not back to %d", s.first, first)
+	if s.board.First != first {
+		t.Errorf("the wheel with shift scrolls to column %d, not back to %d", s.board.First, first)
 	}
 	s = newScreen(t, 60, 20, recorded(t, "sandbox-install", 0))
 	s.press("z") // the list is longer than the screen
-	top := s.top
+	top := s.board.Top
 	s.send(tea.MouseWheelMsg{X: 5, Y: 8, Button: tea.MouseWheelUp})
-	if s.top != top-3 && s.top != 0 || s.top == top || s.follow {
-		t.Errorf("the wheel scrolls from line %d to %d", top, s.top)
+	if s.board.Top != top-3 && s.board.Top != 0 || s.board.Top == top || s.Follow {
+		t.Errorf("the wheel scrolls from line %d to %d", top, s.board.Top)
 	}
 	s.send(tea.MouseClickMsg(at("db:config")))
-	if s.sel.Group != "shop/db:config" {
-		t.Errorf("a click in the list selects %v", s.sel)
+	if s.Sel.Group != "shop/db:config" {
+		t.Errorf("a click in the list selects %v", s.Sel)
 	}
 }
 
 // TestKeyTable keeps the keys of the one table apart, and every one of them
 // explained.
 func TestKeyTable(t *testing.T) {
-	for _, table := range [][]binding{bindings(), inspectorBindings(), breakBindings(), editBindings(), replayBindings()} {
+	for _, table := range tables() {
 		seen := map[string]bool{}
 		for _, b := range table {
-			if b.label == "" || b.about == "" || b.do == nil {
-				t.Errorf("%v is not explained", b.keys)
+			if b.Label == "" || b.About == "" || b.Do == nil {
+				t.Errorf("%v is not explained", b.Keys)
 			}
-			for _, k := range b.keys {
+			for _, k := range b.Keys {
 				if seen[k] {
 					t.Errorf("%q twice", k)
 				}
@@ -191,9 +193,9 @@ func TestKeyTable(t *testing.T) {
 	again := replayed(t, "running", 0).resized(200, 220)
 	again.press("?")
 	for _, k := range Keys() {
-		if k.Part == partReplay {
+		if k.Part == replay.Part {
 			again.shows(t, k.About)
-			text.showsNot(t, partReplay)
+			text.showsNot(t, replay.Part)
 			continue
 		}
 		text.shows(t, k.Keys)
@@ -213,14 +215,14 @@ func TestStepped(t *testing.T) {
 // TestAbortedStaysInView keeps the group in view that an abort has cut short.
 func TestAbortedStaysInView(t *testing.T) {
 	s := with("running", 0, "")(t)
-	was := s.group()
+	was := s.Group()
 	s.feed(
 		event.Event{Kind: event.KindRun, Status: event.Aborting, Time: s.State.Now},
 		event.Event{Kind: event.KindGroup, Phase: was.Phase, Group: was.ID, Status: event.Aborted, Time: s.State.Now},
 		event.Event{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now},
 	)
-	if s.group() != was {
-		t.Errorf("the view goes from %s to %s", was.ID, s.group().ID)
+	if s.Group() != was {
+		t.Errorf("the view goes from %s to %s", was.ID, s.Group().ID)
 	}
 }
 
@@ -260,20 +262,20 @@ func TestStepLeadsTheEye(t *testing.T) {
 	s.press("n")
 	s.feed(recorded(t, "sandbox-breakpoint", 0)[len(recorded(t, "sandbox-breakpoint", 0))-1])
 	s.settle()
-	if got := s.sel.Group; got != "shop/db:schema" {
+	if got := s.Sel.Group; got != "shop/db:schema" {
 		t.Errorf("after a step %s is selected, not what the breakpoint holds", got)
 	}
-	g := s.group()
+	g := s.Group()
 	s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Running, Time: s.State.Now})
 	s.settle()
 	s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Ready, Time: s.State.Now})
 	s.settle()
-	if got := s.sel.Group; got != s.Next.ID {
+	if got := s.Sel.Group; got != s.Next.ID {
 		t.Errorf("%s is selected, and the next step lets %s go", got, s.Next.ID)
 	}
 	s.shows(t, "Topic/shop-orders     will be created")
 	s.press("esc", "up", "p")
-	if s.follow {
+	if s.Follow {
 		t.Error("the view follows who has moved, and not stepped")
 	}
 }

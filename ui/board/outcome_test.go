@@ -8,7 +8,7 @@ import (
 )
 
 // outcomes are those of the groups of an operation, as the board words them.
-func outcomes(s *screen) map[string]string {
+func outcomes(s *rig) map[string]string {
 	out := map[string]string{}
 	for _, n := range s.Graph.Nodes {
 		if !s.Back(n) {
@@ -52,7 +52,7 @@ func TestUninstalled(t *testing.T) {
 // undoing is an upgrade of four groups of two objects each that is being rolled
 // back to the revision before; what the rollback has done so far is to be
 // added.
-func undoing(t *testing.T) (s *screen, undo func(group, name string, status event.Status, c event.Change)) {
+func undoing(t *testing.T) (s *rig, undo func(group, name string, status event.Status, c event.Change)) {
 	object := func(name string) *plan.Object { return &plan.Object{Kind: "ConfigMap", Namespace: "n", Name: name} }
 	phases := func(name string, kind event.PhaseKind, ids ...string) event.Event {
 		p := event.Phase{Name: name, Kind: kind}

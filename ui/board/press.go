@@ -7,124 +7,216 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/page"
 )
 
 // press obeys a key. What is open on top of the board has it first.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
-	name := k.String()
-	switch {
-	case m.typing:
-		return m.typeFilter(k)
-	case m.seeking:
-		return m.typeSearch(k)
-	case m.dialog != noDialog:
-		return m.choose(name)
-	case m.palette != nil:
-		return m.typePalette(k)
-	case m.pager != nil:
-		return m.obey(pagerBindings(), name)
-	case m.edit != nil && m.edit.shown:
-		return m.obey(editBindings(), name)
-	case m.breaks != nil:
-		return m.obey(breakBindings(), name)
+	name, was := k.String(), m.Sel
+	top := m.Modes.Top()
+	if top == nil {
+		return m.obey(name)
 	}
-	return m.obey(m.table(), name)
+	b, ok := keys.Find(top.Keys(), name)
+	if !ok {
+		return top.Update(k)
+	}
+	cmd := b.Obey(m.Explain)
+	if m.Sel != was {
+		m.board.Show()
+	}
+	return cmd
 }
 
-// table is the table of the board, behind those of a replay and of the open inspector:
-// of two meanings of a key the first counts.
-func (m *model) table() (table []binding) {
-	if m.player != nil {
-		table = append(table, replayBindings()...)
-	}
-	if m.insp != nil {
-		table = append(table, inspectorBindings()...)
-	}
-	return append(table, bindings()...)
-}
-
-// obey does what a table has for a key.
-func (m *model) obey(table []binding, name string) tea.Cmd {
-	b, ok := m.find(table, name)
+// obey does what the board has for a key.
+func (m *model) obey(name string) tea.Cmd {
+	b, ok := keys.Find(m.table(), name)
 	switch {
 	case !ok:
 		return nil
-	case b.steers && m.ReadOnly():
+	case b.Steers && m.ReadOnly():
 		if name == "ctrl+c" {
 			return m.quit()
 		}
 		return nil
 	}
-	return b.do(m)
+	return b.Obey(m.Explain)
 }
 
-// asks reports whether something on top of the board has the keys and waits for an
-// answer. A pager has them as well, and scrolls.
-func (m *model) asks() bool {
-	return m.dialog != noDialog || m.breaks != nil || m.palette != nil || m.edit != nil && m.edit.shown
+// table is the table of the board, behind those of a replay and of the open inspector:
+// of two meanings of a key the first counts.
+func (m *model) table() (table []keys.Binding) {
+	for _, r := range m.replays {
+		table = append(table, r.Keys()...)
+	}
+	if m.insp.Shown {
+		table = append(table, m.inspectorKeys()...)
+	}
+	return append(table, m.boardKeys()...)
 }
 
-// find is what a key means now: the first in a table that has it.
-func (m *model) find(table []binding, name string) (binding, bool) {
-	for _, b := range table {
-		if slices.Contains(b.keys, name) && (b.only == nil || b.only(m)) {
-			return b, true
+// quit leaves, or asks what is to become of the run.
+func (m *model) quit() tea.Cmd {
+	if !m.MayLeave() {
+		return m.askAbort()
+	}
+	m.insp.Stop()
+	return tea.Quit
+}
+
+// askAbort asks what is to become of the run, instead of all that is open; once all is
+// over there is nothing to abort.
+func (m *model) askAbort() tea.Cmd {
+	if m.Over() || m.ReadOnly() {
+		return m.quit()
+	}
+	m.Modes = nil
+	return m.abort.Open()
+}
+
+// escape closes what is open.
+func (m *model) escape() tea.Cmd {
+	switch {
+	case m.insp.Searches():
+		m.search.Clear()
+	case m.insp.Shown:
+		return m.insp.Close()
+	case m.Filter.On():
+		m.filter.Clear()
+	}
+	return nil
+}
+
+// inspect opens the inspector on what is selected. At the end of a run that
+// nobody has looked at, it leaves.
+func (m *model) inspect() tea.Cmd {
+	if m.leaveOnEnter() {
+		return m.quit()
+	}
+	return m.insp.Look(m.insp.FirstTab())
+}
+
+// openFilter lets the user type what is shown, openSearch what is searched for in the
+// inspector.
+func (m *model) openFilter() tea.Cmd {
+	m.insp.Close()
+	return m.filter.Open()
+}
+
+func (m *model) openSearch() tea.Cmd {
+	m.insp.Search(true)
+	return m.search.Open()
+}
+
+// narrow shows what a query is about, widen everything.
+func (m *model) narrow(query string) {
+	m.Find(query)
+	m.board.KeepShown()
+}
+
+func (m *model) widen() {
+	m.Find("")
+	m.board.Show()
+}
+
+// narrowed says by what the user has narrowed down what is shown, "" for nothing.
+func (m *model) narrowed() string {
+	switch {
+	case m.insp.Searches():
+		return m.insp.Query + "  " + m.insp.Hits
+	case m.Filter.On():
+		return m.Filter.Query + "  " + m.Matches()
+	}
+	return ""
+}
+
+// showKubectl shows the line by which kubectl tells of what is selected, and copies
+// it.
+func (m *model) showKubectl() tea.Cmd {
+	line := m.insp.KubectlLine()
+	page.New(m.Screen, "copied", func(width int) []canvas.Line { return canvas.Words(line, width) }).Open()
+	return tea.SetClipboard(line)
+}
+
+// click selects what is under the mouse; on what is selected already it opens
+// the inspector.
+func (m *model) click(at tea.Mouse) tea.Cmd {
+	if at.Button != tea.MouseLeft || m.Modes.Covers() || m.TooSmall() {
+		return nil
+	}
+	for _, r := range m.replays {
+		if cmd, ok := r.Click(at.X, at.Y); ok {
+			return cmd
 		}
 	}
-	return binding{}, false
+	switch {
+	case m.insp.Shown && m.insp.Area.Has(at.X, at.Y):
+		return m.insp.Click(at.X, at.Y)
+	case m.board.Click(at.X, at.Y) && !m.insp.Shown:
+		return m.inspect()
+	}
+	return nil
 }
 
-// hint is a key and its word in the footer.
-type hint struct {
-	key, word string
-	stays     bool
+// wheel scrolls what is under the mouse.
+func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
+	at := msg.Mouse()
+	switch {
+	case m.TooSmall():
+	case m.Modes.Covers():
+		return m.Modes.Top().Update(msg)
+	case m.insp.Shown && m.insp.Area.Has(at.X, at.Y):
+		m.insp.Wheel(at)
+	default:
+		m.board.Wheel(at)
+	}
+	return nil
 }
-
-func (h hint) width() int { return canvas.Width(h.key) + 1 + canvas.Width(h.word) }
 
 // hints are the keys that can be obeyed now, for the footer.
-func (m *model) hints() []hint {
-	return m.hintsOf(func(b binding) bool { return !b.way || !held(m) })
+func (m *model) hints() []keys.Hint {
+	return m.hintsOf(func(b keys.Binding) bool { return !b.Way || !m.Held() })
 }
 
 // ways are the keys that lead out of a failure that is held.
-func (m *model) ways() []hint {
-	if !held(m) {
+func (m *model) ways() []keys.Hint {
+	if !m.Held() {
 		return nil
 	}
-	return m.hintsOf(func(b binding) bool { return b.way })
+	return m.hintsOf(func(b keys.Binding) bool { return b.Way })
 }
 
-func (m *model) hintsOf(which func(binding) bool) []hint {
-	if m.asks() || m.pager != nil {
+func (m *model) hintsOf(which func(keys.Binding) bool) []keys.Hint {
+	if m.Modes.Covers() {
 		return nil // they say themselves what can be pressed
 	}
-	table := bindings()
-	if m.insp != nil {
-		own := inspectorBindings()
-		table = slices.DeleteFunc(table, func(b binding) bool { _, taken := m.find(own, b.keys[0]); return taken })
-		at := slices.IndexFunc(own, func(b binding) bool { return b.keys[0] == "esc" }) + 1
+	table := m.boardKeys()
+	if m.insp.Shown {
+		own := m.inspectorKeys()
+		table = slices.DeleteFunc(table, func(b keys.Binding) bool { _, taken := keys.Find(own, b.Keys[0]); return taken })
+		at := slices.IndexFunc(own, func(b keys.Binding) bool { return b.Keys[0] == "esc" }) + 1
 		for _, b := range table {
-			if b.near {
+			if b.Near {
 				own = slices.Insert(own, at, b)
 				at++
 			}
 		}
-		table = append(own, slices.DeleteFunc(table, func(b binding) bool { return b.near })...)
+		table = append(own, slices.DeleteFunc(table, func(b keys.Binding) bool { return b.Near })...)
 	}
-	if m.player != nil {
-		leave := slices.IndexFunc(table, func(b binding) bool { return b.label == "q" })
-		table = slices.Insert(table, leave+1, replayBindings()...)
+	for _, r := range m.replays {
+		leave := slices.IndexFunc(table, func(b keys.Binding) bool { return b.Label == "q" })
+		table = slices.Insert(table, leave+1, r.Keys()...)
 	}
-	var out []hint
+	var out []keys.Hint
 	for _, b := range table {
-		if b.hint == nil || b.only != nil && !b.only(m) || b.steers && m.ReadOnly() || !which(b) {
+		if b.Hint == nil || !b.Active() || b.Steers && m.ReadOnly() || !which(b) {
 			continue
 		}
-		if word := b.hint(m); word != "" {
-			key, _, _ := strings.Cut(b.label, "/")
+		if word := b.Hint(); word != "" {
+			key, _, _ := strings.Cut(b.Label, "/")
 			if key == "" {
-				key = b.label
+				key = b.Label
 			}
 			switch {
 			case key == "enter":
@@ -136,7 +228,7 @@ func (m *model) hintsOf(which func(binding) bool) []hint {
 			case key == "q" && m.leaveOnEnter():
 				key += "/" + m.Theme.Lines.Enter
 			}
-			out = append(out, hint{key, word, b.stays})
+			out = append(out, keys.Hint{Key: key, Word: word, Stays: b.Stays})
 		}
 	}
 	return out

@@ -14,13 +14,14 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/replay"
 )
 
 // replayed is a screen on which a run is played again, standing still where so many
 // events have happened, 0 for its end.
-func replayed(t testing.TB, run string, at int, opts ...func(*Options)) *screen {
+func replayed(t testing.TB, run string, at int, opts ...func(*Options)) *rig {
 	t.Helper()
-	p := NewPlayer(recorded(t, run, 0), 0)
+	p := replay.NewPlayer(recorded(t, run, 0), 0)
 	if at > 0 {
 		p.Stop(at)
 	}
@@ -30,7 +31,7 @@ func replayed(t testing.TB, run string, at int, opts ...func(*Options)) *screen 
 	return s
 }
 
-func (s *screen) resized(w, h int) *screen {
+func (s *rig) resized(w, h int) *rig {
 	s.send(tea.WindowSizeMsg{Width: w, Height: h})
 	return s
 }
@@ -51,7 +52,7 @@ func TestReplayIsWhatHappened(t *testing.T) {
 		t.Run(run, func(t *testing.T) {
 			s := replayed(t, run, 0)
 			rnd := rand.New(rand.NewPCG(1, 1))
-			events := s.player.events
+			events := s.replays[0].Events()
 			for range 60 {
 				switch at := 1 + rnd.IntN(len(events)); rnd.IntN(3) {
 				case 0:
@@ -61,7 +62,7 @@ func TestReplayIsWhatHappened(t *testing.T) {
 				case 2:
 					s.press([]string{",", ".", "x", "X", "<", ">"}[rnd.IntN(6)])
 				}
-				at := s.player.At()
+				at := s.replays[0].At()
 				if want := reduced(events[:at]); !reflect.DeepEqual(&s.State, want) {
 					t.Fatalf("at event %d the picture is another one than the events draw", at)
 				}
@@ -77,11 +78,11 @@ func TestReplayIsWhatHappened(t *testing.T) {
 // TestReplayKeys goes where the keys say.
 func TestReplayKeys(t *testing.T) {
 	s := replayed(t, "failed", 10)
-	events := s.player.events
+	events := s.replays[0].Events()
 	at := func(key string, want int) {
 		t.Helper()
-		if s.press(key); s.player.At() != want {
-			t.Errorf("%s goes to event %d, want %d", key, s.player.At(), want)
+		if s.press(key); s.replays[0].At() != want {
+			t.Errorf("%s goes to event %d, want %d", key, s.replays[0].At(), want)
 		}
 	}
 	nth := func(n int, what func(event.Event) bool) int {
@@ -99,17 +100,17 @@ func TestReplayKeys(t *testing.T) {
 	at("left", 10)
 	at("<", 1)
 	at("left", 1)
-	at(".", nth(1, isGroup))
-	at(".", nth(2, isGroup))
-	at(",", nth(1, isGroup))
-	at("x", nth(1, isFailure))
+	at(".", nth(1, replay.IsGroup))
+	at(".", nth(2, replay.IsGroup))
+	at(",", nth(1, replay.IsGroup))
+	at("x", nth(1, replay.IsFailure))
 	s.shows(t, "shop/db:schema", "failed")
-	if s.sel.Group != "shop/db:schema" {
-		t.Errorf("at its failure, %v is selected", s.sel)
+	if s.Sel.Group != "shop/db:schema" {
+		t.Errorf("at its failure, %v is selected", s.Sel)
 	}
-	at("x", nth(2, isFailure))
-	at("x", nth(1, isFailure)) // in a circle
-	at("X", nth(2, isFailure))
+	at("x", nth(2, replay.IsFailure))
+	at("x", nth(1, replay.IsFailure)) // in a circle
+	at("X", nth(2, replay.IsFailure))
 	at(">", len(events))
 	at("right", len(events))
 	at(".", len(events))
@@ -117,7 +118,7 @@ func TestReplayKeys(t *testing.T) {
 	s.showsNot(t, "read-only")
 
 	s = replayed(t, "sandbox-install", 10)
-	if s.press("x"); s.player.At() != 10 {
+	if s.press("x"); s.replays[0].At() != 10 {
 		t.Error("a failure is found where there is none")
 	}
 	s.shows(t, "nothing fails in this run")
@@ -130,11 +131,11 @@ func TestReplayKeys(t *testing.T) {
 func TestReplayKeepsWhatIsSelected(t *testing.T) {
 	s := replayed(t, "sandbox-held", 0, answered)
 	s.press("f", "enter")
-	sel, tab := s.sel, s.insp.Tab
+	sel, tab := s.Sel, s.insp.Tab
 	for _, key := range []string{"left", ",", ",", "<", ".", ".", "right"} {
 		s.press(key)
-		if s.sel != sel || s.insp == nil || s.insp.Tab != tab {
-			t.Fatalf("%s leads to %v", key, s.sel)
+		if s.Sel != sel || !s.insp.Shown || s.insp.Tab != tab {
+			t.Fatalf("%s leads to %v", key, s.Sel)
 		}
 	}
 	if s.press("v"); !leads[tea.Msg](s.last) {
@@ -152,14 +153,14 @@ func TestReplayPlays(t *testing.T) {
 	total := events[len(events)-1].Time.Sub(events[0].Time)
 	for _, speed := range []float64{1, 4, 64} {
 		synctest.Test(t, func(t *testing.T) {
-			p := NewPlayer(events, speed)
+			p := replay.NewPlayer(events, speed)
 			s := newScreen(t, 100, 30, nil, func(o *Options) { *o = o.replaying(p) })
 			start := time.Now()
 			s.pump(s.begin())
 			if took, want := time.Since(start), time.Duration(float64(total)/speed); took < want || took > want+time.Second+want/4 {
 				t.Errorf("speed %v: it takes %s, want %s", speed, took, want)
 			}
-			if p.At() != len(events) || p.moving || !reflect.DeepEqual(&s.State, reduced(events)) {
+			if p.At() != len(events) || p.Moving() || !reflect.DeepEqual(&s.State, reduced(events)) {
 				t.Errorf("speed %v: it ends at event %d", speed, p.At())
 			}
 		})
@@ -168,7 +169,7 @@ func TestReplayPlays(t *testing.T) {
 
 // pump runs a command and those that follow from it, one by one, as long as they wait
 // for the next event of a replay.
-func (s *screen) pump(cmd tea.Cmd) {
+func (s *rig) pump(cmd tea.Cmd) {
 	queue := []tea.Cmd{cmd}
 	for len(queue) > 0 {
 		cmd, queue = queue[0], queue[1:]
@@ -178,7 +179,7 @@ func (s *screen) pump(cmd tea.Cmd) {
 		switch msg := cmd().(type) {
 		case tea.BatchMsg:
 			queue = append(queue, msg...)
-		case playedMsg:
+		case replay.Played:
 			s.send(msg)
 			queue = append(queue, s.last)
 		}
@@ -189,14 +190,14 @@ func (s *screen) pump(cmd tea.Cmd) {
 // and time does not jump.
 func TestReplaySpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPlayer(recorded(t, "sandbox-install", 0), 1)
+		p := replay.NewPlayer(recorded(t, "sandbox-install", 0), 1)
 		s := newScreen(t, 100, 30, nil, func(o *Options) { *o = o.replaying(p) })
 		s.begin()
 		time.Sleep(time.Second)
 		s.press("+", "+")
 		time.Sleep(time.Second)
-		if gone := p.now().Sub(p.begin()); gone != 5*time.Second || p.speed != 4 {
-			t.Errorf("after 1 s and 1 s at speed %v it is %s", p.speed, gone)
+		if gone := p.Now().Sub(p.Start()); gone != 5*time.Second || p.Speed() != 4 {
+			t.Errorf("after 1 s and 1 s at speed %v it is %s", p.Speed(), gone)
 		}
 		s.press("space")
 		time.Sleep(time.Minute)
@@ -204,17 +205,17 @@ func TestReplaySpeed(t *testing.T) {
 		for range 10 {
 			s.press("+")
 		}
-		if p.speed != fastest {
-			t.Errorf("speed %v", p.speed)
+		if p.Speed() != replay.Fastest {
+			t.Errorf("speed %v", p.Speed())
 		}
 		for range 10 {
 			s.press("-")
 		}
-		if p.speed != slowest {
-			t.Errorf("speed %v", p.speed)
+		if p.Speed() != replay.Slowest {
+			t.Errorf("speed %v", p.Speed())
 		}
 		s.press(">", "space")
-		if p.At() != 1 || !p.moving {
+		if p.At() != 1 || !p.Moving() {
 			t.Errorf("at the end, space goes to event %d", p.At())
 		}
 	})
@@ -223,21 +224,21 @@ func TestReplaySpeed(t *testing.T) {
 // TestTimeline clicks on the line.
 func TestTimeline(t *testing.T) {
 	s := replayed(t, "sandbox-rollback", 0)
-	line := s.lay.line
+	line := s.replays[0].Line
 	if drawn := []rune(s.lines()[line.Y])[line.X:][:line.W]; !slices.Contains(drawn, '✗') {
 		t.Errorf("the line does not show what failed: %s", string(drawn))
 	}
 	s.send(tea.MouseClickMsg{X: line.X, Y: line.Y, Button: tea.MouseLeft})
-	if part := s.player.part(s.player.now()); part > 0.02 {
+	if part := s.replays[0].Part(s.replays[0].Now()); part > 0.02 {
 		t.Errorf("its left end is at %v", part)
 	}
 	s.send(tea.MouseClickMsg{X: line.X + line.W - 1, Y: line.Y, Button: tea.MouseLeft})
-	if part := s.player.part(s.player.now()); part < 0.9 {
+	if part := s.replays[0].Part(s.replays[0].Now()); part < 0.9 {
 		t.Errorf("its right end is at %v", part)
 	}
-	if len(s.player.events) > 0 {
-		one := NewPlayer(s.player.events[:1], 1)
-		if one.moving || one.part(one.now()) != 1 {
+	if len(s.replays[0].Events()) > 0 {
+		one := replay.NewPlayer(s.replays[0].Events()[:1], 1)
+		if one.Moving() || one.Part(one.Now()) != 1 {
 			t.Error("a record of one event goes by")
 		}
 	}
@@ -247,15 +248,15 @@ func TestTimeline(t *testing.T) {
 func TestReplayTells(t *testing.T) {
 	s := replayed(t, "sandbox-held", 0)
 	seen := map[event.Kind]bool{}
-	for i, e := range s.player.events {
+	for i, e := range s.replays[0].Events() {
 		if seen[e.Kind] {
 			continue
 		}
 		seen[e.Kind] = true
 		s.turnTo(i + 1)
 		s.View()
-		last := s.lines()[s.h-2]
-		if text := strings.TrimSpace(s.said(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
+		last := s.lines()[s.H-2]
+		if text := strings.TrimSpace(s.replays[0].Said(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
 			t.Errorf("%s is told as %q: %s", e.Kind, text, last)
 		}
 	}
@@ -264,7 +265,7 @@ func TestReplayTells(t *testing.T) {
 // BenchmarkReplayBack goes back by an event at the end of a long run.
 func BenchmarkReplayBack(b *testing.B) {
 	events := large(10_000)
-	p := NewPlayer(events, 0)
+	p := replay.NewPlayer(events, 0)
 	s := newScreen(b, 200, 50, nil, func(o *Options) { *o = o.replaying(p) })
 	s.begin()
 	for b.Loop() {

@@ -43,13 +43,13 @@ func twoStuck() []event.Event {
 func TestACauseIsWholeWhereThereIsRoom(t *testing.T) {
 	for _, size := range [][2]int{{60, 24}, {80, 24}, {100, 30}, {160, 45}, {200, 50}} {
 		s := newScreen(t, size[0], size[1], twoStuck())
-		for s.group().ID != "s:app" {
+		for s.Group().ID != "s:app" {
 			s.press("tab")
 		}
 		whole := func(what string, causes ...string) {
 			t.Helper()
 			lines := s.lines()
-			lines[1] = strings.TrimRight(string([]rune(lines[1])[:s.stateFrom()+s.stateRoom()]), " ") // without bar and counts
+			lines[1] = strings.TrimRight(lines[1][:strings.IndexAny(lines[1], "━─╸")], " ") // without bar and counts
 			words := strings.Join(strings.Fields(strings.Join(lines, "\n")), " ")
 			for _, c := range causes {
 				if !strings.Contains(words, c) {
@@ -78,14 +78,13 @@ func TestACauseIsWholeWhereThereIsRoom(t *testing.T) {
 // under way takes none.
 func TestACardTellsACauseOnFreeLines(t *testing.T) {
 	s := newScreen(t, 200, 50, twoStuck())
-	c := s.lay.cards[0]
-	last := c.rows[len(c.rows)-1]
-	if c.n.ID != "s:app" || last.text != `"Localhost")` || c.r.H != len(c.rows)+2 {
-		t.Errorf("the card ends with %+v:\n%s", last, s.text())
+	c := s.board.Cards[0]
+	if last := s.lines()[c.Rect.Y+c.Rect.H-2]; c.Node.ID != "s:app" || !strings.Contains(last, `"Localhost")`) {
+		t.Errorf("the card ends with %s:\n%s", last, s.text())
 	}
 	events := twoStuck()
 	s = newScreen(t, 200, 50, events[:len(events)-2])
-	if n := len(s.lay.cards[0].rows); n > 2 {
+	if n := s.board.Cards[0].Rect.H - 2; n > 2 {
 		t.Errorf("%d rows for what is only under way:\n%s", n, s.text())
 	}
 }

@@ -11,15 +11,15 @@ import (
 // group's are drawn, and no others.
 func TestDense(t *testing.T) {
 	s := newScreen(t, 200, 50, large(10_000))
-	if c := s.Graph.Cols[s.group().Col]; !c.Dense() {
+	if c := s.Graph.Cols[s.Group().Col]; !c.Dense() {
 		t.Fatalf("%d edges are not dense", len(c.Nets))
 	}
 	quiet, heavy := 0, 0
-	for k := range s.lay.cols {
-		x0, x1 := s.gutter(k)
-		for y := s.lay.board.Y; y < s.lay.board.Y+s.lay.board.H; y++ {
+	for k := range s.board.Columns {
+		x0, x1 := s.board.Gutter(k)
+		for y := s.board.Area.Y; y < s.board.Area.Y+s.board.Area.H; y++ {
 			for x := x0; x < x1; x++ {
-				switch c := s.canvas.Cells[y*s.w+x]; {
+				switch c := s.Canvas.Cells[y*s.W+x]; {
 				case strings.ContainsAny(c.Text, "┃┏┓┗┛━"):
 					heavy++
 				case c.Role == theme.Faint && strings.ContainsAny(c.Text, "│┌┐└┘"):

@@ -13,16 +13,16 @@ import (
 )
 
 // within fails where a frame is larger than the terminal.
-func within(t *testing.T, s *screen, what string) {
+func within(t *testing.T, s *rig, what string) {
 	t.Helper()
 	frame := s.View().Content
 	lines := strings.Split(frame, "\n")
-	if len(lines) > s.h {
-		t.Fatalf("%s: %d lines on %d rows", what, len(lines), s.h)
+	if len(lines) > s.H {
+		t.Fatalf("%s: %d lines on %d rows", what, len(lines), s.H)
 	}
 	for i, l := range lines {
-		if w := ansi.StringWidth(l); w > s.w {
-			t.Fatalf("%s: line %d is %d wide on %d columns: %q", what, i, w, s.w, ansi.Strip(l))
+		if w := ansi.StringWidth(l); w > s.W {
+			t.Fatalf("%s: line %d is %d wide on %d columns: %q", what, i, w, s.W, ansi.Strip(l))
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestSizesAtRandom(t *testing.T) {
 			s.Update(batchMsg{[]event.Event{e}, true})
 			key := keys[rnd.IntN(len(keys))]
 			s.press(key)
-			within(t, s, fmt.Sprintf("seed %d, event %d, %s at %d×%d", seed, i, key, s.w, s.h))
+			within(t, s, fmt.Sprintf("seed %d, event %d, %s at %d×%d", seed, i, key, s.W, s.H))
 			if text := s.View().Content; strings.ContainsAny(text, "\x07\t\r\u202e") || strings.Contains(text, "\x1b]") {
 				t.Fatalf("seed %d: text from the cluster is not clean: %q", seed, text)
 			}

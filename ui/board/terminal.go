@@ -14,8 +14,6 @@ import (
 
 const (
 	framesPerSecond = 30
-	// batchEvery is how long events are collected before they are drawn.
-	batchEvery = 40 * time.Millisecond
 	// stuckAfter is how long a write may take once the screen has to end.
 	stuckAfter = time.Second
 )

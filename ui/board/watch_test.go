@@ -1,12 +1,14 @@
 package board
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/board/canvas"
 )
 
 // TestWatched shows the state of what is watched, and no times: nothing is
@@ -48,8 +50,10 @@ func TestWatchedIsGreenWhereItIsWell(t *testing.T) {
 			{Kind: event.KindObject, Phase: "apply", Group: "c:g", Object: &object, Status: event.Ready},
 			{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Ready},
 		}, readOnly)
-		if mark := s.liveMark(); (mark.Role == theme.Good) != good || (mark.Glyph == "✓") != good || s.barRole() != mark.Role {
-			t.Errorf("%s, all ready: %+v, the bar %d", record, mark, s.barRole())
+		state := s.Canvas.Cells[s.W:][:s.W]
+		bar := slices.IndexFunc(state, func(c canvas.Cell) bool { return c.Text == s.Theme.Lines.Bar })
+		if mark := state[1]; (mark.Role == theme.Good) != good || (mark.Text == "✓") != good || state[bar].Role != mark.Role {
+			t.Errorf("%s, all ready: %+v, the bar %d", record, mark, state[bar].Role)
 		}
 		s.shows(t, record)
 	}
@@ -73,8 +77,8 @@ func TestALeafThatIsAppliedIsNotGreen(t *testing.T) {
 		}
 	}
 	green := 0
-	for x := range s.w {
-		if c := s.canvas.Cells[s.w+x]; c.Text == s.Theme.Lines.Bar && c.Role == theme.Good {
+	for x := range s.W {
+		if c := s.Canvas.Cells[s.W+x]; c.Text == s.Theme.Lines.Bar && c.Role == theme.Good {
 			green++
 		}
 	}

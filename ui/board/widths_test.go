@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"lockstep/ui/board/columns"
 	"lockstep/ui/board/graph"
 )
 
@@ -14,20 +15,20 @@ func TestColumnsStay(t *testing.T) {
 	for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint"} {
 		for _, size := range sizes[1:] {
 			s := newScreen(t, size[0], size[1], nil)
-			var was widths
+			var was columns.Widths
 			same := func(what string) {
 				t.Helper()
-				now := s.widths()
-				if was.card != nil && len(was.card) == len(now.card) && !reflect.DeepEqual(now, was) {
+				now := s.board.Widths()
+				if was.Card != nil && len(was.Card) == len(now.Card) && !reflect.DeepEqual(now, was) {
 					t.Fatalf("%s at %v: after %s columns are %v, were %v", run, size, what, now, was)
 				}
 				was = now
-				for _, p := range s.lay.cols {
-					if p.w < graph.TightCard {
-						t.Fatalf("%s at %v: column %d is %d wide", run, size, p.i, p.w)
+				for _, p := range s.board.Columns {
+					if p.W < graph.TightCard {
+						t.Fatalf("%s at %v: column %d is %d wide", run, size, p.Index, p.W)
 					}
-					if !p.cut && p.w != now.card[p.i] {
-						t.Fatalf("%s at %v: column %d is %d wide, and not %d", run, size, p.i, p.w, now.card[p.i])
+					if !p.Cut && p.W != now.Card[p.Index] {
+						t.Fatalf("%s at %v: column %d is %d wide, and not %d", run, size, p.Index, p.W, now.Card[p.Index])
 					}
 				}
 			}
@@ -44,7 +45,7 @@ func TestColumnsStay(t *testing.T) {
 			for k := range s.Graph.Cols {
 				names := map[string]string{}
 				for _, n := range s.Graph.Cols[k].Nodes {
-					name := s.Graph.NameIn(n, "", s.widths().card[k]-4, "…")
+					name := s.Graph.NameIn(n, "", s.board.Widths().Card[k]-4, "…")
 					if other, ok := names[name]; ok {
 						t.Errorf("%s and %s are both called %s", other, n.ID, name)
 					}
@@ -58,7 +59,7 @@ func TestColumnsStay(t *testing.T) {
 // TestScrolls keeps scrolling where not all columns can be in view.
 func TestScrolls(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-install", 0))
-	if n := len(s.lay.cols); n >= len(s.Graph.Cols) || s.lay.tight {
-		t.Errorf("%d columns, tight %t", n, s.lay.tight)
+	if n := len(s.board.Columns); n >= len(s.Graph.Cols) || s.board.Tight {
+		t.Errorf("%d columns, tight %t", n, s.board.Tight)
 	}
 }

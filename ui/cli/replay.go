@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/ui/board"
+	"lockstep/ui/board/replay"
 	"lockstep/ui/report"
 )
 
@@ -70,7 +71,7 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 	m := modeOf(flags.output.value, flags.noTUI)
 	d := a.display(cmd, m.lines())
 	if flags.screen || m == modeScreen && !cmd.Flags().Changed("output") {
-		p := board.NewPlayer(r.Events, flags.speed)
+		p := replay.NewPlayer(r.Events, flags.speed)
 		if flags.at > 0 {
 			p.Stop(flags.at)
 		}
@@ -94,7 +95,7 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 }
 
 // leftAt says where a replay was left, and how to come back to that.
-func leftAt(r *report.Record, p *board.Player) string {
+func leftAt(r *report.Record, p *replay.Player) string {
 	return fmt.Sprintf("replay left at event %d of %d, %s into the run; back to that: lockstep replay %s --at %d",
 		p.At(), len(r.Events), report.Seconds(p.Passed()), shellWords([]string{r.Name}), p.At())
 }

@@ -17,9 +17,9 @@ type Rect struct{ X, Y, W, H int }
 
 func (r Rect) Has(x, y int) bool { return x >= r.X && x < r.X+r.W && y >= r.Y && y < r.Y+r.H }
 
-// cell is one character of the screen. An empty text in the second half of a
+// Cell is one character of the screen. An empty text in the second half of a
 // wide character draws nothing.
-type cell struct {
+type Cell struct {
 	Text string
 	Role theme.Role
 }
@@ -30,14 +30,14 @@ type cell struct {
 type Canvas struct {
 	w, h  int
 	clip  Rect
-	Cells []cell
+	Cells []Cell
 	// selected marks cells that the cursor's line covers.
 	selected []bool
 	pens     *Pens
 }
 
 func New(w, h int, p *Pens) *Canvas {
-	return &Canvas{w: w, h: h, clip: Rect{0, 0, w, h}, Cells: make([]cell, w*h), selected: make([]bool, w*h), pens: p}
+	return &Canvas{w: w, h: h, clip: Rect{0, 0, w, h}, Cells: make([]Cell, w*h), selected: make([]bool, w*h), pens: p}
 }
 
 // Reset makes the canvas blank, and of the given size.
@@ -79,25 +79,25 @@ func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 			_, first := utf8.DecodeRuneInString(s)
 			like := c.pens.theme.Plain(s[:first])
 			for ; w > 0; w-- {
-				c.set(x, y, 1, cell{like, role})
+				c.set(x, y, 1, Cell{like, role})
 				x++
 			}
 			continue
 		}
-		c.set(x, y, w, cell{s, role})
+		c.set(x, y, w, Cell{s, role})
 		x += w
 	}
 	return x
 }
 
 // set puts a character that is so wide into its cells, where it is all in view.
-func (c *Canvas) set(x, y, w int, what cell) {
+func (c *Canvas) set(x, y, w int, what Cell) {
 	if y < c.clip.Y || y >= c.clip.Y+c.clip.H || x < c.clip.X || x+w > c.clip.X+c.clip.W {
 		return
 	}
 	c.Cells[y*c.w+x] = what
 	if w == 2 {
-		c.Cells[y*c.w+x+1] = cell{"", what.Role}
+		c.Cells[y*c.w+x+1] = Cell{"", what.Role}
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *Canvas) Blank(r Rect) {
 	for y := r.Y; y < r.Y+r.H; y++ {
 		for x := r.X; x < r.X+r.W; x++ {
 			if c.clip.Has(x, y) {
-				c.Cells[y*c.w+x] = cell{" ", theme.Text}
+				c.Cells[y*c.w+x] = Cell{" ", theme.Text}
 				c.selected[y*c.w+x] = false
 			}
 		}
@@ -237,6 +237,6 @@ func (c *Canvas) writeLine(b *strings.Builder, y int) {
 }
 
 // wideAt reports whether a character of two cells begins at x.
-func wideAt(line []cell, x int) bool {
+func wideAt(line []Cell, x int) bool {
 	return x >= 0 && x+1 < len(line) && line[x+1].Text == "" && len(line[x].Text) > 1 && Width(line[x].Text) == 2
 }

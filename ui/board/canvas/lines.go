@@ -141,3 +141,16 @@ func Tail(s string, w int) string {
 		}
 	}
 }
+
+// Words breaks a line between its words alone.
+func Words(line string, width int) (out []Line) {
+	row := ""
+	for word := range strings.SplitSeq(line, " ") {
+		if row != "" && Width(row)+1+Width(word) > width {
+			out = append(out, Plain(theme.Text, row))
+			row = ""
+		}
+		row = strings.TrimPrefix(row+" "+word, " ")
+	}
+	return append(out, Plain(theme.Text, row))
+}

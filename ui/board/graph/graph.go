@@ -6,6 +6,7 @@ package graph
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -230,6 +231,9 @@ func commonNames(c *Column) string {
 func (n *Node) Single() bool {
 	return len(n.Objects) == 1 && n.Name == ShortObject(n.Objects[0].Object)
 }
+
+// Count says how many of its objects are done.
+func (n *Node) Count() string { return fmt.Sprintf("%d/%d", n.Reached(), len(n.Objects)) }
 
 // Followers are all groups that wait for one, directly or not.
 func (p *Graph) Followers(n *Node) []*Node {

@@ -1,6 +1,8 @@
 package inspector
 
-import tea "charm.land/bubbletea/v2"
+import (
+	tea "charm.land/bubbletea/v2"
+)
 
 // Again asks anew what the open tab shows, where the moment that it is asked about
 // is another one. Who has scrolled stays where they were.

@@ -5,6 +5,7 @@ package picture
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -227,6 +228,12 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 		return p.Theme.Mark(string(o.Change))
 	}
 	return p.Theme.Mark(string(o.Status))
+}
+
+// Join puts what there is to say beside each other; what is empty is left out.
+func (p *Picture) Join(parts ...string) string {
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	return strings.Join(parts, " "+p.Theme.Lines.Dot+" ")
 }
 
 // Active reports whether a group is where the action is.

@@ -18,6 +18,7 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/board/internal/sample"
+	"lockstep/ui/board/replay"
 )
 
 func main() {
@@ -39,7 +40,7 @@ func demo(speed float64, step, fail bool, stop string) error {
 	}
 	o := board.Options{Theme: look}
 	if file := flag.Arg(0); file != "" {
-		return replay(file, speed, o)
+		return play(file, speed, o)
 	}
 	feed := &event.Feed{}
 	opts := run.Options{Feed: feed, Paused: step, HoldOnFailure: true}
@@ -55,7 +56,7 @@ func demo(speed float64, step, fail bool, stop string) error {
 	return board.Run(context.Background(), o)
 }
 
-func replay(file string, speed float64, o board.Options) error {
+func play(file string, speed float64, o board.Options) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func replay(file string, speed float64, o board.Options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	return board.Replay(context.Background(), board.NewPlayer(events, speed), o)
+	return board.Replay(context.Background(), replay.NewPlayer(events, speed), o)
 }
 
 // inspector makes its answers up.

@@ -1,0 +1,160 @@
+// Package breakpoints is the mode that lists the breakpoints. Its one type is List.
+package breakpoints
+
+import (
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+// Part is the heading of the keys of the list.
+const Part = "in the list of breakpoints"
+
+// List is the list of breakpoints, on top of the board: what is selected in
+// it, by its unit, so that one that is reached does not move it to another.
+type List struct {
+	*screen.Screen
+	at event.Unit
+}
+
+// New is a list that is not open.
+func New(s *screen.Screen) *List { return &List{Screen: s} }
+
+// Open shows it.
+func (b *List) Open() tea.Cmd {
+	b.at = event.Unit{}
+	b.Modes.Open(b)
+	return nil
+}
+
+func (b *List) close() { b.Modes.Close(b) }
+
+// Update closes the list when the run is over.
+func (b *List) Update(msg tea.Msg) tea.Cmd {
+	if _, ok := msg.(keys.Changed); ok && b.Over() {
+		b.close()
+	}
+	return nil
+}
+
+// Keys are the keys of the list. Those that steer send what the board's
+// own keys send.
+func (b *List) Keys() []keys.Binding {
+	move := func(by int) func() tea.Cmd { return keys.Run(func() { b.move(by) }) }
+	order := func(name event.CommandName) func() tea.Cmd {
+		return func() tea.Cmd {
+			n := b.selected()
+			if n == nil {
+				return nil
+			}
+			return b.Send(event.Command{Name: name, Phase: n.Phase, Group: n.ID})
+		}
+	}
+	return []keys.Binding{
+		{Keys: []string{"up", "k"}, Label: "up k", Do: move(-1), About: "line up"},
+		{Keys: []string{"down", "j"}, Label: "down j", Do: move(1), About: "line down"},
+		{Keys: []string{"space"}, Label: "space", Do: order(event.Disable), About: "disable the breakpoint, so that it stops nothing; again: enable it"},
+		{Keys: []string{"x", "delete"}, Label: "x", Do: order(event.Break), About: "take the breakpoint away"},
+		{Keys: []string{"enter"}, Label: "enter", Do: keys.Run(b.visit), About: "go to the group"},
+		{Keys: []string{"esc", "q", "B"}, Label: "esc", Do: keys.Run(b.close), About: "close the list"},
+		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: b.Abort, About: "abort: asks"},
+	}
+}
+
+// groups are those that have one, in the order of the plan. What has
+// started is behind it.
+func (b *List) groups() (nodes []*graph.Node) {
+	for _, n := range b.Graph.Nodes {
+		if b.State.Breaks(n.Unit()) && !n.Status.Over() && n.Status != event.Running {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// selected is the group that is selected in the list, nil where that is
+// empty.
+func (b *List) selected() *graph.Node {
+	nodes := b.groups()
+	if len(nodes) == 0 {
+		return nil
+	}
+	return nodes[b.index(nodes)]
+}
+
+func (b *List) index(nodes []*graph.Node) int {
+	for i, n := range nodes {
+		if n.Unit() == b.at {
+			return i
+		}
+	}
+	return 0
+}
+
+func (b *List) move(by int) {
+	if nodes := b.groups(); len(nodes) > 0 {
+		b.at = nodes[min(max(b.index(nodes)+by, 0), len(nodes)-1)].Unit()
+	}
+}
+
+// visit selects the group on the board.
+func (b *List) visit() {
+	if n := b.selected(); n != nil {
+		b.Follow, b.Sel = false, screen.Spot{Unit: n.Unit()}
+	}
+	b.close()
+}
+
+// Draw draws the list over the board, the part of it that is about the
+// selected line where it is long.
+func (b *List) Draw() {
+	if b.TooSmall() {
+		return
+	}
+	nodes := b.groups()
+	if len(nodes) == 0 {
+		b.Canvas.Box("breakpoints "+b.Theme.Lines.Dot+" esc closes", min(b.W-4, 56), []canvas.Line{canvas.Plain(theme.Quiet, "there are none; b sets one on the selected group")}, theme.Accent)
+		return
+	}
+	at, room := b.index(nodes), max(b.H-6, 1)
+	first := min(max(at-room/2, 0), max(len(nodes)-room, 0))
+	wide := 0
+	for _, n := range nodes {
+		wide = max(wide, canvas.Width(nameOf(n)))
+	}
+	w := min(max(wide+18, 58), b.W-4)
+	var lines []canvas.Line
+	for i, n := range nodes[first:min(first+room, len(nodes))] {
+		cursor, glyph, word := " ", b.Theme.Lines.Break, b.Theme.Mark(string(n.Status)).Word
+		role := theme.Text
+		if first+i == at {
+			cursor, role = b.Theme.Lines.Cursor, theme.Strong
+		}
+		if !b.State.Stops(n.Unit()) {
+			glyph, word = " ", "disabled"
+		}
+		name := canvas.FitMiddle(nameOf(n), w-18, b.Theme.Lines.Ellipsis)
+		lines = append(lines, canvas.Line{
+			{Role: theme.Key, Text: cursor + " "}, {Role: theme.Stopped, Text: glyph + " "},
+			{Role: role, Text: name + fmt.Sprintf("%*s", w-17-canvas.Width(name), "")}, {Role: theme.Quiet, Text: word},
+		})
+	}
+	title := fmt.Sprintf("%s %s space disables, x deletes, esc", canvas.Count(len(nodes), "breakpoint"), b.Theme.Lines.Dot)
+	b.Canvas.Box(title, w, lines, theme.Accent)
+}
+
+// nameOf is a group in the list: its id, and its phase where that is not the
+// one that most are in.
+func nameOf(n *graph.Node) string {
+	if n.Phase == "apply" {
+		return canvas.Clean(n.ID)
+	}
+	return canvas.Clean(n.Phase + " " + n.ID)
+}

@@ -1,0 +1,364 @@
+package cards
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
+)
+
+// DrawCards draws groups in columns.
+func (l *Layout) DrawCards() {
+	if len(l.Columns) == 0 {
+		l.drawEmpty()
+		return
+	}
+	for i := range l.Cards {
+		l.drawCard(&l.Cards[i])
+	}
+	l.drawFolds()
+}
+
+// drawFolds draws what stands for groups without room, and which part is in view.
+func (l *Layout) drawFolds() {
+	for i := range l.Folds {
+		l.drawFold(&l.Folds[i])
+	}
+	l.drawScroll()
+}
+
+// drawEmpty says why there is nothing on the board.
+func (l *Layout) drawEmpty() {
+	text := "preparing " + l.Theme.Lines.Ellipsis
+	if l.Filter.On() {
+		text = "nothing matches the filter"
+	}
+	b := l.Area
+	l.Canvas.PutFit(b.X+2, b.Y+min(1, b.H-1), b.W-4, theme.Quiet, text)
+}
+
+// draw draws a group.
+func (l *Layout) drawCard(c *Card) {
+	b := l.Area
+	if c.Rect.Y >= b.Y+b.H || c.Rect.Y+c.Rect.H <= b.Y {
+		return
+	}
+	if c.flat {
+		l.drawFlat(c.Node, c.Rect.X, c.Rect.Y, c.Rect.W)
+		return
+	}
+	l.drawFrame(c)
+	inner := canvas.Rect{X: c.Rect.X + 2, Y: c.Rect.Y + 1, W: c.Rect.W - 4, H: c.Rect.H - 2}
+	if l.Tight {
+		inner.X, inner.W = inner.X-1, inner.W+2
+	}
+	for i, r := range c.rows {
+		l.drawRow(c, r, i, inner.X, inner.Y+i, inner.W)
+	}
+}
+
+// frameRole is the role of a card's border: it leads the eye to where work is.
+func frameRole(n *graph.Node) theme.Role {
+	switch n.Status {
+	case event.Running:
+		return theme.Busy
+	case event.Failed:
+		return theme.Bad
+	case event.Held:
+		return theme.Stopped
+	}
+	return theme.Faint
+}
+
+// drawFrame draws a card's border with the group's name and how far it is.
+func (l *Layout) drawFrame(c *Card) {
+	cv, glyphs, r := l.Canvas, l.Theme.Lines, c.Rect
+	role := frameRole(c.Node)
+	edge := glyphs.Light
+	corner := glyphs.Round
+	if l.Chosen(c.Node) {
+		edge = glyphs.Heavy
+		corner = [4]string{edge[6], edge[12], edge[3], edge[9]}
+		if role == theme.Faint {
+			role = theme.Accent
+		}
+	}
+	right, bottom := r.X+r.W-1, r.Y+r.H-1
+	cv.Blank(r)
+	cv.Rule(r.X+1, r.Y, r.W-2, role, edge[10])
+	cv.Rule(r.X+1, bottom, r.W-2, role, edge[10])
+	for y := r.Y + 1; y < bottom; y++ {
+		cv.Put(r.X, y, role, edge[5])
+		cv.Put(right, y, role, edge[5])
+	}
+	for i, at := range [4][2]int{{r.X, r.Y}, {right, r.Y}, {r.X, bottom}, {right, bottom}} {
+		cv.Put(at[0], at[1], role, corner[i])
+	}
+	end := right
+	if l.nameWidth(c.Node)+len(c.Node.Count())+3 <= r.W-3 { // the name is worth more than the count
+		end = l.drawCount(c.Node, right-1, r.Y) - 1
+	}
+	left, foot := r.X+2, right-1
+	cv.Put(r.X+1, r.Y, role, " ")
+	if l.Tight {
+		left, foot = r.X+1, right
+	} else {
+		end--
+	}
+	if x := l.drawName(c.Node, left, r.Y, end-left); x < right {
+		cv.Put(x, r.Y, role, " ")
+	}
+	from := l.drawFoot(c.Node, r.X+1, foot, bottom)
+	l.drawShared(c, r.X+1, from, bottom)
+}
+
+// drawCount writes how many objects are done, and returns where it begins.
+func (l *Layout) drawCount(n *graph.Node, end, y int) int {
+	role := theme.Quiet
+	if picture.Active(n) || n.Status == event.Failed {
+		role = theme.Text
+	}
+	return l.Canvas.PutRight(end, y, role, " "+n.Count()+" ")
+}
+
+// nameWidth is how wide drawName draws, with its glyphs.
+func (l *Layout) nameWidth(n *graph.Node) int {
+	w := canvas.Width(n.Name) + 4
+	if cut := l.cutName(n); cut != "" {
+		w -= canvas.Width(cut) - 1
+	}
+	if l.Broken(n) {
+		w += 2
+	}
+	if l.Next == n.GroupState {
+		w += 2
+	}
+	return w
+}
+
+// drawName writes a group's glyph and name into a width, and returns where
+// they end.
+func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
+	mark := l.GroupMark(n)
+	role := theme.Text
+	switch {
+	case l.Chosen(n):
+		role = theme.Accent
+	case picture.Active(n), n.Status == event.Failed:
+		role = theme.Strong
+	case n.Status == event.Waiting, n.Status == event.Skipped:
+		role = theme.Quiet
+	}
+	end := x + w
+	x = l.Canvas.Put(x, y, mark.Role, mark.Glyph+" ")
+	if l.Broken(n) {
+		x = l.Canvas.Put(x, y, theme.Stopped, l.Theme.Lines.Break+" ")
+	}
+	if l.Next == n.GroupState {
+		x = l.Canvas.Put(x, y, theme.Key, l.Theme.Lines.Next+" ")
+	}
+	return l.Canvas.Put(x, y, role, l.Graph.NameIn(n, l.cutName(n), end-x, l.Theme.Lines.Ellipsis))
+}
+
+// drawFoot writes a group's status in words and its time into a border, and returns
+// where that begins.
+func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
+	mark := l.GroupMark(n)
+	text := mark.Word
+	if d, over, ok := l.Spent(n); ok && n.Outcome == "" { // it took that to come to be, not to go
+		if timed := text + " " + canvas.Span(d, over); !l.Tight || canvas.Width(timed)+1 <= end-x {
+			text = timed
+		}
+	}
+	if n.Status == event.Held && n.Message != "" {
+		text = mark.Word + ": " + n.Message
+	}
+	if _, now, ok := strings.Cut(text, ", "); ok && l.Tight { // its glyph has told the rest
+		text = now
+	}
+	before, after := " ", " "
+	if l.Tight && canvas.Width(text)+2 > end-x {
+		after = ""
+		if canvas.Width(text)+1 > end-x {
+			before = ""
+		}
+	}
+	text = before + canvas.Fit(text, end-x-len(before+after), l.Theme.Lines.Ellipsis) + after
+	role := mark.Role
+	if n.Status == event.Ready || n.Status == event.Gone {
+		role = theme.Quiet
+	}
+	if l.Expected().Slow(n.Unit()) {
+		role = theme.Stopped
+	}
+	return l.Canvas.PutRight(end, y, role, text)
+}
+
+// drawShared writes what the names of a card's objects begin with into a border, where
+// they leave it out.
+func (l *Layout) drawShared(c *Card, x, end, y int) {
+	if !slices.ContainsFunc(c.rows, func(r row) bool { return r.kind == objectRow }) {
+		return
+	}
+	cut := l.Graph.Shared(c.Node.Writing(l.ReasonWidth(c)))
+	if cut = " " + cut + l.Theme.Lines.Ellipsis + " "; canvas.Width(cut) > 3 && x+canvas.Width(cut) < end {
+		l.Canvas.Put(x, y, theme.Quiet, cut)
+	}
+}
+
+// drawFlat draws a group as one line: its name, and as much of word, count and
+// time as there is room for.
+func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
+	mark := l.GroupMark(n)
+	l.Canvas.Blank(canvas.Rect{X: x, Y: y, W: w, H: 1})
+	if l.Chosen(n) {
+		l.Canvas.Mark(x, y, w)
+	}
+	name := l.nameWidth(n)
+	text := mark.Word
+	counted := text + " " + n.Count()
+	timed := counted
+	if d, over, ok := l.Spent(n); ok && n.Outcome == "" {
+		timed += " " + canvas.Span(d, over)
+	}
+	for _, longer := range []string{counted, timed} {
+		if name+1+len(longer) <= w {
+			text = longer
+		}
+	}
+	role := theme.Quiet
+	if mark.Role != theme.Good {
+		role = mark.Role
+	}
+	end := l.Canvas.PutRight(x+w-1, y, role, text)
+	l.drawName(n, x+1, y, end-x-2)
+}
+
+// drawRow draws a line of a card.
+func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
+	cv, ellipsis := l.Canvas, l.Theme.Lines.Ellipsis
+	switch r.kind {
+	case objectRow:
+		if l.Chosen(c.Node) && l.Sel.Object == r.o.Object {
+			cv.Mark(x-1, y, w+2)
+		}
+		l.drawObject(c.Node, r.o, x, y, w)
+	case reasonRow:
+		l.drawReason(c.Node, r, x+2, y, w-2)
+	case afterRow:
+		if !l.Tight {
+			if i == 0 {
+				cv.Put(x, y, theme.Quiet, "after ")
+			}
+			x, w = x+6, w-6
+		}
+		cv.Put(x, y, theme.Text, graph.GroupIn(r.text, w, ellipsis))
+	case moreRow:
+		text := r.text
+		if c.Node.Status != event.Waiting {
+			text = strings.Replace(text, "+", ellipsis, 1)
+		}
+		cv.PutFit(x, y, w, theme.Quiet, text)
+	}
+}
+
+// drawObject draws glyph, name and status word of an object.
+func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
+	mark := l.ObjectMark(n, o)
+	word, role := mark.Role, theme.Text
+	switch mark.Role {
+	case theme.Good, theme.Idle, theme.Quiet:
+		word, role = theme.Quiet, theme.Quiet
+	}
+	if n.Status == event.Waiting || n.Status == event.Skipped {
+		role = theme.Quiet
+	}
+	writing := n.Writing(w - 2)
+	name := writing.Object(o.Object, w-2, l.Theme.Lines.Ellipsis)
+	room := w - 2 - canvas.Width(name)
+	switch o.Status {
+	case event.Ready, event.Gone, event.Waiting: // on all lines of a card, or on none
+		room = w - 2 - writing.Width
+	}
+	if l.wordOnLine(n, o) && room > canvas.Width(mark.Word) {
+		l.Canvas.PutRight(x+w, y, word, mark.Word)
+	}
+	l.Canvas.Put(x, y, mark.Role, mark.Glyph)
+	l.Canvas.Put(x+2, y, role, name)
+}
+
+// wordOnLine reports whether the status word of an object stands beside its
+// name, where there is room: not where the next line begins with it, nor where nothing
+// of the group has begun. The glyph says it as well.
+func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
+	switch o.Status {
+	case event.InProgress, event.Deleting:
+		return false
+	case event.Waiting:
+		return n.Status != event.Waiting && n.Status != event.Held
+	}
+	return true
+}
+
+// cutName is what the names of the groups in a node's column begin with, where the
+// column's title says it for all of them.
+func (l *Layout) cutName(n *graph.Node) string {
+	if l.Narrow() {
+		return ""
+	}
+	for _, p := range l.Columns {
+		if p.Index == n.Col {
+			return p.Prefix
+		}
+	}
+	return ""
+}
+
+// drawReason draws why the object above is not ready: its status in the
+// status' colour, the rest less loud.
+func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
+	if r.o == nil || r.o.Status == event.Failed || picture.CutShort(n.Status) {
+		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonText(&Card{Node: n}, r))
+		return
+	}
+	mark := l.ObjectMark(n, r.o)
+	text := r.text
+	if !r.rest && canvas.Width(text) > w { // the time is on the card's border as well
+		text = l.Join(mark.Word, cmp.Or(r.o.Cause, r.o.Message))
+	}
+	if !r.rest && canvas.Width(text) > w && r.o.Status == event.InProgress { // and so is the word, or nearly
+		text = cmp.Or(r.o.Cause, r.o.Message, text)
+	}
+	text = canvas.Fit(canvas.Clean(text), w, l.Theme.Lines.Ellipsis)
+	if rest, ok := strings.CutPrefix(text, mark.Word); ok && !r.rest {
+		x = l.Canvas.Put(x, y, mark.Role, mark.Word)
+		text = rest
+	}
+	l.Canvas.Put(x, y, theme.Quiet, text)
+}
+
+// reasonText is what a card says of why an object is not ready.
+func (l *Layout) reasonText(c *Card, r row) string {
+	if l.Tight && picture.CutShort(c.Node.Status) { // the glyph above has said so
+		return strings.TrimPrefix(r.text, "not ready: ")
+	}
+	return r.text
+}
+
+// drawScroll tells that there is more above or below.
+func (l *Layout) drawScroll() {
+	b := l.Area
+	if l.Rows <= b.H || b.H < 3 {
+		return
+	}
+	size := max(b.H*b.H/l.Rows, 1)
+	at := l.Top * (b.H - size) / max(l.Rows-b.H, 1)
+	for i := range size {
+		l.Canvas.Put(b.X+b.W-1, b.Y+at+i, theme.Faint, l.Theme.Lines.Heavy[5])
+	}
+}

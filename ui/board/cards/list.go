@@ -1,0 +1,196 @@
+package cards
+
+import (
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
+	"lockstep/ui/board/screen"
+)
+
+// PlaceList lays groups out one below the other, for a screen too narrow for
+// columns: one line each, and the objects of those that are under way; of others as
+// well where there is room.
+func (l *Layout) PlaceList() {
+	nodes := l.Visible()
+	switch {
+	case l.Detail == screen.Everything:
+		l.stackList(nodes, listed)
+	case l.Detail == screen.LinesOnly:
+		l.stackList(nodes, lines)
+	default:
+		for _, d := range []density{listed, foldDone, foldIdle} {
+			if d < foldIdle && l.leastRows(nodes, d) > l.Area.H {
+				continue
+			}
+			l.Cards = l.Cards[:0]
+			if l.stackList(nodes, d) <= l.Area.H {
+				break
+			}
+		}
+		l.foldList()
+	}
+	l.shift()
+}
+
+// foldList makes a line of finished groups where the list is too long, as far as that
+// helps; where something has failed, also for what there is to say of that.
+func (l *Layout) foldList() {
+	room := l.Area.H
+	for _, want := range []int{min(l.Wanted, room/3), 0} {
+		if over := l.Rows - (room - want); over <= 0 || l.foldUp(Column{W: l.W}, 0, 0, over, scarce) {
+			break
+		}
+	}
+	if len(l.Folds) > 0 {
+		l.Rows = l.Folds[0].Rect.Y + 1
+	}
+}
+
+// leastRows is how many rows the list takes at least, told without making them.
+func (l *Layout) leastRows(nodes []*graph.Node, d density) int {
+	rows := len(nodes)
+	for _, n := range nodes {
+		if l.unfolded(n, d) {
+			rows += min(len(l.ShownObjects(n)), d.rows(l.Area.H+l.Given+6))
+		}
+	}
+	return rows
+}
+
+// stackList places the groups of the list, and returns where they end.
+func (l *Layout) stackList(nodes []*graph.Node, d density) int {
+	y := 0
+	for _, n := range nodes {
+		c := Card{Node: n, Rect: canvas.Rect{X: 0, Y: y, W: l.W, H: 1}, flat: true}
+		if l.unfolded(n, d) {
+			c.rows = l.contents(n, d.rows(l.Area.H+l.Given+6))
+			c.Rect.H += len(c.rows)
+		}
+		l.Cards = append(l.Cards, c)
+		y += c.Rect.H
+	}
+	l.Rows = y
+	return y
+}
+
+// unfolded reports whether the list shows what is in a group.
+func (l *Layout) unfolded(n *graph.Node, d density) bool {
+	switch {
+	case d == lines:
+		return false
+	case n.Status == event.Waiting && l.Terse:
+		return false
+	case d == listed, d < foldIdle && n.Status == event.Waiting:
+		return true
+	case picture.Active(n), n.Status == event.Failed, n.Status == event.Aborted:
+		return true
+	case !l.Filter.Whole(n):
+		return true
+	}
+	return l.Chosen(n) && !l.Follow && n.Status != event.Waiting
+}
+
+// DrawList draws the groups one below the other.
+func (l *Layout) DrawList() {
+	defer l.Canvas.Within(l.Area)()
+	if len(l.Cards) == 0 {
+		l.drawEmpty()
+		return
+	}
+	name := l.listNames()
+	for i := range l.Cards {
+		c := &l.Cards[i]
+		if c.Rect.Y+c.Rect.H <= l.Area.Y || c.Rect.Y >= l.Area.Y+l.Area.H {
+			continue
+		}
+		l.drawListHead(c, name)
+		for j, r := range c.rows {
+			l.drawListRow(c, r, j, c.Rect.Y+1+j)
+		}
+	}
+	l.drawFolds()
+}
+
+// listNames is how wide the column of names is.
+func (l *Layout) listNames() int {
+	w := 12
+	for _, n := range l.Graph.Nodes {
+		w = max(w, canvas.Width(l.listName(n)))
+	}
+	return min(w, l.W/2-6)
+}
+
+// listName is a group's name with its phase, where the board has a column for
+// that.
+func (l *Layout) listName(n *graph.Node) string {
+	title, phase := graph.PhaseTitle(n.Phase), l.Graph.Cols[n.Col].Phase
+	switch {
+	case l.Back(n):
+	case phase.Kind == event.PhaseApply:
+		return n.Name
+	case len(phase.Groups) == 1:
+		return title
+	}
+	if l.Back(n) {
+		title = l.Theme.Lines.Undo + " " + title
+	}
+	return title + " " + l.Theme.Lines.Dot + " " + n.Name
+}
+
+func (l *Layout) drawListHead(c *Card, name int) {
+	n, cv, y := c.Node, l.Canvas, c.Rect.Y
+	mark := l.GroupMark(n)
+	role := theme.Text
+	switch {
+	case picture.Active(n), n.Status == event.Failed:
+		role = theme.Strong
+	case n.Status == event.Waiting, n.Status == event.Skipped:
+		role = theme.Quiet
+	}
+	if l.Chosen(n) && l.Sel.Object == (plan.Object{}) {
+		cv.Mark(0, y, l.W-1)
+	}
+	x := cv.Put(1, y, mark.Role, mark.Glyph+" ")
+	if l.Broken(n) {
+		cv.Put(0, y, theme.Stopped, l.Theme.Lines.Break)
+	}
+	if l.Next == n.GroupState {
+		cv.Put(0, y, theme.Key, l.Theme.Lines.Next)
+	}
+	cv.PutFit(x, y, name, role, l.listName(n))
+	counted := n.Count()
+	x = x + name + 1 + 5
+	cv.PutRight(x, y, theme.Quiet, counted)
+	x += 7
+	if d, over, ok := l.Spent(n); ok && n.Outcome == "" {
+		cv.PutRight(x, y, theme.Quiet, canvas.Span(d, over))
+	}
+	x += 2
+	l.Canvas.Line(x, y, l.W-2-x, l.listStatus(n, mark))
+}
+
+// listStatus is the end of a group's line: its status in words, or what it
+// waits for.
+func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
+	if n.Status == event.Waiting {
+		text := ""
+		for _, up := range n.Ins {
+			if !picture.Passed(up) {
+				text += ", " + up.Name
+			}
+		}
+		if text != "" {
+			return canvas.Plain(theme.Quiet, "after "+text[2:])
+		}
+	}
+	role := mark.Role
+	if role == theme.Good {
+		role = theme.Quiet
+	}
+	return canvas.Plain(role, mark.Word)
+}
+
+func (l *Layout) drawListRow(c *Card, r row, i, y int) { l.drawRow(c, r, i, 5, y, l.W-7) }

@@ -1,0 +1,210 @@
+package cards
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
+)
+
+// density says how much of a card is drawn. The least dense one that fits the
+// room is taken, for each column by itself, unless the user wants another.
+type density int
+
+const (
+	listed   density = iota // everything, of waiting groups too
+	full                    // as much of each group as a third of the screen holds
+	foldDone                // a finished group is one line
+	brief                   // a waiting group says what it waits for, not what is in it
+	foldIdle                // and is one line
+	fewRows                 // what is under way shows what is not well only
+	scarce                  // and of that the first
+	lines                   // every group is one line
+	densities
+)
+
+// flat reports whether a group is drawn as one line without a border.
+func (d density) flat(n *graph.Node) bool {
+	switch {
+	case d >= lines:
+		return true
+	case n.Status == event.Failed:
+		return false
+	case n.Status == event.Waiting:
+		return d >= foldIdle
+	case n.Status.Over():
+		return d >= foldDone
+	}
+	return false
+}
+
+// rows is how many lines a card may have between its borders.
+func (d density) rows(screen int) int {
+	switch d {
+	case listed:
+		return math.MaxInt
+	case scarce:
+		return 2
+	case fewRows:
+		return 4
+	}
+	return max(screen/3, 6)
+}
+
+// row is a line of a card.
+type row struct {
+	kind rowKind
+	o    *event.ObjectState // the object it belongs to, nil for others
+	text string
+	rest bool // of a reason that the line before begins
+}
+
+type rowKind uint8
+
+const (
+	objectRow rowKind = iota
+	reasonRow         // why the object above is not ready
+	afterRow          // what the group waits for
+	moreRow           // what there was no room for
+)
+
+// cardRows are the lines of a group's card: what it waits for, and what is in it.
+func (l *Layout) cardRows(n *graph.Node, d density, screen int) []row {
+	limit := d.rows(screen)
+	if n.Status != event.Waiting || len(n.Ins) == 0 {
+		return l.contents(n, limit)
+	}
+	rows := l.afterRows(n, limit)
+	if d < brief && !l.Terse && limit-len(rows) > 1 {
+		rows = append(rows, l.contents(n, limit-len(rows))...)
+	}
+	return rows
+}
+
+// contents are the objects of a group, with why they are not ready, in at most so
+// many lines.
+func (l *Layout) contents(n *graph.Node, limit int) []row {
+	objects := l.ShownObjects(n)
+	var rows []row
+	if n.Single() && !l.Filter.On() {
+		if r := l.Reason(n, objects[0]); r != "" {
+			rows = append(rows, row{kind: reasonRow, o: objects[0], text: r})
+		}
+		return rows
+	}
+	switch {
+	case n.Status == event.Skipped && n.Message != "":
+		return l.skippedRows(n, limit)
+	case n.Status == event.Failed && n.Message != "" && !anyUrgent(objects):
+		rows = append(rows, row{kind: reasonRow, text: n.Message})
+	}
+	// All objects in order where they fit, else those that need looking at.
+	need := len(rows) + len(objects)
+	for i := 0; i < len(objects) && need <= limit; i++ {
+		if l.Reason(n, objects[i]) != "" {
+			need++
+		}
+	}
+	if need <= limit {
+		for _, o := range objects {
+			rows = l.objectRows(rows, n, o, limit)
+		}
+		return rows
+	}
+	return l.worstRows(rows, n, objects, limit)
+}
+
+// skippedRows say why a group was never started.
+func (l *Layout) skippedRows(n *graph.Node, limit int) []row {
+	text := l.Graph.Shorten(strings.TrimPrefix(n.Message, "not started: "))
+	if !l.Tight {
+		return []row{{kind: moreRow, text: text}}
+	}
+	var rows []row
+	for _, s := range canvas.Wrap(text, graph.TightCard-2) {
+		rows = append(rows, row{kind: moreRow, text: s})
+	}
+	return rows[:min(len(rows), limit)]
+}
+
+func anyUrgent(objects []*event.ObjectState) bool {
+	return slices.ContainsFunc(objects, func(o *event.ObjectState) bool { return picture.Urgency(o) <= 1 })
+}
+
+func (l *Layout) objectRows(rows []row, n *graph.Node, o *event.ObjectState, limit int) []row {
+	rows = append(rows, row{kind: objectRow, o: o})
+	if r := l.Reason(n, o); r != "" && len(rows) < limit {
+		rows = append(rows, row{kind: reasonRow, o: o, text: r})
+	}
+	return rows
+}
+
+// worstRows takes failed objects first, then those under way, then the rest,
+// and ends with a line that counts what was left out.
+func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectState, limit int) []row {
+	var left [4]int
+	for rank := range left {
+		for _, o := range objects {
+			if picture.Urgency(o) != rank {
+				continue
+			}
+			if room := limit - 1 - len(rows); room > 0 {
+				rows = l.objectRows(rows, n, o, limit-1)
+			} else {
+				left[rank]++
+			}
+		}
+	}
+	text := ""
+	for rank, word := range [...]string{"failed", "in progress", "waiting", "ready"} {
+		if word == "ready" && n.Phase != "" && n.Removing() {
+			word = "gone"
+		}
+		if word == "ready" && n.Outcome != "" {
+			word = l.Theme.Mark(n.Outcome).Word
+		}
+		if left[rank] > 0 {
+			text += fmt.Sprintf(", %d %s", left[rank], word)
+		}
+	}
+	if text != "" {
+		rows = append(rows, row{kind: moreRow, text: "+ " + text[2:]})
+	}
+	return rows
+}
+
+// afterRows say what a group waits for: those that are not over first.
+func (l *Layout) afterRows(n *graph.Node, limit int) []row {
+	var rows []row
+	if l.Tight {
+		rows = append(rows, row{kind: moreRow, text: "after"})
+	}
+	head := len(rows)
+	for _, up := range n.Ins {
+		if picture.Passed(up) {
+			continue
+		}
+		rows = append(rows, row{kind: afterRow, text: up.Name})
+	}
+	if len(rows) == head && len(n.Ins) > 0 { // nothing keeps it but the run itself
+		text := "may start"
+		if l.State.Run == event.Paused || l.State.Run == event.Held {
+			text += ", run is " + string(l.State.Run)
+		}
+		return []row{{kind: moreRow, text: text}}
+	}
+	indent := strings.Repeat(" ", 6)
+	if l.Tight {
+		indent = ""
+	}
+	if len(rows) > limit {
+		more := len(rows) - limit + 1
+		rows = append(rows[:limit-1], row{kind: moreRow, text: indent + fmt.Sprintf("and %d more", more)})
+	}
+	return rows
+}

@@ -1,0 +1,82 @@
+package cards
+
+import (
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/picture"
+)
+
+// Spend gives rows of the board, which may end at a row, to the reasons on cards, those
+// of failures first.
+func (l *Layout) Spend(bottom int) {
+	for _, failed := range []bool{true, false} {
+		for i := range l.Cards {
+			c := &l.Cards[i]
+			if (c.Node.Status == event.Failed) != failed || c.Rect.W < 6 {
+				continue
+			}
+			last := i // of the same column: a column has room of its own
+			for last+1 < len(l.Cards) && l.Cards[last+1].Rect.X == c.Rect.X {
+				last++
+			}
+			end := l.Cards[last].Rect
+			for _, f := range l.Folds {
+				if f.Rect.X == end.X {
+					end = f.Rect
+				}
+			}
+			room := bottom - (end.Y + end.H)
+			grown := c.wrap(room, l.ReasonWidth(c), l.reasonText)
+			for j := i + 1; j <= last; j++ {
+				l.Cards[j].Rect.Y += grown
+			}
+			for j := range l.Folds {
+				if f := &l.Folds[j]; f.Rect.X == c.Rect.X {
+					f.Rect.Y += grown
+				}
+			}
+			l.Rows = max(l.Rows, end.Y+end.H+grown-l.Area.Y+l.Top)
+		}
+	}
+}
+
+// ReasonWidth is how wide the reasons on a card may be.
+func (l *Layout) ReasonWidth(c *Card) int {
+	switch {
+	case l.Narrow():
+		return l.W - 9
+	case l.Tight:
+		return c.Rect.W - 4
+	}
+	return c.Rect.W - 6
+}
+
+// wrap breaks the reasons of a card into lines of a width, as far as there are rows
+// for that, and returns how many that took.
+func (c *Card) wrap(room, width int, text func(*Card, row) string) int {
+	grown := 0
+	for i := 0; i < len(c.rows) && room > grown; i++ {
+		r := c.rows[i]
+		if r.kind != reasonRow || r.o != nil && !r.o.InTrouble() && !picture.CutShort(c.Node.Status) {
+			continue // nothing is wrong with it: it is only under way
+		}
+		lines := canvas.Wrap(text(c, r), width)
+		n := min(len(lines)-1, room-grown)
+		if n <= 0 {
+			continue
+		}
+		lines[n] = strings.Join(lines[n:], " ")
+		more := make([]row, 0, n)
+		for _, l := range lines[1 : n+1] {
+			more = append(more, row{kind: reasonRow, o: r.o, text: l, rest: true})
+		}
+		c.rows[i].text = lines[0]
+		c.rows = slices.Insert(c.rows, i+1, more...)
+		grown, i = grown+n, i+n
+	}
+	c.Rect.H += grown
+	return grown
+}

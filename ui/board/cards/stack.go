@@ -1,0 +1,165 @@
+package cards
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
+	"lockstep/ui/board/screen"
+)
+
+// Fold is a line of a column that stands for groups that there is no room for.
+type Fold struct {
+	Rect  canvas.Rect
+	Nodes []*graph.Node
+}
+
+// PlaceColumn stacks the cards of a column, as detailed as fits. Where even a line
+// for each group does not, those that need looking at least become one line, which
+// finished ones do before others lose their objects.
+func (l *Layout) PlaceColumn(p Column, top int) {
+	nodes := make([]*graph.Node, 0, len(l.Graph.Cols[p.Index].Nodes))
+	for _, n := range l.Graph.Cols[p.Index].Nodes {
+		if l.Shown(n) {
+			nodes = append(nodes, n)
+		}
+	}
+	switch l.Detail {
+	case screen.Everything:
+		l.stack(p, top, nodes, listed)
+		return
+	case screen.LinesOnly:
+		l.stack(p, top, nodes, lines)
+		return
+	}
+	room := l.Area.H
+	from := len(l.Cards)
+	for d := listed; d < densities; d++ {
+		if d == listed && l.ListedRows(nodes) > room-top {
+			continue // which is told without making the rows of many objects
+		}
+		l.Cards = l.Cards[:from]
+		end := l.stack(p, top, nodes, d)
+		if end <= room || d >= scarce && l.foldUp(p, top, from, end-room, d) {
+			return
+		}
+	}
+}
+
+// ListedRows is how many rows groups take at least with all their objects.
+func (l *Layout) ListedRows(nodes []*graph.Node) int {
+	rows := 0
+	for _, n := range nodes {
+		rows += 2 + len(l.ShownObjects(n))
+		if n.Single() {
+			rows--
+		}
+	}
+	return rows
+}
+
+// stack places cards below each other, and returns where they end.
+func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
+	for _, n := range nodes {
+		c := Card{Node: n, Rect: canvas.Rect{X: p.X, Y: y, W: p.W, H: 1}, flat: d.flat(n)}
+		if !c.flat {
+			c.rows = l.cardRows(n, d, l.Area.H+l.Given)
+			c.Rect.H = len(c.rows) + 2
+			if len(n.Ins)+len(n.Outs) > 0 {
+				c.Rect.H = max(c.Rect.H, 3) // edges need a line to end at
+			}
+		}
+		y += c.Rect.H
+		l.Cards = append(l.Cards, c)
+	}
+	return y
+}
+
+// foldUp takes cards of a column, those from an index on, out of view until it is so
+// many rows and the line that stands for them lower: those first that need looking at
+// least, but never the selected one. It reports whether that is enough; as long as
+// groups can still be made lower it takes finished ones only.
+func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
+	own := l.Cards[from:]
+	order := make([]int, len(own))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { // of those that are alike the last ones go first, but for finished ones
+		if ra, rb := Rank(own[a].Node), Rank(own[b].Node); ra != rb || own[a].Node.Status.Over() {
+			return rb - ra
+		}
+		return b - a
+	})
+	gone := map[*graph.Node]bool{}
+	saved := -1 // for the line
+	for _, i := range order {
+		if n := own[i].Node; saved < over && !l.Chosen(n) && (d >= lines || n.Status.Over() && !picture.CutShort(n.Status)) {
+			gone[n] = true
+			saved += own[i].Rect.H
+		}
+	}
+	if saved < over {
+		return false
+	}
+	f := Fold{}
+	y := top
+	kept := l.Cards[:from]
+	for _, c := range slices.Clone(own) {
+		if gone[c.Node] {
+			f.Nodes = append(f.Nodes, c.Node)
+			continue
+		}
+		c.Rect.Y = y
+		y += c.Rect.H
+		kept = append(kept, c)
+	}
+	f.Rect = canvas.Rect{X: p.X, Y: y, W: p.W, H: 1}
+	l.Cards, l.Folds = kept, append(l.Folds, f)
+	return true
+}
+
+// drawFold says how many groups a line stands for, and how they are.
+func (l *Layout) drawFold(f *Fold) {
+	counts := map[theme.Mark]int{}
+	var marks []theme.Mark
+	for _, n := range f.Nodes {
+		mark := l.GroupMark(n)
+		if counts[mark] == 0 {
+			marks = append(marks, mark)
+		}
+		counts[mark]++
+	}
+	text := fmt.Sprintf("%d more", len(f.Nodes))
+	long, short := text+" "+marks[0].Word, text+" "+marks[0].Glyph
+	if len(marks) > 1 {
+		var words, glyphs []string
+		for _, mark := range marks {
+			words = append(words, fmt.Sprintf("%d %s", counts[mark], mark.Word))
+			glyphs = append(glyphs, fmt.Sprintf("%d%s", counts[mark], mark.Glyph))
+		}
+		long, short = text+": "+strings.Join(words, ", "), text+": "+strings.Join(glyphs, " ")
+	}
+	for _, longer := range []string{short, long} {
+		if canvas.Width(longer)+4 <= f.Rect.W {
+			text = longer
+		}
+	}
+	l.Canvas.Blank(f.Rect)
+	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, text+" "+l.Theme.Lines.Open)
+}
+
+// Rank orders groups by how much they need looking at, the first most.
+func Rank(n *graph.Node) int {
+	for i, s := range []event.Status{event.Failed, event.Held, event.Aborted, event.Running, event.Waiting, event.Skipped, event.Applied} {
+		if n.Status == s {
+			return i
+		}
+	}
+	return 9
+}

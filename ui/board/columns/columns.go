@@ -1,0 +1,162 @@
+// Package columns decides which groups stand beside each other, draws what waits for
+// what between them, and moves the selection and the view. Its central type is
+// Board, the part of the screen that shows the groups.
+package columns
+
+import (
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/ui/board/cards"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/screen"
+)
+
+// Board is the part of the screen with the groups.
+type Board struct {
+	cards.Layout
+	First int // first column in view
+	Strip Strip
+	// Place lays out the whole screen.
+	place func()
+}
+
+// New is a board on a screen, which place lays out.
+func New(s *screen.Screen, place func()) *Board {
+	return &Board{Layout: cards.Layout{Screen: s}, place: place}
+}
+
+// Lay lays the board out in a frame.
+func (b *Board) Lay(f cards.Frame) {
+	b.Reset(f)
+	b.Strip = Strip{}
+	if b.Narrow() {
+		b.PlaceList()
+		return
+	}
+	b.Area.Y++ // titles
+	b.Area.H = max(b.Area.H-1, 0)
+	ws := b.Widths()
+	b.Tight = ws.tight
+	b.Columns = b.across(ws, b.First)
+	b.Strip = b.placeStrip()
+	for _, p := range b.Columns {
+		b.PlaceColumn(p, b.lanes())
+	}
+	b.Stacked()
+}
+
+// Draw draws the board.
+func (b *Board) Draw() {
+	if b.Narrow() {
+		b.DrawList()
+		return
+	}
+	b.drawTitles()
+	defer b.Canvas.Within(b.Area)()
+	b.drawEdges()
+	b.DrawCards()
+}
+
+// lanes is how many rows the edges past columns take.
+func (b *Board) lanes() int {
+	if b.Area.H+b.Given < 12 {
+		return min(b.Graph.Lanes, 1)
+	}
+	return b.Graph.Lanes
+}
+
+// Show brings what is selected into view.
+func (b *Board) Show() {
+	n := b.Group()
+	if n == nil || b.TooSmall() {
+		b.place()
+		return
+	}
+	if !b.Narrow() {
+		b.showColumn(n.Col)
+	}
+	b.place()
+	from, to := b.Extent(n)
+	if to-from > b.Area.H {
+		to = from + b.Area.H
+	}
+	old := b.Top
+	if from < b.Top {
+		b.Top = from
+	} else if to > b.Top+b.Area.H {
+		b.Top = to - b.Area.H
+	}
+	if b.Top != old {
+		b.place()
+	}
+}
+
+// showColumn scrolls sideways as little as is needed.
+func (b *Board) showColumn(col int) {
+	if col < b.First {
+		b.First = col
+	}
+	for b.First < col && !b.fits(b.First, col) {
+		b.First++
+	}
+	b.fill()
+}
+
+// fill scrolls back where there would be room at the right end for columns that
+// are out of view at the left.
+func (b *Board) fill() {
+	cols := b.columns()
+	for i := len(cols) - 2; i >= 0; i-- {
+		if cols[i] < b.First && b.fits(cols[i], cols[len(cols)-1]) {
+			b.First = cols[i]
+		}
+	}
+}
+
+// Extent is the first row of the selected thing on the board and the one after
+// its last.
+func (b *Board) Extent(n *graph.Node) (from, to int) {
+	base := b.Area.Y - b.Top
+	for i := range b.Cards {
+		c := &b.Cards[i]
+		if c.Node != n {
+			continue
+		}
+		if b.Sel.Object != (plan.Object{}) && c.Rect.H > b.Area.H {
+			if line, ok := c.LineOf(b.Sel); ok {
+				return c.Rect.Y - base + line, c.Rect.Y - base + line + 3
+			}
+		}
+		return c.Rect.Y - base, c.Rect.Y - base + c.Rect.H
+	}
+	return b.Top, b.Top
+}
+
+// SteadyRows is how many rows the board takes with all its groups and all in them,
+// whatever is in view, so that the pane stays where it is as the run goes on and the
+// selection moves. Only reasons that make a column higher than that move it.
+func (b *Board) SteadyRows() int {
+	if b.Detail != screen.AsFits {
+		return b.Rows
+	}
+	if b.Narrow() {
+		return b.ListedRows(b.Visible()) - len(b.Visible())
+	}
+	rows := 0
+	for _, i := range b.columns() {
+		h := b.lanes()
+		for _, n := range b.Graph.Cols[i].Nodes {
+			if b.Shown(n) {
+				h += 2 + max(len(b.ShownObjects(n)), 1)
+				if n.Single() {
+					h--
+				}
+				if n.Status == event.Waiting {
+					h += len(n.Ins)
+				}
+			}
+		}
+		rows = max(rows, h)
+	}
+	return rows
+}

@@ -1,0 +1,278 @@
+package columns
+
+import (
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/cards"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
+	"lockstep/ui/board/screen"
+)
+
+// Select selects a group and brings it into view.
+func (b *Board) Select(n *graph.Node) {
+	b.Sel = screen.Spot{Unit: n.Unit()}
+	b.Show()
+}
+
+// stops are the lines of a column, or of the list, that the selection can be
+// on, from top to bottom, and groups that are folded: each in its turn.
+func (b *Board) stops(col int) []screen.Spot {
+	placed := map[*graph.Node]*cards.Card{}
+	for i := range b.Cards {
+		placed[b.Cards[i].Node] = &b.Cards[i]
+	}
+	nodes := b.Visible()
+	if !b.Narrow() {
+		nodes = slices.DeleteFunc(slices.Clone(b.Graph.Cols[col].Nodes), func(n *graph.Node) bool { return !b.Shown(n) })
+	}
+	var out []screen.Spot
+	for _, n := range nodes {
+		if c := placed[n]; c != nil {
+			out = append(out, c.Spots()...)
+		} else {
+			out = append(out, screen.Spot{Unit: n.Unit()})
+		}
+	}
+	return out
+}
+
+// Move goes a line up or down.
+func (b *Board) Move(by int) tea.Cmd {
+	b.Follow = false
+	n := b.Group()
+	if n == nil {
+		return b.MoveGroup(by)
+	}
+	b.Show()
+	stops := b.stops(n.Col)
+	at := slices.Index(stops, b.Sel)
+	if at < 0 { // the object has no line of its own
+		at = slices.Index(stops, screen.Spot{Unit: b.Sel.Unit})
+	}
+	if to := at + by; at >= 0 && to >= 0 && to < len(stops) {
+		b.Sel = stops[to]
+	}
+	b.Show()
+	return nil
+}
+
+// MoveColumn goes to the group of a neighbouring column that stands nearest.
+// The list has one column: there it goes from group to group.
+func (b *Board) MoveColumn(by int) tea.Cmd {
+	b.Follow = false
+	n := b.Group()
+	if n == nil || b.Narrow() {
+		return b.MoveGroup(by)
+	}
+	cols := b.columns()
+	at := slices.Index(cols, n.Col) + by
+	if at < 0 || at >= len(cols) {
+		return nil
+	}
+	from, _ := b.Extent(n)
+	col := cols[at]
+	b.showColumn(col)
+	b.place()
+	var best *graph.Node
+	near := 0
+	for i := range b.Cards {
+		c := &b.Cards[i]
+		if c.Node.Col != col {
+			continue
+		}
+		off := c.Rect.Y - (b.Area.Y - b.Top) - from
+		if off = max(off, -off); best == nil || off < near {
+			best, near = c.Node, off
+		}
+	}
+	if best != nil {
+		b.Select(best)
+	}
+	return nil
+}
+
+// MoveGroup goes to the next or the previous group in plan order.
+func (b *Board) MoveGroup(by int) tea.Cmd {
+	b.Follow = false
+	nodes := b.Visible()
+	if len(nodes) == 0 {
+		return nil
+	}
+	at := slices.Index(nodes, b.Group())
+	b.Select(nodes[(at+by+len(nodes))%len(nodes)])
+	return nil
+}
+
+// MoveEnd goes to the first or the last group.
+func (b *Board) MoveEnd(last bool) tea.Cmd {
+	b.Follow = false
+	nodes := b.Visible()
+	if len(nodes) == 0 {
+		return nil
+	}
+	n := nodes[0]
+	if last {
+		n = nodes[len(nodes)-1]
+	}
+	b.Select(n)
+	return nil
+}
+
+// Page goes up or down by what the board holds.
+func (b *Board) Page(by int) tea.Cmd {
+	for range max(b.Area.H-2, 1) {
+		b.Move(by)
+	}
+	return nil
+}
+
+// Problems are what needs looking at: what failed, and what is under way and
+// waited for, each in plan order.
+func (b *Board) Problems() (failed, blocking []screen.Spot) {
+	for _, n := range b.Visible() {
+		if n.Status != event.Failed && n.Status != event.Running && n.Status != event.Held && n.Status != event.Applied {
+			continue
+		}
+		found := false
+		for _, o := range n.Objects {
+			switch {
+			case o.Status == event.Failed, picture.Urgency(o) == 1 && n.Status == event.Failed:
+				failed = append(failed, screen.Spot{Unit: n.Unit(), Object: o.Object})
+				found = true
+			case picture.Urgency(o) == 1 && n.Status == event.Running:
+				blocking = append(blocking, screen.Spot{Unit: n.Unit(), Object: o.Object})
+				found = true
+			}
+		}
+		switch {
+		case found:
+		case n.Status == event.Failed:
+			failed = append(failed, screen.Spot{Unit: n.Unit()})
+		case n.Status == event.Held:
+			blocking = append(blocking, screen.Spot{Unit: n.Unit()})
+		}
+	}
+	return failed, blocking
+}
+
+// AnyProblem reports whether there is something for NextProblem to find.
+func (b *Board) AnyProblem() bool {
+	failed, blocking := b.Problems()
+	return len(failed)+len(blocking) > 0
+}
+
+// NextProblem goes to the next of the problems after the selected one: to what
+// failed before anything that may still come.
+func (b *Board) NextProblem() tea.Cmd {
+	failed, blocking := b.Problems()
+	list := append(failed, blocking...)
+	b.Follow = false
+	at := slices.Index(list, b.Sel)
+	if at >= len(failed) && len(failed) > 0 {
+		at = -1
+	}
+	s := list[(at+1)%len(list)]
+	b.Sel = s
+	b.Show()
+	return nil
+}
+
+// Click selects what is under the mouse, and reports whether that is selected already.
+func (b *Board) Click(x, y int) (again bool) {
+	if b.clickStrip(x, y) || b.clickFold(x, y) || !b.Area.Has(x, y) {
+		return false
+	}
+	for i := range b.Cards {
+		c := &b.Cards[i]
+		if !c.Rect.Has(x, y) {
+			continue
+		}
+		to := c.At(y - c.Rect.Y)
+		if to == b.Sel {
+			return true
+		}
+		b.Follow, b.Sel = false, to
+	}
+	return false
+}
+
+// clickFold shows every group on a line of its own, and goes to the first of those
+// that one has stood for.
+func (b *Board) clickFold(x, y int) bool {
+	for _, f := range b.Folds {
+		if f.Rect.Has(x, y) {
+			b.Follow, b.Detail = false, screen.LinesOnly
+			b.Select(f.Nodes[0])
+			return true
+		}
+	}
+	return false
+}
+
+// Wheel scrolls up and down, or sideways.
+func (b *Board) Wheel(at tea.Mouse) {
+	by := 0
+	switch at.Button {
+	case tea.MouseWheelUp:
+		by = -1
+	case tea.MouseWheelDown:
+		by = 1
+	case tea.MouseWheelLeft:
+		b.scrollColumns(-1)
+	case tea.MouseWheelRight:
+		b.scrollColumns(1)
+	}
+	switch {
+	case by == 0:
+	case at.Mod.Contains(tea.ModShift):
+		b.scrollColumns(by)
+	default:
+		b.Follow = false
+		b.Top = max(b.Top+3*by, 0)
+	}
+}
+
+// scrollColumns moves the view sideways and leaves the selection where it is.
+func (b *Board) scrollColumns(by int) {
+	cols := b.columns()
+	at := slices.IndexFunc(cols, func(i int) bool { return i >= b.First }) + by
+	if at < 0 || at >= len(cols) || b.Narrow() {
+		return
+	}
+	if last := cols[len(cols)-1]; by > 0 && b.fits(b.First, last) {
+		return
+	}
+	b.Follow = false
+	b.First = cols[at]
+}
+
+// TurnDetail turns to the next wish of how much of each group is shown, and says so.
+func (b *Board) TurnDetail() tea.Cmd {
+	b.Detail = (b.Detail + 1) % screen.Details
+	b.Follow = b.Follow && b.Detail == screen.AsFits
+	b.Show()
+	return b.Say(theme.Quiet, [...]string{"as much as fits", "a line a group, z: everything", "everything, z: what fits"}[b.Detail])
+}
+
+// FollowAgain follows the action, as the screen does until the user moves.
+func (b *Board) FollowAgain() tea.Cmd {
+	b.Follow = true
+	b.Chase()
+	b.Show()
+	return nil
+}
+
+// KeepShown moves the selection to a group that is on the board, where the
+// filter has taken the selected one away.
+func (b *Board) KeepShown() {
+	if n := b.Group(); n != nil && b.Shown(n) {
+		b.Show()
+	} else if nodes := b.Visible(); len(nodes) > 0 {
+		b.Select(nodes[0])
+	}
+}

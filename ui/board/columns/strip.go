@@ -1,0 +1,213 @@
+package columns
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/cards"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
+)
+
+// drawTitles names the columns; where some are out of view, a strip shows all.
+func (b *Board) drawTitles() {
+	y := b.Area.Y - 1
+	if y < 0 || len(b.Columns) == 0 {
+		return
+	}
+	end := b.drawStrip(y)
+	for _, p := range b.Columns {
+		role := theme.Quiet
+		if b.columnActive(p.Index) {
+			role = theme.Strong
+		}
+		title, room := b.columnTitle(b.Graph.Cols[p.Index]), min(p.X+p.W, end)-p.X-1
+		if canvas.Width(title) > room && p.Cut {
+			continue // it says nothing
+		}
+		if p.Prefix != "" {
+			said := b.Join(title, p.Prefix+b.Theme.Lines.Ellipsis)
+			if canvas.Width(said) > room {
+				said = strings.TrimPrefix(said, "layer ")
+			}
+			title = said
+		}
+		b.Canvas.PutFit(p.X+1, y, room, role, title)
+	}
+}
+
+func (b *Board) columnTitle(c *graph.Column) string {
+	title := c.Title
+	if c.Phase.Kind == event.PhaseApply {
+		title = "layer " + title
+	}
+	if strings.HasPrefix(c.Phase.Name, event.RollbackPrefix) {
+		title = b.Theme.Lines.Undo + " " + title
+	}
+	return title
+}
+
+func (b *Board) columnActive(i int) bool {
+	for _, n := range b.Graph.Cols[i].Nodes {
+		if picture.Active(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// The strip is all columns of the board in a line, a cell each: the sign of what
+// needs looking at most in it. Those in view stand in brackets. A click brings
+// another one into view.
+
+// Strip is where that line is.
+type Strip struct {
+	Rect canvas.Rect
+	cols []int       // of the graph, from left to right
+	per  int         // columns in a cell, more than one where there is no room
+	more canvas.Rect // says how many columns are out of view at the right
+}
+
+// leastStrip is the width below which a strip tells too little.
+const leastStrip = 6
+
+// placeStrip finds room for the strip behind the titles of the columns.
+func (b *Board) placeStrip() Strip {
+	s := Strip{cols: b.columns(), per: 1}
+	shown := b.Columns
+	if len(shown) == 0 || len(shown) == len(s.cols) {
+		return Strip{}
+	}
+	y, end := b.Area.Y-1, b.W-1
+	if n := b.outRight(s.cols); n > 0 {
+		w := canvas.Width(b.moreText(n))
+		s.more = canvas.Rect{X: end - w, Y: y, W: w, H: 1}
+		end -= w + 1
+	}
+	last := shown[len(shown)-1]
+	if last.Cut && len(shown) > 1 { // its title gives way
+		last = shown[len(shown)-2]
+	}
+	room := end - (last.X + 1 + canvas.Width(b.columnTitle(b.Graph.Cols[last.Index])) + 2)
+	if room < leastStrip {
+		return s
+	}
+	for (len(s.cols)+s.per-1)/s.per+2 > room {
+		s.per++
+	}
+	w := (len(s.cols)+s.per-1)/s.per + 2
+	s.Rect = canvas.Rect{X: end - w, Y: y, W: w, H: 1}
+	return s
+}
+
+// outRight is how many columns are out of view at the right.
+func (b *Board) outRight(cols []int) int {
+	n := 0
+	for _, i := range cols {
+		if i > b.Columns[len(b.Columns)-1].Index {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *Board) moreText(n int) string { return fmt.Sprintf("+%d %s", n, b.Theme.Lines.More) }
+
+// drawStrip draws the strip and returns where the titles have to end.
+func (b *Board) drawStrip(y int) (end int) {
+	s := &b.Strip
+	end = b.W - 1
+	if s.more.W > 0 {
+		b.Canvas.Put(s.more.X, y, theme.Quiet, b.moreText(b.outRight(s.cols)))
+		end = s.more.X - 1
+	}
+	if s.Rect.W == 0 {
+		return end
+	}
+	was := false
+	for _, c := range b.StripCells() {
+		if c.In != was {
+			b.Canvas.Put(c.X-1, y, theme.Accent, map[bool]string{true: "[", false: "]"}[c.In])
+		}
+		was = c.In
+		mark := b.Theme.Mark(string(b.columnsStatus(c.cols)))
+		b.Canvas.Put(c.X, y, mark.Role, mark.Glyph)
+	}
+	if was {
+		b.Canvas.Put(s.Rect.X+s.Rect.W-1, y, theme.Accent, "]")
+	}
+	return s.Rect.X - 1
+}
+
+// StripCell is a cell of the strip.
+type StripCell struct {
+	X    int
+	cols []int
+	In   bool // view
+}
+
+// StripCells are the cells of the strip, with a bracket before the first and behind
+// the last that is in view.
+func (b *Board) StripCells() []StripCell {
+	s := &b.Strip
+	from, to := b.Columns[0].Index, b.Columns[len(b.Columns)-1].Index
+	var cells []StripCell
+	x, was := s.Rect.X, false
+	for k := 0; k < len(s.cols); k += s.per {
+		c := StripCell{cols: s.cols[k:min(k+s.per, len(s.cols))]}
+		c.In = c.cols[len(c.cols)-1] >= from && c.cols[0] <= to
+		if c.In != was {
+			x++
+		}
+		c.X, was = x, c.In
+		cells = append(cells, c)
+		x++
+	}
+	return cells
+}
+
+// columnsStatus is the status of a group in some columns that needs looking at most.
+func (b *Board) columnsStatus(cols []int) event.Status {
+	if n := b.pressing(cols); n != nil {
+		return n.Status
+	}
+	return event.Waiting
+}
+
+// pressing is the group in some columns that needs looking at most, the first of
+// several.
+func (b *Board) pressing(cols []int) *graph.Node {
+	var best *graph.Node
+	for _, i := range cols {
+		for _, n := range b.Graph.Cols[i].Nodes {
+			if b.Shown(n) && (best == nil || cards.Rank(n) < cards.Rank(best)) {
+				best = n
+			}
+		}
+	}
+	return best
+}
+
+// clickStrip brings the columns under the mouse into view, and what needs looking at
+// there.
+func (b *Board) clickStrip(x, y int) bool {
+	s := &b.Strip
+	if s.more.Has(x, y) {
+		b.scrollColumns(1)
+		return true
+	}
+	if !s.Rect.Has(x, y) {
+		return false
+	}
+	for _, c := range b.StripCells() {
+		if c.X >= x {
+			b.Follow, b.First = false, c.cols[0]
+			b.Select(b.pressing(c.cols))
+			break
+		}
+	}
+	return true
+}

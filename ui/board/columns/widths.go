@@ -1,0 +1,142 @@
+package columns
+
+import (
+	"slices"
+
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/cards"
+	"lockstep/ui/board/graph"
+)
+
+// Widths is how wide the columns of a board are, by their index.
+type Widths struct {
+	cols   []int // those that hold something to show
+	Card   []int
+	gutter []int
+	tight  bool // cards and gutters are without air
+}
+
+// end is where the last column ends.
+func (ws *Widths) end() int {
+	x := 1
+	for k, i := range ws.cols {
+		x += ws.Card[i]
+		if k < len(ws.cols)-1 {
+			x += ws.gutter[i]
+		}
+	}
+	return x
+}
+
+// set gives every column the width it would like to have, up to a limit, and a gutter.
+func (ws *Widths) set(p *graph.Graph, limit int) {
+	for _, i := range ws.cols {
+		c := p.Cols[i]
+		ws.Card[i], ws.gutter[i] = min(c.Width, limit), c.Gutter
+		if ws.tight {
+			ws.gutter[i] = graph.TightGutter(c)
+		}
+	}
+}
+
+// spread gives room that is left to the columns, a cell each from the left: first to
+// those that would like more for their names, then to those that could say more of why
+// something is not ready.
+func (ws *Widths) spread(p *graph.Graph, room int) {
+	for _, most := range []func(*graph.Column) int{
+		func(c *graph.Column) int { return c.Width },
+		func(c *graph.Column) int { return max(c.Width, min(c.Width*3/2, graph.MaxCard)) },
+	} {
+		for was := -1; was != room && room > 0; {
+			was = room
+			for _, i := range ws.cols {
+				if room > 0 && ws.Card[i] < most(p.Cols[i]) {
+					ws.Card[i]++
+					room--
+				}
+			}
+		}
+	}
+}
+
+// Widths finds the widest columns that let all of them be seen, down to tight ones.
+// Where even that cannot be, they are so wide that names can be read, and the view
+// scrolls. They depend on names and the size of the screen only, so that nothing
+// moves while a run goes on, or with the selection.
+func (b *Board) Widths() Widths {
+	ws := Widths{cols: b.columns(), Card: make([]int, len(b.Graph.Cols)), gutter: make([]int, len(b.Graph.Cols))}
+	for limit := graph.MaxCard; limit >= graph.TightCard; limit-- {
+		ws.tight = limit < graph.MinCard
+		ws.set(&b.Graph, limit)
+		if room := b.W - 1 - ws.end(); room >= 0 {
+			ws.spread(&b.Graph, room)
+			return ws
+		}
+	}
+	ws.tight = false
+	limit := 28
+	if b.W >= 110 {
+		limit = 30
+	}
+	ws.set(&b.Graph, limit)
+	return ws
+}
+
+// columns are the columns that hold something to show.
+func (b *Board) columns() []int {
+	var out []int
+	for i, c := range b.Graph.Cols {
+		if slices.ContainsFunc(c.Nodes, b.Shown) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// across places columns side by side, from the given one on. One that would have
+// less than the narrowest of cards is not in view.
+func (b *Board) across(ws Widths, first int) []cards.Column {
+	var out []cards.Column
+	x := 1
+	for _, i := range ws.cols {
+		if i < first {
+			continue
+		}
+		w := ws.Card[i]
+		room := b.W - 1 - x
+		if room < w {
+			if room >= graph.TightCard {
+				out = append(out, cards.Column{Index: i, X: x, W: room, Cut: true, Prefix: b.prefixIn(i, room)})
+			}
+			break
+		}
+		out = append(out, cards.Column{Index: i, X: x, W: w, Prefix: b.prefixIn(i, w)})
+		x += w + ws.gutter[i]
+	}
+	return out
+}
+
+// prefixIn is what the names of a column's groups begin with, where they are too long
+// for a width with the count beside them.
+func (b *Board) prefixIn(i, w int) string {
+	c := b.Graph.Cols[i]
+	if len(c.Prefix) < 4 {
+		return ""
+	}
+	for _, n := range c.Nodes {
+		if canvas.Width(n.Name)+len(n.Count())+8 > w {
+			return c.Prefix
+		}
+	}
+	return ""
+}
+
+// fits reports whether columns first to last are in view as a whole.
+func (b *Board) fits(first, last int) bool {
+	for _, p := range b.across(b.Widths(), first) {
+		if p.Index == last {
+			return !p.Cut
+		}
+	}
+	return false
+}

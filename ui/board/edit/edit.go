@@ -1,0 +1,321 @@
+// Package edit is the mode that shows what an edit of the run has come to, and what leads
+// there: the user's own editor, rendering and planning, and a look at the chart's folder.
+// Its central types are Edit, the mode, and Editor, which does the work.
+package edit
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/page"
+	"lockstep/ui/board/screen"
+)
+
+// Editor changes what a run goes on with (R46).
+type Editor interface {
+	// Values are those that the user gave, as YAML, or all: those that the charts
+	// have by themselves, too. They are not masked: nobody sees them but in the
+	// user's own editor.
+	Values(all bool) (string, error)
+	// Edit renders and plans a revision with what has become of Values. An error
+	// means that it would not come to anything. Neither changes anything in the
+	// cluster.
+	Edit(ctx context.Context, values string, all bool) (Edited, error)
+	// Again is Edit with the chart as its folder is now.
+	Again(ctx context.Context) (Edited, error)
+	// ChartChanged reports whether that folder is another one than it was when the
+	// chart was rendered last. It is asked again and again.
+	ChartChanged() bool
+}
+
+// Edited is a revision that the run could go on with.
+type Edited struct {
+	// Lines are what is other in it, without secret values.
+	Lines []string
+	// Order makes the run go on with it.
+	Order event.Command
+}
+
+// draft is an edit under way: what the user has written is kept until it has been
+// obeyed.
+type draft struct {
+	chart       bool   // the chart is rendered again, and there are no values
+	values, was string // as they were written last, and before the first edit
+	all         bool   // they are all values, not only those that the user gave
+	busy        bool   // it is being rendered and planned
+	made        Edited
+	failed      error
+}
+
+type (
+	// Written tells that the user has left the editor, planned what has come of what
+	// was written there.
+	Written struct {
+		Values string
+		Err    error
+	}
+	planned struct {
+		draft *draft
+		made  Edited
+		err   error
+	}
+	// FolderSeen tells whether the chart's folder has changed.
+	FolderSeen bool
+)
+
+// Edit is the page that shows what an edit has come to.
+type Edit struct {
+	page.Text
+	ctx    context.Context
+	editor Editor // nil: nothing can be edited
+	atQuit func(func()) (undo func())
+	draft  *draft // nil for none
+
+	Looking bool // at the chart's folder
+	changed bool // is the chart's folder
+}
+
+// New is a page that is not open. While an editor runs, atQuit has a function called where
+// the program ends at once.
+func New(ctx context.Context, s *screen.Screen, editor Editor, atQuit func(func()) func()) *Edit {
+	return &Edit{Text: page.Text{Screen: s}, ctx: ctx, editor: editor, atQuit: atQuit}
+}
+
+// Part is the heading of its keys.
+const Part = "before an edit"
+
+// Keys are the keys of the page.
+func (e *Edit) Keys() []keys.Binding {
+	return []keys.Binding{
+		{Keys: []string{"enter"}, Label: "enter", Do: e.apply, About: "go on with the edited revision"},
+		{Keys: []string{"e"}, Label: "e", Disabled: e.WhyNot, Do: e.again, About: "edit again what was written"},
+		{Keys: []string{"up", "k"}, Label: "up k", Do: e.Scrolls(-1), About: "line up"},
+		{Keys: []string{"down", "j"}, Label: "down j", Do: e.Scrolls(1), About: "line down"},
+		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: e.Scrolls(-10), About: "page up"},
+		{Keys: []string{"pgdown", "ctrl+f", "space"}, Label: "page down", Do: e.Scrolls(10), About: "page down"},
+		{Keys: []string{"esc", "q"}, Label: "esc", Do: keys.Run(e.close), About: "leave the run as it is; e comes back to what was written"},
+		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: e.Abort, About: "abort: asks"},
+	}
+}
+
+func (e *Edit) close() { e.Modes.Close(e) }
+
+// Draft is what the user has written and the run has not obeyed.
+func (e *Edit) Draft() (values string, ok bool) {
+	if e.draft == nil {
+		return "", false
+	}
+	return e.draft.values, true
+}
+
+// May reports whether the run can be edited now.
+func (e *Edit) May() bool { return e.WhyNot() == "" }
+
+// WhyNot says why the run cannot be edited now, "" where it can.
+func (e *Edit) WhyNot() string {
+	switch {
+	case e.Attached:
+		return "values are edited where the run was started, or with lockstep ctl RELEASE edit -f FILE"
+	case e.editor == nil || e.State.Status == event.RollingBack:
+		return "there is nothing to edit: what is being done brings neither values nor a chart"
+	case !e.Held() && !e.Paused():
+		return "pause the run first: p"
+	}
+	return ""
+}
+
+// ChartHint is the word for rendering the chart again, once there is something to render.
+func (e *Edit) ChartHint() string {
+	if e.changed && e.May() {
+		return "chart changed, render it again"
+	}
+	return ""
+}
+
+// Given opens the values that the user gave, all opens all values, again those that were
+// edited last.
+func (e *Edit) Given() tea.Cmd { return e.open(false) }
+func (e *Edit) All() tea.Cmd   { return e.open(true) }
+func (e *Edit) again() tea.Cmd { return e.open(e.draft != nil && e.draft.all) }
+
+// open opens values in the user's editor: those of the run, or those that were
+// written before and have not been obeyed.
+func (e *Edit) open(all bool) tea.Cmd {
+	if e.draft != nil && e.draft.busy {
+		return e.Say(theme.Quiet, "it is being rendered")
+	}
+	if e.draft == nil || e.draft.chart || e.draft.all != all && e.draft.values == e.draft.was {
+		e.draft = nil
+		values, err := e.editor.Values(all)
+		if err != nil {
+			return e.Say(theme.Bad, "the values cannot be edited: "+err.Error())
+		}
+		e.draft = &draft{values: values, was: values, all: all}
+	}
+	editor := &valuesEditor{ctx: e.ctx, values: e.draft.values, atQuit: e.atQuit}
+	return tea.Exec(editor, func(err error) tea.Msg { return Written{editor.values, err} })
+}
+
+// RenderAgain goes on with the chart as its folder is now.
+func (e *Edit) RenderAgain() tea.Cmd {
+	if e.draft == nil {
+		e.draft = &draft{chart: true}
+	}
+	e.changed = false
+	return e.plan(Editor.Again)
+}
+
+// Update takes what the user has written and what that comes to, and keeps looking at the
+// chart's folder.
+func (e *Edit) Update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case Written:
+		return e.read(msg)
+	case planned:
+		e.show(msg)
+	case FolderSeen:
+		return e.sawFolder(bool(msg))
+	case keys.Changed:
+		if e.Over() {
+			e.close()
+		}
+		return e.look()
+	}
+	return e.Text.Update(msg)
+}
+
+// Accepted reports whether the run goes on with an edit from an event on.
+func Accepted(ev event.Event) bool {
+	return ev.Kind == event.KindCommand && ev.Command == event.Edit && ev.Status == event.Accepted
+}
+
+// Obeyed forgets what was written.
+func (e *Edit) Obeyed() {
+	e.draft = nil
+	e.close()
+}
+
+// read takes what the user has written, and has it rendered and planned.
+func (e *Edit) read(msg Written) tea.Cmd {
+	if e.draft == nil {
+		return nil
+	}
+	e.draft.values = msg.Values
+	switch {
+	case msg.Err != nil:
+		return e.Say(theme.Bad, msg.Err.Error())
+	case msg.Values == e.draft.was:
+		e.Obeyed()
+		return e.Say(theme.Quiet, "nothing was changed")
+	}
+	all := e.draft.all
+	return e.plan(func(ed Editor, ctx context.Context) (Edited, error) { return ed.Edit(ctx, msg.Values, all) })
+}
+
+// plan has an edit rendered and planned meanwhile.
+func (e *Edit) plan(make func(Editor, context.Context) (Edited, error)) tea.Cmd {
+	if e.draft.busy {
+		return nil
+	}
+	e.draft.busy = true
+	e.close()
+	ctx, editor, d := e.ctx, e.editor, e.draft
+	return tea.Batch(e.Say(theme.Quiet, "rendering the edited revision"), func() tea.Msg {
+		made, err := make(editor, ctx)
+		return planned{d, made, err}
+	})
+}
+
+// show shows what an edit has come to.
+func (e *Edit) show(msg planned) {
+	if msg.draft != e.draft {
+		return
+	}
+	e.Flash.Text = ""
+	e.draft.busy, e.draft.made, e.draft.failed = false, msg.made, msg.err
+	e.Home()
+	e.Modes.OpenBelow(e)
+}
+
+// apply lets the run go on with the edited revision.
+func (e *Edit) apply() tea.Cmd {
+	if e.draft.failed != nil {
+		return nil
+	}
+	e.close()
+	return e.Send(e.draft.made.Order)
+}
+
+// lookEvery is how often the chart's folder is looked at.
+const lookEvery = 2 * time.Second
+
+// look looks at the chart's folder in a while, if it can be rendered again.
+func (e *Edit) look() tea.Cmd {
+	if e.Looking || !e.May() {
+		return nil
+	}
+	e.Looking = true
+	ctx, editor := e.ctx, e.editor
+	return func() tea.Msg {
+		if !screen.Sleep(ctx, lookEvery) {
+			return nil
+		}
+		return FolderSeen(editor.ChartChanged())
+	}
+}
+
+// sawFolder tells of a folder that has changed, once.
+func (e *Edit) sawFolder(changed bool) tea.Cmd {
+	was := e.changed
+	e.Looking, e.changed = false, changed
+	if !was && changed && e.May() {
+		return tea.Batch(e.look(), e.Say(theme.Stopped, "chart changed on disk, E renders it again"))
+	}
+	return e.look()
+}
+
+// Draw draws what an edit has come to over the board.
+func (e *Edit) Draw() {
+	if e.TooSmall() {
+		return
+	}
+	d, dot := e.draft, " "+e.Theme.Lines.Dot+" "
+	w := min(e.W-4, 110)
+	title, border := "edited"+dot+"enter goes on"+dot+"e edits again"+dot+"esc", theme.Accent
+	texts := d.made.Lines
+	if d.failed != nil {
+		title, border = "it comes to nothing"+dot+"e edits again"+dot+"esc", theme.Bad
+		texts = strings.Split(d.failed.Error(), "\n")
+	}
+	var lines []canvas.Line
+	for _, text := range texts {
+		for _, s := range canvas.Wrap(canvas.Clean(text), w-4) {
+			lines = append(lines, canvas.Plain(role(text), s))
+		}
+	}
+	e.DrawText(title, w, lines, border)
+}
+
+// role is how a line of a difference is painted, by its first sign.
+func role(line string) theme.Role {
+	switch first, _, _ := strings.Cut(strings.TrimLeft(line, " "), " "); first[:min(1, len(first))] {
+	case "+":
+		return theme.Good
+	case "-":
+		return theme.Bad
+	case "~":
+		return theme.Busy
+	case "!":
+		return theme.Stopped
+	case "@":
+		return theme.Quiet
+	}
+	return theme.Text
+}

@@ -1,0 +1,59 @@
+package edit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// valuesEditor lets the user change values in $VISUAL or $EDITOR. Values may be secret,
+// and an editor may leave copies: they are in a directory that nobody else can read and
+// that is removed when Run returns. It is a tea.ExecCommand.
+type valuesEditor struct {
+	ctx    context.Context // kills the editor
+	values string          // as the editor gets them, and once Run has returned as it left them
+	atQuit func(func()) (undo func())
+}
+
+// The editor gets the process's own terminal, not the screen's guarded streams.
+func (e *valuesEditor) SetStdin(io.Reader)  {}
+func (e *valuesEditor) SetStdout(io.Writer) {}
+func (e *valuesEditor) SetStderr(io.Writer) {}
+
+func (e *valuesEditor) Run() (err error) {
+	dir, err := os.MkdirTemp("", "lockstep-values-*")
+	if err != nil {
+		return err
+	}
+	remove := func() error { return os.RemoveAll(dir) }
+	defer func() { err = errors.Join(err, remove()) }()
+	if e.atQuit != nil {
+		defer e.atQuit(func() { _ = remove() })()
+	}
+	file := filepath.Join(dir, "values.yaml")
+	if err := os.WriteFile(file, []byte(e.values), 0o600); err != nil {
+		return err
+	}
+	words := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"))
+	editor := exec.CommandContext(e.ctx, words[0], append(words[1:], file)...)
+	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := editor.Run(); err != nil {
+		err = fmt.Errorf("the editor ($VISUAL, $EDITOR): %w", err)
+		if text, unread := os.ReadFile(file); unread == nil { // it may have been written before
+			e.values = string(text)
+		}
+		return err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("the edited values cannot be read: %w", err)
+	}
+	e.values = string(text)
+	return nil
+}

@@ -1,0 +1,81 @@
+package edit
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNoFileOfValuesStays: values may be secret. Whatever an editor does, and whether it
+// is waited for or not, nothing is left of them in the directory for temporary files.
+func TestNoFileOfValuesStays(t *testing.T) { // R46
+	for name, c := range map[string]struct{ script, want, fails string }{
+		"writes":           {`echo "word: new" > "$1"`, "word: new\n", ""},
+		"leaves a backup":  {`cp "$1" "$1~"; echo "word: new" > "$1"`, "word: new\n", ""},
+		"replaces it":      {`echo "word: new" > "$1.new"; mv "$1.new" "$1"`, "word: new\n", ""},
+		"writes and fails": {`echo "word: new" > "$1"; exit 1`, "word: new\n", "exit status 1"},
+		"removes it":       {`rm "$1"`, "word: old\n", "no such file"},
+		"is private":       {`find "$(dirname "$1")" -perm /077 | grep -q . && exit 7; exit 0`, "word: old\n", ""},
+		"is cancelled":     {`touch "$0.runs"; exec sleep 100`, "word: old\n", "signal: killed"},
+		"is not there":     {"", "word: old\n", "not found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, bin := t.TempDir(), filepath.Join(t.TempDir(), "editor")
+			t.Setenv("TMPDIR", dir)
+			t.Setenv("VISUAL", bin)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.script == "" {
+				t.Setenv("VISUAL", "no-such-editor")
+			} else if err := os.WriteFile(bin, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if name == "is cancelled" {
+				go func() {
+					for {
+						if _, err := os.Stat(bin + ".runs"); err == nil || t.Context().Err() != nil {
+							cancel()
+							return
+						}
+						time.Sleep(time.Millisecond)
+					}
+				}()
+			}
+			quits := 0
+			e := &valuesEditor{ctx: ctx, values: "word: old\n", atQuit: func(remove func()) func() {
+				quits++
+				return func() { quits-- }
+			}}
+			err := e.Run()
+			if got := e.values; got != c.want || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%q, %v; want %q, %s", got, err, c.want, c.fails)
+			}
+			if left, err := os.ReadDir(dir); len(left) > 0 || err != nil || quits != 0 {
+				t.Errorf("%v stay, %v, %d functions", left, err, quits)
+			}
+		})
+	}
+}
+
+// TestQuittingRemovesTheFileOfValues ends the program while the editor is open.
+func TestQuittingRemovesTheFileOfValues(t *testing.T) { // R46
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("VISUAL", "cat /dev/null")
+	e := &valuesEditor{ctx: t.Context(), atQuit: func(remove func()) func() {
+		if there, _ := os.ReadDir(dir); len(there) != 1 {
+			t.Errorf("%v is there", there)
+		}
+		remove()
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%v stays", left)
+		}
+		return func() {}
+	}}
+	if err := e.Run(); err == nil {
+		t.Error("values are written where their directory has gone")
+	}
+}

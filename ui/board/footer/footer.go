@@ -1,0 +1,51 @@
+// Package footer is the last line of the screen: the keys that can be obeyed now, or
+// what is typed.
+package footer
+
+import (
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+// Draw draws as many keys as there is room for, help always, and what narrows down what
+// is shown.
+func Draw(s *screen.Screen, hints []keys.Hint, narrowed string) {
+	y, cv := s.H-1, s.Canvas
+	if typed, ok := s.Modes.Top().(keys.Line); ok {
+		input, found := typed.Line()
+		x := cv.Put(1, y, theme.Key, "/")
+		cv.PutFit(x, y, s.W-x-1, theme.Text, input.Value())
+		cv.PutRight(s.W-1, y, theme.Quiet, found+"  "+s.Theme.Lines.Enter+" keep  esc clear")
+		return
+	}
+	x, end := 1, s.W-1
+	if narrowed != "" {
+		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+narrowed+"  esc clears", s.W/2, s.Theme.Lines.Ellipsis)) - 2
+	}
+	if h := len(hints); h > 1 { // help is always there to be found
+		rest := hints[h-1]
+		if keys.Cells(hints, 2) > end-x {
+			end = cv.PutRight(end, y, theme.Quiet, " "+rest.Word)
+			end = cv.PutRight(end, y, theme.Key, rest.Key) - 2
+			hints = hints[:h-1]
+		}
+	}
+	kept := 0 // for those to come that stay
+	for _, h := range hints {
+		if h.Stays {
+			kept += h.Width() + 2
+		}
+	}
+	for _, h := range hints {
+		if h.Stays {
+			kept -= h.Width() + 2
+		}
+		if x+h.Width()+kept > end {
+			continue
+		}
+		x = cv.Put(x, y, theme.Key, h.Key)
+		x = cv.Put(x+1, y, theme.Quiet, h.Word) + 2
+	}
+}

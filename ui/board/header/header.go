@@ -1,0 +1,297 @@
+package header
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+// Header is the first lines of the screen.
+type Header struct {
+	*screen.Screen
+	// Title is what is shown where there is no operation to name it.
+	Title string
+	// Said is what the state line says, on more lines where there is room.
+	Said []string
+}
+
+// Rows is how many lines the header takes.
+func (h *Header) Rows() int {
+	rows := 2 + max(len(h.Said)-1, 0)
+	if h.H >= 36 || h.Held() {
+		rows++
+	}
+	return rows
+}
+
+// Draw draws what is done to what, the state line, and the ways out of a failure.
+func (h *Header) Draw(ways []keys.Hint) {
+	h.drawOperation()
+	h.drawState()
+	if h.Held() {
+		h.drawWays(ways, 2+max(len(h.Said)-1, 0))
+	}
+}
+
+// drawBadge says that nothing of this happens now.
+func (h *Header) drawBadge(x int) int {
+	if !h.Replayed {
+		return x
+	}
+	const badge = " REPLAY "
+	h.Canvas.Mark(x, 0, len(badge))
+	return h.Canvas.Put(x, 0, theme.Accent, badge) + 1
+}
+
+// drawOperation draws the first line: operation and release, where, how long.
+// What there is no room for is left out from the middle.
+func (h *Header) drawOperation() {
+	cv, op := h.Canvas, h.State.Operation
+	timing := canvas.Clock(h.State.Active(h.Now()))
+	if op.Timeout > 0 {
+		timing += " of " + canvas.Clock(op.Timeout)
+	}
+	if h.State.Started.IsZero() || h.PlanOnly() || op.Watches() {
+		timing = ""
+	}
+	end := cv.PutRight(h.W-1, 0, theme.Text, timing) - 2
+
+	x := cv.Put(1, 0, theme.Quiet, "")
+	if h.W >= 70 {
+		x = cv.Put(x, 0, theme.Quiet, "lockstep ")
+	}
+	x = h.drawBadge(cv.Put(x, 0, theme.Faint, h.Theme.Lines.More+" "))
+	what := strings.TrimSpace(op.Name + " " + op.Release)
+	if what == "" {
+		what = h.Title
+	}
+	x = cv.PutFit(x, 0, end-x, theme.Strong, what)
+
+	where := h.where()
+	for len(where) > 0 {
+		text := strings.Join(where, " "+h.Theme.Lines.Dot+" ")
+		if x+3+canvas.Width(text) <= end {
+			from := max(x+3, (h.W-canvas.Width(text))/2)
+			cv.Put(min(from, end-canvas.Width(text)), 0, theme.Quiet, text)
+			return
+		}
+		where = where[:len(where)-1]
+	}
+}
+
+// where lists context, namespace and revision, the most important first.
+func (h *Header) where() []string {
+	op := h.State.Operation
+	var out []string
+	if op.Context != "" {
+		out = append(out, canvas.Clean(op.Context))
+	}
+	if op.Namespace != "" {
+		out = append(out, "ns "+canvas.Clean(op.Namespace))
+	}
+	if op.Revision > 0 {
+		out = append(out, fmt.Sprintf("rev %d", op.Revision))
+	}
+	switch {
+	case h.Replayed: // which says it
+	case h.ReadOnly():
+		out = append(out, "read-only")
+	case h.Attached:
+		out = append(out, "attached")
+	}
+	return out
+}
+
+// drawState draws the line that the eye goes to first: the state, why it is
+// so, how far things are.
+func (h *Header) drawState() {
+	cv := h.Canvas
+	mark, text := h.stateMark()
+	cv.Put(1, 1, mark.Role, mark.Glyph+" "+mark.Word)
+	h.drawProgress(h.W-1, 1)
+	x := h.stateFrom()
+	room := h.stateRoom()
+	if len(h.Said) > 0 && h.Flash.Text == "" {
+		for n, l := range h.Said {
+			cv.PutFit(x, 1+n, room, theme.Text, l)
+			room = h.W - 1 - x
+		}
+		return
+	}
+	if h.Flash.Text != "" {
+		cv.PutFit(x, 1, room, h.Flash.Role, h.Flash.Text)
+		return
+	}
+	end := x + room
+	if text != "" {
+		x = cv.PutFit(x, 1, room, theme.Text, text) + 2
+	}
+	if h.State.Status == event.RollingBack && h.State.Run == event.Running || h.PlanOnly() {
+		return // the text has said it
+	}
+	cv.Put(x, 1, theme.Quiet, h.others(end-x))
+}
+
+// stateFrom is where the text of the state line begins.
+func (h *Header) stateFrom() int {
+	mark, _ := h.stateMark()
+	return 1 + canvas.Width(mark.Glyph+" "+mark.Word) + 2
+}
+
+// stateRoom is how wide the text of the state line may be: counts and bar stay where
+// they are whatever there is to say.
+func (h *Header) stateRoom() int {
+	room := h.W - 1 - h.stateFrom()
+	if w := h.progressWidth(); w > 0 {
+		room -= w + 2
+	}
+	return max(room, 0)
+}
+
+// stateMark is the state in glyph and words, and what there is to say about it.
+func (h *Header) stateMark() (theme.Mark, string) {
+	s := &h.State
+	mark := h.Theme.Mark(string(s.Run))
+	switch {
+	case h.PlanOnly():
+		mark = h.Theme.Mark(string(event.Waiting))
+		mark.Word = "plan"
+		return mark, fmt.Sprintf("%s, %s %s q leaves", canvas.Count(len(h.Graph.Nodes), "group"), canvas.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
+	case s.Status == "" && h.Over():
+		return h.Theme.Mark("aborted"), "the record is empty"
+	case s.Status == "":
+		mark = h.Theme.Mark(string(event.Waiting))
+		mark.Word = "starting"
+		return mark, ""
+	case h.Over():
+		return h.endMark()
+	case s.Run == event.Held:
+		mark = h.Theme.Mark(string(event.Failed))
+		mark.Word = "held"
+		return mark, h.Join(h.heldText(), h.awayText())
+	case s.Run == event.Paused:
+		text := h.Graph.Shorten(s.RunMessage)
+		if h.Stepped() { // it says where the run paused, which is no longer here
+			text = ""
+		}
+		if s.Status == event.RollingBack {
+			text = strings.TrimSpace("rolling back " + text)
+		}
+		next := h.nextText()
+		if next != "" && strings.HasSuffix(text, h.Graph.ByKey[h.Next.Unit()].Name) { // it says where the run stands
+			next = ""
+		}
+		return mark, h.Join(text, next, h.inFlight(), h.awayText())
+	case s.Run == event.Replacing:
+		return mark, h.Join(s.RunMessage, h.inFlight())
+	case s.Run == event.Aborting:
+		return mark, h.Join(s.RunMessage, h.inFlight(), h.awayText())
+	case !s.Away.IsZero():
+		return h.Theme.Mark(string(event.Away)), h.awayText()
+	case s.Status == event.RollingBack:
+		mark = h.Theme.Mark(string(event.RollingBack))
+		return mark, h.Join(h.others(h.W), h.Graph.Shorten(s.Message))
+	}
+	if s.Operation.Watches() {
+		return h.liveMark(), ""
+	}
+	mark = h.Theme.Mark(string(event.Running))
+	mark.Glyph = h.pulse(mark.Glyph)
+	return mark, h.Expected().Text
+}
+
+// nextText names what a step lets go.
+func (h *Header) nextText() string {
+	if h.Next == nil {
+		return ""
+	}
+	return h.Theme.Lines.Next + " " + h.Graph.ByKey[h.Next.Unit()].Name
+}
+
+// awayText says for how long the API server has not answered, "" where it does.
+func (h *Header) awayText() string {
+	if h.State.Away.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("no answer from the API server for %s", h.Now().Sub(h.State.Away).Round(time.Second))
+}
+
+// liveMark is how a release that is watched is: the status of its record in
+// words, the state of its objects in glyph and colour. What an operation is at work
+// on, or was cut off at, is not well, however many objects are ready.
+func (h *Header) liveMark() theme.Mark {
+	is := event.Running
+	record := h.State.Message
+	switch {
+	case h.Tally.Failed > 0, record == "failed":
+		is = event.Failed
+	case record == "", record == "deployed", record == "superseded":
+		if h.Tally.Done == h.Tally.Total {
+			is = event.Ready
+		}
+	}
+	mark := h.Theme.Mark(string(is))
+	if record != "" {
+		mark.Word = record
+	}
+	return mark
+}
+
+// endMark is the state once the operation is over.
+func (h *Header) endMark() (theme.Mark, string) {
+	s := &h.State
+	mark := h.Theme.Mark(string(s.Ending()))
+	leave := "q leaves"
+	if h.ReadOnly() && s.Status == event.Running {
+		mark.Word = "up to here"
+		ends := "the record ends"
+		switch s.Run {
+		case event.Held:
+			ends += " while held on failure"
+		case event.Paused, event.Aborting:
+			ends += " while " + h.Theme.Mark(string(s.Run)).Word
+		}
+		return mark, h.Join(ends, leave)
+	}
+	return mark, h.Join(leave, h.Graph.Shorten(s.Reason()))
+}
+
+// inFlight says what a pause or an abort still waits for.
+func (h *Header) inFlight() string {
+	switch n := h.Tally.Active; {
+	case h.Tally.Requests > 0:
+		return fmt.Sprintf("waiting for in-flight applies (%d)", h.Tally.Requests)
+	case n > 0 && h.State.Run == event.Paused:
+		return canvas.Count(n, "object") + " in progress"
+	}
+	return ""
+}
+
+// pulse turns the glyph of what runs, once a second.
+func (h *Header) pulse(glyph string) string {
+	if h.Theme.Still || h.Theme.ASCII {
+		return glyph
+	}
+	return [...]string{"◐", "◓", "◑", "◒"}[int(h.State.Active(h.Now()).Seconds())%4]
+}
+
+// DrawTooSmall says what can be said on a screen without room for a board: the
+// state, and how much more is needed. Keys work all the same.
+func (h *Header) DrawTooSmall() {
+	mark, text := h.stateMark()
+	if h.Flash.Text != "" {
+		text = h.Flash.Text
+	}
+	x := h.Canvas.PutFit(0, 0, h.W, mark.Role, mark.Glyph+" "+mark.Word)
+	h.Canvas.PutFit(x+1, 0, h.W-x-1, theme.Text, text)
+	h.Canvas.PutFit(0, 1, h.W, theme.Quiet, fmt.Sprintf("%d of %d", h.Tally.Done, h.Tally.Total))
+	for i, s := range canvas.Wrap(fmt.Sprintf("the terminal is %d×%d, too small for the board: it needs %d×%d", h.W, h.H, screen.SmallestWidth, screen.SmallestHeight), h.W) {
+		h.Canvas.Put(0, 2+i, theme.Quiet, s)
+	}
+}

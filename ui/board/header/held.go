@@ -1,0 +1,152 @@
+package header
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/keys"
+)
+
+// A failure that is held stands in the state line, and below it the ways out.
+
+// heldText names what failed and why.
+func (h *Header) heldText() string {
+	nodes := h.Failing()
+	if len(nodes) == 0 {
+		return h.Graph.Shorten(h.State.RunMessage)
+	}
+	name := nodes[0].Name
+	if more := len(nodes) - 1; more > 0 {
+		name += fmt.Sprintf(" and %d more", more)
+	}
+	root := h.RootOf(nodes[0])
+	text := h.Join(name, h.cause(nodes[0], root))
+	if canvas.Width(text) > h.W-10 { // the pane names the object as well
+		text = h.Join(name, h.Graph.Shorten(root.Cause))
+	}
+	return text
+}
+
+// heldLines are a line for each failure that is held: its group, its object, why.
+func (h *Header) heldLines() []string {
+	var lines []string
+	roots := h.State.Roots()
+	for _, n := range h.Failing() {
+		for _, r := range roots {
+			if r.Group == n.GroupState {
+				lines = append(lines, h.Join(n.Name, h.cause(n, r)))
+			}
+		}
+	}
+	return lines
+}
+
+// cause is an object of a group and why the group has failed for it.
+func (h *Header) cause(n *graph.Node, r event.Root) string {
+	if r.Object == nil {
+		return h.Graph.Shorten(r.Cause)
+	}
+	name := graph.ShortObject(r.Object.Object)
+	if name == n.Name || r.Object.Object.String() == n.Name {
+		return r.Cause
+	}
+	return name + ": " + r.Cause
+}
+
+// mended names what failed and has become ready since, by whatever hand.
+func (h *Header) mended() string {
+	for _, n := range h.Failing() {
+		for _, o := range n.Objects {
+			if !o.Done() {
+				return ""
+			}
+			if strings.HasPrefix(n.Message, o.Object.String()+":") {
+				return graph.ShortObject(o.Object)
+			}
+		}
+	}
+	return ""
+}
+
+// drawWays draws the keys that lead out of a failure.
+func (h *Header) drawWays(ways []keys.Hint, y int) {
+	x, end := 3, h.W-1
+	mended := h.mended()
+	if text := mended + " is ready now"; mended != "" && canvas.Width(text)+3+keys.Cells(ways, 3) <= end-x {
+		x = h.Canvas.Put(x, y, theme.Good, text) + 3
+	}
+	for _, w := range ways {
+		if x+w.Width() > end {
+			return
+		}
+		role := theme.Text
+		if w.Key == "A" && mended != "" {
+			role = theme.Strong
+		}
+		x = h.Canvas.Put(x, y, theme.Key, w.Key)
+		x = h.Canvas.Put(x+1, y, role, w.Word) + 3
+	}
+	if len(h.Said) > 0 { // the state line has no room for it
+		h.Canvas.PutRight(end, y, theme.Quiet, h.others(end-x))
+	}
+}
+
+// Lines is what the state line says of a failure on as many lines as there is
+// room for; nil where one line is all it takes, or all there is.
+func (h *Header) Lines(room int) []string {
+	if h.State.Run != event.Held && !h.Over() {
+		return nil
+	}
+	_, text := h.stateMark()
+	first, width := h.stateRoom(), h.W-1-h.stateFrom()
+	wrap := func(n int, l string) []string {
+		if n == 0 {
+			return canvas.WrapAfter(l, first, width)
+		}
+		return canvas.Wrap(l, width)
+	}
+	var all, short []string // short: but the first in a line each
+	for n, l := range h.failureLines() {
+		lines := wrap(n, l)
+		all = append(all, lines...)
+		if n > 0 {
+			lines = []string{canvas.Fit(l, width, h.Theme.Lines.Ellipsis)}
+		}
+		short = append(short, lines...)
+	}
+	if len(all) > room {
+		all = short
+	}
+	if len(all) == 0 || len(all) > room {
+		all = wrap(0, text)
+	}
+	if len(all) > room {
+		rest := strings.Join(all[room-1:], " ")
+		all = append(all[:room-1], canvas.Fit(rest, width, h.Theme.Lines.Ellipsis))
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	return all
+}
+
+// failureLines are a line for each failure, where there are several.
+func (h *Header) failureLines() []string {
+	if h.State.Run == event.Held {
+		return h.heldLines()
+	}
+	roots := h.State.Roots()
+	if len(roots) < 2 || h.State.Status != event.Failed {
+		return nil
+	}
+	_, text := h.stateMark()
+	lines := []string{text[:len(text)-len(h.Graph.Shorten(h.State.Reason()))] + h.State.Outcome}
+	for _, r := range roots {
+		lines = append(lines, h.Graph.Shorten(r.String()))
+	}
+	return lines
+}

@@ -1,0 +1,120 @@
+package header
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+)
+
+// counts say how many objects are done: at the end of the state line, at all times.
+func (h *Header) counts() string {
+	t := h.Tally
+	if t.Total == 0 || h.PlanOnly() {
+		return ""
+	}
+	if h.W < 100 {
+		return fmt.Sprintf("%d/%d", t.Done, t.Total)
+	}
+	done := "ready"
+	if h.removes() {
+		done = "gone"
+	}
+	return fmt.Sprintf("%d of %d %s", t.Done, t.Total, done)
+}
+
+// others says how many objects are in which other state, in as many numbers as fit a
+// width.
+func (h *Header) others(room int) string {
+	t := h.Tally
+	active := "in progress"
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		word string
+	}{{t.Active, active}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, "waiting"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
+		}
+	}
+	if n := len(h.State.Warnings); n > 0 {
+		parts = append(parts, canvas.Count(n, "warning"))
+	}
+	for len(parts) > 0 {
+		if text := h.Join(parts...); canvas.Width(text) <= room {
+			return text
+		}
+		parts = parts[:len(parts)-1]
+	}
+	return ""
+}
+
+// removes reports whether the phases that matter now take objects away.
+func (h *Header) removes() bool {
+	removes := false
+	for _, p := range h.State.Phases {
+		if strings.HasPrefix(p.Name, event.RollbackPrefix) != h.RollingBack() {
+			continue
+		}
+		if p.Kind == event.PhaseApply {
+			return false
+		}
+		removes = removes || p.Kind == event.PhaseRemove
+	}
+	return removes
+}
+
+// barWidth is how long the progress bar is. Like all of the line it depends on the
+// size of the screen only.
+func (h *Header) barWidth() int { return max(h.W/8, 6) }
+
+// progressWidth is how wide bar and counts are, 0 where nothing is counted.
+func (h *Header) progressWidth() int {
+	counts := h.counts()
+	if counts == "" {
+		return 0
+	}
+	widest := len(counts) + len(fmt.Sprint(h.Tally.Total)) - len(fmt.Sprint(h.Tally.Done))
+	return h.barWidth() + 1 + widest
+}
+
+// drawProgress draws the progress bar and the counts so that they end before a column.
+func (h *Header) drawProgress(end, y int) {
+	counts := h.counts()
+	if counts == "" {
+		return
+	}
+	h.Canvas.PutRight(end, y, theme.Quiet, counts)
+	w, l := h.barWidth(), h.Theme.Lines
+	x := end - h.progressWidth()
+	ready := h.Tally.Done * w * 2 / h.Tally.Total
+	reached := (h.Tally.Done + h.Tally.Applied) * w * 2 / h.Tally.Total
+	for i := range w {
+		char, role := l.Rest, theme.Faint
+		switch {
+		case 2*i+1 < reached:
+			char, role = l.Bar, h.barRole()
+		case 2*i < reached:
+			char, role = l.Half, h.barRole()
+		}
+		if 2*i >= ready && char != l.Rest { // nobody has waited for it to be ready (R21)
+			role = theme.Quiet
+		}
+		h.Canvas.Put(x+i, y, role, char)
+	}
+}
+
+// barRole is the colour of the progress bar: that of the state.
+func (h *Header) barRole() theme.Role {
+	switch {
+	case h.State.Status == event.Failed || h.State.Run == event.Held:
+		return theme.Bad
+	case h.State.Run == event.Paused, h.State.Status == event.Aborted, h.RollingBack():
+		return theme.Stopped
+	case h.State.Operation.Watches() && !h.Over():
+		return h.liveMark().Role
+	}
+	return theme.Good
+}

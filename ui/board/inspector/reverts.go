@@ -1,0 +1,113 @@
+package inspector
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board/canvas"
+)
+
+// Reverts is what applying the failed object again would take back of what is in the
+// cluster.
+type Reverts struct {
+	asked drifted // what was asked about last
+	text  string
+}
+
+// drifted is a failed object at a moment.
+type drifted struct {
+	item   Item
+	status event.Status
+	since  time.Time
+	begun  time.Time
+}
+
+// revertsMsg tells what applying an object again would take back.
+type revertsMsg struct {
+	of   drifted
+	text string
+}
+
+// AskReverts asks what applying the failed object again would take back of what is in
+// the cluster.
+func (r *Region) AskReverts() tea.Cmd {
+	answers := r.answers
+	if answers == nil || !r.Held() {
+		r.Reverts.asked, r.Reverts.text = drifted{}, ""
+		return nil
+	}
+	nodes := r.Failing()
+	if len(nodes) == 0 {
+		return nil
+	}
+	root := r.RootOf(nodes[0])
+	if root.Object == nil {
+		return nil
+	}
+	about := Subject{Picture: &r.Picture, Node: nodes[0]}
+	of := drifted{about.ItemOf(root.Object), root.Object.Status, root.Object.Since, nodes[0].Started}
+	if of == r.Reverts.asked {
+		return nil
+	}
+	r.Reverts.asked, r.Reverts.text = of, ""
+	ctx := r.ctx
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		c, err := answers.Change(ctx, of.item)
+		if err != nil || c.Action != Alter {
+			return revertsMsg{of, ""}
+		}
+		return revertsMsg{of, lost(c.Fields)}
+	}
+}
+
+// lookTimeout is how long the cluster may take to answer.
+const lookTimeout = 10 * time.Second
+
+// tookBack takes the answer, unless it is about another moment.
+func (r *Region) tookBack(msg revertsMsg) {
+	if msg.of == r.Reverts.asked {
+		r.Reverts.text = msg.text
+	}
+}
+
+// lost says what of the fields in the cluster goes away: "image: example/api:2",
+// "3 fields".
+func lost(fields []Field) string {
+	var gone []string
+	for _, f := range fields {
+		for _, l := range f.Lines {
+			if live, ok := strings.CutPrefix(l, "-"); ok {
+				gone = append(gone, strings.TrimSpace(live))
+				break
+			}
+		}
+	}
+	switch len(gone) {
+	case 0:
+		return ""
+	case 1:
+		return gone[0]
+	}
+	return fmt.Sprintf("%s and %d more", gone[0], len(gone)-1)
+}
+
+// RetryHint says what applying again takes back, where somebody has changed what is in
+// the cluster, as far as there is room beside the other ways out.
+func (r *Region) RetryHint() string {
+	switch {
+	case !r.Held():
+		return ""
+	case r.Reverts.text == "":
+		return "retry"
+	case r.W < 100:
+		return "retry, reverts"
+	}
+	return "retry, which reverts " + canvas.FitMiddle(r.Reverts.text, r.W-80, r.Theme.Lines.Ellipsis)
+}

@@ -1,0 +1,102 @@
+// Package page is a text on top of the board, which can be scrolled: Page is the mode,
+// and Text what other modes show such a text with.
+package page
+
+import (
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+// Part is the heading of the keys of a page.
+const Part = "in the help, the warnings and other pages"
+
+// Text is a part of a text.
+type Text struct {
+	*screen.Screen
+	top  int
+	last int // the last top that still fills the page
+}
+
+// Home goes back to the first line.
+func (t *Text) Home() { t.top, t.last = 0, 0 }
+
+func (t *Text) scroll(by int) { t.top = min(max(t.top+by, 0), t.last) }
+
+// Scrolls is what a key does that scrolls by so many lines.
+func (t *Text) Scrolls(by int) func() tea.Cmd { return keys.Run(func() { t.scroll(by) }) }
+
+// Update takes the wheel of the mouse.
+func (t *Text) Update(msg tea.Msg) tea.Cmd {
+	if wheel, ok := msg.(tea.MouseWheelMsg); ok {
+		switch wheel.Button {
+		case tea.MouseWheelUp:
+			t.scroll(-3)
+		case tea.MouseWheelDown:
+			t.scroll(3)
+		}
+	}
+	return nil
+}
+
+// DrawText draws the part of lines that is in view in a box.
+func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Role) {
+	room := max(t.H-5, 1)
+	if t.last = max(len(lines)-room, 0); t.last > 0 {
+		t.scroll(0)
+		title = fmt.Sprintf("%s, up and down scroll (%d%%)", title, 100*(t.top+room)/len(lines))
+		lines = lines[t.top:][:room]
+		if t.W-w < 24 { // narrow strips of the board beside it would only be noise
+			t.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: t.W, H: t.H})
+		}
+	}
+	t.Canvas.Box(title, w, lines, role)
+}
+
+// Page is a text that is only read.
+type Page struct {
+	Text
+	title string
+	lines func(width int) []canvas.Line
+}
+
+// New is a page with a title, whose lines are made for a width.
+func New(s *screen.Screen, title string, lines func(width int) []canvas.Line) *Page {
+	return &Page{Text: Text{Screen: s}, title: title, lines: lines}
+}
+
+// Open shows it from its first line.
+func (p *Page) Open() tea.Cmd {
+	p.Home()
+	p.Modes.Open(p)
+	return nil
+}
+
+// Keys are the keys of a page.
+func (p *Page) Keys() []keys.Binding {
+	const all = 1 << 20
+	return []keys.Binding{
+		{Keys: []string{"up", "k"}, Label: "up k", Do: p.Scrolls(-1), About: "line up"},
+		{Keys: []string{"down", "j"}, Label: "down j", Do: p.Scrolls(1), About: "line down"},
+		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: p.Scrolls(-10), About: "page up"},
+		{Keys: []string{"pgdown", "ctrl+f", "space"}, Label: "page down", Do: p.Scrolls(10), About: "page down"},
+		{Keys: []string{"home", "g"}, Label: "home g", Do: p.Scrolls(-all), About: "to the beginning"},
+		{Keys: []string{"end", "G"}, Label: "end G", Do: p.Scrolls(all), About: "to the end"},
+		{Keys: []string{"esc", "enter", "q", "?", "w"}, Label: "esc", Do: keys.Run(func() { p.Modes.Close(p) }), About: "close"},
+		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: p.Abort, About: "abort: asks"},
+	}
+}
+
+// Draw draws it over the board.
+func (p *Page) Draw() {
+	if p.TooSmall() {
+		return
+	}
+	w := min(p.W-4, 92)
+	p.DrawText(p.title+" "+p.Theme.Lines.Dot+" esc closes", w, p.lines(w-4), theme.Accent)
+}

@@ -1,0 +1,158 @@
+// Package palette is the mode that lists all commands that there are now, with their
+// keys, and obeys the one that is selected. Its one type is Palette.
+package palette
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+// Part is the heading of the keys of the list of commands.
+const Part = "in the list of commands"
+
+// Palette is that list, on top of the board. What is typed leaves those that it is about.
+type Palette struct {
+	*screen.Screen
+	table  func() []keys.Binding // of the board
+	input  textinput.Model
+	at     int // which of them is selected, -1 for none: enter alone does nothing to a run
+	cursor *tea.Cursor
+}
+
+// New is a list of the commands in a table, which is asked for whenever it is shown.
+func New(s *screen.Screen, table func() []keys.Binding) *Palette {
+	return &Palette{Screen: s, table: table}
+}
+
+// Open shows it with nothing typed.
+func (p *Palette) Open() tea.Cmd {
+	p.input, p.at = keys.NewInput(), -1
+	p.Modes.Open(p)
+	return p.input.Focus()
+}
+
+func (p *Palette) close() { p.Modes.Close(p) }
+
+// Keys are the keys of the list. All others are typed.
+func (p *Palette) Keys() []keys.Binding {
+	move := func(by int) func() tea.Cmd {
+		return keys.Run(func() { p.at = min(max(p.at+by, 0), max(len(p.Commands())-1, 0)) })
+	}
+	return []keys.Binding{
+		{Keys: []string{"up", "ctrl+p"}, Label: "up", Do: move(-1), About: "line up"},
+		{Keys: []string{"down", "ctrl+n"}, Label: "down", Do: move(1), About: "line down"},
+		{Keys: []string{"pgup"}, Label: "page up", Do: move(-10), About: "page up"},
+		{Keys: []string{"pgdown"}, Label: "page down", Do: move(10), About: "page down"},
+		{Keys: []string{"enter"}, Label: "enter", Do: p.run, About: "do it, as its key does"},
+		{Keys: []string{"esc"}, Label: "esc", Do: keys.Run(p.close), About: "close"},
+		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: p.Abort, About: "abort: asks"},
+	}
+}
+
+// Update takes a key or a paste.
+func (p *Palette) Update(msg tea.Msg) (cmd tea.Cmd) {
+	switch msg.(type) {
+	case tea.KeyPressMsg, tea.PasteMsg:
+		p.input, cmd = p.input.Update(msg)
+		p.at = min(len(p.input.Value()), 1) - 1
+	}
+	return cmd
+}
+
+// Cursor is where one types.
+func (p *Palette) Cursor() *tea.Cursor { return p.cursor }
+
+// Commands are those that the keys now stand for, as far as they have all words that
+// were typed: those that can be obeyed first.
+func (p *Palette) Commands() (out []keys.Binding) {
+	table := p.table()
+	words := strings.Fields(strings.ToLower(p.input.Value()))
+	for _, b := range table {
+		first, _ := keys.Find(table, b.Keys[0])
+		text := strings.ToLower(b.Label + " " + b.About)
+		switch {
+		case first.About != b.About, b.Steers && p.ReadOnly(): // the key means something else, or nothing
+		case slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }):
+		default:
+			out = append(out, b)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b keys.Binding) int { return p.rank(a, words) - p.rank(b, words) })
+	return out
+}
+
+// rank puts what can be obeyed before what cannot, and what begins with what was
+// typed before what has it somewhere.
+func (p *Palette) rank(b keys.Binding, words []string) int {
+	rank := 0
+	if !p.offers(b) {
+		rank = 2
+	}
+	if len(words) > 0 && b.Label != words[0] && !strings.HasPrefix(b.About, words[0]) {
+		rank++
+	}
+	return rank
+}
+
+// offers reports whether a command can be obeyed now, as far as the footer knows.
+func (p *Palette) offers(b keys.Binding) bool { return b.Hint == nil || b.Hint() != "" }
+
+// run does what the selected command's key does.
+func (p *Palette) run() tea.Cmd {
+	all := p.Commands()
+	p.close()
+	if p.at < 0 || p.at >= len(all) {
+		return nil
+	}
+	return all[p.at].Obey(p.Explain)
+}
+
+// Draw draws the list over the board, the part of it that is about the
+// selected line where it is long.
+func (p *Palette) Draw() {
+	if p.TooSmall() {
+		return
+	}
+	all := p.Commands()
+	w := min(p.W-4, 92)
+	room := max(p.H-8, 1)
+	first := min(max(p.at-room/2, 0), max(len(all)-room, 0))
+	prompt := ":" + p.input.Value()
+	lines := []canvas.Line{canvas.Plain(theme.Strong, prompt), nil}
+	for i, b := range all[first:min(first+room, len(all))] {
+		cursor, key, role := " ", theme.Key, theme.Text
+		if !p.offers(b) {
+			key, role = theme.Quiet, theme.Quiet
+		}
+		if first+i == p.at {
+			cursor = p.Theme.Lines.Cursor
+			if role == theme.Text {
+				role = theme.Strong
+			}
+		}
+		lines = append(lines, canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: key, Text: fmt.Sprintf("%-10s", b.Label)}, {Role: role, Text: b.About}})
+	}
+	if len(all) == 0 {
+		lines = append(lines, canvas.Plain(theme.Quiet, "nothing is called that"))
+	}
+	dot := " " + p.Theme.Lines.Dot + " "
+	title := canvas.Count(len(all), "command") + dot + "type to find" + dot + p.Theme.Lines.Enter + " does it" + dot + "esc"
+	for len(lines) < min(room, 12)+2 { // it does not jump while one types
+		lines = append(lines, nil)
+	}
+	if p.W-w < 24 {
+		p.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: p.W, H: p.H})
+	}
+	inner := p.Canvas.Box(title, w, lines, theme.Accent)
+	p.cursor = tea.NewCursor(min(inner.X+1+p.input.Position(), inner.X+inner.W-1), inner.Y)
+	p.cursor.Blink = false
+}

@@ -1,0 +1,135 @@
+// Package pane is the part of the screen below the board: why the selected thing is as
+// it is and what is going to happen to it, the open inspector, or in the end the report.
+package pane
+
+import (
+	"slices"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/report"
+	"lockstep/ui/board/screen"
+)
+
+// Pane is that part.
+type Pane struct {
+	*screen.Screen
+	insp   *inspector.Region
+	report *report.Report
+}
+
+// New is a pane that an inspector and a report have their place in.
+func New(s *screen.Screen, i *inspector.Region, r *report.Report) *Pane {
+	return &Pane{Screen: s, insp: i, report: r}
+}
+
+// reports reports whether the report stands below the board, until the user looks at
+// something else. Of a failure, why it came to that stands there.
+func (p *Pane) reports() bool {
+	return p.Reportable() && p.Follow && !p.insp.Shown && p.State.Status == event.Succeeded
+}
+
+// Rows is how high the pane is at least, between two rows of the screen: a failure that
+// is held has its last words there.
+func (p *Pane) Rows(top, bottom int) int {
+	if p.insp.Shown {
+		if p.H < 26 {
+			return bottom - top
+		}
+		return max(p.H*3/5, bottom-top-14)
+	}
+	if p.Held() && p.H >= 18 && p.H < 22 {
+		return 5
+	}
+	switch {
+	case p.H >= 44:
+		return 9
+	case p.H >= 34:
+		return 7
+	case p.H >= 26:
+		return 6
+	case p.H >= 22:
+		return 4
+	case p.H >= 16:
+		return 3
+	}
+	return 2
+}
+
+// Draw draws the pane.
+func (p *Pane) Draw() {
+	area := p.insp.Area
+	if area.H <= 0 {
+		return
+	}
+	switch {
+	case p.insp.Shown:
+		p.insp.Draw()
+	case p.reports():
+		p.text("report", p.report.Lines(area.W-3), " o shows all")
+	case p.Group() == nil:
+		p.text("", nil, "")
+	default:
+		p.text(p.insp.Title(), p.lines(p.insp.Selected(), area.H-1, area.W-3), "")
+	}
+}
+
+// text draws lines below a heading, and says how to see those that there is no room for.
+func (p *Pane) text(title string, lines []canvas.Line, rest string) {
+	area := p.insp.Area
+	p.Canvas.Head(area.Y, title)
+	for i, l := range lines[:min(len(lines), area.H-1)] {
+		p.Canvas.Line(2, area.Y+1+i, area.W-3, l)
+	}
+	if len(lines) > area.H-1 {
+		p.Canvas.PutRight(area.W-1, area.Y+area.H-1, theme.Quiet, " "+p.Theme.Lines.Ellipsis+rest)
+	}
+}
+
+// lines say why the selected thing is as it is; where there is room for more, what
+// is going to happen to it, or the objects of the group.
+func (p *Pane) lines(about inspector.Subject, room, w int) []canvas.Line {
+	lines := about.Why(about.Node, about.Object, room, w)
+	if whole := canvas.WrapLines(lines, w); len(whole) <= room {
+		lines = whole
+	}
+	switch {
+	case p.insp.Foresees() && len(lines)+2 > room: // what happens next counts for more than who waits
+		return slices.Insert(lines, 1, p.insp.Changes.Lines(about, w)...)
+	case p.insp.Foresees():
+		return slices.Concat(lines, []canvas.Line{nil}, p.insp.Changes.Lines(about, w))
+	case about.Object == nil && len(about.Node.Objects) > 1:
+		if objects := about.Objects(about.Node); len(lines)+len(objects) <= room {
+			return append(lines, objects...)
+		}
+	}
+	return lines
+}
+
+// Lacks is how many lines more the pane would take to say whole why what is
+// selected is not ready.
+func (p *Pane) Lacks() int {
+	if p.reports() {
+		return p.over(p.report.Lines(p.insp.Area.W - 3))
+	}
+	n := p.Group()
+	if n == nil || p.insp.Shown {
+		return 0
+	}
+	return p.over(p.insp.Selected().Why(n, p.Object(), 0, p.insp.Area.W-3))
+}
+
+// Wants is how many lines more the pane would take for all that is known of a
+// failure, its last words among that; of what is going on it wants none.
+func (p *Pane) Wants() int {
+	n := p.Group()
+	if n == nil || p.insp.Shown || n.Status != event.Failed {
+		return 0
+	}
+	return p.over(p.insp.Selected().Why(n, p.Object(), p.H, p.insp.Area.W-3))
+}
+
+// over is how many lines there are too many.
+func (p *Pane) over(lines []canvas.Line) int { return max(len(lines)-(p.insp.Area.H-1), 0) }

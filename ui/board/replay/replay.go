@@ -1,0 +1,186 @@
+// Package replay is the mode in which a record is played again, back and forth: Player
+// is the record with its clock, Replay its keys and its time line. It shares the keys
+// with the board.
+package replay
+
+import (
+	"context"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/screen"
+)
+
+// Part is the heading of its keys.
+const Part = "in a replay"
+
+// Replay plays a record on a screen.
+type Replay struct {
+	*screen.Screen
+	*Player
+	ctx    context.Context
+	settle func() tea.Cmd // makes the screen fit the picture
+	armed  int            // counts the waits for the next event, so that an old one means nothing
+	Line   canvas.Rect
+}
+
+// New plays a record; settle is called when the picture has changed.
+func New(ctx context.Context, s *screen.Screen, p *Player, settle func() tea.Cmd) *Replay {
+	return &Replay{Screen: s, Player: p, ctx: ctx, settle: settle}
+}
+
+// Begin shows the record as far as it has been played.
+func (r *Replay) Begin() tea.Cmd { return tea.Batch(r.goFrom(0, r.At()), r.playOn()) }
+
+// Rows is how many lines of the screen the time line takes.
+func (r *Replay) Rows() int { return 1 }
+
+// Keys are the keys that only a replay has, or that mean something else
+// in one, with the inspector open, too.
+func (r *Replay) Keys() []keys.Binding {
+	by := func(n int) func() tea.Cmd { return func() tea.Cmd { return r.TurnTo(r.At() + n) } }
+	group := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.turnToGroup(by) } }
+	failure := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.turnToFailure(by) } }
+	faster := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.hasten(by) } }
+	return []keys.Binding{
+		{Keys: []string{"space"}, Label: "space", Hint: r.playHint, Do: r.playOrHalt, About: "play, or stand still; at the end: play again from the beginning"},
+		{Keys: []string{"left"}, Label: "left", Hint: keys.Always("back"), Do: by(-1), About: "back by an event"},
+		{Keys: []string{"right"}, Label: "right", Hint: keys.Always("on"), Do: by(1), About: "on by an event"},
+		{Keys: []string{","}, Label: ",", Hint: keys.Always("group back"), Do: group(-1), About: "back to where something became of a group"},
+		{Keys: []string{"."}, Label: ".", Hint: keys.Always("group on"), Do: group(1), About: "on to where something becomes of a group"},
+		{Keys: []string{"x"}, Label: "x", Hint: keys.When("failure", r.fails), Do: failure(1), About: "on to the next failure; after the last: to the first"},
+		{Keys: []string{"X"}, Label: "X", Do: failure(-1), About: "back to the failure before"},
+		{Keys: []string{"+", "="}, Label: "+", Hint: keys.When("faster", func() bool { return r.speed < Fastest }), Do: faster(2), About: "twice as fast, up to 64 times"},
+		{Keys: []string{"-"}, Label: "-", Hint: keys.When("slower", func() bool { return r.speed > Slowest }), Do: faster(0.5), About: "half as fast, down to as fast as it was"},
+		{Keys: []string{"<"}, Label: "<", Do: func() tea.Cmd { return r.TurnTo(1) }, About: "to the beginning"},
+		{Keys: []string{">"}, Label: ">", Do: func() tea.Cmd { return r.TurnTo(len(r.events)) }, About: "to the end"},
+	}
+}
+
+func (r *Replay) playHint() string {
+	if r.moving {
+		return "stand still"
+	}
+	return "play"
+}
+
+// fails reports whether there is a failure to jump to.
+func (r *Replay) fails() bool {
+	return slices.ContainsFunc(r.events, IsFailure)
+}
+
+// Played tells that the next event of a replay is due, unless something else has
+// been done with it since.
+type Played int
+
+// played takes the events that have come due.
+func (r *Replay) played(msg Played) tea.Cmd {
+	if int(msg) != r.armed || !r.moving {
+		return nil
+	}
+	from := r.At()
+	to := max(r.due(), min(from+1, len(r.events))) // the clock is a little behind the timer
+	r.passes(to)
+	return tea.Batch(r.goFrom(from, to), r.playOn())
+}
+
+// playOn waits for the next event, if time goes by. Events that come soon after each
+// other are drawn at once, as those of a run are.
+func (r *Replay) playOn() tea.Cmd {
+	if r.atEnd() {
+		r.halt()
+	}
+	if !r.moving {
+		return nil
+	}
+	r.armed++
+	n, ctx, wait := r.armed, r.ctx, max(r.wait(), screen.BatchEvery)
+	return func() tea.Msg {
+		if !screen.Sleep(ctx, wait) {
+			return nil
+		}
+		return Played(n)
+	}
+}
+
+func (r *Replay) playOrHalt() tea.Cmd {
+	if r.moving {
+		r.halt()
+		return nil
+	}
+	from := r.At()
+	r.move()
+	return tea.Batch(r.goFrom(from, r.At()), r.playOn())
+}
+
+func (r *Replay) hasten(by float64) tea.Cmd {
+	r.accelerate(by)
+	return r.playOn()
+}
+
+// TurnTo stands still where so many events have happened.
+func (r *Replay) TurnTo(at int) tea.Cmd {
+	from := r.At()
+	r.Stop(at)
+	return r.goFrom(from, r.At())
+}
+
+// turnToGroup stands still where something became of a group, or else at the end.
+func (r *Replay) turnToGroup(by int) tea.Cmd {
+	at := r.next(r.At(), by, IsGroup)
+	if at == 0 && by > 0 {
+		at = len(r.events)
+	}
+	return r.TurnTo(at)
+}
+
+// turnToFailure stands still at the next failure, in a circle.
+func (r *Replay) turnToFailure(by int) tea.Cmd {
+	if !r.fails() {
+		return r.Say(theme.Quiet, "nothing fails in this run")
+	}
+	at := r.next(r.At(), by, IsFailure)
+	switch {
+	case at > 0:
+	case by > 0:
+		at = r.next(0, by, IsFailure)
+	default:
+		at = r.next(len(r.events)+1, by, IsFailure)
+	}
+	cmd := r.TurnTo(at)
+	if n := r.Graph.ByKey[r.events[at-1].Unit()]; n != nil {
+		r.Follow, r.Sel = false, screen.Spot{Unit: n.Unit()}
+	}
+	return cmd
+}
+
+// goFrom draws the picture as it was when so many events had happened. Going back
+// draws it anew: the reducer knows no other way, and needs none.
+func (r *Replay) goFrom(from, to int) tea.Cmd {
+	events, follow := r.events, r.Follow
+	var cmds []tea.Cmd
+	if to < from {
+		r.Rewind()
+		r.Absorb(events[:to])
+		r.Flash.Text, r.Follow = "", follow
+	} else {
+		cmds = r.Absorb(events[from:to])
+	}
+	r.Ended = to == len(events)
+	return tea.Batch(append(cmds, r.settle())...)
+}
+
+// Update takes the events that have come due.
+func (r *Replay) Update(msg tea.Msg) tea.Cmd {
+	if due, ok := msg.(Played); ok {
+		return r.played(due)
+	}
+	return nil
+}
+
+// Still reports whether time stands still.
+func (r *Replay) Still() bool { return !r.moving }

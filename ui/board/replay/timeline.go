@@ -1,0 +1,119 @@
+package replay
+
+import (
+	"fmt"
+	"strconv"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+)
+
+// Draw draws how far the replay is: whether it moves and how fast, the time,
+// a line with what failed and where the run stood still, and what has just happened.
+func (r *Replay) Draw() {
+	p, cv, y := r.Player, r.Canvas, r.H-2
+	x := cv.Put(1, y, theme.Accent, r.moves()) + 1
+	x = cv.Put(x, y, theme.Strong, r.times("×")+strconv.FormatFloat(p.speed, 'g', 3, 64)) + 2
+	x = cv.Put(x, y, theme.Text, canvas.Clock(p.Now().Sub(p.Start()))+" of "+canvas.Clock(p.end().Sub(p.Start()))) + 2
+	end := r.W - 1
+	count := fmt.Sprintf("%d of %d", p.At(), len(p.events))
+	if r.W >= 100 {
+		said := canvas.Pad(canvas.Fit(r.Said(p.events[p.At()-1]), r.W/3, r.Theme.Lines.Ellipsis), r.W/3)
+		end = cv.PutRight(end, y, theme.Text, said) - 2
+		count = "event " + count
+	}
+	wide := len(fmt.Sprint(len(p.events))) - len(fmt.Sprint(p.At()))
+	end = cv.PutRight(end, y, theme.Quiet, count) - 2 - wide
+	r.Line = canvas.Rect{X: x, Y: y, W: max(end-x, 0), H: 1}
+	r.drawLine(r.Line)
+}
+
+// drawLine draws the line itself.
+func (r *Replay) drawLine(area canvas.Rect) {
+	if area.W < 4 {
+		return
+	}
+	p, l := r.Player, r.Theme.Lines
+	cell := func(part float64) int { return min(int(part*float64(area.W)), area.W-1) }
+	now := cell(p.Part(p.Now()))
+	for i := range area.W {
+		switch {
+		case i < now:
+			r.Canvas.Put(area.X+i, area.Y, theme.Accent, l.Bar)
+		case i == now:
+			r.Canvas.Put(area.X+i, area.Y, theme.Accent, l.Half)
+		default:
+			r.Canvas.Put(area.X+i, area.Y, theme.Faint, l.Rest)
+		}
+	}
+	for _, e := range p.events { // a failure is drawn over a stop, which it may have led to
+		if e.Kind == event.KindRun && e.Status == event.Paused {
+			mark := r.Theme.Mark(string(event.Paused))
+			r.Canvas.Put(area.X+cell(p.Part(e.Time)), area.Y, mark.Role, mark.Glyph)
+		}
+	}
+	for _, e := range p.events {
+		if IsFailure(e) {
+			mark := r.Theme.Mark(string(event.Failed))
+			r.Canvas.Put(area.X+cell(p.Part(e.Time)), area.Y, mark.Role, mark.Glyph)
+		}
+	}
+}
+
+// moves is the sign of a replay that moves, or stands still.
+func (r *Replay) moves() string {
+	if r.moving {
+		return r.Theme.Lines.Arrow
+	}
+	return r.Theme.Mark(string(event.Paused)).Glyph
+}
+
+// times is the sign of multiplication.
+func (r *Replay) times(sign string) string {
+	if r.Theme.ASCII {
+		return "x"
+	}
+	return sign
+}
+
+// Said is an event in a few words.
+func (r *Replay) Said(e event.Event) string {
+	word := ""
+	if e.Status != "" {
+		word = r.Theme.Mark(string(e.Status)).Word
+	}
+	about := e.Group
+	switch n := r.Graph.ByKey[e.Unit()]; {
+	case e.Object != nil:
+		about = graph.ShortObject(*e.Object)
+	case n != nil:
+		about = n.Name
+	case e.Kind == event.KindCommand:
+		about = string(e.Command)
+	case about == "":
+		about = string(e.Kind)
+	}
+	switch e.Kind {
+	case event.KindDiagnosis:
+		word = "looked into: " + e.Message
+	case event.KindLog:
+		word = "logs"
+	case event.KindWaiting:
+		word = "waited for"
+	case event.KindWarning:
+		word = e.Message
+	}
+	return canvas.Clean(about + " " + word)
+}
+
+// Click goes to a moment of the replay, where one clicks on the line.
+func (r *Replay) Click(x, y int) (cmd tea.Cmd, ok bool) {
+	if !r.Line.Has(x, y) {
+		return nil, false
+	}
+	return r.TurnTo(r.byTime((float64(x-r.Line.X) + 0.5) / float64(r.Line.W))), true
+}

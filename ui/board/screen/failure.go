@@ -1,0 +1,42 @@
+package screen
+
+import (
+	"lockstep/engine/event"
+	"lockstep/ui/board/graph"
+)
+
+// Failing are the groups that have failed in the phases that matter now, the
+// selected one first.
+func (s *Screen) Failing() []*graph.Node {
+	var out []*graph.Node
+	for _, n := range s.Graph.Nodes {
+		switch {
+		case n.Status != event.Failed || s.Back(n) != s.RollingBack():
+		case s.Chosen(n):
+			out = append([]*graph.Node{n}, out...)
+		default:
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// RootOf is what a group has failed for first.
+func (s *Screen) RootOf(n *graph.Node) event.Root {
+	for _, r := range s.State.Roots() {
+		if r.Group == n.GroupState {
+			return r
+		}
+	}
+	return event.Root{Group: n.GroupState, Cause: n.Message}
+}
+
+// AboutFailed is a command about the selected group where that has failed, else
+// about all that have.
+func (s *Screen) AboutFailed(name event.CommandName) event.Command {
+	c := event.Command{Name: name}
+	if n := s.Group(); n != nil && n.Status == event.Failed {
+		c.Phase, c.Group = n.Phase, n.ID
+	}
+	return c
+}

@@ -1,0 +1,148 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/theme"
+	"lockstep/ui/board/graph"
+)
+
+// Filter leaves only the groups and objects on the board that a query is
+// about: every word of it has to occur in the name, the kind or the status.
+type Filter struct {
+	Query  string
+	words  []word
+	groups map[event.Unit]bool // what is shown, nil without a query
+	whole  map[event.Unit]bool // groups that match as such, with all their objects
+	// objects are those that match in the other groups that are shown.
+	objects map[event.Unit][]*event.ObjectState
+	names   map[event.Unit][]label
+}
+
+// word is one of a query; status tells that one for a status may hold it.
+type word struct {
+	text   string
+	status bool
+}
+
+// label is an object's name as the filter compares it, which is made once: there may
+// be many objects, and they are compared for every frame.
+type label struct {
+	object plan.Object
+	text   string
+}
+
+// On reports whether there is a query.
+func (f *Filter) On() bool { return len(f.words) > 0 }
+
+// Find shows what a query is about; nothing is about everything.
+func (s *Screen) Find(query string) {
+	s.Filter.Query = query
+	s.Refilter()
+}
+
+// Refilter looks up what the query is about. It is called when the query or the
+// state has changed, not for every frame.
+func (s *Screen) Refilter() {
+	f := &s.Filter
+	f.words = f.words[:0]
+	for _, w := range strings.Fields(strings.ToLower(f.Query)) {
+		f.words = append(f.words, word{w, theme.MayBeStatus(w)})
+	}
+	f.groups, f.whole, f.objects = nil, nil, nil
+	if !f.On() {
+		f.names = nil
+		return
+	}
+	if f.names == nil {
+		f.names = map[event.Unit][]label{}
+	}
+	f.groups, f.whole, f.objects = map[event.Unit]bool{}, map[event.Unit]bool{}, map[event.Unit][]*event.ObjectState{}
+	for _, n := range s.Graph.Nodes {
+		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.Name)
+		if f.holds(head, func() string { return s.GroupMark(n).Word }) {
+			f.groups[n.Unit()], f.whole[n.Unit()] = true, true
+		} else if found := s.matching(n); len(found) > 0 {
+			f.groups[n.Unit()], f.objects[n.Unit()] = true, found
+		}
+	}
+}
+
+// matching are the objects of a group that match.
+func (s *Screen) matching(n *graph.Node) []*event.ObjectState {
+	f := &s.Filter
+	names := f.names[n.Unit()]
+	var found []*event.ObjectState
+	for i, o := range n.Objects {
+		if i == len(names) {
+			names = append(names, label{})
+		}
+		if names[i].object != o.Object {
+			names[i] = label{o.Object, strings.ToLower(o.Object.String())}
+		}
+		if f.holds(names[i].text, func() string { return s.ObjectMark(n, o).Word }) {
+			found = append(found, o)
+		}
+	}
+	f.names[n.Unit()] = names
+	return found
+}
+
+// holds reports whether each word of the query is in a name, or in the word for a
+// status, which is asked for where that could be so.
+func (f *Filter) holds(name string, status func() string) bool {
+	is := ""
+	for _, w := range f.words {
+		if strings.Contains(name, w.text) {
+			continue
+		}
+		if !w.status {
+			return false
+		}
+		if is == "" {
+			is = strings.ToLower(status())
+		}
+		if !strings.Contains(is, w.text) {
+			return false
+		}
+	}
+	return true
+}
+
+// Shown reports whether a group is on the board.
+func (s *Screen) Shown(n *graph.Node) bool {
+	return s.Filter.groups == nil || s.Filter.groups[n.Unit()]
+}
+
+// Whole reports whether all objects of a group are on the board.
+func (f *Filter) Whole(n *graph.Node) bool { return f.groups == nil || f.whole[n.Unit()] }
+
+// ShownObjects are the objects of a group that are on the board.
+func (s *Screen) ShownObjects(n *graph.Node) []*event.ObjectState {
+	if s.Filter.Whole(n) {
+		return n.Objects
+	}
+	return s.Filter.objects[n.Unit()]
+}
+
+// Visible are the groups on the board, in plan order.
+func (s *Screen) Visible() []*graph.Node {
+	var out []*graph.Node
+	for _, n := range s.Graph.Nodes {
+		if s.Shown(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Matches says how many groups the filter leaves.
+func (s *Screen) Matches() string {
+	if !s.Filter.On() {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d groups", len(s.Filter.groups), len(s.Graph.Nodes))
+}

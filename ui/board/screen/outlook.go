@@ -1,0 +1,63 @@
+package screen
+
+import (
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/forecast"
+)
+
+// outlook is what is to be expected of the run, reckoned anew each second: for a
+// large plan that is too much work for every frame.
+type outlook struct {
+	at   time.Time
+	seq  uint64
+	Text string
+	slow map[event.Unit]forecast.Slow
+}
+
+// Slow reports whether a group takes longer than is usual.
+func (o outlook) Slow(u event.Unit) bool {
+	_, slow := o.slow[u]
+	return slow
+}
+
+// Expected is the outlook now; that of a run of which nothing is known says nothing.
+func (s *Screen) Expected() outlook {
+	now := s.Now()
+	if !forecast.Known(&s.State) {
+		return outlook{}
+	}
+	if age := now.Sub(s.outlook.at); age < 0 || age >= time.Second || s.outlook.seq > s.State.Seq || s.outlook.at.IsZero() {
+		s.outlook = s.lookOut(now)
+	}
+	if s.State.Run != event.Running || s.State.Status != event.Running {
+		return outlook{}
+	}
+	return s.outlook
+}
+
+func (s *Screen) lookOut(now time.Time) outlook {
+	out := outlook{at: now, seq: s.State.Seq, slow: map[event.Unit]forecast.Slow{}}
+	f, ok := forecast.Of(&s.State, now)
+	if !ok {
+		return out
+	}
+	out.Text = f.String()
+	if _, left, long := strings.Cut(out.Text, ", "); long && s.W < 90 {
+		out.Text = left
+	}
+	for n, g := range f.Slow {
+		out.slow[g.Group.Unit()] = g
+		if n > 0 {
+			continue
+		}
+		name := g.Group.ID
+		if node := s.Graph.ByKey[g.Group.Unit()]; node != nil {
+			name = node.Name
+		}
+		out.Text = s.Join(name+" "+g.String(), out.Text)
+	}
+	return out
+}

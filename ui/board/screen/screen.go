@@ -1,0 +1,210 @@
+// Package screen is what every part of the board draws from: the operation as its
+// events tell it, where the user is in it, and the canvas. Regions and modes import
+// it; it imports none of them. Its central types are Screen, which the parts share,
+// and Spot, what is selected.
+package screen
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/picture"
+)
+
+// Sizes below which the screen is drawn otherwise.
+const (
+	listBelow      = 80 // columns
+	SmallestWidth  = 40
+	SmallestHeight = 10
+)
+
+// Screen is the state that the parts of the board share.
+type Screen struct {
+	picture.Picture
+	Canvas *canvas.Canvas
+	W, H   int
+
+	Sel     Spot
+	Follow  bool // the view follows the action, until the user moves
+	Detail  Detail
+	Filter  Filter
+	Flash   Flash
+	Modes   keys.Stack
+	Leaving bool // the screen is left once all is over
+
+	Run
+	stepped bool // since the run paused
+	outlook outlook
+}
+
+// Run is how the screen stands to the run that it shows.
+type Run struct {
+	// Attached tells that it is another process's, Replayed that it is a record.
+	Attached, Replayed bool
+	Command            func(event.Command)
+	// Abort asks what is to become of the run, instead of all that is open.
+	Abort func() tea.Cmd
+}
+
+// Spot is what is selected: a group, or an object of it.
+type Spot struct {
+	event.Unit
+	Object plan.Object // zero: the group itself
+}
+
+// Detail is how much the user wants to see of each group.
+type Detail int
+
+const (
+	AsFits Detail = iota
+	LinesOnly
+	Everything
+	Details
+)
+
+// New is a screen that follows an operation of which nothing is known yet.
+func New(now func() time.Time, r Run) *Screen {
+	if now == nil {
+		now = time.Now
+	}
+	return &Screen{Follow: true, Run: r, Picture: picture.Picture{Now: now, Steers: r.Command != nil, Graph: graph.New(&event.State{})}}
+}
+
+// Narrow reports whether groups are drawn as a list, for want of columns.
+func (s *Screen) Narrow() bool { return s.W < listBelow }
+
+// TooSmall reports whether there is no room for a board.
+func (s *Screen) TooSmall() bool { return s.W < SmallestWidth || s.H < SmallestHeight }
+
+// Group returns the selected group, or nil.
+func (s *Screen) Group() *graph.Node { return s.Graph.ByKey[s.Sel.Unit] }
+
+// Object returns the selected object, or nil where a group is selected.
+func (s *Screen) Object() *event.ObjectState {
+	n := s.Group()
+	if n == nil || s.Sel.Object == (plan.Object{}) {
+		return nil
+	}
+	return n.Find(s.Sel.Object)
+}
+
+// Chosen reports whether the group itself or something in it is selected.
+func (s *Screen) Chosen(n *graph.Node) bool { return n.Unit() == s.Sel.Unit }
+
+// Broken reports whether a breakpoint is still to come on a group.
+func (s *Screen) Broken(n *graph.Node) bool { return s.State.Stops(n.Unit()) && !n.Status.Over() }
+
+// Held and Paused report whether the run, which can be steered, stands for that.
+func (s *Screen) Held() bool   { return s.Steerable() && s.State.Run == event.Held }
+func (s *Screen) Paused() bool { return s.Steerable() && s.State.Run == event.Paused }
+
+// PlanOnly reports whether a plan is shown that nothing is done about.
+func (s *Screen) PlanOnly() bool { return s.State.Status == "" && s.Over() && len(s.Graph.Nodes) > 0 }
+
+// Reportable reports whether there is an end to report.
+func (s *Screen) Reportable() bool {
+	return s.Over() && !s.State.Ended.IsZero() && !s.State.Operation.Watches()
+}
+
+// Stepped reports whether a step was taken since the run paused.
+func (s *Screen) Stepped() bool { return s.stepped }
+
+// MayLeave reports whether leaving does not leave a run alone.
+func (s *Screen) MayLeave() bool { return s.Over() || s.ReadOnly() || s.Attached }
+
+// Send gives an order to the run. What becomes of it, an event will tell.
+func (s *Screen) Send(c event.Command) tea.Cmd {
+	if s.Over() {
+		return s.Say(theme.Quiet, "the operation is over")
+	}
+	s.Command(c)
+	return nil
+}
+
+// commandNames are the commands as the screen calls them.
+var commandNames = map[event.CommandName]string{
+	event.Pause: "pause", event.Resume: "continue", event.Step: "step", event.RunTo: "run to", event.Break: "breakpoint", event.Disable: "disable", event.Edit: "edit",
+	event.Accept: "accept", event.Retry: "retry", event.GiveUp: "give up", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
+}
+
+// Absorb takes events into the picture.
+func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
+	announced := false
+	for _, e := range events {
+		s.State.Apply(e)
+		switch {
+		case e.Kind == event.KindOperation && e.Status == event.RollingBack:
+			s.Follow = true // it was asked for: the user wants to see it
+		case e.Kind == event.KindRun:
+			s.stepped = false
+		case e.Kind == event.KindCommand && e.Command == event.Step && e.Status == event.Accepted:
+			s.stepped = true
+		case e.Kind == event.KindPlan:
+			announced = true
+		case e.Kind == event.KindCommand && e.Command == event.Edit && e.Status == event.Accepted:
+			s.Follow = true // the plan is another one
+		case e.Kind == event.KindCommand && e.Status == event.Refused:
+			cmds = append(cmds, s.Say(theme.Bad, commandNames[e.Command]+" refused: "+e.Message))
+		}
+	}
+	if announced {
+		s.Graph = graph.New(&s.State)
+	}
+	return cmds
+}
+
+// Rewind forgets all events.
+func (s *Screen) Rewind() {
+	s.State, s.Graph, s.stepped, s.outlook = event.State{}, graph.New(&event.State{}), false, outlook{}
+}
+
+// Flash is a short message in the state line.
+type Flash struct {
+	Text string
+	Role theme.Role
+	N    int // counts messages, so that a late timer does not take a new one away
+}
+
+// FlashOver takes the n-th short message away.
+type FlashOver int
+
+const flashFor = 5 * time.Second
+
+// Say shows a short message in the state line.
+func (s *Screen) Say(role theme.Role, text string) tea.Cmd {
+	s.Flash = Flash{Text: text, Role: role, N: s.Flash.N + 1}
+	n := s.Flash.N
+	return tea.Tick(flashFor, func(time.Time) tea.Msg { return FlashOver(n) })
+}
+
+// Explain says why a key cannot be obeyed.
+func (s *Screen) Explain(why string) tea.Cmd { return s.Say(theme.Quiet, why) }
+
+// HasGroup reports whether a group is selected.
+func (s *Screen) HasGroup() bool { return s.Group() != nil }
+
+// BatchEvery is how long events are collected before they are drawn.
+const BatchEvery = 40 * time.Millisecond
+
+// Sleep waits, and reports false where ctx ends before.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
