@@ -15,11 +15,24 @@ import (
 //
 // Rule R70: a written order stands; where it cannot come up so, lint says it.
 func (o *Order) Against(p *plan.Plan) []plan.Finding {
-	in := map[plan.Object]*plan.Group{}
+	in, by := map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
 	for _, g := range p.Groups {
+		by[g.ID] = g
 		for _, object := range g.Objects {
 			in[object] = g
 		}
+	}
+	known := map[string]map[string]bool{}
+	before := func(g *plan.Group) map[string]bool { // what is ready before it starts
+		if known[g.ID] == nil {
+			known[g.ID] = reach(g.After, func(id string) []string {
+				if by[id] == nil {
+					return nil
+				}
+				return by[id].After
+			})
+		}
+		return known[g.ID]
 	}
 	edges := slices.Clone(o.Edges)
 	for _, d := range o.Dropped {
@@ -27,14 +40,13 @@ func (o *Order) Against(p *plan.Plan) []plan.Finding {
 	}
 	slices.SortStableFunc(edges, Edge.Compare)
 	edges = slices.CompactFunc(edges, func(e, f Edge) bool { return e.Compare(f) == 0 && e.Strength == f.Strength }) // some are kept and told of
-	before := newAncestors(p)
 	findings := []plan.Finding{}
 	for _, e := range edges {
 		from, to := in[e.From], in[e.To]
-		if e.Strength != Hard || from == nil || to == nil || from == to || before.of(from)[to.ID] {
+		if e.Strength != Hard || from == nil || to == nil || from == to || before(from)[to.ID] {
 			continue
 		}
-		later := before.of(to)[from.ID]
+		later := before(to)[from.ID]
 		if !later && (from.Name == plan.Unsequenced || slices.Equal(from.After, to.After)) {
 			continue // nobody has ordered it; what starts together is applied by kind (R15a)
 		}
@@ -88,35 +100,4 @@ func groupName(from, to *plan.Group) string {
 		return "no group"
 	}
 	return "group " + to.Name
-}
-
-// ancestors finds what is ready before a group starts.
-type ancestors struct {
-	by    map[string]*plan.Group
-	known map[string]map[string]bool
-}
-
-func newAncestors(p *plan.Plan) *ancestors {
-	a := &ancestors{by: map[string]*plan.Group{}, known: map[string]map[string]bool{}}
-	for _, g := range p.Groups {
-		a.by[g.ID] = g
-	}
-	return a
-}
-
-func (a *ancestors) of(g *plan.Group) map[string]bool {
-	if found := a.known[g.ID]; found != nil {
-		return found
-	}
-	found := map[string]bool{}
-	for queue := slices.Clone(g.After); len(queue) > 0; queue = queue[1:] {
-		if id := queue[0]; !found[id] {
-			found[id] = true
-			if up := a.by[id]; up != nil {
-				queue = append(queue, up.After...)
-			}
-		}
-	}
-	a.known[g.ID] = found
-	return found
 }

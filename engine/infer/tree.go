@@ -127,7 +127,7 @@ func (o *Order) Untold(p *plan.Plan) [][2]string {
 		for _, id := range direct[g.ID] {
 			from, to := part(g, p.Group(id).Chart), part(p.Group(id), g.Chart)
 			if reached[from] == nil {
-				reached[from] = reach(parts[from], next)
+				reached[from] = reach(parts[from], func(x plan.Object) []plan.Object { return next[x] })
 			}
 			if !slices.ContainsFunc(parts[to], func(x plan.Object) bool { return reached[from][x] }) {
 				untold = append(untold, [2]string{g.ID, id})
@@ -147,18 +147,13 @@ func part(g *plan.Group, other string) string {
 	return g.ID
 }
 
-// reach are the objects that others wait for, at once or by way of others.
-func reach(from []plan.Object, next map[plan.Object][]plan.Object) map[plan.Object]bool {
-	reached := map[plan.Object]bool{}
-	queue := slices.Clone(from)
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		for _, x := range next[at] {
-			if !reached[x] {
-				reached[x] = true
-				queue = append(queue, x)
-			}
+// reach is a set with all that next leads to from it, at once or by way of others.
+func reach[T comparable](from []T, next func(T) []T) map[T]bool {
+	reached := map[T]bool{}
+	for queue := slices.Clone(from); len(queue) > 0; queue = queue[1:] {
+		if x := queue[0]; !reached[x] {
+			reached[x] = true
+			queue = append(queue, next(x)...)
 		}
 	}
 	return reached

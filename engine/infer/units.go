@@ -193,24 +193,10 @@ func (a *arranger) gate(path string) {
 // starts no sooner.
 func (a *arranger) keepWritten(e *Edge) {
 	from, to := a.unit[e.at.from], a.unit[e.at.to]
-	if waits(from, to, map[*unit]bool{}) || len(to.gates) == 0 && e.Strength == Hard && a.plain[a.to(e).at] {
+	if reach([]*unit{from}, func(u *unit) []*unit { return slices.Collect(maps.Keys(u.gates)) })[to] || len(to.gates) == 0 && e.Strength == Hard && a.plain[a.to(e).at] {
 		return
 	}
 	a.dropped = append(a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("group %s is written, and does not wait for it", from.name)})
-}
-
-// waits reports whether a unit waits for another one, at once or by way of others.
-func waits(from, to *unit, seen map[*unit]bool) bool {
-	if from == to {
-		return true
-	}
-	seen[from] = true
-	for next := range from.gates {
-		if !seen[next] && waits(next, to, seen) {
-			return true
-		}
-	}
-	return false
 }
 
 // settle sees to it that the units of a chart can be groups: that none is without

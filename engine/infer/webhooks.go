@@ -114,16 +114,7 @@ func (r *reader) needed(objects []*node) map[*node]bool {
 		from := r.nodes[key.from]
 		next[from] = append(next[from], r.nodes[key.to])
 	}
-	need := map[*node]bool{}
-	for len(objects) > 0 {
-		n := objects[0]
-		objects = objects[1:]
-		if !need[n] {
-			need[n] = true
-			objects = append(objects, next[n]...)
-		}
-	}
-	return need
+	return reach(objects, func(n *node) []*node { return next[n] })
 }
 
 // looksAt reports whether a webhook is asked when an object is created, or one of

@@ -3,6 +3,7 @@ package charts
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"text/template"
 
@@ -14,90 +15,69 @@ import (
 // anybody can look.
 const maxResult = 256 << 20
 
-// sized are the functions of templates whose result is as large as an argument
-// says. They are sprig's, and refuse what is too large.
+// sizes says of sprig's functions whose result is as large as an argument says how
+// large that is, in bytes.
+var sizes = map[string]func(args []reflect.Value) float64{
+	"randAlphaNum": runes, "randAlpha": runes, "randAscii": runes, "randNumeric": runes,
+	"randBytes": number,
+	"repeat":    func(args []reflect.Value) float64 { return number(args) * float64(args[1].Len()) },
+	"indent":    indented, "nindent": indented,
+	"until":     func(args []reflect.Value) float64 { return 8 * math.Abs(number(args)) },
+	"untilStep": func(args []reflect.Value) float64 { return 8 * steps(number(args), number(args[1:]), number(args[2:])) },
+	"seq":       func(args []reflect.Value) float64 { return 16 * seqSteps(args[0].Interface().([]int)) },
+}
+
+func number(args []reflect.Value) float64 { return float64(args[0].Int()) }
+
+func runes(args []reflect.Value) float64 { return 4 * number(args) }
+
+func indented(args []reflect.Value) float64 {
+	return number(args) * float64(1+strings.Count(args[1].String(), "\n"))
+}
+
+// sized are these functions, which refuse what is too large.
 func (g *Guard) sized() template.FuncMap {
-	of := sprig.TxtFuncMap()
-	check := func(name string, bytes float64) error {
-		if err := g.over(); err != nil {
-			return err
+	funcs, of := template.FuncMap{}, sprig.TxtFuncMap()
+	for name, size := range sizes {
+		f := reflect.ValueOf(of[name])
+		t := f.Type()
+		var in []reflect.Type
+		for i := range t.NumIn() {
+			in = append(in, t.In(i))
 		}
-		if bytes > maxResult {
-			return fmt.Errorf("%s would make %s, more than the %s that a function may make", name, quantity(bytes), quantity(maxResult))
-		}
-		return nil
-	}
-	funcs := template.FuncMap{}
-	for _, name := range []string{"randAlphaNum", "randAlpha", "randAscii", "randNumeric"} {
-		if f, ok := of[name].(func(int) string); ok {
-			funcs[name] = func(count int) (string, error) {
-				if err := check(name, 4*float64(count)); err != nil { // it makes runes
-					return "", err
-				}
-				return f(count), nil
+		failed := reflect.TypeFor[error]()
+		with := reflect.FuncOf(in, []reflect.Type{t.Out(0), failed}, t.IsVariadic())
+		funcs[name] = reflect.MakeFunc(with, func(args []reflect.Value) []reflect.Value {
+			if err := g.allow(name, size(args)); err != nil {
+				return []reflect.Value{reflect.Zero(t.Out(0)), reflect.ValueOf(err)}
 			}
-		}
-	}
-	if f, ok := of["randBytes"].(func(int) (string, error)); ok {
-		funcs["randBytes"] = func(count int) (string, error) {
-			if err := check("randBytes", float64(count)); err != nil {
-				return "", err
+			call := f.Call
+			if t.IsVariadic() {
+				call = f.CallSlice
 			}
-			return f(count)
-		}
-	}
-	if f, ok := of["repeat"].(func(int, string) string); ok {
-		funcs["repeat"] = func(count int, s string) (string, error) {
-			if err := check("repeat", float64(count)*float64(len(s))); err != nil {
-				return "", err
-			}
-			return f(count, s), nil
-		}
-	}
-	for _, name := range []string{"indent", "nindent"} {
-		if f, ok := of[name].(func(int, string) string); ok {
-			funcs[name] = func(spaces int, s string) (string, error) {
-				if err := check(name, float64(spaces)*float64(1+strings.Count(s, "\n"))); err != nil {
-					return "", err
-				}
-				return f(spaces, s), nil
-			}
-		}
-	}
-	if f, ok := of["until"].(func(int) []int); ok {
-		funcs["until"] = func(count int) ([]int, error) {
-			if err := check("until", 8*math.Abs(float64(count))); err != nil {
-				return nil, err
-			}
-			return f(count), nil
-		}
-	}
-	if f, ok := of["untilStep"].(func(int, int, int) []int); ok {
-		funcs["untilStep"] = func(start, stop, step int) ([]int, error) {
-			if err := check("untilStep", 8*steps(start, stop, step)); err != nil {
-				return nil, err
-			}
-			return f(start, stop, step), nil
-		}
-	}
-	if f, ok := of["seq"].(func(...int) string); ok {
-		funcs["seq"] = func(params ...int) (string, error) {
-			if err := check("seq", 16*seqSteps(params)); err != nil {
-				return "", err
-			}
-			return f(params...), nil
-		}
+			return append(call(args), reflect.Zero(failed))[:2]
+		}).Interface()
 	}
 	return funcs
 }
 
-// steps is how many numbers untilStep makes.
-func steps(start, stop, step int) float64 {
-	n := (float64(stop) - float64(start)) / float64(step)
-	if step == 0 || n < 0 {
-		return 0
+// allow refuses a call once the rendering was given up, or where it would make too much.
+func (g *Guard) allow(name string, bytes float64) error {
+	if err := g.over(); err != nil {
+		return err
 	}
-	return n
+	if bytes > maxResult {
+		return fmt.Errorf("%s would make %s, more than the %s that a function may make", name, quantity(bytes), quantity(maxResult))
+	}
+	return nil
+}
+
+// steps is how many numbers untilStep makes.
+func steps(start, stop, step float64) float64 {
+	if n := (stop - start) / step; step != 0 && n > 0 {
+		return n
+	}
+	return 0
 }
 
 // seqSteps is how many numbers seq makes at most.
@@ -108,7 +88,7 @@ func seqSteps(params []int) float64 {
 	case 2:
 		return math.Abs(float64(params[1])-float64(params[0])) + 1
 	case 3:
-		return math.Abs(steps(params[0], params[2], params[1])) + 1
+		return math.Abs(steps(float64(params[0]), float64(params[2]), float64(params[1]))) + 1
 	}
 	return 0
 }

@@ -46,8 +46,7 @@ func Object(object, before map[string]any) {
 		case "apiVersion", "kind", "metadata", "type":
 			continue
 		}
-		if b, ok := value.(bool); ok && field == "immutable" {
-			_ = b
+		if _, is := value.(bool); is && field == "immutable" {
 			continue
 		}
 		object[field] = h.hide(value, field, before)
@@ -198,23 +197,31 @@ func arguments(list []any, changed bool) {
 	if changed {
 		text = Changed
 	}
-	follows := false
+	for i, a := range secretArguments(list) {
+		list[i] = a.name + text
+	}
+}
+
+// secretArgument is the value of an argument, and what stands before it in that.
+type secretArgument struct{ name, value string }
+
+// secretArguments are the values of arguments such as --password=x, and what follows
+// --password, by their places in a list.
+func secretArguments(list []any) map[int]secretArgument {
+	found, follows := map[int]secretArgument{}, false
 	for i, e := range list {
-		s, ok := e.(string)
-		if !ok {
-			follows = false
-			continue
-		}
+		s, is := e.(string)
 		switch m := argument.FindStringSubmatch(s); {
-		case follows && !strings.HasPrefix(s, "-"):
-			list[i] = text
+		case is && follows && !strings.HasPrefix(s, "-"):
+			found[i] = secretArgument{"", s}
 			follows = false
 		case m != nil && isCredential(m[1]):
-			list[i] = m[1] + "=" + text
+			found[i] = secretArgument{m[1] + "=", m[2]}
 		default:
 			follows = strings.HasPrefix(s, "-") && isCredential(s)
 		}
 	}
+	return found
 }
 
 // credentials are the values in anything that are named like credentials, and the
@@ -236,23 +243,11 @@ func credentials(v any) (out []string) {
 			out = append(out, credentials(e)...)
 		}
 	case []any:
-		follows := false
 		for _, e := range v {
-			s, ok := e.(string)
-			if !ok {
-				out = append(out, credentials(e)...)
-				continue
-			}
-			out = append(out, ofAddresses(s)...)
-			switch m := argument.FindStringSubmatch(s); {
-			case follows && !strings.HasPrefix(s, "-"):
-				out = append(out, s)
-				follows = false
-			case m != nil && isCredential(m[1]):
-				out = append(out, m[2])
-			default:
-				follows = strings.HasPrefix(s, "-") && isCredential(s)
-			}
+			out = append(out, credentials(e)...)
+		}
+		for _, a := range secretArguments(v) {
+			out = append(out, a.value)
 		}
 	}
 	return out
