@@ -91,8 +91,6 @@ var boardLayers = [][]string{
 	{"columns", "pane"},
 	{"breakpoints", "dialogs", "edit", "help", "line", "palette", "replay", "steer"},
 	{""},
-	{"internal/sample"},
-	{"internal/demo"},
 }
 
 // mostFiles is how many source files a package of ui/board may have.

@@ -28,7 +28,7 @@ const (
 // last one out.
 func (m *model) boardKeys() []keys.Binding {
 	look := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.Look(t) } }
-	by := func(do func(int) tea.Cmd, n int) func() tea.Cmd { return func() tea.Cmd { return do(n) } }
+	by := func(do func(int), n int) func() tea.Cmd { return keys.Run(func() { do(n) }) }
 	group := keys.Unless(m.HasGroup, "select a group first")
 	inspects := keys.Unless(m.HasGroup, "there is nothing to inspect yet")
 	return []keys.Binding{
@@ -101,8 +101,8 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: []string{"right"}, Label: "right", Do: by(m.board.MoveColumn, 1), Part: partMove, About: "column to the right"},
 		{Keys: []string{"tab"}, Label: "tab", Do: by(m.board.MoveGroup, 1), Part: partMove, About: "next group, in plan order"},
 		{Keys: []string{"shift+tab"}, Label: "shift-tab", Do: by(m.board.MoveGroup, -1), Part: partMove, About: "previous group"},
-		{Keys: []string{"home", "g"}, Label: "home g", Do: func() tea.Cmd { return m.board.MoveEnd(false) }, Part: partMove, About: "first group"},
-		{Keys: []string{"end"}, Label: "end", Do: func() tea.Cmd { return m.board.MoveEnd(true) }, Part: partMove, About: "last group"},
+		{Keys: []string{"home", "g"}, Label: "home g", Do: keys.Run(func() { m.board.MoveEnd(false) }), Part: partMove, About: "first group"},
+		{Keys: []string{"end"}, Label: "end", Do: keys.Run(func() { m.board.MoveEnd(true) }), Part: partMove, About: "last group"},
 		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: by(m.board.Page, -1), Part: partMove, About: "page up"},
 		{Keys: []string{"pgdown", "ctrl+f"}, Label: "page down", Do: by(m.board.Page, 1), Part: partMove, About: "page down"},
 
@@ -120,7 +120,7 @@ func (m *model) inspectorKeys() []keys.Binding {
 		return func() tea.Cmd { return i.OpenTab((i.Tab + by + inspector.Tabs) % inspector.Tabs) }
 	}
 	match := func(by int) func() tea.Cmd { return func() tea.Cmd { return i.ToMatch(by) } }
-	line := func(by int) func() tea.Cmd { return func() tea.Cmd { return m.board.Move(by) } }
+	line := func(by int) func() tea.Cmd { return keys.Run(func() { m.board.Move(by) }) }
 	inLogs := func() bool { return i.Tab == inspector.TabLogs }
 	return []keys.Binding{
 		{Keys: []string{"tab", "right"}, Label: "tab", Hint: keys.Always("next tab"), Do: turn(1), About: "next tab; also right"},

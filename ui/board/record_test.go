@@ -12,7 +12,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
-	"lockstep/ui/board/internal/sample"
 )
 
 var record = flag.Bool("record", false, "record the runs in testdata/runs anew")
@@ -22,7 +21,7 @@ const runsDir = "testdata/runs"
 // scenario is a run of the sample with somebody who steers it.
 type scenario struct {
 	name   string
-	script map[string]sample.Behaviour
+	script map[string]Behaviour
 	opts   run.Options
 	// steer gives orders; at sleeps until so many seconds after the start.
 	steer func(order func(event.CommandName), at func(float64))
@@ -33,9 +32,9 @@ type scenario struct {
 // show.
 func scenarios() []scenario {
 	return []scenario{
-		{name: "running", script: sample.Script(), stop: 9.5},
-		{name: "failed", script: sample.Broken(0)},
-		{name: "retried", script: sample.Broken(1), opts: run.Options{HoldOnFailure: true},
+		{name: "running", script: Script(), stop: 9.5},
+		{name: "failed", script: Broken(0)},
+		{name: "retried", script: Broken(1), opts: run.Options{HoldOnFailure: true},
 			steer: func(order func(event.CommandName), at func(float64)) {
 				at(16)
 				order(event.Retry)
@@ -50,7 +49,7 @@ func (s scenario) play(t *testing.T) (events []event.Event) {
 		feed := &event.Feed{}
 		from := time.Now()
 		s.opts.Feed = feed
-		e := sample.Start(s.opts, s.script)
+		e := Start(s.opts, s.script)
 		order := func(name event.CommandName) { e.Command(event.Command{Name: name}) }
 		if s.steer != nil {
 			go s.steer(order, func(at float64) {

@@ -59,16 +59,7 @@ func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
 	h := min(len(lines)+4, c.h)
 	w = min(w, c.w-2)
 	r := Rect{(c.w - w - 2) / 2, (c.h - h) / 2, w + 2, h}
-	c.Blank(r)
-	c.Rule(r.X, r.Y, r.W, role, l.Light[10])
-	c.Rule(r.X, r.Y+r.H-1, r.W, role, l.Light[10])
-	for y := r.Y + 1; y < r.Y+r.H-1; y++ {
-		c.Put(r.X, y, role, l.Light[5])
-		c.Put(r.X+r.W-1, y, role, l.Light[5])
-	}
-	for i, at := range [4][2]int{{r.X, r.Y}, {r.X + r.W - 1, r.Y}, {r.X, r.Y + r.H - 1}, {r.X + r.W - 1, r.Y + r.H - 1}} {
-		c.Put(at[0], at[1], role, l.Round[i])
-	}
+	c.Frame(r, role, l.Light, l.Round)
 	if title != "" {
 		c.PutFit(r.X+2, r.Y, r.W-4, theme.Strong, " "+title+" ")
 	}
@@ -114,6 +105,44 @@ func WrapLines(lines []Line, w int) []Line {
 		}
 	}
 	return out
+}
+
+// Labelled is text broken after its width behind a label, which stands in the first line.
+func Labelled(label Piece, column int, role theme.Role, text string, w int) (out []Line) {
+	for _, s := range Wrap(text, w) {
+		out = append(out, Line{{label.Role, fmt.Sprintf("%-*s", column, label.Text)}, {role, s}})
+		label.Text = ""
+	}
+	return out
+}
+
+// Frame empties a rectangle and draws a frame around it, by the characters of its edges
+// and of its corners.
+func (c *Canvas) Frame(r Rect, role theme.Role, edge [16]string, corner [4]string) {
+	right, bottom := r.X+r.W-1, r.Y+r.H-1
+	c.Blank(r)
+	c.Rule(r.X+1, r.Y, r.W-2, role, edge[10])
+	c.Rule(r.X+1, bottom, r.W-2, role, edge[10])
+	for y := r.Y + 1; y < bottom; y++ {
+		c.Put(r.X, y, role, edge[5])
+		c.Put(right, y, role, edge[5])
+	}
+	for i, at := range [4][2]int{{r.X, r.Y}, {right, r.Y}, {r.X, bottom}, {right, bottom}} {
+		c.Put(at[0], at[1], role, corner[i])
+	}
+}
+
+// ScrollBar shows at the right end of a rectangle which of so many lines are in it, from
+// a first one on.
+func (c *Canvas) ScrollBar(x int, r Rect, first, lines int) {
+	if lines <= r.H || r.H < 1 {
+		return
+	}
+	size := max(r.H*r.H/lines, 1)
+	at := first * (r.H - size) / (lines - r.H)
+	for i := range size {
+		c.Put(x, r.Y+at+i, theme.Faint, c.pens.lines.Heavy[5])
+	}
 }
 
 // Pad fills text up to a width.

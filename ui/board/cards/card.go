@@ -29,7 +29,9 @@ func (l *Layout) drawFolds() {
 	for i := range l.Folds {
 		l.drawFold(&l.Folds[i])
 	}
-	l.drawScroll()
+	if l.Area.H >= 3 {
+		l.Canvas.ScrollBar(l.Area.X+l.Area.W-1, l.Area, l.Top, l.Rows)
+	}
 }
 
 // drawEmpty says why there is nothing on the board.
@@ -89,16 +91,7 @@ func (l *Layout) drawFrame(c *Card) {
 		}
 	}
 	right, bottom := r.X+r.W-1, r.Y+r.H-1
-	cv.Blank(r)
-	cv.Rule(r.X+1, r.Y, r.W-2, role, edge[10])
-	cv.Rule(r.X+1, bottom, r.W-2, role, edge[10])
-	for y := r.Y + 1; y < bottom; y++ {
-		cv.Put(r.X, y, role, edge[5])
-		cv.Put(right, y, role, edge[5])
-	}
-	for i, at := range [4][2]int{{r.X, r.Y}, {right, r.Y}, {r.X, bottom}, {right, bottom}} {
-		cv.Put(at[0], at[1], role, corner[i])
-	}
+	cv.Frame(r, role, edge, corner)
 	end := right
 	if l.nameWidth(c.Node)+len(c.Node.Count())+3 <= r.W-3 { // the name is worth more than the count
 		end = l.drawCount(c.Node, right-1, r.Y) - 1
@@ -348,17 +341,4 @@ func (l *Layout) reasonText(c *Card, r row) string {
 		return strings.TrimPrefix(r.text, "not ready: ")
 	}
 	return r.text
-}
-
-// drawScroll tells that there is more above or below.
-func (l *Layout) drawScroll() {
-	b := l.Area
-	if l.Rows <= b.H || b.H < 3 {
-		return
-	}
-	size := max(b.H*b.H/l.Rows, 1)
-	at := l.Top * (b.H - size) / max(l.Rows-b.H, 1)
-	for i := range size {
-		l.Canvas.Put(b.X+b.W-1, b.Y+at+i, theme.Faint, l.Theme.Lines.Heavy[5])
-	}
 }

@@ -42,11 +42,12 @@ func (b *Board) stops(col int) []screen.Spot {
 }
 
 // Move goes a line up or down.
-func (b *Board) Move(by int) tea.Cmd {
+func (b *Board) Move(by int) {
 	b.Follow = false
 	n := b.Group()
 	if n == nil {
-		return b.MoveGroup(by)
+		b.MoveGroup(by)
+		return
 	}
 	b.Show()
 	stops := b.stops(n.Col)
@@ -58,21 +59,21 @@ func (b *Board) Move(by int) tea.Cmd {
 		b.Sel = stops[to]
 	}
 	b.Show()
-	return nil
 }
 
 // MoveColumn goes to the group of a neighbouring column that stands nearest.
 // The list has one column: there it goes from group to group.
-func (b *Board) MoveColumn(by int) tea.Cmd {
+func (b *Board) MoveColumn(by int) {
 	b.Follow = false
 	n := b.Group()
 	if n == nil || b.Narrow() {
-		return b.MoveGroup(by)
+		b.MoveGroup(by)
+		return
 	}
 	cols := b.columns()
 	at := slices.Index(cols, n.Col) + by
 	if at < 0 || at >= len(cols) {
-		return nil
+		return
 	}
 	from, _ := b.Extent(n)
 	col := cols[at]
@@ -93,42 +94,37 @@ func (b *Board) MoveColumn(by int) tea.Cmd {
 	if best != nil {
 		b.Select(best)
 	}
-	return nil
 }
 
 // MoveGroup goes to the next or the previous group in plan order.
-func (b *Board) MoveGroup(by int) tea.Cmd {
-	b.Follow = false
-	nodes := b.Visible()
-	if len(nodes) == 0 {
-		return nil
-	}
-	at := slices.Index(nodes, b.Group())
-	b.Select(nodes[(at+by+len(nodes))%len(nodes)])
-	return nil
+func (b *Board) MoveGroup(by int) {
+	at := slices.Index(b.Visible(), b.Group())
+	b.selectAt(func(n int) int { return (at + by + n) % n })
 }
 
 // MoveEnd goes to the first or the last group.
-func (b *Board) MoveEnd(last bool) tea.Cmd {
+func (b *Board) MoveEnd(last bool) {
+	b.selectAt(func(n int) int {
+		if last {
+			return n - 1
+		}
+		return 0
+	})
+}
+
+// selectAt selects one of so many groups, if there are any.
+func (b *Board) selectAt(which func(n int) int) {
 	b.Follow = false
-	nodes := b.Visible()
-	if len(nodes) == 0 {
-		return nil
+	if nodes := b.Visible(); len(nodes) > 0 {
+		b.Select(nodes[which(len(nodes))])
 	}
-	n := nodes[0]
-	if last {
-		n = nodes[len(nodes)-1]
-	}
-	b.Select(n)
-	return nil
 }
 
 // Page goes up or down by what the board holds.
-func (b *Board) Page(by int) tea.Cmd {
+func (b *Board) Page(by int) {
 	for range max(b.Area.H-2, 1) {
 		b.Move(by)
 	}
-	return nil
 }
 
 // Problems are what needs looking at: what failed, and what is under way and

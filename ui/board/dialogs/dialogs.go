@@ -4,6 +4,7 @@ package dialogs
 
 import (
 	"fmt"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -34,11 +35,10 @@ type choice struct {
 	keys  []string
 	label string
 	about string // for the help
-	// says tells exactly what it will do to this release; empty where it is
-	// nothing that could be chosen. Why it cannot be is told by the other.
-	says func() (text, whyNot string)
-	// sends gives the order; nil goes on.
-	sends func() event.Command
+	// text tells exactly what it will do to this release; empty where it cannot be
+	// chosen. WhyNot tells of one that is shown why it cannot be.
+	text, whyNot string
+	order        event.Command // none goes on
 }
 
 // Abort asks what is to become of the run.
@@ -66,41 +66,42 @@ func (d *Dialog) Part() string {
 func (d *Dialog) Keys() []keys.Binding {
 	var table []keys.Binding
 	for _, c := range d.choices() {
-		only := func() bool { text, whyNot := c.says(); return text != "" && whyNot == "" }
-		table = append(table, keys.Binding{Keys: c.keys, Label: c.label, About: c.about, Only: only, Do: func() tea.Cmd { return d.choose(c) }})
+		may := func() bool { return c.text != "" && c.whyNot == "" }
+		table = append(table, keys.Binding{Keys: c.keys, Label: c.label, About: c.about, Only: may, Do: func() tea.Cmd { return d.choose(c) }})
 	}
 	return table
 }
 
 func (d *Dialog) choices() []choice {
-	order := func(name event.CommandName, reason string) func() event.Command {
-		return func() event.Command { return event.Command{Name: name, Reason: reason} }
-	}
 	if d.givesUp {
 		return []choice{
-			{[]string{"y", "enter"}, "y/enter", "give up what failed, and finish what is under way", d.saysGiveUp,
-				func() event.Command { return d.AboutFailed(event.GiveUp) }},
-			{[]string{"esc", "ctrl+c"}, "esc", "leave it held", d.saysHold, nil},
+			{keys: []string{"y", "enter"}, label: "y/enter", about: "give up what failed, and finish what is under way", text: d.lost(), order: d.AboutFailed(event.GiveUp)},
+			{keys: []string{"esc", "ctrl+c"}, label: "esc", about: "leave it held", text: "leave it held"},
 		}
 	}
-	return []choice{
-		{[]string{"K"}, "K", "abort and keep what is there; the release is marked failed", d.saysKeep, order(event.Abort, "")},
-		{[]string{"r"}, "r", "abort and roll back: to the previous revision, or after a first install uninstall", d.saysRollback, order(event.Rollback, "")},
-		{[]string{"ctrl+c"}, "ctrl-c", "stop at once: cancel the requests in flight as well", d.saysStop, order(event.Stop, "stopped by ctrl-c")},
-		{[]string{"esc"}, "esc", "go on", d.saysGoOn, nil},
+	back := choice{keys: []string{"r"}, label: "r", about: "abort and roll back: to the previous revision, or after a first install uninstall", order: event.Command{Name: event.Rollback}}
+	keep := choice{keys: []string{"K"}, label: "K", about: "abort and keep what is there; the release is marked failed", order: event.Command{Name: event.Abort}}
+	wait := choice{keys: []string{"esc"}, label: "esc", about: "go on", text: "let it come to its end"}
+	if d.State.Run != event.Aborting {
+		keep.text, wait.text = d.kept(), "go on"
+		back.text, back.whyNot = d.undone()
 	}
+	stop := choice{keys: []string{"ctrl+c"}, label: "ctrl-c", about: "stop at once: cancel the requests in flight as well", text: "stop at once: keep what is there", order: event.Command{Name: event.Stop, Reason: "stopped by ctrl-c"}}
+	if n := d.Tally.Requests; n > 0 {
+		stop.text = fmt.Sprintf("stop at once: cancel %s in flight, keep what is there", canvas.Count(n, "request"))
+	}
+	return []choice{keep, back, stop, wait}
 }
 
 // choose gives the order of an answer.
 func (d *Dialog) choose(c choice) tea.Cmd {
 	d.Modes.Close(d)
-	if c.sends == nil {
+	if c.order.Name == "" {
 		return nil
 	}
-	order := c.sends()
-	order.Told = d.asked // the dialog has said that it stops the rollback (R43)
-	d.Leaving = order.Name == event.Stop
-	return d.Send(order)
+	c.order.Told = d.asked // the dialog has said that it stops the rollback (R43)
+	d.Leaving = c.order.Name == event.Stop
+	return d.Send(c.order)
 }
 
 // Update closes the dialog when there is nothing to answer any more.
@@ -111,8 +112,8 @@ func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// saysGiveUp counts what giving up costs.
-func (d *Dialog) saysGiveUp() (text, whyNot string) {
+// lost counts what giving up costs.
+func (d *Dialog) lost() string {
 	failed, never := 0, map[*graph.Node]bool{}
 	only := d.AboutFailed(event.GiveUp).Group
 	for _, n := range d.Graph.Nodes {
@@ -123,21 +124,19 @@ func (d *Dialog) saysGiveUp() (text, whyNot string) {
 			}
 		}
 	}
-	text = fmt.Sprintf("give %s up", canvas.Count(failed, "group"))
+	text := fmt.Sprintf("give %s up", canvas.Count(failed, "group"))
 	if n := len(never); n > 0 {
-		text += "; " + neverStart(n)
+		text += "; " + plural(n, "1 group that waits for it never starts", "%d groups that wait for it never start")
 	}
-	return text + ". What is under way is finished, then the operation fails", ""
+	return text + ". What is under way is finished, then the operation fails"
 }
 
-func neverStart(n int) string {
+func plural(n int, one, many string) string {
 	if n == 1 {
-		return "1 group that waits for it never starts"
+		return one
 	}
-	return fmt.Sprintf("%d groups that wait for it never start", n)
+	return fmt.Sprintf(many, n)
 }
-
-func (d *Dialog) saysHold() (text, whyNot string) { return "leave it held", "" }
 
 // written counts the objects of the operation that are in the cluster by now,
 // and those on their way there.
@@ -170,93 +169,46 @@ func (d *Dialog) removed() (gone, left int) {
 	return gone, left
 }
 
-func (d *Dialog) saysKeep() (text, whyNot string) {
-	if d.State.Run == event.Aborting {
-		return "", ""
-	}
-	return d.keeps(), ""
-}
-
-func (d *Dialog) keeps() string {
+// kept says what stays when the run stops here.
+func (d *Dialog) kept() string {
 	gone, left := d.removed()
+	are := plural(gone, "1 object is", "%d objects are")
 	switch {
 	case d.RollingBack() && gone+left > 0:
-		return fmt.Sprintf("stop the rollback: %s gone, %d still there; the release is marked failed", isAre(gone, "object"), left)
+		return fmt.Sprintf("stop the rollback: %s gone, %d still there; the release is marked failed", are, left)
 	case d.RollingBack():
 		return "stop the rollback where it is; the release is marked failed"
 	case d.State.Operation.Name == "uninstall":
-		return fmt.Sprintf("stop here: %s gone, %d stay; the release is marked failed", isAre(gone, "object"), left)
+		return fmt.Sprintf("stop here: %s gone, %d stay; the release is marked failed", are, left)
 	}
 	there, flying := d.written()
-	text := fmt.Sprintf("keep what is there: %s, the release is marked failed", stay(there))
+	stay := plural(there, "1 object stays", "%d objects stay")
+	if there == 0 { // hooks may have left theirs, and the namespace may be new
+		stay = "nothing of the chart is there yet"
+	}
 	if flying > 0 {
-		text = fmt.Sprintf("keep what is there: %s and %d in flight, the release is marked failed", stay(there), flying)
+		stay += fmt.Sprintf(" and %d in flight", flying)
 	}
-	return text
+	return "keep what is there: " + stay + ", the release is marked failed"
 }
 
-func isAre(n int, what string) string {
-	if n == 1 {
-		return "1 " + what + " is"
-	}
-	return fmt.Sprintf("%d %ss are", n, what)
-}
-
-func stay(n int) string {
-	switch n {
-	case 0: // hooks may have left theirs, and the namespace may be new
-		return "nothing of the chart is there yet"
-	case 1:
-		return "1 object stays"
-	}
-	return fmt.Sprintf("%d objects stay", n)
-}
-
-func (d *Dialog) saysRollback() (text, whyNot string) {
+// undone says what rolling back does, or why it cannot be.
+func (d *Dialog) undone() (text, whyNot string) {
 	op := d.State.Operation
+	there, flying := d.written()
 	switch {
-	case d.State.Run == event.Aborting:
-		return "", ""
 	case d.RollingBack():
 		return "roll back", "a rollback is under way"
 	case op.Name == "upgrade" && op.Undo() == "":
 		return "roll back", "there is no good revision to go back to"
 	case op.Undo() == "":
 		return "roll back", op.Name + " cannot be rolled back; lockstep rollback goes to any revision"
+	case op.Undo() == "rollback":
+		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), ""
+	case there+flying == 0:
+		return "roll back: uninstall; nothing of the chart has been applied yet", ""
 	}
-	return d.rollsBack(op), ""
-}
-
-func (d *Dialog) rollsBack(op event.Operation) string {
-	there, flying := d.written()
-	if op.Undo() == "rollback" {
-		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision)
-	}
-	if there+flying == 0 {
-		return "roll back: uninstall; nothing of the chart has been applied yet"
-	}
-	return fmt.Sprintf("roll back: uninstall %s in reverse order", allOf(there+flying))
-}
-
-func allOf(n int) string {
-	if n == 1 {
-		return "the 1 object"
-	}
-	return fmt.Sprintf("all %d objects", n)
-}
-
-func (d *Dialog) saysStop() (text, whyNot string) {
-	if n := d.Tally.Requests; n > 0 {
-		return fmt.Sprintf("stop at once: cancel %s in flight, keep what is there", canvas.Count(n, "request")), ""
-	}
-	return "stop at once: keep what is there", ""
-}
-
-func (d *Dialog) saysGoOn() (text, whyNot string) {
-	if d.State.Run == event.Aborting {
-		return "let it come to its end", ""
-	}
-	return "go on", ""
+	return "roll back: uninstall " + plural(there+flying, "the 1 object", "all %d objects") + " in reverse order", ""
 }
 
 // Draw draws what can be done about the run.
@@ -271,34 +223,22 @@ func (d *Dialog) Draw() {
 	case d.RollingBack():
 		title = "stop the rollback?"
 	}
-	type entry struct {
-		label, text string
-		key, role   theme.Role
-	}
-	var entries []entry
-	for _, c := range d.choices() {
-		switch text, whyNot := c.says(); {
-		case text == "":
-		case whyNot != "":
-			entries = append(entries, entry{c.label, text + ": not possible, " + whyNot, theme.Quiet, theme.Quiet})
-		default:
-			entries = append(entries, entry{c.label, text, theme.Key, theme.Text})
-		}
-	}
 	wide := canvas.Width(title) + 4
-	for _, e := range entries {
-		wide = max(wide, canvas.Width(e.text)+12)
+	choices := slices.DeleteFunc(d.choices(), func(c choice) bool { return c.text == "" })
+	for i, c := range choices {
+		if c.whyNot != "" {
+			choices[i].text += ": not possible, " + c.whyNot
+		}
+		wide = max(wide, canvas.Width(choices[i].text)+12)
 	}
 	w := min(wide, d.W-4)
 	var lines []canvas.Line
-	for _, e := range entries {
-		for i, s := range canvas.Wrap(e.text, max(w-11, 8)) {
-			key := ""
-			if i == 0 {
-				key = e.label
-			}
-			lines = append(lines, canvas.Line{{Role: e.key, Text: fmt.Sprintf("%-8s", key)}, {Role: e.role, Text: s}})
+	for _, c := range choices {
+		key, role := theme.Key, theme.Text
+		if c.whyNot != "" {
+			key, role = theme.Quiet, theme.Quiet
 		}
+		lines = append(lines, canvas.Labelled(canvas.Piece{Role: key, Text: c.label}, 8, role, c.text, max(w-11, 8))...)
 	}
 	d.Canvas.Box(title, w, lines, theme.Stopped)
 }

@@ -3,8 +3,6 @@
 package help
 
 import (
-	"fmt"
-
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/keys"
@@ -32,13 +30,7 @@ func (h *Help) Keys(width int) []canvas.Line {
 			part = k.Part
 			out = append(out, canvas.Plain(theme.Strong, part))
 		}
-		for i, s := range canvas.Wrap(k.About, width-12) {
-			label := ""
-			if i == 0 {
-				label = k.Keys
-			}
-			out = append(out, canvas.Line{{Role: theme.Key, Text: fmt.Sprintf("%-12s", label)}, {Role: theme.Text, Text: s}})
-		}
+		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Key, Text: k.Keys}, 12, theme.Text, k.About, width-12)...)
 	}
 	return append(out, h.legend()...)
 }
@@ -46,12 +38,16 @@ func (h *Help) Keys(width int) []canvas.Line {
 // legend says what the glyphs mean.
 func (h *Help) legend() []canvas.Line {
 	out := []canvas.Line{nil, canvas.Plain(theme.Strong, "glyphs")}
+	add := func(role theme.Role, glyph, word string) {
+		out = append(out, canvas.Labelled(canvas.Piece{Role: role, Text: glyph}, 12, theme.Text, word, 1<<10)...)
+	}
 	for _, s := range []string{"ready", "in-progress", "applied", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
 		mark := h.Theme.Mark(s)
-		out = append(out, canvas.Line{{Role: mark.Role, Text: fmt.Sprintf("%-11s", mark.Glyph)}, {Role: theme.Text, Text: " " + mark.Word}})
+		add(mark.Role, mark.Glyph, mark.Word)
 	}
-	return append(out, canvas.Line{{Role: theme.Stopped, Text: fmt.Sprintf("%-11s", h.Theme.Lines.Break)}, {Role: theme.Text, Text: " breakpoint"}},
-		canvas.Line{{Role: theme.Key, Text: fmt.Sprintf("%-11s", h.Theme.Lines.Next)}, {Role: theme.Text, Text: " what a step lets go"}})
+	add(theme.Stopped, h.Theme.Lines.Break, "breakpoint")
+	add(theme.Key, h.Theme.Lines.Next, "what a step lets go")
+	return out
 }
 
 // Warnings are the warnings as lines.
@@ -61,13 +57,7 @@ func (h *Help) Warnings(width int) []canvas.Line {
 	}
 	var out []canvas.Line
 	for _, w := range h.State.Warnings {
-		for i, s := range canvas.Wrap(w.Message, width-6) {
-			rule := ""
-			if i == 0 {
-				rule = w.Rule
-			}
-			out = append(out, canvas.Line{{Role: theme.Stopped, Text: fmt.Sprintf("%-6s", rule)}, {Role: theme.Text, Text: s}})
-		}
+		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Stopped, Text: w.Rule}, 6, theme.Text, w.Message, width-6)...)
 	}
 	return out
 }

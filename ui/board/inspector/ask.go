@@ -179,6 +179,19 @@ func (i *Inspector) ask(about Item, ok bool) tea.Cmd {
 	return i.question(i.Tab, about)
 }
 
+// Again asks anew what the open tab shows, where the moment that it is asked about
+// is another one. Who has scrolled stays where they were.
+func (i *Inspector) Again() tea.Cmd {
+	if i.answers == nil || !i.Tab.asks() || i.about == (Item{}) {
+		return nil
+	}
+	i.N++
+	if i.Tab == TabLogs {
+		i.text = nil
+	}
+	return i.question(i.Tab, i.about)
+}
+
 // LoadedMsg answers the n-th question.
 type LoadedMsg struct {
 	N    int

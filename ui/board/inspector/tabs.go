@@ -85,7 +85,7 @@ func (r *Region) Draw() {
 			r.Canvas.Put(0, body.Y+i, theme.Key, r.Theme.Lines.Cursor)
 		}
 	}
-	r.drawPageScroll(body, len(lines))
+	r.Canvas.ScrollBar(r.W-1, body, pg.Top, len(lines))
 }
 
 // tabBody is where the text of the open tab is, and what of it does not scroll.
@@ -107,16 +107,4 @@ func (r *Region) titleRoom() int {
 		return r.W - 6
 	}
 	return r.tabPlaces()[0].X - 5
-}
-
-// drawPageScroll shows which part of a text is in view.
-func (r *Region) drawPageScroll(body canvas.Rect, n int) {
-	if n <= body.H {
-		return
-	}
-	size := max(body.H*body.H/n, 1)
-	at := r.Page.Top * (body.H - size) / max(n-body.H, 1)
-	for i := range size {
-		r.Canvas.Put(r.W-1, body.Y+at+i, theme.Faint, r.Theme.Lines.Heavy[5])
-	}
 }

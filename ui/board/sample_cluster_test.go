@@ -1,6 +1,4 @@
-// Package sample runs an installation of the chart testdata/charts/shop in a
-// cluster that only follows a script, for tests and to look at the screen.
-package sample
+package board
 
 import (
 	"context"
