@@ -5,15 +5,221 @@ package custom
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
 	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"lockstep/kube/sandbox/annotation"
+	"lockstep/kube/sandbox/loop"
 )
+
+// controller looks after the objects of one definition.
+type controller struct {
+	client dynamic.Interface
+	served served
+
+	mu   sync.Mutex
+	seen map[types.UID]seen
+}
+
+// seen is when a generation of an object was first looked at.
+type seen struct {
+	generation int64
+	since      time.Time
+}
+
+func newController(client dynamic.Interface, s served) *controller {
+	return &controller{client: client, served: s, seen: map[types.UID]seen{}}
+}
+
+func (c *controller) run(ctx context.Context) {
+	inf := dynamicinformer.NewFilteredDynamicInformer(c.client, c.served.resource, "", 0, cache.Indexers{}, nil).Informer()
+	// Both fail only for an informer that has run already.
+	_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.forget})
+	_ = loop.Each(ctx, inf, 1, c.sync)
+	inf.RunWithContext(ctx)
+}
+
+func (c *controller) forget(o any) {
+	if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = d.Obj
+	}
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		c.mu.Lock()
+		delete(c.seen, u.GetUID())
+		c.mu.Unlock()
+	}
+}
+
+// since returns when the object's generation was first looked at.
+func (c *controller) since(o *unstructured.Unstructured, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.seen[o.GetUID()]
+	if !ok || s.generation != o.GetGeneration() {
+		s = seen{o.GetGeneration(), now}
+		c.seen[o.GetUID()] = s
+	}
+	return s.since
+}
+
+// sync gives one object the status it should have now.
+func (c *controller) sync(ctx context.Context, o *unstructured.Unstructured) (time.Duration, error) {
+	now := time.Now()
+	status, again := c.next(o, now, c.since(o, now))
+	if status == nil {
+		return again, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": o.GetResourceVersion()},
+		"status":   status,
+	})
+	if err != nil {
+		return 0, err
+	}
+	var sub []string
+	if c.served.subresource {
+		sub = []string{"status"}
+	}
+	is, err := c.client.Resource(c.served.resource).Namespace(o.GetNamespace()).
+		Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, sub...)
+	if apierrors.IsInvalid(err) { // the definition's schema wants something else: trying again does not help
+		klog.ErrorS(err, "Simulated status is refused", "object", klog.KObj(o))
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	// Without a subresource our own write makes a new generation, which is not to be waited for again.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen[o.GetUID()] = seen{is.GetGeneration(), c.seen[o.GetUID()].since}
+	return again, nil
+}
+
+// next returns what is to be merged into the status of an object whose generation was first looked at
+// then, nil for nothing, and when to look again.
+func (c *controller) next(o *unstructured.Unstructured, now, since time.Time) (map[string]any, time.Duration) {
+	v := annotation.Of(o.GetAnnotations())
+	if !v.Has(annotation.ReadyAfter) || o.GetDeletionTimestamp() != nil {
+		return nil, 0
+	}
+	left := since.Add(v.Duration(annotation.ReadyAfter, 0)).Sub(now)
+	var own map[string]any
+	problem := ""
+	if text := v.Text(annotation.Status); text != "" {
+		if err := json.Unmarshal([]byte(text), &own); err != nil || own == nil {
+			problem = fmt.Sprintf("annotation %s%s is not a JSON object: %q", annotation.Prefix, annotation.Status, text)
+		}
+	}
+	for _, p := range v.Problems() {
+		problem = p
+	}
+	if problem != "" {
+		return c.missing(o, status(o, nil, condition{reason: "SandboxAnnotation", message: problem}, now)), 0
+	}
+	done := c.missing(o, status(o, own, condition{true, "Simulated", "ready by sandbox/ready-after"}, now))
+	switch {
+	case done == nil || left <= 0:
+		return done, 0
+	case own != nil:
+		return nil, left
+	}
+	return c.missing(o, status(o, nil, condition{false, "Simulated", "not ready before sandbox/ready-after"}, now)), left
+}
+
+// condition is what the Ready condition says.
+type condition struct {
+	met             bool
+	reason, message string
+}
+
+// status returns the author's own status, or one with a Ready condition. Its observedGeneration is added
+// by missing.
+func status(o *unstructured.Unstructured, own map[string]any, ready condition, now time.Time) map[string]any {
+	if own != nil {
+		return maps.Clone(own)
+	}
+	want := map[string]any{"type": "Ready", "status": "False", "reason": ready.reason, "message": ready.message,
+		"lastTransitionTime": now.UTC().Format(time.RFC3339)}
+	if ready.met {
+		want["status"] = "True"
+	}
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for i, c := range list {
+		if old, ok := c.(map[string]any); ok && old["type"] == "Ready" {
+			if old["status"] == want["status"] && old["lastTransitionTime"] != nil {
+				want["lastTransitionTime"] = old["lastTransitionTime"]
+			}
+			list[i] = want
+			return map[string]any{"conditions": list}
+		}
+	}
+	return map[string]any{"conditions": append(list, want)}
+}
+
+// missing returns want with the observedGeneration that will be right, or nil if the object has it all.
+func (c *controller) missing(o *unstructured.Unstructured, want map[string]any) map[string]any {
+	want["observedGeneration"] = o.GetGeneration()
+	current, _, _ := unstructured.NestedMap(o.Object, "status")
+	if contains(current, want) {
+		return nil
+	}
+	if !c.served.subresource {
+		want["observedGeneration"] = o.GetGeneration() + 1
+	}
+	return want
+}
+
+// contains tells whether a merge of want into have would change nothing.
+func contains(have, want map[string]any) bool {
+	for k, w := range want {
+		h, ok := have[k]
+		hm, isMap := h.(map[string]any)
+		wm, wantMap := w.(map[string]any)
+		switch {
+		case w == nil && !ok:
+		case isMap && wantMap && contains(hm, wm):
+		case wantMap && isMap, !ok, !reflect.DeepEqual(normal(h), normal(w)):
+			return false
+		}
+	}
+	return true
+}
+
+// normal makes numbers comparable: JSON read in different ways gives int64 or float64.
+func normal(v any) any {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, x := range v {
+			m[k] = normal(x)
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i, x := range v {
+			l[i] = normal(x)
+		}
+		return l
+	}
+	return v
+}
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
