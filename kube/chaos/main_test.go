@@ -23,12 +23,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"lockstep/kube/throwaway"
 	"lockstep/kube/throwaway/testcluster"
 )
 
 var (
-	sandbox  *throwaway.Cluster
+	sandbox  *testcluster.Cluster
 	lockstep string // the program
 	admin    *observer
 	// long is `make chaos`; only is the seed to repeat, or -1.

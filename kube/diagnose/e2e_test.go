@@ -49,7 +49,7 @@ func realCluster(t *testing.T) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &place{t: t, config: config, ns: strings.ToLower(t.Name())}
+	p := &place{t: t, config: config, ns: "diagnose-" + strings.ToLower(t.Name())}
 	p.config.QPS = -1
 	p.connect()
 	p.create(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + p.ns + `}}`)

@@ -32,7 +32,7 @@ func realCluster(t *testing.T) (*rest.Config, string) {
 	}
 	config.QPS = -1
 	c := connect(t, config)
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	name := "status-" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	c.create(t, `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`)
 	return config, name
 }

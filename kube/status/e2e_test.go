@@ -1,12 +1,9 @@
 package status
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lockstep/engine/event"
+	"lockstep/kube/throwaway/auditlog"
 	"lockstep/kube/throwaway/testcluster"
 )
 
@@ -100,31 +98,26 @@ func requests(t *testing.T, c client, ns, resource string) string {
 	deadline := time.Now().Add(20 * time.Second)
 	for time.Now().Before(deadline) {
 		n, open, marked := map[string]int{}, 0, false
-		f, err := os.Open(testcluster.Get(t).AuditLog)
+		log, err := testcluster.Get(t).Log()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for scan := bufio.NewScanner(f); scan.Scan(); {
-			var e struct {
-				Verb, UserAgent, Stage string
-				ObjectRef              struct{ Namespace, Resource, Name string }
-			}
-			if json.Unmarshal(scan.Bytes(), &e) != nil || e.ObjectRef.Namespace != ns || !strings.HasPrefix(e.UserAgent, rest.DefaultKubernetesUserAgent()) {
+		for _, e := range log.Namespace(ns) {
+			if !strings.HasPrefix(e.UserAgent, rest.DefaultKubernetesUserAgent()) {
 				continue
 			}
-			marked = marked || e.ObjectRef.Name == marker
+			marked = marked || e.Object.Name == marker
 			switch {
-			case e.ObjectRef.Resource != resource:
-			case e.Verb == "watch" && e.Stage == "ResponseStarted":
+			case e.Object.Resource != resource:
+			case e.Verb == "watch" && e.Stage == auditlog.ResponseStarted:
 				open++
 				n[e.Verb] = max(n[e.Verb], open)
-			case e.Verb == "watch" && e.Stage == "ResponseComplete":
+			case e.Verb == "watch":
 				open--
-			case e.Stage == "ResponseComplete":
+			case e.Stage == auditlog.ResponseComplete:
 				n[e.Verb]++
 			}
 		}
-		f.Close()
 		if marked {
 			return fmt.Sprintf("list %d watch %d get %d", n["list"], n["watch"], n["get"])
 		}

@@ -80,7 +80,7 @@ func (s *scene) run(args ...string) {
 	}
 	s.readEvents(records[0])
 	s.readCases(junit)
-	if s.log, err = auditlog.Read(cluster.AuditLog); err != nil {
+	if s.log, err = cluster.Log(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.log = s.log.Where(func(e auditlog.Event) bool { return e.Object.Namespace == s.ns })

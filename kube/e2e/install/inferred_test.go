@@ -22,7 +22,6 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/release"
-	"lockstep/kube/throwaway/auditlog"
 )
 
 // TestInferredOrder installs charts that say nothing of their order and behave as
@@ -231,7 +230,7 @@ func restarts(r *rig.Rig) (n int) {
 // refused counts our writes that the API server has refused.
 func refused(r *rig.Rig) (n int) {
 	r.T.Helper()
-	log, err := auditlog.Read(rig.Sandbox.AuditLog)
+	log, err := rig.Sandbox.Log()
 	if err != nil {
 		r.T.Fatal(err)
 	}

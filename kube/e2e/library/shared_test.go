@@ -53,7 +53,7 @@ func assertFewWatches(t *testing.T, namespace string) {
 // of a namespace or with "" of all. One that ends is followed by the next.
 func watches(t *testing.T, namespace string) map[string]int {
 	t.Helper()
-	log, err := auditlog.Read(rig.Sandbox.AuditLog)
+	log, err := rig.Sandbox.Log()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func fields(c kube.Change) string {
 // would write.
 func asked(r *rig.Rig, since time.Time, resource, name string) (n int) {
 	r.T.Helper()
-	log, err := auditlog.Read(rig.Sandbox.AuditLog)
+	log, err := rig.Sandbox.Log()
 	if err != nil {
 		r.T.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func (r *Rig) Data(name string) map[string]string {
 // watched reports whether we have a watch on a resource in the namespace.
 func (r *Rig) watched(resource string) bool {
 	r.T.Helper()
-	log, err := auditlog.Read(Sandbox.AuditLog)
+	log, err := Sandbox.Log()
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -131,9 +131,9 @@ func (r *Rig) PatchConfigMap(name, patch string) {
 // Eventually waits until something is so.
 func (r *Rig) Eventually(what string, so func() bool) {
 	r.T.Helper()
-	for end := time.Now().Add(10 * time.Second); !so(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.T.Errorf("not so after 10 s: %s", what)
+			r.T.Errorf("not so after a minute: %s", what)
 			return
 		}
 	}

@@ -29,13 +29,12 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/charts"
-	"lockstep/kube/throwaway"
 	"lockstep/kube/throwaway/auditlog"
 	"lockstep/kube/throwaway/testcluster"
 )
 
 // Sandbox is the cluster of the tests; each test has a namespace of its own in it.
-var Sandbox *throwaway.Cluster
+var Sandbox *testcluster.Cluster
 
 // Main runs the tests of a package, which find the cluster in Sandbox. With -short it
 // skips them all.
@@ -225,7 +224,7 @@ func (r *Rig) Helm() *action.Configuration {
 // cluster scope.
 func (r *Rig) Audit() auditlog.Log {
 	r.T.Helper()
-	log, err := auditlog.Read(Sandbox.AuditLog)
+	log, err := Sandbox.Log()
 	if err != nil {
 		r.T.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // a time, by verb.
 func verbs(r *rig.Rig, since time.Time) map[string]int {
 	r.T.Helper()
-	log, err := auditlog.Read(rig.Sandbox.AuditLog)
+	log, err := rig.Sandbox.Log()
 	if err != nil {
 		r.T.Fatal(err)
 	}

@@ -10,14 +10,27 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/kube/throwaway/testcluster"
+	"lockstep/kube/throwaway"
 )
 
-func TestMain(m *testing.M) { os.Exit(testcluster.Main(m)) }
-
-// TestFleet has a few releases come, change and go, all of them by one set of watches.
+// TestFleet has a few releases come, change and go, all of them by one set of watches. The
+// cluster is the test's own: watches of all namespaces are counted by other tests, too.
 func TestFleet(t *testing.T) {
-	t.Setenv("KUBECONFIG", testcluster.Get(t).Kubeconfig)
+	if testing.Short() {
+		t.Skip("needs a cluster")
+	}
+	start, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cluster, err := throwaway.Start(start, throwaway.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("KUBECONFIG", cluster.Kubeconfig)
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
 	if err != nil {
 		t.Fatal(err)

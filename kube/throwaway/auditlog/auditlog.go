@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -51,27 +53,67 @@ func (e Event) Succeeded() bool {
 type Log []Event
 
 // Read reads a log. An incomplete last line is left out, so that the log of a running server can be read.
-func Read(path string) (Log, error) {
+func Read(path string) (Log, error) { return (&Tail{path: path}).Read() }
+
+// Tail reads a log that is being written, each line once.
+type Tail struct {
+	path string
+	mu   sync.Mutex
+	at   int64 // how far the file was read
+	line int   // how many lines
+	log  Log
+}
+
+// NewTail begins with the first line that is not in the log yet.
+func NewTail(path string) (*Tail, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var log Log
-	r := bufio.NewReader(f)
-	for n := 1; ; n++ {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tail{path: path, at: end}
+	for last := make([]byte, 1); t.at > 0; t.at-- { // a line that is half written is not in the log yet
+		if _, err := f.ReadAt(last, t.at-1); err != nil {
+			return nil, err
+		}
+		if last[0] == '\n' {
+			break
+		}
+	}
+	return t, nil
+}
+
+// Read returns the events of all lines since the beginning.
+func (t *Tail) Read() (Log, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f, err := os.Open(t.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := f.Seek(t.at, io.SeekStart); err != nil {
+		return nil, err
+	}
+	for r := bufio.NewReader(f); ; {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return log, nil
+			return slices.Clip(t.log), nil
 		}
 		if err != nil {
 			return nil, err
 		}
+		t.at += int64(len(line))
+		t.line++
 		e, err := parse(line)
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+			return nil, fmt.Errorf("%s:%d: %w", t.path, t.line, err)
 		}
-		log = append(log, e)
+		t.log = append(t.log, e)
 	}
 }
 

@@ -1,45 +1,53 @@
-// Package testcluster provides the throwaway cluster that the tests of a package
-// share.
+// Package testcluster provides the throwaway cluster of a test run: the first package that
+// asks for it starts it, all packages of one go test share it, and the last ends it. A test
+// that disturbs the cluster starts one of its own, by throwaway.Start.
 package testcluster
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
-	"lockstep/kube/throwaway"
+	"lockstep/kube/throwaway/auditlog"
 )
+
+// Cluster is a running cluster.
+type Cluster struct {
+	Kubeconfig string // path of a kubeconfig for an administrator
+	Server     string // https://127.0.0.1:PORT
+	AuditLog   string
+
+	tail  *auditlog.Tail
+	leave func() error
+}
+
+// Log is what the audit log holds of the time since this package has had the cluster.
+func (c *Cluster) Log() (auditlog.Log, error) { return c.tail.Read() }
 
 var (
 	mu      sync.Mutex
-	dir     string // of the audit log
-	cluster *throwaway.Cluster
+	cluster *Cluster
 	failed  error
 )
 
-// Main runs the tests of a package and then closes the cluster, if one was
-// started. It returns the exit code.
+// Main runs the tests of a package and then lets go of the cluster. It returns the
+// exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
 	mu.Lock()
 	defer mu.Unlock()
 	if cluster != nil {
-		if err := cluster.Close(); err != nil {
+		if err := cluster.leave(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
 	}
-	_ = os.RemoveAll(dir)
 	return code
 }
 
-// Get returns the cluster, which has an audit log; the first call starts it.
-// With -short the test is skipped.
-func Get(t testing.TB) *throwaway.Cluster {
+// Get returns the cluster. With -short the test is skipped.
+func Get(t testing.TB) *Cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a cluster")
@@ -52,21 +60,22 @@ func Get(t testing.TB) *throwaway.Cluster {
 }
 
 // Start is Get for callers that are not in a test.
-func Start() (*throwaway.Cluster, error) {
+func Start() (*Cluster, error) {
 	mu.Lock()
 	defer mu.Unlock()
-	if cluster == nil && failed == nil {
-		cluster, failed = start()
+	if cluster != nil || failed != nil {
+		return cluster, failed
 	}
-	return cluster, failed
-}
-
-func start() (*throwaway.Cluster, error) {
-	var err error
-	if dir, err = os.MkdirTemp("", "lockstep-test-"); err != nil {
-		return nil, err
+	c, err := start()
+	if err == nil {
+		if c.tail, err = auditlog.NewTail(c.AuditLog); err != nil {
+			_ = c.leave()
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	return throwaway.Start(ctx, throwaway.Options{AuditLog: filepath.Join(dir, "audit.log")})
+	if err != nil {
+		failed = fmt.Errorf("start the cluster of the tests: %w", err)
+		return nil, failed
+	}
+	cluster = c
+	return c, nil
 }

@@ -1,0 +1,243 @@
+//go:build linux || darwin
+
+package testcluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"lockstep/kube/throwaway"
+)
+
+const (
+	startTimeout = 2 * time.Minute
+	stopTimeout  = 20 * time.Second
+)
+
+// member is one process that may use the cluster of a test run.
+type member struct {
+	dir   string   // of the test run
+	users *os.File // locked, shared by all members: who can lock it alone is the last
+	held  *os.File // the write end of the sandbox's stdin, which ends with its last holder
+}
+
+// folder is that of the go test with a process id.
+func folder(run int) string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-test-%d-%d", os.Getuid(), run))
+}
+
+// start joins the test run of the go test that has started this process.
+func start() (*Cluster, error) {
+	// Also where the cluster is there already, so that go test knows that the results
+	// depend on the program.
+	program, argv, err := throwaway.Command(nil)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{dir: folder(os.Getppid())}
+	unlock, err := m.join()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if m.held, err = m.hold(); errors.Is(err, syscall.ENXIO) || errors.Is(err, fs.ErrNotExist) {
+		err = m.launch(program, argv)
+	}
+	c := &Cluster{leave: m.leave, AuditLog: m.path("audit.log")}
+	if err == nil {
+		err = m.describe(c)
+	}
+	if err != nil {
+		_ = m.users.Close()
+		if m.held != nil {
+			_ = m.held.Close()
+		}
+		return nil, fmt.Errorf("%w%s", err, m.output())
+	}
+	return c, nil
+}
+
+// Hold keeps the cluster of a go test, by its process id, from being ended between two
+// packages. It starts none. The function returned ends it.
+func Hold(run int) (func() error, error) {
+	m := &member{dir: folder(run)}
+	unlock, err := m.join()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	reader, err := m.stdin()
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	if m.held, err = m.hold(); err != nil {
+		return nil, err
+	}
+	return m.leave, nil
+}
+
+func (m *member) path(name string) string { return filepath.Join(m.dir, name) }
+
+// lock keeps other members waiting until unlock is called.
+func (m *member) lock() (unlock func(), err error) {
+	for {
+		if err := os.MkdirAll(m.dir, 0o700); err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(m.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the last member has just removed the folder
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil && !errors.Is(err, syscall.EINTR) {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		mine, err := f.Stat()
+		if now, gone := os.Stat(f.Name()); err == nil && gone == nil && os.SameFile(mine, now) {
+			return func() { _ = f.Close() }, nil
+		}
+		_ = f.Close()
+	}
+}
+
+// join makes this process a member, and keeps the lock.
+func (m *member) join() (unlock func(), err error) {
+	if unlock, err = m.lock(); err != nil {
+		return nil, err
+	}
+	if m.users, err = os.OpenFile(m.path("users"), os.O_CREATE|os.O_RDWR, 0o600); err == nil {
+		err = syscall.Flock(int(m.users.Fd()), syscall.LOCK_SH)
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// hold opens the write end of the sandbox's stdin: an error is ENXIO where no sandbox runs.
+func (m *member) hold() (*os.File, error) {
+	return os.OpenFile(m.path("stdin"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+}
+
+// stdin opens the read end.
+func (m *member) stdin() (*os.File, error) {
+	if err := syscall.Mkfifo(m.path("stdin"), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.OpenFile(m.path("stdin"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// launch starts the sandbox and waits until it is ready. What it prints goes to files, so
+// that it outlives this process.
+func (m *member) launch(program string, argv []string) error {
+	stdin, err := m.stdin()
+	if err != nil {
+		return err
+	}
+	defer stdin.Close()
+	if m.held, err = m.hold(); err != nil {
+		return err
+	}
+	stdout, err := os.Create(m.path("ready.json"))
+	if err != nil {
+		return err
+	}
+	defer stdout.Close()
+	stderr, err := os.Create(m.path("stderr"))
+	if err != nil {
+		return err
+	}
+	defer stderr.Close()
+	cmd := &exec.Cmd{
+		Path: program, Args: append(argv, "--json", "--while-stdin", "--audit-log="+m.path("audit.log")),
+		Stdin: stdin, Stdout: stdout, Stderr: stderr, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	timeout := time.After(startTimeout)
+	for {
+		if text, err := os.ReadFile(stdout.Name()); err != nil || bytes.HasSuffix(text, []byte("\n")) {
+			return err
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the sandbox ended before it was ready: %v", err)
+		case <-timeout:
+			_ = cmd.Process.Kill()
+			return fmt.Errorf("the sandbox was not ready within %v", startTimeout)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (m *member) describe(c *Cluster) error {
+	text, err := os.ReadFile(m.path("ready.json"))
+	if err == nil {
+		err = json.Unmarshal(text, c)
+	}
+	if err != nil {
+		return fmt.Errorf("what the sandbox says of itself: %w", err)
+	}
+	return nil
+}
+
+// leave lets go of the cluster. The last member waits for its end.
+func (m *member) leave() error {
+	unlock, err := m.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := os.Stat(m.path("ready.json")); err == nil && !m.runs() {
+		err = errors.New("the sandbox ended by itself" + m.output())
+		_ = os.RemoveAll(m.dir)
+		return err
+	}
+	_ = syscall.Flock(int(m.users.Fd()), syscall.LOCK_UN)
+	last := syscall.Flock(int(m.users.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+	_ = m.held.Close()
+	_ = m.users.Close()
+	if !last {
+		return nil
+	}
+	for end := time.Now().Add(stopTimeout); m.runs(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("the sandbox did not stop within %v%s", stopTimeout, m.output())
+		}
+	}
+	return os.RemoveAll(m.dir)
+}
+
+// runs reports whether the sandbox runs: it has the read end of its stdin.
+func (m *member) runs() bool {
+	f, err := m.hold()
+	if err == nil {
+		_ = f.Close()
+	}
+	return err == nil
+}
+
+// output is what the sandbox has printed, to be appended to an error.
+func (m *member) output() string {
+	text, _ := os.ReadFile(m.path("stderr"))
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return ""
+	}
+	return "\n" + string(text)
+}

@@ -1,0 +1,171 @@
+// Command testrun runs go test with one cluster for all packages, prints the failed tests in
+// full, and at the end the slowest ones: testrun go test ARGUMENTS.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"lockstep/kube/throwaway/testcluster"
+)
+
+// slowest is how many tests are listed.
+const slowest = 20
+
+func main() {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "usage: testrun go test ARGUMENTS")
+		os.Exit(2)
+	}
+	code, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// run returns the exit code of go test.
+func run(argv []string) (code int, err error) {
+	cmd := exec.Command(argv[0], slices.Insert(argv[1:], 1, "-json")...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 1, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 1, err
+	}
+	release, err := testcluster.Hold(cmd.Process.Pid)
+	if err != nil {
+		_ = cmd.Process.Kill()
+		return 1, err
+	}
+	r := &results{out: os.Stdout, running: map[string][]*test{}}
+	readErr := r.read(out)
+	r.print(slowest)
+	err = cmd.Wait()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		code, err = max(exit.ExitCode(), 1), nil
+	}
+	return code, errors.Join(err, readErr, release())
+}
+
+// line is one of go test -json; see go doc test2json.
+type line struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64
+}
+
+type test struct {
+	pkg, name string
+	passed    bool
+	seconds   float64
+	output    []string
+}
+
+// results are those of all packages so far.
+type results struct {
+	out     io.Writer
+	running map[string][]*test // by package; the first is the package itself
+	over    []*test
+	failed  []string
+}
+
+func (r *results) read(in io.Reader) error {
+	for lines := bufio.NewReader(in); ; {
+		text, err := lines.ReadBytes('\n')
+		if len(text) > 0 {
+			var l line
+			if json.Unmarshal(text, &l) == nil && l.Action != "" {
+				r.add(l)
+			} else {
+				fmt.Fprintf(r.out, "%s", text)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *results) add(l line) {
+	switch {
+	case l.Action == "build-output":
+		fmt.Fprint(r.out, l.Output)
+	case l.Package == "":
+	case l.Action == "output":
+		if t := r.of(l); !strings.HasPrefix(l.Output, "=== ") {
+			t.output = append(t.output, l.Output)
+		}
+	case l.Action == "pass", l.Action == "fail", l.Action == "skip":
+		t := r.of(l)
+		t.passed, t.seconds = l.Action != "fail", l.Elapsed
+		if l.Test == "" {
+			r.end(t)
+		}
+	}
+}
+
+// of is the test that a line is about.
+func (r *results) of(l line) *test {
+	tests := r.running[l.Package]
+	if i := slices.IndexFunc(tests, func(t *test) bool { return t.name == l.Test }); i >= 0 {
+		return tests[i]
+	}
+	if len(tests) == 0 && l.Test != "" {
+		tests = []*test{{pkg: l.Package}}
+	}
+	t := &test{pkg: l.Package, name: l.Test}
+	r.running[l.Package] = append(tests, t)
+	return t
+}
+
+// end prints the result of a package: of one that failed also the output of every test
+// that did not pass, among them those that were running when it broke off.
+func (r *results) end(pkg *test) {
+	tests := r.running[pkg.pkg][1:]
+	delete(r.running, pkg.pkg)
+	cached := slices.ContainsFunc(pkg.output, func(s string) bool { return strings.Contains(s, "\t(cached)") })
+	for _, t := range tests {
+		if !pkg.passed && !t.passed {
+			fmt.Fprint(r.out, strings.Join(t.output, ""))
+			r.failed = append(r.failed, t.pkg+" "+t.name)
+		}
+		if !cached && !strings.Contains(t.name, "/") {
+			r.over = append(r.over, t)
+		}
+	}
+	if !pkg.passed && len(tests) == 0 {
+		r.failed = append(r.failed, pkg.pkg)
+	}
+	for _, s := range pkg.output {
+		if s != "PASS\n" && !(pkg.passed && strings.Contains(s, "[no test files]")) {
+			fmt.Fprint(r.out, s)
+		}
+	}
+}
+
+func (r *results) print(slowest int) {
+	slices.SortStableFunc(r.over, func(a, b *test) int { return cmp.Compare(b.seconds, a.seconds) })
+	if n := min(slowest, len(r.over)); n > 0 {
+		fmt.Fprintln(r.out, "\nslowest tests")
+		for _, t := range r.over[:n] {
+			fmt.Fprintf(r.out, "%7.1f s  %s %s\n", t.seconds, t.pkg, t.name)
+		}
+	}
+	if len(r.failed) > 0 {
+		fmt.Fprintf(r.out, "\nfailed\n  %s\n", strings.Join(r.failed, "\n  "))
+	}
+}
