@@ -1,6 +1,7 @@
 # make        builds bin/lockstep and bin/lockstep-sandbox
 # make demo   installs testdata/charts/shop in order on a throw-away cluster
-# make test   runs all tests; the cluster they need comes with them
+# make test   runs all tests, on a cluster that comes with them, and lists the slowest
+# make quick  runs the tests that need no cluster, in less than a minute
 # make chaos  kills, faults, signals and rivals by the hundred; ROW=faults SEED=123
 #             repeats one trial
 # make compat runs the end-to-end tests on older Kubernetes: the control plane of each
@@ -27,7 +28,7 @@ LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more of them than cores run at once.
 TEST = $(GO) test -p 2 -parallel 12 -timeout 40m
 
-.PHONY: bench compat scale fuzz all lockstep sandbox demo test chaos lint release clean
+.PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint release clean
 
 all: lockstep sandbox
 
@@ -56,8 +57,11 @@ demo: all
 test: all
 	@$(STATIC) $(GO) tool -n helm >/dev/null # several tests run it at once: it is built once, before them
 	@cd .release && $(STATIC) $(GO) tool -n cyclonedx-gomod >/dev/null
-	$(STATIC) $(TEST) ./...
+	$(STATIC) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) ./...
 	cd kube/sandbox && $(STATIC) $(TEST) -vet=off ./...
+
+quick:
+	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v /kube/e2e/)
 
 # ROWS=expression measures only some rows; COMPARE=old.json says what is slower now.
 BENCH = $(if $(ROWS),-only "$(ROWS)" -out "",) $(if $(COMPARE),-compare $(COMPARE),) $(if $(ROUNDS),-rounds $(ROUNDS),)

@@ -15,6 +15,9 @@ import (
 // of different names: all its files are the same, byte for byte, the binary says
 // from which commit it is, and what it contains is listed.
 func TestReleaseIsReproducible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program twice")
+	}
 	if runtime.GOOS != "linux" {
 		t.Skip("the programs that the target calls besides Go are those of Linux")
 	}
