@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/ui/report"
 )
 
 const ctlLong = `Steers a live run of another process on this machine, and prints what has become of the command.
@@ -131,7 +132,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m mode) erro
 	defer r.Close()
 	d := a.display(cmd, m.lines())
 	if c.Name == "" {
-		return d.Standing(r.Now(cmd.Context()))
+		return d.Show(report.StandingOf(r.Now(cmd.Context())))
 	}
 	orders := []event.Command{c}
 	if c.Group != "" {
@@ -148,7 +149,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m mode) erro
 		if answer.Status == event.Refused {
 			refused = &exitError{exitFailed, errors.New(answer.Message)}
 		}
-		if err := d.Answer(answer); err != nil {
+		if err := d.Show(report.Answer(answer)); err != nil {
 			return err
 		}
 	}

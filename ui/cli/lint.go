@@ -57,7 +57,7 @@ lockstep lint ./shop --strict -o json`,
 				}
 				out.Charts = append(out.Charts, l.LintedChart)
 			}
-			if err := a.display(cmd, report.Mode(format.value)).Lint(out); err != nil {
+			if err := a.display(cmd, report.Mode(format.value)).Show(out); err != nil {
 				return err
 			}
 			if n := out.Failed(); n > 0 {

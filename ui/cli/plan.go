@@ -88,7 +88,7 @@ func (a *app) plan(cmd *cobra.Command, j job) error {
 				refused++
 			}
 		}
-		if err := a.display(cmd, j.mode.lines()).Plan(p); err != nil {
+		if err := a.display(cmd, j.mode.lines()).Show(p); err != nil {
 			return err
 		}
 		switch {

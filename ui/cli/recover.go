@@ -70,7 +70,7 @@ func (a *app) recover(cmd *cobra.Command, name string, m mode) error {
 		r.Marked = append(r.Marked, report.Marked{Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: by})
 	}
 	if found.Cut == "" {
-		return d.Recovery(r)
+		return d.Show(r)
 	}
 	view, err := during(cmd.Context(), func(ctx context.Context) (*kube.View, error) {
 		return client.PrepareView(ctx, name, a.settings.Namespace(), found.Revision)
@@ -80,11 +80,11 @@ func (a *app) recover(cmd *cobra.Command, name string, m mode) error {
 	}
 	state, err := lookOnce(cmd.Context(), view)
 	if state == nil {
-		return errors.Join(err, d.Recovery(r))
+		return errors.Join(err, d.Show(r))
 	}
 	warnIf(d, err)
 	r.Groups, r.Left = recovered(found, report.Groups(state, nil))
-	return d.Recovery(r)
+	return d.Show(r)
 }
 
 // recovered puts together how the objects of a release are and where they come

@@ -58,7 +58,7 @@ lockstep runs rm --older-than 30d`,
 			if err != nil {
 				return err
 			}
-			return a.display(cmd, report.Mode(output.value)).Runs(runs)
+			return a.display(cmd, report.Mode(output.value)).Show(runs)
 		},
 	}
 	addChoice(cmd, &output, "output", "o", "format")
@@ -81,7 +81,7 @@ lockstep runs show 20261120-120411-shop -o json | jq .criticalPath`,
 			if err != nil {
 				return err
 			}
-			return a.display(cmd, report.Mode(output.value)).Run(r)
+			return a.display(cmd, report.Mode(output.value)).Show(r)
 		},
 	}
 	addChoice(cmd, &output, "output", "o", "format")
@@ -106,7 +106,7 @@ func (a *app) newRunsDiff() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.display(cmd, report.Mode(output.value)).RunsDiff(report.DiffRuns(before, after))
+			return a.display(cmd, report.Mode(output.value)).Show(report.DiffRuns(before, after))
 		},
 	}
 	addChoice(cmd, &output, "output", "o", "format")
@@ -162,7 +162,7 @@ func parseAge(s string) (time.Duration, error) {
 
 // recordedRuns are the runs of this machine and where their records are. Those
 // that are under way say so.
-func recordedRuns() (dir string, runs []report.Run, err error) {
+func recordedRuns() (dir string, runs report.RunList, err error) {
 	if dir, err = report.RunDir(); err != nil {
 		return "", nil, err
 	}

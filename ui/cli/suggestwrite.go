@@ -36,7 +36,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *rendered, ordered *charts.Render
 	for _, l := range found.Left {
 		written.Left = append(written.Left, report.LeftOut(l))
 	}
-	if err := a.display(cmd, mode).Written(written); err != nil || len(found.Left) == 0 {
+	if err := a.display(cmd, mode).Show(written); err != nil || len(found.Left) == 0 {
 		return err
 	}
 	err = fmt.Errorf("%s in the order of %s cannot be written safely and is to be put in by hand; until then its order is another one",

@@ -64,7 +64,7 @@ func (a *app) newVersion() *cobra.Command {
 			if short && format.value == "text" {
 				return d.Lines(v.Version)
 			}
-			return d.Version(v)
+			return d.Show(v)
 		},
 	}
 	cmd.Flags().BoolVar(&short, "short", false, "print the version alone")

@@ -66,7 +66,7 @@ func (a *app) watch(cmd *cobra.Command, flags *watchFlags, name string) error {
 		if err != nil {
 			return err
 		}
-		return d.Release(state, timingsOf(view))
+		return d.Show(report.Release{State: state, Timings: timingsOf(view)})
 	case m == modeScreen:
 		return a.watchOnScreen(ctx, d, client, view)
 	}
@@ -96,7 +96,7 @@ func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (gone
 	d := a.display(cmd, m.lines())
 	switch {
 	case flags.once:
-		return true, d.Standing(r.Now(cmd.Context()))
+		return true, d.Show(report.StandingOf(r.Now(cmd.Context())))
 	case m == modeScreen:
 		return true, a.liveOnScreen(cmd, d, r, nil)
 	}
@@ -123,7 +123,7 @@ func (a *app) watchOnScreen(ctx context.Context, d report.Display, client *kube.
 		err = nil // a signal ends it as a key does
 	}
 	cancel()
-	err = errors.Join(err, <-failed, d.Release(<-state, timingsOf(view)))
+	err = errors.Join(err, <-failed, d.Show(report.Release{State: <-state, Timings: timingsOf(view)}))
 	warnIf(d, lookErr)
 	return err
 }

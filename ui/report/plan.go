@@ -2,101 +2,161 @@ package report
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
+	"io"
 	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/theme"
 )
 
-// plan writes the phases that have not been written yet, as a table: where a
-// group stands, what it is, how many objects it has, what it waits for.
-func (t *Text) plan(phases []event.Phase) {
-	var rows [][]string
-	groups, objects := 0, 0
-	for _, p := range phases {
-		if t.planned[p.Name] {
+// Plan is what an operation would do.
+type Plan struct {
+	Operation event.Operation `json:"operation"`
+	Changes   []Change        `json:"changes"`
+	Warnings  []plan.Warning  `json:"warnings"`
+	// Errors are why it would be refused, all of them.
+	Errors []plan.Warning `json:"errors"`
+}
+
+// Change is what an operation would do to one object.
+type Change struct {
+	Phase  string      `json:"phase"`
+	Group  string      `json:"group"`
+	Object plan.Object `json:"object"`
+	Action string      `json:"action"` // a key of actions
+	// Diff is a unified diff of YAML without file names.
+	Diff    string `json:"diff,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// actions are what may become of an object: the sign that stands before it, and
+// its colour.
+var actions = map[string]struct {
+	sign string
+	role theme.Role
+}{
+	"create": {"+", theme.Good}, "change": {"~", theme.Busy}, "unchanged": {"=", theme.Quiet},
+	"delete": {"-", theme.Bad}, "absent": {"=", theme.Quiet}, "keep": {"=", theme.Quiet},
+	"hook": {">", theme.Accent}, "refuse": {"!", theme.Bad},
+}
+
+func (p Plan) form() any {
+	p.Changes = append([]Change{}, p.Changes...) // lists are never null
+	p.Warnings = append([]plan.Warning{}, p.Warnings...)
+	p.Errors = append([]plan.Warning{}, p.Errors...)
+	return p
+}
+
+func (p Plan) text(to Stream) string {
+	var b strings.Builder
+	head := p.Operation.Name + " " + p.Operation.Release
+	if p.Operation.Chart != "" {
+		head += ": chart " + p.Operation.Chart
+	}
+	fmt.Fprintf(&b, "%s, namespace %s\n", to.Style.render(theme.Strong, head), clean(p.Operation.Namespace))
+	var phase, group string
+	for _, c := range p.Changes {
+		if c.Phase != phase {
+			phase, group = c.Phase, ""
+			fmt.Fprintf(&b, "\n%s\n", to.Style.render(theme.Strong, c.Phase))
+		}
+		if c.Group != group && c.Action != "hook" {
+			group = c.Group
+			fmt.Fprintf(&b, "  %s\n", clean(c.Group))
+		}
+		a := actions[c.Action]
+		fmt.Fprintf(&b, "    %s\n", to.Style.render(a.role, a.sign+" "+p.line(c)))
+		for line := range strings.Lines(c.Diff) {
+			line = strings.TrimRight(line, "\n")
+			fmt.Fprintf(&b, "        %s\n", to.Style.render(diffRole(line), line))
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", p.summary())
+	return b.String()
+}
+
+// line is an object and what would become of it.
+func (p Plan) line(c Change) string {
+	s := c.Object.String()
+	if ns := c.Object.Namespace; ns != "" && ns != p.Operation.Namespace {
+		s += " (namespace " + ns + ")"
+	}
+	return withReason(s+" "+c.Action, c.Message)
+}
+
+func diffRole(line string) theme.Role {
+	switch line[:min(1, len(line))] {
+	case "+":
+		return theme.Good
+	case "-":
+		return theme.Bad
+	case "@":
+		return theme.Quiet
+	}
+	return theme.Text
+}
+
+// summary counts what would happen.
+func (p Plan) summary() string {
+	n := map[string]int{}
+	for _, c := range p.Changes {
+		n[c.Action]++
+	}
+	s := fmt.Sprintf("%d to create, %d to change, %d to delete, %d to stay", n["create"], n["change"], n["delete"],
+		n["unchanged"]+n["absent"]+n["keep"])
+	if hooks := n["hook"]; hooks > 0 {
+		s += ", " + Count(hooks, "hook") + " to run"
+	}
+	if refused := n["refuse"]; refused > 0 {
+		s += fmt.Sprintf(", %d refused", refused)
+	}
+	return s
+}
+
+// DryRun is what an installation or an upgrade would deploy.
+type DryRun struct {
+	// Release is the release as Helm prints it as JSON.
+	Release any
+	// Print writes its manifest in the order of deployment.
+	Print    func(io.Writer) error
+	Phases   []event.Phase // of which those that remove are told
+	Notes    string
+	Warnings []plan.Warning
+	// Hide hides secret values in text.
+	Hide func(string) string
+}
+
+// DryRun tells what would be deployed.
+func (d Display) DryRun(r DryRun) error {
+	d.Warnings(r.Warnings)
+	var b strings.Builder
+	if !d.people() {
+		if err := encodeLine(&b, r.Release); err != nil {
+			return err
+		}
+		return write(d.out, r.Hide(b.String()))
+	}
+	if err := r.Print(&b); err != nil {
+		return err
+	}
+	if err := write(d.Data(), r.Hide(b.String())); err != nil {
+		return err
+	}
+	if r.Notes != "" {
+		d.Note("NOTES:\n" + r.Hide(r.Notes))
+	}
+	for _, p := range r.Phases {
+		if p.Kind != event.PhaseRemove {
 			continue
 		}
-		t.planned[p.Name] = true
-		rows = append(rows, phaseRows(p)...)
-		groups += len(p.Groups)
 		for _, g := range p.Groups {
-			objects += len(g.Objects)
-		}
-	}
-	if len(rows) == 0 {
-		return
-	}
-	fmt.Fprintf(t.out, "\nplan: %s in %s\n", Count(objects, "object"), Count(groups, "group"))
-	for _, line := range table(rows) {
-		fmt.Fprintln(t.out, clean(line))
-	}
-	t.quiet = true
-}
-
-// phaseRows are the lines of a phase: column, group, objects, gates. A layer is
-// what could run at the same time.
-func phaseRows(p event.Phase) [][]string {
-	var rows [][]string
-	layer, after := layers(p.Groups), plan.Reduce(p.Groups)
-	last := ""
-	for _, g := range inLayers(p.Groups, layer) {
-		column := p.Name
-		if p.Kind == event.PhaseApply || p.Kind == event.PhaseRemove {
-			column += " " + strconv.Itoa(layer[g.ID])
-		}
-		shown := column
-		if column == last {
-			shown = ""
-		}
-		last = column
-		wait := ""
-		if len(after[g.ID]) > 0 {
-			wait = "after " + strings.Join(after[g.ID], ", ")
-		}
-		rows = append(rows, []string{shown, g.ID, Count(len(g.Objects), "object"), wait})
-	}
-	return rows
-}
-
-// table sets rows in columns, each two blanks from the next, indented by two.
-func table(rows [][]string) []string {
-	var widths []int
-	for _, r := range rows {
-		for i, cell := range r {
-			if i == len(widths) {
-				widths = append(widths, 0)
+			for _, o := range g.Objects {
+				if _, err := fmt.Fprintf(d.lines, "## REMOVE: %s\n", clean(g.ID+" "+o.String())); err != nil {
+					return err
+				}
 			}
-			widths[i] = max(widths[i], width(cell))
 		}
 	}
-	var lines []string
-	for _, r := range rows {
-		var b strings.Builder
-		for i, cell := range r {
-			b.WriteString("  " + cell + strings.Repeat(" ", widths[i]-width(cell)))
-		}
-		lines = append(lines, strings.TrimRight(b.String(), " "))
-	}
-	return lines
+	return nil
 }
-
-// tableIn is table without some columns, as far as it is too wide with them for a
-// terminal; width 0 stands for none. The last column is left out first.
-func tableIn(rows [][]string, wide int, columns ...int) []string {
-	lines := table(rows)
-	last := len(columns) - 1
-	if wide == 0 || last < 0 || !slices.ContainsFunc(lines, func(l string) bool { return width(l) > wide }) {
-		return lines
-	}
-	narrow := make([][]string, len(rows))
-	for n, r := range rows {
-		narrow[n] = slices.Delete(slices.Clone(r), columns[last], columns[last]+1)
-	}
-	return tableIn(narrow, wide, columns[:last]...)
-}
-
-// width counts characters; names in Kubernetes are ASCII.
-func width(s string) int { return len([]rune(s)) }

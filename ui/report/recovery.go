@@ -66,9 +66,7 @@ func (o RecoveredObject) origin() string {
 	return o.Is
 }
 
-func (m machine) Recovery(r Recovery) error { return encode(m.out, r) }
-
-func (h human) Recovery(r Recovery) error {
+func (r Recovery) text(to Stream) string {
 	var b strings.Builder
 	for _, m := range r.Marked {
 		fmt.Fprintf(&b, "%s: revision %d was left %s%s; it is marked %s now\n", r.Release, m.Revision, m.From, prefixed(" by a run that is dead: ", m.By), m.To)
@@ -94,9 +92,9 @@ func (h human) Recovery(r Recovery) error {
 				ready++
 			}
 		}
-		fmt.Fprintf(&b, "%s %d of %d applied, %d ready\n", h.out.Style.render(theme.Strong, clean(g.ID)), applied, len(g.Objects), ready)
+		fmt.Fprintf(&b, "%s %d of %d applied, %d ready\n", to.Style.render(theme.Strong, clean(g.ID)), applied, len(g.Objects), ready)
 		for _, o := range g.Objects {
-			line := fmt.Sprintf("  %-*s  %s  %s", wide, clean(o.String()), h.out.Style.mark(o.Status), o.origin())
+			line := fmt.Sprintf("  %-*s  %s  %s", wide, clean(o.String()), to.Style.mark(o.Status), o.origin())
 			if o.Status != event.Ready {
 				line = withReason(line, clean(o.Message))
 			}
@@ -109,7 +107,7 @@ func (h human) Recovery(r Recovery) error {
 	for _, l := range r.Next {
 		fmt.Fprintln(&b, "next:", clean(l))
 	}
-	return write(h.text, b.String())
+	return b.String()
 }
 
 // prefixed is a text with what comes before it, or nothing.

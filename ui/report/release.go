@@ -73,56 +73,46 @@ func Groups(s *event.State, timings []Timing) []Group {
 	return groups
 }
 
-func (h human) Status(helms []byte, groups []Group) error {
-	if _, err := h.Text().Write(helms); err != nil || groups == nil {
-		return err
-	}
-	return write(h.text, "\nGROUPS:\n"+groupsText(groups, h.out.Style))
-}
-
-// Status adds the groups to the object that Helm has printed, behind its own
-// fields.
-func (m machine) Status(helms []byte, groups []Group) error {
-	end := bytes.LastIndexByte(helms, '}')
-	if groups == nil || end < 0 {
-		_, err := m.out.Write(helms)
-		return err
-	}
-	var more bytes.Buffer
-	if err := encodeLine(&more, groups); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(m.out, "%s,\"groups\":%s}\n", helms[:end], bytes.TrimSpace(more.Bytes()))
-	return err
-}
-
-// Status adds the groups to the document that Helm has printed.
-func (m yamlMachine) Status(helms []byte, groups []Group) error {
-	var more []byte
-	if groups != nil {
-		var err error
-		if more, err = yaml.Marshal(map[string]any{"groups": groups}); err != nil {
+// Status tells of a release what Helm has printed, and its groups: as JSON behind its own
+// fields, as YAML behind its document.
+func (d Display) Status(helms []byte, groups []Group) error {
+	if d.people() {
+		if _, err := d.Text().Write(helms); err != nil || groups == nil {
 			return err
 		}
+		return write(d.lines, "\nGROUPS:\n"+groupsText(groups, d.out.Style))
 	}
-	_, err := m.out.Write(append(helms, more...))
+	end := bytes.LastIndexByte(helms, '}')
+	switch {
+	case groups == nil:
+	case d.mode == ModeYAML:
+		more, err := yaml.Marshal(map[string]any{"groups": groups})
+		if err != nil {
+			return err
+		}
+		helms = append(helms, more...)
+	case end >= 0:
+		var more bytes.Buffer
+		if err := encodeLine(&more, groups); err != nil {
+			return err
+		}
+		helms = fmt.Appendf(nil, "%s,\"groups\":%s}\n", helms[:end], bytes.TrimSpace(more.Bytes()))
+	}
+	_, err := d.out.Write(helms)
 	return err
 }
 
-func (h human) Release(s *event.State, timings []Timing) error {
-	return write(h.text, viewed(s)+"\n"+groupsText(Groups(s, timings), h.out.Style))
+// Release is how a release is that was looked at. To programs the events have told it.
+type Release struct {
+	State   *event.State
+	Timings []Timing
 }
 
-// Release has nothing to add: the events have told it.
-func (m machine) Release(*event.State, []Timing) error { return nil }
+func (r Release) form() any { return nil }
 
-func (h human) Once() Consumer { return silent{} }
-
-func (m machine) Once() Consumer { return NewJSON(m.out) }
-
-func (h human) Watch() Consumer { return &changes{out: h.text, notices: h.notices, style: h.out.Style} }
-
-func (m machine) Watch() Consumer { return NewJSON(m.out) }
+func (r Release) text(to Stream) string {
+	return viewed(r.State) + "\n" + groupsText(Groups(r.State, r.Timings), to.Style)
+}
 
 // viewed says what is looked at.
 func viewed(s *event.State) string {
@@ -263,4 +253,58 @@ func (c *changes) complete() bool {
 		}
 	}
 	return true
+}
+
+// Standing is how a run stands.
+type Standing struct {
+	Operation event.Operation `json:"operation"`
+	Status    event.Status    `json:"status"`
+	Run       event.Status    `json:"run"`
+	Message   string          `json:"message,omitempty"`
+	Seq       uint64          `json:"seq"`
+	Ready     int             `json:"ready"`
+	Total     int             `json:"total"`
+	Groups    []Group         `json:"groups"`
+	over      bool
+}
+
+// StandingOf is how the run stands whose picture that is.
+func StandingOf(s *event.State) Standing {
+	n := s.Count()
+	out := Standing{Operation: s.Operation, Status: s.Status, Run: s.Run, Message: s.RunMessage, Seq: s.Seq, Ready: n.Done, Total: n.Total, Groups: Groups(s, nil)}
+	if !s.Ended.IsZero() {
+		out.Message, out.over = s.Message, true
+	}
+	return out
+}
+
+func (at Standing) text(to Stream) string {
+	is := string(at.Run)
+	switch {
+	case at.over:
+		is = string(at.Status)
+	case at.Status == event.RollingBack && at.Run == event.Running:
+		is = string(at.Status)
+	case at.Status == event.RollingBack:
+		is += " while rolling back"
+	}
+	op := at.Operation
+	head := fmt.Sprintf("%s %s: %s, %d of %d objects ready (namespace %s)", op.Name, op.Release, withReason(is, at.Message), at.Ready, at.Total, op.Namespace)
+	return clean(head) + "\n\n" + groupsText(at.Groups, to.Style)
+}
+
+// Answer tells what has become of a command.
+type Answer event.Event
+
+func (a Answer) form() any { return compact{event.Event(a)} }
+
+func (a Answer) text(Stream) string { return clean(answered(event.Event(a))) + "\n" }
+
+// answered is the answer to a command, in words.
+func answered(e event.Event) string {
+	text := string(e.Command)
+	if e.Group != "" {
+		text += " " + e.Group
+	}
+	return withReason(text+" "+string(e.Status), e.Message)
 }

@@ -1,14 +1,14 @@
 // Package report tells about an operation without a screen: as text for people
 // who read a log (Text, Summary), as events for programs (JSON), as a record
 // that can be read again (RunLog, Read); and it draws the DAG of a chart (Dag).
-// What other commands have to say a Display shows, for people or programs (New).
-// Everything it knows comes from events and from what it is given. It has a file
-// for each thing that is told, which makes many files and over 2,000 lines: text
-// and JSON of one thing stand side by side, rather than in a package for each.
+// What other commands result in are values (View), which a Display shows to people
+// as text or to programs as JSON. Everything it knows comes from events and from what
+// it is given; it imports neither kube nor the screen.
 package report
 
 import (
 	"context"
+	_ "embed"
 
 	"lockstep/engine/event"
 )
@@ -55,3 +55,14 @@ func Replay(events []event.Event, consumers ...Consumer) *event.State {
 	}
 	return state
 }
+
+// EventsDoc documents every field and kind of event, as Markdown.
+//
+//go:embed events.md
+var EventsDoc string
+
+// EventsSchema is the JSON schema of an event. It is made from event.Event and
+// EventsDoc by a test.
+//
+//go:embed events.schema.json
+var EventsSchema string

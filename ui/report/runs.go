@@ -67,11 +67,14 @@ func runOf(name string, first, last event.Event) Run {
 	return r
 }
 
+// RunList are recorded runs, in short.
+type RunList []Run
+
 // RecordedRuns are the runs whose records are in dir, the newest first. Only the
 // ends of each file are read. One without a first event is left out: it says
 // nothing of its run.
-func RecordedRuns(dir string) []Run {
-	runs := []Run{}
+func RecordedRuns(dir string) RunList {
+	runs := RunList{}
 	for _, name := range Runs(dir) {
 		if r, err := glance(filepath.Join(dir, name+runSuffix)); err == nil {
 			r.Name = name
@@ -205,24 +208,22 @@ func ReadRecord(dir, name string) (*Record, error) {
 	return r, nil
 }
 
-func (m machine) Runs(runs []Run) error { return encode(m.out, runs) }
-
-func (h human) Runs(runs []Run) error {
+func (runs RunList) text(to Stream) string {
 	if len(runs) == 0 {
-		return write(h.text, "no run is recorded yet\n")
+		return "no run is recorded yet\n"
 	}
 	rows := [][]string{{"RUN", "WHEN", "OPERATION", "RELEASE", "NAMESPACE", "OUTCOME", "DURATION"}}
 	for _, r := range runs {
-		rows = append(rows, []string{clean(r.Name), r.when(), clean(r.Operation), clean(r.Release), clean(r.Namespace), h.out.Style.outcome(r.ending()), r.took()})
+		rows = append(rows, []string{clean(r.Name), r.when(), clean(r.Operation), clean(r.Release), clean(r.Namespace), to.Style.outcome(r.ending()), r.took()})
 	}
-	lines := tableIn(rows, h.out.Width, 3, 1) // when stands in the name as well
+	lines := tableIn(rows, to.Width, 3, 1) // when stands in the name as well
 	for n, l := range lines {
 		lines[n] = strings.TrimPrefix(l, "  ")
 		if n > 0 {
-			lines[n] = h.out.Style.coloured(lines[n], h.out.Style.outcome(runs[n-1].ending()), runs[n-1].ending())
+			lines[n] = to.Style.coloured(lines[n], to.Style.outcome(runs[n-1].ending()), runs[n-1].ending())
 		}
 	}
-	return write(h.text, strings.Join(lines, "\n")+"\n")
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // when is the time at which a run began, where people read it.

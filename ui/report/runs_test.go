@@ -69,7 +69,7 @@ func TestRunsAreListed(t *testing.T) {
 	saveText(t, dir, "20000104-000000-shop", b.String()[:b.Len()/2]) // in the middle of a line
 	saveText(t, dir, "20000105-000000-shop", "")
 	runs := RecordedRuns(dir)
-	golden(t, "runs.txt", told(t, func(d Display) error { return d.Runs(runs) }))
+	golden(t, "runs.txt", told(t, func(d Display) error { return d.Show(runs) }))
 	for _, r := range runs[:2] {
 		if r.Outcome != CutOff || r.Exit != nil || r.Seconds == 0 {
 			t.Errorf("%+v", r)
@@ -123,7 +123,7 @@ func TestARunIsShown(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return d.Run(r)
+		return d.Show(r)
 	}
 	whole := succeeded(t)
 	save(t, dir, "whole", whole)
@@ -153,7 +153,7 @@ func TestTheBarsOfARunFitTheTerminal(t *testing.T) {
 	for _, wide := range []int{60, 100, 160} {
 		var out bytes.Buffer
 		to := Stream{Writer: &out, Style: plain, Width: wide}
-		if err := New(ModeText, to, to).Run(r); err != nil {
+		if err := New(ModeText, to, to).Show(r); err != nil {
 			t.Fatal(err)
 		}
 		_, path, _ := strings.Cut(out.String(), "critical path\n")
@@ -187,7 +187,7 @@ func TestRunsAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "runs-diff.txt", told(t, func(d Display) error { return d.RunsDiff(DiffRuns(a, b)) }))
+	golden(t, "runs-diff.txt", told(t, func(d Display) error { return d.Show(DiffRuns(a, b)) }))
 	for _, g := range DiffRuns(a, a).Groups {
 		if g.Change != alike {
 			t.Errorf("a run differs from itself: %+v", g)

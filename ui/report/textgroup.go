@@ -2,12 +2,16 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/forecast"
+	"lockstep/engine/plan"
 )
 
 // group writes a line where a group's change of state is news. was is its
@@ -258,4 +262,88 @@ func (t *Text) failures(e event.Event, g *event.GroupState) {
 func (t *Text) hasTold(key toldKey) bool {
 	_, ok := t.told[key]
 	return ok
+}
+
+// plan writes the phases that have not been written yet, as a table: where a
+// group stands, what it is, how many objects it has, what it waits for.
+func (t *Text) plan(phases []event.Phase) {
+	var rows [][]string
+	groups, objects := 0, 0
+	for _, p := range phases {
+		if t.planned[p.Name] {
+			continue
+		}
+		t.planned[p.Name] = true
+		rows = append(rows, phaseRows(p)...)
+		groups += len(p.Groups)
+		for _, g := range p.Groups {
+			objects += len(g.Objects)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(t.out, "\nplan: %s in %s\n", Count(objects, "object"), Count(groups, "group"))
+	for _, line := range table(rows) {
+		fmt.Fprintln(t.out, clean(line))
+	}
+	t.quiet = true
+}
+
+// phaseRows are the lines of a phase: column, group, objects, gates. A layer is
+// what could run at the same time.
+func phaseRows(p event.Phase) [][]string {
+	var rows [][]string
+	layer, after := layers(p.Groups), plan.Reduce(p.Groups)
+	last := ""
+	for _, g := range inLayers(p.Groups, layer) {
+		column := p.Name
+		if p.Kind == event.PhaseApply || p.Kind == event.PhaseRemove {
+			column += " " + strconv.Itoa(layer[g.ID])
+		}
+		shown := column
+		if column == last {
+			shown = ""
+		}
+		last = column
+		wait := ""
+		if len(after[g.ID]) > 0 {
+			wait = "after " + strings.Join(after[g.ID], ", ")
+		}
+		rows = append(rows, []string{shown, g.ID, Count(len(g.Objects), "object"), wait})
+	}
+	return rows
+}
+
+// slow is the sign of a group that takes longer than it usually does. It is no
+// status: it follows from the events.
+const slow = "slow"
+
+// outlook is what a heartbeat adds of how long the run is still going to take,
+// where that is known of earlier ones.
+func (t *Text) outlook(now time.Time) string {
+	if f, ok := forecast.Of(&t.state, now); ok {
+		return "; " + f.String()
+	}
+	return ""
+}
+
+// slowGroups tells, of each group once, that it takes longer than it usually does.
+// It is asked with the heartbeat and where a group's state changes, and looks through
+// the groups when there may be another one.
+func (t *Text) slowGroups(e event.Event) {
+	if e.Kind == event.KindPlan {
+		t.slowAgain = time.Time{}
+	}
+	if e.Kind != event.KindWaiting && e.Kind != event.KindGroup || !e.Time.After(t.slowAgain) || !forecast.Known(&t.state) {
+		return
+	}
+	late, again := forecast.Late(&t.state, e.Time)
+	t.slowAgain = again
+	for _, s := range late {
+		if u := s.Group.Unit(); !t.slow[u] {
+			t.slow[u] = true
+			t.line(e, slow, unitName(&t.state, s.Group)+" "+s.String())
+		}
+	}
 }

@@ -2,11 +2,17 @@ package report
 
 import (
 	"fmt"
+	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/theme"
 )
 
 // Seconds writes a duration as people read it: 4.1s, 1m52s, 2h03m.
@@ -113,4 +119,110 @@ func unitName(s *event.State, g *event.GroupState) string {
 		return g.ID + " removal"
 	}
 	return g.ID
+}
+
+// table sets rows in columns, each two blanks from the next, indented by two.
+func table(rows [][]string) []string {
+	var widths []int
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	var lines []string
+	for _, r := range rows {
+		var b strings.Builder
+		for i, cell := range r {
+			b.WriteString("  " + cell + strings.Repeat(" ", widths[i]-width(cell)))
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+	return lines
+}
+
+// tableIn is table without some columns, as far as it is too wide with them for a
+// terminal; width 0 stands for none. The last column is left out first.
+func tableIn(rows [][]string, wide int, columns ...int) []string {
+	lines := table(rows)
+	last := len(columns) - 1
+	if wide == 0 || last < 0 || !slices.ContainsFunc(lines, func(l string) bool { return width(l) > wide }) {
+		return lines
+	}
+	narrow := make([][]string, len(rows))
+	for n, r := range rows {
+		narrow[n] = slices.Delete(slices.Clone(r), columns[last], columns[last]+1)
+	}
+	return tableIn(narrow, wide, columns[:last]...)
+}
+
+// width counts characters; names in Kubernetes are ASCII.
+func width(s string) int { return len([]rune(s)) }
+
+// rulesWidth is the longest line that is still easy to read.
+const rulesWidth = 100
+
+var (
+	code     = regexp.MustCompile("`[^`]+`")
+	emphasis = regexp.MustCompile(`\*[^*]+\*`)
+)
+
+// Rules writes entries of engine.RulesDoc: as the Markdown that they are, or,
+// where width is not 0, for a terminal of so many columns.
+func Rules(w io.Writer, markdown string, style Style, width int) error {
+	w = styled(w, style)
+	if width <= 0 {
+		return write(w, markdown)
+	}
+	marks := func(role theme.Role, mark string) func(string) string {
+		return func(s string) string { return style.render(role, strings.Trim(s, mark)) }
+	}
+	var b, paragraph strings.Builder
+	end := func() {
+		text := code.ReplaceAllStringFunc(paragraph.String(), marks(theme.Accent, "`"))
+		b.WriteString(fill(emphasis.ReplaceAllStringFunc(text, marks(theme.Strong, "*")), min(width, rulesWidth)))
+		paragraph.Reset()
+	}
+	for line := range strings.Lines(markdown) {
+		title, heading := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
+		switch {
+		case heading:
+			end()
+			b.WriteString(style.render(theme.Strong, strings.TrimSpace(title)) + "\n")
+		case line == "\n":
+			end()
+			b.WriteString(line)
+		default:
+			paragraph.WriteString(line)
+		}
+	}
+	end()
+	return write(w, b.String())
+}
+
+// fill breaks text into lines of at most width columns, between words only: a
+// break at a hyphen would cut flags and annotations in two.
+func fill(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		n := ansi.StringWidth(word)
+		switch {
+		case column == 0:
+		case column+1+n > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	if column > 0 {
+		b.WriteByte('\n')
+	}
+	return b.String()
 }
