@@ -16,7 +16,7 @@ import (
 )
 
 // Limits are what the templates of a chart may take. Where a field is 0 it is
-// that of DefaultLimits.
+// that of defaultLimits.
 type Limits struct {
 	// Memory is how much the process may grow while a template renders, in
 	// bytes, and Time how long all of them may take.
@@ -24,18 +24,18 @@ type Limits struct {
 	Time   time.Duration
 }
 
-// DefaultLimits are far above what charts need, and below what a machine dies of:
+// defaultLimits are far above what charts need, and below what a machine dies of:
 // on a small one, a quarter of the memory that is left is the limit.
-var DefaultLimits = Limits{Memory: 2 << 30, Time: 5 * time.Minute}
+var defaultLimits = Limits{Memory: 2 << 30, Time: 5 * time.Minute}
 
-// LimitError says that a chart takes more than it may.
-type LimitError struct {
+// limitError says that a chart takes more than it may.
+type limitError struct {
 	// Template is the one that was being rendered, where that is known.
 	Template string
 	Reason   string
 }
 
-func (e *LimitError) Error() string {
+func (e *limitError) Error() string {
 	if e.Template == "" {
 		return "rendering " + e.Reason
 	}
@@ -80,13 +80,13 @@ var turns = make(chan struct{}, 1)
 // NewGuard returns the guard of one rendering.
 func NewGuard(l Limits) *Guard {
 	if l.Memory == 0 {
-		l.Memory = DefaultLimits.Memory
+		l.Memory = defaultLimits.Memory
 		if left := available(); left > 0 { // what is given up goes on for a moment
 			l.Memory = min(l.Memory, left/4)
 		}
 	}
 	if l.Time == 0 {
-		l.Time = DefaultLimits.Time
+		l.Time = defaultLimits.Time
 	}
 	return &Guard{limits: l}
 }
@@ -164,7 +164,7 @@ func waitForTurn(ctx context.Context, most time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-over.C:
-		return &LimitError{Reason: fmt.Sprintf("did not start within %s: another chart's templates are still being rendered, or were given up and do not end", most)}
+		return &limitError{Reason: fmt.Sprintf("did not start within %s: another chart's templates are still being rendered, or were given up and do not end", most)}
 	}
 }
 
@@ -187,7 +187,7 @@ func (g *Guard) over() error {
 
 // giveUp gives the rendering up, and returns why. It needs g.mu.
 func (g *Guard) giveUp(reason string) error {
-	err := &LimitError{Reason: reason}
+	err := &limitError{Reason: reason}
 	if n := len(g.running); n > 0 {
 		err.Template = g.running[n-1]
 	}
@@ -201,7 +201,7 @@ const watchEvery = 20 * time.Millisecond
 
 // Run calls do, which renders and may do other things afterwards, and returns its
 // error, or as soon as a template goes beyond a limit, or ctx ends while one is
-// being rendered, a *LimitError or the cause of ctx.
+// being rendered, a *limitError or the cause of ctx.
 func (g *Guard) Run(ctx context.Context, do func() error) error {
 	g.mu.Lock()
 	g.ctx = ctx
@@ -325,4 +325,4 @@ func numberIn(file, word string) (n uint64, ok bool) {
 }
 
 // IsLimit reports whether an error is that a chart goes beyond a limit.
-func IsLimit(err error) bool { return errors.As(err, new(*LimitError)) }
+func IsLimit(err error) bool { return errors.As(err, new(*limitError)) }

@@ -54,7 +54,7 @@ func TestTemplatesThatMakeTooMuchAreRefused(t *testing.T) {
 const endless = `{{ range until 1000000 }}{{ range until 1000000 }}{{ $x := repeat 1 "x" }}{{ end }}{{ end }}`
 
 func TestATemplateThatTakesTooLongIsGivenUp(t *testing.T) {
-	limit := &LimitError{}
+	limit := &limitError{}
 	err := renderOf(t, t.Context(), endless, Limits{Time: 50 * time.Millisecond})
 	if !errors.As(err, &limit) || limit.Template != "shop/templates/x.yaml" || !strings.Contains(err.Error(), "does not end within 50ms") {
 		t.Errorf("%v", err)

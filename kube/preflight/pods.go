@@ -117,20 +117,13 @@ func outOfRange(o *brought, ranges []corev1.LimitRange) (found []plan.Warning) {
 			switch {
 			case item.Type == corev1.LimitTypeContainer && pods:
 				for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-					for _, name := range slices.Sorted(maps.Keys(item.Max)) {
-						if has, ok := c.Resources.Limits[name]; !ok || over(has, item.Max[name]) {
-							tell(l, "container %s: its limit of %s is %s, and at most %s is let in: no pods can be created", c.Name, name, orNone(has, ok), text(item.Max[name]))
-						}
-					}
-					for _, name := range slices.Sorted(maps.Keys(item.Min)) {
-						if has, ok := c.Resources.Requests[name]; !ok || over(item.Min[name], has) {
-							tell(l, "container %s: its request of %s is %s, and at least %s is let in: no pods can be created", c.Name, name, orNone(has, ok), text(item.Min[name]))
-						}
-					}
-					ratio(item, c.Resources.Requests, c.Resources.Limits, func(format string, args ...any) { tell(l, "container "+c.Name+": "+format, args...) })
+					outside(item, c.Resources.Requests, c.Resources.Limits, "its limit of %s is %s", "its request of %s is %s",
+						func(format string, args ...any) { tell(l, "container "+c.Name+": "+format, args...) })
 				}
 			case item.Type == corev1.LimitTypePod && pods:
-				podOutOfRange(item, spec, func(format string, args ...any) { tell(l, format, args...) })
+				pod, all := &corev1.Pod{Spec: spec}, resources.PodResourcesOptions{}
+				outside(item, resources.PodRequests(pod, all), resources.PodLimits(pod, all), "the limits of %s of a pod's containers are %s together",
+					"the requests of %s of a pod's containers are %s together", func(format string, args ...any) { tell(l, format, args...) })
 			case item.Type == corev1.LimitTypePersistentVolumeClaim:
 				for _, claim := range claims {
 					asks := claim.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -147,25 +140,20 @@ func outOfRange(o *brought, ranges []corev1.LimitRange) (found []plan.Warning) {
 	return found
 }
 
-// podOutOfRange says what of pods as a whole a LimitRange forbids.
-func podOutOfRange(item corev1.LimitRangeItem, spec corev1.PodSpec, tell func(string, ...any)) {
-	pod := &corev1.Pod{Spec: spec}
-	requests, limits := resources.PodRequests(pod, resources.PodResourcesOptions{}), resources.PodLimits(pod, resources.PodResourcesOptions{})
+// outside says what of the requests and limits of a container, or of a pod, a LimitRange
+// forbids: too large a limit, too small a request, and limits that are more times the
+// requests than it lets in.
+func outside(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, limitIs, requestIs string, tell func(string, ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
 		if has, ok := limits[name]; !ok || over(has, item.Max[name]) {
-			tell("the limits of %s of a pod's containers are %s together, and at most %s is let in: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
+			tell(limitIs+", and at most %s is let in: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
 		if has, ok := requests[name]; !ok || over(item.Min[name], has) {
-			tell("the requests of %s of a pod's containers are %s together, and at least %s is let in: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
+			tell(requestIs+", and at least %s is let in: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
 		}
 	}
-	ratio(item, requests, limits, tell)
-}
-
-// ratio says where limits are more times the requests than a LimitRange lets in.
-func ratio(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, tell func(string, ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
 		most, request, limit := item.MaxLimitRequestRatio[name], requests[name], limits[name]
 		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64()/request.AsApproximateFloat64() > most.AsApproximateFloat64() {

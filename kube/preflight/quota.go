@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	resources "k8s.io/component-helpers/resource"
 
 	"lockstep/engine/plan"
@@ -62,14 +61,19 @@ func asked(quota corev1.ResourceQuota, objects []*brought, ranges []corev1.Limit
 		if !o.new {
 			continue
 		}
+		n := replicas(o)
 		if !scoped(quota) {
-			count(wants, o, 1)
-			if o.Kind == "PersistentVolumeClaim" {
-				claims(wants, o.fields, 1)
+			count(wants, o)
+			for _, c := range claimsOf(o) {
+				makes := int64(1)
+				if o.Kind == "StatefulSet" {
+					makes = n
+					add(wants, corev1.ResourcePersistentVolumeClaims, *resource.NewQuantity(n, resource.DecimalSI))
+				}
+				claims(wants, c, makes)
 			}
 		}
 		_, spec, ok := podsOf(o)
-		n := replicas(o)
 		if !ok || n == 0 {
 			continue
 		}
@@ -91,14 +95,6 @@ func asked(quota corev1.ResourceQuota, objects []*brought, ranges []corev1.Limit
 			q.Mul(n)
 			add(wants, "limits."+name, q)
 		}
-		if set, _ := o.fields["spec"].(map[string]any); o.Kind == "StatefulSet" && !scoped(quota) {
-			list, _ := set["volumeClaimTemplates"].([]any)
-			for _, c := range list {
-				c, _ := c.(map[string]any)
-				add(wants, corev1.ResourcePersistentVolumeClaims, *resource.NewQuantity(n, resource.DecimalSI))
-				claims(wants, c, n)
-			}
-		}
 	}
 	return wants
 }
@@ -110,9 +106,9 @@ func add(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity
 }
 
 // count counts an object of a kind.
-func count(wants corev1.ResourceList, o *brought, n int64) {
+func count(wants corev1.ResourceList, o *brought) {
 	plural, _ := meta.UnsafeGuessKindToResource(o.gvk)
-	one := *resource.NewQuantity(n, resource.DecimalSI)
+	one := *resource.NewQuantity(1, resource.DecimalSI)
 	add(wants, corev1.ResourceName("count/"+plural.GroupResource().String()), one)
 	if o.gvk.Group != "" {
 		return
@@ -124,11 +120,7 @@ func count(wants corev1.ResourceList, o *brought, n int64) {
 }
 
 // claims counts the storage of n claims.
-func claims(wants corev1.ResourceList, fields map[string]any, n int64) {
-	var claim corev1.PersistentVolumeClaim
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &claim) != nil {
-		return
-	}
+func claims(wants corev1.ResourceList, claim corev1.PersistentVolumeClaim, n int64) {
 	q := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	q.Mul(n)
 	add(wants, corev1.ResourceRequestsStorage, q)

@@ -19,7 +19,7 @@ func BenchmarkExpression(b *testing.B) {
 		{"condition", `{.conditions[?(@.type=="Ready")].status} == True`},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			e, err := ParseExpression(c.text)
+			e, err := parseExpression(c.text)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -37,7 +37,7 @@ func BenchmarkExpression(b *testing.B) {
 func BenchmarkParseExpression(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ParseExpression(`{.conditions[?(@.type=="Ready")].status} == True`); err != nil {
+		if _, err := parseExpression(`{.conditions[?(@.type=="Ready")].status} == True`); err != nil {
 			b.Fatal(err)
 		}
 	}

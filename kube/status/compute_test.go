@@ -31,7 +31,7 @@ func expressions(t testing.TB, texts ...string) []Expression {
 	t.Helper()
 	var list []Expression
 	for _, text := range texts {
-		e, err := ParseExpression(text)
+		e, err := parseExpression(text)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,8 +42,8 @@ type literal struct {
 	quoted bool
 }
 
-// ParseExpression reads one expression.
-func ParseExpression(text string) (Expression, error) {
+// parseExpression reads one expression.
+func parseExpression(text string) (Expression, error) {
 	text = strings.TrimSpace(text)
 	path, rest, err := splitPath(text)
 	if err != nil {

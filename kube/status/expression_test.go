@@ -137,7 +137,7 @@ func TestExpressionHolds(t *testing.T) {
 		{`{.yes} < true`, false},
 	}
 	for _, tt := range tests {
-		e, err := ParseExpression(tt.text)
+		e, err := parseExpression(tt.text)
 		if err != nil {
 			t.Errorf("%s: %v", tt.text, err)
 			continue
@@ -165,7 +165,7 @@ func TestExpressionDoubts(t *testing.T) {
 		`{.phase} == 1`:   "",
 		`{.digits} > 100`: "",
 	} {
-		e, err := ParseExpression(text)
+		e, err := parseExpression(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestExpressionSeen(t *testing.T) {
 		`{.none[?(@.type=="a.b]")].at} == 2`: "at is not set",
 		`{.a['b.c']} == 2`:                   "it is not set",
 	} {
-		e, err := ParseExpression(text)
+		e, err := parseExpression(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func TestParseExpressionErrors(t *testing.T) {
 		`{.a}{.b} == 1`:                  "== != < <= > >=",
 		`{range .items[*]}{.a}{end} > 1`: "start with a dot",
 	} {
-		_, err := ParseExpression(text)
+		_, err := parseExpression(text)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
@@ -240,11 +240,11 @@ func FuzzExpression(f *testing.F) {
 		f.Add(text, sample)
 	}
 	f.Fuzz(func(t *testing.T, text, data string) {
-		e, err := ParseExpression(text)
+		e, err := parseExpression(text)
 		if err != nil {
 			return
 		}
-		again, err := ParseExpression(e.String())
+		again, err := parseExpression(e.String())
 		if err != nil || again.String() != e.String() {
 			t.Fatalf("%q does not parse again: %v", e, err)
 		}

@@ -77,7 +77,7 @@ func parseList(annotations map[string]string, key string) ([]Expression, error) 
 	}
 	var list []Expression
 	for _, text := range texts {
-		e, err := ParseExpression(text)
+		e, err := parseExpression(text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: expression %q: %w", key, text, err)
 		}

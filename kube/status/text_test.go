@@ -28,11 +28,11 @@ func TestCleanText(t *testing.T) {
 			t.Errorf("CleanText(%q) = %q, want %q", in, got, want)
 		}
 	}
-	exact := strings.Repeat("é", MaxText)
+	exact := strings.Repeat("é", maxText)
 	if got := CleanText(exact); got != exact {
-		t.Errorf("a text of MaxText characters is cut")
+		t.Errorf("a text of maxText characters is cut")
 	}
-	if got := CleanText(exact + "x"); utf8.RuneCountInString(got) != MaxText || !strings.Contains(got, "é…é") || !strings.HasSuffix(got, "éx") {
+	if got := CleanText(exact + "x"); utf8.RuneCountInString(got) != maxText || !strings.Contains(got, "é…é") || !strings.HasSuffix(got, "éx") {
 		t.Errorf("a longer text becomes %q", got)
 	}
 }

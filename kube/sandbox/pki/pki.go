@@ -111,15 +111,15 @@ func (p *PKI) Pool() *x509.CertPool {
 // WriteKubeconfig writes a user's kubeconfig to file, with mode 0600.
 func (p *PKI) WriteKubeconfig(file, server string, user User) error {
 	c := clientcmdapi.NewConfig()
-	c.Clusters[ClusterName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: certPEM(p.cert.Raw)}
+	c.Clusters[clusterName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: certPEM(p.cert.Raw)}
 	c.AuthInfos[user.Name] = &clientcmdapi.AuthInfo{Token: p.tokens[user]}
-	c.Contexts[ClusterName] = &clientcmdapi.Context{Cluster: ClusterName, AuthInfo: user.Name, Namespace: "default"}
-	c.CurrentContext = ClusterName
+	c.Contexts[clusterName] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: user.Name, Namespace: "default"}
+	c.CurrentContext = clusterName
 	return clientcmd.WriteToFile(*c, file)
 }
 
-// ClusterName is the name of the cluster and the context in every kubeconfig written here.
-const ClusterName = "lockstep-sandbox"
+// clusterName is the name of the cluster and the context in every kubeconfig written here.
+const clusterName = "lockstep-sandbox"
 
 // IsKubeconfig tells whether file is a kubeconfig with nothing but a sandbox in it, or an empty file:
 // one that may be overwritten.
@@ -128,7 +128,7 @@ func IsKubeconfig(file string) bool {
 	if err != nil {
 		return false
 	}
-	_, ours := c.Clusters[ClusterName]
+	_, ours := c.Clusters[clusterName]
 	return len(c.Clusters) == 0 && len(c.AuthInfos) == 0 || ours && len(c.Clusters) == 1 && len(c.AuthInfos) == 1
 }
 

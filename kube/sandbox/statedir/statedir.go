@@ -25,8 +25,8 @@ const (
 	grace = time.Minute
 )
 
-// ErrInUse tells that another process owns a folder.
-var ErrInUse = errors.New("in use by another sandbox")
+// errInUse tells that another process owns a folder.
+var errInUse = errors.New("in use by another sandbox")
 
 // Dir is a folder owned by this process.
 type Dir struct {
@@ -74,7 +74,7 @@ func newTemp(parent string) (*Dir, error) {
 		if err = d.acquire(); err == nil {
 			return d, nil
 		}
-		if !errors.Is(err, ErrInUse) {
+		if !errors.Is(err, errInUse) {
 			_ = os.RemoveAll(path)
 			return nil, err
 		}
@@ -127,20 +127,20 @@ func removeAll(path string) (err error) {
 	return err
 }
 
-// acquire takes the lock of d.Path, or reports ErrInUse.
+// acquire takes the lock of d.Path, or reports errInUse.
 func (d *Dir) acquire() error {
 	path := filepath.Join(d.Path, lockName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		if d.temp && errors.Is(err, os.ErrNotExist) {
-			return ErrInUse
+			return errInUse
 		}
 		return err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return ErrInUse
+			return errInUse
 		}
 		return err
 	}
@@ -149,7 +149,7 @@ func (d *Dir) acquire() error {
 	found, err2 := os.Stat(path)
 	if err1 != nil || err2 != nil || !os.SameFile(held, found) {
 		f.Close()
-		return ErrInUse
+		return errInUse
 	}
 	d.lock = f
 	return nil

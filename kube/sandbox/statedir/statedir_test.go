@@ -69,7 +69,7 @@ func TestOneOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path); !errors.Is(err, ErrInUse) {
+	if _, err := Open(path); !errors.Is(err, errInUse) {
 		t.Errorf("a second owner: %v", err)
 	}
 	if err := d.Close(); err != nil || !exists(path) {
