@@ -71,7 +71,7 @@ func (w *writer) sibling(chart string, s plan.Subchart, waits []string) {
 	if s.Alias != "" {
 		name = s.Alias
 	}
-	line := "depends-on: " + flowList(waits)
+	line := "depends-on: " + jsonList(waits) // which is YAML
 	left := Left{Chart: chart, Lines: []string{"- name: " + name, "  " + line}}
 	for _, in := range []string{"Chart.yaml", "requirements.yaml"} {
 		trial := left

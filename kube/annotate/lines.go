@@ -89,9 +89,6 @@ func jsonList(names []string) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// flowList is a list in YAML, which JSON is.
-func flowList(names []string) string { return jsonList(names) }
-
 // A group that is waited for has to be named under the condition under which it is
 // rendered: where it is not, what waits for it would lose its own place (R8).
 

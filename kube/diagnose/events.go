@@ -99,17 +99,20 @@ func (d *Diagnoser) events(ctx context.Context, r ref) ([]Event, error) {
 	if r.uid != "" {
 		set["involvedObject.uid"] = string(r.uid)
 	}
-	namespace := r.namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where events about cluster-scoped objects are
-	}
-	list, err := d.kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: set.String()})
+	return d.listEvents(ctx, r.namespace, set.String(), func(e *corev1.Event) bool {
+		return e.InvolvedObject.Kind == r.kind && e.InvolvedObject.Name == r.name && (r.uid == "" || e.InvolvedObject.UID == r.uid)
+	})
+}
+
+// listEvents lists the events of a namespace that a field selector and a filter take;
+// events about cluster-scoped objects are in the default one.
+func (d *Diagnoser) listEvents(ctx context.Context, namespace, selector string, takes func(*corev1.Event) bool) (events []Event, err error) {
+	list, err := d.kube.CoreV1().Events(cmp.Or(namespace, metav1.NamespaceDefault)).List(ctx, metav1.ListOptions{FieldSelector: selector})
 	if err != nil {
 		return nil, err
 	}
-	var events []Event
 	for i := range list.Items {
-		if e := &list.Items[i]; e.InvolvedObject.Kind == r.kind && e.InvolvedObject.Name == r.name && (r.uid == "" || e.InvolvedObject.UID == r.uid) {
+		if e := &list.Items[i]; takes(e) {
 			events = append(events, eventOf(e))
 		}
 	}
@@ -146,24 +149,13 @@ var made = regexp.MustCompile(`pods "[^"]+"`)
 // warnings lists what the cluster warns of about some objects, with one request. That
 // of an earlier object with the same name does not count.
 func (d *Diagnoser) warnings(ctx context.Context, namespace string, refs []ref) ([]Event, error) {
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where events about cluster-scoped objects are
-	}
-	list, err := d.kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
-	if err != nil {
-		return nil, err
-	}
-	var events []Event
-	for i := range list.Items {
-		e := &list.Items[i]
-		about := slices.ContainsFunc(refs, func(r ref) bool {
-			return e.InvolvedObject.Kind == r.kind && e.InvolvedObject.Name == r.name && (e.InvolvedObject.UID == r.uid || e.InvolvedObject.UID == "")
+	events, err := d.listEvents(ctx, namespace, "type="+corev1.EventTypeWarning, func(e *corev1.Event) bool {
+		o := e.InvolvedObject
+		return e.Type == corev1.EventTypeWarning && slices.ContainsFunc(refs, func(r ref) bool {
+			return o.Kind == r.kind && o.Name == r.name && (o.UID == r.uid || o.UID == "")
 		})
-		if about && e.Type == corev1.EventTypeWarning {
-			events = append(events, eventOf(e))
-		}
-	}
-	return aggregate(events), nil
+	})
+	return aggregate(events), err
 }
 
 // aggregate merges events that say the same, be it of another pod, and sorts them.
