@@ -72,7 +72,8 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 		a.out[e.at.from] = append(a.out[e.at.from], e)
 		arcs[i] = e.at
 	}
-	for at, i := range ordered(n, arcs) {
+	order, _ := plan.Ordered(waits(n, arcs))
+	for at, i := range order {
 		a.place[i] = at
 		a.sorted = append(a.sorted, r.nodes[i])
 	}

@@ -87,7 +87,7 @@ func path(next [][]int, from, to int) []int {
 // one if each can be reached from the other. It is Tarjan's algorithm, without
 // recursion.
 func components(n int, arcs []arc) []int {
-	next := ends(n, arcs, func(a arc) (at, end int) { return a.from, a.to })
+	next := waits(n, arcs)
 	const none = -1
 	component, index, low, at := fill(n, none), fill(n, none), make([]int, n), make([]int, n)
 	var stack, open []int
@@ -136,20 +136,18 @@ func components(n int, arcs []arc) []int {
 	return component
 }
 
-// ends lists for each node where the arcs lead that are at it.
-func ends(n int, arcs []arc, of func(arc) (at, end int)) [][]int {
+// waits lists for each node what it waits for.
+func waits(n int, arcs []arc) [][]int {
 	count := make([]int, n)
 	for _, a := range arcs {
-		at, _ := of(a)
-		count[at]++
+		count[a.from]++
 	}
 	all, lists := make([]int, len(arcs)), make([][]int, n)
 	for i, c := range count {
 		lists[i], all = all[:0:c], all[c:]
 	}
 	for _, a := range arcs {
-		at, end := of(a)
-		lists[at] = append(lists[at], end)
+		lists[a.from] = append(lists[a.from], a.to)
 	}
 	return lists
 }
@@ -160,30 +158,6 @@ func fill(n, value int) []int {
 		list[i] = value
 	}
 	return list
-}
-
-// ordered lists the nodes of a graph without cycles, each after those that it
-// waits for, by number where nothing else decides.
-func ordered(n int, arcs []arc) []int {
-	waiters := ends(n, arcs, func(a arc) (at, end int) { return a.to, a.from })
-	left := make([]int, n)
-	for _, a := range arcs {
-		left[a.from]++
-	}
-	order := make([]int, 0, n)
-	for i := range n {
-		if left[i] == 0 {
-			order = append(order, i)
-		}
-	}
-	for at := 0; at < len(order); at++ {
-		for _, i := range waiters[order[at]] {
-			if left[i]--; left[i] == 0 {
-				order = append(order, i)
-			}
-		}
-	}
-	return order
 }
 
 // acyclic returns the edges without those that are on cycles, and these.

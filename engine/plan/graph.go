@@ -63,7 +63,7 @@ func Subset(groups []*Group, keep func(Object) bool) []*Group {
 	d := newDAG(groups)
 	left := make([]*Group, len(groups))
 	after := make([][]string, len(groups)) // what to wait for in place of a group
-	order, _ := d.order()
+	order, _ := Ordered(d.after)
 	for _, i := range order {
 		g := groups[i].filter(keep)
 		g.After = []string{}
@@ -128,7 +128,7 @@ func (g *Group) cut() []Wave {
 // for, directly or not: the edges worth drawing. They are sorted and never nil.
 func Reduce(groups []*Group) map[string][]string {
 	d := newDAG(groups)
-	order, _ := d.order()
+	order, _ := Ordered(d.after)
 	rank := make([]int, len(groups))
 	for at, i := range order {
 		rank[i] = at
@@ -175,7 +175,7 @@ func settle(groups []*Group) bool {
 		g.After = slices.Compact(g.After)
 	}
 	d := newDAG(groups)
-	order, acyclic := d.order()
+	order, acyclic := Ordered(d.after)
 	for _, i := range order {
 		groups[i].Layer = 0
 		for _, j := range d.after[i] {
@@ -239,14 +239,15 @@ func turned(next [][]int) [][]int {
 	return prev
 }
 
-// order lists all groups, each after its gates. What lies on or behind a cycle
-// comes last, and the graph is reported as not acyclic.
-func (d *dag) order() (order []int, acyclic bool) {
-	n := len(d.after)
-	waiters := turned(d.after)
+// Ordered lists the nodes of a graph, each after those that it waits for, by number
+// where nothing else decides. What lies on or behind a cycle comes last, and the graph
+// is reported as not acyclic.
+func Ordered(waits [][]int) (order []int, acyclic bool) {
+	n := len(waits)
+	waiters := turned(waits)
 	left := make([]int, n)
 	order = make([]int, 0, n)
-	for i, after := range d.after {
+	for i, after := range waits {
 		left[i] = len(after)
 		if len(after) == 0 {
 			order = append(order, i)

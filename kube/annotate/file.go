@@ -119,9 +119,6 @@ type File struct {
 	old, new []byte
 }
 
-// New is the content that the file gets.
-func (f File) New() []byte { return slices.Clone(f.new) }
-
 // Write writes all files, or none: each is first written beside the old one, with
 // its mode, and then all take the old ones' places. It is refused where a file has
 // changed since it was read.

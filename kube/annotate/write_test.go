@@ -63,7 +63,7 @@ func TestChartYAML(t *testing.T) {
 			if len(res.Left) > 0 || len(res.Files) != 1 {
 				t.Fatalf("files %v, left %v", res.Files, res.Left)
 			}
-			if got := string(res.Files[0].New()); got != test.want {
+			if got := string(res.Files[0].new); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -95,7 +95,7 @@ func TestWrite(t *testing.T) {
 		}
 		for _, f := range res.Files {
 			data, err := os.ReadFile(filepath.Join(dir, f.Name))
-			if err != nil || string(data) != string(f.New()) {
+			if err != nil || string(data) != string(f.new) {
 				t.Errorf("%s: %v\n%s", f.Name, err, data)
 			}
 		}
@@ -187,7 +187,7 @@ func TestPartlyAnnotated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Files) != 1 || !strings.Contains(string(res.Files[0].New()), "annotations:\n    helm.sh/depends-on-resource-groups: '[\"late\"]'\n") {
+	if len(res.Files) != 1 || !strings.Contains(string(res.Files[0].new), "annotations:\n    helm.sh/depends-on-resource-groups: '[\"late\"]'\n") {
 		t.Errorf("files %+v", res.Files)
 	}
 	if len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "which is to be changed") {
