@@ -79,11 +79,18 @@ func MayBeStatus(text string) bool {
 	return false
 }
 
+// The arms of a line in a cell, the index into Lines.
+const (
+	ArmUp = 1 << iota
+	ArmRight
+	ArmDown
+	ArmLeft
+)
+
 // Lines are the characters to draw with. Each is one cell wide, except for the
 // ASCII forms of keys.
 type Lines struct {
-	// Light and Heavy hold the character for each combination of arms: up 1,
-	// right 2, down 4, left 8.
+	// Light and Heavy hold the character for each combination of arms.
 	Light, Heavy [16]string
 	// Round are the corners of a card: top left, top right, bottom left,
 	// bottom right.

@@ -174,18 +174,37 @@ func settle(groups []*Group) bool {
 		slices.Sort(g.After)
 		g.After = slices.Compact(g.After)
 	}
-	d := newDAG(groups)
-	order, acyclic := Ordered(d.after)
-	for _, i := range order {
-		groups[i].Layer = 0
-		for _, j := range d.after[i] {
-			groups[i].Layer = max(groups[i].Layer, groups[j].Layer+1)
-		}
+	layer, acyclic := newDAG(groups).layers()
+	for i, g := range groups {
+		g.Layer = layer[i]
 	}
 	slices.SortFunc(groups, func(a, b *Group) int {
 		return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.ID, b.ID))
 	})
 	return acyclic
+}
+
+// Layers returns the layer of each group by its ID: the longest way to it among these
+// groups. That of a removal differs from the plan's.
+func Layers(groups []*Group) map[string]int {
+	layer, _ := newDAG(groups).layers()
+	byID := make(map[string]int, len(groups))
+	for i, g := range groups {
+		byID[g.ID] = layer[i]
+	}
+	return byID
+}
+
+// layers are the longest ways to each group, which mean nothing where there are cycles.
+func (d *dag) layers() (layer []int, acyclic bool) {
+	order, acyclic := Ordered(d.after)
+	layer = make([]int, len(d.after))
+	for _, i := range order {
+		for _, j := range d.after[i] {
+			layer[i] = max(layer[i], layer[j]+1)
+		}
+	}
+	return layer, acyclic
 }
 
 // dag is a graph of groups by index.

@@ -41,13 +41,6 @@ import (
 // read from any more, or has hung up.
 var ErrTerminalGone = errors.New("the terminal is gone")
 
-// Source hands out the events of an operation; *engine.Reader is one.
-type Source interface {
-	// Next returns the events since the last call, at least one. It waits
-	// for one, and returns false at the end of the record or of ctx.
-	Next(ctx context.Context) ([]event.Event, bool)
-}
-
 // Inspector answers what only the cluster knows about an object, and what the run
 // does to it.
 type Inspector = inspector.Answers
@@ -169,15 +162,6 @@ func Show(ctx context.Context, events []event.Event, o Options) error {
 	if len(events) > 0 {
 		last = events[len(events)-1].Time
 	}
-	o.Source, o.Command, o.Now = &told{events}, nil, func() time.Time { return last }
+	o.Source, o.Command, o.Now = &past{events}, nil, func() time.Time { return last }
 	return Run(ctx, o)
-}
-
-// told is a Source of what has happened.
-type told struct{ events []event.Event }
-
-func (s *told) Next(context.Context) ([]event.Event, bool) {
-	events := s.events
-	s.events = nil
-	return events, len(events) > 0
 }

@@ -8,7 +8,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
-	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board/breakpoints"
 	"lockstep/ui/board/canvas"
@@ -40,6 +39,7 @@ type model struct {
 	theme theme.Options // as it was asked for
 	frame string        // the last frame, while nothing has changed
 	stale bool          // the frame is out of date
+	ticks bool          // a tick is on its way
 }
 
 // regions are the parts of the screen.
@@ -61,14 +61,6 @@ type modes struct {
 	help, warnings *page.Page
 	report         *page.Page
 	replays        []*replay.Replay // none, or the one that is played again
-}
-
-// feed is where events come from.
-type feed struct {
-	ctx    context.Context
-	source Source
-	polled time.Time // when the last batch came
-	ticks  bool      // a tick is on its way
 }
 
 func newModel(ctx context.Context, o Options) *model {
@@ -102,8 +94,8 @@ func (m *model) setTheme(o theme.Options) {
 	m.pens = canvas.NewPens(m.Theme)
 }
 
-// Init asks for the first events and, where that is not known, for the
-// terminal's background.
+// Init asks for the first events and, where it is not known, for the terminal's
+// background.
 func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.begin()}
 	if m.Theme.Background == theme.Detect && m.Theme.Depth != theme.None {
@@ -120,15 +112,8 @@ func (m *model) begin() tea.Cmd {
 	return m.poll()
 }
 
-type (
-	// batchMsg brings events; the last one tells that there are no more.
-	batchMsg struct {
-		events []event.Event
-		more   bool
-	}
-	// tickMsg lets times on the screen go on.
-	tickMsg struct{}
-)
+// tickMsg lets times on the screen go on.
+type tickMsg struct{}
 
 const (
 	tickEvery      = time.Second
@@ -210,23 +195,6 @@ func (m *model) setDepth(p colorprofile.Profile) {
 		o.Depth = m.theme.Depth
 	}
 	m.setTheme(o)
-}
-
-// poll waits for the next events. Those that come while the last ones are
-// still fresh are collected first, which bounds the frames that a busy run
-// costs.
-func (f *feed) poll() tea.Cmd {
-	ctx, source, fresh := f.ctx, f.source, f.polled.Add(screen.BatchEvery)
-	return func() tea.Msg {
-		if !screen.Sleep(ctx, time.Until(fresh)) {
-			return nil
-		}
-		events, more := source.Next(ctx)
-		if !more && ctx.Err() != nil {
-			return nil
-		}
-		return batchMsg{events, more}
-	}
 }
 
 // absorb draws a batch of events of a run into the picture.

@@ -65,7 +65,7 @@ const dagWidth = 80
 // dagText draws layer below layer: the groups of a layer hang on one line, since
 // nothing keeps them from running at the same time.
 func dagText(title string, p *plan.Plan, style Style) string {
-	layer, after := layers(p.Groups), plan.Reduce(p.Groups)
+	layer, after := plan.Layers(p.Groups), plan.Reduce(p.Groups)
 	groups := inLayers(p.Groups, layer)
 	objects, depth := 0, 0
 	for _, g := range groups {
@@ -102,13 +102,13 @@ func dagText(title string, p *plan.Plan, style Style) string {
 func branch(first, last bool, style Style) string {
 	switch {
 	case first && last:
-		return style.Theme.Lines.Light[left|right]
+		return style.Theme.Lines.Light[theme.ArmLeft|theme.ArmRight]
 	case first:
-		return style.Theme.Lines.Light[left|right|down]
+		return style.Theme.Lines.Light[theme.ArmLeft|theme.ArmRight|theme.ArmDown]
 	case last:
 		return style.Theme.Lines.Round[2]
 	}
-	return style.Theme.Lines.Light[up|right|down]
+	return style.Theme.Lines.Light[theme.ArmUp|theme.ArmRight|theme.ArmDown]
 }
 
 func names(objects []plan.Object) []string {
@@ -211,35 +211,6 @@ func quoteMermaid(s string) string { return `"` + escapeMermaid(s) + `"` }
 // escapeMermaid also keeps "%%{", which begins a directive wherever it stands.
 func escapeMermaid(s string) string {
 	return strings.NewReplacer("#", "#35;", "%", "#37;", "&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "\n", "<br/>").Replace(s)
-}
-
-// layers returns the layer of each group: the longest way to it inside of the
-// phase. That of a removal differs from the plan's.
-func layers(groups []*plan.Group) map[string]int {
-	byID := map[string]*plan.Group{}
-	for _, g := range groups {
-		byID[g.ID] = g
-	}
-	out := map[string]int{}
-	var layer func(g *plan.Group) int
-	layer = func(g *plan.Group) int {
-		if n, ok := out[g.ID]; ok {
-			return n
-		}
-		out[g.ID] = 0 // ends a cycle, which a plan never has
-		n := 0
-		for _, id := range g.After {
-			if b := byID[id]; b != nil {
-				n = max(n, layer(b)+1)
-			}
-		}
-		out[g.ID] = n
-		return n
-	}
-	for _, g := range groups {
-		layer(g)
-	}
-	return out
 }
 
 // inLayers orders groups by layer and leaves the order of each layer alone.

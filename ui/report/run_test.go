@@ -113,7 +113,7 @@ func readPlan(lines ...string) []*plan.Group {
 		g.Waves = []plan.Wave{{Count: len(g.Objects)}}
 		groups = append(groups, g)
 	}
-	for id, n := range layers(groups) {
+	for id, n := range plan.Layers(groups) {
 		for _, g := range groups {
 			if g.ID == id {
 				g.Layer = n

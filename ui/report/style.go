@@ -50,15 +50,9 @@ func (s Style) render(r theme.Role, words string) string {
 }
 
 // bar is the line to the left of a quotation.
-func (s Style) bar() string { return s.render(theme.Faint, s.Theme.Lines.Light[up|down]) }
-
-// The arms of theme.Lines.
-const (
-	up = 1 << iota
-	right
-	down
-	left
-)
+func (s Style) bar() string {
+	return s.render(theme.Faint, s.Theme.Lines.Light[theme.ArmUp|theme.ArmDown])
+}
 
 // clean makes text from elsewhere fit for a line.
 func clean(s string) string { return text.Line(s) }

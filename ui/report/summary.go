@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/theme"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 // first all that is only of interest: what is well is counted.
 func Summary(w io.Writer, s *event.State, o Options) {
 	w = styled(w, o.Style)
-	fit := fitted{w, o.Width, o.Theme.Lines.Light[up|down]}
+	fit := fitted{w, o.Width, o.Theme.Lines.Light[theme.ArmUp|theme.ArmDown]}
 	background(fit, s, o)
 	tellNotes(w, s) // they are laid out as their chart has them
 	tellRecord(w, o)

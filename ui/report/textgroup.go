@@ -294,7 +294,7 @@ func (t *Text) plan(phases []event.Phase) {
 // what could run at the same time.
 func phaseRows(p event.Phase) [][]string {
 	var rows [][]string
-	layer, after := layers(p.Groups), plan.Reduce(p.Groups)
+	layer, after := plan.Layers(p.Groups), plan.Reduce(p.Groups)
 	last := ""
 	for _, g := range inLayers(p.Groups, layer) {
 		column := p.Name

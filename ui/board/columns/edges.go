@@ -6,14 +6,6 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// The arms of a line in a cell, the index into theme.Lines.
-const (
-	up = 1 << iota
-	right
-	down
-	left
-)
-
 // wire is what runs through a cell of a gutter.
 type wire struct {
 	arms byte
@@ -47,7 +39,7 @@ func (ws *wires) add(x, y int, arms byte, n, to *graph.Node, bold bool) {
 			arms |= c.arms
 		}
 		c.arms = arms
-	case c.arms&(up|down) == 0 || arms&(up|down) != 0 && arms != up|down:
+	case c.arms&(theme.ArmUp|theme.ArmDown) == 0 || arms&(theme.ArmUp|theme.ArmDown) != 0 && arms != theme.ArmUp|theme.ArmDown:
 		c.arms = arms
 	default:
 		return
@@ -57,13 +49,13 @@ func (ws *wires) add(x, y int, arms byte, n, to *graph.Node, bold bool) {
 
 func (ws *wires) across(x0, x1, y int, n, to *graph.Node, bold bool) {
 	for x := x0; x <= x1; x++ {
-		ws.add(x, y, left|right, n, to, bold)
+		ws.add(x, y, theme.ArmLeft|theme.ArmRight, n, to, bold)
 	}
 }
 
 func (ws *wires) upright(x, y0, y1 int, n *graph.Node, bold bool) {
 	for y := y0 + 1; y < y1; y++ {
-		ws.add(x, y, up|down, n, nil, bold)
+		ws.add(x, y, theme.ArmUp|theme.ArmDown, n, nil, bold)
 	}
 }
 
@@ -173,15 +165,15 @@ func (b *Board) wireTo(ws *wires, place map[*graph.Node]*cards.Card, k int, n *g
 func (ws *wires) bend(x, from, to int, n, target *graph.Node, bold bool) {
 	switch {
 	case to > from:
-		ws.add(x, from, left|down, n, nil, bold)
+		ws.add(x, from, theme.ArmLeft|theme.ArmDown, n, nil, bold)
 		ws.upright(x, from, to, n, bold)
-		ws.add(x, to, up|right, n, target, bold)
+		ws.add(x, to, theme.ArmUp|theme.ArmRight, n, target, bold)
 	case to < from:
-		ws.add(x, from, left|up, n, nil, bold)
+		ws.add(x, from, theme.ArmLeft|theme.ArmUp, n, nil, bold)
 		ws.upright(x, to, from, n, bold)
-		ws.add(x, to, down|right, n, target, bold)
+		ws.add(x, to, theme.ArmDown|theme.ArmRight, n, target, bold)
 	default:
-		ws.add(x, from, left|right, n, target, bold)
+		ws.add(x, from, theme.ArmLeft|theme.ArmRight, n, target, bold)
 	}
 }
 

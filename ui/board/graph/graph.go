@@ -97,21 +97,22 @@ func (p *Graph) addPhase(phase *event.PhaseState) {
 	}
 	p.Nodes = append(p.Nodes, own...)
 	layered := phase.Kind == event.PhaseApply || phase.Kind == event.PhaseRemove
+	layer := map[string]int{}
 	if layered {
 		p.connect(phase.Name, own, groups)
+		layer = plan.Layers(groups)
 	}
-	depth := layers(own)
 	title := PhaseTitle(phase.Name)
 	first := len(p.Cols)
-	for i, n := range own {
-		for len(p.Cols) <= first+depth[i] {
+	for _, n := range own {
+		for len(p.Cols) <= first+layer[n.ID] {
 			c := &Column{Title: title, Phase: phase}
 			if layered {
 				c.Title = strings.TrimPrefix(title+" "+strconv.Itoa(len(p.Cols)-first), "apply ")
 			}
 			p.Cols = append(p.Cols, c)
 		}
-		n.Col = first + depth[i]
+		n.Col = first + layer[n.ID]
 		p.Cols[n.Col].Nodes = append(p.Cols[n.Col].Nodes, n)
 	}
 	for _, c := range p.Cols[first:] {
@@ -133,29 +134,6 @@ func (p *Graph) connect(phase string, own []*Node, groups []*plan.Group) {
 			}
 		}
 	}
-}
-
-// layers is the longest path to each node from one that waits for nothing.
-func layers(nodes []*Node) []int {
-	depth := map[*Node]int{}
-	var of func(*Node) int
-	of = func(n *Node) int {
-		if d, ok := depth[n]; ok {
-			return d
-		}
-		depth[n] = 0 // ends a cycle, which a plan does not have
-		d := 0
-		for _, up := range n.Ins {
-			d = max(d, of(up)+1)
-		}
-		depth[n] = d
-		return d
-	}
-	out := make([]int, len(nodes))
-	for i, n := range nodes {
-		out[i] = of(n)
-	}
-	return out
 }
 
 // untangle orders the nodes of a column by where what they wait for stands, so

@@ -291,14 +291,3 @@ func errText(err error) string {
 	}
 	return "the log cannot be followed: " + err.Error()
 }
-
-// Take takes an answer.
-func (i *Inspector) Take(msg tea.Msg) tea.Cmd {
-	switch msg := msg.(type) {
-	case LoadedMsg:
-		i.loaded(msg)
-	case LogMsg:
-		return i.logged(msg)
-	}
-	return nil
-}

@@ -216,9 +216,11 @@ func (r *Region) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case ChangesMsg:
 		r.Changes.Take(msg)
-	case LoadedMsg, LogMsg:
+	case LoadedMsg:
+		r.loaded(msg)
+	case LogMsg:
 		if r.Shown {
-			return r.Take(msg)
+			return r.logged(msg)
 		}
 	case revertsMsg:
 		r.tookBack(msg)

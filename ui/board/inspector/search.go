@@ -21,9 +21,6 @@ type search struct {
 // Search begins to look for something, or ends that.
 func (i *Inspector) Search(on bool) { i.search = search{on: on, from: i.Page.Top, at: -1} }
 
-// Seeks reports whether something is looked for.
-func (i *Inspector) Seeks() bool { return i.search.on }
-
 // Seek looks for a text, whatever its case, from where the search began.
 func (i *Inspector) Seek(query string, lines []canvas.Line, room int) {
 	i.search.query, i.search.at = strings.ToLower(query), i.search.from-1
@@ -54,17 +51,6 @@ func (i *Inspector) NextMatch(by int, lines []canvas.Line, room int) bool {
 	}
 	i.Page.End = false
 	return true
-}
-
-// Match is which of the matches was gone to, from 1, and how many there are.
-func (i *Inspector) Match(lines []canvas.Line) (at, of int) {
-	for n, line := range i.matches(lines) {
-		if line <= i.search.at {
-			at = n + 1
-		}
-		of++
-	}
-	return at, of
 }
 
 // matches are the lines that have what is looked for.
@@ -128,7 +114,7 @@ func (i *Inspector) At() int {
 }
 
 // Searches reports whether something is searched for in the open tab.
-func (r *Region) Searches() bool { return r.Shown && r.Seeks() }
+func (r *Region) Searches() bool { return r.Shown && r.search.on }
 
 // Seek looks for a text in what the open tab shows.
 func (r *Region) Seek(query string) {
@@ -157,11 +143,16 @@ func (r *Region) matched(lines []canvas.Line) string {
 	if !r.Searches() {
 		return ""
 	}
-	at, of := r.Match(lines)
-	if of == 0 {
+	all, at := r.matches(lines), 0
+	if len(all) == 0 {
 		return "no match"
 	}
-	return fmt.Sprintf("%d of %d", at, of)
+	for n, line := range all {
+		if line <= r.search.at {
+			at = n + 1
+		}
+	}
+	return fmt.Sprintf("%d of %d", at, len(all))
 }
 
 // tabLines are the lines of the open tab, and how many of them there is room for.

@@ -1,6 +1,8 @@
 package inspector
 
-import "testing"
+import (
+	"testing"
+)
 
 // TestShortWhy leaves out what stands beside it, and what is no such sentence as it is.
 func TestShortWhy(t *testing.T) {

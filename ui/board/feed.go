@@ -1,0 +1,57 @@
+package board
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board/screen"
+)
+
+// Source hands out the events of an operation; *engine.Reader is one.
+type Source interface {
+	// Next returns the events since the last call, at least one. It waits
+	// for one, and returns false at the end of the record or of ctx.
+	Next(ctx context.Context) ([]event.Event, bool)
+}
+
+// past is a Source of what has happened.
+type past struct{ events []event.Event }
+
+func (s *past) Next(context.Context) ([]event.Event, bool) {
+	events := s.events
+	s.events = nil
+	return events, len(events) > 0
+}
+
+// feed is where events come from.
+type feed struct {
+	ctx    context.Context
+	source Source
+	polled time.Time // when the last batch came
+}
+
+// batchMsg brings events; the last one tells that there are no more.
+type batchMsg struct {
+	events []event.Event
+	more   bool
+}
+
+// poll waits for the next events. Those that come while the last ones are
+// still fresh are collected first, which bounds the frames that a busy run
+// costs.
+func (f *feed) poll() tea.Cmd {
+	ctx, source, fresh := f.ctx, f.source, f.polled.Add(screen.BatchEvery)
+	return func() tea.Msg {
+		if !screen.Sleep(ctx, time.Until(fresh)) {
+			return nil
+		}
+		events, more := source.Next(ctx)
+		if !more && ctx.Err() != nil {
+			return nil
+		}
+		return batchMsg{events, more}
+	}
+}
