@@ -277,6 +277,9 @@ func (e Event) Unit() Unit { return Unit{e.Phase, e.Group} }
 // Unit is the unit that the command is about.
 func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 
+// EditID is the number of an edit within a run, from 1.
+type EditID int
+
 // Command is an order to a run. It takes effect in the engine and is answered
 // by an event. While a rollback is under way the first Abort, Rollback or Stop is
 // refused with what there is to know, and the next one stops it (R43).
@@ -297,9 +300,10 @@ type Command struct {
 	// Values are those that an Edit from another process lays over the ones of the
 	// run, as YAML.
 	Values string `json:"values,omitempty"`
-	// Next is what an Edit goes on with. It is the business of whoever carries the
-	// operation out, who finds it in the run's Verdict.
-	Next any `json:"-"`
+	// Edit names the edit that was prepared for the run in its own process, 0 where
+	// none was. Whoever carries the operation out knows which one it is, and finds
+	// the number in the run's Verdict.
+	Edit EditID `json:"-"`
 }
 
 // OfWarning is the event that tells of a warning.

@@ -207,7 +207,7 @@ func randomCommand(r *rand.Rand, s scenario) commandSpec {
 	c := event.Command{Name: names[r.IntN(len(names))]}
 	switch c.Name {
 	case event.Edit:
-		c.Next = "other values"
+		c.Edit = 1
 	case event.Abort, event.Rollback, event.Stop:
 		c.Told = r.IntN(2) == 0
 	case event.Break, event.RunTo, event.Disable, event.Accept, event.Retry, event.GiveUp, event.Step:

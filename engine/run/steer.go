@@ -251,7 +251,7 @@ func (m *machine) edit(c event.Command) string {
 		return fmt.Sprintf("there is nothing to edit in an operation of the kind %s: it brings no values", op)
 	case m.steering.told == event.Running:
 		return "the run is not paused; pause it first"
-	case c.Next == nil:
+	case c.Edit == 0:
 		return "nothing has been edited"
 	}
 	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil

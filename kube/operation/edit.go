@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
@@ -81,7 +82,7 @@ func (op *Operation) editFrom(eng *run.Engine, c event.Command) {
 		eng.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: strings.Join(strings.Fields(err.Error()), " ")})
 		return
 	}
-	c.Values, c.Next = "", edited
+	c.Values, c.Edit = "", edited.Command().Edit
 	eng.Command(c)
 }
 
@@ -112,8 +113,18 @@ func (op *Operation) own() *preflight.Own {
 	return own
 }
 
-// Command is the order to go on with the edited revision.
-func (e *Edited) Command() event.Command { return event.Command{Name: event.Edit, Next: e} }
+// Command is the order to go on with the edited revision. Only the operation that
+// prepared it knows the number in the order.
+func (e *Edited) Command() event.Command {
+	e.before.mu.Lock()
+	defer e.before.mu.Unlock()
+	id := slices.Index(e.before.edits, e) + 1
+	if id == 0 {
+		e.before.edits = append(e.before.edits, e)
+		id = len(e.before.edits)
+	}
+	return event.Command{Name: event.Edit, Edit: event.EditID(id)}
+}
 
 // Info names the operation that makes the edited revision.
 func (e *Edited) Info() event.Operation { return e.planned.Info() }
@@ -249,10 +260,11 @@ func replaced(was event.Operation, status string) string {
 }
 
 // edited is what a command goes on with, nil where it is no edit.
-func edited(c *event.Command) *Edited {
-	if c == nil || c.Name != event.Edit {
+func (op *Operation) edited(c *event.Command) *Edited {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if c == nil || c.Name != event.Edit || c.Edit < 1 || int(c.Edit) > len(op.edits) {
 		return nil
 	}
-	e, _ := c.Next.(*Edited)
-	return e
+	return op.edits[c.Edit-1]
 }

@@ -39,7 +39,7 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 		end := run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; it has stopped where it was, and left the release to the other one"}
 		return op.engine.Finish(end) == nil, lost
 	}
-	if next := edited(v.Abort); next != nil && as != nil {
+	if next := op.edited(v.Abort); next != nil && as != nil {
 		return as.replace(a, next)
 	}
 	if a != nil && refused(err) && op.wrote(a) {

@@ -60,6 +60,8 @@ type course struct {
 	now     *Operation
 	attempt *attempt
 	made    bool
+	// edits are those that were ordered, by their numbers from 1.
+	edits []*Edited
 	// brought are the operations whose revisions have begun, as they were planned.
 	brought []*Operation
 }
@@ -149,7 +151,7 @@ func (op *Operation) Command(c event.Command) {
 		op.early = append(op.early, c)
 		return
 	}
-	if c.Name == event.Edit && c.Next == nil && c.Values != "" {
+	if c.Name == event.Edit && c.Edit == 0 && c.Values != "" {
 		go op.editFrom(op.engine, c) // it takes requests
 		return
 	}
