@@ -105,6 +105,13 @@ func (f *fakeCluster) leave(o plan.Object) {
 	f.flying[o.Name]--
 }
 
+// inFlight is how many requests have no answer.
+func (f *fakeCluster) inFlight() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.flight
+}
+
 func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
 	b, try, report := f.enter(o)
 	defer f.leave(o)
@@ -143,9 +150,13 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 	return Outcome{Change: event.Created, Version: v}, nil
 }
 
-func (f *fakeCluster) Delete(_ context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
+func (f *fakeCluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) (Outcome, error) {
 	b, _, report := f.enter(o)
 	defer f.leave(o)
+	if b.hang {
+		<-ctx.Done()
+		return Outcome{}, ctx.Err()
+	}
 	time.Sleep(b.request)
 	if b.outcome == event.Kept || b.outcome == event.Absent {
 		return Outcome{Change: b.outcome}, nil

@@ -55,11 +55,15 @@ func TestLenientRemovalTimesOut(t *testing.T) {
 // TestLenientRemovalWithoutAnswers: an API server that answers nothing ends a removal
 // all the same, soon after the operation's time is over.
 func TestLenientRemovalWithoutAnswers(t *testing.T) {
-	fake := newFake(map[string]behaviour{"a": {request: time.Hour}})
+	fake := newFake(map[string]behaviour{"a": {hang: true}})
 	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a"), fake, func(b *bench) {
 		b.at(15 * time.Second)
 		if s := b.feed.Events(); s[len(s)-1].Status == event.Failed {
 			b.t.Error("it has failed before its time")
+		}
+		b.at(21 * time.Second)
+		if b.fake.inFlight() > 0 {
+			b.t.Error("the request that is never answered was not cancelled")
 		}
 	})
 	if err == nil || !strings.Contains(strings.Join(trace, "\n"), "20.0s c:a failed") {

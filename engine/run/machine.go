@@ -174,6 +174,9 @@ func (m *machine) wind() {
 	m.gates = nil
 	if !m.timeouts.winding { // whoever sends: a stage, or Helm between two of them
 		m.timeouts.winding, m.timeouts.patience = true, m.now.Add(windingTime)
+		if m.stage != nil && m.stage.hurried { // they have had that time
+			m.timeouts.patience = m.now
+		}
 		m.do(endRetries{cause})
 	}
 	if s := m.stage; s != nil {

@@ -64,6 +64,7 @@ type Guard struct {
 	ctx     context.Context // of Run, nil before
 	all     bool            // Run has the turn from its beginning to its end
 	running []string        // templates, each included by the one before
+	outputs Outputs         // of the templates that ended
 	gone    error           // why the rendering was given up
 
 	turn     bool // it has the turn, since began
@@ -96,8 +97,8 @@ func NewGuard(l Limits) *Guard {
 func (g *Guard) Funcs() template.FuncMap {
 	funcs := g.sized()
 	funcs[enterer] = g.enter
-	funcs[leaver] = func(output string) string { g.leave(); return output }
-	funcs[normaliser] = func(output string) string { g.leave(); return normalise(output) }
+	funcs[leaver] = func(output string) string { return g.leave()(output) }
+	funcs[normaliser] = func(output string) string { return g.leave()(normalise(output)) }
 	return funcs
 }
 
@@ -112,14 +113,29 @@ func (g *Guard) enter(name string) (string, error) {
 	return "", g.gone
 }
 
-func (g *Guard) leave() {
+// leave notes that a template has ended. What it returns records the output of the
+// template, unless another one includes it.
+func (g *Guard) leave() (record func(output string) string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if n := len(g.running); n > 0 {
+	n := len(g.running)
+	if n > 1 {
 		g.running = g.running[:n-1]
+		return func(output string) string { return output }
 	}
-	if len(g.running) == 0 && !g.all {
+	name := ""
+	if n == 1 {
+		name = g.running[0]
+	}
+	g.running = nil
+	if !g.all {
 		g.endTurn()
+	}
+	return func(output string) string {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.outputs = append(g.outputs, templateOutput{name, output})
+		return output
 	}
 }
 

@@ -172,9 +172,8 @@ func install(ctx context.Context, g *Guard, h *chart.Chart, values map[string]an
 	cfg.CustomTemplateFuncs = g.Funcs()
 	if o.found != nil {
 		cfg.CustomTemplateFuncs[normaliser] = func(output string) string {
-			g.leave()
 			o.found.text(output)
-			return normalise(output)
+			return g.leave()(normalise(output))
 		}
 	}
 	i := action.NewInstall(cfg)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -27,6 +28,7 @@ const (
 	enterer    = "lockstepEnter"
 	normaliser = "lockstepNormalise"
 	leaver     = "lockstepLeave"
+	replayer   = "lockstepReplay" // instead of all of them, with the name of the template
 )
 
 // TemplateFuncs returns the functions that wrapped templates call, for
@@ -43,12 +45,16 @@ func TemplateFuncs() template.FuncMap { return NewGuard(Limits{}).Funcs() }
 // The action that renders c needs TemplateFuncs; UnwrapTemplates has to be
 // called before the chart is stored, CleanError with the errors of the action.
 func WrapTemplates(c *chart.Chart) {
-	w := wrapper{}
+	w := wrapper{of: wrapperOf}
 	w.chart(c, c.Name(), 0)
 }
 
-// wrapper counts the charts that it wraps.
-type wrapper struct{ charts int }
+// wrapper counts the charts that it wraps. of is the text that takes the place of a
+// template, whose own is under a hidden name.
+type wrapper struct {
+	charts int
+	of     func(name, hidden string) []byte
+}
 
 // chart wraps the templates of c, whose full path in its own names is full.
 //
@@ -71,7 +77,7 @@ func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
 		hidden := mark + path.Join(full, dir, "_"+base)
 		templates = append(templates,
 			&common.File{Name: climb + hidden, ModTime: t.ModTime, Data: t.Data},
-			&common.File{Name: t.Name, ModTime: t.ModTime, Data: wrapperOf(path.Join(full, t.Name), hidden)})
+			&common.File{Name: t.Name, ModTime: t.ModTime, Data: w.of(shortened(path.Join(full, t.Name)), hidden)})
 	}
 	c.Templates = templates
 	for _, sub := range c.Dependencies() {
@@ -85,11 +91,18 @@ func wrappable(c *chart.Chart, name string) bool {
 	return !strings.HasPrefix(path.Base(name), "_") && c.Metadata.Type != "library"
 }
 
+// shortened is the name of a template with so much of its end as fits before
+// wrapperColumn, however it is quoted.
+func shortened(name string) string {
+	const most = 200
+	if quoted := strconv.Quote(name); len(quoted) < wrapperColumn-len(enterer)-len(`{{ }}{{`) {
+		return name
+	}
+	return "…" + strings.ToValidUTF8(name[len(name)-min(len(name), most):], "")
+}
+
 func wrapperOf(name, hidden string) []byte {
 	enter := fmt.Sprintf("{{%s %q}}", enterer, name)
-	if len(enter) > wrapperColumn-len("{{") {
-		enter = "" // nobody needs to know which one it is
-	}
 	last := normaliser
 	if strings.HasSuffix(name, "NOTES.txt") {
 		last = leaver

@@ -39,9 +39,8 @@ type Config struct {
 	// that objects are removed of.
 	Tree *plan.Chart
 	Old  Revision
-	// Apply and Remove are what was planned before. They are what runs, unless
-	// Helm has rendered something else since: what a chart looks up in the
-	// cluster may have changed, and crds/ are there now.
+	// Apply and Remove are what was planned, empty where that is done once it is known
+	// what there is.
 	Apply, Remove Planned
 	// Leftovers are removed besides what Remove is about.
 	Leftovers Leftovers
@@ -276,8 +275,8 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 	return c.hooks.endScoped(c.cfg.Context, c.cfg.Session)
 }
 
-// planApply is what was planned for the list, or where Helm has rendered
-// something else since, a new plan.
+// planApply is what was planned for the list. Where nothing was, or crds/ of the chart have
+// changed what it renders, the plan is made now, and told.
 func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
 	resources := c.builder().Resources(list)
 	if turns := c.hooks.queue.turns(); c.cfg.Apply.of(resources, turns) {

@@ -48,9 +48,17 @@ type Planned struct {
 // Empty reports whether there is nothing to do.
 func (p Planned) Empty() bool { return len(p.Resources) == 0 }
 
-// of reports whether the phase was planned from these resources and hooks.
+// of reports whether the phase was planned from these resources, in any order: Helm sorts
+// what it uninstalls. The turns are those of the hooks.
 func (p Planned) of(resources []plan.Resource, turns []plan.Turn) bool {
-	return reflect.DeepEqual(p.Resources, resources) && reflect.DeepEqual(p.Turns, turns)
+	planned := map[plan.Object]plan.Resource{}
+	for _, r := range p.Resources {
+		planned[r.Object] = r
+	}
+	if len(resources) != len(p.Resources) || !reflect.DeepEqual(p.Turns, turns) {
+		return false
+	}
+	return !slices.ContainsFunc(resources, func(r plan.Resource) bool { return !reflect.DeepEqual(planned[r.Object], r) })
 }
 
 // Phases are those of a number of plans, without the empty ones.

@@ -70,6 +70,8 @@ type attempt struct {
 	client   *helmclient.Client
 	driver   *release.Driver
 	preluded bool // a phase of the prelude has been begun
+	// crdsApplied tells that crds/ have changed what the cluster serves.
+	crdsApplied bool
 }
 
 // begin puts Helm's action configuration together with our decorators.

@@ -16,6 +16,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
@@ -39,7 +40,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (op *Ope
 	if err != nil {
 		return nil, err
 	}
-	in.Common = common
+	in.Common, in.PostRenderer = common, charts.PostRenderOnce(in.PostRenderer)
 	ctx, cancel := common.Within(ctx)
 	defer cancel()
 	if err := in.check(); err != nil {
@@ -112,7 +113,7 @@ func (in *Install) plan(s *preflight.Session, of *planning, revs *found) (info e
 	if err != nil {
 		return info, nil, err
 	}
-	r, err := dryRun(s, in.Chart.Name(), func(cfg *action.Configuration) (*rel1.Release, error) { return in.render(s.Context, cfg) })
+	r, err := dryRun(s, in.Chart.Name(), in.dryRun)
 	if err != nil {
 		return info, nil, err
 	}
@@ -127,7 +128,7 @@ func (in *Install) plan(s *preflight.Session, of *planning, revs *found) (info e
 	if of.refused, err = in.conflicts(r, revs); err != nil {
 		return info, nil, err
 	}
-	of.rendered, of.target.Release = r, r.release
+	of.rendered, of.target.Release, of.target.Outputs = r, r.release, r.outputs
 	of.events = hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
 	return s.Info("install", r.release), tree, nil
 }
@@ -180,12 +181,12 @@ func (in *Install) conflicts(r *rendered, revs *found) ([]plan.Warning, error) {
 	return preflight.CheckOwners(r.builder, r.list, had), nil
 }
 
-// render asks Helm for a dry run.
-func (in *Install) render(ctx context.Context, cfg *action.Configuration) (*rel1.Release, error) {
+// dryRun asks Helm for a dry run.
+func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
 	i := in.action(cfg)
 	i.DryRunStrategy = action.DryRunServer
 	i.TakeOwnership = true // CheckOwners names all
-	return in.with(ctx, cfg, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return in.render(ctx, cfg, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(ctx, chart, values)
 	})
 }
@@ -218,7 +219,7 @@ func (in *Install) run(a *attempt) (*rel1.Release, error) {
 	}
 	i := in.action(a.helm.Config)
 	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Resumes // Helm's install knows nothing of the last attempt; see conflicts
-	return in.with(a.engine.Requests(), a.helm.Config, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return in.carryOut(a, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(context.Background(), chart, values)
 	})
 }

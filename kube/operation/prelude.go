@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -63,9 +64,11 @@ func (a *attempt) applyCRDs(u preflight.CRDs) error {
 	}
 	a.session.Builder.LookAhead(a.engine.Requests(), list, nil)
 	manifest.Unlook(list)
+	var created atomic.Bool
 	err = a.runPrelude(phases[0], list, func(i *resource.Info) error {
 		switch {
 		case a.session.Builder.Fact(i).Before().Version == "":
+			created.Store(true)
 			_, err := a.helm.Client.Create(helmkube.ResourceList{i})
 			return err
 		case !u.Upgrade:
@@ -78,6 +81,7 @@ func (a *attempt) applyCRDs(u preflight.CRDs) error {
 	if err != nil {
 		return err
 	}
+	a.crdsApplied = u.Upgrade || created.Load()
 	return a.forgetKinds()
 }
 

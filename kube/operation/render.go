@@ -45,22 +45,49 @@ type Rendering struct {
 	Limits                   charts.Limits
 }
 
-// with runs an action of Helm's on a fresh copy of the chart and the values,
-// since it changes both, with the lists in templates normalised (R1), and its
-// templates within limits. Helm's context is never cancelled by us: the action
-// would go on behind our back. Where templates go beyond the limits, or ctx ends
-// while they are rendered, the action is left to itself; it comes to writing
-// nothing, since its requests end with the operation's.
-func (r *Rendering) with(ctx context.Context, cfg *action.Configuration, do func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)) (*rel1.Release, error) {
+// helmAction is an action of Helm's on a chart and values, both of which it changes.
+type helmAction func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)
+
+// render has an action render the chart, with the lists in templates normalised (R1), and
+// its templates within limits, and returns what they rendered to.
+func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do helmAction) (*rel1.Release, charts.Outputs, error) {
 	c, err := r.Chart.Helm()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	guard := charts.NewGuard(r.Limits)
 	cfg.CustomTemplateFuncs = guard.Funcs()
 	charts.WrapTemplates(c)
+	rel, err := r.act(ctx, guard, c, do)
+	return rel, guard.Outputs(), err
+}
+
+// carryOut has an action carry out what was rendered when it was planned. Only where crds/
+// of the chart have been applied since, and its templates may ask what the cluster serves,
+// they are rendered now, as in Helm, which applies crds/ before it renders; what has
+// changed is planned as the run comes to it.
+func (r *Rendering) carryOut(a *attempt, do helmAction) (*rel1.Release, error) {
+	ctx, cfg := a.engine.Requests(), a.helm.Config
+	c, err := r.Chart.Helm()
+	if err != nil {
+		return nil, err
+	}
+	if a.crdsApplied && charts.AsksCluster(c, r.Values) {
+		rel, _, err := r.render(ctx, cfg, do)
+		return rel, err
+	}
+	cfg.CustomTemplateFuncs = charts.NewReplay(a.op.prepared.Target.Outputs).Funcs()
+	charts.ReplayTemplates(c)
+	return r.act(ctx, charts.NewGuard(r.Limits), c, do)
+}
+
+// act runs an action on a copy of the values. Helm's context is never cancelled by us: the
+// action would go on behind our back. Where templates go beyond the limits, or ctx ends
+// while they are rendered, the action is left to itself; it comes to writing nothing, since
+// its requests end with the operation's.
+func (r *Rendering) act(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
 	result := make(chan *rel1.Release, 1)
-	err = guard.Run(ctx, func() error {
+	err := guard.Run(ctx, func() error {
 		out, err := do(c, charts.CopyValues(r.Values))
 		rel, _ := out.(*rel1.Release)
 		result <- rel
@@ -86,6 +113,7 @@ func (r *Rendering) with(ctx context.Context, cfg *action.Configuration, do func
 // rendered is what Helm's dry run has made of a chart.
 type rendered struct {
 	release  *rel1.Release
+	outputs  charts.Outputs
 	builder  *manifest.Builder
 	list     helmkube.ResourceList
 	warnings []plan.Warning
@@ -94,7 +122,7 @@ type rendered struct {
 
 // dryRun lets Helm render with what the server can do, look who owns the objects
 // that are there, and write nothing.
-func dryRun(s *preflight.Session, root string, render func(*action.Configuration) (*rel1.Release, error)) (*rendered, error) {
+func dryRun(s *preflight.Session, root string, render func(context.Context, *action.Configuration) (*rel1.Release, charts.Outputs, error)) (*rendered, error) {
 	s.Common.Begin("rendering chart " + root)
 	helm, err := s.Client.Helm(s.Common.Namespace)
 	if err != nil {
@@ -103,7 +131,7 @@ func dryRun(s *preflight.Session, root string, render func(*action.Configuration
 	b := s.Builder(root)
 	client := helmclient.NewDryRun(s.Context, helm.Client, b, s.Served)
 	helm.Config.KubeClient, helm.Config.Releases = client, s.Releases()
-	rel, err := render(helm.Config)
+	rel, outputs, err := render(s.Context, helm.Config)
 	if refusal := (*preflight.Refusal)(nil); errors.As(err, &refusal) {
 		return nil, refusal // what Helm puts around it is about something else
 	}
@@ -112,7 +140,7 @@ func dryRun(s *preflight.Session, root string, render func(*action.Configuration
 	}
 	s.Secrets.Release(rel)
 	list, warnings := client.Built()
-	return &rendered{rel, b, list, warnings, client.Later()}, nil
+	return &rendered{rel, outputs, b, list, warnings, client.Later()}, nil
 }
 
 // hookTurns are those of the hooks that run around a subchart's own turn. Only

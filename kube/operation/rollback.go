@@ -94,7 +94,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *release.Revisions, target
 	info := s.Info("rollback", target)
 	info.Revision, info.ToRevision = revs.Last.Version+1, target.Version
 	p, err := planning{
-		rendered: &rendered{target, b, list, warnings, later}, old: old, held: held, besides: revs.Besides(revs.Last),
+		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, later: later}, old: old, held: held, besides: revs.Besides(revs.Last),
 		target: preflight.Target{
 			Release: target, Tree: release.TreeOf(target), Force: back.ForceConflicts, ClientSide: !serverSide(back.ServerSide, target), Replace: back.ForceReplace,
 		},

@@ -46,7 +46,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (op *Ope
 	if err != nil {
 		return nil, err
 	}
-	up.Common = common
+	up.Common, up.PostRenderer = common, charts.PostRenderOnce(up.PostRenderer)
 	ctx, cancel := common.Within(ctx)
 	defer cancel()
 	if err := up.Chart.Check(); err != nil {
@@ -106,11 +106,11 @@ func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflig
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := dryRun(s, up.Chart.Name(), func(cfg *action.Configuration) (*rel1.Release, error) { return up.render(s.Context, cfg) })
+	r, err := dryRun(s, up.Chart.Name(), up.dryRun)
 	if err != nil {
 		return nil, nil, err
 	}
-	target.Release, target.ClientSide, target.Replace = r.release, !serverSide(up.ServerSide, r.release), up.ForceReplace
+	target.Release, target.Outputs, target.ClientSide, target.Replace = r.release, r.outputs, !serverSide(up.ServerSide, r.release), up.ForceReplace
 	tree, warnings, err := up.Chart.Tree(up.treeValues(revs, r.release))
 	if err != nil {
 		return nil, nil, err
@@ -243,12 +243,12 @@ func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 	return u
 }
 
-// render asks Helm for a dry run.
-func (up *Upgrade) render(ctx context.Context, cfg *action.Configuration) (*rel1.Release, error) {
+// dryRun asks Helm for a dry run.
+func (up *Upgrade) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
 	u := up.action(cfg)
 	u.DryRunStrategy = action.DryRunServer
 	u.TakeOwnership = true // CheckOwners names all
-	return up.with(ctx, cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return up.render(ctx, cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(ctx, up.Release, c, values)
 	})
 }
@@ -262,7 +262,7 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	u := up.action(a.helm.Config)
-	return up.with(a.engine.Requests(), a.helm.Config, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return up.carryOut(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(context.Background(), up.Release, c, values)
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/documents"
@@ -207,8 +208,10 @@ type Records struct{ Updated, Deleted []int }
 // Target is a revision that an operation brings or, in an uninstallation, takes
 // away.
 type Target struct {
-	// Release is the revision as it would be stored, or is.
+	// Release is the revision as it would be stored, or is. Outputs are what its
+	// templates rendered to, which Helm's action is handed when it runs.
 	Release *rel1.Release
+	Outputs charts.Outputs
 	// Tree orders its objects, nil where they are not sequenced. Record is what
 	// a new revision keeps of that, nil where it is kept already.
 	Tree   *plan.Chart
