@@ -1,0 +1,110 @@
+package install
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/release"
+)
+
+// TestRunsWhatWasPlanned installs and upgrades a chart whose templates are random, look
+// things up, and are in part made by a post-renderer that answers differently each time:
+// what the plan has is what is applied, stored and noted (R31).
+func TestRunsWhatWasPlanned(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := rig.MakeChart(t, rig.Files{
+		"templates/NOTES.txt": `{{ randAlphaNum 20 }}`,
+		"templates/all.yaml": `
+apiVersion: v1
+kind: Secret
+metadata: {name: random, annotations: {example.com/checksum: {{ include (print $.Template.BasePath "/other.yaml") . | sha256sum }}}}
+stringData: {password: {{ randAlphaNum 20 }}}
+---
+{{- $seen := lookup "v1" "ConfigMap" .Release.Namespace "seen" }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ if $seen }}later{{ else }}first{{ end }}}`,
+		"templates/other.yaml": rig.ConfigMap("other", nil, "at: {{ randAlphaNum 20 }}"),
+	})
+	post := &counting{}
+	assert := func(op *kube.Operation, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned := *op.Preview()
+		// Now the look-up would find it.
+		_, _ = r.Cluster.CoreV1().ConfigMaps(r.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "seen"}}, metav1.CreateOptions{})
+		r.MustRun(op, nil)
+		stored, err := r.Helm().Releases.Last("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel, err := release.AsV1(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rel.Manifest != planned.Manifest || rel.Info.Notes != planned.Info.Notes {
+			t.Errorf("planned\n%s\n%s\nstored\n%s\n%s", planned.Manifest, planned.Info.Notes, rel.Manifest, rel.Info.Notes)
+		}
+		live, err := r.Cluster.CoreV1().Secrets(r.Namespace).Get(t.Context(), "random", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains([]byte(planned.Manifest), live.Data["password"]) || len(live.Data["password"]) == 0 {
+			t.Errorf("the password that was applied is not the one that was planned")
+		}
+	}
+	assert(r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.PostRenderer = post })))
+	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[first other seen]" {
+		t.Errorf("there are %v", got)
+	}
+	assert(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.PostRenderer = post })))
+	if post.runs != 2 {
+		t.Errorf("the post-renderer ran %d times for two revisions", post.runs)
+	}
+}
+
+// counting is a post-renderer that makes something else each time.
+type counting struct{ runs int }
+
+func (c *counting) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
+	c.runs++
+	return bytes.NewBufferString(fmt.Sprintf("%s\n# run %d\n", manifests, c.runs)), nil
+}
+
+// TestPlansWhatCRDsBring installs a chart whose templates ask for an API that its own crds/
+// bring: as with Helm they see it, and the groups that it adds are told before they run (R29).
+func TestPlansWhatCRDsBring(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	gear := rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: "planned.example"}
+	chart := rig.MakeChart(t, rig.Files{"crds/gear.yaml": gear.CRD(nil), "templates/all.yaml": rig.ConfigMap("first", rig.Group("first")) +
+		"\n{{- if .Capabilities.APIVersions.Has \"planned.example/v1\" }}\n---\n" + rig.ConfigMap("second", rig.Group("second", "first")) + "\n{{- end }}"})
+	out := r.MustRun(r.Install("plain", rig.Use(chart, nil)))
+	if got := r.ConfigMaps(r.Namespace); fmt.Sprint(got) != "[first second]" {
+		t.Errorf("there are %v", got)
+	}
+	told := slices.IndexFunc(out.Events, func(e event.Event) bool {
+		return slices.ContainsFunc(e.Phases, func(p event.Phase) bool {
+			return slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return g.ID == "edge:second" })
+		})
+	})
+	started := slices.IndexFunc(out.Events, func(e event.Event) bool {
+		return e.Kind == event.KindGroup && e.Group == "edge:second" && e.Status == event.Running
+	})
+	if told < 0 || started < told {
+		t.Errorf("event %d tells of the group, event %d of its start", told, started)
+	}
+	r.MustRun(r.Uninstall())
+}
