@@ -30,7 +30,7 @@ func TestStartAnew(t *testing.T) {
 		t.Errorf("it sends %v", s.sent)
 	}
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now})
-	if !s.Over() || !s.Leaving {
+	if !s.Over() || !s.QuitAtEnd {
 		t.Error("the screen stays")
 	}
 	if s = with("sandbox-install", 0, "", anew)(t); true {

@@ -162,6 +162,6 @@ func Show(ctx context.Context, events []event.Event, o Options) error {
 	if len(events) > 0 {
 		last = events[len(events)-1].Time
 	}
-	o.Source, o.Command, o.Now = &past{events}, nil, func() time.Time { return last }
+	o.Source, o.Command, o.Now = &recordedEvents{events}, nil, func() time.Time { return last }
 	return Run(ctx, o)
 }

@@ -80,7 +80,7 @@ func TestACrowdedLayerFolds(t *testing.T) {
 				for _, f := range s.board.Folds {
 					for _, n := range f.Nodes {
 						folded++
-						if in[n] || s.Chosen(n) {
+						if in[n] || s.IsSelected(n) {
 							t.Errorf("%s: %s is folded, and in view or selected", what, n.ID)
 						}
 						in[n] = true

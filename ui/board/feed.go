@@ -17,10 +17,10 @@ type Source interface {
 	Next(ctx context.Context) ([]event.Event, bool)
 }
 
-// past is a Source of what has happened.
-type past struct{ events []event.Event }
+// recordedEvents is a Source of what has happened.
+type recordedEvents struct{ events []event.Event }
 
-func (s *past) Next(context.Context) ([]event.Event, bool) {
+func (s *recordedEvents) Next(context.Context) ([]event.Event, bool) {
 	events := s.events
 	s.events = nil
 	return events, len(events) > 0

@@ -32,7 +32,7 @@ func (m *model) boardKeys() []keys.Binding {
 	group := keys.Unless(m.HasGroup, "select a group first")
 	inspects := keys.Unless(m.HasGroup, "there is nothing to inspect yet")
 	return []keys.Binding{
-		{Keys: []string{"q"}, Label: "q", Hint: keys.When("leave", m.MayLeave), Do: m.quit, Part: partLeave,
+		{Keys: []string{"q"}, Label: "q", Hint: keys.When("leave", m.MayQuit), Do: m.quit, Part: partLeave,
 			About: "leave once the operation is over, or at any time where it is attached to a run; else it asks: a run is not left alone, it can be aborted"},
 		{Keys: []string{"A"}, Label: "A", Hint: keys.When("accept", m.Held), Do: m.steer.Accept, Steers: true, Way: true, Part: partSteer,
 			About: "accept: while a failure is held, look again at what failed, without applying it; it is ready if the cluster says so, whoever mended it"},
@@ -85,7 +85,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "show only what matches: words of a name, a kind, a status; esc shows all again"},
 		{Keys: []string{"f"}, Label: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "nothing is failing or blocking"), Do: m.board.NextProblem, Part: partLook,
 			About: "go to the next thing that is failing or that others wait for"},
-		{Keys: []string{"enter"}, Label: "enter", Hint: keys.When("inspect", m.canInspect), Disabled: keys.Unless(func() bool { return m.leaveOnEnter() || m.HasGroup() }, "there is nothing to inspect yet"), Do: m.inspect, Stays: true, Part: partLook,
+		{Keys: []string{"enter"}, Label: "enter", Hint: keys.When("inspect", m.canInspect), Disabled: keys.Unless(func() bool { return m.quitsOnEnter() || m.HasGroup() }, "there is nothing to inspect yet"), Do: m.inspect, Stays: true, Part: partLook,
 			About: "inspect the selected group or resource: why, diff, manifest, events, pods, logs, gates, timings"},
 		{Keys: []string{"F"}, Label: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partLook,
 			About: "follow the action again, as the screen does until you move"},
@@ -93,7 +93,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "how much cards show: one line a group, everything, or again as much as there is room for"},
 		{Keys: []string{"w"}, Label: "w", Hint: keys.When("warnings", func() bool { return len(m.State.Warnings) > 0 }), Do: m.warnings.Open, Part: partLook,
 			About: "read the warnings"},
-		{Keys: []string{"o"}, Label: "o", Hint: keys.When("report", m.Reportable), Disabled: keys.Unless(m.Reportable, "the report comes when the operation is over"), Do: m.report.Open, Part: partLook,
+		{Keys: []string{"o"}, Label: "o", Hint: keys.When("report", m.HasReport), Disabled: keys.Unless(m.HasReport, "the report comes when the operation is over"), Do: m.report.Open, Part: partLook,
 			About: "report, once the operation is over: what has changed, what took the time, the notes, what to type next"},
 		{Keys: []string{"up", "k"}, Label: "up k", Do: by(m.board.Move, -1), Part: partMove, About: "line up"},
 		{Keys: []string{"down", "j"}, Label: "down j", Do: by(m.board.Move, 1), Part: partMove, About: "line down"},
@@ -220,11 +220,11 @@ func (m *model) showsObject() bool {
 	return m.insp.Shown && m.insp.HasAnswers() && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
 }
 
-func (m *model) canInspect() bool { return m.Group() != nil && !m.insp.Shown && !m.leaveOnEnter() }
+func (m *model) canInspect() bool { return m.Group() != nil && !m.insp.Shown && !m.quitsOnEnter() }
 
-// leaveOnEnter reports whether enter leaves: at the end, where the user has
+// quitsOnEnter reports whether enter leaves: at the end, where the user has
 // not begun to look around. Who has opened a record has done so to look.
-func (m *model) leaveOnEnter() bool { return m.Over() && m.Follow && !m.insp.Shown && !m.ReadOnly() }
+func (m *model) quitsOnEnter() bool { return m.Over() && m.Follow && !m.insp.Shown && !m.ReadOnly() }
 
 func (m *model) wrapHint() string {
 	if m.insp.Cut {

@@ -78,7 +78,7 @@ func newModel(ctx context.Context, o Options) *model {
 	m.modes = modes{
 		steer: steer.New(ctx, s, o.Anew), edit: edit.New(ctx, s, o.Editor, o.AtQuit),
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
-		filter: line.New(s, line.Use{Typed: m.narrow, Cleared: m.widen, Found: s.Matches}),
+		filter: line.New(s, line.Use{Typed: m.applyFilter, Cleared: m.clearFilter, Found: s.Matches}),
 		search: line.New(s, line.Use{Typed: m.insp.Seek, Cleared: m.insp.EndSearch, Found: func() string { return m.insp.Hits }}),
 		help:   page.New(s, "keys", explain.Keys), warnings: page.New(s, "warnings", explain.Warnings), report: page.New(s, "report", end.Lines),
 	}
@@ -209,7 +209,7 @@ func (m *model) absorb(b batchMsg) tea.Cmd {
 	if b.more {
 		cmds = append(cmds, m.poll())
 	}
-	if m.Leaving && m.Over() {
+	if m.QuitAtEnd && m.Over() {
 		cmds = append(cmds, m.quit())
 	}
 	return tea.Batch(cmds...)
@@ -281,7 +281,7 @@ func (m *model) draw() {
 		for _, r := range m.replays {
 			r.Draw()
 		}
-		footer.Draw(m.Screen, m.hints(), m.narrowed())
+		footer.Draw(m.Screen, m.hints(), m.activeQuery())
 	}
 	for _, open := range m.Modes {
 		open.Draw()

@@ -58,7 +58,7 @@ func (m *model) table() (table []keys.Binding) {
 
 // quit leaves, or asks what is to become of the run.
 func (m *model) quit() tea.Cmd {
-	if !m.MayLeave() {
+	if !m.MayQuit() {
 		return m.askAbort()
 	}
 	m.insp.Stop()
@@ -91,7 +91,7 @@ func (m *model) escape() tea.Cmd {
 // inspect opens the inspector on what is selected. At the end of a run that
 // nobody has looked at, it leaves.
 func (m *model) inspect() tea.Cmd {
-	if m.leaveOnEnter() {
+	if m.quitsOnEnter() {
 		return m.quit()
 	}
 	return m.insp.Look(m.insp.FirstTab())
@@ -109,19 +109,19 @@ func (m *model) openSearch() tea.Cmd {
 	return m.search.Open()
 }
 
-// narrow shows what a query is about, widen everything.
-func (m *model) narrow(query string) {
+// applyFilter shows what a query is about, clearFilter everything.
+func (m *model) applyFilter(query string) {
 	m.Find(query)
 	m.board.KeepShown()
 }
 
-func (m *model) widen() {
+func (m *model) clearFilter() {
 	m.Find("")
 	m.board.Show()
 }
 
-// narrowed says by what the user has narrowed down what is shown, "" for nothing.
-func (m *model) narrowed() string {
+// activeQuery is what is searched for or filtered by, "" for nothing.
+func (m *model) activeQuery() string {
 	switch {
 	case m.insp.Searches():
 		return m.insp.Query + "  " + m.insp.Hits
@@ -225,7 +225,7 @@ func (m *model) hintsOf(which func(keys.Binding) bool) []keys.Hint {
 				key = m.Theme.Lines.Left
 			case key == "right":
 				key = m.Theme.Lines.Right
-			case key == "q" && m.leaveOnEnter():
+			case key == "q" && m.quitsOnEnter():
 				key += "/" + m.Theme.Lines.Enter
 			}
 			out = append(out, keys.Hint{Key: key, Word: word, Stays: b.Stays})

@@ -83,7 +83,7 @@ func (l *Layout) drawFrame(c *Card) {
 	role := frameRole(c.Node)
 	edge := glyphs.Light
 	corner := glyphs.Round
-	if l.Chosen(c.Node) {
+	if l.IsSelected(c.Node) {
 		edge = glyphs.Heavy
 		corner = [4]string{edge[6], edge[12], edge[3], edge[9]}
 		if role == theme.Faint {
@@ -125,7 +125,7 @@ func (l *Layout) nameWidth(n *graph.Node) int {
 	if cut := l.cutName(n); cut != "" {
 		w -= canvas.Width(cut) - 1
 	}
-	if l.Broken(n) {
+	if l.HasBreakpoint(n) {
 		w += 2
 	}
 	if l.Next == n.GroupState {
@@ -140,7 +140,7 @@ func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
 	mark := l.GroupMark(n)
 	role := theme.Text
 	switch {
-	case l.Chosen(n):
+	case l.IsSelected(n):
 		role = theme.Accent
 	case picture.Active(n), n.Status == event.Failed:
 		role = theme.Strong
@@ -149,7 +149,7 @@ func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
 	}
 	end := x + w
 	x = l.Canvas.Put(x, y, mark.Role, mark.Glyph+" ")
-	if l.Broken(n) {
+	if l.HasBreakpoint(n) {
 		x = l.Canvas.Put(x, y, theme.Stopped, l.Theme.Lines.Break+" ")
 	}
 	if l.Next == n.GroupState {
@@ -209,7 +209,7 @@ func (l *Layout) drawShared(c *Card, x, end, y int) {
 func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 	mark := l.GroupMark(n)
 	l.Canvas.Blank(canvas.Rect{X: x, Y: y, W: w, H: 1})
-	if l.Chosen(n) {
+	if l.IsSelected(n) {
 		l.Canvas.Mark(x, y, w)
 	}
 	name := l.nameWidth(n)
@@ -237,7 +237,7 @@ func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 	cv, ellipsis := l.Canvas, l.Theme.Lines.Ellipsis
 	switch r.kind {
 	case objectRow:
-		if l.Chosen(c.Node) && l.Sel.Object == r.o.Object {
+		if l.IsSelected(c.Node) && l.Sel.Object == r.o.Object {
 			cv.Mark(x-1, y, w+2)
 		}
 		l.drawObject(c.Node, r.o, x, y, w)

@@ -90,7 +90,7 @@ func (l *Layout) unfolded(n *graph.Node, d density) bool {
 	case !l.Filter.Whole(n):
 		return true
 	}
-	return l.Chosen(n) && !l.Follow && n.Status != event.Waiting
+	return l.IsSelected(n) && !l.Follow && n.Status != event.Waiting
 }
 
 // DrawList draws the groups one below the other.
@@ -150,11 +150,11 @@ func (l *Layout) drawListHead(c *Card, name int) {
 	case n.Status == event.Waiting, n.Status == event.Skipped:
 		role = theme.Quiet
 	}
-	if l.Chosen(n) && l.Sel.Object == (plan.Object{}) {
+	if l.IsSelected(n) && l.Sel.Object == (plan.Object{}) {
 		cv.Mark(0, y, l.W-1)
 	}
 	x := cv.Put(1, y, mark.Role, mark.Glyph+" ")
-	if l.Broken(n) {
+	if l.HasBreakpoint(n) {
 		cv.Put(0, y, theme.Stopped, l.Theme.Lines.Break)
 	}
 	if l.Next == n.GroupState {

@@ -99,7 +99,7 @@ func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
 	gone := map[*graph.Node]bool{}
 	saved := -1 // for the line
 	for _, i := range order {
-		if n := own[i].Node; saved < over && !l.Chosen(n) && (d >= lines || n.Status.Over() && !picture.CutShort(n.Status)) {
+		if n := own[i].Node; saved < over && !l.IsSelected(n) && (d >= lines || n.Status.Over() && !picture.CutShort(n.Status)) {
 			gone[n] = true
 			saved += own[i].Rect.H
 		}

@@ -75,7 +75,7 @@ func (d *Dialog) Keys() []keys.Binding {
 func (d *Dialog) choices() []choice {
 	if d.givesUp {
 		return []choice{
-			{keys: []string{"y", "enter"}, label: "y/enter", about: "give up what failed, and finish what is under way", text: d.lost(), order: d.AboutFailed(event.GiveUp)},
+			{keys: []string{"y", "enter"}, label: "y/enter", about: "give up what failed, and finish what is under way", text: d.giveUpText(), order: d.AboutFailed(event.GiveUp)},
 			{keys: []string{"esc", "ctrl+c"}, label: "esc", about: "leave it held", text: "leave it held"},
 		}
 	}
@@ -83,8 +83,8 @@ func (d *Dialog) choices() []choice {
 	keep := choice{keys: []string{"K"}, label: "K", about: "abort and keep what is there; the release is marked failed", order: event.Command{Name: event.Abort}}
 	wait := choice{keys: []string{"esc"}, label: "esc", about: "go on", text: "let it come to its end"}
 	if d.State.Run != event.Aborting {
-		keep.text, wait.text = d.kept(), "go on"
-		back.text, back.whyNot = d.undone()
+		keep.text, wait.text = d.keepText(), "go on"
+		back.text, back.whyNot = d.rollbackText()
 	}
 	stop := choice{keys: []string{"ctrl+c"}, label: "ctrl-c", about: "stop at once: cancel the requests in flight as well", text: "stop at once: keep what is there", order: event.Command{Name: event.Stop, Reason: "stopped by ctrl-c"}}
 	if n := d.Tally.Requests; n > 0 {
@@ -100,7 +100,7 @@ func (d *Dialog) choose(c choice) tea.Cmd {
 		return nil
 	}
 	c.order.Told = d.asked // the dialog has said that it stops the rollback (R43)
-	d.Leaving = c.order.Name == event.Stop
+	d.QuitAtEnd = c.order.Name == event.Stop
 	return d.Send(c.order)
 }
 
@@ -112,8 +112,8 @@ func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// lost counts what giving up costs.
-func (d *Dialog) lost() string {
+// giveUpText counts what giving up costs.
+func (d *Dialog) giveUpText() string {
 	failed, never := 0, map[*graph.Node]bool{}
 	only := d.AboutFailed(event.GiveUp).Group
 	for _, n := range d.Graph.Nodes {
@@ -169,8 +169,8 @@ func (d *Dialog) removed() (gone, left int) {
 	return gone, left
 }
 
-// kept says what stays when the run stops here.
-func (d *Dialog) kept() string {
+// keepText says what stays when the run stops here.
+func (d *Dialog) keepText() string {
 	gone, left := d.removed()
 	are := plural(gone, "1 object is", "%d objects are")
 	switch {
@@ -192,8 +192,8 @@ func (d *Dialog) kept() string {
 	return "keep what is there: " + stay + ", the release is marked failed"
 }
 
-// undone says what rolling back does, or why it cannot be.
-func (d *Dialog) undone() (text, whyNot string) {
+// rollbackText says what rolling back does, or why it cannot be.
+func (d *Dialog) rollbackText() (text, whyNot string) {
 	op := d.State.Operation
 	there, flying := d.written()
 	switch {

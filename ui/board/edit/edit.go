@@ -186,7 +186,7 @@ func (e *Edit) Update(msg tea.Msg) tea.Cmd {
 		if e.Over() {
 			e.close()
 		}
-		return e.look()
+		return e.watchFolder()
 	}
 	return e.Text.Update(msg)
 }
@@ -256,8 +256,8 @@ func (e *Edit) apply() tea.Cmd {
 // lookEvery is how often the chart's folder is looked at.
 const lookEvery = 2 * time.Second
 
-// look looks at the chart's folder in a while, if it can be rendered again.
-func (e *Edit) look() tea.Cmd {
+// watchFolder looks at the chart's folder in a while, if it can be rendered again.
+func (e *Edit) watchFolder() tea.Cmd {
 	if e.Looking || !e.May() {
 		return nil
 	}
@@ -276,9 +276,9 @@ func (e *Edit) sawFolder(changed bool) tea.Cmd {
 	was := e.changed
 	e.Looking, e.changed = false, changed
 	if !was && changed && e.May() {
-		return tea.Batch(e.look(), e.Say(theme.Stopped, "chart changed on disk, E renders it again"))
+		return tea.Batch(e.watchFolder(), e.Say(theme.Stopped, "chart changed on disk, E renders it again"))
 	}
-	return e.look()
+	return e.watchFolder()
 }
 
 // Draw draws what an edit has come to over the board.

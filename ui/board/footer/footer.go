@@ -9,9 +9,9 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Draw draws as many keys as there is room for, help always, and what narrows down what
-// is shown.
-func Draw(s *screen.Screen, hints []keys.Hint, narrowed string) {
+// Draw draws as many keys as there is room for, help always, and the query that is
+// searched for or filtered by.
+func Draw(s *screen.Screen, hints []keys.Hint, query string) {
 	y, cv := s.H-1, s.Canvas
 	if typed, ok := s.Modes.Top().(keys.Line); ok {
 		input, found := typed.Line()
@@ -21,8 +21,8 @@ func Draw(s *screen.Screen, hints []keys.Hint, narrowed string) {
 		return
 	}
 	x, end := 1, s.W-1
-	if narrowed != "" {
-		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+narrowed+"  esc clears", s.W/2, s.Theme.Lines.Ellipsis)) - 2
+	if query != "" {
+		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+query+"  esc clears", s.W/2, s.Theme.Lines.Ellipsis)) - 2
 	}
 	if h := len(hints); h > 1 { // help is always there to be found
 		rest := hints[h-1]

@@ -28,7 +28,7 @@ func New(s *screen.Screen, i *inspector.Region, r *report.Report) *Pane {
 // reports reports whether the report stands below the board, until the user looks at
 // something else. Of a failure, why it came to that stands there.
 func (p *Pane) reports() bool {
-	return p.Reportable() && p.Follow && !p.insp.Shown && p.State.Status == event.Succeeded
+	return p.HasReport() && p.Follow && !p.insp.Shown && p.State.Status == event.Succeeded
 }
 
 // Rows is how high the pane is at least, between two rows of the screen: a failure that

@@ -45,7 +45,7 @@ func (r *Replay) Keys() []keys.Binding {
 	by := func(n int) func() tea.Cmd { return func() tea.Cmd { return r.TurnTo(r.At() + n) } }
 	group := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.turnToGroup(by) } }
 	failure := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.turnToFailure(by) } }
-	faster := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.hasten(by) } }
+	faster := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.setSpeed(by) } }
 	return []keys.Binding{
 		{Keys: []string{"space"}, Label: "space", Hint: r.playHint, Do: r.playOrHalt, About: "play, or stand still; at the end: play again from the beginning"},
 		{Keys: []string{"left"}, Label: "left", Hint: keys.Always("back"), Do: by(-1), About: "back by an event"},
@@ -117,7 +117,7 @@ func (r *Replay) playOrHalt() tea.Cmd {
 	return tea.Batch(r.goFrom(from, r.At()), r.playOn())
 }
 
-func (r *Replay) hasten(by float64) tea.Cmd {
+func (r *Replay) setSpeed(by float64) tea.Cmd {
 	r.accelerate(by)
 	return r.playOn()
 }

@@ -12,7 +12,7 @@ func (s *Screen) Failing() []*graph.Node {
 	for _, n := range s.Graph.Nodes {
 		switch {
 		case n.Status != event.Failed || s.Back(n) != s.RollingBack():
-		case s.Chosen(n):
+		case s.IsSelected(n):
 			out = append([]*graph.Node{n}, out...)
 		default:
 			out = append(out, n)

@@ -32,13 +32,13 @@ type Screen struct {
 	Canvas *canvas.Canvas
 	W, H   int
 
-	Sel     Spot
-	Follow  bool // the view follows the action, until the user moves
-	Detail  Detail
-	Filter  Filter
-	Flash   Flash
-	Modes   keys.Stack
-	Leaving bool // the screen is left once all is over
+	Sel       Spot
+	Follow    bool // the view follows the action, until the user moves
+	Detail    Detail
+	Filter    Filter
+	Flash     Flash
+	Modes     keys.Stack
+	QuitAtEnd bool // the screen is left once all is over
 
 	Run
 	stepped bool // since the run paused
@@ -96,11 +96,13 @@ func (s *Screen) Object() *event.ObjectState {
 	return n.Find(s.Sel.Object)
 }
 
-// Chosen reports whether the group itself or something in it is selected.
-func (s *Screen) Chosen(n *graph.Node) bool { return n.Unit() == s.Sel.Unit }
+// IsSelected reports whether the group itself or something in it is selected.
+func (s *Screen) IsSelected(n *graph.Node) bool { return n.Unit() == s.Sel.Unit }
 
-// Broken reports whether a breakpoint is still to come on a group.
-func (s *Screen) Broken(n *graph.Node) bool { return s.State.Stops(n.Unit()) && !n.Status.Over() }
+// HasBreakpoint reports whether a breakpoint is still to come on a group.
+func (s *Screen) HasBreakpoint(n *graph.Node) bool {
+	return s.State.Stops(n.Unit()) && !n.Status.Over()
+}
 
 // Held and Paused report whether the run, which can be steered, stands for that.
 func (s *Screen) Held() bool   { return s.Steerable() && s.State.Run == event.Held }
@@ -109,16 +111,16 @@ func (s *Screen) Paused() bool { return s.Steerable() && s.State.Run == event.Pa
 // PlanOnly reports whether a plan is shown that nothing is done about.
 func (s *Screen) PlanOnly() bool { return s.State.Status == "" && s.Over() && len(s.Graph.Nodes) > 0 }
 
-// Reportable reports whether there is an end to report.
-func (s *Screen) Reportable() bool {
+// HasReport reports whether there is an end to report.
+func (s *Screen) HasReport() bool {
 	return s.Over() && !s.State.Ended.IsZero() && !s.State.Operation.Watches()
 }
 
 // Stepped reports whether a step was taken since the run paused.
 func (s *Screen) Stepped() bool { return s.stepped }
 
-// MayLeave reports whether leaving does not leave a run alone.
-func (s *Screen) MayLeave() bool { return s.Over() || s.ReadOnly() || s.Attached }
+// MayQuit reports whether leaving does not leave a run alone.
+func (s *Screen) MayQuit() bool { return s.Over() || s.ReadOnly() || s.Attached }
 
 // Send gives an order to the run. What becomes of it, an event will tell.
 func (s *Screen) Send(c event.Command) tea.Cmd {

@@ -43,6 +43,6 @@ func (s *Steer) Update(msg tea.Msg) tea.Cmd {
 	case s.Over():
 		return tea.Quit
 	}
-	s.Leaving = true
+	s.QuitAtEnd = true
 	return s.Send(event.Command{Name: event.Stop, Reason: "started anew", Told: true})
 }
