@@ -79,6 +79,7 @@ scale: all
 
 chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
+	[ -n "$(ROW)" ] || CHAOS=long $(STATIC) $(TEST) -count 1 ./kube/e2e/recovery ./kube/e2e/outage
 
 # Of older versions only API server, controllers and scheduler are run; what is
 # around them is the sandbox of this version.

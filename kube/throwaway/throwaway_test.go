@@ -18,6 +18,9 @@ import (
 )
 
 func TestClusterStartsAndIsGoneAfterClose(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
 	dir := t.TempDir()
 	o := Options{Kubeconfig: filepath.Join(dir, "kubeconfig"), AuditLog: filepath.Join(dir, "audit.log"), Nodes: 3}
 	c, err := Start(t.Context(), o)

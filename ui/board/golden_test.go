@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -101,14 +102,21 @@ func (v view) begin(t testing.TB, w, h int, l theme.Options) *rig {
 	return newScreen(t, w, h, recorded(t, v.run, v.n), append(v.opts, look(l))...)
 }
 
-// TestGolden compares all screens at some sizes with what they looked like
-// when somebody last looked at them, without colour. Dark and light have to
-// show the very same text; how they look is compared at 100×30.
+// whole are the screens of which every size and every colour is kept.
+var whole = []string{"running", "breakpoint", "held", "diff", "logs", "report"}
+
+// TestGolden compares all screens with what they looked like when somebody last looked
+// at them: each without colour in a small and a large terminal, some at all sizes and in
+// dark and light. Dark and light have to show the very same text.
 func TestGolden(t *testing.T) {
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) {
+			all := slices.Contains(whole, v.name)
 			for _, size := range sizes {
 				w, h := size[0], size[1]
+				if !all && w != 80 && w != 160 {
+					continue
+				}
 				plain := v.open(t, w, h, bare).View().Content
 				compare(t, fmt.Sprintf("%s-%dx%d", v.name, w, h), ansi.Strip(plain))
 				for name, l := range map[string]theme.Options{"dark": dark, "light": light} {
@@ -117,6 +125,9 @@ func TestGolden(t *testing.T) {
 						t.Errorf("%s at %d×%d does not show what the colourless screen shows:\n%s", name, w, h, got)
 					}
 				}
+			}
+			if !all {
+				return
 			}
 			compare(t, v.name+"-dark", v.open(t, 100, 30, dark).View().Content)
 			compare(t, v.name+"-light", v.open(t, 100, 30, light).View().Content)
@@ -179,6 +190,9 @@ func TestColourless(t *testing.T) {
 func TestASCII(t *testing.T) {
 	for _, v := range views {
 		for _, size := range sizes {
+			if testing.Short() && size[0] != 80 {
+				continue
+			}
 			l := bare
 			l.ASCII = true
 			s := v.open(t, size[0], size[1], l)

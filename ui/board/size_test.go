@@ -30,10 +30,14 @@ func within(t *testing.T, s *rig, what string) {
 // TestSizes draws every screen at sizes from 20×5 to 220×60: none may be larger
 // than the terminal.
 func TestSizes(t *testing.T) {
+	step := 5
+	if testing.Short() {
+		step = 25
+	}
 	for _, v := range views {
 		s := v.open(t, 100, 30, dark)
-		for w := 20; w <= 220; w += 5 {
-			for h := 5; h <= 60; h += 5 {
+		for w := 20; w <= 220; w += step {
+			for h := 5; h <= 60; h += step {
 				s.send(tea.WindowSizeMsg{Width: w, Height: h})
 				within(t, s, fmt.Sprintf("%s at %d×%d", v.name, w, h))
 			}

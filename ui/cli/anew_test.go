@@ -9,6 +9,9 @@ import (
 // TestAChartIsStartedAnew stops before a group on a cluster of its own, changes the
 // chart, starts it anew, and goes on to the end of what it is then.
 func TestAChartIsStartedAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
 	chart := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()

@@ -110,10 +110,15 @@ func TestARunTellsWhatItDoes(t *testing.T) {
 }
 
 func (s *served) end() {
+	s.over()
+	s.Close()
+}
+
+// over ends the run: who reads learns of it.
+func (s *served) over() {
 	exit := 0
 	s.feed.End(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Exit: &exit})
 	s.feed.Close()
-	s.Close()
 }
 
 func join(t *testing.T, dir string, want int) []*Run {
@@ -183,8 +188,8 @@ func TestTwoClientsSeeTheSame(t *testing.T) {
 	join(t, s.dir, 0)
 }
 
-// TestASlowClientSlowsNobody has a client that reads nothing: the run publishes,
-// and another client reads, and ending does not wait for it.
+// TestASlowClientSlowsNobody has a client that reads nothing: the run publishes, another
+// client reads it to its end, and closing does not wait for the first.
 func TestASlowClientSlowsNobody(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	path, done, err := reach(s.dir)
@@ -202,10 +207,11 @@ func TestASlowClientSlowsNobody(t *testing.T) {
 	for range 5000 { // more than a socket holds
 		s.feed.Publish(event.Event{Kind: event.KindLog, Lines: []string{line}})
 	}
-	s.end()
+	s.over()
 	if got := all(t, good); len(got) != 5002 {
 		t.Errorf("the other client has %d events", len(got))
 	}
+	s.Close()
 }
 
 // TestLongPaths serves in a folder whose path is longer than that of a socket may

@@ -36,6 +36,9 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 		},
 	}
 	for name, kind := range kinds {
+		if !rig.Long && name != "503" && name != "answer lost" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)

@@ -6,31 +6,31 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"testing"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // helmBinary is Helm itself, built from the module that go.mod names.
-func helmBinary(t *testing.T) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm").Output()
-	if err != nil {
-		t.Fatalf("build helm from its module: %v", err)
-	}
-	return strings.TrimSpace(string(out))
-}
+var helmBinary = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "tool", "-n", "helm").Output()
+	return strings.TrimSpace(string(out)), err
+})
 
 // RunHelm runs the real helm in the test's namespace.
 func (r *Rig) RunHelm(args ...string) (string, error) {
 	r.T.Helper()
+	helm, err := helmBinary()
+	if err != nil {
+		r.T.Fatalf("build helm from its module: %v", err)
+	}
 	home := r.T.TempDir()
-	cmd := exec.Command(helmBinary(r.T), append(args, "-n", r.Namespace)...)
+	cmd := exec.Command(helm, append(args, "-n", r.Namespace)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+Sandbox.Kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "HELM_NAMESPACE=")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
+	err = cmd.Run()
 	return out.String(), err
 }
 

@@ -53,6 +53,10 @@ func Main(m *testing.M) {
 	os.Exit(testcluster.Main(m))
 }
 
+// Long is make chaos: all cases of what is cut off or fails, of which make test has one
+// of each kind.
+var Long = os.Getenv("CHAOS") == "long"
+
 // ChartsDir holds the charts of testdata, as a package of tests sees it.
 const ChartsDir = "../../../testdata/charts"
 

@@ -1,8 +1,6 @@
 package rights
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,7 +8,6 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
@@ -139,58 +136,4 @@ func TestWhatMayNotBeReadIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	few.Run(op, nil).Causes(t, all)
-}
-
-// TestAggregatedAPIDown installs and uninstalls while an API that somebody else
-// serves beside the cluster's own does not answer. It runs alone: Helm itself
-// refuses to work on such a cluster.
-func TestAggregatedAPIDown(t *testing.T) {
-	r := rig.New(t)
-	api := r.Namespace + ".example"
-	r.Create(rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, nil,
-		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
-	t.Cleanup(func() {
-		_ = r.Client.Dynamic.Resource(rig.ApiServiceResource).Delete(context.Background(), "v1."+api, metav1.DeleteOptions{})
-	})
-	r.Client = rig.Connected(t, r.Namespace) // knows nothing from before
-	r.MustRun(r.Install("plain", rig.ShopLike(t)))
-	r.MustRun(r.Uninstall())
-
-	// What needs it waits for it, and says what it waits for.
-	thing := rig.Object(api+"/v1/Thing/x", rig.Group("things", "api"))
-	var told []string
-	needs := func(i *kube.Install) {
-		i.ReadinessTimeout = 2 * time.Second
-		i.Doing = func(what string) { told = append(told, what) }
-	}
-	_, err := r.Install("plain", rig.Use(rig.One(t, thing, rig.ConfigMap("settings", rig.Group("api"))), needs))
-	down := "APIService/v1." + api + " is not available: ServiceNotFound: "
-	var refusal *kube.Refusal
-	if !errors.As(err, &refusal) || !strings.HasPrefix(err.Error(), down) || refusal.Because[0].Object.Name != "v1."+api {
-		t.Errorf("error %v, want %s", err, down)
-	}
-	if !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, down) && strings.HasSuffix(s, "; waiting") }) {
-		t.Errorf("told %q", told)
-	}
-
-	// What brings it itself does not wait before it begins; its gate says why.
-	if err := r.Client.Dynamic.Resource(rig.ApiServiceResource).Delete(t.Context(), "v1."+api, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	r.Eventually("the API is gone", func() bool {
-		_, err := r.Client.Dynamic.Resource(rig.ApiServiceResource).Get(t.Context(), "v1."+api, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
-	own := rig.One(t, thing, rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, rig.Group("api"),
-		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
-	for range 2 { // then it is there, and down
-		r.Client = rig.Connected(t, r.Namespace)
-		op, err := r.Install("plain", rig.Use(own, needs))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out := r.Run(op, nil); out.State.Exit != 1 || out.State.Root == nil || out.State.Root.Kind != "APIService" || !strings.Contains(out.State.Cause, "nowhere") {
-			t.Errorf("exit %d: %v: %s (%s)", out.State.Exit, out.State.Root, out.State.Cause, out.State.Message)
-		}
-	}
 }

@@ -29,7 +29,7 @@ type member struct {
 	held  *os.File // the write end of the sandbox's stdin, which ends with its last holder
 }
 
-// folder is that of the go test with a process id.
+// folder is that of a go test, or of a package that is alone, by its process id.
 func folder(run int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-test-%d-%d", os.Getuid(), run))
 }
@@ -43,6 +43,9 @@ func start() (*Cluster, error) {
 		return nil, err
 	}
 	m := &member{dir: folder(os.Getppid())}
+	if alone {
+		m.dir = folder(os.Getpid())
+	}
 	unlock, err := m.join()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // Package testcluster provides the throwaway cluster of a test run: the first package that
-// asks for it starts it, all packages of one go test share it, and the last ends it. A test
-// that disturbs the cluster starts one of its own, by throwaway.Start.
+// asks for it starts it, all packages of one go test share it, and the last ends it. Packages
+// that disturb the cluster have one of their own, by Alone.
 package testcluster
 
 import (
@@ -25,7 +25,12 @@ type Cluster struct {
 // Log is what the audit log holds of the time since this package has had the cluster.
 func (c *Cluster) Log() (auditlog.Log, error) { return c.tail.Read() }
 
+// Alone has this package start a cluster of its own, because its tests disturb others. It
+// comes before Start.
+func Alone() { alone = true }
+
 var (
+	alone   bool
 	mu      sync.Mutex
 	cluster *Cluster
 	failed  error

@@ -138,12 +138,15 @@ func (r *results) end(pkg *test) {
 	tests := r.running[pkg.pkg][1:]
 	delete(r.running, pkg.pkg)
 	cached := slices.ContainsFunc(pkg.output, func(s string) bool { return strings.Contains(s, "\t(cached)") })
+	seconds := map[string]float64{}
 	for _, t := range tests {
 		if !pkg.passed && !t.passed {
 			fmt.Fprint(r.out, strings.Join(t.output, ""))
 			r.failed = append(r.failed, t.pkg+" "+t.name)
 		}
-		if !cached && !strings.Contains(t.name, "/") {
+		seconds[t.name] = t.seconds
+		// A test's time has that of its parts but of those that are parallel.
+		if i := strings.LastIndex(t.name, "/"); !cached && (i < 0 || seconds[t.name[:i]] < t.seconds) {
 			r.over = append(r.over, t)
 		}
 	}

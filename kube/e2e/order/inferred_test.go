@@ -1,0 +1,338 @@
+package order
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admission "k8s.io/api/admission/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/release"
+)
+
+// TestInferredOrder installs charts that say nothing of their order and behave as
+// many do, declared and inferred (R68). Declared, something goes wrong on the way,
+// and comes right by itself; inferred, nothing does: no request is refused, no pod
+// starts again, and no resource comes before its operator.
+func TestInferredOrder(t *testing.T) {
+	for name, kind := range map[string]acted{
+		// The pods of web end as long as those of db are not ready.
+		"app": {harm: "pods/web", before: "db", docs: []string{
+			service("db"), rig.Deployment("db", nil, "300ms"),
+			strings.Replace(rig.Deployment("web", nil, "1s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_URL, value: 'postgres://db:5432/web'}]", 1),
+		}},
+		// A webhook for which nobody answers until its pods are ready.
+		"webhook": {harm: "gadgets/first", before: "guard", docs: []string{
+			definition, rig.Object("GROUP/v1/Gadget/first", nil, "spec: {}"), service("guard"), rig.Deployment("guard", nil, "300ms"),
+			rig.Object("admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration/GROUP", nil, `webhooks:
+- name: guard.GROUP
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  matchConditions: [{name: acted-by-the-test, expression: "false"}]
+  clientConfig: {service: {name: guard, namespace: NAMESPACE, path: /}}
+  rules: [{apiGroups: [GROUP], apiVersions: [v1], resources: [gadgets], operations: [CREATE, UPDATE]}]`),
+		}},
+		// A resource that an operator is there for.
+		"operator": {harm: "gadgets/first", before: "operator", docs: []string{
+			definition, rig.Object("GROUP/v1/Gadget/first", nil, "spec: {}"),
+			rig.Object("v1/ServiceAccount/operator", nil),
+			rig.Object("rbac.authorization.k8s.io/v1/Role/operator", nil, "rules: [{apiGroups: [GROUP], resources: [gadgets, gadgets/status], verbs: ['*']}]"),
+			rig.Object("rbac.authorization.k8s.io/v1/RoleBinding/operator", nil, "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: operator}", "subjects: [{kind: ServiceAccount, name: operator}]"),
+			strings.Replace(rig.Deployment("operator", nil, "300ms"), "spec: {containers", "spec: {serviceAccountName: operator, containers", 1),
+		}},
+	} {
+		for _, order := range []string{kube.OrderDeclared, kube.OrderInferred} {
+			t.Run(name+" "+order, func(t *testing.T) {
+				t.Parallel()
+				r := rig.Named(t, "order-"+name+"-"+order)
+				world := act(r, kind, order == kube.OrderDeclared)
+				out := r.MustRun(r.Install("plain", rig.Use(kind.chart(t, r.Namespace), func(i *kube.Install) { i.Order = order })))
+				if name == "app" && order == kube.OrderDeclared {
+					r.Eventually("a pod is started again", func() bool { return restarts(r) > 0 })
+				}
+				harmed, restarts, refused := world.harmed(), restarts(r), refused(r)
+				t.Logf("%d came too early; %d restarts, %d requests refused, in %s", harmed, restarts, refused, out.State.Now.Sub(out.State.Started).Round(time.Second))
+				switch {
+				case order == kube.OrderInferred && harmed+restarts+refused > 0:
+					t.Errorf("%d came too early, %d restarts, %d requests refused; want none", harmed, restarts, refused)
+				case order == kube.OrderDeclared && harmed == 0:
+					t.Error("nothing went wrong without an order: the chart shows nothing")
+				case order == kube.OrderDeclared && name == "app" && restarts == 0:
+					t.Error("no pod was started again without an order")
+				case order == kube.OrderDeclared && name == "webhook" && refused == 0:
+					t.Error("no request was refused without an order")
+				}
+			})
+		}
+	}
+}
+
+// acted is a chart, and what the test acts of it.
+type acted struct {
+	docs []string
+	// harm is what goes wrong, as a resource and the beginning of a name, as long as
+	// the pods of the Deployment before are not ready.
+	harm, before string
+}
+
+const definition = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.GROUP}
+spec:
+  group: GROUP
+  scope: Namespaced
+  names: {kind: Gadget, plural: gadgets}
+  versions: [{name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]`
+
+func service(name string) string {
+	return rig.Object("v1/Service/"+name, nil, "spec: {selector: {app: "+name+"}, ports: [{port: 5432}]}")
+}
+
+func (a acted) chart(t *testing.T, namespace string) *charts.Chart {
+	t.Helper()
+	names := strings.NewReplacer("GROUP", namespace+".example", "NAMESPACE", namespace)
+	return rig.One(t, names.Replace(strings.Join(a.docs, "\n---\n")))
+}
+
+// world acts what the sandbox has not got: programs that run in pods. The API
+// server asks it about what is created in the test's namespace.
+type world struct {
+	r     *rig.Rig
+	acted acted
+	// slow has the pods of what comes before wait until something has gone wrong.
+	slow bool
+
+	mu    sync.Mutex
+	early int
+	wrong chan struct{} // closed by the first
+}
+
+// act makes the API server ask.
+func act(r *rig.Rig, a acted, slow bool) *world {
+	r.T.Helper()
+	w := &world{r: r, acted: a, slow: slow, wrong: make(chan struct{})}
+	srv := httptest.NewTLSServer(http.HandlerFunc(w.review))
+	r.T.Cleanup(srv.Close)
+	fail, none, wait := admissionv1.Fail, admissionv1.SideEffectClassNone, int32(30)
+	hook := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "acted-" + r.Namespace}, Webhooks: []admissionv1.MutatingWebhook{{
+		Name: "acted.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &srv.URL, CABundle: authority(srv.Certificate())},
+		FailurePolicy: &fail, SideEffects: &none, TimeoutSeconds: &wait, AdmissionReviewVersions: []string{"v1"},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": r.Namespace}},
+		Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{
+			APIGroups: []string{"", r.Namespace + ".example"}, APIVersions: []string{"v1"}, Resources: []string{"pods", "gadgets"},
+		}}},
+	}}}
+	hooks := r.Cluster.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	if _, err := hooks.Create(r.T.Context(), hook, metav1.CreateOptions{}); err != nil {
+		r.T.Fatal(err)
+	}
+	r.T.Cleanup(func() { _ = hooks.Delete(r.T.Context(), hook.Name, metav1.DeleteOptions{}) })
+	r.Eventually("the webhook is asked", func() bool {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "asked"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}}
+		made, err := r.Cluster.CoreV1().Pods(r.Namespace).Create(r.T.Context(), pod, metav1.CreateOptions{DryRun: []string{"All"}})
+		return err == nil && made.Annotations["acted"] != ""
+	})
+	return w
+}
+
+func authority(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// review answers the API server.
+func (w *world) review(rw http.ResponseWriter, req *http.Request) {
+	var asked admission.AdmissionReview
+	if err := json.NewDecoder(req.Body).Decode(&asked); err != nil {
+		http.Error(rw, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer := &admission.AdmissionResponse{UID: asked.Request.UID, Allowed: true}
+	var o struct{ Metadata metav1.ObjectMeta }
+	_ = json.Unmarshal(asked.Request.Object.Raw, &o) // the API server has read it
+	name := o.Metadata.Name + o.Metadata.GenerateName
+	what := asked.Request.Resource.Resource + "/" + name
+	patch := ""
+	switch {
+	case name == "asked":
+		patch = `[{"op":"add","path":"/metadata/annotations","value":{"acted":"yes"}}]`
+	case asked.Request.DryRun != nil && *asked.Request.DryRun:
+	case strings.HasPrefix(what, w.acted.harm) && !isReady(w.r, w.acted.before):
+		w.goesWrong()
+		if asked.Request.Resource.Resource == "pods" {
+			patch = `[{"op":"add","path":"/metadata/annotations/sandbox~1exit-code","value":"1"},{"op":"add","path":"/metadata/annotations/sandbox~1fail-times","value":"1"},{"op":"add","path":"/metadata/annotations/sandbox~1run-duration","value":"100ms"}]`
+		} else if w.acted.before == "guard" {
+			answer.Allowed = false
+			answer.Result = &metav1.Status{Code: 500, Message: fmt.Sprintf("failed calling webhook %q: connect: connection refused", w.acted.before)}
+		}
+	case strings.HasPrefix(what, "pods/"+w.acted.before) && w.slow:
+		select {
+		case <-w.wrong:
+		case <-time.After(25 * time.Second): // then nothing has, as the test will see
+		}
+	}
+	if patch != "" {
+		kind := admission.PatchTypeJSONPatch
+		answer.Patch, answer.PatchType = []byte(patch), &kind
+	}
+	asked.Response, asked.Request = answer, nil
+	_ = json.NewEncoder(rw).Encode(asked) // the API server says if nobody is there
+}
+
+func (w *world) goesWrong() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.early++; w.early == 1 {
+		close(w.wrong)
+	}
+}
+
+func (w *world) harmed() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.early
+}
+
+// isReady reports whether a Deployment is available.
+func isReady(r *rig.Rig, name string) bool {
+	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(r.T.Context(), name, metav1.GetOptions{})
+	return err == nil && d.Status.AvailableReplicas > 0
+}
+
+// restarts counts how often containers of the namespace have started again.
+func restarts(r *rig.Rig) (n int) {
+	r.T.Helper()
+	pods, err := r.Cluster.CoreV1().Pods(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, p := range pods.Items {
+		for _, c := range p.Status.ContainerStatuses {
+			n += int(c.RestartCount)
+		}
+	}
+	return n
+}
+
+// refused counts our writes that the API server has refused.
+func refused(r *rig.Rig) (n int) {
+	r.T.Helper()
+	log, err := rig.Sandbox.Log()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, e := range log.Namespace(r.Namespace) {
+		written := e.Verb == "create" || e.Verb == "update" || e.Verb == "patch"
+		if e.UserAgent == "lockstep" && written && e.Code >= 400 && e.Object.Resource != "leases" && !strings.Contains(e.RequestURI, "dryRun=") {
+			n++
+		}
+	}
+	return n
+}
+
+// called is a chart of an app that calls a database, which says nothing of it.
+func called(t *testing.T, more string) *charts.Chart {
+	t.Helper()
+	return rig.One(t, service("db"), rig.Deployment("db", nil, "100ms"),
+		strings.Replace(rig.Deployment("web", nil, "0s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_HOST, value: db}, {name: MORE, value: '"+more+"'}]", 1))
+}
+
+// TestInferredOrderIsRecorded undoes an inferred order later, without being told
+// (R28, R68): the record has it, and nothing else of the release or the cluster.
+func TestInferredOrderIsRecorded(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	inferred := func(i *kube.Install) { i.Order = kube.OrderInferred }
+	r.MustRun(r.Install("plain", rig.Use(called(t, "1"), inferred)))
+	last, err := r.Helm().Releases.Last("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := release.AsV1(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(rel.Manifest, "helm.sh/") {
+		t.Errorf("the manifest has annotations of the order:\n%s", rel.Manifest)
+	}
+	for _, name := range []string{"db", "web"} {
+		d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range d.Annotations {
+			if strings.HasPrefix(key, "helm.sh/") || strings.HasPrefix(key, "lockstep") {
+				t.Errorf("%s has %s in the cluster", name, key)
+			}
+		}
+	}
+	gates := func(op *kube.Operation, err error) map[string][]string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := map[string][]string{}
+		for _, p := range op.Phases() {
+			for _, g := range p.Groups {
+				of[p.Name+" "+g.ID] = g.After
+			}
+		}
+		return of
+	}
+	// An upgrade that is not told so has no order, and what it removes goes in that
+	// of before.
+	r.MustRun(r.Upgrade("plain", rig.UseUp(called(t, "2"), nil)))
+	back := gates(r.Rollback(1))
+	if !slices.Equal(back["apply edge:web"], []string{"edge:db"}) {
+		t.Errorf("the rollback has the gates %v", back)
+	}
+	r.MustRun(r.Rollback(1))
+	op, err := r.Uninstall()
+	if away := gates(op, err); !slices.Equal(away["remove edge:db"], []string{"edge:web"}) {
+		t.Errorf("the uninstallation has the gates %v", away)
+	}
+	r.MustRun(op, nil)
+}
+
+// TestInferredFailureNamesItsEdge says of what never started why it waits (R26, R68).
+func TestInferredFailureNamesItsEdge(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	never := rig.One(t, service("db"), strings.Replace(rig.Deployment("db", nil, "0s"), "sandbox/ready-delay: 0s", "sandbox/fail: never-ready", 1),
+		strings.Replace(rig.Deployment("web", nil, "0s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_HOST, value: db}]", 1))
+	op, err := r.Install("plain", rig.Use(never, func(i *kube.Install) { i.Order, i.ReadinessTimeout = kube.OrderInferred, time.Second }))
+	out := r.MustFail(op, err, "never started: edge:web")
+	web := out.State.Find("apply", "edge:web")
+	for _, part := range []string{"edge:db failed", "Deployment/web waits for ", "DATABASE_HOST"} {
+		if web == nil || !strings.Contains(web.Message, part) {
+			t.Errorf("web does not say %q: %+v", part, web)
+		}
+	}
+}
+
+// TestInferredNeedsOrder refuses the one that a strategy would lose (R27, R68).
+func TestInferredNeedsOrder(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	for _, change := range []func(*kube.Install){
+		func(i *kube.Install) { i.Order, i.Wait = kube.OrderInferred, "watcher" },
+		func(i *kube.Install) { i.Order = "guessed" },
+	} {
+		if _, err := r.Install("plain", change); err == nil || !strings.Contains(err.Error(), "--order") {
+			t.Errorf("error %v", err)
+		}
+	}
+}

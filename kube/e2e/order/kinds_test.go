@@ -1,0 +1,79 @@
+package order
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestKindThatNothingBrings refuses, before anything is written, an object of a
+// kind that the cluster does not know and that nothing before its group can
+// bring, and takes it where something can: a CRD of the chart that is not after
+// it, a workload in a hook or an earlier group, or an object that an operator
+// may act on (R29).
+func TestKindThatNothingBrings(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	gears := rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: r.Namespace + ".example"}
+	others := rig.LateKind{Kind: "Other", Plural: "others", Scope: "Namespaced", API: r.Namespace + ".example"}
+	gear := func(annotations map[string]string) string {
+		return rig.Object(gears.API+"/v1/Gear/g", annotations, "spec: {size: x}")
+	}
+	hook := func(event string) map[string]string { return map[string]string{"helm.sh/hook": event} }
+	tests := map[string]struct {
+		files   rig.Files
+		docs    []string
+		refused bool
+	}{
+		"one group":                {docs: []string{gear(nil), rig.ConfigMap("a", nil)}, refused: true},
+		"workload beside it":       {docs: []string{gear(nil), rig.Deployment("operator", nil, "0s")}, refused: true},
+		"earlier group of no use":  {docs: []string{gear(rig.Group("b", "a")), rig.ConfigMap("a", rig.Group("a"))}, refused: true},
+		"hook of no use":           {docs: []string{gear(nil), rig.ConfigMap("hook", hook("pre-install"))}, refused: true},
+		"hook that comes after":    {docs: []string{gear(nil), rig.Job("hook", hook("post-install"), "0s")}, refused: true},
+		"group that comes after":   {docs: []string{gear(rig.Group("a")), rig.Deployment("operator", rig.Group("b", "a"), "0s")}, refused: true},
+		"group beside it":          {docs: []string{gear(rig.Group("b", "a")), rig.ConfigMap("a", rig.Group("a")), rig.Deployment("operator", rig.Group("c", "a"), "0s")}, refused: true},
+		"another CRD in crds":      {files: rig.Files{"crds/other.yaml": others.CRD(nil)}, docs: []string{gear(nil)}, refused: true},
+		"CRD in a group after it":  {docs: []string{gear(rig.Group("a")), gears.CRD(rig.Group("b", "a"))}, refused: true},
+		"CRD in a hook after it":   {docs: []string{gear(nil), gears.CRD(hook("post-install"))}, refused: true},
+		"CRD in crds":              {files: rig.Files{"crds/gear.yaml": gears.CRD(nil)}, docs: []string{gear(nil)}},
+		"CRD in its group":         {docs: []string{gear(nil), gears.CRD(nil)}},
+		"CRD in an earlier group":  {docs: []string{gear(rig.Group("b", "a")), gears.CRD(rig.Group("a"))}},
+		"CRD in a hook":            {docs: []string{gear(nil), gears.CRD(hook("pre-install"))}},
+		"workload in a hook":       {docs: []string{gear(nil), rig.Job("hook", hook("pre-install"), "0s")}},
+		"workload in a group":      {docs: []string{gear(rig.Group("b", "a")), rig.Deployment("operator", rig.Group("a"), "0s")}},
+		"workload two groups away": {docs: []string{gear(rig.Group("c", "b")), rig.ConfigMap("b", rig.Group("b", "a")), rig.Deployment("operator", rig.Group("a"), "0s")}},
+		"for an operator": {files: rig.Files{"crds/other.yaml": others.CRD(nil)},
+			docs: []string{gear(rig.Group("b", "a")), rig.Object(others.API+"/v1/Other/o", rig.Group("a"), "spec: {install: gears}")}},
+	}
+	for name, tt := range tests {
+		for _, wait := range []string{"ordered", "watcher"} {
+			if wait != "ordered" && !strings.HasPrefix(name, "one") && !strings.HasPrefix(name, "hook") && !strings.HasSuffix(name, "hook") && !strings.HasSuffix(name, "crds") {
+				continue // with another strategy there is but one group
+			}
+			t.Run(name+"-"+wait, func(t *testing.T) {
+				fs := rig.Files(rig.Adding(tt.files, "templates/all.yaml", strings.Join(tt.docs, "\n---\n")))
+				op, err := r.Install("plain", rig.Use(rig.MakeChart(t, fs), func(i *kube.Install) { i.Wait, i.Namespace, i.CreateNamespace = wait, r.Namespace+"-new", true }))
+				if tt.refused {
+					if err == nil || !strings.Contains(err.Error(), "edge: Gear/g: the cluster does not know the kind Gear ("+gears.API+"/v1), and neither a CRD of the chart nor anything before its group can bring it") {
+						t.Errorf("error %v", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				told := slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Rule == "R29" && strings.Contains(w.Message, "Gear/g") })
+				if sure := strings.HasPrefix(name, "CRD"); told == sure {
+					t.Errorf("warnings %v", op.Warnings())
+				}
+			})
+		}
+	}
+	if w := r.Writes(); len(w) > 0 {
+		t.Errorf("written: %v", w)
+	}
+}

@@ -1,0 +1,137 @@
+package order
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// bring installs the CRD as an operator would.
+func bring(r *rig.Rig, k rig.LateKind) {
+	crd := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(k.CRD(nil)), crd); err != nil {
+		r.T.Error(err)
+	}
+	if _, err := r.Client.Dynamic.Resource(rig.CrdResource).Create(r.T.Context(), crd, metav1.CreateOptions{}); err != nil {
+		r.T.Error(err)
+	}
+}
+
+// lateGone reports whether the object of the kind is not in the cluster.
+func lateGone(r *rig.Rig, k rig.LateKind) bool {
+	client := r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: k.API, Version: "v1", Resource: k.Plural})
+	var err error
+	if k.Scope == "Cluster" {
+		_, err = client.Get(r.T.Context(), "late", metav1.GetOptions{})
+	} else {
+		_, err = client.Namespace(r.Namespace).Get(r.T.Context(), "late", metav1.GetOptions{})
+	}
+	return apierrors.IsNotFound(err)
+}
+
+// TestLateKinds waits for an object whose kind the cluster learns only on the
+// way, from a hook, an operator or an earlier group: it is watched where it
+// really is, the next group comes after it, and an uninstallation takes it away
+// (R22, R29).
+func TestLateKinds(t *testing.T) {
+	t.Parallel()
+	for _, brought := range []string{"hook", "operator", "group"} {
+		for _, k := range rig.LateKinds("") {
+			t.Run(brought+"-"+k.Kind, func(t *testing.T) {
+				t.Parallel()
+				r := rig.New(t)
+				k.API = r.Namespace + ".example"
+				docs := []string{k.Object(rig.Group("late", "first")), rig.ConfigMap("after", rig.Group("after", "late"))}
+				switch brought {
+				case "hook":
+					docs = append(docs, k.CRD(map[string]string{"helm.sh/hook": "pre-install"}), rig.ConfigMap("first", rig.Group("first")))
+				case "operator":
+					docs = append(docs, rig.Deployment("operator", rig.Group("first"), "0s"))
+				case "group":
+					docs = append(docs, k.CRD(rig.Group("first")))
+				}
+				op, err := r.Install("plain", rig.Use(rig.One(t, docs...), func(i *kube.Install) { i.ReadinessTimeout = 15 * time.Second }))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var once sync.Once
+				out := r.Run(op, func(e event.Event) {
+					if brought == "operator" && e.Kind == event.KindGroup && e.Group == "edge:first" && e.Status == event.Ready {
+						once.Do(func() { bring(r, k) })
+					}
+				})
+				if out.Err != nil || out.State.Exit != 0 {
+					t.Fatalf("exit %d: %v", out.State.Exit, out.Err)
+				}
+				if got := statuses(out, "late"); !slices.Contains(got, event.InProgress) || got[len(got)-1] != event.Ready {
+					t.Errorf("late went through %v", got)
+				}
+				if !out.At("edge:after", event.Running).After(out.At("edge:late", event.Ready)) {
+					t.Error("the next group did not wait")
+				}
+				r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, docs...), nil)))
+				r.MustRun(r.Uninstall())
+				if !lateGone(r, k) {
+					t.Error("the object is still there")
+				}
+			})
+		}
+	}
+}
+
+// statuses are those that the objects of a name went through.
+func statuses(out rig.Outcome, name string) (all []event.Status) {
+	for _, e := range out.Events {
+		if e.Kind == event.KindObject && e.Object.Name == name {
+			all = append(all, e.Status)
+		}
+	}
+	return all
+}
+
+// TestViewOfALateKind sees an object whose kind the cluster learns only while a
+// view of its release is open (R29).
+func TestViewOfALateKind(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	k := rig.LateKinds(r.Namespace + ".example")[0]
+	op, err := r.Install("plain", rig.Use(rig.One(t, rig.Deployment("operator", rig.Group("first"), "0s"), k.Object(rig.Group("late", "first"))), func(i *kube.Install) {
+		i.BreakOn, i.ReadinessTimeout = []string{"edge:late"}, 5*time.Second
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stands := make(chan struct{})
+	done := make(chan rig.Outcome, 1)
+	var once sync.Once
+	go func() {
+		done <- r.Run(op, func(e event.Event) {
+			if e.Kind == event.KindRun && e.Status == event.Paused {
+				once.Do(func() { close(stands) })
+			}
+		})
+	}()
+	<-stands
+	v := r.Look(0)
+	v.Await("late is waiting", func(s *event.State) bool {
+		g := s.Find("apply", "edge:late")
+		return g != nil && g.Status == event.Waiting && s.Find("apply", "edge:first").Status == event.Ready
+	})
+	bring(r, k)
+	op.Command(event.Command{Name: event.Resume})
+	if out := <-done; out.Err != nil {
+		t.Error(out.Err)
+	}
+	v.Await("late is ready", func(s *event.State) bool { return s.Message == "deployed" && rig.All(s, event.Ready) })
+}

@@ -1,0 +1,58 @@
+package order
+
+import (
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestEveryGroupIsWaitedFor brings a last group that never becomes ready. By default
+// that fails an installation, an upgrade and a rollback; where only the groups that
+// others wait for are checked, the outcome says what was not (R21).
+func TestEveryGroupIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	good := []string{rig.ConfigMap("first", rig.Group("first")), rig.Deployment("last", rig.Group("last", "first"), "0s")}
+	bad := []string{rig.ConfigMap("first", rig.Group("first")), rig.Unpullable("last", rig.Group("last", "first"))}
+	operations := map[string]func(r *rig.Rig, common kube.Common) (*kube.Operation, error){
+		"install": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
+			return r.Install("plain", rig.Use(rig.One(t, bad...), func(i *kube.Install) { i.Common = common }))
+		},
+		"upgrade": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
+			r.Deploy("plain", rig.Use(rig.One(t, good...), nil))
+			return r.Upgrade("plain", rig.UseUp(rig.One(t, bad...), func(u *kube.Upgrade) { u.Common = common }))
+		},
+		"rollback": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
+			r.Deploy("plain", rig.Use(rig.One(t, bad...), func(i *kube.Install) { i.SkipLeaves = true }))
+			r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, good...), nil)))
+			return r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1})
+		},
+	}
+	for name, prepare := range operations {
+		for _, skip := range []bool{false, true} {
+			title := name
+			if skip {
+				title += " not waiting"
+			}
+			t.Run(title, func(t *testing.T) {
+				t.Parallel()
+				r := rig.New(t)
+				common := r.Common()
+				common.ReadinessTimeout, common.SkipLeaves = 2*time.Second, skip
+				op, err := prepare(r, common)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := r.Run(op, nil).State
+				if !skip && (s.Status != event.Failed || s.Exit != 1 || s.Release != "failed") {
+					t.Errorf("%s, exit %d, the release is %s: %s", s.Status, s.Exit, s.Release, s.Reason())
+				}
+				if skip && (s.Ending() != event.Applied || s.Exit != 0 || s.Release != "deployed" || s.Outcome != "1 group applied, not waited for") {
+					t.Errorf("%s, exit %d, the release is %s: %q", s.Ending(), s.Exit, s.Release, s.Outcome)
+				}
+			})
+		}
+	}
+}

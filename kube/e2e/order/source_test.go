@@ -1,0 +1,93 @@
+package order
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"testing"
+
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/helmclient"
+)
+
+// stripper is a post-renderer that loses all comments, and where bare also the
+// annotation by which Helm finds out afterwards which file an object is from.
+type stripper struct{ bare bool }
+
+func (s stripper) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
+	text := regexp.MustCompile(`(?m)^\s*#.*\n`).ReplaceAll(in.Bytes(), nil)
+	if s.bare {
+		text = regexp.MustCompile(`(?m)^\s*postrenderer.helm.sh/postrender-filename:.*\n`).ReplaceAll(text, nil)
+	}
+	return bytes.NewBuffer(text), nil
+}
+
+// TestPostRendererThatLosesTheSource counts everything as the root chart's,
+// with a warning (R6); one that keeps Helm's annotation loses nothing.
+func TestPostRendererThatLosesTheSource(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		t.Run(fmt.Sprint(bare), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			chart := rig.MakeChart(t, rig.Subcharted())
+			out := r.Deploy("plain", rig.Use(chart, func(i *kube.Install) { i.PostRenderer = stripper{bare} }))
+			sub, root := out.State.Find(helmclient.PhaseApply, "edge/sub:(unsequenced)"), out.State.Find(helmclient.PhaseApply, "edge:three")
+			if bare && (root == nil || len(root.After) != 1 || !out.Says("R6", "ConfigMap/c")) {
+				t.Errorf("c is not counted as the root chart's, with a warning: %+v, %v", root, out.State.Warnings)
+			}
+			if !bare && (sub == nil || out.Says("R6")) {
+				t.Errorf("c is not its subchart's")
+			}
+			r.MustRun(r.Upgrade("plain", rig.UseUp(chart, func(u *kube.Upgrade) { u.PostRenderer = stripper{bare} })))
+			op, err := r.Uninstall()
+			out = r.MustRun(op, err)
+			if got := r.ConfigMaps(r.Namespace); len(got) > 0 || len(out.State.Phases[0].Groups) < 2 {
+				t.Errorf("left are %v, after %d groups", got, len(out.State.Phases[0].Groups))
+			}
+		})
+	}
+}
+
+// TestManifestWithoutSources takes a release whose stored manifest has no
+// comments at all, as Helm 3 leaves it with a post-renderer: what is gone from
+// the chart is removed, and an uninstallation waits and tells.
+func TestManifestWithoutSources(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.MakeChart(t, rig.Subcharted()), nil))
+	strip := func() {
+		cfg := r.Helm()
+		last, err := cfg.Releases.Last("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel := last.(*rel1.Release)
+		rel.Manifest = regexp.MustCompile(`(?m)^# Source:.*\n`).ReplaceAllString(rel.Manifest, "")
+		rel.Chart.Files = nil
+		if err := cfg.Releases.Update(rel); err != nil {
+			t.Fatal(err)
+		}
+	}
+	strip()
+	r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)), nil)))
+	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("after the upgrade there are %v, want [a b]", got)
+	}
+	strip()
+	op, err := r.Uninstall()
+	out := r.MustRun(op, err)
+	gone := 0
+	for _, e := range out.Events {
+		if e.Kind == event.KindObject && e.Status == event.Gone {
+			gone++
+		}
+	}
+	if got := r.ConfigMaps(r.Namespace); gone != 2 || len(got) > 0 {
+		t.Errorf("%d objects were told to be gone; left are %v", gone, got)
+	}
+}

@@ -1,0 +1,104 @@
+package order
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestWaitChangesNoOrder gives each wait strategy to a rollback and an
+// uninstallation of revisions that were deployed in order: what is done, and in
+// which order, is what their records say, and what they say is the same
+// afterwards. --wait only decides what is waited for (R30a).
+func TestWaitChangesNoOrder(t *testing.T) {
+	t.Parallel()
+	for _, wait := range []string{"watcher", "hookOnly", "legacy"} {
+		t.Run(wait, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("fanout", nil)
+			groups := rig.Oracle(t, "fanout", r.Namespace)
+			r.MustRun(r.Upgrade("hip0025-groups-complete", nil))
+			common := kube.Common{Release: "t", Namespace: r.Namespace, Wait: wait}
+
+			start := time.Now()
+			op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1})
+			out := r.MustRun(op, err)
+			if got := units(out, event.PhaseApply); len(got) != len(groups) {
+				t.Errorf("rolled back in the groups %v", got)
+			}
+			if got := units(out, event.PhaseRemove); len(got) != len(rig.Oracle(t, "hip0025-groups-complete", r.Namespace)) {
+				t.Errorf("removed in the groups %v", got)
+			}
+			r.Timeline("lockstep").Since(start).AssertWritesFollowGates(t, "rollback", groups)
+			view, err := r.Client.PrepareView(t.Context(), "t", r.Namespace, 0)
+			if err != nil || !view.Sequenced() {
+				t.Errorf("revision 3 is recorded as sequenced: %v, %v", err == nil && view.Sequenced(), err)
+			}
+
+			tl, start := r.Timeline("lockstep"), time.Now()
+			op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: common})
+			out = r.MustRun(op, err)
+			if got := units(out, event.PhaseRemove); len(got) != len(groups) {
+				t.Errorf("uninstalled in the groups %v", got)
+			}
+			tl.Events = r.Audit()
+			tl = tl.Since(start)
+			for id, g := range groups {
+				last, name := tl.Deleted(t, g.Objects)
+				for _, gate := range g.Gates {
+					if first, by := tl.FirstDelete(t, groups[gate].Objects); first.Before(last) {
+						t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, gate, rig.Clock(first), name, id, rig.Clock(last))
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestWaitIsOnlyAboutWaiting rolls back to a revision whose first group cannot
+// become ready any more: hookOnly does not wait for it, watcher does (R27, R30a).
+func TestWaitIsOnlyAboutWaiting(t *testing.T) {
+	t.Parallel()
+	for wait, exit := range map[string]int{"hookOnly": 0, "watcher": 1} {
+		t.Run(wait, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("plain", rig.Use(rig.One(t, rig.Deployment("store", rig.Group("a"), "0s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
+			r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("other", nil)), nil)))
+			full := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: *apiresource.NewQuantity(0, apiresource.DecimalSI)}}}
+			if _, err := r.Cluster.CoreV1().ResourceQuotas(r.Namespace).Create(t.Context(), full, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace, Wait: wait, Timeout: 8 * time.Second}, Revision: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, nil)
+			if got := units(out, event.PhaseApply); out.State.Exit != exit || !slices.Contains(got, "edge:a") {
+				t.Errorf("exit %d: %s; groups %v", out.State.Exit, out.State.Message, got)
+			}
+		})
+	}
+}
+
+// units are the groups of the phases of a kind that ran.
+func units(out rig.Outcome, kind event.PhaseKind) (ids []string) {
+	for _, p := range out.State.Phases {
+		for _, g := range p.Groups {
+			if p.Kind == kind && !g.Started.IsZero() {
+				ids = append(ids, g.ID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,106 @@
+package order
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestWaitStrategies deploys by every strategy of R27: watcher waits for all of
+// it, with --wait-for-jobs for the end of Jobs too, hookOnly for nothing.
+func TestWaitStrategies(t *testing.T) {
+	tests := []struct {
+		wait  string
+		jobs  bool
+		waits bool
+	}{
+		{"watcher", false, true}, {"true", false, true}, {"watcher", true, true}, {"legacy", false, true}, {"legacy", true, true},
+		{"hookOnly", false, false}, {"none", true, false}, {"false", false, false}, {"ordered", false, true},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%s jobs %v", tt.wait, tt.jobs), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			takes := "1h" // what is waited for would not come to an end
+			if tt.waits {
+				takes = "1500ms"
+			}
+			workload, duration := rig.Deployment("slow", nil, takes), "1h"
+			if tt.jobs {
+				workload, duration = rig.Deployment("slow", nil, "0s"), takes
+			}
+			op, err := r.Install("plain", rig.Use(rig.One(t, workload, rig.Deployment("paused", nil, "0s", "  paused: true"), rig.Job("work", nil, duration), rig.ConfigMap("a", nil)),
+				func(i *kube.Install) { i.Wait, i.WaitForJobs = tt.wait, tt.jobs }))
+			out := r.MustRun(op, err)
+			if tt.waits {
+				assertOver(r, tt.jobs)
+			}
+			if n := len(out.State.Phases[0].Groups); n != 1 {
+				t.Errorf("%d groups, want one", n)
+			}
+			if got := r.Status(); got != rcommon.StatusDeployed {
+				t.Errorf("the release is %s", got)
+			}
+		})
+	}
+}
+
+// assertOver looks whether the Deployment is there in full, and the Job complete.
+func assertOver(r *rig.Rig, job bool) {
+	r.T.Helper()
+	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(r.T.Context(), "slow", metav1.GetOptions{})
+	if err != nil || d.Status.AvailableReplicas == 0 {
+		r.T.Errorf("it did not wait for the Deployment: %v, %v", d.Status, err)
+	}
+	if j, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(r.T.Context(), "work", metav1.GetOptions{}); err != nil || job && j.Status.Succeeded == 0 {
+		r.T.Errorf("it did not wait for the Job: %v, %v", j.Status, err)
+	}
+}
+
+// TestHookOnlyWithRollback waits for what is deployed although --wait=hookOnly
+// would not: otherwise no failure would be seen to roll back from. Helm does
+// the same (R27, R33).
+func TestHookOnlyWithRollback(t *testing.T) {
+	t.Parallel()
+	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("a"), "0s"), "example/app:1.0", "example/no-such-image:1")
+	after := rig.ConfigMap("after", rig.Group("b", "a"))
+	fail := func(c *kube.Common) { c.Wait, c.RollbackOnFailure, c.Timeout = "hookOnly", true, 8*time.Second }
+	t.Run("install", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		op, err := r.Install("plain", rig.Use(rig.One(t, broken, after), func(i *kube.Install) { fail(&i.Common) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "Deployment/broken") {
+			t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+		}
+		if got := r.Left(); len(got) > 0 || r.Status() != "" {
+			t.Errorf("left are %v, the release is %q", got, r.Status())
+		}
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		r.Deploy("plain", rig.Use(rig.One(t, after), func(i *kube.Install) { i.Wait = "hookOnly" }))
+		op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, broken, after), func(u *kube.Upgrade) { fail(&u.Common) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "back at revision 1") {
+			t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+		}
+		r.AssertHistory("1 superseded", "2 failed", "3 deployed")
+		if got := r.Left(); !slices.Equal(got, []string{"ConfigMap/after"}) {
+			t.Errorf("left are %v", got)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package outage
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestAnAPIApartGoesAway has the API of one kind go away in the middle of a run, whose
+// requests are then answered with 503: the clocks of all others go on, what waits for it
+// says which API is down and why, and the API server is not blamed. It runs alone, as
+// TestAggregatedAPIDown does.
+func TestAnAPIApartGoesAway(t *testing.T) {
+	r := rig.New(t)
+	api := r.Namespace + ".example"
+	r.Create(rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/things."+api, nil,
+		"spec: {group: "+api+", scope: Namespaced, names: {kind: Thing, plural: things}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}"))
+	r.Eventually("the kind is served", func() bool {
+		_, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(api + "/v1")
+		return err == nil
+	})
+	services := r.Client.Dynamic.Resource(rig.ApiServiceResource)
+	t.Cleanup(func() { _ = services.Delete(context.Background(), "v1."+api, metav1.DeleteOptions{}) })
+	goAway := func() {
+		_, err := services.Patch(t.Context(), "v1."+api, types.MergePatchType, []byte(`{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null}},
+			"spec":{"insecureSkipTLSVerify":true,"service":{"namespace":"`+r.Namespace+`","name":"nowhere"}}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		r.Eventually("the API says that it is down", func() bool {
+			u, err := services.Get(t.Context(), "v1."+api, metav1.GetOptions{})
+			return err == nil && strings.Contains(fmt.Sprint(u.Object["status"]), "ServiceNotFound")
+		})
+	}
+	chart := rig.One(t, rig.Object(api+"/v1/Thing/x", rig.Group("things")), rig.Deployment("stuck", rig.Group("slow"), "1h"), rig.ConfigMap("end", rig.Group("end", "slow", "things")))
+	op, err := r.Install("plain", rig.Use(chart, func(i *kube.Install) {
+		i.ReadinessTimeout, i.Timeout, i.BreakOn = 3*time.Second, 30*time.Second, []string{"edge:things"}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindRun && e.Status == event.Paused {
+			goAway()
+			op.Command(event.Command{Name: event.Resume})
+		}
+	})
+	if _, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(api + "/v1"); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("the API answers with %v", err)
+	}
+	if out.State.Exit != 1 || strings.Contains(out.State.Message, "--timeout)") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	for object, says := range map[string]string{"stuck": "gave up after 3s (--readiness-timeout)", "x": "the API of group " + api + " does not answer; APIService v1." + api + ": Available is False: ServiceNotFound"} {
+		told := ""
+		for _, e := range out.Events {
+			if e.Object != nil && e.Object.Name == object && e.Status == event.Failed {
+				told += e.Message + "; " + e.Cause
+			}
+		}
+		if !strings.Contains(told, says) {
+			t.Errorf("%s failed with %q, want %q", object, told, says)
+		}
+	}
+	for _, e := range out.Events {
+		if e.Kind == event.KindServer {
+			t.Errorf("the API server is blamed: %s", e.Message)
+		}
+	}
+}

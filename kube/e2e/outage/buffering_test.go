@@ -1,0 +1,66 @@
+package outage
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// wholeAnswers has a proxy send an answer on once all of it has come.
+func wholeAnswers(resp *http.Response) error {
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(all))
+	return nil
+}
+
+// inChunks has a proxy send an answer on in chunks of a size.
+func inChunks(size int) func(*http.Response) error {
+	return func(resp *http.Response) error {
+		resp.Body = &chunks{ReadCloser: resp.Body, size: size}
+		return nil
+	}
+}
+
+type chunks struct {
+	io.ReadCloser
+	size int
+	have bytes.Buffer
+	err  error
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if c.have.Len() == 0 && c.err == nil {
+		_, c.err = io.CopyN(&c.have, c.ReadCloser, int64(c.size))
+	}
+	if c.have.Len() == 0 {
+		return 0, c.err
+	}
+	return c.have.Read(p)
+}
+
+// TestBufferingProxy: behind a proxy that holds answers back, no watch tells of
+// anything before it ends. A run learns of what happens all the same, and in time.
+func TestBufferingProxy(t *testing.T) {
+	t.Parallel()
+	for name, amend := range map[string]func(*http.Response) error{"whole": wholeAnswers, "chunks": inChunks(16 << 10)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Client = r.Through(rig.Middle{Amend: amend}, "")
+			chart := rig.One(t, rig.Deployment("db", rig.Group("db"), "1s"), rig.Job("seed", rig.Group("seed", "db"), "10ms"))
+			r.MustRun(r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.WaitForJobs, i.ReadinessTimeout = true, 20*time.Second })))
+			r.MustRun(r.Uninstall())
+			if left := r.Labelled(); len(left) > 0 {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
+}

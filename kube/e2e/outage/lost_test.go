@@ -1,0 +1,190 @@
+package outage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestLostAPI loses the API server in the middle of an operation. Some seconds are
+// waited out (R53). Where they last longer than its timeout the run ends, and the
+// release is left failed, not pending (R34).
+func TestLostAPI(t *testing.T) {
+	type lostAPI struct {
+		operation string
+		wire      rig.Wire
+		timeout   time.Duration
+		away      time.Duration
+		want      string // "" where it ends well
+	}
+	tests := []lostAPI{
+		{"upgrade", rig.Cut, 2 * time.Minute, 3 * time.Second, ""},
+		// Longer than requests in flight are waited for after the timeout.
+		{"install", rig.Dead, 2 * time.Second, 14 * time.Second, "--timeout"},
+	}
+	if rig.Long {
+		tests = append(tests, lostAPI{"install", rig.Cut, 2 * time.Minute, 6 * time.Second, ""}, lostAPI{"uninstall", rig.Cut, 2 * time.Minute, 3 * time.Second, ""})
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%s wire %d", tt.operation, tt.wire), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			p := rig.NewProxy(t)
+			chart := func(v string) string {
+				return "{{- range $i := until 300 }}\n---\n" + strings.ReplaceAll(rig.ConfigMap("c-NUMBER", rig.Group("many"), "v: "+v), "NUMBER", "{{ $i }}") + "\n{{- end }}\n---\n" + rig.ConfigMap("after", rig.Group("after", "many"))
+			}
+			if tt.operation != "install" {
+				r.Deploy("plain", rig.Use(rig.One(t, chart("one")), nil))
+			}
+			r.Client = p.Client(t, r.Namespace)
+			op, err := r.Prepare(tt.operation, rig.Use(rig.One(t, chart("two")), func(i *kube.Install) { i.Timeout = tt.timeout }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var lost sync.Once
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind == event.KindObject && e.Group == "edge:many" && e.Change != "" {
+					lost.Do(func() {
+						p.Set(tt.wire)
+						time.AfterFunc(tt.away, func() { p.Set(rig.Whole) })
+					})
+				}
+			})
+			away := slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.Kind == event.KindServer && e.Status == event.Away })
+			back := slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.Kind == event.KindServer && e.Status == event.Back })
+			if tt.want == "" {
+				final := map[string]rcommon.Status{"install": rcommon.StatusDeployed, "upgrade": rcommon.StatusDeployed}[tt.operation]
+				if got := r.Status(); out.State.Exit != 0 || got != final || !away || !back {
+					t.Errorf("exit %d: %.300s; the release is %q; told away %t, back %t", out.State.Exit, out.State.Message, got, away, back)
+				}
+				return
+			}
+			if out.State.Exit != 1 || !strings.Contains(out.State.Message, tt.want) {
+				t.Errorf("exit %d: %.300s", out.State.Exit, out.State.Message)
+			}
+			if got := r.Status(); got != rcommon.StatusFailed {
+				t.Errorf("the release is %q, want failed: %.500s", got, out.State.Message)
+			}
+			if n := len(out.State.Message); n > 3000 {
+				t.Errorf("the message is %d characters long: %.600s…", n, out.State.Message)
+			}
+		})
+	}
+}
+
+// TestShortOutage loses the API server while something is waited for, until
+// that has come about: the wait ends well, and nothing fails.
+func TestShortOutage(t *testing.T) {
+	t.Parallel()
+	chart := rig.One(t, rig.Deployment("store", rig.Group("a"), "2s"), rig.ConfigMap("after", rig.Group("b", "a")))
+	t.Run("install", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		// It is made ready while the wire is cut.
+		chart := rig.One(t, rig.Deployment("store", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+		install := func() (*kube.Operation, error) { return r.Install("plain", rig.Use(chart, nil)) }
+		out, back := r.CutWhile(install, "deployments", "store", "0 of 1", func() {
+			sooner := []byte(`{"spec":{"template":{"metadata":{"annotations":{"sandbox/ready-delay":"0s"}}}}}`)
+			if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "store", types.MergePatchType, sooner, metav1.PatchOptions{}); err != nil {
+				t.Error(err)
+			}
+			r.Eventually("store is ready", func() bool {
+				d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "store", metav1.GetOptions{})
+				return err == nil && d.Status.AvailableReplicas == 1
+			})
+		})
+		if out.Err != nil || out.State.Exit != 0 || r.Status() != rcommon.StatusDeployed {
+			t.Errorf("exit %d: %v; the release is %q", out.State.Exit, out.Err, r.Status())
+		}
+		if after, _ := r.Timeline("lockstep").FirstWrite(t, []string{"ConfigMap/after"}); back.IsZero() || after.Before(back) {
+			t.Errorf("after was written at %s, the API server was away until %s", rig.Clock(after), rig.Clock(back))
+		}
+	})
+	t.Run("uninstall", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		r.Deploy("plain", rig.Use(chart, nil))
+		r.PatchConfigMap("after", `{"metadata":{"finalizers":["example.com/held"]}}`)
+		out, back := r.CutWhile(r.Uninstall, "configmaps", "after", "example.com/held", func() { r.PatchConfigMap("after", `{"metadata":{"finalizers":null}}`) })
+		if out.Err != nil || out.State.Exit != 0 || r.Status() != "" || len(r.Left()) > 0 {
+			t.Errorf("exit %d: %v; the release is %q, left are %v", out.State.Exit, out.Err, r.Status(), r.Left())
+		}
+		if gone, _ := r.Timeline("lockstep").FirstDelete(t, []string{"Deployment/store"}); back.IsZero() || gone.Before(back) {
+			t.Errorf("store was deleted at %s, the API server was away until %s", rig.Clock(gone), rig.Clock(back))
+		}
+	})
+}
+
+// TestLongOutage loses the API server for longer than the release record is
+// tried to be written: the end names what was being done, does not claim that
+// the release is marked failed, and says how to go on; that then works (R34, R52).
+func TestLongOutage(t *testing.T) {
+	t.Parallel()
+	many := func(v string) *charts.Chart {
+		return rig.One(t, "{{- range $i := until 300 }}\n---\n"+strings.ReplaceAll(rig.ConfigMap("c-NUMBER", rig.Group("many"), "v: "+v), "NUMBER", "{{ $i }}")+"\n{{- end }}")
+	}
+	tests := map[string]struct {
+		status rcommon.Status
+		then   []string // the history
+	}{
+		"install":   {rcommon.StatusPendingInstall, []string{"1 failed", "2 deployed"}},
+		"upgrade":   {rcommon.StatusPendingUpgrade, []string{"1 superseded", "2 failed", "3 deployed"}},
+		"uninstall": {rcommon.StatusUninstalling, nil},
+	}
+	for operation, tt := range tests {
+		if !rig.Long && operation != "upgrade" {
+			continue
+		}
+		t.Run(operation, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			if operation != "install" {
+				r.Deploy("plain", rig.Use(many("one"), nil))
+			}
+			p, direct := rig.NewProxy(t), r.Client
+			r.Client = p.Client(t, r.Namespace)
+			op, err := r.Prepare(operation, rig.Use(many("two"), func(i *kube.Install) { i.Timeout = 20 * time.Second }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind == event.KindObject && e.Group == "edge:many" && e.Change != "" {
+					p.Set(rig.Cut)
+				}
+			})
+			r.Client = direct
+			if out.State.Exit != 1 || r.Status() != tt.status {
+				t.Errorf("exit %d, the release is %q", out.State.Exit, r.Status())
+			}
+			for _, part := range []string{"edge:many: ConfigMap/c-", "could not be marked failed", string(tt.status), "the same command goes on from there once"} {
+				if !strings.Contains(out.State.Message, part) {
+					t.Errorf("the message does not say %q: %.300s … %.300s", part, out.State.Message, out.State.Message[max(0, len(out.State.Message)-300):])
+				}
+			}
+			if strings.Contains(out.State.Message, "is marked failed") {
+				t.Errorf("the message claims what is not so: %.300s", out.State.Message)
+			}
+			again := r.MustRun(r.Prepare(operation, rig.Use(many("two"), nil)))
+			if !again.Says("R52", "was left "+string(tt.status), "by a run that is dead: "+operation+" by ") {
+				t.Errorf("the same command says %v", again.State.Warnings)
+			}
+			if r.Status() != "" {
+				r.AssertHistory(tt.then...)
+			} else if left := r.Left(); len(left) > 0 || tt.then != nil {
+				t.Errorf("left are %d objects", len(left))
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package outage
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// lingers deletes the test's namespace, in which something with a finalizer keeps it
+// until free is called.
+func lingers(r *rig.Rig) (free func()) {
+	r.T.Helper()
+	maps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
+	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stuck", Finalizers: []string{"example.com/stuck"}}}
+	if _, err := maps.Create(r.T.Context(), stuck, metav1.CreateOptions{}); err != nil {
+		r.T.Fatal(err)
+	}
+	if err := r.Cluster.CoreV1().Namespaces().Delete(r.T.Context(), r.Namespace, metav1.DeleteOptions{}); err != nil {
+		r.T.Fatal(err)
+	}
+	return func() {
+		if _, err := maps.Patch(context.Background(), "stuck", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			r.T.Error(err)
+		}
+	}
+}
+
+// TestNamespaceThatGoes refuses to install into a namespace that is being deleted,
+// and says what keeps it; with --create-namespace it waits until it is gone.
+func TestNamespaceThatGoes(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	free := lingers(r)
+	const keeps = "example.com/stuck"
+	r.Eventually("the namespace says what keeps it", func() bool {
+		ns, err := r.Cluster.CoreV1().Namespaces().Get(t.Context(), r.Namespace, metav1.GetOptions{})
+		return err == nil && strings.Contains(ns.String(), keeps)
+	})
+	if _, err := r.Install("plain", nil); err == nil || !strings.Contains(err.Error(), "is being deleted since") || !strings.Contains(err.Error(), keeps) {
+		t.Errorf("error %v", err)
+	}
+	var once sync.Once
+	op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) {
+		i.CreateNamespace = true
+		i.Doing = func(what string) {
+			if strings.HasPrefix(what, "waiting until namespace "+r.Namespace+" is gone: ") && strings.Contains(what, keeps) {
+				once.Do(free)
+			}
+		}
+	}))
+	r.MustRun(op, err)
+	r.AssertDeployed("t")
+}
+
+// TestNamespaceGoesMeanwhile: what is waited for is gone with its namespace, which is
+// said at once; and in the end nothing is said to go on.
+func TestNamespaceGoesMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("base", rig.Group("base")), rig.Deployment("slow", rig.Group("slow", "base"), "1h"),
+		rig.ConfigMap("last", rig.Group("last", "slow"))), func(i *kube.Install) { i.ReadinessTimeout = 20 * time.Second }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	out := r.Run(op, func(e event.Event) {
+		if e.Group == "edge:slow" && e.Status == event.InProgress {
+			once.Do(func() { t.Cleanup(lingers(r)) })
+		}
+	})
+	if out.State.Exit != 1 || out.State.Root == nil || out.State.Root.Name != "slow" ||
+		!strings.Contains(out.State.Cause, "namespace "+r.Namespace+" is being deleted") || !strings.Contains(out.State.Cause, "example.com/stuck") {
+		t.Errorf("exit %d: %v: %q", out.State.Exit, out.State.Root, out.State.Cause)
+	}
+	for _, p := range out.State.Phases {
+		for _, g := range p.Groups {
+			if !g.Status.Over() {
+				t.Errorf("%s is %s in the end", g.ID, g.Status)
+			}
+		}
+	}
+}
