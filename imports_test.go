@@ -26,6 +26,7 @@ func TestImportRules(t *testing.T) {
 		{"lockstep/theme", "the theme knows colours, not deployments", []string{"lockstep/engine", "lockstep/ui", "lockstep/kube", helm, client}},
 		{"lockstep/ui/board/...", "the screen consumes events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report", helm, client}},
 		{"lockstep/ui/report", "reports consume events", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/board", helm, client}},
+		{"lockstep/ui/remote/protocol", "what goes over the socket does not change with a screen", []string{"lockstep/ui", "lockstep/kube", charm, helm, client}},
 		{"lockstep/ui/likehelm", "it prints what others have read", []string{"lockstep/kube", "lockstep/ui/cli", "lockstep/ui/report"}},
 		{"lockstep", "Helm's command line brings kubectl's along, and every start waits until that is initialised", []string{helm + "v4/pkg/cmd", "k8s.io/kubectl/pkg/cmd/get"}},
 		{"lockstep/kube/...", "kube knows neither screens nor colours", []string{"lockstep/ui", "lockstep/theme", charm}},

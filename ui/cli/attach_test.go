@@ -93,13 +93,21 @@ func (m *together) runs(want int, args ...string) string {
 // paused waits until a run of s can be found, and stands still.
 func (m *together) paused() {
 	m.t.Helper()
+	m.runsUntil("ctl s status", "paused")
+}
+
+// runsUntil runs lockstep again and again until it succeeds and says what is wanted.
+func (m *together) runsUntil(command, want string) {
+	m.t.Helper()
+	last := ""
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
-		out, ends := m.starts("ctl", "s", "status")
-		if ends() == 0 && strings.Contains(out.String(), "paused") {
+		out, ends := m.starts(strings.Fields(command)...)
+		code := ends()
+		if last = out.String(); code == 0 && strings.Contains(last, want) {
 			return
 		}
 	}
-	m.t.Fatal("the run is never paused")
+	m.t.Fatalf("lockstep %s never says %q, but %s", command, want, last)
 }
 
 // TestRunsAreSteeredFromElsewhere steps a run without a screen from a script, with
@@ -172,6 +180,38 @@ func TestRunsAreSteeredFromElsewhere(t *testing.T) {
 		t.Errorf("it has read %d events, which are not those of the record", len(got))
 	}
 	m.runs(2, "ctl", "s", "status")
+}
+
+// TestALargeEditFromElsewhere gives a paused run 3 MiB of values through its socket: it
+// goes on as a revision that has them (R46, R47).
+func TestALargeEditFromElsewhere(t *testing.T) {
+	m := onOneMachine(t)
+	chart := writeChart(t, map[string]string{
+		"Chart.yaml":           "apiVersion: v2\nname: s\nversion: 1.0.0\n",
+		"templates/first.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first, annotations: {helm.sh/resource-group: first}}\n",
+		"templates/last.yaml": "apiVersion: v1\nkind: ConfigMap\ndata: {length: {{ len (default \"\" .Values.large) | quote }}}\n" +
+			"metadata: {name: last, annotations: {helm.sh/resource-group: last, helm.sh/depends-on/resource-groups: '[\"first\"]'}}\n",
+	})
+	values, large := filepath.Join(t.TempDir(), "values.yaml"), strings.Repeat("x", 3<<20)
+	if err := os.WriteFile(values, []byte("large: "+large+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, ends := m.starts("install", "s", chart, "-n", "largeedit", "--create-namespace", "--no-tui", "--break-on", "last")
+	m.paused()
+	if s := m.runs(0, "ctl", "s", "edit", "-f", values); !strings.Contains(s, "edit accepted") {
+		t.Errorf("the edit is answered with %.300q", s)
+	}
+	m.runsUntil("ctl s continue", "resume accepted") // not before the edited revision has begun
+	m.runsUntil("ctl s continue", "resume accepted") // not before the breakpoint, which is kept
+	if code := ends(); code != 0 {
+		t.Errorf("the run ends with %d:\n%s", code, out)
+	}
+	helm := exec.Command(helmProgram(t), "get", "all", "s", "-n", "largeedit")
+	helm.Env = append(os.Environ(), m.env...)
+	got, err := helm.CombinedOutput()
+	if text := string(got); err != nil || !strings.Contains(text, "REVISION: 2") || !strings.Contains(text, large) || !strings.Contains(text, `length: "3145728"`) {
+		t.Errorf("the release is %.300q, %v", got, err)
+	}
 }
 
 // TestARunWhoseTerminalIsGoneIsJoinedAgain closes a terminal over a run that is

@@ -1,12 +1,9 @@
 // Package remote lets other processes of the same user on the same machine watch
-// and steer a run (R47): a Server hands its events out on a unix socket, as the
-// lines that -o json prints, and takes commands and questions about what the run does
-// to an object, a line of JSON each; a Run is such a run seen from elsewhere. A server never keeps the run waiting. Sockets
-// are in a folder that is the user's own, and no other folder is trusted.
-//
-// What a client reads are the events from the first one on. An empty line stands
-// where the present is reached for the first time. Who asks reads the answer between
-// two of them, as a line that begins with {"reply":.
+// and steer a run (R47): a Server hands its events out on a unix socket and takes
+// commands and questions about what the run does to an object; a Run is such a run seen
+// from elsewhere. Package protocol is what they say to each other. A server never keeps
+// the run waiting. Sockets are in a folder that is the user's own, and no other folder
+// is trusted.
 package remote
 
 import (

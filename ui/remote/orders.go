@@ -1,37 +1,39 @@
 package remote
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
+
+	"lockstep/ui/remote/protocol"
 )
 
-// orders are lines that wait to be sent, in order. Any number may wait, since an order
-// that was taken must not get lost (R45).
+// maxWaiting is how many bytes of orders may wait for a run that takes none.
+const maxWaiting = 4 * protocol.MaxOrder
+
+// orders are lines that wait to be sent, in order. None that was put is dropped: it is
+// sent, or the connection ends (R45).
 type orders struct {
 	ready chan struct{} // holds a token while lines wait
-	*lineQueue
-}
 
-type lineQueue struct {
 	mu    sync.Mutex
 	lines [][]byte
+	bytes int
 }
 
-func newOrders() orders { return orders{make(chan struct{}, 1), &lineQueue{}} }
+func newOrders() *orders { return &orders{ready: make(chan struct{}, 1)} }
 
-// put adds an order, unless it is longer than a run takes.
-func (o orders) put(order any) error {
-	line, err := json.Marshal(order)
+// put adds an order, unless it is longer than a run takes, or too many wait.
+func (o *orders) put(order protocol.Order) error {
+	line, err := order.Encode()
 	if err != nil {
 		return err
 	}
-	if len(line) >= longestCommand {
-		return fmt.Errorf("the command takes %.1f MiB, and a run takes no more than %d MiB: give fewer values, or start the upgrade with them", float64(len(line))/(1<<20), longestCommand>>20)
-	}
 	o.mu.Lock()
-	o.lines = append(o.lines, append(line, '\n'))
-	o.mu.Unlock()
+	defer o.mu.Unlock()
+	if o.bytes+len(line) > maxWaiting {
+		return fmt.Errorf("the run takes no orders: %d of them wait; try again once it goes on, or see whether its process is stopped", len(o.lines))
+	}
+	o.lines, o.bytes = append(o.lines, line), o.bytes+len(line)
 	select {
 	case o.ready <- struct{}{}:
 	default:
@@ -40,10 +42,10 @@ func (o orders) put(order any) error {
 }
 
 // take returns the lines that wait, and leaves none.
-func (o orders) take() [][]byte {
+func (o *orders) take() [][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	lines := o.lines
-	o.lines = nil
+	o.lines, o.bytes = nil, 0
 	return lines
 }

@@ -3,6 +3,7 @@
 package remote
 
 import (
+	"encoding/json"
 	"net"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/ui/remote/protocol"
 )
 
 // TestALargeEdit gives an edit of several MiB to a run, which obeys it; one that no run
@@ -64,6 +66,76 @@ func TestNoCommandIsDropped(t *testing.T) {
 		if group != long+string(rune('a'+n%26)) {
 			t.Fatalf("command %d is %q", n, group)
 		}
+	}
+}
+
+// TestAFullQueueRefuses gives large commands to a run whose process is stopped: those
+// that find no room are refused, and the sender sees it (R45).
+func TestAFullQueueRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stopped")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			line, _ := json.Marshal(event.Event{Seq: 7, Kind: event.KindOperation, Operation: &event.Operation{Release: "shop"}})
+			_, err = c.Write(append(line, '\n'))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- c // and nothing is read
+	}()
+	r, err := dial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer func() { _ = (<-accepted).Close() }()
+	edit := event.Command{Name: event.Edit, Values: strings.Repeat("x", protocol.MaxOrder-1<<10)}
+	const many = 2*maxWaiting/(protocol.MaxOrder-1<<10) + 1 // half of them may be on their way
+	for range many {
+		r.Command(edit)
+	}
+	events := r.Feed().Events()
+	if last := events[len(events)-1]; last.Kind != event.KindCommand || last.Status != event.Refused || !strings.Contains(last.Message, "the run takes no orders: ") {
+		t.Errorf("after %d commands: %+v", many, last)
+	}
+	if _, err := r.Ask(t.Context(), edit); err == nil || !strings.Contains(err.Error(), "the run takes no orders: ") {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+// TestOrdersThatCannotBeReadAreAnswered sends what is no order, what is too long and
+// what is of another version: the run says so, and obeys what comes after it (R45).
+func TestOrdersThatCannotBeReadAreAnswered(t *testing.T) {
+	s := serve(t, filepath.Join(t.TempDir(), "live"))
+	r := join(t, s.dir, 1)[0]
+	for _, tc := range []struct{ line, want string }{
+		{"pause", "a JSON object a line"},
+		{`{"command":"edit","values":"` + strings.Repeat("x", protocol.MaxOrder) + `"}`, "the command takes 16.0 MiB, and a run takes no more than 16 MiB"},
+		{`{"command":"pause","id":"1","version":9}`, "version 9"},
+	} {
+		reader := r.Feed().Reader()
+		if err := send(r.conn, []byte(tc.line+"\n")); err != nil {
+			t.Fatal(err)
+		}
+		for refused := false; !refused; {
+			events, more := reader.Next(t.Context())
+			if !more {
+				t.Fatalf("%.50s ends the connection", tc.line)
+			}
+			for _, e := range events {
+				refused = refused || e.Status == event.Refused && strings.Contains(e.Message, tc.want)
+			}
+		}
+	}
+	if a, err := r.Ask(t.Context(), event.Command{Name: event.Pause}); err != nil || a.Status != event.Accepted {
+		t.Errorf("a command after that: %+v, %v", a, err)
 	}
 }
 

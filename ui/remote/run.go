@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/ui/remote/protocol"
 )
 
 // greeting is how long a run may take to say what it is.
@@ -36,10 +37,13 @@ type Run struct {
 	feed    event.Feed
 	present chan struct{} // closed when all events until now are there
 	ended   chan struct{} // closed when no more come
-	orders  orders        // commands and questions to send
+	orders  *orders       // commands and questions to send
+
+	relaying sync.Mutex
+	last     uint64 // the number of the last event that the run has sent
 
 	mu    sync.Mutex
-	asked map[string]chan reply // by the question's id
+	asked map[string]chan protocol.Reply // by the question's id
 }
 
 // Runs are the live runs whose sockets are in a folder; each has to be closed. A
@@ -93,7 +97,7 @@ func dial(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), orders: newOrders(), asked: map[string]chan reply{}}
+	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), orders: newOrders(), asked: map[string]chan protocol.Reply{}}
 	lines := bufio.NewReader(conn)
 	err = conn.SetReadDeadline(time.Now().Add(greeting))
 	if err == nil {
@@ -130,13 +134,19 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 		}
 		return nil
 	}
-	if r.replied(line) {
+	if a, is, err := protocol.DecodeReply(line); is {
+		if err == nil { // or else who has asked gives up in time
+			r.replied(a)
+		}
 		return nil
 	}
 	var e event.Event
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
 	}
+	r.relaying.Lock()
+	defer r.relaying.Unlock()
+	r.last = e.Seq
 	r.feed.Relay(e)
 	return nil
 }
@@ -169,18 +179,28 @@ func (r *Run) send() {
 func (r *Run) Feed() *event.Feed { return &r.feed }
 
 // Command gives an order to the run. It does not block; what becomes of the order, an
-// event tells, or the end of the feed.
+// event tells, or the end of the feed. Where it cannot be sent, that event is made here.
 func (r *Run) Command(c event.Command) {
-	_ = r.orders.put(c) // only one with values is too long, for which there is Ask
+	if err := r.orders.put(protocol.OfCommand(c)); err != nil {
+		r.refuse(c, err.Error())
+	}
+}
+
+// refuse adds an event to the feed that the run has not sent: it has not taken a
+// command.
+func (r *Run) refuse(c event.Command, why string) {
+	r.relaying.Lock()
+	defer r.relaying.Unlock()
+	e := event.Event{Seq: r.last, Time: time.Now().UTC(), Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: why}
+	r.feed.Relay(e)
 }
 
 // Ask gives an order and waits for the event that answers it. The error is
-// ErrLost, that of ctx, or that the order is too long; where the run has ended,
-// nothing answers.
+// ErrLost, that of ctx, why the order was not taken, or that the run has ended.
 func (r *Run) Ask(ctx context.Context, c event.Command) (event.Event, error) {
 	c.ID = rand.Text()
 	reader := r.feed.Reader()
-	if err := r.orders.put(c); err != nil {
+	if err := r.orders.put(protocol.OfCommand(c)); err != nil {
 		return event.Event{}, err
 	}
 	for {

@@ -1,10 +1,10 @@
 package remote
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/remote/protocol"
 )
 
 const (
@@ -22,9 +23,6 @@ const (
 	stalled = 30 * time.Second
 	// farewell is how long clients have to read the end.
 	farewell = 2 * time.Second
-	// longestCommand is how long a line with a command may be: an edit has values, and
-	// what a release can store of them may be a hundredth of that.
-	longestCommand = 16 << 20
 )
 
 // Server lets others watch and steer a run until it is closed.
@@ -186,28 +184,32 @@ func (l *lines) send(text []byte) error {
 	return send(l.c, text)
 }
 
-// obey passes commands on and answers questions until there are no more, or something
-// else comes.
+// obey passes commands on and answers questions until the client goes. An order that
+// cannot be read is answered with why (R45).
 func (s *Server) obey(ctx context.Context, c net.Conn, out *lines) {
-	scan := bufio.NewScanner(c)
-	scan.Buffer(nil, longestCommand)
+	orders := protocol.NewDecoder(c)
 	room := make(chan struct{}, answersAtOnce)
-	for scan.Scan() {
-		var order event.Command
-		var q question
+	reply := func(r protocol.Reply) {
+		if line, err := r.Encode(); err == nil {
+			_ = out.send(line) // the client is gone, or gives it up in time
+		}
+	}
+	for {
+		order, err := orders.Next()
+		var bad *protocol.OrderError
 		switch {
-		case json.Unmarshal(scan.Bytes(), &q) == nil && q.Ask != "":
+		case errors.As(err, &bad):
+			reply(protocol.Reply{ID: bad.Order.ID, Command: bad.Order.Name, Error: bad.Error()})
+		case err != nil:
+			return
+		case order.Ask != "":
 			go func() {
 				room <- struct{}{}
 				defer func() { <-room }()
-				if line, err := json.Marshal(replyLine{s.answer(ctx, q)}); err == nil {
-					_ = out.send(append(line, '\n')) // the client is gone, or gives it up in time
-				}
+				reply(s.answer(ctx, order))
 			}()
-		case json.Unmarshal(scan.Bytes(), &order) == nil && order.Name != "":
-			s.command(order)
 		default:
-			return
+			s.command(order.Event())
 		}
 	}
 }
