@@ -12,7 +12,7 @@
 #             kapp and nelm are measured, too, in two rows, where they are on the PATH
 # make scale  measures what more objects, releases and watchers take, about 25 minutes;
 #             ROWS="objects" measures some
-# make lint   gofmt, go vet, staticcheck
+# make lint   gofmt, go vet, staticcheck; how much code there is, and where it is too much
 # make release   binaries for all platforms under dist, with checksums, a bill
 #             of materials for each, and the licences of what is in them
 #
@@ -111,6 +111,7 @@ lint:
 	cd .release && $(STATIC) $(GO) vet -p 2 ./...
 	cd kube/sandbox && $(STATIC) $(GO) vet -p 2 $(SANDBOX_LIGHT)
 	$(STATIC) $(GO) tool staticcheck ./...
+	@$(STATIC) $(GO) test -count 1 -run '^TestCounts$$'
 
 # The same commit makes the same files, byte for byte, wherever it is built: the
 # version is that of the commit, and so is the time. VERSION=v1.2.3 names one.

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	maxFiles  = 20 // source files a folder
+	maxFields = 12 // fields a struct
+)
+
+// moreFiles are the folders that have more files, with how many they may have; none is
+// added, and no number grows.
+var moreFiles = map[string]int{"ui/cli": 58}
+
+// TestCounts prints what "make lint" shows of the size of the code without its tests:
+// lines, folders with many files, and structs of many fields that are no screen's.
+func TestCounts(t *testing.T) {
+	lines, files, wide := 0, map[string]int{}, map[string]int{}
+	goFiles(t, func(name, text string) {
+		if strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		lines += strings.Count(text, "\n")
+		folder := path.Dir(filepath.ToSlash(name))
+		files[folder]++
+		if strings.HasPrefix(folder, "ui/board") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok && fieldsOf(s) > maxFields {
+				wide[folder+"."+spec.Name.Name] = fieldsOf(s)
+			}
+			return true
+		})
+	})
+	fmt.Printf("%d lines of Go without tests, in %d folders\n", lines, len(files))
+	for folder, n := range files {
+		switch allowed := max(maxFiles, moreFiles[folder]); {
+		case n > allowed:
+			t.Errorf("%s has %d files, and no more than %d are allowed: split it by what changes together", folder, n, allowed)
+		case n < moreFiles[folder]:
+			t.Errorf("%s has %d files now: make its number in moreFiles smaller, or remove it", folder, n)
+		}
+	}
+	fmt.Printf("%d folders with more than %d files%s\n", len(moreFiles), maxFiles, listed(moreFiles))
+	fmt.Printf("%d structs outside ui/board with more than %d fields%s\n", len(wide), maxFields, listed(wide))
+}
+
+func fieldsOf(s *ast.StructType) (n int) {
+	for _, f := range s.Fields.List {
+		n += max(1, len(f.Names)) // an embedded one has no name
+	}
+	return n
+}
+
+// listed are names with their numbers, the largest first.
+func listed(counts map[string]int) string {
+	var out []string
+	byCount := func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) }
+	for _, name := range slices.SortedFunc(maps.Keys(counts), byCount) {
+		out = append(out, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(out, ", ")
+}
