@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/theme"
 	"lockstep/ui/board/screen"
 )
 
@@ -23,42 +24,37 @@ func New(ctx context.Context, s *screen.Screen, anew func(context.Context) error
 	return &Steer{Screen: s, ctx: ctx, prepare: anew}
 }
 
+// Pause pauses the run, or resumes it.
 func (s *Steer) Pause() tea.Cmd {
 	if s.State.Run == event.Paused {
-		return s.Send(event.Command{Name: event.Resume})
+		return s.send(event.Command{Name: event.Resume})
 	}
-	return s.Send(event.Command{Name: event.Pause})
+	return s.send(event.Command{Name: event.Pause})
 }
 
-func (s *Steer) Resume() tea.Cmd { return s.Send(event.Command{Name: event.Resume}) }
-
-// Step lets the next unit go. Who steps wants to see what that does, and then what the
-// next one would do.
-func (s *Steer) Step() tea.Cmd {
-	s.Follow = s.Paused() || s.Follow
-	return s.Send(event.Command{Name: event.Step})
+// Order is what a key does that gives an order to the run, OrderGroup to the selected group,
+// OrderFailed to that or to all that failed.
+func (s *Steer) Order(name event.CommandName) func() tea.Cmd {
+	return func() tea.Cmd { return s.send(event.Command{Name: name}) }
 }
 
-func (s *Steer) ToggleBreak() tea.Cmd {
-	n := s.Group()
-	return s.Send(event.Command{Name: event.Break, Phase: n.Phase, Group: n.ID})
+func (s *Steer) OrderGroup(name event.CommandName) func() tea.Cmd {
+	return func() tea.Cmd {
+		n := s.Group()
+		return s.send(event.Command{Name: name, Phase: n.Phase, Group: n.ID})
+	}
 }
 
-// RunTo goes on until the selected group could start.
-func (s *Steer) RunTo() tea.Cmd {
-	n := s.Group()
-	return s.Send(event.Command{Name: event.RunTo, Phase: n.Phase, Group: n.ID})
+func (s *Steer) OrderFailed(name event.CommandName) func() tea.Cmd {
+	return func() tea.Cmd { return s.send(s.AboutFailed(name)) }
 }
 
-// StepSelected lets the selected group go.
-func (s *Steer) StepSelected() tea.Cmd {
-	n := s.Group()
-	s.Follow = s.Paused() || s.Follow
-	return s.Send(event.Command{Name: event.Step, Phase: n.Phase, Group: n.ID})
+// send gives an order. Who steps wants to see what that does, and then what the next
+// step would do.
+func (s *Steer) send(c event.Command) tea.Cmd {
+	s.Follow = s.Follow || c.Name == event.Step && s.Paused()
+	return s.Send(c)
 }
-
-func (s *Steer) Accept() tea.Cmd { return s.Send(s.AboutFailed(event.Accept)) }
-func (s *Steer) Retry() tea.Cmd  { return s.Send(s.AboutFailed(event.Retry)) }
 
 // PauseHint is the word for p.
 func (s *Steer) PauseHint() string {
@@ -96,4 +92,44 @@ func (s *Steer) BreakHint() string {
 		return "breakpoint"
 	}
 	return ""
+}
+
+// On a cluster that is thrown away anyway a chart can be started anew: edit, run, see,
+// again. The screen is left for that, and comes back with the next run.
+
+// anewMsg tells whether the chart can be started anew.
+type anewMsg struct{ err error }
+
+// MayStartAnew reports whether the chart can be started anew now.
+func (s *Steer) MayStartAnew() bool {
+	return s.prepare != nil && (s.Over() || s.Held() || s.Paused())
+}
+
+// WhyNotAnew says why it never can be, "" where it can.
+func (s *Steer) WhyNotAnew() string {
+	if s.prepare == nil {
+		return "a chart is started anew only on a cluster of its own: --sandbox"
+	}
+	return ""
+}
+
+// StartAnew asks for it. What is under way is stopped.
+func (s *Steer) StartAnew() tea.Cmd {
+	ctx, anew := s.ctx, s.prepare
+	return tea.Batch(s.Say(theme.Quiet, "loading the chart"), func() tea.Msg { return anewMsg{anew(ctx)} })
+}
+
+// Update leaves, once the run is over.
+func (s *Steer) Update(msg tea.Msg) tea.Cmd {
+	prepared, ok := msg.(anewMsg)
+	switch {
+	case !ok:
+		return nil
+	case prepared.err != nil:
+		return s.Say(theme.Bad, "not started anew: "+prepared.err.Error())
+	case s.Over():
+		return tea.Quit
+	}
+	s.QuitAtEnd = true
+	return s.Send(event.Command{Name: event.Stop, Reason: "started anew", Told: true})
 }
