@@ -303,19 +303,11 @@ func (e *Edit) Draw() {
 	e.DrawText(title, w, lines, border)
 }
 
-// role is how a line of a difference is painted, by its first sign.
+// roles are how lines of a difference are painted, by their first sign.
+var roles = map[string]theme.Role{"+": theme.Good, "-": theme.Bad, "~": theme.Busy, "!": theme.Stopped, "@": theme.Quiet}
+
+// role is how a line of a difference is painted.
 func role(line string) theme.Role {
-	switch first, _, _ := strings.Cut(strings.TrimLeft(line, " "), " "); first[:min(1, len(first))] {
-	case "+":
-		return theme.Good
-	case "-":
-		return theme.Bad
-	case "~":
-		return theme.Busy
-	case "!":
-		return theme.Stopped
-	case "@":
-		return theme.Quiet
-	}
-	return theme.Text
+	line = strings.TrimLeft(line, " ")
+	return roles[line[:min(1, len(line))]]
 }

@@ -132,62 +132,43 @@ func (c *Changes) changeLines(s Subject, o *event.ObjectState, a answer, known b
 	return append(out, lines...)
 }
 
+// happens are the words for what happens to objects.
+var happens = map[Action]struct {
+	role theme.Role
+	text string
+}{
+	Create: {theme.Good, "will be created"}, Alter: {theme.Busy, "changes"}, Unchanged: {theme.Quiet, "unchanged"},
+	Delete: {theme.Bad, "will be deleted"}, Absent: {theme.Quiet, "is gone already"}, Keep: {theme.Quiet, "stays"},
+	Hook: {theme.Accent, "runs"}, Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
+}
+
 // says is what happens to an object, in words; of one that this run has applied
 // already, what it has done, and what another apply would do.
 func says(o *event.ObjectState, c Change) (theme.Role, string) {
-	done := o.Change != "" && o.Change != event.Unchanged
-	if done && c.Recorded {
-		return theme.Text, string(o.Change)
+	is, known := happens[c.Action]
+	if n := len(c.Fields); n > 0 && c.Action == Alter {
+		is.text = canvas.Count(n, "field")
 	}
-	switch c.Action {
-	case Create:
-		if done {
-			return theme.Stopped, "was " + string(o.Change) + " and is gone; another apply would create it"
-		}
-		return theme.Good, "will be created"
-	case Alter:
-		what := "changes"
-		if n := len(c.Fields); n > 0 {
-			what = canvas.Count(n, "field")
-		}
-		if done {
-			return theme.Stopped, string(o.Change) + ", and has been changed since; another apply would revert " + what
-		}
-		return theme.Busy, what
-	case Unchanged:
-		if done {
-			return theme.Quiet, string(o.Change) + ", and is as it was applied"
-		}
-		return theme.Quiet, "unchanged"
-	case Delete:
-		return theme.Bad, "will be deleted"
-	case Absent:
-		if done {
-			return theme.Quiet, string(o.Change)
-		}
-		return theme.Quiet, "is gone already"
-	case Keep:
-		return theme.Quiet, "stays"
-	case Hook:
-		return theme.Accent, "runs"
-	case Refuse:
-		return theme.Bad, "would be refused"
-	case Later:
-		return theme.Stopped, "cannot be compared yet"
+	did := string(o.Change)
+	switch done := did != "" && o.Change != event.Unchanged; {
+	case done && c.Recorded:
+		return theme.Text, did
+	case !known:
+		return theme.Text, string(c.Action)
+	case done && c.Action == Create:
+		return theme.Stopped, "was " + did + " and is gone; another apply would create it"
+	case done && c.Action == Alter:
+		return theme.Stopped, did + ", and has been changed since; another apply would revert " + is.text
+	case done && c.Action == Unchanged:
+		return theme.Quiet, did + ", and is as it was applied"
+	case done && c.Action == Absent:
+		return theme.Quiet, did
 	}
-	return theme.Text, string(c.Action)
+	return is.role, is.text
 }
 
-// roleOf is the role of a line of a field by what it begins with.
-func roleOf(sign byte) theme.Role {
-	switch sign {
-	case '-':
-		return theme.Bad
-	case '+':
-		return theme.Good
-	}
-	return theme.Quiet
-}
+// signs are the roles of the lines of a field by what they begin with.
+var signs = map[string]theme.Role{"-": theme.Bad, "+": theme.Good, " ": theme.Quiet, "@": theme.Quiet}
 
 // fieldLines are the fields of a change, those in one place below its name.
 func fieldLines(fields []Field, width int) []canvas.Line {
@@ -206,7 +187,10 @@ func fieldLines(fields []Field, width int) []canvas.Line {
 				continue
 			}
 			sign, text := l[:1], l[1:]
-			role := roleOf(l[0])
+			role, known := signs[sign]
+			if !known {
+				role = theme.Quiet
+			}
 			if sign == "@" {
 				sign = " "
 			}

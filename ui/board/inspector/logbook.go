@@ -45,28 +45,18 @@ func (b *logBook) add(lines []LogLine) {
 		if !slices.Contains(b.sources, l.Source) {
 			b.sources = append(b.sources, l.Source)
 		}
-		if n := len(b.lines); n > 0 && l.before(b.lines[n-1]) {
+		if n := len(b.lines); n > 0 && l.Time.Before(b.lines[n-1].Time) {
 			sorted = false
 		}
 		b.lines = append(b.lines, l)
 	}
 	if !sorted {
-		slices.SortStableFunc(b.lines, func(a, c LogLine) int {
-			switch {
-			case a.before(c):
-				return -1
-			case c.before(a):
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(b.lines, func(a, c LogLine) int { return a.Time.Compare(c.Time) })
 	}
 	if n := len(b.lines); n > maxLogLines {
 		b.lines = slices.Clone(b.lines[n-maxLogLines:])
 	}
 }
-
-func (l LogLine) before(other LogLine) bool { return l.Time.Before(other.Time) }
 
 // pods are those that have a log, containers those of the pods that are shown.
 func (b *logBook) pods() []string { return b.names(Source{}, func(s Source) string { return s.Pod }) }

@@ -142,11 +142,7 @@ func CutShort(s event.Status) bool { return s == event.Failed || s == event.Abor
 
 // Passed reports whether what waits for a group need not wait any more.
 func Passed(n *graph.Node) bool {
-	switch n.Status {
-	case event.Ready, event.Gone, event.Applied:
-		return true
-	}
-	return false
+	return n.Status == event.Ready || n.Status == event.Gone || n.Status == event.Applied
 }
 
 // Reason says in one line why an object is not ready, beginning with its
@@ -237,13 +233,7 @@ func (p *Picture) Join(parts ...string) string {
 }
 
 // Active reports whether a group is where the action is.
-func Active(n *graph.Node) bool {
-	switch n.Status {
-	case event.Running, event.Held:
-		return true
-	}
-	return false
-}
+func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status == event.Held }
 
 func (p *Picture) Back(n *graph.Node) bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }
 
