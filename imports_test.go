@@ -47,6 +47,21 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
+// TestTheCommandsImportTheFacade keeps what knows Kubernetes and Helm behind package
+// kube: of what lies below it, ui/cli imports no more than throwaway, since a program
+// that imports kube need not bring a cluster along.
+func TestTheCommandsImportTheFacade(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "lockstep/ui/cli").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if dep := strings.TrimSpace(line); strings.HasPrefix(dep, "lockstep/kube/") && dep != "lockstep/kube/throwaway" {
+			t.Errorf("ui/cli imports %s: put what it needs of it into the facade kube", dep)
+		}
+	}
+}
+
 // isModule reports whether a package comes from a module and not from the
 // standard library, whose first path elements have no dot.
 func isModule(path string) bool {

@@ -31,8 +31,6 @@ type (
 	ReleaseTest = operation.ReleaseTest
 	Change      = preview.Change
 	Action      = preview.Action
-	// NothingSent is the error of Operation.Sent about what is only deleted.
-	NothingSent = preview.NothingSent
 	View        = view.View
 	Timing      = release.Timing
 	Recovery    = operation.Recovery

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"lockstep/kube"
-	"lockstep/kube/connect"
 	"lockstep/ui/report"
 )
 
@@ -17,7 +16,7 @@ const quietFor = 1500 * time.Millisecond
 func tellAway(client *kube.Client, say report.Notices) (stop func()) {
 	timer := time.AfterFunc(time.Hour, func() {})
 	timer.Stop()
-	forget := client.Link().Listen(connect.Listener{
+	forget := client.Link().Listen(kube.Listener{
 		Away: func(since time.Time, reason string) {
 			timer.Stop()
 			timer = time.AfterFunc(quietFor, func() {

@@ -17,8 +17,7 @@ import (
 	"helm.sh/helm/v4/pkg/registry"
 	"k8s.io/client-go/util/homedir"
 
-	"lockstep/kube/charts"
-	"lockstep/kube/mask"
+	"lockstep/kube"
 	"lockstep/ui/report"
 )
 
@@ -68,12 +67,12 @@ func defaultKeyring() string {
 }
 
 // load finds and loads the chart.
-func (c *chartFlags) load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
-	loaded, err := during(ctx, func(context.Context) (*charts.Chart, error) { return c.fetched(chart, settings) })
+func (c *chartFlags) load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
+	loaded, err := during(ctx, func(context.Context) (*kube.Chart, error) { return c.fetched(chart, settings) })
 	if err == nil {
 		return loaded, nil
 	}
-	var m mask.Mask
+	var m kube.Mask
 	m.Secrets(c.Password)
 	m.Values(map[string]any{"chart": chart, "repo": c.RepoURL})
 	return nil, m.Error(err)
@@ -87,7 +86,7 @@ func (c *chartFlags) begin(what string) {
 }
 
 // fetched is load, however long the chart takes to come.
-func (c *chartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*charts.Chart, error) {
+func (c *chartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
 	from := c.ChartPathOptions
 	if from.Version == "" && c.devel {
 		from.Version = ">0.0.0-0"
@@ -97,7 +96,7 @@ func (c *chartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*char
 		return nil, err
 	}
 	c.begin("loading chart " + chart)
-	loaded, err := charts.Load(charts.Ref{Chart: chart, ChartPathOptions: from}, settings, client)
+	loaded, err := kube.LoadChart(kube.ChartRef{Chart: chart, ChartPathOptions: from}, settings, client)
 	if err != nil || !c.fetch || len(loaded.Missing()) == 0 {
 		return loaded, err
 	}
@@ -105,10 +104,10 @@ func (c *chartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*char
 		return nil, fmt.Errorf("chart %s: --dependency-update writes to the chart's charts/, so the chart has to be a directory", chart)
 	}
 	c.begin("fetching the dependencies of chart " + chart)
-	if err := charts.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
+	if err := kube.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
 		return nil, err
 	}
-	return charts.LoadPath(chart)
+	return kube.LoadChartPath(chart)
 }
 
 // registry returns the client for oci:// charts.

@@ -17,7 +17,7 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
-	"lockstep/kube/mask"
+	"lockstep/kube"
 	"lockstep/ui/report"
 )
 
@@ -66,7 +66,7 @@ func catch(cmd *cobra.Command, failed *error) {
 
 // tell says why a command failed, in its last line.
 func tell(say report.Notices, err error) {
-	what := new(mask.Mask).Error(toSay(err)) // what quotes values that nobody knows yet
+	what := new(kube.Mask).Error(toSay(err)) // what quotes values that nobody knows yet
 	if what == nil {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
-	"lockstep/kube/charts"
+	"lockstep/kube"
 	"lockstep/ui/report"
 )
 
@@ -91,7 +91,7 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 
 // editedValues are those that an edit is given, as YAML; other commands take none.
 func (a *app) editedValues(c event.Command, given values.Options) (string, error) {
-	vals, err := charts.Values(given, a.settings)
+	vals, err := kube.MergeValues(given, a.settings)
 	switch {
 	case err != nil:
 		return "", err
@@ -102,7 +102,7 @@ func (a *app) editedValues(c event.Command, given values.Options) (string, error
 	case len(vals) == 0:
 		return "", errors.New("edit needs values: -f or --set")
 	}
-	return charts.YAML(vals)
+	return kube.YAML(vals)
 }
 
 // ctlCommand reads the command; status has no name.

@@ -4,8 +4,7 @@ import (
 	"context"
 
 	"lockstep/engine/plan"
-	"lockstep/kube/charts"
-	"lockstep/kube/mask"
+	"lockstep/kube"
 	"lockstep/ui/board"
 )
 
@@ -30,10 +29,10 @@ func (d drawing) Sent(_ context.Context, it board.Item) (string, error) {
 			continue
 		}
 		u := d.chart.Docs[n].Object.DeepCopy()
-		mask.Object(u.Object, nil)
-		var known mask.Mask
+		kube.MaskObject(u.Object)
+		var known kube.Mask
 		known.Release(d.chart.Release)
-		text, err := charts.YAML(u.Object)
+		text, err := kube.YAML(u.Object)
 		return known.Text(text), err
 	}
 	return "", board.Nothing("it is not among the objects of the manifest")

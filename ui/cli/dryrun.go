@@ -11,8 +11,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/charts"
-	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -53,7 +51,7 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m mode, name, ref 
 
 // dryRunServer prints an installation or an upgrade that the cluster has
 // checked.
-func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *charts.Chart, d *deployFlags) error {
+func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *deployFlags) error {
 	return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
 		if refused := op.Refused(); len(refused) > 0 {
 			return &kube.Refusal{Operation: op.Info().Name, Because: refused}
@@ -87,13 +85,13 @@ func (a *app) dryRunLines() execute {
 }
 
 // previewed is what an operation would deploy.
-func previewed(op *kube.Operation, chart *charts.Chart) (*rendered, error) {
+func previewed(op *kube.Operation, chart *kube.Chart) (*rendered, error) {
 	rel := op.Preview()
 	tree, warnings, err := chart.Tree(rel.Config)
 	if err != nil {
 		return nil, err
 	}
-	r, err := charts.FromRelease(rel, tree, op.Info().Name == "upgrade")
+	r, err := kube.RenderedRelease(rel, tree, op.Info().Name == "upgrade")
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +102,7 @@ func previewed(op *kube.Operation, chart *charts.Chart) (*rendered, error) {
 // showDryRun shows what would be deployed, in order, and what an upgrade would
 // remove; as JSON the release as Helm prints it, whose manifest is in order. Secret
 // values are hidden, unless they are asked for.
-func (a *app) showDryRun(cmd *cobra.Command, m mode, r *rendered, secrets *mask.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
+func (a *app) showDryRun(cmd *cobra.Command, m mode, r *rendered, secrets *kube.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
 	if d.showSecrets {
 		secrets = nil
 	} else {
@@ -118,13 +116,13 @@ func (a *app) showDryRun(cmd *cobra.Command, m mode, r *rendered, secrets *mask.
 		}
 	}
 	var manifest bytes.Buffer
-	if err := r.Print(&manifest, r.plan, charts.PrintOptions{NoHooks: true}); err != nil {
+	if err := r.Print(&manifest, r.plan, kube.PrintOptions{NoHooks: true}); err != nil {
 		return err
 	}
 	shown := *r.Release
 	shown.Manifest = manifest.String()
 	out := report.DryRun{Release: &shown, Phases: phases, Warnings: secrets.Warnings(r.plan.Warnings), Hide: secrets.Text, Print: func(w io.Writer) error {
-		return r.Print(w, r.plan, charts.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: noHooks})
+		return r.Print(w, r.plan, kube.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: noHooks})
 	}}
 	if !d.hideNotes {
 		out.Notes = r.Release.Info.Notes

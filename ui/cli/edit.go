@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube"
-	"lockstep/kube/charts"
 	"lockstep/ui/board"
 	"lockstep/ui/report"
 )
@@ -42,7 +41,7 @@ func (e editor) Values(all bool) (string, error) {
 		head = allValuesHead
 	}
 	if len(values) > 0 {
-		text, err = charts.YAML(values)
+		text, err = kube.YAML(values)
 	}
 	return fmt.Sprintf(head, e.op.Info().Release) + text, err
 }
@@ -74,7 +73,7 @@ func (e editor) given(edited map[string]any) (map[string]any, error) {
 	}
 	given, err := e.op.Values(false)
 	if err == nil {
-		charts.Give(given, was, edited)
+		kube.GiveValues(given, was, edited)
 	}
 	return given, err
 }
@@ -96,7 +95,7 @@ func (e editor) Again(ctx context.Context) (board.Edited, error) {
 
 func (e editor) ChartChanged() bool { return e.folder != nil && e.folder.changed() }
 
-func (e editor) edited(ctx context.Context, values map[string]any, c *charts.Chart) (board.Edited, error) {
+func (e editor) edited(ctx context.Context, values map[string]any, c *kube.Chart) (board.Edited, error) {
 	made, err := e.op.Edit(ctx, values, c)
 	if err != nil {
 		return board.Edited{}, err

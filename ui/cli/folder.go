@@ -8,14 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"lockstep/kube/charts"
+	"lockstep/kube"
 )
 
 // chartFolder is the folder of a chart that is being deployed, which may be changed
 // meanwhile (R46).
 type chartFolder struct {
 	path string
-	load func(context.Context) (*charts.Chart, error)
+	load func(context.Context) (*kube.Chart, error)
 
 	mu  sync.Mutex
 	was stamp // when it was loaded last
@@ -29,7 +29,7 @@ type stamp struct {
 
 // folderOf is the folder that a chart is loaded from, nil where it is none. Changes
 // count from now on.
-func folderOf(ref string, load func(context.Context) (*charts.Chart, error)) *chartFolder {
+func folderOf(ref string, load func(context.Context) (*kube.Chart, error)) *chartFolder {
 	if info, err := os.Stat(ref); err != nil || !info.IsDir() {
 		return nil
 	}
@@ -37,7 +37,7 @@ func folderOf(ref string, load func(context.Context) (*charts.Chart, error)) *ch
 }
 
 // again loads the chart anew.
-func (f *chartFolder) again(ctx context.Context) (*charts.Chart, error) {
+func (f *chartFolder) again(ctx context.Context) (*kube.Chart, error) {
 	f.loads()
 	return f.load(ctx)
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"lockstep/kube/mask"
+	"lockstep/kube"
 )
 
 // given calls visit with each flag that is set on the command line, by name: with the
 // words that set it again, without secret values.
-func given(cmd *cobra.Command, visit func(name string, words []string), m *mask.Mask) {
+func given(cmd *cobra.Command, visit func(name string, words []string), m *kube.Mask) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		name := "--" + f.Name
 		if f.Shorthand != "" && f.NoOptDefVal == "" {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"lockstep/kube/connect"
+	"lockstep/kube"
 	"lockstep/ui/likehelm"
 	"lockstep/ui/report"
 )
@@ -65,7 +65,7 @@ func (a *app) printLikeHelm(cmd *cobra.Command, namespace string, to io.Writer, 
 // readyHelm connects Helm's actions with a namespace, or with all where it is empty.
 func (a *app) readyHelm(namespace string) error {
 	a.helm.SetLogger(slog.Default().Handler())
-	if err := a.helm.Init(readOnce(a.settings.RESTClientGetter()), namespace, connect.StorageDriver()); err != nil {
+	if err := a.helm.Init(readOnce(a.settings.RESTClientGetter()), namespace, kube.StorageDriver()); err != nil {
 		return fmt.Errorf("prepare Helm: %w", err)
 	}
 	return nil

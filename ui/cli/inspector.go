@@ -2,22 +2,19 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
-	"lockstep/kube/diagnose"
-	"lockstep/kube/mask"
 	"lockstep/ui/board"
 )
 
 // inspector answers the screen's questions about objects, without secret values.
 type inspector struct {
 	foresight
-	d    *diagnose.Diagnoser
-	mask *mask.Mask
+	d    *kube.Diagnoser
+	mask *kube.Mask
 }
 
 // foresight says what is done to objects: ownRun of an operation of this process,
@@ -95,19 +92,14 @@ func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
 
 // toldBy makes an error that says why there is nothing to show such an answer.
 func toldBy(err error) error {
-	if nothing := kube.NothingSent(""); errors.As(err, &nothing) {
-		return board.Nothing(nothing)
-	}
-	for _, why := range []error{diagnose.ErrAbsent, diagnose.ErrNoPods} {
-		if errors.Is(err, why) {
-			return board.Nothing(why.Error())
-		}
+	if why, is := kube.NothingToShow(err); is {
+		return board.Nothing(why)
 	}
 	return err
 }
 
 func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.LogLine)) error {
-	return toldBy(i.d.FollowLogs(ctx, o, func(l diagnose.LogLine) {
+	return toldBy(i.d.FollowLogs(ctx, o, func(l kube.LogLine) {
 		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Try: l.Try}, Time: l.Time, Text: i.mask.Text(l.Text), Note: l.Note})
 	}))
 }

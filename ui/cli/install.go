@@ -9,8 +9,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/charts"
-	"lockstep/kube/mask"
 )
 
 const installLong = `Installs a chart: crds/, then pre-install hooks, then group by group as the chart asks, then post-install hooks.
@@ -78,7 +76,7 @@ func (d *deployFlags) rendering(ctx context.Context, a *app, ref string, setting
 	if err != nil {
 		return kube.Rendering{}, err
 	}
-	vals, err := during(ctx, func(context.Context) (map[string]any, error) { return charts.Values(d.values, settings) })
+	vals, err := during(ctx, func(context.Context) (map[string]any, error) { return kube.MergeValues(d.values, settings) })
 	if err != nil {
 		return kube.Rendering{}, err
 	}
@@ -107,7 +105,7 @@ type prepare = func(context.Context, *kube.Client, kube.Common, kube.Rendering) 
 // run on the server, or do.
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, dry string, prepare prepare, do execute) error {
 	again := d.chart // without progress: the screen says so itself
-	folder := folderOf(ref, func(ctx context.Context) (*charts.Chart, error) { return again.load(ctx, ref, a.settings) })
+	folder := folderOf(ref, func(ctx context.Context) (*kube.Chart, error) { return again.load(ctx, ref, a.settings) })
 	steps := &progress{say: a.display(cmd, r.mode.lines())}
 	d.chart.doing = steps.doing
 	what, err := d.rendering(cmd.Context(), a, ref, a.settings)
@@ -122,7 +120,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 	}
 	j := job{
 		running: r, release: name, registry: reg, folder: folder,
-		next: func(s *event.State, m *mask.Mask) []string {
+		next: func(s *event.State, m *kube.Mask) []string {
 			return proposer{a, cmd, m}.afterDeploy(s, ref, r.sandbox)
 		},
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {

@@ -13,8 +13,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 
 	"lockstep/engine/plan"
-	"lockstep/kube/charts"
-	"lockstep/kube/mask"
+	"lockstep/kube"
 	"lockstep/ui/report"
 )
 
@@ -104,24 +103,24 @@ type linted struct {
 
 // lint looks at one chart. The error is about the flags.
 func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, error) {
-	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, new(mask.Mask).Text}
-	vals, err := charts.Values(l.values, a.settings)
+	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, new(kube.Mask).Text}
+	vals, err := kube.MergeValues(l.values, a.settings)
 	if err != nil {
 		return out, err
 	}
-	c, err := charts.LoadPath(path)
+	c, err := kube.LoadChartPath(path)
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
-		return out, l.helm(ctx, &out, a, vals, func(dir string) (string, error) { return charts.CopyUnloaded(path, dir) })
+		return out, l.helm(ctx, &out, a, vals, func(dir string) (string, error) { return kube.CopyUnloadedChart(path, dir) })
 	}
 	save := func(dir string) (string, error) {
 		dir = filepath.Join(dir, c.Name())
 		return dir, c.Save(dir)
 	}
-	out.hide = charts.MaskOfValues(c, vals).Text
+	out.hide = kube.MaskOfValues(c, vals).Text
 	ordered := linted{hide: out.hide}
 	if c.Metadata().Type != "library" {
-		if err := l.order(ctx, &ordered, a, c, vals); charts.IsLimit(err) || ctx.Err() != nil {
+		if err := l.order(ctx, &ordered, a, c, vals); kube.IsRenderLimit(err) || ctx.Err() != nil {
 			return out, err // to render it once more would take as much
 		}
 	}
@@ -168,7 +167,7 @@ func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[stri
 		return err
 	}
 	done := make(chan *action.LintResult, 1)
-	if err := charts.NewGuard(limits).RunAll(ctx, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
+	if err := kube.WithinLimits(ctx, limits, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
 		return fmt.Errorf("chart %s: %w", out.Chart, err)
 	}
 	result := <-done
@@ -191,14 +190,14 @@ func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[stri
 
 // order adds what is wrong with the order that the chart asks for (R37). The error
 // is why the chart cannot be rendered, which is among the findings.
-func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *charts.Chart, vals map[string]any) error {
+func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Chart, vals map[string]any) error {
 	opts, err := l.options(a.settings, defaultRelease)
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
 		return err
 	}
 	opts.Spellings = true
-	r, err := charts.Render(ctx, c, vals, opts)
+	r, err := kube.RenderChart(ctx, c, vals, opts)
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
 		return err

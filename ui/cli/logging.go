@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"lockstep/kube/mask"
+	"lockstep/kube"
 	"lockstep/ui/report"
 )
 
@@ -45,7 +45,7 @@ func (l *logs) Write(p []byte) (int, error) {
 		l.out = report.Safe(os.Stderr)
 	}
 	if l.mask == nil {
-		l.mask = new(mask.Mask).Text
+		l.mask = new(kube.Mask).Text
 	}
 	if _, err := l.out.Write([]byte(l.mask(string(p)))); err != nil { // an entry in one write
 		return 0, err

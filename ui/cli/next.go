@@ -8,14 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
-	"lockstep/kube/mask"
+	"lockstep/kube"
 )
 
 // proposer makes the command lines that a command proposes once it is over.
 type proposer struct {
 	*app
 	cmd  *cobra.Command // as the user gave it
-	mask *mask.Mask     // of what its operation brings; nil hides only what is named like a credential
+	mask *kube.Mask     // of what its operation brings; nil hides only what is named like a credential
 }
 
 // again is the command that the user gave, with all of its flags. Without are flags
@@ -80,8 +80,8 @@ func commented(words []string, why string) string {
 	if why != "" {
 		about = append(about, why)
 	}
-	if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, mask.Ellipsis) }) {
-		about = append(about, "fill in "+mask.Ellipsis)
+	if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, kube.Ellipsis) }) {
+		about = append(about, "fill in "+kube.Ellipsis)
 	}
 	line := shellWords(words)
 	if len(about) > 0 {

@@ -14,7 +14,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/mask"
 	"lockstep/kube/throwaway"
 	"lockstep/ui/report"
 )
@@ -40,7 +39,7 @@ type job struct {
 	// of its own; nil where it has none.
 	anew func(context.Context, map[string]any) error
 	// next says what to type after the end.
-	next func(*event.State, *mask.Mask) []string
+	next func(*event.State, *kube.Mask) []string
 	// outcome is what becomes of the release on an abort that rolls nothing
 	// back, "the release will be marked failed" where empty.
 	outcome string

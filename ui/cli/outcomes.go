@@ -14,7 +14,6 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube"
-	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -46,7 +45,7 @@ func (a *app) told(cmd *cobra.Command, flags *runFlags, do execute, names []stri
 	flags.outcomes = out
 	err = run()
 	if !out.Over() {
-		op, why := event.Operation{Name: cmd.Name(), Release: names[0], Namespace: a.settings.Namespace()}, new(mask.Mask).Error(a.in.reason(err))
+		op, why := event.Operation{Name: cmd.Name(), Release: names[0], Namespace: a.settings.Namespace()}, new(kube.Mask).Error(a.in.reason(err))
 		outcome := report.Unbegun(op, time.Now().UTC(), exitCode(why), why, reasons(why))
 		if why != nil && flags.output.value == "json" && !dry(cmd) && (cmd.Name() != "uninstall" || len(names) == 1) {
 			a.display(cmd, report.ModeJSON).Operation(report.Options{}).Consume(report.UnbegunEvent(outcome))

@@ -11,7 +11,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/mask"
 )
 
 const testLong = `Runs the tests of a release: the hooks of its chart with helm.sh/hook: test, one after the other. The release stays as
@@ -79,7 +78,7 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do execute
 		do = a.dryRunLines()
 	}
 	failed := do.job(cmd, job{running: r, release: name, outcome: "the release stays as it is",
-		next: func(s *event.State, m *mask.Mask) []string { return proposer{a, cmd, m}.afterTest(s) },
+		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterTest(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			what := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}
 			if flags.logs {

@@ -14,8 +14,6 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
-	"lockstep/kube/charts"
-	"lockstep/kube/mask"
 	"lockstep/ui/report"
 )
 
@@ -78,18 +76,18 @@ const defaultRelease = "release-name"
 // rendered is a chart with its plan, which is nil where none was wanted, and all
 // warnings about both.
 type rendered struct {
-	*charts.Rendered
+	*kube.Rendered
 	plan     *plan.Plan
 	warnings []plan.Warning
 	// chart, values and options are what it was rendered from.
-	chart   *charts.Chart
+	chart   *kube.Chart
 	values  map[string]any
-	options charts.RenderOptions
-	secrets *mask.Mask
+	options kube.RenderOptions
+	secrets *kube.Mask
 }
 
 // hide hides secret values in what is said of the chart and its plan.
-func (r *rendered) hide(secrets *mask.Mask) {
+func (r *rendered) hide(secrets *kube.Mask) {
 	r.secrets, r.warnings = secrets, secrets.Warnings(r.warnings)
 	if r.plan != nil {
 		r.plan.Warnings, r.plan.Groups = secrets.Warnings(r.plan.Warnings), secrets.Groups(r.plan.Groups)
@@ -97,9 +95,9 @@ func (r *rendered) hide(secrets *mask.Mask) {
 }
 
 // hideValues keeps what is secret among the values of a chart out of the logs.
-func (a *app) hideValues(c *charts.Chart, values map[string]any) {
+func (a *app) hideValues(c *kube.Chart, values map[string]any) {
 	if a.logs.debug {
-		a.logs.hide(charts.MaskOfValues(c, values).Text)
+		a.logs.hide(kube.MaskOfValues(c, values).Text)
 	}
 }
 
@@ -126,7 +124,7 @@ func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*
 	if err != nil {
 		return nil, err
 	}
-	vals, err := charts.Values(r.values, a.settings)
+	vals, err := kube.MergeValues(r.values, a.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +133,7 @@ func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*
 	if err != nil {
 		return nil, err
 	}
-	made, err := charts.Render(ctx, c, vals, opts)
+	made, err := kube.RenderChart(ctx, c, vals, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +149,7 @@ func (r *renderFlags) renderAs(ctx context.Context, a *app, name, ref string) (*
 }
 
 // ordered plans what was rendered by the order that is asked for.
-func (r *renderFlags) ordered(made *charts.Rendered) (*rendered, error) {
+func (r *renderFlags) ordered(made *kube.Rendered) (*rendered, error) {
 	switch {
 	case r.flat:
 		warnings, err := plan.Check(made.Tree, made.Resources)
@@ -163,7 +161,7 @@ func (r *renderFlags) ordered(made *charts.Rendered) (*rendered, error) {
 }
 
 // inferred plans what was rendered by the order that it implies (R68).
-func inferred(r *charts.Rendered) (*rendered, error) {
+func inferred(r *kube.Rendered) (*rendered, error) {
 	ordered, order := r.Ordered()
 	if err := order.Check(); err != nil {
 		return nil, err
@@ -178,13 +176,13 @@ func inferred(r *charts.Rendered) (*rendered, error) {
 	return out, nil
 }
 
-func (r *renderFlags) options(settings *helmcli.EnvSettings, release string) (charts.RenderOptions, error) {
+func (r *renderFlags) options(settings *helmcli.EnvSettings, release string) (kube.RenderOptions, error) {
 	post, err := r.post.renderer(settings)
 	if err != nil {
-		return charts.RenderOptions{}, err
+		return kube.RenderOptions{}, err
 	}
 	limits, err := renderLimits()
-	return charts.RenderOptions{
+	return kube.RenderOptions{
 		Release: release, Namespace: settings.Namespace(), IsUpgrade: r.isUpgrade,
 		KubeVersion: r.kubeVersion, APIVersions: r.apiVersions,
 		SkipSchemaValidation: r.skipSchema, EnableDNS: r.enableDNS, PostRenderer: post, Kindless: r.kindless, Limits: limits,
@@ -196,20 +194,20 @@ func (r *renderFlags) options(settings *helmcli.EnvSettings, release string) (ch
 const renderMemory = "LOCKSTEP_RENDER_MEMORY"
 
 // renderLimits are those of a rendering.
-func renderLimits() (charts.Limits, error) {
+func renderLimits() (kube.RenderLimits, error) {
 	given := os.Getenv(renderMemory)
 	if given == "" {
-		return charts.Limits{}, nil
+		return kube.RenderLimits{}, nil
 	}
 	q, err := resource.ParseQuantity(given)
 	if err != nil || q.Sign() <= 0 {
-		return charts.Limits{}, fmt.Errorf("%s=%s is no amount of memory such as 4Gi", renderMemory, given)
+		return kube.RenderLimits{}, fmt.Errorf("%s=%s is no amount of memory such as 4Gi", renderMemory, given)
 	}
-	return charts.Limits{Memory: uint64(q.Value())}, nil
+	return kube.RenderLimits{Memory: uint64(q.Value())}, nil
 }
 
 // planned plans what was rendered; the plan has all warnings about it.
-func planned(r *charts.Rendered) (*rendered, error) {
+func planned(r *kube.Rendered) (*rendered, error) {
 	plan, err := r.Plan()
 	if err != nil {
 		return nil, err

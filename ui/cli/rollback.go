@@ -11,7 +11,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/mask"
 )
 
 const rollbackLong = `Rolls a release back to an earlier revision, in that revision's order; what that revision does not have is removed in
@@ -87,7 +86,7 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string, 
 		do = a.dryRunLines()
 	}
 	return do.job(cmd, job{running: r, release: args[0],
-		next: func(s *event.State, m *mask.Mask) []string { return proposer{a, cmd, m}.afterRollback(s) },
+		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterRollback(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			return c.PrepareRollback(ctx, kube.Rollback{
 				Common: common, Revision: revision, ServerSide: flags.serverSide.value,

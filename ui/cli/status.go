@@ -14,7 +14,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/mask"
 	"lockstep/ui/likehelm"
 	"lockstep/ui/report"
 )
@@ -85,7 +84,7 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) err
 // groupsNow looks at the objects of a release once, and returns what hides its
 // secret values, in its notes for instance. Groups are nil for a release that was
 // not deployed in order: there is nothing to add to Helm's words.
-func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, *mask.Mask, error) {
+func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, *kube.Mask, error) {
 	_, view, err := a.openView(cmd, name)
 	if err != nil {
 		return nil, nil, err

@@ -5,14 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/kube/annotate"
-	"lockstep/kube/charts"
+	"lockstep/kube"
 	"lockstep/ui/report"
 )
 
 // writeOrder writes an order into the files of the chart that was rendered, and
 // says what is left.
-func (a *app) writeOrder(cmd *cobra.Command, r *rendered, ordered *charts.Rendered, format string) error {
+func (a *app) writeOrder(cmd *cobra.Command, r *rendered, ordered *kube.Rendered, format string) error {
 	mode := report.ModeText
 	switch format {
 	case "json":
@@ -21,8 +20,8 @@ func (a *app) writeOrder(cmd *cobra.Command, r *rendered, ordered *charts.Render
 	default:
 		return fmt.Errorf("--write says what it has written as text or json: leave -o %s out", format)
 	}
-	found, err := annotate.Prepare(cmd.Context(), annotate.Source{Dir: r.chart.Path(), Values: r.values, Options: r.options, Rendered: r.Rendered},
-		annotate.Order{Tree: ordered.Tree, Resources: ordered.Resources})
+	found, err := kube.PrepareAnnotations(cmd.Context(), kube.AnnotatedChart{Dir: r.chart.Path(), Values: r.values, Options: r.options, Rendered: r.Rendered},
+		kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
 	if err != nil {
 		return err
 	}

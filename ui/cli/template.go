@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/kube"
-	"lockstep/kube/charts"
 	"lockstep/ui/report"
 )
 
@@ -28,7 +27,7 @@ characters that hide text or turn its direction are left out.`
 
 func (a *app) newTemplate() *cobra.Command {
 	var flags renderFlags
-	var print charts.PrintOptions
+	var print kube.PrintOptions
 	inRelease := false
 	wait := waitChoice()
 	cmd := &cobra.Command{

@@ -9,7 +9,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/kube/mask"
 )
 
 const uninstallLong = `Uninstalls releases: pre-delete hooks, then group by group in reverse order, then post-delete hooks. A group is
@@ -90,7 +89,7 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r running, names []string) job {
 	name, others := names[0], names[1:]
 	return job{running: r, release: name,
-		next: func(s *event.State, m *mask.Mask) []string { return proposer{a, cmd, m}.afterUninstall(s, others) },
+		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterUninstall(s, others) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			op, err := c.PrepareUninstall(ctx, kube.Uninstall{
 				Common: common, KeepHistory: flags.keepHistory,
