@@ -9,6 +9,7 @@ import (
 // TestAChartIsStartedAnew stops before a group on a cluster of its own, changes the
 // chart, starts it anew, and goes on to the end of what it is then.
 func TestAChartIsStartedAnew(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

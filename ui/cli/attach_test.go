@@ -113,6 +113,7 @@ func (m *together) runsUntil(command, want string) {
 // TestRunsAreSteeredFromElsewhere steps a run without a screen from a script, with
 // two boards and a reader of events on it, which all see the same (R47, R41).
 func TestRunsAreSteeredFromElsewhere(t *testing.T) {
+	t.Parallel()
 	m := onOneMachine(t)
 	out, ends := m.starts("install", "s", filepath.Join(data, "charts", "fanout"), "-n", "att", "--create-namespace", "--no-tui", "--step")
 	m.paused()
@@ -217,6 +218,7 @@ func TestALargeEditFromElsewhere(t *testing.T) {
 // TestARunWhoseTerminalIsGoneIsJoinedAgain closes a terminal over a run that is
 // paused, and goes on with it in another one (R47).
 func TestARunWhoseTerminalIsGoneIsJoinedAgain(t *testing.T) {
+	t.Parallel()
 	m := onOneMachine(t)
 	c := inTerminal(t, 30, 100, m.env, "install", "s", filepath.Join(data, "charts", "fanout"), "-n", "gone", "--create-namespace", "--step")
 	c.await(0, "paused")
@@ -240,6 +242,7 @@ func TestARunWhoseTerminalIsGoneIsJoinedAgain(t *testing.T) {
 // TestNobodyWaitsWhereNobodyCanSteer refuses, before anything is written, to begin
 // a run that is to wait where no socket can be opened.
 func TestNobodyWaitsWhereNobodyCanSteer(t *testing.T) {
+	t.Parallel()
 	m := onOneMachine(t)
 	m.env[1] = "XDG_STATE_HOME=/dev/null"
 	out := m.runs(2, "install", "s", filepath.Join(data, "charts", "plain"), "-n", "nosocket", "--create-namespace", "--no-tui", "--step")

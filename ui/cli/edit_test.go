@@ -16,6 +16,7 @@ import (
 // program of the user's, looks at the difference and goes on as the next revision;
 // then the chart's folder is changed and rendered again (R46).
 func TestValuesAreEditedOnTheScreen(t *testing.T) {
+	t.Parallel()
 	chart := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 // would change, from a second terminal that is attached to it as well (R47), and what
 // is in the cluster; a watch that joins it tells the same.
 func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
+	t.Parallel()
 	m := onOneMachine(t)
 	chart := filepath.Join(data, "charts", "fail-image")
 	m.runs(0, "install", "s", chart, "-n", "seen", "--create-namespace", "--no-tui", "--set", "image=example/app:1.0")
@@ -59,6 +60,7 @@ func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
 // TestASecondClientMendsWhatIsHeld breaks an installation, mends its object from outside,
 // is offered to accept it as soon as it is ready, and goes on with that (R44).
 func TestASecondClientMendsWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	cluster := testcluster.Get(t)
 	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "mended", "--create-namespace", "--readiness-timeout", "4s")
 	c.await(0, "accept")

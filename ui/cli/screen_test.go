@@ -134,6 +134,7 @@ func (c *terminal) ends() int {
 
 // TestScreenSteersRealRuns steers real runs in a real terminal (R40 to R43).
 func TestScreenSteersRealRuns(t *testing.T) {
+	t.Parallel()
 	env := []string{"KUBECONFIG=" + testcluster.Get(t).Kubeconfig}
 	chart := filepath.Join(data, "charts", "fanout")
 
@@ -305,6 +306,7 @@ func helmList(t *testing.T, env []string, namespace string) (string, error) {
 
 // TestAScreenReaderHasLines writes plain lines into a terminal that is read out.
 func TestAScreenReaderHasLines(t *testing.T) {
+	t.Parallel()
 	cluster := testcluster.Get(t)
 	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig, "ACCESSIBLE=1"},
 		"install", "read", filepath.Join(data, "charts", "plain"), "-n", "read", "--create-namespace")
