@@ -13,12 +13,16 @@ import (
 
 // refuse fails a group since the API server has refused an object.
 func (s *stage) refuse(g *group, o *object, message string) {
-	s.fail(g, o, &failure{symptom: oneLine(message), final: true})
+	s.fail(g, o, &failure{symptom: oneLine(message), says: causeKnown})
 }
 
 // failSeen fails a group since an object was seen to have failed.
 func (s *stage) failSeen(g *group, o *object) {
-	s.fail(g, o, &failure{symptom: oneLine(o.message), decided: o.last.Decided})
+	says := causeUnknown
+	if o.last.Decided {
+		says = causePartial
+	}
+	s.fail(g, o, &failure{symptom: oneLine(o.message), says: says})
 }
 
 // giveUp fails a group since an object has had its time.
@@ -45,7 +49,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	f.known = &o.found
 	s.failures = append(s.failures, f)
 	s.unblock(g)
-	if !f.final && s.m.opts.Diagnose != nil {
+	if f.says != causeKnown && s.m.opts.Diagnose != nil {
 		s.busy.diagnoses++
 		s.m.do(startDiagnosis{diagnosis{s, g, o, f.Object, g.attempt.round, f}})
 		return
@@ -56,7 +60,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 // tellAll tells of the failures for whose diagnosis the run does not wait any more.
 func (s *stage) tellAll() {
 	for _, f := range s.failures {
-		if !f.told {
+		if f.state == failureUntold {
 			s.tellFailure(f, *f.known)
 		}
 	}
@@ -67,7 +71,7 @@ func (s *stage) tellAll() {
 
 // tellFailure tells that a group has failed, and why as far as that is known.
 func (s *stage) tellFailure(f *failure, found Finding) {
-	f.told = true
+	f.state = max(f.state, failureTold)
 	f.Message, f.Cause, f.Evidence = f.text(found), cmp.Or(found.Cause, f.symptom), found.Evidence
 	s.m.failUnit(f.group.unit, f.Failure)
 	s.m.tellRun()
@@ -77,7 +81,7 @@ func (s *stage) tellFailure(f *failure, found Finding) {
 // object looks like.
 func (f *failure) text(found Finding) string {
 	switch {
-	case f.final || found.Cause == "" || strings.Contains(f.symptom, found.Cause):
+	case f.says == causeKnown || found.Cause == "" || strings.Contains(f.symptom, found.Cause):
 		return f.symptom
 	case found.Symptom:
 		return f.symptom + "; " + found.Cause
@@ -99,7 +103,7 @@ func (m *machine) heldOn() *failure {
 		return nil
 	}
 	for _, f := range slices.Backward(m.stage.failures) {
-		if f.told && !f.givenUp {
+		if f.state == failureTold {
 			return f
 		}
 	}
@@ -113,14 +117,14 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	}
 	s := m.stage
 	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
-		return !f.told || named.Group != "" && f.Group != named.Group || named.Phase != "" && f.group.Phase != named.Phase
+		return f.state == failureUntold || named.Group != "" && f.Group != named.Group || named.Phase != "" && f.group.Phase != named.Phase
 	})
 	if len(chosen) == 0 {
 		return named.Group + " has not failed"
 	}
 	if name == event.GiveUp {
 		for _, f := range chosen {
-			f.givenUp = true
+			f.state = failureGivenUp
 		}
 		m.tellRun()
 		return ""
@@ -188,7 +192,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 // it: that may not be so any more when somebody looks.
 func (f *failure) deciding(found Finding) Finding {
 	switch {
-	case !f.decided || strings.Contains(found.Cause, f.symptom):
+	case f.says != causePartial || strings.Contains(found.Cause, f.symptom):
 		return found
 	case found.Symptom || found.Cause == "":
 		found.Cause = f.symptom

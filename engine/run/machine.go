@@ -108,7 +108,7 @@ func (m *machine) announce(phases []event.Phase) {
 		for _, g := range p.Groups {
 			u, added := m.units.add(event.Unit{Phase: p.Name, Group: g.ID})
 			if added && m.stopsAt(g.ID) {
-				m.setBreakpoint(u, true)
+				m.setBreakpoint(u, breakpointSet)
 			}
 		}
 	}
@@ -196,8 +196,8 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	why := m.because("rolling back")
 	m.skipUnits("not started: "+why, "cut short: "+why)
 	for _, u := range m.units.all {
-		if u.stop {
-			m.setBreakpoint(u, false)
+		if u.breakpoint != noBreakpoint {
+			m.setBreakpoint(u, noBreakpoint)
 		}
 	}
 	m.opts.Breakpoints = nil
@@ -217,7 +217,7 @@ func (m *machine) beginNext(msg nextAsked) error {
 	m.skipUnits("not started: "+ErrReplaced.Error(), ErrReplaced.Error())
 	m.opts.Breakpoints = nil
 	for _, u := range m.units.all {
-		if u.stop && !u.off && !u.once && !m.stopsAt(u.Group) {
+		if u.breakpoint == breakpointSet && !m.stopsAt(u.Group) {
 			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)
 		}
 	}

@@ -156,14 +156,30 @@ type object struct {
 type failure struct {
 	Failure
 	group   *group
-	symptom string   // what the object looks like, in words that stand for themselves
-	gaveUp  string   // after which time, where that has made it fail
-	final   bool     // symptom is why
-	decided bool     // symptom is why, and there may be more to it
-	told    bool     // not before it is known why
-	known   *Finding // what the object was found to suffer from
-	givenUp bool
+	symptom string    // what the object looks like, in words that stand for themselves
+	gaveUp  string    // after which time, where that has made it fail
+	says    certainty // the symptom
+	known   *Finding  // what the object was found to suffer from
+	state   failureState
 }
+
+// certainty is how much a symptom says about why its group has failed.
+type certainty uint8
+
+const (
+	causeUnknown certainty = iota // nothing: the cause has to be found
+	causePartial                  // it is the cause, and there may be more to it
+	causeKnown                    // it is the cause
+)
+
+// failureState is how far a failure has come; none goes back.
+type failureState uint8
+
+const (
+	failureUntold  failureState = iota // it is not known why yet
+	failureTold                        // it is held on where failures are (R44)
+	failureGivenUp                     // it stays as it is
+)
 
 type deadline struct {
 	group  *group
@@ -196,7 +212,7 @@ func (m *machine) enter(def Stage, run *StageRun) {
 func (s *stage) add(def *plan.Group) {
 	u, _ := s.m.units.add(event.Unit{Phase: s.Phase.Name, Group: def.ID})
 	if u.status != event.Running { // else Admit has let it go
-		u.status, u.stopped = event.Waiting, false
+		u.status, u.reached = event.Waiting, false
 	}
 	g := &group{
 		unit: u, def: def, stage: s, place: len(s.groups), ranks: def.Ranks(s.removes()), await: s.Await == nil || s.Await(def),

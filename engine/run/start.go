@@ -82,10 +82,10 @@ func (m *machine) startRunning() bool {
 	var at []string
 	for _, u := range open {
 		if u.stops() {
-			u.stopped = true
+			u.reached = true
 			m.setUnit(u, event.Held, "breakpoint")
-			if u.once {
-				m.setBreakpoint(u, false)
+			if u.breakpoint == breakpointOnce {
+				m.setBreakpoint(u, noBreakpoint)
 			}
 			at = append(at, u.Group)
 		}
@@ -115,7 +115,7 @@ func (m *machine) takeStep() {
 
 func (m *machine) start(open []*unit) {
 	for _, u := range open {
-		u.stopped = true
+		u.reached = true
 		if len(m.gates) > 0 && m.gates[0].unit == u.Unit {
 			m.setUnit(u, event.Running, "")
 			m.openGate()

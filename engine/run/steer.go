@@ -193,10 +193,15 @@ func (m *machine) ahead(named event.Unit) (u *unit, why string) {
 // toggleBreakpoint sets a breakpoint or takes it away.
 func (m *machine) toggleBreakpoint(named event.Unit) string {
 	u, why := m.ahead(named)
-	if why == "" {
-		m.setBreakpoint(u, !u.stop)
+	switch {
+	case why != "":
+		return why
+	case u.breakpoint == noBreakpoint:
+		m.setBreakpoint(u, breakpointSet)
+	default:
+		m.setBreakpoint(u, noBreakpoint)
 	}
-	return why
+	return ""
 }
 
 // disableBreakpoint lets a breakpoint stop nothing, or stop again.
@@ -205,13 +210,12 @@ func (m *machine) disableBreakpoint(named event.Unit) string {
 	switch {
 	case why != "":
 		return why
-	case !u.stop:
+	case u.breakpoint == noBreakpoint:
 		return u.Group + " has no breakpoint"
-	case u.off:
-		m.setBreakpoint(u, true)
+	case u.breakpoint == breakpointDisabled:
+		m.setBreakpoint(u, breakpointSet)
 	default:
-		u.off, u.once = true, false
-		m.publish(event.Event{Kind: event.KindBreakpoint, Phase: u.Phase, Group: u.Group, Status: event.Disabled})
+		m.setBreakpoint(u, breakpointDisabled)
 	}
 	return ""
 }
@@ -230,9 +234,11 @@ func (m *machine) runTo(named event.Unit) string {
 		return u.Group + " can start now: there is nothing to run before it"
 	}
 	if !u.stops() {
-		once := !u.stop || u.off || u.once
-		m.setBreakpoint(u, true)
-		u.once = once
+		b := breakpointOnce
+		if u.breakpoint == breakpointSet { // it was reached, and stays
+			b = breakpointSet
+		}
+		m.setBreakpoint(u, b)
 	}
 	if m.steering.told == event.Paused {
 		return m.resume()

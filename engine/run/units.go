@@ -9,15 +9,23 @@ import (
 // unit is what runs as one (R40).
 type unit struct {
 	event.Unit
-	status event.Status
-	stop   bool // a breakpoint is set on it
-	off    bool // it is disabled
-	once   bool // it goes when it is reached
-	// stopped tells that the run has stopped before it: its breakpoint is over.
-	stopped bool
+	status     event.Status
+	breakpoint breakpoint
+	// reached tells that the run has come to it: its breakpoint does not stop again.
+	reached bool
 	// unchecked tells that it is over once its objects are applied (R21).
 	unchecked bool
 }
+
+// breakpoint is what stops the run before a unit (R42).
+type breakpoint uint8
+
+const (
+	noBreakpoint       breakpoint = iota
+	breakpointSet                 // stops, and stays
+	breakpointOnce                // stops, and is removed then: the target of a run-to
+	breakpointDisabled            // stays, and stops nothing
+)
 
 // units are all that were announced, in order.
 type units struct {
@@ -73,14 +81,21 @@ func (us *units) named(id event.Unit, fits func(*unit) bool) *unit {
 func (m *machine) stopsAt(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
 
 // stops reports whether the run has to stop before the unit.
-func (u *unit) stops() bool { return u.stop && !u.off && !u.stopped }
+func (u *unit) stops() bool {
+	return !u.reached && (u.breakpoint == breakpointSet || u.breakpoint == breakpointOnce)
+}
 
-func (m *machine) setBreakpoint(u *unit, on bool) {
-	u.stop, u.off, u.once = on, false, false
-	status := event.Cleared
-	if on {
-		status = event.Set
-		u.stopped = u.status == event.Held
+// setBreakpoint gives a unit another breakpoint, or none, and tells of it.
+func (m *machine) setBreakpoint(u *unit, b breakpoint) {
+	u.breakpoint = b
+	status := event.Set
+	switch b {
+	case noBreakpoint:
+		status = event.Cleared
+	case breakpointDisabled:
+		status = event.Disabled
+	default:
+		u.reached = u.status == event.Held
 	}
 	m.publish(event.Event{Kind: event.KindBreakpoint, Phase: u.Phase, Group: u.Group, Status: status})
 }
