@@ -31,7 +31,7 @@ type Edited struct {
 // Editable says why an operation cannot be edited, nil where it can while it is
 // paused or held.
 func (op *Operation) Editable() error {
-	if op.anew == nil {
+	if op.edit == nil {
 		return fmt.Errorf("there is nothing to edit: this operation, %s, brings neither values nor a chart", op.prepared.Info.Name)
 	}
 	return nil
@@ -59,7 +59,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 		return nil, err
 	}
 	now := op.present()
-	up := *now.anew
+	up := *now.edit
 	up.Values, up.ResetValues, up.ReuseValues, up.ResetThenReuseValues = charts.CopyValues(values), true, false, false
 	if c != nil {
 		up.Chart = c
@@ -225,15 +225,15 @@ func (as *attempts) next(a *attempt, with *Edited, failed error) (*Operation, er
 	}
 	op, up := as.op, with.next
 	up.Own = op.own()
-	next, err := PrepareUpgrade(as.engine.Requests(), op.client, up)
+	planned, err := PrepareUpgrade(as.engine.Requests(), op.client, up)
 	if err != nil {
 		return nil, err
 	}
+	next := &Operation{client: op.client, prepared: planned.prepared, method: planned.method, course: op.course}
 	told := map[string]bool{}
 	for _, w := range op.prepared.Warnings {
 		told[w.Message] = true
 	}
-	next.course = op.course
 	next.Mask()
 	op.mu.Lock()
 	op.now, op.attempt, op.outlooks = next, nil, outlooks{}

@@ -98,14 +98,22 @@ func unlisted(s *preflight.Session, name string, err error) error {
 	return s.Refuse(&preflight.Prepared{Common: s.Common, Info: s.Info(name, nil)}, nil, err)
 }
 
-// brings notes in what was prepared on which state of the release it builds.
-func (f *found) brings(p *preflight.Prepared) {
-	if f == nil {
-		return
+// basis is what an operation builds on that makes a revision, 0 for none. f is nil where
+// there is no release.
+func (f *found) basis(s *preflight.Session, made int) preflight.Basis {
+	b := preflight.Basis{Lease: s.Lease, Records: f.records(made)}
+	if f != nil {
+		b.Last, b.Marks, b.Resumes, b.Usual = f.stored, f.marks, f.Last.Info.Status == rcommon.StatusFailed, f.Usual()
 	}
-	p.Last, p.Marks, p.Resumes = f.stored, f.marks, f.Last.Info.Status == rcommon.StatusFailed
-	p.Usual = f.Usual()
-	p.Warnings = append(f.warnings, p.Warnings...)
+	return b
+}
+
+// noticed is what is to be said about the state of the release.
+func (f *found) noticed() []plan.Warning {
+	if f == nil {
+		return nil
+	}
+	return f.warnings
 }
 
 // records are those that an operation changes which makes a revision, 0 for none: that

@@ -59,7 +59,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (op *Ope
 	if err != nil {
 		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.unread(s, "install", of, err))
 	}
-	return in.prepare(s, c, of, revs)
+	return in.prepare(s, c, of, revs, in.upgrade())
 }
 
 // check checks what needs no cluster.
@@ -78,8 +78,8 @@ func (in *Install) check() error {
 }
 
 // prepare plans the installation of a release as it was found, nil where there is
-// none, and makes the last checks.
-func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning, revs *found) (*Operation, error) {
+// none, and makes the last checks. edit is what an edit of it begins with.
+func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning, revs *found, edit *Upgrade) (*Operation, error) {
 	revision, err := in.revision(s, revs)
 	if err != nil {
 		return nil, err
@@ -89,21 +89,17 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning,
 		return nil, err
 	}
 	info.Revision = revision
-	if revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
+	if of.found = revs; revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
 		of.besides = revs.Besides(nil)
 	}
 	p, brings, err := of.bring(s, info, tree)
 	if err != nil {
 		return nil, err
 	}
-	p.Records = revs.records(revision)
-	if err := s.Check(p, brings); err != nil {
+	if p, err = s.Check(p, brings); err != nil {
 		return nil, err
 	}
-	revs.brings(p)
-	op := newOperation(c, p, job{specOf(p), in.run}, undoInstall(p))
-	op.anew = in.upgrade()
-	return op, nil
+	return newOperation(c, p, method{main: job{specOf(p), in.run}, undo: undoInstall(p), edit: edit}), nil
 }
 
 // plan renders the chart and orders what runs. Of the revisions there are, nil where there

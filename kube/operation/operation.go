@@ -34,11 +34,16 @@ type Common = preflight.Common
 type Operation struct {
 	client   *connect.Client
 	prepared *preflight.Prepared
-	main     job
-	undo     *undo    // nil where there is nothing to go back to
-	anew     *Upgrade // what an edit begins with (R46), nil where nothing is brought
-	masked   sync.Once
+	method
+	masked sync.Once
 	*course
+}
+
+// method is how an operation is carried out.
+type method struct {
+	main job
+	undo *undo    // nil where there is nothing to go back to
+	edit *Upgrade // what an edit begins with (R46), nil where nothing is applied
 }
 
 // course is what an operation shares with those that edits make of it.
@@ -66,8 +71,8 @@ type course struct {
 	brought []*Operation
 }
 
-func newOperation(c *connect.Client, p *preflight.Prepared, main job, back *undo) *Operation {
-	op := &Operation{client: c, prepared: p, main: main, undo: back, course: &course{}}
+func newOperation(c *connect.Client, p *preflight.Prepared, how method) *Operation {
+	op := &Operation{client: c, prepared: p, method: how, course: &course{}}
 	op.now, op.brought = op, []*Operation{op}
 	op.ledger = release.NewLedger(p.Common.Namespace, p.Common.Release, op.stop)
 	op.hold.kept, op.hold.lose = context.WithCancelCause(context.Background())

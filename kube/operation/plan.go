@@ -18,6 +18,7 @@ import (
 // planning is what an operation that brings objects is planned from.
 type planning struct {
 	*rendered
+	found  *found // nil where there is no release
 	target preflight.Target
 	old    preflight.Old
 	// held is what the old revision holds; besides are the other revisions that
@@ -35,7 +36,7 @@ type planning struct {
 // plan orders all of an operation: the objects and hooks of the target, and what
 // goes of the old revision.
 func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
-	warnings := slices.Clone(p.warnings)
+	warnings := slices.Concat(p.found.noticed(), p.warnings)
 	hooks, more, err := hookTurns(p.builder, p.target.Release, p.target.Tree, p.list, p.events)
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 	return &preflight.Prepared{
 		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: left, Hooks: p.events,
 		Phases:   slices.Concat(p.before, pre, helmclient.Phases(slices.Concat([]helmclient.Planned{apply}, newer, []helmclient.Planned{remove}, older)...), post),
-		Warnings: once(warnings), Refused: p.refused, Later: p.later,
+		Warnings: once(warnings), Refused: p.refused, Later: p.later, Basis: p.found.basis(s, info.Revision),
 	}, nil
 }
 

@@ -163,7 +163,7 @@ func against(s *preflight.Session, revs *release.Revisions, revision int) ([]pre
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := back.plan(s, revs, target)
+	p, _, err := back.plan(s, &found{Revisions: revs, stored: revs.Last}, target)
 	if err != nil {
 		return nil, err
 	}

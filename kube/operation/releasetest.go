@@ -47,16 +47,16 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (op *Ope
 		return nil, fmt.Errorf("test %s in namespace %s: %w", t.Release, t.Namespace, unlisted(s, "test", err))
 	}
 	chosen := t.only(rel)
-	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen, ClientSide: !serverSide("", rel)}, Hooks: helmclient.HookEvents{Before: rel1.HookTest}}
+	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen, ClientSide: !serverSide("", rel)}, Hooks: helmclient.HookEvents{Before: rel1.HookTest},
+		Basis: preflight.Basis{Last: rel, Lease: s.Lease, Records: preflight.Records{Updated: []int{rel.Version}}}}
 	p.Phases, _ = helmclient.HookPhases(chosen, "", p.Hooks, nil)
 	if len(p.Phases) == 0 {
 		return nil, nil
 	}
-	p.Last, p.Records.Updated = rel, []int{rel.Version}
-	if err := s.Check(p, &preflight.Brings{}); err != nil {
+	if p, err = s.Check(p, &preflight.Brings{}); err != nil {
 		return nil, err
 	}
-	return newOperation(c, p, job{specOf(p), t.run}, nil), nil
+	return newOperation(c, p, method{main: job{specOf(p), t.run}}), nil
 }
 
 // only is a release with the test hooks that were chosen.

@@ -56,17 +56,15 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (op 
 	if err := checkForce(back.ForceReplace, back.ForceConflicts, serverSide(back.ServerSide, target)); err != nil {
 		return nil, err
 	}
-	p, brings, err := back.plan(s, revs.Revisions, target)
+	p, brings, err := back.plan(s, revs, target)
 	if err != nil {
 		return nil, err
 	}
-	revs.brings(p)
-	p.Records = revs.records(p.Info.Revision)
-	if err := s.Check(p, brings); err != nil {
+	if p, err = s.Check(p, brings); err != nil {
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.stored) }
-	return newOperation(c, p, job{specOf(p), run}, nil), nil
+	return newOperation(c, p, method{main: job{specOf(p), run}}), nil
 }
 
 // Rule R32: in the order of the target revision, where that was sequenced;
@@ -74,7 +72,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (op 
 // Rule R30a: what the records say of the order counts, whatever --wait is.
 //
 // plan orders a rollback.
-func (back *Rollback) plan(s *preflight.Session, revs *release.Revisions, target *rel1.Release) (*preflight.Prepared, *preflight.Brings, error) {
+func (back *Rollback) plan(s *preflight.Session, revs *found, target *rel1.Release) (*preflight.Prepared, *preflight.Brings, error) {
 	b := s.Builder(target.Chart.Name())
 	old, held, warnings, err := hold(s.Context, b, revs.Last)
 	if err != nil {
@@ -94,7 +92,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *release.Revisions, target
 	info := s.Info("rollback", target)
 	info.Revision, info.ToRevision = revs.Last.Version+1, target.Version
 	p, err := planning{
-		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, later: later}, old: old, held: held, besides: revs.Besides(revs.Last),
+		found: revs, rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, later: later}, old: old, held: held, besides: revs.Besides(revs.Last),
 		target: preflight.Target{
 			Release: target, Tree: release.TreeOf(target), Force: back.ForceConflicts, ClientSide: !serverSide(back.ServerSide, target), Replace: back.ForceReplace,
 		},

@@ -58,24 +58,25 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (op *
 	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
 		return nil, fmt.Errorf("uninstall %s: it is uninstalled already; its history is kept", u.Release)
 	}
-	p, err := u.plan(s, revs.Revisions)
+	p, err := u.plan(s, revs)
 	if err != nil {
 		return nil, err
 	}
-	revs.brings(p)
-	p.Records = revs.records(0)
+	if p, err = s.Check(p, nil); err != nil {
+		return nil, err
+	}
 	sp := specOf(p)
 	sp.uninstalling, sp.removal = true, removal
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, revs.stored) }
-	return newOperation(c, p, job{sp, run}, nil), s.Check(p, nil)
+	return newOperation(c, p, method{main: job{sp, run}}), nil
 }
 
 // plan orders what goes: of the latest revision, then of all that are before it
 // (R32a), since what is not removed now is forgotten. Of a release that is uninstalled all there is to do is
 // to forget its history.
-func (u *Uninstall) plan(s *preflight.Session, revs *release.Revisions) (*preflight.Prepared, error) {
+func (u *Uninstall) plan(s *preflight.Session, revs *found) (*preflight.Prepared, error) {
 	rel := revs.Last
-	p := &preflight.Prepared{Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel}, Hooks: u.events(rel)}
+	p := &preflight.Prepared{Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel}, Hooks: u.events(rel), Basis: revs.basis(s, 0), Warnings: revs.warnings}
 	if rel.Info.Status == rcommon.StatusUninstalled {
 		return p, nil
 	}
@@ -94,7 +95,7 @@ func (u *Uninstall) plan(s *preflight.Session, revs *release.Revisions) (*prefli
 	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.Remove(old.Revision, b.Resources(goes))
 	warnings = append(warnings, more...)
 	p.Leftovers, more = leaving{s, b, "", revs.Besides(rel), rel, []helmkube.ResourceList{list}}.leftovers()
-	p.Warnings = once(append(warnings, more...))
+	p.Warnings = once(slices.Concat(revs.warnings, warnings, more))
 	before, after := helmclient.HookPhases(rel, "", p.Hooks, nil)
 	_, older := p.Leftovers.Planned()
 	p.Phases = slices.Concat(before, helmclient.Phases(append([]helmclient.Planned{p.Remove}, older...)...), after)

@@ -78,26 +78,23 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (op *Ope
 		}
 		return up.install(s, c, revs, false)
 	}
-	p, brings, err := up.plan(s, revs.Revisions)
+	p, brings, err := up.plan(s, revs)
 	if err != nil {
 		return nil, err
 	}
-	p.Records = revs.records(p.Info.Revision)
-	if err := s.Check(p, brings); err != nil {
+	if p, err = s.Check(p, brings); err != nil {
 		return nil, err
 	}
-	revs.brings(p)
-	op = newOperation(c, p, job{specOf(p), up.run}, nil)
+	how := method{main: job{specOf(p), up.run}, edit: &up}
 	if back := revs.Good(); back > 0 {
-		op.undo = up.undo(p, back)
+		how.undo = up.undo(p, back)
 	}
-	op.anew = &up
-	return op, nil
+	return newOperation(c, p, how), nil
 }
 
 // plan renders the chart and orders what runs: the new plan, then what is gone
 // from the chart in reverse of the old one (R30).
-func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflight.Prepared, *preflight.Brings, error) {
+func (up *Upgrade) plan(s *preflight.Session, revs *found) (*preflight.Prepared, *preflight.Brings, error) {
 	target := preflight.Target{CRDs: up.crds(), Force: up.ForceConflicts}
 	if err := s.CheckCRDs(target.CRDs); err != nil {
 		return nil, nil, err
@@ -111,7 +108,7 @@ func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflig
 		return nil, nil, err
 	}
 	target.Release, target.Outputs, target.ClientSide, target.Replace = r.release, r.outputs, !serverSide(up.ServerSide, r.release), up.ForceReplace
-	tree, warnings, err := up.Chart.Tree(up.treeValues(revs, r.release))
+	tree, warnings, err := up.Chart.Tree(up.treeValues(revs.Revisions, r.release))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,7 +132,7 @@ func (up *Upgrade) plan(s *preflight.Session, revs *release.Revisions) (*preflig
 	}
 	r.warnings = append(r.warnings, more...)
 	return planning{
-		implied: implied, rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current),
+		found: revs, implied: implied, rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current),
 		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before, refused: refused,
 	}.bring(s, info, tree)
 }
@@ -160,11 +157,7 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *found,
 	if err != nil {
 		return nil, err
 	}
-	op, err := in.prepare(s, c, of, revs)
-	if op != nil {
-		op.anew = up
-	}
-	return op, err
+	return in.prepare(s, c, of, revs, up)
 }
 
 // unread is unlisted, with the rights that the chart needs as far as they can be known.

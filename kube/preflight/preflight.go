@@ -181,8 +181,6 @@ type Prepared struct {
 	Leftovers helmclient.Leftovers
 	// Phases is all that will run, in order.
 	Phases []event.Phase
-	// Usual is how long units usually take, as far as the release's records tell.
-	Usual map[event.Unit]time.Duration
 	// Warnings are about the chart and the plan.
 	Warnings []plan.Warning
 	// Refused is what keeps the operation from being carried out. It is empty
@@ -190,14 +188,21 @@ type Prepared struct {
 	Refused []plan.Warning
 	// Later are APIs that nobody serves yet, and that the target itself brings.
 	Later []schema.GroupVersion
-	// Last is the latest revision that this was planned on, nil for none, and
-	// Lease what there was of the release's Lease (R51).
-	Last  *rel1.Release
+	Basis
+}
+
+// Basis is the state of a release that an operation was planned on.
+type Basis struct {
+	// Last is the latest revision, nil for none.
+	Last *rel1.Release
+	// Lease is that of the release (R51).
 	Lease lease.State
+	// Usual is how long units usually take, as far as the release's records tell.
+	Usual map[event.Unit]time.Duration
 	// Records are the revisions whose records are changed, as far as that is known.
 	Records Records
 	// Marks are written before anything else (R52). Resumes tells that the last
-	// operation did not come to its end, and this one goes on from there (R50).
+	// operation failed or was cut off, and that this one resumes from it (R50).
 	Marks   []release.Mark
 	Resumes bool
 }
@@ -333,42 +338,43 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 }
 
 // Check makes the last checks of an operation, those about the whole of it: its
-// breakpoints, its rights, and what the target's objects find in the cluster. The
-// operation then knows what it has to do without. All that keeps it from being
-// carried out is in one error, a *Refusal.
+// breakpoints, its rights, and what the target's objects find in the cluster. What it
+// returns includes what the checks found, and is not changed any more. All that keeps the
+// operation from being carried out is in one error, a *Refusal.
 //
-// brings is nil where nothing is brought.
-func (s *Session) Check(p *Prepared, brings *Brings) error {
+// brings is nil where nothing is applied.
+func (s *Session) Check(planned *Prepared, brings *Brings) (*Prepared, error) {
 	s.Common.Begin("preflight: checking the plan against the cluster")
-	p.Lease = s.Lease
+	checked := *planned
+	p := &checked
 	if s.Context.Err() != nil { // what was asked since may be missing
-		return fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))
+		return nil, fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))
 	}
 	ids, err := findBreakpoints(p.Common.BreakOn, p.Phases)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.Common.BreakOn = ids
 	if !p.Common.SkipPreflight {
 		if err := s.checkRights(p, brings); err != nil {
-			return err
+			return nil, err
 		}
 		if brings != nil {
 			if err := s.examine(p, *brings); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	if p.Common.PlanOnly {
-		return nil
+		return p, nil
 	}
 	if len(p.Refused) > 0 {
-		return &Refusal{p.Info.Name, p.Refused, p.Warnings}
+		return nil, &Refusal{p.Info.Name, p.Refused, p.Warnings}
 	}
 	if p.Lease.Kind == lease.Unavailable {
 		p.Warnings = append(p.Warnings, p.Lease.Warning())
 	}
-	return nil
+	return p, nil
 }
 
 // Refuse is the error of an operation that cannot be prepared, since the user may
