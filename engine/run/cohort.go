@@ -92,7 +92,7 @@ func (g *group) next() (rank plan.Rank, waits, ok bool) {
 // established reports whether the definitions are there that a wave needs (R17).
 func (g *group) established(w plan.Wave) bool {
 	for _, need := range w.Established {
-		if o := g.index[need]; o != nil && !(o.answered && o.status == event.Ready) {
+		if o := g.index[need]; o != nil && !(o.reply == replyTaken && o.status == event.Ready) {
 			return false
 		}
 	}

@@ -40,7 +40,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	}
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.group == g })
 	for _, o := range g.objects {
-		if !o.answered {
+		if o.reply != replyTaken {
 			o.onlyLater()
 		}
 	}
@@ -153,7 +153,7 @@ func (s *stage) accept(g *group) {
 		if o.last.Status == event.Failed { // it may have been mended since
 			o.last = Observation{}
 		}
-		if g.await || !o.answered {
+		if g.await || o.reply != replyTaken {
 			s.setDeadline(g, o)
 		}
 		s.assess(g, o)
@@ -175,7 +175,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 		if o.learn(found); o.found.Cause != known {
 			s.tellFound(d.group, o, d.named, found.Lines)
 		}
-		if s.Lenient && o.answered && found.Fails {
+		if s.Lenient && o.reply == replyTaken && found.Fails {
 			s.release(d.group, o)
 		}
 		return

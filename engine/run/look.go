@@ -82,7 +82,7 @@ func (s *stage) lookAt(g *group, o *object, at time.Time) {
 
 // worthALook reports whether an object is waited for, or its status still to come.
 func (s *stage) worthALook(g *group, o *object) bool {
-	return g.status == event.Running && (o.answered && !s.done(o) || o.blocked) && o.status != event.Failed
+	return g.status == event.Running && (o.reply == replyTaken && !s.done(o) || o.reply == replyBlocked) && o.status != event.Failed
 }
 
 // look asks why objects are not ready whose time for that has come: first those of

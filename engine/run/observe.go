@@ -48,7 +48,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		s.sendNext(g)
 		return
 	}
-	o.answered, o.version, o.name, o.since = true, out.Version, out.Name, s.m.now
+	o.reply, o.version, o.name, o.since = replyTaken, out.Version, out.Name, s.m.now
 	o.unchanged = out.Change == event.Unchanged
 	if s.removes() {
 		s.deleted(g, o, out)
@@ -66,7 +66,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 // block keeps an object for later: one of its name is still being deleted. Its wave
 // goes on to wait for it.
 func (s *stage) block(g *group, o *object, message string) {
-	o.blocked, o.since = true, s.m.now
+	o.reply, o.since = replyBlocked, s.m.now
 	s.setDeadline(g, o)
 	s.setObject(g, o, event.InProgress, blockedText(message), "")
 }
@@ -77,8 +77,8 @@ func blockedText(message string) string {
 
 // vanished sends an object again whose name is free now.
 func (s *stage) vanished(r request) {
-	if r.object.blocked && r.attempt == r.group.attempt.number {
-		r.object.blocked = false
+	if r.object.reply == replyBlocked && r.attempt == r.group.attempt.number {
+		r.object.reply = noReply
 		s.queue = append(s.queue, r)
 	}
 }
@@ -88,8 +88,8 @@ func (s *stage) vanished(r request) {
 func (s *stage) unblock(g *group) {
 	was := g.attempt.pending
 	for _, o := range g.objects {
-		if o.blocked {
-			o.blocked = false
+		if o.reply == replyBlocked {
+			o.reply = noReply
 			g.attempt.pending--
 		}
 	}
@@ -131,7 +131,7 @@ func (s *stage) observe(g *group, seen Observation) {
 	if o == nil || s.era != s.m.era { // what the stage did is undone, or done otherwise
 		return
 	}
-	if seen.Sign && o.answered {
+	if seen.Sign && o.reply == replyTaken {
 		s.lookSoon(g, o)
 	}
 	if seen.Status == "" {
@@ -143,12 +143,12 @@ func (s *stage) observe(g *group, seen Observation) {
 		}
 		return
 	}
-	if o.blocked && seen.Status == event.Deleting {
+	if o.reply == replyBlocked && seen.Status == event.Deleting {
 		s.setObject(g, o, event.InProgress, blockedText(seen.Message), "")
 	}
 	vanished := seen.Status == event.Gone && o.last.Status != "" && o.last.Status != event.Gone && !s.removes()
 	o.last = seen
-	if !o.answered {
+	if o.reply != replyTaken {
 		o.fresh = seen.Version == 0 || seen.Version > o.version
 	}
 	s.assess(g, o)
@@ -159,7 +159,7 @@ func (s *stage) observe(g *group, seen Observation) {
 
 // assess draws the consequences of what was last seen of an object.
 func (s *stage) assess(g *group, o *object) {
-	if !o.answered && !g.attempt.accepted {
+	if o.reply != replyTaken && !g.attempt.accepted {
 		return
 	}
 	if s.removes() {
@@ -176,7 +176,7 @@ func (s *stage) assess(g *group, o *object) {
 
 func (s *stage) evaluateRemoval(g *group, o *object) {
 	switch {
-	case o.status == event.Gone, o.answered && o.status == event.Ready: // kept
+	case o.status == event.Gone, o.reply == replyTaken && o.status == event.Ready: // kept
 	case o.last.Status == event.Gone:
 		s.setObject(g, o, event.Gone, "", "")
 	case o.last.Status == event.Deleting:
@@ -187,7 +187,7 @@ func (s *stage) evaluateRemoval(g *group, o *object) {
 // counts reports whether what was last seen of the object is not older than its
 // apply, or where there was none, than the failure (R22).
 func (o *object) counts() bool {
-	if o.answered {
+	if o.reply == replyTaken {
 		return o.last.Status != "" && (o.last.Version == 0 || o.last.Version >= o.version)
 	}
 	return o.last.Status != "" && o.fresh
@@ -213,7 +213,7 @@ func (s *stage) evaluate(g *group, o *object) {
 
 // done reports whether an object has come to all it should.
 func (s *stage) done(o *object) bool {
-	if s.removes() && !o.answered {
+	if s.removes() && o.reply != replyTaken {
 		return o.status == event.Gone
 	}
 	return o.status == event.Ready || o.status == event.Gone
@@ -225,10 +225,10 @@ func (s *stage) done(o *object) bool {
 func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
 	settled := done
-	if o.answered && (!g.await || o.released) {
+	if o.reply == replyTaken && (!g.await || o.released) {
 		settled = true
 	}
-	if !o.answered && !g.attempt.accepted {
+	if o.reply != replyTaken && !g.attempt.accepted {
 		settled = false
 	}
 	count(&g.attempt.undone, &o.done, done)
@@ -303,7 +303,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 		return
 	}
 	o.status, o.message = status, message
-	if (o.answered || o.blocked) && o.pace.looks == 0 {
+	if o.reply != noReply && o.pace.looks == 0 {
 		s.lookLater(g, o)
 	}
 	obj, planned := o.named(), ""

@@ -166,7 +166,7 @@ func (x *simulation) handle(msg message) {
 	case observed:
 		x.seen[msg.seen.Object.Name] = msg.seen
 	case vanished:
-		if r := msg.request; r.object.blocked && r.attempt == r.group.attempt.number {
+		if r := msg.request; r.object.reply == replyBlocked && r.attempt == r.group.attempt.number {
 			x.r.freed[r.object.Name] = r.group.Unit
 		}
 	case serverLost:

@@ -130,12 +130,11 @@ type attempt struct {
 // object is an object of a group.
 type object struct {
 	plan.Object
-	answered bool // the API server has taken this attempt's request
-	flying   bool // a request is under way, of whatever attempt
-	blocked  bool // an object of the same name has to go before it can be applied
-	released bool // it is still being deleted, and nothing waits for it any more
-	settled  bool // nothing is left to wait for
-	done     bool // it has come to all it should
+	reply    reply // of the API server, to this attempt's request
+	flying   bool  // a request is under way, of whatever attempt
+	released bool  // it is still being deleted, and nothing waits for it any more
+	settled  bool  // nothing is left to wait for
+	done     bool  // it has come to all it should
 	// unchanged tells that this attempt's request has changed nothing.
 	unchanged bool
 	// version is what an observation has to have, at least, to count: that of
@@ -151,6 +150,15 @@ type object struct {
 	lookDue time.Time // when it is to be looked into, zero for never
 	found   Finding   // what this attempt's object was found to suffer from, the best that is known
 }
+
+// reply is what the API server has said to the request for an object.
+type reply uint8
+
+const (
+	noReply      reply = iota
+	replyBlocked       // an object of the same name has to go before it can be applied
+	replyTaken
+)
 
 // failure is a group that is failed and what became of that.
 type failure struct {

@@ -140,8 +140,7 @@ func (s *stage) begin(g *group) {
 	s.m.cohort.join(g)
 	g.attempt = attempt{number: g.attempt.number + 1, round: g.attempt.round + 1, open: len(g.objects), undone: len(g.objects)}
 	for _, o := range g.objects {
-		o.answered, o.settled, o.done, o.unchanged, o.since = false, false, false, false, s.m.now
-		o.blocked, o.released = false, false
+		o.reply, o.settled, o.done, o.unchanged, o.released, o.since = noReply, false, false, false, false, s.m.now
 		o.found, o.lookDue = Finding{}, time.Time{}
 		o.pace.anew()
 		o.onlyLater()

@@ -79,7 +79,7 @@ const goneTime = 2 * time.Second
 // Rule R25: in active time, for one resource from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
 	limit := s.Readiness
-	if s.Lenient && o.answered && len(g.after) == 0 {
+	if s.Lenient && o.reply == replyTaken && len(g.after) == 0 {
 		limit = goneTime
 	}
 	if limit <= 0 {
@@ -156,7 +156,7 @@ func (m *machine) tick() {
 	for s.dropMet(); m.readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= ready; s.dropMet() {
 		d := s.deadlines[0]
 		s.deadlines = s.deadlines[1:]
-		if s.Lenient && d.object.answered {
+		if s.Lenient && d.object.reply == replyTaken {
 			s.release(d.group, d.object)
 			continue
 		}
@@ -212,7 +212,7 @@ func (m *machine) beat(s *stage) {
 			continue
 		}
 		for _, o := range g.objects {
-			if !o.blocked && (!o.answered || s.done(o)) {
+			if o.reply != replyBlocked && (o.reply != replyTaken || s.done(o)) {
 				continue
 			}
 			if oldest == nil || o.since.Before(oldest.since) {
