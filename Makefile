@@ -61,7 +61,7 @@ test: all
 	cd kube/sandbox && $(STATIC) $(TEST) -vet=off ./...
 
 quick:
-	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v /kube/e2e/)
+	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v '/kube/e2e/\|/kube/chaos\|/kube/example/')
 
 # ROWS=expression measures only some rows; COMPARE=old.json says what is slower now.
 BENCH = $(if $(ROWS),-only "$(ROWS)" -out "",) $(if $(COMPARE),-compare $(COMPARE),) $(if $(ROUNDS),-rounds $(ROUNDS),)
