@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	kubeversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/throwaway"
@@ -42,9 +46,32 @@ func TestClusterScripts(t *testing.T) {
 				e.Setenv("NS", strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"))
 				return nil
 			},
-			Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await, "parses": parses},
+			Cmds:      map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await, "parses": parses},
+			Condition: func(cond string) (bool, error) { return atLeast(cluster, cond) },
 		})
 	})
+}
+
+// atLeast is the condition [kubernetes:1.33]: the cluster is of that version or a later one.
+func atLeast(cluster *testcluster.Cluster, condition string) (bool, error) {
+	minimum, ok := strings.CutPrefix(condition, "kubernetes:")
+	if !ok {
+		return false, fmt.Errorf("unknown condition %s", condition)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
+	if err != nil {
+		return false, err
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	running, err := client.ServerVersion()
+	if err != nil {
+		return false, err
+	}
+	v, err := kubeversion.ParseGeneric(running.GitVersion)
+	return err == nil && v.AtLeast(kubeversion.MustParseGeneric(minimum)), err
 }
 
 // helmProgram is the path of Helm's own program, of the version that lockstep
