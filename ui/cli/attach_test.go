@@ -54,6 +54,18 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
+// await waits until the program has written the text. A run can be found and
+// steered before its own terminal has caught up.
+func (s *said) await(t *testing.T, want string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !strings.Contains(s.String(), want); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("the run never prints %q, but\n%s", want, s)
+			return
+		}
+	}
+}
+
 // starts starts lockstep; ends waits for it and returns its exit code.
 func (m *together) starts(args ...string) (out *said, ends func() int) {
 	m.t.Helper()
@@ -117,9 +129,7 @@ func TestRunsAreSteeredFromElsewhere(t *testing.T) {
 	m := onOneMachine(t)
 	out, ends := m.starts("install", "s", filepath.Join(data, "charts", "fanout"), "-n", "att", "--create-namespace", "--no-tui", "--step")
 	m.paused()
-	if want := "steer with: lockstep ctl s step, continue, abort"; !strings.Contains(out.String(), want) {
-		t.Errorf("the run does not say %q, but\n%s", want, out)
-	}
+	out.await(t, "steer with: lockstep ctl s step, continue, abort")
 	if s := m.runs(1, "ctl", "s", "retry"); !strings.Contains(s, "retry refused: ") {
 		t.Errorf("a refusal is told as %q", s)
 	}
