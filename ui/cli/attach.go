@@ -93,7 +93,7 @@ func (a *app) liveOnScreen(cmd *cobra.Command, d report.Display, r *remote.Run, 
 		err = nil // a signal leaves it as a key does
 	}
 	if now := r.Now(context.Background()); now.Ended.IsZero() {
-		err = errors.Join(err, d.Show(report.StandingOf(now)))
+		err = errors.Join(err, d.Show(report.NewRunStatus(now)))
 	} else {
 		report.Summary(cmd.OutOrStdout(), now, a.afterScreen(report.Options{}))
 	}

@@ -132,7 +132,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m mode) erro
 	defer r.Close()
 	d := a.display(cmd, m.lines())
 	if c.Name == "" {
-		return d.Show(report.StandingOf(r.Now(cmd.Context())))
+		return d.Show(report.NewRunStatus(r.Now(cmd.Context())))
 	}
 	orders := []event.Command{c}
 	if c.Group != "" {

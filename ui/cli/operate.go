@@ -121,7 +121,7 @@ func (a *app) inSandbox(cmd *cobra.Command, j job, do func(*helmcli.EnvSettings)
 		return do(a.settings)
 	}
 	say := a.display(cmd, j.mode.lines())
-	start, ready := time.Now(), say.Begin("starting a throwaway cluster")
+	start, ready := time.Now(), say.Start("starting a throwaway cluster")
 	cluster, err := throwaway.Start(cmd.Context(), throwaway.Options{})
 	if err != nil {
 		ready("")

@@ -46,9 +46,9 @@ func (a *app) told(cmd *cobra.Command, flags *runFlags, do execute, names []stri
 	err = run()
 	if !out.Over() {
 		op, why := event.Operation{Name: cmd.Name(), Release: names[0], Namespace: a.settings.Namespace()}, new(kube.Mask).Error(a.in.reason(err))
-		outcome := report.Unbegun(op, time.Now().UTC(), exitCode(why), why, reasons(why))
+		outcome := report.NotStarted(op, time.Now().UTC(), exitCode(why), why, reasons(why))
 		if why != nil && flags.output.value == "json" && !dry(cmd) && (cmd.Name() != "uninstall" || len(names) == 1) {
-			a.display(cmd, report.ModeJSON).Operation(report.Options{}).Consume(report.UnbegunEvent(outcome))
+			a.display(cmd, report.ModeJSON).Operation(report.Options{}).Consume(report.NotStartedEvent(outcome))
 		}
 		warnIf(a.display(cmd, report.ModeText), out.End(outcome))
 	}

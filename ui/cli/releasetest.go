@@ -86,12 +86,12 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do execute
 			}
 			op, err := c.PrepareTest(ctx, what)
 			if op == nil && err == nil {
-				d.Aside(fmt.Sprintf("release %s has no tests, or none that --filter chooses\n", name))
+				d.Print(fmt.Sprintf("release %s has no tests, or none that --filter chooses\n", name))
 			}
 			return op, err
 		}})
 	if logs.Len() > 0 {
-		d.Aside("\n" + logs.String())
+		d.Print("\n" + logs.String())
 	}
 	return failed
 }

@@ -88,7 +88,7 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 	} else {
 		report.Replay(r.Events, d.Operation(report.Options{}))
 	}
-	if cut := r.Cut(); cut != "" {
+	if cut := r.Incomplete(); cut != "" {
 		d.Warn(cut)
 	}
 	return nil

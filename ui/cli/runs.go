@@ -167,7 +167,7 @@ func recordedRuns() (dir string, runs report.RunList, err error) {
 		return "", nil, err
 	}
 	runs = report.RecordedRuns(dir)
-	if !slices.ContainsFunc(runs, func(r report.Run) bool { return r.Outcome == report.CutOff }) {
+	if !slices.ContainsFunc(runs, func(r report.Run) bool { return r.Outcome == report.Killed }) {
 		return dir, runs, nil
 	}
 	began := map[time.Time]bool{}
@@ -177,7 +177,7 @@ func recordedRuns() (dir string, runs report.RunList, err error) {
 		l.Close()
 	}
 	for n, r := range runs {
-		if r.Outcome == report.CutOff && began[r.Started] {
+		if r.Outcome == report.Killed && began[r.Started] {
 			runs[n].Outcome = report.StillRunning
 		}
 	}

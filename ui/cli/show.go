@@ -23,7 +23,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	d := a.display(cmd, j.mode.lines())
 	a.logs.hide(op.Mask().Text)
 	record := newRecord(d)
-	record.Keep(op.Manifests)
+	record.KeepManifests(op.Manifests)
 	defer record.Close()
 	next := func(s *event.State) []string { return j.next(s, op.Mask()) }
 	opts := report.Options{Next: next, Record: record.Name}

@@ -68,7 +68,7 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 				return a.lookAtPlan(cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: drawing{suggested}},
 					[]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.plan.Groups}}, suggested.plan.Warnings)
 			}
-			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.plan, Order: order, Untold: order.Untold(written)}, format.value, a.style(os.Stdout))
+			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.plan, Order: order, NotInferred: order.Untold(written)}, format.value, a.style(os.Stdout))
 		},
 	}
 	flags.add(cmd.Flags())

@@ -28,12 +28,12 @@ func (a *app) writeOrder(cmd *cobra.Command, r *rendered, ordered *kube.Rendered
 	if err := found.Write(); err != nil {
 		return err
 	}
-	written := report.Written{Chart: r.chart.Path(), Files: []report.WrittenFile{}, Left: []report.LeftOut{}}
+	written := report.Written{Chart: r.chart.Path(), Files: []report.WrittenFile{}, Left: []report.ManualEdit{}}
 	for _, f := range found.Files {
 		written.Files = append(written.Files, report.WrittenFile{Name: f.Name, Lines: f.Lines})
 	}
 	for _, l := range found.Left {
-		written.Left = append(written.Left, report.LeftOut(l))
+		written.Left = append(written.Left, report.ManualEdit(l))
 	}
 	if err := a.display(cmd, mode).Show(written); err != nil || len(found.Left) == 0 {
 		return err

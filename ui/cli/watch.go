@@ -96,7 +96,7 @@ func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (gone
 	d := a.display(cmd, m.lines())
 	switch {
 	case flags.once:
-		return true, d.Show(report.StandingOf(r.Now(cmd.Context())))
+		return true, d.Show(report.NewRunStatus(r.Now(cmd.Context())))
 	case m == modeScreen:
 		return true, a.liveOnScreen(cmd, d, r, nil)
 	}

@@ -86,7 +86,7 @@ func (f Finding) String() string {
 type Written struct {
 	Chart string        `json:"chart"`
 	Files []WrittenFile `json:"files"`
-	Left  []LeftOut     `json:"left"`
+	Left  []ManualEdit  `json:"left"`
 }
 
 // WrittenFile is a file below the chart's directory, and how many lines it got.
@@ -95,9 +95,9 @@ type WrittenFile struct {
 	Lines int    `json:"lines"`
 }
 
-// LeftOut is something that has to be put in by hand: which lines, for which
+// ManualEdit is something that has to be put in by hand: which lines, for which
 // objects, or where there are none, into Chart.yaml.
-type LeftOut struct {
+type ManualEdit struct {
 	Chart   string        `json:"chart"`
 	Objects []plan.Object `json:"objects,omitempty"`
 	File    string        `json:"file,omitempty"`
@@ -152,8 +152,8 @@ func (w Written) text(to Stream) string {
 type Suggested struct {
 	Plan  *plan.Plan
 	Order *infer.Order
-	// Untold are gates that the chart has written down and no edge leads along.
-	Untold [][2]string
+	// NotInferred are gates that the chart has written down and no edge leads along.
+	NotInferred [][2]string
 }
 
 // Suggestion writes the plan that an inferred order leads to, in one of DagFormats:
@@ -237,9 +237,9 @@ func whyText(s Suggested, style Style) string {
 			}
 		}
 	}
-	if len(s.Untold) > 0 {
+	if len(s.NotInferred) > 0 {
 		b.WriteString("\nwritten, though nothing in the manifests tells\n")
-		for _, pair := range s.Untold {
+		for _, pair := range s.NotInferred {
 			fmt.Fprintf(&b, "  %s after %s\n", style.render(theme.Strong, clean(pair[0])), style.render(theme.Strong, clean(pair[1])))
 		}
 	}

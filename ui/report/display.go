@@ -87,9 +87,9 @@ func (d Display) Lines(lines ...string) error {
 	return nil
 }
 
-// Aside says to people what is no result: on stdout where nothing but
+// Print says to people what is no result: on stdout where nothing but
 // people reads that.
-func (d Display) Aside(text string) {
+func (d Display) Print(text string) {
 	if d.people() {
 		fmt.Fprint(d.lines, text)
 		return
@@ -151,9 +151,9 @@ type Notices interface {
 	Warn(text string)
 	// Warnings tells what is odd about a plan.
 	Warnings([]plan.Warning)
-	// Begin says that something has begun that takes a while, and returns
-	// what says on the same line how it has ended.
-	Begin(text string) (end func(text string))
+	// Start announces something that takes a while. The function that it returns
+	// finishes the line with its result.
+	Start(text string) (end func(text string))
 	// Error tells why a command failed, in its last line.
 	Error(error)
 }
@@ -186,7 +186,7 @@ func withRule(w plan.Warning) string {
 	return w.Message + " (" + w.Rule + ")"
 }
 
-func (n notices) Begin(text string) func(string) {
+func (n notices) Start(text string) func(string) {
 	fmt.Fprint(n.errs, text+" … ")
 	return func(end string) { fmt.Fprintln(n.errs, end) }
 }

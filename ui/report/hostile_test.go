@@ -108,7 +108,7 @@ func outputs(mode Mode, to Stream) map[string]func() {
 		"written":  func() { _ = d.Show(poisoned(Written{})) },
 		"version":  func() { _ = d.Show(poisoned(Version{})) },
 		"warnings": func() { d.Warnings([]plan.Warning{poisoned(plan.Warning{})}) },
-		"notices":  func() { d.Note(hostile); d.Warn(hostile); d.Begin(hostile)(hostile); d.Error(errors.New(hostile)) },
+		"notices":  func() { d.Note(hostile); d.Warn(hostile); d.Start(hostile)(hostile); d.Error(errors.New(hostile)) },
 		"dry run": func() {
 			_ = d.DryRun(DryRun{Hide: func(s string) string { return s }, Release: map[string]string{hostile: hostile}, Print: func(w io.Writer) error { return write(w, hostile) },
 				Notes: hostile, Phases: poisoned([]event.Phase{{Kind: event.PhaseRemove}}), Warnings: poisoned([]plan.Warning(nil))})
@@ -123,7 +123,7 @@ func outputs(mode Mode, to Stream) map[string]func() {
 		},
 	}
 	if mode == ModeText {
-		all["aside"] = func() { d.Aside(hostile) }
+		all["aside"] = func() { d.Print(hostile) }
 		all["lines"] = func() { _ = d.Lines(hostile) }
 		all["text"] = func() { _ = write(d.Text(), hostile) }
 		all["data"] = func() { _ = write(d.Data(), hostile) }

@@ -18,7 +18,7 @@ func logged(t *testing.T, events []event.Event, manifests map[plan.Object]string
 	t.Helper()
 	dir := t.TempDir()
 	log := NewRunLog(dir, func(s string) { t.Error(s) })
-	log.Keep(func(int) iter.Seq2[plan.Object, string] { return maps.All(manifests) })
+	log.KeepManifests(func(int) iter.Seq2[plan.Object, string] { return maps.All(manifests) })
 	Replay(events, log)
 	log.Close()
 	path, err := FindRun(dir, log.Name())
@@ -78,7 +78,7 @@ func TestARecordHoldsManifestsOfEditedRevisions(t *testing.T) {
 	dir, begin := t.TempDir(), aborted(t)[0]
 	word, gone := plan.Object{Kind: "ConfigMap", Name: "word"}, plan.Object{Kind: "ConfigMap", Name: "gone"}
 	log := NewRunLog(dir, func(s string) { t.Error(s) })
-	log.Keep(func(edits int) iter.Seq2[plan.Object, string] {
+	log.KeepManifests(func(edits int) iter.Seq2[plan.Object, string] {
 		of := map[plan.Object]string{word: fmt.Sprint("revision: ", edits+1)}
 		if edits == 0 {
 			of[gone] = "kind: ConfigMap"

@@ -137,10 +137,10 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	return o
 }
 
-// Unbegun returns the outcome of an operation that has ended before it began:
+// NotStarted returns the outcome of an operation that has ended before it began:
 // since of err, or where that is nil, since there was nothing to do. because are
 // the reasons that err has found in the plan, if any.
-func Unbegun(op event.Operation, at time.Time, exit int, err error, because []plan.Warning) *Outcome {
+func NotStarted(op event.Operation, at time.Time, exit int, err error, because []plan.Warning) *Outcome {
 	s := &event.State{Operation: op, Status: event.Failed, Exit: exit, Started: at, Ended: at}
 	explain(s, err, because)
 	switch {
@@ -186,9 +186,9 @@ func name(o *plan.Object) string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// UnbegunEvent tells of an operation that has ended before it began, and why: the
+// NotStartedEvent tells of an operation that has ended before it began, and why: the
 // only event of it.
-func UnbegunEvent(o *Outcome) event.Event {
+func NotStartedEvent(o *Outcome) event.Event {
 	return event.Event{Seq: 1, Time: o.Ended, Kind: event.KindOperation, Status: o.Status, Operation: &o.Operation, Message: oneLine(o.Message), Exit: &o.Exit,
 		Outcome: "nothing was written", Object: o.Object, Cause: o.Cause, Evidence: o.Evidence}
 }

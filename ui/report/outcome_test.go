@@ -29,8 +29,8 @@ func outcomeOf(t *testing.T, scenario func(*testing.T) []event.Event) *Outcome {
 func TestReports(t *testing.T) {
 	outcomes := map[string]*Outcome{
 		"succeeded": outcomeOf(t, succeeded), "failed": outcomeOf(t, failed), "aborted": outcomeOf(t, aborted), "rolledback": outcomeOf(t, rolledBack), "roots": outcomeOf(t, manyRoots), "undone": outcomeOf(t, refused),
-		"unbegun": Unbegun(install, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), 2, errors.New("the API server cannot be reached"), nil),
-		"refused": Unbegun(install, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), 2, errors.New("install: 2 things stand in its way, and nothing was written:\n  one\n  two"), []plan.Warning{
+		"unbegun": NotStarted(install, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), 2, errors.New("the API server cannot be reached"), nil),
+		"refused": NotStarted(install, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), 2, errors.New("install: 2 things stand in its way, and nothing was written:\n  one\n  two"), []plan.Warning{
 			{Chart: "shop", Object: &plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "settings"}, Message: "shop: ConfigMap/settings: it belongs to release other", Rule: "R29"},
 			{Message: "user few lacks rights: in namespace ns: secrets [list]"},
 		}),
@@ -151,7 +151,7 @@ func TestReportFilesThatCannotBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := out.End(Unbegun(install, time.Time{}, 2, nil, nil)); err == nil || !strings.Contains(err.Error(), "the json report could not be written") {
+		if err := out.End(NotStarted(install, time.Time{}, 2, nil, nil)); err == nil || !strings.Contains(err.Error(), "the json report could not be written") {
 			t.Errorf("a full disk is not told: %v", err)
 		}
 	}

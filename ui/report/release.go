@@ -255,8 +255,8 @@ func (c *changes) complete() bool {
 	return true
 }
 
-// Standing is how a run stands.
-type Standing struct {
+// RunStatus is how a run stands.
+type RunStatus struct {
 	Operation event.Operation `json:"operation"`
 	Status    event.Status    `json:"status"`
 	Run       event.Status    `json:"run"`
@@ -268,17 +268,17 @@ type Standing struct {
 	over      bool
 }
 
-// StandingOf is how the run stands whose picture that is.
-func StandingOf(s *event.State) Standing {
+// NewRunStatus is how the run stands whose picture that is.
+func NewRunStatus(s *event.State) RunStatus {
 	n := s.Count()
-	out := Standing{Operation: s.Operation, Status: s.Status, Run: s.Run, Message: s.RunMessage, Seq: s.Seq, Ready: n.Done, Total: n.Total, Groups: Groups(s, nil)}
+	out := RunStatus{Operation: s.Operation, Status: s.Status, Run: s.Run, Message: s.RunMessage, Seq: s.Seq, Ready: n.Done, Total: n.Total, Groups: Groups(s, nil)}
 	if !s.Ended.IsZero() {
 		out.Message, out.over = s.Message, true
 	}
 	return out
 }
 
-func (at Standing) text(to Stream) string {
+func (at RunStatus) text(to Stream) string {
 	is := string(at.Run)
 	switch {
 	case at.over:

@@ -176,7 +176,7 @@ const (
 // Keep makes the record hold manifests of objects: those of the revision that the run
 // begins with and, after so many edits (R46), of the one that they have led to. They
 // are read when the event has been written that begins it. Keep is called before.
-func (r *RunLog) Keep(manifests func(edits int) iter.Seq2[plan.Object, string]) {
+func (r *RunLog) KeepManifests(manifests func(edits int) iter.Seq2[plan.Object, string]) {
 	r.manifests = manifests
 }
 

@@ -20,9 +20,9 @@ import (
 
 // Outcomes of a run besides the statuses of an operation.
 const (
-	// CutOff is that of a run that was killed: its record has no end, and nobody
+	// Killed is that of a run that was killed: its record has no end, and nobody
 	// is at work on it.
-	CutOff = "cut-off"
+	Killed = "cut-off"
 	// StillRunning is that of a run that is under way.
 	StillRunning = string(event.Running)
 )
@@ -56,7 +56,7 @@ func (r Run) ending() string { return string(event.Ending(event.Status(r.Outcome
 
 // runOf is a run in short by its first and last event.
 func runOf(name string, first, last event.Event) Run {
-	r := Run{Name: name, Started: first.Time, Outcome: CutOff, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}
+	r := Run{Name: name, Started: first.Time, Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}
 	if op := first.Operation; op != nil {
 		r.Operation, r.Release, r.Namespace, r.Context, r.Chart, r.Revision = op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Revision
 	}
@@ -168,11 +168,11 @@ type Record struct {
 }
 
 // Cut says why the record does not go to the end of its run, "" where it does.
-func (r *Record) Cut() string {
+func (r *Record) Incomplete() string {
 	switch {
 	case r.Damage != nil:
 		return "the record is cut off: " + r.Damage.Error()
-	case r.Outcome == CutOff && !r.State.Operation.Watches():
+	case r.Outcome == Killed && !r.State.Operation.Watches():
 		return "the record is cut off: the run was killed, or is still at work"
 	}
 	return ""

@@ -71,7 +71,7 @@ func TestRunsAreListed(t *testing.T) {
 	runs := RecordedRuns(dir)
 	golden(t, "runs.txt", told(t, func(d Display) error { return d.Show(runs) }))
 	for _, r := range runs[:2] {
-		if r.Outcome != CutOff || r.Exit != nil || r.Seconds == 0 {
+		if r.Outcome != Killed || r.Exit != nil || r.Seconds == 0 {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -90,7 +90,7 @@ func TestTheLastEventIsFoundBehindLongLines(t *testing.T) {
 	save(t, dir, "a", []event.Event{events[0], log, last})
 	save(t, dir, "b", []event.Event{events[0], log})
 	runs := RecordedRuns(dir)
-	if len(runs) != 2 || runs[0].Outcome != CutOff || runs[1].Outcome != "aborted" || runs[1].Seconds == 0 {
+	if len(runs) != 2 || runs[0].Outcome != Killed || runs[1].Outcome != "aborted" || runs[1].Seconds == 0 {
 		t.Errorf("%+v", runs)
 	}
 }

@@ -63,7 +63,7 @@ type RunFailure struct {
 func (r *Record) Details() RunDetails {
 	s := r.State
 	waits := forecast.Waits(s)
-	d := RunDetails{Run: r.Run, Cut: r.Cut(), Path: []PathStep{}, Failures: failuresOf(s)}
+	d := RunDetails{Run: r.Run, Cut: r.Incomplete(), Path: []PathStep{}, Failures: failuresOf(s)}
 	for _, p := range forecast.Path(s) {
 		d.Path = append(d.Path, PathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
 	}
@@ -121,7 +121,7 @@ func (r *Record) text(to Stream) string {
 
 // headline says what was done and how that ended.
 func (r *Record) headline(style Style) string {
-	if r.Outcome == CutOff {
+	if r.Outcome == Killed {
 		return clean(fmt.Sprintf("%s %s cut off after %s (namespace %s)", r.Operation, r.Release, r.took(), r.Namespace))
 	}
 	return verdict(r.State, style)
