@@ -55,7 +55,7 @@ func Rules() []Rule {
 func FindRule(name string) (Rule, error) {
 	parts := ruleName.FindStringSubmatch(name)
 	if parts == nil {
-		return Rule{}, fmt.Errorf("%q is not the number of a rule, such as R12 or R15a", name)
+		return Rule{}, fmt.Errorf("%q is not a rule number, such as R12 or R15a", name)
 	}
 	id := "R" + parts[1] + parts[2]
 	rules := Rules()
@@ -63,7 +63,7 @@ func FindRule(name string) (Rule, error) {
 		return rules[i], nil
 	}
 	nearest := slices.MinFunc(rules, func(a, b Rule) int { return distance(a.ID, id) - distance(b.ID, id) })
-	return Rule{}, fmt.Errorf("there is no rule %s; the nearest is %s, %s", id, nearest.ID, nearest.Title)
+	return Rule{}, fmt.Errorf("no rule %s; the nearest is %s, %s", id, nearest.ID, nearest.Title)
 }
 
 // distance is how far apart the numbers of two rules are.

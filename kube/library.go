@@ -147,7 +147,7 @@ func (l *library) begin(rel *rel1.Release) (*release.Record, error) {
 	about := l.subject("upgrade", rel)
 	revs, there, err := release.Read(l.releases, rel.Name)
 	if err != nil {
-		return nil, fmt.Errorf("look for the revisions of release %s: %w", rel.Name, err)
+		return nil, fmt.Errorf("list the revisions of release %s: %w", rel.Name, err)
 	}
 	if there { // without an earlier revision there is nothing to remove
 		about.old.Tree = release.TreeOf(revs.Current)

@@ -137,7 +137,7 @@ type Event struct {
 	Status  Status       `json:"status,omitempty"`
 	Message string       `json:"message,omitempty"`
 	// Cause says in one sentence, without the object's name, why Object is not
-	// ready: `container api ends with code 3 (4 tries): FATAL: no relation`.
+	// ready: `container api exited with code 3 (4 tries): FATAL: no relation`.
 	Cause string `json:"cause,omitempty"`
 	// Evidence are the lines that Cause is drawn from, the one that says the most
 	// first, MostEvidence at the most.
@@ -165,7 +165,7 @@ type Event struct {
 	Exit *int `json:"exit,omitempty"`
 	// Outcome is what has become of the release, in words and without why, on the
 	// last event of an operation that has not succeeded, or not checked all of its
-	// groups: "the release is marked failed", "1 group applied, not waited for".
+	// groups: "the release is marked failed", "1 group applied, not checked".
 	Outcome string `json:"outcome,omitempty"`
 	// Unchecked is, on the last event of an operation that succeeded, how many
 	// groups were applied and had not become ready, since nothing waits for them and

@@ -22,11 +22,11 @@ func Read(r io.Reader) ([]Event, error) {
 		if len(line) > 0 {
 			var e Event
 			if bad := json.Unmarshal(line, &e); bad != nil {
-				return events, fmt.Errorf("line %d is no event: %w", n, bad)
+				return events, fmt.Errorf("line %d is not an event: %w", n, bad)
 			}
 			for _, p := range e.Phases {
 				if slices.Contains(p.Groups, nil) {
-					return events, fmt.Errorf("line %d is no event: phase %q has a group that is null", n, p.Name)
+					return events, fmt.Errorf("line %d is not an event: phase %q has a null group", n, p.Name)
 				}
 			}
 			events = append(events, e)

@@ -109,7 +109,7 @@ func (g *GroupState) root(o *ObjectState) Root {
 var limit = regexp.MustCompile(`.*after \S+ \((--readiness-timeout|--timeout)\)`)
 
 // String is the one sentence that tells of the failure:
-// "Deployment/api: container api ends with code 3; gave up after 12s (--readiness-timeout)".
+// "Deployment/api: container api exited with code 3; gave up after 12s (--readiness-timeout)".
 func (r Root) String() string {
 	text := r.Cause
 	if r.Object != nil {

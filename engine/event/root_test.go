@@ -22,7 +22,7 @@ func TestRoots(t *testing.T) {
 		{Kind: KindObject, Phase: "apply", Group: "a", Object: &ddl, Status: Ready},
 		{Kind: KindObject, Phase: "apply", Group: "a", Object: &web, Status: InProgress, Message: "0 of 1 available"},
 		{Kind: KindObject, Phase: "apply", Group: "a", Object: &db, Status: InProgress},
-		{Kind: KindDiagnosis, Phase: "apply", Group: "a", Object: &web, Message: "container web ends with code 1", Cause: "container web ends with code 1", Evidence: []string{"no db"}},
+		{Kind: KindDiagnosis, Phase: "apply", Group: "a", Object: &web, Message: "container web exited with code 1", Cause: "container web exited with code 1", Evidence: []string{"no db"}},
 		{Kind: KindObject, Phase: "apply", Group: "b", Object: &job, Status: Failed, Message: "1 failed", Time: at(2)},
 		{Kind: KindGroup, Phase: "apply", Group: "b", Status: Failed, Object: &job, Message: "Job/migrate: 1 failed", Cause: "1 failed", Time: at(2)},
 		{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed, Object: &db, Message: "StatefulSet/db: not ready after 12s (--readiness-timeout): in-progress", Time: at(12.2)},
@@ -37,7 +37,7 @@ func TestRoots(t *testing.T) {
 	want := []string{
 		"b Job/migrate: 1 failed",
 		"a StatefulSet/db: not ready after 12s (--readiness-timeout): in-progress",
-		"a Deployment/web: container web ends with code 1; gave up after 12s",
+		"a Deployment/web: container web exited with code 1; gave up after 12s",
 	}
 	for i, r := range roots {
 		if got := fmt.Sprint(r.Group.ID, " ", r); i >= len(want) || got != want[i] {
@@ -64,10 +64,10 @@ func TestWhatIsKnownOfACauseIsTheLatest(t *testing.T) {
 		e               Event
 		cause, evidence string
 	}{
-		{Event{Kind: KindDiagnosis, Cause: "container api ends with code 3", Evidence: []string{"BackOff"}}, "container api ends with code 3", "BackOff"},
-		{Event{Kind: KindWaiting, Cause: "container api ends with code 3 (2 tries)", Evidence: []string{"FATAL"}}, "container api ends with code 3 (2 tries)", "FATAL"},
-		{Event{Kind: KindGroup, Status: Failed, Cause: "not ready after 9s (--readiness-timeout)"}, "container api ends with code 3 (2 tries)", "FATAL"},
-		{Event{Kind: KindGroup, Status: Failed, Cause: "container api ends with code 3 (4 tries)", Evidence: []string{"panic"}}, "container api ends with code 3 (4 tries)", "panic"},
+		{Event{Kind: KindDiagnosis, Cause: "container api exited with code 3", Evidence: []string{"BackOff"}}, "container api exited with code 3", "BackOff"},
+		{Event{Kind: KindWaiting, Cause: "container api exited with code 3 (2 tries)", Evidence: []string{"FATAL"}}, "container api exited with code 3 (2 tries)", "FATAL"},
+		{Event{Kind: KindGroup, Status: Failed, Cause: "not ready after 9s (--readiness-timeout)"}, "container api exited with code 3 (2 tries)", "FATAL"},
+		{Event{Kind: KindGroup, Status: Failed, Cause: "container api exited with code 3 (4 tries)", Evidence: []string{"panic"}}, "container api exited with code 3 (4 tries)", "panic"},
 	} {
 		c.e.Phase, c.e.Group, c.e.Object = "apply", "a", &api
 		s.Apply(c.e)
@@ -85,12 +85,12 @@ func TestWhatAGroupFailsOfIsKnownBest(t *testing.T) {
 	for _, e := range []Event{
 		{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{{ID: "a:x", Objects: []plan.Object{api}}}}}},
 		{Kind: KindGroup, Phase: "apply", Group: "a:x", Status: Running},
-		{Kind: KindDiagnosis, Phase: "apply", Group: "a:x", Object: &api, Cause: "ends with code 137", Evidence: []string{"bye"}},
-		{Kind: KindGroup, Phase: "apply", Group: "a:x", Object: &api, Status: Failed, Cause: "is killed since its startup probe fails", Evidence: []string{"Startup probe failed"}},
+		{Kind: KindDiagnosis, Phase: "apply", Group: "a:x", Object: &api, Cause: "exited with code 137", Evidence: []string{"bye"}},
+		{Kind: KindGroup, Phase: "apply", Group: "a:x", Object: &api, Status: Failed, Cause: "was killed because its startup probe failed", Evidence: []string{"Startup probe failed"}},
 	} {
 		s.Apply(e)
 	}
-	if roots := s.Roots(); len(roots) != 1 || roots[0].Cause != "is killed since its startup probe fails" || roots[0].Evidence[0] != "Startup probe failed" {
+	if roots := s.Roots(); len(roots) != 1 || roots[0].Cause != "was killed because its startup probe failed" || roots[0].Evidence[0] != "Startup probe failed" {
 		t.Errorf("%+v", roots)
 	}
 }

@@ -115,7 +115,7 @@ func (f Forecast) String() string {
 	if left := f.Left.Round(time.Second); left > 0 {
 		return fmt.Sprintf("usually %s, %s left", whole(f.Usual), left)
 	}
-	return fmt.Sprintf("usually %s, over that already", whole(f.Usual))
+	return fmt.Sprintf("usually %s, already longer", whole(f.Usual))
 }
 
 // String says how slow a group is: "slower than usual: 25s, usually 8s".

@@ -83,7 +83,7 @@ func TestTheSlowestComesFirst(t *testing.T) {
 	if len(f.Slow) != 2 || f.Slow[0].Group.ID != "b" || f.Left != seconds(6) {
 		t.Errorf("%+v", f)
 	}
-	if got := (Forecast{Usual: seconds(100)}).String(); got != "usually 1m40s, over that already" {
+	if got := (Forecast{Usual: seconds(100)}).String(); got != "usually 1m40s, already longer" {
 		t.Error(got)
 	}
 }

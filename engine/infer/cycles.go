@@ -181,7 +181,7 @@ func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 		}
 		d := Dropped{Edge: e, Why: "they wait for each other", Error: e.Strength == Hard}
 		if d.Error {
-			d.Why = "each needs another one of them to be there first"
+			d.Why = "each needs another one to exist first"
 		}
 		for _, at := range cycle {
 			d.Cycle = append(d.Cycle, r.nodes[at].name().String())

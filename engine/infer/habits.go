@@ -80,7 +80,7 @@ func (r *reader) kindOrder() {
 		}
 		for _, w := range about {
 			if w.kind().Group != "batch" {
-				r.add(w, n, Soft, Reason{In: n.name(), Path: path, By: []plan.Object{}, Text: fmt.Sprintf("%s %s selects its pods, and comes before them", n.name(), path)})
+				r.add(w, n, Soft, Reason{In: n.name(), Path: path, By: []plan.Object{}, Text: fmt.Sprintf("%s %s selects its pods and comes first", n.name(), path)})
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func (r *reader) migrations() {
 						name = host.service.String()
 						why.By = []plan.Object{host.service}
 					}
-					why.Value, why.Text = name, fmt.Sprintf("both use the database %s, and a Job prepares it", name)
+					why.Value, why.Text = name, fmt.Sprintf("both use database %s, and a Job prepares it", name)
 					r.add(n, j, Soft, why)
 				}
 			}
@@ -220,7 +220,7 @@ func (r *reader) brought() {
 		}
 		for _, ref := range n.refs {
 			if m := makers[ref.To]; m != nil && !ref.Optional && r.by[ref.To] == nil {
-				r.add(n, m, Soft, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s, which %s brings", ref.Path, ref.To, m.name())})
+				r.add(n, m, Soft, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s, which %s creates", ref.Path, ref.To, m.name())})
 			}
 		}
 	}

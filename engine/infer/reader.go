@@ -284,7 +284,7 @@ func (r *reader) accounts() {
 		if n.works {
 			account, path := accountOf(n)
 			for _, b := range r.bindings[account] {
-				r.add(n, b, Hard, Reason{Path: path, Value: account.Name, Text: fmt.Sprintf("%s gives rights to %s, which it runs as", b.name(), account)})
+				r.add(n, b, Hard, Reason{Path: path, Value: account.Name, Text: fmt.Sprintf("%s grants rights to %s, its account", b.name(), account)})
 			}
 		}
 	}

@@ -178,7 +178,7 @@ func (a *arranger) gate(path string) {
 			units[c.from].gates[units[c.to]] = true
 			continue
 		}
-		d := Dropped{Edge: *edges[i-said], Why: "the groups that are written wait the other way round"}
+		d := Dropped{Edge: *edges[i-said], Why: "the declared groups wait the other way round"}
 		for _, at := range cycle {
 			d.Cycle = append(d.Cycle, units[at].members[0].name().String())
 		}
@@ -196,7 +196,7 @@ func (a *arranger) keepWritten(e *Edge) {
 	if reach([]*unit{from}, func(u *unit) []*unit { return slices.Collect(maps.Keys(u.gates)) })[to] || len(to.gates) == 0 && e.Strength == Hard && a.plain[a.to(e).at] {
 		return
 	}
-	a.dropped = append(a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("group %s is written, and does not wait for it", from.name)})
+	a.dropped = append(a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("group %s is declared and does not wait for it", from.name)})
 }
 
 // settle sees to it that the units of a chart can be groups: that none is without

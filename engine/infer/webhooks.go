@@ -52,7 +52,7 @@ func (r *reader) webhooks() {
 			for _, o := range r.nodes {
 				if s != nil && o.kind() == n.Defines {
 					r.serves(o, s, Serving, Reason{In: n.name(), Path: at.Path, Value: s.name().Name, By: []plan.Object{n.name()},
-						Text: fmt.Sprintf("%s has it converted by %s", n.name(), s.name())})
+						Text: fmt.Sprintf("%s is converted by %s", n.name(), s.name())})
 				}
 			}
 		}
@@ -90,10 +90,10 @@ func (r *reader) webhook(n *node, w refs.Field) {
 			continue
 		}
 		why := Reason{In: n.name(), Path: w.Path, Value: w.At("name").Text(), By: []plan.Object{n.name()}}
-		why.Text = fmt.Sprintf("%s has it looked at by %s", n.name(), s.name())
+		why.Text = fmt.Sprintf("%s is checked by %s", n.name(), s.name())
 		r.serves(o, s, strength, why)
 		if !ownGroup(o.name().Group) {
-			why.Text = fmt.Sprintf("%s looks at it", n.name())
+			why.Text = fmt.Sprintf("%s checks it", n.name())
 			r.add(o, n, Soft, why)
 		}
 	}

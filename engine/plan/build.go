@@ -241,7 +241,7 @@ func (p *planner) claim(charts []*chartNode) {
 			first = m
 		case m.chart == first.chart && m.group == first.group: // see group
 		case first.group == "" && m.group == "":
-			p.warn("R13", m.chart.path, &m.Object, "%s is in %s as well; it is applied once, there", m.Object, first.chart.path)
+			p.warn("R13", m.chart.path, &m.Object, "%s is also in %s; it is applied once, there", m.Object, first.chart.path)
 			m.elsewhere = true
 		default:
 			p.fail("R13", m.chart.path, &m.Object, "%s is in two groups: %s and %s", describe(m.Object),
@@ -284,8 +284,8 @@ func (p *planner) link(charts []*chartNode) *Plan {
 			g.After = append(g.After, reachAll(d.waits())...)
 			groups = append(groups, g)
 			if gates += len(g.After); gates > maxGates {
-				p.fail("R11", c.path, nil, "what its groups wait for makes the plan too large: more than %d pairs of groups in which one waits for the other; "+
-					"let fewer groups, or charts of fewer groups, wait for each other", maxGates)
+				p.fail("R11", c.path, nil, "the plan is too large: more than %d pairs of groups wait for each other; "+
+					"use fewer groups, or fewer dependencies between large charts", maxGates)
 				return nil
 			}
 		}
@@ -314,7 +314,7 @@ func (p *planner) group(d *draft) *Group {
 		p.warn("R13", d.chart, &o, "%s is rendered more than once; it is applied once", describe(o))
 	}
 	for _, o := range a.refused {
-		p.warn("R16", d.chart, &o, "%s: %s asks for an order that other objects of the group contradict; it is ignored",
+		p.warn("R16", d.chart, &o, "%s: %s contradicts other objects of the group; it is ignored",
 			o, AnnotationInstallBefore)
 	}
 	return &Group{

@@ -262,7 +262,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop/x:(unsequenced) = Secret/s Secret/t",
 			"shop:b = ConfigMap/b", "shop:a = ConfigMap/a < shop:b", "shop:(unsequenced) = Secret/s < shop:a shop:b",
 		},
-		warnings: []string{"R13: ConfigMap/a is rendered more than once", "R13: shop/x: Secret/s is in shop as well"},
+		warnings: []string{"R13: ConfigMap/a is rendered more than once", "R13: shop/x: Secret/s is also in shop"},
 	}, {
 		name: "R18 layers",
 		root: chart("shop", sub(x)),

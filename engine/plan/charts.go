@@ -100,7 +100,7 @@ func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry 
 		return e
 	}
 	if object == nil || !e.missed { // of many resources the first one will do
-		p.warn("R12", c.path, object, "%s %q, which is disabled and not waited for", who, ref)
+		p.warn("R12", c.path, object, "%s %q, which is disabled; not waiting for it", who, ref)
 	}
 	e.missed = e.missed || object != nil
 	return nil
@@ -130,13 +130,13 @@ func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	distinct := slices.Compact(names)
 	switch {
 	case found == nil:
-		p.fail("R12", c.path, object, "%s %q, which is no subchart of this chart", who, ref)
+		p.fail("R12", c.path, object, "%s %q, which is not a subchart of this chart", who, ref)
 		return nil
 	case len(distinct) > 1:
 		p.fail("R12", c.path, object, "%s %q, which is ambiguous: use the alias, %s", who, ref, strings.Join(distinct, " or "))
 		return nil
 	case enabled > 1:
-		p.fail("R12", c.path, object, "%s %q, which is ambiguous: there are %d, give them aliases", who, ref, enabled)
+		p.fail("R12", c.path, object, "%s %q, which is ambiguous: there are %d; give them aliases", who, ref, enabled)
 		return nil
 	}
 	return found

@@ -236,7 +236,7 @@ func (p *planner) warnBroken(d *draft) {
 	}
 	optional := ""
 	if len(missing) > 0 {
-		optional = "; what is optional has to be named under the same condition as it is rendered"
+		optional = "; an optional group must be named under the condition that renders it"
 	}
 	p.warn("R8", d.chart, &who.Object, "group %q waits for %s, which %s (%s); the group is unsequenced%s",
 		d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], who.Object, optional)
@@ -266,7 +266,7 @@ func (p *planner) demoteIsolated(drafts []*draft) []*draft {
 		if d.unsequenced || len(d.needs) > 0 || needed[d.place] || len(d.waits()) > 0 {
 			continue
 		}
-		p.warn("R9", d.chart, nil, "group %q is isolated: it waits for no other group, and none for it; it is unsequenced", d.name)
+		p.warn("R9", d.chart, nil, "group %q is isolated: it waits for no group and none waits for it; it is unsequenced", d.name)
 		d.unsequenced = true
 		demoted = append(demoted, d)
 	}

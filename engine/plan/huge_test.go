@@ -66,7 +66,7 @@ func TestPlansThatAreTooLargeAreRefused(t *testing.T) { // R11
 		}
 	}
 	tree := chart("shop", sub(chart("shop/db")), sub(chart("shop/api"), "db"))
-	if _, err := Build(tree, resources); err == nil || !strings.Contains(err.Error(), "makes the plan too large: more than 4000000 pairs") {
+	if _, err := Build(tree, resources); err == nil || !strings.Contains(err.Error(), "the plan is too large: more than 4000000 pairs") {
 		t.Errorf("%v", err)
 	}
 	if plan, err := Build(tree, resources[:n]); err != nil || len(plan.Groups) != n {

@@ -70,8 +70,8 @@ func (p *planner) warnUndeclared(c *chartNode) {
 	}
 	for _, e := range c.entries {
 		if !e.ordered && e.node != nil && len(e.node.subtree()) > 0 {
-			p.warn("R11", c.path, nil, "subchart %q waits for nothing and nothing waits for it, unlike others of the chart; "+
-				"it is deployed beside them", e.name())
+			p.warn("R11", c.path, nil, "subchart %q waits for nothing and nothing waits for it, unlike other subcharts; "+
+				"it is deployed in parallel", e.name())
 		}
 	}
 }
@@ -95,12 +95,12 @@ func (p *planner) warnEarlyGates(plan *Plan) {
 			switch {
 			case custom[o]:
 			case balanced[o]:
-				p.warn("R22", g.Chart, &o, "%s: others wait for its group, but a Service of type LoadBalancer counts as ready without an address; "+
-					"to wait for one use %s, for instance {.loadBalancer.ingress[0].ip} != none, with %s, for instance {.loadBalancer.error} == true",
+				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but a LoadBalancer Service counts as ready without an address; "+
+					"to wait for the address, set %s, such as {.loadBalancer.ingress[0].ip} != none, and %s, such as {.loadBalancer.error} == true",
 					o, AnnotationReadinessSuccess, AnnotationReadinessFailure)
 			case o.Group == "batch" && o.Kind == "Job" && !g.JobsComplete:
-				p.warn("R22", g.Chart, &o, "%s: others wait for its group, but a Job counts as ready once it has started; "+
-					"to wait for its end use --wait-for-jobs, %s with %s, or %s",
+				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but a Job counts as ready once it has started; "+
+					"to wait for its completion use --wait-for-jobs, %s with %s, or %s",
 					o, AnnotationReadinessSuccess, AnnotationReadinessFailure, AnnotationLayer)
 			}
 		}

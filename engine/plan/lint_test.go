@@ -40,7 +40,7 @@ func TestLint(t *testing.T) { // R37
 			res("shop", "Job/a", in, "a", needs, `["a"]`), res("shop", "Job/b", layer, "b"), res("shop", "Job/b", in, "c", needs, `["d"]`),
 			res("shop", "Job/c", in, "c", needs, "d"), res("shop", "Job/d", AnnotationReadinessFailure, `["x"]`),
 		}),
-			"error R2: Job/c", `error R8: "d", which does not exist`, "error R12: no subchart", "error R13: Job/b is in two groups",
+			"error R2: Job/c", `error R8: "d", which does not exist`, "error R12: not a subchart", "error R13: Job/b is in two groups",
 			"error R13: resource-groups in a cycle: a → a", "error R13: subcharts in a cycle: x → y → x",
 			"error R20: Job/a has helm.sh/resource-group, Job/b has helm.sh/layer", "error R24: Job/d",
 			`warning R9: "b" is isolated`)
@@ -49,7 +49,7 @@ func TestLint(t *testing.T) { // R37
 		root := waiting("shop", []string{"off"}, Subchart{Name: "off"}, Subchart{Name: "rest"}, sub(x))
 		resources := append(job(), res("shop/x", "ConfigMap/x"), res("shop", "ConfigMap/lonely", in, "lonely"), res("shop", "ConfigMap/loose", needs, `["db"]`))
 		sameFindings(t, Lint(root, resources), `warning R9: "lonely"`, "warning R10: ConfigMap/loose", `warning R11: subchart "x"`,
-			`warning R12: "off", which is disabled`, "warning R22: Job/leaf", "warning R22: Job/migrate: others wait for its group")
+			`warning R12: "off", which is disabled`, "warning R22: Job/leaf", "warning R22: Job/migrate: other groups wait for it")
 	})
 	t.Run("undeclared subcharts", func(t *testing.T) {
 		all := []Resource{res("shop/x", "ConfigMap/x"), res("shop/y", "ConfigMap/y"), res("shop/z", "ConfigMap/z")}
@@ -68,7 +68,7 @@ func TestLint(t *testing.T) { // R37
 		balanced := res("shop", "Service/front", in, "front")
 		balanced.Balanced = true
 		after := res("shop", "ConfigMap/app", in, "app", needs, `["front"]`)
-		sameFindings(t, Lint(nil, []Resource{balanced, after}), "warning R22: Service/front: others wait for its group, but a Service of type LoadBalancer counts as ready without an address")
+		sameFindings(t, Lint(nil, []Resource{balanced, after}), "warning R22: Service/front: other groups wait for it, but a LoadBalancer Service counts as ready without an address")
 		sameFindings(t, Lint(nil, []Resource{res("shop", "Service/front", in, "front"), after}))
 		own := res("shop", "Service/front", in, "front", AnnotationReadinessSuccess, `["{.loadBalancer.ingress[0].ip} != none"]`, AnnotationReadinessFailure, `["{.loadBalancer.error} == true"]`)
 		own.Balanced = true

@@ -55,7 +55,7 @@ func some(text string, groups []*Group, fits func(*Group) bool) ([]string, error
 	if n := len(known) - mostNamed; n > 0 {
 		known = append(known[:mostNamed], fmt.Sprintf("and %d more", n))
 	}
-	return nil, fmt.Errorf("there is no such group; there are %s", strings.Join(known, ", "))
+	return nil, fmt.Errorf("no such group; the groups are %s", strings.Join(known, ", "))
 }
 
 // idsOf are the ids of the groups that fit, each once: a group may run in several

@@ -42,7 +42,7 @@ func TestPick(t *testing.T) { // R42
 	}
 	for text, want := range map[string]string{
 		"web":          "web could be any of shop/api:web, shop/front:web, shop:web",
-		"kind=Service": "there is no such group; there are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
+		"kind=Service": "no such group; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
 	} {
 		if _, err := Pick(text, groups); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", text, err, want)

@@ -41,21 +41,21 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.at(6 * sec)
 				b.command(event.Step, "")
 			},
-			trace: []string{"0.0s run paused (before the first unit)",
+			trace: []string{"0.0s run paused (before the first group)",
 				"1.0s step accepted", "1.0s c:a running", "2.0s step accepted", "2.0s c:b running",
 				"3.0s c:a ready", "4.0s c:b ready", "6.0s step accepted", "6.0s c:c running", "7.0s c:c ready"},
 		},
 		{
 			name: "a step before a gate is open takes effect when it opens (R41)", opts: Options{Paused: true}, groups: chain[:2], script: quick,
 			steer: func(b *bench) { b.command(event.Step, ""); b.command(event.Step, "") },
-			trace: []string{"0.0s run paused (before the first unit)", "0.0s step accepted", "0.0s c:a running", "0.0s step accepted",
+			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:a running", "0.0s step accepted",
 				"2.0s c:a ready", "2.0s c:b running", "4.0s c:b ready"},
 		},
 		{
 			name: "step needs a paused run (R45)", groups: chain[:1], script: quick,
 			steer: func(b *bench) { b.command(event.Step, ""); b.command(event.Resume, ""); b.command(event.Retry, "") },
 			trace: []string{"0.0s c:a running", "0.0s step refused (the run is not paused; pause it first)",
-				"0.0s resume refused (the run is not paused)", "0.0s retry refused (nothing is held on a failure)", "2.0s c:a ready"},
+				"0.0s resume refused (the run is not paused)", "0.0s retry refused (no failure is held)", "2.0s c:a ready"},
 		},
 		{
 			name: "a breakpoint pauses the whole run before the group's first write (R42)", opts: Options{Breakpoints: []string{"c:b"}},
@@ -73,7 +73,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.command(event.Break, "c:q")
 			},
 			trace: []string{"0.0s c:a running", "0.0s breakpoint c:b set", "0.0s break accepted", "0.0s breakpoint c:b cleared", "0.0s break accepted",
-				"0.0s break refused (c:a has started already)", `0.0s break refused (there is no group "c:q")`,
+				"0.0s break refused (c:a has started already)", `0.0s break refused (no group "c:q")`,
 				"2.0s c:a ready", "2.0s c:b running", "4.0s c:b ready"},
 		},
 		{
@@ -113,8 +113,8 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.command(event.RunTo, "c:b")
 				b.command(event.Resume, "")
 			},
-			trace: []string{"0.0s run paused (before the first unit)", "0.0s run-to refused (c:a can start now: there is nothing to run before it)",
-				`0.0s run-to refused (there is no group "c:q")`, "0.0s breakpoint c:b set", "0.0s break accepted",
+			trace: []string{"0.0s run paused (before the first group)", "0.0s run-to refused (c:a can start now: nothing runs before it)",
+				`0.0s run-to refused (no group "c:q")`, "0.0s breakpoint c:b set", "0.0s break accepted",
 				"0.0s breakpoint c:c set", "0.0s run running", "0.0s run-to accepted", "0.0s c:a running", "2.0s c:a ready",
 				"2.0s c:b held (breakpoint)", "2.0s run paused (breakpoint c:b)", "3.0s c:b waiting", "3.0s run running", "3.0s run-to accepted", "3.0s c:b running",
 				"5.0s c:b ready", "5.0s c:c held (breakpoint)", "5.0s breakpoint c:c cleared", "5.0s run paused (breakpoint c:c)",

@@ -100,7 +100,7 @@ func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
 // TestAFailureThatTheChartDecidesIsTold: what an expression has said of an object is
 // part of the cause, though the object may be otherwise when somebody looks (R23).
 func TestAFailureThatTheChartDecidesIsTold(t *testing.T) {
-	const holds = "readiness-failure {.phase} == Broken holds (phase is Broken)"
+	const holds = "readiness-failure {.phase} == Broken is true (phase is Broken)"
 	for _, tt := range []struct {
 		found Finding
 		cause string
@@ -149,7 +149,7 @@ func TestTimeoutEndsTheOperation(t *testing.T) { // R25
 		t.Errorf("error %v, want a timeout", err)
 	}
 	want(t, trace, "0.0s c:a running",
-		"30.0s c:a failed (Pod/x: not done after 30s (--timeout): in-progress, 0 of 1 available)",
+		"30.0s c:a failed (Pod/x: not finished after 30s (--timeout): in-progress, 0 of 1 available)",
 		"30.0s c:b skipped (not started: c:a failed)")
 }
 
@@ -248,7 +248,7 @@ func TestAdmitGatesWorkOutsideOfAStage(t *testing.T) { // R40, R41
 			t.Error(err)
 		}
 		b.e.Finish(End{Status: event.Succeeded})
-		want(t, b.trace(), "0.0s run paused (before the first unit)",
+		want(t, b.trace(), "0.0s run paused (before the first group)",
 			"1.0s step accepted", "1.0s c:hook running", "5.0s c:hook ready")
 		synctest.Wait()
 	})
@@ -344,7 +344,7 @@ func TestWhatKnowsLessErasesNothing(t *testing.T) {
 	asked := 0
 	opts := Options{Diagnose: func(context.Context, plan.Object) Finding {
 		if asked++; asked == 1 {
-			return Finding{Cause: "ends with code 3", Evidence: []string{"FATAL"}}
+			return Finding{Cause: "exited with code 3", Evidence: []string{"FATAL"}}
 		}
 		return Finding{Cause: "0 of 1 available", Symptom: true, Lines: []string{"new"}}
 	}}
@@ -365,12 +365,12 @@ func TestWhatKnowsLessErasesNothing(t *testing.T) {
 		told[e.Kind] = e
 	}
 	for _, kind := range []event.Kind{event.KindDiagnosis, event.KindGroup, event.KindOperation} {
-		if e := told[kind]; e.Cause != "ends with code 3" || len(e.Evidence) != 1 || e.Object == nil || e.Object.Name != "x" {
+		if e := told[kind]; e.Cause != "exited with code 3" || len(e.Evidence) != 1 || e.Object == nil || e.Object.Name != "x" {
 			t.Errorf("%s: %+v", kind, e)
 		}
 	}
 	g := s.Find("apply", "c:a")
-	if o := g.Objects[0]; o.Cause != "ends with code 3" || len(o.Diagnosis) != 1 || s.Cause != o.Cause || g.Cause != o.Cause || s.Root == nil {
+	if o := g.Objects[0]; o.Cause != "exited with code 3" || len(o.Diagnosis) != 1 || s.Cause != o.Cause || g.Cause != o.Cause || s.Root == nil {
 		t.Errorf("%+v %+v", o, s)
 	}
 }

@@ -113,7 +113,7 @@ func (m *machine) heldOn() *failure {
 // decide accepts, retries or gives up one failed group, or all.
 func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	if m.heldOn() == nil {
-		return "nothing is held on a failure"
+		return "no failure is held"
 	}
 	s := m.stage
 	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {

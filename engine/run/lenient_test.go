@@ -24,20 +24,20 @@ func TestLenientRemoval(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:d running", "0.0s c:d gone", "1.0s c:a gone", "1.0s c:b running",
-		"31.0s c:b applied (still being deleted, not waited for)", "31.0s c:c running", "33.0s c:c applied (still being deleted, not waited for)")
+		"31.0s c:b applied (still being deleted, not checked)", "31.0s c:c running", "33.0s c:c applied (still being deleted, not checked)")
 }
 
 // TestLenientRemovalInUse: what is known not to go by itself is waited for no longer.
 func TestLenientRemovalInUse(t *testing.T) {
 	fake := newFake(map[string]behaviour{"data": {held: true}})
 	diagnose := func(context.Context, plan.Object) Finding {
-		return Finding{Cause: "it is in use by pod user", Fails: true}
+		return Finding{Cause: "in use by pod user", Fails: true}
 	}
 	trace, err := run(t, Options{Diagnose: diagnose}, removal("a: PersistentVolumeClaim/data", "b < a: b"), fake, nil)
 	if err != nil {
 		t.Errorf("error %v", err)
 	}
-	want(t, trace, "0.0s c:a running", "1.0s diagnosis c:a PersistentVolumeClaim/data (it is in use by pod user)", "1.0s c:a applied (still being deleted, not waited for)", "1.0s c:b running", "1.0s c:b gone")
+	want(t, trace, "0.0s c:a running", "1.0s diagnosis c:a PersistentVolumeClaim/data (in use by pod user)", "1.0s c:a applied (still being deleted, not checked)", "1.0s c:b running", "1.0s c:b gone")
 }
 
 // TestLenientRemovalTimesOut: where the operation's time is over, all that is left to
@@ -48,8 +48,8 @@ func TestLenientRemovalTimesOut(t *testing.T) {
 	if err != nil {
 		t.Errorf("error %v", err)
 	}
-	want(t, trace, "0.0s c:a running", "10.0s c:a applied (still being deleted, not waited for)", "10.0s c:b running",
-		"10.0s c:b applied (still being deleted, not waited for)", "10.0s c:c running", "10.0s c:c applied (still being deleted, not waited for)")
+	want(t, trace, "0.0s c:a running", "10.0s c:a applied (still being deleted, not checked)", "10.0s c:b running",
+		"10.0s c:b applied (still being deleted, not checked)", "10.0s c:c running", "10.0s c:c applied (still being deleted, not checked)")
 }
 
 // TestLenientRemovalWithoutAnswers: an API server that answers nothing ends a removal
@@ -94,5 +94,5 @@ func TestBlockedForGood(t *testing.T) {
 		t.Error("it has succeeded")
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:c running",
-		"10.0s c:a failed (ConfigMap/a: not ready after 10s (--readiness-timeout): in-progress, an object of this name is still being deleted: waits for finalizers example.com/held)", "10.0s c:c ready")
+		"10.0s c:a failed (ConfigMap/a: not ready after 10s (--readiness-timeout): in-progress, an object of this name is still being deleted: waiting for finalizers example.com/held)", "10.0s c:c ready")
 }

@@ -26,7 +26,7 @@ func TestSignsAreLookedInto(t *testing.T) {
 				handle(answered{eff.request, Outcome{Change: event.Created, Version: 1}, nil})
 			case startDiagnosis:
 				looks = append(looks, now.Sub(epoch))
-				handle(diagnosed{eff.diagnosis, Finding{Cause: "ends with code 3", Requests: cost}})
+				handle(diagnosed{eff.diagnosis, Finding{Cause: "exited with code 3", Requests: cost}})
 			case publish:
 				if eff.event.Kind == event.KindWaiting {
 					told = append(told, eff.event.Message)
@@ -53,7 +53,7 @@ func TestSignsAreLookedInto(t *testing.T) {
 	}
 	m.timeouts.heartbeat = 0
 	handle(ticked{})
-	if len(told) != 1 || !strings.HasSuffix(told[0], ": ends with code 3") {
+	if len(told) != 1 || !strings.HasSuffix(told[0], ": exited with code 3") {
 		t.Errorf("the heartbeat drops the cause: %q", told)
 	}
 }

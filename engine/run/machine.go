@@ -48,7 +48,7 @@ func newMachine(opts Options, now time.Time) *machine {
 	m.steering.told = event.Running
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &opts.Operation})
 	if opts.Paused {
-		m.steering.pause("before the first unit")
+		m.steering.pause("before the first group")
 		m.tellRun()
 	}
 	return m
@@ -194,7 +194,7 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 		return ErrAborted
 	}
 	why := m.because("rolling back")
-	m.skipUnits("not started: "+why, "cut short: "+why)
+	m.skipUnits("not started: "+why, "interrupted: "+why)
 	for _, u := range m.units.all {
 		if u.breakpoint != noBreakpoint {
 			m.setBreakpoint(u, noBreakpoint)
@@ -227,7 +227,7 @@ func (m *machine) beginNext(msg nextAsked) error {
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &msg.operation, Message: oneLine(msg.reason)})
 	m.announce(msg.phases)
 	if paused {
-		m.steering.pause(fmt.Sprintf("before the first unit of revision %d", msg.operation.Revision))
+		m.steering.pause(fmt.Sprintf("before the first group of revision %d", msg.operation.Revision))
 		m.tellRun()
 	}
 	return nil
@@ -254,14 +254,14 @@ func (m *machine) finish(end End) error {
 	}
 	unchecked := 0
 	if end.Status == event.Succeeded {
-		m.skipUnits("not started: there was nothing to do", "there was nothing to do")
+		m.skipUnits("not started: nothing to do", "nothing to do")
 		if unchecked = m.units.unchecked(); unchecked > 0 {
 			end.Outcome = notWaitedFor(unchecked)
 			end.Message = end.Outcome
 		}
 	} else {
-		why := m.because("the operation has ended")
-		m.skipUnits("not started: "+why, "cut short: "+why)
+		why := m.because("the operation exited")
+		m.skipUnits("not started: "+why, "interrupted: "+why)
 	}
 	if m.root != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object, end.Cause, end.Evidence = &m.root.Object, m.root.Cause, m.root.Evidence
@@ -277,9 +277,9 @@ func (m *machine) finish(end End) error {
 // notWaitedFor is the outcome of an operation that has not checked all of its groups (R21).
 func notWaitedFor(groups int) string {
 	if groups == 1 {
-		return "1 group applied, not waited for"
+		return "1 group applied, not checked"
 	}
-	return fmt.Sprintf("%d groups applied, not waited for", groups)
+	return fmt.Sprintf("%d groups applied, not checked", groups)
 }
 
 // because says why what was to come does not: where something has failed, it is a

@@ -200,9 +200,9 @@ func (s *stage) evaluate(g *group, o *object) {
 	}
 	switch o.last.Status {
 	case event.Gone:
-		s.setObject(g, o, event.InProgress, "it is gone from the cluster", "")
+		s.setObject(g, o, event.InProgress, "deleted from the cluster", "")
 	case event.Deleting:
-		s.setObject(g, o, event.InProgress, "it is being deleted", "")
+		s.setObject(g, o, event.InProgress, "being deleted", "")
 	default:
 		s.setObject(g, o, o.last.Status, o.last.Message, "")
 	}
@@ -256,7 +256,7 @@ func (s *stage) endGroup(g *group) {
 	case !g.await && !s.hurried:
 		end = event.Applied
 	case g.attempt.undone > 0:
-		end, message = event.Applied, "still being deleted, not waited for"
+		end, message = event.Applied, "still being deleted, not checked"
 	}
 	s.m.setUnit(g.unit, end, message)
 	for _, next := range g.after {

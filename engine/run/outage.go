@@ -62,7 +62,7 @@ func (m *machine) find() {
 	m.readiness.idle += min(catchUp, m.now.Sub(o.since))
 	if o.told {
 		m.publish(event.Event{Kind: event.KindServer, Status: event.Back,
-			Message: fmt.Sprintf("the API server answers again, after %s", m.now.Sub(o.since).Round(time.Second))})
+			Message: fmt.Sprintf("the API server is reachable again after %s", m.now.Sub(o.since).Round(time.Second))})
 	}
 }
 
@@ -80,7 +80,7 @@ func (m *machine) tellOutage() {
 }
 
 func (o *outage) text(now time.Time) string {
-	return fmt.Sprintf("the API server has not answered for %s (%s)", now.Sub(o.since).Round(time.Second), oneLine(o.reason))
+	return fmt.Sprintf("the API server has been unreachable for %s (%s)", now.Sub(o.since).Round(time.Second), oneLine(o.reason))
 }
 
 // state is what an outage adds to the state of an object.

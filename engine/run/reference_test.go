@@ -203,7 +203,7 @@ func (r *reference) pass(now time.Time) {
 // not ready behind an outage.
 func (r *reference) unready(e event.Event, u *refUnit) {
 	if u.lenient && strings.Contains(e.Message, "deleting") && !u.accepted && strings.Contains(e.Message, "-timeout)") {
-		r.fail("R30: %v has failed, though all that is left of it is being deleted: %s", e.Unit(), e.Message)
+		r.fail("R30: %v has failed, though all that is left of being deleted: %s", e.Unit(), e.Message)
 	}
 	if r.at.IsZero() || r.s.Diagnosis > 0 || !strings.Contains(e.Message, "(--readiness-timeout)") {
 		return

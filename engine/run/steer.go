@@ -34,7 +34,7 @@ func (m *machine) command(c event.Command) {
 	if why := m.obey(c); why != "" {
 		answer.Status, answer.Message = event.Refused, why
 	} else if stops {
-		answer.Message = "the rollback is stopped"
+		answer.Message = "the rollback was stopped"
 	}
 	m.publish(answer)
 }
@@ -45,7 +45,7 @@ func (m *machine) obey(c event.Command) string {
 	case c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop:
 		return m.abort(c)
 	case m.replacing():
-		return "an edited revision is about to begin"
+		return "an edited revision is about to start"
 	case m.steering.abort != nil:
 		return "the run is being aborted"
 	case m.timeouts.over:
@@ -69,14 +69,14 @@ func (m *machine) obey(c event.Command) string {
 	case event.Edit:
 		return m.edit(c)
 	}
-	return fmt.Sprintf("there is no command %q", c.Name)
+	return fmt.Sprintf("unknown command %q", c.Name)
 }
 
 // runStatus is what the run is, and why.
 func (m *machine) runStatus() (event.Status, string) {
 	s := &m.steering
 	if m.replacing() {
-		return event.Replacing, "an edited revision takes its place"
+		return event.Replacing, "replaced by an edited revision"
 	}
 	if s.abort != nil {
 		return event.Aborting, s.abort.Reason
@@ -113,7 +113,7 @@ func (m *machine) pause(reason string) string {
 }
 
 // heldAnswer is what there is instead of a command that a hold refuses (R44).
-const heldAnswer = "the run is held on a failure: accept it as mended, retry it, give it up, or abort"
+const heldAnswer = "the run is held on a failure: re-check it, retry it, stop here, or abort"
 
 func (m *machine) resume() string {
 	switch m.steering.told {
@@ -145,7 +145,7 @@ func (m *machine) step(named event.Unit) string {
 	}
 	if named.Group == "" {
 		if m.steering.step {
-			return "a step is waiting already; nothing can start " + m.before()
+			return "already waiting to step; nothing can start " + m.before()
 		}
 		m.steering.step = true // it takes effect when the next gate opens
 		return ""
@@ -154,7 +154,7 @@ func (m *machine) step(named event.Unit) string {
 	u := m.units.named(named, func(u *unit) bool { return slices.Contains(open, u) })
 	switch {
 	case u == nil:
-		return fmt.Sprintf("there is no group %q", named.Group)
+		return fmt.Sprintf("no group %q", named.Group)
 	case u.status != event.Waiting && u.status != event.Held:
 		return u.Group + " has started already"
 	case !slices.Contains(open, u):
@@ -183,7 +183,7 @@ func (m *machine) ahead(named event.Unit) (u *unit, why string) {
 	u = m.units.named(named, fits)
 	switch {
 	case u == nil:
-		return nil, fmt.Sprintf("there is no group %q", named.Group)
+		return nil, fmt.Sprintf("no group %q", named.Group)
 	case !fits(u):
 		return nil, u.Group + " has started already"
 	}
@@ -231,7 +231,7 @@ func (m *machine) runTo(named event.Unit) string {
 	case why != "":
 		return why
 	case u.status == event.Held || slices.Contains(m.startable(), u):
-		return u.Group + " can start now: there is nothing to run before it"
+		return u.Group + " can start now: nothing runs before it"
 	}
 	if !u.stops() {
 		b := breakpointOnce
@@ -252,13 +252,13 @@ func (m *machine) runTo(named event.Unit) string {
 func (m *machine) edit(c event.Command) string {
 	switch op := m.opts.Operation.Name; {
 	case m.rollback.begun:
-		return "a rollback brings back what was; there is nothing to edit"
+		return "cannot edit during a rollback"
 	case op != "install" && op != "upgrade":
-		return fmt.Sprintf("there is nothing to edit in an operation of the kind %s: it brings no values", op)
+		return fmt.Sprintf("%s takes no values; nothing to edit", op)
 	case m.steering.told == event.Running:
 		return "the run is not paused; pause it first"
 	case c.Edit == 0:
-		return "nothing has been edited"
+		return "nothing was edited"
 	}
 	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
 	m.tellRun()
@@ -280,14 +280,14 @@ func (m *machine) abort(c event.Command) string {
 	a := m.steering.abort
 	switch {
 	case a != nil && a.Name == event.Stop:
-		return "the run is being stopped already"
+		return "the run is already being stopped"
 	case m.rollback.begun && !m.rollback.warned && !c.Told:
 		m.rollback.warned = true
-		return "a rollback is under way; once more stops it and leaves things as they are then"
+		return "a rollback is running; repeat to stop it and leave everything as is"
 	case m.rollback.begun:
 		c.Name = event.Stop
 	case a != nil && c.Name != event.Stop && !m.replacing():
-		return "the run is being aborted already; stop it to cancel the requests in flight as well"
+		return "the run is already being aborted; stop it to also cancel requests in flight"
 	}
 	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
 	if c.Name == event.Stop {

@@ -56,8 +56,8 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 				b.at(2 * sec)
 				b.command(event.Step, "")
 			},
-			trace: []string{"0.0s run paused (before the first unit)", "0.0s step accepted", "0.0s c:a running", "0.0s c:a failed (Pod/x: exit code 1)",
-				"0.0s run held (c:a: Pod/x: exit code 1)", "1.0s run paused (before the first unit)", "1.0s c:a running", "1.0s retry accepted", "1.0s c:a ready",
+			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:a running", "0.0s c:a failed (Pod/x: exit code 1)",
+				"0.0s run held (c:a: Pod/x: exit code 1)", "1.0s run paused (before the first group)", "1.0s c:a running", "1.0s retry accepted", "1.0s c:a ready",
 				"2.0s step accepted", "2.0s c:b running", "2.0s c:b ready"},
 		},
 		{
@@ -84,8 +84,8 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 				b.command(event.Step, "")
 				b.command(event.Step, "c:c")
 			},
-			trace: []string{"0.0s run paused (before the first unit)", "0.0s step accepted", "0.0s c:b running", "0.0s c:b ready",
-				"0.0s step refused (c:b has started already)", `0.0s step refused (there is no group "c:q")`,
+			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:b running", "0.0s c:b ready",
+				"0.0s step refused (c:b has started already)", `0.0s step refused (no group "c:q")`,
 				"0.0s step accepted", "0.0s c:a running", "0.0s c:a ready", "0.0s step accepted", "0.0s c:c running", "0.0s c:c ready"},
 		},
 	}
@@ -250,9 +250,9 @@ func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 			b.e.Finish(End{Status: event.Aborted, Exit: 3})
 			stopped := ""
 			if name != event.Stop {
-				stopped = " (the rollback is stopped)"
+				stopped = " (the rollback was stopped)"
 			}
-			want(t, b.trace(), "0.0s c:a running", "1.0s "+string(name)+" refused (a rollback is under way; once more stops it and leaves things as they are then)",
+			want(t, b.trace(), "0.0s c:a running", "1.0s "+string(name)+" refused (a rollback is running; repeat to stop it and leave everything as is)",
 				"2.0s run aborting", "2.0s "+string(name)+" accepted"+stopped, "2.0s c:a aborted (aborted)", "2.0s c:b skipped (not started: the run was aborted)")
 		})
 	}
@@ -272,7 +272,7 @@ func TestWhoHasBeenToldStopsARollbackAtOnce(t *testing.T) {
 				t.Errorf("the answer is %+v", e)
 			}
 		}
-		want(t, b.trace(), "0.0s run aborting", "0.0s abort accepted (the rollback is stopped)")
+		want(t, b.trace(), "0.0s run aborting", "0.0s abort accepted (the rollback was stopped)")
 	})
 }
 

@@ -194,7 +194,7 @@ func (m *machine) failUnready() {
 		for _, o := range g.objects {
 			if !o.settled {
 				limit, away := m.opts.Operation.Timeout, m.outage.state(m.now)
-				m.stage.giveUp(g, o, fmt.Sprintf("not done after %s (--timeout): %s", limit, o.state()+away),
+				m.stage.giveUp(g, o, fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+away),
 					fmt.Sprintf("gave up after %s (--timeout)%s", limit, away))
 				break
 			}

@@ -82,7 +82,7 @@ func Prepare(ctx context.Context, src Source, order Order) (*Result, error) {
 		return nil, err
 	}
 	if err := w.check(order, wanted); err != nil {
-		return nil, fmt.Errorf("chart %s: with its order written into it, it is not what it was, so nothing was written: %w", src.Dir, err)
+		return nil, fmt.Errorf("chart %s: writing its order would change what it deploys, so nothing was written: %w", src.Dir, err)
 	}
 	return w.result(), nil
 }
@@ -128,7 +128,7 @@ func (w *writer) in(chart, name string) (file string, why string) {
 	folder, ok := w.folders[chart]
 	switch {
 	case !ok:
-		return "", "it is not known which chart it is of"
+		return "", "its chart is unknown"
 	case folder.Archive != "":
 		return path.Join(folder.Dir, name), "its chart is packed in " + folder.Archive
 	}
@@ -187,7 +187,7 @@ func (w *writer) wants(resources []plan.Resource) ([]*want, error) {
 		switch {
 		case len(lines) == 0:
 		case changed != "":
-			why = "it has " + changed + " already, which is to be changed"
+			why = "it has " + changed + " already; edit that by hand"
 			fallthrough
 		case why != "":
 			a.lines = lines
@@ -233,7 +233,7 @@ func (w *writer) put(p *foundPlace, wants []*want, present map[groupKey]*presenc
 	}
 	for _, a := range wants {
 		if len(a.lines) > 0 && slices.Contains(p.objects, a.object) {
-			w.leave(a, p.place.line, fmt.Sprintf("this place makes %d objects of several groups", len(p.objects)))
+			w.leave(a, p.place.line, fmt.Sprintf("this template makes %d objects of several groups", len(p.objects)))
 		}
 	}
 }

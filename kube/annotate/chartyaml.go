@@ -47,12 +47,12 @@ func (w *writer) own(c *plan.Chart, waits []string) {
 	key, m := entry(root, "annotations")
 	switch {
 	case m != nil && (has(m, plan.AnnotationSubchartDependsOn) || has(m, plan.StoredKey(plan.AnnotationSubchartDependsOn))):
-		w.leaveChart(left, "it has "+plan.AnnotationSubchartDependsOn+" already, which is to be changed")
+		w.leaveChart(left, "it has "+plan.AnnotationSubchartDependsOn+" already; edit that by hand")
 	case key == nil:
 		at := len(f.raw)
 		text := "annotations:" + eol + "  " + line + eol
 		if documentEnds(f.raw) {
-			w.leaveChart(left, "the file ends with a document mark")
+			w.leaveChart(left, "the file ends with a document separator")
 			return
 		}
 		f.insert = append(f.insert, insertion{at, whole(f.raw, at, text, eol)})
@@ -87,16 +87,16 @@ func (w *writer) sibling(chart string, s plan.Subchart, waits []string) {
 		case m == nil:
 			continue
 		case has(m, "depends-on"):
-			w.leaveChart(trial, name+" has depends-on already, which is to be changed")
+			w.leaveChart(trial, name+" has depends-on already; edit that by hand")
 		case m.Style&kyaml.FlowStyle != 0 || lastLine(m) == 0:
-			w.leaveChart(trial, "the entry of "+name+" is not written as lines of its own")
+			w.leaveChart(trial, "the entry of "+name+" is not in block style")
 		default:
 			f.after(lastLine(m), strings.Repeat(" ", m.Content[0].Column-1)+line)
 		}
 		return
 	}
 	left.File, _ = w.in(chart, "Chart.yaml")
-	w.leaveChart(left, name+" is no entry of dependencies: it merely lies in charts/")
+	w.leaveChart(left, name+" is not listed in dependencies, it is only in charts/")
 }
 
 // chartFile reads a file that describes a chart, for something that is left where
@@ -119,7 +119,7 @@ func (w *writer) chartFile(left *Left, name string) (*file, *kyaml.Node) {
 	var doc kyaml.Node
 	if err := kyaml.Unmarshal([]byte(f.raw), &doc); err != nil || doc.Kind != kyaml.DocumentNode || doc.Content[0].Kind != kyaml.MappingNode || doc.Content[0].Style&kyaml.FlowStyle != 0 {
 		if name == "Chart.yaml" {
-			w.leaveChart(*left, "it is not written as lines")
+			w.leaveChart(*left, "it is not in block style")
 		}
 		return nil, nil
 	}

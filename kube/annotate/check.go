@@ -64,11 +64,11 @@ func equal(got, wanted *plan.Plan) error {
 		is := got.Group(g.ID)
 		switch {
 		case is == nil:
-			return fmt.Errorf("there would be no group %s", g.ID)
+			return fmt.Errorf("group %s would be missing", g.ID)
 		case !slices.Equal(is.After, g.After):
-			return fmt.Errorf("group %s would wait for %v in place of %v", g.ID, is.After, g.After)
+			return fmt.Errorf("group %s would wait for %v instead of %v", g.ID, is.After, g.After)
 		case !reflect.DeepEqual(is.Objects, g.Objects) || is.JobsComplete != g.JobsComplete:
-			return fmt.Errorf("group %s would have other objects: %v", g.ID, is.Objects)
+			return fmt.Errorf("group %s would have different objects: %v", g.ID, is.Objects)
 		}
 	}
 	if len(got.Groups) != len(wanted.Groups) {

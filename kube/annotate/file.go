@@ -156,7 +156,7 @@ func (f File) stage() (string, error) {
 		return "", err
 	}
 	if string(now) != string(f.old) {
-		return "", errors.New("it has changed since it was read; run the command again")
+		return "", errors.New("it changed after it was read; run the command again")
 	}
 	return besides(f.path, f.new, info.Mode().Perm())
 }
@@ -188,7 +188,7 @@ func (r *Result) undo(files []File) error {
 			}
 		}
 		if err != nil {
-			all = errors.Join(all, fmt.Errorf("give %s its old content back: %w", f.path, err))
+			all = errors.Join(all, fmt.Errorf("restore %s: %w", f.path, err))
 		}
 	}
 	return all

@@ -54,7 +54,7 @@ func (w *writer) find(wants []*want) ([]*foundPlace, error) {
 		} else if w.ctx.Err() != nil {
 			return nil, err
 		} else {
-			w.files[name].broken = "annotations where they seem to belong break it"
+			w.files[name].broken = "the annotations would break its YAML"
 		}
 	}
 	return found, nil
@@ -92,7 +92,7 @@ func (w *writer) refusal(a *want) (why string, line int) {
 		return f.broken, 0
 	}
 	if f.text == nil {
-		return "its template cannot be read", 0
+		return "its template cannot be parsed", 0
 	}
 	var fits []*place
 	for _, p := range f.places {
@@ -102,7 +102,7 @@ func (w *writer) refusal(a *want) (why string, line int) {
 	}
 	switch len(fits) {
 	case 0:
-		return "the template does not write its metadata out", 0
+		return "its metadata is not written in the template", 0
 	case 1:
 		return fits[0].refused, fits[0].line
 	}

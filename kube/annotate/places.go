@@ -29,8 +29,8 @@ type hole struct {
 
 // The reasons for which a place is refused.
 const (
-	byHelper = "its annotations are made by a helper or by a value"
-	unplain  = "its annotations are not written as lines of their own"
+	byHelper = "its annotations come from a helper or a value"
+	unplain  = "its annotations are not in block style"
 )
 
 var nindent = regexp.MustCompile(`\|\s*nindent\s+(\d+)\s*-?\}\}$`)

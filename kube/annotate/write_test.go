@@ -30,9 +30,9 @@ func TestChartYAML(t *testing.T) {
 		{"no line end", head + strings.TrimSuffix(deps, "\n"), []string{"web"}, nil,
 			head + strings.TrimSuffix(deps, "\n") + "\nannotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'", ""},
 		{"annotations in braces", head + "annotations: {a: b}\n" + deps, []string{"web"}, nil, "", unplain},
-		{"an entry in braces", head + "dependencies:\n  - {name: db, version: 1.0.0, alias: store}\n  - {name: db, version: 1.0.0, alias: web}\n", nil, []string{"store"}, "", "not written as lines"},
-		{"a list that is there", head + strings.Replace(deps, "tags: [a]", "depends-on: []", 1), nil, []string{"store"}, "", "is to be changed"},
-		{"annotations with a list that is there", head + "annotations:\n  helm.sh/depends-on/subcharts:\n" + deps, []string{"web"}, nil, "", "is to be changed"},
+		{"an entry in braces", head + "dependencies:\n  - {name: db, version: 1.0.0, alias: store}\n  - {name: db, version: 1.0.0, alias: web}\n", nil, []string{"store"}, "", "not in block style"},
+		{"a list that is there", head + strings.Replace(deps, "tags: [a]", "depends-on: []", 1), nil, []string{"store"}, "", "edit that by hand"},
+		{"annotations with a list that is there", head + "annotations:\n  helm.sh/depends-on/subcharts:\n" + deps, []string{"web"}, nil, "", "edit that by hand"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestWrite(t *testing.T) {
 		dir, res := prepared(t)
 		put(t, dir, "templates/b.yaml", text+"# more\n")
 		before := contents(t, dir)
-		if err := res.Write(); err == nil || !strings.Contains(err.Error(), "has changed since") {
+		if err := res.Write(); err == nil || !strings.Contains(err.Error(), "changed after it was read") {
 			t.Fatalf("error %v", err)
 		}
 		for name, data := range contents(t, dir) {
@@ -190,7 +190,7 @@ func TestPartlyAnnotated(t *testing.T) {
 	if len(res.Files) != 1 || !strings.Contains(string(res.Files[0].new), "annotations:\n    helm.sh/depends-on-resource-groups: '[\"late\"]'\n") {
 		t.Errorf("files %+v", res.Files)
 	}
-	if len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "which is to be changed") {
+	if len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "edit that by hand") {
 		t.Errorf("left %+v", res.Left)
 	}
 }
@@ -211,7 +211,7 @@ func TestUndeclared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Files) > 0 || len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "is no entry of dependencies") {
+	if len(res.Files) > 0 || len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "is not listed in dependencies") {
 		t.Errorf("files %+v, left %+v", res.Files, res.Left)
 	}
 }

@@ -70,7 +70,7 @@ func (f *fetcher) fetch(d *chart.Dependency, s *source) (string, error) {
 	case d.Repository == "": // it has to lie in charts/
 		sub := s.find(d)
 		if sub == nil {
-			return "", fmt.Errorf("it names no repository, and charts/ has none of version %q", d.Version)
+			return "", fmt.Errorf("it has no repository, and charts/ has no version %q of it", d.Version)
 		}
 		return sub.meta.Version, nil
 	case strings.HasPrefix(d.Repository, "file://"):
@@ -116,7 +116,7 @@ func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 		}
 	}
 	if named {
-		return Ref{}, fmt.Errorf("no repository is called %s; add it with 'helm repo add'", name)
+		return Ref{}, fmt.Errorf("no repository named %s; add it with 'helm repo add'", name)
 	}
 	return Ref{d.Name, o}, nil
 }
@@ -139,10 +139,10 @@ func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
 		return "", err
 	}
 	if s.meta.Name != d.Name {
-		return "", fmt.Errorf("the chart at %s is called %s", path, s.meta.Name)
+		return "", fmt.Errorf("the chart at %s is named %s", path, s.meta.Name)
 	}
 	if !chartutil.IsCompatibleRange(d.Version, s.meta.Version) {
-		return "", fmt.Errorf("%s has version %s, which %q does not allow", d.Repository, s.meta.Version, d.Version)
+		return "", fmt.Errorf("%s has version %s, but %q is required", d.Repository, s.meta.Version, d.Version)
 	}
 	var data []byte
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {

@@ -150,10 +150,10 @@ func TestFetchWritesAllOrNothing(t *testing.T) {
 		"version":    {"{name: stored-keys, alias: second, version: ^2.0.0, repository: '" + url + "'}", "^2.0.0"},
 		"name":       {"{name: nosuch, version: 0.1.0, repository: '" + url + "'}", "nosuch"},
 		"alias":      {"{name: nosuch, version: 0.1.0, repository: '@somewhere'}", "helm repo add"},
-		"not there":  {"{name: here, version: 1.0.0}", "names no repository"},
+		"not there":  {"{name: here, version: 1.0.0}", "has no repository"},
 		"directory":  {"{name: local, version: 0.1.0, repository: 'file://../nosuch'}", "no such file"},
-		"other name": {"{name: local, version: 1.0.0, repository: 'file://../other'}", "is called other"},
-		"its range":  {"{name: other, version: ^3.0.0, repository: 'file://../other'}", `which "^3.0.0" does not allow`},
+		"other name": {"{name: local, version: 1.0.0, repository: 'file://../other'}", "is named other"},
+		"its range":  {"{name: other, version: ^3.0.0, repository: 'file://../other'}", `but "^3.0.0" is required`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

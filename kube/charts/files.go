@@ -98,7 +98,7 @@ func (w *walker) visit(path string, parents []string) error {
 	}
 	if info.IsDir() {
 		if slices.Contains(parents, resolved) {
-			return fmt.Errorf("%s: symbolic link to a directory it lies in", name)
+			return fmt.Errorf("%s: symbolic link to a parent directory", name)
 		}
 		return w.visitDir(path, append(parents, resolved))
 	}

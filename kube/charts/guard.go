@@ -180,7 +180,7 @@ func waitForTurn(ctx context.Context, most time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-over.C:
-		return &limitError{Reason: fmt.Sprintf("did not start within %s: another chart's templates are still being rendered, or were given up and do not end", most)}
+		return &limitError{Reason: fmt.Sprintf("did not start within %s: another chart is still being rendered, or was abandoned and is still running", most)}
 	}
 }
 
@@ -269,11 +269,11 @@ func (g *Guard) look(ctx context.Context) error {
 	grown := used().less(g.base)
 	switch {
 	case grown.heap > g.limits.Memory:
-		return g.giveUp(fmt.Sprintf("takes more than %s of memory; LOCKSTEP_RENDER_MEMORY allows more", quantity(float64(g.limits.Memory))))
+		return g.giveUp(fmt.Sprintf("needs more than %s of memory; raise LOCKSTEP_RENDER_MEMORY to allow it", quantity(float64(g.limits.Memory))))
 	case grown.stack > maxStack:
-		return g.giveUp("calls itself without end")
+		return g.giveUp("calls itself endlessly")
 	case g.took+time.Since(g.began) > g.limits.Time:
-		return g.giveUp(fmt.Sprintf("does not end within %s", g.limits.Time))
+		return g.giveUp(fmt.Sprintf("did not finish within %s", g.limits.Time))
 	case ctx.Err() != nil:
 		_ = g.giveUp("was interrupted")
 		return context.Cause(ctx)

@@ -25,17 +25,17 @@ func renderOf(t *testing.T, ctx context.Context, template string, l Limits) erro
 // refused before it is made, as the machine might not survive it.
 func TestTemplatesThatMakeTooMuchAreRefused(t *testing.T) {
 	for call, want := range map[string]string{
-		"untilStep 0 1000000000000 1":    "untilStep would make",
-		"untilStep 0 -1000000000000 -1":  "untilStep would make",
-		"until 1000000000000":            "until would make",
-		"seq 1000000000000":              "seq would make",
-		"seq 0 1000000000000":            "seq would make",
-		"seq 0 2 1000000000000":          "seq would make",
-		`repeat 1000000000000 "x"`:       "repeat would make",
-		`indent 1000000000000 "x"`:       "indent would make",
-		`nindent 100000000 "x\ny\nz\na"`: "nindent would make",
-		"randAlphaNum 1000000000000":     "randAlphaNum would make",
-		"randBytes 1000000000000":        "randBytes would make",
+		"untilStep 0 1000000000000 1":    "untilStep would produce",
+		"untilStep 0 -1000000000000 -1":  "untilStep would produce",
+		"until 1000000000000":            "until would produce",
+		"seq 1000000000000":              "seq would produce",
+		"seq 0 1000000000000":            "seq would produce",
+		"seq 0 2 1000000000000":          "seq would produce",
+		`repeat 1000000000000 "x"`:       "repeat would produce",
+		`indent 1000000000000 "x"`:       "indent would produce",
+		`nindent 100000000 "x\ny\nz\na"`: "nindent would produce",
+		"randAlphaNum 1000000000000":     "randAlphaNum would produce",
+		"randBytes 1000000000000":        "randBytes would produce",
 	} {
 		err := renderOf(t, t.Context(), "a: {{ "+call+" | toString | len }}", Limits{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "shop/templates/x.yaml:1:") {
@@ -56,11 +56,11 @@ const endless = `{{ range until 1000000 }}{{ range until 1000000 }}{{ $x := repe
 func TestATemplateThatTakesTooLongIsGivenUp(t *testing.T) {
 	limit := &limitError{}
 	err := renderOf(t, t.Context(), endless, Limits{Time: 50 * time.Millisecond})
-	if !errors.As(err, &limit) || limit.Template != "shop/templates/x.yaml" || !strings.Contains(err.Error(), "does not end within 50ms") {
+	if !errors.As(err, &limit) || limit.Template != "shop/templates/x.yaml" || !strings.Contains(err.Error(), "did not finish within 50ms") {
 		t.Errorf("%v", err)
 	}
 	if err := renderOf(t, t.Context(), `{{ $x := list "a" }}{{ range until 1000000 }}{{ $x = concat $x $x }}{{ repeat 1 "x" }}{{ end }}`, Limits{Memory: 16 << 20}); !errors.As(err, &limit) ||
-		!strings.Contains(err.Error(), "template shop/templates/x.yaml takes more than 16 MiB of memory") {
+		!strings.Contains(err.Error(), "template shop/templates/x.yaml needs more than 16 MiB of memory") {
 		t.Errorf("%v", err)
 	}
 }

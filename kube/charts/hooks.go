@@ -72,7 +72,7 @@ func HookTurns(rel *release.Release, root string, resources []plan.Resource, bef
 			switch {
 			case said == "":
 			case said != plan.HookScopeSubchart:
-				warn("%s: %q is not known; use %s", plan.AnnotationHookScope, said, plan.HookScopeSubchart)
+				warn("%s: unknown value %q; use %s", plan.AnnotationHookScope, said, plan.HookScopeSubchart)
 			case chart == root || !slices.ContainsFunc(resources, ofChart):
 				// The root chart's turn is the whole operation; a subchart
 				// without objects has none.

@@ -151,11 +151,11 @@ func (s Spelling) String() string {
 	if s.Others > 0 {
 		where += fmt.Sprintf(" and %d more", s.Others)
 	}
-	why := "it takes strings only"
+	why := "it accepts strings only"
 	if s.Rule == "R3" {
 		why = "the API server refuses a second slash"
 	}
-	return fmt.Sprintf("%s: Helm itself cannot install %s: %s, since %s; to keep the chart installable with both programs write %s",
+	return fmt.Sprintf("%s: helm cannot install %s: %s, because %s; to stay installable with both programs, write %s",
 		where, s.Key, s.Value, why, s.Both)
 }
 

@@ -35,7 +35,7 @@ func NewReplay(of Outputs) *Replay { return &Replay{of} }
 func (r *Replay) Funcs() template.FuncMap {
 	return template.FuncMap{replayer: func(name string) (string, error) {
 		if len(r.left) == 0 || r.left[0].name != name {
-			return "", fmt.Errorf("template %s was not rendered when the release was planned: run the command again", name)
+			return "", fmt.Errorf("template %s was not rendered during planning: run the command again", name)
 		}
 		text := r.left[0].text
 		r.left = r.left[1:]

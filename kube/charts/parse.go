@@ -140,7 +140,7 @@ func parseValue(d Document, v documents.Value) ([]Document, error) {
 	}
 	object, ok := v.Value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s: no Kubernetes object, but %.40q", d.Source, strings.TrimSpace(d.Raw))
+		return nil, fmt.Errorf("%s: not a Kubernetes object: %.40q", d.Source, strings.TrimSpace(d.Raw))
 	}
 	return parseObject(d, object)
 }
@@ -169,7 +169,7 @@ func parseItems(d Document) ([]Document, error) {
 	for i, item := range items {
 		object, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("%s: item %d of the %s is no object", d.Source, i, d.Object.GetKind())
+			return nil, fmt.Errorf("%s: item %d of the %s is not an object", d.Source, i, d.Object.GetKind())
 		}
 		if object["kind"] == nil && itemKind != "" {
 			object["kind"], object["apiVersion"] = itemKind, d.Object.GetAPIVersion()
@@ -202,5 +202,5 @@ func lostWarning(lost []string, root string) []plan.Warning {
 		first += ", …"
 	}
 	return []plan.Warning{{Rule: "R6", Chart: root, Message: fmt.Sprintf(
-		"%s: %d objects have lost the comment that names their chart (%s); they are counted as this chart's", root, len(lost), first)}}
+		"%s: %d objects lost the comment that names their chart (%s); they count as this chart's own", root, len(lost), first)}}
 }

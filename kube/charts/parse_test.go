@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 			"b\n---\n# Source: shop/charts/charts/charts/templates/templates/x.yaml\n" + object + "c\n",
 			[]string{"shop ConfigMap/a", "shop/db ConfigMap/b", "shop/charts/templates ConfigMap/c"}, ""},
 		{"R6: lost", "---\n# Source: generated-by-postrender-0.yaml\n" + object + "a\n---\n" + object + "b\n---\n# Source: other/templates/x.yaml\n" + object + "c\n",
-			[]string{"shop ConfigMap/a", "shop ConfigMap/b", "shop ConfigMap/c"}, "3 objects have lost the comment that names their chart (ConfigMap/a, ConfigMap/b, ConfigMap/c)"},
+			[]string{"shop ConfigMap/a", "shop ConfigMap/b", "shop ConfigMap/c"}, "3 objects lost the comment that names their chart (ConfigMap/a, ConfigMap/b, ConfigMap/c)"},
 		{"lists", "# Source: shop/charts/db/templates/x.yaml\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n- apiVersion: v1\n  kind: ConfigMapList\n  items:\n  - metadata: {name: m}\n",
 			[]string{"shop/db Secret/s", "shop/db ConfigMap/m"}, ""},
 		{"an empty list", "# Source: shop/templates/x.yaml\napiVersion: v1\nkind: List\nitems: []\n", nil, ""},
@@ -57,8 +57,8 @@ func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: b: c":                             "shop/templates/x.yaml: no YAML",
 		"kind: ConfigMap":                     "shop/templates/x.yaml: an object needs apiVersion and kind",
-		"just text":                           "shop/templates/x.yaml: no Kubernetes object",
-		"apiVersion: v1\nkind: L\nitems: [x]": "shop/templates/x.yaml: item 0 of the L is no object",
+		"just text":                           "shop/templates/x.yaml: not a Kubernetes object",
+		"apiVersion: v1\nkind: L\nitems: [x]": "shop/templates/x.yaml: item 0 of the L is not an object",
 	} {
 		_, _, err := Parse("---\n# Source: shop/templates/x.yaml\n"+text+"\n", "shop")
 		if err == nil || !strings.Contains(err.Error(), want) {

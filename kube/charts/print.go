@@ -310,7 +310,7 @@ func withoutValues(u *unstructured.Unstructured) string {
 	mask.Object(u.Object, nil)
 	text, err := yaml.Marshal(u.Object)
 	if err != nil {
-		return fmt.Sprintf("# a Secret that cannot be shown: %v\n", err)
+		return fmt.Sprintf("# Secret not shown: %v\n", err)
 	}
 	return string(text)
 }

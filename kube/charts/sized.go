@@ -67,7 +67,7 @@ func (g *Guard) allow(name string, bytes float64) error {
 		return err
 	}
 	if bytes > maxResult {
-		return fmt.Errorf("%s would make %s, more than the %s that a function may make", name, quantity(bytes), quantity(maxResult))
+		return fmt.Errorf("%s would produce %s, and the limit is %s", name, quantity(bytes), quantity(maxResult))
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below ma
 func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*source, error) {
 	if path.Ext(name) == ".tgz" {
 		if files[0].Name != "" {
-			return nil, errors.New("a directory is named like an archive")
+			return nil, errors.New("a directory has the name of an archive")
 		}
 		inner, err := readArchive(bytes.NewReader(files[0].Data))
 		if err != nil {
@@ -248,7 +248,7 @@ func (b *treeBuilder) declared(node *plan.Chart, s *source, h *chart.Chart, d *c
 	}
 	sub := s.find(d)
 	if there := s.named(d.Name); sub == nil && there != nil {
-		b.warn("R12", node.Path, "dependency %s wants %s %s, but charts/ has %s; Helm leaves it out", name, d.Name, d.Version, there.meta.Version)
+		b.warn("R12", node.Path, "dependency %s wants %s %s, but charts/ has %s; helm skips it", name, d.Name, d.Version, there.meta.Version)
 		return
 	}
 	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: s.facts.siblings[name]}

@@ -29,7 +29,7 @@ func (r Removal) whyKept(scope manifest.Scope, i *resource.Info) (string, error)
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("look at %s: %w", i.ObjectName(), err)
+		return "", fmt.Errorf("read %s: %w", i.ObjectName(), err)
 	}
 	m, err := meta.Accessor(live)
 	if err != nil {
@@ -42,7 +42,7 @@ func (r Removal) why(scope manifest.Scope, live metav1.Object) string {
 	if by := manifest.OwnerOf(live); scope.Taken(by) {
 		return "kept: it belongs to " + by + " now"
 	} else if r.Owned && by == "" {
-		return "kept: it is not marked as the release's"
+		return "kept: not labeled as part of the release"
 	}
 	if live.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy {
 		return "kept: helm.sh/resource-policy"
@@ -113,7 +113,7 @@ func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) erro
 				last = ob
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not gone: %s: %w", last.Object, last.Message, context.Cause(ctx))
+			return fmt.Errorf("%s still exists: %s: %w", last.Object, last.Message, context.Cause(ctx))
 		}
 	}
 	return nil

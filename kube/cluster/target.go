@@ -230,7 +230,7 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 	t.displace(obj)
 	if i.Name != "" {
 		if _, err := Delete(i, metav1.DeletePropagationBackground); err != nil {
-			return fmt.Errorf("delete %s, which the last attempt made: %w", i.Name, err)
+			return fmt.Errorf("delete %s, created by the last attempt: %w", i.Name, err)
 		}
 		i.Name = ""
 	}
@@ -249,7 +249,7 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Outcome, error) {
 	i := t.infos[obj]
 	if i == nil {
-		return run.Outcome{}, fmt.Errorf("apply %s: it is not part of this operation", obj)
+		return run.Outcome{}, fmt.Errorf("apply %s: not part of this operation", obj)
 	}
 	defer t.tellTries(i, obj)()
 	f := t.s.Builder.Fact(i)
@@ -326,7 +326,7 @@ func (t *Target) tellTries(i *resource.Info, obj plan.Object) (stop func()) {
 	about := connect.Target{Group: i.Mapping.Resource.Group, Version: i.Mapping.Resource.Version, Resource: i.Mapping.Resource.Resource, Namespace: i.Namespace, Name: i.Name}
 	return t.s.Client.Link().Listen(connect.Listener{Trying: func(of connect.Target, _ time.Time, answer string) {
 		if of.Subresource = ""; of == about {
-			report(run.Observation{Object: obj, Status: event.Applying, Message: "trying again: " + answer})
+			report(run.Observation{Object: obj, Status: event.Applying, Message: "retrying: " + answer})
 		}
 	}})
 }
@@ -335,10 +335,10 @@ func (t *Target) tellTries(i *resource.Info, obj plan.Object) (stop func()) {
 // order to mend it: the retry waits for it as it is (R44).
 func (t *Target) leave(i *resource.Info, obj plan.Object, conflict error) (run.Outcome, error) {
 	if err := i.Get(); err != nil {
-		return run.Outcome{}, fmt.Errorf("look at %s: %w", obj, err)
+		return run.Outcome{}, fmt.Errorf("read %s: %w", obj, err)
 	}
 	t.s.Warn(plan.Warning{Rule: "R44", Object: &obj,
-		Message: fmt.Sprintf("%s stays as it has been changed since it was applied, which the chart does not know of: %v", obj, conflict)})
+		Message: fmt.Sprintf("%s keeps a change made outside the chart since it was applied: %v", obj, conflict)})
 	return run.Outcome{Change: event.Unchanged, Version: manifest.Version(i.ResourceVersion)}, nil
 }
 

@@ -37,7 +37,7 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) *
 	}
 	uid, message := old.GetUID(), "terminating"
 	if f := old.GetFinalizers(); len(f) > 0 {
-		message = "waits for finalizers " + strings.Join(f, ", ")
+		message = "waiting for finalizers " + strings.Join(f, ", ")
 	}
 	return &terminating{message, func(ctx context.Context) {
 		_ = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {

@@ -123,7 +123,7 @@ func (t *Target) lookBack(ctx context.Context, j *expiringJob, name string, uid 
 	if !known {
 		o := ob.Object
 		t.s.Warn(plan.Warning{Rule: "R22", Object: &o, Message: fmt.Sprintf(
-			"%s: it is gone (ttlSecondsAfterFinished) and nobody has seen how it ended; it counts as complete", o)})
+			"%s: removed by ttlSecondsAfterFinished before its result was seen; counted as complete", o)})
 	}
 	j.end = end
 	report(removed(ob, end))

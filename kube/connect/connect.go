@@ -167,9 +167,9 @@ func (c *Client) missing() string {
 		return errors.Is(err, os.ErrNotExist)
 	})
 	if len(there) == 0 {
-		return fmt.Sprintf("there is no kubeconfig (%s)", strings.Join(files, ", "))
+		return fmt.Sprintf("no kubeconfig found (%s)", strings.Join(files, ", "))
 	}
-	return fmt.Sprintf("the kubeconfig names no cluster (%s has no current-context)", strings.Join(there, ", "))
+	return fmt.Sprintf("the kubeconfig selects no cluster (%s has no current-context)", strings.Join(there, ", "))
 }
 
 // noContext reports whether the kubeconfig names no cluster, since it is missing

@@ -206,7 +206,7 @@ func (u *unanswered) Error() string {
 	if u.ended == nil {
 		return u.last.Error()
 	}
-	return fmt.Sprintf("%v, the API server does not answer: %v", u.ended, u.last)
+	return fmt.Sprintf("%v: the API server is not responding: %v", u.ended, u.last)
 }
 
 func (u *unanswered) Unwrap() error { return u.ended }

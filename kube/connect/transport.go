@@ -158,7 +158,7 @@ const (
 )
 
 // errSlow ends a try that takes too long.
-var errSlow = errors.New("no answer in time")
+var errSlow = errors.New("timed out")
 
 // try sends a request once, and says when. The answer has been read, unless it is a
 // stream. Where a plugin is asked for credentials first, the time for the answer begins
@@ -223,7 +223,7 @@ func readAll(resp *http.Response, came func()) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read the answer: %w", err)
+			return fmt.Errorf("read the response: %w", err)
 		}
 		came()
 	}

@@ -23,7 +23,7 @@ func BenchmarkDiagnosis(b *testing.B) {
 			d, _ := cluster(b, text.String())
 			b.ReportAllocs()
 			for b.Loop() {
-				if r := d.Object(b.Context(), named("apps", "Deployment", "api")); !strings.Contains(r.Cause, "ends with code 7") {
+				if r := d.Object(b.Context(), named("apps", "Deployment", "api")); !strings.Contains(r.Cause, "exited with code 7") {
 					b.Fatal(r.Cause)
 				}
 			}

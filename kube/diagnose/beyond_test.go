@@ -27,7 +27,7 @@ func forbidden(resource, name, words string) error {
 // TestOnlyALackOfRightsIsCalledSo has the answers of 403 that real API servers
 // give: RBAC's alone is a lack of rights.
 func TestOnlyALackOfRightsIsCalledSo(t *testing.T) {
-	const says = "the user of this kubeconfig lacks the right"
+	const says = "this user lacks the right"
 	rbac := `User "bob" cannot patch resource "pods" in API group "" in the namespace "lab"`
 	podSecurity := `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ` +
 		`unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), ` +
@@ -81,7 +81,7 @@ func TestWhatHasRefused(t *testing.T) {
 	failing := func(name, address, why string) error {
 		return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "`+name+`": failed to call webhook: Post "`+address+`": `+why)
 	}
-	const going = "namespace ns is being deleted: waits for finalizers x/y: whoever has put it there has to take it away, and does not"
+	const going = "namespace ns is being deleted: waiting for finalizers x/y: its controller has not removed it"
 	for _, tt := range []struct {
 		name  string
 		err   error
@@ -89,20 +89,20 @@ func TestWhatHasRefused(t *testing.T) {
 	}{
 		{"a webhook refuses", forbidden("pods", "p", `admission webhook "check.example.com" denied the request: no`), "refused by webhook check.example.com of ValidatingWebhookConfiguration policy: no"},
 		{"a webhook refuses without a word", forbidden("pods", "p", `admission webhook "inject.example.com" denied the request without explanation`),
-			"refused by webhook inject.example.com of MutatingWebhookConfiguration sidecars: it does not say why"},
+			"refused by webhook inject.example.com of MutatingWebhookConfiguration sidecars: no reason given"},
 		{"a webhook's pods are not ready", failing("check.example.com", "https://s.ns.svc:443/v?timeout=10s", `no endpoints available for service "s"`),
-			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: no endpoints available for service "s"; Service ns/s: none of its 1 pods is ready; container c ends with code 7 (3 tries): fake logs`},
+			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: no endpoints available for service "s"; Service ns/s: none of its 1 pods is ready; container c exited with code 7 (3 tries): fake logs`},
 		{"a webhook has no Service", failing("check.example.com", "https://none.ns.svc:443/", `service "none" not found`),
-			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: service "none" not found; Service ns/none: it is not in the cluster, and ` + going},
+			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: service "none" not found; Service ns/none: not in the cluster, and ` + going},
 		{"a webhook elsewhere", failing("check.example.com", "https://127.0.0.1:1/", "dial tcp 127.0.0.1:1: connect: connection refused"),
 			"webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: dial tcp 127.0.0.1:1: connect: connection refused (https://127.0.0.1:1/)"},
 		{"a webhook's certificate", failing("inject.example.com", "https://127.0.0.1:1/", "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
-			"webhook inject.example.com of MutatingWebhookConfiguration sidecars does not answer: tls: failed to verify certificate: x509: certificate signed by unknown authority; the caBundle that it is configured with does not fit its certificate (https://127.0.0.1:1/)"},
+			"webhook inject.example.com of MutatingWebhookConfiguration sidecars does not answer: tls: failed to verify certificate: x509: certificate signed by unknown authority; its caBundle does not match its certificate (https://127.0.0.1:1/)"},
 		{"a conversion", answer(http.StatusInternalServerError, "", `conversion webhook for conv.example.com/v2, Kind=Db failed: Post "https://conv.ns.svc:443/?timeout=30s": service "conv" not found`),
-			`the webhook that converts Db to conv.example.com/v2 does not answer: service "conv" not found; Service ns/conv: it is not in the cluster, and ` + going},
+			`the webhook that converts Db to conv.example.com/v2 does not answer: service "conv" not found; Service ns/conv: not in the cluster, and ` + going},
 		{"a LimitRange", forbidden("pods", "p", "maximum cpu usage per Container is 1, but limit is 2"), "refused by LimitRange small: maximum cpu usage per Container is 1, but limit is 2"},
 		{"a namespace that goes", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
-			"namespace ns is being deleted and takes nothing new: it is being deleted: waits for finalizers x/y: whoever has put it there has to take it away, and does not"},
+			"namespace ns is being deleted and accepts no new objects: being deleted: waiting for finalizers x/y: its controller has not removed it"},
 		{"a conflict", answer(http.StatusConflict, metav1.StatusReasonConflict, "other"), "refused: other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -133,17 +133,17 @@ func TestClaims(t *testing.T) {
 	}
 	ofClass := claim("storageClassName: fast")
 	for _, tt := range []struct{ name, text, want string }{
-		{"no such class", ofClass, "no volume: there is no StorageClass fast, and no volume of that class fits 1Gi, ReadWriteMany"},
-		{"no class", claim(`storageClassName: ""`), `no volume: it is to have no StorageClass (storageClassName: ""), and no volume that somebody has made fits 1Gi, ReadWriteMany`},
-		{"no default class", claim(""), "no volume: it names no StorageClass, and none is the default"},
+		{"no such class", ofClass, "no volume: StorageClass fast does not exist, and no volume of that class fits 1Gi, ReadWriteMany"},
+		{"no class", claim(`storageClassName: ""`), `no volume: it asks for no StorageClass (storageClassName: ""), and no existing volume fits 1Gi, ReadWriteMany`},
+		{"no default class", claim(""), "no volume: it names no StorageClass, and there is no default"},
 		{"waits for a pod", ofClass + class("provisioner: x, volumeBindingMode: WaitForFirstConsumer"),
-			"no volume: StorageClass fast makes one only for a pod that uses it (WaitForFirstConsumer), and none is placed; put the claim into the group of that pod"},
-		{"by hand", ofClass + class("provisioner: kubernetes.io/no-provisioner"), "no volume: StorageClass fast makes none by itself, and no volume that somebody has made fits 1Gi, ReadWriteMany"},
-		{"provisioner does not run", ofClass + class("provisioner: csi.example.com"), "no volume: the provisioner csi.example.com of StorageClass fast has not made one, and no CSIDriver of its name is installed"},
+			"no volume: StorageClass fast provisions one only once a pod that uses it is scheduled (WaitForFirstConsumer); put the claim into that pod's group"},
+		{"by hand", ofClass + class("provisioner: kubernetes.io/no-provisioner"), "no volume: StorageClass fast does not provision volumes, and no existing volume fits 1Gi, ReadWriteMany"},
+		{"provisioner does not run", ofClass + class("provisioner: csi.example.com"), "no volume: provisioner csi.example.com of StorageClass fast has not created one, and no CSIDriver with that name is installed"},
 		{"provisioning failed", ofClass + class("provisioner: csi.example.com") + incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", "disk quota exceeded"), "no volume: disk quota exceeded"},
 		{"volume does not fit", claim("volumeName: tiny") + incident("e", "c", "PersistentVolumeClaim", "VolumeMismatch", "requested PV is too small"), "no volume: requested PV is too small"},
-		{"no such volume", claim("volumeName: none"), "no volume: it names the volume none, which does not exist"},
-		{"lost", strings.Replace(claim("volumeName: old"), "Pending", "Lost", 1), "lost its volume old, which is gone"},
+		{"no such volume", claim("volumeName: none"), "no volume: volume none, which it names, does not exist"},
+		{"lost", strings.Replace(claim("volumeName: old"), "Pending", "Lost", 1), "lost its volume old, which was deleted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, tt.text)
@@ -158,7 +158,7 @@ func TestClaims(t *testing.T) {
 		d, _ := cluster(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, selector: {matchLabels: {app: api}}}}\n---\n"+
 			unplaced+"\n---\n"+ofClass+incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`))
 		r := d.Object(t.Context(), named("apps", "StatefulSet", "db"))
-		if want := "pod db-0 cannot be scheduled: claim c has no volume: there is no StorageClass fast, and no volume of that class fits 1Gi, ReadWriteMany"; r.Cause != want {
+		if want := "pod db-0 cannot be scheduled: claim c has no volume: StorageClass fast does not exist, and no volume of that class fits 1Gi, ReadWriteMany"; r.Cause != want {
 			t.Errorf("%q\nwant %q", r.Cause, want)
 		}
 		if want := `claim c: ProvisioningFailed: storageclass.storage.k8s.io "fast" not found`; r.Evidence[0] != want {
@@ -179,33 +179,33 @@ func TestIngressesAndServices(t *testing.T) {
 		text           string
 		want, evidence string
 	}{
-		{"no such class", of, ingress + strings.Replace(class, "nginx", "traefik", 1), "there is no IngressClass nginx", "there are the IngressClasses traefik"},
-		{"no class", of, strings.Replace(ingress, "ingressClassName: nginx, ", "", 1) + class, "it names no IngressClass, and none is the default", "nginx"},
+		{"no such class", of, ingress + strings.Replace(class, "nginx", "traefik", 1), "no IngressClass nginx", "available IngressClasses: traefik"},
+		{"no class", of, strings.Replace(ingress, "ingressClassName: nginx, ", "", 1) + class, "it names no IngressClass, and there is no default", "nginx"},
 		{"no backend", of, ingress + class, "its backend Service s does not exist", ""},
 		{"no port", of, ingress + class + strings.Replace(service, "port: 80", "port: 8080", 1), "its backend Service s has no port 80, but 8080 web", ""},
 		{"no pods", of, ingress + class + service, "its backend Service s: selector app=api matches no pods", ""},
-		{"no controller", of, ingress + class + service + "\n---\n" + pod("p", "x", readyPod), "no address: no ingress controller has taken it up, nor any other Ingress of its class", ""},
+		{"no controller", of, ingress + class + service + "\n---\n" + pod("p", "x", readyPod), "no address: no ingress controller serves it, nor any other Ingress of its class", ""},
 		{"labels that are others'", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(pod("p", "x", readyPod), "app: api", "app: apis", 1),
 			"selector app=api matches no pods; pod p has app=apis", ""},
 		{"labels of a workload", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(deployment, "template: {}", "template: {metadata: {labels: {app.kubernetes.io/name: api}}}", 1) + strings.Replace(pod("p", "x", readyPod), "app: api", "app: other", 1),
 			"selector app=api matches no pods; the pods of Deployment/api have app.kubernetes.io/name=api", ""},
 		{"a workload without pods", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: api}}}}}` +
 			incident("e", "db", "StatefulSet", "FailedCreate", "create Pod db-0 failed: no quota"), "selector app=api matches no pods: StatefulSet/db has none: no pods can be created: create Pod db-0 failed: no quota", ""},
-		{"endpoints that nobody gives", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "selector: {app: api}, ", "", 1), "\n---\n"), "it has no selector, and no EndpointSlice gives it endpoints", ""},
+		{"endpoints that nobody gives", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "selector: {app: api}, ", "", 1), "\n---\n"), "it has no selector, and no EndpointSlice lists endpoints for it", ""},
 		{"another load balancer", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, ", 1), "\n---\n") + "\n---\n" + pod("p", "x", readyPod) +
-			"\n---\n{apiVersion: v1, kind: Service, metadata: {name: t, namespace: other}, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", "no address: no load balancer has given it one yet; Service other/t has one", ""},
+			"\n---\n{apiVersion: v1, kind: Service, metadata: {name: t, namespace: other}, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", "no address: no load balancer has assigned one yet; Service other/t has one", ""},
 		{"no load balancer of a class", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, loadBalancerClass: x/y, ", 1), "\n---\n") + "\n---\n" + pod("p", "x", readyPod) +
-			"\n---\n{apiVersion: v1, kind: Service, metadata: {name: t, namespace: other}, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", "no address: no load balancer of class x/y has given it one, nor any other Service of the cluster", ""},
+			"\n---\n{apiVersion: v1, kind: Service, metadata: {name: t, namespace: other}, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", "no address: no load balancer of class x/y has assigned one, nor to any other Service in the cluster", ""},
 		{"another Ingress", of, ingress + class + service + "\n---\n" + pod("p", "x", readyPod) + "\n---\n{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: j, namespace: other}, spec: {ingressClassName: nginx}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}",
-			"no address: no ingress controller has taken it up yet; Ingress other/j of the same class has an address", ""},
+			"no address: no ingress controller serves it yet; Ingress other/j of the same class has an address", ""},
 		{"no load balancer", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, ", 1), "\n---\n"),
 			"no address: selector app=api matches no pods", ""},
 		{"a load balancer that fails", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, ", 1), "\n---\n") +
 			incident("e", "s", "Service", "SyncLoadBalancerFailed", "no subnet"), "no address: SyncLoadBalancerFailed: no subnet", ""},
-		{"suspended", named("batch", "Job", "j"), `{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: ns}, spec: {suspend: true, template: {}}}`, "it is suspended (spec.suspend: true), so it starts nothing", ""},
+		{"suspended", named("batch", "Job", "j"), `{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: ns}, spec: {suspend: true, template: {}}}`, "suspended (spec.suspend: true)", ""},
 		{"claim in use", named("", "PersistentVolumeClaim", "c"), `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}, status: {phase: Bound}}` +
 			"\n---\n" + strings.Replace(pod("p", "x", readyPod), "spec: {", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], ", 1),
-			"it is being deleted: waits for finalizers kubernetes.io/pvc-protection: it is in use by pod p", "finalizer kubernetes.io/pvc-protection: it is in use by pod p"},
+			"being deleted: waiting for finalizers kubernetes.io/pvc-protection: in use by pod p", "finalizer kubernetes.io/pvc-protection: in use by pod p"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, tt.text)
@@ -311,7 +311,7 @@ func TestGapsAreAdmitted(t *testing.T) {
 	}
 	r := d.Object(t.Context(), named("apps", "Deployment", "api"))
 	pods, events := "pods cannot be read: user bob may not list pods", "events cannot be read: user bob may not list events"
-	if want := "0 of 1 updated (more is not known: " + pods + "; " + events + ")"; r.Cause != want || !r.Symptom {
+	if want := "0 of 1 updated (details unavailable: " + pods + "; " + events + ")"; r.Cause != want || !r.Symptom {
 		t.Errorf("%q\nwant %q", r.Cause, want)
 	}
 	for _, want := range []string{pods, events} {

@@ -51,13 +51,13 @@ func (c Container) tries() int {
 func (c Container) ending() string {
 	switch {
 	case !c.Ended:
-		return "has ended"
+		return "exited"
 	case c.EndReason == "OOMKilled" && c.Limit != "":
-		return fmt.Sprintf("needs more memory than its limit of %s and is killed (OOMKilled)", c.Limit)
+		return fmt.Sprintf("was killed for exceeding its memory limit of %s (OOMKilled)", c.Limit)
 	case c.EndReason == "OOMKilled":
-		return "is killed since its node has no memory left (OOMKilled); it has no limit of its own"
+		return "was killed because its node ran out of memory (OOMKilled); it has no memory limit"
 	}
-	return fmt.Sprintf("ends with code %d", c.Exit)
+	return fmt.Sprintf("exited with code %d", c.Exit)
 }
 
 // said is what the container has left as its last words, where they say more than

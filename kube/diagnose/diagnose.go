@@ -241,14 +241,14 @@ func (q *inquiry) admitGaps() {
 		return
 	}
 	if q.Symptom {
-		q.Cause = status.CleanText(q.Cause + " (more is not known: " + strings.Join(gaps, "; ") + ")")
+		q.Cause = status.CleanText(q.Cause + " (details unavailable: " + strings.Join(gaps, "; ") + ")")
 	}
 	room := max(event.MostEvidence-len(gaps), 1)
 	q.Evidence = append(q.Evidence[:min(room, len(q.Evidence))], gaps[:min(len(gaps), event.MostEvidence-1)]...)
 }
 
 // ErrAbsent is why an object cannot be shown that is not in the cluster.
-var ErrAbsent = errors.New("it is not in the cluster")
+var ErrAbsent = errors.New("not in the cluster")
 
 // Manifest returns the live object as YAML, without managed fields, and with
 // secret values hidden.

@@ -107,13 +107,13 @@ const (
 
 func TestCauseOfDeployment(t *testing.T) {
 	for _, tt := range []struct{ name, rest, want string }{
-		{"crash loop", pod("p", "r2", crashed7), "container c ends with code 7 (3 tries): fake logs"},
+		{"crash loop", pod("p", "r2", crashed7), "container c exited with code 7 (3 tries): fake logs"},
 		{"runs again", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {running: {}}, lastState: {terminated: {exitCode: 7}}}]`),
-			"container c ends with code 7: fake logs"},
+			"container c exited with code 7: fake logs"},
 		{"out of memory", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`),
-			"container c is killed since its node has no memory left (OOMKilled); it has no limit of its own (2 tries)"},
+			"container c was killed because its node ran out of memory (OOMKilled); it has no memory limit (2 tries)"},
 		{"out of the pod's memory", strings.Replace(pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`), "spec: {nodeName: n1, ", "spec: {nodeName: n1, resources: {limits: {memory: 1Gi}}, ", 1),
-			"container c needs more memory than its limit of 1Gi and is killed (OOMKilled) (2 tries)"},
+			"container c was killed for exceeding its memory limit of 1Gi (OOMKilled) (2 tries)"},
 		{"image", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "rpc error: code = NotFound desc = docker.io/example/app:1: not found"}}}]`),
 			"container c cannot start: image example/app:1 cannot be pulled: not found"},
 		{"image, cause in an event", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "example/app:1"'}}}]`) +
@@ -122,22 +122,22 @@ func TestCauseOfDeployment(t *testing.T) {
 		{"configuration", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "db" not found'}}}]`),
 			`container c cannot start: secret "db" not found`},
 		{"init container", pod("p", "r2", `phase: Pending, initContainerStatuses: [{name: i, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1}}}], containerStatuses: [{name: c, state: {waiting: {reason: PodInitializing}}}]`),
-			"init container i ends with code 1 (2 tries): fake logs"},
+			"init container i exited with code 1 (2 tries): fake logs"},
 		{"init container runs", pod("p", "r2", `phase: Pending, initContainerStatuses: [{name: i, state: {running: {}}}]`),
 			"pod p: init container i is running"},
 		{"not ready", pod("p", "r2", unreadyUp) + incident("e", "p", "Pod", "Unhealthy", "Readiness probe failed: 503"),
-			"container c runs but is not ready: Readiness probe failed: 503"},
+			"container c is running but not ready: Readiness probe failed: 503"},
 		{"volume", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ContainerCreating}}}]`) + incident("e", "p", "Pod", "FailedMount", `configmap "x" not found`),
 			`FailedMount: configmap "x" not found`},
 		{"unschedulable", pod("p", "r2", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: 0/2 nodes}]`),
 			"cannot be scheduled: 0/2 nodes"},
 		{"evicted", pod("p", "r2", `phase: Failed, reason: Evicted, message: low on disk`),
-			"the pod is evicted: low on disk"},
+			"the pod was evicted: low on disk"},
 		{"the newest revision counts", pod("old", "r1", crashed7) + "\n---\n" + pod("new", "r2", unreadyUp),
-			"container c runs but is not ready"},
+			"container c is running but not ready"},
 		{"pods of others do not", pod("p", "rx", crashed7), "too few"},
 		{"worst first", pod("fine", "r2", readyPod) + "\n---\n" + pod("bad", "r2", crashed7) + "\n---\n" + pod("slow", "r2", unreadyUp),
-			"container c ends with code 7 (3 tries): fake logs"},
+			"container c exited with code 7 (3 tries): fake logs"},
 		{"quota", strings.TrimPrefix(incident("e", "api-2", "ReplicaSet", "FailedCreate", `Error creating: pods "x" is forbidden: exceeded quota`), "\n---\n"),
 			`no pods can be created: exceeded quota`},
 	} {
@@ -182,46 +182,46 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		text   string
 		want   string
 	}{
-		{"absent", named("", "ConfigMap", "none"), service, "it is not in the cluster, nor is namespace ns"},
+		{"absent", named("", "ConfigMap", "none"), service, "not in the cluster, and namespace ns does not exist"},
 		{"unknown kind", named("example.org", "Widget", "w"), service, `it cannot be read: no matches for kind "Widget" in group "example.org"`},
 		{"job", named("batch", "Job", "migrate"), job + "\n---\n" + pod("migrate-1", "j", failed) + "\n---\n" + pod("migrate-2", "j", failed),
-			"container c ends with code 2 (3 tries): fake logs"},
+			"container c exited with code 2 (3 tries): fake logs"},
 		{"job whose TTL is over", named("batch", "Job", "migrate"), going(job, time.Now()), "failed: BackoffLimitExceeded: too many"},
-		{"job that stays for long", named("batch", "Job", "migrate"), going(job, time.Now().Add(-time.Minute)), "it is being deleted: waits for finalizers foregroundDeletion: what it owns goes first"},
+		{"job that stays for long", named("batch", "Job", "migrate"), going(job, time.Now().Add(-time.Minute)), "being deleted: waiting for finalizers foregroundDeletion: the objects it owns are deleted first"},
 		{"job without pods", named("batch", "Job", "migrate"), job, "failed: BackoffLimitExceeded: too many"},
-		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "container c ends with code 7 (3 tries): fake logs"},
+		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "container c exited with code 7 (3 tries): fake logs"},
 		{"service without pods", named("", "Service", "s"), service, "selector app=api matches no pods"},
 		{"service without ready pods", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", crashed7),
-			"none of its 1 pods is ready; container c ends with code 7 (3 tries): fake logs"},
+			"none of its 1 pods is ready; container c exited with code 7 (3 tries): fake logs"},
 		{"service", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", readyPod), "1 of its 1 pods are ready"},
 		{"claim", named("", "PersistentVolumeClaim", "c"), "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nstatus: {phase: Pending}" +
-			incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass "fast" not found`), "no volume: it names no StorageClass, and none is the default"},
+			incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass "fast" not found`), "no volume: it names no StorageClass, and there is no default"},
 		{"deleting", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}`,
-			"it is being deleted: waits for finalizers x/y: whoever has put it there has to take it away, and does not"},
+			"being deleted: waiting for finalizers x/y: its controller has not removed it"},
 		{"custom readiness", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Done"]', helm.sh/readiness-failure: '["{.failed} > 0"]'}}}` +
-			incident("e", "c", "ConfigMap", "Old", "story"), "readiness-success {.phase} == Done does not hold (phase is not set); no controller has written a status; Old: story"},
+			incident("e", "c", "ConfigMap", "Old", "story"), "readiness-success {.phase} == Done is false (phase is not set); no controller has written a status; Old: story"},
 		{"a readiness-failure that holds", named("", "PersistentVolumeClaim", "c"), `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Bound"]', helm.sh/readiness-failure: '["{.phase} == Pending"]'}}, status: {phase: Pending}}`,
-			"readiness-failure {.phase} == Pending holds (phase is Pending); no volume: it names no StorageClass, and none is the default"},
+			"readiness-failure {.phase} == Pending is true (phase is Pending); no volume: it names no StorageClass, and there is no default"},
 		{"a readiness-failure of pods that only start", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.readyReplicas} == 1"]', helm.sh/readiness-failure: '["{.replicas} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}}, status: {replicas: 1}}` +
-			"\n---\n" + pod("db-0", "d", `phase: Pending`), "readiness-failure {.replicas} == 1 holds (replicas is 1); pod db-0: is being created"},
+			"\n---\n" + pod("db-0", "d", `phase: Pending`), "readiness-failure {.replicas} == 1 is true (replicas is 1); pod db-0: is being created"},
 		{"expressions on a hook", named("batch", "Job", "migrate"), `{apiVersion: batch/v1, kind: Job, metadata: {name: migrate, namespace: ns, uid: j, annotations: {helm.sh/hook: pre-install, helm.sh/readiness-success: '["{.x} == 1"]', helm.sh/readiness-failure: '["{.y} == 1"]'}}, spec: {template: {}}}`, "not started yet"},
 		{"daemons for no node", named("apps", "DaemonSet", "ds"), `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: ds, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.numberReady} > 0"]', helm.sh/readiness-failure: '["{.x} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}, template: {spec: {nodeSelector: {disk: fast}}}}, status: {desiredNumberScheduled: 0, numberReady: 0}}`,
-			"no node fits its pods, nodeSelector disk=fast"},
+			"no node matches its pods, nodeSelector disk=fast"},
 		{"ready, but not for long enough", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, minReadySeconds: 300, selector: {matchLabels: {app: api}}}, status: {replicas: 1, readyReplicas: 1, availableReplicas: 0, updatedReplicas: 1}}` +
-			"\n---\n" + pod("db-0", "d", readyPod), "1 of its pods are ready, but available only after 300 s more (minReadySeconds)"},
-		{"a scheduler that is not there", named("", "Pod", "p"), strings.Replace(pod("p", "x", "phase: Pending"), "spec: {nodeName: n1, ", "spec: {schedulerName: special, ", 1), "has no node: scheduler special has not given it one"},
+			"\n---\n" + pod("db-0", "d", readyPod), "1 of its pods are ready, and available after 300 s (minReadySeconds)"},
+		{"a scheduler that is not there", named("", "Pod", "p"), strings.Replace(pod("p", "x", "phase: Pending"), "spec: {nodeName: n1, ", "spec: {schedulerName: special, ", 1), "has no node: scheduler special has not assigned one"},
 		{"a gate that stays shut", named("", "Pod", "p"), strings.Replace(pod("p", "x", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: "Scheduling is blocked due to non-empty scheduling gates"}]`), "spec: {nodeName: n1, ", "spec: {schedulingGates: [{name: example.com/wait}], ", 1),
-			"cannot be scheduled: nobody has removed its scheduling gate example.com/wait"},
+			"cannot be scheduled: scheduling gate not removed: example.com/wait"},
 		{"a budget for no pods", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1, selector: {matchLabels: {app: apis}}", "expectedPods: 0") + "\n---\n" + pod("p", "x", readyPod), "selector app=apis matches no pods; pod p has app=api"},
-		{"a budget without a selector", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1", "expectedPods: 0"), "it has no selector, so it is for no pods"},
-		{"a budget for all pods", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 3, selector: {}", "expectedPods: 1, currentHealthy: 1, desiredHealthy: 3") + "\n---\n" + pod("p", "x", readyPod), "it allows no disruption: it wants 3 healthy pods and is for 1"},
+		{"a budget without a selector", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1", "expectedPods: 0"), "it has no selector, so it matches no pods"},
+		{"a budget for all pods", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 3, selector: {}", "expectedPods: 1, currentHealthy: 1, desiredHealthy: 3") + "\n---\n" + pod("p", "x", readyPod), "it allows no disruption: it requires 3 healthy pods and matches 1"},
 		{"a budget for pods that crash", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1, selector: {matchLabels: {app: api}}", "expectedPods: 1, currentHealthy: 0, desiredHealthy: 1") + "\n---\n" + pod("p", "x", crashed7),
-			"0 of its 1 pods are healthy; container c ends with code 7 (3 tries): fake logs"},
-		{"nothing", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`, "nothing is known to be wrong with it"},
+			"0 of 1 pods healthy; container c exited with code 7 (3 tries): fake logs"},
+		{"nothing", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`, "no known problem"},
 		{"cron job", named("batch", "CronJob", "nightly"), `{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly, namespace: ns, uid: cj}, spec: {jobTemplate: {}}}` +
 			"\n---\n" + `{apiVersion: batch/v1, kind: Job, metadata: {name: n1, namespace: ns, uid: j1, ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: nightly, uid: cj, controller: true}]}}` +
 			"\n---\n" + strings.Replace(pod("p", "j1", failed), "app: api", "batch.kubernetes.io/job-name: n1", 1),
-			"container c ends with code 2: fake logs"},
+			"container c exited with code 2: fake logs"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, tt.text)
@@ -240,12 +240,12 @@ func TestReportWithoutRights(t *testing.T) {
 		})
 	}
 	r := d.Object(t.Context(), named("apps", "Deployment", "api"))
-	if want := "container c ends with code 7 (3 tries): fake logs"; r.Cause != want {
+	if want := "container c exited with code 7 (3 tries): fake logs"; r.Cause != want {
 		t.Errorf("%q\nwant %q", r.Cause, want)
 	}
 	want := []string{
 		"condition Available is False: MinimumReplicasUnavailable: too few",
-		"pod p: container c ends with code 7",
+		"pod p: container c exited with code 7",
 		"last lines of pod p, container c:",
 		"  fake logs",
 		"events cannot be read: events forbidden",
@@ -357,7 +357,7 @@ spec: {selector: {matchLabels: {app: api}}, template: {}}
 ---
 `
 	d, kube := cluster(t, job+pod("migrate-1", "j", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}]`))
-	const want = "container c ends with code 2 (2 tries): fake logs"
+	const want = "container c exited with code 2 (2 tries): fake logs"
 	for _, when := range []string{"while it crashes", "when its pods are gone"} {
 		if r := d.Object(t.Context(), named("batch", "Job", "migrate")); r.Cause != want {
 			t.Errorf("%s: %q, want %q", when, r.Cause, want)

@@ -141,7 +141,7 @@ func TestClusterImageCannotBePulled(t *testing.T) {
 func TestClusterCrashLoop(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/web:1", `sandbox/exit-code: "3", sandbox/run-duration: 10ms, sandbox/log: "starting\nFATAL: cannot bind\nbye"`))
-	r := p.until(o, "container c ends with code 3 (", " tries): FATAL: cannot bind")
+	r := p.until(o, "container c exited with code 3 (", " tries): FATAL: cannot bind")
 	t.Log(r.Cause, r.Lines)
 	if n := len(r.Logs); n < 3 || r.Logs[n-1] != "bye" {
 		t.Errorf("logs %q", r.Logs)
@@ -170,7 +170,7 @@ func TestClusterFailedJob(t *testing.T) {
 	o := p.create(`{apiVersion: batch/v1, kind: Job, metadata: {name: migrate}, spec: {backoffLimit: 0, template:
 		{metadata: {annotations: {sandbox/exit-code: "2", sandbox/run-duration: 10ms, sandbox/log: 'FATAL: relation "orders" does not exist'}},
 		spec: {restartPolicy: Never, containers: [{name: c, image: "example/migrate:1"}]}}}}`)
-	r := p.until(o, `container c ends with code 2: FATAL: relation "orders" does not exist`)
+	r := p.until(o, `container c exited with code 2: FATAL: relation "orders" does not exist`)
 	t.Log(r.Cause)
 }
 
@@ -184,7 +184,7 @@ func TestClusterQuotaExceeded(t *testing.T) {
 func TestClusterNotReady(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/web:1", `sandbox/fail: never-ready`))
-	t.Log(p.until(o, "container c runs but is not ready: Readiness probe failed").Cause)
+	t.Log(p.until(o, "container c is running but not ready: Readiness probe failed").Cause)
 	s := p.create(`{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}, ports: [{port: 80}]}}`)
 	t.Log(p.until(s, "none of its 1 pods is ready").Cause)
 }
@@ -215,7 +215,7 @@ func TestClusterWithoutRights(t *testing.T) {
 		subjects: [{kind: ServiceAccount, name: poor, namespace: ` + p.ns + `}]}`)
 	p.config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + p.ns + ":poor"}
 	p.connect()
-	r := p.until(o, "ends with code 3")
+	r := p.until(o, "exited with code 3")
 	text := strings.Join(r.Lines, "\n")
 	for _, what := range []string{"events cannot be read: ", "logs of pod " + r.Pods[0].Name + " cannot be read: "} {
 		if !strings.Contains(text, what) {
@@ -249,15 +249,15 @@ func TestClusterContainers(t *testing.T) {
 		words             []string
 		evidence          string
 	}{
-		"two":      {crash("api"), rest, []string{"container api ends with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
-		"init":     {crash("migrate"), `initContainers: [{name: migrate, image: "x:1"}], ` + rest, []string{"init container migrate ends with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
-		"side":     {crash("mesh"), `initContainers: [{name: mesh, image: "x:1", restartPolicy: Always}], ` + rest, []string{"sidecar mesh ends with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
-		"memory":   {`sandbox/fail: oom, sandbox/container: api`, rest, []string{"container api needs more memory than its limit of 64Mi and is killed (OOMKilled)"}, ""},
-		"liveness": {`sandbox/fail: liveness, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy is killed since its liveness probe fails", ": HTTP probe failed with statuscode: 500"}, "Liveness probe failed"},
-		"startup":  {`sandbox/fail: startup, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy is killed since its startup probe fails", "connection refused"}, "Startup probe failed"},
+		"two":      {crash("api"), rest, []string{"container api exited with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
+		"init":     {crash("migrate"), `initContainers: [{name: migrate, image: "x:1"}], ` + rest, []string{"init container migrate exited with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
+		"side":     {crash("mesh"), `initContainers: [{name: mesh, image: "x:1", restartPolicy: Always}], ` + rest, []string{"sidecar mesh exited with code 3", ": FATAL: no relation"}, "FATAL: no relation"},
+		"memory":   {`sandbox/fail: oom, sandbox/container: api`, rest, []string{"container api was killed for exceeding its memory limit of 64Mi (OOMKilled)"}, ""},
+		"liveness": {`sandbox/fail: liveness, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy was killed because its liveness probe failed", ": HTTP probe failed with statuscode: 500"}, "Liveness probe failed"},
+		"startup":  {`sandbox/fail: startup, sandbox/container: proxy, sandbox/run-duration: 10ms`, rest, []string{"container proxy was killed because its startup probe failed", "connection refused"}, "Startup probe failed"},
 		"run":      {`sandbox/fail: run, sandbox/container: api`, rest, []string{`container api cannot start: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`}, ""},
-		"evicted":  {`sandbox/fail: evicted`, rest, []string{"the pod is evicted: The node was low on resource: ephemeral-storage."}, ""},
-		"ready":    {`sandbox/fail: never-ready, sandbox/container: proxy`, rest, []string{"container proxy runs but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 503"}, "Readiness probe failed"},
+		"evicted":  {`sandbox/fail: evicted`, rest, []string{"the pod was evicted: The node was low on resource: ephemeral-storage."}, ""},
+		"ready":    {`sandbox/fail: never-ready, sandbox/container: proxy`, rest, []string{"container proxy is running but not ready: Readiness probe failed: HTTP probe failed with statuscode: 503"}, "Readiness probe failed"},
 		"secret":   {"", `containers: [{name: api, image: "x:1", envFrom: [{secretRef: {name: absent}}]}]`, []string{`container api cannot start: secret "absent" not found`}, ""},
 		"key":      {"", `containers: [{name: api, image: "x:1", env: [{name: A, valueFrom: {secretKeyRef: {name: there, key: password}}}]}]`, []string{"container api cannot start: couldn't find key password in Secret " + p.ns + "/there"}, ""},
 		"volume":   {"", `volumes: [{name: config, configMap: {name: absent}}], containers: [{name: api, image: "x:1", volumeMounts: [{name: config, mountPath: /c}]}]`, []string{`volume config cannot be mounted: configmap "absent" not found`}, "FailedMount"},

@@ -34,7 +34,7 @@ func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 		return d.followPods(ctx, q)
 	case "Job.batch", "CronJob.batch":
 		if suspended, _, _ := unstructured.NestedBool(q.live.Object, "spec", "suspend"); suspended {
-			return lead{cause: "it is suspended (spec.suspend: true), so it starts nothing"}
+			return lead{cause: "suspended (spec.suspend: true)"}
 		}
 		return d.followPods(ctx, q)
 	case "PersistentVolumeClaim":
@@ -100,10 +100,10 @@ func (q *inquiry) counting() lead {
 	replicas, scaled, _ := unstructured.NestedInt64(q.live.Object, "spec", "replicas")
 	switch {
 	case scaled && replicas == 0 && len(q.Pods) == 0:
-		return lead{cause: "it is scaled to 0 replicas"}
+		return lead{cause: "scaled to 0 replicas"}
 	case q.verdict().Status == event.Ready:
 	case found && desired == 0:
-		l := lead{cause: "no node fits its pods"}
+		l := lead{cause: "no node matches its pods"}
 		if nodes, _, _ := unstructured.NestedStringMap(q.live.Object, "spec", "template", "spec", "nodeSelector"); len(nodes) > 0 {
 			var all []string
 			for _, k := range slices.Sorted(maps.Keys(nodes)) {
@@ -113,7 +113,7 @@ func (q *inquiry) counting() lead {
 		}
 		return l
 	case wait > 0 && ready > number("status", "availableReplicas")+number("status", "numberAvailable"):
-		return lead{cause: fmt.Sprintf("%d of its pods are ready, but available only after %d s more (minReadySeconds)", ready, wait)}
+		return lead{cause: fmt.Sprintf("%d of its pods are ready, and available after %d s (minReadySeconds)", ready, wait)}
 	}
 	return lead{}
 }

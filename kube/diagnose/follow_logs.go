@@ -40,7 +40,7 @@ const (
 )
 
 // ErrNoPods is why there is nothing to follow of an object that never has pods.
-var ErrNoPods = errors.New("it has no pods")
+var ErrNoPods = errors.New("no pods")
 
 // FollowLogs calls say with what all containers of an object's pods write until ctx
 // ends: the last 500 lines of each and, where one was restarted, those of the instance
@@ -58,12 +58,12 @@ func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, say func(LogL
 		case errors.Is(err, ErrNoPods):
 			return err
 		case apierrors.IsNotFound(err):
-			f.tell("it is not in the cluster, and is waited for")
+			f.tell("not in the cluster yet; waiting for it")
 		case err != nil && first:
 			return err
 		case err != nil: // it may pass
 		case len(pods) == 0:
-			f.tell("there are no pods, and they are waited for")
+			f.tell("no pods yet; waiting for them")
 		default:
 			f.look(ctx, pods)
 		}
@@ -126,7 +126,7 @@ func (f *follower) tell(text string) {
 // look follows what can be followed of some pods.
 func (f *follower) look(ctx context.Context, pods []Pod) {
 	if over := len(pods) - followedPods; over > 0 {
-		f.tell(fmt.Sprintf("the %d pods with the most trouble are followed, %d others are not", followedPods, over))
+		f.tell(fmt.Sprintf("following the %d least healthy pods, not the other %d", followedPods, over))
 		pods = pods[:followedPods]
 	}
 	for _, p := range pods {
@@ -220,7 +220,7 @@ func (s *followed) end(try int, c Container, note func(int, time.Time, string)) 
 		return
 	}
 	s.ended = try
-	text := fmt.Sprintf("has ended with code %d", c.Exit)
+	text := fmt.Sprintf("exited with code %d", c.Exit)
 	if c.EndReason != "" && c.EndReason != "Error" && c.EndReason != "Completed" {
 		text += " (" + c.EndReason + ")"
 	}

@@ -85,7 +85,7 @@ func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string,
 // absent says that an object is not in the cluster, and where its namespace is not
 // either, or goes, that, too. Otherwise it says less than what the object has failed of before it went.
 func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
-	found := run.Finding{Cause: "it is not in the cluster", Symptom: true, Requests: 2}
+	found := run.Finding{Cause: "not in the cluster", Symptom: true, Requests: 2}
 	if o.Namespace == "" {
 		return found
 	}
@@ -93,10 +93,10 @@ func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
 	found.Requests += ns.Requests
 	switch {
 	case ns.Cause == found.Cause:
-		found.Symptom, found.Cause = false, fmt.Sprintf("it is not in the cluster, nor is namespace %s", o.Namespace)
+		found.Symptom, found.Cause = false, fmt.Sprintf("not in the cluster, and namespace %s does not exist", o.Namespace)
 	case strings.HasPrefix(ns.Cause, goes):
 		found.Symptom, found.Evidence = false, ns.Evidence
-		found.Cause = fmt.Sprintf("it is not in the cluster, and namespace %s is being deleted%s", o.Namespace, strings.TrimPrefix(ns.Cause, goes))
+		found.Cause = fmt.Sprintf("not in the cluster, and namespace %s is being deleted%s", o.Namespace, strings.TrimPrefix(ns.Cause, goes))
 	}
 	return found
 }
@@ -105,29 +105,29 @@ func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
 const protected = "kubernetes.io/pvc-protection"
 
 // goes begins the cause of what is being deleted.
-const goes = "it is being deleted"
+const goes = "being deleted"
 
 // finalizer says what takes a finalizer away, as far as that is common knowledge.
 func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured, name string) string {
 	switch name {
 	case protected:
 		if users, _ := d.usersOf(ctx, u.GetNamespace(), u.GetName()); len(users) > 0 {
-			return "it is in use by pod " + strings.Join(users, ", ")
+			return "in use by pod " + strings.Join(users, ", ")
 		}
-		return "it stays for as long as a pod uses it"
+		return "in use by a pod"
 	case "kubernetes.io/pv-protection":
 		if claim, _, _ := unstructured.NestedString(u.Object, "spec", "claimRef", "name"); claim != "" {
-			return "it is bound to claim " + claim
+			return "bound to claim " + claim
 		}
-		return "it stays for as long as a claim is bound to it"
+		return "bound to a claim"
 	case metav1.FinalizerDeleteDependents:
-		return "what it owns goes first"
+		return "the objects it owns are deleted first"
 	case "service.kubernetes.io/load-balancer-cleanup":
-		return "the cloud's load balancer has to be removed first"
+		return "the cloud's load balancer must be removed first"
 	case "customresourcecleanup.apiextensions.k8s.io":
-		return "its resources go first"
+		return "its resources are deleted first"
 	}
-	return "whoever has put it there has to take it away, and does not"
+	return "its controller has not removed it"
 }
 
 // usersOf are the pods that use a claim; stays tells that one of them is there to stay.
@@ -195,7 +195,7 @@ func (d *Diagnoser) held(ctx context.Context, namespace string, r schema.GroupRe
 	}
 	for i := range list.Items {
 		if u := &list.Items[i]; len(u.GetFinalizers()) > 0 && len(lines) < claimsAt {
-			lines = append(lines, fmt.Sprintf("%s/%s waits for finalizer %s", u.GetKind(), u.GetName(), strings.Join(u.GetFinalizers(), ", ")))
+			lines = append(lines, fmt.Sprintf("%s/%s is waiting for finalizer %s", u.GetKind(), u.GetName(), strings.Join(u.GetFinalizers(), ", ")))
 		}
 	}
 	return lines
@@ -229,11 +229,11 @@ func (d *Diagnoser) claim(ctx context.Context, namespace, name string) lead {
 	case apierrors.IsNotFound(err):
 		return lead{cause: "does not exist"}
 	case err != nil:
-		return lead{cause: "cannot be looked at", gaps: []string{gapText("claim "+name, err)}, symptom: true}
+		return lead{cause: "cannot be read", gaps: []string{gapText("claim "+name, err)}, symptom: true}
 	case c.Status.Phase == corev1.ClaimBound:
 		return lead{}
 	case c.Status.Phase == corev1.ClaimLost:
-		return lead{cause: fmt.Sprintf("has lost its volume %s, which is gone", c.Spec.VolumeName)}
+		return lead{cause: fmt.Sprintf("lost its volume %s, which was deleted", c.Spec.VolumeName)}
 	}
 	said, err := d.events(ctx, ref{kind: "PersistentVolumeClaim", namespace: namespace, name: name, uid: c.UID})
 	l := d.unbound(ctx, c, said)
@@ -258,20 +258,20 @@ func (d *Diagnoser) unbound(ctx context.Context, c *corev1.PersistentVolumeClaim
 	if c.Spec.VolumeName != "" {
 		_, err := d.kube.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return lead{cause: fmt.Sprintf("has no volume: it names the volume %s, which does not exist", c.Spec.VolumeName)}
+			return lead{cause: fmt.Sprintf("has no volume: volume %s, which it names, does not exist", c.Spec.VolumeName)}
 		}
-		return lead{cause: fmt.Sprintf("is not bound to the volume %s yet, which it names", c.Spec.VolumeName), symptom: true}
+		return lead{cause: fmt.Sprintf("is not bound to volume %s yet", c.Spec.VolumeName), symptom: true}
 	}
 	if c.Spec.StorageClassName == nil {
 		return d.unclassed(ctx)
 	}
 	if *c.Spec.StorageClassName == "" {
-		return lead{cause: fmt.Sprintf("has no volume: it is to have no StorageClass (storageClassName: \"\"), and no volume that somebody has made fits %s", wants(c))}
+		return lead{cause: fmt.Sprintf("has no volume: it asks for no StorageClass (storageClassName: \"\"), and no existing volume fits %s", wants(c))}
 	}
 	class, err := d.kube.StorageV1().StorageClasses().Get(ctx, *c.Spec.StorageClassName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return lead{cause: fmt.Sprintf("has no volume: there is no StorageClass %s, and no volume of that class fits %s", *c.Spec.StorageClassName, wants(c))}
+		return lead{cause: fmt.Sprintf("has no volume: StorageClass %s does not exist, and no volume of that class fits %s", *c.Spec.StorageClassName, wants(c))}
 	case err != nil:
 		return lead{cause: "has no volume of class " + *c.Spec.StorageClassName + " yet", gaps: []string{gapText("StorageClass "+*c.Spec.StorageClassName, err)}, symptom: true}
 	}
@@ -287,10 +287,10 @@ func (d *Diagnoser) unclassed(ctx context.Context) lead {
 	}
 	for _, c := range list.Items {
 		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
-			return lead{cause: none + fmt.Sprintf(", and has not been given the default one, %s, yet", c.Name), symptom: true}
+			return lead{cause: none + fmt.Sprintf(", and has not received the default one, %s, yet", c.Name), symptom: true}
 		}
 	}
-	return lead{cause: none + ", and none is the default"}
+	return lead{cause: none + ", and there is no default"}
 }
 
 // unprovisioned is what keeps a class that there is from giving a volume.
@@ -298,14 +298,14 @@ func (d *Diagnoser) unprovisioned(ctx context.Context, c *corev1.PersistentVolum
 	late := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	switch {
 	case late && c.Annotations["volume.kubernetes.io/selected-node"] == "":
-		return lead{cause: fmt.Sprintf("has no volume: StorageClass %s makes one only for a pod that uses it (WaitForFirstConsumer), and none is placed; put the claim into the group of that pod", class.Name)}
+		return lead{cause: fmt.Sprintf("has no volume: StorageClass %s provisions one only once a pod that uses it is scheduled (WaitForFirstConsumer); put the claim into that pod's group", class.Name)}
 	case class.Provisioner == "kubernetes.io/no-provisioner":
-		return lead{cause: fmt.Sprintf("has no volume: StorageClass %s makes none by itself, and no volume that somebody has made fits %s", class.Name, wants(c))}
+		return lead{cause: fmt.Sprintf("has no volume: StorageClass %s does not provision volumes, and no existing volume fits %s", class.Name, wants(c))}
 	}
-	l := lead{cause: fmt.Sprintf("has no volume: the provisioner %s of StorageClass %s has not made one", class.Provisioner, class.Name)}
+	l := lead{cause: fmt.Sprintf("has no volume: provisioner %s of StorageClass %s has not created one", class.Provisioner, class.Name)}
 	switch _, err := d.kube.StorageV1().CSIDrivers().Get(ctx, class.Provisioner, metav1.GetOptions{}); {
 	case apierrors.IsNotFound(err):
-		l.cause += ", and no CSIDriver of its name is installed"
+		l.cause += ", and no CSIDriver with that name is installed"
 	case err != nil:
 		l.gaps = append(l.gaps, gapText("CSIDriver "+class.Provisioner, err))
 	}

@@ -50,7 +50,7 @@ func TestEventsOfPodsAreAmongThoseOfTheirWorkload(t *testing.T) {
 func TestLogsAreFollowed(t *testing.T) {
 	waiting := `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: no such image}}}]`
 	d, _ := cluster(t, deployment+pod("p", "r2", crashed7)+"\n---\n"+pod("q", "r2", waiting))
-	want := []string{"p c 3", "p c 2: fake logs", "p c 3: fake logs", "q c 1", "q c 1: has not started: ImagePullBackOff: no such image", "p c 3: has ended with code 7"}
+	want := []string{"p c 3", "p c 2: fake logs", "p c 3: fake logs", "q c 1", "q c 1: has not started: ImagePullBackOff: no such image", "p c 3: exited with code 7"}
 	got := map[string]int{}
 	ctx, cancel := context.WithCancel(t.Context())
 	lines := make(chan LogLine)

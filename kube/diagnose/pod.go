@@ -142,14 +142,14 @@ func wordsOf(pod *corev1.Pod, p Pod) (words []string) {
 		return nil
 	}
 	if pod.Status.Reason != "" {
-		words = append(words, "the pod has failed: "+colon(pod.Status.Reason, pod.Status.Message))
+		words = append(words, "the pod failed: "+colon(pod.Status.Reason, pod.Status.Message))
 	}
 	c := p.container(p.culprit)
 	switch {
 	case c.State == "waiting" && c.Message != "":
 		words = append(words, c.title()+" is waiting: "+colon(c.Reason, c.Message))
 	case c.Ended && c.Exit != 0:
-		words = append(words, fmt.Sprintf("%s has ended: %s, code %d", c.title(), cmp.Or(c.EndReason, "no reason given"), c.Exit))
+		words = append(words, fmt.Sprintf("%s exited: %s, code %d", c.title(), cmp.Or(c.EndReason, "no reason given"), c.Exit))
 	}
 	for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
 		if why := whyFalse(pod, t); why != "" && !strings.HasPrefix(why, "containers with ") {
@@ -204,13 +204,13 @@ func (p *Pod) judge(pod *corev1.Pod) {
 	case pod.Status.Phase == corev1.PodFailed:
 		p.trouble, p.Why = crashed, cmp.Or(colon(pod.Status.Reason, pod.Status.Message), "failed")
 	case len(pod.Spec.SchedulingGates) > 0:
-		p.trouble, p.Why = unplaced, "cannot be scheduled: nobody has removed its scheduling gate "+pod.Spec.SchedulingGates[0].Name
+		p.trouble, p.Why = unplaced, "cannot be scheduled: scheduling gate not removed: "+pod.Spec.SchedulingGates[0].Name
 	case whyFalse(pod, corev1.PodScheduled) != "":
 		p.trouble, p.Why = unplaced, "cannot be scheduled: "+placing(whyFalse(pod, corev1.PodScheduled))
 	case pod.Status.Phase == corev1.PodRunning:
 		p.notReady(pod)
 	case p.Why == "" && pod.Spec.NodeName == "" && pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
-		p.trouble, p.Why = young, "has no node: scheduler "+pod.Spec.SchedulerName+" has not given it one"
+		p.trouble, p.Why = young, "has no node: scheduler "+pod.Spec.SchedulerName+" has not assigned one"
 	case p.Why == "":
 		p.trouble, p.Why = young, "is being created"
 	}
@@ -229,11 +229,11 @@ func thrownOut(pod *corev1.Pod) string {
 		return ""
 	}
 	if pod.Status.Reason == "Evicted" {
-		return status.CleanText("the pod is evicted: " + pod.Status.Message)
+		return status.CleanText("the pod was evicted: " + pod.Status.Message)
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return status.CleanText("the pod is ended from outside: " + colon(c.Reason, c.Message))
+			return status.CleanText("the pod was terminated: " + colon(c.Reason, c.Message))
 		}
 	}
 	if pod.Status.Reason != "" {
@@ -250,13 +250,13 @@ func (p *Pod) notReady(pod *corev1.Pod) {
 	p.trouble = unready
 	for _, c := range p.Containers {
 		if c.State == "running" && !c.Ready && (!c.Init || c.Sidecar) {
-			p.Why, p.culprit = c.title()+" runs but is not ready", c.Name
+			p.Why, p.culprit = c.title()+" is running but not ready", c.Name
 			return
 		}
 	}
 	p.Why = notReadyText
 	if why := whyFalse(pod, corev1.PodReady); strings.Contains(why, "readiness gate") {
-		p.Why = "runs, but is not ready: " + why
+		p.Why = "running but not ready: " + why
 	}
 }
 

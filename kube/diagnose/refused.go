@@ -45,15 +45,15 @@ func Explain(err error) error {
 	advise := func(advice string) error { return text(err.Error()+"; "+advice, words+"; "+advice) }
 	switch fields := immutable(err); {
 	case IsFieldConflict(err):
-		return advise("leave the fields that another manager owns out of the chart, or take them over with --force-conflicts")
+		return advise("remove the fields that another manager owns from the chart, or take them over with --force-conflicts")
 	case len(fields) > 0:
-		short := strings.Join(fields, ", ") + "; this cannot be changed in place: delete the object and try again, or give it another name in the chart"
+		short := strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
 		return text(short, short)
 	case secretive.MatchString(err.Error()):
-		words = secretive.ReplaceAllString(words, "got another type; quote a number or a boolean that is meant as text")
-		return text(secretive.ReplaceAllString(err.Error(), "got another type; quote a number or a boolean that is meant as text"), words)
+		words = secretive.ReplaceAllString(words, "has the wrong type; quote a number or boolean meant as text")
+		return text(secretive.ReplaceAllString(err.Error(), "has the wrong type; quote a number or boolean meant as text"), words)
 	case LacksRight(err):
-		return advise("the user of this kubeconfig lacks the right")
+		return advise("this user lacks the right")
 	}
 	return text(err.Error(), words)
 }
@@ -122,7 +122,7 @@ func (d *Diagnoser) unserved(ctx context.Context, no *meta.NoKindMatchError) run
 				served = append(served, fmt.Sprint(m["name"]))
 			}
 		}
-		found.Cause = status.CleanText(fmt.Sprintf("the cluster has no version %s of kind %s: CustomResourceDefinition %s serves %s",
+		found.Cause = status.CleanText(fmt.Sprintf("the cluster does not serve version %s of %s: CustomResourceDefinition %s serves %s",
 			strings.Join(no.SearchedVersions, ", "), kind, u.GetName(), cmp.Or(strings.Join(served, ", "), "none")))
 	}
 	return found
@@ -136,7 +136,7 @@ func (d *Diagnoser) admission(ctx context.Context, namespace, words string) lead
 		return d.webhook(ctx, words)
 	case strings.Contains(words, "because it is being terminated"):
 		r := d.Object(ctx, plan.Object{Kind: "Namespace", Name: namespace})
-		return lead{cause: fmt.Sprintf("namespace %s is being deleted and takes nothing new: %s", namespace, r.Cause), evidence: r.Evidence}
+		return lead{cause: fmt.Sprintf("namespace %s is being deleted and accepts no new objects: %s", namespace, r.Cause), evidence: r.Evidence}
 	case limited.MatchString(words):
 		return d.limits(ctx, namespace, words)
 	}

@@ -160,15 +160,15 @@ func (d *Diagnoser) budget(ctx context.Context, q *inquiry) lead {
 	s := b.Status
 	switch {
 	case b.Spec.Selector == nil:
-		return lead{cause: "it has no selector, so it is for no pods"}
+		return lead{cause: "it has no selector, so it matches no pods"}
 	case len(q.failed) > 0:
 		return q.custom()
 	case len(q.Pods) == 0:
 		return d.mismatch(ctx, b.Namespace, *b.Spec.Selector)
 	case s.CurrentHealthy < s.ExpectedPods && q.Pods[0].trouble > young:
-		return lead{cause: fmt.Sprintf("%d of its %d pods are healthy; %s", s.CurrentHealthy, s.ExpectedPods, q.pod(q.Pods[0]))}
+		return lead{cause: fmt.Sprintf("%d of %d pods healthy; %s", s.CurrentHealthy, s.ExpectedPods, q.pod(q.Pods[0]))}
 	case s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods:
-		return lead{cause: fmt.Sprintf("it allows no disruption: it wants %d healthy pods and is for %d", s.DesiredHealthy, s.ExpectedPods)}
+		return lead{cause: fmt.Sprintf("it allows no disruption: it requires %d healthy pods and matches %d", s.DesiredHealthy, s.ExpectedPods)}
 	}
 	return q.custom()
 }

@@ -40,7 +40,7 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	case len(selector) == 0:
 		l = d.endpoints(ctx, q)
 	case len(q.failed) > 0 && len(q.Pods) == 0:
-		l.cause = "nothing is known of its pods"
+		l.cause = "its pods are unknown"
 	case len(q.Pods) == 0:
 		l = d.mismatch(ctx, q.live.GetNamespace(), metav1.LabelSelector{MatchLabels: selector})
 	case ready == 0:
@@ -59,15 +59,15 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 // endpoints.
 func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry) lead {
 	if kind, _, _ := unstructured.NestedString(q.live.Object, "spec", "type"); kind == string(corev1.ServiceTypeExternalName) {
-		return lead{cause: cmp.Or(q.verdict().Message, "it is only a name for a host elsewhere"), symptom: true}
+		return lead{cause: cmp.Or(q.verdict().Message, "it is only an alias for an external host"), symptom: true}
 	}
 	list, err := d.kube.DiscoveryV1().EndpointSlices(q.live.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + q.live.GetName()})
 	q.note("EndpointSlices", err)
 	if err != nil || slices.ContainsFunc(list.Items, func(s discoveryv1.EndpointSlice) bool { return len(s.Endpoints) > 0 }) {
-		return lead{cause: cmp.Or(q.verdict().Message, "it has no selector: others give it its endpoints"), symptom: true}
+		return lead{cause: cmp.Or(q.verdict().Message, "it has no selector: its endpoints come from elsewhere"), symptom: true}
 	}
 	q.serves = false
-	return lead{cause: "it has no selector, and no EndpointSlice gives it endpoints"}
+	return lead{cause: "it has no selector, and no EndpointSlice lists endpoints for it"}
 }
 
 // unbalanced says of a Service that lacks nothing but an address whether others of its
@@ -80,14 +80,14 @@ func (d *Diagnoser) unbalanced(ctx context.Context, q *inquiry) lead {
 	}
 	list, err := d.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{Limit: lookedEverywhere})
 	if err != nil {
-		return lead{cause: "no address: no load balancer" + of + " has given it one", gaps: []string{gapText("Services of other namespaces", err)}}
+		return lead{cause: "no address: no load balancer" + of + " has assigned one", gaps: []string{gapText("Services of other namespaces", err)}}
 	}
 	for _, o := range list.Items {
 		if o.Spec.Type == corev1.ServiceTypeLoadBalancer && len(o.Status.LoadBalancer.Ingress) > 0 && reflect.DeepEqual(o.Spec.LoadBalancerClass, s.Spec.LoadBalancerClass) {
-			return lead{cause: fmt.Sprintf("no address: no load balancer%s has given it one yet; Service %s/%s has one", of, o.Namespace, o.Name)}
+			return lead{cause: fmt.Sprintf("no address: no load balancer%s has assigned one yet; Service %s/%s has one", of, o.Namespace, o.Name)}
 		}
 	}
-	return lead{cause: fmt.Sprintf("no address: no load balancer%s has given it one, nor any other Service of the cluster", of)}
+	return lead{cause: fmt.Sprintf("no address: no load balancer%s has assigned one, nor to any other Service in the cluster", of)}
 }
 
 // lookedEverywhere is how many objects of a kind are read of all namespaces.
@@ -117,7 +117,7 @@ func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
 // unclaimed says of an Ingress that lacks nothing but an address whether others of its
 // class have one.
 func (d *Diagnoser) unclaimed(ctx context.Context, in *networkingv1.Ingress) lead {
-	const alone = "no address: no ingress controller has taken it up"
+	const alone = "no address: no ingress controller serves it"
 	list, err := d.kube.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: lookedEverywhere})
 	if err != nil {
 		return lead{cause: alone, gaps: []string{gapText("Ingresses of other namespaces", err)}}
@@ -157,12 +157,12 @@ func (d *Diagnoser) ingressClass(ctx context.Context, in *networkingv1.Ingress) 
 		}
 		there = append(there, c.Name)
 	}
-	l := lead{evidence: []string{"there is no IngressClass"}}
+	l := lead{evidence: []string{"the cluster has no IngressClass"}}
 	if len(there) > 0 {
-		l.evidence[0] = "there are the IngressClasses " + strings.Join(there, ", ")
+		l.evidence[0] = "available IngressClasses: " + strings.Join(there, ", ")
 	}
-	if l.cause = "it names no IngressClass, and none is the default"; name != nil {
-		l.cause = "there is no IngressClass " + *name
+	if l.cause = "it names no IngressClass, and there is no default"; name != nil {
+		l.cause = "no IngressClass " + *name
 	}
 	return l
 }

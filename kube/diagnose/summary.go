@@ -39,7 +39,7 @@ func (q *inquiry) summary() string {
 		return e.Reason + ": " + e.Message
 	}
 	q.Symptom = true
-	return cmp.Or(q.verdict().Message, "nothing is known to be wrong with it")
+	return cmp.Or(q.verdict().Message, "no known problem")
 }
 
 // decided adds to a cause what the chart's own expressions say (R23): that one says
@@ -167,7 +167,7 @@ func (q *inquiry) pod(p Pod) string {
 		}
 		if e := q.about(p, "FailedToRetrieveImagePullSecret"); e != nil && isImage(p.container(p.culprit).Reason) {
 			if m := pullSecrets.FindStringSubmatch(e.Message); m != nil {
-				text += "; pull secret " + m[1] + " could not be retrieved"
+				text += "; pull secret " + m[1] + " could not be read"
 			}
 		}
 	case unready:
@@ -195,7 +195,7 @@ func (q *inquiry) crash(p Pod) string {
 	c := p.container(p.culprit)
 	if e := q.about(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
 		if m := probing.FindStringSubmatch(e.Message); m != nil {
-			return fmt.Sprintf("%s is killed since its %s probe fails%s: %s", c.title(), strings.ToLower(m[1]), times, m[2])
+			return fmt.Sprintf("%s was killed because its %s probe failed%s: %s", c.title(), strings.ToLower(m[1]), times, m[2])
 		}
 	}
 	if !strings.HasPrefix(p.Why, c.title()) { // the pod was ended, not the container

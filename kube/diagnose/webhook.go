@@ -31,7 +31,7 @@ func (d *Diagnoser) webhook(ctx context.Context, words string) lead {
 		config, gap := d.hookConfig(ctx, m[1])
 		why := strings.TrimSpace(m[2])
 		if why == "" {
-			why = "it does not say why"
+			why = "no reason given"
 		}
 		return lead{cause: fmt.Sprintf("refused by %s: %s", hookName(m[1], config), why), evidence: gap}
 	}
@@ -59,7 +59,7 @@ func hookName(name, config string) string {
 // is the most usual fault of a new webhook.
 func certified(why string) string {
 	if strings.Contains(why, "signed by unknown authority") {
-		return why + "; the caBundle that it is configured with does not fit its certificate"
+		return why + "; its caBundle does not match its certificate"
 	}
 	return why
 }
@@ -121,7 +121,7 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 // apiService says why an API is not available: its condition, then the Service
 // that is to serve it.
 func (d *Diagnoser) apiService(ctx context.Context, u *unstructured.Unstructured) lead {
-	l := lead{cause: "nobody has looked yet whether it answers", symptom: true}
+	l := lead{cause: "not checked yet", symptom: true}
 	for _, c := range conditionsOf(u) {
 		switch {
 		case c.kind != "Available":
@@ -162,7 +162,7 @@ func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 		return l
 	}
 	if served := d.servedBy(ctx, group, &l); !served {
-		l.cause += fmt.Sprintf("; no metrics server is installed: nothing in the cluster serves %s", group)
+		l.cause += fmt.Sprintf("; no metrics server is installed: nothing serves %s", group)
 	}
 	return l
 }

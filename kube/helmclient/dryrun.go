@@ -37,7 +37,7 @@ var (
 )
 
 // errDryRun is the answer to whatever would write: no dry run of Helm's does.
-var errDryRun = errors.New("nothing is written in a dry run")
+var errDryRun = errors.New("a dry run writes nothing")
 
 // NewDryRun returns a decorator whose requests end with ctx. served waits until the
 // APIs of a list are served; it says which were waited for, and which the list itself

@@ -82,7 +82,7 @@ func (s *scopedHook) Clear(ctx context.Context, i *resource.Info) error {
 		return nil
 	}
 	if err := s.session.DeleteAndWait(ctx, i); err != nil {
-		return fmt.Errorf("remove what is left of hook %s: %w", s.Group.ID, err)
+		return fmt.Errorf("remove the remains of hook %s: %w", s.Group.ID, err)
 	}
 	s.session.Builder.Fact(i).SetAbsent()
 	return nil

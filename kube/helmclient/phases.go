@@ -101,7 +101,7 @@ func (o Ordering) Remove(old Revision, goes []plan.Resource) (Planned, []plan.Wa
 	var warnings []plan.Warning
 	p, err := o.plan(old.Tree, all)
 	if err != nil {
-		warnings = []plan.Warning{{Rule: "R28", Message: fmt.Sprintf("the old order cannot be rebuilt, so all is removed at once: %v", err)}}
+		warnings = []plan.Warning{{Rule: "R28", Message: fmt.Sprintf("the previous order cannot be rebuilt, so everything is removed at once: %v", err)}}
 		p = plan.Flat(all, o.Root)
 	}
 	groups := plan.Subset(p.Groups, func(x plan.Object) bool { return leaves[x] })

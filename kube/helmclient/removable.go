@@ -16,7 +16,7 @@ import (
 func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.ResourceList, []plan.Warning) {
 	var warnings []plan.Warning
 	stays := func(o plan.Object, format string, args ...any) {
-		warnings = append(warnings, plan.Warning{Rule: "R31", Object: &o, Message: fmt.Sprintf("%s stays: ", o) + fmt.Sprintf(format, args...)})
+		warnings = append(warnings, plan.Warning{Rule: "R31", Object: &o, Message: fmt.Sprintf("%s is kept: ", o) + fmt.Sprintf(format, args...)})
 	}
 	goes := list.Filter(func(i *resource.Info) bool {
 		f := b.Fact(i)
@@ -30,7 +30,7 @@ func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.Resour
 			if now == "" {
 				now = "no release"
 			}
-			stays(f.Resource.Object, "by its annotations it belongs to %s now", now)
+			stays(f.Resource.Object, "its annotations now name %s as its owner", now)
 		default:
 			return true
 		}

@@ -31,7 +31,7 @@ func (r *records) intact(context.Context) error {
 	case r.broken.Load():
 		return errors.New("the records cannot be read")
 	case r.changed.Load():
-		return &LostError{"r", "ns", "revision 3, deployed, has come in between"}
+		return &LostError{"r", "ns", "revision 3, deployed, was created meanwhile"}
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func TestALeaseThatIsMadeAnew(t *testing.T) {
 			r.s.drop("r")
 			r.changed.Store(true)
 			time.Sleep(6 * time.Second)
-			mustBeLost(t, l, "revision 3, deployed, has come in between")
+			mustBeLost(t, l, "revision 3, deployed, was created meanwhile")
 			release(t, l)
 			if r.s.of("r") != nil {
 				t.Error("the Lease was left")
@@ -152,7 +152,7 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 			r, l := without(t)
 			r.changed.Store(true)
 			time.Sleep(6 * time.Second)
-			mustBeLost(t, l, "has come in between")
+			mustBeLost(t, l, "was created meanwhile")
 			r.s.deny(false)
 			release(t, l)
 		})

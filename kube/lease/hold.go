@@ -91,7 +91,7 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 			return State{Kind: Unavailable, Err: err}, nil
 		case apierrors.IsAlreadyExists(err), found.lease != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
 		default:
-			return State{}, fmt.Errorf("take the Lease of release %s: %w", l.run.Release, err)
+			return State{}, fmt.Errorf("lock release %s: %w", l.run.Release, err)
 		}
 		// Something has come before: our own request, whose answer was lost, or
 		// another run.
@@ -199,7 +199,7 @@ func (l *Lease) Guard(ctx context.Context) error {
 }
 
 // errGivenBack is why nothing is written once an operation is over.
-var errGivenBack = errors.New("the Lease of the release was given back")
+var errGivenBack = errors.New("the release was unlocked")
 
 // Release gives the Lease back, so that nothing of it remains; that of somebody else
 // stays. Where that cannot be done before ctx ends, it is left to be found dead.
@@ -209,7 +209,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	err := l.remove(ctx)
 	unlock(l.lock, err == nil)
 	if err != nil {
-		return fmt.Errorf("give back the Lease of release %s: %w", l.run.Release, err)
+		return fmt.Errorf("unlock release %s: %w", l.run.Release, err)
 	}
 	return nil
 }

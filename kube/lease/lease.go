@@ -113,7 +113,7 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("another run is at work on release %s in namespace %s: %s; one run at a time: try again when it is over, or look at it with lockstep watch",
+	return fmt.Sprintf("release %s in namespace %s is locked by another run: %s; try again when it has finished, or follow it with lockstep watch",
 		e.Release, e.Namespace, e.Holder)
 }
 
@@ -124,7 +124,7 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("this run does not hold release %s in namespace %s any more: %s", e.Release, e.Namespace, e.Why)
+	return fmt.Sprintf("this run lost its lock on release %s in namespace %s: %s", e.Release, e.Namespace, e.Why)
 }
 
 // unavailable reports whether Leases cannot be had: the user has no rights to

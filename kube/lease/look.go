@@ -34,7 +34,7 @@ type State struct {
 
 // Warning says what it means that Leases are Unavailable.
 func (s State) Warning() plan.Warning {
-	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("nothing keeps another run from working on the release at the same time, but for what Helm looks at: %v", s.Err)}
+	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("no Lease: only Helm's pending status prevents concurrent runs: %v", s.Err)}
 }
 
 // Bury takes a dead Lease away, where nobody is to hold it next.
@@ -56,7 +56,7 @@ func Look(ctx context.Context, c Client, release string, opts Options) (State, e
 	o := observer{client: c, name: Name(release), opts: opts}
 	s, err := o.look(ctx)
 	if err != nil {
-		return State{}, fmt.Errorf("look who is at work on release %s: %w", release, err)
+		return State{}, fmt.Errorf("check the lock of release %s: %w", release, err)
 	}
 	return s, nil
 }
@@ -127,7 +127,7 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 	if o.first == nil {
 		o.first, o.last = l, now
 		if o.opts.Waits != nil {
-			o.opts.Waits(fmt.Sprintf("waiting up to %s to see whether this run is alive: %s", durationOf(l), h))
+			o.opts.Waits(fmt.Sprintf("waiting up to %s to see if this run is still alive: %s", durationOf(l), h))
 		}
 		return State{}, false
 	}

@@ -143,7 +143,7 @@ func (l *Lease) without(ctx context.Context, why error) error {
 func (l *Lease) again(ctx context.Context) error {
 	h, _ := l.now()
 	if h.condition != moot && !within(h.proved, l.duration) {
-		l.loseIt("its Lease was not renewed in time, and is gone since, so another run may have come and gone")
+		l.loseIt("its Lease was not renewed in time and was deleted; another run may have changed the release")
 		return nil
 	}
 	if h.condition != moot {

@@ -161,7 +161,7 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	for _, field := range []string{"labels", "annotations"} {
 		// Rule R2a: what has no value is taken, as Helm takes it; a number is not.
 		if _, _, err := unstructured.NestedNullCoercingStringMap(u.Object, "metadata", field); err != nil {
-			return nil, fmt.Errorf("%s: %s/%s: metadata.%s must hold strings, quote what is a number or a boolean: %w", d.Source, u.GetKind(), u.GetName(), field, err)
+			return nil, fmt.Errorf("%s: %s/%s: metadata.%s must contain strings; quote numbers and booleans: %w", d.Source, u.GetKind(), u.GetName(), field, err)
 		}
 	}
 	client, err := b.RESTClient(mapping)

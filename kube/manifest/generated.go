@@ -51,7 +51,7 @@ func (b *Builder) Expand(ctx context.Context, list helmkube.ResourceList) (out h
 		made, err := b.made(ctx, i)
 		if err != nil {
 			warnings = append(warnings, plan.Warning{Rule: "R31", Object: &f.Resource.Object, Message: fmt.Sprintf(
-				"what was made of %s (metadata.generateName) cannot be looked for, so it stays: %v", f.Resource.Object, err)})
+				"objects created from %s (metadata.generateName) cannot be listed, so they are kept: %v", f.Resource.Object, err)})
 		}
 		last := !slices.ContainsFunc(list[n+1:], func(x *resource.Info) bool { return x.Name == "" && makes(x) == makes(i) })
 		for _, m := range made {

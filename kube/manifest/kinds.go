@@ -26,7 +26,7 @@ func (b *Builder) Resolve(i *resource.Info) error {
 		mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; no CRD for it is in the cluster", err)
+		return fmt.Errorf("%w; the cluster has no CRD for it", err)
 	}
 	i.Mapping = mapping
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {

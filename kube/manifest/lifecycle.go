@@ -53,11 +53,11 @@ func (l Lifecycle) Use() string {
 // Kubernetes had it once, and has it no more. It is empty for others.
 func Removed(gvk schema.GroupVersionKind) string {
 	if use := elsewhere[gvk.GroupKind()]; use != "" && gvk.Version == "v1beta1" {
-		return fmt.Sprintf(": Kubernetes has removed it in 1.22; use %s/%s %s", gvk.Group, use, gvk.Kind)
+		return fmt.Sprintf(": removed in Kubernetes 1.22; use %s/%s %s", gvk.Group, use, gvk.Kind)
 	}
 	l, _ := LifecycleOf(gvk)
 	if l.RemovedMajor == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": Kubernetes has removed it in %d.%d%s", l.RemovedMajor, l.RemovedMinor, l.Use())
+	return fmt.Sprintf(": removed in Kubernetes %d.%d%s", l.RemovedMajor, l.RemovedMinor, l.Use())
 }

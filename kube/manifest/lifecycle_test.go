@@ -14,8 +14,8 @@ func TestLifecycle(t *testing.T) {
 		deprecated int // minor of 1
 		removed    string
 	}{
-		{Group: "extensions", Version: "v1beta1", Kind: "Ingress"}:  {true, 14, ": Kubernetes has removed it in 1.22; use networking.k8s.io/v1 Ingress"},
-		{Group: "batch", Version: "v1beta1", Kind: "CronJob"}:       {true, 21, ": Kubernetes has removed it in 1.25; use batch/v1 CronJob"},
+		{Group: "extensions", Version: "v1beta1", Kind: "Ingress"}:  {true, 14, ": removed in Kubernetes 1.22; use networking.k8s.io/v1 Ingress"},
+		{Group: "batch", Version: "v1beta1", Kind: "CronJob"}:       {true, 21, ": removed in Kubernetes 1.25; use batch/v1 CronJob"},
 		{Group: "apps", Version: "v1", Kind: "Deployment"}:          {true, 0, ""},
 		{Version: "v1", Kind: "ComponentStatus"}:                    {true, 19, ""},
 		{Version: "v1", Kind: "Endpoints"}:                          {true, 33, ""},

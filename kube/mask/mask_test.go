@@ -81,7 +81,7 @@ func TestTheAPIServersQuotesAreCut(t *testing.T) {
 	var m Mask
 	for in, want := range map[string]string{
 		`illegal base64 data at input byte 4, error found in #10 byte of ...|":"s3cr3tval"}},"ki|..., bigger context ...|{"data":{"a":"s3cr3tval"|...`: "illegal base64 data at input byte 4, error found in #10 byte of it",
-		`.stringData: expected map, got &value.valueUnstructured{Value:map[string]interface {}{"a":map[string]interface {}{"b":"s3cr3tval"}}}`:         ".stringData: expected map, got another type; quote a number or a boolean that is meant as text",
+		`.stringData: expected map, got &value.valueUnstructured{Value:map[string]interface {}{"a":map[string]interface {}{"b":"s3cr3tval"}}}`:         ".stringData: expected map, got another type; quote a number or boolean meant as text",
 	} {
 		if got := m.Text(in); got != want {
 			t.Errorf("%q", got)

@@ -186,14 +186,14 @@ func (a *attempt) since(planned *rel1.Release) (*rel1.Release, error) {
 	last, there, err := release.Last(a.helm.Config.Releases, name)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("look again for release %s: %w", name, err)
+		return nil, fmt.Errorf("read release %s again: %w", name, err)
 	case !there && planned == nil, there && planned != nil && release.Same(last, planned):
 		a.op.ledger.Seal()
 		return last, nil
 	case there:
-		return nil, &meanwhileError{fmt.Sprintf("release %s: revision %d, %s, has come in between: another operation is under way, or was; look again what is to be done", name, last.Version, last.Info.Status)}
+		return nil, &meanwhileError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); rerun", name, last.Version, last.Info.Status)}
 	}
-	return nil, &meanwhileError{fmt.Sprintf("release %s is gone: another operation has uninstalled it meanwhile", name)}
+	return nil, &meanwhileError{fmt.Sprintf("release %s was uninstalled by another operation", name)}
 }
 
 // refused reports whether an error is that another run has come first.

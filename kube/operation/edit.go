@@ -32,7 +32,7 @@ type Edited struct {
 // paused or held.
 func (op *Operation) Editable() error {
 	if op.edit == nil {
-		return fmt.Errorf("there is nothing to edit: this operation, %s, brings neither values nor a chart", op.prepared.Info.Name)
+		return fmt.Errorf("nothing to edit: %s takes neither values nor a chart", op.prepared.Info.Name)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (op *Operation) Values(all bool) (map[string]any, error) {
 	}
 	values, err := chartcommon.CoalesceValues(target.Chart, charts.CopyValues(target.Config))
 	if err != nil {
-		return nil, fmt.Errorf("put the values of chart %s together: %w", target.Chart.Name(), err)
+		return nil, fmt.Errorf("merge the values of chart %s: %w", target.Chart.Name(), err)
 	}
 	return values, nil
 }
@@ -200,7 +200,7 @@ func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) 
 	}
 	next, err := as.next(a, with, left.err)
 	if err != nil {
-		return true, op.fail(as, a, fmt.Errorf("go on with the edited revision: %w", err))
+		return true, op.fail(as, a, fmt.Errorf("continue with the edited revision: %w", err))
 	}
 	return true, next.carry(&attempts{op: next, engine: as.engine, sight: as.sight, unsee: as.unsee})
 }
@@ -254,9 +254,9 @@ func (as *attempts) next(a *attempt, with *Edited, failed error) (*Operation, er
 // record says, "" where it was never made.
 func replaced(was event.Operation, status string) string {
 	if status == "" || status == event.NoRelease {
-		return fmt.Sprintf("revision %d was edited before it was made", was.Revision)
+		return fmt.Sprintf("revision %d was edited before it was created", was.Revision)
 	}
-	return fmt.Sprintf("revision %d was edited and stays %s; an edited one takes its place", was.Revision, status)
+	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", was.Revision, status)
 }
 
 // edited is what a command goes on with, nil where it is no edit.

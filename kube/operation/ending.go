@@ -36,15 +36,15 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 		outcome, exit, why = event.Aborted, 3, ""
 	}
 	if lost := op.lost(); lost != nil {
-		end := run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; it has stopped where it was, and left the release to the other one"}
+		end := run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; this run stopped and left the release to the other one"}
 		return op.engine.Finish(end) == nil, lost
 	}
 	if next := op.edited(v.Abort); next != nil && as != nil {
 		return as.replace(a, next)
 	}
 	if a != nil && refused(err) && op.wrote(a) {
-		end := run.End{Status: outcome, Message: fmt.Sprintf("nothing but namespace %s was written: %v", op.prepared.Common.Namespace, err), Exit: notWritten(exit), Cause: why,
-			Outcome: fmt.Sprintf("nothing but namespace %s was written", op.prepared.Common.Namespace)}
+		end := run.End{Status: outcome, Message: fmt.Sprintf("only namespace %s was created: %v", op.prepared.Common.Namespace, err), Exit: notWritten(exit), Cause: why,
+			Outcome: fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)}
 		return op.engine.Finish(end) == nil, err
 	}
 	if a == nil || !op.wrote(a) {
@@ -115,7 +115,7 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bo
 	if as.op.lost() != nil {
 		end.Status, end.Exit = event.Aborted, 1
 	}
-	failed := "the rollback failed too"
+	failed := "the rollback also failed"
 	if as.engine.Verdict().Abort != nil {
 		failed = "the rollback was stopped"
 	}
@@ -164,21 +164,21 @@ type remains struct {
 func (r remains) text(operation string, made bool) string {
 	switch {
 	case operation == "test":
-		return "the release is as it was"
+		return "the release is unchanged"
 	case r.err != nil:
 		says := "pending-" + operation
 		if operation == "uninstall" {
 			says = "uninstalling"
 		}
-		return fmt.Sprintf("the release could not be marked failed, so it may still say %s; the same command goes on from there once the API server answers", says)
+		return fmt.Sprintf("the release could not be marked failed, so its status may still be %s; run the same command again once the API server answers", says)
 	case r.status == event.NoRelease && operation == "uninstall":
-		return "the release is gone"
+		return "the release no longer exists"
 	case r.status == event.NoRelease && made:
-		return "the release is gone, somebody else has uninstalled it"
+		return "the release was uninstalled by somebody else"
 	case r.status == event.NoRelease:
-		return "no release was made"
+		return "no release was created"
 	case operation != "uninstall" && !made:
-		return "the release is as it was, " + r.status
+		return "the release is unchanged, " + r.status
 	case r.status == rcommon.StatusFailed.String():
 		return "the release is marked failed"
 	}
@@ -193,7 +193,7 @@ func (a *attempt) notCleaned() string {
 	if err == nil || a.op.prepared.Info.Name == "uninstall" {
 		return ""
 	}
-	return fmt.Sprintf("not all that was created could be deleted again: %v", err)
+	return fmt.Sprintf("some new objects could not be deleted: %v", err)
 }
 
 // text is that of an error, "" for none.
@@ -206,7 +206,7 @@ func text(err error) string {
 
 func rolledBack(info event.Operation) string {
 	if info.Name == "uninstall" {
-		return "the release has been uninstalled"
+		return "the release was uninstalled"
 	}
 	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
 }
@@ -236,9 +236,9 @@ func leftBehind(events []event.Event) string {
 	case n == 0:
 		return ""
 	case n > 10:
-		return fmt.Sprintf("%d new objects are left behind: %s, …", n, strings.Join(left[:10], ", "))
+		return fmt.Sprintf("%d new objects remain: %s, …", n, strings.Join(left[:10], ", "))
 	default:
-		return "new objects are left behind: " + strings.Join(left, ", ")
+		return "new objects remain: " + strings.Join(left, ", ")
 	}
 }
 
@@ -300,7 +300,7 @@ func (a *attempt) complete(operation string) (status string, err error) {
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("all is deployed, but the release record could not be written: %w", err)
+		return "", fmt.Errorf("everything is deployed, but the release record could not be written: %w", err)
 	}
 	return status, nil
 }

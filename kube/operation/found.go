@@ -76,14 +76,14 @@ func (f *found) judge(s *preflight.Session, m release.Mark) error {
 	case m.To == rcommon.StatusSuperseded:
 		message += "; it is marked superseded"
 	case !m.Ours || s.Lease.Kind == lease.Unavailable:
-		return fmt.Errorf("release %s: %s, and it is not known whether whoever did that is still at work, with helm for instance; if not, lockstep recover %s marks it failed",
+		return fmt.Errorf("release %s: %s, and whatever did that, perhaps helm, may still be running; if not, lockstep recover %s marks it failed",
 			s.Common.Release, message, s.Common.Release)
 	case s.Lease.Kind == lease.Dead:
-		message += fmt.Sprintf(" by a run that is dead: %s; it is marked failed, and what it has left is gone on from", s.Lease.Holder)
+		message += fmt.Sprintf(" by a run that was killed: %s; it is marked failed, and this run resumes from it", s.Lease.Holder)
 	case s.Common.PlanOnly:
-		message += " by a run that is dead, or is still at work"
+		message += " by a run that was killed or is still running"
 	default:
-		message += " by a run that has ended; it is marked failed, and what it has left is gone on from"
+		message += " by a run that has ended; it is marked failed, and this run resumes from it"
 	}
 	f.warnings = append(f.warnings, plan.Warning{Rule: "R52", Message: message})
 	return nil

@@ -258,7 +258,7 @@ func (in *Install) revision(s *preflight.Session, revs *found) (int, error) {
 	}
 	done := ""
 	if st == rcommon.StatusDeployed && cutAtItsEnd(s, "install") {
-		done = fmt.Sprintf("; nothing is left to install: it was deployed by a run that has ended and could not give its Lease back, %s", s.Lease.Holder)
+		done = fmt.Sprintf("; nothing to install: a run that could not unlock the release deployed it, %s", s.Lease.Holder)
 	}
-	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): use upgrade, or another name%s", in.Release, revs.Last.Namespace, revs.Last.Version, st, done)
+	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): upgrade it, or choose another name%s", in.Release, revs.Last.Namespace, revs.Last.Version, st, done)
 }

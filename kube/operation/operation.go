@@ -248,7 +248,7 @@ func recordTrouble(eng *run.Engine) func(connect.Target, time.Time, string) {
 			return
 		}
 		told[answer] = true
-		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: fmt.Sprintf("release record %s, trying again: %s", t.Name, answer)})
+		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: fmt.Sprintf("release record %s, retrying: %s", t.Name, answer)})
 	}
 }
 

@@ -28,11 +28,11 @@ func (r *Rendering) checkOrder(c preflight.Common) error {
 		return nil
 	case OrderInferred:
 		if c.Strategy() != helmclient.WaitOrdered {
-			return fmt.Errorf("--order=inferred is an order, and --wait=%s has none: leave one of them out", c.Wait)
+			return fmt.Errorf("--order=inferred requires --wait=ordered, not --wait=%s", c.Wait)
 		}
 		return nil
 	}
-	return fmt.Errorf("--order=%s is none of %s, %s", r.Order, OrderDeclared, OrderInferred)
+	return fmt.Errorf("--order=%s is unknown: use %s or %s", r.Order, OrderDeclared, OrderInferred)
 }
 
 // implied is the order that objects imply, nil where what is declared counts; the

@@ -16,7 +16,7 @@ import (
 type outlooks struct{ forth, back *preview.Outlook }
 
 // errNotPlanned is why nothing can be said about a unit yet.
-var errNotPlanned = errors.New("it is not planned yet")
+var errNotPlanned = errors.New("not planned yet")
 
 // outlook is the one that knows of a unit.
 func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {

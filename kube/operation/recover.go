@@ -58,7 +58,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	case err != nil:
 		return nil, fmt.Errorf("recover %s in namespace %s: %w", common.Release, common.Namespace, unlisted(s, "recover", err))
 	case !there:
-		return nil, fmt.Errorf("recover %s in namespace %s: %w; lockstep list shows which releases there are", common.Release, common.Namespace, driver.ErrReleaseNotFound)
+		return nil, fmt.Errorf("recover %s in namespace %s: %w; list releases with lockstep list", common.Release, common.Namespace, driver.ErrReleaseNotFound)
 	}
 	r := &Recovery{Release: common.Release, Namespace: common.Namespace, Marked: revs.Cut()}
 	if s.Lease.Kind == lease.Dead {
@@ -102,7 +102,7 @@ func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error
 			return err
 		}
 		if !release.Same(last, planned.Last) {
-			return fmt.Errorf("revision %d, %s, has come in between: another operation is under way", last.Version, last.Info.Status)
+			return fmt.Errorf("revision %d, %s, was created meanwhile by another operation", last.Version, last.Info.Status)
 		}
 		for _, m := range r.Marked {
 			if err := m.Write(s.Releases(), r.Release); err != nil {

@@ -178,9 +178,9 @@ func hookEvents(none bool, before, after rel1.HookEvent) helmclient.HookEvents {
 func checkForce(replace, conflicts, serverSide bool) error {
 	switch {
 	case replace && serverSide:
-		return errors.New("--force-replace replaces objects, and server-side apply does not: add --server-side=false")
+		return errors.New("--force-replace does not work with server-side apply: add --server-side=false")
 	case conflicts && !serverSide:
-		return errors.New("--force-conflicts takes fields over in server-side apply, which this release is not applied with: add --server-side=true")
+		return errors.New("--force-conflicts requires server-side apply, which this release does not use: add --server-side=true")
 	}
 	return nil
 }

@@ -111,14 +111,14 @@ func (back *Rollback) target(revs *release.Revisions, dead bool) (*rel1.Release,
 		to = before(revs, dead)
 	}
 	if to == 0 {
-		return nil, fmt.Errorf("roll back %s: revision 1, %s, is the only one, so there is nothing to go back to; upgrade it instead", back.Release, revs.Last.Info.Status)
+		return nil, fmt.Errorf("roll back %s: revision 1, %s, is the only revision; upgrade it instead", back.Release, revs.Last.Info.Status)
 	}
 	for _, rel := range revs.All {
 		if rel.Version == to {
 			return rel, nil
 		}
 	}
-	return nil, fmt.Errorf("roll back %s to revision %d: %w; lockstep history shows which there are", back.Release, to, driver.ErrReleaseNotFound)
+	return nil, fmt.Errorf("roll back %s to revision %d: %w; list revisions with lockstep history", back.Release, to, driver.ErrReleaseNotFound)
 }
 
 // before is the revision that a rollback goes back to where none is named. One

@@ -23,7 +23,7 @@ func (a *attempt) warnOfTerminating() {
 			continue
 		}
 		a.engine.Publish(event.OfWarning(plan.Warning{Rule: "R30", Object: &o, Message: fmt.Sprintf(
-			"%s is still being deleted, which the release does not wait for: %s", o, why)}))
+			"%s is still being deleted; not waiting for it: %s", o, why)}))
 	}
 }
 

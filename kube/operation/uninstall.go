@@ -48,7 +48,7 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (op *
 	revs, there, err := find(s)
 	if err == nil && !there && (u.IgnoreNotFound || cutAtItsEnd(s, "uninstall")) {
 		if err := s.Lease.Bury(ctx, s.Client.Leases(u.Namespace)); err != nil {
-			return nil, fmt.Errorf("uninstall %s: take away the Lease that a dead run has left: %w", u.Release, err)
+			return nil, fmt.Errorf("uninstall %s: delete the Lease of a killed run: %w", u.Release, err)
 		}
 		return nil, nil
 	}
@@ -56,7 +56,7 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (op *
 		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, unlisted(s, "uninstall", err))
 	}
 	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
-		return nil, fmt.Errorf("uninstall %s: it is uninstalled already; its history is kept", u.Release)
+		return nil, fmt.Errorf("uninstall %s: already uninstalled; its history is kept", u.Release)
 	}
 	p, err := u.plan(s, revs)
 	if err != nil {
@@ -116,7 +116,7 @@ func (u *Uninstall) job(as *attempts) (job, error) {
 	}
 	revs, err := release.There(release.Read(s.Releases(), u.Release))
 	if err != nil {
-		return job{}, fmt.Errorf("look for release %s: %w", u.Release, err)
+		return job{}, fmt.Errorf("read release %s: %w", u.Release, err)
 	}
 	rel := revs.Last
 	b := s.Builder(rel.Chart.Name())

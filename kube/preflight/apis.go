@@ -25,7 +25,7 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 // whose kinds may have been unknown, and those that are down and that the list
 // itself brings: they are served later.
 func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.GroupVersion, err error) {
-	ctx, cancel := context.WithTimeoutCause(s.Context, s.Common.ReadinessTimeout, fmt.Errorf("waited for %s (--readiness-timeout)", s.Common.ReadinessTimeout))
+	ctx, cancel := context.WithTimeoutCause(s.Context, s.Common.ReadinessTimeout, fmt.Errorf("waited %s (--readiness-timeout)", s.Common.ReadinessTimeout))
 	defer cancel()
 	for _, gv := range aggregated(list) {
 		why := s.down(ctx, gv)
@@ -53,7 +53,7 @@ func (s *Session) awaitAPI(ctx context.Context, gv schema.GroupVersion, why stri
 		select {
 		case <-ctx.Done():
 			o := apiServiceOf(gv)
-			return &Refusal{Operation: "look at what is there", Because: []plan.Warning{{Object: &o, Message: fmt.Sprintf("%s; %v", why, context.Cause(ctx))}}}
+			return &Refusal{Operation: "read the existing objects", Because: []plan.Warning{{Object: &o, Message: fmt.Sprintf("%s; %v", why, context.Cause(ctx))}}}
 		case <-time.After(time.Second):
 		}
 	}

@@ -71,5 +71,5 @@ func (s *sight) checkBudgets(t *target) (warnings []plan.Warning) {
 }
 
 func (b budget) warning() plan.Warning {
-	return plan.Warning{Object: &b.from.Object, Message: fmt.Sprintf("%s is for pods with %s, and neither the chart nor namespace %s has any: it protects nothing", b.from, b.selector, b.from.Namespace)}
+	return plan.Warning{Object: &b.from.Object, Message: fmt.Sprintf("%s matches pods with %s, and neither the chart nor namespace %s has any: it protects nothing", b.from, b.selector, b.from.Namespace)}
 }

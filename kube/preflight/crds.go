@@ -107,10 +107,10 @@ func (s *Session) CheckCRDs(u CRDs) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%s: look at CustomResourceDefinition/%s: %w", d.Source, d.Object.GetName(), err)
+			return fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, d.Object.GetName(), err)
 		}
 		if lost := lostVersions(live, d.Object); len(lost) > 0 {
-			return fmt.Errorf("%s: CustomResourceDefinition/%s would lose version %s, in which objects are stored (status.storedVersions): keep it in the chart with served: false, or migrate the objects and take it out of status.storedVersions first",
+			return fmt.Errorf("%s: CustomResourceDefinition/%s would lose version %s, in which objects are stored (status.storedVersions): keep that version in the chart with served: false, or first migrate the objects and remove it from status.storedVersions",
 				d.Source, d.Object.GetName(), strings.Join(lost, ", "))
 		}
 	}

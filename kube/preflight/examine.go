@@ -18,7 +18,7 @@ func (s *Session) examine(p *Prepared, brings Brings) error {
 	}
 	t, err := targetOf(p, brings)
 	if err != nil {
-		return fmt.Errorf("check what is to be applied: %w", err)
+		return fmt.Errorf("check the objects: %w", err)
 	}
 	view := &sight{Session: s, mapper: mapper}
 	if p.Target.NewNamespace {
@@ -44,7 +44,7 @@ func (s *Session) examine(p *Prepared, brings Brings) error {
 		p.Warnings, p.Refused = append(p.Warnings, f.warnings...), append(p.Refused, f.refused...)
 	}
 	if s.Context.Err() != nil { // what was asked for has not been answered
-		return fmt.Errorf("look whether the cluster has what it takes: %w", context.Cause(s.Context))
+		return fmt.Errorf("check the cluster: %w", context.Cause(s.Context))
 	}
 	if p.Common.PlanOnly {
 		p.Warnings = append(p.Warnings, view.unchecked()...)

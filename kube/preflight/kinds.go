@@ -29,7 +29,7 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 				return nil, nil, err
 			}
 		}
-		unknown := fmt.Sprintf("%s: %s: the cluster does not know the kind %s (%s)", f.Resource.Chart, f.Resource.Object, f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
+		unknown := fmt.Sprintf("%s: %s: the cluster has no kind %s (%s)", f.Resource.Chart, f.Resource.Object, f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
 		chance, removed := s.bring(f.Resource.Object), manifest.Removed(i.Mapping.GroupVersionKind)
 		switch {
@@ -38,13 +38,13 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 			w.Message = unknown + removed
 			refused = append(refused, w)
 		case !strings.Contains(f.Resource.Object.Group, "."):
-			w.Message = unknown + ", and no CRD can bring it: look at its apiVersion"
+			w.Message = unknown + ", and no CRD can define it: check its apiVersion"
 			refused = append(refused, w)
 		case chance == never:
-			w.Message = unknown + ", and neither a CRD of the chart nor anything before its group can bring it: install its CRD first"
+			w.Message = unknown + ", and nothing in the chart before its group can define it: install its CRD first"
 			refused = append(refused, w)
 		default:
-			w.Message = unknown + ", and no CRD of the chart brings it, so what comes before its group has to"
+			w.Message = unknown + ", and no CRD in the chart defines it, so an earlier group must"
 			warnings = append(warnings, w)
 		}
 	}

@@ -42,7 +42,7 @@ func TestQuotasWithScopes(t *testing.T) {
 		asking  = `containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
 		bounded = `activeDeadlineSeconds: 60, containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
 		high    = `priorityClassName: high, containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
-		over    = "leaves 2 of pods (0 of 2 is used), and what is to be created takes 3"
+		over    = "has 2 of pods left (0 of 2 used), and the release needs 3"
 	)
 	tests := map[string]struct {
 		scope, pods string
@@ -74,7 +74,7 @@ func TestQuotasWithScopes(t *testing.T) {
 	}
 	q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, spec: {hard: {requests.cpu: 1}, scopes: [Terminating]}}")
 	expect(t, unsaid(q, targetOfText(t, workload("Deployment", plain)).objects, nil))
-	expect(t, unsaid(q, targetOfText(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set what ResourceQuota/q of namespace ns counts: requests.cpu of container a")
+	expect(t, unsaid(q, targetOfText(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
 }
 
 // TestLimitRanges finds what a LimitRange forbids of containers, of pods as a whole,
@@ -86,15 +86,15 @@ func TestLimitRanges(t *testing.T) {
 		limits, objects string
 		want            []string
 	}{
-		"pods, too much":          {"{type: Pod, max: {cpu: 3}}", workload("Deployment", two), []string{"Deployment/web: LimitRange/l of namespace ns: the limits of cpu of a pod's containers are 4 together, and at most 3 is let in"}},
+		"pods, too much":          {"{type: Pod, max: {cpu: 3}}", workload("Deployment", two), []string{"Deployment/web: LimitRange/l in namespace ns: the pod's cpu limit is 4, and the maximum is 3"}},
 		"pods, enough":            {"{type: Pod, max: {cpu: 4}}", workload("Deployment", two), nil},
-		"pods, too little":        {"{type: Pod, min: {cpu: 3}}", workload("Deployment", two), []string{"the requests of cpu of a pod's containers are 2 together, and at least 3 is let in"}},
-		"pods, not said":          {"{type: Pod, max: {memory: 1Gi}}", workload("Deployment", two), []string{"are not set together, and at most 1Gi is let in"}},
-		"pods, ratio":             {"{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}", workload("Deployment", two), []string{"limit and request of cpu are 4 and 2, and the first may be at most 1500m times the second"}},
-		"containers, ratio":       {"{type: Container, maxLimitRequestRatio: {cpu: 1}}", workload("Deployment", strings.Replace(two, "cpu: 2", "cpu: 1", 1)), []string{"container b: limit and request of cpu are 2 and 1"}},
+		"pods, too little":        {"{type: Pod, min: {cpu: 3}}", workload("Deployment", two), []string{"the pod's cpu request is 2, and the minimum is 3"}},
+		"pods, not said":          {"{type: Pod, max: {memory: 1Gi}}", workload("Deployment", two), []string{"the pod's memory limit is not set, and the maximum is 1Gi"}},
+		"pods, ratio":             {"{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}", workload("Deployment", two), []string{"its cpu limit is 4 and its request 2, and the limit may be at most 1500m times the request"}},
+		"containers, ratio":       {"{type: Container, maxLimitRequestRatio: {cpu: 1}}", workload("Deployment", strings.Replace(two, "cpu: 2", "cpu: 1", 1)), []string{"container b: its cpu limit is 2 and its request 1"}},
 		"containers, ratio kept":  {"{type: Container, maxLimitRequestRatio: {cpu: 2}}", workload("Deployment", two), nil},
-		"claims":                  {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {resources: {requests: {storage: 2Gi}}}}", []string{"PersistentVolumeClaim/c: LimitRange/l of namespace ns: it asks for 2Gi of storage, and at most 1Gi is let in"}},
-		"claims of a StatefulSet": {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", set, []string{"StatefulSet/db: LimitRange/l of namespace ns: it asks for 5Gi of storage, and at most 1Gi is let in"}},
+		"claims":                  {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {resources: {requests: {storage: 2Gi}}}}", []string{"PersistentVolumeClaim/c: LimitRange/l in namespace ns: it requests 2Gi of storage, and the maximum is 1Gi"}},
+		"claims of a StatefulSet": {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", set, []string{"StatefulSet/db: LimitRange/l in namespace ns: it requests 5Gi of storage, and the maximum is 1Gi"}},
 		"claims, enough":          {"{type: PersistentVolumeClaim, min: {storage: 1Gi}}", set, nil},
 	}
 	for name, tt := range tests {
@@ -114,7 +114,7 @@ func TestLimitRanges(t *testing.T) {
 func TestMissingKeys(t *testing.T) {
 	const pods = `containers: [{name: a, env: [{name: A, valueFrom: {configMapKeyRef: {name: c, key: color}}}]}]`
 	const config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {shape: round}}"
-	missing := "Deployment/web needs key color of ConfigMap/c (spec.template.spec.containers[0].env[0].valueFrom.configMapKeyRef.name), which does not have it: pods do not start without it"
+	missing := "Deployment/web needs key color of ConfigMap/c (spec.template.spec.containers[0].env[0].valueFrom.configMapKeyRef.name), which is missing there: pods cannot start without it"
 	inCluster := plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "c"}
 	tests := map[string]struct {
 		objects string
@@ -150,7 +150,7 @@ func TestIdleBudgets(t *testing.T) {
 		objects string
 		want    []string
 	}{
-		"for others":           {pdb("{matchLabels: {app: wbe}}") + web, []string{"PodDisruptionBudget/b is for pods with app=wbe, and neither the chart nor namespace ns has any: it protects nothing"}},
+		"for others":           {pdb("{matchLabels: {app: wbe}}") + web, []string{"PodDisruptionBudget/b matches pods with app=wbe, and neither the chart nor namespace ns has any: it protects nothing"}},
 		"for these":            {pdb("{matchLabels: {app: web}}") + web, nil},
 		"by expression":        {pdb("{matchExpressions: [{key: app, operator: In, values: [web]}]}") + web, nil},
 		"for all":              {pdb("{}") + web, nil},

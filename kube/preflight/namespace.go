@@ -27,7 +27,7 @@ func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
 		case apierrors.IsNotFound(err) && !create:
 			return false, fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
-			return false, fmt.Errorf("look at namespace %s: %w", name, err)
+			return false, fmt.Errorf("read namespace %s: %w", name, err)
 		case err == nil && ns.DeletionTimestamp != nil && create && !s.Common.PlanOnly:
 		default:
 			if waited != "" && s.Lease.Kind != lease.Unavailable { // what was there of it is gone
@@ -35,7 +35,7 @@ func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
 			}
 			return apierrors.IsNotFound(err), nil
 		}
-		if text := fmt.Sprintf("waiting until namespace %s is gone%s", name, lingering(ns)); text != waited {
+		if text := fmt.Sprintf("waiting for namespace %s to be deleted%s", name, lingering(ns)); text != waited {
 			waited = text
 			s.Common.Begin(text)
 		}

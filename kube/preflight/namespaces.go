@@ -51,7 +51,7 @@ func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own str
 		w := plan.Warning{}
 		if ns != nil {
 			w.Object = &plan.Object{Kind: "Namespace", Name: name}
-			w.Message = fmt.Sprintf("namespace %s is being deleted since %s, and takes nothing new%s; wait until it is gone, then create it again (an installation with --create-namespace does both)", name, since(ns), lingering(ns))
+			w.Message = fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; wait until it is deleted, then create it again (install --create-namespace does both)", name, since(ns), lingering(ns))
 			if name == own {
 				refused = append(refused, w)
 			} else {
@@ -63,14 +63,14 @@ func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own str
 		w.Object = &o.Object
 		switch brings := t.has[plan.Object{Kind: "Namespace", Name: name}]; {
 		case brings != nil && t.earlier(o.at, brings.at):
-			w.Message = fmt.Sprintf("%s lies in namespace %s, which comes only after it (%s)", o, name, brings.at.group.ID)
+			w.Message = fmt.Sprintf("%s is in namespace %s, which is created after it (%s)", o, name, brings.at.group.ID)
 			warnings = append(warnings, w)
 		case brings != nil:
 		case t.something(o):
-			w.Message = fmt.Sprintf("%s lies in namespace %s, which neither the chart nor the cluster has, so what comes before it has to bring it", o, name)
+			w.Message = fmt.Sprintf("%s is in namespace %s, which neither the chart nor the cluster has, so an earlier group must create it", o, name)
 			warnings = append(warnings, w)
 		default:
-			w.Message = fmt.Sprintf("%s lies in namespace %s, which neither the chart nor the cluster has: create it", o, name)
+			w.Message = fmt.Sprintf("%s is in namespace %s, which neither the chart nor the cluster has: create it", o, name)
 			refused = append(refused, w)
 		}
 	}

@@ -26,9 +26,9 @@ func CheckOwners(b *manifest.Builder, list, before helmkube.ResourceList) (refus
 		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
 		switch place := placeOf(o); {
 		case b.Scope().Taken(f.Owner):
-			w.Message = fmt.Sprintf("%s (%s) belongs to %s now: take it out of one of the charts, or take it over with --take-ownership", o, place, f.Owner)
+			w.Message = fmt.Sprintf("%s (%s) is owned by %s: remove it from one of the charts, or take it over with --take-ownership", o, place, f.Owner)
 		case !had[o]:
-			w.Message = fmt.Sprintf("%s is in the cluster already (%s), and not managed by Helm: delete it, or take it over with --take-ownership", o, place)
+			w.Message = fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, or take it over with --take-ownership", o, place)
 		default:
 			continue
 		}
@@ -50,7 +50,7 @@ func OwnerWarnings(b *manifest.Builder, list helmkube.ResourceList) (warnings []
 	for _, i := range list {
 		if f := b.Fact(i); f != nil && b.Scope().Taken(f.Owner) {
 			warnings = append(warnings, plan.Warning{Rule: "R32", Object: &f.Resource.Object,
-				Message: fmt.Sprintf("%s belongs to %s now; this takes it back", f.Resource.Object, f.Owner)})
+				Message: fmt.Sprintf("%s is owned by %s; this takes it back", f.Resource.Object, f.Owner)})
 		}
 	}
 	return warnings

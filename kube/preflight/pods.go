@@ -107,7 +107,7 @@ func fill(list, from corev1.ResourceList) {
 // of its namespace forbid.
 func outOfRange(o *brought, ranges []corev1.LimitRange) (found []plan.Warning) {
 	tell := func(l corev1.LimitRange, format string, args ...any) {
-		found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s: LimitRange/%s of namespace %s: ", o, l.Name, o.Namespace) + fmt.Sprintf(format, args...)})
+		found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s: LimitRange/%s in namespace %s: ", o, l.Name, o.Namespace) + fmt.Sprintf(format, args...)})
 	}
 	_, spec, pods := podsOf(o)
 	withDefaults(&spec, ranges)
@@ -117,21 +117,21 @@ func outOfRange(o *brought, ranges []corev1.LimitRange) (found []plan.Warning) {
 			switch {
 			case item.Type == corev1.LimitTypeContainer && pods:
 				for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-					outside(item, c.Resources.Requests, c.Resources.Limits, "its limit of %s is %s", "its request of %s is %s",
+					outside(item, c.Resources.Requests, c.Resources.Limits, "its %s limit is %s", "its %s request is %s",
 						func(format string, args ...any) { tell(l, "container "+c.Name+": "+format, args...) })
 				}
 			case item.Type == corev1.LimitTypePod && pods:
 				pod, all := &corev1.Pod{Spec: spec}, resources.PodResourcesOptions{}
-				outside(item, resources.PodRequests(pod, all), resources.PodLimits(pod, all), "the limits of %s of a pod's containers are %s together",
-					"the requests of %s of a pod's containers are %s together", func(format string, args ...any) { tell(l, format, args...) })
+				outside(item, resources.PodRequests(pod, all), resources.PodLimits(pod, all), "the pod's %s limit is %s",
+					"the pod's %s request is %s", func(format string, args ...any) { tell(l, format, args...) })
 			case item.Type == corev1.LimitTypePersistentVolumeClaim:
 				for _, claim := range claims {
 					asks := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 					if most, ok := item.Max[corev1.ResourceStorage]; ok && over(asks, most) {
-						tell(l, "it asks for %s of storage, and at most %s is let in", text(asks), text(most))
+						tell(l, "it requests %s of storage, and the maximum is %s", text(asks), text(most))
 					}
 					if least, ok := item.Min[corev1.ResourceStorage]; ok && over(least, asks) {
-						tell(l, "it asks for %s of storage, and at least %s is let in", text(asks), text(least))
+						tell(l, "it requests %s of storage, and the minimum is %s", text(asks), text(least))
 					}
 				}
 			}
@@ -146,18 +146,18 @@ func outOfRange(o *brought, ranges []corev1.LimitRange) (found []plan.Warning) {
 func outside(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, limitIs, requestIs string, tell func(string, ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
 		if has, ok := limits[name]; !ok || over(has, item.Max[name]) {
-			tell(limitIs+", and at most %s is let in: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
+			tell(limitIs+", and the maximum is %s: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
 		if has, ok := requests[name]; !ok || over(item.Min[name], has) {
-			tell(requestIs+", and at least %s is let in: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
+			tell(requestIs+", and the minimum is %s: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
 		most, request, limit := item.MaxLimitRequestRatio[name], requests[name], limits[name]
 		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64()/request.AsApproximateFloat64() > most.AsApproximateFloat64() {
-			tell("limit and request of %s are %s and %s, and the first may be at most %s times the second: no pods can be created",
+			tell("its %s limit is %s and its request %s, and the limit may be at most %s times the request: no pods can be created",
 				name, orNone(limit, !limit.IsZero()), orNone(request, !request.IsZero()), text(most))
 		}
 	}
@@ -213,7 +213,7 @@ func checkPodSecurity(t *target, namespaces map[string]*corev1.Namespace) (warni
 		if result.Allowed {
 			continue
 		}
-		warnings = append(warnings, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s breaks the PodSecurity level %s of namespace %s: %s: no pods can be created",
+		warnings = append(warnings, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s violates the PodSecurity level %s of namespace %s: %s: no pods can be created",
 			o, level.Enforce.Level, o.Namespace, result.ForbiddenDetail())})
 	}
 	return warnings

@@ -107,7 +107,7 @@ func (c Common) Complete(namespace string) (Common, error) {
 		c.ReadinessTimeout = min(defaultReadiness, c.Timeout)
 	}
 	if c.ReadinessTimeout > c.Timeout {
-		return c, fmt.Errorf("the readiness timeout %s is larger than the timeout %s of the operation: lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)
+		return c, fmt.Errorf("the readiness timeout %s exceeds the timeout %s of the operation: lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)
 	}
 	ws, err := WaitStrategy(c.Wait)
 	if err != nil {
@@ -162,7 +162,7 @@ func WaitStrategy(s string) (helmkube.WaitStrategy, error) {
 	case "legacy":
 		return helmkube.LegacyStrategy, nil
 	}
-	return "", fmt.Errorf("--wait=%s is not known: use ordered, watcher, hookOnly or legacy (R27)", s)
+	return "", fmt.Errorf("--wait=%s is unknown: use ordered, watcher, hookOnly or legacy (R27)", s)
 }
 
 // Prepared is an operation that has been checked and planned. It is not changed
@@ -285,9 +285,9 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 // another run is at work on the release (R51), before anything is read of that.
 func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	if !common.PlanOnly && connect.StorageDriver() == "memory" {
-		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory keeps its record only until the end of this operation, so nothing could upgrade or uninstall its objects later: unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
+		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory forgets the release when this operation ends, so it could never be upgraded or uninstalled: unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
 	}
-	common.Begin("looking at release " + common.Release + " in the cluster")
+	common.Begin("reading release " + common.Release + " in the cluster")
 	s, err := Open(ctx, c, common)
 	if err != nil || common.PlanOnly || common.Own != nil && common.Own.Leased {
 		return s, err
@@ -344,7 +344,7 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 //
 // brings is nil where nothing is applied.
 func (s *Session) Check(planned *Prepared, brings *Brings) (*Prepared, error) {
-	s.Common.Begin("preflight: checking the plan against the cluster")
+	s.Common.Begin("checking the plan against the cluster")
 	checked := *planned
 	p := &checked
 	if s.Context.Err() != nil { // what was asked since may be missing

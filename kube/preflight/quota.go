@@ -140,7 +140,7 @@ func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.
 			left = resource.Quantity{}
 		}
 		if !want.IsZero() && over(want, left) {
-			found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s of namespace %s leaves %s of %s (%s of %s is used), and what is to be created takes %s: what is over it is refused",
+			found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s in namespace %s has %s of %s left (%s of %s used), and the release needs %s: the rest will be refused",
 				q.Name, q.Namespace, text(left), name, text(used), text(hard), text(want))})
 		}
 	}
@@ -178,7 +178,7 @@ func unsaid(q corev1.ResourceQuota, objects []*brought, ranges []corev1.LimitRan
 			}
 		}
 		if len(lacks) > 0 {
-			found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s does not set what ResourceQuota/%s of namespace %s counts: %s: no pods can be created",
+			found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s does not set values required by ResourceQuota/%s in namespace %s: %s: no pods can be created",
 				o, q.Name, q.Namespace, strings.Join(lacks, ", "))})
 		}
 	}

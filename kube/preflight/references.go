@@ -17,8 +17,8 @@ import (
 // without is what becomes of an object whose reference leads nowhere. Uses that
 // are not here do no harm.
 var without = map[refs.Use]string{
-	refs.Environment: "pods do not start without it",
-	refs.Volume:      "pods do not start without it",
+	refs.Environment: "pods cannot start without it",
+	refs.Volume:      "pods cannot start without it",
 	refs.Claim:       "pods stay pending without it",
 	refs.Account:     "no pods can be created without it",
 	refs.Priority:    "no pods can be created without it",
@@ -26,9 +26,9 @@ var without = map[refs.Use]string{
 	refs.Pull:        "images that need it cannot be pulled",
 	refs.Class:       "no controller will serve it",
 	refs.Backend:     "requests to it fail",
-	refs.TLS:         "it is served with another certificate until then",
-	refs.Target:      "nothing is scaled",
-	refs.Role:        "it gives no rights until then",
+	refs.TLS:         "another certificate is used until then",
+	refs.Target:      "it cannot scale anything",
+	refs.Role:        "it grants no rights until then",
 }
 
 // stops are the uses that keep pods from starting.
@@ -99,7 +99,7 @@ func (t *target) tell(missing, late []need, absent map[plan.Object]bool) (warnin
 	}
 	for _, found := range group(late, absent) {
 		n := found[0]
-		warnings = append(warnings, n.warn("%s %s (%s), which comes only after it (%s): %s", who(found, "needs", "need"), n.To, n.Path, t.has[n.To].at.group.ID, without[n.Use]))
+		warnings = append(warnings, n.warn("%s %s (%s), which is created after it (%s): %s", who(found, "needs", "need"), n.To, n.Path, t.has[n.To].at.group.ID, without[n.Use]))
 	}
 	return warnings
 }
@@ -289,7 +289,7 @@ func (t *target) tellKeys(needs []need, live map[plan.Object][]string) (warnings
 		if !known || len(missing) == 0 {
 			continue
 		}
-		warnings = append(warnings, n.warn("%s needs %s of %s (%s), which does not have it: %s", n.from, listed(missing), n.To, n.Path, without[n.Use]))
+		warnings = append(warnings, n.warn("%s needs %s of %s (%s), which is missing there: %s", n.from, listed(missing), n.To, n.Path, without[n.Use]))
 	}
 	return warnings
 }

@@ -58,7 +58,7 @@ spec: {template: {spec: {containers: [{name: a, envFrom: [{secretRef: {name: wan
 // silent where somebody in the plan is likely to bring it.
 func TestMissingReferences(t *testing.T) {
 	tests := map[string]struct{ objects, want string }{
-		"a Secret":                {mounts, "Deployment/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which neither the chart nor namespace ns has: pods do not start without it"},
+		"a Secret":                {mounts, "Deployment/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which neither the chart nor namespace ns has: pods cannot start without it"},
 		"twice":                   {mounts + strings.ReplaceAll(mounts, "web", "api"), "Deployment/web and 1 more need Secret/wanted ("},
 		"in the chart":            {mounts + "{apiVersion: v1, kind: Secret, metadata: {name: wanted}}", ""},
 		"in another namespace":    {mounts + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, namespace: other}}", "Secret/wanted"},
@@ -80,8 +80,8 @@ func TestMissingReferences(t *testing.T) {
 		"classes":                 {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {priorityClassName: high}}", "Pod/x needs PriorityClass/high (spec.priorityClassName), which neither the chart nor the cluster has: no pods can be created without it"},
 		"certificate":             {"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x}, spec: {tls: [{secretName: wanted}]}}", "Ingress/x needs Secret/wanted (spec.tls[0].secretName)"},
 		"certificate to be made":  {"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x, annotations: {cert-manager.io/cluster-issuer: le}}, spec: {tls: [{secretName: wanted}]}}", ""},
-		"before it, in a hook":    {strings.Replace(strings.Replace(strings.Replace(mounts, "apps/v1", "batch/v1", 1), "Deployment", "Job", 1), "{name: web}", "{name: web, annotations: {helm.sh/hook: pre-install}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted}}", "Job/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which comes only after it (c:(unsequenced)): pods do not start without it"},
-		"before it, in a group":   {strings.Replace(mounts, "{name: web}", "{name: web, annotations: {helm.sh/resource-group: a}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/resource-group: b, helm.sh/depends-on-resource-groups: '[\"a\"]'}}}", "which comes only after it (c:b)"},
+		"before it, in a hook":    {strings.Replace(strings.Replace(strings.Replace(mounts, "apps/v1", "batch/v1", 1), "Deployment", "Job", 1), "{name: web}", "{name: web, annotations: {helm.sh/hook: pre-install}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted}}", "Job/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which is created after it (c:(unsequenced)): pods cannot start without it"},
+		"before it, in a group":   {strings.Replace(mounts, "{name: web}", "{name: web, annotations: {helm.sh/resource-group: a}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/resource-group: b, helm.sh/depends-on-resource-groups: '[\"a\"]'}}}", "which is created after it (c:b)"},
 		"beside it, in the group": {strings.Replace(mounts, "{name: web}", "{name: web, annotations: {helm.sh/resource-group: a}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/resource-group: a}}}", ""},
 	}
 	for name, tt := range tests {

@@ -30,7 +30,7 @@ func (r *Refusal) Hidden(hide func(string) string) error {
 
 // Error has a line for each reason.
 func (r *Refusal) Error() string {
-	lines := []string{fmt.Sprintf("%s: %d things stand in its way, and nothing was written:", r.Operation, len(r.Because))}
+	lines := []string{fmt.Sprintf("%s: %d conflicts, nothing was written:", r.Operation, len(r.Because))}
 	for _, w := range r.Because {
 		text := w.Message
 		if w.Rule != "" {

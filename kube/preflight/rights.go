@@ -105,7 +105,7 @@ func (b *Brings) there() map[plan.Object]standing {
 }
 
 // whyListed is why a release cannot be operated on without its history.
-const whyListed = "to know which revisions of the release there are"
+const whyListed = "to list the revisions of the release"
 
 // storageRights adds those for the release record.
 func storageRights(to rights, p *Prepared) {
@@ -181,7 +181,7 @@ func verbs(p *Prepared, k event.PhaseKind, o plan.Object, there standing) map[st
 		}
 		return verbs
 	case event.PhaseRemove:
-		return map[string]string{"get": "to see it go", "delete": ""}
+		return map[string]string{"get": "to watch its deletion", "delete": ""}
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func (s *Session) checkRights(p *Prepared, brings *Brings) error {
 		}
 	}
 	if s.Context.Err() != nil {
-		return fmt.Errorf("ask for rights: %w", context.Cause(s.Context))
+		return fmt.Errorf("check rights: %w", context.Cause(s.Context))
 	}
 	if len(optional) > 0 && !p.Common.PlanOnly {
 		p.Lease = lease.State{Kind: lease.Unavailable, Err: fmt.Errorf("%s lacks rights: %s", user(s.Context, s.Client), optional)}

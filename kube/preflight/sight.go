@@ -51,7 +51,7 @@ func (s *sight) unchecked() (warnings []plan.Warning) {
 		return nil
 	}
 	slices.Sort(s.unseen)
-	return []plan.Warning{{Message: "not checked, since this user may not look at it or it does not answer: " + strings.Join(s.unseen, ", ")}}
+	return []plan.Warning{{Message: "not checked, because this user may not read it or it does not answer: " + strings.Join(s.unseen, ", ")}}
 }
 
 // worthListing is the number of names from which on one list is asked for in place

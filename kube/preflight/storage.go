@@ -89,7 +89,7 @@ func (s *sight) checkStorage(t *target) (warnings []plan.Warning) {
 		told[w.class+"/"+w.from.String()] = true
 		text := fmt.Sprintf("%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", w.from, w.class, w.path)
 		if w.class == "" {
-			text = fmt.Sprintf("%s needs storage of the default class (%s is not set), and no StorageClass of the cluster is the default: its claims stay pending", w.from, w.path)
+			text = fmt.Sprintf("%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending", w.from, w.path)
 		}
 		warnings = append(warnings, plan.Warning{Object: &w.from.Object, Message: text})
 	}

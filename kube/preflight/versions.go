@@ -43,9 +43,9 @@ func (s *sight) checkVersions(t *target) (warnings []plan.Warning) {
 		if more := len(of[gvk]) - 1; more > 0 {
 			name, which = fmt.Sprintf("%s and %d more", name, more), "are"
 		}
-		text := fmt.Sprintf("%s %s of the version %s, which is deprecated since Kubernetes %d.%d", name, which, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
+		text := fmt.Sprintf("%s %s version %s, deprecated since Kubernetes %d.%d", name, which, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
 		if l.RemovedMajor > 0 {
-			text += fmt.Sprintf(" and gone in %d.%d", l.RemovedMajor, l.RemovedMinor)
+			text += fmt.Sprintf(" and removed in %d.%d", l.RemovedMajor, l.RemovedMinor)
 		}
 		warnings = append(warnings, plan.Warning{Object: &first.Object, Message: text + l.Use()})
 	}

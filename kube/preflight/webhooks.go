@@ -57,7 +57,7 @@ func (s *sight) checkWebhooks(t *target, namespaces map[string]*corev1.Namespace
 		if more := len(c.about) - 1; more > 0 {
 			which = fmt.Sprintf("%s and %d more", which, more)
 		}
-		return []plan.Warning{{Object: &c.about[0].Object, Message: fmt.Sprintf("webhook %s has to be asked about %s, and nobody answers: Service/%s of namespace %s has no endpoints, so that the API server refuses what it would be asked about",
+		return []plan.Warning{{Object: &c.about[0].Object, Message: fmt.Sprintf("webhook %s must admit %s, but Service/%s in namespace %s has no endpoints: the API server will refuse these objects",
 			c.name, which, service.Name, service.Namespace)}}
 	})
 }

@@ -103,11 +103,11 @@ func (v *Outlook) change(ctx context.Context, o *outlook, c *Change, kind event.
 	}
 	c.Action = ActionCreate
 	if o.builder.Fact(i).Generated {
-		c.Message = "with a name of its own, as each time"
+		c.Message = "with a new name each time"
 		return nil
 	}
 	if later, err := v.place(o, i); later || err != nil {
-		c.Action, c.Message = ActionLater, fmt.Sprintf("the cluster does not have the kind %s yet", c.Object.Kind)
+		c.Action, c.Message = ActionLater, fmt.Sprintf("the cluster has no kind %s yet", c.Object.Kind)
 		return err
 	}
 	live, err := o.live(ctx, i)
@@ -157,7 +157,7 @@ func (o *outlook) tryCreation(ctx context.Context, c *Change, i *resource.Info) 
 	case isMalformed(err) && !o.bringsKind(c.Object):
 		return c.refuse(err)
 	default:
-		c.Message = "as things are now it would be refused: " + diagnose.Explain(err).Error()
+		c.Message = "would be refused: " + diagnose.Explain(err).Error()
 	}
 	return nil
 }
@@ -188,9 +188,9 @@ func (o *outlook) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 func (o *outlook) hookMessage(obj plan.Object) string {
 	h, _ := o.hook(obj)
 	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // the former is Helm's default
-		return "created anew; what its last run has left is deleted first"
+		return "recreated; the previous one is deleted first"
 	}
-	return "created anew"
+	return "recreated"
 }
 
 // NothingSent is the error about an object that is not sent.
@@ -218,7 +218,7 @@ func (o *outlook) sent(group string, kind event.PhaseKind, obj plan.Object) (*un
 	var err error
 	switch {
 	case kind == event.PhaseRemove:
-		return nil, NothingSent("it is deleted: nothing is sent of it")
+		return nil, NothingSent("deleted")
 	case kind == event.PhaseNamespace:
 		var list []*resource.Info
 		if list, _, err = o.builder.Build(preflight.NamespaceManifest(obj.Name)); err == nil {
@@ -226,7 +226,7 @@ func (o *outlook) sent(group string, kind event.PhaseKind, obj plan.Object) (*un
 		}
 	case o.isHook(group, kind):
 		if _, i = o.hook(obj); i == nil {
-			err = fmt.Errorf("%s is not among the hooks of the release", obj)
+			err = fmt.Errorf("%s is not a hook of the release", obj)
 		}
 	default:
 		i, _, err = o.brought(obj, kind)

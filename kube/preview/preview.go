@@ -172,11 +172,11 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 		return o.compareManifests(c, i, mayNotTry)
 	}
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", c.Object, err)
+		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
 	c.Action = ActionUnchanged
 	if !change {
-		c.Message = "it is there, and crds/ are left as they are"
+		c.Message = "exists; crds/ are never changed"
 		return nil
 	}
 	live, next, err := o.tryOn(ctx, i, live)
@@ -188,7 +188,7 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 	case cannotTry(err) && o.deployed[c.Object] != nil:
 		return o.compareManifests(c, i, tryless)
 	case cannotTry(err):
-		c.Action, c.Message = ActionChange, "what changes is not known: "+tryless
+		c.Action, c.Message = ActionChange, "changes unknown: "+tryless
 		return nil
 	}
 	return c.refuse(err)
@@ -196,8 +196,8 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 
 // Why an object is changed of which no field changes.
 const (
-	onlyMetadata = "no field changes, only what the API server keeps: who owns fields, and generation"
-	isReplaced   = "it has failed, and is replaced"
+	onlyMetadata = "no field changes, only metadata kept by the API server: field ownership and generation"
+	isReplaced   = "failed; replaced"
 )
 
 // differ fills in what comes of the apply of an object.
@@ -247,8 +247,8 @@ func (c *Change) Differ(live, next *unstructured.Unstructured) error {
 
 // Why an object is not tried.
 const (
-	mayNotTry = "this user may not try it"
-	tryless   = "a webhook that is asked about it does not answer dry runs"
+	mayNotTry = "this user may not do a dry run"
+	tryless   = "its webhook does not support dry runs"
 )
 
 // cannotTry reports whether a dry run has come to nothing for a webhook that may not be
@@ -264,7 +264,7 @@ func (o *outlook) compareManifests(c *Change, i *resource.Info, why string) erro
 	if err != nil {
 		return err
 	}
-	c.Action, c.Message = ActionUnchanged, "compared with the last manifest, since "+why
+	c.Action, c.Message = ActionUnchanged, "compared with the last manifest, because "+why
 	return c.Differ(o.deployed[c.Object], u)
 }
 
@@ -307,7 +307,7 @@ func (o *outlook) previewRemoval(ctx context.Context, c *Change) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", c.Object, err)
+		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
 	live, err := o.live(ctx, i)
 	switch {
@@ -315,7 +315,7 @@ func (o *outlook) previewRemoval(ctx context.Context, c *Change) error {
 		c.Action = ActionAbsent
 		return nil
 	case err != nil:
-		return fmt.Errorf("look at %s: %w", c.Object, err)
+		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
 	c.Action = ActionDelete
 	if o.prepared.Info.Name == "uninstall" { // what it keeps is not in the plan

@@ -26,7 +26,7 @@ type Mark struct {
 
 func (m Mark) String() string {
 	if m.To == rcommon.StatusSuperseded {
-		return fmt.Sprintf("revision %d was left %s beside a later one", m.Revision, m.From)
+		return fmt.Sprintf("revision %d was left %s, and a later one exists", m.Revision, m.From)
 	}
 	return fmt.Sprintf("revision %d was left %s", m.Revision, m.From)
 }
@@ -72,7 +72,7 @@ func (m Mark) Write(s *storage.Storage, name string) error {
 		return nil
 	}
 	if !m.apply(rel) {
-		return fmt.Errorf("mark revision %d %s: it is %s now: another operation is under way", m.Revision, m.To, rel.Info.Status)
+		return fmt.Errorf("mark revision %d %s: it is now %s: another operation is running", m.Revision, m.To, rel.Info.Status)
 	}
 	if err := s.Update(rel); err != nil {
 		return fmt.Errorf("mark revision %d %s: %w", m.Revision, m.To, err)

@@ -65,7 +65,7 @@ func (l *Ledger) Seal() {
 func (l *Ledger) Look(s *storage.Storage) error {
 	history, err := s.History(l.release) // which notes them
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-		return fmt.Errorf("look for release %s: %w", l.release, err)
+		return fmt.Errorf("read release %s: %w", l.release, err)
 	}
 	there := map[int]bool{}
 	for _, r := range history {
@@ -92,7 +92,7 @@ func (l *Ledger) missing(there map[int]bool) error {
 	gone := e != nil && !there[latest] && !e.going && e.status != rcommon.StatusUninstalling
 	l.mu.Unlock()
 	if lost == nil && gone {
-		return l.take("the release is gone, somebody else has uninstalled it")
+		return l.take("the release was uninstalled by somebody else")
 	}
 	return lost
 }
@@ -130,14 +130,14 @@ func (l *Ledger) differs(s snapshot) string {
 	e := l.entries[s.revision]
 	switch {
 	case e == nil && l.sealed && s.revision > l.latest():
-		return fmt.Sprintf("revision %d, %s, has come in between", s.revision, s.status)
+		return fmt.Sprintf("revision %d, %s, was created meanwhile", s.revision, s.status)
 	case e == nil:
 		e = &entry{}
 		l.entries[s.revision] = e
 	case l.sealed && e.uid != "" && s.uid != e.uid:
-		return fmt.Sprintf("revision %d was deleted and made again, and is %s now", s.revision, s.status)
+		return fmt.Sprintf("revision %d was deleted and recreated, and is now %s", s.revision, s.status)
 	case l.sealed && s.status != e.status && !slices.Contains(e.sent, s.status):
-		return fmt.Sprintf("revision %d is %s now, and it was %s", s.revision, s.status, e.said())
+		return fmt.Sprintf("revision %d is now %s, and was %s", s.revision, s.status, e.said())
 	}
 	e.uid, e.version, e.status = s.uid, s.version, s.status
 	return ""
@@ -161,7 +161,7 @@ func (l *Ledger) latest() (latest int) {
 
 // errDeployed refuses to mark a revision failed that is deployed: whatever ends a
 // run, that is what the release is.
-var errDeployed = errors.New("it is deployed, and a deployed revision is not marked failed")
+var errDeployed = errors.New("it is deployed, and a deployed revision cannot be marked failed")
 
 // knows reports whether a record was read, or written with an answer.
 func (l *Ledger) knows(revision int) bool {

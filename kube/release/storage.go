@@ -130,7 +130,7 @@ func (d *Driver) looked(err error) error {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
 	if _, d.log.unread = foundBy(err); d.log.unread != nil {
-		d.log.unread = fmt.Errorf("no revision is made, since it is not known which there are: %w", err)
+		d.log.unread = fmt.Errorf("no revision created, because the existing ones are unknown: %w", err)
 	}
 	return err
 }
@@ -180,7 +180,7 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		doubt, err = create()
 	}
 	if errors.Is(err, driver.ErrReleaseExists) {
-		err = fmt.Errorf("revision %d has come in between, by helm or by a run without a Lease: %w", rel.Version, err)
+		err = fmt.Errorf("revision %d was created meanwhile, by helm or a run without a Lease: %w", rel.Version, err)
 	}
 	if err == nil || doubt {
 		d.made(rel, doubt)

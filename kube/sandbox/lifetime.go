@@ -93,7 +93,7 @@ func (s *sandbox) announce(o options, took time.Duration) error {
 		_, err = fmt.Printf("%s\n", line)
 		return err
 	}
-	fmt.Fprintf(stderr, "Kubernetes %s is ready after %.1fs; Ctrl-C ends it.\n", s.version, took.Seconds())
+	fmt.Fprintf(stderr, "Kubernetes %s ready after %.1fs; Ctrl-C stops it.\n", s.version, took.Seconds())
 	_, err := fmt.Printf("export KUBECONFIG=%s\n", shellQuote(s.kubeconfig))
 	return err
 }

@@ -91,12 +91,12 @@ func parseOptions(args []string) (options, error) {
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the kubeconfig to `FILE`; removed at the end if it was not there before")
 	fs.StringVar(&o.auditLog, "audit-log", "", "append the API server's audit log to `FILE`, one JSON event a line")
-	fs.StringVar(&o.dataDir, "data-dir", "", "keep the cluster in `DIR` and go on with it at the next start (default: a temporary folder)")
+	fs.StringVar(&o.dataDir, "data-dir", "", "keep the cluster in `DIR` and resume it at the next start (default: a temporary folder)")
 	fs.IntVar(&o.nodes, "nodes", 2, "number of nodes")
 	fs.StringVar(&o.controlPlane, "control-plane", "", "run the API server, controllers and scheduler of `PROGRAM` (see kube/compat), not the embedded ones")
 	fs.IntVarP(&o.verbosity, "v", "v", 0, "verbosity of the components' log, sandbox.log in the data folder")
-	fs.BoolVar(&o.whileStdin, "while-stdin", false, "end when stdin does, as it does however the parent process ends")
-	fs.BoolVar(&o.json, "json", false, "say that the cluster is ready in one line of JSON")
+	fs.BoolVar(&o.whileStdin, "while-stdin", false, "exit when stdin closes, as it does when the parent process ends")
+	fs.BoolVar(&o.json, "json", false, "report readiness as one line of JSON")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			fmt.Print(usage, fs.FlagUsages())

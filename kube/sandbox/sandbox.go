@@ -95,7 +95,7 @@ func open(o options) (_ *sandbox, err error) {
 	return s, nil
 }
 
-var errForeignKubeconfig = errors.New("is there and is not a sandbox's kubeconfig; it is left alone")
+var errForeignKubeconfig = errors.New("exists and is not a sandbox's kubeconfig; left unchanged")
 
 // claimKubeconfig tells whether file is ours to remove in the end, or refuses to overwrite what it holds.
 func claimKubeconfig(file string) (bool, error) {
@@ -124,7 +124,7 @@ func (s *sandbox) log(verbosity int) error {
 		"-log_file=" + s.path(sandboxLog), fmt.Sprintf("-v=%d", verbosity)})
 	// A component that gives up logs a fatal error and would end the process there and then.
 	klog.OsExit = func(int) {
-		s.fail(errors.New("a component gave up"))
+		s.fail(errors.New("a component failed"))
 		select {}
 	}
 	return err

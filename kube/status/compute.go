@@ -54,7 +54,7 @@ func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	switch kindOf(u) {
 	case "apps/Deployment":
 		if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
-			return result(event.Ready, "paused, not waited for")
+			return result(event.Ready, "paused, not checked")
 		}
 	case "apiregistration.k8s.io/APIService":
 		return apiService(u)
@@ -99,7 +99,7 @@ func apiService(u *unstructured.Unstructured) Result {
 	c, ok := conditionOf(u, "Available")
 	switch {
 	case !ok:
-		return result(event.InProgress, "not looked at yet")
+		return result(event.InProgress, "not checked yet")
 	case c.status == "True":
 		return result(event.Ready, "available")
 	}
@@ -112,7 +112,7 @@ func stale(u *unstructured.Unstructured) (message string, ok bool) {
 	if err != nil || !found || observed >= u.GetGeneration() {
 		return "", false
 	}
-	return "its controller has not seen the change yet", true
+	return "its controller has not observed the change yet", true
 }
 
 // custom evaluates the expressions of the rule, failure first (R23).
@@ -123,7 +123,7 @@ func custom(u *unstructured.Unstructured, rule Rule) Result {
 	status, written, _ := unstructured.NestedMap(u.Object, "status")
 	var r Result
 	if e, ok := r.anyHolds(rule.Failure, status); ok {
-		r.Status, r.Message, r.Decided = event.Failed, fmt.Sprintf("readiness-failure %s holds (%s)", e, e.Seen(status)), true
+		r.Status, r.Message, r.Decided = event.Failed, fmt.Sprintf("readiness-failure %s is true (%s)", e, e.Seen(status)), true
 		return r
 	}
 	if e, ok := r.anyHolds(rule.Success, status); ok {
@@ -140,9 +140,9 @@ func unmet(list []Expression, status map[string]any, written bool) string {
 	for _, e := range list {
 		all = append(all, fmt.Sprintf("%s (%s)", e, e.Seen(status)))
 	}
-	text := "no readiness-success expression holds: " + strings.Join(all, ", ")
+	text := "no readiness-success expression is true: " + strings.Join(all, ", ")
 	if e := list[0]; len(list) == 1 {
-		text = fmt.Sprintf("readiness-success %s does not hold (%s)", e, e.Seen(status))
+		text = fmt.Sprintf("readiness-success %s is false (%s)", e, e.Seen(status))
 	}
 	if !written {
 		text += "; no controller has written a status"
@@ -240,7 +240,7 @@ func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
 // deleting says why an object that is being deleted is still there.
 func deleting(u *unstructured.Unstructured) string {
 	if f := u.GetFinalizers(); len(f) > 0 {
-		return "waits for finalizers " + strings.Join(f, ", ")
+		return "waiting for finalizers " + strings.Join(f, ", ")
 	}
 	if kindOf(u) == "Namespace" {
 		return joinText("terminating", remaining(u))

@@ -59,7 +59,7 @@ func describeDeployment(u *unstructured.Unstructured) string {
 	if updated < want {
 		text = fmt.Sprintf("%d of %d updated", updated, want)
 	} else if old := kstatus.GetIntField(u.Object, ".status.replicas", 0) - want; old > 0 {
-		text += fmt.Sprintf(", %d old still there", old)
+		text += fmt.Sprintf(", %d old remaining", old)
 	}
 	if c, ok := conditionOf(u, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" {
 		text += " · progress deadline exceeded"
@@ -77,7 +77,7 @@ func failure(u *unstructured.Unstructured) string {
 
 func describeStatefulSet(u *unstructured.Unstructured) string {
 	if kstatus.GetStringField(u.Object, ".spec.updateStrategy.type", "") == "OnDelete" {
-		return "updated on delete, not waited for"
+		return "updated on delete, not checked"
 	}
 	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
 	text := replicas(u, "readyReplicas", "ready")
@@ -97,7 +97,7 @@ func replicas(u *unstructured.Unstructured, field, word string) string {
 func describeDaemonSet(u *unstructured.Unstructured) string {
 	want := kstatus.GetIntField(u.Object, ".status.desiredNumberScheduled", -1)
 	if want < 0 {
-		return "not seen by its controller yet"
+		return "not observed by its controller yet"
 	}
 	text := fmt.Sprintf("%d of %d ready", kstatus.GetIntField(u.Object, ".status.numberReady", 0), want)
 	if updated := kstatus.GetIntField(u.Object, ".status.updatedNumberScheduled", 0); updated < want {
@@ -129,7 +129,7 @@ func describeService(u *unstructured.Unstructured, status event.Status) string {
 		}
 	}
 	if len(addresses) == 0 && status == event.Ready {
-		return "no address yet, which is not waited for"
+		return "no address yet, not checked"
 	}
 	if len(addresses) == 0 {
 		return "no address yet"
@@ -236,7 +236,7 @@ func conditionOf(u *unstructured.Unstructured, kind string) (condition, bool) {
 
 // describePod is a Pod's phase and the first container that holds it up.
 func describePod(u *unstructured.Unstructured) string {
-	phase := strings.ToLower(kstatus.GetStringField(u.Object, ".status.phase", "not seen by a node yet"))
+	phase := strings.ToLower(kstatus.GetStringField(u.Object, ".status.phase", "not picked up by a node yet"))
 	why := ""
 	for _, field := range []string{"initContainerStatuses", "containerStatuses"} {
 		if why == "" {
@@ -250,7 +250,7 @@ func describePod(u *unstructured.Unstructured) string {
 	case phase == "running" && ready.status == "True":
 		return "ready"
 	case phase == "running":
-		return "running, not ready"
+		return "running but not ready"
 	case phase == "failed":
 		return joinText(phase, joinText(
 			kstatus.GetStringField(u.Object, ".status.reason", ""),
@@ -274,7 +274,7 @@ func describeContainers(u *unstructured.Unstructured, field string) string {
 		}
 		code, found, _ := unstructured.NestedInt64(c, "state", "terminated", "exitCode")
 		if found && code != 0 {
-			return fmt.Sprintf("%s ended with exit code %d", text("name"), code)
+			return fmt.Sprintf("%s exited with code %d", text("name"), code)
 		}
 	}
 	return ""

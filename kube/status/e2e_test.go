@@ -139,7 +139,7 @@ func TestClusterRemoval(t *testing.T) {
 	if err := maps.Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := l.wait(t, objectOf(cm), event.Deleting, ""); o.Message != "waits for finalizers example.org/hold" {
+	if o := l.wait(t, objectOf(cm), event.Deleting, ""); o.Message != "waiting for finalizers example.org/hold" {
 		t.Errorf("deleting: %q", o.Message)
 	}
 	if _, err := maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
@@ -199,14 +199,14 @@ func TestClusterWithoutRights(t *testing.T) {
 	cm := targetOf(object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: cm, namespace: `+ns+`}}`), Rule{})
 	w.Watch(t.Context(), []Target{targetOf(d, Rule{}), cm}, l.report)
 	l.wait(t, objectOf(d), event.Gone, "")
-	if o := l.wait(t, cm.Object, event.InProgress, ""); !strings.HasPrefix(o.Message, "cannot be looked at: ") {
+	if o := l.wait(t, cm.Object, event.InProgress, ""); !strings.HasPrefix(o.Message, "cannot be read: ") {
 		t.Errorf("without any right: %q", o.Message)
 	}
 	made := admin.create(t, web("web", ns, ``))
 	l.wait(t, objectOf(d), event.Ready, made.GetResourceVersion())
 	want(t, "notices", notices.take(),
-		"R22: no right to watch configmaps in namespace "+ns+", so it is asked for every 100ms instead",
-		"R22: no right to watch deployments.apps in namespace "+ns+", so it is asked for every 100ms instead")
+		"R22: no right to watch configmaps in namespace "+ns+"; polling every 100ms instead",
+		"R22: no right to watch deployments.apps in namespace "+ns+"; polling every 100ms instead")
 }
 
 // allowed waits until the authorizer knows a right to get an object.

@@ -192,7 +192,7 @@ func splitPath(text string) (path, rest string, err error) {
 			return strings.TrimSpace(text[1:i]), text[i+1:], nil
 		}
 	}
-	return "", "", errors.New("the brace that ends the path is missing")
+	return "", "", errors.New("the closing brace of the path is missing")
 }
 
 // parsePath compiles a path relative to .status.
@@ -205,14 +205,14 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 		return nil, fmt.Errorf("{%s} names no field", path)
 	}
 	if rel[0] != '.' && rel[0] != '[' {
-		return nil, fmt.Errorf("the path {%s} has to start with a dot", path)
+		return nil, fmt.Errorf("the path {%s} must start with a dot", path)
 	}
 	parsed, err := jsonpath.Parse("status", "{"+rel+"}")
 	if err != nil {
-		return nil, fmt.Errorf("{%s} is no JSONPath: %w", path, err)
+		return nil, fmt.Errorf("{%s} is not a JSONPath: %w", path, err)
 	}
 	if len(parsed.Root.Nodes) != 1 {
-		return nil, fmt.Errorf("{%s} is not one JSONPath", path)
+		return nil, fmt.Errorf("{%s} is not a single JSONPath", path)
 	}
 	if err := selects(parsed.Root, false); err != nil {
 		return nil, fmt.Errorf("{%s}: %w", path, err)
@@ -240,10 +240,10 @@ func selects(node jsonpath.Node, constants bool) error {
 		}
 		return selects(n.Right, true)
 	case *jsonpath.IdentifierNode:
-		return fmt.Errorf("%q stands where a field or a value in quotes is needed", n.Name)
+		return fmt.Errorf("%q found where a field or a quoted value is needed", n.Name)
 	case *jsonpath.TextNode, *jsonpath.IntNode, *jsonpath.FloatNode, *jsonpath.BoolNode:
 		if !constants {
-			return fmt.Errorf("%v stands where a field is needed", n)
+			return fmt.Errorf("%v found where a field is needed", n)
 		}
 	}
 	return nil
@@ -275,13 +275,13 @@ func parseLiteral(s string) (literal, error) {
 	case '"', '\'':
 		text, err := jsonpath.UnquoteExtend(s)
 		if err != nil {
-			return literal{}, fmt.Errorf("%s is not one quoted string", s)
+			return literal{}, fmt.Errorf("%s is not a quoted string", s)
 		}
 		return literal{text: text, quoted: true}, nil
 	case '{', '[':
-		return literal{}, fmt.Errorf("%s is no string, number or boolean", s)
+		return literal{}, fmt.Errorf("%s is not a string, number or boolean", s)
 	case '=', '<', '>', '!':
-		return literal{}, fmt.Errorf("%s is no value", s)
+		return literal{}, fmt.Errorf("%s is not a value", s)
 	}
 	return literal{text: s}, nil
 }

@@ -57,14 +57,14 @@ func TestWatchersShare(t *testing.T) {
 		s.set("a", "Running") // 104
 		synctest.Wait()
 		want(t, "once it is closed", b.take())
-		want(t, "the others go on", a.take(), "a in-progress 104 running, not ready")
+		want(t, "the others go on", a.take(), "a in-progress 104 running but not ready")
 
 		one.Close()
 		time.Sleep(30 * time.Second)
 		three := h.Watcher(t.Context(), nil)
 		three.Watch(t.Context(), []Target{target("a", true)}, c.report)
 		synctest.Wait()
-		want(t, "who comes soon", c.take(), "a in-progress 104 running, not ready")
+		want(t, "who comes soon", c.take(), "a in-progress 104 running but not ready")
 		want(t, "no further requests", s.seen())
 		time.Sleep(2 * time.Minute)
 		s.set("a", "Pending") // 105
@@ -90,7 +90,7 @@ func TestWatchersAreToldWhatLimitsThem(t *testing.T) {
 		late.Watch(t.Context(), []Target{target("b", true)}, r.report)
 		late.Watch(t.Context(), []Target{target("c", true)}, r.report)
 		synctest.Wait()
-		const text = "R22: no right to watch pods in namespace ns, so it is asked for every 2s instead"
+		const text = "R22: no right to watch pods in namespace ns; polling every 2s instead"
 		want(t, "the first", first.take(), text)
 		want(t, "who comes late, once", second.take(), text)
 	})

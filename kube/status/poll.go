@@ -23,7 +23,7 @@ const pollers = 8
 // where listing is not allowed either, gets each object that has a subscription.
 func (s *source) poll(ctx context.Context, mayList bool) {
 	every := s.stream.hub.options.Poll
-	s.stream.notice(fmt.Sprintf("no right to watch %s, so it is asked for every %s instead", s.stream.key, every), true)
+	s.stream.notice(fmt.Sprintf("no right to watch %s; polling every %s instead", s.stream.key, every), true)
 	for ctx.Err() == nil {
 		var err error
 		if mayList {
@@ -90,7 +90,7 @@ func (s *source) get(ctx context.Context, name types.NamespacedName) error {
 	case apierrors.IsNotFound(err):
 		s.send(ctx, delta{gone: name})
 	case denied(err):
-		s.send(ctx, delta{unseen: name, why: "cannot be looked at: " + err.Error()})
+		s.send(ctx, delta{unseen: name, why: "cannot be read: " + err.Error()})
 	default:
 		return err
 	}

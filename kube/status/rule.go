@@ -62,7 +62,7 @@ func ParseRule(annotations map[string]string) (Rule, []plan.Warning, error) {
 // lonely warns of one annotation without the other.
 func lonely(given, missing string) []plan.Warning {
 	return []plan.Warning{{Rule: "R24", Message: fmt.Sprintf(
-		"%s is given without %s: both are needed, so neither is looked at and kstatus decides", given, missing)}}
+		"%s without %s: both are needed, so both are ignored and kstatus decides", given, missing)}}
 }
 
 // parseList reads the expressions of an annotation, none where it is blank.

@@ -234,7 +234,7 @@ func (s *source) learn(first time.Time) {
 	default:
 		s.span = heldSpan
 		if h := s.stream.hub; !h.held.Swap(true) {
-			h.options.Log.Debug("a proxy holds watches back, so each of them is short", "lasts", heldSpan, "first", s.stream.key)
+			h.options.Log.Debug("a proxy delays watches, so short ones are used", "lasts", heldSpan, "first", s.stream.key)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func (s *source) pause(ctx context.Context, err error) {
 	}
 	if err != nil && s.failed >= outageAfter && !s.told {
 		s.told = true
-		s.stream.notice("cannot watch "+s.stream.key.String()+", trying again: "+err.Error(), false)
+		s.stream.notice("cannot watch "+s.stream.key.String()+", retrying: "+err.Error(), false)
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		wait = max(wait, min(longestDelay, time.Duration(seconds)*time.Second))

@@ -59,7 +59,7 @@ func TestWatchReportsEveryChange(t *testing.T) {
 		s.set("b", "Pending") // 103
 		s.set("other", "Pending")
 		synctest.Wait()
-		want(t, "changes", r.take(), "a in-progress 102 running, not ready", "b in-progress 103 pending")
+		want(t, "changes", r.take(), "a in-progress 102 running but not ready", "b in-progress 103 pending")
 
 		w.Watch(t.Context(), []Target{target("b", true), target("other", true), target("never", true)}, late.report)
 		synctest.Wait()
@@ -148,7 +148,7 @@ func TestWatchRecoversFromOutages(t *testing.T) {
 		if n := len(s.seen()); n < 6 || n > 12 {
 			t.Errorf("%d attempts in 20 s", n)
 		}
-		want(t, "told once", notices.take(), "R22: cannot watch pods in namespace ns, trying again: connection refused")
+		want(t, "told once", notices.take(), "R22: cannot watch pods in namespace ns, retrying: connection refused")
 		time.Sleep(12 * time.Second)
 		want(t, "goes on from its version", s.seen(), "watch 101")
 
@@ -156,7 +156,7 @@ func TestWatchRecoversFromOutages(t *testing.T) {
 		s.end(gone)
 		time.Sleep(time.Second)
 		want(t, "lists anew", s.seen()[:1], "list app.kubernetes.io/managed-by=Helm")
-		want(t, "what was missed", r.take(), "a in-progress 102 running, not ready")
+		want(t, "what was missed", r.take(), "a in-progress 102 running but not ready")
 
 		s.end(apierrors.NewTooManyRequests("slow down", 10))
 		time.Sleep(7 * time.Second)
@@ -202,7 +202,7 @@ func TestWithoutTheRightToWatchItPolls(t *testing.T) {
 			s.set("b", "Pending")
 			time.Sleep(5 * time.Second)
 			want(t, "reports", r.take(), "a in-progress 101 pending", "b gone 101", "b in-progress 102 pending")
-			want(t, "notice", notices.take(), "R22: no right to watch pods in namespace ns, so it is asked for every 2s instead")
+			want(t, "notice", notices.take(), "R22: no right to watch pods in namespace ns; polling every 2s instead")
 			if n := len(s.seen()); n < 6 || n > 9 {
 				t.Errorf("%d requests in 10 s", n)
 			}
@@ -222,7 +222,7 @@ func TestWithoutTheRightToWatchItPolls(t *testing.T) {
 			s.set("a", "")
 			s.set("b", "Running")
 			time.Sleep(3 * time.Second)
-			want(t, "changes", r.take(), "a gone 0", "b in-progress 103 running, not ready")
+			want(t, "changes", r.take(), "a gone 0", "b in-progress 103 running but not ready")
 			if n := len(notices.take()); n != 1 {
 				t.Errorf("%d notices", n)
 			}
@@ -230,10 +230,10 @@ func TestWithoutTheRightToWatchItPolls(t *testing.T) {
 			s.fail(forbidden, forbidden, forbidden)
 			time.Sleep(3 * time.Second)
 			want(t, "no right at all", r.take(),
-				"a in-progress 0 cannot be looked at: pods is forbidden: no", "b in-progress 0 cannot be looked at: pods is forbidden: no")
+				"a in-progress 0 cannot be read: pods is forbidden: no", "b in-progress 0 cannot be read: pods is forbidden: no")
 			s.fail(forbidden, forbidden, errors.New("connection refused"))
 			time.Sleep(20 * time.Second)
-			want(t, "outage", notices.take(), "R22: cannot watch pods in namespace ns, trying again: connection refused")
+			want(t, "outage", notices.take(), "R22: cannot watch pods in namespace ns, retrying: connection refused")
 		})
 	})
 }
@@ -296,7 +296,7 @@ func TestListPages(t *testing.T) {
 		})
 		w.Watch(t.Context(), []Target{target("first", true), target("second", true)}, r.report)
 		time.Sleep(time.Second)
-		want(t, "reports", r.take(), "first in-progress 0 not seen by a node yet", "second in-progress 0 not seen by a node yet")
+		want(t, "reports", r.take(), "first in-progress 0 not picked up by a node yet", "second in-progress 0 not picked up by a node yet")
 	})
 }
 

@@ -131,13 +131,13 @@ func (c *Cluster) watch(stdout io.Reader, line chan<- []byte) {
 func (c *Cluster) ready(line []byte) error {
 	if line == nil {
 		if c.ended != nil {
-			return fmt.Errorf("it ended before it was ready: %w", c.ended)
+			return fmt.Errorf("it exited before it was ready: %w", c.ended)
 		}
-		return errors.New("it ended before it was ready")
+		return errors.New("it exited before it was ready")
 	}
 	var r readyLine
 	if err := json.Unmarshal(line, &r); err != nil || r.Kubeconfig == "" {
-		return fmt.Errorf("%s says %q, which this program does not understand: are both of the same version?", c.cmd.Path, line)
+		return fmt.Errorf("%s printed %q, which this program does not understand: are both the same version?", c.cmd.Path, line)
 	}
 	c.Kubeconfig, c.Server, c.AuditLog, c.dataDir = r.Kubeconfig, r.Server, r.AuditLog, r.DataDir
 	return nil
@@ -175,7 +175,7 @@ func (c *Cluster) stop() error {
 	case c.ended != nil:
 		return fmt.Errorf("the sandbox failed: %w%s", c.ended, c.output.text())
 	case early:
-		return errors.New("the sandbox ended by itself" + c.output.text())
+		return errors.New("the sandbox exited unexpectedly" + c.output.text())
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ const (
 )
 
 // ErrNotFound is the error if lockstep-sandbox is nowhere.
-var ErrNotFound = errors.New(program + " is not there: run make to build it, or set " + BinaryEnv)
+var ErrNotFound = errors.New(program + " not found: run make to build it, or set " + BinaryEnv)
 
 // Command returns what to execute for `lockstep-sandbox ARGS...`: the program's path and its argv. If
 // BinaryEnv does not name the program, it is searched for next to this executable, in a test also in bin/ of

@@ -77,8 +77,8 @@ const readyScript = `echo '{"kubeconfig":"/k","server":"https://127.0.0.1:1"}'` 
 
 func TestStartFails(t *testing.T) {
 	for script, want := range map[string]string{
-		"echo the port is taken >&2; exit 1": "start the sandbox: it ended before it was ready: exit status 1\nthe port is taken",
-		"exit 0":                             "start the sandbox: it ended before it was ready",
+		"echo the port is taken >&2; exit 1": "start the sandbox: it exited before it was ready: exit status 1\nthe port is taken",
+		"exit 0":                             "start the sandbox: it exited before it was ready",
 		"echo hello; cat":                    "which this program does not understand",
 	} {
 		fake(t, script)

@@ -77,16 +77,16 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	rel, there, err := release.Get(s.Releases(), name, number)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("look at %s in namespace %s: %w", name, v.namespace, err)
+		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, err)
 	case !there:
-		return nil, fmt.Errorf("look at %s in namespace %s: %w; lockstep list shows which releases there are", name, v.namespace, driver.ErrReleaseNotFound)
+		return nil, fmt.Errorf("read %s in namespace %s: %w; list releases with lockstep list", name, v.namespace, driver.ErrReleaseNotFound)
 	}
 	r, err := newRevision(s, rel)
 	if err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil { // what was asked since may be missing
-		return nil, fmt.Errorf("look at %s in namespace %s: %w", name, v.namespace, context.Cause(ctx))
+		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, context.Cause(ctx))
 	}
 	v.begin(r)
 	v.feed.Mask = v.mask.Event
@@ -305,7 +305,7 @@ func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*r
 		case err != nil: // the watches tell about an outage
 		case !there:
 			exit := 0
-			v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Message: "the release has been uninstalled", Exit: &exit})
+			v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Message: "the release was uninstalled", Exit: &exit})
 			return nil, nil
 		case rel.Version != r.rel.Version || rel.Info.Status != r.rel.Info.Status:
 			return rel, nil

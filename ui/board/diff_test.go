@@ -134,7 +134,7 @@ func TestWordsOfChanges(t *testing.T) {
 		{inspector.Change{Action: inspector.Unchanged}, "", "unchanged"},
 		{inspector.Change{Action: inspector.Delete}, "", "will be deleted"},
 		{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "2 objects: 2 kept (kept: helm.sh/resource-policy)"},
-		{inspector.Change{Action: inspector.Hook, Message: "created anew"}, "", "2 objects: 2 to run (created anew)"},
+		{inspector.Change{Action: inspector.Hook, Message: "recreated"}, "", "2 objects: 2 to run (recreated)"},
 		{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
 		{inspector.Change{Action: inspector.Unchanged}, event.Created, "created, and is as it was applied"},
 		{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "configured, and has been changed since; another apply would revert 1 field"},

@@ -96,7 +96,7 @@ func TestWhatCannotBeEdited(t *testing.T) { // R46
 	for want, s := range map[string]*rig{
 		"pause the run first":       with("sandbox-install", 63, "", editable)(t),
 		"lockstep ctl RELEASE":      with("sandbox-held", 0, "", attached)(t),
-		"brings neither values nor": with("sandbox-held", 0, "")(t),
+		"takes neither values nor": with("sandbox-held", 0, "")(t),
 	} {
 		for _, key := range []string{"e", "E"} {
 			if s.press(key); s.edits() {

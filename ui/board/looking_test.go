@@ -20,7 +20,7 @@ var logsOfShop = func() (lines []inspector.LogLine) {
 	}
 	say("x2kq7", "main", 4, "connecting to postgres://shop-db:5432/shop")
 	say("x2kq7", "main", 4, `FATAL: relation "orders" does not exist (SQLSTATE 42P01), and nothing that was tried since the migration of yesterday evening has brought it back`)
-	lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "shop-api-5f4bc54847-x2kq7", Container: "main", Try: 4}, Time: at, Text: "has ended with code 2", Note: true})
+	lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "shop-api-5f4bc54847-x2kq7", Container: "main", Try: 4}, Time: at, Text: "exited with code 2", Note: true})
 	for n, pod := range []string{"x2kq7", "5fvt4", "bfmjm", "nmss8"} {
 		say(pod, "proxy", 1, "listening on :8443")
 		say(pod, "main", 5-n, "connecting to postgres://shop-db:5432/shop")
@@ -34,7 +34,7 @@ var logsOfShop = func() (lines []inspector.LogLine) {
 }()
 
 var podsOfShop = []inspector.Pod{
-	{Name: "shop-api-5f4bc54847-x2kq7", Ready: "1/2", Restarts: "4", Node: "node-0", Phase: "running", Why: `container main ends with code 2 (5 tries): FATAL: relation "orders" does not exist`},
+	{Name: "shop-api-5f4bc54847-x2kq7", Ready: "1/2", Restarts: "4", Node: "node-0", Phase: "running", Why: `container main exited with code 2 (5 tries): FATAL: relation "orders" does not exist`},
 	{Name: "shop-api-5f4bc54847-5fvt4", Ready: "2/2", Restarts: "0", Node: "node-1", Phase: "running"},
 	{Name: "shop-api-5f4bc54847-bfmjm", Ready: "0/2", Restarts: "0", Phase: "pending", Why: "cannot be scheduled: Insufficient cpu on 2 of 2 nodes"},
 }
@@ -67,7 +67,7 @@ func TestTabsOpenFromTheBoard(t *testing.T) {
 func TestLogs(t *testing.T) {
 	s := looking(t, 160, 45, "l", "home")
 	s.shows(t, "all 4 pods", "── pod 1/4 · main · try 4 · shop-api-5f4bc54847-x2kq7", "1 main  connecting", "── pod 1/4 · main · try 5 ·",
-		"has ended with code 2", "2 main  GET /healthz 200", "3 main  GET /healthz 200")
+		"exited with code 2", "2 main  GET /healthz 200", "3 main  GET /healthz 200")
 	s.press("]")
 	s.shows(t, "pod 1/4 · all 2 containers · shop-api-5f4bc54847-x2kq7", "main  FATAL")
 	s.showsNot(t, "GET /healthz")

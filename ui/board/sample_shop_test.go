@@ -124,7 +124,7 @@ func Broken(tries int) map[string]Behaviour {
 // diagnose says why the migration failed.
 func diagnose(context.Context, plan.Object) run.Finding {
 	return run.Finding{
-		Cause:    `container migrate ends with code 2: FATAL: relation "orders" does not exist`,
+		Cause:    `container migrate exited with code 2: FATAL: relation "orders" does not exist`,
 		Evidence: []string{`FATAL: relation "orders" does not exist`, "BackoffLimitExceeded: Job has reached the specified backoff limit"},
 		Lines: []string{
 			"12:04:09  BackoffLimitExceeded  Job has reached the specified backoff limit",

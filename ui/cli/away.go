@@ -20,7 +20,7 @@ func tellAway(client *kube.Client, say report.Notices) (stop func()) {
 		Away: func(since time.Time, reason string) {
 			timer.Stop()
 			timer = time.AfterFunc(quietFor, func() {
-				say.Note(fmt.Sprintf("the API server has not answered for %s (%s); waiting", time.Since(since).Round(time.Second), reason))
+				say.Note(fmt.Sprintf("the API server has been unreachable for %s (%s); waiting", time.Since(since).Round(time.Second), reason))
 			})
 		},
 		Back: func() { timer.Stop() },

@@ -50,14 +50,14 @@ var refusals = []cause{
 	{"strict-hook", `{apiVersion: v1, kind: ConfigMap, metadata: {name: refused, labels: {ask: me}}}`, "ConfigMap/refused",
 		`refused by webhook strict.example.com of ValidatingWebhookConfiguration \$NS-strict: only on weekdays`, `only on weekdays`},
 	{"immutable", `{apiVersion: v1, kind: ConfigMap, metadata: {name: fixed}, data: {more: x}}`, "ConfigMap/fixed",
-		"refused: data: field is immutable when `immutable` is set; this cannot be changed in place: delete the object and try again, or give it another name in the chart", `field is immutable`},
+		"refused: data: field is immutable when `immutable` is set; delete the object and try again, or rename it in the chart", `field is immutable`},
 	{"conflict", `{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}, data: {mode: ours}}`, "ConfigMap/shared",
-		`refused: Apply failed with 1 conflict: conflict with "somebody" using v1: .data.mode; leave the fields that another manager owns out of the chart, or take them over with --force-conflicts`, `conflict with "somebody"`},
+		`refused: Apply failed with 1 conflict: conflict with "somebody" using v1: .data.mode; remove the fields that another manager owns from the chart, or take them over with --force-conflicts`, `conflict with "somebody"`},
 	{"going", `{apiVersion: v1, kind: ConfigMap, metadata: {name: late, namespace: $NS-going}}`, "ConfigMap/late",
-		`namespace \$NS-going is being deleted and takes nothing new: .*`, `finalizer example.com/hold`},
+		`namespace \$NS-going is being deleted and accepts no new objects: .*`, `finalizer example.com/hold`},
 	{"version", `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: cubes.$NS.example}, spec: {group: $NS.example, scope: Namespaced, names: {kind: Cube, listKind: CubeList, plural: cubes, singular: cube},
 		versions: [{name: v1, served: false, storage: false, schema: {openAPIV3Schema: {type: object}}}, {name: v2, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}` + "\n---\n" +
-		`{apiVersion: $NS.example/v1, kind: Cube, metadata: {name: old}}`, "Cube/old", `the cluster has no version v1 of kind Cube: CustomResourceDefinition cubes.\$NS.example serves v2`, `no matches for kind`},
+		`{apiVersion: $NS.example/v1, kind: Cube, metadata: {name: old}}`, "Cube/old", `the cluster does not serve version v1 of Cube: CustomResourceDefinition cubes.\$NS.example serves v2`, `no matches for kind`},
 }
 
 // TestCausesOfRefusals has the API server refuse objects, each for another reason: each is

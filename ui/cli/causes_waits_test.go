@@ -27,7 +27,7 @@ func expecting(success, failure string, more ...string) string {
 
 const (
 	isReady   = `{.conditions[?(@.type=="Ready")].status} == True`
-	notReady  = `readiness-success \{.conditions\[\?\(@.type=="Ready"\)\].status\} == True does not hold \(status is `
+	notReady  = `readiness-success \{.conditions\[\?\(@.type=="Ready"\)\].status\} == True is false \(status is `
 	never     = `{.never} == x`
 	addressed = `{.loadBalancer.ingress[*].ip} != x`
 )
@@ -74,18 +74,18 @@ var waits = []cause{
 		`no volume: there is no StorageClass none-such, and no volume of that class fits 1Gi, ReadWriteOnce`, `claim classless is pending: class "none-such"`},
 	{"empty-class", claimOf("manual", `storageClassName: ""`), "PersistentVolumeClaim/manual",
 		`no volume: it is to have no StorageClass \(storageClassName: ""\), and no volume that somebody has made fits 1Gi, ReadWriteOnce`, `claim manual is pending`},
-	{"named-volume", claimOf("named", `storageClassName: "", volumeName: gone`), "PersistentVolumeClaim/named", `no volume: it names the volume gone, which does not exist`, `claim named is pending`},
+	{"named-volume", claimOf("named", `storageClassName: "", volumeName: gone`), "PersistentVolumeClaim/named", `no volume: volume gone, which it names, does not exist`, `claim named is pending`},
 	{"first-consumer", claimOf("early", `storageClassName: $NS`), "PersistentVolumeClaim/early",
-		`no volume: StorageClass \$NS makes one only for a pod that uses it \(WaitForFirstConsumer\), and none is placed; put the claim into the group of that pod`, `claim early is pending`},
+		`no volume: StorageClass \$NS provisions one only once a pod that uses it is scheduled \(WaitForFirstConsumer\); put the claim into that pod's group`, `claim early is pending`},
 	{"provisioner", claimOf("slow", `storageClassName: $NS-now`), "PersistentVolumeClaim/slow",
-		`no volume: the provisioner csi.example.com of StorageClass \$NS-now has not made one, and no CSIDriver of its name is installed`, `claim slow is pending`},
+		`no volume: provisioner csi.example.com of StorageClass \$NS-now has not created one, and no CSIDriver with that name is installed`, `claim slow is pending`},
 	{"balancer", balanced("front", "app: frond") + "\n---\n" + deployed("front", "", oneContainer), "Service/front",
-		`no address: selector app=frond matches no pods; the pods of Deployment/front have app=front`, `readiness-success .* does not hold \(ip is not set\)`},
+		`no address: selector app=frond matches no pods; the pods of Deployment/front have app=front`, `readiness-success .* is false \(ip is not set\)`},
 	{"balancer-down", balanced("down", "app: down") + "\n---\n" + strings.Replace(deployed("down", "", oneContainer), "spec:", "spec:\n  replicas: 0", 1), "Service/down",
-		`no address: selector app=down matches no pods: Deployment/down has none: it is scaled to 0 replicas`, `ip is not set`},
+		`no address: selector app=down matches no pods: Deployment/down has none: scaled to 0 replicas`, `ip is not set`},
 	{"balancers", balanced("alone", "app: alone") + "\n---\n" + deployed("alone", "", oneContainer), "Service/alone",
-		`no address: no load balancer of class \$NS/none has given it one, nor any other Service of the cluster`, `ip is not set`},
-	{"ingress-class", ingressTo("classed", unaddressed, "ingressClassName: none-such, ", "x"), "Ingress/classed", `there is no IngressClass none-such`, `IngressClass`},
+		`no address: no load balancer of class \$NS/none has assigned one, nor to any other Service in the cluster`, `ip is not set`},
+	{"ingress-class", ingressTo("classed", unaddressed, "ingressClassName: none-such, ", "x"), "Ingress/classed", `no IngressClass none-such`, `IngressClass`},
 	{"backend", ingressTo("nowhere", oldIngress, "", "nowhere"), "Ingress/nowhere", `its backend Service nowhere does not exist`, `ip is not set`},
 	{"empty-backend", `{apiVersion: v1, kind: Service, metadata: {name: empty}, spec: {selector: {app: nothing}, ports: [{port: 80}]}}` + "\n---\n" + ingressTo("empty", oldIngress, "", "empty"), "Ingress/empty",
 		`its backend Service empty: selector app=nothing matches no pods`, `ip is not set`},
@@ -94,28 +94,28 @@ var waits = []cause{
 		`.*\(status is False\); AbleToScale is False: FailedGetScale: .*"nowhere" not found.*`, `"nowhere" not found`},
 	{"metrics", deployed("fine", "", oneContainer) + "\n---\n" + `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: blind, annotations: ` + expecting(`{.conditions[?(@.type=="ScalingActive")].status} == True`, never) + `},
 		spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: fine}}}`, "HorizontalPodAutoscaler/blind",
-		`.*\(status is False\); ScalingActive is False: FailedGetResourceMetric: .*; no metrics server is installed: nothing in the cluster serves metrics.k8s.io`, `FailedGetResourceMetric`},
+		`.*\(status is False\); ScalingActive is False: FailedGetResourceMetric: .*; no metrics server is installed: nothing serves metrics.k8s.io`, `FailedGetResourceMetric`},
 	{"budget", budgetFor("budget", "minAvailable: 1, selector: {matchLabels: {app: nothing}}"), "PodDisruptionBudget/budget",
-		`selector app=nothing matches no pods`, `\{.disruptionsAllowed\} > 0 does not hold \(disruptionsAllowed is 0\)`},
+		`selector app=nothing matches no pods`, `\{.disruptionsAllowed\} > 0 is false \(disruptionsAllowed is 0\)`},
 	{"budget-all", budgetFor("all", "minAvailable: 2, selector: {matchLabels: {app: few}}") + "\n---\n" + deployed("few", "", oneContainer), "PodDisruptionBudget/all",
-		`it allows no disruption: it wants 2 healthy pods and is for 1`, `disruptionsAllowed is 0`},
+		`it allows no disruption: it requires 2 healthy pods and matches 1`, `disruptionsAllowed is 0`},
 	{"route", ingressTo("unrouted", unaddressed, "ingressClassName: $NS, ", "route") + "\n---\n" + `{apiVersion: v1, kind: Service, metadata: {name: route}, spec: {selector: {app: route}, ports: [{port: 80}]}}` + "\n---\n" + deployed("route", "", oneContainer), "Ingress/unrouted",
-		`no address: no ingress controller has taken it up, nor any other Ingress of its class`, `ip is not set`},
+		`no address: no ingress controller serves it, nor any other Ingress of its class`, `ip is not set`},
 	{"slices", `{apiVersion: v1, kind: Service, metadata: {name: bare, annotations: ` + expecting(addressed, never) + `}, spec: {ports: [{port: 80}]}}`, "Service/bare",
-		`it has no selector, and no EndpointSlice gives it endpoints`, `ip is not set`},
+		`it has no selector, and no EndpointSlice lists endpoints for it`, `ip is not set`},
 	{"failed-claim", strings.Replace(claimOf("failing", `storageClassName: none-such`), "{name: failing}", "{name: failing, annotations: "+expecting(`{.phase} == Bound`, `{.phase} == Pending`)+"}", 1), "PersistentVolumeClaim/failing",
 		`readiness-failure \{.phase\} == Pending holds \(phase is Pending\); no volume: there is no StorageClass none-such.*`, `claim failing is pending`},
 	{"failed-pods", strings.Replace(deployed("early", "sandbox/start-delay: 1h", oneContainer), "{name: early}", "{name: early, annotations: "+expecting(`{.readyReplicas} == 1`, `{.unavailableReplicas} >= 1`)+"}", 1), "Deployment/early",
 		`readiness-failure \{.unavailableReplicas\} >= 1 holds \(unavailableReplicas is 1\).*`, `Available is False`},
 	{"no-node", `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: nodeless, annotations: ` + expecting(`{.numberReady} > 0`, never) + `}, spec: {selector: {matchLabels: {app: nodeless}}, template: {metadata: {labels: {app: nodeless}}, spec: {nodeSelector: {disk: fast}, ` + oneContainer + `}}}}`, "DaemonSet/nodeless",
-		`no node fits its pods, nodeSelector disk=fast`, `numberReady is 0`},
+		`no node matches its pods, nodeSelector disk=fast`, `numberReady is 0`},
 	{"several", thing("several", strings.ReplaceAll(expecting(`{.phase} == Done`, never, "sandbox/ready-after", "10ms", "sandbox/status", `{"phase":"Trying","replicas":1,"message":"2 replicas are missing"}`), `== Done\"]`, `== Done\",\"{.replicas} >= 3\"]`)), "Thing/several",
-		`no readiness-success expression holds: \{.phase\} == Done \(phase is Trying\), \{.replicas\} >= 3 \(replicas is 1\); 2 replicas are missing`, `replicas is 1`},
+		`no readiness-success expression is true: \{.phase\} == Done \(phase is Trying\), \{.replicas\} >= 3 \(replicas is 1\); 2 replicas are missing`, `replicas is 1`},
 	{"failed-thing", thing("broken", expecting(isReady, `{.phase} == Broken`, "sandbox/ready-after", "10ms", "sandbox/status", diskFull)), "Thing/broken",
 		`readiness-failure \{.phase\} == Broken holds \(phase is Broken\); Ready is False: NoDisk: the disk is full`, `Ready is False: NoDisk`},
 	{"trying-thing", thing("trying", expecting(isReady, never, "sandbox/ready-after", "10ms", "sandbox/status", noRoute)), "Thing/trying",
 		notReady + `False\); Ready is False: NoHost: no route to host`, `Ready is False: NoHost`},
-	{"mute-thing", thing("mute", expecting(isReady, never)), "Thing/mute", `readiness-success .* does not hold \(status is not set\); no controller has written a status`, `no controller has written`},
+	{"mute-thing", thing("mute", expecting(isReady, never)), "Thing/mute", `readiness-success .* is false \(status is not set\); no controller has written a status`, `no controller has written`},
 	{"kind-name", thingKind("thingz"), "CustomResourceDefinition/thingz.$NS.example", `.*"ThingList" is already in use.*`, `NamesAccepted is False`},
 }
 
@@ -141,7 +141,7 @@ func TestCausesOfHooks(t *testing.T) {
 	const ns = "causes-of-hooks"
 	inCluster(t).namespace(ns)
 	docs := strings.Replace(jobbed("migrate", dying(""), "backoffLimit: 0", "restartPolicy: Never, "+oneContainer), "{name: migrate}", "{name: migrate, annotations: {helm.sh/hook: pre-install}}", 1)
-	s := &scene{t: t, ns: ns, causes: []cause{{"hook", docs, "Job/migrate", `container main ends with code 3: ` + orders, orders}}}
+	s := &scene{t: t, ns: ns, causes: []cause{{"hook", docs, "Job/migrate", `container main exited with code 3: ` + orders, orders}}}
 	s.unit = "pre-install:Job/migrate"
 	s.run("install", "c", s.chart(), "--timeout", "1m")
 	s.check()
@@ -154,7 +154,7 @@ func TestCausesOfRemovals(t *testing.T) {
 	c := inCluster(t)
 	c.namespace(ns)
 	s := &scene{t: t, ns: ns, causes: []cause{{"held", `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}`, "ConfigMap/held",
-		`it is being deleted: .*example.com/hold.*`, `finalizer example.com/hold`}}}
+		`being deleted: .*example.com/hold.*`, `finalizer example.com/hold`}}}
 	s.run("install", "c", s.chart(), "--timeout", "1m")
 	if s.exit != exitDone {
 		t.Fatal(s.text)
@@ -177,7 +177,7 @@ func TestCausesOfAPIs(t *testing.T) {
 		_ = c.dyn.Resource(apis).Delete(context.Background(), "v1."+ns+".example", metav1.DeleteOptions{})
 	})
 	s := play(t, ns, []cause{{"api", `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.$NS.example}, spec: {group: $NS.example, version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: $NS, name: nowhere}}}`,
-		"APIService/v1.$NS.example", `Available is False: ServiceNotFound: service/nowhere in "\$NS" is not present; Service \$NS/nowhere: it is not in the cluster`, `ServiceNotFound`}},
+		"APIService/v1.$NS.example", `Available is False: ServiceNotFound: service/nowhere in "\$NS" is not present; Service \$NS/nowhere: not in the cluster`, `ServiceNotFound`}},
 		"--readiness-timeout", "5s", "--timeout", "1m")
 	s.check()
 }

@@ -121,7 +121,7 @@ func ctlCommand(args []string) (event.Command, error) {
 		return event.Command{Name: c.command, Group: first(args[1:]), Reason: "by lockstep ctl"}, nil
 	}
 	slices.Sort(words)
-	return event.Command{}, fmt.Errorf("there is no command %q; there are %s", args[0], strings.Join(words, ", "))
+	return event.Command{}, fmt.Errorf("unknown command %q; there are %s", args[0], strings.Join(words, ", "))
 }
 
 func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m mode) error {

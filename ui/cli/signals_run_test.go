@@ -219,7 +219,7 @@ func (r *signalRun) await(what string, holds func() bool) {
 		case <-tick.C:
 		}
 		if closed(r.over) && !holds() {
-			r.t.Fatalf("%s never came: the program has ended with exit code %d; it says:\n%s", what, r.cmd.ProcessState.ExitCode(), r.shown())
+			r.t.Fatalf("%s never came: the program has exited with code %d; it says:\n%s", what, r.cmd.ProcessState.ExitCode(), r.shown())
 		}
 	}
 }

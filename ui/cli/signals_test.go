@@ -183,7 +183,7 @@ func (c signalCase) wants() signalEnd {
 	case c.action.hangsUp():
 		w = signalEnd{release: "deployed", says: done}
 	case p.rollback && stop:
-		w = signalEnd{exit: 3, release: "failed", says: "left behind"}
+		w = signalEnd{exit: 3, release: "failed", says: "remain"}
 	case p.rollback:
 		w = signalEnd{exit: 1, says: failed, answered: "once more stops it"}
 	case c.phase == "writing the record": // all is deployed, and it says so

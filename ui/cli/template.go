@@ -42,7 +42,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.kindless, flags.flat = true, wait.value != string(kube.WaitOrdered)
 			if flags.flat && flags.order.value == kube.OrderInferred {
-				return fmt.Errorf("--order=inferred is an order, and --wait=%s has none: leave one of them out", wait.value)
+				return fmt.Errorf("--order=inferred requires --wait=ordered, not --wait=%s", wait.value)
 			}
 			r, err := flags.render(a, cmd, args)
 			if err != nil {

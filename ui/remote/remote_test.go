@@ -52,7 +52,7 @@ func (knowing) Change(ctx context.Context, it inspector.Item) (inspector.Change,
 		<-ctx.Done()
 		return inspector.Change{}, ctx.Err()
 	}
-	return inspector.Change{}, inspector.Nothing("it is not planned yet")
+	return inspector.Change{}, inspector.Nothing("not planned yet")
 }
 
 func (knowing) Sent(_ context.Context, it inspector.Item) (string, error) {
@@ -94,7 +94,7 @@ func TestARunTellsWhatItDoes(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	none := inspector.Nothing("")
-	if _, err := r.Change(t.Context(), item("shop:later", "x")); !errors.As(err, &none) || none != "it is not planned yet" {
+	if _, err := r.Change(t.Context(), item("shop:later", "x")); !errors.As(err, &none) || none != "not planned yet" {
 		t.Errorf("nothing to tell is told as %v", err)
 	}
 	if _, err := r.Sent(t.Context(), item("", "x")); err == nil || errors.As(err, &none) || err.Error() != "no route to host" {

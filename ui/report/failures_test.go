@@ -31,9 +31,9 @@ func manyRoots(t *testing.T) []event.Event {
 			b.Publish(event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: g.ID, Object: &g.Objects[n], Message: cause, Cause: cause, Evidence: evidence, Lines: []string{"pod of " + g.Objects[n].Name}})
 		}
 		know(groups[0], 0, `claim data-db-0 has no volume: StorageClass "fast" does not exist`, `ProvisioningFailed: storageclass.storage.k8s.io "fast" not found`)
-		know(groups[0], 1, "container pooler ends with code 1 (2 tries): FATAL: no route to db", "FATAL: no route to db", "BackOff: Back-off restarting failed container pooler")
+		know(groups[0], 1, "container pooler exited with code 1 (2 tries): FATAL: no route to db", "FATAL: no route to db", "BackOff: Back-off restarting failed container pooler")
 		b.at(12 * sec)
-		know(groups[0], 1, "container pooler ends with code 1 (3 tries): FATAL: no route to db", "FATAL: no route to db")
+		know(groups[0], 1, "container pooler exited with code 1 (3 tries): FATAL: no route to db", "FATAL: no route to db")
 		finish(b, r.Wait())
 	})
 }
@@ -99,13 +99,13 @@ func TestTheLastLinesSayWhatToDo(t *testing.T) {
 		"roots": {manyRoots, []string{
 			"✗ Deployment/queue: the deployment exceeded its progress deadline (in shop:queue)",
 			`✗ StatefulSet/db: claim data-db-0 has no volume: StorageClass "fast" does not exist; gave up after 25s (--readiness-timeout) (in shop:db)`,
-			"✗ Deployment/pooler: container pooler ends with code 1 (3 tries): FATAL: no route to db; gave up after 25s (in shop:db)",
+			"✗ Deployment/pooler: container pooler exited with code 1 (3 tries): FATAL: no route to db; gave up after 25s (in shop:db)",
 			"ProvisioningFailed", "and 2 more failures"}},
 		"refused": {refused, []string{"ConfigMap/ddl: create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9", "the release is back at revision 3"}},
-		"hook":    {hookFails, []string{"Job/migrate: container migrate ends with code 2: FATAL:", "BackoffLimitExceeded"}},
-		"timeout": {timesOut, []string{"Service/queue: not done after 8s (--timeout): in-progress, 0 of 1 available"}},
+		"hook":    {hookFails, []string{"Job/migrate: container migrate exited with code 2: FATAL:", "BackoffLimitExceeded"}},
+		"timeout": {timesOut, []string{"Service/queue: not finished after 8s (--timeout): in-progress, 0 of 1 available"}},
 		"none":    {noGroupFails, []string{"install shop failed", "etcdserver: request is too large"}},
-		"failed":  {failed, []string{`Job/migrate: container migrate ends with code 2: FATAL: relation "orders" does not exist`}},
+		"failed":  {failed, []string{`Job/migrate: container migrate exited with code 2: FATAL: relation "orders" does not exist`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -148,7 +148,7 @@ func TestAFailureIsAllInTenLines(t *testing.T) {
 	lines := strings.SplitN(after, "\n", 11)
 	ten := strings.Join(lines[:10], "\n")
 	_, after, _ = strings.Cut(after, "✗ ")
-	if first := strings.SplitN(after, "\n", 3); !strings.Contains(first[0], "StatefulSet/db: claim") || !strings.Contains(first[1], "✗ Deployment/pooler in shop:db: container pooler ends") {
+	if first := strings.SplitN(after, "\n", 3); !strings.Contains(first[0], "StatefulSet/db: claim") || !strings.Contains(first[1], "✗ Deployment/pooler in shop:db: container pooler exited") {
 		t.Errorf("not both roots of a group, a line each:\n%s", after)
 	}
 	for _, want := range []string{"Deployment/queue: the deployment exceeded", `StatefulSet/db: claim data-db-0 has no volume: StorageClass "fast" does not exist`, "ProvisioningFailed"} {

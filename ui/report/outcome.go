@@ -145,7 +145,7 @@ func NotStarted(op event.Operation, at time.Time, exit int, err error, because [
 	explain(s, err, because)
 	switch {
 	case err == nil:
-		s.Status, s.Message = event.Succeeded, "there was nothing to do"
+		s.Status, s.Message = event.Succeeded, "nothing to do"
 	case exit == exitAborted:
 		s.Status = event.Aborted
 	}

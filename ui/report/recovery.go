@@ -69,7 +69,7 @@ func (o RecoveredObject) origin() string {
 func (r Recovery) text(to Stream) string {
 	var b strings.Builder
 	for _, m := range r.Marked {
-		fmt.Fprintf(&b, "%s: revision %d was left %s%s; it is marked %s now\n", r.Release, m.Revision, m.From, prefixed(" by a run that is dead: ", m.By), m.To)
+		fmt.Fprintf(&b, "%s: revision %d was left %s%s; it is marked %s now\n", r.Release, m.Revision, m.From, prefixed(" by a run that was killed: ", m.By), m.To)
 	}
 	state := fmt.Sprintf("%s: revision %d is %s, namespace %s", r.Release, r.Revision, r.Status, r.Namespace)
 	if len(r.Marked) == 0 {

@@ -200,7 +200,7 @@ func diagnose(_ context.Context, o plan.Object) run.Finding {
 		return run.Finding{}
 	}
 	return run.Finding{
-		Cause:    `container migrate ends with code 2: FATAL: relation "orders" does not exist`,
+		Cause:    `container migrate exited with code 2: FATAL: relation "orders" does not exist`,
 		Evidence: []string{`FATAL: relation "orders" does not exist`, "BackoffLimitExceeded: Job has reached the specified backoff limit"},
 		Lines: []string{
 			"BackoffLimitExceeded: Job has reached the specified backoff limit",

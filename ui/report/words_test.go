@@ -14,7 +14,7 @@ func TestNothingIsSaidTwice(t *testing.T) {
 			others: []string{"no pods can be created: " + quota}, want: []string{"Available is False: no pods"}},
 		{lines: []string{"BackOff: Back-off restarting failed container api in pod api-1_ns(a-b)", "BackOff: Back-off restarting failed container api in pod api-2_ns(c-d)"},
 			want: []string{"BackOff: Back-off restarting failed container api in pod api-1_ns(a-b)"}},
-		{lines: []string{"  FATAL: no relation", "FATAL: no relation", "connecting"}, others: []string{"ends with code 3: FATAL: no relation"}, want: []string{"connecting"}},
+		{lines: []string{"  FATAL: no relation", "FATAL: no relation", "connecting"}, others: []string{"exited with code 3: FATAL: no relation"}, want: []string{"connecting"}},
 		{lines: []string{"Failed: rpc error: not found", "Unhealthy: probe failed: 503"}, others: []string{"image i cannot be pulled: not found"},
 			want: []string{"Failed: rpc error: not found", "Unhealthy: probe failed: 503"}},
 	} {

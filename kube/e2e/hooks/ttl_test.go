@@ -118,7 +118,7 @@ func TestFailedJobThatRemovesItself(t *testing.T) {
 				out := run(r, func() (*kube.Operation, error) {
 					return r.Install("plain", rig.Use(chart, func(i *kube.Install) { i.WaitForJobs = true }))
 				})
-				failed := out.State.Exit == 1 && strings.Contains(out.State.Message, "edge:a: Job/work") && (strings.Contains(out.State.Message, "backoff limit") || strings.Contains(out.State.Message, "container main ends with code 1"))
+				failed := out.State.Exit == 1 && strings.Contains(out.State.Message, "edge:a: Job/work") && (strings.Contains(out.State.Message, "backoff limit") || strings.Contains(out.State.Message, "container main exited with code 1"))
 				if failed != (exit == "1") || !failed && out.Err != nil {
 					t.Errorf("exit %d: %v", out.State.Exit, out.Err)
 				}

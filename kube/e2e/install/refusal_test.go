@@ -72,7 +72,7 @@ func TestBadInputWritesNothing(t *testing.T) {
 		{name: "bad release name", change: func(i *kube.Install) { i.Release = "Not_A_Name" }, want: []string{"Not_A_Name"}},
 		{name: "object of another release", before: func(r *rig.Rig) {
 			r.Deploy("plain", func(i *kube.Install) { i.Release = "other" })
-		}, want: []string{"settings", "belongs to release other"}},
+		}, want: []string{"settings", "owned by release other"}},
 		{name: "unknown breakpoint", change: func(i *kube.Install) { i.BreakOn = []string{"plain:nope"} }, want: []string{"plain:nope", "plain:(unsequenced)"}},
 		{name: "unknown wait strategy", change: func(i *kube.Install) { i.Wait = "sometimes" }, want: []string{"sometimes", "ordered", "R27"}},
 		{name: "values against the schema", chart: "shop", change: func(i *kube.Install) {

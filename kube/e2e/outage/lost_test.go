@@ -177,7 +177,7 @@ func TestLongOutage(t *testing.T) {
 				t.Errorf("the message claims what is not so: %.300s", out.State.Message)
 			}
 			again := r.MustRun(r.Prepare(operation, rig.Use(many("two"), nil)))
-			if !again.Says("R52", "was left "+string(tt.status), "by a run that is dead: "+operation+" by ") {
+			if !again.Says("R52", "was left "+string(tt.status), "by a run that was killed: "+operation+" by ") {
 				t.Errorf("the same command says %v", again.State.Warnings)
 			}
 			if r.Status() != "" {

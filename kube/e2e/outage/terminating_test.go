@@ -46,14 +46,14 @@ func TestNamespaceThatGoes(t *testing.T) {
 		ns, err := r.Cluster.CoreV1().Namespaces().Get(t.Context(), r.Namespace, metav1.GetOptions{})
 		return err == nil && strings.Contains(ns.String(), keeps)
 	})
-	if _, err := r.Install("plain", nil); err == nil || !strings.Contains(err.Error(), "is being deleted since") || !strings.Contains(err.Error(), keeps) {
+	if _, err := r.Install("plain", nil); err == nil || !strings.Contains(err.Error(), "has been terminating since") || !strings.Contains(err.Error(), keeps) {
 		t.Errorf("error %v", err)
 	}
 	var once sync.Once
 	op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) {
 		i.CreateNamespace = true
 		i.Doing = func(what string) {
-			if strings.HasPrefix(what, "waiting until namespace "+r.Namespace+" is gone: ") && strings.Contains(what, keeps) {
+			if strings.HasPrefix(what, "waiting for namespace "+r.Namespace+" to be deleted: ") && strings.Contains(what, keeps) {
 				once.Do(free)
 			}
 		}

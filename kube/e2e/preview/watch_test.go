@@ -55,7 +55,7 @@ func TestViewFollowsARelease(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Fatal("the release is gone, and the view goes on")
+		t.Fatal("the release no longer exists, and the view goes on")
 	}
 	v.Await("its end", func(s *event.State) bool { return s.Status == event.Succeeded })
 }

@@ -20,7 +20,7 @@ func TestWhatIsSaidOfTheRelease(t *testing.T) {
 	}
 	tests := map[string]struct{ says, release string }{
 		"pre-install": {"the release is marked failed", "failed"}, "post-upgrade": {"the release is marked failed", "failed"},
-		"pre-delete": {"the release is marked failed", "failed"}, "post-delete": {"the release is gone", event.NoRelease},
+		"pre-delete": {"the release is marked failed", "failed"}, "post-delete": {"the release no longer exists", event.NoRelease},
 	}
 	for when, tt := range tests {
 		t.Run(when, func(t *testing.T) {

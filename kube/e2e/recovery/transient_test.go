@@ -115,7 +115,7 @@ func TestErrorThatStays(t *testing.T) {
 	op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ReadinessTimeout = 2e9 }))
 	out := r.MustFail(op, err, "made to fail")
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
-		return e.Kind == event.KindObject && e.Status == event.Applying && strings.Contains(e.Message, "trying again: 500") && strings.Contains(e.Message, "made to fail")
+		return e.Kind == event.KindObject && e.Status == event.Applying && strings.Contains(e.Message, "retrying: 500") && strings.Contains(e.Message, "made to fail")
 	}) {
 		t.Error("no event of the object tells what is being waited for")
 	}

@@ -127,9 +127,9 @@ func TestWhatMayNotBeReadIsTold(t *testing.T) {
 	few := r.Acting(r.As("few", ofNamespace("*")...))
 	all := []rig.Trouble{
 		{Doc: rig.Deployment("stuck", map[string]string{}, "1h"), Object: "Deployment/stuck",
-			Cause: "0 of 1 available (more is not known: pods cannot be read: user " + r.Namespace + "-few may not list pods; events cannot be read: …", Evidence: "may not list events"},
+			Cause: "0 of 1 available (details unavailable: pods cannot be read: user " + r.Namespace + "-few may not list pods; events cannot be read: …", Evidence: "may not list events"},
 		{Doc: rig.Object("v1/PersistentVolumeClaim/classy", nil, "spec: {storageClassName: none-such, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), Object: "PersistentVolumeClaim/classy",
-			Cause: "no volume of class none-such yet (more is not known: …", Evidence: "StorageClass none-such cannot be read: user " + r.Namespace + "-few may not get storageclasses"},
+			Cause: "no volume of class none-such yet (details unavailable: …", Evidence: "StorageClass none-such cannot be read: user " + r.Namespace + "-few may not get storageclasses"},
 	}
 	op, err := few.Install("plain", rig.Use(rig.InTrouble(t, all), func(i *kube.Install) { i.ReadinessTimeout = 2 * time.Second }))
 	if err != nil {

@@ -63,7 +63,7 @@ func TestMissingRights(t *testing.T) {
 		"no history": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps,services", "*"), rig.Rule("", "secrets", "create", "update")},
 			func(r *rig.Rig) (*kube.Operation, error) {
 				return r.Install("plain", func(i *kube.Install) { i.Release = "other" })
-			}, []string{"deployments.apps [create get patch], secrets [list] (to know which revisions of the release there are)"}, "configmaps"},
+			}, []string{"deployments.apps [create get patch], secrets [list] (to list the revisions of the release)"}, "configmaps"},
 		"no history to upgrade": {[]rbacv1.PolicyRule{rig.Rule("", "configmaps", "get"), rig.Rule("", "secrets", "create", "update")},
 			func(r *rig.Rig) (*kube.Operation, error) {
 				return r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil), rig.Job("new", nil, "10ms")), nil))

@@ -48,7 +48,7 @@ func TestRecordsThatMayNotBeRead(t *testing.T) {
 		before := len(r.Writes())
 		for name, prepare := range operations {
 			op, err := prepare(few)
-			if op != nil || err == nil || !strings.Contains(err.Error(), "secrets [list] (to know which revisions of the release there are)") {
+			if op != nil || err == nil || !strings.Contains(err.Error(), "secrets [list] (to list the revisions of the release)") {
 				t.Errorf("%s, release there %v: prepared %v, error %v", name, there, op != nil, err)
 			}
 		}

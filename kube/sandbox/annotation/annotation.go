@@ -122,5 +122,5 @@ func (v *Values) Int(name string, def, max int) int {
 }
 
 func (v *Values) problem(name, value, why string) {
-	v.problems = append(v.problems, fmt.Sprintf("annotation %s%s: %q is not understood and ignored: it %s", Prefix, name, value, why))
+	v.problems = append(v.problems, fmt.Sprintf("annotation %s%s: %q is ignored: it %s", Prefix, name, value, why))
 }

@@ -80,7 +80,7 @@ func newTemp(parent string) (*Dir, error) {
 		}
 		// A sweep took the folder between the two steps and removes it: make another one.
 	}
-	return nil, fmt.Errorf("no folder of our own in %s", parent)
+	return nil, fmt.Errorf("no private folder in %s", parent)
 }
 
 // SocketPath returns where a unix socket of that name goes: in the folder, unless the path would be too long.

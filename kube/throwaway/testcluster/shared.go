@@ -208,7 +208,7 @@ func (m *member) leave() error {
 	}
 	defer unlock()
 	if _, err := os.Stat(m.path("ready.json")); err == nil && !m.runs() {
-		err = errors.New("the sandbox ended by itself" + m.output())
+		err = errors.New("the sandbox exited unexpectedly" + m.output())
 		_ = os.RemoveAll(m.dir)
 		return err
 	}

@@ -124,7 +124,7 @@ func (e *Edit) WhyNot() string {
 	case e.Attached:
 		return "values are edited where the run was started, or with lockstep ctl RELEASE edit -f FILE"
 	case e.editor == nil || e.State.Status == event.RollingBack:
-		return "there is nothing to edit: what is being done brings neither values nor a chart"
+		return "nothing to edit: this operation takes neither values nor a chart"
 	case !e.Held() && !e.Paused():
 		return "pause the run first: p"
 	}
