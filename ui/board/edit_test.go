@@ -94,8 +94,8 @@ func TestEditThatComesToNothing(t *testing.T) { // R46
 // one that brings nothing.
 func TestWhatCannotBeEdited(t *testing.T) { // R46
 	for want, s := range map[string]*rig{
-		"pause the run first":       with("sandbox-install", 63, "", editable)(t),
-		"lockstep ctl RELEASE":      with("sandbox-held", 0, "", attached)(t),
+		"pause the run first":      with("sandbox-install", 63, "", editable)(t),
+		"lockstep ctl RELEASE":     with("sandbox-held", 0, "", attached)(t),
 		"takes neither values nor": with("sandbox-held", 0, "")(t),
 	} {
 		for _, key := range []string{"e", "E"} {
