@@ -71,7 +71,7 @@ func first(args []string) string {
 func (a *app) attach(cmd *cobra.Command, r *remote.Run, m mode) error {
 	d := a.display(cmd, m.lines())
 	if m == modeScreen {
-		if err := a.liveOnScreen(cmd, d, r, r.Command); err != nil {
+		if err := liveOnScreen(a, cmd, d, r, r.Command); err != nil {
 			return err
 		}
 	} else {
@@ -80,13 +80,13 @@ func (a *app) attach(cmd *cobra.Command, r *remote.Run, m mode) error {
 	return left(r, d, m)
 }
 
-// liveOnScreen shows a live run on the screen, read-only without command, and
+// liveOnScreen shows a live run on the screen, read-only without send, and
 // then how it stands.
-func (a *app) liveOnScreen(cmd *cobra.Command, d report.Display, r *remote.Run, command func(event.Command)) error {
+func liveOnScreen(a *app, cmd *cobra.Command, d report.Display, r *remote.Run, send func(event.Command)) error {
 	look, lookErr := theme.FromEnv(os.Getenv)
 	defer a.logs.toFile(d)()
-	o := board.Options{Source: r.Feed().Reader(), Command: command, Attached: true, Theme: look}
-	o.Inspector, o.Kubectl = a.inspectorOf(cmd.Context(), r)
+	o := board.Options{Source: r.Feed().Reader(), Command: send, Attached: true, Theme: look}
+	o.Inspector, o.Kubectl = inspectorOf(a, cmd.Context(), r)
 	dropTyped()
 	err := board.Run(cmd.Context(), o)
 	if cmd.Context().Err() != nil {
@@ -103,7 +103,7 @@ func (a *app) liveOnScreen(cmd *cobra.Command, d report.Display, r *remote.Run, 
 
 // clientOf is a connection to the cluster of a run, nil where the kubeconfig does
 // not lead there: then only the events tell of it.
-func (a *app) clientOf(op event.Operation) *kube.Client {
+func clientOf(a *app, op event.Operation) *kube.Client {
 	client, err := kube.Connect(a.settings, slog.Default(), nil)
 	if err != nil || client.ContextName() != op.Context {
 		return nil
@@ -114,18 +114,18 @@ func (a *app) clientOf(op event.Operation) *kube.Client {
 // inspectorOf asks the run what it does, and its cluster, where that can be asked now
 // and the release has a record, by which secret values are known. It leads kubectl
 // there, too.
-func (a *app) inspectorOf(ctx context.Context, r *remote.Run) (board.Inspector, []string) {
-	client := a.clientOf(r.Operation)
+func inspectorOf(a *app, ctx context.Context, r *remote.Run) (board.Inspector, []string) {
+	client := clientOf(a, r.Operation)
 	if client == nil {
-		return distant{r}, nil
+		return disconnected(r), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	view, err := client.PrepareView(ctx, r.Operation.Release, r.Operation.Namespace, 0)
 	if err != nil {
-		return distant{r}, client.KubectlFlags()
+		return disconnected(r), client.KubectlFlags()
 	}
-	return inspector{r, client.Diagnoser(), view.Mask()}, client.KubectlFlags()
+	return newInspector(r, client.Diagnoser(), view.Mask()), client.KubectlFlags()
 }
 
 // left is what attach ends with: what the run has, where it is over.
@@ -133,7 +133,7 @@ func left(r *remote.Run, d report.Display, m mode) error {
 	s := r.Now(context.Background())
 	switch {
 	case s.Ended.IsZero() && r.Lost():
-		return &exitError{exitFailed, remote.ErrLost}
+		return exitWith(exitFailed, remote.ErrLost)
 	case s.Ended.IsZero():
 		d.Note("the run goes on; lockstep attach " + r.Operation.Release + " joins it again")
 		return nil

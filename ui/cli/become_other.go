@@ -14,7 +14,7 @@ func become(path string, argv []string) error {
 	err := cmd.Run()
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
-		return &exitError{code: ended.ExitCode()}
+		return exitWith(ended.ExitCode(), nil)
 	}
 	return err
 }

@@ -127,8 +127,12 @@ and between subcharts, and that you can watch, pause and step through a deployme
 Exit codes: 0 done, 1 the operation failed, 2 nothing was written, 3 aborted; of plan: 0 nothing to do, 4 there are
 changes.`
 
+func newApp(in *interrupts) *app {
+	return &app{settings: helmcli.New(), helm: action.NewConfiguration(), in: in}
+}
+
 func newRoot(in *interrupts) *cobra.Command {
-	a := &app{settings: helmcli.New(), helm: action.NewConfiguration(), in: in}
+	a := newApp(in)
 	root := &cobra.Command{
 		Use:   "lockstep",
 		Short: "deploy Helm charts in order",

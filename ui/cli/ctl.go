@@ -137,7 +137,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m mode) erro
 	orders := []event.Command{c}
 	if c.Group != "" {
 		if orders, err = about(c, r.Now(cmd.Context())); err != nil {
-			return &exitError{exitFailed, err}
+			return exitWith(exitFailed, err)
 		}
 	}
 	var refused error
@@ -147,7 +147,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m mode) erro
 			return err
 		}
 		if answer.Status == event.Refused {
-			refused = &exitError{exitFailed, errors.New(answer.Message)}
+			refused = exitWith(exitFailed, errors.New(answer.Message))
 		}
 		if err := d.Show(report.Answer(answer)); err != nil {
 			return err

@@ -46,7 +46,7 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 				return err
 			}
 			if tui {
-				return a.lookAtPlan(cmd, board.Options{Title: "dag " + r.Tree.Path, Inspector: drawing{r}}, []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.plan.Groups}}, r.plan.Warnings)
+				return lookAtPlan(a, cmd, board.Options{Title: "dag " + r.Tree.Path, Inspector: drawing{r}}, []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.plan.Groups}}, r.plan.Warnings)
 			}
 			style := a.style(os.Stdout)
 			return report.Dag(cmd.OutOrStdout(), r.Tree.Path, r.plan, format.value, style)
@@ -74,7 +74,7 @@ func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
 }
 
 // look shows something on the screen, which needs a terminal.
-func (a *app) look(cmd *cobra.Command, o board.Options, show func(context.Context, board.Options) error) error {
+func look(a *app, cmd *cobra.Command, o board.Options, show func(context.Context, board.Options) error) error {
 	if modeOf("text", false) != modeScreen {
 		return errors.New("the screen needs a terminal (and CI and ACCESSIBLE unset, and TERM other than dumb)")
 	}
@@ -85,8 +85,8 @@ func (a *app) look(cmd *cobra.Command, o board.Options, show func(context.Contex
 }
 
 // lookAtPlan shows a plan on the screen.
-func (a *app) lookAtPlan(cmd *cobra.Command, o board.Options, phases []event.Phase, warnings []plan.Warning) error {
-	return a.look(cmd, o, func(ctx context.Context, o board.Options) error {
+func lookAtPlan(a *app, cmd *cobra.Command, o board.Options, phases []event.Phase, warnings []plan.Warning) error {
+	return look(a, cmd, o, func(ctx context.Context, o board.Options) error {
 		return board.Show(ctx, planEvents(phases, warnings), o)
 	})
 }

@@ -22,6 +22,9 @@ type exitError struct {
 	err error
 }
 
+// exitWith is an error that ends the program with a code; err may be nil.
+func exitWith(code int, err error) error { return &exitError{code, err} }
+
 func (e *exitError) Error() string {
 	if e.err == nil {
 		return fmt.Sprintf("exit code %d", e.code)

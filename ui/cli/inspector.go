@@ -17,6 +17,17 @@ type inspector struct {
 	mask *kube.Mask
 }
 
+// newInspector asks the cluster about objects, and changes what is done to them.
+func newInspector(changes foresight, d *kube.Diagnoser, mask *kube.Mask) board.Inspector {
+	return inspector{changes, d, mask}
+}
+
+// changesOf is what an operation of this process does to objects.
+func changesOf(op *kube.Operation) foresight { return ownRun{op} }
+
+// disconnected answers for a run elsewhere whose cluster cannot be asked.
+func disconnected(changes foresight) board.Inspector { return distant{changes} }
+
 // foresight says what is done to objects: ownRun of an operation of this process,
 // *remote.Run of another one.
 type foresight interface {

@@ -134,7 +134,7 @@ func (i *interrupts) finished() {
 func (i *interrupts) reason(err error) error {
 	var ended *exitError
 	if err != nil && !errors.As(err, &ended) && i.interrupted() {
-		return &exitError{exitAborted, errInterrupted}
+		return exitWith(exitAborted, errInterrupted)
 	}
 	return err
 }

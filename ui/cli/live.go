@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
-	"lockstep/kube"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
 )
@@ -19,34 +18,6 @@ import (
 func liveDir() (string, error) {
 	runs, err := report.RunDir()
 	return filepath.Join(filepath.Dir(runs), "live"), err
-}
-
-// serveRun lets other processes watch and steer an operation (R47). Where that
-// cannot be, the operation goes on without, unless it may wait for them.
-func serveRun(op *kube.Operation, j job) (s *remote.Server, err error) {
-	dir, err := liveDir()
-	if err == nil {
-		s, err = remote.Serve(dir, op.Feed(), op.Command, ownRun{op})
-	}
-	if err == nil || j.steering == "" {
-		return s, nil
-	}
-	return nil, fmt.Errorf("%s needs the screen, or a way to steer the run from elsewhere, and there is none: %w", j.steering, err)
-}
-
-// joined reports how many watch a run from elsewhere; s may be nil.
-func joined(s *remote.Server) int {
-	if s == nil {
-		return 0
-	}
-	return s.Clients()
-}
-
-// unserve ends what serveRun has begun.
-func unserve(s *remote.Server) {
-	if s != nil {
-		s.Close()
-	}
 }
 
 // liveRuns are the live runs of this machine that fit; all others are left again.

@@ -166,5 +166,5 @@ func ending(s *event.State, err error, m mode) error {
 	case s.Message != "":
 		err = errors.New(s.Reason())
 	}
-	return &exitError{code, err}
+	return exitWith(code, err)
 }

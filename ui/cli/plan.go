@@ -97,7 +97,7 @@ func (a *app) plan(cmd *cobra.Command, j job) error {
 		case refused > 0:
 			return fmt.Errorf("the API server would refuse %s", report.Count(refused, "change"))
 		case changes > 0:
-			return &exitError{code: exitChanges}
+			return exitWith(exitChanges, nil)
 		}
 		return nil
 	})
@@ -120,6 +120,6 @@ func (a *app) planOnScreen(cmd *cobra.Command, j job) error {
 			return err
 		}
 		title := fmt.Sprintf("plan %s %s", op.Info().Name, op.Info().Release)
-		return a.lookAtPlan(cmd, board.Options{Title: title, Inspector: inspector{ownRun{op}, client.Diagnoser(), op.Mask()}, Kubectl: client.KubectlFlags()}, op.Phases(), append(op.Warnings(), op.Refused()...))
+		return lookAtPlan(a, cmd, board.Options{Title: title, Inspector: newInspector(changesOf(op), client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags()}, op.Phases(), append(op.Warnings(), op.Refused()...))
 	})
 }

@@ -75,7 +75,7 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 		if flags.at > 0 {
 			p.Stop(flags.at)
 		}
-		err := a.look(cmd, board.Options{Title: "replay", Inspector: lookback{r, p.At}}, func(ctx context.Context, o board.Options) error {
+		err := look(a, cmd, board.Options{Title: "replay", Inspector: lookback{r, p.At}}, func(ctx context.Context, o board.Options) error {
 			return board.Replay(ctx, p, o)
 		})
 		if err != nil {

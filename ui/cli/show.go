@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 
@@ -13,6 +14,7 @@ import (
 	"lockstep/kube"
 	"lockstep/theme"
 	"lockstep/ui/board"
+	"lockstep/ui/remote"
 	"lockstep/ui/report"
 )
 
@@ -36,23 +38,23 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 		opts.Steer = steerWith(op.Info())
 	}
 	alone := &deserted{op: op, patience: j.common.Timeout, rollback: j.interrupt, joined: func() int { return joined(served) }}
-	o := order{rollback: j.interrupt, hangup: j.hangup, outcome: cmp.Or(j.outcome, "the release will be marked failed"), deserted: alone.begin}
+	signals := order{rollback: j.interrupt, hangup: j.hangup, outcome: cmp.Or(j.outcome, "the release will be marked failed"), deserted: alone.begin}
 	var say report.Notices
 	if j.mode != modeScreen {
 		say = d
 	}
-	if err := a.in.steer(op, o, say); err != nil {
+	if err := a.in.steer(op, signals, say); err != nil {
 		return false, err
 	}
 	defer a.in.finished()
 	var state *event.State
 	if j.mode == modeScreen {
-		screen := board.Options{AtQuit: a.in.atQuit, Kubectl: client.KubectlFlags(), Next: func(s *event.State) []string { return nextLines(s, opts) }}
+		o := board.Options{AtQuit: a.in.atQuit, Kubectl: client.KubectlFlags(), Next: func(s *event.State) []string { return nextLines(s, opts) }}
 		if op.Editable() == nil {
-			screen.Editor = editor{op, j.folder}
+			o.Editor = editor{op, j.folder}
 		}
 		if j.anew != nil {
-			screen.Anew = func(ctx context.Context) error {
+			o.Anew = func(ctx context.Context) error {
 				values, err := op.Values(false)
 				if err == nil {
 					err = j.anew(ctx, values)
@@ -63,7 +65,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 				return err
 			}
 		}
-		state, err = a.onScreen(cmd, client, op, screen, opts, func() { unserve(served) }, record, a.in, alone)
+		state, err = a.onScreen(cmd, client, op, o, opts, func() { unserve(served) }, record, a.in, alone)
 	} else {
 		state, err = run(op, record, d.Operation(opts), a.in, alone)
 	}
@@ -85,7 +87,7 @@ func run(op operation, consumers ...report.Consumer) (*event.State, error) {
 
 // onScreen shows an operation on the screen, and its summary afterwards. Over is
 // called when the operation is over, while the screen may still be there.
-func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, screen board.Options, opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
+func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, o board.Options, opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
 	d := a.display(cmd, report.ModeText)
 	look, lookErr := theme.FromEnv(os.Getenv)
 	restore := a.logs.toFile(d)
@@ -100,9 +102,9 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 		over()
 	}()
 	dropTyped()
-	screen.Source, screen.Command, screen.Theme = op.Feed().Reader(), op.Command, look
-	screen.Inspector = inspector{ownRun{op}, client.Diagnoser(), op.Mask()}
-	err := board.Run(cmd.Context(), screen)
+	o.Source, o.Command, o.Theme = op.Feed().Reader(), op.Command, look
+	o.Inspector = newInspector(changesOf(op), client.Diagnoser(), op.Mask())
+	err := board.Run(cmd.Context(), o)
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):
 		a.in.hangup()
@@ -139,4 +141,32 @@ func newRecord(say report.Notices) *report.RunLog {
 		dir = "" // the record's own error says the same
 	}
 	return report.NewRunLog(dir, say.Warn)
+}
+
+// serveRun lets other processes watch and steer an operation (R47). Where that
+// cannot be, the operation goes on without, unless it may wait for them.
+func serveRun(op *kube.Operation, j job) (s *remote.Server, err error) {
+	dir, err := liveDir()
+	if err == nil {
+		s, err = remote.Serve(dir, op.Feed(), op.Command, changesOf(op))
+	}
+	if err == nil || j.steering == "" {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%s needs the screen, or a way to steer the run from elsewhere, and there is none: %w", j.steering, err)
+}
+
+// joined reports how many watch a run from elsewhere; s may be nil.
+func joined(s *remote.Server) int {
+	if s == nil {
+		return 0
+	}
+	return s.Clients()
+}
+
+// unserve ends what serveRun has begun.
+func unserve(s *remote.Server) {
+	if s != nil {
+		s.Close()
+	}
 }

@@ -65,7 +65,7 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 				why.Text, why.Value = r.secrets.Text(why.Text), r.secrets.Text(why.Value)
 			}
 			if tui {
-				return a.lookAtPlan(cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: drawing{suggested}},
+				return lookAtPlan(a, cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: drawing{suggested}},
 					[]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.plan.Groups}}, suggested.plan.Warnings)
 			}
 			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.plan, Order: order, NotInferred: order.Untold(written)}, format.value, a.style(os.Stdout))

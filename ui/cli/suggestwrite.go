@@ -41,7 +41,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *rendered, ordered *kube.Rendered
 	err = fmt.Errorf("%s in the order of %s cannot be written safely and is to be put in by hand; until then its order is another one",
 		report.Count(len(found.Left), "place"), r.chart.Name())
 	if len(found.Files) > 0 {
-		return &exitError{exitFailed, err}
+		return exitWith(exitFailed, err)
 	}
 	return err
 }

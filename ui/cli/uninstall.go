@@ -76,9 +76,9 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 		case exitCode(err) == exitChanges:
 			changes = err
 		case a.in.interrupted() && len(left) > 0 && (err == nil || untouched && i > 0):
-			return &exitError{exitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(left, ", "))}
+			return exitWith(exitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(left, ", ")))
 		case untouched && i > 0 && do.writes: // something was written before
-			return &exitError{exitFailed, err}
+			return exitWith(exitFailed, err)
 		case err != nil:
 			return err
 		}

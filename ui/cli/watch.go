@@ -83,22 +83,22 @@ func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (gone
 	if cmd.Flags().Changed("revision") {
 		return false, nil // of which the run may not be
 	}
-	runs, err := liveRuns(func(op event.Operation) bool {
-		return op.Release == name && op.Namespace == a.settings.Namespace() && a.clientOf(op) != nil
+	live, err := liveRuns(func(op event.Operation) bool {
+		return op.Release == name && op.Namespace == a.settings.Namespace() && clientOf(a, op) != nil
 	})
-	if err != nil || len(runs) == 0 {
+	if err != nil || len(live) == 0 {
 		return false, nil // it is watched all the same
 	}
-	for _, r := range runs {
+	for _, r := range live {
 		defer r.Close()
 	}
-	r, m := runs[0], modeOf(flags.output.value, flags.noTUI)
+	r, m := live[0], modeOf(flags.output.value, flags.noTUI)
 	d := a.display(cmd, m.lines())
 	switch {
 	case flags.once:
 		return true, d.Show(report.NewRunStatus(r.Now(cmd.Context())))
 	case m == modeScreen:
-		return true, a.liveOnScreen(cmd, d, r, nil)
+		return true, liveOnScreen(a, cmd, d, r, nil)
 	}
 	now := report.Watch(cmd.Context(), r.Feed(), d.Operation(report.Options{}))
 	return cmd.Context().Err() != nil || now.Operation.Name == "uninstall" && now.Status == event.Succeeded, nil
@@ -117,7 +117,7 @@ func (a *app) watchOnScreen(ctx context.Context, d report.Display, client *kube.
 	failed := make(chan error, 1)
 	go func() { failed <- view.Run(ctx) }()
 	go func() { state <- report.Follow(view.Feed()) }()
-	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: inspector{nobody("nothing is being applied: this looks at what is there; lockstep plan tells what a chart would change"), client.Diagnoser(), view.Mask()}, Theme: look,
+	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: newInspector(nobody("nothing is being applied: this looks at what is there; lockstep plan tells what a chart would change"), client.Diagnoser(), view.Mask()), Theme: look,
 		Kubectl: client.KubectlFlags()})
 	if interrupt.Err() != nil {
 		err = nil // a signal ends it as a key does
