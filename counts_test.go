@@ -21,7 +21,7 @@ const (
 
 // moreFiles are the folders that have more files, with how many they may have; none is
 // added, and no number grows.
-var moreFiles = map[string]int{"ui/cli": 58}
+var moreFiles = map[string]int{}
 
 // TestCounts prints what "make lint" shows of the size of the code without its tests:
 // lines, folders with many files, and structs of many fields that are no screen's.

@@ -48,10 +48,10 @@ func TestImportRules(t *testing.T) {
 }
 
 // TestTheCommandsImportTheFacade keeps what knows Kubernetes and Helm behind package
-// kube: of what lies below it, ui/cli imports no more than throwaway, since a program
-// that imports kube need not bring a cluster along.
+// kube. Below it, ui/cli and its packages import only throwaway, since a program that
+// imports kube need not bring a cluster along.
 func TestTheCommandsImportTheFacade(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "lockstep/ui/cli").CombinedOutput()
+	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "lockstep/ui/cli/...").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}

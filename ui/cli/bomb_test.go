@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"lockstep/ui/cli/command"
 )
 
 // TestTemplatesThatNeverEnd: templates that eat memory or call themselves are given
@@ -38,8 +40,8 @@ func TestTemplatesThatNeverEnd(t *testing.T) {
 				commands = append(commands, []string{"lint", dir}, []string{"dag", dir})
 			}
 			for _, args := range commands {
-				out, code, mib := spawned(t, []string{renderMemory + "=256Mi"}, args...)
-				if code != exitNothing || !strings.Contains(out, which) || strings.Contains(out, "goroutine ") {
+				out, code, mib := spawned(t, []string{command.RenderMemory + "=256Mi"}, args...)
+				if code != command.ExitNothing || !strings.Contains(out, which) || strings.Contains(out, "goroutine ") {
 					t.Errorf("%v: exit code %d: %s", args, code, tailOf(out, 2000))
 				}
 				if mib > 2000 {

@@ -1,6 +1,8 @@
 package cli
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // deployed is a Deployment of a pod with annotations for its kubelet.
 func deployed(name, annotations, spec string) string {

@@ -22,6 +22,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/throwaway/auditlog"
 	"lockstep/kube/throwaway/testcluster"
+	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
 
@@ -169,7 +170,7 @@ func (s *scene) grouped(c cause) string {
 // check compares what was told of each cause, wherever it is told, with what is so.
 func (s *scene) check() {
 	s.t.Helper()
-	if s.exit != exitFailed {
+	if s.exit != command.ExitFailed {
 		s.t.Errorf("exit code %d\n%s", s.exit, s.text)
 	}
 	for _, c := range s.causes {

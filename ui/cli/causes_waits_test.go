@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/plan"
+	"lockstep/ui/cli/command"
 )
 
 // expecting are readiness annotations (R23).
@@ -156,7 +157,7 @@ func TestCausesOfRemovals(t *testing.T) {
 	s := &scene{t: t, ns: ns, causes: []cause{{"held", `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}`, "ConfigMap/held",
 		`being deleted: .*example.com/hold.*`, `finalizer example.com/hold`}}}
 	s.run("install", "c", s.chart(), "--timeout", "1m")
-	if s.exit != exitDone {
+	if s.exit != command.ExitDone {
 		t.Fatal(s.text)
 	}
 	s.run("uninstall", "c", "--readiness-timeout", "5s", "--timeout", "1m")

@@ -1,7 +1,6 @@
-// Package cli is the command line: commands, flags, exit codes, and the choice
-// of how an operation is shown. Flags are read into values before anything runs;
-// what commands have to say, package report prints. It has a file for each
-// command, and is larger than other packages for that.
+// Package cli is the command line. It assembles the commands, which are in packages
+// below by family: deploy, releases, author, runs and sandbox. What they share is in
+// command, what needs the board in screen. Package report prints.
 package cli
 
 import (
@@ -14,10 +13,14 @@ import (
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"helm.sh/helm/v4/pkg/action"
-	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/kube"
+	"lockstep/ui/cli/author"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/deploy"
+	"lockstep/ui/cli/releases"
+	"lockstep/ui/cli/runs"
+	"lockstep/ui/cli/sandbox"
 	"lockstep/ui/report"
 )
 
@@ -25,29 +28,29 @@ import (
 // returns its exit code.
 func Main() int {
 	tendHeap()
-	in := newInterrupts(context.Background())
+	in := command.NewSignals(context.Background())
 	root := newRoot(in)
 	var failed error
 	catch(root, &failed)
-	say := report.NewNotices(stream(os.Stderr, os.Stderr, "auto"))
+	say := report.NewNotices(command.StreamOf(os.Stderr, os.Stderr, "auto"))
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
 		root.SetOut(report.Safe(os.Stdout)) // the names of releases and groups
 	}
-	restoreTerminal := terminalNow()
-	in.quit = func(why error) {
+	restoreTerminal := command.SaveTerminal()
+	in.Quit = func(why error) {
 		restoreTerminal()
 		tell(say, why)
-		os.Exit(exitAborted)
+		os.Exit(command.ExitAborted)
 	}
-	stop := in.watch()
+	stop := in.Watch()
 	defer stop()
-	err := fang.Execute(in.ctx, root, fang.WithVersion(version()), fang.WithErrorHandler(
+	err := fang.Execute(in.Context, root, fang.WithVersion(version()), fang.WithErrorHandler(
 		func(_ io.Writer, _ fang.Styles, err error) { tell(say, err) }))
 	if failed != nil {
-		err = in.reason(failed)
+		err = in.Reason(failed)
 		tell(say, err)
 	}
-	return exitCode(err)
+	return command.ExitCode(err)
 }
 
 // catch keeps the errors of commands from fang, which asks the terminal for its
@@ -66,7 +69,7 @@ func catch(cmd *cobra.Command, failed *error) {
 
 // tell says why a command failed, in its last line.
 func tell(say report.Notices, err error) {
-	what := new(kube.Mask).Error(toSay(err)) // what quotes values that nobody knows yet
+	what := new(kube.Mask).Error(command.ErrorToShow(err)) // what quotes values that nobody knows yet
 	if what == nil {
 		return
 	}
@@ -75,16 +78,6 @@ func tell(say report.Notices, err error) {
 		what = fmt.Errorf("%s; try --help", words)
 	}
 	say.Error(what)
-}
-
-// args checks the number of arguments.
-func args(from, to int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < from || to >= 0 && len(args) > to {
-			return fmt.Errorf("accepts %s, not %d arguments", cmd.Use, len(args))
-		}
-		return nil
-	}
 }
 
 // usage reports whether an error is about how the program was called. Cobra has
@@ -98,28 +91,6 @@ func usage(err error) bool {
 	return false
 }
 
-// app is what the commands share.
-type app struct {
-	settings *helmcli.EnvSettings
-	helm     *action.Configuration // ready after readyHelm
-	in       *interrupts
-	logs     logs
-}
-
-// display is how a command shows what it has to say.
-func (a *app) display(cmd *cobra.Command, mode report.Mode) report.Display {
-	return report.New(mode, stream(cmd.OutOrStdout(), os.Stdout, a.settings.ColorMode), stream(cmd.ErrOrStderr(), os.Stderr, a.settings.ColorMode))
-}
-
-func (a *app) style(f *os.File) report.Style { return streamStyle(f, a.settings.ColorMode) }
-
-// afterScreen are the options of a summary that is printed when the screen is gone.
-func (a *app) afterScreen(o report.Options) report.Options {
-	to := stream(os.Stdout, os.Stdout, a.settings.ColorMode)
-	o.Style, o.Width = to.Style, to.Width
-	return o
-}
-
 const rootLong = `lockstep deploys Helm charts in the order that they ask for. Charts are Helm's, and so are releases, flags and
 repositories; what is added is that resources can be put in groups which wait for each other, within a chart
 and between subcharts, and that you can watch, pause and step through a deployment.
@@ -127,12 +98,8 @@ and between subcharts, and that you can watch, pause and step through a deployme
 Exit codes: 0 done, 1 the operation failed, 2 nothing was written, 3 aborted; of plan: 0 nothing to do, 4 there are
 changes.`
 
-func newApp(in *interrupts) *app {
-	return &app{settings: helmcli.New(), helm: action.NewConfiguration(), in: in}
-}
-
-func newRoot(in *interrupts) *cobra.Command {
-	a := newApp(in)
+func newRoot(in *command.Signals) *cobra.Command {
+	a := &app{command.NewApp(in)}
 	root := &cobra.Command{
 		Use:   "lockstep",
 		Short: "deploy Helm charts in order",
@@ -143,7 +110,7 @@ lockstep install shop ./shop --sandbox
 # what would be deployed when
 lockstep dag ./shop`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			a.logs.set(a.settings.Debug)
+			a.Logs.Configure(a.Settings.Debug)
 			return nil
 		},
 	}
@@ -153,13 +120,11 @@ lockstep dag ./shop`,
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	rules, events := a.newRules(), newEvents()
-	operate := execute{job: a.operate, writes: true}
-	root.AddCommand(
-		a.newInstall(operate), a.newUpgrade(operate), a.newRollback(operate), a.newUninstall(operate), a.newTest(operate),
-		a.newAttach(), a.newCtl(), a.newPlan(),
-		a.newRecover(), a.newWatch(), a.newStatus(), a.newHistory(), a.newList(), a.newGet(),
-		a.newDag(), a.newSuggest(), a.newTemplate(), a.newLint(),
-		a.newSandbox(), a.newRuns(), a.newReplay(), a.newVersion(),
+	root.AddCommand(deploy.Commands(a.App)...)
+	root.AddCommand(releases.Commands(a.App)...)
+	root.AddCommand(author.Commands(a.App)...)
+	root.AddCommand(runs.Commands(a.App)...)
+	root.AddCommand(sandbox.New(), a.newVersion(),
 		newTopic("annotations", "how a chart asks for an order", annotationsTopic),
 		newTopic("inferred", "the order that a chart implies", inferredTopic),
 		newTopic("kubernetes", "the versions lockstep was tested on", kubernetesTopic),
@@ -175,13 +140,16 @@ var rare = []string{"kube-token", "kube-as-user", "kube-as-group", "kube-apiserv
 	"kube-insecure-skip-tls-verify", "burst-limit", "qps", "content-cache", "repository-cache", "colour"}
 
 func (a *app) addGlobalFlags(f *pflag.FlagSet) {
-	a.settings.AddFlags(f)
+	a.Settings.AddFlags(f)
 	for _, name := range rare {
 		if flag := f.Lookup(name); flag != nil {
 			flag.Hidden = true
 		}
 	}
 }
+
+// app gives this package's commands what all commands share.
+type app struct{ *command.App }
 
 // newTopic is a page of help that is no command.
 func newTopic(name, about, text string) *cobra.Command {

@@ -18,6 +18,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/throwaway/testcluster"
+	"lockstep/ui/cli/command"
 )
 
 const data = "../../testdata"
@@ -57,7 +58,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARG…")
 	}
-	got := exitDone
+	got := command.ExitDone
 	var ended *exec.ExitError
 	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &ended) {
 		got = ended.ExitCode()
@@ -72,7 +73,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 // typed runs a command in this process.
 func typed(args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
-	root := newRoot(newInterrupts(context.Background()))
+	root := newRoot(command.NewSignals(context.Background()))
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
 	root.SetOut(&out)
@@ -213,19 +214,19 @@ func TestBadChartsAreRefusedOffline(t *testing.T) {
 		if _, err := os.Stat(chart); err != nil {
 			chart += ".tgz"
 		}
-		for _, command := range []string{"dag", "template", "lint"} {
-			t.Run(command+"/"+filepath.Base(chart), func(t *testing.T) {
-				if command == "lint" && filepath.Base(chart) == "chart-library" {
+		for _, name := range []string{"dag", "template", "lint"} {
+			t.Run(name+"/"+filepath.Base(chart), func(t *testing.T) {
+				if name == "lint" && filepath.Base(chart) == "chart-library" {
 					t.Skip("nothing is wrong with a library by itself")
 				}
-				if command == "template" && filepath.Base(chart) == "rendered-no-kind" {
+				if name == "template" && filepath.Base(chart) == "rendered-no-kind" {
 					t.Skip("Helm prints it, so template does (R35)")
 				}
-				out, errs, err := typed(command, chart)
-				if exitCode(err) != exitNothing {
-					t.Fatalf("exit code %d (%v)\n%s", exitCode(err), err, out)
+				out, errs, err := typed(name, chart)
+				if command.ExitCode(err) != command.ExitNothing {
+					t.Fatalf("exit code %d (%v)\n%s", command.ExitCode(err), err, out)
 				}
-				if command != "lint" && out != "" {
+				if name != "lint" && out != "" {
 					t.Errorf("printed %s", out)
 				}
 				all := fmt.Sprint(out, errs, err)

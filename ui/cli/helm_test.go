@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	helmcmd "helm.sh/helm/v4/pkg/cmd"
+
+	"lockstep/ui/cli/command"
 )
 
 // TestFlagsAreHelms compares the flags of the commands that print what Helm's do
@@ -32,7 +34,7 @@ func TestFlagsAreHelms(t *testing.T) {
 		"install", "upgrade", "rollback", "uninstall", "test",
 	} {
 		t.Run(path, func(t *testing.T) {
-			theirs, ours := find(t, helm, path), find(t, newRoot(newInterrupts(t.Context())), path)
+			theirs, ours := find(t, helm, path), find(t, newRoot(command.NewSignals(t.Context())), path)
 			theirs.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 				if f.Name == "help" || slices.Contains(left[path], f.Name) {
 					return

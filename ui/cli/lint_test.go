@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockstep/ui/cli/command"
 )
 
 // writeChart puts the files of a chart on disk and returns their directory.
@@ -78,8 +80,8 @@ func TestLintSaysAllOfAChartThatCannotBeLoaded(t *testing.T) {
 		"templates/a.yaml": "{{ .x",
 	})
 	out, _, err := typed("lint", dir)
-	if exitCode(err) != exitNothing {
-		t.Errorf("exit code %d (%v)", exitCode(err), err)
+	if command.ExitCode(err) != command.ExitNothing {
+		t.Errorf("exit code %d (%v)", command.ExitCode(err), err)
 	}
 	for _, part := range []string{"name is required", "'nonsense' is not", "values.yaml: unable to parse YAML", "[INFO] Chart.yaml: icon is recommended"} {
 		if !strings.Contains(out, part) {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"lockstep/engine"
+	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
 
@@ -40,10 +41,10 @@ func (a *app) newRules() *cobra.Command {
 				text = strings.Join(entries, "\n")
 			}
 			width := 0
-			if isTerminal(os.Stdout) {
+			if command.IsTerminal(os.Stdout) {
 				width, _, _ = term.GetSize(int(os.Stdout.Fd())) // 0: as for a file
 			}
-			return report.Rules(cmd.OutOrStdout(), text, streamStyle(os.Stdout, a.settings.ColorMode), width)
+			return report.Rules(cmd.OutOrStdout(), text, command.StyleOf(os.Stdout, a.Settings.ColorMode), width)
 		},
 	}
 }
@@ -54,7 +55,7 @@ func newEvents() *cobra.Command {
 		Use:     "events [schema]",
 		Short:   "what -o json prints; \"schema\" is its JSON schema",
 		GroupID: "more",
-		Args:    args(0, 1),
+		Args:    command.Args(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
 	"lockstep/kube/throwaway/testcluster"
 )
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/kube/mask"
+	"lockstep/ui/cli/command"
 )
 
 // The tests of this package in which a command is asked for secrets, and why some are
@@ -50,7 +51,7 @@ func TestEveryCommandIsAskedForSecrets(t *testing.T) {
 			walk(sub, name)
 		}
 	}
-	walk(newRoot(newInterrupts(t.Context())), "")
+	walk(newRoot(command.NewSignals(t.Context())), "")
 }
 
 // quoting are the places in a chart whose text is quoted where something is wrong with

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockstep/ui/cli/command"
 )
 
 // called is a chart of an app that calls a database, and says nothing of it.
@@ -71,8 +73,8 @@ func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _, err := typed("suggest", dir, "--write")
-	if exitCode(err) != exitFailed || err == nil || !strings.Contains(err.Error(), "1 place") {
-		t.Errorf("error %v, exit %d", err, exitCode(err))
+	if command.ExitCode(err) != command.ExitFailed || err == nil || !strings.Contains(err.Error(), "1 place") {
+		t.Errorf("error %v, exit %d", err, command.ExitCode(err))
 	}
 	for _, part := range []string{"to be put in by hand", "templates/web.yaml:3 Deployment/web", "helm.sh/resource-group: web", `helm.sh/depends-on-resource-groups: '["db"]'`} {
 		if !strings.Contains(out, part) {

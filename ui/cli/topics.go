@@ -1,5 +1,7 @@
 package cli
 
+import ()
+
 const annotationsTopic = `How a chart asks for an order
 
 Groups inside of a chart. Each resource says in which group it is and which groups its group waits for:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
 
@@ -51,23 +52,23 @@ func allVersions() report.Version {
 }
 
 func (a *app) newVersion() *cobra.Command {
-	format := textOrJSON()
+	format := command.TextOrJSON()
 	short := false
 	cmd := &cobra.Command{
 		Use:               "version",
 		GroupID:           "more",
 		Short:             "print the version",
-		Args:              args(0, 0),
+		Args:              command.Args(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, d := allVersions(), a.display(cmd, report.Mode(format.value))
-			if short && format.value == "text" {
+			v, d := allVersions(), a.Display(cmd, report.Mode(format.Value))
+			if short && format.Value == "text" {
 				return d.Lines(v.Version)
 			}
 			return d.Show(v)
 		},
 	}
 	cmd.Flags().BoolVar(&short, "short", false, "print the version alone")
-	addChoice(cmd, &format, "output", "o", "format")
+	command.AddChoice(cmd, &format, "output", "o", "format")
 	return cmd
 }

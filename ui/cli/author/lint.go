@@ -1,0 +1,236 @@
+package author
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/report"
+)
+
+const lintLong = `Says what is wrong with charts: all that "helm lint" says, and what it cannot know: groups and subcharts that wait
+for each other in a circle, names that do not exist, readiness expressions that do not parse, resources that lose
+their place in the order, and more. Notes tell which annotations keep a chart from being installed with Helm as well.
+No cluster is needed.
+
+With -o json: charts, each with chart, failed and findings (severity, rule, chart, object, path, message).
+
+Errors keep a chart from being deployed, or deploy it in another order than its author meant. With an error, or with
+--strict a warning, the exit code is 2.`
+
+type lintFlags struct {
+	command.RenderFlags
+	strict, quiet, subcharts bool
+}
+
+func (a *app) newLint() *cobra.Command {
+	var flags lintFlags
+	format := command.TextOrJSON()
+	cmd := &cobra.Command{
+		Use:     "lint CHART…",
+		GroupID: "look",
+		Short:   "say what is wrong with a chart",
+		Long:    lintLong,
+		Example: `lockstep lint ./shop
+lockstep lint ./shop --strict -o json`,
+		Args:              command.Args(1, -1),
+		ValidArgsFunction: command.CompleteChart(0, 1000),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if flags.subcharts {
+				args = withSubcharts(args)
+			}
+			out := report.Lint{Charts: []report.LintedChart{}, Quiet: flags.quiet}
+			for _, path := range args {
+				l, err := flags.lint(cmd.Context(), a, path)
+				if err != nil {
+					return err
+				}
+				out.Charts = append(out.Charts, l.LintedChart)
+			}
+			if err := a.Display(cmd, report.Mode(format.Value)).Show(out); err != nil {
+				return err
+			}
+			if n := out.Failed(); n > 0 {
+				return fmt.Errorf("%d of %s failed", n, report.Count(len(out.Charts), "chart"))
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	command.AddValueFlags(f, &flags.Values)
+	f.BoolVar(&flags.strict, "strict", false, "warnings count as errors")
+	f.BoolVar(&flags.quiet, "quiet", false, "print warnings and errors only")
+	f.BoolVar(&flags.subcharts, "with-subcharts", false, "lint the charts in charts/ by themselves as well")
+	f.BoolVar(&flags.SkipSchema, "skip-schema-validation", false, "do not check values against the chart's schema")
+	f.StringVar(&flags.KubeVersion, "kube-version", "", "Kubernetes version that templates see")
+	command.AddChoice(cmd, &format, "output", "o", "format")
+	return cmd
+}
+
+// withSubcharts adds the charts that lie in the charts.
+func withSubcharts(paths []string) []string {
+	all := append([]string{}, paths...)
+	for _, p := range paths {
+		// What cannot be read is told when the chart itself is.
+		_ = filepath.WalkDir(filepath.Join(p, "charts"), func(path string, d os.DirEntry, err error) error {
+			switch {
+			case err != nil:
+			case d.Name() == "Chart.yaml":
+				all = append(all, filepath.Dir(path))
+			case strings.HasSuffix(path, ".tgz"):
+				all = append(all, path)
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+// linted is what lint says about one argument, as it is being found out.
+type linted struct {
+	report.LintedChart
+	hide func(string) string // hides secret values
+}
+
+// lint looks at one chart. The error is about the flags.
+func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, error) {
+	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, new(kube.Mask).Text}
+	vals, err := kube.MergeValues(l.Values, a.Settings)
+	if err != nil {
+		return out, err
+	}
+	c, err := kube.LoadChartPath(path)
+	if err != nil {
+		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
+		return out, l.helm(ctx, &out, a, vals, func(dir string) (string, error) { return kube.CopyUnloadedChart(path, dir) })
+	}
+	save := func(dir string) (string, error) {
+		dir = filepath.Join(dir, c.Name())
+		return dir, c.Save(dir)
+	}
+	out.hide = kube.MaskOfValues(c, vals).Text
+	ordered := linted{hide: out.hide}
+	if c.Metadata().Type != "library" {
+		if err := l.order(ctx, &ordered, a, c, vals); kube.IsRenderLimit(err) || ctx.Err() != nil {
+			return out, err // to render it once more would take as much
+		}
+	}
+	out.hide = ordered.hide
+	if err := l.helm(ctx, &out, a, vals, save); err != nil {
+		return out, err
+	}
+	for _, f := range ordered.Findings {
+		out.add(f)
+	}
+	for _, f := range out.Findings {
+		out.Failed = out.Failed || l.strict && f.Severity == plan.SeverityWarning
+	}
+	return out, nil
+}
+
+func (l *linted) add(f report.Finding) {
+	f.Message = l.hide(f.Message)
+	l.Failed = l.Failed || f.Severity == plan.SeverityError
+	l.Findings = append(l.Findings, f)
+}
+
+// helm adds what Helm's lint says. It loads charts from disk, so save has to put
+// a copy in a form that it can read (R1) below a directory, and return its path.
+func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[string]any, save func(dir string) (string, error)) error {
+	temp, err := os.MkdirTemp("", "lockstep-lint-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	dir, err := save(temp)
+	if err != nil {
+		return err
+	}
+	lint := action.NewLint()
+	lint.Namespace, lint.SkipSchemaValidation = a.Settings.Namespace(), l.SkipSchema
+	if l.KubeVersion != "" {
+		if lint.KubeVersion, err = common.ParseKubeVersion(l.KubeVersion); err != nil {
+			return fmt.Errorf("--kube-version: %w", err)
+		}
+	}
+	limits, err := command.RenderLimits()
+	if err != nil {
+		return err
+	}
+	done := make(chan *action.LintResult, 1)
+	if err := kube.WithinLimits(ctx, limits, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
+		return fmt.Errorf("chart %s: %w", out.Chart, err)
+	}
+	result := <-done
+	own := func(s string) string { return strings.ReplaceAll(s, dir, out.Chart) }
+	severities := map[int]string{support.ErrorSev: plan.SeverityError, support.WarningSev: plan.SeverityWarning}
+	for _, m := range result.Messages {
+		severity := severities[m.Severity]
+		if severity == "" {
+			severity = report.SeverityInfo
+		}
+		out.add(report.Finding{Severity: severity, Path: own(m.Path), Message: own(m.Err.Error())})
+	}
+	if len(result.Messages) == 0 {
+		for _, err := range result.Errors {
+			out.add(report.Finding{Severity: plan.SeverityError, Message: own(err.Error())})
+		}
+	}
+	return nil
+}
+
+// order adds what is wrong with the order that the chart asks for (R37). The error
+// is why the chart cannot be rendered, which is among the findings.
+func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Chart, vals map[string]any) error {
+	opts, err := l.Options(a.Settings, command.DefaultRelease)
+	if err != nil {
+		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
+		return err
+	}
+	opts.Spellings = true
+	r, err := kube.RenderChart(ctx, c, vals, opts)
+	if err != nil {
+		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
+		return err
+	}
+	secrets, values := r.Mask(), out.hide
+	out.hide = func(s string) string { return values(secrets.Text(s)) }
+	a.Logs.Hide(out.hide)
+	for _, w := range r.Warnings {
+		out.add(report.Finding{Severity: severityOf(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
+	}
+	for _, f := range plan.Lint(r.Tree, r.Resources) {
+		out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
+	}
+	if p, err := r.Plan(); err == nil { // else what is wrong has been said
+		_, implied := r.Ordered()
+		for _, f := range implied.Against(p) {
+			out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
+		}
+	}
+	for _, s := range r.Spellings {
+		out.add(report.Finding{Severity: report.SeverityInfo, Rule: s.Rule, Message: s.String()})
+	}
+	return nil
+}
+
+// severityOf tells how bad a warning of the chart loader is (R37).
+func severityOf(rule string) string {
+	switch rule {
+	case "R2", "R8":
+		return plan.SeverityError
+	case "R34a":
+		return report.SeverityInfo
+	}
+	return plan.SeverityWarning
+}

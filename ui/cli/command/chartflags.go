@@ -1,0 +1,185 @@
+package command
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"helm.sh/helm/v4/pkg/action"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/cli/values"
+	"helm.sh/helm/v4/pkg/registry"
+	"k8s.io/client-go/util/homedir"
+
+	"lockstep/kube"
+	"lockstep/ui/report"
+)
+
+// AddValueFlags adds Helm's flags for values.
+func AddValueFlags(f *pflag.FlagSet, v *values.Options) {
+	f.StringSliceVarP(&v.ValueFiles, "values", "f", nil, "values from a YAML file or a URL (repeatable; the last one wins)")
+	f.StringArrayVar(&v.Values, "set", nil, "set values: key1=val1,key2=val2 (repeatable)")
+	f.StringArrayVar(&v.StringValues, "set-string", nil, "set STRING values: key1=val1,key2=val2 (repeatable)")
+	f.StringArrayVar(&v.FileValues, "set-file", nil, "set values from files: key1=path1,key2=path2 (repeatable)")
+	f.StringArrayVar(&v.JSONValues, "set-json", nil, `set JSON values: key1=jsonval1,key2=jsonval2 or {"key1": jsonval1} (repeatable)`)
+	f.StringArrayVar(&v.LiteralValues, "set-literal", nil, "set a literal STRING value: key=val (repeatable)")
+}
+
+// ChartFlags say where a chart comes from.
+type ChartFlags struct {
+	action.ChartPathOptions
+	devel bool
+	// fetch fetches dependencies that are missing in charts/.
+	fetch bool
+	// Progress is told what begins that may take a while; nil for nobody.
+	Progress func(what string)
+}
+
+// Add adds Helm's flags for finding a chart.
+func (c *ChartFlags) Add(f *pflag.FlagSet) {
+	f.StringVar(&c.Version, "version", "", "version of the chart, or a range such as ^2.0.0 (default: the latest)")
+	f.BoolVar(&c.devel, "devel", false, "take development versions, too; the same as --version '>0.0.0-0'")
+	f.StringVar(&c.RepoURL, "repo", "", "repository that the chart is in, a URL")
+	f.StringVar(&c.Username, "username", "", "user name for the repository")
+	f.StringVar(&c.Password, "password", "", "password for the repository")
+	f.StringVar(&c.CaFile, "ca-file", "", "verify the repository's certificate with this CA bundle")
+	f.StringVar(&c.CertFile, "cert-file", "", "client certificate for the repository")
+	f.StringVar(&c.KeyFile, "key-file", "", "key of the client certificate")
+	f.BoolVar(&c.InsecureSkipTLSVerify, "insecure-skip-tls-verify", false, "do not verify the repository's certificate")
+	f.BoolVar(&c.PlainHTTP, "plain-http", false, "use HTTP without TLS for the chart's download")
+	f.BoolVar(&c.PassCredentialsAll, "pass-credentials", false, "pass the credentials to all domains")
+	f.BoolVar(&c.Verify, "verify", false, "verify the package's signature before using it")
+	f.BoolVar(&c.fetch, "dependency-update", false, "first fetch the charts that this one depends on, where some are missing")
+	f.StringVar(&c.Keyring, "keyring", defaultKeyring(), "public keys for --verify")
+}
+
+func defaultKeyring() string {
+	if dir, ok := os.LookupEnv("GNUPGHOME"); ok {
+		return filepath.Join(dir, "pubring.gpg")
+	}
+	return filepath.Join(homedir.HomeDir(), ".gnupg", "pubring.gpg")
+}
+
+// Load finds and loads the chart.
+func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
+	loaded, err := Cancelable(ctx, func(context.Context) (*kube.Chart, error) { return c.fetched(chart, settings) })
+	if err == nil {
+		return loaded, nil
+	}
+	var m kube.Mask
+	m.Secrets(c.Password)
+	m.Values(map[string]any{"chart": chart, "repo": c.RepoURL})
+	return nil, m.Error(err)
+}
+
+// begin tells that something begins that may take a while.
+func (c *ChartFlags) begin(what string) {
+	if c.Progress != nil {
+		c.Progress(what)
+	}
+}
+
+// fetched is load, however long the chart takes to come.
+func (c *ChartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
+	from := c.ChartPathOptions
+	if from.Version == "" && c.devel {
+		from.Version = ">0.0.0-0"
+	}
+	client, err := c.Registry(settings)
+	if err != nil {
+		return nil, err
+	}
+	c.begin("loading chart " + chart)
+	loaded, err := kube.LoadChart(kube.ChartRef{Chart: chart, ChartPathOptions: from}, settings, client)
+	if err != nil || !c.fetch || len(loaded.Missing()) == 0 {
+		return loaded, err
+	}
+	if info, err := os.Stat(chart); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("chart %s: --dependency-update writes to the chart's charts/, so the chart has to be a directory", chart)
+	}
+	c.begin("fetching the dependencies of chart " + chart)
+	if err := kube.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
+		return nil, err
+	}
+	return kube.LoadChartPath(chart)
+}
+
+// Registry returns the client for oci:// charts.
+func (c *ChartFlags) Registry(settings *helmcli.EnvSettings) (*registry.Client, error) {
+	opts := []registry.ClientOption{
+		registry.ClientOptDebug(settings.Debug), registry.ClientOptEnableCache(true), registry.ClientOptWriter(report.Safe(os.Stderr)),
+		registry.ClientOptCredentialsFile(settings.RegistryConfig), registry.ClientOptBasicAuth(c.Username, c.Password),
+	}
+	if c.CertFile != "" && c.KeyFile != "" || c.CaFile != "" || c.InsecureSkipTLSVerify {
+		config, err := c.tls()
+		if err != nil {
+			return nil, err
+		}
+		transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment}
+		opts = append(opts, registry.ClientOptHTTPClient(&http.Client{Transport: transport}))
+	} else if c.PlainHTTP {
+		opts = append(opts, registry.ClientOptPlainHTTP())
+	}
+	client, err := registry.NewClient(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("registry client: %w", err)
+	}
+	return client, nil
+}
+
+func (c *ChartFlags) tls() (*tls.Config, error) {
+	config := &tls.Config{InsecureSkipVerify: c.InsecureSkipTLSVerify}
+	if c.CertFile != "" || c.KeyFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--cert-file, --key-file: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if c.CaFile != "" {
+		data, err := os.ReadFile(c.CaFile)
+		if err != nil {
+			return nil, fmt.Errorf("--ca-file: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("--ca-file: no certificate in %s", c.CaFile)
+		}
+	}
+	return config, nil
+}
+
+// NameFlags say what a release is called.
+type NameFlags struct {
+	Generate bool
+	template string
+}
+
+func (n *NameFlags) Add(f *pflag.FlagSet) {
+	f.BoolVarP(&n.Generate, "generate-name", "g", false, "make up a name, and leave out the NAME argument")
+	f.StringVar(&n.template, "name-template", "", "template that makes the name")
+}
+
+// NameAndChart reads the arguments [NAME] CHART as Helm does.
+func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) {
+	i := action.NewInstall(&action.Configuration{})
+	i.GenerateName, i.NameTemplate = n.Generate, n.template
+	return i.NameAndChart(args)
+}
+
+// CompleteChart completes a chart's path where it is one of the arguments from
+// first to last, counted from 0.
+func CompleteChart(first, last int) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) < first || len(args) > last {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+}

@@ -1,0 +1,68 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+)
+
+// Completion completes an argument.
+type Completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// CompleteRelease completes the name of a release as the first argument, and
+// leaves the others to next, which may be nil.
+func (a *App) CompleteRelease(next Completion) Completion {
+	return func(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case len(args) == 0:
+			return a.CompleteReleases(cmd, args, s)
+		case next != nil:
+			return next(cmd, args, s)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteReleases completes the names of releases that are not among args.
+func (a *App) CompleteReleases(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if err := a.ConnectHelm(a.Settings.Namespace()); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	list := action.NewList(a.Helm)
+	list.All, list.Limit = true, 0
+	list.SetStateMask()
+	found, err := list.Run()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, x := range found {
+		if rel, ok := x.(*rel1.Release); ok && !slices.Contains(args, rel.Name) {
+			names = append(names, fmt.Sprintf("%s\t%s-%s, %s", rel.Name, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteRevisions completes a revision of the release that is the one
+// argument, the newest first.
+func (a *App) CompleteRevisions(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := a.ConnectHelm(a.Settings.Namespace()); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	found, err := a.History(args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var revisions []string
+	for _, rel := range slices.Backward(found) {
+		revisions = append(revisions, fmt.Sprintf("%d\t%s-%s, %s", rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status))
+	}
+	return revisions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}

@@ -1,0 +1,217 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/cli/values"
+	"helm.sh/helm/v4/pkg/postrenderer"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/ui/report"
+)
+
+// PostFlags name a post-renderer.
+type PostFlags struct {
+	name string
+	args []string
+}
+
+func (p *PostFlags) Add(f *pflag.FlagSet) {
+	f.StringVar(&p.name, "post-renderer", "", "name of a post-renderer plugin of Helm")
+	f.StringArrayVar(&p.args, "post-renderer-args", nil, "argument for the post-renderer (repeatable)")
+}
+
+// Renderer returns the post-renderer, nil where there is none.
+func (p *PostFlags) Renderer(settings *helmcli.EnvSettings) (postrenderer.PostRenderer, error) {
+	if p.name == "" {
+		return nil, nil
+	}
+	r, err := postrenderer.NewPostRendererPlugin(settings, p.name, p.args...)
+	if err != nil {
+		return nil, fmt.Errorf("--post-renderer: %w", err)
+	}
+	return r, nil
+}
+
+// RenderFlags are those of commands that render a chart without a cluster.
+type RenderFlags struct {
+	Chart  ChartFlags
+	Values values.Options
+	name   NameFlags
+	Post   PostFlags
+	Order  Choice
+
+	KubeVersion string
+	apiVersions []string
+	isUpgrade   bool
+	SkipSchema  bool
+	EnableDNS   bool
+
+	// Kindless keeps documents without kind, flat makes no plan.
+	Kindless, Flat bool
+}
+
+func (r *RenderFlags) Add(f *pflag.FlagSet) {
+	AddValueFlags(f, &r.Values)
+	r.Chart.Add(f)
+	r.name.Add(f)
+	r.Post.Add(f)
+	f.StringVar(&r.KubeVersion, "kube-version", "", "Kubernetes version that templates see")
+	f.StringSliceVarP(&r.apiVersions, "api-versions", "a", nil, "API versions that templates see, besides Kubernetes' own (repeatable)")
+	f.BoolVar(&r.isUpgrade, "is-upgrade", false, "set .Release.IsUpgrade instead of .Release.IsInstall")
+	f.BoolVar(&r.SkipSchema, "skip-schema-validation", false, "do not check values against the chart's schema")
+	f.BoolVar(&r.EnableDNS, "enable-dns", false, "let templates look names up in DNS")
+}
+
+// DefaultRelease is Helm's name for a release that is not one.
+const DefaultRelease = "release-name"
+
+// Rendered is a chart with its plan, which is nil where none was wanted, and all
+// warnings about both.
+type Rendered struct {
+	*kube.Rendered
+	Planned     *plan.Plan
+	AllWarnings []plan.Warning
+	// chart, values and options are what it was rendered from.
+	Chart       *kube.Chart
+	GivenValues map[string]any
+	Options     kube.RenderOptions
+	Secrets     *kube.Mask
+}
+
+// Hide hides secret values in what is said of the chart and its plan.
+func (r *Rendered) Hide(secrets *kube.Mask) {
+	r.Secrets, r.AllWarnings = secrets, secrets.Warnings(r.AllWarnings)
+	if r.Planned != nil {
+		r.Planned.Warnings, r.Planned.Groups = secrets.Warnings(r.Planned.Warnings), secrets.Groups(r.Planned.Groups)
+	}
+}
+
+// HideValues keeps what is secret among the values of a chart out of the logs.
+func (a *App) HideValues(c *kube.Chart, values map[string]any) {
+	if a.Logs.debug {
+		a.Logs.Hide(kube.MaskOfValues(c, values).Text)
+	}
+}
+
+// Render renders the chart that [NAME] CHART names and plans it. Warnings go to
+// the command's stderr.
+func (r *RenderFlags) Render(a *App, cmd *cobra.Command, args []string) (*Rendered, error) {
+	name, ref := DefaultRelease, args[0]
+	if len(args) > 1 || r.name.Generate || r.name.template != "" {
+		var err error
+		if name, ref, err = r.name.NameAndChart(args); err != nil {
+			return nil, err
+		}
+	}
+	out, err := r.RenderAs(cmd.Context(), a, name, ref)
+	if err != nil {
+		return nil, err
+	}
+	a.Display(cmd, report.ModeText).Warnings(out.AllWarnings)
+	return out, nil
+}
+
+func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*Rendered, error) {
+	c, err := r.Chart.Load(ctx, ref, a.Settings)
+	if err != nil {
+		return nil, err
+	}
+	vals, err := kube.MergeValues(r.Values, a.Settings)
+	if err != nil {
+		return nil, err
+	}
+	a.HideValues(c, vals)
+	opts, err := r.Options(a.Settings, name)
+	if err != nil {
+		return nil, err
+	}
+	made, err := kube.RenderChart(ctx, c, vals, opts)
+	if err != nil {
+		return nil, err
+	}
+	secrets := made.Mask()
+	a.Logs.Hide(secrets.Text)
+	out, err := r.ordered(made)
+	if err != nil {
+		return nil, secrets.Error(err)
+	}
+	out.Hide(secrets)
+	out.Chart, out.GivenValues, out.Options = c, vals, opts
+	return out, nil
+}
+
+// ordered plans what was rendered by the order that is asked for.
+func (r *RenderFlags) ordered(made *kube.Rendered) (*Rendered, error) {
+	switch {
+	case r.Flat:
+		warnings, err := plan.Check(made.Tree, made.Resources)
+		return &Rendered{Rendered: made, AllWarnings: append(made.Warnings, warnings...)}, err
+	case r.Order.Value == kube.OrderInferred:
+		return inferred(made)
+	}
+	return PlanRendered(made)
+}
+
+// inferred plans what was rendered by the order that it implies (R68).
+func inferred(r *kube.Rendered) (*Rendered, error) {
+	ordered, order := r.Ordered()
+	if err := order.Check(); err != nil {
+		return nil, err
+	}
+	out, err := PlanRendered(ordered)
+	if err != nil {
+		return nil, err
+	}
+	order.Explain(out.Planned.Groups)
+	out.Planned.Warnings = append(order.Warnings(), out.Planned.Warnings...)
+	out.AllWarnings = out.Planned.Warnings
+	return out, nil
+}
+
+func (r *RenderFlags) Options(settings *helmcli.EnvSettings, release string) (kube.RenderOptions, error) {
+	post, err := r.Post.Renderer(settings)
+	if err != nil {
+		return kube.RenderOptions{}, err
+	}
+	limits, err := RenderLimits()
+	return kube.RenderOptions{
+		Release: release, Namespace: settings.Namespace(), IsUpgrade: r.isUpgrade,
+		KubeVersion: r.KubeVersion, APIVersions: r.apiVersions,
+		SkipSchemaValidation: r.SkipSchema, EnableDNS: r.EnableDNS, PostRenderer: post, Kindless: r.Kindless, Limits: limits,
+	}, err
+}
+
+// RenderMemory says how much memory the templates of a chart may take, as
+// Kubernetes writes it: 4Gi.
+const RenderMemory = "LOCKSTEP_RENDER_MEMORY"
+
+// RenderLimits are those of a rendering.
+func RenderLimits() (kube.RenderLimits, error) {
+	given := os.Getenv(RenderMemory)
+	if given == "" {
+		return kube.RenderLimits{}, nil
+	}
+	q, err := resource.ParseQuantity(given)
+	if err != nil || q.Sign() <= 0 {
+		return kube.RenderLimits{}, fmt.Errorf("%s=%s is no amount of memory such as 4Gi", RenderMemory, given)
+	}
+	return kube.RenderLimits{Memory: uint64(q.Value())}, nil
+}
+
+// PlanRendered plans what was rendered; the plan has all warnings about it.
+func PlanRendered(r *kube.Rendered) (*Rendered, error) {
+	plan, err := r.Plan()
+	if err != nil {
+		return nil, err
+	}
+	plan.Warnings = append(r.Warnings, plan.Warnings...)
+	return &Rendered{Rendered: r, Planned: plan, AllWarnings: plan.Warnings}, nil
+}

@@ -1,0 +1,132 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/report"
+)
+
+// addDryRun adds --dry-run as Helm has it.
+func addDryRun(cmd *cobra.Command, value *string) {
+	f := cmd.Flags()
+	f.StringVar(value, "dry-run", "none", "write nothing and print what would be done: client (an installation without a cluster), server (checked by the cluster)")
+	f.Lookup("dry-run").NoOptDefVal = "client"
+	command.CompleteWords(cmd, "dry-run", []string{"none", "client", "server"})
+}
+
+// dryRunMode reads --dry-run as Helm does: none, client or server.
+func dryRunMode(value string) (string, error) {
+	switch value {
+	case "none", "client", "server":
+		return value, nil
+	}
+	yes, err := strconv.ParseBool(value)
+	if err != nil {
+		return "", fmt.Errorf("--dry-run=%s: use none, client or server", value)
+	}
+	if yes {
+		return "client", nil
+	}
+	return "none", nil
+}
+
+// dryRun prints an installation without a cluster.
+func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m command.Mode, name, ref string) error {
+	d := &flags.deploy
+	r := command.RenderFlags{Chart: d.chart, Values: d.values, Post: d.post, Order: d.order, SkipSchema: d.skipSchema, EnableDNS: d.enableDNS}
+	out, err := r.RenderAs(cmd.Context(), a.App, name, ref)
+	if err != nil {
+		return err
+	}
+	return a.showDryRun(cmd, m, out, out.Secrets, d, flags.run.noHooks, nil)
+}
+
+// dryRunServer prints an installation or an upgrade that the cluster has
+// checked.
+func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *deployFlags) error {
+	return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
+		if refused := op.Refused(); len(refused) > 0 {
+			return &kube.Refusal{Operation: op.Info().Name, Because: refused}
+		}
+		out, err := previewed(op, chart)
+		if err != nil {
+			return err
+		}
+		return a.showDryRun(cmd, j.mode, out, op.Mask(), d, j.common.NoHooks, op.Phases())
+	})
+}
+
+// dryRunLines prints what a job would do as if it began.
+func (a *app) dryRunLines() execute {
+	return execute{job: func(cmd *cobra.Command, j job) error {
+		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
+			feed := event.Feed{Mask: op.Mask().Event}
+			info := op.Info()
+			if refused := op.Refused(); len(refused) > 0 {
+				return &kube.Refusal{Operation: info.Name, Because: refused}
+			}
+			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
+			feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
+			for _, w := range op.Warnings() {
+				feed.Publish(event.OfWarning(w))
+			}
+			report.Replay(feed.Events(), a.Display(cmd, j.mode.Report()).Operation(report.Options{}))
+			return nil
+		})
+	}}
+}
+
+// previewed is what an operation would deploy.
+func previewed(op *kube.Operation, chart *kube.Chart) (*command.Rendered, error) {
+	rel := op.Preview()
+	tree, warnings, err := chart.Tree(rel.Config)
+	if err != nil {
+		return nil, err
+	}
+	r, err := kube.RenderedRelease(rel, tree, op.Info().Name == "upgrade")
+	if err != nil {
+		return nil, err
+	}
+	r.Warnings = append(warnings, r.Warnings...)
+	return command.PlanRendered(r)
+}
+
+// showDryRun shows what would be deployed, in order, and what an upgrade would
+// remove; as JSON the release as Helm prints it, whose manifest is in order. Secret
+// values are hidden, unless they are asked for.
+func (a *app) showDryRun(cmd *cobra.Command, m command.Mode, r *command.Rendered, secrets *kube.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
+	if d.showSecrets {
+		secrets = nil
+	} else {
+		r.HideSecrets()
+	}
+	if d.hideSecret {
+		for i, doc := range r.Docs {
+			if doc.Object.GetKind() == "Secret" {
+				r.Docs[i].Raw = "# HIDDEN: the Secret is not shown (--hide-secret)\n"
+			}
+		}
+	}
+	var manifest bytes.Buffer
+	if err := r.Print(&manifest, r.Planned, kube.PrintOptions{NoHooks: true}); err != nil {
+		return err
+	}
+	shown := *r.Release
+	shown.Manifest = manifest.String()
+	out := report.DryRun{Release: &shown, Phases: phases, Warnings: secrets.Warnings(r.Planned.Warnings), Hide: secrets.Text, Print: func(w io.Writer) error {
+		return r.Print(w, r.Planned, kube.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: noHooks})
+	}}
+	if !d.hideNotes {
+		out.Notes = r.Release.Info.Notes
+	}
+	return a.Display(cmd, m.Report()).DryRun(out)
+}

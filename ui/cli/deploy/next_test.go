@@ -1,0 +1,269 @@
+package deploy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/mask"
+	"lockstep/ui/cli/command"
+)
+
+// ended is the picture of an operation that failed in one group, rolled back
+// by another where back is its status, and left a release so.
+func ended(name string, previous int, group, back event.Status, release string) *event.State {
+	g := []*plan.Group{{ID: "c:g", Name: "g"}}
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: name, Release: "s", Namespace: "n", PreviousRevision: previous, ToRevision: 2}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: g}}},
+	}
+	if group != event.Skipped {
+		events = append(events, event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Running})
+	}
+	events = append(events, event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: group})
+	if back != "" {
+		events = append(events,
+			event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: g}}},
+			event.Event{Kind: event.KindGroup, Phase: "rollback/remove", Group: "c:g", Status: back})
+	}
+	exit := command.ExitFailed
+	if group == event.Skipped {
+		exit = command.ExitNothing
+	}
+	events = append(events, event.Event{Kind: event.KindOperation, Status: event.Failed, Release: release, Exit: &exit})
+	var feed event.Feed
+	for _, e := range events {
+		feed.Publish(e)
+	}
+	var s event.State
+	for _, e := range feed.Events() {
+		s.Apply(e)
+	}
+	return &s
+}
+
+// parsed is the command that the program makes of a command line, and its arguments.
+func parsed(t testing.TB, argv ...string) (proposer, []string, error) {
+	a := command.NewApp(command.NewSignals(t.Context()))
+	root := &cobra.Command{Use: "lockstep", SilenceErrors: true, SilenceUsage: true}
+	a.Settings.AddFlags(root.PersistentFlags())
+	root.AddCommand(Commands(a)...)
+	p, args := proposer{app: &app{a}}, []string(nil)
+	for _, c := range root.Commands() {
+		c.RunE = func(cmd *cobra.Command, rest []string) error {
+			p.cmd, args = cmd, rest
+			p.Settings.KubeContext = cmd.Flag("kube-context").Value.String()
+			return nil
+		}
+	}
+	root.SetArgs(argv)
+	return p, args, root.Execute()
+}
+
+func mustParse(t testing.TB, argv ...string) proposer {
+	t.Helper()
+	p, _, err := parsed(t, argv...)
+	if err != nil || p.cmd == nil {
+		t.Fatalf("%q: %v", argv, err)
+	}
+	return p
+}
+
+func TestWhatToTypeNext(t *testing.T) {
+	const (
+		where   = " -n n --kube-context 'my cluster'"
+		fix     = "   # after fixing it"
+		again   = "lockstep upgrade s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
+		anew    = "lockstep install s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
+		goBack  = "lockstep rollback s 3" + where
+		goAway  = "lockstep uninstall s" + where
+		back    = goBack + "   # or go back"
+		away    = goAway + "   # or remove it"
+		look    = "lockstep recover s" + where + "   # or see the state of each object"
+		history = "lockstep history s" + where
+		status  = "lockstep status s" + where
+	)
+	shown := strings.ReplaceAll
+	tested := ended("test", 0, event.Failed, "", "deployed")
+	tested.Phases[0].Groups[0].Name = "test:Job/smoke"
+	given := func(argv ...string) proposer {
+		return mustParse(t, append(argv, "--kube-context", "my cluster", "--namespace", "n")...)
+	}
+	deploy := func(s *event.State) []string {
+		return given(s.Operation.Name, "s", "./c", "--set", "password=secret").afterDeploy(s, "./c", false)
+	}
+	for _, c := range []struct {
+		what string
+		got  []string
+		want []string
+	}{
+		{"a failed install", deploy(ended("install", 0, event.Failed, "", "failed")), []string{anew, away}},
+		{"an install that wrote nothing", deploy(ended("install", 0, event.Skipped, "", "")), nil},
+		{"an install that made no release", deploy(ended("install", 0, event.Failed, "", "none")), []string{anew}},
+		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{anew, look}},
+		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), []string{anew}},
+		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{anew, away}},
+		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(ended("install", 0, event.Failed, "", "failed"), "./c", true), nil},
+		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(ended("install", 0, event.Failed, "", "none"), "./c", false),
+			[]string{"lockstep install s ./c" + where + fix}},
+		{"an upgrade that was rolled back", deploy(ended("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{again}},
+		{"a failed upgrade", deploy(ended("upgrade", 3, event.Failed, "", "failed")), []string{again, back}},
+		{"a failed upgrade of what may serve", deploy(ended("upgrade", 0, event.Failed, "", "failed")), []string{again}},
+		{"an upgrade that may be pending", deploy(ended("upgrade", 3, event.Failed, "", "")), []string{again, look}},
+		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(ended("upgrade", 3, event.Failed, "", "failed"), "./c", false),
+			[]string{"lockstep upgrade s ./c" + where + " --kube-as-user bob --kube-token '…' --install" + fix + "; fill in …",
+				shown(back, "'my cluster'", "'my cluster' --kube-as-user bob --kube-token '…'") + "; fill in …"}},
+		{"a failed rollback", given("rollback", "s", "--cleanup-on-fail").afterRollback(ended("rollback", 0, event.Failed, "", "failed")),
+			[]string{"lockstep rollback s 2" + where + " --cleanup-on-fail" + fix, history}},
+		{"a failed uninstallation", given("uninstall", "s").afterUninstall(ended("uninstall", 0, event.Failed, "", "failed"), nil), []string{goAway + fix, status}},
+		{"the first of several", given("del", "s", "t", "--timeout", "1m").afterUninstall(ended("uninstall", 0, event.Failed, "", "failed"), []string{"t"}),
+			[]string{"lockstep uninstall s t" + where + " --timeout 1m0s" + fix, status}},
+		{"an uninstallation that failed at its end", given("uninstall", "s").afterUninstall(ended("uninstall", 0, event.Failed, "", "none"), nil), nil},
+		{"tests of which one failed", given("test", "s", "--logs", "--filter", "name=x").afterTest(tested),
+			[]string{"lockstep test s --filter name=smoke" + where + " --logs" + fix}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("after %s:\n%q, want\n%q", c.what, c.got, c.want)
+		}
+	}
+}
+
+// TestTheCommandGivenIsProposed: without its flags an installation that has failed for
+// them would succeed.
+func TestTheCommandGivenIsProposed(t *testing.T) {
+	p := mustParse(t, "install", "s", "./c", "-n", "n", "--wait-all=false", "--readiness-timeout", "8s", "--set", "a=b")
+	want := "lockstep install s ./c -n n --readiness-timeout 8s --set a=b --wait-all=false   # after fixing it"
+	if got := p.afterDeploy(ended("install", 0, event.Failed, "", "none"), "./c", false); !slices.Equal(got, []string{want}) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestEveryFlagIsProposedAsItWasGiven gives random flags to the commands, and the line
+// that is proposed to a shell and to the program again: all flags have the values that
+// they had, but for secret ones, which nobody sees.
+func TestEveryFlagIsProposedAsItWasGiven(t *testing.T) {
+	const secret = "hunter22"
+	var m mask.Mask
+	m.Learn(map[string]any{"kind": "Secret", "apiVersion": "v1", "stringData": map[string]any{"a": secret}})
+	var givens []proposer
+	var script strings.Builder
+	script.WriteString("lockstep() { for a in \"$@\"; do printf '%s\\0' \"$a\"; done; printf '\\1\\0'; }\n")
+	commands := [][]string{{"install", "s", "./it's"}, {"upgrade", "s", "oci://c/$x"}, {"rollback", "s", "2"}, {"uninstall", "s", "t"}, {"test", "s"}}
+	var plain []*cobra.Command
+	for _, words := range commands {
+		plain = append(plain, mustParse(t, words...).cmd)
+	}
+	for seed := range 60 {
+		random := rand.New(rand.NewPCG(uint64(seed), 3))
+		n := seed % len(commands)
+		words := commands[n]
+		argv := slices.Concat(words, randomFlags(random, plain[n], secret))
+		p, args, err := parsed(t, argv...)
+		if err != nil { // flags that exclude one another
+			continue
+		}
+		p.mask = &m
+		givens = append(givens, p)
+		line := p.again(ended(words[0], 0, event.Failed, "", "failed"), args)
+		if strings.Contains(line, secret) {
+			t.Fatalf("%q: a secret is shown: %s", argv, line)
+		}
+		script.WriteString(line + "\n")
+	}
+	if len(givens) < 30 {
+		t.Fatalf("only %d command lines can be given", len(givens))
+	}
+	shell := exec.CommandContext(t.Context(), "sh")
+	shell.Stdin = strings.NewReader(script.String())
+	out, err := shell.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\x01\x00"), "\x01\x00")
+	if len(lines) != len(givens) {
+		t.Fatalf("%d lines of %d", len(lines), len(givens))
+	}
+	for n, line := range lines {
+		argv := strings.Split(strings.TrimSuffix(line, "\x00"), "\x00")
+		got, _, err := parsed(t, argv...)
+		if err != nil {
+			t.Fatalf("%q: %v", argv, err)
+		}
+		sameFlags(t, givens[n].cmd, got.cmd, secret)
+	}
+}
+
+// randomFlags are some of a command's flags, with values that a shell may misread.
+func randomFlags(random *rand.Rand, cmd *cobra.Command, secret string) (argv []string) {
+	pieces := []string{"a", "b c", "it's", `"q"`, "$HOME", "`x`", "x,y", "k=v", "-x", "é", "*", "!", "#", `\\,`, "{1,2}", "[0]", "~", "a.b", secret}
+	word := func() string {
+		var w string
+		for range 1 + random.IntN(3) {
+			w += pieces[random.IntN(len(pieces))]
+		}
+		return w
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" || f.Name == "namespace" || random.IntN(5) > 0 {
+			return
+		}
+		for range 1 + random.IntN(2) {
+			value := word()
+			c, limited := f.Value.(*command.Choice)
+			switch {
+			case limited:
+				value = c.Allowed[random.IntN(len(c.Allowed))]
+			case f.Value.Type() == "bool":
+				value = []string{"true", "false"}[random.IntN(2)]
+			case f.Value.Type() == "duration":
+				value = fmt.Sprint(random.IntN(1000), "ms")
+				value = strings.ReplaceAll(value, " ", "")
+			case f.Value.Type() == "int" || f.Value.Type() == "float32":
+				value = fmt.Sprint(random.IntN(100))
+			case f.Value.Type() == "stringSlice":
+				value = command.Quoted(value) + ",z"
+			case f.Value.Type() == "stringToString":
+				value = fmt.Sprintf("k%d=%s", random.IntN(9), strings.NewReplacer(`"`, "", "=", "", ",", "").Replace(value))
+			}
+			argv = append(argv, "--"+f.Name+"="+value)
+		}
+	})
+	return argv
+}
+
+// sameFlags checks that two command lines set the same flags to the same values, but
+// for secret ones.
+func sameFlags(t *testing.T, given, proposed *cobra.Command, secret string) {
+	t.Helper()
+	value := func(cmd *cobra.Command, f *pflag.Flag) string {
+		if f.Value.Type() == "stringToString" {
+			m, err := cmd.Flags().GetStringToString(f.Name)
+			return fmt.Sprint(m, err)
+		}
+		if s, ok := f.Value.(pflag.SliceValue); ok {
+			return fmt.Sprintf("%q", s.GetSlice())
+		}
+		return f.Value.String()
+	}
+	given.Flags().VisitAll(func(f *pflag.Flag) {
+		g := proposed.Flag(f.Name)
+		want, got := value(given, f), value(proposed, g)
+		switch {
+		case f.Name == "namespace":
+		case want != f.DefValue && (f.Name == "password" || f.Name == "kube-token" || strings.Contains(want, secret)):
+			if !strings.Contains(got, mask.Ellipsis) {
+				t.Errorf("--%s %s became %s", f.Name, want, got)
+			}
+		case f.Changed != g.Changed || want != got:
+			t.Errorf("--%s %s became %s", f.Name, want, got)
+		}
+	})
+}

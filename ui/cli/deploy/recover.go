@@ -1,0 +1,152 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/releases"
+	"lockstep/ui/report"
+)
+
+const recoverLong = `Brings a release that a run has left half done, since it was killed for instance, to a final state, and shows what is
+where: which objects of each group are as in the latest revision, which as in the one before, which are missing, which
+others are left, and what is ready. Nothing else is changed, and nothing where all is well.
+
+It is not needed after a run of lockstep: the next command does the same, and goes on. What helm has left pending is
+refused elsewhere, since nobody can tell whether helm is still at work; make sure that it is not, then say so by this
+command. Where a run of lockstep is at work, it refuses, says who that is, and the exit code is 2.
+
+With -o json that is one object: release, namespace, revision, status, marked (revision, from, to, by), groups (id,
+after, status, objects), left (objects) and next (commands). Objects have kind, name and so on, status, message, is
+(applied, earlier, changed, missing or left) and revision.`
+
+func (a *app) newRecover() *cobra.Command {
+	output := command.TextOrJSON()
+	cmd := &cobra.Command{
+		Use:     "recover NAME",
+		GroupID: "release",
+		Short:   "bring a release that was left half done to a final state, and show what is where",
+		Long:    recoverLong,
+		Example: `lockstep recover shop -n shop
+lockstep recover shop -n shop -o json | jq '.groups[] | {id, status}'`,
+		Args:              command.Args(1, 1),
+		ValidArgsFunction: a.CompleteRelease(nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.recover(cmd, args[0], command.ModeFor(output.Value, true))
+		},
+	}
+	command.AddChoice(cmd, &output, "output", "o", "format")
+	return cmd
+}
+
+func (a *app) recover(cmd *cobra.Command, name string, m command.Mode) error {
+	client, err := kube.Connect(a.Settings, slog.Default(), nil)
+	if err != nil {
+		return err
+	}
+	common := kube.Common{Release: name, Namespace: a.Settings.Namespace(), Lease: a.leaseOptions(cmd, job{running: running{mode: m}})}
+	found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Recovery, error) { return client.Recover(ctx, common) })
+	if err != nil {
+		return err
+	}
+	d := a.Display(cmd, m.Report())
+	r := report.Recovery{
+		Release: found.Release, Namespace: found.Namespace, Revision: found.Revision, Status: string(found.Status),
+		Marked: []report.Marked{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{}, Next: afterRecovery(proposer{app: a, cmd: cmd}, found),
+	}
+	for _, mark := range found.Marked {
+		by := ""
+		if found.Dead != nil {
+			by = found.Dead.String()
+		}
+		r.Marked = append(r.Marked, report.Marked{Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: by})
+	}
+	if found.Cut == "" {
+		return d.Show(r)
+	}
+	view, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.View, error) {
+		return client.PrepareView(ctx, name, a.Settings.Namespace(), found.Revision)
+	})
+	if err != nil {
+		return err
+	}
+	state, err := releases.LookOnce(cmd.Context(), view)
+	if state == nil {
+		return errors.Join(err, d.Show(r))
+	}
+	command.WarnIf(d, err)
+	r.Groups, r.Left = recovered(found, report.Groups(state, nil))
+	return d.Show(r)
+}
+
+// recovered puts together how the objects of a release are and where they come
+// from.
+func recovered(found *kube.Recovery, live []report.Group) (groups []report.RecoveredGroup, left []report.RecoveredObject) {
+	groups, left = []report.RecoveredGroup{}, []report.RecoveredObject{}
+	is := map[plan.Object]report.RecoveredObject{}
+	for _, c := range found.Changes {
+		o := report.RecoveredObject{Object: c.Object, Is: "changed"}
+		switch c.Action {
+		case kube.ActionUnchanged:
+			o.Is, o.Revision = "applied", found.Revision
+		case kube.ActionCreate:
+			o.Is = "missing"
+		case kube.ActionDelete:
+			o.Is = "left"
+			o.Revision, _ = strconv.Atoi(c.Phase[strings.LastIndexByte(c.Phase, '-')+1:])
+			left = append(left, o)
+			continue
+		default:
+			if n := found.Like[c.Object]; n > 0 {
+				o.Is, o.Revision = "earlier", n
+			}
+		}
+		is[c.Object] = o
+	}
+	for _, g := range live {
+		out := report.RecoveredGroup{ID: g.ID, After: g.After, Status: g.Status}
+		for _, o := range g.Objects {
+			x, known := is[o.Object]
+			if !known { // it has a name of the API server's
+				x = report.RecoveredObject{Object: o.Object, Is: "applied", Revision: found.Revision}
+			}
+			x.Status, x.Message = o.Status, o.Message
+			if x.Is == "missing" {
+				x.Status, x.Message = event.Waiting, ""
+			}
+			out.Objects = append(out.Objects, x)
+		}
+		groups = append(groups, out)
+	}
+	return groups, left
+}
+
+// afterRecovery says what to type after a recovery: the command that was cut off
+// goes on, and where something served before, that can be gone back to.
+func afterRecovery(p proposer, r *kube.Recovery) []string {
+	s := &event.State{Operation: event.Operation{Release: r.Release, Namespace: r.Namespace}}
+	back := func(to int) string { return p.other(s, "", "rollback", r.Release, fmt.Sprint(to)) }
+	next := []string{}
+	switch r.Cut {
+	case "install", "upgrade":
+		next = append(next, p.other(s, "with the same chart, values and flags", r.Cut, r.Release, "CHART"))
+	case "rollback":
+		return append(next, back(r.To))
+	case "uninstall":
+		return append(next, p.other(s, "", r.Cut, r.Release))
+	}
+	if r.Good > 0 && r.Cut == "upgrade" {
+		next = append(next, back(r.Good))
+	}
+	return next
+}

@@ -1,0 +1,98 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+)
+
+const testLong = `Runs the tests of a release: the hooks of its chart with helm.sh/hook: test, one after the other. The release stays as
+it is, whatever comes out.`
+
+// testFlags are those of test.
+type testFlags struct {
+	run    runFlags
+	dryRun bool
+	logs   bool
+	filter []string
+}
+
+func (a *app) newTest(do execute) *cobra.Command {
+	var flags testFlags
+	cmd := &cobra.Command{
+		Use:     "test NAME",
+		GroupID: "deploy",
+		Short:   "run the tests of a release",
+		Long:    testLong,
+		Example: `lockstep test shop -n shop --logs
+lockstep test shop -n shop --filter name=shop-smoke`,
+		Args:              command.Args(1, 1),
+		ValidArgsFunction: a.CompleteRelease(nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withReports(cmd, &flags.run, do, args, func() error { return a.test(cmd, &flags, args[0], do) })
+		},
+	}
+	flags.run.add(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing and print which tests would run, in order")
+	f.BoolVar(&flags.logs, "logs", false, "print the logs of the tests' pods at the end, with -o json to stderr")
+	f.StringSliceVar(&flags.filter, "filter", nil, "run the tests name=NAME alone, or those but '!name=NAME' (repeatable, or with commas)")
+	return cmd
+}
+
+var notName = regexp.MustCompile(`^!\s?name=`)
+
+// chosenTests reads --filter as Helm does.
+func chosenTests(filter []string) (include, exclude []string, err error) {
+	for _, f := range filter {
+		if name, ok := strings.CutPrefix(f, "name="); ok {
+			include = append(include, name)
+		} else if at := notName.FindString(f); at != "" {
+			exclude = append(exclude, f[len(at):])
+		} else {
+			return nil, nil, fmt.Errorf("--filter %s: use name=NAME or '!name=NAME'", f)
+		}
+	}
+	return include, exclude, nil
+}
+
+func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do execute) error {
+	r, err := flags.run.parse(cmd)
+	if err != nil {
+		return err
+	}
+	include, exclude, err := chosenTests(flags.filter)
+	if err != nil {
+		return err
+	}
+	var logs bytes.Buffer // until the screen or the lines are over
+	d := a.Display(cmd, r.mode.Report())
+	if flags.dryRun {
+		do = a.dryRunLines()
+	}
+	failed := do.job(cmd, job{running: r, release: name, outcome: "the release stays as it is",
+		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterTest(s) },
+		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
+			what := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}
+			if flags.logs {
+				what.Logs = &logs
+			}
+			op, err := c.PrepareTest(ctx, what)
+			if op == nil && err == nil {
+				d.Print(fmt.Sprintf("release %s has no tests, or none that --filter chooses\n", name))
+			}
+			return op, err
+		}})
+	if logs.Len() > 0 {
+		d.Print("\n" + logs.String())
+	}
+	return failed
+}

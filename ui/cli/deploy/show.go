@@ -1,0 +1,168 @@
+package deploy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/theme"
+	"lockstep/ui/board"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/runs"
+	"lockstep/ui/cli/screen"
+	"lockstep/ui/remote"
+	"lockstep/ui/report"
+)
+
+// show runs an operation and shows it, on the screen or as lines. It returns
+// when the operation is over, and reports whether it is to be started anew.
+func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) (again bool, err error) {
+	var anew atomic.Bool
+	d := a.Display(cmd, j.mode.Report())
+	a.Logs.Hide(op.Mask().Text)
+	record := newRecord(d)
+	record.KeepManifests(op.Manifests)
+	defer record.Close()
+	next := func(s *event.State) []string { return j.next(s, op.Mask()) }
+	opts := report.Options{Next: next, Record: record.Name}
+	served, err := serve(op, j)
+	if err != nil {
+		return false, err
+	}
+	defer unserve(served)
+	if served != nil {
+		opts.Steer = runs.CtlCommand(op.Info())
+	}
+	alone := &unattended{op: op, timeout: j.common.Timeout, rollback: j.interrupt, joined: func() int { return joined(served) }}
+	signals := command.OnSignal{Rollback: j.interrupt, Hangup: j.hangup, Outcome: cmp.Or(j.outcome, "the release will be marked failed"), Unattended: alone.start}
+	var say report.Notices
+	if j.mode != command.ModeScreen {
+		say = d
+	}
+	if err := a.Signals.Steer(op, signals, say); err != nil {
+		return false, err
+	}
+	defer a.Signals.Finished()
+	var state *event.State
+	if j.mode == command.ModeScreen {
+		o := board.Options{AtQuit: a.Signals.AtQuit, Kubectl: client.KubectlFlags(), Next: func(s *event.State) []string { return nextLines(s, opts) }}
+		if op.Editable() == nil {
+			o.Editor = editor{op, j.folder}
+		}
+		if j.reload != nil {
+			o.Anew = func(ctx context.Context) error {
+				values, err := op.Values(false)
+				if err == nil {
+					err = j.reload(ctx, values)
+				}
+				if err == nil {
+					anew.Store(true)
+				}
+				return err
+			}
+		}
+		state, err = a.onScreen(cmd, client, op, o, opts, func() { unserve(served) }, record, a.Signals, alone)
+	} else {
+		state, err = run(op, record, d.Operation(opts), a.Signals, alone)
+	}
+	command.WarnIf(d, j.outcomes.End(report.NewOutcome(state, next(state))))
+	return anew.Load(), command.Ending(state, err, j.mode)
+}
+
+// run runs an operation to its end while the consumers get its events. The
+// error is why it failed.
+func run(op command.Operation, consumers ...report.Consumer) (*event.State, error) {
+	over := make(chan error, 1)
+	go func() {
+		defer op.Feed().Close()
+		over <- op.Run()
+	}()
+	state := report.Follow(op.Feed(), consumers...)
+	return state, <-over
+}
+
+// onScreen shows an operation on the screen, and its summary afterwards. Over is
+// called when the operation is over, while the screen may still be there.
+func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, o board.Options, opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
+	d := a.Display(cmd, report.ModeText)
+	look, lookErr := theme.FromEnv(os.Getenv)
+	restore := a.Logs.ToFile(d)
+	defer restore()
+	var state *event.State
+	var runErr error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		state, runErr = run(op, consumers...)
+		a.Signals.Finished()
+		over()
+	}()
+	screen.DiscardInput()
+	o.Source, o.Command, o.Theme = op.Feed().Reader(), op.Command, look
+	o.Inspector = screen.NewInspector(screen.Changes(op), client.Diagnoser(), op.Mask())
+	err := board.Run(cmd.Context(), o)
+	switch {
+	case errors.Is(err, board.ErrTerminalGone):
+		a.Signals.Hangup()
+		command.DropTerminal()
+	case err != nil && !errors.Is(err, command.ErrInterrupted):
+		op.Command(event.Command{Name: event.Abort, Reason: err.Error()})
+	}
+	<-ended
+	report.Summary(cmd.OutOrStdout(), state, a.SummaryOptions(opts))
+	command.WarnIf(d, lookErr)
+	return state, runErr
+}
+
+// nextLines are what the screen says to type next: how to look at the run again, too.
+func nextLines(s *event.State, opts report.Options) []string {
+	lines := opts.Next(s)
+	if name := opts.Record(); name != "" {
+		lines = append(lines, "lockstep replay "+name)
+	}
+	return lines
+}
+
+// newRecord keeps the record of a run where that is possible.
+func newRecord(say report.Notices) *report.RunLog {
+	dir, err := report.RunDir()
+	if err != nil {
+		dir = "" // the record's own error says the same
+	}
+	return report.NewRunLog(dir, say.Warn)
+}
+
+// serve lets other processes watch and steer an operation (R47). Where that
+// cannot be, the operation goes on without, unless it may wait for them.
+func serve(op *kube.Operation, j job) (s *remote.Server, err error) {
+	dir, err := runs.LiveDir()
+	if err == nil {
+		s, err = remote.Serve(dir, op.Feed(), op.Command, screen.Changes(op))
+	}
+	if err == nil || j.steering == "" {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%s needs the screen, or a way to steer the run from elsewhere, and there is none: %w", j.steering, err)
+}
+
+// joined reports how many watch a run from elsewhere; s may be nil.
+func joined(s *remote.Server) int {
+	if s == nil {
+		return 0
+	}
+	return s.Clients()
+}
+
+// unserve ends what serveRun has begun.
+func unserve(s *remote.Server) {
+	if s != nil {
+		s.Close()
+	}
+}

@@ -1,0 +1,104 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+)
+
+const uninstallLong = `Uninstalls releases: pre-delete hooks, then group by group in reverse order, then post-delete hooks. A group is
+removed only when all that waited for it is really gone.
+
+Several releases are uninstalled one after the other; the first that fails ends it.`
+
+// uninstallFlags are those of uninstall.
+type uninstallFlags struct {
+	run            runFlags
+	dryRun         bool
+	keepHistory    bool
+	ignoreNotFound bool
+	cascade        command.Choice
+	description    string
+}
+
+func (a *app) newUninstall(do execute) *cobra.Command {
+	var flags uninstallFlags
+	cmd := &cobra.Command{
+		Use:        "uninstall NAME [NAME...]",
+		Aliases:    []string{"del", "delete", "un"},
+		SuggestFor: []string{"remove", "rm"},
+		GroupID:    "deploy",
+		Short:      "remove a release, in reverse order",
+		Long:       uninstallLong,
+		Example: `lockstep uninstall shop -n shop
+lockstep uninstall shop -n shop --keep-history`,
+		Args:              command.Args(1, -1),
+		ValidArgsFunction: a.CompleteReleases,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withReports(cmd, &flags.run, do, args, func() error { return a.uninstall(cmd, &flags, args, do) })
+		},
+	}
+	flags.run.add(cmd)
+	flags.run.addWait(cmd)
+	f := cmd.Flags()
+	f.DurationVar(&flags.run.readiness, "readiness-timeout", 0, "for each object to be gone, from its deletion; at most --timeout, and without it --timeout alone")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing and print what would be removed, in order")
+	f.BoolVar(&flags.keepHistory, "keep-history", false, "keep the release's record, so that it can be rolled back to")
+	f.BoolVar(&flags.ignoreNotFound, "ignore-not-found", false, "that there is no such release is success")
+	f.StringVar(&flags.description, "description", "", "description that the release gets")
+	flags.cascade = command.Choice{Allowed: []string{"background", "orphan", "foreground"}}
+	command.AddChoice(cmd, &flags.cascade, "cascade", "", "what becomes of what the objects own")
+	return cmd
+}
+
+func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []string, do execute) error {
+	r, err := flags.run.parse(cmd)
+	if err != nil {
+		return err
+	}
+	if flags.dryRun {
+		do = a.dryRunLines()
+	}
+	var changes error
+	for i := range names {
+		err := do.job(cmd, a.uninstallJob(cmd, flags, r, names[i:]))
+		untouched := err != nil && command.ExitCode(err) == command.ExitNothing
+		left := names[i:]
+		if !untouched {
+			left = names[i+1:]
+		}
+		switch {
+		case command.ExitCode(err) == command.ExitChanges:
+			changes = err
+		case a.Signals.Interrupted() && len(left) > 0 && (err == nil || untouched && i > 0):
+			return command.Exit(command.ExitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(left, ", ")))
+		case untouched && i > 0 && do.writes: // something was written before
+			return command.Exit(command.ExitFailed, err)
+		case err != nil:
+			return err
+		}
+	}
+	return changes
+}
+
+func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r running, names []string) job {
+	name, others := names[0], names[1:]
+	return job{running: r, release: name,
+		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterUninstall(s, others) },
+		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
+			op, err := c.PrepareUninstall(ctx, kube.Uninstall{
+				Common: common, KeepHistory: flags.keepHistory,
+				IgnoreNotFound: flags.ignoreNotFound, DeletionPropagation: flags.cascade.Value, Description: flags.description,
+			})
+			if op == nil && err == nil {
+				a.Display(cmd, r.mode.Report()).Note(fmt.Sprintf("release %s is not there in namespace %s; nothing to do", name, common.Namespace))
+			}
+			return op, err
+		}}
+}

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package cli
-
-// dropTyped would forget what was typed before there was a screen; elsewhere
-// than on Linux it is not known how.
-func dropTyped() {}

@@ -1,0 +1,127 @@
+package releases
+
+import (
+	"bytes"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/cli/output"
+	"helm.sh/helm/v4/pkg/release"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/ui/cli/command"
+	"lockstep/ui/likehelm"
+	"lockstep/ui/report"
+)
+
+func (a *app) newGet() *cobra.Command {
+	get := &cobra.Command{
+		Use:     "get",
+		GroupID: "release",
+		Short:   "print what is recorded of a release",
+		Long:    "Prints what is recorded of a release, as \"helm get\" does.",
+		Args:    command.Args(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	get.AddCommand(a.newGetAll(),
+		a.newGetPart("hooks", "print the hooks", true, a.recorded(likehelm.Hooks)),
+		a.newGetPart("manifest", "print the manifest", true, a.recorded(likehelm.Manifest)),
+		a.newGetMetadata(),
+		a.newGetPart("notes", "print the notes", false, a.recorded(likehelm.Notes)),
+		a.newGetValues())
+	return get
+}
+
+// showPart prints a part of a revision.
+type showPart func(cmd *cobra.Command, out *bytes.Buffer, name string) error
+
+// newGetPart makes a command that prints a part of what is recorded. Data is for
+// other programs.
+func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               name + " NAME",
+		Short:             about,
+		Args:              command.Args(1, 1),
+		ValidArgsFunction: a.CompleteRelease(nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to := a.helmDisplay(cmd).Text()
+			if data && helmFormat(cmd) != output.JSON {
+				to = a.Display(cmd, report.ModeText).Data()
+			}
+			return a.printLikeHelm(cmd, a.Settings.Namespace(), to, func(out *bytes.Buffer) error { return show(cmd, out, args[0]) })
+		},
+	}
+	a.addRevision(cmd)
+	return cmd
+}
+
+// recorded reads the revision that a command names, for show to print.
+func (a *app) recorded(show func(*bytes.Buffer, *rel1.Release)) showPart {
+	return func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+		r, err := a.recordOf(cmd, name)
+		if err == nil {
+			show(out, r)
+		}
+		return err
+	}
+}
+
+func (a *app) recordOf(cmd *cobra.Command, name string) (*rel1.Release, error) {
+	get := action.NewGet(a.Helm)
+	get.Version = revisionOf(cmd)
+	found, err := get.Run(name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := command.V1Releases([]release.Releaser{found})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+func (a *app) newGetAll() *cobra.Command {
+	template := ""
+	cmd := a.newGetPart("all", "print all of the following", false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+		r, err := a.recordOf(cmd, name)
+		switch {
+		case err != nil:
+			return err
+		case template != "":
+			return likehelm.Template(out, template, r)
+		}
+		return likehelm.All(out, r)
+	})
+	cmd.Flags().StringVar(&template, "template", "", "print what a Go template makes of it: {{.Release.Name}}")
+	return cmd
+}
+
+func (a *app) newGetMetadata() *cobra.Command {
+	about := "print what the release is called, where and of what it was made"
+	cmd := a.newGetPart("metadata", about, false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+		get := action.NewGetMetadata(a.Helm)
+		get.Version = revisionOf(cmd)
+		m, err := get.Run(name)
+		if err != nil {
+			return err
+		}
+		return likehelm.Metadata(out, helmFormat(cmd), m)
+	})
+	addHelmOutput(cmd)
+	return cmd
+}
+
+func (a *app) newGetValues() *cobra.Command {
+	get := action.NewGetValues(a.Helm)
+	cmd := a.newGetPart("values", "print the values", true, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+		get.Version = revisionOf(cmd)
+		values, err := get.Run(name)
+		if err != nil {
+			return err
+		}
+		return likehelm.Values(out, helmFormat(cmd), values, get.AllValues)
+	})
+	cmd.Flags().BoolVarP(&get.AllValues, "all", "a", false, "print all values, the chart's own, too")
+	addHelmOutput(cmd)
+	return cmd
+}

@@ -1,0 +1,70 @@
+package releases
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+
+	"lockstep/ui/cli/command"
+	"lockstep/ui/likehelm"
+)
+
+func (a *app) newList() *cobra.Command {
+	list := action.NewList(a.Helm)
+	cmd := &cobra.Command{
+		Use:               "list",
+		Aliases:           []string{"ls"},
+		GroupID:           "release",
+		Short:             "list releases",
+		Long:              "Lists the releases of a namespace, as \"helm list\" does: those that were deployed with Helm, too.",
+		Args:              command.Args(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.list(cmd, list) },
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&list.AllNamespaces, "all-namespaces", "A", false, "list the releases of all namespaces")
+	f.BoolVarP(&list.Short, "short", "q", false, "print names only")
+	f.BoolVar(&list.NoHeaders, "no-headers", false, "leave the head of the table out")
+	f.StringVar(&list.TimeFormat, "time-format", "", `format of times, as Go has it, "2006-01-02 15:04:05Z0700" for instance`)
+	f.BoolVarP(&list.ByDate, "date", "d", false, "sort by date")
+	f.BoolVarP(&list.SortReverse, "reverse", "r", false, "sort backwards")
+	for _, status := range []struct {
+		name string
+		only *bool
+	}{
+		{"deployed", &list.Deployed}, {"failed", &list.Failed}, {"pending", &list.Pending},
+		{"superseded", &list.Superseded}, {"uninstalled", &list.Uninstalled}, {"uninstalling", &list.Uninstalling},
+	} {
+		f.BoolVar(status.only, status.name, false, "list those that are "+status.name+" (these can be combined; default all)")
+	}
+	f.IntVarP(&list.Limit, "max", "m", 256, "list at most so many releases")
+	f.IntVar(&list.Offset, "offset", 0, "leave so many out at the beginning")
+	f.StringVarP(&list.Filter, "filter", "f", "", "list those whose name matches a regular expression")
+	f.StringVarP(&list.Selector, "selector", "l", "", "list those whose labels match: key=value,…")
+	addHelmOutput(cmd)
+	return cmd
+}
+
+func (a *app) list(cmd *cobra.Command, list *action.List) error {
+	if list.Offset < 0 { // Helm fails as at a damaged record
+		return errors.New("--offset must not be negative")
+	}
+	namespace := a.Settings.Namespace()
+	if list.AllNamespaces {
+		namespace = ""
+	}
+	return a.printLikeHelm(cmd, namespace, a.helmDisplay(cmd).Text(), func(out *bytes.Buffer) error {
+		list.SetStateMask()
+		found, err := list.Run()
+		if err != nil {
+			return err
+		}
+		releases, err := command.V1Releases(found)
+		if err != nil {
+			return err
+		}
+		return likehelm.List(out, helmFormat(cmd), releases, list)
+	})
+}

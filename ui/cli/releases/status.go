@@ -1,0 +1,151 @@
+package releases
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/cli/output"
+	"helm.sh/helm/v4/pkg/release"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/likehelm"
+	"lockstep/ui/report"
+)
+
+const statusLong = `Prints the status of a release: what "helm status" prints, and of a release that was deployed in order also its
+groups, each with how long it took when the revision was deployed, and its objects as they are now. With -o json and yaml
+these are the field "groups": id, chart, name, layer, after, status, message, objects, and ran (status, started, seconds).`
+
+// lookTime is how long status waits for each object to be looked at once.
+const lookTime = 30 * time.Second
+
+// explainTime is how long it then waits for why some are not ready.
+const explainTime = 5 * time.Second
+
+func (a *app) newStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "status NAME",
+		GroupID: "release",
+		Short:   "show the status of a release and of its groups",
+		Long:    statusLong,
+		Example: `lockstep status shop -n shop
+lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'`,
+		Args:              command.Args(1, 1),
+		ValidArgsFunction: a.CompleteRelease(nil),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.status(cmd, args[0]) },
+	}
+	a.addRevision(cmd)
+	addHelmOutput(cmd)
+	f := cmd.Flags()
+	f.Bool("show-resources", false, "has no effect: resources are always shown")
+	_ = f.MarkHidden("show-resources") // it is there
+	return cmd
+}
+
+func (a *app) status(cmd *cobra.Command, name string) error {
+	helms, err := a.likeHelm(cmd, a.Settings.Namespace(), func(out *bytes.Buffer) error { return a.helmStatus(cmd, out, name) })
+	if err != nil {
+		return err
+	}
+	d := a.helmDisplay(cmd)
+	groups, secrets, err := a.groupsNow(cmd, name)
+	switch {
+	case cmd.Context().Err() != nil:
+		return context.Cause(cmd.Context())
+	case err != nil:
+		d.Warn("the groups cannot be shown: " + err.Error())
+	}
+	return d.Status([]byte(secrets.Text(helms.String())), groups)
+}
+
+// helmStatus prints what "helm status" does.
+func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+	format := helmFormat(cmd)
+	status := action.NewStatus(a.Helm)
+	status.Version = revisionOf(cmd)
+	status.ShowResourcesTable = format == output.Table
+	found, err := status.Run(name)
+	if err != nil {
+		return err
+	}
+	all, err := command.V1Releases([]release.Releaser{found})
+	if err != nil {
+		return err
+	}
+	return likehelm.Status(out, format, all[0])
+}
+
+// groupsNow looks at the objects of a release once, and returns what hides its
+// secret values, in its notes for instance. Groups are nil for a release that was
+// not deployed in order: there is nothing to add to Helm's words.
+func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, *kube.Mask, error) {
+	_, view, err := a.openView(cmd, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !view.Sequenced() {
+		return nil, view.Mask(), nil
+	}
+	state, err := LookOnce(cmd.Context(), view)
+	if err != nil {
+		return nil, view.Mask(), err
+	}
+	return report.Groups(state, timingsOf(view)), view.Mask(), nil
+}
+
+// openView reads the release that a command with --revision names.
+func (a *app) openView(cmd *cobra.Command, name string) (*kube.Client, *kube.View, error) {
+	client, err := kube.Connect(a.Settings, slog.Default(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	view, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.View, error) {
+		return client.PrepareView(ctx, name, a.Settings.Namespace(), revisionOf(cmd))
+	})
+	return client, view, err
+}
+
+// timingsOf is how long the groups of a release took when it was deployed.
+func timingsOf(view *kube.View) []report.Timing {
+	var out []report.Timing
+	for _, t := range view.Timings() {
+		out = append(out, report.Timing{Phase: t.Phase, Group: t.Group, Status: t.Status, Started: t.Started, Took: t.Took})
+	}
+	return out
+}
+
+// LookOnce looks at each object of a view once, and into those that are not ready;
+// consumers get the events. It is an error where the former takes longer than lookTime.
+func LookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*event.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	go func() {
+		select {
+		case <-view.Seen():
+			explained, done := context.WithTimeout(ctx, explainTime)
+			view.Explain(explained)
+			done()
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	failed := make(chan error, 1)
+	go func() { failed <- view.Run(ctx) }()
+	state := report.Follow(view.Feed(), consumers...)
+	if err := <-failed; err != nil {
+		return nil, err
+	}
+	select {
+	case <-view.Seen():
+		return state, nil
+	default:
+		return nil, fmt.Errorf("not all resources could be looked at within %s; is the cluster up, and the release still there?", lookTime)
+	}
+}

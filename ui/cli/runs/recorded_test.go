@@ -1,0 +1,69 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockstep/engine/plan"
+	"lockstep/ui/board"
+	"lockstep/ui/report"
+)
+
+// TestAReplayCanBeLookedInto answers from the record what the cluster answered.
+func TestAReplayCanBeLookedInto(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.ndjson")
+	if err := os.WriteFile(path, []byte(`{"seq":1,"time":"2026-01-01T00:00:00Z","kind":"operation","status":"running"}
+{"seq":0,"time":"2026-01-01T00:00:00Z","kind":"manifest","object":{"group":"batch","kind":"Job","namespace":"n","name":"a"},"lines":["kind: Job"]}
+{"seq":2,"time":"2026-01-01T00:00:01Z","kind":"diagnosis","object":{"group":"batch","kind":"Job","namespace":"n","name":"a"},"lines":["condition x","pod a-1: exit code 2","10:00:00 Pod/a-1 BackOff: again","last lines of pod a-1, container c:","  FATAL"]}
+{"seq":3,"time":"2026-01-01T00:00:01Z","kind":"diagnosis","object":{"group":"","kind":"Service","namespace":"n","name":"s"},"lines":["no endpoints"]}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.ReadRecord("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look, ctx := recorded{r, func() int { return len(r.Events) }}, context.Background()
+	job := plan.Object{Group: "batch", Kind: "Job", Namespace: "n", Name: "a"}
+	service := plan.Object{Kind: "Service", Namespace: "n", Name: "s"}
+	is := func(what, want string, lines []string, err error) {
+		t.Helper()
+		if got := strings.Join(lines, "|"); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", what, got, err, want)
+		}
+	}
+	lines, err := look.Events(ctx, job)
+	is("events", "10:00:00 Pod/a-1 BackOff: again", lines, err)
+	pods, err := look.Pods(ctx, job)
+	if len(pods) != 1 || pods[0] != (board.Pod{Name: "a-1", Why: "exit code 2"}) || err != nil {
+		t.Errorf("pods: %v, %v", pods, err)
+	}
+	lines = nil
+	err = look.Logs(ctx, job, func(l board.LogLine) { lines = append(lines, l.Pod+" "+l.Container+" "+l.Text) })
+	is("logs", "a-1 c FATAL", lines, err)
+	text, err := look.Sent(ctx, board.Item{Object: job})
+	is("manifest", "kind: Job", []string{text}, err)
+	lines, err = look.Events(ctx, service)
+	is("what there is instead", "the record holds no events of it, but this:|no endpoints", lines, err)
+	none := board.Nothing("")
+	if _, err = look.Pods(ctx, plan.Object{Kind: "Secret"}); !errors.As(err, &none) || none != "the record holds no pods of it by then: nobody had to look" {
+		t.Errorf("no pods: %v", err)
+	}
+	look.at = func() int { return 1 }
+	if _, err = look.Pods(ctx, job); !errors.As(err, &none) || none != "the record holds no pods of it by then: nobody had to look" {
+		t.Errorf("before it was found out: %v", err)
+	}
+	if _, err = look.Change(ctx, board.Item{Object: job}); !errors.As(err, &none) {
+		t.Errorf("what became of it: %v", err)
+	}
+	if _, err = look.Live(ctx, job); !errors.As(err, &none) {
+		t.Errorf("the live object: %v", err)
+	}
+	if _, err = look.Sent(ctx, board.Item{Object: service}); err == nil {
+		t.Error("a manifest out of nowhere")
+	}
+}

@@ -1,0 +1,22 @@
+//go:build !unix
+
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+
+	"lockstep/ui/cli/command"
+)
+
+// replaceProcess runs another program in place of this one.
+func replaceProcess(path string, argv []string) error {
+	cmd := &exec.Cmd{Path: path, Args: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	err := cmd.Run()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return command.Exit(ended.ExitCode(), nil)
+	}
+	return err
+}

@@ -1,0 +1,45 @@
+// Package sandbox holds the command that runs a throwaway cluster.
+package sandbox
+
+import (
+	"github.com/spf13/cobra"
+
+	"lockstep/kube/throwaway"
+)
+
+const sandboxLong = `Runs a real Kubernetes control plane with simulated nodes on this machine: until interrupted, or for the length of
+COMMAND, which finds it by KUBECONFIG and whose exit code is passed on. Nothing is left behind.
+
+Pods run nothing. Annotations in a pod template say what becomes of its pods:
+
+  sandbox/start-delay, sandbox/ready-delay, sandbox/run-duration, sandbox/stop-duration: 2s
+  sandbox/exit-code: "1"       sandbox/fail-times: "2"       sandbox/unready-after: 10s
+  sandbox/fail: image | config | never-ready | pending       sandbox/log: what the container writes
+
+  --kubeconfig FILE   write the kubeconfig to FILE
+  --audit-log FILE    append the API server's audit log to FILE, one JSON event a line
+  --data-dir DIR      keep the cluster in DIR, and go on with it at the next start
+  --nodes N           number of nodes (default 2)`
+
+// New hands all arguments on to lockstep-sandbox.
+func New() *cobra.Command {
+	return &cobra.Command{
+		Use:     "sandbox [flags] [-- COMMAND ARG…]",
+		GroupID: "more",
+		Short:   "run a throwaway cluster",
+		Long:    sandboxLong,
+		Example: `lockstep sandbox -- lockstep install shop ./shop
+lockstep sandbox --kubeconfig kc   # elsewhere: kubectl --kubeconfig kc get pods`,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+				return cmd.Help()
+			}
+			path, argv, err := throwaway.Command(args)
+			if err != nil {
+				return err
+			}
+			return replaceProcess(path, argv)
+		},
+	}
+}

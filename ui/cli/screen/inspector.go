@@ -1,0 +1,117 @@
+// Package screen connects the board with clusters, runs and plans.
+package screen
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/ui/board"
+)
+
+// inspector answers the screen's questions about objects, without secret values.
+type inspector struct {
+	ChangeSource
+	d    *kube.Diagnoser
+	mask *kube.Mask
+}
+
+// NewInspector asks the cluster about objects, and changes what is done to them.
+func NewInspector(changes ChangeSource, d *kube.Diagnoser, mask *kube.Mask) board.Inspector {
+	return inspector{changes, d, mask}
+}
+
+// Changes is what an operation of this process does to objects.
+func Changes(op *kube.Operation) ChangeSource { return ownRun{op} }
+
+// Disconnected answers for a run elsewhere whose cluster cannot be asked.
+func Disconnected(changes ChangeSource) board.Inspector { return distant{changes} }
+
+// ChangeSource says what is done to objects: ownRun of an operation of this process,
+// *remote.Run of another one.
+type ChangeSource interface {
+	Change(context.Context, board.Item) (board.Change, error)
+	Sent(context.Context, board.Item) (string, error)
+}
+
+// ownRun is what an operation does.
+type ownRun struct{ op *kube.Operation }
+
+func (p ownRun) Change(ctx context.Context, it board.Item) (board.Change, error) {
+	c, err := p.op.Change(ctx, it.Unit, it.Kind, it.Object)
+	if err != nil {
+		return board.Change{}, toldBy(err)
+	}
+	out := board.Change{Action: board.Action(c.Action), Message: c.Message}
+	for _, f := range c.Fields {
+		out.Fields = append(out.Fields, board.Field{In: f.In, Lines: f.Lines})
+	}
+	return out, nil
+}
+
+func (p ownRun) Sent(ctx context.Context, it board.Item) (string, error) {
+	text, err := p.op.Sent(ctx, it.Unit, it.Kind, it.Object)
+	return text, toldBy(err)
+}
+
+// NoChanges is who knows nothing of what is done, and says why.
+type NoChanges string
+
+func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
+	return board.Change{}, board.Nothing(n)
+}
+
+func (n NoChanges) Sent(context.Context, board.Item) (string, error) { return "", board.Nothing(n) }
+
+// distant answers where the cluster cannot be asked: what a run elsewhere does.
+type distant struct{ ChangeSource }
+
+const notConnected = board.Nothing("only the cluster knows, and this screen is not connected to it")
+
+func (distant) Events(context.Context, plan.Object) ([]string, error)        { return nil, notConnected }
+func (distant) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, notConnected }
+func (distant) Logs(context.Context, plan.Object, func(board.LogLine)) error { return notConnected }
+func (distant) Live(context.Context, plan.Object) (string, error)            { return "", notConnected }
+
+func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) {
+	events, err := i.d.Events(ctx, o)
+	lines := make([]string, len(events))
+	for n, e := range events {
+		lines[n] = i.mask.Text(e.String())
+	}
+	return lines, toldBy(err)
+}
+
+func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error) {
+	pods, err := i.d.Pods(ctx, o)
+	out := make([]board.Pod, len(pods))
+	for n, p := range pods {
+		ready, of, restarts := p.Count()
+		out[n] = board.Pod{
+			Name: p.Name, Ready: fmt.Sprintf("%d/%d", ready, of), Restarts: strconv.Itoa(restarts), Created: p.Created, Node: p.Node,
+			Phase: p.Phase, Why: i.mask.Text(p.Why),
+		}
+	}
+	return out, toldBy(err)
+}
+
+func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
+	text, err := i.d.Manifest(ctx, o)
+	return i.mask.Text(text), toldBy(err)
+}
+
+// toldBy makes an error that says why there is nothing to show such an answer.
+func toldBy(err error) error {
+	if why, is := kube.NothingToShow(err); is {
+		return board.Nothing(why)
+	}
+	return err
+}
+
+func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.LogLine)) error {
+	return toldBy(i.d.FollowLogs(ctx, o, func(l kube.LogLine) {
+		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Try: l.Try}, Time: l.Time, Text: i.mask.Text(l.Text), Note: l.Note})
+	}))
+}

@@ -1,0 +1,48 @@
+package screen
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/theme"
+	"lockstep/ui/board"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/report"
+)
+
+// planEvents is a plan as the record of a run that has not begun.
+func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
+	events := []event.Event{{Kind: event.KindPlan, Phases: phases}}
+	for _, w := range warnings {
+		events = append(events, event.OfWarning(w))
+	}
+	now := time.Now()
+	for i := range events {
+		events[i].Seq, events[i].Time = uint64(i+1), now
+	}
+	return events
+}
+
+// Show shows something on the screen, which needs a terminal.
+func Show(a *command.App, cmd *cobra.Command, o board.Options, show func(context.Context, board.Options) error) error {
+	if command.ModeFor("text", false) != command.ModeScreen {
+		return errors.New("the screen needs a terminal (and CI and ACCESSIBLE unset, and TERM other than dumb)")
+	}
+	look, err := theme.FromEnv(os.Getenv)
+	command.WarnIf(a.Display(cmd, report.ModeText), err)
+	o.Theme = look
+	return show(cmd.Context(), o)
+}
+
+// ShowPlan shows a plan on the screen.
+func ShowPlan(a *command.App, cmd *cobra.Command, o board.Options, phases []event.Phase, warnings []plan.Warning) error {
+	return Show(a, cmd, o, func(ctx context.Context, o board.Options) error {
+		return board.Show(ctx, planEvents(phases, warnings), o)
+	})
+}
