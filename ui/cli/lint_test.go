@@ -54,7 +54,7 @@ func TestLintNotesWhatHelmCannotInstall(t *testing.T) {
 			}
 			note := ""
 			for line := range strings.Lines(out) {
-				if strings.Contains(line, "Helm itself") {
+				if strings.Contains(line, "helm cannot") {
 					note += line
 				}
 			}

@@ -56,6 +56,7 @@ func parsed(t testing.TB, argv ...string) (proposer, []string, error) {
 	root := &cobra.Command{Use: "lockstep", SilenceErrors: true, SilenceUsage: true}
 	a.Settings.AddFlags(root.PersistentFlags())
 	root.AddCommand(Commands(a)...)
+	root.AddGroup(&cobra.Group{ID: "deploy"}, &cobra.Group{ID: "release"})
 	p, args := proposer{app: &app{a}}, []string(nil)
 	for _, c := range root.Commands() {
 		c.RunE = func(cmd *cobra.Command, rest []string) error {
