@@ -48,7 +48,7 @@ var marks = map[string]struct {
 	"failed":        {"✗", "x", "failed", Bad},
 	"refused":       {"✗", "x", "refused", Bad},
 	"aborted":       {"✗", "x", "aborted", Stopped},
-	"cut-off":       {"✗", "x", "cut off", Stopped},
+	"cut-off":       {"✗", "x", "killed", Stopped},
 	"slow":          {"!", "!", "slower than usual", Stopped},
 	"skipped":       {"⊘", "/", "never started", Never},
 	"set":           {"●", "*", "breakpoint", Stopped},

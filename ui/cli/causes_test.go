@@ -239,7 +239,7 @@ func (s *scene) checkText(t *testing.T, c cause, line string) {
 		t.Errorf("no line of the output is\n%s\n%s", fails, strings.Join(s.pattern(`(?m)^.*`+regexp.QuoteMeta(s.group(c))+` failed.*$`).FindAllString(s.text, -1), "\n"))
 	}
 	var out bytes.Buffer
-	text := report.NewText(&out, &out, report.Options{})
+	text := report.New(report.ModeText, report.Stream{Writer: &out}, report.Stream{Writer: &out}).Operation(report.Options{})
 	for _, e := range s.events {
 		if e.Group == "" || e.Group == s.group(c) {
 			text.Consume(e)

@@ -76,7 +76,7 @@ func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
 	if command.ExitCode(err) != command.ExitFailed || err == nil || !strings.Contains(err.Error(), "1 place") {
 		t.Errorf("error %v, exit %d", err, command.ExitCode(err))
 	}
-	for _, part := range []string{"to be put in by hand", "templates/web.yaml:3 Deployment/web", "helm.sh/resource-group: web", `helm.sh/depends-on-resource-groups: '["db"]'`} {
+	for _, part := range []string{"add by hand", "templates/web.yaml:3 Deployment/web", "helm.sh/resource-group: web", `helm.sh/depends-on-resource-groups: '["db"]'`} {
 		if !strings.Contains(out, part) {
 			t.Errorf("does not say %q:\n%s", part, out)
 		}

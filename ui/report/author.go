@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -10,26 +11,24 @@ import (
 	"lockstep/theme"
 )
 
-// SeverityInfo is the severity of a finding that needs no mending; plan has the
-// others.
+// SeverityInfo is the severity of a finding that needs no fix; plan has the others.
 const SeverityInfo = "info"
 
-// Lint is what lint has to say about charts.
+// Lint is the result of lint.
 type Lint struct {
 	Charts []LintedChart `json:"charts"`
-	// Quiet leaves out of the text what needs no mending.
+	// Quiet hides findings of SeverityInfo in the text.
 	Quiet bool `json:"-"`
 }
 
-// LintedChart is what lint says about one argument.
+// LintedChart is the result for one argument.
 type LintedChart struct {
 	Chart    string    `json:"chart"`
 	Failed   bool      `json:"failed"`
 	Findings []Finding `json:"findings"`
 }
 
-// Finding is one thing that lint says about a chart. Rule is empty for what Helm
-// says.
+// Finding is a message about a chart. Rule is empty for messages of Helm.
 type Finding struct {
 	Severity string       `json:"severity"` // error, warning or info
 	Rule     string       `json:"rule,omitempty"`
@@ -69,34 +68,29 @@ func (l Lint) text(Stream) string {
 	return b.String()
 }
 
-// String is a finding in the way that Helm writes it.
+// String formats a finding as Helm does.
 func (f Finding) String() string {
 	text := "[" + strings.ToUpper(f.Severity) + "] "
 	if f.Path != "" {
 		text += f.Path + ": "
 	}
-	text += f.Message
-	if f.Rule != "" {
-		text += " (" + f.Rule + ")"
-	}
-	return text
+	return text + Warning{Rule: f.Rule, Message: f.Message}.text()
 }
 
-// Written is what has been written into the files of a chart, and what is left.
+// Written is the result of "suggest --write".
 type Written struct {
 	Chart string        `json:"chart"`
 	Files []WrittenFile `json:"files"`
 	Left  []ManualEdit  `json:"left"`
 }
 
-// WrittenFile is a file below the chart's directory, and how many lines it got.
+// WrittenFile is a file below the chart's directory, and the number of added lines.
 type WrittenFile struct {
 	Name  string `json:"name"`
 	Lines int    `json:"lines"`
 }
 
-// ManualEdit is something that has to be put in by hand: which lines, for which
-// objects, or where there are none, into Chart.yaml.
+// ManualEdit is lines to add by hand: for Objects, or, if there are none, to Chart.yaml.
 type ManualEdit struct {
 	Chart   string        `json:"chart"`
 	Objects []plan.Object `json:"objects,omitempty"`
@@ -116,29 +110,26 @@ func (w Written) text(to Stream) string {
 	}
 	switch {
 	case len(w.Files) == 0 && len(w.Left) == 0:
-		fmt.Fprintf(&b, "%s says all of its order already; nothing was written\n", clean(w.Chart))
+		fmt.Fprintf(&b, "%s already declares the whole order; nothing to write\n", clean(w.Chart))
 	case len(w.Files) == 0:
 		fmt.Fprintf(&b, "nothing was written to %s\n", clean(w.Chart))
 	default:
-		fmt.Fprintf(&b, "%s: %s added to %s, and nothing else changed\n", clean(w.Chart), Count(total, "line"), Count(len(w.Files), "file"))
+		fmt.Fprintf(&b, "%s: added %s to %s\n", clean(w.Chart), Count(total, "line"), Count(len(w.Files), "file"))
 	}
 	for _, line := range table(rows) {
 		fmt.Fprintf(&b, "%s\n", clean(line))
 	}
 	if len(w.Left) > 0 {
-		b.WriteString("\nto be put in by hand:\n")
+		b.WriteString("\nadd by hand:\n")
 	}
 	for _, l := range w.Left {
-		at := l.File
-		if at == "" {
-			at = l.Chart
-		}
+		at := cmp.Or(l.File, l.Chart)
 		if l.Line > 0 {
 			at = fmt.Sprintf("%s:%d", at, l.Line)
 		}
 		about := ""
 		if len(l.Objects) > 0 {
-			about = " " + someOf(names(l.Objects))
+			about = " " + abbreviate(names(l.Objects))
 		}
 		fmt.Fprintf(&b, "  %s%s: %s\n", to.Style.render(theme.Strong, clean(at)), clean(about), clean(l.Why))
 		for _, line := range l.Lines {
@@ -148,17 +139,16 @@ func (w Written) text(to Stream) string {
 	return b.String()
 }
 
-// Suggested is an inferred order with the plan that it leads to.
+// Suggested is an inferred order and its plan.
 type Suggested struct {
 	Plan  *plan.Plan
 	Order *infer.Order
-	// NotInferred are gates that the chart has written down and no edge leads along.
+	// NotInferred are gates that the chart declares but no edge confirms.
 	NotInferred [][2]string
 }
 
-// Suggestion writes the plan that an inferred order leads to, in one of DagFormats:
-// as Dag does, with the reasons, which text tells for what waits between groups and
-// json for all edges.
+// Suggestion writes the plan of an inferred order as Dag does, with the reasons: text has
+// those between groups, json all edges.
 func Suggestion(w io.Writer, title string, s Suggested, format string, style Style) error {
 	switch format {
 	case "json":
@@ -167,40 +157,38 @@ func Suggestion(w io.Writer, title string, s Suggested, format string, style Sty
 		if err := Dag(w, title, s.Plan, format, style); err != nil {
 			return err
 		}
-		return write(styled(w, style), whyText(s, style))
+		return write(styled(w, style), reasonsText(s, style))
 	}
 	return Dag(w, title, s.Plan, format, style)
 }
 
-// SuggestedEdge is an edge of an inferred order.
-type SuggestedEdge struct {
+type suggestedEdge struct {
 	From     plan.Object    `json:"from"`
 	To       plan.Object    `json:"to"`
 	Strength infer.Strength `json:"strength"`
 	Reason   string         `json:"reason"`
-	// In is the object whose field Path it was read from, Value what it says there.
+	// Value is what field Path of the object In contains.
 	In    plan.Object `json:"in"`
 	Path  string      `json:"path"`
 	Value string      `json:"value,omitempty"`
 }
 
-// suggestionJSON is dagJSON with edges.
 func suggestionJSON(w io.Writer, s Suggested) error {
 	out := struct {
 		dagOutput
-		Edges []SuggestedEdge `json:"edges"`
-	}{dagOf(s.Plan), []SuggestedEdge{}}
+		Edges []suggestedEdge `json:"edges"`
+	}{dagOf(s.Plan), []suggestedEdge{}}
 	for _, e := range s.Order.Edges {
-		out.Edges = append(out.Edges, SuggestedEdge{e.From, e.To, e.Strength, e.Reason.Text, e.Reason.In, e.Reason.Path, e.Reason.Value})
+		out.Edges = append(out.Edges, suggestedEdge{e.From, e.To, e.Strength, e.Reason.Text, e.Reason.In, e.Reason.Path, e.Reason.Value})
 	}
 	return encode(w, out)
 }
 
-// maxReasons is how many reasons are told for two groups.
+// maxReasons is how many reasons are shown for a pair of groups.
 const maxReasons = 3
 
-// whyText tells which objects make one group wait for another.
-func whyText(s Suggested, style Style) string {
+// reasonsText lists the objects that make one group wait for another.
+func reasonsText(s Suggested, style Style) string {
 	p, o := s.Plan, s.Order
 	in := map[plan.Object]*plan.Group{}
 	for _, g := range p.Groups {
@@ -238,13 +226,13 @@ func whyText(s Suggested, style Style) string {
 		}
 	}
 	if len(s.NotInferred) > 0 {
-		b.WriteString("\nwritten, though nothing in the manifests tells\n")
+		b.WriteString("\ndeclared by the chart, but not confirmed by the manifests\n")
 		for _, pair := range s.NotInferred {
 			fmt.Fprintf(&b, "  %s after %s\n", style.render(theme.Strong, clean(pair[0])), style.render(theme.Strong, clean(pair[1])))
 		}
 	}
 	if inside := len(o.Edges) - crossing; inside > 0 {
-		fmt.Fprintf(&b, "\n%s between objects of one group, which come in Helm's order of kinds; -o json has all\n", Count(inside, "edge"))
+		fmt.Fprintf(&b, "\n%s within groups, where Helm's order of kinds applies (-o json lists all edges)\n", Count(inside, "edge"))
 	}
 	return b.String()
 }

@@ -34,7 +34,7 @@ func BenchmarkText(b *testing.B) {
 			events[1] = event.Event{Time: events[0].Time, Kind: event.KindPlan, Phases: []event.Phase{p}}
 			b.ReportAllocs()
 			for b.Loop() {
-				text := NewText(io.Discard, io.Discard, Options{})
+				text := newTextLog(io.Discard, io.Discard, Options{})
 				for _, e := range events {
 					text.Consume(e)
 				}

@@ -12,19 +12,18 @@ import (
 	"lockstep/engine/event"
 )
 
-// CI is the system that runs this program and reads what it prints, empty where
-// there is none that is known.
+// CI is the system that runs lockstep and reads its output, "" if none is known.
 type CI string
 
 const (
-	// GitHub takes lines that begin with "::" as orders: annotations, and such
-	// as nobody else may give.
+	// GitHub executes lines that start with "::" (workflow commands): annotations, and
+	// others that text of a chart must not contain.
 	GitHub CI = "github"
-	// GitLab folds what stands between two marks.
+	// GitLab folds sections of the log.
 	GitLab CI = "gitlab"
 )
 
-// CIFromEnv is the system that the environment tells of.
+// CIFromEnv detects the system by its environment variables.
 func CIFromEnv(getenv func(string) string) CI {
 	switch {
 	case getenv("GITHUB_ACTIONS") == "true":
@@ -35,27 +34,26 @@ func CIFromEnv(getenv func(string) string) CI {
 	return ""
 }
 
-// Outcomes tell other programs what has become of an operation: the files of
-// --report, GitHub's annotations and the summary of its job.
+// Outcomes report an operation to other programs: files of --report, GitHub annotations
+// and job summary.
 type Outcomes struct {
 	files  files
 	github *annotations // nil elsewhere
 	over   bool
 }
 
-// OutcomesOptions say who is told.
+// OutcomesOptions are for NewOutcomes.
 type OutcomesOptions struct {
-	Files []string // as --report has them
-	// Errs is where annotations go: nobody sends it to a file and loses them.
+	Files []string // arguments of --report
+	// Errs gets the annotations: unlike stdout it is rarely redirected to a file.
 	Errs Stream
-	// Summary is the file of the job's summary, or empty.
+	// Summary is the file of the job summary, or "".
 	Summary string
-	// File is the file that a chart stands in, from the root of the repository,
-	// or empty.
+	// File, if set, returns the file of a chart, relative to the repository, or "".
 	File func(chart string) string
 }
 
-// NewOutcomes returns an error where a file cannot be written.
+// NewOutcomes returns an error if a file cannot be written.
 func NewOutcomes(o OutcomesOptions) (*Outcomes, error) {
 	files, err := newFiles(o.Files)
 	if err != nil {
@@ -71,40 +69,39 @@ func NewOutcomes(o OutcomesOptions) (*Outcomes, error) {
 // Over reports whether End was called.
 func (o *Outcomes) Over() bool { return o.over }
 
-// End tells what has become of the operation. The error is about files that could
-// not be written; the others were.
-func (o *Outcomes) End(what *Outcome) error {
+// End writes the outcome everywhere. The error is about the files that could not be
+// written.
+func (o *Outcomes) End(outcome *Outcome) error {
 	o.over = true
-	err := o.files.write(what)
+	err := o.files.write(outcome)
 	if o.github != nil {
-		err = errors.Join(err, o.github.end(what))
+		err = errors.Join(err, o.github.write(outcome))
 	}
 	return err
 }
 
-// mostAnnotations is how many of a kind GitHub shows of one step.
-const mostAnnotations = 10
+// maxAnnotations is how many annotations of a kind GitHub shows for a step.
+const maxAnnotations = 10
 
-// annotations are shown by GitHub on the page of a run, and where they name a
-// file beside its text.
+// annotations writes GitHub annotations and the job summary.
 type annotations struct {
 	w       io.Writer
 	summary string
 	file    func(chart string) string
 }
 
-func (a *annotations) end(o *Outcome) error {
-	for _, w := range o.Warnings[:min(len(o.Warnings), mostAnnotations)] {
-		a.annotate("warning", "", o.what(), w.text())
+func (a *annotations) write(o *Outcome) error {
+	for _, w := range o.Warnings[:min(len(o.Warnings), maxAnnotations)] {
+		a.annotate("warning", "", o.title(), w.text())
 	}
 	switch {
 	case o.Status == event.Succeeded:
 	case len(o.Failures) == 0:
-		a.annotate("error", a.fileOf(""), o.what()+" "+o.went(), o.Message)
+		a.annotate("error", a.fileOf(""), o.title()+" "+o.verb(), o.Message)
 	default:
-		for _, f := range o.Failures[:min(len(o.Failures), mostAnnotations)] {
-			lines := append([]string{f.Text}, unsaid(f.Evidence, []string{f.Text})...)
-			a.annotate("error", a.fileOf(o.chartOf(f)), o.what()+" "+o.went()+" at "+f.place, lines...)
+		for _, f := range o.Failures[:min(len(o.Failures), maxAnnotations)] {
+			lines := append([]string{f.Text}, newLines(f.Evidence, []string{f.Text})...)
+			a.annotate("error", a.fileOf(o.chartOf(f)), o.title()+" "+o.verb()+" at "+f.place, lines...)
 		}
 	}
 	if a.summary == "" {
@@ -112,11 +109,11 @@ func (a *annotations) end(o *Outcome) error {
 	}
 	f, err := os.OpenFile(a.summary, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err == nil {
-		_, err = f.Write(append(o.Markdown(), '\n'))
+		_, err = f.Write(append(o.markdown(), '\n'))
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("the job's summary could not be written: %w", err)
+		return fmt.Errorf("cannot write the job summary: %w", err)
 	}
 	return nil
 }
@@ -128,7 +125,7 @@ func (a *annotations) fileOf(chart string) string {
 	return a.file(chart)
 }
 
-// chartOf is the path of the chart that a failure is in.
+// chartOf is the path of the chart of a failure.
 func (o *Outcome) chartOf(f Failure) string {
 	for _, g := range o.Groups {
 		if g.Phase == f.Phase && g.ID == f.Group {
@@ -138,7 +135,8 @@ func (o *Outcome) chartOf(f Failure) string {
 	return ""
 }
 
-// annotate gives an order, in which text from elsewhere can give no other.
+// annotate writes a workflow command. Its text is escaped, so that it cannot contain
+// another one.
 func (a *annotations) annotate(level, file, title string, lines ...string) {
 	where := "title=" + escapeProperty(title)
 	if file != "" {
@@ -155,19 +153,18 @@ func escapeProperty(s string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(clean(s)))
 }
 
-// orders match what GitHub would take for an order.
-var orders = regexp.MustCompile(`(?m)^\s*::|##\[`)
+// workflowCommand matches what GitHub would take for a command.
+var workflowCommand = regexp.MustCompile(`(?m)^\s*::|##\[`)
 
-// disarmed returns a writer of text to a stream in which nothing is an order to
-// the system that reads it: the text of a chart is not to end the annotations of
-// others, or hide words in the log. A line has to come in one piece; in JSON only
-// the words inside of strings can be meant.
-func (s Stream) disarmed() io.Writer {
+// withoutCommands returns a writer of text that breaks up workflow commands: the text of
+// a chart must not add annotations or mask words in the log. Each Write must be whole
+// lines.
+func (s Stream) withoutCommands() io.Writer {
 	if s.CI != GitHub {
 		return s.Writer
 	}
 	return writerFunc(func(p []byte) (int, error) {
-		text := orders.ReplaceAllFunc(p, func(found []byte) []byte {
+		text := workflowCommand.ReplaceAllFunc(p, func(found []byte) []byte {
 			last := len(found) - 1
 			return slices.Concat(found[:last], []byte{' '}, found[last:])
 		})
@@ -182,16 +179,16 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// sections puts what is told of a phase into a section of GitLab's log.
+// sections puts each phase into a section of GitLab's log.
 type sections struct {
 	Consumer
 	w    io.Writer
 	open string
 }
 
-var notInName = regexp.MustCompile(`[^a-z0-9]+`)
+var notSectionName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Consume tells of an event, inside of the section that it belongs to.
+// Consume opens and closes the sections around the events.
 func (s *sections) Consume(e event.Event) {
 	switch {
 	case e.Kind == event.KindOperation:
@@ -212,5 +209,5 @@ func (s *sections) close(e event.Event) {
 }
 
 func sectionName(phase string) string {
-	return "lockstep_" + notInName.ReplaceAllString(strings.ToLower(phase), "_")
+	return "lockstep_" + notSectionName.ReplaceAllString(strings.ToLower(phase), "_")
 }

@@ -40,7 +40,7 @@ func TestGitHub(t *testing.T) {
 	}
 	golden(t, "github.txt", errs.Bytes())
 	text, _ := os.ReadFile(summary)
-	if want := "before\n" + string(o.Markdown()) + "\n"; string(text) != want {
+	if want := "before\n" + string(o.markdown()) + "\n"; string(text) != want {
 		t.Errorf("the summary is\n%s\nwant\n%s", text, want)
 	}
 }

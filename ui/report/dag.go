@@ -12,11 +12,11 @@ import (
 	"lockstep/theme"
 )
 
-// DagFormats are the formats that Dag knows.
+// DagFormats are the formats of Dag.
 var DagFormats = []string{"text", "json", "dot", "mermaid"}
 
-// Dag writes a plan in one of DagFormats: text is a drawing for people; json
-// holds every edge, the others only those that others do not imply.
+// Dag writes a plan in one of DagFormats. json has every edge; the others omit edges that
+// others imply.
 //
 // Rule R36: the plan as a drawing, JSON, dot or Mermaid.
 func Dag(w io.Writer, title string, p *plan.Plan, format string, style Style) error {
@@ -32,7 +32,7 @@ func Dag(w io.Writer, title string, p *plan.Plan, format string, style Style) er
 	case "mermaid":
 		return write(w, dagMermaid(p))
 	}
-	return fmt.Errorf("format %q is none of %s", format, strings.Join(DagFormats, ", "))
+	return fmt.Errorf("unknown format %q: use one of %s", format, strings.Join(DagFormats, ", "))
 }
 
 func write(w io.Writer, s string) error {
@@ -46,7 +46,7 @@ type dagOutput struct {
 	Warnings []plan.Warning `json:"warnings"`
 }
 
-// dagOf has groups and warnings; lists are never null.
+// dagOf never returns null lists.
 func dagOf(p *plan.Plan) dagOutput {
 	out := dagOutput{[]plan.Group{}, []plan.Warning{}}
 	for _, g := range p.Groups {
@@ -59,11 +59,11 @@ func dagOf(p *plan.Plan) dagOutput {
 	return out
 }
 
-// dagWidth is what the drawing fits in, names allowing.
+// dagWidth is the width of the drawing, unless names are longer.
 const dagWidth = 80
 
-// dagText draws layer below layer: the groups of a layer hang on one line, since
-// nothing keeps them from running at the same time.
+// dagText draws the layers from top to bottom. A line connects the groups of a layer,
+// which can run at the same time.
 func dagText(title string, p *plan.Plan, style Style) string {
 	layer, after := plan.Layers(p.Groups), plan.Reduce(p.Groups)
 	groups := inLayers(p.Groups, layer)
@@ -98,7 +98,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 	return b.String()
 }
 
-// branch is how a group hangs on the line of its layer.
+// branch connects a group to the line of its layer.
 func branch(first, last bool, style Style) string {
 	switch {
 	case first && last:
@@ -119,7 +119,7 @@ func names(objects []plan.Object) []string {
 	return out
 }
 
-// wrap sets a list in lines, the first of which begins with head.
+// wrap breaks a list into lines. The first one starts with head.
 func wrap(head string, items []string) []string {
 	if len(items) == 0 {
 		return nil
@@ -140,26 +140,26 @@ func wrap(head string, items []string) []string {
 	return append(lines, strings.TrimRight(line, " "))
 }
 
-// byChart parts the groups by chart, charts in the order of their first group.
-func byChart(groups []*plan.Group) (paths []string, of map[string][]*plan.Group) {
-	of = map[string][]*plan.Group{}
+// byChart splits the groups by chart. Charts are in the order of their first group.
+func byChart(groups []*plan.Group) (charts []string, byPath map[string][]*plan.Group) {
+	byPath = map[string][]*plan.Group{}
 	for _, g := range groups {
-		if of[g.Chart] == nil {
-			paths = append(paths, g.Chart)
+		if byPath[g.Chart] == nil {
+			charts = append(charts, g.Chart)
 		}
-		of[g.Chart] = append(of[g.Chart], g)
+		byPath[g.Chart] = append(byPath[g.Chart], g)
 	}
-	return paths, of
+	return charts, byPath
 }
 
-// dagDot writes a graph of Graphviz: a box per group, a frame per chart.
+// dagDot writes a Graphviz graph: a box per group, a frame per chart.
 func dagDot(title string, p *plan.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph %s {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n", quoteDot(title))
-	paths, of := byChart(p.Groups)
-	for i, path := range paths {
+	charts, groups := byChart(p.Groups)
+	for i, path := range charts {
 		fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%s;\n", i, quoteDot(path))
-		for _, g := range of[path] {
+		for _, g := range groups[path] {
 			label := g.Name + "\n" + strings.Join(names(g.Objects), "\n")
 			fmt.Fprintf(&b, "    %s [label=%s];\n", quoteDot(g.ID), quoteDot(label))
 		}
@@ -179,8 +179,8 @@ func quoteDot(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
-// dagMermaid writes a flowchart of Mermaid. Its nodes need plain names, so they
-// are numbered.
+// dagMermaid writes a Mermaid flowchart. Nodes are numbered because Mermaid needs plain
+// names.
 func dagMermaid(p *plan.Plan) string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
@@ -188,10 +188,10 @@ func dagMermaid(p *plan.Plan) string {
 	for i, g := range p.Groups {
 		node[g.ID] = fmt.Sprintf("g%d", i)
 	}
-	paths, of := byChart(p.Groups)
-	for i, path := range paths {
+	charts, groups := byChart(p.Groups)
+	for i, path := range charts {
 		fmt.Fprintf(&b, "  subgraph c%d[%s]\n", i, quoteMermaid(path))
-		for _, g := range of[path] {
+		for _, g := range groups[path] {
 			label := "<b>" + escapeMermaid(g.Name) + "</b><br/>" + escapeMermaid(strings.Join(names(g.Objects), "\n"))
 			fmt.Fprintf(&b, "    %s[\"%s\"]\n", node[g.ID], label)
 		}
@@ -208,12 +208,12 @@ func dagMermaid(p *plan.Plan) string {
 
 func quoteMermaid(s string) string { return `"` + escapeMermaid(s) + `"` }
 
-// escapeMermaid also keeps "%%{", which begins a directive wherever it stands.
+// escapeMermaid also escapes "%%{", which starts a directive anywhere.
 func escapeMermaid(s string) string {
 	return strings.NewReplacer("#", "#35;", "%", "#37;", "&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "\n", "<br/>").Replace(s)
 }
 
-// inLayers orders groups by layer and leaves the order of each layer alone.
+// inLayers sorts groups by layer. The order within a layer stays.
 func inLayers(groups []*plan.Group, layer map[string]int) []*plan.Group {
 	out := slices.Clone(groups)
 	slices.SortStableFunc(out, func(a, b *plan.Group) int { return cmp.Compare(layer[a.ID], layer[b.ID]) })

@@ -12,54 +12,53 @@ import (
 	"lockstep/theme"
 )
 
-// Mode is a way to show what commands have to say.
+// Mode is an output format.
 type Mode string
 
 const (
 	ModeText Mode = "text"
 	ModeJSON Mode = "json"
-	ModeYAML Mode = "yaml" // as JSON, where Helm has it too
+	ModeYAML Mode = "yaml" // only for output of Helm; else as JSON
 )
 
-// View is a value that a command results in. People get its text; programs get its JSON,
-// or that of its Form where it has one.
+// View is the result of a command. People get its text; programs get it, or its form if
+// it has one, as JSON.
 type View interface {
 	text(Stream) string
 }
 
-// formed is a View whose JSON form is another value; nil says nothing.
+// formed is a View whose JSON form is another value; nil for none.
 type formed interface{ form() any }
 
 // compact is a JSON form that is written on one line.
 type compact struct{ value any }
 
-// Display shows what commands have to say: to people as text, or to programs as JSON.
+// Display shows the results of commands as text or JSON.
 type Display struct {
 	notices
 	mode  Mode
 	out   Stream
-	lines io.Writer // for people: what their text passes on its way out
+	lines io.Writer // sanitized writer of text
 }
 
-// New returns what shows things in a mode. Results go to out, all else to errs.
+// New returns a Display that writes results to out and everything else to errs.
 func New(mode Mode, out, errs Stream) Display {
-	d := Display{notices: newNotices(errs), mode: mode, out: out, lines: styled(out.disarmed(), out.Style)}
+	d := Display{notices: newNotices(errs), mode: mode, out: out, lines: styled(out.withoutCommands(), out.Style)}
 	switch mode {
 	case ModeJSON:
-		d.out.Writer = escaped(out.disarmed())
+		d.out.Writer = escaped(out.withoutCommands())
 	case ModeYAML:
 		d.out.Writer = Safe(out.Writer)
 	}
 	return d
 }
 
-// people reports whether people read the results.
-func (d Display) people() bool { return d.mode == ModeText }
+func (d Display) forPeople() bool { return d.mode == ModeText }
 
-// Show shows a value.
+// Show shows a result.
 func (d Display) Show(v View) error {
-	if d.people() {
-		if p, ok := v.(Plan); ok { // programs find them in it
+	if d.forPeople() {
+		if p, ok := v.(Plan); ok { // they are part of its JSON
 			d.Warnings(p.Warnings)
 		}
 		return write(d.lines, v.text(d.out))
@@ -77,7 +76,7 @@ func (d Display) Show(v View) error {
 	return encode(d.out, form)
 }
 
-// Lines writes lines that people and programs read alike.
+// Lines writes plain lines in every mode.
 func (d Display) Lines(lines ...string) error {
 	for _, l := range lines {
 		if err := write(Safe(d.out.Writer), clean(l)+"\n"); err != nil {
@@ -87,56 +86,56 @@ func (d Display) Lines(lines ...string) error {
 	return nil
 }
 
-// Print says to people what is no result: on stdout where nothing but
-// people reads that.
+// Print writes text that is not part of the result: to stdout if people read it, else to
+// stderr.
 func (d Display) Print(text string) {
-	if d.people() {
+	if d.forPeople() {
 		fmt.Fprint(d.lines, text)
 		return
 	}
 	fmt.Fprint(d.errs, text)
 }
 
-// Operation takes the events of an operation and tells of each as it comes.
+// Operation returns the consumer that shows an operation.
 func (d Display) Operation(o Options) Consumer {
-	if !d.people() {
-		return NewJSON(d.out)
+	if !d.forPeople() {
+		return jsonLines{d.out}
 	}
 	o.Style, o.Width = d.out.Style, d.out.Width
-	text := NewText(d.lines, d.errs, o)
+	text := newTextLog(d.lines, d.errs, o)
 	if d.out.CI == GitLab {
 		return &sections{Consumer: text, w: d.out.Writer}
 	}
 	return text
 }
 
-// Watch takes the events of a release that is watched.
+// Watch returns the consumer that shows a release and its changes.
 func (d Display) Watch() Consumer {
-	if !d.people() {
-		return NewJSON(d.out)
+	if !d.forPeople() {
+		return jsonLines{d.out}
 	}
 	return &changes{out: d.lines, notices: d.notices, style: d.out.Style}
 }
 
-// Once takes them where only how things are in the end is asked for,
-// which a Release then tells.
+// Once returns the consumer for a release that is shown once: people get a Release at the
+// end instead of events.
 func (d Display) Once() Consumer {
-	if !d.people() {
-		return NewJSON(d.out)
+	if !d.forPeople() {
+		return jsonLines{d.out}
 	}
-	return silent{}
+	return discard{}
 }
 
-// helmsColours matches what Helm colours: heads of tables, statuses, and namespaces.
-var helmsColours = regexp.MustCompile(`\x1b\[(?:(?:1|3[1-3])m(?:[A-Z]+(?: [A-Z]+)?|deployed|failed|unknown|uninstalling|pending-[a-z]+)|36m[a-z0-9-]+)\x1b\[(?:0|22)(?:;(?:0|22))*m`)
+// helmColours matches what Helm colours: table headings, statuses, namespaces.
+var helmColours = regexp.MustCompile(`\x1b\[(?:(?:1|3[1-3])m(?:[A-Z]+(?: [A-Z]+)?|deployed|failed|unknown|uninstalling|pending-[a-z]+)|36m[a-z0-9-]+)\x1b\[(?:0|22)(?:;(?:0|22))*m`)
 
-// Text is where Helm writes text.
+// Text returns the writer for Helm's text output.
 func (d Display) Text() io.Writer {
-	return newBorder(d.out.disarmed(), func(s string) string { return keep(helmsColours, s) })
+	return newSanitizer(d.out.withoutCommands(), func(s string) string { return keep(helmColours, s) })
 }
 
-// Data is where data is written that is piped to other programs: to a terminal as
-// text, elsewhere as it is.
+// Data returns the writer for data that may be piped to other programs. It is sanitized
+// only on a terminal.
 func (d Display) Data() io.Writer {
 	if d.out.Terminal {
 		return Safe(d.out.Writer)
@@ -144,28 +143,26 @@ func (d Display) Data() io.Writer {
 	return d.out.Writer
 }
 
-// Notices are what is said besides the result, on stderr. They are for people
-// in every mode.
+// Notices are messages to people on stderr, in every mode.
 type Notices interface {
 	Note(text string)
 	Warn(text string)
-	// Warnings tells what is odd about a plan.
 	Warnings([]plan.Warning)
 	// Start announces something that takes a while. The function that it returns
 	// finishes the line with its result.
 	Start(text string) (end func(text string))
-	// Error tells why a command failed, in its last line.
+	// Error writes the last line of a command that failed.
 	Error(error)
 }
 
-// NewNotices returns Notices that are written to a stream.
+// NewNotices returns Notices on a stream.
 func NewNotices(to Stream) Notices { return newNotices(to) }
 
-func newNotices(to Stream) notices { return notices{styled(to.disarmed(), to.Style), to.Style} }
+func newNotices(to Stream) notices { return notices{styled(to.withoutCommands(), to.Style), to.Style} }
 
 type notices struct {
 	errs  io.Writer
-	looks Style
+	theme Style
 }
 
 func (n notices) Note(text string) { fmt.Fprintln(n.errs, text) }
@@ -178,13 +175,8 @@ func (n notices) Warnings(warnings []plan.Warning) {
 	}
 }
 
-// withRule is a message with the rule that it falls under, if any.
-func withRule(w plan.Warning) string {
-	if w.Rule == "" {
-		return w.Message
-	}
-	return w.Message + " (" + w.Rule + ")"
-}
+// withRule is a message with its rule, if it has one.
+func withRule(w plan.Warning) string { return Warning{Rule: w.Rule, Message: w.Message}.text() }
 
 func (n notices) Start(text string) func(string) {
 	fmt.Fprint(n.errs, text+" … ")
@@ -192,10 +184,10 @@ func (n notices) Start(text string) func(string) {
 }
 
 func (n notices) Error(err error) {
-	fmt.Fprintln(n.errs, n.looks.render(theme.Bad, "error:"), err)
+	fmt.Fprintln(n.errs, n.theme.render(theme.Bad, "error:"), err)
 }
 
-// encode writes a value as JSON for people to read, too.
+// encode writes a value as indented JSON.
 func encode(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -206,26 +198,20 @@ func encode(w io.Writer, v any) error {
 // encodeLine writes a value as JSON on one line.
 func encodeLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
 
-// silent takes events and says nothing.
-type silent struct{}
+type discard struct{}
 
-func (silent) Consume(event.Event) {}
+func (discard) Consume(event.Event) {}
 
-// Page writes a page of help.
-func Page(w io.Writer, text string) { _ = write(Safe(w), text) } // who reads help may go away
+// Page writes a help page. It ignores write errors: the reader may quit the pager.
+func Page(w io.Writer, text string) { _ = write(Safe(w), text) }
 
-// JSON writes one event per line, as json.Marshal writes it, with all
-// that is unsafe to show escaped; events.md documents every field. It goes on quietly where the writer fails.
-type JSON struct{ w io.Writer }
+// jsonLines writes one event per line (events.md), with unsafe characters escaped. It
+// ignores write errors.
+type jsonLines struct{ w io.Writer }
 
-// NewJSON returns a JSON that writes to w.
-func NewJSON(w io.Writer) *JSON { return &JSON{w: w} }
+func (j jsonLines) Consume(e event.Event) { _ = writeEvent(j.w, e) }
 
-// Consume writes an event.
-func (j *JSON) Consume(e event.Event) { _ = writeEvent(j.w, e) }
-
-// writeEvent writes a line in one Write, so that lines of several writers to
-// one file do not mix.
+// writeEvent uses a single Write, so that lines of several writers to one file do not mix.
 func writeEvent(w io.Writer, e event.Event) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -235,11 +221,11 @@ func writeEvent(w io.Writer, e event.Event) error {
 	return err
 }
 
-// Version are the versions of the program and of what it is made of.
+// Version are the versions of lockstep and its main dependencies.
 type Version struct {
 	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`   // "" where the build knew of none
-	Modified bool   `json:"modified,omitempty"` // what was built was not just the commit
+	Commit   string `json:"commit,omitempty"`   // "" if the build did not know it
+	Modified bool   `json:"modified,omitempty"` // built with uncommitted changes
 	Helm     string `json:"helm"`
 	Client   string `json:"kubernetesClient"`
 	Go       string `json:"go"`
@@ -251,13 +237,12 @@ func (v Version) text(Stream) string {
 	return fmt.Sprintf("lockstep %s (%sHelm %s, Kubernetes client %s, %s)\n", v.Version, v.commit(), v.Helm, v.Client, v.Go)
 }
 
-// commit is what the text says of the commit.
 func (v Version) commit() string {
 	switch {
 	case v.Commit == "":
 		return ""
 	case v.Modified:
-		return "commit " + v.Commit + " with changes, "
+		return "commit " + v.Commit + " plus local changes, "
 	}
 	return "commit " + v.Commit + ", "
 }

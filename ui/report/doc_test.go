@@ -25,6 +25,10 @@ func fields(t reflect.Type, prefix string) []string {
 		if !f.IsExported() {
 			continue
 		}
+		if f.Anonymous {
+			out = append(out, fields(f.Type, prefix)...)
+			continue
+		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		out = append(out, prefix+name)
 		inner := f.Type

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,8 +10,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Edit is what an edited revision has other than the one it takes the place of
-// (R46).
+// Edit is how an edited revision differs from the one that it replaces (R46).
 type Edit struct {
 	Operation     event.Operation
 	Before, After []event.Phase
@@ -18,16 +18,19 @@ type Edit struct {
 	Warnings      []plan.Warning
 }
 
-// Lines are the difference for people to read: what is edited, then the plan, then
-// the objects. What begins with +, - or ~ after its indentation is new, gone or
-// changed.
+// Lines are the differences: counts, warnings, plan, objects. After its indentation a
+// line starts with + (new), - (removed) or ~ (changed).
 func (e Edit) Lines() []string {
-	lines := []string{fmt.Sprintf("revision %d: %s", e.Operation.Revision, Plan{Changes: e.Changes}.edited())}
+	counts := "no object changes"
+	if len(e.Changes) > 0 {
+		_, counts = count(e.Changes)
+	}
+	lines := []string{fmt.Sprintf("revision %d: %s", e.Operation.Revision, counts)}
 	for _, w := range e.Warnings {
 		lines = append(lines, "! "+withReason(w.Rule, w.Message))
 	}
-	if moved := e.plan(); len(moved) > 0 {
-		lines = append(append(lines, "", "plan"), moved...)
+	if plan := e.plan(); len(plan) > 0 {
+		lines = append(append(lines, "", "plan"), plan...)
 	}
 	group := ""
 	for _, c := range e.Changes {
@@ -46,43 +49,29 @@ func (e Edit) Lines() []string {
 	return lines
 }
 
-// edited counts what becomes other.
-func (p Plan) edited() string {
-	n := map[string]int{}
-	for _, c := range p.Changes {
-		n[c.Action]++
-	}
-	if len(p.Changes) == 0 {
-		return "no object changes"
-	}
-	return fmt.Sprintf("%d to create, %d to change, %d to delete", n["create"], n["change"], n["delete"])
-}
-
-// plan is what becomes other of the groups that bring objects and of their order.
+// plan are the changes to the groups that are applied, and to their order.
 func (e Edit) plan() (lines []string) {
-	was, is := ordered(e.Before), ordered(e.After)
-	for _, g := range is {
-		i := slices.IndexFunc(was, func(old *plan.Group) bool { return old.ID == g.ID })
-		switch after := strings.Join(g.After, ", "); {
+	before, after := appliedGroups(e.Before), appliedGroups(e.After)
+	for _, g := range after {
+		i := slices.IndexFunc(before, func(old *plan.Group) bool { return old.ID == g.ID })
+		switch gates := strings.Join(g.After, ", "); {
 		case i < 0:
-			lines = append(lines, fmt.Sprintf("  + %s (%s)%s", g.ID, Count(len(g.Objects), "object"), prefixed(", after ", after)))
-		case strings.Join(was[i].After, ", ") != after && after == "":
-			lines = append(lines, "  ~ "+g.ID+" waits for nothing")
-		case strings.Join(was[i].After, ", ") != after:
-			lines = append(lines, "  ~ "+g.ID+" waits for "+after)
+			lines = append(lines, fmt.Sprintf("  + %s (%s)%s", g.ID, Count(len(g.Objects), "object"), prefixed(", after ", gates)))
+		case strings.Join(before[i].After, ", ") != gates:
+			lines = append(lines, "  ~ "+g.ID+" waits for "+cmp.Or(gates, "nothing"))
 		}
 	}
-	for _, g := range was {
-		if !slices.ContainsFunc(is, func(now *plan.Group) bool { return now.ID == g.ID }) {
+	for _, g := range before {
+		if !slices.ContainsFunc(after, func(now *plan.Group) bool { return now.ID == g.ID }) {
 			lines = append(lines, "  - "+g.ID)
 		}
 	}
 	return lines
 }
 
-// ordered are the groups of all phases but those that remove, and the namespace,
-// which is there by then.
-func ordered(phases []event.Phase) (groups []*plan.Group) {
+// appliedGroups are the groups of all phases, without removals and the namespace, which
+// exists by then.
+func appliedGroups(phases []event.Phase) (groups []*plan.Group) {
 	for _, p := range phases {
 		if p.Kind != event.PhaseRemove && p.Kind != event.PhaseNamespace {
 			groups = append(groups, p.Groups...)

@@ -143,7 +143,7 @@ func TestTheLastLinesSayWhatToDo(t *testing.T) {
 // evidence are there before anything else.
 func TestAFailureIsAllInTenLines(t *testing.T) {
 	var out bytes.Buffer
-	Replay(manyRoots(t), NewText(&out, &out, Options{Style: plain}))
+	Replay(manyRoots(t), newTextLog(&out, &out, Options{Style: plain}))
 	_, after, _ := strings.Cut(out.String(), "✗ ")
 	lines := strings.SplitN(after, "\n", 11)
 	ten := strings.Join(lines[:10], "\n")

@@ -114,12 +114,12 @@ func outputs(mode Mode, to Stream) map[string]func() {
 				Notes: hostile, Phases: poisoned([]event.Phase{{Kind: event.PhaseRemove}}), Warnings: poisoned([]plan.Warning(nil))})
 		},
 		"status": func() {
-			helms := hostile
+			helmOutput := hostile
 			if mode == ModeJSON {
 				raw, _ := json.Marshal(map[string]string{"a": hostile})
-				helms = string(raw) + "\n"
+				helmOutput = string(raw) + "\n"
 			}
-			_ = d.Status([]byte(helms), groups)
+			_ = d.Status([]byte(helmOutput), groups)
 		},
 	}
 	if mode == ModeText {
@@ -157,7 +157,7 @@ func TestNothingHostileGetsOut(t *testing.T) {
 
 func checkSafe(t *testing.T, out string, style Style) {
 	t.Helper()
-	if own := style.own(); own != nil {
+	if own := style.sequences(); own != nil {
 		out = own.ReplaceAllString(out, "")
 	}
 	for i, r := range out {

@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// The elements of JUnit's XML, as Jenkins, GitLab and GitHub's actions read it.
+// The elements of JUnit XML, as Jenkins, GitLab and GitHub actions read it.
 type (
 	junitSuites struct {
 		XMLName xml.Name     `xml:"testsuites"`
@@ -43,11 +43,11 @@ type (
 		Class   string        `xml:"classname,attr"`
 		Name    string        `xml:"name,attr"`
 		Time    string        `xml:"time,attr"`
-		Failure *junitTrouble `xml:"failure"`
-		Error   *junitTrouble `xml:"error"`
+		Failure *junitProblem `xml:"failure"`
+		Error   *junitProblem `xml:"error"`
 		Skipped *junitSkipped `xml:"skipped"`
 	}
-	junitTrouble struct {
+	junitProblem struct {
 		Message string `xml:"message,attr"`
 		Type    string `xml:"type,attr"`
 		Text    string `xml:",cdata"`
@@ -57,13 +57,12 @@ type (
 	}
 )
 
-// JUnit is the outcome as JUnit's XML: a suite for each group, a case for each
-// object. A failure that follows from no other is a failure; what an abort has
-// cut short is an error; what was never started, or not done when something else
-// failed, is skipped. Where no group failed, but
-// the operation did, it is a suite of its own.
-func (o *Outcome) JUnit() []byte {
-	all := junitSuites{Name: clean(o.what()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started)}
+// junit is the outcome as JUnit XML: a suite per group, a case per object. Root failures
+// are failures; objects that an abort interrupted are errors; objects that were not
+// started, or not ready when their group failed, are skipped. If the operation failed
+// but no group did, it gets a suite of its own.
+func (o *Outcome) junit() []byte {
+	all := junitSuites{Name: clean(o.title()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {
 		all.Suites = append(all.Suites, o.junitOperation())
 	}
@@ -96,46 +95,45 @@ func (s *junitSuite) count() {
 	}
 }
 
-// junitOperation is what became of an operation that failed for none of its
-// groups.
+// junitOperation is the suite of an operation that failed although no group did.
 func (o *Outcome) junitOperation() junitSuite {
 	message := clean(o.Message)
-	return junitSuite{Name: clean(o.what()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started), Cases: []junitCase{{
-		Class: clean(o.Operation.Name), Name: clean(o.what()), Time: junitTime(o.Seconds),
-		Error: &junitTrouble{Message: message, Type: clean(string(o.Status)), Text: message},
+	return junitSuite{Name: clean(o.title()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started), Cases: []junitCase{{
+		Class: clean(o.Operation.Name), Name: clean(o.title()), Time: junitTime(o.Seconds),
+		Error: &junitProblem{Message: message, Type: clean(string(o.Status)), Text: message},
 	}}}
 }
 
 func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	s := junitSuite{Name: clean(g.name), Time: junitTime(g.Seconds), Stamp: junitStamp(g.Started), Properties: []junitProperty{{"phase", clean(g.Phase)}}}
-	told := 0
+	failures := 0
 	for _, obj := range g.Objects {
 		c := junitCase{Class: clean(g.name), Name: clean(obj.Object.String()), Time: junitTime(obj.Seconds)}
 		f := o.failureOf(g, &obj.Object)
 		switch {
 		case f != nil:
 			c.Failure = junitFailure(f)
-			told++
+			failures++
 		case obj.Status == event.Ready || obj.Status == event.Gone:
 		case g.Status == event.Skipped || obj.Status == event.Waiting:
-			c.Skipped = &junitSkipped{clean(neverStarted(g))}
-		case g.Status == event.Applied: // nobody has seen it ready (R21)
-			c.Skipped = &junitSkipped{clean("not waited for: " + withReason(string(obj.Status), obj.Message))}
-		case g.Status == event.Failed: // a consequence of what has
-			c.Skipped = &junitSkipped{clean(cutShort("not ready when its group failed", obj))}
+			c.Skipped = &junitSkipped{clean(skipReason(g))}
+		case g.Status == event.Applied: // not checked (R21)
+			c.Skipped = &junitSkipped{clean("not checked: " + withReason(string(obj.Status), obj.Message))}
+		case g.Status == event.Failed: // another object failed
+			c.Skipped = &junitSkipped{clean(withCause("not ready when its group failed", obj))}
 		default:
-			text := clean(cutShort("cut short", obj))
-			c.Error = &junitTrouble{Message: text, Type: clean(string(g.Status)), Text: cleanLines(append([]string{text}, obj.Evidence...))}
+			text := clean(withCause("interrupted", obj))
+			c.Error = &junitProblem{Message: text, Type: clean(string(g.Status)), Text: cleanLines(append([]string{text}, obj.Evidence...))}
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	if f := o.failureOf(g, nil); f != nil && told == 0 {
+	if f := o.failureOf(g, nil); f != nil && failures == 0 {
 		s.Cases = append(s.Cases, junitCase{Class: clean(g.name), Name: clean(g.name), Time: s.Time, Failure: junitFailure(f)})
 	}
 	return s
 }
 
-// failureOf is the failure of an object of a group, nil where it has none.
+// failureOf is the failure of an object, or of the group if obj is nil; nil if none.
 func (o *Outcome) failureOf(g GroupOutcome, obj *plan.Object) *Failure {
 	i := slices.IndexFunc(o.Failures, func(f Failure) bool {
 		return f.Phase == g.Phase && f.Group == g.ID && (obj == nil && f.Object == nil || obj != nil && f.Object != nil && *f.Object == *obj)
@@ -146,26 +144,26 @@ func (o *Outcome) failureOf(g GroupOutcome, obj *plan.Object) *Failure {
 	return &o.Failures[i]
 }
 
-func junitFailure(f *Failure) *junitTrouble {
+func junitFailure(f *Failure) *junitProblem {
 	kind := "failed"
 	if f.Object != nil {
 		kind = f.Object.Kind
 	}
 	lines := append([]string{f.Text}, f.Evidence...)
-	lines = append(lines, beyond(f.Details, lines)...)
-	return &junitTrouble{Message: clean(f.Text), Type: clean(kind), Text: cleanLines(lines)}
+	lines = append(lines, newDiagnosis(f.Details, lines)...)
+	return &junitProblem{Message: clean(f.Text), Type: clean(kind), Text: cleanLines(lines)}
 }
 
-// cutShort tells of an object that was under way when its group ended.
-func cutShort(how string, obj ObjectOutcome) string {
+// withCause adds the cause or the status of an object that was not done.
+func withCause(how string, obj ObjectOutcome) string {
 	if obj.Cause != "" {
 		return withReason(how, obj.Cause)
 	}
 	return withReason(how, withReason(string(obj.Status), obj.Message))
 }
 
-// neverStarted is why a group, or an object of one, was never started.
-func neverStarted(g GroupOutcome) string {
+// skipReason is why a group, or an object in it, was not started.
+func skipReason(g GroupOutcome) string {
 	if g.Status == event.Skipped && g.Message != "" {
 		return g.Message
 	}

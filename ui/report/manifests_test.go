@@ -48,8 +48,8 @@ func TestARecordHoldsManifests(t *testing.T) {
 	}
 	// What happened is the same as without them, in a replay as JSON, too.
 	var with, without bytes.Buffer
-	Replay(r.Events, NewJSON(&with))
-	Replay(events, NewJSON(&without))
+	Replay(r.Events, jsonLines{&with})
+	Replay(events, jsonLines{&without})
 	if with.String() != without.String() || r.State.Seq != events[len(events)-1].Seq {
 		t.Error("the manifests are among the events")
 	}
@@ -61,12 +61,12 @@ func TestManifestsInARecordAreBounded(t *testing.T) {
 		large[plan.Object{Kind: "ConfigMap", Name: fmt.Sprint(n)}] = strings.Repeat("data: "+strings.Repeat("x", 100)+"\n", 1000)
 	}
 	r, size := logged(t, aborted(t), large)
-	if size > allManifests+allManifests/4 {
+	if size > maxManifests+maxManifests/4 {
 		t.Errorf("the record has %d bytes", size)
 	}
-	for o := range r.manifests[0].of {
+	for o := range r.manifests[0].text {
 		text := r.Manifest(o, 1)
-		if !strings.Contains(text, "# cut here") || len(text) > longestManifest+100 {
+		if !strings.Contains(text, "# truncated") || len(text) > maxManifest+100 {
 			t.Fatalf("%d bytes of %s, and at the end %q", len(text), o, text[len(text)-50:])
 		}
 	}
@@ -119,7 +119,7 @@ func TestWhatWasFoundIsToldOnce(t *testing.T) {
 	}
 	events := append(aborted(t)[:1:1], of("10:00:01 pulling", "pod a: waiting"), of("10:00:01 pulling", "10:00:02 pulled", "pod a: running"))
 	r, _ := logged(t, events, nil)
-	if got := strings.Join(r.Found(*o, len(events)), "|"); got != "pod a: waiting|10:00:01 pulling|10:00:02 pulled|pod a: running" {
+	if got := strings.Join(r.Diagnosis(*o, len(events)), "|"); got != "pod a: waiting|10:00:01 pulling|10:00:02 pulled|pod a: running" {
 		t.Errorf("%s", got)
 	}
 }

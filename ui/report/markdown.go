@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -9,33 +10,37 @@ import (
 )
 
 const (
-	// mostInGraph is how many groups are drawn: more can neither be read, nor do
-	// those who show Mermaid's graphs take them.
-	mostInGraph = 80
-	// mostLines is how much of what was found out about a failure is quoted.
-	mostLines = 20
+	// maxGraphGroups is the most groups in the graph: larger ones are unreadable, and
+	// renderers of Mermaid refuse them.
+	maxGraphGroups = 80
+	// maxQuoted is how many lines about a failure are quoted.
+	maxQuoted = 20
 )
 
-// manyGroups is from where on groups that went well are only counted in the table.
+// manyGroups is the number of groups above which the table only counts the good ones.
 const manyGroups = 40
 
-// Markdown is the outcome as GitHub's and GitLab's Markdown: what failed and why
-// first, then a table of the groups, then a graph of them, coloured by outcome.
-func (o *Outcome) Markdown() []byte {
+// markdown is the outcome as GitHub and GitLab Markdown: failures first, then a table of
+// the groups, then a graph coloured by outcome.
+func (o *Outcome) markdown() []byte {
 	var b strings.Builder
-	became := ""
-	if len(o.Failures) > 0 || o.Unchecked > 0 { // else it stands in the message
-		became = prefixed(": ", o.Outcome)
+	outcome := ""
+	if len(o.Failures) > 0 || o.Unchecked > 0 { // else it is in the message
+		outcome = prefixed(": ", o.Outcome)
 	}
-	fmt.Fprintf(&b, "### %s %s %s after %s%s\n\n", signOf(o.ending()), markdown(o.what()), markdown(o.went()), seconds(o.Seconds), markdown(became))
-	if where := o.where(); where != "" {
-		b.WriteString(markdown(where) + "\n\n")
+	fmt.Fprintf(&b, "### %s %s %s after %s%s\n\n", signOf(o.ending()), markdown(o.title()), markdown(o.verb()), seconds(o.Seconds), markdown(outcome))
+	where := target(o.Operation)
+	if o.Release != "" {
+		where = append(where, "release "+o.Release)
+	}
+	if len(where) > 0 {
+		b.WriteString(markdown(strings.Join(where, ", ")) + "\n\n")
 	}
 	o.markdownFailures(&b)
 	o.markdownTable(&b)
 	o.markdownGraph(&b)
 	if len(o.CriticalPath) > 1 {
-		b.WriteString("Critical path: " + markdown(strings.Join(fold(o.CriticalPath, longestPath), " → ")) + "\n\n")
+		b.WriteString("Critical path: " + markdown(strings.Join(fold(o.CriticalPath, maxPath), " → ")) + "\n\n")
 	}
 	o.markdownWarnings(&b)
 	if len(o.Next) > 0 {
@@ -43,26 +48,6 @@ func (o *Outcome) Markdown() []byte {
 		quoteMarkdown(&b, o.Next)
 	}
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n")
-}
-
-// where says what was done where, and what became of the release.
-func (o *Outcome) where() string {
-	var parts []string
-	add := func(what, value string) {
-		if value != "" {
-			parts = append(parts, what+" "+value)
-		}
-	}
-	add("chart", o.Operation.Chart)
-	add("namespace", o.Operation.Namespace)
-	add("context", o.Operation.Context)
-	if o.Operation.Revision > 0 {
-		add("revision", fmt.Sprint(o.Operation.Revision))
-	}
-	if o.Release != "" {
-		add("release", o.Release)
-	}
-	return strings.Join(parts, ", ")
 }
 
 func (o *Outcome) markdownFailures(b *strings.Builder) {
@@ -75,13 +60,13 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 	if len(o.Failures) > 0 {
 		b.WriteString("\n")
 	}
-	var said []string
+	var known []string
 	for _, f := range o.Failures {
-		said = append(said, f.Cause)
+		known = append(known, f.Cause)
 	}
 	for _, f := range o.Failures {
-		lines := unsaid(f.Evidence, said)
-		said = append(said, lines...)
+		lines := newLines(f.Evidence, known)
+		known = append(known, lines...)
 		if len(f.Evidence) == 0 {
 			lines = f.Details
 		}
@@ -89,14 +74,14 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 			continue
 		}
 		if len(o.Failures) > 1 {
-			b.WriteString(markdown(f.about()) + ":\n\n")
+			b.WriteString(markdown(f.subject()) + ":\n\n")
 		}
-		quoteMarkdown(b, lines[:min(len(lines), mostLines)])
+		quoteMarkdown(b, lines[:min(len(lines), maxQuoted)])
 	}
 }
 
-// about is what a failure is about.
-func (f *Failure) about() string {
+// subject is the object or the group that failed.
+func (f *Failure) subject() string {
 	if f.Object == nil {
 		return f.place
 	}
@@ -108,39 +93,39 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 		return
 	}
 	b.WriteString("| group | outcome | objects | time | |\n|---|---|---:|---:|---|\n")
-	fine, never := 0, map[string][]string{}
+	done, skipped := 0, map[string][]string{}
 	for _, g := range o.Groups {
 		if g.Status == event.Skipped {
-			never[g.Message] = append(never[g.Message], g.name)
+			skipped[g.Message] = append(skipped[g.Message], g.name)
 		}
 	}
 	for _, g := range o.Groups {
-		if len(o.Groups) > manyGroups && wentWell(g.state) {
-			fine++
+		if len(o.Groups) > manyGroups && groupOK(g.state) {
+			done++
 			continue
 		}
-		names := never[g.Message]
-		if g.Status == event.Skipped && len(names) > mostNamed {
+		names := skipped[g.Message]
+		if g.Status == event.Skipped && len(names) > maxNamed {
 			if names[0] == g.name {
-				fmt.Fprintf(b, "| %s | %s %s | | | %s |\n", markdown(someOf(names)), signOf(g.Status), wordOf(g.Status), markdown(o.about(g)))
+				fmt.Fprintf(b, "| %s | %s %s | | | %s |\n", markdown(abbreviate(names)), signOf(g.Status), wordOf(g.Status), markdown(o.comment(g)))
 			}
 			continue
 		}
-		lasted := ""
+		took := ""
 		if !g.Started.IsZero() {
-			lasted = seconds(g.Seconds)
+			took = seconds(g.Seconds)
 		}
 		fmt.Fprintf(b, "| %s | %s %s | %d/%d | %s | %s |\n", markdown(g.name), signOf(g.Status), markdown(wordOf(g.Status)),
-			g.state.Reached(), len(g.Objects), lasted, markdown(o.about(g)))
+			g.state.Reached(), len(g.Objects), took, markdown(o.comment(g)))
 	}
-	if fine > 0 {
-		fmt.Fprintf(b, "| %s | %s done | | | |\n", Count(fine, "group"), signOf(event.Ready))
+	if done > 0 {
+		fmt.Fprintf(b, "| %s | %s done | | | |\n", Count(done, "group"), signOf(event.Ready))
 	}
 	b.WriteString("\n")
 }
 
-// about is what there is to say about a group.
-func (o *Outcome) about(g GroupOutcome) string {
+// comment is the failures or the problem of a group.
+func (o *Outcome) comment(g GroupOutcome) string {
 	var texts []string
 	for _, f := range o.Failures {
 		if f.Phase == g.Phase && f.Group == g.ID {
@@ -150,12 +135,12 @@ func (o *Outcome) about(g GroupOutcome) string {
 	if len(texts) > 0 {
 		return strings.Join(texts, "; ")
 	}
-	return trouble(g.state)
+	return problem(g.state)
 }
 
-// markdownGraph draws what waits for what.
+// markdownGraph draws the groups and their order.
 func (o *Outcome) markdownGraph(b *strings.Builder) {
-	if len(o.Groups) < 2 || len(o.Groups) > mostInGraph {
+	if len(o.Groups) < 2 || len(o.Groups) > maxGraphGroups {
 		return
 	}
 	b.WriteString("```mermaid\nflowchart LR\n")
@@ -209,7 +194,7 @@ func (o *Outcome) markdownWarnings(b *strings.Builder) {
 	b.WriteString("\n</details>\n\n")
 }
 
-// text is a warning on one line.
+// text is the warning on one line, with object and rule.
 func (w Warning) text() string {
 	text := w.Message
 	if w.Object != nil && !strings.Contains(text, w.Object.Name) {
@@ -221,7 +206,7 @@ func (w Warning) text() string {
 	return text
 }
 
-// signOf, wordOf and colourOf are how a status looks where there is no theme.
+// signOf, wordOf and colourOf show a status without a theme.
 func signOf(s event.Status) string {
 	switch colourOf(s) {
 	case "good":
@@ -248,7 +233,7 @@ func colourOf(s event.Status) string {
 	switch s {
 	case event.Ready, event.Gone, event.Succeeded:
 		return "good"
-	case event.Applied: // how it fares nobody has waited for (R21)
+	case event.Applied: // not checked (R21)
 		return "applied"
 	case event.Failed:
 		return "bad"
@@ -258,8 +243,7 @@ func colourOf(s event.Status) string {
 	return "cut"
 }
 
-// markdown makes text from elsewhere a part of a line: no character of it means
-// anything to Markdown or HTML.
+// markdown escapes text for one line of Markdown or HTML.
 func markdown(s string) string {
 	var b strings.Builder
 	for _, r := range clean(s) {
@@ -278,7 +262,7 @@ func markdown(s string) string {
 	return b.String()
 }
 
-// quoteMarkdown writes lines as they are: no line of them ends the quotation.
+// quoteMarkdown writes lines as a code block with a fence that none of them contains.
 func quoteMarkdown(b *strings.Builder, lines []string) {
 	text, fence := cleanLines(lines), "```"
 	for strings.Contains(text, fence) {
@@ -287,12 +271,11 @@ func quoteMarkdown(b *strings.Builder, lines []string) {
 	b.WriteString(fence + "text\n" + text + "\n" + fence + "\n\n")
 }
 
-// fold leaves names out of the middle of a list that is too long.
-func fold(names []string, most int) []string {
-	over := len(names) - most
+// fold replaces the middle of a list that is longer than limit by a count.
+func fold(names []string, limit int) []string {
+	over := len(names) - limit
 	if over <= 0 {
 		return names
 	}
-	out := append([]string{}, names[:most/2]...)
-	return append(append(out, fmt.Sprintf("… %s …", Count(over, "group"))), names[len(names)-most/2:]...)
+	return slices.Concat(names[:limit/2], []string{fmt.Sprintf("… %s …", Count(over, "group"))}, names[len(names)-limit/2:])
 }

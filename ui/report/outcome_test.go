@@ -70,7 +70,7 @@ func TestMarkdownMeansNothing(t *testing.T) {
 		{Kind: event.KindGroup, Phase: "apply", Group: evil, Status: event.Failed, Message: "Job/a: " + evil},
 		{Kind: event.KindOperation, Status: event.Failed, Message: evil},
 	}
-	text := string(NewOutcome(Replay(events), nil).Markdown())
+	text := string(NewOutcome(Replay(events), nil).markdown())
 	quotation := regexp.MustCompile("(?s)`````text\n.*?\n`````\n")
 	if n := len(quotation.FindAllString(text, -1)); n != 1 {
 		t.Errorf("%d quotations in\n%s", n, text)
@@ -151,7 +151,7 @@ func TestReportFilesThatCannotBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := out.End(NotStarted(install, time.Time{}, 2, nil, nil)); err == nil || !strings.Contains(err.Error(), "the json report could not be written") {
+		if err := out.End(NotStarted(install, time.Time{}, 2, nil, nil)); err == nil || !strings.Contains(err.Error(), "cannot write the json report") {
 			t.Errorf("a full disk is not told: %v", err)
 		}
 	}

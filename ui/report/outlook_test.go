@@ -25,7 +25,7 @@ func TestTheHeartbeatSaysHowLongItStillTakes(t *testing.T) {
 		{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{phase}},
 		{Time: at(0), Kind: event.KindGroup, Phase: phase.Name, Group: "c:a", Status: event.Running},
 		beat(5), beat(15), beat(25),
-	}, NewText(&out, &out, Options{Style: plain}))
+	}, newTextLog(&out, &out, Options{Style: plain}))
 	for text, times := range map[string]int{
 		"5.0s ◐ waiting for Job/a in c:a: in-progress; usually 12s, 7s left\n": 1,
 		"15.0s ! c:a slower than usual: 15s, usually 8s\n":                     1,

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -15,11 +16,11 @@ type Plan struct {
 	Operation event.Operation `json:"operation"`
 	Changes   []Change        `json:"changes"`
 	Warnings  []plan.Warning  `json:"warnings"`
-	// Errors are why it would be refused, all of them.
+	// Errors are all reasons why the operation would be refused.
 	Errors []plan.Warning `json:"errors"`
 }
 
-// Change is what an operation would do to one object.
+// Change is the planned change to one object.
 type Change struct {
 	Phase  string      `json:"phase"`
 	Group  string      `json:"group"`
@@ -30,15 +31,14 @@ type Change struct {
 	Message string `json:"message,omitempty"`
 }
 
-// actions are what may become of an object: the sign that stands before it, and
-// its colour.
+// actions are the sign, the word and the colour of each action.
 var actions = map[string]struct {
-	sign string
-	role theme.Role
+	sign, word string
+	role       theme.Role
 }{
-	"create": {"+", theme.Good}, "change": {"~", theme.Busy}, "unchanged": {"=", theme.Quiet},
-	"delete": {"-", theme.Bad}, "absent": {"=", theme.Quiet}, "keep": {"=", theme.Quiet},
-	"hook": {">", theme.Accent}, "refuse": {"!", theme.Bad},
+	"create": {"+", "create", theme.Good}, "change": {"~", "change", theme.Busy}, "unchanged": {"=", "unchanged", theme.Quiet},
+	"delete": {"-", "delete", theme.Bad}, "absent": {"=", "already absent", theme.Quiet}, "keep": {"=", "keep", theme.Quiet},
+	"hook": {">", "hook", theme.Accent}, "refuse": {"!", "refused", theme.Bad},
 }
 
 func (p Plan) form() any {
@@ -76,13 +76,12 @@ func (p Plan) text(to Stream) string {
 	return b.String()
 }
 
-// line is an object and what would become of it.
 func (p Plan) line(c Change) string {
 	s := c.Object.String()
 	if ns := c.Object.Namespace; ns != "" && ns != p.Operation.Namespace {
 		s += " (namespace " + ns + ")"
 	}
-	return withReason(s+" "+c.Action, c.Message)
+	return withReason(s+" "+cmp.Or(actions[c.Action].word, c.Action), c.Message)
 }
 
 func diffRole(line string) theme.Role {
@@ -97,14 +96,18 @@ func diffRole(line string) theme.Role {
 	return theme.Text
 }
 
-// summary counts what would happen.
-func (p Plan) summary() string {
-	n := map[string]int{}
-	for _, c := range p.Changes {
+// count counts the changes by action.
+func count(changes []Change) (n map[string]int, text string) {
+	n = map[string]int{}
+	for _, c := range changes {
 		n[c.Action]++
 	}
-	s := fmt.Sprintf("%d to create, %d to change, %d to delete, %d to stay", n["create"], n["change"], n["delete"],
-		n["unchanged"]+n["absent"]+n["keep"])
+	return n, fmt.Sprintf("%d to create, %d to change, %d to delete", n["create"], n["change"], n["delete"])
+}
+
+func (p Plan) summary() string {
+	n, s := count(p.Changes)
+	s += fmt.Sprintf(", %d unchanged", n["unchanged"]+n["absent"]+n["keep"])
 	if hooks := n["hook"]; hooks > 0 {
 		s += ", " + Count(hooks, "hook") + " to run"
 	}
@@ -114,24 +117,24 @@ func (p Plan) summary() string {
 	return s
 }
 
-// DryRun is what an installation or an upgrade would deploy.
+// DryRun is what an install or an upgrade would deploy.
 type DryRun struct {
 	// Release is the release as Helm prints it as JSON.
 	Release any
 	// Print writes its manifest in the order of deployment.
 	Print    func(io.Writer) error
-	Phases   []event.Phase // of which those that remove are told
+	Phases   []event.Phase // of which only removals are shown
 	Notes    string
 	Warnings []plan.Warning
 	// Hide hides secret values in text.
 	Hide func(string) string
 }
 
-// DryRun tells what would be deployed.
+// DryRun shows a dry run.
 func (d Display) DryRun(r DryRun) error {
 	d.Warnings(r.Warnings)
 	var b strings.Builder
-	if !d.people() {
+	if !d.forPeople() {
 		if err := encodeLine(&b, r.Release); err != nil {
 			return err
 		}

@@ -9,31 +9,32 @@ import (
 	"lockstep/theme"
 )
 
-// Recovery is a release of which a run may have been cut off, and what is where.
+// Recovery is a release whose last run may have been killed, and the state of its
+// objects.
 type Recovery struct {
 	Release   string `json:"release"`
 	Namespace string `json:"namespace"`
 	Revision  int    `json:"revision"`
 	Status    string `json:"status"`
-	// Marked are the revisions that were brought to a final state just now.
+	// Marked are the revisions that got a final status just now.
 	Marked []Marked `json:"marked"`
-	// Groups are those of the latest revision, Left what other ones have left in
-	// the cluster. Both are empty where nothing has failed.
+	// Groups are those of the latest revision, Left the objects of other revisions
+	// that still exist. Both are empty if nothing failed.
 	Groups []RecoveredGroup  `json:"groups"`
 	Left   []RecoveredObject `json:"left"`
-	// Next are the commands that go on from here.
+	// Next are commands to continue with.
 	Next []string `json:"next"`
 }
 
-// Marked is a revision that was brought to a final state.
+// Marked is a revision whose status was changed from a pending to a final one.
 type Marked struct {
 	Revision int    `json:"revision"`
 	From     string `json:"from"`
 	To       string `json:"to"`
-	By       string `json:"by,omitempty"` // the run that has left it so
+	By       string `json:"by,omitempty"` // the dead run
 }
 
-// RecoveredGroup is a group and how far it has come.
+// RecoveredGroup is a group and the state of its objects.
 type RecoveredGroup struct {
 	ID      string            `json:"id"`
 	After   []string          `json:"after"`
@@ -41,27 +42,26 @@ type RecoveredGroup struct {
 	Objects []RecoveredObject `json:"objects"`
 }
 
-// RecoveredObject is an object and where it comes from.
+// RecoveredObject is an object and the revision that it matches.
 type RecoveredObject struct {
 	plan.Object
 	Status  event.Status `json:"status,omitempty"`
 	Message string       `json:"message,omitempty"`
-	// Is says how the object compares with the manifests: applied, as in the
-	// latest revision; earlier, as in Revision; changed, like neither; missing;
-	// or left, by Revision.
+	// Is compares the object with the manifests: applied (matches the latest
+	// revision), earlier (matches Revision), changed (matches none), missing, or
+	// left (belongs to Revision only).
 	Is       string `json:"is"`
 	Revision int    `json:"revision,omitempty"`
 }
 
-// origin says where the object comes from.
 func (o RecoveredObject) origin() string {
 	switch o.Is {
 	case "earlier", "applied":
-		return fmt.Sprintf("as in revision %d", o.Revision)
+		return fmt.Sprintf("matches revision %d", o.Revision)
 	case "left":
-		return fmt.Sprintf("left by revision %d", o.Revision)
+		return fmt.Sprintf("left over from revision %d", o.Revision)
 	case "changed":
-		return "not as in any revision: changed since, or half"
+		return "matches no revision (changed or partly applied)"
 	}
 	return o.Is
 }
@@ -69,17 +69,17 @@ func (o RecoveredObject) origin() string {
 func (r Recovery) text(to Stream) string {
 	var b strings.Builder
 	for _, m := range r.Marked {
-		fmt.Fprintf(&b, "%s: revision %d was left %s%s; it is marked %s now\n", r.Release, m.Revision, m.From, prefixed(" by a run that was killed: ", m.By), m.To)
+		fmt.Fprintf(&b, "%s: revision %d was %s%s; now marked %s\n", r.Release, m.Revision, m.From, prefixed(", left by a run that was killed: ", m.By), m.To)
 	}
 	state := fmt.Sprintf("%s: revision %d is %s, namespace %s", r.Release, r.Revision, r.Status, r.Namespace)
 	if len(r.Marked) == 0 {
-		state += "; nothing was left half done"
+		state += "; nothing to recover"
 	}
 	fmt.Fprintln(&b, clean(state))
-	wide := 0
+	longest := 0
 	for _, g := range r.Groups {
 		for _, o := range g.Objects {
-			wide = max(wide, len(clean(o.String())))
+			longest = max(longest, len(clean(o.String())))
 		}
 	}
 	for _, g := range r.Groups {
@@ -94,7 +94,7 @@ func (r Recovery) text(to Stream) string {
 		}
 		fmt.Fprintf(&b, "%s %d of %d applied, %d ready\n", to.Style.render(theme.Strong, clean(g.ID)), applied, len(g.Objects), ready)
 		for _, o := range g.Objects {
-			line := fmt.Sprintf("  %-*s  %s  %s", wide, clean(o.String()), to.Style.mark(o.Status), o.origin())
+			line := fmt.Sprintf("  %-*s  %s  %s", longest, clean(o.String()), to.Style.mark(o.Status), o.origin())
 			if o.Status != event.Ready {
 				line = withReason(line, clean(o.Message))
 			}
@@ -110,7 +110,7 @@ func (r Recovery) text(to Stream) string {
 	return b.String()
 }
 
-// prefixed is a text with what comes before it, or nothing.
+// prefixed puts before in front of text, unless text is empty.
 func prefixed(before, text string) string {
 	if text == "" {
 		return ""

@@ -33,12 +33,11 @@ type Group struct {
 	Status  event.Status `json:"status"`
 	Message string       `json:"message,omitempty"`
 	Objects []LiveObject `json:"objects"`
-	// Ran is how the group fared in the run that made the revision, where that
-	// is known.
+	// Ran is the group's result in the run that deployed the revision, if known.
 	Ran *Ran `json:"ran,omitempty"`
 }
 
-// Ran is how a group fared in a run.
+// Ran is the result of a group in a run.
 type Ran struct {
 	Status  event.Status `json:"status"`
 	Started time.Time    `json:"started"`
@@ -52,8 +51,7 @@ type LiveObject struct {
 	Message string       `json:"message,omitempty"`
 }
 
-// Groups are the groups of a state, with what is known of the run that has
-// deployed them.
+// Groups are the groups of a state, with the timings of the run that deployed them.
 func Groups(s *event.State, timings []Timing) []Group {
 	groups := []Group{}
 	for _, p := range s.Phases {
@@ -73,16 +71,16 @@ func Groups(s *event.State, timings []Timing) []Group {
 	return groups
 }
 
-// Status tells of a release what Helm has printed, and its groups: as JSON behind its own
-// fields, as YAML behind its document.
-func (d Display) Status(helms []byte, groups []Group) error {
-	if d.people() {
-		if _, err := d.Text().Write(helms); err != nil || groups == nil {
+// Status writes the status of a release as Helm printed it, followed by its groups: as
+// text, as a field of Helm's JSON object, or below Helm's YAML document.
+func (d Display) Status(helmOutput []byte, groups []Group) error {
+	if d.forPeople() {
+		if _, err := d.Text().Write(helmOutput); err != nil || groups == nil {
 			return err
 		}
-		return write(d.lines, "\nGROUPS:\n"+groupsText(groups, d.out.Style))
+		return write(d.lines, "\nGROUPS:\n"+formatGroups(groups, d.out.Style))
 	}
-	end := bytes.LastIndexByte(helms, '}')
+	end := bytes.LastIndexByte(helmOutput, '}')
 	switch {
 	case groups == nil:
 	case d.mode == ModeYAML:
@@ -90,19 +88,20 @@ func (d Display) Status(helms []byte, groups []Group) error {
 		if err != nil {
 			return err
 		}
-		helms = append(helms, more...)
+		helmOutput = append(helmOutput, more...)
 	case end >= 0:
 		var more bytes.Buffer
 		if err := encodeLine(&more, groups); err != nil {
 			return err
 		}
-		helms = fmt.Appendf(nil, "%s,\"groups\":%s}\n", helms[:end], bytes.TrimSpace(more.Bytes()))
+		helmOutput = fmt.Appendf(nil, "%s,\"groups\":%s}\n", helmOutput[:end], bytes.TrimSpace(more.Bytes()))
 	}
-	_, err := d.out.Write(helms)
+	_, err := d.out.Write(helmOutput)
 	return err
 }
 
-// Release is how a release is that was looked at. To programs the events have told it.
+// Release is the live state of a release. It has no JSON form: programs have read the
+// events.
 type Release struct {
 	State   *event.State
 	Timings []Timing
@@ -111,31 +110,33 @@ type Release struct {
 func (r Release) form() any { return nil }
 
 func (r Release) text(to Stream) string {
-	return viewed(r.State) + "\n" + groupsText(Groups(r.State, r.Timings), to.Style)
+	return viewTitle(r.State) + "\n" + formatGroups(Groups(r.State, r.Timings), to.Style)
 }
 
-// viewed says what is looked at.
-func viewed(s *event.State) string {
+func viewTitle(s *event.State) string {
 	op := s.Operation
 	return clean(fmt.Sprintf("%s: chart %s, namespace %s, revision %d, %s", op.Release, op.Chart, op.Namespace, op.Revision, s.Message))
 }
 
-// groupsText is groups and the objects in them, those that are well without a
-// reason.
-func groupsText(groups []Group, style Style) string {
-	wide := 0
+// formatGroups lists groups and their objects. Objects that are ready get no message.
+func formatGroups(groups []Group, style Style) string {
+	longest := 0
 	after := map[string][]string{}
 	for _, g := range groups {
 		after[g.ID] = g.After
 		for _, o := range g.Objects {
-			wide = max(wide, len(clean(o.String())))
+			longest = max(longest, len(clean(o.String())))
 		}
 	}
 	var b strings.Builder
 	for _, g := range groups {
-		fmt.Fprintf(&b, "%s %d/%d%s%s\n", style.render(theme.Strong, g.ID), g.ready(), len(g.Objects), g.Ran, waitsFor(direct(g.After, after), style))
+		fmt.Fprintf(&b, "%s %d/%d%s", style.render(theme.Strong, g.ID), g.ready(), len(g.Objects), g.Ran)
+		if ids := direct(g.After, after); len(ids) > 0 {
+			b.WriteString(style.render(theme.Quiet, "  after "+strings.Join(ids, ", ")))
+		}
+		b.WriteByte('\n')
 		for _, o := range g.Objects {
-			line := fmt.Sprintf("  %-*s  %s", wide, clean(o.String()), style.mark(o.Status))
+			line := fmt.Sprintf("  %-*s  %s", longest, clean(o.String()), style.mark(o.Status))
 			if o.Status != event.Ready {
 				line = withReason(line, clean(o.Message))
 			}
@@ -156,45 +157,36 @@ func (g *Group) ready() int {
 	return n
 }
 
-// String is empty where nothing is known.
+// String is empty if r is nil.
 func (r *Ran) String() string {
 	if r == nil {
 		return ""
 	}
-	took := Seconds(time.Duration(r.Seconds * float64(time.Second)))
 	switch r.Status {
 	case event.Ready:
-		return "  took " + took
-	case event.Applied: // its status was not waited for (R21)
-		return "  applied in " + took
+		return "  took " + seconds(r.Seconds)
+	case event.Applied: // not waited for (R21)
+		return "  applied in " + seconds(r.Seconds)
 	}
-	return "  " + string(r.Status) + " after " + took
+	return "  " + string(r.Status) + " after " + seconds(r.Seconds)
 }
 
-// direct leaves out of ids what follows from the others, by what each group
-// waits for.
+// direct drops the ids that another of them implies, given what each group waits for.
 func direct(ids []string, after map[string][]string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return slices.ContainsFunc(ids, func(other string) bool { return slices.Contains(after[other], id) })
 	})
 }
 
-func waitsFor(after []string, style Style) string {
-	if len(after) == 0 {
-		return ""
-	}
-	return style.render(theme.Quiet, "  after "+strings.Join(after, ", "))
-}
-
-// changes prints a release that is watched: all groups as soon as each object
-// has been seen, then a line for each change.
+// changes writes a release that is watched: all groups once every object was read, then
+// a line for each change.
 type changes struct {
 	notices
 	out     io.Writer
 	style   Style
 	state   event.State
-	printed bool
-	last    map[string]event.Status // what was printed of each group
+	written bool                    // all groups
+	last    map[string]event.Status // written for each group
 }
 
 // Consume takes the next event of a view.
@@ -203,12 +195,12 @@ func (c *changes) Consume(e event.Event) {
 	switch {
 	case e.Kind == event.KindWarning:
 		c.Warn(e.Message)
-	case !c.printed:
+	case !c.written:
 		if c.complete() {
-			c.all()
+			c.writeAll()
 		}
 	case e.Kind == event.KindOperation && e.Status == event.Running:
-		c.line(e, viewed(&c.state))
+		c.line(e, viewTitle(&c.state))
 	case e.Kind == event.KindOperation:
 		c.line(e, clean(e.Message))
 	case e.Kind == event.KindObject:
@@ -224,12 +216,12 @@ func (c *changes) line(e event.Event, words ...string) {
 	fmt.Fprintln(c.out, at, strings.Join(words, " "))
 }
 
-// all prints all groups. The event about the last one may still be on its way,
-// so what a group is comes from its objects.
-func (c *changes) all() {
-	c.printed, c.last = true, map[string]event.Status{}
+// writeAll derives the status of the groups from their objects: the event about the last
+// group may not have arrived.
+func (c *changes) writeAll() {
+	c.written, c.last = true, map[string]event.Status{}
 	groups := Groups(&c.state, nil)
-	fmt.Fprint(c.out, viewed(&c.state)+"\n"+groupsText(groups, c.style))
+	fmt.Fprint(c.out, viewTitle(&c.state)+"\n"+formatGroups(groups, c.style))
 	for _, g := range groups {
 		c.last[g.ID] = g.Status
 		if g.ready() == len(g.Objects) {
@@ -238,11 +230,8 @@ func (c *changes) all() {
 	}
 }
 
-// complete reports whether each object has been seen.
+// complete reports whether every object was read.
 func (c *changes) complete() bool {
-	if len(c.state.Phases) == 0 {
-		return false
-	}
 	for _, p := range c.state.Phases {
 		for _, g := range p.Groups {
 			for _, o := range g.Objects {
@@ -252,10 +241,10 @@ func (c *changes) complete() bool {
 			}
 		}
 	}
-	return true
+	return len(c.state.Phases) > 0
 }
 
-// RunStatus is how a run stands.
+// RunStatus is the current state of a run.
 type RunStatus struct {
 	Operation event.Operation `json:"operation"`
 	Status    event.Status    `json:"status"`
@@ -268,7 +257,7 @@ type RunStatus struct {
 	over      bool
 }
 
-// NewRunStatus is how the run stands whose picture that is.
+// NewRunStatus returns the current state of the run that s is the state of.
 func NewRunStatus(s *event.State) RunStatus {
 	n := s.Count()
 	out := RunStatus{Operation: s.Operation, Status: s.Status, Run: s.Run, Message: s.RunMessage, Seq: s.Seq, Ready: n.Done, Total: n.Total, Groups: Groups(s, nil)}
@@ -278,30 +267,27 @@ func NewRunStatus(s *event.State) RunStatus {
 	return out
 }
 
-func (at RunStatus) text(to Stream) string {
-	is := string(at.Run)
+func (r RunStatus) text(to Stream) string {
+	status := string(r.Run)
 	switch {
-	case at.over:
-		is = string(at.Status)
-	case at.Status == event.RollingBack && at.Run == event.Running:
-		is = string(at.Status)
-	case at.Status == event.RollingBack:
-		is += " while rolling back"
+	case r.over, r.Status == event.RollingBack && r.Run == event.Running:
+		status = string(r.Status)
+	case r.Status == event.RollingBack:
+		status += " while rolling back"
 	}
-	op := at.Operation
-	head := fmt.Sprintf("%s %s: %s, %d of %d objects ready (namespace %s)", op.Name, op.Release, withReason(is, at.Message), at.Ready, at.Total, op.Namespace)
-	return clean(head) + "\n\n" + groupsText(at.Groups, to.Style)
+	op := r.Operation
+	head := fmt.Sprintf("%s %s: %s, %d of %d objects ready (namespace %s)", op.Name, op.Release, withReason(status, r.Message), r.Ready, r.Total, op.Namespace)
+	return clean(head) + "\n\n" + formatGroups(r.Groups, to.Style)
 }
 
-// Answer tells what has become of a command.
+// Answer is the answer to a command.
 type Answer event.Event
 
 func (a Answer) form() any { return compact{event.Event(a)} }
 
-func (a Answer) text(Stream) string { return clean(answered(event.Event(a))) + "\n" }
+func (a Answer) text(Stream) string { return clean(commandAnswer(event.Event(a))) + "\n" }
 
-// answered is the answer to a command, in words.
-func answered(e event.Event) string {
+func commandAnswer(e event.Event) string {
 	text := string(e.Command)
 	if e.Group != "" {
 		text += " " + e.Group

@@ -1,9 +1,8 @@
-// Package report tells about an operation without a screen: as text for people
-// who read a log (Text, Summary), as events for programs (JSON), as a record
-// that can be read again (RunLog, Read); and it draws the DAG of a chart (Dag).
-// What other commands result in are values (View), which a Display shows to people
-// as text or to programs as JSON. Everything it knows comes from events and from what
-// it is given; it imports neither kube nor the screen.
+// Package report shows operations without a screen: as text for people who read a log
+// (Display.Operation, Summary), as events for programs, as a record that can be read again
+// (RunLog, ReadRecord), as report files (Outcome). Results of other commands are
+// values (View) that a Display shows as text or JSON. It knows only events and the
+// values that it is given; it imports neither kube nor the screen.
 package report
 
 import (
@@ -13,19 +12,19 @@ import (
 	"lockstep/engine/event"
 )
 
-// Consumer takes every event of one operation, in order, from one goroutine. It
-// must not keep the operation waiting for a person.
+// Consumer takes every event of one operation, in order, from one goroutine. It must
+// not block on a person.
 type Consumer interface {
 	Consume(event.Event)
 }
 
-// Follow hands the events of the feed to the consumers until the feed is closed
-// and returns the picture they draw.
+// Follow passes events to the consumers until the feed is closed, and returns the
+// final state.
 func Follow(feed *event.Feed, consumers ...Consumer) *event.State {
 	return Watch(context.Background(), feed, consumers...)
 }
 
-// Watch is Follow that ends with ctx, too.
+// Watch is Follow, but also ends with ctx.
 func Watch(ctx context.Context, feed *event.Feed, consumers ...Consumer) *event.State {
 	state := &event.State{}
 	reader := feed.Reader()
@@ -34,26 +33,24 @@ func Watch(ctx context.Context, feed *event.Feed, consumers ...Consumer) *event.
 		if !ok {
 			return state
 		}
-		for _, e := range batch {
-			state.Apply(e)
-			for _, c := range consumers {
-				c.Consume(e)
-			}
-		}
+		consume(state, batch, consumers)
 	}
 }
 
-// Replay hands recorded events to the consumers, all at once, and returns the
-// picture they draw.
+// Replay passes recorded events to the consumers and returns the final state.
 func Replay(events []event.Event, consumers ...Consumer) *event.State {
 	state := &event.State{}
+	consume(state, events, consumers)
+	return state
+}
+
+func consume(state *event.State, events []event.Event, consumers []Consumer) {
 	for _, e := range events {
 		state.Apply(e)
 		for _, c := range consumers {
 			c.Consume(e)
 		}
 	}
-	return state
 }
 
 // EventsDoc documents every field and kind of event, as Markdown.
@@ -61,8 +58,8 @@ func Replay(events []event.Event, consumers ...Consumer) *event.State {
 //go:embed events.md
 var EventsDoc string
 
-// EventsSchema is the JSON schema of an event. It is made from event.Event and
-// EventsDoc by a test.
+// EventsSchema is the JSON schema of an event. A test generates it from event.Event
+// and EventsDoc.
 //
 //go:embed events.schema.json
 var EventsSchema string

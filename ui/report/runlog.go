@@ -17,32 +17,31 @@ import (
 )
 
 const (
-	keptRuns  = 50
+	maxRuns   = 50
 	runSuffix = ".ndjson"
 )
 
-// RunLog keeps the record of a run in a file of its own, which Read can read.
-// It never disturbs the operation: where the file cannot be written it warns
-// once and gives up.
+// RunLog writes the record of a run to a file, which ReadRecord reads. It never disturbs
+// the operation: if the file cannot be written, it warns once and stops.
 type RunLog struct {
 	dir       string
 	warn      func(string)
 	file      *os.File
 	name      string
-	over      bool
-	manifests func(edits int) iter.Seq2[plan.Object, string] // see Keep; nil for none
-	revisions int                                            // that have begun
+	closed    bool
+	manifests func(edits int) iter.Seq2[plan.Object, string] // see KeepManifests; nil for none
+	revisions int                                            // that have started
 	room      int                                            // for manifests, in bytes
 }
 
-// NewRunLog returns a RunLog that makes its file in dir, with the first event.
-// warn gets at most one message.
+// NewRunLog returns a RunLog that creates its file in dir with the first event. warn is
+// called at most once. Close it.
 func NewRunLog(dir string, warn func(string)) *RunLog {
-	return &RunLog{dir: dir, warn: warn, room: allManifests}
+	return &RunLog{dir: dir, warn: warn, room: maxManifests}
 }
 
-// RunDir is where the records of runs are kept: lockstep/runs below
-// $XDG_STATE_HOME or ~/.local/state.
+// RunDir is the directory of the records: lockstep/runs below $XDG_STATE_HOME or
+// ~/.local/state.
 func RunDir() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
@@ -55,18 +54,17 @@ func RunDir() (string, error) {
 	return filepath.Join(state, "lockstep", "runs"), nil
 }
 
-// Name is the record's name in its directory, without the suffix; empty where
-// there is no record.
+// Name is the name of the record, without the suffix; "" if there is none.
 func (r *RunLog) Name() string { return r.name }
 
-// Consume writes an event to the file.
+// Consume writes an event.
 func (r *RunLog) Consume(e event.Event) {
-	if r.over {
+	if r.closed {
 		return
 	}
 	if r.file == nil {
 		if err := r.create(e); err != nil {
-			r.giveUp(err)
+			r.stop(err)
 			return
 		}
 	}
@@ -75,34 +73,34 @@ func (r *RunLog) Consume(e event.Event) {
 		err = r.keepManifests(e.Time)
 	}
 	if err != nil {
-		r.giveUp(err)
+		r.stop(err)
 	}
 }
 
 // Close ends the record.
 func (r *RunLog) Close() {
-	r.over = true
+	r.closed = true
 	if r.file != nil {
-		_ = r.file.Close() // every event was written, or it was told that one was not
+		_ = r.file.Close() // write errors were reported
 	}
 }
 
-func (r *RunLog) giveUp(err error) {
+func (r *RunLog) stop(err error) {
 	r.Close()
 	r.name = ""
-	r.warn(fmt.Sprintf("no record of this run is kept: %v", err))
+	r.warn(fmt.Sprintf("this run is not recorded: %v", err))
 }
 
-var unfit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+var notFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// create makes a new file, only for the user's eyes, and drops the oldest.
+// create creates the file, readable by the user only, and removes the oldest records.
 func (r *RunLog) create(e event.Event) error {
 	if err := MakePrivate(r.dir); err != nil {
 		return err
 	}
 	name := e.Time.UTC().Format("20060102-150405")
 	if e.Operation != nil {
-		name += "-" + unfit.ReplaceAllString(e.Operation.Release, "_")
+		name += "-" + notFileName.ReplaceAllString(e.Operation.Release, "_")
 	}
 	base := name
 	for n := 2; ; n++ {
@@ -116,12 +114,12 @@ func (r *RunLog) create(e event.Event) error {
 		}
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
-	prune(r.dir, keptRuns)
+	prune(r.dir, maxRuns)
 	return nil
 }
 
-// MakePrivate makes a directory of this program's that nobody else may look into,
-// also where it was there with other rights.
+// MakePrivate creates a directory that only the user may access. It also corrects the
+// mode of an existing one.
 func MakePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -133,8 +131,7 @@ func MakePrivate(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// prune removes the oldest records; their names begin with the time. What it
-// cannot remove stays until the next run.
+// prune removes the oldest records: their names start with the time.
 func prune(dir string, keep int) {
 	names := Runs(dir)
 	for _, old := range names[min(keep, len(names)):] {
@@ -142,7 +139,7 @@ func prune(dir string, keep int) {
 	}
 }
 
-// Runs returns the names of the records in dir, the newest first.
+// Runs returns the names of the records in dir, newest first.
 func Runs(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -159,28 +156,23 @@ func Runs(dir string) []string {
 	return names
 }
 
-// The manifests in a record are there so that a replay can be looked into as the
-// run could. They are events of a kind of their own, right behind the first event
-// and behind each one that begins an edited revision, one an object: a record is one file that can be copied and read with the same
-// tools as the rest of it, it has them even where the run is killed, and who reads
-// events passes over a kind that it does not know. They are no part of -o json,
-// which tells what happens. They are not compressed, for that would be another
-// format; they are bounded instead, since 50 records are kept.
+// Manifests in a record let a replay show the objects that were applied. They are events
+// of a kind of their own: behind the first event, and behind each one that starts an
+// edited revision, one event per object. -o json does not have them. They are bounded
+// because many records are kept.
 const (
-	// longestManifest is how many bytes of one object are kept, and allManifests
-	// of all.
-	longestManifest = 64 << 10
-	allManifests    = 2 << 20
+	maxManifest  = 64 << 10 // bytes of one object
+	maxManifests = 2 << 20  // bytes of all objects
 )
 
-// Keep makes the record hold manifests of objects: those of the revision that the run
-// begins with and, after so many edits (R46), of the one that they have led to. They
-// are read when the event has been written that begins it. Keep is called before.
+// KeepManifests makes the record include the manifests of objects: those of the first
+// revision and, after that many edits (R46), of the edited one. It is called when the
+// event that starts the revision was written. Call KeepManifests before the first event.
 func (r *RunLog) KeepManifests(manifests func(edits int) iter.Seq2[plan.Object, string]) {
 	r.manifests = manifests
 }
 
-// keepManifests writes what is kept of the manifests of a revision that has begun.
+// keepManifests writes the manifests of a revision that has started.
 func (r *RunLog) keepManifests(now time.Time) error {
 	r.revisions++
 	if r.manifests == nil || r.room <= 0 {
@@ -188,21 +180,21 @@ func (r *RunLog) keepManifests(now time.Time) error {
 	}
 	for o, text := range r.manifests(r.revisions - 1) {
 		lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-		if over := len(text) - longestManifest; over > 0 {
-			lines = append(firstLines(lines, longestManifest), fmt.Sprintf("# cut here, where it goes on for %d bytes", over))
+		if over := len(text) - maxManifest; over > 0 {
+			lines = append(firstLines(lines, maxManifest), fmt.Sprintf("# truncated: %d more bytes", over))
 		}
 		e := event.Event{Time: now, Kind: event.KindManifest, Object: &o, Lines: lines}
 		if err := writeEvent(r.file, e); err != nil {
 			return err
 		}
-		if r.room -= min(len(text), longestManifest); r.room <= 0 {
+		if r.room -= min(len(text), maxManifest); r.room <= 0 {
 			return nil
 		}
 	}
 	return nil
 }
 
-// firstLines are as many whole lines as fit.
+// firstLines are the first whole lines that fit in room bytes.
 func firstLines(lines []string, room int) []string {
 	for n, l := range lines {
 		if room -= len(l) + 1; room < 0 {
@@ -212,31 +204,30 @@ func firstLines(lines []string, room int) []string {
 	return lines
 }
 
-// manifests are those of a revision: what was sent from when so many events had
-// happened.
+// manifests are those of one revision. They apply from event number from on.
 type manifests struct {
 	from int
-	of   map[plan.Object]string
+	text map[plan.Object]string
 }
 
-// takeManifests parts a record in what happened and the manifests.
-func takeManifests(events []event.Event) (happened []event.Event, kept []manifests) {
+// splitManifests separates the manifests from the events of a run.
+func splitManifests(events []event.Event) (others []event.Event, found []manifests) {
 	for _, e := range events {
 		switch {
 		case e.Kind != event.KindManifest:
-			happened = append(happened, e)
+			others = append(others, e)
 		case e.Object != nil:
-			if n := len(kept); n == 0 || kept[n-1].from != len(happened) {
-				kept = append(kept, manifests{len(happened), map[plan.Object]string{}})
+			if n := len(found); n == 0 || found[n-1].from != len(others) {
+				found = append(found, manifests{len(others), map[plan.Object]string{}})
 			}
-			kept[len(kept)-1].of[*e.Object] = strings.Join(e.Lines, "\n")
+			found[len(found)-1].text[*e.Object] = strings.Join(e.Lines, "\n")
 		}
 	}
-	return happened, kept
+	return others, found
 }
 
-// Manifest is an object as it was applied by the revision that was under way when so
-// many events had happened, "" where the record does not hold it.
+// Manifest is the manifest of an object in the revision that ran after the first at
+// events, "" if the record does not have it.
 func (r *Record) Manifest(o plan.Object, at int) string {
 	planned := o
 	for _, e := range r.Events {
@@ -246,10 +237,10 @@ func (r *Record) Manifest(o plan.Object, at int) string {
 	}
 	for n, m := range slices.Backward(r.manifests) {
 		if n > 0 && m.from > at {
-			continue // a revision to come
+			continue // a later revision
 		}
 		for _, name := range []plan.Object{o, planned} {
-			if text, ok := m.of[name]; ok {
+			if text, ok := m.text[name]; ok {
 				return text
 			}
 		}
@@ -257,31 +248,23 @@ func (r *Record) Manifest(o plan.Object, at int) string {
 	return ""
 }
 
-// Found is what was found out about an object while it was not ready, until so many
-// events had happened: the lines of its diagnoses, each once, those of the last one
-// at the end.
-func (r *Record) Found(o plan.Object, at int) []string {
+// Diagnosis is all that was found out about an object in the first at events: the lines
+// of its diagnoses, each once, the latest last.
+func (r *Record) Diagnosis(o plan.Object, at int) []string {
 	var lines []string
-	seen := map[string]int{}
 	for _, e := range r.Events[:at] {
-		if e.Kind != event.KindDiagnosis || e.Object == nil || *e.Object != o {
-			continue
-		}
-		for _, l := range e.Lines {
-			if n, again := seen[l]; again {
-				lines[n] = ""
-			}
-			seen[l] = len(lines)
-			lines = append(lines, l)
+		if e.Kind == event.KindDiagnosis && e.Object != nil && *e.Object == o {
+			lines = append(slices.DeleteFunc(lines, func(l string) bool { return slices.Contains(e.Lines, l) }), unique(e.Lines)...)
 		}
 	}
-	return withoutEmpty(lines)
+	return lines
 }
 
-func withoutEmpty(lines []string) []string {
+// unique drops empty lines and all but the last of equal ones.
+func unique(lines []string) []string {
 	var out []string
-	for _, l := range lines {
-		if l != "" {
+	for n, l := range lines {
+		if l != "" && !slices.Contains(lines[n+1:], l) {
 			out = append(out, l)
 		}
 	}

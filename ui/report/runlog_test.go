@@ -15,15 +15,15 @@ func TestRunLogKeepsTheLastRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs")
 	warn := func(s string) { t.Error(s) }
 	events := aborted(t)
-	for range keptRuns + 2 {
+	for range maxRuns + 2 {
 		r := NewRunLog(dir, warn)
 		Replay(events, r)
 		r.Close()
 		r.Consume(events[0]) // too late: ignored
 	}
 	names := Runs(dir)
-	if len(names) != keptRuns {
-		t.Fatalf("%d records, want %d", len(names), keptRuns)
+	if len(names) != maxRuns {
+		t.Fatalf("%d records, want %d", len(names), maxRuns)
 	}
 	path, err := FindRun(dir, names[0])
 	if err != nil {

@@ -18,65 +18,72 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Outcomes of a run besides the statuses of an operation.
+// Outcomes of a run in addition to the statuses of an operation.
 const (
-	// Killed is that of a run that was killed: its record has no end, and nobody
-	// is at work on it.
+	// Killed is the outcome of a run whose record has no end and that nobody runs.
 	Killed = "cut-off"
-	// StillRunning is that of a run that is under way.
+	// StillRunning is the outcome of a run that is not over.
 	StillRunning = string(event.Running)
 )
 
-// Run is a recorded run in short.
+// Run summarizes a recorded run.
 type Run struct {
-	// Name is the record's, or the path of its file where that is elsewhere.
-	Name      string    `json:"name"`
-	Started   time.Time `json:"started"`
-	Operation string    `json:"operation"`
-	Release   string    `json:"release"`
-	Namespace string    `json:"namespace"`
-	Context   string    `json:"context,omitempty"`
-	Chart     string    `json:"chart,omitempty"`
-	Revision  int       `json:"revision,omitempty"`
+	// Name is the name of the record, or the path of a file in another directory.
+	Name    string    `json:"name"`
+	Started time.Time `json:"started"`
+	RunTarget
+	RunResult
+}
+
+// RunTarget is what a run was about.
+type RunTarget struct {
+	Operation string `json:"operation"`
+	Release   string `json:"release"`
+	Namespace string `json:"namespace"`
+	Context   string `json:"context,omitempty"`
+	Chart     string `json:"chart,omitempty"`
+	Revision  int    `json:"revision,omitempty"`
+}
+
+// RunResult is how a run ended.
+type RunResult struct {
 	// Outcome is succeeded, failed, aborted, running or cut-off.
 	Outcome string `json:"outcome"`
 	// Unchecked is how many groups were applied and not waited for (R21).
 	Unchecked int `json:"unchecked,omitempty"`
-	// Exit is the exit code; a run without an end has none.
+	// Exit is the exit code; nil if the record has no end.
 	Exit    *int    `json:"exit,omitempty"`
 	Seconds float64 `json:"seconds"`
 	Message string  `json:"message,omitempty"`
-	// Object is what made the run fail, and Cause why.
+	// Object made the run fail; Cause says why.
 	Object *plan.Object `json:"object,omitempty"`
 	Cause  string       `json:"cause,omitempty"`
 }
 
-// ending is the word by which the outcome is shown, see event.Ending.
+// ending is the outcome as it is shown, see event.Ending.
 func (r Run) ending() string { return string(event.Ending(event.Status(r.Outcome), r.Unchecked)) }
 
-// runOf is a run in short by its first and last event.
-func runOf(name string, first, last event.Event) Run {
-	r := Run{Name: name, Started: first.Time, Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}
+// newRun summarizes a run by its first and last event.
+func newRun(name string, first, last event.Event) Run {
+	r := Run{Name: name, Started: first.Time, RunResult: RunResult{Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}}
 	if op := first.Operation; op != nil {
-		r.Operation, r.Release, r.Namespace, r.Context, r.Chart, r.Revision = op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Revision
+		r.RunTarget = RunTarget{op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Revision}
 	}
 	if last.Kind == event.KindOperation && last.Exit != nil {
-		r.Unchecked = last.Unchecked
-		r.Outcome, r.Exit, r.Message, r.Object, r.Cause = string(last.Status), last.Exit, last.Message, last.Object, last.Cause
+		r.RunResult = RunResult{string(last.Status), last.Unchecked, last.Exit, r.Seconds, last.Message, last.Object, last.Cause}
 	}
 	return r
 }
 
-// RunList are recorded runs, in short.
+// RunList is a list of recorded runs.
 type RunList []Run
 
-// RecordedRuns are the runs whose records are in dir, the newest first. Only the
-// ends of each file are read. One without a first event is left out: it says
-// nothing of its run.
+// RecordedRuns are the runs whose records are in dir, newest first. It reads only the
+// start and the end of each file and ignores files without a first event.
 func RecordedRuns(dir string) RunList {
 	runs := RunList{}
 	for _, name := range Runs(dir) {
-		if r, err := glance(filepath.Join(dir, name+runSuffix)); err == nil {
+		if r, err := readSummary(filepath.Join(dir, name+runSuffix)); err == nil {
 			r.Name = name
 			runs = append(runs, r)
 		}
@@ -84,11 +91,11 @@ func RecordedRuns(dir string) RunList {
 	return runs
 }
 
-// tailSize is how much of the end of a record is looked through for its last event.
+// tailSize is how many bytes at the end of a record are searched for its last event.
 const tailSize = 256 << 10
 
-// glance reads the first and the last event of a record.
-func glance(path string) (Run, error) {
+// readSummary reads the first and the last event of a record.
+func readSummary(path string) (Run, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Run{}, err
@@ -100,7 +107,7 @@ func glance(path string) (Run, error) {
 	}
 	var first event.Event
 	if err := json.Unmarshal(line, &first); err != nil {
-		return Run{}, fmt.Errorf("%s: no event in it: %w", path, err)
+		return Run{}, fmt.Errorf("%s contains no events: %w", path, err)
 	}
 	last := first
 	info, err := f.Stat()
@@ -119,17 +126,17 @@ func glance(path string) (Run, error) {
 			break
 		}
 	}
-	return runOf("", first, last), nil
+	return newRun("", first, last), nil
 }
 
-// FindRun is the file of a record: a file, or in dir the record of a name, or the
-// only one whose name begins so.
+// FindRun returns the path of a record. name is a path, the name of a record in dir, or
+// a unique prefix of one.
 func FindRun(dir, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return name, err
 	}
 	if strings.ContainsRune(name, filepath.Separator) {
-		return "", fmt.Errorf("there is no record %s", name)
+		return "", fmt.Errorf("record %s not found", name)
 	}
 	name = strings.TrimSuffix(name, runSuffix)
 	var found []string
@@ -144,41 +151,41 @@ func FindRun(dir, name string) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("there is no file %s, and no record of that name in %s; lockstep runs lists them", name, dir)
+		return "", fmt.Errorf("no file or record named %s (records are in %s; \"lockstep runs\" lists them)", name, dir)
 	case 1:
 		return filepath.Join(dir, found[0]+runSuffix), nil
 	}
-	return "", fmt.Errorf("%s begins the names of several records: %s", name, someOf(found))
+	return "", fmt.Errorf("%s matches several records: %s", name, abbreviate(found))
 }
 
 // RunName is the name of the record in a file.
 func RunName(path string) string { return strings.TrimSuffix(filepath.Base(path), runSuffix) }
 
-// RemoveRun removes the record of a name from dir.
+// RemoveRun removes a record from dir.
 func RemoveRun(dir, name string) error { return os.Remove(filepath.Join(dir, name+runSuffix)) }
 
-// Record is all that is kept of a run.
+// Record is the whole record of a run.
 type Record struct {
 	Run
 	Events    []event.Event
-	State     *event.State // that the events draw
+	State     *event.State // after all events
 	manifests []manifests
-	// Damage is why it is not read to the end of its file, nil where it is.
+	// Damage is why the file could not be read to its end, if it could not.
 	Damage error
 }
 
-// Cut says why the record does not go to the end of its run, "" where it does.
+// Incomplete says why the record does not cover the whole run, "" if it does.
 func (r *Record) Incomplete() string {
 	switch {
 	case r.Damage != nil:
-		return "the record is cut off: " + r.Damage.Error()
+		return "the record is incomplete: " + r.Damage.Error()
 	case r.Outcome == Killed && !r.State.Operation.Watches():
-		return "the record is cut off: the run was killed, or is still at work"
+		return "the record is incomplete: the run was killed or is still running"
 	}
 	return ""
 }
 
-// ReadRecord reads the record that FindRun finds, as far as it can be read.
+// ReadRecord reads the record that FindRun finds, as far as possible.
 func ReadRecord(dir, name string) (*Record, error) {
 	path, err := FindRun(dir, name)
 	if err != nil {
@@ -191,10 +198,10 @@ func ReadRecord(dir, name string) (*Record, error) {
 	defer f.Close()
 	r := &Record{State: &event.State{}}
 	r.Events, r.Damage = event.Read(f)
-	r.Events, r.manifests = takeManifests(r.Events)
+	r.Events, r.manifests = splitManifests(r.Events)
 	if len(r.Events) == 0 {
 		if r.Damage == nil {
-			r.Damage = errors.New("no event in it")
+			r.Damage = errors.New("no events")
 		}
 		return nil, fmt.Errorf("%s: %w", path, r.Damage)
 	}
@@ -204,19 +211,19 @@ func ReadRecord(dir, name string) (*Record, error) {
 	if filepath.Dir(path) == dir {
 		path = RunName(path)
 	}
-	r.Run = runOf(path, r.Events[0], r.Events[len(r.Events)-1])
+	r.Run = newRun(path, r.Events[0], r.Events[len(r.Events)-1])
 	return r, nil
 }
 
 func (runs RunList) text(to Stream) string {
 	if len(runs) == 0 {
-		return "no run is recorded yet\n"
+		return "no recorded runs\n"
 	}
 	rows := [][]string{{"RUN", "WHEN", "OPERATION", "RELEASE", "NAMESPACE", "OUTCOME", "DURATION"}}
 	for _, r := range runs {
-		rows = append(rows, []string{clean(r.Name), r.when(), clean(r.Operation), clean(r.Release), clean(r.Namespace), to.Style.outcome(r.ending()), r.took()})
+		rows = append(rows, []string{clean(r.Name), r.startTime(), clean(r.Operation), clean(r.Release), clean(r.Namespace), to.Style.outcome(r.ending()), r.took()})
 	}
-	lines := tableIn(rows, to.Width, 3, 1) // when stands in the name as well
+	lines := tableIn(rows, to.Width, 3, 1) // the name has the time, too
 	for n, l := range lines {
 		lines[n] = strings.TrimPrefix(l, "  ")
 		if n > 0 {
@@ -226,18 +233,18 @@ func (runs RunList) text(to Stream) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// when is the time at which a run began, where people read it.
-func (r *Run) when() string { return r.Started.Local().Format(time.DateTime) }
+// startTime is the start of the run in local time.
+func (r *Run) startTime() string { return r.Started.Local().Format(time.DateTime) }
 
 func (r *Run) took() string { return Seconds(time.Duration(r.Seconds * float64(time.Second))) }
 
-// outcome is that of a run as a sign and a word, without colour.
+// outcome is the glyph and the word of a run's outcome, without colour.
 func (s Style) outcome(outcome string) string {
 	m := s.Theme.Mark(outcome)
 	return m.Glyph + " " + m.Word
 }
 
-// coloured gives the outcome in a line that is set in columns its colour.
+// coloured gives the outcome in an aligned line its colour.
 func (s Style) coloured(line, word, outcome string) string {
 	at := strings.Index(line, word)
 	if at < 0 {

@@ -23,7 +23,7 @@ func inUTC(t *testing.T) {
 func save(t *testing.T, dir, name string, events []event.Event) string {
 	t.Helper()
 	var b bytes.Buffer
-	Replay(events, NewJSON(&b))
+	Replay(events, jsonLines{&b})
 	return saveText(t, dir, name, b.String())
 }
 
@@ -65,7 +65,7 @@ func TestRunsAreListed(t *testing.T) {
 	killed := moved(whole, 48*time.Hour)
 	save(t, dir, "20000103-000000-shop", killed[:len(killed)/2])
 	var b bytes.Buffer
-	Replay(moved(killed, 24*time.Hour), NewJSON(&b))
+	Replay(moved(killed, 24*time.Hour), jsonLines{&b})
 	saveText(t, dir, "20000104-000000-shop", b.String()[:b.Len()/2]) // in the middle of a line
 	saveText(t, dir, "20000105-000000-shop", "")
 	runs := RecordedRuns(dir)
@@ -108,7 +108,7 @@ func TestARunIsFoundByTheBeginningOfItsName(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, path, err)
 		}
 	}
-	for name, want := range map[string]string{"2000010": "20000102-b, 20000101-a-2, 20000101-a", "x": "lockstep runs", "./x": "no record ./x"} {
+	for name, want := range map[string]string{"2000010": "20000102-b, 20000101-a-2, 20000101-a", "x": "lockstep runs", "./x": "record ./x not found"} {
 		if _, err := FindRun(dir, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -136,8 +136,8 @@ func TestARunIsShown(t *testing.T) {
 	if err := show(New(ModeJSON, Stream{Writer: &out}, Stream{Writer: &out}), "bad"); err != nil {
 		t.Fatal(err)
 	}
-	var d RunDetails
-	if err := json.Unmarshal(out.Bytes(), &d); err != nil || len(d.Path) == 0 || len(d.Failures) != 1 || d.Failures[0].Cause == "" || d.Unlimited <= 0 {
+	var d runDetails
+	if err := json.Unmarshal(out.Bytes(), &d); err != nil || len(d.Path) == 0 || len(d.Failures) != 1 || d.Failures[0].Cause == "" || d.BestTime <= 0 {
 		t.Errorf("%s: %v", out.String(), err)
 	}
 }
@@ -150,20 +150,20 @@ func TestTheBarsOfARunFitTheTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, wide := range []int{60, 100, 160} {
+	for _, columns := range []int{60, 100, 160} {
 		var out bytes.Buffer
-		to := Stream{Writer: &out, Style: plain, Width: wide}
+		to := Stream{Writer: &out, Style: plain, Width: columns}
 		if err := New(ModeText, to, to).Show(r); err != nil {
 			t.Fatal(err)
 		}
 		_, path, _ := strings.Cut(out.String(), "critical path\n")
-		path, _, _ = strings.Cut(path, "  on an unlimited")
+		path, _, _ = strings.Cut(path, "  best possible")
 		most := 0
 		for l := range strings.Lines(path) {
 			most = max(most, width(strings.TrimRight(l, "\n")))
 		}
-		if most > wide || most < min(wide-2, 110) {
-			t.Errorf("%d of %d columns:\n%s", most, wide, path)
+		if most > columns || most < min(columns-2, 110) {
+			t.Errorf("%d of %d columns:\n%s", most, columns, path)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestRunsAreCompared(t *testing.T) {
 	}
 	golden(t, "runs-diff.txt", told(t, func(d Display) error { return d.Show(DiffRuns(a, b)) }))
 	for _, g := range DiffRuns(a, a).Groups {
-		if g.Change != alike {
+		if g.Change != similar {
 			t.Errorf("a run differs from itself: %+v", g)
 		}
 	}

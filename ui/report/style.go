@@ -23,7 +23,7 @@ type Style struct {
 	Codes bool
 }
 
-// glyph is the sign of a status, or of a line that is about none.
+// glyph is the symbol of a status, or a dot for "".
 func (s Style) glyph(st event.Status) string {
 	if st == "" {
 		return s.render(theme.Quiet, s.Theme.Lines.Dot)
@@ -32,16 +32,15 @@ func (s Style) glyph(st event.Status) string {
 	return s.render(m.Role, m.Glyph)
 }
 
-// mark is a status as a sign and a word.
+// mark is the glyph and the word of a status.
 func (s Style) mark(st event.Status) string {
 	m := s.Theme.Mark(string(st))
 	return s.render(m.Role, m.Glyph+" "+m.Word)
 }
 
-// word is how a status reads.
 func (s Style) word(st event.Status) string { return s.Theme.Mark(string(st)).Word }
 
-// render gives text of one line a role; what is not safe in it is left out.
+// render styles one line of text and removes unsafe characters.
 func (s Style) render(r theme.Role, words string) string {
 	if !s.Codes {
 		return clean(words)
@@ -49,67 +48,64 @@ func (s Style) render(r theme.Role, words string) string {
 	return s.Theme.Render(r, clean(words))
 }
 
-// bar is the line to the left of a quotation.
+// bar is the line in front of quoted text.
 func (s Style) bar() string {
 	return s.render(theme.Faint, s.Theme.Lines.Light[theme.ArmUp|theme.ArmDown])
 }
 
-// clean makes text from elsewhere fit for a line.
+// clean makes text from charts, clusters and users safe to show on one line.
 func clean(s string) string { return text.Line(s) }
 
 // Stream is where output goes.
 type Stream struct {
 	io.Writer
-	// Style says how text looks there.
 	Style Style
-	// Terminal tells that a terminal shows it. What is data, a manifest for
-	// kubectl for instance, goes elsewhere as it is.
+	// Terminal reports whether the output is a terminal. Data (a manifest for kubectl)
+	// is written unchanged to anything else.
 	Terminal bool
-	// Width is how many columns a terminal has, 0 elsewhere.
+	// Width is the number of columns of a terminal, else 0.
 	Width int
-	// CI is who reads it.
+	// CI is the system that reads the output.
 	CI CI
 }
 
-// border is what all output passes on its way out. Text is made safe where it is
-// put into a line (clean); the border is there for what was forgotten, so that no
-// control sequence but this program's own gets out.
-type border struct {
+// sanitizer is the last step of all output. Text is already cleaned where a line is
+// composed; the sanitizer makes sure that no control sequences but lockstep's own get
+// out.
+type sanitizer struct {
 	w    io.Writer
 	safe func(string) string
 
 	mu   sync.Mutex
-	rest string // the beginning of a character
+	rest string // an incomplete UTF-8 character
 }
 
-// Safe returns a writer of text that is safe to show, without any control
-// sequence: for what others write, logs for instance.
-func Safe(w io.Writer) io.Writer { return newBorder(w, text.Block) }
+// Safe returns a writer that removes control sequences, for text of others (logs).
+func Safe(w io.Writer) io.Writer { return newSanitizer(w, text.Block) }
 
-// styled returns a writer of text that may hold the sequences of a style.
+// styled returns a writer that lets only the control sequences of a style through.
 func styled(w io.Writer, style Style) io.Writer {
-	own := style.own()
+	own := style.sequences()
 	if own == nil {
-		return newBorder(w, func(s string) string { return style.Theme.Plain(text.Block(s)) })
+		return newSanitizer(w, func(s string) string { return style.Theme.Plain(text.Block(s)) })
 	}
-	return newBorder(w, func(s string) string { return style.Theme.Plain(keep(own, s)) })
+	return newSanitizer(w, func(s string) string { return style.Theme.Plain(keep(own, s)) })
 }
 
-// escaped returns a writer of JSON, in which what is unsafe is escaped.
+// escaped returns a writer of JSON that escapes unsafe characters.
 func escaped(w io.Writer) io.Writer {
-	return newBorder(w, func(s string) string { return string(text.EscapeJSON([]byte(s))) })
+	return newSanitizer(w, func(s string) string { return string(text.EscapeJSON([]byte(s))) })
 }
 
-// newBorder returns what may pass to w, unless w is a border already.
-func newBorder(w io.Writer, safe func(string) string) io.Writer {
-	if b, ok := w.(*border); ok {
+// newSanitizer returns w itself if it is a sanitizer already.
+func newSanitizer(w io.Writer, safe func(string) string) io.Writer {
+	if b, ok := w.(*sanitizer); ok {
 		return b
 	}
-	return &border{w: w, safe: safe}
+	return &sanitizer{w: w, safe: safe}
 }
 
-// Write writes what is safe of p.
-func (b *border) Write(p []byte) (int, error) {
+func (b *sanitizer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.rest + string(p)
@@ -121,7 +117,7 @@ func (b *border) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// partial is how many bytes at the end of s begin a character.
+// partial is the length of the incomplete character at the end of s.
 func partial(s string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
 		if b := s[len(s)-n]; utf8.RuneStart(b) {
@@ -134,7 +130,7 @@ func partial(s string) int {
 	return 0
 }
 
-// keep makes s safe all but what own matches.
+// keep makes s safe, except for matches of own.
 func keep(own *regexp.Regexp, s string) string {
 	var b strings.Builder
 	at := 0
@@ -146,8 +142,8 @@ func keep(own *regexp.Regexp, s string) string {
 	return b.String() + text.Block(s[at:])
 }
 
-// own matches the control sequences of a style; nil where it has none.
-func (s Style) own() *regexp.Regexp {
+// sequences matches the control sequences of a style; nil if it has none.
+func (s Style) sequences() *regexp.Regexp {
 	if !s.Codes {
 		return nil
 	}
@@ -166,21 +162,19 @@ func (s Style) own() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(all, "|"))
 }
 
-// fitted writes lines so that they fit a terminal: what is too long goes on below,
-// a little further in, and what is quoted goes on as a quotation. Each call writes
-// whole lines.
-type fitted struct {
-	w    io.Writer
-	wide int    // 0: it is no terminal
-	bar  string // stands before what is quoted
+// wrapper wraps lines that are too long for a terminal. Continuation lines are
+// indented; those of quoted text get the bar again. Each Write must be whole lines.
+type wrapper struct {
+	w       io.Writer
+	columns int    // 0: no terminal, no wrapping
+	bar     string // in front of quoted text
 }
 
-// leastText is how many columns of a line are text at the least, however narrow the
-// terminal is.
-const leastText = 20
+// minTextWidth is the least number of columns for text, however narrow the terminal.
+const minTextWidth = 20
 
-func (f fitted) Write(p []byte) (int, error) {
-	if f.wide <= 0 {
+func (f wrapper) Write(p []byte) (int, error) {
+	if f.columns <= 0 {
 		return f.w.Write(p)
 	}
 	var b strings.Builder
@@ -193,9 +187,8 @@ func (f fitted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lines are those that a line is broken into.
-func (f fitted) lines(line string) []string {
-	if ansi.StringWidth(line) <= f.wide {
+func (f wrapper) lines(line string) []string {
+	if ansi.StringWidth(line) <= f.columns {
 		return []string{line}
 	}
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
@@ -208,7 +201,7 @@ func (f fitted) lines(line string) []string {
 		}
 		first, more = line[:end], line[:end]
 	}
-	room := max(f.wide-ansi.StringWidth(more), leastText)
+	room := max(f.columns-ansi.StringWidth(more), minTextWidth)
 	out := strings.Split(ansi.Wrap(line[len(first):], room, ""), "\n")
 	for n, l := range out {
 		if n == 0 {

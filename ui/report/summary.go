@@ -14,89 +14,80 @@ import (
 )
 
 const (
-	// mostDetail is how many lines of a diagnosis are repeated.
-	mostDetail = 20
-	// mostRoots is how many failures are told in full in the end, mostEvidence how
-	// many lines of evidence they share: together with what to type next they are
-	// the last 15 lines, which is what people look at.
-	mostRoots    = 5
-	mostEvidence = 6
+	// maxDiagnosis is how many lines of a diagnosis are repeated.
+	maxDiagnosis = 20
+	// maxFailures is how many failures the summary ends with, maxEvidence how many
+	// lines of evidence they share: with the next: lines that makes 15 lines at most.
+	maxFailures = 5
+	maxEvidence = 6
+	// maxSlow is how many of the slowest groups are shown.
+	maxSlow = 3
 )
 
-// Summary writes what became of an operation. In the end stands how that ended and,
-// where it has not succeeded, what failed and why: people look there, and programs
-// that read the end of the output do. Before that stands what to type next, and
-// first all that is only of interest: what is well is counted.
+// Summary writes the result of an operation. The most important comes last: groups and
+// times, notes, what to type next, the outcome, and the failures with their causes.
 func Summary(w io.Writer, s *event.State, o Options) {
 	w = styled(w, o.Style)
-	fit := fitted{w, o.Width, o.Theme.Lines.Light[theme.ArmUp|theme.ArmDown]}
-	background(fit, s, o)
-	tellNotes(w, s) // they are laid out as their chart has them
-	tellRecord(w, o)
+	wrapped := wrapper{w, o.Width, o.Theme.Lines.Light[theme.ArmUp|theme.ArmDown]}
+	writeGroups(wrapped, s, o)
+	writeTimes(wrapped, s, o)
+	writeNotes(w, s) // charts lay them out
+	if o.Record != nil {
+		if name := o.Record(); name != "" {
+			fmt.Fprintln(w, "  record: lockstep replay", name)
+		}
+	}
 	if s.Status != event.Succeeded {
 		fmt.Fprintln(w)
 	}
-	tellNext(w, s, o) // to be copied, so it is not broken into lines
-	tellEnd(fit, s, o.Style)
-	tellRoots(fit, s, o.Style, mostRoots, mostEvidence)
-}
-
-// tellEnd writes how an operation has ended, and why where its roots do not tell
-// that.
-func tellEnd(w io.Writer, s *event.State, style Style) {
-	why := s.Reason()
-	switch {
-	case s.Status == event.Succeeded:
-		why = s.Message
-	case len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed):
-		why = s.Outcome
-	}
-	fmt.Fprintln(w, style.glyph(s.Ending()), withReason(verdict(s, style), clean(why)))
-}
-
-// background writes what became of the groups, and what took the time.
-func background(w io.Writer, s *event.State, o Options) {
-	summariseGroups(w, s, o)
-	if path := forecast.Path(s); len(path) > 1 && s.Status != event.Aborted {
-		fmt.Fprintln(w, "  critical path")
-		for _, l := range bars(s, path, o.Style, max(o.Width-len(further), 0)) {
-			fmt.Fprintln(w, further+l)
+	if o.Next != nil {
+		for _, l := range o.Next(s) {
+			fmt.Fprintln(w, "  next:", clean(l)) // not wrapped, so that it can be copied
 		}
 	}
-	tellSlowest(w, s)
+	writeVerdict(wrapped, s, o.Style)
+	writeFailures(wrapped, s, o.Style, maxFailures, maxEvidence)
 }
 
-// further is how much further in what belongs to a line stands.
-const further = "  "
+// writeVerdict writes how an operation ended, and why unless the failures say so.
+func writeVerdict(w io.Writer, s *event.State, style Style) {
+	reason := s.Reason()
+	switch {
+	case s.Status == event.Succeeded:
+		reason = s.Message
+	case len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed):
+		reason = s.Outcome
+	}
+	fmt.Fprintln(w, style.glyph(s.Ending()), withReason(verdict(s, style), clean(reason)))
+}
 
-// mostSlow is how many of the slowest groups are told of.
-const mostSlow = 3
-
-// tellSlowest writes which groups took longest, against the last time.
-func tellSlowest(w io.Writer, s *event.State) {
+// writeTimes writes the critical path, and compares the slowest groups with their last
+// run.
+func writeTimes(w io.Writer, s *event.State, o Options) {
+	if path := forecast.Path(s); len(path) > 1 && s.Status != event.Aborted {
+		fmt.Fprintln(w, "  critical path")
+		for _, l := range bars(s, path, o.Style, max(o.Width-2, 0)) {
+			fmt.Fprintln(w, " ", l)
+		}
+	}
 	var rows [][]string
-	for _, g := range forecast.Slowest(s, mostSlow) {
-		rows = append(rows, []string{clean(unitName(s, g.Group)), pad(Seconds(g.Took), 7), "last time " + Seconds(g.Usual), against(g)})
+	for _, g := range forecast.Slowest(s, maxSlow) {
+		difference := "about the same"
+		if g.Differs() {
+			difference = withSign((g.Took - g.Usual).Seconds())
+		}
+		rows = append(rows, []string{clean(unitName(s, g.Group)), pad(Seconds(g.Took), 7), "last time " + Seconds(g.Usual), difference})
 	}
 	if len(rows) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "  slowest groups")
 	for _, l := range table(rows) {
-		fmt.Fprintln(w, further+l)
+		fmt.Fprintln(w, " ", l)
 	}
 }
 
-// against is how much longer a group took than the last time.
-func against(g forecast.Slow) string {
-	if !g.Differs() {
-		return "about the same"
-	}
-	return signed((g.Took - g.Usual).Seconds())
-}
-
-// tellNotes writes the chart's notes.
-func tellNotes(w io.Writer, s *event.State) {
+func writeNotes(w io.Writer, s *event.State) {
 	if len(s.Notes) == 0 {
 		return
 	}
@@ -107,49 +98,47 @@ func tellNotes(w io.Writer, s *event.State) {
 	fmt.Fprintln(w)
 }
 
-// tellRoots writes the failures that follow from no other, a line each, and then
-// the lines that they are drawn from, of which they share so many.
-func tellRoots(w io.Writer, s *event.State, style Style, most, evidence int) {
+// writeFailures writes a line for each root failure, at most limit, then up to evidence
+// lines of evidence for all of them.
+func writeFailures(w io.Writer, s *event.State, style Style, limit, evidence int) {
 	roots := s.Roots()
-	more := max(len(roots)-most, 0)
+	more := max(len(roots)-limit, 0)
 	roots = roots[:len(roots)-more]
-	var said []string
+	var known []string
 	for _, r := range roots {
-		fmt.Fprintln(w, style.glyph(event.Failed), clean(r.String()+" (in "+rootPlace(s, r)+")"))
-		said = append(said, r.Cause)
+		fmt.Fprintln(w, style.glyph(event.Failed), clean(r.String()+" (in "+failurePlace(s, r)+")"))
+		known = append(known, r.Cause)
 	}
 	if more > 0 {
 		fmt.Fprintln(w, style.glyph(event.Failed), "and", more, "more, see above")
 	}
 	for n, r := range roots {
-		lines := unsaid(r.Evidence, said)
+		lines := newLines(r.Evidence, known)
 		lines = shortened(lines, r, max(evidence/(len(roots)-n), 1))
 		evidence -= len(lines)
-		said = append(said, lines...)
-		for _, l := range ofObject(r, lines, len(roots) > 1) {
+		known = append(known, lines...)
+		for _, l := range nameObject(r, lines, len(roots) > 1) {
 			fmt.Fprintln(w, " ", style.bar(), clean(l))
 		}
 	}
 }
 
-// shortened are so many of the lines of evidence of a failure. A container's oldest
-// log lines are left out first.
-func shortened(lines []string, r event.Root, most int) []string {
-	printed := func(l string) bool { return r.Object != nil && slices.Contains(r.Object.Diagnosis, "  "+l) }
-	excess := len(lines) - most
+// shortened limits lines of evidence. A container's oldest log lines are dropped first.
+func shortened(lines []string, r event.Root, limit int) []string {
+	isLog := func(l string) bool { return r.Object != nil && slices.Contains(r.Object.Diagnosis, "  "+l) }
+	excess := len(lines) - limit
 	lines = slices.DeleteFunc(lines, func(l string) bool {
-		old := excess > 0 && printed(l)
-		if old {
+		drop := excess > 0 && isLog(l)
+		if drop {
 			excess--
 		}
-		return old
+		return drop
 	})
-	return lines[:min(len(lines), most)]
+	return lines[:min(len(lines), limit)]
 }
 
-// rootPlace names the group that has failed, and says where that was no part of what
-// was asked for.
-func rootPlace(s *event.State, r event.Root) string {
+// failurePlace names the failed group, and the rollback if it is part of one.
+func failurePlace(s *event.State, r event.Root) string {
 	name := unitName(s, r.Group)
 	if strings.HasPrefix(r.Group.Phase, event.RollbackPrefix) {
 		name += ", rolling back"
@@ -157,9 +146,8 @@ func rootPlace(s *event.State, r event.Root) string {
 	return name
 }
 
-// ofObject are the lines that tell of a failure, which name its object where there
-// are others.
-func ofObject(r event.Root, lines []string, others bool) []string {
+// nameObject puts the failed object in front of its lines if others failed too.
+func nameObject(r event.Root, lines []string, others bool) []string {
 	if !others || r.Object == nil {
 		return lines
 	}
@@ -170,26 +158,7 @@ func ofObject(r event.Root, lines []string, others bool) []string {
 	return out
 }
 
-// tellNext writes what to type next.
-func tellNext(w io.Writer, s *event.State, o Options) {
-	if o.Next == nil {
-		return
-	}
-	for _, l := range o.Next(s) {
-		fmt.Fprintln(w, "  next:", clean(l))
-	}
-}
-
-func tellRecord(w io.Writer, o Options) {
-	if o.Record == nil {
-		return
-	}
-	if name := o.Record(); name != "" {
-		fmt.Fprintln(w, "  record: lockstep replay", name)
-	}
-}
-
-// verdict is the first line of a summary.
+// verdict says how an operation ended, and when.
 func verdict(s *event.State, style Style) string {
 	op := s.Operation
 	how := style.word(s.Status) + " after "
@@ -198,50 +167,48 @@ func verdict(s *event.State, style Style) string {
 	}
 	end := s.Ended
 	if end.IsZero() {
-		end, how = s.Now, "not over after "
+		end, how = s.Now, "still running after "
 	}
 	total := end.Sub(s.Started)
-	how += Seconds(total)
+	var details []string
 	if idle := total - s.Active(end); idle > 0 {
-		how += ", " + Seconds(idle) + " of it paused"
+		details = append(details, Seconds(idle)+" paused")
 	}
-	var where []string
 	if op.Revision > 0 {
-		where = append(where, fmt.Sprintf("revision %d", op.Revision))
+		details = append(details, fmt.Sprintf("revision %d", op.Revision))
 	}
 	if op.Namespace != "" {
-		where = append(where, "namespace "+op.Namespace)
+		details = append(details, "namespace "+op.Namespace)
 	}
-	text := op.Name + " " + op.Release + " " + how
-	if len(where) > 0 {
-		text += " (" + strings.Join(where, ", ") + ")"
+	text := op.Name + " " + op.Release + " " + how + Seconds(total)
+	if len(details) > 0 {
+		text += " (" + strings.Join(details, ", ") + ")"
 	}
 	return clean(text)
 }
 
-// summariseGroups writes what has been done in all, a line for each group that is not
-// well, and what was found out about it. Where many were never started, they are
-// named in a line.
-func summariseGroups(w io.Writer, s *event.State, o Options) {
+// writeGroups writes the totals, then a line for each group that is not OK, with its
+// diagnosis. Many groups that were skipped for one reason share a line.
+func writeGroups(w io.Writer, s *event.State, o Options) {
 	var shown []*event.GroupState
 	var rows [][]string
-	fine := 0
-	never := neverStartedBy(s)
+	done := 0
+	reasons, skipped := skippedByReason(s)
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
 			switch {
-			case wentWell(g):
-				if !undoing(p) {
-					fine++
+			case groupOK(g):
+				if !isRollback(p) {
+					done++
 				}
-			case g.Status == event.Skipped && len(never.names[g.Message]) > mostNamed:
+			case g.Status == event.Skipped && len(skipped[g.Message]) > maxNamed:
 			default:
 				shown = append(shown, g)
 				rows = append(rows, groupRow(s, g, o.Style))
 			}
 		}
 	}
-	tellChanges(w, s, fine, o)
+	writeChanges(w, s, done, o)
 	phase := ""
 	for i, line := range table(rows) {
 		g := shown[i]
@@ -250,73 +217,69 @@ func summariseGroups(w io.Writer, s *event.State, o Options) {
 		}
 		phase = g.Phase
 		fmt.Fprintln(w, " ", o.glyph(g.Status)+clean(line[1:]))
-		detail(w, g, o)
+		writeDiagnosis(w, g, o)
 	}
-	for _, why := range never.reasons {
-		if names := never.names[why]; len(names) > mostNamed {
-			fmt.Fprintln(w, " ", o.glyph(event.Skipped), clean(withReason(o.word(event.Skipped)+"  "+someOf(names), strings.TrimPrefix(why, "not started: "))))
+	for _, reason := range reasons {
+		if names := skipped[reason]; len(names) > maxNamed {
+			fmt.Fprintln(w, " ", o.glyph(event.Skipped), clean(withReason(o.word(event.Skipped)+"  "+abbreviate(names), strings.TrimPrefix(reason, "not started: "))))
 		}
 	}
 }
 
-// tellChanges writes how many groups are well, and what has been done to objects.
-func tellChanges(w io.Writer, s *event.State, fine int, o Options) {
-	did, undid := s.Changes(false).String(), s.Changes(true).String()
+// writeChanges writes how many groups are done, and the changes to objects.
+func writeChanges(w io.Writer, s *event.State, done int, o Options) {
+	changes, undone := s.Changes(false).String(), s.Changes(true).String()
 	switch {
-	case fine > 0:
-		fmt.Fprintln(w, " ", o.glyph(event.Ready), withReason(Count(fine, "group")+" done", did))
-	case did != "":
-		fmt.Fprintln(w, " ", o.glyph(""), did)
+	case done > 0:
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), withReason(Count(done, "group")+" done", changes))
+	case changes != "":
+		fmt.Fprintln(w, " ", o.glyph(""), changes)
 	}
-	if undid != "" {
-		fmt.Fprintln(w, " ", o.glyph("rolled-back"), withReason(o.word("rolled-back"), undid))
+	if undone != "" {
+		fmt.Fprintln(w, " ", o.glyph("rolled-back"), withReason(o.word("rolled-back"), undone))
 	}
 }
 
-// consequences are the groups that were never started, by the reason.
-type consequences struct {
-	reasons []string
-	names   map[string][]string
-}
-
-func neverStartedBy(s *event.State) consequences {
-	c := consequences{names: map[string][]string{}}
+// skippedByReason are the reasons for which groups were skipped, in order, and the names
+// of those groups.
+func skippedByReason(s *event.State) (reasons []string, names map[string][]string) {
+	names = map[string][]string{}
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
 			if g.Status != event.Skipped {
 				continue
 			}
-			if c.names[g.Message] == nil {
-				c.reasons = append(c.reasons, g.Message)
+			if names[g.Message] == nil {
+				reasons = append(reasons, g.Message)
 			}
-			c.names[g.Message] = append(c.names[g.Message], unitName(s, g))
+			names[g.Message] = append(names[g.Message], unitName(s, g))
 		}
 	}
-	return c
+	return reasons, names
 }
 
-func wentWell(g *event.GroupState) bool {
+func groupOK(g *event.GroupState) bool {
 	switch g.Status {
 	case event.Ready, event.Gone:
-		return trouble(g) == ""
-	case event.Applied: // as nobody has waited for it (R21), it may be on its way
+		return problem(g) == ""
+	case event.Applied: // not waited for (R21), so it need not be ready
 		return g.Done == len(g.Objects)
 	}
 	return false
 }
 
-// groupRow is a group as words: status, id, objects, time, why.
+// groupRow is a row of the table: status, group, objects, time, problem.
 func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 	took := ""
 	if !g.Started.IsZero() && !g.Ended.IsZero() {
 		took = Seconds(g.Ended.Sub(g.Started))
 	}
-	return []string{style.word(g.Status), unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, trouble(g)}
+	return []string{style.word(g.Status), unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, problem(g)}
 }
 
-// trouble says in a line what keeps a group from being well, or nothing. Why it
-// failed is told of its root.
-func trouble(g *event.GroupState) string {
+// problem says in one line what is wrong with a group, "" if nothing. The cause of a
+// failure is not part of it.
+func problem(g *event.GroupState) string {
 	var objects []string
 	for _, o := range g.Objects {
 		switch {
@@ -339,7 +302,7 @@ func trouble(g *event.GroupState) string {
 		return strings.TrimPrefix(g.Message, "not started: ")
 	case event.Applied:
 		if len(objects) == 0 && g.Done < len(g.Objects) {
-			return "not waited for, " + doneOf(g, false)
+			return "not checked, " + progress(g, false)
 		}
 	case event.Ready:
 		for _, o := range g.Objects {
@@ -348,16 +311,16 @@ func trouble(g *event.GroupState) string {
 			}
 		}
 	case event.Aborted:
-		if why := unlike(g.Message, "aborted"); why != "" {
-			objects = append([]string{why}, objects...)
+		if reason := unlessKnown(g.Message, "aborted"); reason != "" {
+			objects = append([]string{reason}, objects...)
 		}
 	}
-	return someOf(objects)
+	return abbreviate(objects)
 }
 
-// detail writes what was found out about the objects of a group that is not well,
-// but for what is told of its failure.
-func detail(w io.Writer, g *event.GroupState, o Options) {
+// writeDiagnosis writes the diagnoses of a group's objects, except for lines that are
+// evidence of its failure.
+func writeDiagnosis(w io.Writer, g *event.GroupState, o Options) {
 	if g.Status == event.Ready || g.Status == event.Gone {
 		return
 	}
@@ -367,9 +330,9 @@ func detail(w io.Writer, g *event.GroupState, o Options) {
 		}
 		lines := obj.Diagnosis
 		if g.Status == event.Failed && obj.InTrouble() {
-			lines = beyond(lines, append([]string{obj.Cause}, obj.Evidence...))
+			lines = newDiagnosis(lines, append([]string{obj.Cause}, obj.Evidence...))
 		}
-		if cut := len(lines) - mostDetail; cut > 0 {
+		if cut := len(lines) - maxDiagnosis; cut > 0 {
 			lines = lines[cut:]
 		}
 		for _, l := range lines {
@@ -378,15 +341,15 @@ func detail(w io.Writer, g *event.GroupState, o Options) {
 	}
 }
 
-// found matches what stands around that which a line of a diagnosis says: what it is
-// about, when it was, how often.
-var found = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+\))$`)
+// diagnosisFrame matches what surrounds the message of a line of a diagnosis: its
+// subject, its time, its count.
+var diagnosisFrame = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+\))$`)
 
-// beyond are the lines of a diagnosis that others do not say. What a container has
-// printed stays together.
-func beyond(diagnosis, others []string) []string {
-	said := func(l string) bool {
-		return len(unsaid([]string{found.ReplaceAllString(l, "")}, others)) == 0
+// newDiagnosis are the lines of a diagnosis that do not repeat known ones. The log of a
+// container is kept or dropped as a whole.
+func newDiagnosis(diagnosis, known []string) []string {
+	repeated := func(l string) bool {
+		return len(newLines([]string{diagnosisFrame.ReplaceAllString(l, "")}, known)) == 0
 	}
 	var out []string
 	for n := 0; n < len(diagnosis); {
@@ -398,11 +361,9 @@ func beyond(diagnosis, others []string) []string {
 		if len(body) > 1 {
 			body = body[1:]
 		}
-		if !slices.ContainsFunc(body, func(l string) bool { return !said(l) }) {
-			n = next
-			continue
+		if slices.ContainsFunc(body, func(l string) bool { return !repeated(l) }) {
+			out = append(out, diagnosis[n:next]...)
 		}
-		out = append(out, diagnosis[n:next]...)
 		n = next
 	}
 	return out

@@ -20,15 +20,15 @@ func TestTheSummaryFitsTheTerminal(t *testing.T) {
 	for name, scenario := range scenarios {
 		state := Replay(scenario(t))
 		var whole string
-		for _, wide := range []int{0, 40, 60, 80, 100, 200} {
+		for _, columns := range []int{0, 40, 60, 80, 100, 200} {
 			var out bytes.Buffer
-			style := Style{Theme: theme.New(theme.Options{}), Codes: wide%40 == 0}
-			Summary(&out, state, Options{Style: style, Width: wide, Next: func(*event.State) []string { return []string{"lockstep " + strings.Repeat("word ", 30)} }})
+			style := Style{Theme: theme.New(theme.Options{}), Codes: columns%40 == 0}
+			Summary(&out, state, Options{Style: style, Width: columns, Next: func(*event.State) []string { return []string{"lockstep " + strings.Repeat("word ", 30)} }})
 			text := strings.TrimRight(ansi.Strip(out.String()), "\n")
 			lines := strings.Split(text, "\n")
 			for _, l := range lines {
-				if w := ansi.StringWidth(l); wide > 0 && w > wide && !strings.HasPrefix(l, "  next:") {
-					t.Errorf("%s: a line of %d columns on %d: %s", name, w, wide, l)
+				if w := ansi.StringWidth(l); columns > 0 && w > columns && !strings.HasPrefix(l, "  next:") {
+					t.Errorf("%s: a line of %d columns on %d: %s", name, w, columns, l)
 				}
 			}
 			words := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n│─━", r) }), "")
@@ -36,10 +36,10 @@ func TestTheSummaryFitsTheTerminal(t *testing.T) {
 				whole = words
 			}
 			if words != whole {
-				t.Errorf("%s: on %d columns it does not say the same:\n%s", name, wide, text)
+				t.Errorf("%s: on %d columns it does not say the same:\n%s", name, columns, text)
 			}
 			head := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "install shop ") })
-			if last := lines[len(lines)-1]; state.Status == event.Succeeded && len(state.Roots()) == 0 && wide == 0 && head != len(lines)-1 {
+			if last := lines[len(lines)-1]; state.Status == event.Succeeded && len(state.Roots()) == 0 && columns == 0 && head != len(lines)-1 {
 				t.Errorf("%s: the last line is %q", name, last)
 			}
 		}

@@ -11,60 +11,61 @@ import (
 	"lockstep/theme"
 )
 
-// Options are what Text and Summary need besides events.
+// Options are for Display.Operation and Summary.
 type Options struct {
 	Style
-	// Width is how many columns the summary may take, 0 for any number.
+	// Width is the number of columns for the summary, 0 for no limit.
 	Width int
-	// Next returns what the reader may want to type next, one command a line.
+	// Next, if set, returns commands that the reader may want to type next.
 	Next func(*event.State) []string
-	// Steer is how a run that waits for somebody is steered from elsewhere, or
-	// empty.
+	// Steer is the command that steers a paused or held run from elsewhere, or "".
 	Steer string
-	// Record is the name under which the run can be replayed, or empty.
+	// Record, if set, returns the name of the run's record, or "".
 	Record func() string
 }
 
-// Text writes an operation for people who read a log: the plan, one line per
-// thing that happens, the summary. Warnings go to a writer of their own. It
-// goes on quietly where a writer fails.
-type Text struct {
+// textLog writes an operation as a log: the plan, a line per event, the summary. Warnings
+// go to a writer of their own. Write errors are ignored.
+type textLog struct {
 	out, warnings io.Writer
 	opts          Options
 	state         event.State
-	told          map[toldKey]why     // what has been told of objects that failed
-	skipped       skipped             // groups that were never started, and have no line yet
-	planned       map[string]bool     // phases that have been printed
-	slow          map[event.Unit]bool // groups of which that has been told
-	slowAgain     time.Time           // until when there can be no others
+	reported      map[objectKey]failureReport
+	skipped       skipped             // not yet written
+	planned       map[string]bool     // phases that have been written
+	slow          map[event.Unit]bool // groups that were reported as slow
+	nextSlow      time.Time           // no other group can be slow before
 	lastLog       logKey
-	quiet         bool // the last line belongs to the plan
+	blankLine     bool // before the next line
 }
 
-// why is what a failed object has a line about, and lines below that.
-type why struct {
-	cause string
-	lines []string
+// failureReport is what was written about a failed object.
+type failureReport struct {
+	cause    string
+	evidence []string
 }
 
-type toldKey struct {
+type objectKey struct {
 	phase, group string
 	object       plan.Object
 }
 
-// logKey is a log: that of a container of a pod of an object.
+// logKey is the log of one container.
 type logKey struct {
-	toldKey
+	objectKey
 	container string
 }
 
-// NewText returns a Text that writes to out and warnings.
-func NewText(out, warnings io.Writer, opts Options) *Text {
-	return &Text{out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts, told: map[toldKey]why{}, planned: map[string]bool{}, slow: map[event.Unit]bool{}}
+// newTextLog returns a Text that writes to out and warnings.
+func newTextLog(out, warnings io.Writer, opts Options) *textLog {
+	return &textLog{
+		out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts,
+		reported: map[objectKey]failureReport{}, planned: map[string]bool{}, slow: map[event.Unit]bool{},
+	}
 }
 
-// Consume writes what there is to say about an event.
-func (t *Text) Consume(e event.Event) {
+// Consume writes an event.
+func (t *textLog) Consume(e event.Event) {
 	var was event.Status
 	if g := t.state.Find(e.Phase, e.Group); g != nil {
 		was = g.Status
@@ -73,10 +74,10 @@ func (t *Text) Consume(e event.Event) {
 	if e.Kind != event.KindLog {
 		t.lastLog = logKey{}
 	}
-	if !t.skipped.takes(e) {
+	if !t.skipped.accepts(e) {
 		t.flushSkipped()
 	}
-	t.slowGroups(e)
+	t.reportSlow(e)
 	switch e.Kind {
 	case event.KindOperation:
 		t.operation(e)
@@ -89,13 +90,13 @@ func (t *Text) Consume(e event.Event) {
 	case event.KindObject:
 		t.object(e)
 	case event.KindCommand:
-		t.command(e)
+		t.line(e, e.Status, commandAnswer(e))
 	case event.KindBreakpoint:
 		t.line(e, e.Status, "breakpoint "+string(e.Status)+" on "+e.Group)
 	case event.KindWarning:
 		t.warning(e)
 	case event.KindWaiting:
-		t.line(e, event.InProgress, "waiting for "+place(e.Object, e.Group)+": "+t.waiting(e)+t.outlook(e.Time))
+		t.line(e, event.InProgress, "waiting for "+objectIn(e.Object, e.Group)+": "+t.waiting(e)+t.remaining(e.Time))
 	case event.KindServer:
 		t.line(e, e.Status, e.Message)
 	case event.KindDiagnosis:
@@ -105,35 +106,35 @@ func (t *Text) Consume(e event.Event) {
 	}
 }
 
-// line writes one line: the time since the start, the sign of a status, text.
-func (t *Text) line(e event.Event, st event.Status, text string) {
-	if t.quiet {
+// line writes one line: time since the start, glyph of a status, text.
+func (t *textLog) line(e event.Event, st event.Status, text string) {
+	if t.blankLine {
 		fmt.Fprintln(t.out)
-		t.quiet = false
+		t.blankLine = false
 	}
 	at := fmt.Sprintf("%7s", Seconds(e.Time.Sub(t.state.Started)))
 	fmt.Fprintln(t.out, t.opts.render(theme.Quiet, at), t.opts.glyph(st), clean(text))
 }
 
-// quote writes text of several lines below the line it belongs to.
-func (t *Text) quote(lines []string) {
+// quote writes lines below the line that they belong to.
+func (t *textLog) quote(lines []string) {
 	for _, l := range lines {
 		fmt.Fprintln(t.out, strings.Repeat(" ", 9), t.opts.bar(), clean(l))
 	}
 }
 
-func (t *Text) operation(e event.Event) {
+func (t *textLog) operation(e event.Event) {
 	switch e.Status {
 	case event.Running:
-		if e.Seq > 1 { // an edited revision begins
+		if e.Seq > 1 { // an edited revision starts
 			t.line(e, event.Replacing, e.Message)
-			clear(t.told)
+			clear(t.reported)
 			clear(t.planned)
 			clear(t.slow)
-			t.slowAgain = time.Time{}
+			t.nextSlow = time.Time{}
 		}
 		fmt.Fprintln(t.out, headline(t.state.Operation))
-		t.quiet = true
+		t.blankLine = true
 	case event.RollingBack:
 		text := "rolling back"
 		switch {
@@ -144,7 +145,7 @@ func (t *Text) operation(e event.Event) {
 			text += " (" + e.Operation.Name + ")"
 		}
 		reason := e.Message
-		if len(t.state.Roots()) > 0 { // which has just been told
+		if len(t.state.Roots()) > 0 { // just reported
 			reason = ""
 		}
 		t.line(e, event.RollingBack, withReason(text, reason))
@@ -154,25 +155,28 @@ func (t *Text) operation(e event.Event) {
 	}
 }
 
-// headline names the operation with all that decides where it goes.
-func headline(op event.Operation) string {
-	parts := []string{}
-	add := func(what, value string) {
-		if value != "" {
-			parts = append(parts, what+" "+value)
+// target says what an operation deploys, and where to.
+func target(op event.Operation) []string {
+	var parts []string
+	for _, p := range [][2]string{{"chart", op.Chart}, {"namespace", op.Namespace}, {"context", op.Context}} {
+		if p[1] != "" {
+			parts = append(parts, p[0]+" "+p[1])
 		}
 	}
-	add("chart", op.Chart)
-	add("namespace", op.Namespace)
-	add("context", op.Context)
 	if op.Revision > 0 {
-		add("revision", fmt.Sprint(op.Revision))
+		parts = append(parts, fmt.Sprintf("revision %d", op.Revision))
 	}
+	return parts
+}
+
+// headline is the first line of an operation.
+func headline(op event.Operation) string {
+	parts := target(op)
 	if op.ToRevision > 0 {
-		add("back to revision", fmt.Sprint(op.ToRevision))
+		parts = append(parts, fmt.Sprintf("back to revision %d", op.ToRevision))
 	}
 	if op.Timeout > 0 {
-		add("timeout", shortDuration(op.Timeout))
+		parts = append(parts, "timeout "+shortDuration(op.Timeout))
 	}
 	head := clean(op.Name + " " + op.Release)
 	if len(parts) == 0 {
@@ -181,7 +185,7 @@ func headline(op event.Operation) string {
 	return head + ": " + clean(strings.Join(parts, ", "))
 }
 
-// shortDuration writes 5m0s as 5m.
+// shortDuration formats 5m0s as 5m.
 func shortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -193,16 +197,16 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-func (t *Text) run(e event.Event) {
-	text, why := t.opts.word(e.Status), e.Message
+func (t *textLog) run(e event.Event) {
+	text, reason := t.opts.word(e.Status), e.Message
 	switch e.Status {
 	case event.Running:
-		text = "going on"
+		text = "resumed"
 	case event.Held:
 		text = "held on failure"
-		why, _, _ = strings.Cut(why, ": ") // the group; its own line has said the rest
+		reason, _, _ = strings.Cut(reason, ": ") // the group; its own line has the rest
 	}
-	t.line(e, e.Status, withReason(text, why))
+	t.line(e, e.Status, withReason(text, reason))
 	switch {
 	case t.opts.Steer == "":
 	case e.Status == event.Held:
@@ -212,10 +216,6 @@ func (t *Text) run(e event.Event) {
 	}
 }
 
-func (t *Text) command(e event.Event) {
-	t.line(e, e.Status, answered(e))
-}
-
 func withReason(text, reason string) string {
 	if reason == "" {
 		return text
@@ -223,24 +223,17 @@ func withReason(text, reason string) string {
 	return text + ": " + reason
 }
 
-func (t *Text) warning(e event.Event) {
-	text := e.Message
-	if e.Object != nil && !strings.Contains(text, e.Object.Name) {
-		text = e.Object.String() + ": " + text
-	}
-	if e.Rule != "" {
-		text += " (" + e.Rule + ")"
-	}
-	fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))
+func (t *textLog) warning(e event.Event) {
+	fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(Warning{e.Rule, e.Object, e.Message}.text()))
 }
 
-func (t *Text) log(e event.Event) {
-	key := logKey{toldKey{phase: e.Phase, group: e.Group}, e.Message}
+func (t *textLog) log(e event.Event) {
+	key := logKey{objectKey{phase: e.Phase, group: e.Group}, e.Message}
 	if e.Object != nil {
 		key.object = *e.Object
 	}
 	if key != t.lastLog {
-		t.line(e, "", withReason("log of "+place(e.Object, e.Group), e.Message))
+		t.line(e, "", withReason("log of "+objectIn(e.Object, e.Group), e.Message))
 	}
 	t.lastLog = key
 	t.quote(e.Lines)

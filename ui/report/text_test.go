@@ -59,7 +59,7 @@ func TestText(t *testing.T) {
 				Next:   func(s *event.State) []string { return []string{"helm status " + s.Operation.Release} },
 				Record: func() string { return "20000101-000000-shop" },
 			}
-			Replay(events, NewText(&out, &warnings, opts))
+			Replay(events, newTextLog(&out, &warnings, opts))
 			if warnings.Len() > 0 {
 				out.WriteString("--- stderr\n" + warnings.String())
 			}
@@ -74,7 +74,7 @@ func TestText(t *testing.T) {
 func TestTextInColourAndASCII(t *testing.T) {
 	for name, style := range map[string]Style{"colour.txt": {Theme: theme.New(theme.Options{}), Codes: true}, "ascii.txt": {Theme: theme.New(theme.Options{ASCII: true})}} {
 		var out bytes.Buffer
-		Replay(failed(t), NewText(&out, &out, Options{Style: style}))
+		Replay(failed(t), newTextLog(&out, &out, Options{Style: style}))
 		golden(t, name, out.Bytes())
 	}
 }
@@ -88,7 +88,7 @@ func TestSummaryAfterTheScreen(t *testing.T) {
 func TestJSONIsTheEvents(t *testing.T) {
 	events := failed(t)
 	var out bytes.Buffer
-	Replay(events, NewJSON(&out))
+	Replay(events, jsonLines{&out})
 	golden(t, "failed.ndjson", out.Bytes())
 	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
 		want, err := json.Marshal(events[i])
@@ -101,8 +101,8 @@ func TestJSONIsTheEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	var first, second bytes.Buffer
-	Replay(events, NewText(&first, &first, Options{Style: plain}))
-	Replay(again, NewText(&second, &second, Options{Style: plain}))
+	Replay(events, newTextLog(&first, &first, Options{Style: plain}))
+	Replay(again, newTextLog(&second, &second, Options{Style: plain}))
 	if first.String() != second.String() {
 		t.Errorf("the record reads\n%s\nwant\n%s", second.String(), first.String())
 	}
@@ -245,7 +245,7 @@ func TestWhatIsTheRemovalIsSaid(t *testing.T) {
 		{Kind: event.KindOperation, Status: event.Failed},
 	}
 	var out bytes.Buffer
-	Replay(events, NewText(&out, &out, Options{Style: plain}))
+	Replay(events, newTextLog(&out, &out, Options{Style: plain}))
 	for _, want := range []string{"✗ c:g removal failed (0 of 2 gone): Job/b: a finalizer", "  ◇ applied  c:g          2/2", "  ✗ failed   c:g removal  0/2"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

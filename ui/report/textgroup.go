@@ -14,63 +14,53 @@ import (
 	"lockstep/engine/plan"
 )
 
-// group writes a line where a group's change of state is news. was is its
-// status before.
-func (t *Text) group(e event.Event, was event.Status) {
+// group writes a line for a group's change of state. before is its previous status.
+func (t *textLog) group(e event.Event, before event.Status) {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil {
 		return
 	}
-	removing := t.removing(e.Phase)
+	removing := slices.ContainsFunc(t.state.Phases, func(p *event.PhaseState) bool { return p.Name == e.Phase && p.Kind == event.PhaseRemove })
 	took := e.Time.Sub(g.Started)
 	switch e.Status {
 	case event.Running:
-		t.line(e, e.Status, started(g, removing, was))
+		t.line(e, e.Status, started(g, removing, before))
 	case event.Held:
 		t.line(e, e.Status, withReason(unitName(&t.state, g)+" held", e.Message))
 	case event.Ready, event.Applied, event.Gone:
-		t.line(e, e.Status, t.ended(g, was, took))
+		t.line(e, e.Status, t.ended(g, before, took))
 		t.failures(e, g)
 	case event.Failed:
-		t.failed(e, g, took, doneOf(g, removing))
+		t.failed(e, g, took, progress(g, removing))
 	case event.Aborted:
-		t.line(e, e.Status, withReason(unitName(&t.state, g)+" aborted after "+Seconds(took)+" ("+doneOf(g, removing)+")", unlike(e.Message, "aborted")))
+		t.line(e, e.Status, withReason(unitName(&t.state, g)+" aborted after "+Seconds(took)+" ("+progress(g, removing)+")", unlessKnown(e.Message, "aborted")))
 	case event.Skipped:
 		t.skipped.add(e, unitName(&t.state, g))
 	}
 }
 
-func (t *Text) removing(phase string) bool {
-	for _, p := range t.state.Phases {
-		if p.Name == phase {
-			return p.Kind == event.PhaseRemove
-		}
-	}
-	return false
-}
-
-func started(g *event.GroupState, removing bool, was event.Status) string {
+func started(g *event.GroupState, removing bool, before event.Status) string {
 	text := g.ID
 	if removing {
 		text += " removal"
 	}
 	text += " started"
-	if was.Over() {
+	if before.Over() {
 		text += " again"
 	}
 	return text + " (" + Count(len(g.Objects), "object") + ")"
 }
 
-func (t *Text) ended(g *event.GroupState, was event.Status, took time.Duration) string {
+func (t *textLog) ended(g *event.GroupState, before event.Status, took time.Duration) string {
 	text := g.ID + " " + t.opts.word(g.Status) + " ("
-	if was != event.Applied {
+	if before != event.Applied {
 		text += outcome(g) + ", "
 	}
 	return text + Seconds(took) + ")"
 }
 
-// failed writes that a group failed, for which of its objects, and why.
-func (t *Text) failed(e event.Event, g *event.GroupState, took time.Duration, done string) {
+// failed writes that a group failed, because of which objects, and why.
+func (t *textLog) failed(e event.Event, g *event.GroupState, took time.Duration, done string) {
 	text := unitName(&t.state, g) + " failed"
 	if !g.Started.IsZero() {
 		text += " after " + Seconds(took)
@@ -81,27 +71,22 @@ func (t *Text) failed(e event.Event, g *event.GroupState, took time.Duration, do
 		if r.Object == nil {
 			continue
 		}
-		key := toldKey{e.Phase, e.Group, r.Object.Object}
-		t.told[key] = why{cause: r.Cause}
+		t.reported[objectKey{e.Phase, e.Group, r.Object.Object}] = failureReport{cause: r.Cause}
 		if r.Object != roots[0].Object {
-			t.line(e, e.Status, withReason(place(&r.Object.Object, e.Group), withoutObject(r)))
+			sentence := strings.TrimPrefix(r.String(), r.Object.Object.String()+": ")
+			t.line(e, e.Status, withReason(objectIn(&r.Object.Object, e.Group), sentence))
 		}
 	}
 	for _, r := range roots {
 		if r.Object != nil {
-			t.evidence(toldKey{e.Phase, e.Group, r.Object.Object}, r, len(roots) > 1)
+			t.evidence(objectKey{e.Phase, e.Group, r.Object.Object}, r, len(roots) > 1)
 		}
 	}
 	t.failures(e, g)
 }
 
-// withoutObject is the sentence that tells of a failure, after the object's name.
-func withoutObject(r event.Root) string {
-	return strings.TrimPrefix(r.String(), r.Object.Object.String()+": ")
-}
-
-// rootsOf are what a group has failed for: at least one.
-func (t *Text) rootsOf(g *event.GroupState) []event.Root {
+// rootsOf are the causes of a group's failure: at least one.
+func (t *textLog) rootsOf(g *event.GroupState) []event.Root {
 	roots := slices.DeleteFunc(t.state.Roots(), func(r event.Root) bool { return r.Group != g })
 	if len(roots) == 0 {
 		return []event.Root{{Group: g, Cause: g.Message}}
@@ -109,32 +94,33 @@ func (t *Text) rootsOf(g *event.GroupState) []event.Root {
 	return roots
 }
 
-// evidence writes the lines that a cause is drawn from, those that have not been
-// told yet, and whose they are where others fail with it.
-func (t *Text) evidence(key toldKey, r event.Root, others bool) {
-	was := t.told[key]
-	news := unsaid(r.Evidence, append(was.lines, was.cause))
-	t.quote(ofObject(r, news, others))
-	was.lines = append(was.lines, news...)
-	t.told[key] = was
+// evidence writes the lines of evidence that were not written yet. They name the object
+// if others failed too.
+func (t *textLog) evidence(key objectKey, r event.Root, others bool) {
+	report := t.reported[key]
+	news := newLines(r.Evidence, append(report.evidence, report.cause))
+	t.quote(nameObject(r, news, others))
+	report.evidence = append(report.evidence, news...)
+	t.reported[key] = report
 }
 
-// unsaid are the lines that others do not say, and that do not repeat each other.
-func unsaid(lines, others []string) []string {
+// newLines are the lines that repeat neither known ones nor each other.
+func newLines(lines, known []string) []string {
 	var out []string
 	for _, l := range lines {
-		words := saying(l)
-		again := func(other string) bool { return says(saying(other), words) || strings.Contains(words, saying(other)) }
-		if !slices.ContainsFunc(others, func(other string) bool { return says(saying(other), words) }) && !slices.ContainsFunc(out, again) {
+		words := normalize(l)
+		isKnown := func(other string) bool { return contains(normalize(other), words) }
+		repeated := func(other string) bool { return isKnown(other) || strings.Contains(words, normalize(other)) }
+		if !slices.ContainsFunc(known, isKnown) && !slices.ContainsFunc(out, repeated) {
 			out = append(out, l)
 		}
 	}
 	return out
 }
 
-// says reports whether a text says what a line does: all of it, or, behind the words
-// that lead to it ("FailedCreate: Error creating: "), the most of it.
-func says(text, line string) bool {
+// contains reports whether a text contains a line, or at least half of it after prefixes
+// such as "FailedCreate: Error creating: ".
+func contains(text, line string) bool {
 	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
 		if strings.Contains(text, rest) {
 			return true
@@ -143,15 +129,17 @@ func says(text, line string) bool {
 	return false
 }
 
-// which matches what tells one of many pods from another: in an event its name, its
-// namespace and its UID, and before it was made the name that it was to have.
-var which = regexp.MustCompile(`in pod \S+|pods "[^"]+"`)
+// podName matches what tells pods of one object apart: "in pod NAME" of events, and the
+// generated name in the refusal of a pod.
+var podName = regexp.MustCompile(`in pod \S+|pods "[^"]+"`)
 
-// saying is what a line says, of whichever pod it says it.
-func saying(line string) string { return strings.TrimSpace(which.ReplaceAllString(clean(line), "pod")) }
+// normalize makes lines about different pods of an object equal.
+func normalize(line string) string {
+	return strings.TrimSpace(podName.ReplaceAllString(clean(line), "pod"))
+}
 
-// diagnosis writes why an object is not ready, unless its group has said that.
-func (t *Text) diagnosis(e event.Event) {
+// diagnosis writes why an object is not ready, unless its group's line has said so.
+func (t *textLog) diagnosis(e event.Event) {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil || e.Object == nil {
 		return
@@ -159,20 +147,20 @@ func (t *Text) diagnosis(e event.Event) {
 	o := g.Find(*e.Object)
 	switch {
 	case o == nil || o.Cause == "":
-	case !g.Status.Over(): // it may still come
-		t.line(e, event.InProgress, withReason(place(e.Object, e.Group), o.Cause))
+	case !g.Status.Over(): // it may still become ready
+		t.line(e, event.InProgress, withReason(objectIn(e.Object, e.Group), o.Cause))
 	default:
-		key := toldKey{e.Phase, e.Group, *e.Object}
-		if was := t.told[key]; !event.SameCause(was.cause, o.Cause) {
-			t.told[key] = why{o.Cause, was.lines}
-			t.line(e, event.Failed, withReason(place(e.Object, e.Group), o.Cause))
+		key := objectKey{e.Phase, e.Group, *e.Object}
+		if report := t.reported[key]; !event.SameCause(report.cause, o.Cause) {
+			t.reported[key] = failureReport{o.Cause, report.evidence}
+			t.line(e, event.Failed, withReason(objectIn(e.Object, e.Group), o.Cause))
 		}
 		t.evidence(key, event.Root{Object: o, Evidence: o.Evidence}, false)
 	}
 }
 
-// waiting is what a heartbeat says, and why it is waited for where that is known.
-func (t *Text) waiting(e event.Event) string {
+// waiting is the text of a heartbeat, after the cause if it is known.
+func (t *textLog) waiting(e event.Event) string {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil || e.Object == nil {
 		return e.Message
@@ -181,22 +169,22 @@ func (t *Text) waiting(e event.Event) string {
 	if o == nil || o.Cause == "" {
 		return e.Message
 	}
-	looks := strings.TrimSuffix(e.Message, ": "+e.Cause)
+	status := strings.TrimSuffix(e.Message, ": "+e.Cause)
 	if o.Message != "" {
-		looks = strings.Replace(looks, o.Message, strings.Join(unsaid(strings.Split(o.Message, " · "), []string{o.Cause}), " · "), 1)
+		status = strings.Replace(status, o.Message, strings.Join(newLines(strings.Split(o.Message, " · "), []string{o.Cause}), " · "), 1)
 	}
-	return o.Cause + " (" + looks + ")"
+	return o.Cause + " (" + status + ")"
 }
 
-// skipped collects groups that were never started for the same reason, so that
-// many of them are one line.
+// skipped collects groups that were skipped for the same reason, to write them as one
+// line.
 type skipped struct {
 	first event.Event
 	names []string
 }
 
-// takes reports whether an event tells of another such group.
-func (s *skipped) takes(e event.Event) bool {
+// accepts reports whether an event skips another group for the same reason.
+func (s *skipped) accepts(e event.Event) bool {
 	return e.Kind == event.KindGroup && e.Status == event.Skipped && (len(s.names) == 0 || e.Message == s.first.Message)
 }
 
@@ -207,66 +195,62 @@ func (s *skipped) add(e event.Event, name string) {
 	s.names = append(s.names, name)
 }
 
-func (t *Text) flushSkipped() {
+func (t *textLog) flushSkipped() {
 	s := t.skipped
 	if len(s.names) == 0 {
 		return
 	}
 	t.skipped = skipped{}
-	reason := s.first.Message
-	if reason == "" {
-		reason = t.opts.word(event.Skipped)
-	}
-	t.line(s.first, event.Skipped, someOf(s.names)+" "+reason)
+	t.line(s.first, event.Skipped, abbreviate(s.names)+" "+cmp.Or(s.first.Message, t.opts.word(event.Skipped)))
 }
 
-// unlike returns s unless it says nothing new.
-func unlike(s, known string) string {
+// unlessKnown is s, or "" if it is known.
+func unlessKnown(s, known string) string {
 	if s == known {
 		return ""
 	}
 	return s
 }
 
-// object writes a line where an object failed and its group does not say so, or
-// where one that had failed is well again.
-func (t *Text) object(e event.Event) {
+// object writes a line for an object that failed, unless its group has one for it, or
+// that is ready after it failed.
+func (t *textLog) object(e event.Event) {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil || e.Object == nil {
 		return
 	}
-	key := toldKey{e.Phase, e.Group, *e.Object}
+	key := objectKey{e.Phase, e.Group, *e.Object}
 	switch {
 	case e.Status == event.Failed && g.Status != event.Running:
 		t.failures(e, g)
-	case e.Status == event.Ready && t.hasTold(key):
-		delete(t.told, key)
-		t.line(e, e.Status, place(e.Object, e.Group)+" ready after all")
+	case e.Status == event.Ready && t.wasReported(key):
+		delete(t.reported, key)
+		t.line(e, e.Status, objectIn(e.Object, e.Group)+" ready after all")
 	}
 }
 
-// failures writes a line for every failed object of a group that has none yet.
-func (t *Text) failures(e event.Event, g *event.GroupState) {
+// failures writes a line for each failed object of a group that has none yet.
+func (t *textLog) failures(e event.Event, g *event.GroupState) {
 	for _, o := range g.Objects {
-		key := toldKey{e.Phase, g.ID, o.Object}
-		if o.Status != event.Failed || t.hasTold(key) {
+		key := objectKey{e.Phase, g.ID, o.Object}
+		if o.Status != event.Failed || t.wasReported(key) {
 			continue
 		}
 		cause := cmp.Or(o.Cause, o.Message)
-		t.told[key] = why{cause: cause}
-		t.line(e, o.Status, withReason(place(&o.Object, g.ID)+" failed", cause))
+		t.reported[key] = failureReport{cause: cause}
+		t.line(e, o.Status, withReason(objectIn(&o.Object, g.ID)+" failed", cause))
 		t.evidence(key, event.Root{Object: o, Evidence: o.Evidence}, false)
 	}
 }
 
-func (t *Text) hasTold(key toldKey) bool {
-	_, ok := t.told[key]
+func (t *textLog) wasReported(key objectKey) bool {
+	_, ok := t.reported[key]
 	return ok
 }
 
-// plan writes the phases that have not been written yet, as a table: where a
-// group stands, what it is, how many objects it has, what it waits for.
-func (t *Text) plan(phases []event.Phase) {
+// plan writes the phases that were not written yet, as a table: layer, group, number of
+// objects, what it waits for.
+func (t *textLog) plan(phases []event.Phase) {
 	var rows [][]string
 	groups, objects := 0, 0
 	for _, p := range phases {
@@ -287,11 +271,9 @@ func (t *Text) plan(phases []event.Phase) {
 	for _, line := range table(rows) {
 		fmt.Fprintln(t.out, clean(line))
 	}
-	t.quiet = true
+	t.blankLine = true
 }
 
-// phaseRows are the lines of a phase: column, group, objects, gates. A layer is
-// what could run at the same time.
 func phaseRows(p event.Phase) [][]string {
 	var rows [][]string
 	layer, after := plan.Layers(p.Groups), plan.Reduce(p.Groups)
@@ -306,40 +288,33 @@ func phaseRows(p event.Phase) [][]string {
 			shown = ""
 		}
 		last = column
-		wait := ""
-		if len(after[g.ID]) > 0 {
-			wait = "after " + strings.Join(after[g.ID], ", ")
-		}
-		rows = append(rows, []string{shown, g.ID, Count(len(g.Objects), "object"), wait})
+		rows = append(rows, []string{shown, g.ID, Count(len(g.Objects), "object"), prefixed("after ", strings.Join(after[g.ID], ", "))})
 	}
 	return rows
 }
 
-// slow is the sign of a group that takes longer than it usually does. It is no
-// status: it follows from the events.
+// slow is the mark of a group that takes longer than usual; it is not a status.
 const slow = "slow"
 
-// outlook is what a heartbeat adds of how long the run is still going to take,
-// where that is known of earlier ones.
-func (t *Text) outlook(now time.Time) string {
+// remaining is the forecast of the run, if earlier runs allow one.
+func (t *textLog) remaining(now time.Time) string {
 	if f, ok := forecast.Of(&t.state, now); ok {
 		return "; " + f.String()
 	}
 	return ""
 }
 
-// slowGroups tells, of each group once, that it takes longer than it usually does.
-// It is asked with the heartbeat and where a group's state changes, and looks through
-// the groups when there may be another one.
-func (t *Text) slowGroups(e event.Event) {
+// reportSlow reports, once for each group, that it takes longer than usual. Only
+// heartbeats and changes of groups trigger it.
+func (t *textLog) reportSlow(e event.Event) {
 	if e.Kind == event.KindPlan {
-		t.slowAgain = time.Time{}
+		t.nextSlow = time.Time{}
 	}
-	if e.Kind != event.KindWaiting && e.Kind != event.KindGroup || !e.Time.After(t.slowAgain) || !forecast.Known(&t.state) {
+	if e.Kind != event.KindWaiting && e.Kind != event.KindGroup || !e.Time.After(t.nextSlow) || !forecast.Known(&t.state) {
 		return
 	}
-	late, again := forecast.Late(&t.state, e.Time)
-	t.slowAgain = again
+	late, next := forecast.Late(&t.state, e.Time)
+	t.nextSlow = next
 	for _, s := range late {
 		if u := s.Group.Unit(); !t.slow[u] {
 			t.slow[u] = true

@@ -15,7 +15,7 @@ import (
 	"lockstep/theme"
 )
 
-// Seconds writes a duration as people read it: 4.1s, 1m52s, 2h03m.
+// Seconds formats a duration: 4.1s, 1m52s, 2h03m.
 func Seconds(d time.Duration) string {
 	if d < 0 {
 		d = 0
@@ -31,7 +31,7 @@ func Seconds(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 }
 
-// Count writes "1 object" or "3 objects".
+// Count formats "1 object" or "3 objects".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -39,8 +39,8 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// outcome says what was done to the objects of a group: "3 objects created",
-// "2 created, 1 unchanged", or "3 objects" where that is not known.
+// outcome summarizes the changes to the objects of a group: "3 objects created",
+// "2 created, 1 unchanged", or "3 objects" if they are unknown.
 func outcome(g *event.GroupState) string {
 	changes := []event.Change{event.Created, event.Configured, event.Unchanged, event.Deleted, event.Absent, event.Kept}
 	n := map[event.Change]int{}
@@ -60,40 +60,40 @@ func outcome(g *event.GroupState) string {
 		return Count(len(g.Objects), "object")
 	}
 	if n[""] > 0 {
-		parts = append(parts, fmt.Sprintf("%d not", n[""]))
+		parts = append(parts, fmt.Sprintf("%d not applied", n[""]))
 	}
 	return strings.Join(parts, ", ")
 }
 
 func changeWord(c event.Change) string {
 	if c == event.Absent {
-		return "absent before"
+		return "already absent"
 	}
 	return string(c)
 }
 
-// doneOf says how many objects of a group are done: "1 of 2 ready".
-func doneOf(g *event.GroupState, removing bool) string {
-	what := "ready"
+// progress is the number of objects that are done: "1 of 2 ready".
+func progress(g *event.GroupState, removing bool) string {
+	done := "ready"
 	if removing {
-		what = "gone"
+		done = "gone"
 	}
-	return fmt.Sprintf("%d of %d %s", g.Done, len(g.Objects), what)
+	return fmt.Sprintf("%d of %d %s", g.Done, len(g.Objects), done)
 }
 
-// mostNamed is how many of a list are named.
-const mostNamed = 5
+// maxNamed is how many names of a list are shown.
+const maxNamed = 5
 
-// someOf lists names: "a, b, c", or of many the first: "a, b, c, d, e and 12 more".
-func someOf(names []string) string {
-	if over := len(names) - mostNamed; over > 0 {
-		return strings.Join(names[:mostNamed], ", ") + fmt.Sprintf(" and %d more", over)
+// abbreviate joins names: "a, b, c", or "a, b, c, d, e and 12 more".
+func abbreviate(names []string) string {
+	if over := len(names) - maxNamed; over > 0 {
+		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", over)
 	}
 	return strings.Join(names, ", ")
 }
 
-// place names an object and its group.
-func place(o *plan.Object, group string) string {
+// objectIn names an object and its group; either may be empty.
+func objectIn(o *plan.Object, group string) string {
 	switch {
 	case o == nil:
 		return group
@@ -103,8 +103,8 @@ func place(o *plan.Object, group string) string {
 	return o.String() + " in " + group
 }
 
-// unitName is the id of a group, and says which is its removal where the
-// operation brings and removes a group of the same id.
+// unitName is the id of a group, with " removal" if the operation both applies and
+// removes a group with that id.
 func unitName(s *event.State, g *event.GroupState) string {
 	removal, other := false, false
 	for _, p := range s.Phases {
@@ -121,7 +121,7 @@ func unitName(s *event.State, g *event.GroupState) string {
 	return g.ID
 }
 
-// table sets rows in columns, each two blanks from the next, indented by two.
+// table aligns rows in columns, indented by two and two blanks apart.
 func table(rows [][]string) []string {
 	var widths []int
 	for _, r := range rows {
@@ -143,34 +143,34 @@ func table(rows [][]string) []string {
 	return lines
 }
 
-// tableIn is table without some columns, as far as it is too wide with them for a
-// terminal; width 0 stands for none. The last column is left out first.
-func tableIn(rows [][]string, wide int, columns ...int) []string {
+// tableIn is table without the optional columns, as far as they do not fit a terminal
+// (0: no limit). The last one is dropped first.
+func tableIn(rows [][]string, columns int, optional ...int) []string {
 	lines := table(rows)
-	last := len(columns) - 1
-	if wide == 0 || last < 0 || !slices.ContainsFunc(lines, func(l string) bool { return width(l) > wide }) {
+	last := len(optional) - 1
+	if columns == 0 || last < 0 || !slices.ContainsFunc(lines, func(l string) bool { return width(l) > columns }) {
 		return lines
 	}
 	narrow := make([][]string, len(rows))
 	for n, r := range rows {
-		narrow[n] = slices.Delete(slices.Clone(r), columns[last], columns[last]+1)
+		narrow[n] = slices.Delete(slices.Clone(r), optional[last], optional[last]+1)
 	}
-	return tableIn(narrow, wide, columns[:last]...)
+	return tableIn(narrow, columns, optional[:last]...)
 }
 
-// width counts characters; names in Kubernetes are ASCII.
+// width counts characters: names in Kubernetes are ASCII.
 func width(s string) int { return len([]rune(s)) }
 
-// rulesWidth is the longest line that is still easy to read.
-const rulesWidth = 100
+// maxRulesWidth is the longest line that is easy to read.
+const maxRulesWidth = 100
 
 var (
 	code     = regexp.MustCompile("`[^`]+`")
 	emphasis = regexp.MustCompile(`\*[^*]+\*`)
 )
 
-// Rules writes entries of engine.RulesDoc: as the Markdown that they are, or,
-// where width is not 0, for a terminal of so many columns.
+// Rules writes Markdown of engine.RulesDoc: as is, or, if width is not 0, formatted for
+// a terminal of that many columns.
 func Rules(w io.Writer, markdown string, style Style, width int) error {
 	w = styled(w, style)
 	if width <= 0 {
@@ -182,7 +182,7 @@ func Rules(w io.Writer, markdown string, style Style, width int) error {
 	var b, paragraph strings.Builder
 	end := func() {
 		text := code.ReplaceAllStringFunc(paragraph.String(), marks(theme.Accent, "`"))
-		b.WriteString(fill(emphasis.ReplaceAllStringFunc(text, marks(theme.Strong, "*")), min(width, rulesWidth)))
+		b.WriteString(fill(emphasis.ReplaceAllStringFunc(text, marks(theme.Strong, "*")), min(width, maxRulesWidth)))
 		paragraph.Reset()
 	}
 	for line := range strings.Lines(markdown) {
@@ -202,8 +202,8 @@ func Rules(w io.Writer, markdown string, style Style, width int) error {
 	return write(w, b.String())
 }
 
-// fill breaks text into lines of at most width columns, between words only: a
-// break at a hyphen would cut flags and annotations in two.
+// fill breaks text into lines of at most width columns. It breaks between words only: a
+// break at a hyphen would split flags and annotations.
 func fill(text string, width int) string {
 	var b strings.Builder
 	column := 0

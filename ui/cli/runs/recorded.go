@@ -36,7 +36,7 @@ func (l recorded) Events(_ context.Context, o plan.Object) ([]string, error) {
 }
 
 func (l recorded) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err error) {
-	for _, line := range l.record.Found(o, l.at()) {
+	for _, line := range l.record.Diagnosis(o, l.at()) {
 		if m := podAndWhy.FindStringSubmatch(line); m != nil {
 			pods = append(pods, board.Pod{Name: m[1], Why: m[2]})
 		}
@@ -101,7 +101,7 @@ func (l recorded) Live(context.Context, plan.Object) (string, error) {
 // found are the lines about an object that match, or all where none does, or why
 // there is none.
 func (l recorded) found(o plan.Object, which *regexp.Regexp, what string) []string {
-	all := l.record.Found(o, l.at())
+	all := l.record.Diagnosis(o, l.at())
 	if len(all) == 0 {
 		return []string{"the record holds no " + what + " of it by then: nobody had to look"}
 	}

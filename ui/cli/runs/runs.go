@@ -29,11 +29,11 @@ The critical path are the groups that decided how long it took: the one that end
 had to wait for longest, and so on. Each bar goes from a group's beginning to its end; its full part is the longest
 that one of the group's objects took to become ready once the API server had it, the rest went into requests.
 
-"On an unlimited machine" is how long the run would have taken if requests took no time and never had to wait for
+"best possible time" is how long the run would have taken if requests took no time and never had to wait for
 their turn: the longest way through the plan, counting nothing but how long the cluster took to get each group's
 objects ready, as far as the record tells. What is left is up to the cluster and the chart.
 
-"The gate that cost most" is the group that others wait for without whose time the run would have been shortest.`
+"biggest bottleneck" is the group that others wait for without whose time the run would have been shortest.`
 
 const runsDiffLong = `Compares how long the groups of two recorded runs took, A being the earlier one: which have become slower or faster,
 which are new, and which are gone. Less than half a second, or a tenth, is no difference.`
