@@ -35,7 +35,12 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	if v.Abort != nil {
 		outcome, exit, why = event.Aborted, 3, ""
 	}
-	if lost := op.lost(); lost != nil {
+	lost := op.lost()
+	if lost != nil && (a == nil || !op.wrote(a)) { // R51: whoever comes second and has written nothing is refused
+		end := run.End{Status: event.Aborted, Message: "nothing was written: " + lost.Error(), Outcome: "nothing was written", Exit: 2}
+		return op.engine.Finish(end) == nil, lost
+	}
+	if lost != nil {
 		end := run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; this run stopped and left the release to the other one"}
 		return op.engine.Finish(end) == nil, lost
 	}

@@ -3,8 +3,11 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v4/pkg/cli"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +25,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/lease"
+	"lockstep/kube/throwaway/meddle"
 )
 
 // slow is a chart whose first group takes a while.
@@ -441,4 +446,56 @@ func TestBesideHelm(t *testing.T) {
 		}
 		r.AssertHistory("1 superseded", "2 deployed")
 	})
+}
+
+// TestHelmComesBetween has Helm create a revision after a run has checked for one and before
+// its own first write: the run has written nothing, and says so by its exit code (R51, R51a).
+func TestHelmComesBetween(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("helms", nil)})
+	r.MustHelm("install", "t", dir)
+	var locked atomic.Bool
+	var once sync.Once
+	front, err := meddle.New(meddle.Options{Kubeconfig: rig.Sandbox.Kubeconfig, Meddle: func(w http.ResponseWriter, q *http.Request, onward http.Handler) {
+		if strings.HasSuffix(q.URL.Path, "/leases") && q.Method == http.MethodPost {
+			locked.Store(true)
+		}
+		if !locked.Load() || q.Method != http.MethodGet || !strings.Contains(q.URL.Path, "/secrets") {
+			onward.ServeHTTP(w, q)
+			return
+		}
+		answer := httptest.NewRecorder()
+		onward.ServeHTTP(answer, q)
+		once.Do(func() { r.MustHelm("upgrade", "t", dir) })
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes()) // the client is there
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(front.Close)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := front.WriteKubeconfig(kubeconfig, r.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	settings := cli.New()
+	settings.KubeConfig = kubeconfig
+	settings.SetNamespace(r.Namespace)
+	if r.Client, err = kube.Connect(settings, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	op, err := r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("ours", nil)), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	if m := out.State.Message; out.State.Exit != 2 || !strings.HasPrefix(m, "nothing was written: ") || !strings.Contains(m, "revision 2, deployed") {
+		t.Errorf("exit %d: %s", out.State.Exit, m)
+	}
+	r.AssertHistory("1 superseded", "2 deployed")
+	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"helms"}) {
+		t.Errorf("ConfigMaps %v", got)
+	}
 }
