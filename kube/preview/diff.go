@@ -11,45 +11,40 @@ import (
 	"lockstep/kube/mask"
 )
 
-// difference is what a change changes in an object, nothing where both are empty.
-type difference struct {
-	text   string // a unified diff of YAML
-	fields []Field
-}
-
-// differenceOf compares two states of an object. What the API server keeps for
-// itself is left out, and secret values are hidden.
-func differenceOf(live, next *unstructured.Unstructured) (difference, error) {
+// compareObjects compares two states of an object: as a unified diff of YAML and field by
+// field, both empty if nothing changes. Fields of the API server are ignored, secret
+// values are hidden.
+func compareObjects(live, next *unstructured.Unstructured) (text string, fields []Field, err error) {
 	if reflect.DeepEqual(live.Object, next.Object) {
-		return difference{}, nil
+		return "", nil, nil
 	}
 	a, b := withoutNoise(live), withoutNoise(next)
 	if reflect.DeepEqual(a, b) {
-		return difference{}, nil
+		return "", nil, nil
 	}
 	mask.Object(b, a)
 	before, err := yaml.Marshal(a)
 	if err != nil {
-		return difference{}, err
+		return "", nil, err
 	}
 	after, err := yaml.Marshal(b)
 	if err != nil {
-		return difference{}, err
+		return "", nil, err
 	}
-	text := diff.Diff("live", before, "next", after)
-	if at := bytes.Index(text, []byte("\n@@ ")); at >= 0 {
-		text = text[at+1:] // what comes before names files
+	lines := diff.Diff("live", before, "next", after)
+	if at := bytes.Index(lines, []byte("\n@@ ")); at >= 0 {
+		lines = lines[at+1:] // without file names
 	}
-	return difference{string(text), fieldsOf(a, b)}, nil
+	return string(lines), compareFields(a, b), nil
 }
 
-// serverSet are fields of metadata that change without anybody asking for it.
+// serverSet are fields of metadata that the API server sets.
 var serverSet = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"}
 
-// lastApplied is kubectl's copy of an object; that of a Secret has its values.
+// lastApplied is kubectl's copy of the object, secret values included.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// withoutNoise returns an object without what does not count in a comparison.
+// withoutNoise returns the object without fields that the API server sets.
 func withoutNoise(u *unstructured.Unstructured) map[string]any {
 	u = u.DeepCopy()
 	for _, f := range serverSet {

@@ -14,16 +14,16 @@ import (
 
 // Field is a field that differs between two states of an object.
 type Field struct {
-	// In is the way to what holds it: spec.template.spec.containers[web].
+	// In is the path of its parent: spec.template.spec.containers[web].
 	In string
-	// Lines are YAML behind a sign: - for what was, + for what will be, a blank for
-	// what stands around, @ for where in a long text that is.
+	// Lines are YAML after a sign: - old, + new, blank for context, @ for the line number
+	// in a long text.
 	Lines []string
 }
 
-// fieldsOf are the fields in which two objects differ, by name. They are as deep
-// as they can be told; elements of lists are told apart by what names them.
-func fieldsOf(a, b map[string]any) []Field {
+// compareFields returns the fields that differ, as deep as possible. Elements of lists
+// are matched by the field that names them.
+func compareFields(a, b map[string]any) []Field {
 	var c comparison
 	c.maps("", a, b)
 	return c
@@ -51,9 +51,9 @@ func (c *comparison) maps(in string, a, b map[string]any) {
 	}
 }
 
-// values compares what one key holds.
+// values compares the values of a key.
 func (c *comparison) values(in, key string, x, y any) {
-	at := below(in, key)
+	at := child(in, key)
 	switch x := x.(type) {
 	case map[string]any:
 		if y, ok := y.(map[string]any); ok {
@@ -74,9 +74,9 @@ func (c *comparison) values(in, key string, x, y any) {
 	c.add(in, append(signed("-", map[string]any{key: x}), signed("+", map[string]any{key: y})...)...)
 }
 
-// lists compares lists: element by element where these have names, else as text.
+// lists compares lists by element if the elements have names, else as text.
 func (c *comparison) lists(in string, x, y []any) {
-	name := namedBy(x, y)
+	name := nameField(x, y)
 	if name == "" {
 		c.add(in, textDiff(text(x), text(y))...)
 		return
@@ -103,27 +103,25 @@ func (c *comparison) lists(in string, x, y []any) {
 			c.add(in, signed("+", []any{m})...)
 		}
 	}
-	if len(*c) == before { // only their order
+	if len(*c) == before { // only the order differs
 		c.add(in, textDiff(text(x), text(y))...)
 	}
 }
 
-// names are the fields by which the elements of a list are known, in the order in
-// which they are tried.
+// names are the fields that may name the elements of a list, in the order of preference.
 var names = []string{"name", "mountPath", "containerPort", "port", "key", "ip", "host", "type"}
 
-// namedBy is the field that all elements have, each with another value, "" for
-// none.
-func namedBy(lists ...[]any) string {
+// nameField is the first of names whose value is unique in each list, "" if there is none.
+func nameField(lists ...[]any) string {
 	for _, name := range names {
-		if !slices.ContainsFunc(lists, func(l []any) bool { return !tells(l, name) }) {
+		if !slices.ContainsFunc(lists, func(l []any) bool { return !isUnique(l, name) }) {
 			return name
 		}
 	}
 	return ""
 }
 
-func tells(list []any, name string) bool {
+func isUnique(list []any, name string) bool {
 	seen := map[string]bool{}
 	for _, e := range list {
 		m, _ := e.(map[string]any)
@@ -137,7 +135,8 @@ func tells(list []any, name string) bool {
 	return true
 }
 
-func below(in, key string) string {
+// child is the path of a key.
+func child(in, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./"):
 		return in + "[" + key + "]"
@@ -155,7 +154,7 @@ func text(v any) string {
 	return string(out)
 }
 
-// signed is a value as YAML with a sign before each line.
+// signed is a value as YAML with a sign in front of each line.
 func signed(sign string, v any) []string {
 	var out []string
 	for line := range strings.Lines(text(v)) {
@@ -164,11 +163,11 @@ func signed(sign string, v any) []string {
 	return out
 }
 
-// hunk begins a hunk of a unified diff.
+// hunk matches the head of a hunk in a unified diff.
 var hunk = regexp.MustCompile(`^@@ -\d+(?:,\d+)? \+(\d+)`)
 
-// textDiff compares texts line by line. Where a hunk is not at the beginning, it
-// is said which line it begins with.
+// textDiff compares texts line by line. A hunk that is not at the start is preceded by its
+// line number.
 func textDiff(x, y string) []string {
 	end := func(s string) []byte { return []byte(strings.TrimRight(s, "\n") + "\n") }
 	var out []string
@@ -178,7 +177,7 @@ func textDiff(x, y string) []string {
 		case m != nil && m[1] != "1":
 			out = append(out, "@line "+m[1])
 		case m != nil:
-			out = append(out, "@") // cuts off what names files
+			out = append(out, "@") // the file names come before it
 		case len(out) > 0:
 			out = append(out, line)
 		}
@@ -186,11 +185,9 @@ func textDiff(x, y string) []string {
 	if len(out) > 0 && out[0] == "@" {
 		out = out[1:]
 	}
-	if len(out) == 0 { // they differ in how they end
-		return []string{"-" + fmt.Sprintf("%q", ending(x)), "+" + fmt.Sprintf("%q", ending(y))}
+	if len(out) == 0 { // only trailing line ends differ
+		end := func(s string) string { return fmt.Sprintf("%q", s[len(strings.TrimRight(s, "\n")):]) }
+		return []string{"-" + end(x), "+" + end(y)}
 	}
 	return out
 }
-
-// ending is how a text ends.
-func ending(s string) string { return s[len(strings.TrimRight(s, "\n")):] }

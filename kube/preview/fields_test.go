@@ -35,7 +35,7 @@ func TestFields(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, f := range fieldsOf(a, b) {
+			for _, f := range compareFields(a, b) {
 				got = append(append(got, f.In+":"), f.Lines...)
 			}
 			if g := strings.Join(got, "|"); g != test.want {

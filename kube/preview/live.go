@@ -10,31 +10,34 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// worthListing is the number of objects of one kind and namespace from which on one list
-// costs less than a GET for each. mostListed is how many objects a list may have for each of
-// those.
-const worthListing, mostListed = 4, 8
+const (
+	// minListed is the number of objects of one kind and namespace from which on one list
+	// costs less than a GET for each.
+	minListed = 4
+	// maxListed is how many objects a list may have for each of those.
+	maxListed = 8
+)
 
-// liveLists reads objects as they are in the cluster: those of one kind and namespace by one
-// list, read at the first question. It may be used by several goroutines.
+// liveLists reads live objects: all of one kind and namespace with one list, when the
+// first is needed. It may be used by several goroutines.
 type liveLists struct {
 	client dynamic.Interface
-	wanted map[place]int // how many objects of a place are of interest
+	wanted map[place]int // number of objects that will be read
 
 	mu    sync.Mutex
 	lists map[place]func() map[string]*unstructured.Unstructured
 }
 
-// place is where objects are read together.
+// place is a kind and a namespace.
 type place struct {
 	gvr       schema.GroupVersionResource
 	namespace string
 }
 
-// get returns an object of a Helm release, nil where it was not in the list, may not be
-// listed, or where a list is not worth it: the caller then asks for the object itself.
+// get returns an object of a Helm release. It is nil if the object is not in the list, or
+// if a list is forbidden or not worthwhile: the caller then reads the object itself.
 func (l *liveLists) get(ctx context.Context, p place, name string) *unstructured.Unstructured {
-	if l == nil || l.wanted[p] < worthListing {
+	if l == nil || l.wanted[p] < minListed {
 		return nil
 	}
 	l.mu.Lock()
@@ -49,7 +52,7 @@ func (l *liveLists) get(ctx context.Context, p place, name string) *unstructured
 
 func (l *liveLists) list(ctx context.Context, p place) map[string]*unstructured.Unstructured {
 	found, err := l.client.Resource(p.gvr).Namespace(p.namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: "app.kubernetes.io/managed-by=Helm", Limit: int64(l.wanted[p]) * mostListed,
+		LabelSelector: "app.kubernetes.io/managed-by=Helm", Limit: int64(l.wanted[p]) * maxListed,
 	})
 	if err != nil || found.GetContinue() != "" {
 		return nil

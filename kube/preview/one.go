@@ -23,47 +23,45 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Outlook says what an operation will do, or has done, to one object at a time, as
-// the cluster is now. It is for somebody who looks on: it asks for nothing before
-// it is asked, takes at most two requests for an object (and once what kinds there
-// are), writes nothing, and may be used by several goroutines.
+// Outlook previews an operation one object at a time, against the live cluster. It sends
+// no request before the first question, then at most two for an object (and discovery
+// once), writes nothing, and may be used by several goroutines.
 type Outlook struct {
 	client   *connect.Client
 	prepared *preflight.Prepared
 
-	mu     sync.Mutex
-	making chan struct{} // closed when it is made, nil before anybody has asked
-	made   *outlook
-	err    error
-	// late guards objects of kinds that the cluster learns while it runs.
+	mu   sync.Mutex
+	done chan struct{} // closed when made or err is set; nil before the first question
+	made *outlook
+	err  error
+	// late guards objects whose kinds are defined while the operation runs.
 	late sync.Mutex
 }
 
-// NewOutlook returns the outlook on an operation, of which no more counts than what
-// it brings and what it removes objects of. It sends no request.
+// NewOutlook returns the outlook on a prepared operation. It sends no request.
 func NewOutlook(c *connect.Client, p *preflight.Prepared) *Outlook {
 	return &Outlook{client: c, prepared: p}
 }
 
-// outlook is made at the first question; who asks meanwhile waits. Where that
-// fails, the next question begins anew.
+// outlook is made once, for the first question; others wait for it. If that fails, the
+// next question tries again.
 func (v *Outlook) outlook(ctx context.Context) (*outlook, error) {
 	v.mu.Lock()
-	if v.making == nil || v.err != nil {
-		making := make(chan struct{})
-		v.making, v.err = making, nil
+	if v.done == nil || v.err != nil {
+		done := make(chan struct{})
+		v.done, v.err = done, nil
 		go func() {
-			defer close(making)
+			defer close(done)
 			made, err := newOutlook(context.WithoutCancel(ctx), v.client, v.prepared)
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			v.made, v.err = made, err
 		}()
 	}
-	making := v.making
+	done := v.done
 	v.mu.Unlock()
 	select {
-	case <-making:
+	case <-done:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -72,9 +70,8 @@ func (v *Outlook) outlook(ctx context.Context) (*outlook, error) {
 	return v.made, v.err
 }
 
-// Change says what the operation does to an object in a unit of a phase of a kind.
-// What the API server answers stands in it; the error says that it could not be
-// asked.
+// Change previews an object of a unit. kind is that of its phase. A refusal by the API
+// server is part of the Change; the error says that the server could not be asked.
 func (v *Outlook) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (Change, error) {
 	c := Change{Phase: u.Phase, Group: u.Group, Object: obj}
 	o, err := v.outlook(ctx)
@@ -85,7 +82,7 @@ func (v *Outlook) Change(ctx context.Context, u event.Unit, kind event.PhaseKind
 		return c, err
 	}
 	changes := []Change{c}
-	refuseWhat(v.prepared.Refused, changes)
+	markRefused(v.prepared.Refused, changes)
 	return changes[0], nil
 }
 
@@ -97,16 +94,16 @@ func (v *Outlook) change(ctx context.Context, o *outlook, c *Change, kind event.
 		c.Action, c.Message = ActionHook, o.hookMessage(c.Object)
 		return nil
 	}
-	i, change, err := o.brought(c.Object, kind)
+	i, change, err := o.planned(c.Object, kind)
 	if err != nil {
 		return err
 	}
 	c.Action = ActionCreate
 	if o.builder.Fact(i).Generated {
-		c.Message = "with a new name each time"
+		c.Message = "gets a new name each time"
 		return nil
 	}
-	if later, err := v.place(o, i); later || err != nil {
+	if later, err := v.resolve(o, i); later || err != nil {
 		c.Action, c.Message = ActionLater, fmt.Sprintf("the cluster has no kind %s yet", c.Object.Kind)
 		return err
 	}
@@ -117,8 +114,9 @@ func (v *Outlook) change(ctx context.Context, o *outlook, c *Change, kind event.
 	return o.compare(ctx, c, i, live, err, change)
 }
 
-// place finds the API of an object of a kind that the cluster did not have (R29).
-func (v *Outlook) place(o *outlook, i *resource.Info) (later bool, err error) {
+// resolve finds the API of an object whose kind was missing (R29). later is set if it
+// still is.
+func (v *Outlook) resolve(o *outlook, i *resource.Info) (later bool, err error) {
 	v.late.Lock()
 	defer v.late.Unlock()
 	f := o.builder.Fact(i)
@@ -135,9 +133,8 @@ func (v *Outlook) place(o *outlook, i *resource.Info) (later bool, err error) {
 	return false, nil
 }
 
-// tryCreation asks whether an object that is not there could be created now. What
-// it is refused for may be there by the time its turn comes, unless it is what it
-// is itself.
+// tryCreation checks by a dry run if an object could be created now. A refusal counts only
+// if the object itself is invalid: anything else may change before its turn.
 func (o *outlook) tryCreation(ctx context.Context, c *Change, i *resource.Info) error {
 	_, err := o.try(ctx, i)
 	var answer apierrors.APIStatus
@@ -146,15 +143,15 @@ func (o *outlook) tryCreation(ctx context.Context, c *Change, i *resource.Info) 
 	case !errors.As(err, &answer):
 		return err
 	case diagnose.LacksRight(err):
-		c.Message = mayNotTry
-	case cannotTry(err):
-		c.Message = tryless
+		c.Message = noRight
+	case isNoDryRun(err):
+		c.Message = noDryRun
 	case apierrors.IsNotFound(err):
 		c.Action, c.Message = ActionLater, diagnose.Explain(err).Error()
 		if d := answer.Status().Details; d != nil && d.Kind == "namespaces" {
-			c.Message = "there is no namespace " + d.Name + " yet"
+			c.Message = "namespace " + d.Name + " does not exist yet"
 		}
-	case isMalformed(err) && !o.bringsKind(c.Object):
+	case isMalformed(err) && !o.definesKind(c.Object):
 		return c.refuse(err)
 	default:
 		c.Message = "would be refused: " + diagnose.Explain(err).Error()
@@ -162,7 +159,7 @@ func (o *outlook) tryCreation(ctx context.Context, c *Change, i *resource.Info) 
 	return nil
 }
 
-// hook finds a hook's object in its manifest.
+// hook finds the hook of an object, nil if there is none.
 func (o *outlook) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 	for _, h := range o.prepared.Target.Release.Hooks {
 		if !strings.Contains(h.Manifest, obj.Name) {
@@ -174,7 +171,7 @@ func (o *outlook) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 		}
 		for _, i := range list {
 			found := o.builder.Fact(i).Resource.Object
-			if found.Namespace = obj.Namespace; found == obj { // its scope may have been guessed
+			if found.Namespace = obj.Namespace; found == obj { // its scope may be a guess
 				o.builder.Forget(list)
 				return h, i
 			}
@@ -184,21 +181,22 @@ func (o *outlook) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 	return nil, nil
 }
 
-// hookMessage says what a hook does to its object.
+// hookMessage says how a hook creates its object.
 func (o *outlook) hookMessage(obj plan.Object) string {
 	h, _ := o.hook(obj)
-	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // the former is Helm's default
+	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // no policy means this one
 		return "recreated; the previous one is deleted first"
 	}
 	return "recreated"
 }
 
-// NothingSent is the error about an object that is not sent.
+// NothingSent is the error about an object that is not sent, and the reason.
 type NothingSent string
 
 func (e NothingSent) Error() string { return string(e) }
 
-// Sent is an object as it is sent, or was, as YAML with secret values hidden.
+// Sent is an object as the operation sends it: YAML with secret values hidden. The error
+// may be a NothingSent.
 func (v *Outlook) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (string, error) {
 	o, err := v.outlook(ctx)
 	if err != nil {
@@ -229,7 +227,7 @@ func (o *outlook) sent(group string, kind event.PhaseKind, obj plan.Object) (*un
 			err = fmt.Errorf("%s is not a hook of the release", obj)
 		}
 	default:
-		i, _, err = o.brought(obj, kind)
+		i, _, err = o.planned(obj, kind)
 	}
 	if err != nil {
 		return nil, err

@@ -22,25 +22,24 @@ import (
 	"lockstep/kube/release"
 )
 
-// outlook is what changes are found out with. It asks only for kinds when it is
-// made, and nothing of it changes but the kinds that the cluster learns later.
+// outlook is what a preview needs to know of an operation. Only kinds that the cluster
+// gets later are added to it.
 type outlook struct {
 	prepared *preflight.Prepared
 	builder  *manifest.Builder
 	dynamic  dynamic.Interface
 	mapper   meta.RESTMapper
 	crds     map[plan.Object]*resource.Info
-	target   map[plan.Object]*resource.Info // what is to be applied, as it is sent
-	// deployed is what the present revision's manifest has.
+	target   map[plan.Object]*resource.Info // as it is sent
+	// deployed is the manifest of the deployed revision.
 	deployed map[plan.Object]*unstructured.Unstructured
 	hooks    map[string]bool // ids of the groups that are hooks
-	// listed has the live objects, where all changes are asked for at once; nil where one
-	// object is wanted as it is now.
+	// listed has the live objects if all changes are previewed; else nil.
 	listed *liveLists
 }
 
-// newOutlook reads what is to be applied and what is deployed. No request of the
-// outlook outlives ctx.
+// newOutlook reads the planned and the deployed manifest. Requests of the outlook end
+// with ctx.
 func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*outlook, error) {
 	s, err := preflight.NewSession(connect.WithPatience(ctx, preflight.CheckPatience), c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release, nil))
 	if err != nil {
@@ -84,7 +83,6 @@ func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (
 	return o, nil
 }
 
-// objectOf is the object of an Info.
 func objectOf(i *resource.Info) (*unstructured.Unstructured, error) {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {
@@ -93,30 +91,30 @@ func objectOf(i *resource.Info) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// isHook reports whether a group of a phase is a hook, which may be one of a
-// subchart among the groups (lockstep/hook-scope).
+// isHook reports whether a group is a hook, possibly one among the groups of its subchart
+// (lockstep/hook-scope).
 func (o *outlook) isHook(group string, kind event.PhaseKind) bool {
 	return kind == event.PhaseHooks || o.hooks[group]
 }
 
-// brought is an object as it is to be applied in a phase, and whether one that is
-// there is changed.
-func (o *outlook) brought(obj plan.Object, kind event.PhaseKind) (i *resource.Info, change bool, err error) {
+// planned is an object as it is sent in a phase. change is false if an existing one stays
+// as it is.
+func (o *outlook) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, change bool, err error) {
 	i, change = o.target[obj], true
 	if kind == event.PhaseCRDs {
 		i, change = o.crds[obj], o.prepared.Target.CRDs.Upgrade
 	}
 	if i == nil {
-		return nil, false, fmt.Errorf("plan %s: it is not in the manifest of the release", obj)
+		return nil, false, fmt.Errorf("preview %s: not in the manifest of the release", obj)
 	}
 	return i, change, nil
 }
 
-// bringsKind reports whether the operation brings the kind of an object.
-func (o *outlook) bringsKind(obj plan.Object) bool {
+// definesKind reports whether the operation defines the kind of an object.
+func (o *outlook) definesKind(obj plan.Object) bool {
 	kind := plan.GroupKind{Group: obj.Group, Kind: obj.Kind}
-	for _, brought := range []map[plan.Object]*resource.Info{o.crds, o.target} {
-		for _, crd := range brought {
+	for _, objects := range []map[plan.Object]*resource.Info{o.crds, o.target} {
+		for _, crd := range objects {
 			if o.builder.Fact(crd).Resource.Defines == kind {
 				return true
 			}
@@ -125,7 +123,7 @@ func (o *outlook) bringsKind(obj plan.Object) bool {
 	return false
 }
 
-// live reads an object from the cluster.
+// live reads an object from the cluster, or from a list of several.
 func (o *outlook) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
 	if live := o.listed.get(ctx, place{i.Mapping.Resource, i.Namespace}, i.Name); live != nil {
 		return live, nil
@@ -137,7 +135,7 @@ func (o *outlook) read(ctx context.Context, i *resource.Info) (*unstructured.Uns
 	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }
 
-// list has all objects of a place read together.
+// list makes live read objects with lists.
 func (o *outlook) list() {
 	o.listed = &liveLists{client: o.dynamic, wanted: map[place]int{}, lists: map[place]func() map[string]*unstructured.Unstructured{}}
 	for _, i := range o.target {
@@ -152,14 +150,14 @@ func (o *outlook) appliesOnServer() bool {
 	return o.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
 }
 
-// mostReads is how often an object is read again that somebody else changes meanwhile.
-const mostReads = 3
+// maxReads is how often an object is read again if somebody else changes it meanwhile.
+const maxReads = 3
 
-// tryOn applies an object as a dry run, and returns the state that this would change, which
-// is the given one unless somebody has changed it since, and what would come of it.
-func (o *outlook) tryOn(ctx context.Context, i *resource.Info, live *unstructured.Unstructured) (was, next *unstructured.Unstructured, err error) {
+// tryOn applies an object as a dry run. It returns the state before, which is live unless
+// somebody changed it meanwhile, and the state after.
+func (o *outlook) tryOn(ctx context.Context, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
 	next, err = o.try(ctx, i)
-	for n := 0; err == nil && next.GetResourceVersion() != live.GetResourceVersion() && n < mostReads; n++ {
+	for n := 0; err == nil && next.GetResourceVersion() != live.GetResourceVersion() && n < maxReads; n++ {
 		if live, err = o.read(ctx, i); err == nil {
 			next, err = o.try(ctx, i)
 		}
@@ -167,7 +165,7 @@ func (o *outlook) tryOn(ctx context.Context, i *resource.Info, live *unstructure
 	return live, next, err
 }
 
-// try applies an object as a dry run, and returns what would come of it.
+// try applies an object as a dry run, and returns the result.
 func (o *outlook) try(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
 	u, err := objectOf(i)
 	if err != nil {
@@ -183,7 +181,7 @@ func (o *outlook) try(ctx context.Context, i *resource.Info) (*unstructured.Unst
 	})
 }
 
-// info is what it takes to ask for an object of which only the name is known.
+// info is enough to read an object by name.
 func (o *outlook) info(obj plan.Object) (*resource.Info, error) {
 	mapping, err := o.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
 	if err != nil {

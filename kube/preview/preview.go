@@ -1,4 +1,6 @@
-// Package preview finds out what an operation would do, without doing it.
+// Package preview finds out what an operation would change, with dry runs: for a whole
+// operation (Changes) or one object at a time (Outlook). operation and the facade import
+// it.
 package preview
 
 import (
@@ -30,15 +32,15 @@ const (
 	ActionChange    Action = "change"
 	ActionUnchanged Action = "unchanged"
 	ActionDelete    Action = "delete"
-	ActionAbsent    Action = "absent" // to be deleted, and gone already
-	ActionKeep      Action = "keep"   // to be deleted, but helm.sh/resource-policy or another release keeps it
+	ActionAbsent    Action = "absent" // planned to be deleted, but already gone
+	ActionKeep      Action = "keep"   // planned to be deleted, but kept by helm.sh/resource-policy or another release
 	ActionHook      Action = "hook"
-	ActionRefuse    Action = "refuse" // the API server would refuse the change, as things are now
-	ActionLater     Action = "later"  // it cannot be compared before what comes first is there; of one object alone
+	ActionRefuse    Action = "refuse" // the API server would refuse the change now
+	ActionLater     Action = "later"  // comparable only after earlier groups; only from Outlook
 )
 
-// atOnce is how many objects are asked about at the same time.
-const atOnce = 32
+// maxRequests is how many objects are previewed at the same time.
+const maxRequests = 32
 
 // Change is what an operation would do to one object.
 type Change struct {
@@ -46,22 +48,22 @@ type Change struct {
 	Group  string      `json:"group"`
 	Object plan.Object `json:"object"`
 	Action Action      `json:"action"`
-	// Diff is what an ActionChange changes in the live object, as a unified
-	// diff of YAML without file names. Values of Secrets are hidden.
+	// Diff is what an ActionChange changes in the live object: a unified diff of YAML
+	// without file names. Values of Secrets are hidden.
 	Diff string `json:"diff,omitempty"`
-	// Message says why an object is kept, left alone or refused.
+	// Message says why the object is kept, unchanged or refused.
 	Message string `json:"message,omitempty"`
-	// Fields is Diff field by field, of one object alone.
+	// Fields is Diff by field; only from Outlook.
 	Fields []Field `json:"-"`
 }
 
-// Real reports whether the change leaves the cluster other than it is. Hooks do
-// not count: they run with every operation, whether it changes anything or not.
+// Real reports whether the change modifies the cluster. Hooks do not count: they run
+// with every operation.
 func (c Change) Real() bool {
 	return c.Action == ActionCreate || c.Action == ActionChange || c.Action == ActionDelete
 }
 
-// Masked is the change with all text hidden that hide hides.
+// Masked passes all text of the change through hide.
 func (c Change) Masked(hide func(string) string) Change {
 	c.Diff, c.Message = hide(c.Diff), hide(c.Message)
 	fields := make([]Field, len(c.Fields))
@@ -72,16 +74,13 @@ func (c Change) Masked(hide func(string) string) Change {
 	return c
 }
 
-// Changes says what an operation would do, in order: by phase, group, and within
-// a group in the order of apply. It writes nothing: what would change is found
-// out by server-side apply as a dry run, under Helm's field manager. A release
-// that is applied on the client is compared in the same way, so that fields that
-// the chart no longer has may be missing from a diff.
+// Changes previews an operation, in order: by phase, group, and the order of apply. It
+// writes nothing: it uses server-side apply as a dry run, with Helm's field manager. This
+// is so for client-side releases, too: a diff may then lack fields that the chart dropped.
 //
-// Objects that are not there are tried in the same way, but only what is wrong
-// with themselves counts: they may need what comes before them. What the API
-// server answers to the question of one object stands with that object; the error
-// says that the cluster could not be asked.
+// A missing object is tried the same way, but a refusal counts only if the object itself
+// is invalid, because it may need objects of earlier groups. Refusals are part of the
+// Change; the error says that the cluster could not be asked.
 func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]Change, error) {
 	ctx, cancel := p.Common.Within(ctx)
 	defer cancel()
@@ -101,7 +100,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 		}
 	}
 	errs := make([]error, len(changes))
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, maxRequests)
 	var wg sync.WaitGroup
 	for n := range changes {
 		slots <- struct{}{}
@@ -117,12 +116,12 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 			return nil, err
 		}
 	}
-	refuseWhat(p.Refused, changes)
+	markRefused(p.Refused, changes)
 	return changes, nil
 }
 
-// refuseWhat marks the objects that the checks have refused.
-func refuseWhat(refused []plan.Warning, changes []Change) {
+// markRefused marks the objects that the preflight checks refused.
+func markRefused(refused []plan.Warning, changes []Change) {
 	for _, w := range refused {
 		for i := range changes {
 			if c := &changes[i]; w.Object != nil && c.Object == *w.Object && c.Action != ActionHook {
@@ -132,7 +131,7 @@ func refuseWhat(refused []plan.Warning, changes []Change) {
 	}
 }
 
-// preview fills in what would happen to an object in a phase.
+// preview fills in the change of an object in a phase.
 func (o *outlook) preview(ctx context.Context, c *Change, kind event.PhaseKind) error {
 	switch {
 	case kind == event.PhaseNamespace:
@@ -144,15 +143,10 @@ func (o *outlook) preview(ctx context.Context, c *Change, kind event.PhaseKind) 
 		c.Action = ActionHook
 		return nil
 	}
-	i, change, err := o.brought(c.Object, kind)
+	i, change, err := o.planned(c.Object, kind)
 	if err != nil {
 		return err
 	}
-	return o.previewApply(ctx, c, i, change)
-}
-
-// previewApply compares what is in the cluster with what would be.
-func (o *outlook) previewApply(ctx context.Context, c *Change, i *resource.Info, change bool) error {
 	c.Action = ActionCreate
 	f := o.builder.Fact(i)
 	if f.Late || f.Generated {
@@ -165,18 +159,17 @@ func (o *outlook) previewApply(ctx context.Context, c *Change, i *resource.Info,
 	return o.compare(ctx, c, i, live, err, change)
 }
 
-// compare finds out what an apply would change in an object that is there. err is
-// why it could not be looked at.
+// compare previews the apply of an existing object. err is why it could not be read.
 func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured, err error, change bool) error {
 	if diagnose.LacksRight(err) && o.deployed[c.Object] != nil {
-		return o.compareManifests(c, i, mayNotTry)
+		return o.compareManifests(c, i, noRight)
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
 	c.Action = ActionUnchanged
 	if !change {
-		c.Message = "exists; crds/ are never changed"
+		c.Message = "exists; objects in crds/ are never changed"
 		return nil
 	}
 	live, next, err := o.tryOn(ctx, i, live)
@@ -184,23 +177,23 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 	case err == nil:
 		return o.differ(c, i, live, next)
 	case diagnose.LacksRight(err) && o.deployed[c.Object] != nil:
-		return o.compareManifests(c, i, mayNotTry)
-	case cannotTry(err) && o.deployed[c.Object] != nil:
-		return o.compareManifests(c, i, tryless)
-	case cannotTry(err):
-		c.Action, c.Message = ActionChange, "changes unknown: "+tryless
+		return o.compareManifests(c, i, noRight)
+	case isNoDryRun(err) && o.deployed[c.Object] != nil:
+		return o.compareManifests(c, i, noDryRun)
+	case isNoDryRun(err):
+		c.Action, c.Message = ActionChange, "changes unknown: "+noDryRun
 		return nil
 	}
 	return c.refuse(err)
 }
 
-// Why an object is changed of which no field changes.
+// Why an object changes although none of its fields does.
 const (
-	onlyMetadata = "no field changes, only metadata kept by the API server: field ownership and generation"
+	onlyMetadata = "only metadata of the API server changes: field ownership and generation"
 	isReplaced   = "failed; replaced"
 )
 
-// differ fills in what comes of the apply of an object.
+// differ fills in the result of a dry run.
 func (o *outlook) differ(c *Change, i *resource.Info, live, next *unstructured.Unstructured) error {
 	if err := c.Differ(live, next); err != nil || c.Action == ActionChange {
 		return err
@@ -214,8 +207,8 @@ func (o *outlook) differ(c *Change, i *resource.Info, live, next *unstructured.U
 	return nil
 }
 
-// isSameState compares two states of an object as the API server does, which stores nothing
-// where only the times of managers differ.
+// isSameState compares two states of an object as the API server does: it stores nothing
+// if only the times of field managers differ.
 func isSameState(live, next *unstructured.Unstructured) bool {
 	timeless := func(u *unstructured.Unstructured) map[string]any {
 		u = u.DeepCopy()
@@ -232,33 +225,31 @@ func isSameState(live, next *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(live.Object, next.Object) || reflect.DeepEqual(timeless(live), timeless(next))
 }
 
-// Differ fills in what differs between two states of the object, and that it
-// changes where something does.
-func (c *Change) Differ(live, next *unstructured.Unstructured) error {
-	d, err := differenceOf(live, next)
-	if err != nil {
+// Differ fills in the differences between two states of the object. It sets ActionChange
+// if there are any.
+func (c *Change) Differ(live, next *unstructured.Unstructured) (err error) {
+	if c.Diff, c.Fields, err = compareObjects(live, next); err != nil {
 		return fmt.Errorf("compare %s: %w", c.Object, err)
 	}
-	if c.Diff, c.Fields = d.text, d.fields; c.Diff != "" {
+	if c.Diff != "" {
 		c.Action = ActionChange
 	}
 	return nil
 }
 
-// Why an object is not tried.
+// Why there is no dry run of an object.
 const (
-	mayNotTry = "this user may not do a dry run"
-	tryless   = "its webhook does not support dry runs"
+	noRight  = "this user is not allowed to do dry runs"
+	noDryRun = "its webhook does not support dry runs"
 )
 
-// cannotTry reports whether a dry run has come to nothing for a webhook that may not be
-// asked about one, which says nothing of the object.
-func cannotTry(err error) bool {
+// isNoDryRun reports whether a dry run failed only because a webhook does not support it.
+func isNoDryRun(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.HasSuffix(err.Error(), "does not support dry run")
 }
 
-// compareManifests compares an object that cannot be tried with the manifest that is
-// deployed. What others have changed in the cluster since is not seen.
+// compareManifests compares an object with the deployed manifest instead of a dry run. It
+// misses changes that others made in the cluster.
 func (o *outlook) compareManifests(c *Change, i *resource.Info, why string) error {
 	u, err := objectOf(i)
 	if err != nil {
@@ -268,12 +259,11 @@ func (o *outlook) compareManifests(c *Change, i *resource.Info, why string) erro
 	return c.Differ(o.deployed[c.Object], u)
 }
 
-// previewCreation asks whether an object could be created. A refusal counts
-// where it is about the object's own fields: its namespace, its kind, or what
-// admission wants of others may come before it.
+// previewCreation checks if an object could be created. A refusal counts only if it is
+// about the object's own fields: earlier groups may create its namespace or kind.
 func (o *outlook) previewCreation(ctx context.Context, c *Change, i *resource.Info) error {
-	if o.bringsKind(c.Object) {
-		return nil // its fields may be other ones by then
+	if o.definesKind(c.Object) {
+		return nil // its schema may change before
 	}
 	_, err := o.try(ctx, i)
 	if isMalformed(err) {
@@ -282,15 +272,14 @@ func (o *outlook) previewCreation(ctx context.Context, c *Change, i *resource.In
 	return nil
 }
 
-// isMalformed reports whether an object was refused for what it is itself. For
-// a field that its kind does not have, the API server's answer has no reason but
-// in words.
+// isMalformed reports whether an object was refused because it is invalid itself. An
+// unknown field is recognised by the text of the error: it has no reason.
 func isMalformed(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !cannotTry(err) || err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object")
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !isNoDryRun(err) || err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object")
 }
 
-// refuse takes in an error: what the API server has answered is a finding about
-// the object, such as that it, or a webhook, would refuse the change.
+// refuse makes an answer of the API server a refusal of the object, and returns any other
+// error.
 func (c *Change) refuse(err error) error {
 	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
 		return err
@@ -299,7 +288,7 @@ func (c *Change) refuse(err error) error {
 	return nil
 }
 
-// previewRemoval looks whether there is something to delete.
+// previewRemoval checks if the object exists and may be deleted.
 func (o *outlook) previewRemoval(ctx context.Context, c *Change) error {
 	i, err := o.info(c.Object)
 	if meta.IsNoMatchError(err) {
@@ -318,7 +307,7 @@ func (o *outlook) previewRemoval(ctx context.Context, c *Change) error {
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	}
 	c.Action = ActionDelete
-	if o.prepared.Info.Name == "uninstall" { // what it keeps is not in the plan
+	if o.prepared.Info.Name == "uninstall" { // kept objects are not in its plan
 		return nil
 	}
 	if c.Message = cluster.WhyKept(o.builder.Scope(), live); c.Message != "" {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -11,98 +12,97 @@ import (
 	"lockstep/engine/run"
 )
 
-// explainer tells why objects are not ready: at the first sign of trouble and at
-// further ones, as the run of an operation does, and where there are none, after a
-// while.
+// explainer diagnoses objects that are not ready: at each sign of trouble, as the run of an
+// operation does, or after a delay if there is none.
 type explainer struct {
 	mu      sync.Mutex
-	objects map[plan.Object]*looks
-	wake    chan struct{} // holds a token where something has become due
+	objects map[plan.Object]*diagnoses
+	wake    chan struct{} // holds a token if something may have become due
 }
 
-// unwell is an object of a unit that is not ready.
-type unwell struct {
+// target is an object to diagnose.
+type target struct {
 	event.Unit
 	object plan.Object
 }
 
-// looks are those at one object.
-type looks struct {
-	of   unwell
-	pace run.Pace
-	bad  bool
-	due  time.Time // zero for never
-	busy bool
-	told string
-	why  string // what it fails of, where waiting alone does not mend it
-	// once is closed when a look has been told of.
-	once chan struct{}
+// diagnoses are those of one object.
+type diagnoses struct {
+	of        target
+	pace      run.Pace
+	notReady  bool
+	due       time.Time // zero: none
+	running   bool
+	published string        // cause
+	failure   string        // cause, if waiting does not help
+	once      chan struct{} // closed after the first diagnosis
 }
 
 const (
-	// explainAt is how many objects are looked into at a time, patience how long is
-	// waited for a sign.
-	explainAt = 4
-	patience  = time.Second
-	// lookTime is how long a look may take.
-	lookTime = 5 * time.Second
+	maxDiagnoses = 4               // at the same time
+	signDelay    = time.Second     // without a sign of trouble
+	diagnoseTime = 5 * time.Second // of one diagnosis
 )
 
 func newExplainer() explainer {
-	return explainer{objects: map[plan.Object]*looks{}, wake: make(chan struct{}, 1)}
+	return explainer{objects: map[plan.Object]*diagnoses{}, wake: make(chan struct{}, 1)}
 }
 
-// sign takes in that something is wrong with an object.
-func (x *explainer) sign(of unwell) {
+// sign schedules a diagnosis because something is wrong with an object.
+func (x *explainer) sign(of target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := x.at(of)
-	x.plan(l, time.Now())
+	x.schedule(x.get(of), time.Now())
 }
 
-// saw takes in what an object looks like, and returns what it is known to fail of.
-func (x *explainer) saw(of unwell, bad bool) (why string) {
+// observe notes whether an object is ready, and returns why it fails, if that is known.
+func (x *explainer) observe(of target, notReady bool) (failure string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := x.at(of)
-	was := l.bad
-	l.bad = bad
+	d := x.get(of)
+	before := d.notReady
+	d.notReady = notReady
 	switch {
-	case !bad:
-		l.due, l.told, l.why = time.Time{}, "", ""
-	case !was:
-		x.plan(l, time.Now().Add(patience))
+	case !notReady:
+		d.due, d.published, d.failure = time.Time{}, "", ""
+	case !before:
+		x.schedule(d, time.Now().Add(signDelay))
 	}
-	return l.why
+	return d.failure
 }
 
-func (x *explainer) at(of unwell) *looks {
-	l := x.objects[of.object]
-	if l == nil {
-		l = &looks{once: make(chan struct{})}
-		x.objects[of.object] = l
+func (x *explainer) get(of target) *diagnoses {
+	d := x.objects[of.object]
+	if d == nil {
+		d = &diagnoses{once: make(chan struct{})}
+		x.objects[of.object] = d
 	}
-	l.of = of
-	return l
+	d.of = of
+	return d
 }
 
-// plan plans a look; of two the first counts.
-func (x *explainer) plan(l *looks, at time.Time) {
-	at = l.pace.Next(at)
-	if !l.bad || !l.due.IsZero() && !at.Before(l.due) {
+// schedule schedules a diagnosis, unless there is an earlier one.
+func (x *explainer) schedule(d *diagnoses, at time.Time) {
+	at = d.pace.Next(at)
+	if !d.notReady || !d.due.IsZero() && !at.Before(d.due) {
 		return
 	}
-	l.due = at
+	d.due = at
+	x.wakeUp()
+}
+
+func (x *explainer) wakeUp() {
 	select {
 	case x.wake <- struct{}{}:
 	default:
 	}
 }
 
-// run looks into what is due until ctx ends.
-func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan.Object) run.Finding, tell func(unwell, run.Finding)) {
-	var under sync.WaitGroup
-	defer under.Wait()
+// run diagnoses objects when they are due, until ctx ends. It calls publish for each new
+// finding.
+func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan.Object) run.Finding, publish func(target, run.Finding)) {
+	var running sync.WaitGroup
+	defer running.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -112,49 +112,49 @@ func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan
 		case <-x.wake:
 		case <-timer.C:
 		}
-		due, next := x.take(time.Now())
+		due, next := x.start(time.Now())
 		for _, of := range due {
-			under.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, lookTime)
+			running.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, diagnoseTime)
 				defer cancel()
 				found := diagnose(ctx, of.object)
 				if ctx.Err() != nil {
 					found = run.Finding{}
 				}
-				if x.found(of, found) {
-					tell(of, found)
+				if x.finish(of, found) {
+					publish(of, found)
 				}
-				x.looked(of)
+				x.markDone(of)
 			})
 		}
 		timer.Reset(max(time.Until(next), 0))
 	}
 }
 
-// looked takes in that what a look has found has been told.
-func (x *explainer) looked(of unwell) {
+// markDone notes that a finding was published.
+func (x *explainer) markDone(of target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	select {
-	case <-x.at(of).once:
+	case <-x.get(of).once:
 	default:
-		close(x.at(of).once)
+		close(x.get(of).once)
 	}
 }
 
-// settle looks without waiting for a sign into what is not ready now, and returns when
-// each of that has been looked into once, or ctx ends.
+// settle diagnoses all objects that are not ready without delay, and returns when each was
+// diagnosed at least once, or ctx ends.
 func (x *explainer) settle(ctx context.Context) {
 	x.mu.Lock()
-	var looks []chan struct{}
-	for _, l := range x.objects {
-		if l.bad {
-			looks = append(looks, l.once)
-			x.plan(l, time.Now())
+	var waitFor []chan struct{}
+	for _, d := range x.objects {
+		if d.notReady {
+			waitFor = append(waitFor, d.once)
+			x.schedule(d, time.Now())
 		}
 	}
 	x.mu.Unlock()
-	for _, once := range looks {
+	for _, once := range waitFor {
 		select {
 		case <-once:
 		case <-ctx.Done():
@@ -163,68 +163,55 @@ func (x *explainer) settle(ctx context.Context) {
 	}
 }
 
-// take begins the looks that are due, as far as may be, the ones that have waited
-// longest first, and says when the next one is.
-func (x *explainer) take(now time.Time) (begun []unwell, next time.Time) {
+// start starts the diagnoses that are due, longest overdue first, as far as the limit
+// allows. next is when the next one is due.
+func (x *explainer) start(now time.Time) (started []target, next time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	next = now.Add(time.Hour)
-	busy := 0
-	var due []*looks
-	for _, l := range x.objects {
+	running := 0
+	var due []*diagnoses
+	for _, d := range x.objects {
 		switch {
-		case l.busy:
-			busy++
-		case l.due.IsZero():
-		case l.due.After(now):
-			next = earlier(next, l.due)
-		default:
-			due = append(due, l)
+		case d.running:
+			running++
+		case d.due.IsZero():
+		case !d.due.After(now):
+			due = append(due, d)
+		case d.due.Before(next):
+			next = d.due
 		}
 	}
-	slices.SortFunc(due, func(a, b *looks) int {
-		if c := a.due.Compare(b.due); c != 0 {
-			return c
-		}
-		return a.of.object.Compare(b.of.object)
+	slices.SortFunc(due, func(a, b *diagnoses) int {
+		return cmp.Or(a.due.Compare(b.due), a.of.object.Compare(b.of.object))
 	})
-	for _, l := range due[:min(len(due), max(explainAt-busy, 0))] { // the others when one of these is over
-		l.busy, l.due = true, time.Time{}
-		l.pace.Begin(now)
-		begun = append(begun, l.of)
+	for _, d := range due[:min(len(due), max(maxDiagnoses-running, 0))] {
+		d.running, d.due = true, time.Time{}
+		d.pace.Begin(now)
+		started = append(started, d.of)
 	}
-	return begun, next
+	return started, next
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// found takes in what a look has found, and reports whether that is news.
-func (x *explainer) found(of unwell, f run.Finding) bool {
+// finish takes a finding, and reports whether it is new.
+func (x *explainer) finish(of target, f run.Finding) (isNew bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := x.at(of)
+	d := x.get(of)
 	now := time.Now()
-	l.busy = false
-	l.pace.Spend(now, f.Requests)
-	news := l.bad && f.Cause != "" && f.Cause != l.told && (l.told == "" || !f.Symptom)
-	if news {
-		l.told = f.Cause
+	d.running = false
+	d.pace.Spend(now, f.Requests)
+	isNew = d.notReady && f.Cause != "" && f.Cause != d.published && (d.published == "" || !f.Symptom)
+	if isNew {
+		d.published = f.Cause
 	}
-	l.why = ""
-	if l.bad && f.Fails {
-		l.why = f.Cause
+	d.failure = ""
+	if d.notReady && f.Fails {
+		d.failure = f.Cause
 	}
-	if l.due.IsZero() || l.due.After(now) {
-		x.plan(l, l.pace.Later(now))
+	if d.due.IsZero() || d.due.After(now) {
+		x.schedule(d, d.pace.Later(now))
 	}
-	select { // there is a free place
-	case x.wake <- struct{}{}:
-	default:
-	}
-	return news
+	x.wakeUp() // another one may start
+	return isNew
 }

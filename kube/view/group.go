@@ -6,21 +6,21 @@ import (
 	"lockstep/engine/run"
 )
 
-// viewGroup is a group with what was last seen of its objects, in an earlier
-// revision, too.
-type viewGroup struct {
+// group is a group with the last observations of its objects, also those made in an
+// earlier revision.
+type group struct {
 	*plan.Group
-	last   map[plan.Object]run.Observation
-	fresh  map[plan.Object]bool // of each planned object whether it was seen in this revision
-	count  map[event.Status]int // of planned objects, by what was last seen of them
-	status event.Status
-	said   string
+	last    map[plan.Object]run.Observation
+	fresh   map[plan.Object]bool // for planned objects: observed in this revision
+	count   map[event.Status]int // planned objects by their last status
+	status  event.Status         // published
+	message string               // published
 }
 
-func newViewGroup(g *plan.Group, old *viewGroup) *viewGroup {
-	now := &viewGroup{Group: g, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
+func newGroup(g *plan.Group, old *group) *group {
+	now := &group{Group: g, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
 	if old != nil {
-		now.last, now.status, now.said = old.last, old.status, old.said
+		now.last, now.status, now.message = old.last, old.status, old.message
 	}
 	for _, o := range g.Objects {
 		now.fresh[o] = false
@@ -29,19 +29,19 @@ func newViewGroup(g *plan.Group, old *viewGroup) *viewGroup {
 	return now
 }
 
-// see notes what was seen of an object, and returns what was before.
-func (g *viewGroup) see(ob run.Observation) (was run.Observation, known bool) {
-	was, known = g.last[ob.Object]
+// record stores an observation, and returns the previous one.
+func (g *group) record(ob run.Observation) (before run.Observation, known bool) {
+	before, known = g.last[ob.Object]
 	g.last[ob.Object] = ob
 	if _, planned := g.fresh[ob.Object]; planned {
-		g.count[was.Status]--
+		g.count[before.Status]--
 		g.count[ob.Status]++
 	}
-	return was, known
+	return before, known
 }
 
-// judge derives the status of a group from its objects.
-func (g *viewGroup) judge() (event.Status, string) {
+// derive returns the status of the group, given its objects, and the reason.
+func (g *group) derive() (event.Status, string) {
 	if g.count[event.Failed] > 0 {
 		for _, o := range g.Objects {
 			if ob := g.last[o]; ob.Status == event.Failed {

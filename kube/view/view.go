@@ -1,5 +1,5 @@
-// Package view looks at a release: its groups, with the live status of its
-// objects. It writes nothing.
+// Package view shows a release: its groups, with the live status of their objects
+// (View). It writes nothing. The facade imports it.
 package view
 
 import (
@@ -27,29 +27,27 @@ import (
 	"lockstep/kube/release"
 )
 
-// View is a look at a release: its groups, with the live status of its objects.
-// It writes nothing. Its events are those of an operation named watch that
-// applies nothing and has no end of its own: a group is ready when all its
-// objects are, failed when one is, waiting where the operation has not come to
-// it, running otherwise.
+// View shows the groups of a release, with the live status of their objects. It writes
+// nothing. Its events are those of an operation named watch that applies nothing: a group
+// is ready if all its objects are, failed if one is, waiting if the release's own
+// operation has not reached it, running otherwise.
 type View struct {
 	client          *connect.Client
 	name, namespace string
-	number          int // of the revision, 0 for the latest
+	number          int // of the revision; 0: the latest
 	feed            event.Feed
 	mask            mask.Mask
 
 	mu       sync.Mutex
 	revision *revision
-	groups   map[string]*viewGroup
+	groups   map[string]*group
 	unseen   int
-	seen     chan struct{} // closed when each object has been seen once
+	seen     chan struct{} // closed when unseen is 0
 
 	why explainer
 }
 
-// revision is a revision of the release with its objects in order. It is not
-// changed once it is made.
+// revision is a revision of the release with its objects in order. It is immutable.
 type revision struct {
 	rel      *rel1.Release
 	builder  *manifest.Builder
@@ -58,13 +56,11 @@ type revision struct {
 	warnings []plan.Warning
 }
 
-// followEvery is how often the release's record is looked at for a new
-// revision or another status.
-const followEvery = 2 * time.Second
+// pollInterval is how often the release's record is read.
+const pollInterval = 2 * time.Second
 
-// Prepare reads a revision of a release, 0 for the latest, and orders its
-// objects as they were deployed, all in one group where they were not deployed
-// in order.
+// Prepare reads a revision of a release (0: the latest) and orders its objects as they
+// were deployed. If they were deployed without an order, they are one group.
 func Prepare(ctx context.Context, c *connect.Client, name, namespace string, number int) (*View, error) {
 	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}, why: newExplainer()}
 	if v.namespace == "" {
@@ -85,48 +81,45 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	if err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil { // what was asked since may be missing
+	if ctx.Err() != nil { // what was read since may be incomplete
 		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, context.Cause(ctx))
 	}
-	v.begin(r)
+	v.show(r)
 	v.feed.Mask = v.mask.Event
 	return v, nil
 }
 
-// open connects to the cluster. Requests end with ctx.
+// open opens a session. Its requests end with ctx.
 func (v *View) open(ctx context.Context) (*preflight.Session, error) {
 	return preflight.Open(ctx, v.client, preflight.Common{Release: v.name, Namespace: v.namespace})
 }
 
-// Feed is the record of the view. It ends when Run returns.
+// Feed has the events of the view. Run closes it.
 func (v *View) Feed() *event.Feed { return &v.feed }
 
-// Mask hides the secret values of the revisions that were looked at. All that the
-// view tells has gone through it.
+// Mask hides the secret values of the revisions that were read. The feed applies it.
 func (v *View) Mask() *mask.Mask { return &v.mask }
 
 // Sequenced reports whether the revision was deployed in order.
-func (v *View) Sequenced() bool { return release.TreeOf(v.shown().rel) != nil }
+func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil }
 
-// Timings say how the groups fared in the run that made the revision, nil where
-// that is not known.
-func (v *View) Timings() []release.Timing { return release.TimingsOf(v.shown().rel) }
+// Timings are those of the groups in the run that deployed the revision, nil if unknown.
+func (v *View) Timings() []release.Timing { return release.TimingsOf(v.current().rel) }
 
-// shown is the revision that is looked at.
-func (v *View) shown() *revision {
+// current is the revision that is shown.
+func (v *View) current() *revision {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.revision
 }
 
-// Seen is closed when each object has been looked at once.
+// Seen returns a channel that is closed when every object was observed.
 func (v *View) Seen() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.seen
 }
 
-// newRevision orders the objects of a revision.
 func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 	b := s.Builder(rel.Chart.Name())
 	list, warnings, err := b.Build(rel.Manifest)
@@ -149,27 +142,26 @@ func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 	return &revision{rel, b, list, helmclient.Phases(planned), warnings}, nil
 }
 
-// Explain looks into all that is not ready, once, and returns when what has been found
-// is published; that may be nothing. It is called while Run runs, when all has been
-// seen, and returns early where ctx ends.
+// Explain diagnoses every object that is not ready, once, and returns when the findings
+// are published, or when ctx ends. Call it while Run runs, after Seen.
 func (v *View) Explain(ctx context.Context) { v.why.settle(ctx) }
 
-// begin begins to look at a revision. What was seen of those that
-// were there before stays until it is seen again.
-func (v *View) begin(r *revision) {
+// show switches to a revision. Observations of objects that an earlier revision had, too,
+// stay until there are new ones.
+func (v *View) show(r *revision) {
 	v.mask.Release(r.rel)
 	v.mask.Public(v.name, v.namespace)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.groups
-	v.revision, v.groups, v.unseen, v.seen = r, map[string]*viewGroup{}, 0, make(chan struct{})
+	v.revision, v.groups, v.unseen, v.seen = r, map[string]*group{}, 0, make(chan struct{})
 	for _, p := range r.phases {
 		for _, g := range p.Groups {
 			v.mask.Public(g.ID)
 			for _, o := range g.Objects {
 				v.mask.Public(o.String())
 			}
-			v.groups[g.ID] = newViewGroup(g, before[g.ID])
+			v.groups[g.ID] = newGroup(g, before[g.ID])
 			v.unseen += len(g.Objects)
 		}
 	}
@@ -178,8 +170,8 @@ func (v *View) begin(r *revision) {
 	}
 }
 
-// Run publishes what is seen until ctx ends, or until the release is gone. A
-// view of the latest revision goes on with the next one when there is one.
+// Run publishes events until ctx ends or the release is uninstalled. A view of the latest
+// revision follows to new ones.
 func (v *View) Run(ctx context.Context) error {
 	defer v.feed.Close()
 	s, err := v.open(ctx)
@@ -196,15 +188,15 @@ func (v *View) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		before := v.shown()
-		v.begin(r)
+		before := v.current()
+		v.show(r)
 		v.announce()
 		v.drop(before)
 	}
 }
 
-// drop tells of the objects that a new revision has not, in the groups that it
-// still has.
+// drop publishes the objects that a new revision no longer has, in groups that it still
+// has.
 func (v *View) drop(before *revision) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -225,8 +217,7 @@ func (v *View) drop(before *revision) {
 	}
 }
 
-// follow watches one revision. It returns the release once that has changed, nil
-// at the end.
+// follow watches one revision. It returns the release when it has changed, nil at the end.
 func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -237,9 +228,9 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 		return nil, err
 	}
 	defer unsee()
-	r := v.shown()
-	// A target that applies reads the absence of a Job that removes itself as
-	// its end; nothing is sent.
+	r := v.current()
+	// An apply target takes the absence of a Job that removes itself as its end. It
+	// sends nothing.
 	session := cluster.Session{Client: s.Client, Builder: r.builder, Sight: sight, Warn: notice}
 	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
 	late := target.Late()
@@ -247,18 +238,18 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 		for _, g := range p.Groups {
 			target.Watch(ctx, g, func(ob run.Observation) { v.observe(p.Name, g.ID, ob) })
 			for _, o := range g.Objects {
-				if slices.Contains(late, o) { // what has no kind is not there
+				if slices.Contains(late, o) { // without a kind it cannot exist
 					v.observe(p.Name, g.ID, run.Observation{Object: o, Status: event.Gone})
 				}
 			}
 		}
 	}
-	var beside sync.WaitGroup
-	beside.Go(func() { v.why.run(ctx, v.client.Diagnose, v.explain) })
+	var background sync.WaitGroup
+	background.Go(func() { v.why.run(ctx, v.client.Diagnose, v.explain) })
 	if len(late) > 0 {
-		beside.Go(func() { placeLate(ctx, target) })
+		background.Go(func() { placeLate(ctx, target) })
 	}
-	defer func() { cancel(); beside.Wait() }()
+	defer func() { cancel(); background.Wait() }()
 	if v.number > 0 {
 		<-ctx.Done()
 		return nil, nil
@@ -266,21 +257,20 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	return v.await(ctx, s, r)
 }
 
-// placeLate looks for kinds that the cluster does not know until it knows all of
-// them, or ctx ends.
+// placeLate polls for missing kinds until the cluster has all of them, or ctx ends.
 func placeLate(ctx context.Context, target *cluster.Target) {
 	for left := true; left; left = target.PlaceLate() {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(followEvery):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// announce publishes what is looked at.
+// announce publishes the operation, the warnings and the plan of the current revision.
 func (v *View) announce() {
-	r := v.shown()
+	r := v.current()
 	info := event.Operation{Name: "watch", Release: v.name, Namespace: v.namespace, Context: v.client.ContextName(), Revision: r.rel.Version}
 	if r.rel.Chart.Metadata != nil {
 		info.Chart = r.rel.Chart.Name() + "-" + r.rel.Chart.Metadata.Version
@@ -292,17 +282,18 @@ func (v *View) announce() {
 	v.feed.Publish(event.Event{Kind: event.KindPlan, Phases: r.phases})
 }
 
-// await waits until the record of the release is another one.
+// await returns the release when its revision or status has changed, nil if it is gone or
+// ctx ends.
 func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*rel1.Release, error) {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case <-time.After(followEvery):
+		case <-time.After(pollInterval):
 		}
 		rel, there, err := release.Last(s.Releases(), v.name)
 		switch {
-		case err != nil: // the watches tell about an outage
+		case err != nil: // the watches report outages
 		case !there:
 			exit := 0
 			v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Message: "the release was uninstalled", Exit: &exit})
@@ -313,21 +304,21 @@ func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*r
 	}
 }
 
-// observe takes in what was seen of an object.
+// observe handles an observation of an object.
 func (v *View) observe(phase, id string, ob run.Observation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.take(event.Unit{Phase: phase, Group: id}, ob)
+	v.observeLocked(event.Unit{Phase: phase, Group: id}, ob)
 }
 
-// take is observe, with the lock held.
-func (v *View) take(unit event.Unit, ob run.Observation) {
+// observeLocked needs v.mu.
+func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	g := v.groups[unit.Group]
 	if g == nil {
 		return
 	}
 	if ob.Sign {
-		v.why.sign(unwell{unit, ob.Object})
+		v.why.sign(target{unit, ob.Object})
 	}
 	if ob.Status == "" || ob.Status == event.Applying {
 		return
@@ -335,24 +326,24 @@ func (v *View) take(unit event.Unit, ob run.Observation) {
 	if ob.Status == event.Gone {
 		ob.Status, ob.Message = absent(v.revision.rel.Info.Status)
 	}
-	why := v.why.saw(unwell{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
-	if why != "" && ob.Status == event.InProgress {
-		ob.Status, ob.Message = event.Failed, why
+	failure := v.why.observe(target{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
+	if failure != "" && ob.Status == event.InProgress {
+		ob.Status, ob.Message = event.Failed, failure
 	}
-	was, known := g.see(ob)
-	st, message := g.judge()
-	tell := func(st event.Status, message string) {
-		g.status, g.said = st, message
+	before, known := g.record(ob)
+	st, message := g.derive()
+	publish := func(st event.Status, message string) {
+		g.status, g.message = st, message
 		v.feed.Publish(event.Event{Kind: event.KindGroup, Phase: unit.Phase, Group: unit.Group, Status: st, Message: message})
 	}
-	if st != event.Waiting && (g.status == "" || g.status == event.Waiting) { // so that it has a beginning
-		tell(event.Running, "")
+	if st != event.Waiting && (g.status == "" || g.status == event.Waiting) { // every group starts
+		publish(event.Running, "")
 	}
-	if !known || was.Status != ob.Status || was.Message != ob.Message {
+	if !known || before.Status != ob.Status || before.Message != ob.Message {
 		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message})
 	}
-	if st != g.status || message != g.said {
-		tell(st, message)
+	if st != g.status || message != g.message {
+		publish(st, message)
 	}
 	if fresh, planned := g.fresh[ob.Object]; planned && !fresh {
 		g.fresh[ob.Object] = true
@@ -362,26 +353,24 @@ func (v *View) take(unit event.Unit, ob run.Observation) {
 	}
 }
 
-// explain tells why an object is not ready. One whose pods fail fails here: in an
-// operation it is waited for until that gives up, but here nobody waits, and it would
-// be in progress for ever.
-func (v *View) explain(of unwell, found run.Finding) {
+// explain publishes why an object is not ready. An object whose pods fail is failed here:
+// a view has no timeout, so it would be in progress forever.
+func (v *View) explain(of target, found run.Finding) {
 	v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: of.Phase, Group: of.Group, Object: &of.object,
 		Message: found.Cause, Cause: found.Cause, Evidence: found.Evidence, Lines: found.Lines})
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if g := v.groups[of.Group]; g != nil && g.last[of.object].Status == event.InProgress && found.Fails {
-		v.take(of.Unit, run.Observation{Object: of.object, Status: event.InProgress})
+		v.observeLocked(of.Unit, run.Observation{Object: of.object, Status: event.InProgress})
 	}
 }
 
-// absent is the status of an object that is not in the cluster, by that of its
-// release.
+// absent is the status of an object that is missing, given the status of the release.
 func absent(release rcommon.Status) (event.Status, string) {
 	switch {
 	case release.IsPending():
 		return event.Waiting, "not in the cluster yet"
-	case release == rcommon.StatusFailed: // the operation may never have come to it
+	case release == rcommon.StatusFailed: // the operation may not have reached it
 		return event.Waiting, "not in the cluster"
 	case release == rcommon.StatusUninstalled, release == rcommon.StatusUninstalling:
 		return event.Gone, ""

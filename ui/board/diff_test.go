@@ -99,9 +99,9 @@ func TestChangesAreAskedOnce(t *testing.T) {
 // group is over.
 func TestNotYetIsAskedAgain(t *testing.T) {
 	s, _ := diffing(t, nil)
-	later := of(s, inspector.Change{Action: inspector.Later, Message: "there is no namespace later yet"})
+	later := of(s, inspector.Change{Action: inspector.Later, Message: "namespace later does not exist yet"})
 	s, c := diffing(t, later)
-	s.shows(t, "2 objects: 2 not comparable yet (there is no namespace later yet)", "shop-db-migrations  cannot be compared yet\n")
+	s.shows(t, "2 objects: 2 not comparable yet (namespace later does not exist yet)", "shop-db-migrations  cannot be compared yet\n")
 	c.asked.Store(0)
 	s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
 	s.settle()

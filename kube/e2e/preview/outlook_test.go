@@ -133,7 +133,7 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		"ConfigMap/goes":                      {kube.ActionDelete, "", ""},
 		"Job/fixed":                           {kube.ActionRefuse, "", "immutable"},
 		"Job/hook":                            {kube.ActionHook, "", "recreated"},
-		"ConfigMap/elsewhere":                 {kube.ActionLater, "", "there is no namespace " + r.Namespace + "-later yet"},
+		"ConfigMap/elsewhere":                 {kube.ActionLater, "", "namespace " + r.Namespace + "-later does not exist yet"},
 		k.Kind + "/late":                      {kube.ActionLater, "", "does not have the kind"},
 		"Namespace/" + r.Namespace + "-later": {kube.ActionCreate, "", ""},
 	} {
@@ -174,7 +174,7 @@ func TestOutlookOfAReader(t *testing.T) {
 	if c := changes["ConfigMap/b"]; c.Action != kube.ActionUnchanged || !strings.Contains(c.Message, "last manifest") {
 		t.Errorf("%+v", c)
 	}
-	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || c.Message != "this user may not do a dry run" {
+	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || c.Message != "this user is not allowed to do dry runs" {
 		t.Errorf("%+v", c)
 	}
 }
