@@ -15,7 +15,6 @@ import (
 
 // notRewritten are the folders whose texts are not checked yet; remove a line when a folder is done.
 var notRewritten = []string{
-	".",
 	"engine",
 	"engine/infer",
 	"kube/example/fleet",
@@ -33,6 +32,13 @@ var notRewritten = []string{
 	"ui/board/replay",
 	"ui/board/steer",
 	"ui/cli",
+	"ui/cli/author",
+	"ui/cli/command",
+	"ui/cli/deploy",
+	"ui/cli/help",
+	"ui/cli/releases",
+	"ui/cli/runs",
+	"ui/cli/sandbox",
 	"ui/remote",
 	"ui/report",
 }

@@ -6,7 +6,7 @@
 //
 // It starts one sandbox for all rows, takes times and peak memory from the processes
 // and requests from the API server's audit log, and writes latest.json and latest.md
-// into the folder -out. The README's table is made of latest.json (see TestReadme).
+// into the folder -out. The tables of the README and of the page benchmarks come from latest.json (see TestPages).
 package bench
 
 import (

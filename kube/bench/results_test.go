@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the README's table anew")
+var update = flag.Bool("update", false, "write the tables of the README and of the page benchmarks")
 
 func pair(row, name string, goal float64, ours, theirs []float64) *figure {
 	return &figure{Row: row, Name: name, Unit: "s", Goal: goal, Against: helm, Samples: map[string][]float64{lockstep: ours, helm: theirs}}
@@ -62,8 +62,8 @@ func TestRivals(t *testing.T) {
 | life | install | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ |
 |  | memory | 100 MB | 200 MB | 0.5 × | ≤ 0.5 × ✓ |
 |  | rollback | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ |
-`; alone != want || r.readme() != want {
-		t.Errorf("without rivals:\n%s\nin the README:\n%s\nwant\n%s", alone, r.readme(), want)
+`; alone != want || r.page() != want {
+		t.Errorf("without rivals:\n%s\non the page:\n%s\nwant\n%s", alone, r.page(), want)
 	}
 	life.add("kapp", 3)
 	memory.add("kapp", 300)
@@ -79,11 +79,11 @@ func TestRivals(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if strings.Contains(got+r.text()+r.readme(), "nelm") {
+	if strings.Contains(got+r.text()+r.page(), "nelm") {
 		t.Errorf("a rival without figures is named:\n%s", got)
 	}
-	if want := "\nkapp 0.1 beside that: life: install 3 s. It " + named("kapp").note + ".\n"; !strings.HasSuffix(r.readme(), "✓ |\n"+want) {
-		t.Errorf("want %q at the end of\n%s", want, r.readme())
+	if want := "\nkapp 0.1 beside that: life: install 3 s. It " + named("kapp").note + ".\n"; !strings.HasSuffix(r.page(), "✓ |\n"+want) {
+		t.Errorf("want %q at the end of\n%s", want, r.page())
 	}
 }
 
@@ -128,30 +128,33 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestReadme keeps the README's table that of the latest run.
-func TestReadme(t *testing.T) {
-	const path, begin, end = "../../README.md", "<!-- bench -->\n", "<!-- /bench -->"
+// TestPages keeps the tables of the README and of the page "benchmarks" equal to the
+// latest run.
+func TestPages(t *testing.T) {
+	const begin, end = "<!-- bench -->\n", "<!-- /bench -->"
 	r, err := readResults("../../testdata/bench/latest.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the figures between %q and %q", path, begin, end)
-	}
-	want := before + begin + r.readme() + end + after
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+	for path, table := range map[string]string{"../../README.md": r.readme(), "../../ui/cli/help/benchmarks.md": r.page()} {
+		text, err := os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if string(text) != want {
-		t.Errorf("the figures in %s are not those of the latest run; write them anew with -update", path)
+		before, rest, ok := strings.Cut(string(text), begin)
+		_, after, ok2 := strings.Cut(rest, end)
+		if !ok || !ok2 {
+			t.Fatalf("%s has no place for the figures between %q and %q", path, begin, end)
+		}
+		want := before + begin + table + end + after
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if string(text) != want {
+			t.Errorf("the figures in %s are not those of the latest run; run the test with -update", path)
+		}
 	}
 }

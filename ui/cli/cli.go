@@ -18,6 +18,7 @@ import (
 	"lockstep/ui/cli/author"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/deploy"
+	"lockstep/ui/cli/help"
 	"lockstep/ui/cli/releases"
 	"lockstep/ui/cli/runs"
 	"lockstep/ui/cli/sandbox"
@@ -115,7 +116,8 @@ lockstep dag ./shop`,
 		},
 	}
 	root.AddGroup(&cobra.Group{ID: "deploy", Title: "deploy"}, &cobra.Group{ID: "release", Title: "look at a release"},
-		&cobra.Group{ID: "look", Title: "look at a chart"}, &cobra.Group{ID: "more", Title: "more"})
+		&cobra.Group{ID: "look", Title: "look at a chart"}, &cobra.Group{ID: "more", Title: "more"},
+		&cobra.Group{ID: "pages", Title: "pages of help"})
 	a.addGlobalFlags(root.PersistentFlags())
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
@@ -124,13 +126,10 @@ lockstep dag ./shop`,
 	root.AddCommand(releases.Commands(a.App)...)
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)
-	root.AddCommand(sandbox.New(), a.newVersion(),
-		newTopic("annotations", "how a chart asks for an order", annotationsTopic),
-		newTopic("inferred", "the order that a chart implies", inferredTopic),
-		newTopic("kubernetes", "the versions lockstep was tested on", kubernetesTopic),
-		newTopic("reports", "what --report writes, and what CI systems are told", report.OutcomesDoc),
-		events, rules,
-	)
+	root.AddCommand(sandbox.New(), a.newVersion(), newPage("reports", "what --report writes, and what CI systems are told", report.OutcomesDoc), events, rules)
+	for _, p := range help.Pages() {
+		root.AddCommand(newPage(p.Name, p.Title, p.Text))
+	}
 	helpTakesWords(root, events, rules)
 	return root
 }
@@ -151,9 +150,9 @@ func (a *app) addGlobalFlags(f *pflag.FlagSet) {
 // app gives this package's commands what all commands share.
 type app struct{ *command.App }
 
-// newTopic is a page of help that is no command.
-func newTopic(name, about, text string) *cobra.Command {
-	topic := &cobra.Command{Use: name, Short: about, GroupID: "more"}
-	topic.SetHelpFunc(func(c *cobra.Command, _ []string) { report.Page(c.OutOrStdout(), text) })
-	return topic
+// newPage is a page of help that is no command.
+func newPage(name, title, text string) *cobra.Command {
+	page := &cobra.Command{Use: name, Short: title, GroupID: "pages"}
+	page.SetHelpFunc(func(c *cobra.Command, _ []string) { report.Page(c.OutOrStdout(), text) })
+	return page
 }

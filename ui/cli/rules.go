@@ -19,7 +19,7 @@ func (a *app) newRules() *cobra.Command {
 	return &cobra.Command{
 		Use:     "rules [R12 …]",
 		Short:   "the rules that messages cite, as in (R12)",
-		GroupID: "more",
+		GroupID: "pages",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var ids []string
 			for _, r := range engine.Rules() {
@@ -54,7 +54,7 @@ func newEvents() *cobra.Command {
 	return &cobra.Command{
 		Use:     "events [schema]",
 		Short:   "what -o json prints; \"schema\" is its JSON schema",
-		GroupID: "more",
+		GroupID: "pages",
 		Args:    command.Args(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

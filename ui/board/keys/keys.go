@@ -1,5 +1,5 @@
 // Package keys is what keys mean: bindings in tables, from which keys are obeyed
-// and footer, help, list of commands and README are made, so that none of them
+// and footer, help, list of commands and the page of keys are made, so that none of them
 // can say what is not so; and the stack of modes that have the keys.
 package keys
 

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestReadmeKeys keeps the table of keys in README.md the one of the screen;
-// -update writes it.
-func TestReadmeKeys(t *testing.T) {
-	const path, begin, end = "../../README.md", "<!-- keys -->\n", "<!-- /keys -->"
+// TestKeysPage keeps the table of keys in the page of help equal to those of the
+// screen; -update writes it.
+func TestKeysPage(t *testing.T) {
+	const path, begin, end = "../cli/help/keys.md", "<!-- keys -->\n", "<!-- /keys -->"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -28,21 +28,19 @@ func TestReadmeKeys(t *testing.T) {
 		return
 	}
 	if string(text) != want {
-		t.Errorf("the keys in %s are not those of the screen; write them anew with -update", path)
+		t.Errorf("the keys in %s are not those of the screen; run the test with -update", path)
 	}
 }
 
 func keyTable() string {
 	var b strings.Builder
-	b.WriteString("| key | does | |\n|---|---|---|\n")
 	part := ""
 	for _, k := range Keys() {
-		shown := k.Part
-		if shown == part {
-			shown = ""
+		if k.Part != part {
+			fmt.Fprintf(&b, "\n## %s\n\n| key | action |\n|---|---|\n", strings.ToUpper(k.Part[:1])+k.Part[1:])
+			part = k.Part
 		}
-		part = k.Part
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Keys, k.About, shown)
+		fmt.Fprintf(&b, "| %-12s | %s |\n", "`"+k.Keys+"`", k.About)
 	}
 	return b.String()
 }
