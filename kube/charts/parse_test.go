@@ -55,7 +55,7 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"a: b: c":                             "shop/templates/x.yaml: no YAML",
+		"a: b: c":                             "shop/templates/x.yaml: invalid YAML",
 		"kind: ConfigMap":                     "shop/templates/x.yaml: an object needs apiVersion and kind",
 		"just text":                           "shop/templates/x.yaml: not a Kubernetes object",
 		"apiVersion: v1\nkind: L\nitems: [x]": "shop/templates/x.yaml: item 0 of the L is not an object",

@@ -88,7 +88,7 @@ func TestAReaderHandsOutWhatIsTheCallers(t *testing.T) {
 			if values[i+1] != (Value{}) {
 				t.Errorf("comment holds %v, %v", values[i+1].Value, values[i+1].Err)
 			}
-			if err := values[i+2].Err; err == nil || !strings.HasPrefix(err.Error(), "no YAML: ") {
+			if err := values[i+2].Err; err == nil || !strings.HasPrefix(err.Error(), "invalid YAML: ") {
 				t.Errorf("error %v", err)
 			}
 			if !reflect.DeepEqual(values[i+3].Value, []any{int64(9007199254740993), 1.5, nil}) {

@@ -10,46 +10,43 @@ import (
 	"lockstep/engine/parallel"
 )
 
-// Reader reads documents, and remembers what their YAML is in JSON: an operation
-// comes across the same texts up to eight times, in Helm's dry run and in its
-// action, as what is there and as what is to be, and to read the YAML of a small
-// object takes longer than all else that is done with it besides sending it. JSON
-// is kept, and no objects, since it takes little memory and every reader gets
-// objects of its own, which it may change.
+// Reader parses documents and caches them as JSON: an operation reads the same text up to
+// eight times, and parsing YAML dominates the cost. It caches JSON instead of objects
+// because callers may modify what they get.
 //
-// It may be used by several goroutines. A nil Reader remembers nothing.
+// It may be used by several goroutines. A nil Reader has no cache.
 type Reader struct {
 	mu   sync.Mutex
 	json map[string][]byte
 }
 
-// Value is what a document holds, nil where it holds nothing but comment.
+// Value is the content of a document, nil if it has only comments.
 type Value struct {
 	Value any
 	Err   error
 }
 
-// Read returns what documents hold, in their order. Errors are those of Object.
+// Read parses documents, in order. Errors are those of Object.
 func (r *Reader) Read(docs []string) []Value {
 	values := make([]Value, len(docs))
 	parallel.Each(len(docs), func(i int) { values[i].Value, values[i].Err = r.Object(docs[i]) })
 	return values
 }
 
-// Object returns what one document holds.
+// Object parses one document.
 func (r *Reader) Object(doc string) (value any, err error) {
-	data := r.known(doc)
+	data := r.cached(doc)
 	if data == nil {
 		if data, err = yaml.YAMLToJSON([]byte(doc)); err != nil {
-			return nil, fmt.Errorf("no YAML: %w", err)
+			return nil, fmt.Errorf("invalid YAML: %w", err)
 		}
-		r.remember(doc, data)
+		r.cache(doc, data)
 	}
 	err = json.Unmarshal(data, &value)
 	return value, err
 }
 
-func (r *Reader) known(doc string) []byte {
+func (r *Reader) cached(doc string) []byte {
 	if r == nil {
 		return nil
 	}
@@ -58,7 +55,7 @@ func (r *Reader) known(doc string) []byte {
 	return r.json[doc]
 }
 
-func (r *Reader) remember(doc string, data []byte) {
+func (r *Reader) cache(doc string, data []byte) {
 	if r == nil {
 		return
 	}

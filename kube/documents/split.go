@@ -1,5 +1,5 @@
-// Package documents reads the YAML documents of manifests: which there are, and
-// what is in them, each text once.
+// Package documents splits manifests into YAML documents (Split), parses them (Reader)
+// and writes them (Write).
 package documents
 
 import (
@@ -9,14 +9,13 @@ import (
 
 const separator = "---"
 
-// Split parts a manifest into its documents, in order, exactly as Helm's
-// SplitManifests does, which also takes a separator that a document is glued to.
-// Helm's goes through the text with a regular expression and makes a map of it,
-// which took more time than what is then done with the parts.
+// Split splits a manifest into documents, in order, exactly as Helm's SplitManifests does:
+// text may follow a separator on its line. Helm's regular expression is too slow for
+// large manifests.
 func Split(manifest string) []string {
 	var docs []string
 	text := strings.TrimLeftFunc(manifest, unicode.IsSpace)
-	from := 0 // where the present document begins
+	from := 0 // start of the current document
 	add := func(to int) {
 		if doc := strings.TrimLeftFunc(text[from:to], unicode.IsSpace); doc != "" {
 			docs = append(docs, doc)
@@ -28,7 +27,7 @@ func Split(manifest string) []string {
 			add(len(text))
 			return docs
 		}
-		if at += n; at > 0 && text[at-1] != '\n' { // only at the begin of a line
+		if at += n; at > 0 && text[at-1] != '\n' { // only at the start of a line
 			at++
 			continue
 		}
@@ -39,7 +38,7 @@ func Split(manifest string) []string {
 	}
 }
 
-// CutSource takes the comment that Helm writes above each object off a document.
+// CutSource cuts off the comment that Helm writes at the top of each document.
 func CutSource(doc string) (source, raw string) {
 	line, rest, _ := strings.Cut(doc, "\n")
 	source, ok := strings.CutPrefix(strings.TrimSpace(line), "# Source: ")

@@ -2,10 +2,8 @@ package documents
 
 import "go.yaml.in/yaml/v2"
 
-// Write is a value of an object that was read, in YAML, as sigs.k8s.io/yaml writes it.
-// That one makes JSON of what it is given, and reads that again as YAML, which takes
-// longer than to write it: it has to for a Go type with names of fields in JSON, and
-// need not for what is made of maps, lists and scalars.
+// Write formats a parsed value (maps, lists, scalars) as YAML, as sigs.k8s.io/yaml does,
+// but without its conversion through JSON, which only Go structs need.
 func Write(value any) (string, error) {
 	text, err := yaml.Marshal(value)
 	return string(text), err

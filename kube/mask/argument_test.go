@@ -4,7 +4,7 @@ import "testing"
 
 func TestArgumentsOfCommandLines(t *testing.T) {
 	var m Mask
-	m.Learn(map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": "hunter22", "b": "x1,y2=z3"}})
+	m.AddObject(map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": "hunter22", "b": "x1,y2=z3"}})
 	for _, c := range []struct{ flag, value, want string }{
 		{"set", "a=b", "a=b"},
 		{"set", "a=b,c.d[0]=1", "a=b,c.d[0]=1"},

@@ -15,8 +15,8 @@ import (
 	"lockstep/engine/text"
 )
 
-// forms are all ways in which a value may be told: encoded, escaped for a format or for
-// one inside of another, cleaned for a line.
+// forms are all ways in which a value may appear: encoded, escaped once or twice, cleaned
+// for one line.
 func forms(v string) []string {
 	all := []string{
 		v, url.QueryEscape(v), url.PathEscape(v), strings.ReplaceAll(v, "'", "''"),
@@ -29,7 +29,7 @@ func forms(v string) []string {
 		once := escape(v)
 		all = append(all, once)
 		for _, again := range escapes {
-			if len(v) < longest {
+			if len(v) < maxTwice {
 				all = append(all, again(once))
 			}
 		}
@@ -37,16 +37,16 @@ func forms(v string) []string {
 	for _, form := range all[:len(all):len(all)] { // as one line, without control sequences
 		all = append(all, strings.Join(strings.Fields(text.Line(form)), " "))
 	}
-	return slices.DeleteFunc(all, func(form string) bool { return len(form) < shortest || strings.Contains(form, cut) })
+	return slices.DeleteFunc(all, func(form string) bool { return len(form) < minLength || strings.Contains(form, cut) })
 }
 
-// longest is how long a value may be that is known escaped twice.
-const longest = 16 << 10
+// maxTwice is the longest value that is also recognised if it is escaped twice.
+const maxTwice = 16 << 10
 
-// escapes are the ways in which strings are written in Go, JSON and YAML.
+// escapes are the escapes of strings in Go, JSON and YAML.
 var escapes = []func(string) string{
 	func(s string) string { return strings.Trim(strconv.Quote(s), `"`) },
-	func(s string) string { text, _ := json.Marshal(s); return string(text[1 : len(text)-1]) }, // a string can be marshalled
+	func(s string) string { text, _ := json.Marshal(s); return string(text[1 : len(text)-1]) }, // cannot fail
 	func(s string) string {
 		var out bytes.Buffer
 		e := json.NewEncoder(&out)
@@ -56,12 +56,12 @@ var escapes = []func(string) string{
 	},
 }
 
-// inBase64 is what a value becomes wherever it stands in something longer that is
-// encoded: of each of its three places, what does not depend on its neighbours.
+// inBase64 are the digits of a value inside a longer text that is encoded: for each of the
+// three possible offsets, those that do not depend on its neighbours.
 func inBase64(v string) (all []string) {
 	for before := range 3 {
 		padded := strings.Repeat("x", before) + v
-		whole := len(padded) * 8 / 6 // digits that depend on nothing that follows
+		whole := len(padded) * 8 / 6 // digits that do not depend on the text after it
 		from := (before*8 + 5) / 6
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			all = append(all, e.EncodeToString([]byte(padded))[from:whole])
@@ -70,16 +70,16 @@ func inBase64(v string) (all []string) {
 	return all
 }
 
-// cut stands for what was left out of a text that was too long.
+// cut marks where a long text was shortened.
 const cut = "…"
 
-// withoutEnds hides what is left of a value where a text was cut. What has told it may
-// have cut the text before, so that it may end within a value, too.
+// withoutEnds hides the pieces of a value at both sides of each cut, and at the end of the
+// text, which may have been cut without a mark.
 func withoutEnds(s string, values []string) string {
 	parts := strings.Split(s, cut)
 	for i := range parts {
 		for _, v := range values {
-			if i > 0 && len(parts[i]) >= shortest && strings.Contains(v, parts[i]) {
+			if i > 0 && len(parts[i]) >= minLength && strings.Contains(v, parts[i]) {
 				parts[i] = Hidden
 			}
 			if i > 0 {
@@ -93,8 +93,8 @@ func withoutEnds(s string, values []string) string {
 
 // withoutStart hides the start of a value at the end of a text.
 func withoutStart(s, v string) string {
-	for at := max(0, len(s)-len(v)); at+shortest <= len(s); at++ {
-		next := strings.Index(s[at:], v[:shortest])
+	for at := max(0, len(s)-len(v)); at+minLength <= len(s); at++ {
+		next := strings.Index(s[at:], v[:minLength])
 		if next < 0 {
 			break
 		}
@@ -107,28 +107,28 @@ func withoutStart(s, v string) string {
 
 // withoutEnd hides the end of a value at the start of a text.
 func withoutEnd(s, v string) string {
-	last := v[len(v)-shortest:]
-	for end := min(len(s), len(v)); end >= shortest; end-- {
+	last := v[len(v)-minLength:]
+	for end := min(len(s), len(v)); end >= minLength; end-- {
 		at := strings.LastIndex(s[:end], last)
 		if at < 0 {
 			break
 		}
-		if end = at + shortest; strings.HasSuffix(v, s[:end]) {
+		if end = at + minLength; strings.HasSuffix(v, s[:end]) {
 			return Hidden + s[end:]
 		}
 	}
 	return s
 }
 
-// Ellipsis stands on a command line for a value that the user has to fill in.
+// Ellipsis replaces a value on a command line that the user has to fill in.
 const Ellipsis = "…"
 
-// index is the end of a key that is the element of a list.
+// index matches the indices at the end of a key.
 var index = regexp.MustCompile(`(\[\d*\])+$`)
 
-// Argument is the value of a flag as a command line may show it, with Ellipsis in
-// place of secrets: of values that are known, and where the value is key1=val1,key2=val2
-// of those that are named like credentials. A shell cannot show control characters.
+// Argument is the value of a flag as it may be shown. Ellipsis replaces secrets: values
+// that the mask hides, in key1=val1,key2=val2 those that are named like credentials, and
+// values with control characters, which cannot be typed.
 func (m *Mask) Argument(flag, value string) string {
 	if isCredential(flag) || strings.ContainsFunc(value, unicode.IsControl) {
 		return Ellipsis
@@ -150,7 +150,7 @@ func (m *Mask) Argument(flag, value string) string {
 	return shown
 }
 
-// Path is the path of a file as a command line may show it, or key=path.
+// Path is Argument for a file path, or key=path.
 func (m *Mask) Path(value string) string {
 	if m.Text(value) != value || strings.ContainsFunc(value, unicode.IsControl) {
 		return Ellipsis
@@ -158,7 +158,7 @@ func (m *Mask) Path(value string) string {
 	return value
 }
 
-// secret reports whether a value is one, by its key or by itself.
+// secret reports whether a value is secret, by its key or by itself.
 func (m *Mask) secret(key, value string) bool {
 	switch value {
 	case "", "true", "false", "null":
@@ -167,7 +167,7 @@ func (m *Mask) secret(key, value string) bool {
 	if isCredential(index.ReplaceAllString(key, "")) || m.Text(value) != value || len(within(value)) > 0 {
 		return true
 	}
-	for part := range strings.SplitSeq(value, ",") { // of a list, or of a value with a bracket in it
+	for part := range strings.SplitSeq(value, ",") { // of a list
 		if key, v, ok := strings.Cut(part, "="); ok && v != "" && isCredential(index.ReplaceAllString(key, "")) {
 			return true
 		}
@@ -175,10 +175,10 @@ func (m *Mask) secret(key, value string) bool {
 	return false
 }
 
-// assignments divides key1=val1,key2=val2 at its commas, but for those that are
-// escaped, quoted, or in brackets.
+// assignments splits key1=val1,key2=val2 at commas that are not escaped, quoted, or in
+// brackets.
 func assignments(value string) (parts []string) {
-	depth, quoted, begin := 0, false, 0
+	depth, quoted, start := 0, false, 0
 	for i := 0; i < len(value); i++ {
 		switch c := value[i]; {
 		case c == '\\':
@@ -191,8 +191,8 @@ func assignments(value string) (parts []string) {
 		case c == '}' || c == ']':
 			depth--
 		case c == ',' && depth <= 0:
-			parts, begin = append(parts, value[begin:i]), i+1
+			parts, start = append(parts, value[start:i]), i+1
 		}
 	}
-	return append(parts, value[begin:])
+	return append(parts, value[start:])
 }

@@ -1,15 +1,12 @@
-// Package mask keeps secret values out of what is told.
+// Package mask hides secret values in all output.
 //
-// The API server quotes the values of a Secret when their type is wrong, hooks
-// print them in their logs, templates put them into messages. A Mask learns the
-// values that a release has in its Secrets, and in fields that are named like
-// credentials, and hides them in all text that leaves: it stands at the feed of
-// events, and thereby before the screen, lines, JSON, the record of the run and
-// its summary; at the errors that commands end with; and at the release's record.
+// The API server quotes values of Secrets in errors, hooks log them, templates put them
+// into messages. A Mask reads the values of a release's Secrets, and of fields that are
+// named like credentials, and hides them in text: in events (so on the screen, in logs,
+// JSON and records), in errors, and in the release's record.
 //
-// A mask is a net, and no proof: a value that a template has taken apart is not
-// recognised. What is known to be the value of a Secret where it is shown as an
-// object, in diffs and manifests, is therefore hidden by its place (Object).
+// That is best effort: a value that a template has split is not recognised. So Object
+// also hides the values of objects that are shown (diffs, manifests) by their place.
 package mask
 
 import (
@@ -33,39 +30,39 @@ import (
 	"lockstep/kube/documents"
 )
 
-// Hidden stands for a value that is not shown.
+// Hidden replaces a secret value.
 const Hidden = "(hidden)"
 
 const (
-	// shortest is how long a value must be to be hidden in text, and shortestWord
-	// how long one of lower case letters alone: true, 8080 and example are values
-	// of Secrets, too, and parts of every other message.
-	shortest     = 6
-	shortestWord = 8
-	// mostLines is how many lines of a value are known one by one.
-	mostLines = 2000
+	// minLength is the minLength value that is hidden in text, minWordLength the minLength
+	// one of lower-case letters only: Secrets also contain values such as true, 8080 and
+	// example, which appear everywhere.
+	minLength     = 6
+	minWordLength = 8
+	// maxLines is the longest value, in lines, whose lines are also hidden one by one.
+	maxLines = 2000
 )
 
-// Mask hides values. Its zero value knows none. It may be used by several
-// goroutines; nil hides nothing.
+// Mask hides values. The zero value hides nothing but passwords in URLs, nil nothing at
+// all. It may be used by several goroutines.
 type Mask struct {
 	mu     sync.Mutex
 	values map[string]bool
 	public []string
-	// replace is made of the values when it is needed, hidden are those that it hides.
+	// replace hides the values in hidden. It is created from values when needed.
 	replace *strings.Replacer
 	hidden  []string
 }
 
-// Public says what is no secret even where a Secret has it as a value: names of
-// objects and groups, by which messages are understood.
+// Public excludes values, even if a Secret contains them: names of objects and groups,
+// without which messages are unreadable.
 func (m *Mask) Public(names ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.public, m.replace = append(m.public, names...), nil
 }
 
-// Release learns from the manifests of a release, and from its values.
+// Release adds the secrets in the manifests and values of a release.
 func (m *Mask) Release(rel *rel1.Release) {
 	if rel == nil {
 		return
@@ -80,43 +77,42 @@ func (m *Mask) Release(rel *rel1.Release) {
 	}
 }
 
-// Values learns from the values of a chart: those that are named like credentials.
-func (m *Mask) Values(values map[string]any) { m.learn(credentials(values)) }
+// Values adds the values of a chart that are named like credentials.
+func (m *Mask) Values(values map[string]any) { m.add(credentials(values)) }
 
-// suspects are words of which a document has one, in whatever case, where there is
-// something to learn from it; the long s is a small one in another case.
+// suspects are words, in any case, of which a document with secrets has at least one. The
+// long s folds to s.
 var suspects = []string{"secret", "pass", "pwd", "token", "key", "credential", "auth", "ſ", "@"}
 
-// suspicious reports whether there may be something to learn from a document. A
-// regular expression that does not mind the case takes longer than all else that
-// is done to the manifest of a thousand ConfigMaps here.
+// suspicious reports whether a document may contain secrets. A case-insensitive regular
+// expression would dominate the cost of large manifests.
 func suspicious(doc string) bool {
 	doc = strings.ToLower(doc)
 	return slices.ContainsFunc(suspects, func(word string) bool { return strings.Contains(doc, word) })
 }
 
-// Manifest learns from the objects of a manifest.
+// Manifest adds the secrets in the objects of a manifest.
 func (m *Mask) Manifest(manifest string) {
 	for _, doc := range documents.Split(manifest) {
 		var object map[string]any
 		if suspicious(doc) && yaml.Unmarshal([]byte(doc), &object) == nil {
-			m.Learn(object)
+			m.AddObject(object)
 		}
 	}
 }
 
-// Learn learns from an object: all values of a Secret, and of others what is
-// named like a credential.
-func (m *Mask) Learn(object map[string]any) {
+// AddObject adds the secrets in an object: all values of a Secret, and in other kinds those
+// that are named like credentials.
+func (m *Mask) AddObject(object map[string]any) {
 	if items, ok := object["items"].([]any); ok {
 		for _, item := range items {
 			if o, ok := item.(map[string]any); ok {
-				m.Learn(o)
+				m.AddObject(o)
 			}
 		}
 	}
 	if !isSecret(object) {
-		m.learn(credentials(object))
+		m.add(credentials(object))
 		return
 	}
 	for field, value := range object {
@@ -125,37 +121,37 @@ func (m *Mask) Learn(object map[string]any) {
 			continue
 		}
 		for _, v := range scalars(value, nil) {
-			m.learn([]string{v})
+			m.add([]string{v})
 			if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(v)); err == nil && field == "data" {
-				m.learn([]string{string(decoded)})
+				m.add([]string{string(decoded)})
 			}
 		}
 	}
 }
 
-// Secrets learns values that are secret whatever they are called.
+// Secrets adds all scalars in values, whatever they are called.
 func (m *Mask) Secrets(values ...any) {
 	for _, v := range values {
-		m.learn(scalars(v, nil))
+		m.add(scalars(v, nil))
 	}
 }
 
-// learn adds values, in all the forms in which they may be told.
-func (m *Mask) learn(values []string) {
+// add adds values and the secrets inside them, in all forms in which they may appear.
+func (m *Mask) add(values []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.values == nil {
 		m.values = map[string]bool{}
 	}
 	for _, v := range values {
-		m.add(v)
+		m.addOne(v)
 		for _, inner := range within(v) {
-			m.add(inner)
+			m.addOne(inner)
 		}
-		if lines := strings.Split(v, "\n"); len(lines) > 1 && len(lines) <= mostLines {
+		if lines := strings.Split(v, "\n"); len(lines) > 1 && len(lines) <= maxLines {
 			for _, l := range lines {
 				if !strings.HasPrefix(l, "-----") {
-					m.add(l)
+					m.addOne(l)
 				}
 			}
 		}
@@ -163,13 +159,13 @@ func (m *Mask) learn(values []string) {
 	m.replace = nil
 }
 
-// add adds a value in its forms. It needs m.mu.
-func (m *Mask) add(value string) {
+// addOne needs m.mu.
+func (m *Mask) addOne(value string) {
 	trimmed := strings.TrimSpace(value)
-	if len(trimmed) < shortest || credential.FindString(trimmed) == trimmed {
+	if len(trimmed) < minLength || credential.FindString(trimmed) == trimmed {
 		return
 	}
-	if len(trimmed) < shortestWord && !strings.ContainsFunc(trimmed, func(r rune) bool { return r < 'a' || r > 'z' }) {
+	if len(trimmed) < minWordLength && !strings.ContainsFunc(trimmed, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return
 	}
 	for _, v := range slices.Compact([]string{value, trimmed}) {
@@ -179,7 +175,7 @@ func (m *Mask) add(value string) {
 	}
 }
 
-// scalars are all scalars of a value, in text.
+// scalars are all scalars in a value, as text.
 func scalars(v any, out []string) []string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -191,7 +187,7 @@ func scalars(v any, out []string) []string {
 			out = scalars(e, out)
 		}
 	case nil, bool:
-	case float64: // as it was written
+	case float64: // not in exponent notation
 		out = append(out, strconv.FormatFloat(v, 'f', -1, 64))
 	default:
 		out = append(out, fmt.Sprint(v))
@@ -199,8 +195,8 @@ func scalars(v any, out []string) []string {
 	return out
 }
 
-// within are the secrets in a value that is a file or an address: fields and
-// variables that are named like credentials, and the password of a URL.
+// within are the secrets in a value that is a file or a URL: fields and variables that are
+// named like credentials, and passwords.
 func within(value string) (out []string) {
 	var file any
 	if strings.ContainsAny(value, "{:") && yaml.Unmarshal([]byte(value), &file) == nil {
@@ -211,14 +207,14 @@ func within(value string) (out []string) {
 			out = append(out, strings.Trim(v, `"'`))
 		}
 	}
-	return append(out, ofAddresses(value)...)
+	return append(out, passwords(value)...)
 }
 
-// address is a URL with a password.
+// address matches the credentials in a URL.
 var address = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
 
-// ofAddresses are the passwords of the URLs in a text, as they are and decoded.
-func ofAddresses(text string) (out []string) {
+// passwords are those of the URLs in a text, as written and decoded.
+func passwords(text string) (out []string) {
 	if !strings.Contains(text, "@") {
 		return nil
 	}
@@ -231,8 +227,8 @@ func ofAddresses(text string) (out []string) {
 	return out
 }
 
-// quoted are parts of answers that quote a value, perhaps in part: of the API server,
-// of what reads values, and of Helm where one set of values goes over another.
+// quoted are the parts of error messages that quote a value or a piece of one: by the API
+// server, by parsers of values, and by Helm when it merges values.
 var quoted = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -247,7 +243,7 @@ var quoted = []struct {
 	{address, "${1}" + Hidden + "@"},
 }
 
-// Text hides the values that are known in a text, and the passwords of URLs.
+// Text hides the secret values in a text, and passwords in URLs.
 func (m *Mask) Text(s string) string {
 	if m == nil || s == "" {
 		return s
@@ -263,25 +259,25 @@ func (m *Mask) Text(s string) string {
 	return s
 }
 
-// between is what no name has in it.
-const between = "\x00"
+// separator does not occur in names.
+const separator = "\x00"
 
-// replacer hides the values, which come with it.
+// replacer returns the replacer, and the values that it hides.
 func (m *Mask) replacer() (*strings.Replacer, []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.replace != nil {
 		return m.replace, m.hidden
 	}
-	// Thousands of values are looked for in thousands of names.
-	public := suffixarray.New([]byte(strings.Join(m.public, between)))
+	// A suffix array, because there may be thousands of values and of names.
+	public := suffixarray.New([]byte(strings.Join(m.public, separator)))
 	var values []string
 	for v := range m.values {
-		if len(public.Lookup([]byte(v), 1)) == 0 || strings.Contains(v, between) {
+		if len(public.Lookup([]byte(v), 1)) == 0 || strings.Contains(v, separator) {
 			values = append(values, v)
 		}
 	}
-	slices.SortFunc(values, func(a, b string) int { // the longest first, and always the same
+	slices.SortFunc(values, func(a, b string) int { // longest first, deterministic
 		if len(a) != len(b) {
 			return len(b) - len(a)
 		}
@@ -295,8 +291,7 @@ func (m *Mask) replacer() (*strings.Replacer, []string) {
 	return m.replace, m.hidden
 }
 
-// Event hides the values in what an event says. Names are left alone: events are
-// known by them.
+// Event hides the secret values in the text of an event, but not in names.
 func (m *Mask) Event(e event.Event) event.Event {
 	e.Message, e.Cause = m.Text(e.Message), m.Text(e.Cause)
 	e.Lines, e.Evidence = m.Lines(e.Lines), m.Lines(e.Evidence)
@@ -304,7 +299,7 @@ func (m *Mask) Event(e event.Event) event.Event {
 	return e
 }
 
-// reasons hides the values in why groups wait.
+// reasons hides the secret values in the reasons why groups wait.
 func (m *Mask) reasons(phases []event.Phase) []event.Phase {
 	if !slices.ContainsFunc(phases, func(p event.Phase) bool {
 		return slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return len(g.Why) > 0 })
@@ -317,8 +312,8 @@ func (m *Mask) reasons(phases []event.Phase) []event.Phase {
 		for n, g := range phases[i].Groups {
 			hidden := *g
 			hidden.Why = maps.Clone(g.Why)
-			for gate, why := range g.Why {
-				hidden.Why[gate] = m.Text(why)
+			for gate, reason := range g.Why {
+				hidden.Why[gate] = m.Text(reason)
 			}
 			phases[i].Groups[n] = &hidden
 		}
@@ -326,7 +321,7 @@ func (m *Mask) reasons(phases []event.Phase) []event.Phase {
 	return phases
 }
 
-// Lines hides the values in lines.
+// Lines hides the secret values in each line.
 func (m *Mask) Lines(text []string) []string {
 	if len(text) == 0 {
 		return text
@@ -338,7 +333,7 @@ func (m *Mask) Lines(text []string) []string {
 	return out
 }
 
-// Warnings hides the values in warnings.
+// Warnings hides the secret values in warnings.
 func (m *Mask) Warnings(warnings []plan.Warning) []plan.Warning {
 	out := slices.Clone(warnings)
 	for i := range out {
@@ -347,18 +342,19 @@ func (m *Mask) Warnings(warnings []plan.Warning) []plan.Warning {
 	return out
 }
 
-// Groups hides the values in why groups wait.
+// Groups hides the secret values in the reasons why groups wait.
 func (m *Mask) Groups(groups []*plan.Group) []*plan.Group {
 	return m.reasons([]event.Phase{{Groups: groups}})[0].Groups
 }
 
-// Hider is an error that can make one of itself with all text hidden that hide hides.
+// Hider is an error that can return a copy of itself whose text went through hide.
 type Hider interface {
 	error
 	Hidden(hide func(string) string) error
 }
 
-// Error hides the values in an error, which otherwise stays what it is.
+// Error hides the secret values in the text of an error. errors.Is and errors.As see the
+// original.
 func (m *Mask) Error(err error) error {
 	if err == nil {
 		return nil
@@ -375,15 +371,13 @@ func (m *Mask) Error(err error) error {
 	return err
 }
 
-// masked has another text than the error that it is.
+// masked is err with another text.
 type masked struct {
 	text string
 	err  error
 }
 
-func (e *masked) Error() string { return e.text }
-func (e *masked) Unwrap() error { return errors.Unwrap(e.err) }
-func (e *masked) Is(target error) bool {
-	return errors.Is(e.err, target)
-}
-func (e *masked) As(target any) bool { return errors.As(e.err, target) }
+func (e *masked) Error() string        { return e.text }
+func (e *masked) Unwrap() error        { return errors.Unwrap(e.err) }
+func (e *masked) Is(target error) bool { return errors.Is(e.err, target) }
+func (e *masked) As(target any) bool   { return errors.As(e.err, target) }

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Changed stands for a value that is not shown, and differs from what it was.
+// Changed replaces a secret value that differs from its previous one.
 const Changed = "(hidden, changed)"
 
 // lastApplied is kubectl's copy of an object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// credential matches names of what is secret. What merely tells where a secret
-// is, as secretName or tokenFile do, ends in another word.
+// credential matches the names of secret values. Names of references to secrets
+// (secretName, tokenFile) end in another word.
 var credential = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|pwd|secret|token|api[-_.]?key|access[-_.]?key|secret[-_.]?key|private[-_.]?key|encryption[-_.]?key|credentials?|auth)$`)
 
-// isCredential reports whether a name is that of something secret.
+// isCredential reports whether a name is that of a secret value.
 func isCredential(name string) bool {
 	return credential.MatchString(name) && !strings.HasPrefix(strings.ToLower(name), "existing")
 }
@@ -26,10 +26,10 @@ func isSecret(object map[string]any) bool {
 	return object["kind"] == "Secret" && (version == "v1" || version == "")
 }
 
-// Object hides, by their place, the secret values of an object that is to be
-// shown: all values of a Secret, and in others those of fields, variables and
-// arguments that are named like credentials. It changes the object. Where before
-// is given, its values are hidden as well, and it shows which of them differ.
+// Object hides secret values of an object by their place: all values of a Secret, and in
+// other kinds those of fields, variables and arguments that are named like credentials.
+// It modifies the object. If before is not nil, its values are hidden, too, and those that
+// differ are marked as Changed.
 func Object(object, before map[string]any) {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		if annotations, ok := metadata["annotations"].(map[string]any); ok && annotations[lastApplied] != nil {
@@ -66,11 +66,10 @@ func orNil(m map[string]any) any {
 	return m
 }
 
-// hider hides values in an object, and in what it was before.
+// hider hides values in an object and in its previous state.
 type hider struct{ all bool }
 
-// hide returns what is shown in place of a value, all scalars of which are secret.
-// It hides those of the value of the same key in before as well.
+// hide returns a value with all scalars hidden, and hides those of the same key in before.
 func (h hider) hide(value any, key string, before map[string]any) any {
 	old, was := before[key]
 	switch v := value.(type) {
@@ -98,7 +97,7 @@ func (h hider) hide(value any, key string, before map[string]any) any {
 	return text
 }
 
-// same compares scalars, and takes lists to differ.
+// same compares scalars. Lists and maps count as different.
 func same(a, b any) bool {
 	switch a.(type) {
 	case []any, map[string]any:
@@ -111,7 +110,7 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// walk hides what is named like a credential in a value; old is what it was.
+// walk hides values that are named like credentials. old is the previous value.
 func (h hider) walk(value, old any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -124,7 +123,7 @@ func (h hider) walk(value, old any) {
 			}
 			h.walk(e, b[k])
 		}
-		for k, e := range b { // what is gone
+		for k, e := range b { // removed
 			if _, there := v[k]; !there {
 				if _, text := e.(string); text && isCredential(k) {
 					b[k] = Hidden
@@ -147,8 +146,8 @@ func (h hider) variable(v, old map[string]any) {
 	}
 }
 
-// list walks the elements of a list, in which those of one name belong together,
-// and hides arguments such as --password=x, and what follows --password.
+// list walks the elements of a list, which it matches by name, and hides arguments such as
+// --password=x, and the one after --password.
 func (h hider) list(list, old []any) {
 	named := func(e any) string {
 		m, _ := e.(map[string]any)
@@ -171,9 +170,8 @@ func (h hider) list(list, old []any) {
 			h.walk(o, nil)
 		}
 	}
-	differ := differs(list, old)
-	arguments(list, differ)
-	arguments(old, false)
+	hideArguments(list, differs(list, old))
+	hideArguments(old, false)
 }
 
 func differs(a, b []any) bool {
@@ -188,11 +186,11 @@ func differs(a, b []any) bool {
 	return false
 }
 
-// argument is a flag, or a variable, with its value.
+// argument matches a flag or a variable with its value.
 var argument = regexp.MustCompile(`^(-{0,2}[A-Za-z][A-Za-z0-9_.-]*)=(.+)$`)
 
-// arguments hides what is secret in a list of arguments.
-func arguments(list []any, changed bool) {
+// hideArguments hides the secret values in a list of arguments.
+func hideArguments(list []any, changed bool) {
 	text := Hidden
 	if changed {
 		text = Changed
@@ -202,11 +200,11 @@ func arguments(list []any, changed bool) {
 	}
 }
 
-// secretArgument is the value of an argument, and what stands before it in that.
+// secretArgument is the value of an argument, and the text in front of it.
 type secretArgument struct{ name, value string }
 
-// secretArguments are the values of arguments such as --password=x, and what follows
-// --password, by their places in a list.
+// secretArguments are the values of arguments such as --password=x, and those after
+// --password, by index.
 func secretArguments(list []any) map[int]secretArgument {
 	found, follows := map[int]secretArgument{}, false
 	for i, e := range list {
@@ -224,12 +222,11 @@ func secretArguments(list []any) map[int]secretArgument {
 	return found
 }
 
-// credentials are the values in anything that are named like credentials, and the
-// passwords of URLs.
+// credentials are the values that are named like credentials, and the passwords of URLs.
 func credentials(v any) (out []string) {
 	switch v := v.(type) {
 	case string:
-		return ofAddresses(v)
+		return passwords(v)
 	case map[string]any:
 		name, _ := v["name"].(string)
 		if value, ok := v["value"].(string); ok && isCredential(name) {
@@ -253,7 +250,7 @@ func credentials(v any) (out []string) {
 	return out
 }
 
-// scalar is a string or a number in text.
+// scalar is a string or a number as text.
 func scalar(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:

@@ -153,7 +153,7 @@ func TestTheCommandGivenIsProposed(t *testing.T) {
 func TestEveryFlagIsProposedAsItWasGiven(t *testing.T) {
 	const secret = "hunter22"
 	var m mask.Mask
-	m.Learn(map[string]any{"kind": "Secret", "apiVersion": "v1", "stringData": map[string]any{"a": secret}})
+	m.AddObject(map[string]any{"kind": "Secret", "apiVersion": "v1", "stringData": map[string]any{"a": secret}})
 	var givens []proposer
 	var script strings.Builder
 	script.WriteString("lockstep() { for a in \"$@\"; do printf '%s\\0' \"$a\"; done; printf '\\1\\0'; }\n")
