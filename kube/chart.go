@@ -30,7 +30,9 @@ type (
 	RenderLimits = charts.Limits
 	// AnnotatedChart is a chart whose files are to say the AnnotatedOrder.
 	AnnotatedChart = annotate.Source
-	AnnotatedOrder = annotate.Order
+	// AnnotationSpelling is how its keys are written.
+	AnnotationSpelling = annotate.Spelling
+	AnnotatedOrder     = annotate.Order
 	// Mask hides the secret values that it has been told of.
 	Mask = mask.Mask
 )

@@ -30,6 +30,7 @@ type Source struct {
 	Options charts.RenderOptions
 	// Rendered is the chart as it stands, rendered with these.
 	Rendered *charts.Rendered
+	Spelling Spelling
 }
 
 // Order is what the files are to say: the tree and the resources of the source,
@@ -181,7 +182,7 @@ func (w *writer) wants(resources []plan.Resource) ([]*want, error) {
 			continue
 		}
 		a := &want{doc: w.src.Rendered.Docs[i], object: r.Object, needs: needsOf(target.Annotations)}
-		lines, changed := annotationLines(r.Annotations, target.Annotations)
+		lines, changed := annotationLines(r.Annotations, target.Annotations, w.src.Spelling)
 		name, why := w.in(r.Chart, strings.TrimPrefix(a.doc.Source, sourcePrefix(r.Chart)))
 		a.file = name
 		switch {
@@ -224,7 +225,7 @@ func (w *writer) put(p *foundPlace, wants []*want, present map[groupKey]*presenc
 		lines, any = a.lines, true
 	}
 	if agreed && len(lines) > 0 {
-		lines = conditioned(lines, wants, p, present)
+		lines = conditioned(lines, wants, p, present, w.src.Spelling)
 		w.files[p.file].insert = append(w.files[p.file].insert, p.place.insertions(w.files[p.file].text, lines)...)
 		return
 	}
@@ -240,12 +241,12 @@ func (w *writer) put(p *foundPlace, wants []*want, present map[groupKey]*presenc
 
 // conditioned are lines in which what is not always rendered is named under its
 // condition.
-func conditioned(lines []string, wants []*want, p *foundPlace, present map[groupKey]*presence) []string {
+func conditioned(lines []string, wants []*want, p *foundPlace, present map[groupKey]*presence, spelling Spelling) []string {
 	i := slices.IndexFunc(wants, func(a *want) bool { return slices.Contains(p.objects, a.object) })
 	out := slices.Clone(lines)
 	for n, l := range lines {
 		for _, key := range []string{plan.AnnotationGroupDependsOn, plan.AnnotationLayerDependsOn} {
-			if prefix := plan.StoredKey(key) + ": "; strings.HasPrefix(l, prefix) {
+			if prefix := spelling.key(key) + ": "; strings.HasPrefix(l, prefix) {
 				if value, conditional := needs(wants[i].doc.Chart, wants[i].needs, p.place, present); conditional {
 					out[n] = prefix + value
 				}

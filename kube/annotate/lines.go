@@ -10,11 +10,31 @@ import (
 	"lockstep/engine/plan"
 )
 
-// annotationLines are the lines that make annotations say what is wanted of them.
-// What they say already in another way is changed: then its key is returned, too.
-//
-// Keys and lists are spelled as both this program and Helm take them (R1, R3).
-func annotationLines(now, wanted map[string]string) (lines []string, changed string) {
+// Spelling is how the keys are written to which HIP-0025 gives two slashes (R3).
+// Lists are JSON in a string in each (R1).
+type Spelling string
+
+const (
+	SpellingHelm Spelling = "helm" // one slash: Helm 4.3 installs the chart, too
+	SpellingHIP  Spelling = "hip"  // two slashes, as in HIP-0025
+)
+
+// key returns an annotation key, given in either spelling, in this one.
+func (s Spelling) key(key string) string {
+	if s == SpellingHIP {
+		for _, k := range ordering {
+			if k != key && plan.StoredKey(k) == key {
+				return k
+			}
+		}
+		return key
+	}
+	return plan.StoredKey(key)
+}
+
+// annotationLines are the lines to insert so that the annotations are those wanted.
+// If that would change an existing one, its key is returned, too.
+func annotationLines(now, wanted map[string]string, spelling Spelling) (lines []string, changed string) {
 	for _, key := range ordering {
 		value, ok := wanted[key]
 		if !ok || plan.StoredKey(key) != key && hasStored(wanted, key) {
@@ -30,7 +50,7 @@ func annotationLines(now, wanted map[string]string) (lines []string, changed str
 		if there {
 			changed = key
 		}
-		line := plan.StoredKey(key) + ": " + scalar(spaced(value))
+		line := spelling.key(key) + ": " + scalar(spaced(value))
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}

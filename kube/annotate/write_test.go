@@ -195,6 +195,40 @@ func TestPartlyAnnotated(t *testing.T) {
 	}
 }
 
+// TestSpelling writes keys with one slash or two (R3), also of what is rendered under
+// a condition; the plan is the same.
+func TestSpelling(t *testing.T) {
+	for spelling, want := range map[Spelling]string{
+		"":           "helm.sh/depends-on-resource-groups: '[{{ if .Values.extra }}\"db\"{{ end }}]'",
+		SpellingHelm: "helm.sh/depends-on-resource-groups: '[{{ if .Values.extra }}\"db\"{{ end }}]'",
+		SpellingHIP:  "helm.sh/depends-on/resource-groups: '[{{ if .Values.extra }}\"db\"{{ end }}]'",
+	} {
+		dir := t.TempDir()
+		put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
+		put(t, dir, "values.yaml", "extra: true\n")
+		put(t, dir, "templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n")
+		put(t, dir, "templates/b.yaml", "{{ if .Values.extra }}\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: db\n{{ end }}\n")
+		r := render(t, dir)
+		o := Order{Tree: r.Tree}
+		for _, res := range r.Resources {
+			res.Annotations = map[string]string{plan.AnnotationGroup: res.Object.Name}
+			if res.Object.Name == "web" {
+				res.Annotations[plan.AnnotationGroupDependsOn] = `["db"]`
+			}
+			o.Resources = append(o.Resources, res)
+		}
+		src := source(dir, r)
+		src.Spelling = spelling
+		res, err := Prepare(t.Context(), src, o)
+		if err != nil || len(res.Left) > 0 || len(res.Files) != 2 {
+			t.Fatalf("%q: %v, %+v", spelling, err, res)
+		}
+		if got := string(res.Files[0].new); !strings.Contains(got, strings.Replace(want, ".Values", "$.Values", 1)) {
+			t.Errorf("%q: got\n%s\nwant\n%s", spelling, got, want)
+		}
+	}
+}
+
 // TestUndeclared leaves a subchart that merely lies in charts/.
 func TestUndeclared(t *testing.T) {
 	dir := t.TempDir()

@@ -48,7 +48,7 @@ func TestSuggestWrites(t *testing.T) {
 		strings.Contains(out, "helm.sh/") {
 		t.Errorf("the template is\n%s", out)
 	}
-	if out := plan("suggest", dir, "--write"); !strings.Contains(out, "7 lines added to 2 files") {
+	if out := plan("suggest", dir, "--write"); !strings.Contains(out, "added 7 lines to 2 files") {
 		t.Errorf("said\n%s", out)
 	}
 	if got := plan("dag", dir); got != inferred {
@@ -84,7 +84,10 @@ func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
 	if now, err := os.ReadFile(file); err != nil || string(now) != made {
 		t.Errorf("the file is\n%s", now)
 	}
-	for _, args := range [][]string{{"suggest", dir, "--write", "--tui"}, {"suggest", dir, "--write", "-o", "dot"}, {"template", "t", dir, "--order=inferred", "--wait=legacy"}} {
+	if out, _, _ := typed("suggest", dir, "--write", "--spelling=hip"); !strings.Contains(out, `helm.sh/depends-on/resource-groups: '["db"]'`) {
+		t.Errorf("--spelling=hip prints\n%s", out)
+	}
+	for _, args := range [][]string{{"suggest", dir, "--write", "--tui"}, {"suggest", dir, "--write", "-o", "dot"}, {"suggest", dir, "--spelling=hip"}, {"template", "t", dir, "--order=inferred", "--wait=legacy"}} {
 		if _, _, err := typed(args...); err == nil {
 			t.Errorf("%v is taken", args)
 		}

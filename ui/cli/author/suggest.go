@@ -1,6 +1,7 @@
 package author
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -30,6 +31,7 @@ The name of the release, which templates may use, can come before CHART.`
 func (a *app) newSuggest() *cobra.Command {
 	flags := command.RenderFlags{Flat: true}
 	format := command.Choice{Allowed: report.DagFormats}
+	spelling := command.Choice{Allowed: []string{"helm", "hip"}}
 	tui, write := false, false
 	cmd := &cobra.Command{
 		Use:     "suggest CHART",
@@ -55,8 +57,11 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 			if err := order.Check(); err != nil {
 				return r.Secrets.Error(err)
 			}
+			if cmd.Flags().Changed("spelling") && !write {
+				return errors.New("--spelling needs --write")
+			}
 			if write {
-				return a.writeOrder(cmd, r, ordered, format.Value)
+				return a.writeOrder(cmd, r, ordered, format.Value, kube.AnnotationSpelling(spelling.Value))
 			}
 			suggested, err := command.PlanRendered(ordered)
 			if err != nil {
@@ -79,6 +84,7 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 	command.AddChoice(cmd, &format, "output", "o", "format")
 	cmd.Flags().BoolVar(&tui, "tui", false, "look at it on the screen")
 	cmd.Flags().BoolVar(&write, "write", false, "write the order into the files of the chart, a directory")
+	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write writes: one slash, so that Helm 4.3 can install the chart, or two, as in HIP-0025")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	cmd.MarkFlagsMutuallyExclusive("tui", "write")
 	return cmd
@@ -86,7 +92,7 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 
 // writeOrder writes an order into the files of the chart that was rendered, and
 // says what is left.
-func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.Rendered, format string) error {
+func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.Rendered, format string, spelling kube.AnnotationSpelling) error {
 	mode := report.ModeText
 	switch format {
 	case "json":
@@ -95,7 +101,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	default:
 		return fmt.Errorf("--write says what it has written as text or json: leave -o %s out", format)
 	}
-	found, err := kube.PrepareAnnotations(cmd.Context(), kube.AnnotatedChart{Dir: r.Chart.Path(), Values: r.GivenValues, Options: r.Options, Rendered: r.Rendered},
+	found, err := kube.PrepareAnnotations(cmd.Context(), kube.AnnotatedChart{Dir: r.Chart.Path(), Values: r.GivenValues, Options: r.Options, Rendered: r.Rendered, Spelling: spelling},
 		kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
 	if err != nil {
 		return err
