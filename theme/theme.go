@@ -181,7 +181,7 @@ func Parse(s string) (Options, error) {
 		case "colour-blind", "color-blind":
 			o.Look = ColourBlind
 		default:
-			return Options{}, fmt.Errorf("there is no theme %q: take auto, dark, light, high-contrast or colour-blind", word)
+			return Options{}, fmt.Errorf("unknown theme %q: use auto, dark, light, high-contrast or colour-blind", word)
 		}
 	}
 	return o, nil

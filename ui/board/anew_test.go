@@ -15,11 +15,11 @@ func TestStartAnew(t *testing.T) {
 	asked := 0
 	anew := func(o *Options) { o.Anew = func(context.Context) error { asked++; return fails } }
 	s := with("sandbox-held", 0, "", anew)(t)
-	s.shows(t, "Z start anew")
+	s.shows(t, "Z restart on a new cluster")
 	fails = errors.New("templates/api.yaml:3: unexpected end")
 	s.press("Z")
 	s.settle()
-	s.shows(t, "not started anew: templates/api.yaml:3")
+	s.shows(t, "not restarted: templates/api.yaml:3")
 	if len(s.sent) > 0 || asked != 1 {
 		t.Errorf("it sends %v, asked %d times", s.sent, asked)
 	}

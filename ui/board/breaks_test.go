@@ -34,7 +34,7 @@ func TestListOfBreakpoints(t *testing.T) {
 	}
 	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "shop/db:schema", Status: event.Running, Time: s.State.Now})
 	on(event.Cleared, "shop/api:server")
-	if s.press("B"); !strings.Contains(s.text(), "there are none") {
+	if s.press("B"); !strings.Contains(s.text(), "No breakpoints") {
 		t.Errorf("what is over is listed:\n%s", s.text())
 	}
 }

@@ -90,7 +90,7 @@ func TestChangesAreAskedOnce(t *testing.T) {
 	o := *s.Object()
 	s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Applying, Time: s.State.Now}}, true})
 	asked("on its way", 0)
-	s.shows(t, "is on its way")
+	s.shows(t, "is being sent")
 	s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Ready, Change: event.Configured, Time: s.State.Now}}, true})
 	asked("applied", 1)
 }
@@ -101,7 +101,7 @@ func TestNotYetIsAskedAgain(t *testing.T) {
 	s, _ := diffing(t, nil)
 	later := of(s, inspector.Change{Action: inspector.Later, Message: "namespace later does not exist yet"})
 	s, c := diffing(t, later)
-	s.shows(t, "2 objects: 2 not comparable yet (namespace later does not exist yet)", "shop-db-migrations  cannot be compared yet\n")
+	s.shows(t, "2 objects: 2 cannot be compared yet (namespace later does not exist yet)", "shop-db-migrations  cannot be compared yet\n")
 	c.asked.Store(0)
 	s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
 	s.settle()
@@ -136,8 +136,8 @@ func TestWordsOfChanges(t *testing.T) {
 		{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "2 objects: 2 kept (kept: helm.sh/resource-policy)"},
 		{inspector.Change{Action: inspector.Hook, Message: "recreated"}, "", "2 objects: 2 to run (recreated)"},
 		{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
-		{inspector.Change{Action: inspector.Unchanged}, event.Created, "created, and is as it was applied"},
-		{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "configured, and has been changed since; another apply would revert 1 field"},
+		{inspector.Change{Action: inspector.Unchanged}, event.Created, "created, and is unchanged since"},
+		{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "configured, and changed since; another apply would revert 1 field"},
 		{inspector.Change{Action: inspector.Create}, event.Created, "was created and is gone; another apply would create it"},
 	} {
 		s, c := diffing(t, nil)

@@ -19,7 +19,7 @@ func TestAChartThatChangesOnDiskIsTold(t *testing.T) {
 	s.send(edit.FolderSeen(false))
 	s.showsNot(t, "chart changed")
 	s.send(edit.FolderSeen(true))
-	s.shows(t, "chart changed on disk, E renders it again", "E chart changed, render it again")
+	s.shows(t, "chart changed on disk; E renders it again", "E chart changed, render again")
 	s.send(screen.FlashOver(s.Flash.N))
 	s.send(edit.FolderSeen(true))
 	s.showsNot(t, "on disk")
@@ -52,7 +52,7 @@ func TestApplyingAgainSaysWhatItReverts(t *testing.T) {
 		s.send(s.insp.AskReverts()())
 		s.shows(t, want)
 		if s.resized(60, 20); change.Action == inspector.Alter {
-			s.shows(t, "R retry, reverts   G give up   a abort")
+			s.shows(t, "R retry, reverts   G stop here   a abort")
 		}
 	}
 	if s := with("sandbox-install", 63, "", answered)(t); s.insp.AskReverts() != nil {

@@ -51,7 +51,7 @@ func edited(t *testing.T, writes string, made edit.Edited, err error) *rig {
 func TestEdit(t *testing.T) {
 	order := event.Command{Name: event.Edit}
 	s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change", "  ~ ConfigMap/word", "      -word: old", "      +word: new"}, Order: order}, nil)
-	s.shows(t, "enter goes on", "revision 2: 1 to change", "+word: new")
+	s.shows(t, "enter apply", "revision 2: 1 to change", "+word: new")
 	if s.press("esc"); len(s.sent) > 0 {
 		t.Errorf("leaving sends %v", s.sent)
 	}
@@ -76,7 +76,7 @@ func TestEdit(t *testing.T) {
 
 func TestEditThatComesToNothing(t *testing.T) { // R46
 	s := edited(t, "word: [\n", edit.Edited{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))
-	s.shows(t, "it comes to nothing", "did not find expected node content")
+	s.shows(t, "Invalid edit", "did not find expected node content")
 	if s.press("enter"); len(s.sent) > 0 {
 		t.Errorf("it is sent: %v", s.sent)
 	}
@@ -86,7 +86,7 @@ func TestEditThatComesToNothing(t *testing.T) { // R46
 	if s := edited(t, "word: old\n", edit.Edited{}, nil); s.edits() {
 		t.Error("values that are the same are edited")
 	} else {
-		s.shows(t, "nothing was changed")
+		s.shows(t, "nothing changed")
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 // (R44).
 func TestHeldSaysWhatIsReadyByNow(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
-	s.shows(t, "✗ held  api:server · Deployment/shop-api: image example/no-such-", "\n         image:1 cannot be pulled: not found\n", "A accept   R retry   G give up   a abort")
+	s.shows(t, "✗ held  api:server · Deployment/shop-api: image example/no-such-", "\n         image:1 cannot be pulled: not found\n", "A re-check   R retry   G stop here   a abort")
 	s.showsNot(t, "is ready now")
 	s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: "shop/api:server", Status: event.Ready, Time: s.State.Now,
 		Object: &plan.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "shop-api"}})
-	s.shows(t, "Deployment/shop-api is ready now   A accept")
+	s.shows(t, "Deployment/shop-api is ready now   A re-check")
 }
 
 // TestGivingUpAsks proves that what cannot be taken back is asked for, and that
@@ -23,12 +23,12 @@ func TestHeldSaysWhatIsReadyByNow(t *testing.T) {
 func TestGivingUpAsks(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
 	s.press("G")
-	s.shows(t, "give up what failed?", "3 groups that wait for it never start")
+	s.shows(t, "stop here?", "3 waiting groups never start")
 	if len(s.sent) > 0 {
 		t.Errorf("G sends %v before it was confirmed", s.sent)
 	}
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Running, Time: s.State.Now})
-	s.showsNot(t, "give up what failed?")
+	s.showsNot(t, "stop here?")
 	s.press("G")
-	s.showsNot(t, "give up what failed?")
+	s.showsNot(t, "stop here?")
 }

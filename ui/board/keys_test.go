@@ -349,8 +349,8 @@ func TestTheDialogTellsOfTheRollback(t *testing.T) {
 // TestDialogSays holds what the abort dialog promises against the release.
 func TestDialogSays(t *testing.T) {
 	s := with("sandbox-held", 0, "a")(t)
-	s.shows(t, "abort the install of shop?", "keep what is there: 20 objects stay, the release is marked failed",
-		"roll back: uninstall all 20 objects in reverse order", "stop at once", "go on")
+	s.shows(t, "abort the install of shop?", "keep existing objects: 20 objects stay, the release is marked failed",
+		"roll back: uninstall all 20 objects in reverse order", "stop now", "cancel")
 
 	s = with("sandbox-held", 0, "")(t)
 	s.State.Operation.Name, s.State.Operation.PreviousRevision = "upgrade", 3
@@ -371,10 +371,10 @@ func TestDialogSays(t *testing.T) {
 	}
 
 	s = with("sandbox-install", 10, "a")(t)
-	s.shows(t, "nothing of the chart has been applied yet", "keep what is there: nothing of the chart is there yet, the release is marked failed")
+	s.shows(t, "nothing from the chart was applied yet", "keep existing objects: nothing from the chart exists yet, the release is marked failed")
 
 	s = with("sandbox-rollback", 160, "a")(t)
-	s.shows(t, "stop the rollback?", "objects are gone", "still there", "roll back: not possible, a rollback is under way")
+	s.shows(t, "stop the rollback?", "objects are deleted", "remaining", "roll back: not possible, a rollback is running")
 
 	// It goes when there is nothing left to abort.
 	s = with("sandbox-install", 63, "a")(t)

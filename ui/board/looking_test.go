@@ -244,7 +244,7 @@ func TestPalette(t *testing.T) {
 		t.Error("the diff is not open")
 	}
 	s.press(":", "x", "y", "z", "z", "y")
-	s.shows(t, "nothing is called that")
+	s.shows(t, "no matching command")
 	s.press("enter")
 	if len(s.sent) > 0 {
 		t.Errorf("sent %v", s.sent)

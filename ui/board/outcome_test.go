@@ -106,6 +106,6 @@ func TestRolledBack(t *testing.T) {
 	expect(map[string]string{"c:c": "rolling back"})
 	undo("a", "a-1", event.Failed, "")
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.Failed})
-	expect(map[string]string{"c:a": "ready", "c:c": "partly undone"})
-	s.shows(t, "partly undone", "↩ ConfigMap/c-1", "○ ConfigMap/d-1")
+	expect(map[string]string{"c:a": "ready", "c:c": "partly rolled back"})
+	s.shows(t, "partly rolled back", "↩ ConfigMap/c-1", "○ ConfigMap/d-1")
 }

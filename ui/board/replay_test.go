@@ -121,7 +121,7 @@ func TestReplayKeys(t *testing.T) {
 	if s.press("x"); s.replays[0].At() != 10 {
 		t.Error("a failure is found where there is none")
 	}
-	s.shows(t, "nothing fails in this run")
+	s.shows(t, "no failures in this run")
 	if s.press("q"); !s.quits() {
 		t.Error("q does not leave")
 	}

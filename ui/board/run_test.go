@@ -303,6 +303,6 @@ func TestNoTicks(t *testing.T) {
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Time: s.State.Now})
 	s.send(tickMsg{})
 	if !s.ticks {
-		t.Error("the times of groups in flight stand still")
+		t.Error("the times of running groups stand still")
 	}
 }

@@ -60,11 +60,11 @@ func (b *List) Keys() []keys.Binding {
 	return []keys.Binding{
 		{Keys: []string{"up", "k"}, Label: "up k", Do: move(-1), About: "line up"},
 		{Keys: []string{"down", "j"}, Label: "down j", Do: move(1), About: "line down"},
-		{Keys: []string{"space"}, Label: "space", Do: order(event.Disable), About: "disable the breakpoint, so that it stops nothing; again: enable it"},
-		{Keys: []string{"x", "delete"}, Label: "x", Do: order(event.Break), About: "take the breakpoint away"},
+		{Keys: []string{"space"}, Label: "space", Do: order(event.Disable), About: "disable or enable the breakpoint"},
+		{Keys: []string{"x", "delete"}, Label: "x", Do: order(event.Break), About: "delete the breakpoint"},
 		{Keys: []string{"enter"}, Label: "enter", Do: keys.Run(b.visit), About: "go to the group"},
 		{Keys: []string{"esc", "q", "B"}, Label: "esc", Do: keys.Run(b.close), About: "close the list"},
-		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: b.Abort, About: "abort: asks"},
+		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: b.Abort, About: "abort (asks first)"},
 	}
 }
 
@@ -120,7 +120,7 @@ func (b *List) Draw() {
 	}
 	nodes := b.groups()
 	if len(nodes) == 0 {
-		b.Canvas.Box("breakpoints "+b.Theme.Lines.Dot+" esc closes", min(b.W-4, 56), []canvas.Line{canvas.Plain(theme.Quiet, "there are none; b sets one on the selected group")}, theme.Accent)
+		b.Canvas.Box("breakpoints "+b.Theme.Lines.Dot+" esc closes", min(b.W-4, 56), []canvas.Line{canvas.Plain(theme.Quiet, "No breakpoints; b sets one on the selected group")}, theme.Accent)
 		return
 	}
 	at, room := b.index(nodes), max(b.H-6, 1)
@@ -146,7 +146,7 @@ func (b *List) Draw() {
 			{Role: role, Text: name + fmt.Sprintf("%*s", w-17-canvas.Width(name), "")}, {Role: theme.Quiet, Text: word},
 		})
 	}
-	title := fmt.Sprintf("%s %s space disables, x deletes, esc", canvas.Count(len(nodes), "breakpoint"), b.Theme.Lines.Dot)
+	title := fmt.Sprintf("%s %s space disable · x delete · esc", canvas.Count(len(nodes), "breakpoint"), b.Theme.Lines.Dot)
 	b.Canvas.Box(title, w, lines, theme.Accent)
 }
 

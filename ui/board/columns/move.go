@@ -252,7 +252,7 @@ func (b *Board) TurnDetail() tea.Cmd {
 	b.Detail = (b.Detail + 1) % screen.Details
 	b.Follow = b.Follow && b.Detail == screen.AsFits
 	b.Show()
-	return b.Say(theme.Quiet, [...]string{"as much as fits", "a line a group, z: everything", "everything, z: what fits"}[b.Detail])
+	return b.Say(theme.Quiet, [...]string{"auto (what fits)", "compact (z: full)", "full (z: auto)"}[b.Detail])
 }
 
 // FollowAgain follows the action, as the screen does until the user moves.

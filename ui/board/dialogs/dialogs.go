@@ -27,7 +27,7 @@ type Dialog struct {
 
 const (
 	partAbort  = "in the abort dialog"
-	partGiveUp = "before giving up"
+	partGiveUp = "before stopping here"
 )
 
 // choice is an answer to a dialog.
@@ -75,20 +75,20 @@ func (d *Dialog) Keys() []keys.Binding {
 func (d *Dialog) choices() []choice {
 	if d.givesUp {
 		return []choice{
-			{keys: []string{"y", "enter"}, label: "y/enter", about: "give up what failed, and finish what is under way", text: d.giveUpText(), order: d.AboutFailed(event.GiveUp)},
-			{keys: []string{"esc", "ctrl+c"}, label: "esc", about: "leave it held", text: "leave it held"},
+			{keys: []string{"y", "enter"}, label: "y/enter", about: "leave it failed, finish running work, end", text: d.giveUpText(), order: d.AboutFailed(event.GiveUp)},
+			{keys: []string{"esc", "ctrl+c"}, label: "esc", about: "keep holding", text: "keep holding"},
 		}
 	}
-	back := choice{keys: []string{"r"}, label: "r", about: "abort and roll back: to the previous revision, or after a first install uninstall", order: event.Command{Name: event.Rollback}}
-	keep := choice{keys: []string{"K"}, label: "K", about: "abort and keep what is there; the release is marked failed", order: event.Command{Name: event.Abort}}
-	wait := choice{keys: []string{"esc"}, label: "esc", about: "go on", text: "let it come to its end"}
+	back := choice{keys: []string{"r"}, label: "r", about: "abort and roll back (or uninstall)", order: event.Command{Name: event.Rollback}}
+	keep := choice{keys: []string{"K"}, label: "K", about: "abort and keep existing objects", order: event.Command{Name: event.Abort}}
+	wait := choice{keys: []string{"esc"}, label: "esc", about: "cancel", text: "let it finish"}
 	if d.State.Run != event.Aborting {
-		keep.text, wait.text = d.keepText(), "go on"
+		keep.text, wait.text = d.keepText(), "cancel"
 		back.text, back.whyNot = d.rollbackText()
 	}
-	stop := choice{keys: []string{"ctrl+c"}, label: "ctrl-c", about: "stop at once: cancel the requests in flight as well", text: "stop at once: keep what is there", order: event.Command{Name: event.Stop, Reason: "stopped by ctrl-c"}}
+	stop := choice{keys: []string{"ctrl+c"}, label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now, keep existing objects", order: event.Command{Name: event.Stop, Reason: "stopped by ctrl-c"}}
 	if n := d.Tally.Requests; n > 0 {
-		stop.text = fmt.Sprintf("stop at once: cancel %s in flight, keep what is there", canvas.Count(n, "request"))
+		stop.text = fmt.Sprintf("stop now: cancel %s in flight, keep existing objects", canvas.Count(n, "request"))
 	}
 	return []choice{keep, back, stop, wait}
 }
@@ -124,11 +124,11 @@ func (d *Dialog) giveUpText() string {
 			}
 		}
 	}
-	text := fmt.Sprintf("give %s up", canvas.Count(failed, "group"))
+	text := fmt.Sprintf("Leave %s failed, finish running work, then end as failed", canvas.Count(failed, "group"))
 	if n := len(never); n > 0 {
-		text += "; " + plural(n, "1 group that waits for it never starts", "%d groups that wait for it never start")
+		text += "; " + plural(n, "1 waiting group never starts", "%d waiting groups never start")
 	}
-	return text + ". What is under way is finished, then the operation fails"
+	return text
 }
 
 func plural(n int, one, many string) string {
@@ -175,21 +175,21 @@ func (d *Dialog) keepText() string {
 	are := plural(gone, "1 object is", "%d objects are")
 	switch {
 	case d.RollingBack() && gone+left > 0:
-		return fmt.Sprintf("stop the rollback: %s gone, %d still there; the release is marked failed", are, left)
+		return fmt.Sprintf("stop the rollback: %s deleted, %d remaining; the release is marked failed", are, left)
 	case d.RollingBack():
-		return "stop the rollback where it is; the release is marked failed"
+		return "stop the rollback here; the release is marked failed"
 	case d.State.Operation.Name == "uninstall":
-		return fmt.Sprintf("stop here: %s gone, %d stay; the release is marked failed", are, left)
+		return fmt.Sprintf("stop here: %s deleted, %d remaining; the release is marked failed", are, left)
 	}
 	there, flying := d.written()
 	stay := plural(there, "1 object stays", "%d objects stay")
 	if there == 0 { // hooks may have left theirs, and the namespace may be new
-		stay = "nothing of the chart is there yet"
+		stay = "nothing from the chart exists yet"
 	}
 	if flying > 0 {
 		stay += fmt.Sprintf(" and %d in flight", flying)
 	}
-	return "keep what is there: " + stay + ", the release is marked failed"
+	return "keep existing objects: " + stay + ", the release is marked failed"
 }
 
 // rollbackText says what rolling back does, or why it cannot be.
@@ -198,15 +198,15 @@ func (d *Dialog) rollbackText() (text, whyNot string) {
 	there, flying := d.written()
 	switch {
 	case d.RollingBack():
-		return "roll back", "a rollback is under way"
+		return "roll back", "a rollback is running"
 	case op.Name == "upgrade" && op.Undo() == "":
-		return "roll back", "there is no good revision to go back to"
+		return "roll back", "no good revision to return to"
 	case op.Undo() == "":
-		return "roll back", op.Name + " cannot be rolled back; lockstep rollback goes to any revision"
+		return "roll back", op.Name + " cannot be rolled back; lockstep rollback can return to any revision"
 	case op.Undo() == "rollback":
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), ""
 	case there+flying == 0:
-		return "roll back: uninstall; nothing of the chart has been applied yet", ""
+		return "roll back: uninstall; nothing from the chart was applied yet", ""
 	}
 	return "roll back: uninstall " + plural(there+flying, "the 1 object", "all %d objects") + " in reverse order", ""
 }
@@ -217,7 +217,7 @@ func (d *Dialog) Draw() {
 	title := fmt.Sprintf("abort the %s of %s?", op.Name, canvas.Clean(op.Release))
 	switch {
 	case d.givesUp:
-		title = "give up what failed?"
+		title = "stop here?"
 	case d.State.Run == event.Aborting:
 		title = "the run is being aborted"
 	case d.RollingBack():

@@ -89,19 +89,19 @@ func New(ctx context.Context, s *screen.Screen, editor Editor, atQuit func(func(
 }
 
 // Part is the heading of its keys.
-const Part = "before an edit"
+const Part = "in the edit review"
 
 // Keys are the keys of the page.
 func (e *Edit) Keys() []keys.Binding {
 	return []keys.Binding{
-		{Keys: []string{"enter"}, Label: "enter", Do: e.apply, About: "go on with the edited revision"},
-		{Keys: []string{"e"}, Label: "e", Disabled: e.WhyNot, Do: e.again, About: "edit again what was written"},
+		{Keys: []string{"enter"}, Label: "enter", Do: e.apply, About: "apply the edited revision"},
+		{Keys: []string{"e"}, Label: "e", Disabled: e.WhyNot, Do: e.again, About: "edit again"},
 		{Keys: []string{"up", "k"}, Label: "up k", Do: e.Scrolls(-1), About: "line up"},
 		{Keys: []string{"down", "j"}, Label: "down j", Do: e.Scrolls(1), About: "line down"},
 		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: e.Scrolls(-10), About: "page up"},
 		{Keys: []string{"pgdown", "ctrl+f", "space"}, Label: "page down", Do: e.Scrolls(10), About: "page down"},
-		{Keys: []string{"esc", "q"}, Label: "esc", Do: keys.Run(e.close), About: "leave the run as it is; e comes back to what was written"},
-		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: e.Abort, About: "abort: asks"},
+		{Keys: []string{"esc", "q"}, Label: "esc", Do: keys.Run(e.close), About: "discard (e restores the text)"},
+		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: e.Abort, About: "abort (asks first)"},
 	}
 }
 
@@ -122,7 +122,7 @@ func (e *Edit) May() bool { return e.WhyNot() == "" }
 func (e *Edit) WhyNot() string {
 	switch {
 	case e.Attached:
-		return "values are edited where the run was started, or with lockstep ctl RELEASE edit -f FILE"
+		return "edit where the run was started, or use lockstep ctl RELEASE edit -f FILE"
 	case e.editor == nil || e.State.Status == event.RollingBack:
 		return "nothing to edit: this operation takes neither values nor a chart"
 	case !e.Held() && !e.Paused():
@@ -134,7 +134,7 @@ func (e *Edit) WhyNot() string {
 // ChartHint is the word for rendering the chart again, once there is something to render.
 func (e *Edit) ChartHint() string {
 	if e.changed && e.May() {
-		return "chart changed, render it again"
+		return "chart changed, render again"
 	}
 	return ""
 }
@@ -149,13 +149,13 @@ func (e *Edit) again() tea.Cmd { return e.open(e.draft != nil && e.draft.all) }
 // written before and have not been obeyed.
 func (e *Edit) open(all bool) tea.Cmd {
 	if e.draft != nil && e.draft.busy {
-		return e.Say(theme.Quiet, "it is being rendered")
+		return e.Say(theme.Quiet, "rendering")
 	}
 	if e.draft == nil || e.draft.chart || e.draft.all != all && e.draft.values == e.draft.was {
 		e.draft = nil
 		values, err := e.editor.Values(all)
 		if err != nil {
-			return e.Say(theme.Bad, "the values cannot be edited: "+err.Error())
+			return e.Say(theme.Bad, "cannot edit the values: "+err.Error())
 		}
 		e.draft = &draft{values: values, was: values, all: all}
 	}
@@ -213,7 +213,7 @@ func (e *Edit) read(msg Written) tea.Cmd {
 		return e.Say(theme.Bad, msg.Err.Error())
 	case msg.Values == e.draft.was:
 		e.Obeyed()
-		return e.Say(theme.Quiet, "nothing was changed")
+		return e.Say(theme.Quiet, "nothing changed")
 	}
 	all := e.draft.all
 	return e.plan(func(ed Editor, ctx context.Context) (Edited, error) { return ed.Edit(ctx, msg.Values, all) })
@@ -227,7 +227,7 @@ func (e *Edit) plan(make func(Editor, context.Context) (Edited, error)) tea.Cmd 
 	e.draft.busy = true
 	e.close()
 	ctx, editor, d := e.ctx, e.editor, e.draft
-	return tea.Batch(e.Say(theme.Quiet, "rendering the edited revision"), func() tea.Msg {
+	return tea.Batch(e.Say(theme.Quiet, "rendering the edit"), func() tea.Msg {
 		made, err := make(editor, ctx)
 		return planned{d, made, err}
 	})
@@ -276,7 +276,7 @@ func (e *Edit) sawFolder(changed bool) tea.Cmd {
 	was := e.changed
 	e.Looking, e.changed = false, changed
 	if !was && changed && e.May() {
-		return tea.Batch(e.watchFolder(), e.Say(theme.Stopped, "chart changed on disk, E renders it again"))
+		return tea.Batch(e.watchFolder(), e.Say(theme.Stopped, "chart changed on disk; E renders it again"))
 	}
 	return e.watchFolder()
 }
@@ -288,10 +288,10 @@ func (e *Edit) Draw() {
 	}
 	d, dot := e.draft, " "+e.Theme.Lines.Dot+" "
 	w := min(e.W-4, 110)
-	title, border := "edited"+dot+"enter goes on"+dot+"e edits again"+dot+"esc", theme.Accent
+	title, border := "Review edit"+dot+"enter apply"+dot+"e edit again"+dot+"esc discard", theme.Accent
 	texts := d.made.Lines
 	if d.failed != nil {
-		title, border = "it comes to nothing"+dot+"e edits again"+dot+"esc", theme.Bad
+		title, border = "Invalid edit"+dot+"e edit again"+dot+"esc discard", theme.Bad
 		texts = strings.Split(d.failed.Error(), "\n")
 	}
 	var lines []canvas.Line

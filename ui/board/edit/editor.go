@@ -52,7 +52,7 @@ func (e *valuesEditor) Run() (err error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("the edited values cannot be read: %w", err)
+		return fmt.Errorf("read the edited values: %w", err)
 	}
 	e.values = string(text)
 	return nil

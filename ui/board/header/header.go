@@ -162,7 +162,7 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	case h.PlanOnly():
 		mark = h.Theme.Mark(string(event.Waiting))
 		mark.Word = "plan"
-		return mark, fmt.Sprintf("%s, %s %s q leaves", canvas.Count(len(h.Graph.Nodes), "group"), canvas.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
+		return mark, fmt.Sprintf("%s, %s %s press q to quit", canvas.Count(len(h.Graph.Nodes), "group"), canvas.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
 	case s.Status == "" && h.Over():
 		return h.Theme.Mark("aborted"), "the record is empty"
 	case s.Status == "":
@@ -219,7 +219,7 @@ func (h *Header) awayText() string {
 	if h.State.Away.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("no answer from the API server for %s", h.Now().Sub(h.State.Away).Round(time.Second))
+	return fmt.Sprintf("API server unreachable for %s", h.Now().Sub(h.State.Away).Round(time.Second))
 }
 
 // liveMark is how a release that is watched is: the status of its record in
@@ -247,7 +247,7 @@ func (h *Header) liveMark() theme.Mark {
 func (h *Header) endMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Ending()))
-	leave := "q leaves"
+	leave := "press q to quit"
 	if h.ReadOnly() && s.Status == event.Running {
 		mark.Word = "up to here"
 		ends := "the record ends"
@@ -291,7 +291,7 @@ func (h *Header) DrawTooSmall() {
 	x := h.Canvas.PutFit(0, 0, h.W, mark.Role, mark.Glyph+" "+mark.Word)
 	h.Canvas.PutFit(x+1, 0, h.W-x-1, theme.Text, text)
 	h.Canvas.PutFit(0, 1, h.W, theme.Quiet, fmt.Sprintf("%d of %d", h.Tally.Done, h.Tally.Total))
-	for i, s := range canvas.Wrap(fmt.Sprintf("the terminal is %d×%d, too small for the board: it needs %d×%d", h.W, h.H, screen.SmallestWidth, screen.SmallestHeight), h.W) {
+	for i, s := range canvas.Wrap(fmt.Sprintf("the terminal is %d×%d; the board needs at least %d×%d", h.W, h.H, screen.SmallestWidth, screen.SmallestHeight), h.W) {
 		h.Canvas.Put(0, 2+i, theme.Quiet, s)
 	}
 }

@@ -46,14 +46,14 @@ func (h *Help) legend() []canvas.Line {
 		add(mark.Role, mark.Glyph, mark.Word)
 	}
 	add(theme.Stopped, h.Theme.Lines.Break, "breakpoint")
-	add(theme.Key, h.Theme.Lines.Next, "what a step lets go")
+	add(theme.Key, h.Theme.Lines.Next, "what a step starts")
 	return out
 }
 
 // Warnings are the warnings as lines.
 func (h *Help) Warnings(width int) []canvas.Line {
 	if len(h.State.Warnings) == 0 {
-		return []canvas.Line{canvas.Plain(theme.Quiet, "there are none")}
+		return []canvas.Line{canvas.Plain(theme.Quiet, "No warnings")}
 	}
 	var out []canvas.Line
 	for _, w := range h.State.Warnings {

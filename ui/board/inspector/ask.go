@@ -200,7 +200,7 @@ type LoadedMsg struct {
 	err  error
 }
 
-const notConnected = "only the cluster knows, and this screen is not connected to it"
+const notConnected = "not connected to the cluster"
 
 // askTimeout is how long an answer may take.
 const askTimeout = 15 * time.Second
@@ -258,7 +258,7 @@ func whyNone(err error) string {
 	if none := Nothing(""); errors.As(err, &none) {
 		return string(none)
 	}
-	return "cannot look that up: " + err.Error()
+	return "lookup failed: " + err.Error()
 }
 
 func cleanPods(pods []Pod) (out []Pod) {
@@ -289,5 +289,5 @@ func errText(err error) string {
 	if none := Nothing(""); errors.As(err, &none) {
 		return string(none)
 	}
-	return "the log cannot be followed: " + err.Error()
+	return "cannot follow the log: " + err.Error()
 }

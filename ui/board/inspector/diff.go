@@ -49,7 +49,7 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 		out = append(out, c.changeLines(s, o, a, known, names, room, width)...)
 	}
 	if more := len(s.Node.Objects) - mostCompared; s.Object == nil && more > 0 {
-		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more: select one to see what happens to it", more)))
+		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more; select one for details", more)))
 	}
 	return out
 }
@@ -87,8 +87,8 @@ func (c *Changes) head(s Subject, items []Item, moments []moment) canvas.Line {
 		action Action
 		word   string
 	}{
-		{Create, "create"}, {Alter, "change"}, {Unchanged, "unchanged"}, {Delete, "delete"}, {Absent, "gone already"}, {Keep, "kept"},
-		{Hook, "to run"}, {Refuse, "refused"}, {Later, "not comparable yet"},
+		{Create, "create"}, {Alter, "change"}, {Unchanged, "unchanged"}, {Delete, "delete"}, {Absent, "already gone"}, {Keep, "kept"},
+		{Hook, "to run"}, {Refuse, "refused"}, {Later, "cannot be compared yet"},
 	} {
 		if n := count[p.action]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, p.word))
@@ -109,9 +109,9 @@ func (c *Changes) changeLines(s Subject, o *event.ObjectState, a answer, known b
 	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}}
 	switch {
 	case !known && onItsWay(o.Status):
-		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "is on its way"})
+		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "is being sent"})
 	case !known:
-		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "asking the cluster " + s.Theme.Lines.Ellipsis})
+		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "comparing with the cluster " + s.Theme.Lines.Ellipsis})
 	case a.none != "":
 		head = append(head, canvas.Piece{Role: theme.Quiet, Text: a.none})
 	default:
@@ -127,7 +127,7 @@ func (c *Changes) changeLines(s Subject, o *event.ObjectState, a answer, known b
 	}
 	lines := fieldLines(a.change.Fields, width)
 	if over := len(lines) - room; over > 0 {
-		lines = append(lines[:room], canvas.Plain(theme.Quiet, fmt.Sprintf("    %s %d more lines: select it to see them", s.Theme.Lines.Ellipsis, over)))
+		lines = append(lines[:room], canvas.Plain(theme.Quiet, fmt.Sprintf("    %s %d more lines; select it to see them", s.Theme.Lines.Ellipsis, over)))
 	}
 	return append(out, lines...)
 }
@@ -138,7 +138,7 @@ var happens = map[Action]struct {
 	text string
 }{
 	Create: {theme.Good, "will be created"}, Alter: {theme.Busy, "changes"}, Unchanged: {theme.Quiet, "unchanged"},
-	Delete: {theme.Bad, "will be deleted"}, Absent: {theme.Quiet, "is gone already"}, Keep: {theme.Quiet, "stays"},
+	Delete: {theme.Bad, "will be deleted"}, Absent: {theme.Quiet, "is already gone"}, Keep: {theme.Quiet, "stays"},
 	Hook: {theme.Accent, "runs"}, Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
 }
 
@@ -158,9 +158,9 @@ func says(o *event.ObjectState, c Change) (theme.Role, string) {
 	case done && c.Action == Create:
 		return theme.Stopped, "was " + did + " and is gone; another apply would create it"
 	case done && c.Action == Alter:
-		return theme.Stopped, did + ", and has been changed since; another apply would revert " + is.text
+		return theme.Stopped, did + ", and changed since; another apply would revert " + is.text
 	case done && c.Action == Unchanged:
-		return theme.Quiet, did + ", and is as it was applied"
+		return theme.Quiet, did + ", and is unchanged since"
 	case done && c.Action == Absent:
 		return theme.Quiet, did
 	}

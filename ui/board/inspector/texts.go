@@ -17,7 +17,7 @@ import (
 func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 	n := s.Node
 	if n == nil {
-		return []canvas.Line{canvas.Plain(theme.Quiet, "it is not part of the operation any more")}
+		return []canvas.Line{canvas.Plain(theme.Quiet, "no longer part of the operation")}
 	}
 	switch i.Tab {
 	case TabWhy:
@@ -69,7 +69,7 @@ func (i *Inspector) askedTab(s Subject, width int) []canvas.Line {
 	out = append(out, i.logs.text(i, width, s.Theme.Lines)...)
 	switch {
 	case i.busy && len(i.text)+len(i.pods) == 0:
-		out = append(out, canvas.Plain(theme.Quiet, "asking the cluster "+s.Theme.Lines.Ellipsis))
+		out = append(out, canvas.Plain(theme.Quiet, "comparing with the cluster "+s.Theme.Lines.Ellipsis))
 	case i.note != "":
 		for _, l := range canvas.Wrap(i.note, width) {
 			out = append(out, canvas.Plain(theme.Quiet, l))
@@ -83,11 +83,11 @@ func (i *Inspector) which(s Subject) string {
 	o := s.Node.Find(i.about.Object)
 	switch {
 	case i.Live:
-		return "as it is in the cluster"
+		return "in the cluster"
 	case o != nil && Applied(o):
-		return "as it was sent"
+		return "as applied"
 	}
-	return "as it will be sent"
+	return "to be applied"
 }
 
 // Applied reports whether the run has come to an object.
@@ -132,7 +132,7 @@ func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
 		}
 	}
 	out := []canvas.Line{canvas.Plain(theme.Strong, "waits for")}
-	out = append(out, s.nodeLines(up, "nothing: it is among the first", func(u *graph.Node) string { return n.Group.Why[u.ID] })...)
+	out = append(out, s.nodeLines(up, "nothing: first group", func(u *graph.Node) string { return n.Group.Why[u.ID] })...)
 	out = append(out, nil, canvas.Plain(theme.Strong, "waited for by"))
 	out = append(out, s.nodeLines(s.Graph.Followers(n), "nothing", func(u *graph.Node) string { return u.Group.Why[n.ID] })...)
 	return canvas.WrapLines(out, width)
@@ -173,7 +173,7 @@ func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Nod
 // beginning of the operation.
 func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	if op := s.State.Operation; op.Watches() {
-		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is being deployed; lockstep status "+op.Release+" tells how long each group took when it was")}
+		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is running; lockstep status "+op.Release+" shows how long each group took")}
 	}
 	at := func(t time.Time) string {
 		if t.IsZero() {
@@ -188,7 +188,7 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 		took = canvas.Span(d, over)
 	}
 	out := []canvas.Line{
-		{{Role: theme.Strong, Text: canvas.Pad("", names)}, {Role: theme.Strong, Text: fmt.Sprintf("%10s%10s%10s", "begun", "ended", "took")}},
+		{{Role: theme.Strong, Text: canvas.Pad("", names)}, {Role: theme.Strong, Text: fmt.Sprintf("%10s%10s%10s", "started", "ended", "took")}},
 		{{Role: theme.Text, Text: canvas.Pad(canvas.FitMiddle(n.ID, names, s.Theme.Lines.Ellipsis), names)}, {Role: theme.Text, Text: fmt.Sprintf("%10s%10s%10s", at(n.Started), at(n.Ended), took)}},
 	}
 	for _, p := range s.State.Phases {

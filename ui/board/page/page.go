@@ -88,7 +88,7 @@ func (p *Page) Keys() []keys.Binding {
 		{Keys: []string{"home", "g"}, Label: "home g", Do: p.Scrolls(-all), About: "to the beginning"},
 		{Keys: []string{"end", "G"}, Label: "end G", Do: p.Scrolls(all), About: "to the end"},
 		{Keys: []string{"esc", "enter", "q", "?", "w"}, Label: "esc", Do: keys.Run(func() { p.Modes.Close(p) }), About: "close"},
-		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: p.Abort, About: "abort: asks"},
+		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: p.Abort, About: "abort (asks first)"},
 	}
 }
 

@@ -52,9 +52,9 @@ func (p *Palette) Keys() []keys.Binding {
 		{Keys: []string{"down", "ctrl+n"}, Label: "down", Do: move(1), About: "line down"},
 		{Keys: []string{"pgup"}, Label: "page up", Do: move(-10), About: "page up"},
 		{Keys: []string{"pgdown"}, Label: "page down", Do: move(10), About: "page down"},
-		{Keys: []string{"enter"}, Label: "enter", Do: p.run, About: "do it, as its key does"},
+		{Keys: []string{"enter"}, Label: "enter", Do: p.run, About: "run it"},
 		{Keys: []string{"esc"}, Label: "esc", Do: keys.Run(p.close), About: "close"},
-		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: p.Abort, About: "abort: asks"},
+		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: p.Abort, About: "abort (asks first)"},
 	}
 }
 
@@ -142,10 +142,10 @@ func (p *Palette) Draw() {
 		lines = append(lines, canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: key, Text: fmt.Sprintf("%-10s", b.Label)}, {Role: role, Text: b.About}})
 	}
 	if len(all) == 0 {
-		lines = append(lines, canvas.Plain(theme.Quiet, "nothing is called that"))
+		lines = append(lines, canvas.Plain(theme.Quiet, "no matching command"))
 	}
 	dot := " " + p.Theme.Lines.Dot + " "
-	title := canvas.Count(len(all), "command") + dot + "type to find" + dot + p.Theme.Lines.Enter + " does it" + dot + "esc"
+	title := canvas.Count(len(all), "command") + dot + "type to search" + dot + p.Theme.Lines.Enter + " run" + dot + "esc"
 	for len(lines) < min(room, 12)+2 { // it does not jump while one types
 		lines = append(lines, nil)
 	}

@@ -47,15 +47,15 @@ func (r *Replay) Keys() []keys.Binding {
 	failure := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.turnToFailure(by) } }
 	faster := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.setSpeed(by) } }
 	return []keys.Binding{
-		{Keys: []string{"space"}, Label: "space", Hint: r.playHint, Do: r.playOrHalt, About: "play, or stand still; at the end: play again from the beginning"},
-		{Keys: []string{"left"}, Label: "left", Hint: keys.Always("back"), Do: by(-1), About: "back by an event"},
-		{Keys: []string{"right"}, Label: "right", Hint: keys.Always("on"), Do: by(1), About: "on by an event"},
-		{Keys: []string{","}, Label: ",", Hint: keys.Always("group back"), Do: group(-1), About: "back to where something became of a group"},
-		{Keys: []string{"."}, Label: ".", Hint: keys.Always("group on"), Do: group(1), About: "on to where something becomes of a group"},
-		{Keys: []string{"x"}, Label: "x", Hint: keys.When("failure", r.fails), Do: failure(1), About: "on to the next failure; after the last: to the first"},
-		{Keys: []string{"X"}, Label: "X", Do: failure(-1), About: "back to the failure before"},
-		{Keys: []string{"+", "="}, Label: "+", Hint: keys.When("faster", func() bool { return r.speed < Fastest }), Do: faster(2), About: "twice as fast, up to 64 times"},
-		{Keys: []string{"-"}, Label: "-", Hint: keys.When("slower", func() bool { return r.speed > Slowest }), Do: faster(0.5), About: "half as fast, down to as fast as it was"},
+		{Keys: []string{"space"}, Label: "space", Hint: r.playHint, Do: r.playOrHalt, About: "play or pause; at the end: replay"},
+		{Keys: []string{"left"}, Label: "left", Hint: keys.Always("back"), Do: by(-1), About: "previous event"},
+		{Keys: []string{"right"}, Label: "right", Hint: keys.Always("on"), Do: by(1), About: "next event"},
+		{Keys: []string{","}, Label: ",", Hint: keys.Always("previous group"), Do: group(-1), About: "previous group status change"},
+		{Keys: []string{"."}, Label: ".", Hint: keys.Always("next group"), Do: group(1), About: "next group status change"},
+		{Keys: []string{"x"}, Label: "x", Hint: keys.When("failure", r.fails), Do: failure(1), About: "next failure"},
+		{Keys: []string{"X"}, Label: "X", Do: failure(-1), About: "previous failure"},
+		{Keys: []string{"+", "="}, Label: "+", Hint: keys.When("faster", func() bool { return r.speed < Fastest }), Do: faster(2), About: "twice as fast, up to 64×"},
+		{Keys: []string{"-"}, Label: "-", Hint: keys.When("slower", func() bool { return r.speed > Slowest }), Do: faster(0.5), About: "half as fast, down to 1×"},
 		{Keys: []string{"<"}, Label: "<", Do: func() tea.Cmd { return r.TurnTo(1) }, About: "to the beginning"},
 		{Keys: []string{">"}, Label: ">", Do: func() tea.Cmd { return r.TurnTo(len(r.events)) }, About: "to the end"},
 	}
@@ -63,7 +63,7 @@ func (r *Replay) Keys() []keys.Binding {
 
 func (r *Replay) playHint() string {
 	if r.moving {
-		return "stand still"
+		return "pause"
 	}
 	return "play"
 }
@@ -141,7 +141,7 @@ func (r *Replay) turnToGroup(by int) tea.Cmd {
 // turnToFailure stands still at the next failure, in a circle.
 func (r *Replay) turnToFailure(by int) tea.Cmd {
 	if !r.fails() {
-		return r.Say(theme.Quiet, "nothing fails in this run")
+		return r.Say(theme.Quiet, "no failures in this run")
 	}
 	at := r.next(r.At(), by, IsFailure)
 	switch {

@@ -99,7 +99,7 @@ func (r *Replay) Said(e event.Event) string {
 	}
 	switch e.Kind {
 	case event.KindDiagnosis:
-		word = "looked into: " + e.Message
+		word = "inspected: " + e.Message
 	case event.KindLog:
 		word = "logs"
 	case event.KindWaiting:

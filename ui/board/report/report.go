@@ -97,7 +97,7 @@ func (r *Report) slowestLines(width int) []canvas.Line {
 	}
 	for _, g := range slowest {
 		if out == nil {
-			out = append(out, canvas.Plain(theme.Quiet, "slowest groups, against last time"))
+			out = append(out, canvas.Plain(theme.Quiet, "slowest groups, compared with last time"))
 		}
 		role, than := theme.Quiet, "about the same"
 		if g.Differs() {

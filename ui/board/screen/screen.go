@@ -134,7 +134,7 @@ func (s *Screen) Send(c event.Command) tea.Cmd {
 // commandNames are the commands as the screen calls them.
 var commandNames = map[event.CommandName]string{
 	event.Pause: "pause", event.Resume: "continue", event.Step: "step", event.RunTo: "run to", event.Break: "breakpoint", event.Disable: "disable", event.Edit: "edit",
-	event.Accept: "accept", event.Retry: "retry", event.GiveUp: "give up", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
+	event.Accept: "re-check", event.Retry: "retry", event.GiveUp: "stop here", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
 }
 
 // Absorb takes events into the picture.

@@ -108,7 +108,7 @@ func (s *Steer) MayStartAnew() bool {
 // WhyNotAnew says why it never can be, "" where it can.
 func (s *Steer) WhyNotAnew() string {
 	if s.prepare == nil {
-		return "a chart is started anew only on a cluster of its own: --sandbox"
+		return "restarting needs a throwaway cluster: --sandbox"
 	}
 	return ""
 }
@@ -126,10 +126,10 @@ func (s *Steer) Update(msg tea.Msg) tea.Cmd {
 	case !ok:
 		return nil
 	case prepared.err != nil:
-		return s.Say(theme.Bad, "not started anew: "+prepared.err.Error())
+		return s.Say(theme.Bad, "not restarted: "+prepared.err.Error())
 	case s.Over():
 		return tea.Quit
 	}
 	s.QuitAtEnd = true
-	return s.Send(event.Command{Name: event.Stop, Reason: "started anew", Told: true})
+	return s.Send(event.Command{Name: event.Stop, Reason: "restarted", Told: true})
 }
