@@ -182,7 +182,7 @@ func TestFromEnv(t *testing.T) {
 		}
 	}
 	got, err := FromEnv(func(k string) string { return map[string]string{"LOCKSTEP_THEME": "pink", "NO_COLOR": "1"}[k] })
-	if err == nil || !strings.Contains(err.Error(), `LOCKSTEP_THEME: there is no theme "pink"`) || got.Depth != None {
+	if err == nil || !strings.Contains(err.Error(), `LOCKSTEP_THEME: unknown theme "pink"`) || got.Depth != None {
 		t.Errorf("an unknown theme: %+v, %v", got, err)
 	}
 }

@@ -137,7 +137,7 @@ func TestAFoldOpens(t *testing.T) {
 		t.Errorf("a click leaves %d folds, %d rows, and selects %s:\n%s", len(s.board.Folds), s.board.Rows, s.Group().ID, s.text())
 	}
 	s.press("z")
-	s.shows(t, "everything", "deploy/")
+	s.shows(t, "full (z", "deploy/")
 	s.press("z")
 	if len(s.board.Folds) == 0 {
 		t.Errorf("z does not fold again:\n%s", s.text())

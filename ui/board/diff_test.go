@@ -185,7 +185,7 @@ func TestManyAreComparedInPart(t *testing.T) {
 		t.Errorf("%d questions, want 200", n)
 	}
 	s.press("end")
-	s.shows(t, "select one to see what happens to it")
+	s.shows(t, "more; select one for details")
 }
 
 // TestSecretsAreMaskedInManifests hides values in both manifests even where the

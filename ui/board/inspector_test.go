@@ -136,7 +136,7 @@ func TestInspectorWithoutCluster(t *testing.T) {
 	s.press("f", "enter")
 	for _, key := range []string{"d", "y", "v"} {
 		s.press(key)
-		s.shows(t, "only the cluster knows")
+		s.shows(t, "not connected to the cluster")
 	}
 	c := &answerer{err: errors.New("no route to host")}
 	for _, key := range []string{"d", "y", "v"} {

@@ -237,8 +237,8 @@ func TestPalette(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-breakpoint", 0), answered)
 	s.press(":")
 	s.press(strings.Split("diff", "")...)
-	s.shows(t, ":diff", "diff: what the run will do")
-	s.showsNot(t, "accept: while")
+	s.shows(t, ":diff", "diff: what will change")
+	s.showsNot(t, "re-check the")
 	s.press("enter")
 	if !s.insp.Shown || s.insp.Tab != inspector.TabDiff || s.Modes.Has(s.palette) {
 		t.Error("the diff is not open")

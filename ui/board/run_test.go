@@ -164,7 +164,7 @@ func TestRun(t *testing.T) {
 		f.Publish(e)
 	}
 	f.Close()
-	p.wait("leaves")
+	p.wait("press q")
 	fmt.Fprint(p.ptm, "q")
 	if err := p.end(); err != nil {
 		t.Error(err)
@@ -185,7 +185,7 @@ func TestRunSurvivesResizing(t *testing.T) {
 		}
 	}
 	f.Close()
-	p.wait("leaves")
+	p.wait("press q")
 	fmt.Fprint(p.ptm, "q")
 	if err := p.end(); err != nil {
 		t.Error(err)

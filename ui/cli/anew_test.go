@@ -30,7 +30,7 @@ func TestAChartIsStartedAnew(t *testing.T) {
 	write("templates/object.yaml", object("before"))
 	c := inTerminal(t, 30, 100, nil, "install", "anew", chart, "--sandbox", "--set", "word=kept", "--step")
 	c.await(0, "ConfigMap/before")
-	c.await(0, "start anew")
+	c.await(0, "restart on a new cluster")
 	write("templates/object.yaml", object("after"))
 	m := c.mark()
 	c.keys("Z")
@@ -38,7 +38,7 @@ func TestAChartIsStartedAnew(t *testing.T) {
 	c.await(m, "ConfigMap/after")
 	m = c.mark()
 	c.keys("c")
-	c.await(m, "q leaves")
+	c.await(m, "press q to quit")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
 		t.Errorf("it ends with %d", code)

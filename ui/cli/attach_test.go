@@ -160,8 +160,8 @@ func TestRunsAreSteeredFromElsewhere(t *testing.T) {
 	two.await(0, "attached")
 	mark := two.mark()
 	one.keys("c")
-	two.await(mark, "q leaves")
-	one.await(0, "q leaves")
+	two.await(mark, "press q to quit")
+	one.await(0, "press q to quit")
 	one.keys("q")
 	two.keys("q")
 	if code := ends(); code != 0 {

@@ -42,7 +42,7 @@ func TestValuesAreEditedOnTheScreen(t *testing.T) {
 	m := c.mark()
 	c.keys("e")
 	c.await(m, "1 to change")
-	c.await(m, "enter goes on")
+	c.await(m, "enter apply")
 	m = c.mark()
 	c.keys("\r")
 	c.await(m, "of revision 2")
@@ -64,7 +64,7 @@ func TestValuesAreEditedOnTheScreen(t *testing.T) {
 	c.await(m, "held: breakpoint")
 	m = c.mark()
 	c.keys("c")
-	c.await(m, "q leaves")
+	c.await(m, "press q to quit")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
 		t.Errorf("it ends with %d", code)

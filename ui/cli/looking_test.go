@@ -38,7 +38,7 @@ func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
 	}
 	mark = c.mark()
 	c.keys("y")
-	c.await(mark, "as it will be sent")
+	c.await(mark, "to be applied")
 	mark = c.mark()
 	c.keys("Y")
 	c.await(mark, "creationTimestamp")
@@ -46,9 +46,9 @@ func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
 	c.await(mark, "example/app:1.0")
 	mark = c.mark()
 	c.keys("c")
-	c.await(mark, "q leaves")
+	c.await(mark, "press q to quit")
 	for _, o := range append(others[:1], c) {
-		o.await(0, "q leaves")
+		o.await(0, "press q to quit")
 		o.keys("q")
 		if code := o.ends(); code != 0 {
 			t.Errorf("a screen ends with %d", code)
@@ -63,7 +63,7 @@ func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Get(t)
 	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "mended", "--create-namespace", "--readiness-timeout", "4s")
-	c.await(0, "accept")
+	c.await(0, "re-check")
 	offered := regexp.MustCompile("\x1b\\[1(;[0-9;]*)?maccept")
 	if offered.MatchString(c.raw()) {
 		t.Error("it is offered to accept what is not mended")
@@ -79,7 +79,7 @@ func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 		t.Errorf("accept does not stand out:\n%q", tailOf(c.raw(), 2000))
 	}
 	c.keys("A")
-	c.await(mark, "q leaves")
+	c.await(mark, "press q to quit")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
 		t.Errorf("it ends with %d", code)

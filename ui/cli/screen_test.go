@@ -155,7 +155,7 @@ func TestScreenSteersRealRuns(t *testing.T) {
 		c.keys("a")
 		c.await(m, "roll back")
 		c.keys("r")
-		c.await(m, "q leaves")
+		c.await(m, "press q to quit")
 		c.keys("q")
 		if code := c.ends(); code != 3 {
 			t.Errorf("exit code %d, want 3", code)
@@ -170,15 +170,15 @@ func TestScreenSteersRealRuns(t *testing.T) {
 
 	t.Run("a failure that is held and given up", func(t *testing.T) { // R44, R26
 		c := inTerminal(t, 36, 120, env, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "g", "--create-namespace", "--readiness-timeout", "4s")
-		c.await(0, "give up")
+		c.await(0, "stop here")
 		m := c.mark()
 		c.keys("c")
-		c.await(m, "accept it as mended")
+		c.await(m, "re-check it")
 		m = c.mark()
 		c.keys("G")
-		c.await(m, "give up what failed?")
+		c.await(m, "stop here?")
 		c.keys("y")
-		c.await(m, "q leaves")
+		c.await(m, "press q to quit")
 		c.keys("q")
 		if code := c.ends(); code != 1 {
 			t.Errorf("exit code %d, want 1", code)
@@ -198,7 +198,7 @@ func TestScreenSteersRealRuns(t *testing.T) {
 		if err := pty.Setsize(c.tty, &pty.Winsize{Rows: 20, Cols: 60}); err != nil {
 			t.Fatal(err)
 		}
-		c.await(0, "q leaves")
+		c.await(0, "press q to quit")
 		c.keys("q")
 		if code := c.ends(); code != 0 {
 			t.Errorf("exit code %d, want 0", code)

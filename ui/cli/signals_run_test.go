@@ -234,7 +234,7 @@ func (r *signalRun) reach() {
 		case r.request != nil:
 			return closed(r.held)
 		case r.finished:
-			return strings.Contains(r.shown(), "leaves")
+			return strings.Contains(r.shown(), "press q")
 		default:
 			return slices.ContainsFunc(r.events(), r.event)
 		}

@@ -57,12 +57,12 @@ func TestInterruptsDuringARollback(t *testing.T) {
 	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Accepted})
 	in.Consume(event.Event{Kind: event.KindOperation, Status: event.RollingBack})
 	in.Handle(os.Interrupt)
-	in.Consume(event.Event{Kind: event.KindCommand, Command: op.sent[1], Status: event.Refused, Message: "a rollback is under way; once more stops it"})
+	in.Consume(event.Event{Kind: event.KindCommand, Command: op.sent[1], Status: event.Refused, Message: "a rollback is running; repeat to stop it"})
 	in.Handle(os.Interrupt)
 	if op.sent[1] == event.Stop || op.sent[2] != event.Stop {
 		t.Errorf("sent %v", op.sent)
 	}
-	if !strings.HasSuffix(said(), "interrupt: a rollback is under way; once more stops it\n") {
+	if !strings.HasSuffix(said(), "interrupt: a rollback is running; repeat to stop it\n") {
 		t.Errorf("it says %q", said())
 	}
 }
