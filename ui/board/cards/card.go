@@ -169,7 +169,7 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 		}
 	}
 	if n.Status == event.Held && n.Message != "" {
-		text = mark.Word + ": " + n.Message
+		text = "paused: " + n.Message // by a breakpoint or a run-to
 	}
 	if _, now, ok := strings.Cut(text, ", "); ok && l.Tight { // its glyph has told the rest
 		text = now
