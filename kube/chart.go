@@ -19,105 +19,104 @@ import (
 	"lockstep/kube/preview"
 )
 
-// What needs no cluster: charts and what they render to.
+// Charts and what they render to. No cluster is needed.
 type (
 	Chart         = charts.Chart
 	ChartRef      = charts.Ref
 	Rendered      = charts.Rendered
 	RenderOptions = charts.RenderOptions
 	PrintOptions  = charts.PrintOptions
-	// RenderLimits are what templates may take of memory and time.
+	// RenderLimits limit the memory and the time of templates.
 	RenderLimits = charts.Limits
-	// AnnotatedChart is a chart whose files are to say the AnnotatedOrder.
+	// AnnotatedChart is a chart, and AnnotatedOrder the order to write into its files.
 	AnnotatedChart = annotate.Source
-	// AnnotationSpelling is how its keys are written.
+	AnnotatedOrder = annotate.Order
+	// AnnotationSpelling is how the annotation keys are spelled.
 	AnnotationSpelling = annotate.Spelling
-	AnnotatedOrder     = annotate.Order
-	// Mask hides the secret values that it has been told of.
+	// Mask hides the secret values that were added to it.
 	Mask = mask.Mask
 )
 
-// What is asked and told of a cluster by a Client.
+// Diagnosis of objects, and the connection of a Client.
 type (
 	Diagnoser = diagnose.Diagnoser
 	LogLine   = diagnose.LogLine
-	// Listener is told when the API server is lost and when it is back.
+	// Listener is called when the API server becomes unreachable, and when it is back.
 	Listener = connect.Listener
 )
 
-// Ellipsis stands in a command line that Mask.Argument has made for a value to fill in.
+// Ellipsis replaces secret values in arguments from Mask.Argument.
 const Ellipsis = mask.Ellipsis
 
-// LoadChart finds the chart that ref names, downloads it where it is not local, and
-// loads it. The registry client is needed for oci:// only.
+// LoadChart loads the chart that ref names. It downloads a chart that is not local. reg is
+// only needed for oci://.
 func LoadChart(ref ChartRef, settings *cli.EnvSettings, reg *registry.Client) (*Chart, error) {
 	return charts.Load(ref, settings, reg)
 }
 
-// LoadChartPath loads the chart at path, a directory or an archive.
+// LoadChartPath loads a chart from a directory or an archive.
 func LoadChartPath(path string) (*Chart, error) { return charts.LoadPath(path) }
 
-// CopyUnloadedChart copies the directory of a chart that cannot be loaded below dir, so
-// that Helm's linter can read it, and returns the copy's path.
-func CopyUnloadedChart(path, dir string) (string, error) { return charts.CopyUnloaded(path, dir) }
+// CopyBrokenChart copies the directory of a chart that cannot be loaded to a directory
+// below dir, in a form that Helm's linter can read, and returns its path.
+func CopyBrokenChart(path, dir string) (string, error) { return charts.CopyUnloaded(path, dir) }
 
-// FetchDependencies downloads what the chart in dir depends on, as Chart.lock says.
-// The options are about signatures.
+// FetchDependencies downloads the dependencies of the chart in dir, as Chart.lock lists
+// them. The options say how to verify signatures.
 func FetchDependencies(dir string, o action.ChartPathOptions, settings *cli.EnvSettings, reg *registry.Client) error {
 	return charts.FetchDependencies(dir, o, settings, reg)
 }
 
-// MergeValues merges the values that a user gave with -f and --set, as Helm does.
+// MergeValues merges values files and --set arguments, as Helm does.
 func MergeValues(o values.Options, settings *cli.EnvSettings) (map[string]any, error) {
 	return charts.Values(o, settings)
 }
 
-// GiveValues adds to given values what has been changed in all values, from what they
-// were to what they are.
-func GiveValues(given, was, is map[string]any) { charts.Give(given, was, is) }
+// ApplyValueChanges adds the differences between before and after to given.
+func ApplyValueChanges(given, before, after map[string]any) { charts.Give(given, before, after) }
 
-// YAML is what values or an object are in a file.
+// YAML formats values or an object.
 func YAML(fields map[string]any) (string, error) { return charts.YAML(fields) }
 
-// RenderChart renders a chart without a cluster, and reads the order that it declares.
+// RenderChart renders a chart without a cluster and reads the order that it declares.
 func RenderChart(ctx context.Context, c *Chart, vals map[string]any, o RenderOptions) (*Rendered, error) {
 	return charts.Render(ctx, c, vals, o)
 }
 
-// RenderedRelease reads what Helm has rendered for an installation, or an upgrade, of
-// the chart whose tree is given.
+// RenderedRelease reads a release that Helm rendered for an install or an upgrade of the
+// chart with the given tree.
 func RenderedRelease(rel *release.Release, tree *plan.Chart, upgrade bool) (*Rendered, error) {
 	return charts.FromRelease(rel, tree, upgrade)
 }
 
-// WithinLimits calls a function that does nothing but render, and gives it up where
-// it goes beyond the limits, with an error that IsRenderLimit knows.
+// WithinLimits calls do, which must only render. If it exceeds the limits, WithinLimits
+// abandons it and returns an error for which IsRenderLimit is true.
 func WithinLimits(ctx context.Context, l RenderLimits, do func() error) error {
 	return charts.NewGuard(l).RunAll(ctx, do)
 }
 
-// IsRenderLimit reports whether an error is that a chart goes beyond RenderLimits.
+// IsRenderLimit reports whether an error is about exceeded RenderLimits.
 func IsRenderLimit(err error) bool { return charts.IsLimit(err) }
 
-// PrepareAnnotations finds out, and writes nothing, which lines to insert into the
-// files of a chart so that they say an order.
+// PrepareAnnotations finds the lines to insert into the files of a chart to declare an
+// order. It writes nothing.
 func PrepareAnnotations(ctx context.Context, c AnnotatedChart, order AnnotatedOrder) (*annotate.Result, error) {
 	return annotate.Prepare(ctx, c, order)
 }
 
-// MaskOfValues hides what is secret among the values of a chart: those that are named
-// like credentials, and those that its templates put into Secrets.
+// MaskOfValues hides the secret values of a chart: those that are named like credentials,
+// and those that its templates put into Secrets.
 func MaskOfValues(c *Chart, vals map[string]any) *Mask { return charts.MaskOfValues(c, vals) }
 
-// MaskObject hides, by their place, the secret values of an object. It changes the object.
+// MaskObject hides the secret values of an object by their place. It modifies the object.
 func MaskObject(object map[string]any) { mask.Object(object, nil) }
 
-// StorageDriver is the kind of Helm's release storage, as in HELM_DRIVER.
+// StorageDriver is the kind of Helm's release storage: the value of HELM_DRIVER.
 func StorageDriver() string { return connect.StorageDriver() }
 
 // NothingToShow reports whether an error of Operation.Sent, Operation.Change or a
-// Diagnoser only says why there is nothing to show of an object, and returns what it says.
-func NothingToShow(err error) (why string, is bool) {
+// Diagnoser only means that there is nothing to show for an object, and why.
+func NothingToShow(err error) (reason string, ok bool) {
 	if nothing := preview.NothingSent(""); errors.As(err, &nothing) {
 		return string(nothing), true
 	}

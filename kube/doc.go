@@ -1,26 +1,25 @@
-// Package kube is what a program imports that carries out operations on releases
-// in order: it lets Helm's own actions do what they do (rendering, hooks, the
-// release record, notes) and takes over the one thing they leave open, in which
-// order objects reach the cluster.
+// Package kube is the facade of lockstep as a library: programs import it to install,
+// upgrade, roll back, uninstall and test releases group by group. Rendering, hooks, the
+// release record and notes are left to Helm's own actions.
 //
-// Client.PrepareInstall and its siblings check everything that can be checked
-// without writing and return an Operation; Operation.Run carries it out while a
-// Feed tells what happens and Commands steer it. A program that has many at work at
-// once gives them the same Watches (see example/fleet). NewOrdered does less: it puts
-// the order into a configuration of Helm's own actions.
+// Client.PrepareInstall and its siblings check everything without writing and return an
+// Operation. Operation.Run executes it; its Feed has the events, and Operation.Command
+// steers it. A program that runs many operations shares Watches between them (see
+// example/fleet). NewOrdered does less: it makes a configuration of Helm's own actions
+// apply releases in order.
 //
-// The rooms behind it, in the order in which an operation walks through them:
+// The packages behind the facade, in the order in which an operation uses them:
 //
-//	connect     the connection, its transport, bound to a context
-//	charts      loading, normalising and rendering, without a cluster
-//	manifest    the objects of a manifest: their APIs, late kinds, generated names
-//	preflight   all checks, and what they make: Prepared
-//	operation   install, upgrade, rollback, uninstall, test; how they end
-//	helmclient  the decorator of Helm's Kubernetes client
-//	cluster     the engine's requests: apply, delete, watch; Watches to share
-//	release     the decorator of Helm's storage, the record, final states
+//	connect     the connection to a cluster
+//	charts      load, normalise and render charts, without a cluster
+//	manifest    the objects of a manifest: APIs, missing kinds, generated names
+//	preflight   all checks; their result is Prepared
+//	operation   install, upgrade, rollback, uninstall, test
+//	helmclient  decorates Helm's Kubernetes client
+//	cluster     requests of the engine: apply, delete, watch; shared Watches
+//	release     decorates Helm's storage; release records
 //	preview     what an operation would change
-//	view        a look at a release
+//	view        the live status of a release
 //	status      when an object is ready; diagnose: why it is not
-//	throwaway   the sandbox, a cluster that is brought along
+//	throwaway   starts and stops a throwaway cluster
 package kube

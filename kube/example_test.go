@@ -14,7 +14,7 @@ import (
 	"lockstep/kube"
 )
 
-// A program that installs charts with Helm's SDK has them installed in order.
+// Install a chart in order with Helm's SDK.
 func ExampleNewOrdered() {
 	ctx := context.Background()
 	settings := cli.New()

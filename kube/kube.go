@@ -18,7 +18,7 @@ import (
 	"lockstep/kube/view"
 )
 
-// What operations are made of; each is documented where it is.
+// Operations and what they are made of.
 type (
 	Operation   = operation.Operation
 	Edited      = operation.Edited
@@ -34,21 +34,18 @@ type (
 	View        = view.View
 	Timing      = release.Timing
 	Recovery    = operation.Recovery
-	// Refusal is the error about an operation that the cluster would not let come
-	// to its end.
+	// Refusal is the error about an operation that the cluster would refuse.
 	Refusal = preflight.Refusal
-	// Watches are what operations see their objects by. Those of Common.Watches are
-	// shared by all operations that are given them, so that a program can have many at
-	// work at the price of one set of watches.
+	// Watches observe the objects of operations. Operations with the same
+	// Common.Watches share one set of watches.
 	Watches = cluster.Watches
-	// WatchOptions are those of Client.Watch.
+	// WatchOptions are for Client.Watch.
 	WatchOptions = cluster.WatchOptions
-	// LeaseOptions are in Common: what Operations do to be the only one at work
-	// on their release (R51).
+	// LeaseOptions are for the lock of a release during an operation (R51).
 	LeaseOptions = lease.Options
 )
 
-// What would happen to an object.
+// Planned changes of an object.
 const (
 	ActionCreate    = preview.ActionCreate
 	ActionChange    = preview.ActionChange
@@ -61,22 +58,24 @@ const (
 	ActionLater     = preview.ActionLater
 )
 
-// Whose order a chart is deployed in (R68).
+// The order that a chart is deployed in: its own, or one inferred from its manifests (R68).
 const (
 	OrderDeclared = operation.OrderDeclared
 	OrderInferred = operation.OrderInferred
 )
 
-// WaitOrdered is the wait strategy of HIP-0025: in order, by the DAG (R27).
+// WaitOrdered is the wait strategy of HIP-0025: in the order of the DAG (R27).
 const WaitOrdered = helmclient.WaitOrdered
 
-// Client is a connection to a cluster. Each Prepare method checks an operation
-// and plans it; it writes nothing, and an error means that nothing would be
-// written. Its requests end with its context; those of the operation do not.
+// Client is a connection to a cluster. It may be used by several goroutines.
+//
+// Each Prepare method checks and plans an operation. It writes nothing; after an error
+// there is nothing to run. Its requests end with its context, those of the operation do
+// not: abort that with Operation.Command.
 type Client struct{ *connect.Client }
 
-// Connect prepares the connection that the settings describe. It sends no
-// request yet. The logger and the registry client may be nil.
+// Connect returns a Client for the given settings. It sends no request. log and reg may be
+// nil; reg is needed for oci:// charts.
 func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {
 	c, err := connect.New(settings, log, reg)
 	if err != nil {
@@ -85,15 +84,14 @@ func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) 
 	return &Client{c}, nil
 }
 
-// Watch returns Watches for operations to share, by Common.Watches or
-// OrderedOptions.Watches. They work until ctx is done or they are closed. Close them
-// once all operations that were given them are over: one that is still under way sees
-// nothing any more, and ends with its timeout.
+// Watch returns Watches to share, with Common.Watches or OrderedOptions.Watches. They end
+// with ctx. The caller closes them, after all operations that use them: an operation that
+// is still running would observe nothing more and time out.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions) (*Watches, error) {
 	return cluster.NewWatches(ctx, c.Client, opts)
 }
 
-// PrepareInstall prepares an installation.
+// PrepareInstall prepares an install.
 func (c *Client) PrepareInstall(ctx context.Context, in Install) (*Operation, error) {
 	return operation.PrepareInstall(ctx, c.Client, in)
 }
@@ -108,25 +106,25 @@ func (c *Client) PrepareRollback(ctx context.Context, back Rollback) (*Operation
 	return operation.PrepareRollback(ctx, c.Client, back)
 }
 
-// PrepareUninstall prepares an uninstallation. Where there is no release and
-// IgnoreNotFound is set, both results are nil.
+// PrepareUninstall prepares an uninstall. Both results are nil if there is no release and
+// IgnoreNotFound is set.
 func (c *Client) PrepareUninstall(ctx context.Context, u Uninstall) (*Operation, error) {
 	return operation.PrepareUninstall(ctx, c.Client, u)
 }
 
-// PrepareTest prepares a run of a release's test hooks. Where there are none, or
-// none that were chosen, both results are nil.
+// PrepareTest prepares a run of a release's test hooks. Both results are nil if none are
+// selected.
 func (c *Client) PrepareTest(ctx context.Context, t ReleaseTest) (*Operation, error) {
 	return operation.PrepareTest(ctx, c.Client, t)
 }
 
-// Recover brings a release that a dead run has left half done to a final state,
-// and finds out what is where.
+// Recover gives the revisions that a dead run left pending a final status, and compares
+// the objects in the cluster with the release.
 func (c *Client) Recover(ctx context.Context, common Common) (*Recovery, error) {
 	return operation.Recover(ctx, c.Client, common)
 }
 
-// PrepareView prepares a look at a revision of a release, 0 for the latest.
+// PrepareView prepares a view of a revision of a release, 0 for the latest.
 func (c *Client) PrepareView(ctx context.Context, name, namespace string, revision int) (*View, error) {
 	return view.Prepare(ctx, c.Client, name, namespace, revision)
 }

@@ -33,40 +33,35 @@ import (
 
 // OrderedOptions are for NewOrdered. Durations of 0 mean the defaults of R25.
 type OrderedOptions struct {
-	// Timeout is for the ordered part of one action: Helm tells its client
-	// nothing of an action's own timeout. ReadinessTimeout is for one resource.
+	// Timeout is for the ordered part of one action: Helm does not pass an action's own
+	// timeout to its client. ReadinessTimeout is for one resource.
 	Timeout, ReadinessTimeout time.Duration
 	WaitForJobs               bool
-	// SkipLeaves leaves the groups that nothing waits for unchecked (R21).
+	// SkipLeaves does not wait for groups that no other group waits for (R21).
 	SkipLeaves bool
-	// Watches are shared with others that are given the same; nil for some of its own.
-	// Whoever made them closes them, after the function that NewOrdered returns.
+	// Watches, if set, are shared. Their creator closes them, after calling the function
+	// that NewOrdered returned.
 	Watches *Watches
-	// Events, where set, is told what happens, event by event. Each action is a
-	// run of its own, or two where Helm rolls it back.
+	// Events, if set, is called with each event. Each action is a run of its own, or two
+	// if Helm rolls it back.
 	Events func(event.Event)
 }
 
-// NewOrdered makes a configuration of Helm's, on which Init was called, apply
-// releases in order: Helm's own Install, Upgrade, Rollback and Uninstall then
-// send what a chart holds group by group, with WaitStrategy "ordered"
-// (WaitOrdered), and the releases tell their order to a later operation (R28).
+// NewOrdered makes Helm's own Install, Upgrade, Rollback and Uninstall apply releases
+// group by group, with WaitStrategy WaitOrdered. cfg must be initialised (Init). Releases
+// keep their order for later operations (R28).
 //
-// Charts may come from Helm's loader, with lists in annotations as JSON in a
-// string (R1), or from charts.Load, whose Helm method gives Helm's type; then
-// charts.WrapTemplates lets templates have YAML lists, too. What Chart.yaml
-// says of the order of subcharts counts either way (R4).
+// Charts may come from Helm's loader; lists in annotations are then JSON strings (R1).
+// Charts from LoadChart are converted with their Helm method; charts.WrapTemplates then
+// allows YAML lists in templates. Chart.yaml orders subcharts either way (R4).
 //
-// Fields are owned as kube.ManagedFieldsManager of Helm says.
+// There is no lock (R51), only Helm's pending status: actions do not report their end, so
+// a Lease could not be released. Prepare Operations instead if you need one.
 //
-// Nothing keeps two runs apart (R51) but what Helm looks at: its actions do not
-// tell when they end, so that no Lease could be held for as long as one works. Who
-// wants that prepares Operations instead.
-//
-// Hooks, crds/, the namespace and endings are Helm's own affair. All actions of
-// the configuration are ordered, one at a time. When ctx ends, what is under way
-// is aborted and fails; an action's own context should not be ended, since Helm
-// then goes on behind it. The function returned ends the watches.
+// Hooks, crds/, the namespace and the end of an action are left to Helm. Fields are owned
+// by Helm's kube.ManagedFieldsManager. Actions of cfg run one at a time. When ctx ends,
+// the running action is aborted and fails. Do not cancel the context of an action itself:
+// Helm would continue in the background. Call the returned function to end the watches.
 func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOptions) (func(), error) {
 	common, err := Common{Timeout: opts.Timeout, ReadinessTimeout: opts.ReadinessTimeout}.Complete("")
 	if err != nil {
@@ -101,12 +96,12 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	if err != nil {
 		return nil, err
 	}
-	scope := manifest.Scope{Namespace: namespace} // until it is known which release
+	scope := manifest.Scope{Namespace: namespace} // the release is not known yet
 	l := &library{ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}, session: cluster.Session{
 		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), Sight: sight,
 		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
 	}}
-	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver), release.DriverOptions{BeforeCreate: l.begin, BeforeUninstall: l.beginUninstall})
+	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver), release.DriverOptions{BeforeCreate: l.beforeCreate, BeforeUninstall: l.beforeUninstall})
 	cfg.KubeClient = l
 	funcs := charts.TemplateFuncs()
 	maps.Copy(funcs, cfg.CustomTemplateFuncs)
@@ -114,9 +109,8 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	return done, nil
 }
 
-// library is the decorator of Helm's client for actions that are not ours. What
-// they are about it learns when they store a release, which they do before they
-// send anything of it.
+// library decorates Helm's client for actions of other programs. It learns what they are
+// about when they store a release, which is before they send anything.
 type library struct {
 	ctx      context.Context
 	opts     OrderedOptions
@@ -124,11 +118,11 @@ type library struct {
 	releases *storage.Storage
 	session  cluster.Session
 
-	turn  sync.Mutex // of the one action under way
+	turn  sync.Mutex // held by the running action
 	about subject
 }
 
-// subject is what an action of Helm's is about.
+// subject is what an action is about.
 type subject struct {
 	info  event.Operation
 	scope manifest.Scope
@@ -141,9 +135,9 @@ var (
 	_ helmkube.InterfaceWaitOptions = (*library)(nil)
 )
 
-// begin learns from a new revision what is about to be applied, and returns what
-// the revision keeps of its order.
-func (l *library) begin(rel *rel1.Release) (*release.Record, error) {
+// beforeCreate reads what will be applied from a new revision, and returns the order to
+// store with it.
+func (l *library) beforeCreate(rel *rel1.Release) (*release.Record, error) {
 	about := l.subject("upgrade", rel)
 	revs, there, err := release.Read(l.releases, rel.Name)
 	if err != nil {
@@ -153,7 +147,7 @@ func (l *library) begin(rel *rel1.Release) (*release.Record, error) {
 		about.old.Tree = release.TreeOf(revs.Current)
 	}
 	switch rel.Info.Status {
-	case rcommon.StatusPendingRollback: // the record comes back with the chart
+	case rcommon.StatusPendingRollback: // the chart of the revision has its order
 		about.info.Name, about.tree = "rollback", release.TreeOf(rel)
 		if there {
 			about.old.Tree = release.TreeOf(revs.Last)
@@ -170,12 +164,12 @@ func (l *library) begin(rel *rel1.Release) (*release.Record, error) {
 	return release.NewRecord(true, about.tree), nil
 }
 
-// beginUninstall learns what is about to be deleted.
-func (l *library) beginUninstall(rel *rel1.Release) {
+// beforeUninstall reads what will be deleted.
+func (l *library) beforeUninstall(rel *rel1.Release) {
 	about := l.subject("uninstall", rel)
 	about.old.Tree = release.TreeOf(rel)
 	b := l.session.Builder.For(about.scope)
-	if list, _, err := b.Build(rel.Manifest); err == nil { // or else what goes is ordered by itself
+	if list, _, err := b.Build(rel.Manifest); err == nil { // else the order is that of its objects
 		list, _ = b.Expand(l.ctx, list)
 		about.old.Resources = b.Resources(list)
 	}
@@ -192,8 +186,8 @@ func (l *library) subject(name string, rel *rel1.Release) subject {
 	}
 }
 
-// client is the decorator for what the action is about now. Without an engine
-// nothing can be sent through it that has an order.
+// client is the decorator for the current action. Without an engine it can only send
+// objects that have no order.
 func (l *library) client(eng *run.Engine) *helmclient.Client {
 	session := l.session
 	session.Builder = session.Builder.For(l.about.scope)
@@ -204,9 +198,9 @@ func (l *library) client(eng *run.Engine) *helmclient.Client {
 	})
 }
 
-// treeOfHelm is the chart tree of a release that Helm's action has rendered.
+// treeOfHelm is the chart tree of a release that Helm rendered.
 func treeOfHelm(rel *rel1.Release) (*plan.Chart, error) {
-	if len(rel.Chart.Raw) == 0 { // made in memory: the order is that of its groups
+	if len(rel.Chart.Raw) == 0 { // made in memory: only its groups are ordered
 		return &plan.Chart{Path: rel.Chart.Name()}, nil
 	}
 	c, err := charts.FromHelm(rel.Chart)
@@ -217,7 +211,7 @@ func treeOfHelm(rel *rel1.Release) (*plan.Chart, error) {
 	return tree, err
 }
 
-// Create installs in order what is a release's.
+// Create installs the objects of a release in order.
 func (l *library) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreateOption) (res *helmkube.Result, err error) {
 	if !l.session.Builder.Ours(list) {
 		return l.client(nil).Create(list, opts...)
@@ -229,19 +223,19 @@ func (l *library) Create(list helmkube.ResourceList, opts ...helmkube.ClientCrea
 	return res, err
 }
 
-// Update upgrades in order.
+// Update upgrades a release in order.
 func (l *library) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (res *helmkube.Result, err error) {
 	err = l.run(func(c *helmclient.Client) error {
 		res, err = c.Update(original, target, opts...)
 		return err
 	})
-	if err != nil { // what CleanupOnFail deletes goes by the plan that brought it
+	if err != nil { // CleanupOnFail deletes by the same plan
 		l.about.old = helmclient.Revision{Tree: l.about.tree, Resources: l.session.Builder.Resources(target)}
 	}
 	return res, err
 }
 
-// Delete removes in reverse order what is a release's.
+// Delete removes the objects of a release in reverse order.
 func (l *library) Delete(list helmkube.ResourceList, policy metav1.DeletionPropagation) (res *helmkube.Result, errs []error) {
 	if !l.session.Builder.Ours(list) {
 		return l.client(nil).Delete(list, policy)
@@ -258,7 +252,7 @@ func (l *library) Delete(list helmkube.ResourceList, policy metav1.DeletionPropa
 	return res, errs
 }
 
-// Build makes the objects of a manifest.
+// Build parses a manifest.
 func (l *library) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	return l.client(nil).Build(r, validate)
 }
@@ -268,7 +262,7 @@ func (l *library) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return l.client(nil).GetWaiter(ws)
 }
 
-// GetWaiterWithOptions returns a waiter that leaves out what was waited for.
+// GetWaiterWithOptions returns a waiter that skips objects that were waited for.
 func (l *library) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
 	return l.client(nil).GetWaiterWithOptions(ws, opts...)
 }
@@ -296,13 +290,13 @@ func (l *library) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList,
 	return l.helm.Client.BuildTable(r, validate)
 }
 
-// run carries out the ordered part of an action with an engine of its own.
+// run executes the ordered part of an action with a new engine.
 func (l *library) run(do func(*helmclient.Client) error) error {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	feed := &event.Feed{}
-	var told sync.WaitGroup
-	told.Go(func() {
+	var events sync.WaitGroup
+	events.Go(func() {
 		for reader := feed.Reader(); ; {
 			batch, ok := reader.Next(context.Background())
 			if !ok {
@@ -324,6 +318,6 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 	} else {
 		eng.Close(run.End{Status: event.Succeeded})
 	}
-	told.Wait()
+	events.Wait()
 	return err
 }

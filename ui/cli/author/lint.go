@@ -112,7 +112,7 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 	c, err := kube.LoadChartPath(path)
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
-		return out, l.helm(ctx, &out, a, vals, func(dir string) (string, error) { return kube.CopyUnloadedChart(path, dir) })
+		return out, l.helm(ctx, &out, a, vals, func(dir string) (string, error) { return kube.CopyBrokenChart(path, dir) })
 	}
 	save := func(dir string) (string, error) {
 		dir = filepath.Join(dir, c.Name())

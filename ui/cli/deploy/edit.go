@@ -78,7 +78,7 @@ func (e editor) given(edited map[string]any) (map[string]any, error) {
 	}
 	given, err := e.op.Values(false)
 	if err == nil {
-		kube.GiveValues(given, was, edited)
+		kube.ApplyValueChanges(given, was, edited)
 	}
 	return given, err
 }
