@@ -1,39 +1,39 @@
-# make        builds bin/lockstep and bin/lockstep-sandbox
-# make demo   installs testdata/charts/shop in order on a throw-away cluster
-# make test   runs all tests, on a cluster that comes with them, and lists the slowest
-# make quick  runs the tests that need no cluster, in less than a minute
-# make chaos  kills, faults, signals and rivals by the hundred; ROW=faults SEED=123
-#             repeats one trial
-# make compat runs the end-to-end tests on older Kubernetes: the control plane of each
-#             version is built once, about 5 minutes, and tested in about 10;
-#             KUBERNETES=1.33 does one, RUN=TestInstall some tests
-# make fuzz   runs every fuzz target for a minute (FUZZTIME=60s)
-# make bench  measures lockstep beside helm, about 15 minutes; ROWS="1,000" measures some;
-#             kapp and nelm are measured, too, in two rows, where they are on the PATH
-# make scale  measures what more objects, releases and watchers take, about 25 minutes;
-#             ROWS="objects" measures some
-# make lint   gofmt, go vet, staticcheck; how much code there is, and where it is too much
-# make release   binaries for all platforms under dist, with checksums, a bill
-#             of materials for each, and the licences of what is in them
+# make          builds bin/lockstep and bin/lockstep-sandbox
+# make demo     installs testdata/charts/shop on a throwaway cluster
+# make test     runs all tests on a cluster that it starts, and lists the slowest
+# make quick    runs the tests that need no cluster, in less than a minute
+# make chaos    runs hundreds of kills, faults, signals and competing runs, in about
+#               15 minutes; ROW=faults SEED=123 repeats one trial
+# make compat   runs the end-to-end tests on older Kubernetes: builds each control
+#               plane once, in about 5 minutes, and tests it in about 10;
+#               KUBERNETES=1.33 selects a version, RUN=TestInstall some tests
+# make fuzz     runs every fuzz target for a minute (FUZZTIME=60s)
+# make bench    measures lockstep and helm, in about 15 minutes; ROWS="1,000" selects
+#               rows; kapp and nelm are measured in two rows if they are on the PATH
+# make scale    measures more objects, releases and watchers, in about 25 minutes;
+#               ROWS="objects" selects rows
+# make lint     gofmt, go vet, staticcheck, and the size of the code
+# make release  builds binaries for all platforms in dist, with checksums, licences
+#               and a bill of materials for each
 #
-# Go, git and make are all that is needed. What is slow the first time is
-# compiling: Helm's SDK takes about 5 minutes on 2 cores, Kubernetes about 4.
+# Only Go, git and make are needed. The first build is slow: Helm's SDK takes about
+# 5 minutes on 2 cores, Kubernetes about 4.
 
 GO ?= go
-# Static binaries that name no folder of the machine that built them. Tests are
-# built in the same way, so that nothing is compiled twice.
+# Static binaries without paths of the build machine. Tests use the same flags, so
+# that nothing is compiled twice.
 STATIC = CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 BUILD = $(STATIC) $(GO) build -p 2 -ldflags "$(LDFLAGS)"
 LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
-# Most tests wait for a cluster, so more of them than cores run at once.
+# Most tests wait for a cluster, so more run at once than there are cores.
 TEST = $(GO) test -p 2 -parallel 12 -timeout 40m
 
 .PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint release clean
 
 all: lockstep sandbox
 
-# compile FOLDER,PROGRAM,FLAGS builds a program and, the first time, says how far it is.
-# What is no name of a package comes from the compiler.
+# compile FOLDER,PROGRAM,FLAGS builds a program and shows the progress of a first build.
+# Lines that are not package names are compiler messages.
 define compile
 @mkdir -p bin
 @all=0; [ -x bin/$(2) ] || all=$$(cd $(1) && $(GO) list -deps . | wc -l); cd $(1) && \
@@ -46,7 +46,7 @@ lockstep:
 	@[ -x bin/lockstep ] || echo "building lockstep; the first time takes about 5 minutes"
 	$(call compile,.,lockstep,$(LDFLAGS))
 
-# The same flags and versions as lockstep's: the packages of both are compiled once.
+# The flags and versions are lockstep's, so that shared packages are compiled once.
 sandbox:
 	@[ -x bin/lockstep-sandbox ] || echo "building Kubernetes from source once, about 4 minutes"
 	$(call compile,kube/sandbox,lockstep-sandbox,-s -w)
@@ -63,10 +63,10 @@ test: all
 quick:
 	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v '/kube/e2e/\|/kube/chaos\|/kube/example/')
 
-# ROWS=expression measures only some rows; COMPARE=old.json says what is slower now.
+# ROWS=expression measures only some rows; COMPARE=old.json lists what became slower.
 BENCH = $(if $(ROWS),-only "$(ROWS)" -out "",) $(if $(COMPARE),-compare $(COMPARE),) $(if $(ROUNDS),-rounds $(ROUNDS),)
 
-# What is run from source finds no sandbox beside itself.
+# A program that runs from source has no sandbox next to it.
 BUILT = LOCKSTEP_SANDBOX_BIN=$${LOCKSTEP_SANDBOX_BIN:-$(CURDIR)/bin/lockstep-sandbox}
 
 MEASURE = $(STATIC) $(GO) test -c -o bin/bench ./kube/bench && $(BUILT) $(STATIC) bin/bench -measure
@@ -81,8 +81,8 @@ chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
 	[ -n "$(ROW)" ] || CHAOS=long $(STATIC) $(TEST) -count 1 ./kube/e2e/recovery ./kube/e2e/outage
 
-# Of older versions only API server, controllers and scheduler are run; what is
-# around them is the sandbox of this version.
+# Only API server, controllers and scheduler are of the older version; the rest of the
+# sandbox is current.
 KUBERNETES ?= 1.31 1.33 1.35
 COMPAT = ./kube/e2e/... ./kube/chaos ./kube/diagnose ./kube/status ./ui/cli
 STAMP = k8s.io/component-base/version.git
@@ -101,8 +101,8 @@ compat: all
 			$(STATIC) $(TEST) -count 1 $(if $(RUN),-run '$(RUN)') $(COMPAT) || failed="$$failed $$v"; \
 	done; [ -z "$$failed" ] || { echo "failed on Kubernetes$$failed"; exit 1; }
 
-# Of the sandbox only what does not import all of Kubernetes is vetted: vet
-# would have to look at that, too.
+# Packages of the sandbox that import all of Kubernetes are not vetted: vet would check
+# Kubernetes as well.
 SANDBOX_LIGHT = $$($(GO) list -f '{{.ImportPath}} {{.Deps}}' ./... | grep -v 'k8s.io/kubernetes/' | cut -d' ' -f1)
 
 lint:
@@ -113,8 +113,8 @@ lint:
 	$(STATIC) $(GO) tool staticcheck ./...
 	@$(STATIC) $(GO) test -count 1 -run '^TestCounts$$'
 
-# The same commit makes the same files, byte for byte, wherever it is built: the
-# version is that of the commit, and so is the time. VERSION=v1.2.3 names one.
+# The same commit gives the same files, byte for byte, on every machine: version and
+# time are those of the commit. VERSION=v1.2.3 sets the version.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 DIST ?= $(CURDIR)/dist
 COMMITTED = TZ=UTC git show -s --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd HEAD
@@ -134,7 +134,7 @@ release:
 	rm -f $(DIST)/log
 	cd $(DIST) && sha256sum -- * > SHA256SUMS
 
-# Every fuzz target for FUZZTIME; their seeds are part of make test.
+# Runs every fuzz target for FUZZTIME. Their seeds are part of make test.
 FUZZTIME ?= 60s
 fuzz:
 	@set -e; for file in $$(git grep -l 'func Fuzz' -- '*_test.go'); do \
