@@ -239,7 +239,7 @@ func TestARunWhoseTerminalIsGoneIsJoinedAgain(t *testing.T) {
 	if code := again.ends(); code != 0 {
 		t.Errorf("a board that leaves ends with %d", code)
 	}
-	again.await(0, "the run goes on; lockstep attach s joins it again")
+	again.await(0, "the run continues; attach again: lockstep attach s")
 	m.runs(0, "ctl", "s", "continue")
 	if code := c.ends(); code != 0 {
 		t.Errorf("the run ends with %d", code)

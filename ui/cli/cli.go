@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,7 +29,7 @@ import (
 // Main runs the program with the arguments and streams of the process and
 // returns its exit code.
 func Main() int {
-	tendHeap()
+	tuneGC()
 	in := command.NewSignals(context.Background())
 	root := newRoot(in)
 	var failed error
@@ -54,8 +55,8 @@ func Main() int {
 	return command.ExitCode(err)
 }
 
-// catch keeps the errors of commands from fang, which asks the terminal for its
-// colours before it prints one, after a screen that has just been left, too.
+// catch keeps errors of commands from fang, which queries the terminal's colours before
+// it prints an error, even right after a screen has closed.
 func catch(cmd *cobra.Command, failed *error) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(c *cobra.Command, args []string) error {
@@ -68,23 +69,25 @@ func catch(cmd *cobra.Command, failed *error) {
 	}
 }
 
-// tell says why a command failed, in its last line.
+// tell prints why a command failed, as its last line.
 func tell(say report.Notices, err error) {
-	what := new(kube.Mask).Error(command.ErrorToShow(err)) // what quotes values that nobody knows yet
+	what := new(kube.Mask).Error(command.ErrorToShow(err)) // hides what looks like a credential
 	if what == nil {
 		return
 	}
 	if usage(what) {
-		words := strings.Join(strings.Fields(what.Error()), " ") // cobra suggests in several lines
+		words := strings.Join(strings.Fields(what.Error()), " ") // cobra's suggestions span several lines
 		what = fmt.Errorf("%s; try --help", words)
 	}
 	say.Error(what)
 }
 
-// usage reports whether an error is about how the program was called. Cobra has
-// no type for those.
+// usage reports whether an error is about the command line; cobra has no type for it.
 func usage(err error) bool {
-	for _, p := range []string{"unknown command", "unknown flag", "unknown shorthand flag", "flag needs an argument", "accepts ", "requires ", "invalid argument", "bad flag syntax"} {
+	if _, is := errors.AsType[command.UsageError](err); is {
+		return true
+	}
+	for _, p := range []string{"unknown command", "unknown flag", "unknown shorthand flag", "flag needs an argument", "invalid argument", "bad flag syntax"} {
 		if strings.HasPrefix(err.Error(), p) {
 			return true
 		}
@@ -92,12 +95,11 @@ func usage(err error) bool {
 	return false
 }
 
-const rootLong = `lockstep deploys Helm charts in the order that they ask for. Charts are Helm's, and so are releases, flags and
-repositories; what is added is that resources can be put in groups which wait for each other, within a chart
-and between subcharts, and that you can watch, pause and step through a deployment.
+const rootLong = `lockstep deploys Helm charts in the order they declare. Charts, releases, repositories and flags are Helm's; lockstep
+adds groups of resources that wait for each other, within a chart and between subcharts, and lets you watch, pause and
+step through a deployment.
 
-Exit codes: 0 done, 1 the operation failed, 2 nothing was written, 3 aborted; of plan: 0 nothing to do, 4 there are
-changes.`
+Exit codes: 0 success, 1 the operation failed, 2 nothing was written, 3 aborted; plan: 0 no changes, 4 changes.`
 
 func newRoot(in *command.Signals) *cobra.Command {
 	a := &app{command.NewApp(in)}
@@ -105,19 +107,16 @@ func newRoot(in *command.Signals) *cobra.Command {
 		Use:   "lockstep",
 		Short: "deploy Helm charts in order",
 		Long:  rootLong,
-		Example: `# see it work, on a cluster of its own that is gone afterwards
-lockstep install shop ./shop --sandbox
-
-# what would be deployed when
-lockstep dag ./shop`,
+		Example: `lockstep install shop ./shop --sandbox   # try it on a throwaway cluster
+lockstep dag ./shop                      # show the order`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			a.Logs.Configure(a.Settings.Debug)
 			return nil
 		},
 	}
-	root.AddGroup(&cobra.Group{ID: "deploy", Title: "deploy"}, &cobra.Group{ID: "release", Title: "look at a release"},
-		&cobra.Group{ID: "look", Title: "look at a chart"}, &cobra.Group{ID: "more", Title: "more"},
-		&cobra.Group{ID: "pages", Title: "pages of help"})
+	root.AddGroup(&cobra.Group{ID: "deploy", Title: "deploy"}, &cobra.Group{ID: "release", Title: "releases"},
+		&cobra.Group{ID: "look", Title: "charts"}, &cobra.Group{ID: "more", Title: "more"},
+		&cobra.Group{ID: "pages", Title: "help pages"})
 	a.addGlobalFlags(root.PersistentFlags())
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
@@ -131,10 +130,11 @@ lockstep dag ./shop`,
 		root.AddCommand(newPage(p.Name, p.Title, p.Text))
 	}
 	helpTakesWords(root, events, rules)
+	shortenHelp(root)
 	return root
 }
 
-// rare are the global flags of Helm that work, though help does not list them.
+// rare are Helm's global flags that help does not list.
 var rare = []string{"kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file", "kube-tls-server-name",
 	"kube-insecure-skip-tls-verify", "burst-limit", "qps", "content-cache", "repository-cache", "colour"}
 

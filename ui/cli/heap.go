@@ -7,40 +7,37 @@ import (
 	"runtime/metrics"
 )
 
-// Most runs of this program are over within seconds, and keep little: an upgrade of a
-// thousand objects makes 190 MB of garbage beside 20 MB that it keeps. Go collects as
-// often as the heap has doubled, from 4 MB on, which came to 25 collections and a fifth
-// of all the program did. So up to smallHeap nothing is collected, which is what such
-// an upgrade comes to in any case. Where much is kept, as of 10,000 objects with the
-// screen, doubling would be what the program takes most memory for; beyond largeRoom
-// there is room for half of what is kept, and no more.
+// Most runs take seconds and keep little: an upgrade of 1,000 objects makes 190 MB of
+// garbage and keeps 20 MB. Go's default collects 25 times, a fifth of the CPU time. So
+// nothing is collected below smallHeap. With a large live heap, such as 10,000 objects on
+// the screen, doubling costs too much memory: beyond largeRoom the heap grows by half.
 const (
 	smallHeap = 32 << 20
 	largeRoom = 64 << 20
 )
 
-// tendHeap has the heap collected so, unless the user says how.
-func tendHeap() {
+// tuneGC sets the GC percentage after each collection, unless the user set GOGC or
+// GOMEMLIMIT.
+func tuneGC() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	debug.SetGCPercent(gcPercent(kept()))
-	// What nobody has is cleaned up by the next collection, which tells that there was
-	// one: only then is it known what is kept.
-	runtime.AddCleanup(new([64]byte), func(int) { tendHeap() }, 0)
+	debug.SetGCPercent(gcPercent(liveHeap()))
+	// The cleanup of an unreachable object runs after the next collection.
+	runtime.AddCleanup(new([64]byte), func(int) { tuneGC() }, 0)
 }
 
-// kept is what the last collection has left, 0 before the first.
-func kept() uint64 {
+// liveHeap is the size after the last collection in bytes, 0 before the first.
+func liveHeap() uint64 {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	return live[0].Value.Uint64()
 }
 
-// gcPercent is how much of what is kept may be made before it is collected again, in
-// percent of that.
+// gcPercent is how much the heap may grow before the next collection, in percent of the
+// live heap.
 func gcPercent(kept uint64) int {
-	// Go takes 4 MB, times this, for the smallest heap worth a collection.
+	// Go's minimum heap is 4 MB times GOGC/100.
 	const most = smallHeap / (4 << 20) * 100
 	if kept <= smallHeap/most*100 {
 		return most

@@ -42,7 +42,7 @@ func TestReplayBackAndForth(t *testing.T) {
 		t.Errorf("it ends with %d", code)
 	}
 	c.restored()
-	c.await(m, fmt.Sprintf("replay left at event %d of %d", failure, len(r.Events)))
+	c.await(m, fmt.Sprintf("quit the replay at event %d of %d", failure, len(r.Events)))
 	c.await(m, fmt.Sprintf("--at %d", failure))
 	c.await(m, "Deployment/shop-api")
 }

@@ -13,8 +13,7 @@ import (
 // buildVersion is set by the linker: -X lockstep/ui/cli.buildVersion=v1.2.3.
 var buildVersion string
 
-// version is the version of this program: what the linker says, or else what Go
-// makes of the commit that it was built from.
+// version is the linker's version, or the one Go derives from the commit.
 func version() string {
 	if buildVersion != "" {
 		return buildVersion
@@ -25,7 +24,7 @@ func version() string {
 	return "(devel)"
 }
 
-// allVersions are those of the program and of what it is made of.
+// allVersions are the versions of the program and its main modules.
 func allVersions() report.Version {
 	v := report.Version{Version: version(), Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
@@ -68,7 +67,7 @@ func (a *app) newVersion() *cobra.Command {
 			return d.Show(v)
 		},
 	}
-	cmd.Flags().BoolVar(&short, "short", false, "print the version alone")
+	cmd.Flags().BoolVar(&short, "short", false, "print only the version")
 	command.AddChoice(cmd, &format, "output", "o", "format")
 	return cmd
 }

@@ -12,15 +12,15 @@ import (
 	"lockstep/ui/report"
 )
 
-const dagLong = `Shows the groups of a chart and what each waits for. No cluster is needed, and nothing is deployed.
+const dagLong = `Show the groups of a chart and what each waits for. This needs no cluster and deploys nothing.
 
-Groups of one layer do not wait for each other. A group starts as soon as all groups that it waits for are ready,
-whatever else of their layer is still running. The name of a group is what --break-on takes: CHART:GROUP, where
-CHART is the way to the subchart; resources that belong to no group are CHART:(unsequenced).
+Groups in one layer do not wait for each other. A group starts as soon as all groups it waits for are ready, even if
+others of their layer are still running. Use a group's name with --break-on: CHART:GROUP, where CHART is the path
+to the subchart. Resources without a group are CHART:(unsequenced).
 
-The name of the release, which templates may use, can come before CHART.
+Text, dot and mermaid omit edges that follow from other edges; json has all of them.
 
-Text, dot and mermaid leave out what follows from other lines; json has every edge.`
+Templates that use the release name: give it before CHART.`
 
 func (a *app) newDag() *cobra.Command {
 	var flags command.RenderFlags
@@ -29,7 +29,7 @@ func (a *app) newDag() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "dag CHART",
 		GroupID: "look",
-		Short:   "show what waits for what",
+		Short:   "show the groups of a chart and their order",
 		Long:    dagLong,
 		Example: `lockstep dag ./shop
 lockstep dag ./shop --tui
@@ -52,7 +52,7 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 	flags.Add(cmd.Flags())
 	command.AddOrder(cmd, &flags.Order)
 	command.AddChoice(cmd, &format, "output", "o", "format")
-	cmd.Flags().BoolVar(&tui, "tui", false, "look at it on the screen")
+	cmd.Flags().BoolVar(&tui, "tui", false, "show it on the screen")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	return cmd
 }

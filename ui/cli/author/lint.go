@@ -18,15 +18,15 @@ import (
 	"lockstep/ui/report"
 )
 
-const lintLong = `Says what is wrong with charts: all that "helm lint" says, and what it cannot know: groups and subcharts that wait
-for each other in a circle, names that do not exist, readiness expressions that do not parse, resources that lose
-their place in the order, and more. Notes tell which annotations keep a chart from being installed with Helm as well.
-No cluster is needed.
+const lintLong = `Check charts: everything that "helm lint" checks, and also the order: circular dependencies, unknown names, invalid
+readiness expressions, resources that lose their place in the order, and more. This needs no cluster.
 
-With -o json: charts, each with chart, failed and findings (severity, rule, chart, object, path, message).
+Notes name annotations that prevent the chart from being installed with Helm.
 
-Errors keep a chart from being deployed, or deploy it in another order than its author meant. With an error, or with
---strict a warning, the exit code is 2.`
+-o json prints charts, each with chart, failed and findings (severity, rule, chart, object, path, message).
+
+An error prevents the chart from being deployed, or from being deployed in the intended order. Errors, and with --strict
+also warnings, make the exit code 2.`
 
 type lintFlags struct {
 	command.RenderFlags
@@ -39,7 +39,7 @@ func (a *app) newLint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "lint CHART…",
 		GroupID: "look",
-		Short:   "say what is wrong with a chart",
+		Short:   "check charts",
 		Long:    lintLong,
 		Example: `lockstep lint ./shop
 lockstep lint ./shop --strict -o json`,
@@ -68,20 +68,20 @@ lockstep lint ./shop --strict -o json`,
 	}
 	f := cmd.Flags()
 	command.AddValueFlags(f, &flags.Values)
-	f.BoolVar(&flags.strict, "strict", false, "warnings count as errors")
-	f.BoolVar(&flags.quiet, "quiet", false, "print warnings and errors only")
-	f.BoolVar(&flags.subcharts, "with-subcharts", false, "lint the charts in charts/ by themselves as well")
-	f.BoolVar(&flags.SkipSchema, "skip-schema-validation", false, "do not check values against the chart's schema")
+	f.BoolVar(&flags.strict, "strict", false, "treat warnings as errors")
+	f.BoolVar(&flags.quiet, "quiet", false, "print only warnings and errors")
+	f.BoolVar(&flags.subcharts, "with-subcharts", false, "also lint the charts in charts/")
+	f.BoolVar(&flags.SkipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
 	f.StringVar(&flags.KubeVersion, "kube-version", "", "Kubernetes version that templates see")
 	command.AddChoice(cmd, &format, "output", "o", "format")
 	return cmd
 }
 
-// withSubcharts adds the charts that lie in the charts.
+// withSubcharts adds the subcharts of the charts.
 func withSubcharts(paths []string) []string {
 	all := append([]string{}, paths...)
 	for _, p := range paths {
-		// What cannot be read is told when the chart itself is.
+		// Linting the chart itself reports what cannot be read.
 		_ = filepath.WalkDir(filepath.Join(p, "charts"), func(path string, d os.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -96,13 +96,13 @@ func withSubcharts(paths []string) []string {
 	return all
 }
 
-// linted is what lint says about one argument, as it is being found out.
+// linted collects the findings about one argument.
 type linted struct {
 	report.LintedChart
 	hide func(string) string // hides secret values
 }
 
-// lint looks at one chart. The error is about the flags.
+// lint checks one chart. The error is about the flags.
 func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, error) {
 	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, new(kube.Mask).Text}
 	vals, err := kube.MergeValues(l.Values, a.Settings)
@@ -122,7 +122,7 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 	ordered := linted{hide: out.hide}
 	if c.Metadata().Type != "library" {
 		if err := l.order(ctx, &ordered, a, c, vals); kube.IsRenderLimit(err) || ctx.Err() != nil {
-			return out, err // to render it once more would take as much
+			return out, err // rendering it again would take as much
 		}
 	}
 	out.hide = ordered.hide
@@ -144,8 +144,8 @@ func (l *linted) add(f report.Finding) {
 	l.Findings = append(l.Findings, f)
 }
 
-// helm adds what Helm's lint says. It loads charts from disk, so save has to put
-// a copy in a form that it can read (R1) below a directory, and return its path.
+// helm adds the findings of Helm's lint, which loads charts from disk: save must put a copy
+// that Helm can read (R1) into dir, and return its path.
 func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[string]any, save func(dir string) (string, error)) error {
 	temp, err := os.MkdirTemp("", "lockstep-lint-")
 	if err != nil {
@@ -189,8 +189,8 @@ func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[stri
 	return nil
 }
 
-// order adds what is wrong with the order that the chart asks for (R37). The error
-// is why the chart cannot be rendered, which is among the findings.
+// order adds the findings about the chart's order (R37). The error, which is also a
+// finding, is why the chart cannot be rendered.
 func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Chart, vals map[string]any) error {
 	opts, err := l.Options(a.Settings, command.DefaultRelease)
 	if err != nil {
@@ -212,7 +212,7 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Char
 	for _, f := range plan.Lint(r.Tree, r.Resources) {
 		out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 	}
-	if p, err := r.Plan(); err == nil { // else what is wrong has been said
+	if p, err := r.Plan(); err == nil { // else the findings already have the reason
 		_, implied := r.Ordered()
 		for _, f := range implied.Against(p) {
 			out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
@@ -224,7 +224,7 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Char
 	return nil
 }
 
-// severityOf tells how bad a warning of the chart loader is (R37).
+// severityOf is the severity of a warning of the chart loader (R37).
 func severityOf(rule string) string {
 	switch rule {
 	case "R2", "R8":

@@ -9,21 +9,21 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// offlineChart answers the screen's questions about a chart that is drawn without a
-// cluster: what is rendered, and that all of it would be created.
+// offlineChart answers the screen's questions about a chart without a cluster: every object is
+// rendered and would be created.
 type offlineChart struct{ chart *command.Rendered }
 
-const errOffline = board.Nothing("there is no cluster: this is drawn from the chart alone")
+const errOffline = board.Nothing("no cluster: this view is drawn from the chart only")
 
 func (offlineChart) Events(context.Context, plan.Object) ([]string, error)        { return nil, errOffline }
 func (offlineChart) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, errOffline }
 func (offlineChart) Logs(context.Context, plan.Object, func(board.LogLine)) error { return errOffline }
 func (offlineChart) Live(context.Context, plan.Object) (string, error)            { return "", errOffline }
 func (offlineChart) Change(context.Context, board.Item) (board.Change, error) {
-	return board.Change{Action: "create", Message: "there is no cluster to compare it with"}, nil
+	return board.Change{Action: "create", Message: "no cluster to compare with"}, nil
 }
 
-// Sent is an object as it is rendered, with secret values hidden.
+// Sent is the rendered object with secret values hidden.
 func (d offlineChart) Sent(_ context.Context, it board.Item) (string, error) {
 	for n, r := range d.chart.Resources {
 		if r.Object != it.Object {
@@ -36,5 +36,5 @@ func (d offlineChart) Sent(_ context.Context, it board.Item) (string, error) {
 		text, err := kube.YAML(u.Object)
 		return known.Text(text), err
 	}
-	return "", board.Nothing("it is not among the objects of the manifest")
+	return "", board.Nothing("it is not in the manifest")
 }

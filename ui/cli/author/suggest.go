@@ -15,18 +15,19 @@ import (
 	"lockstep/ui/report"
 )
 
-const suggestLong = `Shows the order that a chart implies, whether or not its author has written one down: what its objects name, call and
-are read by, with the reason of each edge. No cluster is needed, and nothing is deployed.
+const suggestLong = `Show the order that a chart implies and the reason for each edge, from what its objects reference and call.
+This needs no cluster and deploys nothing. --write adds the order to the chart's files.
 
-What annotations say of groups stands; the rest is added to it. "lockstep help inferred" says what is read.
+Groups from annotations are kept, and inferred edges are added to them. "lockstep help inferred" explains how edges are
+found.
 
-With --write the order is written into the files of the chart, as annotations that Helm takes as well: lines are added
-to templates and to Chart.yaml, and nothing else is changed. What is rendered under a condition is named under that
-condition. The chart is rendered with the lines in memory first, and has to give the suggested plan; all files are
-written then, or none. What cannot be written safely is said, with what to put where, and the exit code is 1: objects
-whose annotations a helper makes, or which one place of a template makes for several groups, packed charts, links.
+--write adds annotations that Helm also accepts to templates and Chart.yaml, and changes nothing else. Resources that
+are rendered conditionally are named under the same condition. lockstep first renders the chart with the new lines in
+memory and checks that this gives the suggested plan; then it writes all files or none. Places it cannot edit safely
+are listed with the lines to add, and the exit code is 1: objects whose annotations come from a helper, objects of
+several groups rendered by one place in a template, packed charts, and links.
 
-The name of the release, which templates may use, can come before CHART.`
+Templates that use the release name: give it before CHART.`
 
 func (a *app) newSuggest() *cobra.Command {
 	flags := command.RenderFlags{Flat: true}
@@ -40,8 +41,7 @@ func (a *app) newSuggest() *cobra.Command {
 		Long:    suggestLong,
 		Example: `lockstep suggest ./wordpress
 lockstep suggest ./wordpress --tui
-lockstep suggest ./wordpress --write   # into the files of the chart
-lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "serving") | .reason'`,
+lockstep suggest ./wordpress --write   # to the chart's files`,
 		Args:              command.Args(1, 2),
 		ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,16 +82,16 @@ lockstep suggest ./wordpress -o json | jq -r '.edges[] | select(.strength == "se
 	}
 	flags.Add(cmd.Flags())
 	command.AddChoice(cmd, &format, "output", "o", "format")
-	cmd.Flags().BoolVar(&tui, "tui", false, "look at it on the screen")
-	cmd.Flags().BoolVar(&write, "write", false, "write the order into the files of the chart, a directory")
-	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write writes: one slash, so that Helm 4.3 can install the chart, or two, as in HIP-0025")
+	cmd.Flags().BoolVar(&tui, "tui", false, "show it on the screen")
+	cmd.Flags().BoolVar(&write, "write", false, "write the order to the chart's files")
+	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write adds: one slash (Helm 4.3) or two (HIP-0025)")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	cmd.MarkFlagsMutuallyExclusive("tui", "write")
 	return cmd
 }
 
-// writeOrder writes an order into the files of the chart that was rendered, and
-// says what is left.
+// writeOrder writes an order to the files of a rendered chart, and lists the places to edit
+// by hand.
 func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.Rendered, format string, spelling kube.AnnotationSpelling) error {
 	mode := report.ModeText
 	switch format {
@@ -99,7 +99,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 		mode = report.ModeJSON
 	case "text":
 	default:
-		return fmt.Errorf("--write says what it has written as text or json: leave -o %s out", format)
+		return fmt.Errorf("--write prints text or json, not -o %s", format)
 	}
 	found, err := kube.PrepareAnnotations(cmd.Context(), kube.AnnotatedChart{Dir: r.Chart.Path(), Values: r.GivenValues, Options: r.Options, Rendered: r.Rendered, Spelling: spelling},
 		kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
@@ -119,7 +119,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	if err := a.Display(cmd, mode).Show(written); err != nil || len(found.Left) == 0 {
 		return err
 	}
-	err = fmt.Errorf("%s in the order of %s cannot be written safely and is to be put in by hand; until then its order is another one",
+	err = fmt.Errorf("%s of chart %s must be edited by hand; until then it has a different order",
 		report.Count(len(found.Left), "place"), r.Chart.Name())
 	if len(found.Files) > 0 {
 		return command.Exit(command.ExitFailed, err)

@@ -11,20 +11,19 @@ import (
 	"lockstep/ui/report"
 )
 
-const templateLong = `Renders a chart and prints it in the order in which it would be deployed. No cluster is needed.
+const templateLong = `Render a chart and print it in deployment order. This needs no cluster. NAME is optional.
 
-Around each group there is a line before and one after it:
+Comment lines mark the start and end of each group:
 
   ## START resource-group: shop/db schema
   …
   ## END resource-group: shop/db schema
 
-Between them is what "helm template" prints. These lines are comments, so that kubectl apply -f - takes the output;
-kubectl does not wait for anything, though. Documents without kind, which Helm prints and no cluster takes, come behind
-the groups. NAME may be left out.
+Between them is the output of "helm template", so kubectl apply -f - accepts all of it, although kubectl does not wait
+between groups. Documents without a kind, which Helm prints but no cluster accepts, follow the groups.
 
-To a file or a pipe the output goes as the templates have made it, byte for byte. On a terminal, control sequences and
-characters that hide text or turn its direction are left out.`
+Output to a file or a pipe is exactly what the templates rendered. On a terminal, control sequences and characters that
+hide or reverse text are removed.`
 
 func (a *app) newTemplate() *cobra.Command {
 	var flags command.RenderFlags
@@ -58,16 +57,16 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 	f := cmd.Flags()
 	flags.Add(f)
 	command.AddOrder(cmd, &flags.Order)
-	command.AddWait(cmd, &wait, "whose order to print; with anything but ordered it is Helm's, without lines around groups")
-	f.BoolVar(&print.IncludeCRDs, "include-crds", false, "print the content of crds/ as well")
-	f.BoolVar(&print.NoHooks, "no-hooks", false, "leave hooks out")
-	f.BoolVar(&print.SkipTests, "skip-tests", false, "leave test hooks out")
-	f.StringArrayVarP(&print.ShowOnly, "show-only", "s", nil, "print only what comes from these templates (repeatable)")
-	f.StringVar(&print.OutputDir, "output-dir", "", "write a file per template to this directory, instead of printing")
-	f.BoolVar(&inRelease, "release-name", false, "with --output-dir: in a directory of the release's name")
+	command.AddWait(cmd, &wait, "print in this order; all but ordered print Helm's order without group comments")
+	f.BoolVar(&print.IncludeCRDs, "include-crds", false, "also print crds/")
+	f.BoolVar(&print.NoHooks, "no-hooks", false, "omit hooks")
+	f.BoolVar(&print.SkipTests, "skip-tests", false, "omit test hooks")
+	f.StringArrayVarP(&print.ShowOnly, "show-only", "s", nil, "print only these templates (repeatable)")
+	f.StringVar(&print.OutputDir, "output-dir", "", "write a file per template to this directory instead")
+	f.BoolVar(&inRelease, "release-name", false, "with --output-dir: in a subdirectory named after the release")
 	for _, name := range []string{"render-subchart-notes", "hide-notes", "skip-crds", "create-namespace", "disable-openapi-validation"} {
-		f.Bool(name, false, "has no effect, as in Helm")
-		_ = f.MarkHidden(name) // it is there
+		f.Bool(name, false, "no effect, as in Helm")
+		_ = f.MarkHidden(name) // defined above
 	}
 	return cmd
 }

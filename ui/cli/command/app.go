@@ -5,6 +5,7 @@ package command
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
@@ -13,43 +14,54 @@ import (
 	"lockstep/ui/report"
 )
 
-// Args checks the number of arguments.
+// UsageError is an error of the command line.
+type UsageError string
+
+func (e UsageError) Error() string { return string(e) }
+
+// Args checks the number of arguments; a negative to means any number.
 func Args(from, to int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < from || to >= 0 && len(args) > to {
-			return fmt.Errorf("accepts %s, not %d arguments", cmd.Use, len(args))
+		if len(args) >= from && (to < 0 || len(args) <= to) {
+			return nil
 		}
-		return nil
+		_, want, _ := strings.Cut(cmd.Use, " ")
+		if want == "" {
+			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", cmd.Name(), len(args)))
+		}
+		return UsageError(fmt.Sprintf("%s requires %s (got %s)", cmd.Name(), want, report.Count(len(args), "argument")))
 	}
 }
 
-// App is what the commands share.
+// App is what all commands share.
 type App struct {
 	Settings *helmcli.EnvSettings
-	Helm     *action.Configuration // ready after readyHelm
+	Helm     *action.Configuration // ready after ConnectHelm
 	Signals  *Signals
 	Logs     Logs
 }
 
-// Display is how a command shows what it has to say.
+// Display is how a command prints.
 func (a *App) Display(cmd *cobra.Command, mode report.Mode) report.Display {
 	return report.New(mode, StreamOf(cmd.OutOrStdout(), os.Stdout, a.Settings.ColorMode), StreamOf(cmd.ErrOrStderr(), os.Stderr, a.Settings.ColorMode))
 }
 
+// Style is how text looks on f.
 func (a *App) Style(f *os.File) report.Style { return StyleOf(f, a.Settings.ColorMode) }
 
-// SummaryOptions are the options of a summary that is printed when the screen is gone.
+// SummaryOptions are the options of a summary that is printed after the screen closes.
 func (a *App) SummaryOptions(o report.Options) report.Options {
 	to := StreamOf(os.Stdout, os.Stdout, a.Settings.ColorMode)
 	o.Style, o.Width = to.Style, to.Width
 	return o
 }
 
+// NewApp returns an App with Helm's settings from the environment.
 func NewApp(in *Signals) *App {
 	return &App{Settings: helmcli.New(), Helm: action.NewConfiguration(), Signals: in}
 }
 
-// WarnIf tells of something that went wrong and does not matter much.
+// WarnIf prints an error that does not fail the command.
 func WarnIf(say report.Notices, err error) {
 	if err != nil {
 		say.Warn(err.Error())

@@ -23,7 +23,7 @@ import (
 
 // AddValueFlags adds Helm's flags for values.
 func AddValueFlags(f *pflag.FlagSet, v *values.Options) {
-	f.StringSliceVarP(&v.ValueFiles, "values", "f", nil, "values from a YAML file or a URL (repeatable; the last one wins)")
+	f.StringSliceVarP(&v.ValueFiles, "values", "f", nil, "values from a YAML file or URL (repeatable; the last wins)")
 	f.StringArrayVar(&v.Values, "set", nil, "set values: key1=val1,key2=val2 (repeatable)")
 	f.StringArrayVar(&v.StringValues, "set-string", nil, "set STRING values: key1=val1,key2=val2 (repeatable)")
 	f.StringArrayVar(&v.FileValues, "set-file", nil, "set values from files: key1=path1,key2=path2 (repeatable)")
@@ -31,31 +31,31 @@ func AddValueFlags(f *pflag.FlagSet, v *values.Options) {
 	f.StringArrayVar(&v.LiteralValues, "set-literal", nil, "set a literal STRING value: key=val (repeatable)")
 }
 
-// ChartFlags say where a chart comes from.
+// ChartFlags locate a chart.
 type ChartFlags struct {
 	action.ChartPathOptions
 	devel bool
-	// fetch fetches dependencies that are missing in charts/.
+	// fetch downloads dependencies that are missing in charts/.
 	fetch bool
-	// Progress is told what begins that may take a while; nil for nobody.
+	// Progress is called before each slow step; may be nil.
 	Progress func(what string)
 }
 
 // Add adds Helm's flags for finding a chart.
 func (c *ChartFlags) Add(f *pflag.FlagSet) {
-	f.StringVar(&c.Version, "version", "", "version of the chart, or a range such as ^2.0.0 (default: the latest)")
-	f.BoolVar(&c.devel, "devel", false, "take development versions, too; the same as --version '>0.0.0-0'")
-	f.StringVar(&c.RepoURL, "repo", "", "repository that the chart is in, a URL")
+	f.StringVar(&c.Version, "version", "", "version of the chart, or a range such as ^2.0.0 (default latest)")
+	f.BoolVar(&c.devel, "devel", false, "also use development versions, like --version '>0.0.0-0'")
+	f.StringVar(&c.RepoURL, "repo", "", "URL of the chart's repository")
 	f.StringVar(&c.Username, "username", "", "user name for the repository")
 	f.StringVar(&c.Password, "password", "", "password for the repository")
 	f.StringVar(&c.CaFile, "ca-file", "", "verify the repository's certificate with this CA bundle")
 	f.StringVar(&c.CertFile, "cert-file", "", "client certificate for the repository")
 	f.StringVar(&c.KeyFile, "key-file", "", "key of the client certificate")
-	f.BoolVar(&c.InsecureSkipTLSVerify, "insecure-skip-tls-verify", false, "do not verify the repository's certificate")
-	f.BoolVar(&c.PlainHTTP, "plain-http", false, "use HTTP without TLS for the chart's download")
-	f.BoolVar(&c.PassCredentialsAll, "pass-credentials", false, "pass the credentials to all domains")
-	f.BoolVar(&c.Verify, "verify", false, "verify the package's signature before using it")
-	f.BoolVar(&c.fetch, "dependency-update", false, "first fetch the charts that this one depends on, where some are missing")
+	f.BoolVar(&c.InsecureSkipTLSVerify, "insecure-skip-tls-verify", false, "skip verification of the repository's certificate")
+	f.BoolVar(&c.PlainHTTP, "plain-http", false, "download the chart over HTTP without TLS")
+	f.BoolVar(&c.PassCredentialsAll, "pass-credentials", false, "send the credentials to all domains")
+	f.BoolVar(&c.Verify, "verify", false, "verify the package's signature")
+	f.BoolVar(&c.fetch, "dependency-update", false, "download missing dependencies first")
 	f.StringVar(&c.Keyring, "keyring", defaultKeyring(), "public keys for --verify")
 }
 
@@ -78,14 +78,14 @@ func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.E
 	return nil, m.Error(err)
 }
 
-// begin tells that something begins that may take a while.
+// begin reports a slow step.
 func (c *ChartFlags) begin(what string) {
 	if c.Progress != nil {
 		c.Progress(what)
 	}
 }
 
-// fetched is load, however long the chart takes to come.
+// fetched is Load without cancellation.
 func (c *ChartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
 	from := c.ChartPathOptions
 	if from.Version == "" && c.devel {
@@ -101,9 +101,9 @@ func (c *ChartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*kube
 		return loaded, err
 	}
 	if info, err := os.Stat(chart); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("chart %s: --dependency-update writes to the chart's charts/, so the chart has to be a directory", chart)
+		return nil, fmt.Errorf("chart %s: --dependency-update writes to charts/, so the chart must be a directory", chart)
 	}
-	c.begin("fetching the dependencies of chart " + chart)
+	c.begin("downloading dependencies of chart " + chart)
 	if err := kube.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
 		return nil, err
 	}
@@ -155,15 +155,15 @@ func (c *ChartFlags) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// NameFlags say what a release is called.
+// NameFlags name a release.
 type NameFlags struct {
 	Generate bool
 	template string
 }
 
 func (n *NameFlags) Add(f *pflag.FlagSet) {
-	f.BoolVarP(&n.Generate, "generate-name", "g", false, "make up a name, and leave out the NAME argument")
-	f.StringVar(&n.template, "name-template", "", "template that makes the name")
+	f.BoolVarP(&n.Generate, "generate-name", "g", false, "generate a name; omit the NAME argument")
+	f.StringVar(&n.template, "name-template", "", "template for the name")
 }
 
 // NameAndChart reads the arguments [NAME] CHART as Helm does.
@@ -173,8 +173,8 @@ func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) 
 	return i.NameAndChart(args)
 }
 
-// CompleteChart completes a chart's path where it is one of the arguments from
-// first to last, counted from 0.
+// CompleteChart completes a chart's path if it is one of the arguments first to last,
+// counted from 0.
 func CompleteChart(first, last int) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) < first || len(args) > last {

@@ -14,11 +14,11 @@ import (
 type Choice struct {
 	Value   string
 	Allowed []string
-	// Unlisted are words that are taken and not advertised.
+	// Unlisted are accepted but not advertised.
 	Unlisted []string
 }
 
-// TextOrJSON is how most commands show what they have to say.
+// TextOrJSON is the -o flag of most commands.
 func TextOrJSON() Choice { return Choice{Allowed: []string{"text", "json"}} }
 
 func (c *Choice) String() string { return c.Value }
@@ -26,7 +26,7 @@ func (c *Choice) Type() string   { return "string" }
 
 func (c *Choice) Set(s string) error {
 	if !slices.Contains(c.Allowed, s) && !slices.Contains(c.Unlisted, s) {
-		return fmt.Errorf("use one of %s", strings.Join(c.Allowed, ", "))
+		return fmt.Errorf("must be one of %s", strings.Join(c.Allowed, ", "))
 	}
 	c.Value = s
 	return nil
@@ -38,7 +38,7 @@ func AddChoice(cmd *cobra.Command, c *Choice, name, short, about string) {
 		c.Value = c.Allowed[0]
 	}
 	cmd.Flags().VarP(c, name, short, about+": "+strings.Join(c.Allowed, ", "))
-	// The only error is that the flag is not there, which every run would show.
+	// Fails only if the flag is not defined, which every run would show.
 	_ = cmd.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return c.Allowed, cobra.ShellCompDirectiveNoFileComp
 	})
@@ -47,12 +47,12 @@ func AddChoice(cmd *cobra.Command, c *Choice, name, short, about string) {
 // AddOrder adds --order (R68).
 func AddOrder(cmd *cobra.Command, c *Choice) {
 	*c = Choice{Allowed: []string{kube.OrderDeclared, kube.OrderInferred}}
-	AddChoice(cmd, c, "order", "", "whose order: what annotations say, or also what the objects imply")
+	AddChoice(cmd, c, "order", "", "order: from annotations only, or also inferred")
 }
 
 // CompleteWords completes the value of a flag with words.
 func CompleteWords(cmd *cobra.Command, flag string, words []string) {
-	// The only error is that the flag is not there, which every run would show.
+	// Fails only if the flag is not defined, which every run would show.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 

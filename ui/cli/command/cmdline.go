@@ -11,8 +11,8 @@ import (
 	"lockstep/kube"
 )
 
-// GivenFlags calls visit with each flag that is set on the command line, by name: with the
-// words that set it again, without secret values.
+// GivenFlags calls visit for each flag set on the command line with the words that set it
+// again, without secret values.
 func GivenFlags(cmd *cobra.Command, visit func(name string, words []string), m *kube.Mask) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		name := "--" + f.Name
@@ -30,7 +30,7 @@ func GivenFlags(cmd *cobra.Command, visit func(name string, words []string), m *
 				words = append(words, name, value)
 			case value == f.NoOptDefVal:
 				words = append(words, name)
-			default: // a word of its own would be an argument
+			default: // a separate word would be an argument
 				words = append(words, name+"="+value)
 			}
 		}
@@ -38,8 +38,8 @@ func GivenFlags(cmd *cobra.Command, visit func(name string, words []string), m *
 	})
 }
 
-// valuesOf are the values that set a flag to what it is, one for each time that it is
-// given. Show is how each element is shown.
+// valuesOf are the values that reproduce a flag, one for each time it was given. show hides
+// secrets in each element.
 func valuesOf(f *pflag.Flag, show func(string) string) []string {
 	elements, ok := f.Value.(pflag.SliceValue)
 	switch f.Value.Type() {
@@ -81,7 +81,7 @@ func pairs(f *pflag.Flag, show func(string) string) []string {
 	return all
 }
 
-// Quoted is a value as CSV, which pflag divides at its commas.
+// Quoted is a value as CSV because pflag splits it at commas.
 func Quoted(value string) string {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
@@ -90,7 +90,7 @@ func Quoted(value string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// ShellWords joins words so that a shell reads them as they are.
+// ShellWords quotes words for a shell and joins them.
 func ShellWords(words []string) string {
 	shown := make([]string, len(words))
 	for i, w := range words {

@@ -16,15 +16,16 @@ const (
 	ExitChanges = 4 // plan: there are changes
 )
 
-// exitError ends the program with a code other than exitNothing, which is what
-// every other error means: commands check everything before they write.
+// exitError ends the program with a code. Any other error means ExitNothing because
+// commands check everything before they write.
 type exitError struct {
 	code int
-	// err is nil where nothing went wrong, or the screen's summary has told it.
+	// err is nil if nothing went wrong, or if the screen's summary has shown it.
 	err error
 }
 
-// Exit is an error that ends the program with a code; err may be nil.
+// Exit is an error that ends the program with code. err is nil if there is nothing to
+// print.
 func Exit(code int, err error) error { return &exitError{code, err} }
 
 func (e *exitError) Error() string {
@@ -48,7 +49,7 @@ func ExitCode(err error) int {
 	return ExitNothing
 }
 
-// ErrorToShow is what there is to say about an error, nil where that is nothing.
+// ErrorToShow is the error to print, or nil.
 func ErrorToShow(err error) error {
 	var e *exitError
 	if errors.As(err, &e) {
@@ -57,8 +58,8 @@ func ErrorToShow(err error) error {
 	return err
 }
 
-// Ending is what a command ends with whose operation is over. On the screen the
-// summary has told why it has failed.
+// Ending is the error of a command whose operation is over. After a screen, the
+// summary has already shown why it failed.
 func Ending(s *event.State, err error, m Mode) error {
 	if s.Status == event.Succeeded {
 		return nil

@@ -2,5 +2,5 @@
 
 package command
 
-// DropTerminal has nothing to do where terminals do not hang up.
+// DropTerminal does nothing: terminals do not hang up here.
 func DropTerminal() {}

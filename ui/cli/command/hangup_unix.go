@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminals are those of the standard streams that were a terminal when the
-// program began: one that has hung up no longer says so.
+// terminals are the standard streams that were terminals at the start; a closed
+// terminal can no longer be recognised.
 var terminals = func() (out []int) {
 	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
 		if IsTerminal(f) {
@@ -19,15 +19,15 @@ var terminals = func() (out []int) {
 	return out
 }()
 
-// DropTerminal puts nothing in the place of a terminal that has gone: its device
-// may soon be somebody else's.
+// DropTerminal replaces a closed terminal by /dev/null because its device may soon belong
+// to somebody else.
 func DropTerminal() {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return // every write fails, which is as good
+		return // then every write fails
 	}
 	defer null.Close()
 	for _, fd := range terminals {
-		_ = unix.Dup2(int(null.Fd()), fd) // the same
+		_ = unix.Dup2(int(null.Fd()), fd) // a write to the closed terminal fails too
 	}
 }

@@ -26,8 +26,8 @@ func (a *App) ConnectHelm(namespace string) error {
 	return nil
 }
 
-// onceGetter reads the kubeconfig, and asks what kinds there are, once. Helm's does both
-// for each object that it shows: the status of 1,000 took 5 s.
+// onceGetter reads the kubeconfig and runs discovery once. Helm's own does both for each
+// object it shows, 5 s for 1,000.
 type onceGetter struct {
 	genericclioptions.RESTClientGetter
 	config    func() (*rest.Config, error)
@@ -39,7 +39,7 @@ func readOnce(g genericclioptions.RESTClientGetter) onceGetter {
 	return onceGetter{g, sync.OnceValues(g.ToRESTConfig), sync.OnceValues(g.ToDiscoveryClient), sync.OnceValues(g.ToRESTMapper)}
 }
 
-// ToRESTConfig returns a copy: who gets it may change it.
+// ToRESTConfig returns a copy because callers may change it.
 func (g onceGetter) ToRESTConfig() (*rest.Config, error) {
 	config, err := g.config()
 	if err != nil {
@@ -48,15 +48,15 @@ func (g onceGetter) ToRESTConfig() (*rest.Config, error) {
 	return rest.CopyConfig(config), nil
 }
 
-// ToDiscoveryClient returns what knows the kinds that the API server has.
+// ToDiscoveryClient returns the shared discovery client.
 func (g onceGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	return g.discovery()
 }
 
-// ToRESTMapper returns what finds the resources of kinds.
+// ToRESTMapper returns the shared mapper.
 func (g onceGetter) ToRESTMapper() (meta.RESTMapper, error) { return g.mapper() }
 
-// V1Releases are releases of the one format that there is so far.
+// V1Releases converts releases to v1, the only format so far.
 func V1Releases(found []release.Releaser) ([]*rel1.Release, error) {
 	var all []*rel1.Release
 	for _, x := range found {

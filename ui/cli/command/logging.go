@@ -14,17 +14,16 @@ import (
 	"lockstep/ui/report"
 )
 
-// Logs is where the logs of the libraries go: nowhere, or with --debug to
-// stderr. What matters comes as an event or as an error.
+// Logs is where the logs of libraries go: nowhere, or with --debug to stderr.
 type Logs struct {
 	debug bool
 
 	mu   sync.Mutex
 	out  io.Writer
-	mask func(string) string // hides secret values, nil before the first is known
+	mask func(string) string // hides secret values; nil before the first is known
 }
 
-// Configure takes the logs of all libraries.
+// Configure redirects the logs of all libraries.
 func (l *Logs) Configure(debug bool) {
 	l.debug = debug
 	handler := slog.DiscardHandler
@@ -37,7 +36,7 @@ func (l *Logs) Configure(debug bool) {
 	klog.SetSlogLogger(logger)
 }
 
-// Write writes to where the logs go now.
+// Write writes an entry to the current target.
 func (l *Logs) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,13 +59,11 @@ func (l *Logs) Hide(mask func(string) string) {
 	l.mask = mask
 }
 
-// debugLog is the name of the file that takes the logs of the last screen, in
-// the directory above that of the records.
+// debugLog holds the logs of the last screen, in the parent of the records' directory.
 const debugLog = "debug.log"
 
-// ToFile sends the logs to a file while a screen has the terminal, which they
-// would tear. What it returns sends them to stderr again, and says where they
-// are. Where there can be no file they are dropped.
+// ToFile sends the logs to a file while a screen has the terminal; if the file cannot be
+// created, they are dropped. restore sends them to stderr again and prints the file.
 func (l *Logs) ToFile(say report.Notices) (restore func()) {
 	if !l.debug {
 		return func() {}
@@ -80,7 +77,7 @@ func (l *Logs) ToFile(say report.Notices) (restore func()) {
 	return func() {
 		l.redirect(nil)
 		if err != nil {
-			say.Warn("the debug log of the screen was not kept: " + err.Error())
+			say.Warn("cannot write the screen's debug log: " + err.Error())
 			return
 		}
 		_ = file.Close() // logs are not worth an error

@@ -15,7 +15,7 @@ const (
 	modeJSON   Mode = "json"
 )
 
-// Report is how what is shown without a screen is.
+// Report is the mode of output without a screen.
 func (m Mode) Report() report.Mode {
 	if m == modeJSON {
 		return report.ModeJSON
@@ -23,9 +23,8 @@ func (m Mode) Report() report.Mode {
 	return report.ModeText
 }
 
-// ModeFor is how something is shown: by the format that -o asks for, and by
-// whether there is a terminal that somebody looks at. With ACCESSIBLE somebody has
-// it read to them, so that lines are written and nothing is drawn.
+// ModeFor chooses how to show something from -o, --no-tui, the terminal and the
+// environment. ACCESSIBLE means a screen reader, so lines are printed.
 func ModeFor(output string, noTUI bool) Mode {
 	switch {
 	case output == "json":

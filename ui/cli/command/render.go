@@ -24,11 +24,11 @@ type PostFlags struct {
 }
 
 func (p *PostFlags) Add(f *pflag.FlagSet) {
-	f.StringVar(&p.name, "post-renderer", "", "name of a post-renderer plugin of Helm")
+	f.StringVar(&p.name, "post-renderer", "", "name of a Helm post-renderer plugin")
 	f.StringArrayVar(&p.args, "post-renderer-args", nil, "argument for the post-renderer (repeatable)")
 }
 
-// Renderer returns the post-renderer, nil where there is none.
+// Renderer returns the post-renderer, nil if there is none.
 func (p *PostFlags) Renderer(settings *helmcli.EnvSettings) (postrenderer.PostRenderer, error) {
 	if p.name == "" {
 		return nil, nil
@@ -40,7 +40,7 @@ func (p *PostFlags) Renderer(settings *helmcli.EnvSettings) (postrenderer.PostRe
 	return r, nil
 }
 
-// RenderFlags are those of commands that render a chart without a cluster.
+// RenderFlags are the flags of commands that render a chart without a cluster.
 type RenderFlags struct {
 	Chart  ChartFlags
 	Values values.Options
@@ -64,17 +64,16 @@ func (r *RenderFlags) Add(f *pflag.FlagSet) {
 	r.name.Add(f)
 	r.Post.Add(f)
 	f.StringVar(&r.KubeVersion, "kube-version", "", "Kubernetes version that templates see")
-	f.StringSliceVarP(&r.apiVersions, "api-versions", "a", nil, "API versions that templates see, besides Kubernetes' own (repeatable)")
+	f.StringSliceVarP(&r.apiVersions, "api-versions", "a", nil, "additional API versions that templates see (repeatable)")
 	f.BoolVar(&r.isUpgrade, "is-upgrade", false, "set .Release.IsUpgrade instead of .Release.IsInstall")
-	f.BoolVar(&r.SkipSchema, "skip-schema-validation", false, "do not check values against the chart's schema")
-	f.BoolVar(&r.EnableDNS, "enable-dns", false, "let templates look names up in DNS")
+	f.BoolVar(&r.SkipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
+	f.BoolVar(&r.EnableDNS, "enable-dns", false, "allow DNS lookups in templates")
 }
 
-// DefaultRelease is Helm's name for a release that is not one.
+// DefaultRelease is Helm's release name when none is given.
 const DefaultRelease = "release-name"
 
-// Rendered is a chart with its plan, which is nil where none was wanted, and all
-// warnings about both.
+// Rendered is a rendered chart with its plan (nil if Flat) and all warnings about both.
 type Rendered struct {
 	*kube.Rendered
 	Planned     *plan.Plan
@@ -86,7 +85,7 @@ type Rendered struct {
 	Secrets     *kube.Mask
 }
 
-// Hide hides secret values in what is said of the chart and its plan.
+// Hide hides secret values in the warnings and the plan.
 func (r *Rendered) Hide(secrets *kube.Mask) {
 	r.Secrets, r.AllWarnings = secrets, secrets.Warnings(r.AllWarnings)
 	if r.Planned != nil {
@@ -94,7 +93,7 @@ func (r *Rendered) Hide(secrets *kube.Mask) {
 	}
 }
 
-// HideValues keeps what is secret among the values of a chart out of the logs.
+// HideValues keeps secret values of a chart out of the logs.
 func (a *App) HideValues(c *kube.Chart, values map[string]any) {
 	if a.Logs.debug {
 		a.Logs.Hide(kube.MaskOfValues(c, values).Text)
@@ -148,7 +147,7 @@ func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*
 	return out, nil
 }
 
-// ordered plans what was rendered by the order that is asked for.
+// ordered plans a rendered chart by --order.
 func (r *RenderFlags) ordered(made *kube.Rendered) (*Rendered, error) {
 	switch {
 	case r.Flat:
@@ -160,7 +159,7 @@ func (r *RenderFlags) ordered(made *kube.Rendered) (*Rendered, error) {
 	return PlanRendered(made)
 }
 
-// inferred plans what was rendered by the order that it implies (R68).
+// inferred plans a rendered chart by the order its objects imply (R68).
 func inferred(r *kube.Rendered) (*Rendered, error) {
 	ordered, order := r.Ordered()
 	if err := order.Check(); err != nil {
@@ -189,11 +188,11 @@ func (r *RenderFlags) Options(settings *helmcli.EnvSettings, release string) (ku
 	}, err
 }
 
-// RenderMemory says how much memory the templates of a chart may take, as
-// Kubernetes writes it: 4Gi.
+// RenderMemory is the environment variable that limits the memory of templates, as a
+// Kubernetes quantity such as 4Gi.
 const RenderMemory = "LOCKSTEP_RENDER_MEMORY"
 
-// RenderLimits are those of a rendering.
+// RenderLimits are the limits of a rendering.
 func RenderLimits() (kube.RenderLimits, error) {
 	given := os.Getenv(RenderMemory)
 	if given == "" {
@@ -201,12 +200,12 @@ func RenderLimits() (kube.RenderLimits, error) {
 	}
 	q, err := resource.ParseQuantity(given)
 	if err != nil || q.Sign() <= 0 {
-		return kube.RenderLimits{}, fmt.Errorf("%s=%s is no amount of memory such as 4Gi", RenderMemory, given)
+		return kube.RenderLimits{}, fmt.Errorf("%s=%s is not an amount of memory such as 4Gi", RenderMemory, given)
 	}
 	return kube.RenderLimits{Memory: uint64(q.Value())}, nil
 }
 
-// PlanRendered plans what was rendered; the plan has all warnings about it.
+// PlanRendered plans a rendered chart; the plan has all of its warnings.
 func PlanRendered(r *kube.Rendered) (*Rendered, error) {
 	plan, err := r.Plan()
 	if err != nil {

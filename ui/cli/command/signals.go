@@ -18,8 +18,7 @@ import (
 // written.
 var ErrInterrupted = errors.New("interrupted; nothing was written")
 
-// lastChance is how long a command that was told to end may take to do so once
-// a second signal has come.
+// lastChance is how long a command may take to end after the second signal.
 const lastChance = 2 * time.Second
 
 // Signals turns signals into orders, for as long as the program runs. While
@@ -38,15 +37,15 @@ type Signals struct {
 	op    Operation
 	began bool // an operation, now or before
 	order OnSignal
-	say   report.Notices // nil: the screen shows what a signal does
-	came  bool           // a signal that ends what there is
-	// orders counts the signals since the operation, or its rollback, began.
+	say   report.Notices // nil if the screen shows what a signal does
+	came  bool           // a signal that ends the command has come
+	// orders counts the signals since the operation, or its rollback, started.
 	orders int
-	// asked are the orders that have not been answered.
+	// asked are the commands without an answer yet.
 	asked []event.CommandName
 	last  os.Signal
-	gone  bool // the terminal hung up, and the operation goes on
-	// cleanup is done before quit.
+	gone  bool // the terminal closed, and the operation continues
+	// cleanup runs before Quit.
 	cleanup map[*func()]bool
 }
 
@@ -54,13 +53,13 @@ type Signals struct {
 type OnSignal struct {
 	Rollback bool
 	Hangup   HangupAction
-	// Outcome is what becomes of the release without a rollback.
+	// Outcome is what an abort without rollback does to the release.
 	Outcome string
-	// Unattended is called when the terminal has gone and the operation goes on.
+	// Unattended is called when the terminal has closed and the operation continues.
 	Unattended func()
 }
 
-// HangupAction is what is to become of an operation whose terminal goes away.
+// HangupAction is what a closed terminal does to its operation.
 type HangupAction string
 
 const (
@@ -75,8 +74,7 @@ func NewSignals(parent context.Context) *Signals {
 	return i
 }
 
-// Watch takes signals until the function that it returns is called. SIGHUP is
-// left alone where nohup has it ignored.
+// Watch handles signals until stop is called. SIGHUP stays ignored under nohup.
 func (i *Signals) Watch() (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -95,8 +93,8 @@ func (i *Signals) Watch() (stop func()) {
 	}
 }
 
-// Steer hands an operation over: until it is let go, signals are orders to it.
-// It returns errInterrupted where one has come before.
+// Steer makes signals commands to an operation until Finished. It returns
+// ErrInterrupted if a signal has already come.
 func (i *Signals) Steer(op Operation, o OnSignal, say report.Notices) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -110,9 +108,8 @@ func (i *Signals) Steer(op Operation, o OnSignal, say report.Notices) error {
 	return nil
 }
 
-// Finished ends what steer has begun: the operation is over, and from now on a
-// signal ends what the command does next, which is to leave the screen. So does
-// one that came before: who sent it may not be there to press a key.
+// Finished ends Steer: the operation is over, and a signal now ends the rest of the command,
+// such as the screen. So does an earlier signal because nobody may be there to press a key.
 func (i *Signals) Finished() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -125,12 +122,12 @@ func (i *Signals) Finished() {
 	}
 	i.cancel(ErrInterrupted)
 	if len(i.asked) > 0 && i.say != nil {
-		i.say.Note(i.last.String() + ": too late, the operation is over")
+		i.say.Note(i.last.String() + ": too late, the operation has ended")
 	}
 }
 
-// Reason returns why a command ends: where a signal has come before anything was
-// written, that. What an operation has ended with stands.
+// Reason returns why a command ends: the signal if one came before anything was written,
+// else err.
 func (i *Signals) Reason(err error) error {
 	var ended *exitError
 	if err != nil && !errors.As(err, &ended) && i.Interrupted() {
@@ -139,7 +136,7 @@ func (i *Signals) Reason(err error) error {
 	return err
 }
 
-// Interrupted reports whether there was a signal that ends things.
+// Interrupted reports whether a signal has ended the command.
 func (i *Signals) Interrupted() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -150,7 +147,7 @@ func (i *Signals) Handle(s os.Signal) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
-	case s == syscall.SIGHUP && i.gone: // a terminal sends several
+	case s == syscall.SIGHUP && i.gone: // terminals send several
 	case i.op == nil:
 		i.end(s)
 	case s == syscall.SIGHUP:
@@ -161,7 +158,7 @@ func (i *Signals) Handle(s os.Signal) {
 	}
 }
 
-// end ends a command that has no operation, or none any more.
+// end ends a command without a running operation.
 func (i *Signals) end(s os.Signal) {
 	again := i.came && s != syscall.SIGHUP
 	i.came, i.last = true, s
@@ -179,7 +176,7 @@ func (i *Signals) end(s os.Signal) {
 	})
 }
 
-// AtQuit has a function called before quit, until it is undone.
+// AtQuit registers a function to call before Quit, until undo.
 func (i *Signals) AtQuit(do func()) (undo func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -191,7 +188,7 @@ func (i *Signals) AtQuit(do func()) (undo func()) {
 	}
 }
 
-// cleanUp calls what is to be done before quit.
+// cleanUp calls the functions registered by AtQuit.
 func (i *Signals) cleanUp() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -200,7 +197,7 @@ func (i *Signals) cleanUp() {
 	}
 }
 
-// give orders the operation to abort, the second time to stop.
+// give tells the operation to abort, and the second time to stop.
 func (i *Signals) give(rollback bool) {
 	i.orders++
 	command := event.Abort
@@ -214,7 +211,7 @@ func (i *Signals) give(rollback bool) {
 	i.op.Command(event.Command{Name: command, Reason: i.last.String()})
 }
 
-// Hangup tells that the terminal has gone, by whatever sign.
+// Hangup handles a closed terminal, however it was noticed.
 func (i *Signals) Hangup() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -223,8 +220,7 @@ func (i *Signals) Hangup() {
 	}
 }
 
-// hungUp does once what there is to do when the terminal has gone. A screen
-// notices by itself.
+// hungUp handles a closed terminal once.
 func (i *Signals) hungUp() {
 	if i.gone {
 		return
@@ -241,8 +237,8 @@ func (i *Signals) hungUp() {
 	i.give(i.order.Hangup == HangupRollback)
 }
 
-// Consume tells what the operation has made of a signal. When it begins to roll
-// back, the next signal is the first one again (R43).
+// Consume prints the operation's answer to a signal. When a rollback starts, the next
+// signal counts as the first (R43).
 func (i *Signals) Consume(e event.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -261,23 +257,22 @@ func (i *Signals) Consume(e event.Event) {
 	}
 }
 
-// answer is what an operation has said to an order, in words.
+// answer is an operation's answer to a command as text.
 func (i *Signals) answer(e event.Event) string {
-	const again = "; once more to stop at once"
+	const again = "; repeat to stop at once"
 	switch {
 	case e.Message != "":
 		return e.Message
 	case e.Command == event.Stop:
-		return "stopping at once, requests in flight are cancelled"
+		return "stopping now; requests in flight are cancelled"
 	case e.Command == event.Rollback:
-		return "nothing more is started, and what was done is rolled back" + again
+		return "no more groups start; rolling back" + again
 	}
-	return "nothing more is started, and " + i.order.Outcome + again
+	return "no more groups start; " + i.order.Outcome + again
 }
 
-// Cancelable calls do and returns what it returns, or the cause of ctx as soon as
-// that ends: not everything that only reads, Helm's own code for instance, can
-// be told to end. It may go on until the program has ended.
+// Cancelable returns the result of do, or the cause of ctx as soon as ctx ends. It is for
+// reads that cannot be cancelled, such as Helm's; do may keep running.
 func Cancelable[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T

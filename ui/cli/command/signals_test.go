@@ -42,8 +42,8 @@ func TestSignalsTellWhatTheOperationMadeOfThem(t *testing.T) {
 	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
 	in.Handle(os.Interrupt)
 	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Stop, Status: event.Accepted})
-	want := "interrupt: nothing more is started, and the release will be marked failed; once more to stop at once\n" +
-		"interrupt: stopping at once, requests in flight are cancelled\n"
+	want := "interrupt: no more groups start; the release will be marked failed; repeat to stop at once\n" +
+		"interrupt: stopping now; requests in flight are cancelled\n"
 	if said() != want || !slices.Equal(op.sent, []event.CommandName{event.Abort, event.Stop}) {
 		t.Errorf("%v is sent, and it says %q", op.sent, said())
 	}

@@ -15,7 +15,7 @@ import (
 func StyleOf(f *os.File, mode string) report.Style {
 	o, err := theme.FromEnv(os.Getenv)
 	if err != nil {
-		o = theme.Options{Depth: o.Depth, ASCII: o.ASCII, Still: o.Still} // the screen tells about it
+		o = theme.Options{Depth: o.Depth, ASCII: o.ASCII, Still: o.Still} // the screen warns about it
 	}
 	codes := IsTerminal(f) && o.Depth != theme.None && os.Getenv("TERM") != "dumb"
 	switch mode {
@@ -24,7 +24,7 @@ func StyleOf(f *os.File, mode string) report.Style {
 	case "never":
 		codes = false
 	}
-	// The terminal's own colours can be read on whatever its background is.
+	// The terminal's own colours are readable on any background.
 	o.Depth = theme.Basic
 	return report.Style{Theme: theme.New(o), Codes: codes}
 }
@@ -32,18 +32,18 @@ func StyleOf(f *os.File, mode string) report.Style {
 // StreamOf is w, which leads to f.
 func StreamOf(w io.Writer, f *os.File, mode string) report.Stream {
 	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil { // it is none
+	if err != nil { // not a terminal
 		width = 0
 	}
 	return report.Stream{Writer: w, Style: StyleOf(f, mode), Terminal: IsTerminal(f), Width: width, CI: report.CIFromEnv(os.Getenv)}
 }
 
-// SaveTerminal returns what brings the terminal back to how it is now.
+// SaveTerminal returns a function that restores the terminal's current state.
 func SaveTerminal() (restore func()) {
 	fd := int(os.Stdin.Fd())
 	state, err := term.GetState(fd)
 	if err != nil {
-		return func() {} // it is none
+		return func() {} // not a terminal
 	}
 	return func() { _ = term.Restore(fd, state) }
 }

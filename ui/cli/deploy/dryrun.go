@@ -15,10 +15,10 @@ import (
 	"lockstep/ui/report"
 )
 
-// addDryRun adds --dry-run as Helm has it.
+// addDryRun adds Helm's --dry-run.
 func addDryRun(cmd *cobra.Command, value *string) {
 	f := cmd.Flags()
-	f.StringVar(value, "dry-run", "none", "write nothing and print what would be done: client (an installation without a cluster), server (checked by the cluster)")
+	f.StringVar(value, "dry-run", "none", "write nothing; print the result: client (install without a cluster), server (checked by the cluster)")
 	f.Lookup("dry-run").NoOptDefVal = "client"
 	command.CompleteWords(cmd, "dry-run", []string{"none", "client", "server"})
 }
@@ -39,7 +39,7 @@ func dryRunMode(value string) (string, error) {
 	return "none", nil
 }
 
-// dryRun prints an installation without a cluster.
+// dryRun prints an install without a cluster.
 func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m command.Mode, name, ref string) error {
 	d := &flags.deploy
 	r := command.RenderFlags{Chart: d.chart, Values: d.values, Post: d.post, Order: d.order, SkipSchema: d.skipSchema, EnableDNS: d.enableDNS}
@@ -50,8 +50,7 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m command.Mode, na
 	return a.showDryRun(cmd, m, out, out.Secrets, d, flags.run.noHooks, nil)
 }
 
-// dryRunServer prints an installation or an upgrade that the cluster has
-// checked.
+// dryRunServer prints an install or an upgrade that the cluster has checked.
 func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *deployFlags) error {
 	return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
 		if refused := op.Refused(); len(refused) > 0 {
@@ -65,7 +64,7 @@ func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *depl
 	})
 }
 
-// dryRunLines prints what a job would do as if it began.
+// dryRunLines prints the start of a job's run and its plan.
 func (a *app) dryRunLines() execute {
 	return execute{job: func(cmd *cobra.Command, j job) error {
 		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
@@ -100,9 +99,8 @@ func previewed(op *kube.Operation, chart *kube.Chart) (*command.Rendered, error)
 	return command.PlanRendered(r)
 }
 
-// showDryRun shows what would be deployed, in order, and what an upgrade would
-// remove; as JSON the release as Helm prints it, whose manifest is in order. Secret
-// values are hidden, unless they are asked for.
+// showDryRun prints what would be deployed, in order, and what an upgrade would remove.
+// As JSON it is Helm's release with an ordered manifest. Secret values are hidden by default.
 func (a *app) showDryRun(cmd *cobra.Command, m command.Mode, r *command.Rendered, secrets *kube.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
 	if d.showSecrets {
 		secrets = nil
@@ -112,7 +110,7 @@ func (a *app) showDryRun(cmd *cobra.Command, m command.Mode, r *command.Rendered
 	if d.hideSecret {
 		for i, doc := range r.Docs {
 			if doc.Object.GetKind() == "Secret" {
-				r.Docs[i].Raw = "# HIDDEN: the Secret is not shown (--hide-secret)\n"
+				r.Docs[i].Raw = "# HIDDEN: Secret omitted by --hide-secret\n"
 			}
 		}
 	}

@@ -17,19 +17,19 @@ import (
 	"lockstep/ui/report"
 )
 
-// editor edits an operation under way from its own screen (R46).
+// editor edits a running operation from its own screen (R46).
 type editor struct {
 	op     *kube.Operation
 	folder *chartFolder // of its chart; nil where that has none
 }
 
-// What begins the file that the user edits.
+// Headers of the file that the user edits.
 const (
-	valuesHead = `# The values of release %s that were given, not those that its chart has by itself.
-# What is saved here becomes the next revision, once it has been looked at.
+	valuesHead = `# Values given for release %s; chart defaults are not shown.
+# Saved changes become the next revision after you confirm.
 `
-	allValuesHead = `# All values of release %s, also those that its charts have by themselves.
-# What is changed here is given with the next revision, once it has been looked at.
+	allValuesHead = `# All values of release %s, including chart defaults.
+# Saved changes become the next revision after you confirm.
 `
 )
 
@@ -66,7 +66,7 @@ func (e editor) Edit(ctx context.Context, text string, all bool) (board.Edited, 
 	return e.edited(ctx, values, nil)
 }
 
-// given are the values that the user gives when all values have been edited.
+// given are the values to set after an edit of all values, chart defaults included.
 func (e editor) given(edited map[string]any) (map[string]any, error) {
 	text, err := e.Values(true) // as the user got them: numbers are read alike
 	if err != nil {
@@ -85,7 +85,7 @@ func (e editor) given(edited map[string]any) (map[string]any, error) {
 
 func (e editor) Again(ctx context.Context) (board.Edited, error) {
 	if e.folder == nil {
-		return board.Edited{}, errors.New("the chart is not a folder that could have changed")
+		return board.Edited{}, errors.New("the chart is not a directory, so it cannot be reloaded")
 	}
 	values, err := e.op.Values(false)
 	if err != nil {
@@ -113,24 +113,24 @@ func (e editor) edited(ctx context.Context, values map[string]any, c *kube.Chart
 	return board.Edited{Lines: what.Lines(), Order: made.Command()}, nil
 }
 
-// chartFolder is the folder of a chart that is being deployed, which may be changed
+// chartFolder is the directory of a chart that is being deployed and may change
 // meanwhile (R46).
 type chartFolder struct {
 	path string
 	load func(context.Context) (*kube.Chart, error)
 
 	mu  sync.Mutex
-	was folderState // when it was loaded last
+	was folderState // at the last load
 }
 
-// folderState tells one content of a folder from another, without reading it.
+// folderState identifies the content of a directory without reading its files.
 type folderState struct {
 	newest      time.Time
 	files, size int64
 }
 
-// folderOf is the folder that a chart is loaded from, nil where it is none. Changes
-// count from now on.
+// folderOf is the directory that a chart is loaded from, nil if it is none. Changes
+// count from this call on.
 func folderOf(ref string, load func(context.Context) (*kube.Chart, error)) *chartFolder {
 	if info, err := os.Stat(ref); err != nil || !info.IsDir() {
 		return nil
@@ -138,14 +138,13 @@ func folderOf(ref string, load func(context.Context) (*kube.Chart, error)) *char
 	return &chartFolder{path: ref, load: load, was: stateOf(ref)}
 }
 
-// again loads the chart anew.
+// again reloads the chart.
 func (f *chartFolder) again(ctx context.Context) (*kube.Chart, error) {
 	f.loads()
 	return f.load(ctx)
 }
 
-// loads notes that the chart is about to be loaded: what changes while it is has
-// changed since.
+// loads records the state before a load, so that changes during it count.
 func (f *chartFolder) loads() {
 	if f == nil {
 		return
@@ -156,7 +155,7 @@ func (f *chartFolder) loads() {
 	f.mu.Unlock()
 }
 
-// changed reports whether the folder is another one than what was loaded last.
+// changed reports whether the directory has changed since the last load.
 func (f *chartFolder) changed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -32,26 +32,26 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 		}
 		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
-	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // it is there
+	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // defined above
 }
 
-const installLong = `Installs a chart: crds/, then pre-install hooks, then group by group as the chart asks, then post-install hooks.
-A group starts as soon as what it waits for is ready, whatever else is running.
+const installLong = `Install a chart: crds/, pre-install hooks, then group by group in the chart's order, then post-install hooks.
+A group starts as soon as every group it waits for is ready.
 
-In a terminal this is a screen, on which you can look into every resource, pause, step, retry and abort.
-Elsewhere it is a line for each thing that happens, or with -o json an event per line ("lockstep help events").
+In a terminal, a screen shows every resource and lets you pause, step, retry and abort. Without a terminal, lockstep
+prints a line per event, or with -o json a JSON object per event ("lockstep help events").
 
-Everything that can be checked is checked before anything is written; until then one Ctrl-C is enough to leave. Later
-Ctrl-C ends the installation in order: what is in flight is finished and the release is marked failed, or uninstalled
-again with --rollback-on-failure or --on-interrupt=rollback. Once more stops it at once. During a rollback the first
-Ctrl-C only says so, and the next one stops it. When the terminal goes away, the installation goes on without it, or is
-aborted, as --on-hangup says; one that is paused or held on a failure waits as long as --timeout for somebody to join it.
+lockstep checks everything it can before the first write; until then Ctrl-C simply quits. After that, the first Ctrl-C
+aborts: requests in flight finish and the release is marked failed, or uninstalled with --rollback-on-failure or
+--on-interrupt=rollback. A second Ctrl-C stops at once. During a rollback the first Ctrl-C only warns and the second
+stops it. If the terminal closes, --on-hangup decides whether the install continues or aborts. A run that is paused or
+held then waits up to --timeout for somebody to attach.
 
-After a failure, or where it was killed, the same command goes on where it ended.
+After a failure or a kill, run the same command again: it resumes where the last run stopped.
 
-CHART is what Helm takes: a directory, a packaged chart, repo/name, a URL, oci://…, or a name with --repo.`
+CHART is anything Helm accepts: a directory, a packaged chart, repo/name, a URL, oci://…, or a name with --repo.`
 
-// deployFlags are what install and upgrade share.
+// deployFlags are the flags that install and upgrade share.
 type deployFlags struct {
 	chart  command.ChartFlags
 	values values.Options
@@ -73,22 +73,22 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	d.post.Add(f)
 	command.AddOrder(cmd, &d.order)
 	addDryRun(cmd, &d.dryRun)
-	f.BoolVar(&d.hideSecret, "hide-secret", false, "leave Secrets out of what --dry-run prints")
-	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in what --dry-run prints; otherwise they are hidden")
-	f.BoolVar(&d.createNamespace, "create-namespace", false, "create the release's namespace if it is not there")
-	f.BoolVar(&d.skipCRDs, "skip-crds", false, "do not install crds/")
-	f.BoolVar(&d.takeOwnership, "take-ownership", false, "take over existing resources that are no release's or another's")
-	f.BoolVar(&d.forceConflicts, "force-conflicts", false, "take fields over from their owners in server-side apply")
-	f.BoolVar(&d.forceReplace, "force-replace", false, "replace resources in place of changing them")
-	f.BoolVar(&d.forceReplace, "force", false, "another name of --force-replace")
-	_ = f.MarkHidden("force") // it is there
-	f.BoolVar(&d.skipSchema, "skip-schema-validation", false, "do not check values against the chart's schema")
-	f.BoolVar(&d.skipValidation, "disable-openapi-validation", false, "do not check resources against Kubernetes' schema")
-	f.BoolVar(&d.enableDNS, "enable-dns", false, "let templates look names up in DNS")
-	f.BoolVar(&d.subNotes, "render-subchart-notes", false, "show the notes of subcharts, too")
-	f.BoolVar(&d.hideNotes, "hide-notes", false, "do not show notes")
-	f.StringVar(&d.description, "description", "", "description that the release gets")
-	f.StringToStringVarP(&d.labels, "labels", "l", nil, "labels that the release's record gets: key=value,…")
+	f.BoolVar(&d.hideSecret, "hide-secret", false, "omit Secrets from --dry-run output")
+	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in --dry-run output")
+	f.BoolVar(&d.createNamespace, "create-namespace", false, "create the namespace if it does not exist")
+	f.BoolVar(&d.skipCRDs, "skip-crds", false, "skip crds/")
+	f.BoolVar(&d.takeOwnership, "take-ownership", false, "take over existing resources, even from another release")
+	f.BoolVar(&d.forceConflicts, "force-conflicts", false, "take over fields owned by other managers")
+	f.BoolVar(&d.forceReplace, "force-replace", false, "replace resources instead of patching them")
+	f.BoolVar(&d.forceReplace, "force", false, "alias of --force-replace")
+	_ = f.MarkHidden("force") // defined above
+	f.BoolVar(&d.skipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
+	f.BoolVar(&d.skipValidation, "disable-openapi-validation", false, "skip validation of resources against Kubernetes' schema")
+	f.BoolVar(&d.enableDNS, "enable-dns", false, "allow DNS lookups in templates")
+	f.BoolVar(&d.subNotes, "render-subchart-notes", false, "also show the notes of subcharts")
+	f.BoolVar(&d.hideNotes, "hide-notes", false, "hide notes")
+	f.StringVar(&d.description, "description", "", "description of the release")
+	f.StringToStringVarP(&d.labels, "labels", "l", nil, "labels of the release's record: key=value,…")
 	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
 	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
 	cmd.MarkFlagsMutuallyExclusive("hide-secret", "show-secrets")
@@ -122,13 +122,12 @@ func (d *deployFlags) rendering(ctx context.Context, a *app, ref string, setting
 	}, nil
 }
 
-// prepare prepares the deployment of what has been loaded.
+// prepare prepares the deployment of a loaded chart.
 type prepare = func(context.Context, *kube.Client, kube.Common, kube.Rendering) (*kube.Operation, error)
 
-// deploy loads what is to be deployed and does with it what is asked for: a dry
-// run on the server, or do.
+// deploy loads the chart and runs do with it, or a dry run on the server.
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, dry string, prepare prepare, do execute) error {
-	again := d.chart // without progress: the screen says so itself
+	again := d.chart // without progress: the screen shows it
 	folder := folderOf(ref, func(ctx context.Context) (*kube.Chart, error) { return again.Load(ctx, ref, a.Settings) })
 	steps := &progress{say: a.Display(cmd, r.mode.Report())}
 	d.chart.Progress = steps.doing
@@ -153,7 +152,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 	}
 	if r.sandbox {
 		j.reload = func(ctx context.Context, values map[string]any) error {
-			quiet := *d // the screen is there
+			quiet := *d // the screen is open
 			quiet.chart.Progress = nil
 			folder.loads()
 			fresh, err := quiet.rendering(ctx, a, ref, a.Settings)
@@ -170,7 +169,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 	return do.job(cmd, j)
 }
 
-// installFlags are those of install.
+// installFlags are the flags of install.
 type installFlags struct {
 	run        runFlags
 	deploy     deployFlags
@@ -187,9 +186,9 @@ func (a *app) newInstall(do execute) *cobra.Command {
 		Short:   "install a chart, group by group",
 		Long:    installLong,
 		Example: `lockstep install shop ./shop -n shop --create-namespace
-lockstep install shop ./shop --step                     # from the first group on, one at a time
-lockstep install shop ./shop --break-on shop/db:schema  # stop before the migration
-lockstep install shop ./shop --sandbox                  # on a cluster that is gone afterwards
+lockstep install shop ./shop --sandbox                  # on a throwaway cluster
+lockstep install shop ./shop --break-on shop/db:schema  # pause before the migration
+lockstep install shop ./shop --step                     # one group at a time
 lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml`,
 		Args: command.Args(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
@@ -207,12 +206,12 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
 	flags.run.addSandbox(cmd)
-	flags.run.addRollbackFlag(cmd, "uninstall what was installed")
+	flags.run.addRollbackFlag(cmd, "uninstall the release")
 	flags.deploy.add(cmd)
 	flags.name.Add(cmd.Flags())
 	f := cmd.Flags()
-	f.BoolVar(&flags.serverSide, "server-side", true, "apply on the server instead of the client")
-	f.BoolVar(&flags.replace, "replace", false, "use the name of a release that was uninstalled with its history kept")
+	f.BoolVar(&flags.serverSide, "server-side", true, "use server-side apply")
+	f.BoolVar(&flags.replace, "replace", false, "reuse the name of an uninstalled release whose history was kept")
 	a.completeGroups(cmd, func(args []string) string {
 		_, ref, _ := flags.name.NameAndChart(args)
 		return ref

@@ -12,15 +12,15 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// proposer makes the command lines that a command proposes once it is over.
+// proposer makes the command lines that a command proposes at its end.
 type proposer struct {
 	*app
 	cmd  *cobra.Command // as the user gave it
-	mask *kube.Mask     // of what its operation brings; nil hides only what is named like a credential
+	mask *kube.Mask     // of the operation's secret values; nil hides only what is named like a credential
 }
 
-// again is the command that the user gave, with all of its flags. Without are flags
-// that args replace.
+// again is the command that the user gave with all of its flags, except those in without,
+// which args replace.
 func (p proposer) again(s *event.State, args []string, without ...string) string {
 	words := p.connected(s, p.cmd, append([]string{p.cmd.Name()}, args...))
 	command.GivenFlags(p.cmd, func(name string, set []string) {
@@ -30,13 +30,13 @@ func (p proposer) again(s *event.State, args []string, without ...string) string
 	}, p.mask)
 	why := "after fixing it"
 	if s.Status == event.Aborted {
-		why = "to go on"
+		why = "to continue"
 	}
 	return commented(words, why)
 }
 
-// other is another command about the release of an operation, of which the command
-// given shares no more than the way to the cluster.
+// other is another command about the release of an operation. It shares only the flags
+// that select the cluster.
 func (p proposer) other(s *event.State, why string, words ...string) string {
 	cmd, _, err := p.cmd.Root().Find(words[:1])
 	if err != nil {
@@ -45,11 +45,11 @@ func (p proposer) other(s *event.State, why string, words ...string) string {
 	return commented(p.connected(s, cmd, words), why)
 }
 
-// connected are the words of a command with the flags that lead to the release.
+// connected are the words of a command with the flags that select cluster and namespace.
 func (p proposer) connected(s *event.State, cmd *cobra.Command, words []string) []string {
 	words = p.shown(words)
 	words = append(append([]string{"lockstep"}, words...), "-n", s.Operation.Namespace)
-	if c := p.Settings.KubeContext; c != "" { // the environment may have it for this command alone
+	if c := p.Settings.KubeContext; c != "" { // HELM_KUBECONTEXT may be set for this command alone
 		words = append(words, "--kube-context", p.mask.Argument("kube-context", c))
 	}
 	command.GivenFlags(p.cmd, func(name string, set []string) {
@@ -60,7 +60,7 @@ func (p proposer) connected(s *event.State, cmd *cobra.Command, words []string) 
 	return words
 }
 
-// shown are arguments as a command line may show them: a URL may have a password.
+// shown hides passwords in arguments, such as in a URL.
 func (p proposer) shown(words []string) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -69,13 +69,13 @@ func (p proposer) shown(words []string) []string {
 	return out
 }
 
-// connects reports whether a flag says which cluster is meant, and as whom.
+// connects reports whether a flag selects the cluster or the user.
 func (p proposer) connects(flag string) bool {
 	return strings.HasPrefix(flag, "kube") && p.cmd.InheritedFlags().Lookup(flag) != nil
 }
 
-// commented is a line for a shell, with why somebody would want to run it, and where
-// values are left out that they are.
+// commented is a line for a shell with a comment: why to run it, and whether hidden values
+// must be filled in.
 func commented(words []string, why string) string {
 	var about []string
 	if why != "" {
@@ -91,8 +91,8 @@ func commented(words []string, why string) string {
 	return line
 }
 
-// afterDeploy says what to type after an installation or an upgrade: the same command
-// goes on where it ended (R50).
+// afterDeploy proposes commands after an install or an upgrade: the same command resumes
+// it (R50).
 func (p proposer) afterDeploy(s *event.State, ref string, sandbox bool) []string {
 	name, back := s.Operation.Release, s.Operation.PreviousRevision
 	if s.Status == event.Succeeded || sandbox || s.Exit == command.ExitNothing {
@@ -102,17 +102,17 @@ func (p proposer) afterDeploy(s *event.State, ref string, sandbox bool) []string
 	switch {
 	case rolledBack(s):
 	case s.Release == event.NoRelease:
-	case s.Release != "failed": // cut off, or somebody else is at work
-		next = append(next, p.other(s, "or see the state of each object", "recover", name))
+	case s.Release != "failed": // killed, or another run is active
+		next = append(next, p.other(s, "or show the state of each object", "recover", name))
 	case back > 0:
-		next = append(next, p.other(s, "or go back", "rollback", name, fmt.Sprint(back)))
+		next = append(next, p.other(s, "or roll back", "rollback", name, fmt.Sprint(back)))
 	case s.Operation.Name == "install": // nothing was ever deployed
 		next = append(next, p.other(s, "or remove it", "uninstall", name))
 	}
 	return next
 }
 
-// afterRollback says what to type after a rollback.
+// afterRollback proposes commands after a rollback.
 func (p proposer) afterRollback(s *event.State) []string {
 	if s.Status == event.Succeeded || s.Exit == command.ExitNothing {
 		return nil
@@ -121,8 +121,7 @@ func (p proposer) afterRollback(s *event.State) []string {
 	return []string{p.again(s, []string{name, fmt.Sprint(s.Operation.ToRevision)}), p.other(s, "", "history", name)}
 }
 
-// afterUninstall says what to type after an uninstallation, after which others were to
-// come.
+// afterUninstall proposes commands after an uninstall that others were to follow.
 func (p proposer) afterUninstall(s *event.State, others []string) []string {
 	if s.Status == event.Succeeded || s.Exit == command.ExitNothing || s.Release == event.NoRelease {
 		return nil
@@ -131,8 +130,7 @@ func (p proposer) afterUninstall(s *event.State, others []string) []string {
 	return []string{p.again(s, append([]string{name}, others...)), p.other(s, "", "status", name)}
 }
 
-// afterTest says what to type after the tests of a release: those that failed
-// can be run alone.
+// afterTest proposes to run the failed tests again.
 func (p proposer) afterTest(s *event.State) []string {
 	if s.Status == event.Succeeded {
 		return nil
@@ -152,20 +150,20 @@ func (p proposer) afterTest(s *event.State) []string {
 	return []string{p.again(s, append([]string{s.Operation.Release}, failed...), "filter")}
 }
 
-// rolledBack reports whether a rollback has come to its end.
+// rolledBack reports whether a rollback has completed.
 func rolledBack(s *event.State) bool {
-	there := false
+	found := false
 	for _, p := range s.Phases {
 		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
 			continue
 		}
 		for _, g := range p.Groups {
-			switch there = true; g.Status {
+			switch found = true; g.Status {
 			case event.Ready, event.Applied, event.Gone:
 			default:
 				return false
 			}
 		}
 	}
-	return there
+	return found
 }

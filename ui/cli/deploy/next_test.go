@@ -86,9 +86,9 @@ func TestWhatToTypeNext(t *testing.T) {
 		anew    = "lockstep install s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
 		goBack  = "lockstep rollback s 3" + where
 		goAway  = "lockstep uninstall s" + where
-		back    = goBack + "   # or go back"
+		back    = goBack + "   # or roll back"
 		away    = goAway + "   # or remove it"
-		look    = "lockstep recover s" + where + "   # or see the state of each object"
+		look    = "lockstep recover s" + where + "   # or show the state of each object"
 		history = "lockstep history s" + where
 		status  = "lockstep status s" + where
 	)

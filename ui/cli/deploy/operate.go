@@ -24,49 +24,47 @@ type job struct {
 	running
 	release  string
 	registry *registry.Client // may be nil
-	// prepare checks and plans. The operation is nil where there is nothing
-	// to do.
+	// prepare checks and plans. The operation is nil if there is nothing to do.
 	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
-	folder  *chartFolder // of the chart, nil where it has none
-	// reload loads the chart again, to be started anew with these values on a cluster
-	// of its own; nil where it has none.
+	folder  *chartFolder // of the chart; nil if it is not a directory
+	// reload loads the chart again for a restart with these values on a new throwaway
+	// cluster; nil without --sandbox.
 	reload func(context.Context, map[string]any) error
-	// next says what to type after the end.
+	// next proposes commands after the end.
 	next func(*event.State, *kube.Mask) []string
-	// outcome is what becomes of the release on an abort that rolls nothing
-	// back, "the release will be marked failed" where empty.
+	// outcome is what an abort without rollback does to the release; empty means "the
+	// release will be marked failed".
 	outcome string
 }
 
-// execute is what a command does with its job: carry it out, or say what it
-// would do.
+// execute is what a command does with its job: run it, or show what it would do.
 type execute struct {
 	job    func(cmd *cobra.Command, j job) error
 	writes bool
 }
 
-// Operate carries a job out, on a throwaway cluster where that is asked for: on
-// another one as often as the user starts it anew.
+// Operate runs a job, with --sandbox on a throwaway cluster and again on a new one each
+// time the user restarts it.
 func (a *app) operate(cmd *cobra.Command, j job) error {
 	for {
-		anew := false
+		restart := false
 		err := a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
 			j.common.Lease = a.leaseOptions(cmd, j)
 			client, op, err := a.prepared(cmd, j, s, false)
 			if err != nil || op == nil {
 				return err
 			}
-			anew, err = a.show(cmd, client, op, j)
+			restart, err = a.show(cmd, client, op, j)
 			return err
 		})
-		if !anew {
+		if !restart {
 			return err
 		}
 	}
 }
 
-// leaseOptions are the options by which a run is the only one on its release (R51). A
-// run of this machine that was killed is known by a file beside the records.
+// leaseOptions are the options of the Lease that makes a run the only one on its release
+// (R51). A lock file next to the records identifies killed runs of this machine.
 func (a *app) leaseOptions(cmd *cobra.Command, j job) kube.LeaseOptions {
 	opts := kube.LeaseOptions{Waits: a.Display(cmd, j.mode.Report()).Note}
 	if runs, err := report.RunDir(); err == nil {
@@ -75,7 +73,7 @@ func (a *app) leaseOptions(cmd *cobra.Command, j job) kube.LeaseOptions {
 	return opts
 }
 
-// preview prepares a job that is not to be carried out, and calls do with it.
+// preview prepares a job without running it, and calls do with its operation.
 func (a *app) preview(cmd *cobra.Command, j job, do func(context.Context, *kube.Operation) error) error {
 	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
 		_, op, err := a.prepared(cmd, j, s, true)
@@ -87,7 +85,7 @@ func (a *app) preview(cmd *cobra.Command, j job, do func(context.Context, *kube.
 	})
 }
 
-// prepared checks and plans. The operation is nil where there is nothing to do.
+// prepared checks and plans. The operation is nil if there is nothing to do.
 func (a *app) prepared(cmd *cobra.Command, j job, settings *helmcli.EnvSettings, planOnly bool) (*kube.Client, *kube.Operation, error) {
 	client, err := kube.Connect(settings, slog.Default(), j.registry)
 	if err != nil {
@@ -107,8 +105,8 @@ func (a *app) prepared(cmd *cobra.Command, j job, settings *helmcli.EnvSettings,
 	return client, op, err
 }
 
-// inSandbox calls do with the settings that lead to the job's cluster, which
-// where it is a throwaway one is gone afterwards.
+// inSandbox calls do with the settings of the job's cluster. With --sandbox that is a
+// throwaway cluster, deleted afterwards.
 func (a *app) inSandbox(cmd *cobra.Command, j job, do func(*helmcli.EnvSettings) error) error {
 	if !j.sandbox {
 		return do(a.Settings)
@@ -126,12 +124,11 @@ func (a *app) inSandbox(cmd *cobra.Command, j job, do func(*helmcli.EnvSettings)
 		}
 	}()
 	ready(fmt.Sprintf("ready after %.1fs", time.Since(start).Seconds()))
-	return do(elsewhere(a.Settings, cluster.Kubeconfig))
+	return do(settingsFor(a.Settings, cluster.Kubeconfig))
 }
 
-// elsewhere are settings that lead to the cluster of a kubeconfig, and are
-// otherwise those given.
-func elsewhere(s *helmcli.EnvSettings, kubeconfig string) *helmcli.EnvSettings {
+// settingsFor are the given settings for the cluster of another kubeconfig.
+func settingsFor(s *helmcli.EnvSettings, kubeconfig string) *helmcli.EnvSettings {
 	out := helmcli.New()
 	out.SetNamespace(s.Namespace())
 	out.KubeConfig, out.KubeContext = kubeconfig, ""

@@ -18,22 +18,21 @@ import (
 	"lockstep/ui/report"
 )
 
-// withReports runs an operation and tells other programs what has become of it, where it
-// has not even begun, too. Where they cannot be told, it does not begin.
+// withReports runs an operation and writes its reports, even if it never starts. If
+// they cannot be written, the operation does not start.
 func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do execute, names []string, run func() error) error {
 	switch {
 	case len(flags.reports) == 0:
 	case !do.writes, dry(cmd):
-		return errors.New("--report tells of a run, and nothing is to be run")
+		return errors.New("--report needs a run; this command only shows what would happen")
 	case cmd.Name() == "uninstall" && len(names) > 1:
-		return errors.New("--report tells of one release: uninstall them one by one")
+		return errors.New("--report covers one release; uninstall them one at a time")
 	}
 	if !do.writes {
 		return run()
 	}
 	if !dry(cmd) {
-		// Who reads the output may go away; an operation must not end for it, which a
-		// write to a closed pipe would do.
+		// A write to a closed pipe must not end an operation.
 		signal.Ignore(syscall.SIGPIPE)
 	}
 	out, err := report.NewOutcomes(report.OutcomesOptions{
@@ -56,8 +55,8 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do execute, names
 	return err
 }
 
-// reasons are what an error has found to be wrong with a plan, or with the cluster
-// that it is for; nil where it is about neither.
+// reasons are the problems that an error found in a plan or in its cluster, nil for
+// other errors.
 func reasons(err error) (because []plan.Warning) {
 	var refusal *kube.Refusal
 	var faults plan.Errors
@@ -75,15 +74,15 @@ func reasons(err error) (because []plan.Warning) {
 	return because
 }
 
-// dry reports whether a command is to write nothing.
+// dry reports whether a command writes nothing.
 func dry(cmd *cobra.Command) bool {
 	f := cmd.Flags().Lookup("dry-run")
 	return f != nil && f.Changed && f.Value.String() != "none" && f.Value.String() != "false"
 }
 
-// chartFile is the Chart.yaml of a chart, by its path in the plan, as seen from
-// the root of the repository that GitHub works on: of the chart that is deployed
-// from a directory, or of the nearest parent that has one. It is empty for others.
+// chartFile is the path, relative to GITHUB_WORKSPACE, of the Chart.yaml of a chart in
+// the plan, or of its nearest parent that has one. It is empty unless the chart is
+// deployed from a directory.
 func chartFile(args []string, chart string) string {
 	dir := args[len(args)-1]
 	if len(args) < 2 || !exists(filepath.Join(dir, "Chart.yaml")) {

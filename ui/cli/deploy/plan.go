@@ -14,46 +14,44 @@ import (
 	"lockstep/ui/report"
 )
 
-const planLong = `Says what an operation would do, in order, and writes nothing: what would be created, what would be changed and how,
-what would stay, what would be deleted, and which hooks would run. "plan NAME CHART" is about upgrade --install.
+const planLong = `Show what an operation would create, change and delete, in order, and which hooks would run. Nothing is written.
+"plan NAME CHART" plans an upgrade --install.
 
-Changes are found out by the API server, which is asked to apply everything as a dry run. Of what is not there yet
-only its own fields are checked, since it may need what comes before it. Values of Secrets are not shown, only which of
-them change.
+The API server finds the changes: every object is sent to it as a dry run. Objects that do not exist yet are checked on
+their own, because they may need objects from earlier groups. Values of Secrets are hidden; plan only names the keys
+that change.
 
-With -o json that is one object: operation (as in "lockstep help events"), changes (phase, group, object, action, diff,
-message), warnings, and errors; action is create, change, unchanged, delete, absent, keep, hook or refuse.
+-o json prints one object: operation (as in "lockstep help events"), changes (phase, group, object, action, diff,
+message), warnings and errors; action is create, change, unchanged, delete, absent, keep, hook or refuse.
 
-What the cluster lacks is looked up first, as in every operation: rights, kinds and versions of APIs, objects of others,
-references to what is neither in the chart nor in the cluster, quotas, limits, the PodSecurity level of the namespace,
-webhooks that nobody answers. What may still come is a warning; what cannot is an error, and the operation would be
-refused. --skip-preflight leaves out what is only looked up for that.
+Like every operation, plan first checks the cluster: permissions, API versions, objects owned by others, references to
+objects that neither the chart nor the cluster has, quotas, limits, the namespace's PodSecurity level, and webhooks
+without a ready backend. Problems that may resolve themselves are warnings; others are errors, and the operation would
+be refused. --skip-preflight skips these checks.
 
-With --tui it is looked at on the screen, where each object is compared once it is selected.
+With --tui, plan opens the screen, which compares an object when you select it.
 
-Exit codes: 0 nothing to do, 2 an error, or the API server would refuse a change, 4 there are changes. Hooks alone
-are none: they run with every operation.`
+Exit codes: 0 no changes, 2 an error or a change that the API server would refuse, 4 changes. Hooks do not count as
+changes because they run with every operation.`
 
-// newPlan makes the plan command. Its subcommands are those that it is about,
-// with their flags; they say what the operation would do in place of it.
+// newPlan makes the plan command. Its subcommands are the operations with their flags;
+// they show what the operation would do instead of running it.
 func (a *app) newPlan() *cobra.Command {
 	show := execute{job: a.plan}
 	cmd := a.newUpgrade(show)
-	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan NAME CHART", "release", "say what an operation would do", planLong
+	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan NAME CHART", "release", "show what an operation would do", planLong
 	cmd.Example = `lockstep plan shop ./shop -n shop
-lockstep plan upgrade shop ./shop --reuse-values --set api.replicas=3
 lockstep plan uninstall shop
-lockstep plan shop ./shop --tui
 lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchanged")'`
-	_ = cmd.Flags().Set("install", "true") // it is there
+	_ = cmd.Flags().Set("install", "true") // defined by newUpgrade
 	subs := []*cobra.Command{a.newInstall(show), a.newUpgrade(show), a.newRollback(show), a.newUninstall(show)}
 	for _, sub := range subs {
 		sub.GroupID, sub.Long, sub.Example = "", planLong, ""
-		sub.Short = "say what " + sub.Name() + " would do"
+		sub.Short = "show what " + sub.Name() + " would do"
 	}
 	for _, c := range append(subs, cmd) {
 		hideRunFlags(c)
-		c.Flags().Bool("tui", false, "look at it on the screen")
+		c.Flags().Bool("tui", false, "show it on the screen")
 		c.MarkFlagsMutuallyExclusive("tui", "output")
 	}
 	cmd.Flags().Lookup("install").Hidden = true
@@ -61,7 +59,7 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 	return cmd
 }
 
-// hideRunFlags hides the flags that are about a run.
+// hideRunFlags hides the flags that only affect a run.
 func hideRunFlags(cmd *cobra.Command) {
 	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "report", "rollback-on-failure", "dry-run", "hide-secret", "show-secrets", "hide-notes"} {
 		if f := cmd.Flags().Lookup(name); f != nil {
@@ -70,7 +68,7 @@ func hideRunFlags(cmd *cobra.Command) {
 	}
 }
 
-// plan says what a job would do. The error says whether there are changes.
+// plan shows what a job would do. Its error tells whether there are changes.
 func (a *app) plan(cmd *cobra.Command, j job) error {
 	if tui, err := cmd.Flags().GetBool("tui"); err == nil && tui {
 		return a.planOnScreen(cmd, j)
@@ -105,7 +103,7 @@ func (a *app) plan(cmd *cobra.Command, j job) error {
 	})
 }
 
-// reportChanges are changes as they are told.
+// reportChanges are changes as package report shows them.
 func reportChanges(changes []kube.Change) (told []report.Change) {
 	for _, c := range changes {
 		told = append(told, report.Change{Phase: c.Phase, Group: c.Group, Object: c.Object, Action: string(c.Action), Diff: c.Diff, Message: c.Message})
@@ -113,8 +111,7 @@ func reportChanges(changes []kube.Change) (told []report.Change) {
 	return told
 }
 
-// planOnScreen shows on the screen what a job would do, with the differences of what
-// is looked at.
+// planOnScreen shows on the screen what a job would do, with the diff of the selected object.
 func (a *app) planOnScreen(cmd *cobra.Command, j job) error {
 	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
 		client, op, err := a.prepared(cmd, j, s, true)

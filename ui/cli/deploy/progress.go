@@ -9,11 +9,11 @@ import (
 	"lockstep/ui/report"
 )
 
-// unreachableDelay is how long the API server may be away without a word.
+// unreachableDelay is how long the API server may be unreachable before a message.
 const unreachableDelay = 1500 * time.Millisecond
 
-// reportUnreachable says, until it is stopped, that the API server does not answer, as
-// long as there is no operation whose events tell that.
+// reportUnreachable prints a message if the API server is unreachable before an
+// operation starts; after that, events report it.
 func reportUnreachable(client *kube.Client, say report.Notices) (stop func()) {
 	timer := time.AfterFunc(time.Hour, func() {})
 	timer.Stop()
@@ -32,14 +32,12 @@ func reportUnreachable(client *kube.Client, say report.Notices) (stop func()) {
 	}
 }
 
-// progressDelay is how long something may take before an operation begins until
-// it is named.
+// progressDelay is how long a step may take before it is named.
 const progressDelay = 500 * time.Millisecond
 
-// progress names what goes on before an operation begins: a chart that is fetched,
-// rendering, checks. Each is one line on stderr, for people, in every mode and
-// before the screen is there. It is no event: events are of an operation, and where
-// nothing comes of it there is none.
+// progress names slow steps before an operation starts, such as fetching a chart,
+// rendering and checks: one line each on stderr. They are no events because events
+// belong to an operation.
 type progress struct {
 	say report.Notices
 
@@ -48,7 +46,7 @@ type progress struct {
 	ended bool
 }
 
-// doing is called when something begins, and what was before it is over.
+// doing is called when a step starts; the previous one is then over.
 func (p *progress) doing(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,15 +58,15 @@ func (p *progress) doing(what string) {
 	timer = time.AfterFunc(progressDelay, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.timer == timer { // else it was over just then
+		if p.timer == timer { // else it has just ended
 			p.say.Note(what + " …")
 		}
 	})
 	p.timer = timer
 }
 
-// end is called when nothing more comes before the operation. What goes on
-// nevertheless, after an interrupt for instance, is not told of.
+// end is called when the operation starts. Later steps, for example after an
+// interrupt, are not named.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

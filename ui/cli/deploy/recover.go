@@ -18,16 +18,15 @@ import (
 	"lockstep/ui/report"
 )
 
-const recoverLong = `Brings a release that a run has left half done, since it was killed for instance, to a final state, and shows what is
-where: which objects of each group are as in the latest revision, which as in the one before, which are missing, which
-others are left, and what is ready. Nothing else is changed, and nothing where all is well.
+const recoverLong = `Bring a release that a killed run left unfinished into a final state, and show its objects: which match the latest
+revision or an earlier one, which are missing or left over, and which are ready. Nothing else changes.
 
-It is not needed after a run of lockstep: the next command does the same, and goes on. What helm has left pending is
-refused elsewhere, since nobody can tell whether helm is still at work; make sure that it is not, then say so by this
-command. Where a run of lockstep is at work, it refuses, says who that is, and the exit code is 2.
+After a killed run of lockstep you do not need this: the next command does the same and continues. After a killed helm
+you do: other commands refuse a pending release because helm may still be running. Make sure that it is not, then run
+recover. If a run of lockstep is still active, recover refuses, names it, and exits with code 2.
 
-With -o json that is one object: release, namespace, revision, status, marked (revision, from, to, by), groups (id,
-after, status, objects), left (objects) and next (commands). Objects have kind, name and so on, status, message, is
+-o json prints one object: release, namespace, revision, status, marked (revision, from, to, by), groups (id, after,
+status, objects), left (objects) and next (commands). Objects have kind, name and so on, status, message, is
 (applied, earlier, changed, missing or left) and revision.`
 
 func (a *app) newRecover() *cobra.Command {
@@ -35,7 +34,7 @@ func (a *app) newRecover() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "recover NAME",
 		GroupID: "release",
-		Short:   "bring a release that was left half done to a final state, and show what is where",
+		Short:   "finish a release that a killed run left unfinished",
 		Long:    recoverLong,
 		Example: `lockstep recover shop -n shop
 lockstep recover shop -n shop -o json | jq '.groups[] | {id, status}'`,
@@ -89,8 +88,7 @@ func (a *app) recover(cmd *cobra.Command, name string, m command.Mode) error {
 	return d.Show(r)
 }
 
-// recovered puts together how the objects of a release are and where they come
-// from.
+// recovered joins the live state of a release's objects with the revision each matches.
 func recovered(found *kube.Recovery, live []report.Group) (groups []report.RecoveredGroup, left []report.RecoveredObject) {
 	groups, left = []report.RecoveredGroup{}, []report.RecoveredObject{}
 	is := map[plan.Object]report.RecoveredObject{}
@@ -117,7 +115,7 @@ func recovered(found *kube.Recovery, live []report.Group) (groups []report.Recov
 		out := report.RecoveredGroup{ID: g.ID, After: g.After, Status: g.Status}
 		for _, o := range g.Objects {
 			x, known := is[o.Object]
-			if !known { // it has a name of the API server's
+			if !known { // the API server generated its name
 				x = report.RecoveredObject{Object: o.Object, Is: "applied", Revision: found.Revision}
 			}
 			x.Status, x.Message = o.Status, o.Message
@@ -131,8 +129,8 @@ func recovered(found *kube.Recovery, live []report.Group) (groups []report.Recov
 	return groups, left
 }
 
-// afterRecovery says what to type after a recovery: the command that was cut off
-// goes on, and where something served before, that can be gone back to.
+// afterRecovery proposes commands after a recovery: the interrupted one again, and a
+// rollback if a revision was deployed before.
 func afterRecovery(p proposer, r *kube.Recovery) []string {
 	s := &event.State{Operation: event.Operation{Release: r.Release, Namespace: r.Namespace}}
 	back := func(to int) string { return p.other(s, "", "rollback", r.Release, fmt.Sprint(to)) }

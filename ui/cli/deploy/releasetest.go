@@ -14,10 +14,10 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const testLong = `Runs the tests of a release: the hooks of its chart with helm.sh/hook: test, one after the other. The release stays as
-it is, whatever comes out.`
+const testLong = `Run the tests of a release, the chart's hooks with helm.sh/hook: test, one after another. The result does not change
+the release.`
 
-// testFlags are those of test.
+// testFlags are the flags of test.
 type testFlags struct {
 	run    runFlags
 	dryRun bool
@@ -42,9 +42,9 @@ lockstep test shop -n shop --filter name=shop-smoke`,
 	}
 	flags.run.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing and print which tests would run, in order")
-	f.BoolVar(&flags.logs, "logs", false, "print the logs of the tests' pods at the end, with -o json to stderr")
-	f.StringSliceVar(&flags.filter, "filter", nil, "run the tests name=NAME alone, or those but '!name=NAME' (repeatable, or with commas)")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing; print which tests would run, in order")
+	f.BoolVar(&flags.logs, "logs", false, "print the test pods' logs at the end (-o json: to stderr)")
+	f.StringSliceVar(&flags.filter, "filter", nil, "run only tests name=NAME, or all but '!name=NAME' (repeatable)")
 	return cmd
 }
 
@@ -73,21 +73,21 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do execute
 	if err != nil {
 		return err
 	}
-	var logs bytes.Buffer // until the screen or the lines are over
+	var logs bytes.Buffer // printed after the screen or the lines
 	d := a.Display(cmd, r.mode.Report())
 	if flags.dryRun {
 		do = a.dryRunLines()
 	}
-	failed := do.job(cmd, job{running: r, release: name, outcome: "the release stays as it is",
+	failed := do.job(cmd, job{running: r, release: name, outcome: "the release does not change",
 		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterTest(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
-			what := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}
+			test := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}
 			if flags.logs {
-				what.Logs = &logs
+				test.Logs = &logs
 			}
-			op, err := c.PrepareTest(ctx, what)
+			op, err := c.PrepareTest(ctx, test)
 			if op == nil && err == nil {
-				d.Print(fmt.Sprintf("release %s has no tests, or none that --filter chooses\n", name))
+				d.Print(fmt.Sprintf("release %s has no tests, or --filter excludes all of them\n", name))
 			}
 			return op, err
 		}})

@@ -14,13 +14,13 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const rollbackLong = `Rolls a release back to an earlier revision, in that revision's order; what that revision does not have is removed in
-reverse of the present order. A revision that was not deployed in order, by Helm for instance, is rolled back to at once.
+const rollbackLong = `Roll back a release to an earlier revision, in that revision's order. Resources that it does not have are removed in
+reverse of the current order. Without REVISION, or with 0, the last deployed revision before the current one is used.
 
-Without REVISION, or with 0, it goes back to the last one before the present one that was deployed; where the last
-operation was a rollback that failed or was cut off, it goes on with that. "lockstep history NAME" shows which there are.`
+If the last operation was a rollback that failed or was killed, a rollback without REVISION resumes it. A revision that
+was not deployed in order, for example by Helm, is applied all at once. "lockstep history NAME" lists the revisions.`
 
-// rollbackFlags are those of rollback.
+// rollbackFlags are the flags of rollback.
 type rollbackFlags struct {
 	run          runFlags
 	dryRun       string
@@ -37,7 +37,7 @@ func (a *app) newRollback(do execute) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rollback NAME [REVISION]",
 		GroupID: "deploy",
-		Short:   "go back to an earlier revision, group by group",
+		Short:   "roll back to an earlier revision, group by group",
 		Long:    rollbackLong,
 		Example: `lockstep rollback shop -n shop
 lockstep rollback shop 3 -n shop --dry-run`,
@@ -53,13 +53,13 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	addServerSide(cmd, &flags.serverSide)
 	addDryRun(cmd, &flags.dryRun)
 	f := cmd.Flags()
-	f.BoolVar(&flags.force, "force-conflicts", false, "take fields over from their owners in server-side apply")
-	f.BoolVar(&flags.forceReplace, "force-replace", false, "replace resources in place of changing them")
-	f.BoolVar(&flags.forceReplace, "force", false, "another name of --force-replace")
-	_ = f.MarkHidden("force") // it is there
-	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete the objects that a failed rollback has created")
-	f.IntVar(&flags.history, "history-max", a.Settings.MaxHistory, "keep at most so many revisions; 0 for all")
-	f.StringVar(&flags.description, "description", "", "description that the new revision gets")
+	f.BoolVar(&flags.force, "force-conflicts", false, "take over fields owned by other managers")
+	f.BoolVar(&flags.forceReplace, "force-replace", false, "replace resources instead of patching them")
+	f.BoolVar(&flags.forceReplace, "force", false, "alias of --force-replace")
+	_ = f.MarkHidden("force") // defined above
+	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete objects created by a failed rollback")
+	f.IntVar(&flags.history, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
+	f.StringVar(&flags.description, "description", "", "description of the new revision")
 	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
 	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
 	return cmd
@@ -77,11 +77,11 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string, 
 	revision := 0
 	if len(args) > 1 {
 		if revision, err = strconv.Atoi(args[1]); err != nil || revision < 0 {
-			return fmt.Errorf("revision %q is not a number; lockstep history %s shows which there are", args[1], args[0])
+			return fmt.Errorf("revision %q is not a number; list revisions with: lockstep history %s", args[1], args[0])
 		}
 	}
 	if n := utf8.RuneCountInString(flags.description); n > action.MaxDescriptionLength {
-		return fmt.Errorf("--description has %d characters; at most %d fit", n, action.MaxDescriptionLength)
+		return fmt.Errorf("--description has %d characters; the maximum is %d", n, action.MaxDescriptionLength)
 	}
 	if dry != "none" {
 		do = a.dryRunLines()

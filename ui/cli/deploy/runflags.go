@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// runFlags are those of every operation on a release.
+// runFlags are the flags of every operation on a release.
 type runFlags struct {
 	timeout, readiness   time.Duration
 	wait                 command.Choice
@@ -39,46 +39,46 @@ const (
 // add adds the flags that every operation has.
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "for the whole operation")
-	f.BoolVar(&r.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI or ACCESSIBLE set, and with -o json")
-	f.BoolVar(&r.step, "step", false, "start paused, before anything is written; without the screen \"lockstep ctl\" steers")
-	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before the group CHART:GROUP starts; a pattern (*:schema), kind=Job, or failure (repeatable)")
-	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on a failure, to look and to retry (without the screen only where given)")
-	f.StringArrayVar(&r.reports, "report", nil, "in the end write junit=FILE, json=FILE or markdown=FILE, however it ends (repeatable; \"lockstep help reports\")")
-	f.BoolVar(&r.skipPreflight, "skip-preflight", false, "do not look whether the cluster has what it takes: rights, references, quotas, limits, webhooks")
+	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "time limit of the whole operation")
+	f.BoolVar(&r.noTUI, "no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
+	f.BoolVar(&r.step, "step", false, "start paused, before anything is written; resume with \"lockstep ctl\" if there is no screen")
+	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before a group: CHART:GROUP, a pattern (*:schema), kind=Job, or failure (repeatable)")
+	f.BoolVar(&r.hold, "hold-on-failure", true, "hold on a failure so that you can retry (without the screen: only if set)")
+	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
+	f.BoolVar(&r.skipPreflight, "skip-preflight", false, "skip checks of permissions, references, quotas, limits and webhooks")
 	r.output = command.TextOrJSON()
 	command.AddChoice(cmd, &r.output, "output", "o", "format")
 	r.hangup = command.Choice{Allowed: []string{string(command.HangupContinue), string(command.HangupKeep)}}
-	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "what to do when the terminal goes away: go on without it, or stop and keep what is there")
+	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "if the terminal closes, continue, or abort and keep existing objects")
 }
 
 // addWait adds the flags of operations on the objects of a release.
 func (r *runFlags) addWait(cmd *cobra.Command) {
 	f := cmd.Flags()
 	r.wait = command.WaitChoice()
-	command.AddWait(cmd, &r.wait, "what to wait for; ordered goes group by group, --wait alone is watcher")
-	f.BoolVar(&r.noHooks, "no-hooks", false, "run no hooks")
+	command.AddWait(cmd, &r.wait, "wait strategy; --wait alone means watcher")
+	f.BoolVar(&r.noHooks, "no-hooks", false, "skip hooks")
 }
 
-// addReadiness adds the flags of operations that bring objects.
+// addReadiness adds the flags of operations that apply objects.
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.DurationVar(&r.readiness, "readiness-timeout", defaultReadiness, "for each resource to become ready, from its apply; at most --timeout")
-	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready; false checks only groups that others wait for")
-	f.BoolVar(&r.waitForJobs, "wait-for-jobs", false, "Jobs are ready only when they are complete")
+	f.DurationVar(&r.readiness, "readiness-timeout", defaultReadiness, "time for each resource to become ready; at most --timeout")
+	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
+	f.BoolVar(&r.waitForJobs, "wait-for-jobs", false, "wait until Jobs are complete")
 }
 
 func (r *runFlags) addSandbox(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "do it on a throwaway cluster that is gone afterwards")
+	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster, deleted afterwards")
 }
 
 func (r *runFlags) addRollbackFlag(cmd *cobra.Command, undo string) {
 	f := cmd.Flags()
-	f.BoolVar(&r.rollback, "rollback-on-failure", false, "on a failure or an interrupt, "+undo+", in order")
-	f.BoolVar(&r.rollback, "atomic", false, "another name of --rollback-on-failure")
-	_ = f.MarkHidden("atomic") // it is there
+	f.BoolVar(&r.rollback, "rollback-on-failure", false, "on a failure or an interrupt, "+undo+" in order")
+	f.BoolVar(&r.rollback, "atomic", false, "alias of --rollback-on-failure")
+	_ = f.MarkHidden("atomic") // defined above
 	r.interrupt = command.Choice{Allowed: []string{"keep", "rollback"}}
-	command.AddChoice(cmd, &r.interrupt, "on-interrupt", "", "what the first SIGINT or SIGTERM does with what is there (rollback with --rollback-on-failure)")
+	command.AddChoice(cmd, &r.interrupt, "on-interrupt", "", "on the first SIGINT or SIGTERM, keep existing objects or roll back")
 	r.hangup.Allowed = append(r.hangup.Allowed, string(command.HangupRollback))
 	hangup := f.Lookup("on-hangup")
 	hangup.Usage += ", " + string(command.HangupRollback)
@@ -114,7 +114,7 @@ func (r *runFlags) parse(cmd *cobra.Command) (running, error) {
 	case r.readiness <= 0:
 		return running{}, errors.New("--readiness-timeout must be more than 0")
 	case r.readiness > r.timeout:
-		return running{}, fmt.Errorf("--readiness-timeout %s is more than --timeout %s: lower the first or raise the second (R25)", r.readiness, r.timeout)
+		return running{}, fmt.Errorf("--readiness-timeout %s exceeds --timeout %s: lower the first or raise the second (R25)", r.readiness, r.timeout)
 	}
 	m := command.ModeFor(r.output.Value, r.noTUI)
 	failures := func(text string) bool { return text == "failure" }

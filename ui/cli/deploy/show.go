@@ -21,10 +21,10 @@ import (
 	"lockstep/ui/report"
 )
 
-// show runs an operation and shows it, on the screen or as lines. It returns
-// when the operation is over, and reports whether it is to be started anew.
-func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) (again bool, err error) {
-	var anew atomic.Bool
+// show runs an operation and shows it, on the screen or as lines, until it is over. It
+// reports whether the user asked to restart it.
+func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) (restart bool, err error) {
+	var restarted atomic.Bool
 	d := a.Display(cmd, j.mode.Report())
 	a.Logs.Hide(op.Mask().Text)
 	record := newRecord(d)
@@ -63,7 +63,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 					err = j.reload(ctx, values)
 				}
 				if err == nil {
-					anew.Store(true)
+					restarted.Store(true)
 				}
 				return err
 			}
@@ -73,11 +73,11 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 		state, err = run(op, record, d.Operation(opts), a.Signals, alone)
 	}
 	command.WarnIf(d, j.outcomes.End(report.NewOutcome(state, next(state))))
-	return anew.Load(), command.Ending(state, err, j.mode)
+	return restarted.Load(), command.Ending(state, err, j.mode)
 }
 
-// run runs an operation to its end while the consumers get its events. The
-// error is why it failed.
+// run runs an operation and passes its events to the consumers. The error is why it
+// failed.
 func run(op command.Operation, consumers ...report.Consumer) (*event.State, error) {
 	over := make(chan error, 1)
 	go func() {
@@ -88,8 +88,8 @@ func run(op command.Operation, consumers ...report.Consumer) (*event.State, erro
 	return state, <-over
 }
 
-// onScreen shows an operation on the screen, and its summary afterwards. Over is
-// called when the operation is over, while the screen may still be there.
+// onScreen shows an operation on the screen, and its summary afterwards. It calls over
+// when the operation ends, which may be before the screen closes.
 func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, o board.Options, opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
 	d := a.Display(cmd, report.ModeText)
 	look, lookErr := theme.FromEnv(os.Getenv)
@@ -121,7 +121,7 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	return state, runErr
 }
 
-// nextLines are what the screen says to type next: how to look at the run again, too.
+// nextLines are the commands that the screen proposes, including a replay.
 func nextLines(s *event.State, opts report.Options) []string {
 	lines := opts.Next(s)
 	if name := opts.Record(); name != "" {
@@ -130,7 +130,7 @@ func nextLines(s *event.State, opts report.Options) []string {
 	return lines
 }
 
-// newRecord keeps the record of a run where that is possible.
+// newRecord keeps the record of a run if possible.
 func newRecord(say report.Notices) *report.RunLog {
 	dir, err := report.RunDir()
 	if err != nil {
@@ -139,8 +139,8 @@ func newRecord(say report.Notices) *report.RunLog {
 	return report.NewRunLog(dir, say.Warn)
 }
 
-// serve lets other processes watch and steer an operation (R47). Where that
-// cannot be, the operation goes on without, unless it may wait for them.
+// serve lets other processes watch and control an operation (R47). If that fails, the
+// operation runs without, unless it may wait for them.
 func serve(op *kube.Operation, j job) (s *remote.Server, err error) {
 	dir, err := runs.LiveDir()
 	if err == nil {
@@ -149,10 +149,10 @@ func serve(op *kube.Operation, j job) (s *remote.Server, err error) {
 	if err == nil || j.steering == "" {
 		return s, nil
 	}
-	return nil, fmt.Errorf("%s needs the screen, or a way to steer the run from elsewhere, and there is none: %w", j.steering, err)
+	return nil, fmt.Errorf("%s needs the screen or a socket to control the run from another terminal: %w", j.steering, err)
 }
 
-// joined reports how many watch a run from elsewhere; s may be nil.
+// joined reports how many clients are attached; s may be nil.
 func joined(s *remote.Server) int {
 	if s == nil {
 		return 0
@@ -160,7 +160,7 @@ func joined(s *remote.Server) int {
 	return s.Clients()
 }
 
-// unserve ends what serveRun has begun.
+// unserve ends serve; s may be nil.
 func unserve(s *remote.Server) {
 	if s != nil {
 		s.Close()

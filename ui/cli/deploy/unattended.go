@@ -9,16 +9,15 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// unattended ends a run that waits for somebody where nobody can come to it: its
-// terminal has gone, and nobody has joined it for as long as its timeout. What
-// failed is given up then, and a run that is paused is aborted: to go on by
-// itself with what somebody wanted to look at first would be worse.
+// unattended ends a run that waits for somebody after its terminal closed and nobody
+// attached for as long as its timeout: failed groups are given up, and a paused run is
+// aborted, because it must not continue past a pause on its own.
 type unattended struct {
 	op      command.Operation
 	timeout time.Duration
-	// joined reports how many look at the run from elsewhere.
+	// joined reports how many clients are attached.
 	joined   func() int
-	rollback bool // an abort rolls back
+	rollback bool // abort by rolling back
 
 	mu    sync.Mutex
 	gone  bool
@@ -26,7 +25,7 @@ type unattended struct {
 	timer *time.Timer
 }
 
-// start is called when the terminal has gone.
+// start is called when the terminal has closed.
 func (d *unattended) start() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,7 +33,7 @@ func (d *unattended) start() {
 	d.reset()
 }
 
-// Consume looks whether the run waits for somebody.
+// Consume checks whether the run waits for somebody.
 func (d *unattended) Consume(e event.Event) {
 	if e.Kind != event.KindRun && e.Kind != event.KindOperation {
 		return
@@ -62,7 +61,7 @@ func (d *unattended) reset() {
 func (d *unattended) giveUp() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := event.Command{Name: event.Abort, Told: true, Reason: fmt.Sprintf("the terminal is gone, and nobody has joined the run for %s", d.timeout)}
+	c := event.Command{Name: event.Abort, Told: true, Reason: fmt.Sprintf("the terminal closed, and nobody attached for %s", d.timeout)}
 	switch {
 	case d.joined() > 0:
 		d.reset()
@@ -70,7 +69,7 @@ func (d *unattended) giveUp() {
 	case d.run == event.Held:
 		c.Name = event.GiveUp
 	case d.run != event.Paused:
-		return // it went on meanwhile
+		return // it continued meanwhile
 	case d.rollback:
 		c.Name = event.Rollback
 	}

@@ -12,12 +12,12 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const uninstallLong = `Uninstalls releases: pre-delete hooks, then group by group in reverse order, then post-delete hooks. A group is
-removed only when all that waited for it is really gone.
+const uninstallLong = `Uninstall releases: pre-delete hooks, then group by group in reverse order, then post-delete hooks. A group is deleted
+only after every group that waited for it is gone.
 
-Several releases are uninstalled one after the other; the first that fails ends it.`
+Several releases are uninstalled one after another, up to the first failure.`
 
-// uninstallFlags are those of uninstall.
+// uninstallFlags are the flags of uninstall.
 type uninstallFlags struct {
 	run            runFlags
 	dryRun         bool
@@ -34,7 +34,7 @@ func (a *app) newUninstall(do execute) *cobra.Command {
 		Aliases:    []string{"del", "delete", "un"},
 		SuggestFor: []string{"remove", "rm"},
 		GroupID:    "deploy",
-		Short:      "remove a release, in reverse order",
+		Short:      "uninstall releases, in reverse order",
 		Long:       uninstallLong,
 		Example: `lockstep uninstall shop -n shop
 lockstep uninstall shop -n shop --keep-history`,
@@ -47,13 +47,13 @@ lockstep uninstall shop -n shop --keep-history`,
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	f := cmd.Flags()
-	f.DurationVar(&flags.run.readiness, "readiness-timeout", 0, "for each object to be gone, from its deletion; at most --timeout, and without it --timeout alone")
-	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing and print what would be removed, in order")
-	f.BoolVar(&flags.keepHistory, "keep-history", false, "keep the release's record, so that it can be rolled back to")
-	f.BoolVar(&flags.ignoreNotFound, "ignore-not-found", false, "that there is no such release is success")
-	f.StringVar(&flags.description, "description", "", "description that the release gets")
+	f.DurationVar(&flags.run.readiness, "readiness-timeout", 0, "time for each deleted object to disappear (default --timeout)")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing; print what would be removed, in order")
+	f.BoolVar(&flags.keepHistory, "keep-history", false, "keep the release's history, so that you can roll back to it")
+	f.BoolVar(&flags.ignoreNotFound, "ignore-not-found", false, "succeed if the release does not exist")
+	f.StringVar(&flags.description, "description", "", "description of the release")
 	flags.cascade = command.Choice{Allowed: []string{"background", "orphan", "foreground"}}
-	command.AddChoice(cmd, &flags.cascade, "cascade", "", "what becomes of what the objects own")
+	command.AddChoice(cmd, &flags.cascade, "cascade", "", "what happens to dependents")
 	return cmd
 }
 
@@ -68,17 +68,17 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 	var changes error
 	for i := range names {
 		err := do.job(cmd, a.uninstallJob(cmd, flags, r, names[i:]))
-		untouched := err != nil && command.ExitCode(err) == command.ExitNothing
+		unchanged := err != nil && command.ExitCode(err) == command.ExitNothing
 		left := names[i:]
-		if !untouched {
+		if !unchanged {
 			left = names[i+1:]
 		}
 		switch {
 		case command.ExitCode(err) == command.ExitChanges:
 			changes = err
-		case a.Signals.Interrupted() && len(left) > 0 && (err == nil || untouched && i > 0):
+		case a.Signals.Interrupted() && len(left) > 0 && (err == nil || unchanged && i > 0):
 			return command.Exit(command.ExitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(left, ", ")))
-		case untouched && i > 0 && do.writes: // something was written before
+		case unchanged && i > 0 && do.writes: // something was written before
 			return command.Exit(command.ExitFailed, err)
 		case err != nil:
 			return err
@@ -97,7 +97,7 @@ func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r running,
 				IgnoreNotFound: flags.ignoreNotFound, DeletionPropagation: flags.cascade.Value, Description: flags.description,
 			})
 			if op == nil && err == nil {
-				a.Display(cmd, r.mode.Report()).Note(fmt.Sprintf("release %s is not there in namespace %s; nothing to do", name, common.Namespace))
+				a.Display(cmd, r.mode.Report()).Note(fmt.Sprintf("release %s not found in namespace %s; nothing to do", name, common.Namespace))
 			}
 			return op, err
 		}}

@@ -34,7 +34,7 @@ func TestLateInterruptEndsTheCommand(t *testing.T) {
 	if command.ExitCode(err) != command.ExitAborted || err.Error() != "interrupted; not uninstalled: b, c" || len(done) != 1 {
 		t.Errorf("%v is uninstalled, and the error is %v", done, err)
 	}
-	if said.String() != "interrupt: too late, the operation is over\n" {
+	if said.String() != "interrupt: too late, the operation has ended\n" {
 		t.Errorf("it says %q", said.String())
 	}
 	if a.Signals.Context.Err() == nil || context.Cause(a.Signals.Context) != command.ErrInterrupted {

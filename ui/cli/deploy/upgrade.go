@@ -9,16 +9,16 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const upgradeLong = `Upgrades a release to a chart: pre-upgrade hooks, then group by group as the chart asks, then what is gone from the
-chart is removed in reverse of the old order, then post-upgrade hooks.
+const upgradeLong = `Upgrade a release: pre-upgrade hooks, then group by group in the chart's order, then remove resources that are no
+longer in the chart (in reverse of the old order), then post-upgrade hooks.
 
-Values of the last release are kept unless new ones are given; --reuse-values adds new ones to them, --reset-values
-starts from the chart's, --reset-then-reuse-values lays the old ones over the new chart's defaults.
+Without new values, the values of the last revision are reused. --reuse-values merges new values into them,
+--reset-values ignores them, and --reset-then-reuse-values merges them into the new chart's defaults.
 
-The screen, what is checked before anything is written and what Ctrl-C does are as for "lockstep install". With
---rollback-on-failure a failure leads back to the last good revision, in its order.`
+The screen, the checks and Ctrl-C work as in "lockstep install". With --rollback-on-failure, a failure rolls back to
+the last good revision, in that revision's order.`
 
-// upgradeFlags are those of upgrade.
+// upgradeFlags are the flags of upgrade.
 type upgradeFlags struct {
 	run        runFlags
 	deploy     deployFlags
@@ -31,10 +31,10 @@ type upgradeFlags struct {
 	reuseValues, resetValues, resetThenReuse bool
 }
 
-// addServerSide adds --server-side as upgrade and rollback have it.
+// addServerSide adds --server-side of upgrade and rollback.
 func addServerSide(cmd *cobra.Command, c *command.Choice) {
 	*c = command.Choice{Allowed: []string{"auto", "true", "false"}}
-	command.AddChoice(cmd, c, "server-side", "", "apply on the server instead of the client; auto is as the release was applied before")
+	command.AddChoice(cmd, c, "server-side", "", "use server-side apply; auto keeps the release's method")
 }
 
 func (a *app) newUpgrade(do execute) *cobra.Command {
@@ -47,7 +47,7 @@ func (a *app) newUpgrade(do execute) *cobra.Command {
 		Example: `lockstep upgrade shop ./shop -n shop --set api.replicas=3
 lockstep upgrade --install shop ./shop -n shop --create-namespace
 lockstep upgrade shop ./shop --rollback-on-failure
-lockstep upgrade shop ./shop --dry-run   # what would be deployed, and what removed`,
+lockstep upgrade shop ./shop --dry-run`,
 		Args:              command.Args(2, 2),
 		ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,17 +57,17 @@ lockstep upgrade shop ./shop --dry-run   # what would be deployed, and what remo
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
-	flags.run.addRollbackFlag(cmd, "go back to the last good revision")
+	flags.run.addRollbackFlag(cmd, "roll back to the last good revision")
 	flags.deploy.add(cmd)
 	addServerSide(cmd, &flags.serverSide)
 	f := cmd.Flags()
-	f.BoolVarP(&flags.install, "install", "i", false, "install the chart where there is no release of the name")
-	f.BoolVar(&flags.reuseValues, "reuse-values", false, "add the values given to those of the last release")
-	f.BoolVar(&flags.resetValues, "reset-values", false, "forget the values of the last release")
-	f.BoolVar(&flags.resetThenReuse, "reset-then-reuse-values", false, "take the chart's values, over them those of the last release, over them those given")
-	f.BoolVar(&flags.crds, "upgrade-crds", false, "apply crds/ of the chart first, unless a stored version would be lost; Helm never does")
-	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete the objects that a failed upgrade has created")
-	f.IntVar(&flags.history, "history-max", a.Settings.MaxHistory, "keep at most so many revisions; 0 for all")
+	f.BoolVarP(&flags.install, "install", "i", false, "install if the release does not exist")
+	f.BoolVar(&flags.reuseValues, "reuse-values", false, "merge given values into the last revision's")
+	f.BoolVar(&flags.resetValues, "reset-values", false, "ignore the last revision's values")
+	f.BoolVar(&flags.resetThenReuse, "reset-then-reuse-values", false, "merge the last revision's and the given values into the chart's")
+	f.BoolVar(&flags.crds, "upgrade-crds", false, "apply crds/ first, unless a stored version would be lost")
+	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete objects created by a failed upgrade")
+	f.IntVar(&flags.history, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
 	a.completeGroups(cmd, func(args []string) string { return args[len(args)-1] }, &flags.deploy)
 	return cmd
 }
@@ -89,6 +89,6 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string,
 			UpgradeCRDs: flags.crds, CleanupOnFail: flags.cleanup, HistoryMax: flags.history,
 		})
 	}
-	// The release is in the cluster: there is no dry run without one.
+	// The release is in the cluster, so every dry run needs the cluster.
 	return a.deploy(cmd, &flags.deploy, r, name, ref, dry, prepare, do)
 }

@@ -18,8 +18,8 @@ func (a *app) newGet() *cobra.Command {
 	get := &cobra.Command{
 		Use:     "get",
 		GroupID: "release",
-		Short:   "print what is recorded of a release",
-		Long:    "Prints what is recorded of a release, as \"helm get\" does.",
+		Short:   "print the record of a release",
+		Long:    "Print parts of a release's record, like \"helm get\".",
 		Args:    command.Args(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -35,8 +35,8 @@ func (a *app) newGet() *cobra.Command {
 // showPart prints a part of a revision.
 type showPart func(cmd *cobra.Command, out *bytes.Buffer, name string) error
 
-// newGetPart makes a command that prints a part of what is recorded. Data is for
-// other programs.
+// newGetPart makes a command that prints a part of the record. Data is output for other
+// programs.
 func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               name + " NAME",
@@ -55,7 +55,7 @@ func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Co
 	return cmd
 }
 
-// recorded reads the revision that a command names, for show to print.
+// recorded passes the revision that a command names to show.
 func (a *app) recorded(show func(*bytes.Buffer, *rel1.Release)) showPart {
 	return func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		r, err := a.recordOf(cmd, name)
@@ -82,7 +82,7 @@ func (a *app) recordOf(cmd *cobra.Command, name string) (*rel1.Release, error) {
 
 func (a *app) newGetAll() *cobra.Command {
 	template := ""
-	cmd := a.newGetPart("all", "print all of the following", false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+	cmd := a.newGetPart("all", "print everything", false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		r, err := a.recordOf(cmd, name)
 		switch {
 		case err != nil:
@@ -92,12 +92,12 @@ func (a *app) newGetAll() *cobra.Command {
 		}
 		return likehelm.All(out, r)
 	})
-	cmd.Flags().StringVar(&template, "template", "", "print what a Go template makes of it: {{.Release.Name}}")
+	cmd.Flags().StringVar(&template, "template", "", "print with a Go template: {{.Release.Name}}")
 	return cmd
 }
 
 func (a *app) newGetMetadata() *cobra.Command {
-	about := "print what the release is called, where and of what it was made"
+	about := "print name, namespace, chart and status"
 	cmd := a.newGetPart("metadata", about, false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		get := action.NewGetMetadata(a.Helm)
 		get.Version = revisionOf(cmd)
@@ -121,7 +121,7 @@ func (a *app) newGetValues() *cobra.Command {
 		}
 		return likehelm.Values(out, helmFormat(cmd), values, get.AllValues)
 	})
-	cmd.Flags().BoolVarP(&get.AllValues, "all", "a", false, "print all values, the chart's own, too")
+	cmd.Flags().BoolVarP(&get.AllValues, "all", "a", false, "print all values, including chart defaults")
 	addHelmOutput(cmd)
 	return cmd
 }

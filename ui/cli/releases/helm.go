@@ -16,12 +16,11 @@ import (
 	"lockstep/ui/report"
 )
 
-// Commands that Helm has, too: what they print and how is Helm's to say, so that
-// scripts find what they know. Tests compare their flags with Helm's, and what
-// they print with what the program helm prints.
+// Commands that Helm also has print exactly what helm prints because scripts rely on it.
+// Tests compare flags and output with helm's.
 
-// likeHelm returns what show prints, which reads releases by actions of a.helm.
-// With an error that is what had been printed until then.
+// likeHelm returns the output of show, which uses Helm's actions. On an error it is the
+// output so far.
 func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Buffer) error) (*bytes.Buffer, error) {
 	if err := likehelm.SetColour(a.Settings.ColorMode); err != nil {
 		return nil, err
@@ -29,8 +28,8 @@ func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Bu
 	out, err := command.Cancelable(cmd.Context(), func(context.Context) (out *bytes.Buffer, err error) {
 		out = new(bytes.Buffer)
 		defer func() {
-			if p := recover(); p != nil { // Helm takes for granted what a damaged record does not have
-				err = fmt.Errorf("helm fails to read a release record that is damaged (%v); lockstep watch RELEASE names it", p)
+			if p := recover(); p != nil { // Helm panics on a damaged record
+				err = fmt.Errorf("helm cannot read a damaged release record (%v); to find it: lockstep watch RELEASE", p)
 			}
 		}()
 		if err := a.ConnectHelm(namespace); err != nil {
@@ -39,12 +38,12 @@ func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Bu
 		return out, show(out)
 	})
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		err = fmt.Errorf("%w; lockstep list -A shows which there are", err)
+		err = fmt.Errorf("%w; list releases with: lockstep list -A", err)
 	}
 	return out, err
 }
 
-// printLikeHelm prints what likeHelm returns.
+// printLikeHelm prints the output of likeHelm.
 func (a *app) printLikeHelm(cmd *cobra.Command, namespace string, to io.Writer, show func(*bytes.Buffer) error) error {
 	out, err := a.likeHelm(cmd, namespace, show)
 	if out == nil {
@@ -54,12 +53,12 @@ func (a *app) printLikeHelm(cmd *cobra.Command, namespace string, to io.Writer, 
 	return errors.Join(err, writing)
 }
 
-// addHelmOutput adds -o as Helm's commands have it.
+// addHelmOutput adds Helm's -o.
 func addHelmOutput(cmd *cobra.Command) {
 	command.AddChoice(cmd, &command.Choice{Allowed: output.Formats()}, "output", "o", "format")
 }
 
-// helmFormat is what -o says.
+// helmFormat is the value of -o.
 func helmFormat(cmd *cobra.Command) output.Format {
 	if f := cmd.Flag("output"); f != nil {
 		return output.Format(f.Value.String())
@@ -67,7 +66,7 @@ func helmFormat(cmd *cobra.Command) output.Format {
 	return output.Table
 }
 
-// helmDisplay is how a command that Helm has, too, shows things.
+// helmDisplay is the display of a command that Helm also has.
 func (a *app) helmDisplay(cmd *cobra.Command) report.Display {
 	if f := helmFormat(cmd); f != output.Table {
 		return a.Display(cmd, report.Mode(f))
@@ -76,15 +75,15 @@ func (a *app) helmDisplay(cmd *cobra.Command) report.Display {
 }
 
 func (a *app) addRevision(cmd *cobra.Command) {
-	cmd.Flags().Int("revision", 0, "revision to look at (default the latest)")
-	_ = cmd.RegisterFlagCompletionFunc("revision", a.CompleteRevisions) // it is there
+	cmd.Flags().Int("revision", 0, "revision to show (default latest)")
+	_ = cmd.RegisterFlagCompletionFunc("revision", a.CompleteRevisions) // defined above
 }
 
-// revisionOf is what --revision says.
+// revisionOf is the value of --revision.
 func revisionOf(cmd *cobra.Command) int {
 	n, err := cmd.Flags().GetInt("revision")
 	if err != nil {
-		panic(err) // it is not there
+		panic(err) // not defined
 	}
 	return n
 }

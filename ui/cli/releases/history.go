@@ -16,7 +16,7 @@ func (a *app) newHistory() *cobra.Command {
 		Aliases:           []string{"hist"},
 		GroupID:           "release",
 		Short:             "list the revisions of a release",
-		Long:              "Lists the revisions of a release, as \"helm history\" does.",
+		Long:              "List the revisions of a release, like \"helm history\".",
 		Args:              command.Args(1, 1),
 		ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,8 +31,8 @@ func (a *app) newHistory() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&newest, "max", 256, "list at most so many revisions")
-	f.BoolVar(&rollbacks, "show-rollback-revision", false, "show to which revision a rollback went, in a table")
+	f.IntVar(&newest, "max", 256, "maximum number of revisions")
+	f.BoolVar(&rollbacks, "show-rollback-revision", false, "show the target revision of rollbacks (table only)")
 	addHelmOutput(cmd)
 	return cmd
 }

@@ -18,18 +18,18 @@ func (a *app) newList() *cobra.Command {
 		Aliases:           []string{"ls"},
 		GroupID:           "release",
 		Short:             "list releases",
-		Long:              "Lists the releases of a namespace, as \"helm list\" does: those that were deployed with Helm, too.",
+		Long:              "List the releases of a namespace, like \"helm list\", including those deployed with Helm.",
 		Args:              command.Args(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return a.list(cmd, list) },
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&list.AllNamespaces, "all-namespaces", "A", false, "list the releases of all namespaces")
+	f.BoolVarP(&list.AllNamespaces, "all-namespaces", "A", false, "list releases of all namespaces")
 	f.BoolVarP(&list.Short, "short", "q", false, "print names only")
-	f.BoolVar(&list.NoHeaders, "no-headers", false, "leave the head of the table out")
-	f.StringVar(&list.TimeFormat, "time-format", "", `format of times, as Go has it, "2006-01-02 15:04:05Z0700" for instance`)
+	f.BoolVar(&list.NoHeaders, "no-headers", false, "omit the table header")
+	f.StringVar(&list.TimeFormat, "time-format", "", `Go time format, such as "2006-01-02 15:04:05Z0700"`)
 	f.BoolVarP(&list.ByDate, "date", "d", false, "sort by date")
-	f.BoolVarP(&list.SortReverse, "reverse", "r", false, "sort backwards")
+	f.BoolVarP(&list.SortReverse, "reverse", "r", false, "reverse the order")
 	for _, status := range []struct {
 		name string
 		only *bool
@@ -37,18 +37,18 @@ func (a *app) newList() *cobra.Command {
 		{"deployed", &list.Deployed}, {"failed", &list.Failed}, {"pending", &list.Pending},
 		{"superseded", &list.Superseded}, {"uninstalled", &list.Uninstalled}, {"uninstalling", &list.Uninstalling},
 	} {
-		f.BoolVar(status.only, status.name, false, "list those that are "+status.name+" (these can be combined; default all)")
+		f.BoolVar(status.only, status.name, false, "list "+status.name+" releases (combinable; default all)")
 	}
-	f.IntVarP(&list.Limit, "max", "m", 256, "list at most so many releases")
-	f.IntVar(&list.Offset, "offset", 0, "leave so many out at the beginning")
-	f.StringVarP(&list.Filter, "filter", "f", "", "list those whose name matches a regular expression")
-	f.StringVarP(&list.Selector, "selector", "l", "", "list those whose labels match: key=value,…")
+	f.IntVarP(&list.Limit, "max", "m", 256, "maximum number of releases")
+	f.IntVar(&list.Offset, "offset", 0, "skip the first N releases")
+	f.StringVarP(&list.Filter, "filter", "f", "", "list releases whose name matches a regular expression")
+	f.StringVarP(&list.Selector, "selector", "l", "", "list releases with these labels: key=value,…")
 	addHelmOutput(cmd)
 	return cmd
 }
 
 func (a *app) list(cmd *cobra.Command, list *action.List) error {
-	if list.Offset < 0 { // Helm fails as at a damaged record
+	if list.Offset < 0 { // Helm would panic
 		return errors.New("--offset must not be negative")
 	}
 	namespace := a.Settings.Namespace()

@@ -19,21 +19,23 @@ import (
 	"lockstep/ui/report"
 )
 
-const statusLong = `Prints the status of a release: what "helm status" prints, and of a release that was deployed in order also its
-groups, each with how long it took when the revision was deployed, and its objects as they are now. With -o json and yaml
-these are the field "groups": id, chart, name, layer, after, status, message, objects, and ran (status, started, seconds).`
+const statusLong = `Print the status of a release as "helm status" does. For a release deployed in order, also print its groups, how long
+each took, and the current state of its objects.
 
-// lookTime is how long status waits for each object to be looked at once.
+-o json and -o yaml add the field "groups": id, chart, name, layer, after, status, message, objects, and ran (status,
+started, seconds).`
+
+// lookTime is how long status waits for a first look at every object.
 const lookTime = 30 * time.Second
 
-// explainTime is how long it then waits for why some are not ready.
+// explainTime is how long it then waits for the causes of objects that are not ready.
 const explainTime = 5 * time.Second
 
 func (a *app) newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status NAME",
 		GroupID: "release",
-		Short:   "show the status of a release and of its groups",
+		Short:   "show the status of a release and its groups",
 		Long:    statusLong,
 		Example: `lockstep status shop -n shop
 lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'`,
@@ -44,8 +46,8 @@ lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'`,
 	a.addRevision(cmd)
 	addHelmOutput(cmd)
 	f := cmd.Flags()
-	f.Bool("show-resources", false, "has no effect: resources are always shown")
-	_ = f.MarkHidden("show-resources") // it is there
+	f.Bool("show-resources", false, "no effect: resources are always shown")
+	_ = f.MarkHidden("show-resources") // defined above
 	return cmd
 }
 
@@ -60,12 +62,12 @@ func (a *app) status(cmd *cobra.Command, name string) error {
 	case cmd.Context().Err() != nil:
 		return context.Cause(cmd.Context())
 	case err != nil:
-		d.Warn("the groups cannot be shown: " + err.Error())
+		d.Warn("cannot show the groups: " + err.Error())
 	}
 	return d.Status([]byte(secrets.Text(helms.String())), groups)
 }
 
-// helmStatus prints what "helm status" does.
+// helmStatus prints the output of "helm status".
 func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 	format := helmFormat(cmd)
 	status := action.NewStatus(a.Helm)
@@ -82,9 +84,8 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) err
 	return likehelm.Status(out, format, all[0])
 }
 
-// groupsNow looks at the objects of a release once, and returns what hides its
-// secret values, in its notes for instance. Groups are nil for a release that was
-// not deployed in order: there is nothing to add to Helm's words.
+// groupsNow reads the objects of a release once. The mask hides its secret values. Groups
+// are nil for a release that was not deployed in order.
 func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, *kube.Mask, error) {
 	_, view, err := a.openView(cmd, name)
 	if err != nil {
@@ -100,7 +101,7 @@ func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, *kube.
 	return report.Groups(state, timingsOf(view)), view.Mask(), nil
 }
 
-// openView reads the release that a command with --revision names.
+// openView reads a release at --revision.
 func (a *app) openView(cmd *cobra.Command, name string) (*kube.Client, *kube.View, error) {
 	client, err := kube.Connect(a.Settings, slog.Default(), nil)
 	if err != nil {
@@ -112,7 +113,7 @@ func (a *app) openView(cmd *cobra.Command, name string) (*kube.Client, *kube.Vie
 	return client, view, err
 }
 
-// timingsOf is how long the groups of a release took when it was deployed.
+// timingsOf are the durations of a release's groups when it was deployed.
 func timingsOf(view *kube.View) []report.Timing {
 	var out []report.Timing
 	for _, t := range view.Timings() {
@@ -121,8 +122,8 @@ func timingsOf(view *kube.View) []report.Timing {
 	return out
 }
 
-// LookOnce looks at each object of a view once, and into those that are not ready;
-// consumers get the events. It is an error where the former takes longer than lookTime.
+// LookOnce reads each object of a view once and diagnoses those that are not ready;
+// consumers get the events. It fails if reading takes longer than lookTime.
 func LookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*event.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -146,6 +147,6 @@ func LookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 	case <-view.Seen():
 		return state, nil
 	default:
-		return nil, fmt.Errorf("not all resources could be looked at within %s; is the cluster up, and the release still there?", lookTime)
+		return nil, fmt.Errorf("could not read all resources within %s; check that the cluster is reachable and the release still exists", lookTime)
 	}
 }

@@ -17,15 +17,15 @@ import (
 	"lockstep/ui/report"
 )
 
-const watchLong = `Shows a release as it is now: its groups, with the live status of each resource. In a terminal that is the screen of
-"lockstep install", read-only; elsewhere, or with --no-tui, the groups once and then a line for each change, with -o json
-an event per line. It goes on until Ctrl-C, through upgrades too, or until the release is uninstalled.
+const watchLong = `Watch a release group by group until Ctrl-C or until it is uninstalled. In a terminal, watch shows a read-only screen;
+otherwise, or with --no-tui, it prints the groups once and then a line per change.
 
-Where a run of this machine is at work on the release, it is that run that is shown, up to its end.
+-o json prints an event per line. Upgrades do not end watch. If a run on this machine is working on the release, watch
+shows that run until it ends.
 
-Releases that were not deployed in order, by Helm for instance, are one group. Hooks are not shown: they are over.`
+A release that was not deployed in order, for example by Helm, is shown as one group. Hooks are not shown.`
 
-// watchFlags are those of watch.
+// watchFlags are the flags of watch.
 type watchFlags struct {
 	output      command.Choice
 	noTUI, once bool
@@ -36,7 +36,7 @@ func (a *app) newWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "watch NAME",
 		GroupID: "release",
-		Short:   "watch the resources of a release, group by group",
+		Short:   "watch a release, group by group",
 		Long:    watchLong,
 		Example: `lockstep watch shop -n shop
 lockstep watch shop -n shop --once`,
@@ -46,15 +46,15 @@ lockstep watch shop -n shop --once`,
 	}
 	a.addRevision(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&flags.once, "once", false, "print how things are and end")
-	f.BoolVar(&flags.noTUI, "no-tui", false, "print lines in place of the screen")
+	f.BoolVar(&flags.once, "once", false, "print the current state and exit")
+	f.BoolVar(&flags.noTUI, "no-tui", false, "print lines instead of the screen")
 	flags.output = command.TextOrJSON()
 	command.AddChoice(cmd, &flags.output, "output", "o", "format")
 	return cmd
 }
 
 func (a *app) watch(cmd *cobra.Command, flags *watchFlags, name string) error {
-	if gone, err := a.watchRun(cmd, flags, name); gone || err != nil {
+	if done, err := a.watchRun(cmd, flags, name); done || err != nil {
 		return err
 	}
 	client, view, err := a.openView(cmd, name)
@@ -79,18 +79,18 @@ func (a *app) watch(cmd *cobra.Command, flags *watchFlags, name string) error {
 	return <-failed
 }
 
-// watchRun tells of the release from the run that is at work on it on this machine
-// (R47), until that is over; its record tells only half of it until then. It
-// reports whether there is nothing more to watch.
-func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (gone bool, err error) {
+// watchRun shows the run on this machine that is working on the release (R47) until it
+// ends, because the release's record is incomplete until then. done reports whether there
+// is nothing more to watch.
+func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (done bool, err error) {
 	if cmd.Flags().Changed("revision") {
-		return false, nil // of which the run may not be
+		return false, nil // the run may be of another one
 	}
 	live, err := runs.Live(func(op event.Operation) bool {
 		return op.Release == name && op.Namespace == a.Settings.Namespace() && runs.ClientFor(a.App, op) != nil
 	})
 	if err != nil || len(live) == 0 {
-		return false, nil // it is watched all the same
+		return false, nil // watch it without a run
 	}
 	for _, r := range live {
 		defer r.Close()
@@ -107,8 +107,8 @@ func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (gone
 	return cmd.Context().Err() != nil || now.Operation.Name == "uninstall" && now.Status == event.Succeeded, nil
 }
 
-// watchOnScreen shows a view on the screen until the user leaves; the terminal
-// keeps how things were last.
+// watchOnScreen shows a view on the screen until the user quits, then prints the last
+// state.
 func (a *app) watchOnScreen(ctx context.Context, d report.Display, client *kube.Client, view *kube.View) error {
 	look, lookErr := theme.FromEnv(os.Getenv)
 	interrupt := ctx
@@ -120,10 +120,10 @@ func (a *app) watchOnScreen(ctx context.Context, d report.Display, client *kube.
 	failed := make(chan error, 1)
 	go func() { failed <- view.Run(ctx) }()
 	go func() { state <- report.Follow(view.Feed()) }()
-	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: screen.NewInspector(screen.NoChanges("nothing is being applied: this looks at what is there; lockstep plan tells what a chart would change"), client.Diagnoser(), view.Mask()), Theme: look,
+	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: screen.NewInspector(screen.NoChanges("watch applies nothing; to see what a chart would change: lockstep plan"), client.Diagnoser(), view.Mask()), Theme: look,
 		Kubectl: client.KubectlFlags()})
 	if interrupt.Err() != nil {
-		err = nil // a signal ends it as a key does
+		err = nil // a signal quits, like a key
 	}
 	cancel()
 	err = errors.Join(err, <-failed, d.Show(report.Release{State: <-state, Timings: timingsOf(view)}))

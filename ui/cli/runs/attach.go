@@ -19,18 +19,18 @@ import (
 	"lockstep/ui/report"
 )
 
-const attachLong = `Joins a run of another process on this machine: one that was started without a screen, whose terminal has gone, or that
-somebody else is to look at, too. In a terminal it is the run's own screen, on which it can be steered, and which has
-from the run's process what it will do to each object; leaving it leaves the run alone. Elsewhere the run is told line by line from its beginning, with -o json an event per line.
+const attachLong = `Attach to a live run of another process on this machine. In a terminal you get the run's own screen and can control it;
+quitting it does not affect the run. Otherwise lockstep prints the run's events from the start. Without RELEASE, attach
+joins the only live run.
 
-Without RELEASE it joins the only live run. Runs are found through sockets in lockstep/live below $XDG_STATE_HOME (or
-~/.local/state), which are for their user alone. A program can use such a socket, too: it reads the events of
-"lockstep help events", an empty line where the present is reached, and takes commands, a JSON object a line with the
-fields command, group, phase, id; the event that answers one has its id in answers.
+Live runs listen on sockets in lockstep/live under $XDG_STATE_HOME (or ~/.local/state), readable only by their user.
+Programs can use them: a socket sends the events of "lockstep help events", an empty line once it has caught up, and
+accepts commands as JSON objects, one per line, with the fields command, group, phase and id. The event that answers a
+command has its id in answers.
 
-Exit codes: that of the run where it was seen to its end, 0 where it goes on, 2 where there is no such run.`
+Exit codes: the run's own if you watched it to the end, 0 if it is still running, 2 if there is no such run.`
 
-// attachFlags are those of attach.
+// attachFlags are the flags of attach.
 type attachFlags struct {
 	output command.Choice
 	noTUI  bool
@@ -41,7 +41,7 @@ func (a *app) newAttach() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "attach [RELEASE]",
 		GroupID: "deploy",
-		Short:   "join a live run of another process on this machine",
+		Short:   "attach to a live run on this machine",
 		Long:    attachLong,
 		Example: `lockstep attach shop
 lockstep attach shop -o json | jq .message`,
@@ -56,7 +56,7 @@ lockstep attach shop -o json | jq .message`,
 			return a.attach(cmd, r, command.ModeFor(flags.output.Value, flags.noTUI))
 		},
 	}
-	cmd.Flags().BoolVar(&flags.noTUI, "no-tui", false, "print lines in place of the screen")
+	cmd.Flags().BoolVar(&flags.noTUI, "no-tui", false, "print lines instead of the screen")
 	flags.output = command.TextOrJSON()
 	command.AddChoice(cmd, &flags.output, "output", "o", "format")
 	return cmd
@@ -69,7 +69,7 @@ func first(args []string) string {
 	return args[0]
 }
 
-// attach shows a live run until it is over or left.
+// attach shows a live run until it ends or the user quits.
 func (a *app) attach(cmd *cobra.Command, r *remote.Run, m command.Mode) error {
 	d := a.Display(cmd, m.Report())
 	if m == command.ModeScreen {
@@ -82,8 +82,7 @@ func (a *app) attach(cmd *cobra.Command, r *remote.Run, m command.Mode) error {
 	return left(r, d, m)
 }
 
-// ShowLive shows a live run on the screen, read-only without send, and
-// then how it stands.
+// ShowLive shows a live run on the screen, then its state. Without send it is read-only.
 func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Run, send func(event.Command)) error {
 	look, lookErr := theme.FromEnv(os.Getenv)
 	defer a.Logs.ToFile(d)()
@@ -92,7 +91,7 @@ func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Ru
 	screen.DiscardInput()
 	err := board.Run(cmd.Context(), o)
 	if cmd.Context().Err() != nil {
-		err = nil // a signal leaves it as a key does
+		err = nil // a signal quits, like a key
 	}
 	if now := r.Now(context.Background()); now.Ended.IsZero() {
 		err = errors.Join(err, d.Show(report.NewRunStatus(now)))
@@ -103,8 +102,7 @@ func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Ru
 	return err
 }
 
-// ClientFor is a connection to the cluster of a run, nil where the kubeconfig does
-// not lead there: then only the events tell of it.
+// ClientFor connects to the cluster of a run; nil if the kubeconfig selects another one.
 func ClientFor(a *command.App, op event.Operation) *kube.Client {
 	client, err := kube.Connect(a.Settings, slog.Default(), nil)
 	if err != nil || client.ContextName() != op.Context {
@@ -113,9 +111,8 @@ func ClientFor(a *command.App, op event.Operation) *kube.Client {
 	return client
 }
 
-// inspectorOf asks the run what it does, and its cluster, where that can be asked now
-// and the release has a record, by which secret values are known. It leads kubectl
-// there, too.
+// inspectorOf asks the run, and also its cluster if it is reachable and has a record of
+// the release, which names the secret values. The strings are kubectl's flags for the cluster.
 func inspectorOf(a *command.App, ctx context.Context, r *remote.Run) (board.Inspector, []string) {
 	client := ClientFor(a, r.Operation)
 	if client == nil {
@@ -130,18 +127,18 @@ func inspectorOf(a *command.App, ctx context.Context, r *remote.Run) (board.Insp
 	return screen.NewInspector(r, client.Diagnoser(), view.Mask()), client.KubectlFlags()
 }
 
-// left is what attach ends with: what the run has, where it is over.
+// left is attach's error: the run's own if it is over.
 func left(r *remote.Run, d report.Display, m command.Mode) error {
 	s := r.Now(context.Background())
 	switch {
 	case s.Ended.IsZero() && r.Lost():
 		return command.Exit(command.ExitFailed, remote.ErrLost)
 	case s.Ended.IsZero():
-		d.Note("the run goes on; lockstep attach " + r.Operation.Release + " joins it again")
+		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release)
 		return nil
 	}
 	return command.Ending(s, nil, m)
 }
 
-// CtlCommand is how a run is steered from a script.
+// CtlCommand is the command that controls a run from a script.
 func CtlCommand(op event.Operation) string { return "lockstep ctl " + op.Release }

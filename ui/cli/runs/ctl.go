@@ -16,35 +16,36 @@ import (
 	"lockstep/ui/report"
 )
 
-const ctlLong = `Steers a live run of another process on this machine, and prints what has become of the command.
+const ctlLong = `Control a live run of another process on this machine. COMMAND is pause, continue, step, run-to, break, disable,
+accept, retry, give-up, edit, abort, rollback, stop or status.
 
-  pause           start nothing further; what is in flight goes on
-  continue        go on after a pause
-  step [GROUP]    let exactly one group go while paused: the next, or the one named
-  run-to GROUP    go on, and pause before a group
-  break GROUP     stop before a group; again: take the breakpoint away
-  disable GROUP   let a breakpoint stop nothing; again: let it stop
-  accept [GROUP]  look again at what failed, without applying it
-  retry [GROUP]   apply what failed again
-  give-up [GROUP] leave what failed, and finish what is under way
-  edit            while paused or held: end the revision and begin another one with other values, those of -f and --set laid
-                  over the ones of the run; refused if it cannot be rendered or planned, or has more than 16 MiB of values
-  abort           start nothing more and keep what is there; during a rollback the first one only says so
-  rollback        abort, and roll back
-  stop            abort, and cancel the requests in flight
-  status          print where the run stands
+  pause           start no more groups; requests in flight finish
+  continue        continue after a pause
+  step [GROUP]    while paused, start one group: the next one, or GROUP
+  run-to GROUP    continue, and pause before a group
+  break GROUP     set a breakpoint before a group, or remove it
+  disable GROUP   disable a breakpoint, or enable it again
+  accept [GROUP]  re-check failed groups without applying them
+  retry [GROUP]   apply failed groups again
+  give-up [GROUP] leave failed groups as they are and finish running work
+  edit            while paused or held, end this revision and start a new one; -f and --set are merged into the run's
+                  values; refused if the chart does not render or plan with them, or if they exceed 16 MiB
+  abort           start nothing more and keep existing objects; during a rollback the first abort only warns
+  rollback        abort and roll back
+  stop            abort and cancel the requests in flight
+  status          print the state of the run
 
-Groups are named as in "lockstep dag", CHART:GROUP, or as on the screen where that is enough; break and disable also
-take a pattern, "*:schema", and what is in a group, kind=Job. How runs are found, "lockstep attach --help" says.
+Name groups as "lockstep dag" does, CHART:GROUP, or as on the screen if that is unambiguous. break and disable also
+accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. "lockstep help attach" describes how runs are
+found.
 
-Exit codes: 0 accepted, 1 refused, 2 there is no such run, or it ended before it could obey.`
+Exit codes: 0 accepted, 1 refused, 2 no such run, or it ended before it could obey.`
 
-// ctlCommands are the commands by the names that ctl has for them; those that
-// take a group say so.
+// ctlCommands maps the words of ctl to commands and to how many groups each takes.
 var ctlCommands = []struct {
 	word    string
 	command event.CommandName
-	groups  int // 1: one may be named, 2: one has to be, 3: some have to be
+	groups  int // 0: none, 1: optional, 2: one required, 3: one or a pattern required
 }{
 	{"pause", event.Pause, 0}, {"continue", event.Resume, 0}, {"step", event.Step, 1}, {"run-to", event.RunTo, 2}, {"break", event.Break, 3}, {"disable", event.Disable, 3},
 	{"accept", event.Accept, 1}, {"retry", event.Retry, 1}, {"give-up", event.GiveUp, 1}, {"edit", event.Edit, 0},
@@ -57,7 +58,7 @@ func (a *app) newCtl() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ctl RELEASE COMMAND [GROUP]",
 		GroupID: "deploy",
-		Short:   "steer a live run of another process on this machine",
+		Short:   "control a live run on this machine",
 		Long:    ctlLong,
 		Example: `lockstep ctl shop status
 lockstep ctl shop pause
@@ -90,23 +91,23 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 	return cmd
 }
 
-// editedValues are those that an edit is given, as YAML; other commands take none.
+// editedValues are the values given to edit, as YAML; other commands take none.
 func (a *app) editedValues(c event.Command, given values.Options) (string, error) {
 	vals, err := kube.MergeValues(given, a.Settings)
 	switch {
 	case err != nil:
 		return "", err
 	case c.Name != event.Edit && len(vals) > 0:
-		return "", errors.New("values are for edit alone")
+		return "", errors.New("only edit takes values")
 	case c.Name != event.Edit:
 		return "", nil
 	case len(vals) == 0:
-		return "", errors.New("edit needs values: -f or --set")
+		return "", errors.New("edit requires values: -f or --set")
 	}
 	return kube.YAML(vals)
 }
 
-// ctlCommand reads the command; status has no name.
+// ctlCommand parses a command; the event command of status is empty.
 func ctlCommand(args []string) (event.Command, error) {
 	var words []string
 	for _, c := range ctlCommands {
@@ -117,12 +118,12 @@ func ctlCommand(args []string) (event.Command, error) {
 		case c.groups == 0 && len(args) > 1:
 			return event.Command{}, fmt.Errorf("%s takes no group", c.word)
 		case c.groups >= 2 && len(args) < 2:
-			return event.Command{}, fmt.Errorf("%s needs a group, CHART:GROUP", c.word)
+			return event.Command{}, fmt.Errorf("%s requires a group, CHART:GROUP", c.word)
 		}
 		return event.Command{Name: c.command, Group: first(args[1:]), Reason: "by lockstep ctl"}, nil
 	}
 	slices.Sort(words)
-	return event.Command{}, fmt.Errorf("unknown command %q; there are %s", args[0], strings.Join(words, ", "))
+	return event.Command{}, fmt.Errorf("unknown command %q; use one of %s", args[0], strings.Join(words, ", "))
 }
 
 func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m command.Mode) error {
@@ -137,7 +138,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m command.Mo
 	}
 	orders := []event.Command{c}
 	if c.Group != "" {
-		if orders, err = about(c, r.Now(cmd.Context())); err != nil {
+		if orders, err = perGroup(c, r.Now(cmd.Context())); err != nil {
 			return command.Exit(command.ExitFailed, err)
 		}
 	}
@@ -157,9 +158,9 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m command.Mo
 	return refused
 }
 
-// about are the commands for the groups that a command names. A breakpoint on
-// several is set where there is none, and taken away where there is one on each.
-func about(c event.Command, s *event.State) (orders []event.Command, err error) {
+// perGroup returns a command for each group that a command names. Break on several groups
+// adds the missing breakpoints, or removes all if every group has one.
+func perGroup(c event.Command, s *event.State) (orders []event.Command, err error) {
 	ids, err := plan.Pick(c.Group, s.Groups())
 	if err != nil {
 		return nil, err
@@ -175,7 +176,7 @@ func about(c event.Command, s *event.State) (orders []event.Command, err error) 
 	several := c.Name == event.Break || c.Name == event.Disable
 	switch {
 	case len(ids) > 1 && !several:
-		return nil, fmt.Errorf("%s takes one group, %s is %s", c.Name, c.Group, strings.Join(ids, ", "))
+		return nil, fmt.Errorf("%s takes one group, but %s matches %s", c.Name, c.Group, strings.Join(ids, ", "))
 	case len(ids) > 1 && c.Name == event.Disable:
 		ids = slices.DeleteFunc(ids, func(id string) bool { return !set(id) })
 	case len(ids) > 1 && slices.ContainsFunc(ids, func(id string) bool { return !set(id) }):
@@ -186,7 +187,7 @@ func about(c event.Command, s *event.State) (orders []event.Command, err error) 
 		orders = append(orders, c)
 	}
 	if len(orders) == 0 {
-		return nil, fmt.Errorf("no group that %s means has a breakpoint", c.Group)
+		return nil, fmt.Errorf("no group matching %s has a breakpoint", c.Group)
 	}
 	return orders, nil
 }

@@ -14,24 +14,24 @@ import (
 	"lockstep/ui/report"
 )
 
-// LiveDir is where the sockets of live runs are, beside the records.
+// LiveDir is the directory of the sockets of live runs, next to the records.
 func LiveDir() (string, error) {
 	runs, err := report.RunDir()
 	return filepath.Join(filepath.Dir(runs), "live"), err
 }
 
-// Live are the live runs of this machine that fit; all others are left again.
+// Live returns the live runs of this machine that fit; the caller closes them.
 func Live(fits func(event.Operation) bool) ([]*remote.Run, error) {
 	dir, err := LiveDir()
 	if err != nil {
 		return nil, err
 	}
 	runs, err := remote.Runs(dir)
-	return leave(runs, func(r *remote.Run) bool { return fits(r.Operation) }), err
+	return closeUnless(runs, func(r *remote.Run) bool { return fits(r.Operation) }), err
 }
 
-// leave closes the runs that are not to be kept, and returns the others.
-func leave(runs []*remote.Run, keep func(*remote.Run) bool) []*remote.Run {
+// closeUnless closes the runs that keep rejects, and returns the others.
+func closeUnless(runs []*remote.Run, keep func(*remote.Run) bool) []*remote.Run {
 	return slices.DeleteFunc(runs, func(r *remote.Run) bool {
 		kept := keep(r)
 		if !kept {
@@ -41,8 +41,8 @@ func leave(runs []*remote.Run, keep func(*remote.Run) bool) []*remote.Run {
 	})
 }
 
-// joinRun joins the live run of a release, or the only one where the name is
-// empty. Namespace and context need to be given only where there are several.
+// joinRun attaches to the live run of a release, or to the only run if name is empty.
+// Namespace and context matter only if there are several.
 func (a *app) joinRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 	given := cmd.Flags().Changed
 	runs, err := Live(func(op event.Operation) bool {
@@ -55,29 +55,29 @@ func (a *app) joinRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 	}
 	here := func(r *remote.Run) bool { return r.Operation.Namespace == a.Settings.Namespace() }
 	if name != "" && len(runs) > 1 && slices.ContainsFunc(runs, here) {
-		runs = leave(runs, here)
+		runs = closeUnless(runs, here)
 	}
 	switch {
 	case len(runs) == 1:
 		return runs[0], nil
 	case len(runs) == 0 && name == "":
-		return nil, errors.New("there is no live run on this machine")
+		return nil, errors.New("no live run on this machine")
 	case len(runs) == 0:
-		return nil, fmt.Errorf("there is no live run of %s on this machine", name)
+		return nil, fmt.Errorf("no live run of %s on this machine", name)
 	}
 	var names []string
 	for _, r := range runs {
 		names = append(names, r.String())
 		r.Close()
 	}
-	return nil, fmt.Errorf("there are several live runs; name one, with -n and --kube-context where needed: %s", strings.Join(names, "; "))
+	return nil, fmt.Errorf("several live runs; name one, with -n and --kube-context if needed: %s", strings.Join(names, "; "))
 }
 
 // completeLive completes the release of a live run.
 func completeLive(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	if len(args) == 0 {
-		runs, _ := Live(func(event.Operation) bool { return true }) // then there is nothing to complete
+		runs, _ := Live(func(event.Operation) bool { return true }) // on an error nothing is completed
 		for _, r := range runs {
 			names = append(names, r.Operation.Release)
 			r.Close()

@@ -12,16 +12,16 @@ import (
 	"lockstep/ui/report"
 )
 
-// recorded answers the screen's questions about objects from the record of a run,
-// as the cluster answered them by then: what was found out about objects that were
-// not ready, and the manifests. The record has gone through the mask of the run.
+// recorded answers the screen's questions about objects from the record of a run: the
+// diagnoses of objects that were not ready, and the manifests. Secret values in it are
+// already hidden.
 type recorded struct {
 	record *report.Record
-	// at is how many events of it have happened.
+	// at is how many of its events have been replayed.
 	at func() int
 }
 
-// What the lines of a diagnosis are about.
+// Kinds of lines in a diagnosis.
 var (
 	ofEvent = regexp.MustCompile(`^\d\d:\d\d:\d\d `)
 	ofPod   = regexp.MustCompile(`^(pod |and \d+ more pods)`)
@@ -47,8 +47,8 @@ func (l recorded) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err 
 	return pods, nil
 }
 
-// Logs are the last lines that a diagnosis has quoted. Those of a hook the screen
-// knows from its events.
+// Logs are the last log lines quoted in a diagnosis. The screen has a hook's logs from its
+// events.
 func (l recorded) Logs(_ context.Context, o plan.Object, follow func(board.LogLine)) error {
 	var from board.LogSource
 	for _, line := range l.found(o, ofLog, "logs") {
@@ -61,13 +61,13 @@ func (l recorded) Logs(_ context.Context, o plan.Object, follow func(board.LogLi
 	return nil
 }
 
-// Change is what has become of an object in the end: no record holds which fields.
+// Change is what the run did to an object; records hold no field diffs.
 func (l recorded) Change(_ context.Context, it board.Item) (board.Change, error) {
 	g := l.record.State.Find(it.Phase, it.Group)
 	if g == nil || g.Find(it.Object) == nil {
-		return board.Change{}, board.Nothing("the record does not hold what became of it")
+		return board.Change{}, board.Nothing("the record has no action for it")
 	}
-	c := board.Change{Recorded: true, Message: "that is what the record holds, no differences"}
+	c := board.Change{Recorded: true, Message: "recorded action only; field diffs unavailable"}
 	switch g.Find(it.Object).Change {
 	case event.Created:
 		c.Action = "create"
@@ -82,7 +82,7 @@ func (l recorded) Change(_ context.Context, it board.Item) (board.Change, error)
 	case event.Kept:
 		c.Action = "keep"
 	default:
-		return board.Change{}, board.Nothing("the record holds no differences; the run never came to it")
+		return board.Change{}, board.Nothing("the run never reached it")
 	}
 	return c, nil
 }
@@ -91,23 +91,23 @@ func (l recorded) Sent(_ context.Context, it board.Item) (string, error) {
 	if text := l.record.Manifest(it.Object, l.at()); text != "" {
 		return text, nil
 	}
-	return "", board.Nothing("the record does not hold it")
+	return "", board.Nothing("the record has no manifest of it")
 }
 
 func (l recorded) Live(context.Context, plan.Object) (string, error) {
-	return "", board.Nothing("the record does not hold what was in the cluster, only what was sent")
+	return "", board.Nothing("the record has only the sent manifest, not the live object")
 }
 
-// found are the lines about an object that match, or all where none does, or why
-// there is none.
+// found are the lines about an object that match, or all of them if none matches, or why
+// there are none.
 func (l recorded) found(o plan.Object, which *regexp.Regexp, what string) []string {
 	all := l.record.Diagnosis(o, l.at())
 	if len(all) == 0 {
-		return []string{"the record holds no " + what + " of it by then: nobody had to look"}
+		return []string{"no " + what + " recorded at this point"}
 	}
 	lines := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !which.MatchString(s) })
 	if len(lines) == 0 {
-		return append([]string{"the record holds no " + what + " of it, but this:"}, all...)
+		return append([]string{"no " + what + " recorded, only this:"}, all...)
 	}
 	return lines
 }

@@ -48,13 +48,13 @@ func TestAReplayCanBeLookedInto(t *testing.T) {
 	text, err := look.Sent(ctx, board.Item{Object: job})
 	is("manifest", "kind: Job", []string{text}, err)
 	lines, err = look.Events(ctx, service)
-	is("what there is instead", "the record holds no events of it, but this:|no endpoints", lines, err)
+	is("what there is instead", "no events recorded, only this:|no endpoints", lines, err)
 	none := board.Nothing("")
-	if _, err = look.Pods(ctx, plan.Object{Kind: "Secret"}); !errors.As(err, &none) || none != "the record holds no pods of it by then: nobody had to look" {
+	if _, err = look.Pods(ctx, plan.Object{Kind: "Secret"}); !errors.As(err, &none) || none != "no pods recorded at this point" {
 		t.Errorf("no pods: %v", err)
 	}
 	look.at = func() int { return 1 }
-	if _, err = look.Pods(ctx, job); !errors.As(err, &none) || none != "the record holds no pods of it by then: nobody had to look" {
+	if _, err = look.Pods(ctx, job); !errors.As(err, &none) || none != "no pods recorded at this point" {
 		t.Errorf("before it was found out: %v", err)
 	}
 	if _, err = look.Change(ctx, board.Item{Object: job}); !errors.As(err, &none) {

@@ -13,26 +13,24 @@ import (
 	"lockstep/ui/report"
 )
 
-const replayLong = `Plays a recorded run again on the screen, forwards and back, and prints where it was left and the summary of the run.
-Without a terminal, or with --no-tui, it is printed as it was when it ran. Every operation keeps a record, which
-"lockstep runs" lists. A record that is cut off is played up to there. What -o json printed can be played, too.
+const replayLong = `Replay a recorded run on the screen, forward and backward. Without a terminal, or with --no-tui, lockstep prints the
+run as it did the first time. Without RUN, the last run is replayed.
 
-RUN is the name of a record, as the summary of the run names it, the beginning of a name that no other has, or a
-file. Without it, the last run is taken.`
+Every operation keeps a record; "lockstep runs" lists them. Incomplete records are replayed as far as they go. RUN is
+the name of a record as in the run's summary, an unambiguous prefix of it, or a file, such as saved -o json output.`
 
 func (a *app) newReplay() *cobra.Command {
 	flags := replayFlags{output: command.TextOrJSON()}
 	cmd := &cobra.Command{
 		Use:     "replay [RUN]",
 		GroupID: "more",
-		Short:   "play a recorded run again",
+		Short:   "replay a recorded run",
 		Long:    replayLong,
 		Example: `lockstep replay
 lockstep replay 20261120-120411-shop
 lockstep replay --speed 16
-lockstep replay --at 63          # stand still where 63 events have happened
-lockstep replay --no-tui
-lockstep replay --list`,
+lockstep replay --at 63          # paused after 63 events
+lockstep replay --no-tui`,
 		Args:              command.Args(0, 1),
 		ValidArgsFunction: completeRecords(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,17 +45,17 @@ lockstep replay --list`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&flags.list, "list", false, "list the records, the newest first")
-	f.BoolVar(&flags.screen, "tui", false, "play it on the screen or not at all")
-	f.BoolVar(&flags.noTUI, "no-tui", false, "print lines in place of the screen; so it is without a terminal, with TERM=dumb, with CI or ACCESSIBLE set, and with -o")
-	f.Float64Var(&flags.speed, "speed", 1, "on the screen: how much faster than it was, 0 for its end at once")
-	f.IntVar(&flags.at, "at", 0, "on the screen: begin where so many events have happened, and stand still")
+	f.BoolVar(&flags.list, "list", false, "list the records, newest first")
+	f.BoolVar(&flags.screen, "tui", false, "use the screen, or fail without a terminal")
+	f.BoolVar(&flags.noTUI, "no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o)")
+	f.Float64Var(&flags.speed, "speed", 1, "screen: speed factor; 0 jumps to the end")
+	f.IntVar(&flags.at, "at", 0, "screen: start paused after this many events")
 	command.AddChoice(cmd, &flags.output, "output", "o", "format")
 	cmd.MarkFlagsMutuallyExclusive("tui", "no-tui", "output")
 	return cmd
 }
 
-// replayFlags are those of replay.
+// replayFlags are the flags of replay.
 type replayFlags struct {
 	output              command.Choice
 	list, screen, noTUI bool
@@ -96,8 +94,8 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 	return nil
 }
 
-// leftAt says where a replay was left, and how to come back to that.
+// leftAt says where a replay was quit, and how to return there.
 func leftAt(r *report.Record, p *replay.Player) string {
-	return fmt.Sprintf("replay left at event %d of %d, %s into the run; back to that: lockstep replay %s --at %d",
+	return fmt.Sprintf("quit the replay at event %d of %d, %s into the run; return with: lockstep replay %s --at %d",
 		p.At(), len(r.Events), report.Seconds(p.Passed()), command.ShellWords([]string{r.Name}), p.At())
 }

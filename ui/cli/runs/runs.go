@@ -16,37 +16,37 @@ import (
 	"lockstep/ui/report"
 )
 
-const runsLong = `Lists the recorded runs of this machine and user, the newest first. Every operation keeps a record; the last 50 are
-kept, in lockstep/runs below $XDG_STATE_HOME (or ~/.local/state), for their user's eyes only. A run that was killed
-is listed as cut off; "lockstep recover" tells what it has left in the cluster.
+const runsLong = `List the recorded runs of this user on this machine, newest first. lockstep keeps the last 50 records, readable only by
+their user, in lockstep/runs under $XDG_STATE_HOME (or ~/.local/state).
 
-RUN is the name of a record, the beginning of a name that no other has, or a file: a copy of a record, or what -o
-json printed.`
+"killed" marks a run whose process was killed; "lockstep recover" shows what it left in the cluster.
 
-const runsShowLong = `Tells what became of a recorded run, why, and what made it as long as it was. Without RUN it is the last one.
+RUN is the name of a record, an unambiguous prefix of it, or a file, such as a copy of a record or saved -o json
+output.`
 
-The critical path are the groups that decided how long it took: the one that ended last, before it the one that it
-had to wait for longest, and so on. Each bar goes from a group's beginning to its end; its full part is the longest
-that one of the group's objects took to become ready once the API server had it, the rest went into requests.
+const runsShowLong = `Show how a recorded run ended, why, and what took the time. Without RUN, the last run is shown.
 
-"best possible time" is how long the run would have taken if requests took no time and never had to wait for
-their turn: the longest way through the plan, counting nothing but how long the cluster took to get each group's
-objects ready, as far as the record tells. What is left is up to the cluster and the chart.
+The critical path lists the groups that determined the run's duration: the group that ended last, the group it waited
+for longest, and so on. Each bar spans a group from start to end; its filled part is the time its slowest object took
+to become ready after it was applied. The rest was spent on requests.
 
-"biggest bottleneck" is the group that others wait for without whose time the run would have been shortest.`
+"best possible time" is how long the run would have taken if requests took no time: the longest path through the
+plan, counting only the time that objects took to become ready.
 
-const runsDiffLong = `Compares how long the groups of two recorded runs took, A being the earlier one: which have become slower or faster,
-which are new, and which are gone. Less than half a second, or a tenth, is no difference.`
+"biggest bottleneck" is the group without whose duration the run would have been shortest.`
 
-const runsRmLong = `Removes records of runs: those that are named, all, or those of runs that are older than a time, such as 36h or 30d.
-The record of a run that is under way stays. Releases are not touched.`
+const runsDiffLong = `Compare how long the groups of two recorded runs took: which became slower or faster, which are new, and which are
+gone. A is the earlier run. Differences under half a second, or under a tenth, are ignored.`
+
+const runsRmLong = `Remove records of runs: the ones you name, all of them, or those older than an age such as 36h or 30d. Records of
+active runs are kept. Releases are not affected.`
 
 func (a *app) newRuns() *cobra.Command {
 	output := command.TextOrJSON()
 	cmd := &cobra.Command{
 		Use:     "runs",
 		GroupID: "more",
-		Short:   "list, look into, compare and remove records of runs",
+		Short:   "list, show, compare and remove records of runs",
 		Long:    runsLong,
 		Example: `lockstep runs
 lockstep runs show
@@ -71,7 +71,7 @@ func (a *app) newRunsShow() *cobra.Command {
 	output := command.TextOrJSON()
 	cmd := &cobra.Command{
 		Use:   "show [RUN]",
-		Short: "tell what became of a run, why, and what took the time",
+		Short: "show how a run ended, why, and what took the time",
 		Long:  runsShowLong,
 		Example: `lockstep runs show
 lockstep runs show 20261120-120411-shop -o json | jq .criticalPath`,
@@ -93,7 +93,7 @@ func (a *app) newRunsDiff() *cobra.Command {
 	output := command.TextOrJSON()
 	cmd := &cobra.Command{
 		Use:               "diff A B",
-		Short:             "tell which groups became slower or faster from one run to another",
+		Short:             "compare the durations of groups in two runs",
 		Long:              runsDiffLong,
 		Example:           `lockstep runs diff 20261120-120411-shop 20261121-091102-shop`,
 		Args:              command.Args(2, 2),
@@ -137,14 +137,14 @@ lockstep runs rm --older-than 30d`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&all, "all", false, "remove the records of all runs")
-	f.StringVar(&age, "older-than", "", "remove the records of runs that began longer ago: 36h, 30d")
-	_ = cmd.RegisterFlagCompletionFunc("older-than", cobra.NoFileCompletions) // it is there
+	f.BoolVar(&all, "all", false, "remove all records")
+	f.StringVar(&age, "older-than", "", "remove records older than this: 36h, 30d")
+	_ = cmd.RegisterFlagCompletionFunc("older-than", cobra.NoFileCompletions) // defined above
 	cmd.MarkFlagsMutuallyExclusive("all", "older-than")
 	return cmd
 }
 
-// parseAge reads a duration, for which d may stand for days as well.
+// parseAge parses a duration, which may also be in days: 30d.
 func parseAge(s string) (time.Duration, error) {
 	if s == "" {
 		return 0, nil
@@ -156,13 +156,13 @@ func parseAge(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("--older-than %s is no age: write 36h or 30d", s)
+		return 0, fmt.Errorf("--older-than %s is not an age such as 36h or 30d", s)
 	}
 	return d, nil
 }
 
-// recordedRuns are the runs of this machine and where their records are. Those
-// that are under way say so.
+// recordedRuns are the recorded runs of this machine and the directory of their records.
+// Live runs are marked as running.
 func recordedRuns() (dir string, runs report.RunList, err error) {
 	if dir, err = report.RunDir(); err != nil {
 		return "", nil, err
@@ -171,21 +171,21 @@ func recordedRuns() (dir string, runs report.RunList, err error) {
 	if !slices.ContainsFunc(runs, func(r report.Run) bool { return r.Outcome == report.Killed }) {
 		return dir, runs, nil
 	}
-	began := map[time.Time]bool{}
+	started := map[time.Time]bool{}
 	live, err := Live(func(event.Operation) bool { return true })
 	for _, l := range live {
-		began[l.Feed().Events()[0].Time] = true // to the nanosecond, which no two runs share
+		started[l.Feed().Events()[0].Time] = true // unique: in nanoseconds
 		l.Close()
 	}
 	for n, r := range runs {
-		if r.Outcome == report.Killed && began[r.Started] {
+		if r.Outcome == report.Killed && started[r.Started] {
 			runs[n].Outcome = report.StillRunning
 		}
 	}
 	return dir, runs, err
 }
 
-// recordOf reads the record of a name, or the last one where that is empty.
+// recordOf reads the named record, or the last one if name is empty.
 func recordOf(name string) (*report.Record, error) {
 	dir, err := report.RunDir()
 	if err != nil {
@@ -194,15 +194,15 @@ func recordOf(name string) (*report.Record, error) {
 	if name == "" {
 		runs := report.RecordedRuns(dir)
 		if len(runs) == 0 {
-			return nil, fmt.Errorf("there is no record in %s yet", dir)
+			return nil, fmt.Errorf("no records in %s yet", dir)
 		}
 		name = runs[0].Name
 	}
 	return report.ReadRecord(dir, name)
 }
 
-// removeRuns removes the records that are named, or else those that fit. Nothing
-// is removed where one that is named is not to be.
+// removeRuns removes the named records, or if none are named those that fit. If a name is
+// invalid, nothing is removed.
 func (a *app) removeRuns(cmd *cobra.Command, names []string, fits func(report.Run) bool) error {
 	dir, runs, err := recordedRuns()
 	if err != nil {
@@ -215,7 +215,7 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, fits func(report.Ru
 			return err
 		}
 		if filepath.Dir(path) != dir {
-			return fmt.Errorf("%s is no record in %s", name, dir)
+			return fmt.Errorf("%s is not a record in %s", name, dir)
 		}
 		named[report.RunName(path)] = true
 	}
@@ -223,7 +223,7 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, fits func(report.Ru
 	d := a.Display(cmd, report.ModeText)
 	for _, name := range report.Runs(dir) {
 		at := slices.IndexFunc(runs, func(r report.Run) bool { return r.Name == name })
-		run := report.Run{} // a file with nothing in it is as old as can be
+		run := report.Run{} // an empty file counts as infinitely old
 		if at >= 0 {
 			run = runs[at]
 		}
@@ -231,7 +231,7 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, fits func(report.Ru
 		case len(names) > 0 && !named[name], len(names) == 0 && !fits(run):
 			continue
 		case run.Outcome == report.StillRunning:
-			d.Warn("run " + name + " is under way: its record stays")
+			d.Warn("run " + name + " is still running; its record is kept")
 			continue
 		}
 		if err := report.RemoveRun(dir, name); err != nil {
@@ -242,7 +242,7 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, fits func(report.Ru
 	return d.Lines(report.Count(removed, "record") + " removed")
 }
 
-// completeRecords completes the names of records, of which a command takes so many.
+// completeRecords completes the names of up to most records.
 func completeRecords(most int) command.Completion {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		dir, err := report.RunDir()

@@ -10,7 +10,7 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// replaceProcess runs another program in place of this one.
+// replaceProcess runs another program and returns its exit code.
 func replaceProcess(path string, argv []string) error {
 	cmd := &exec.Cmd{Path: path, Args: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	err := cmd.Run()

@@ -7,21 +7,21 @@ import (
 	"lockstep/kube/throwaway"
 )
 
-const sandboxLong = `Runs a real Kubernetes control plane with simulated nodes on this machine: until interrupted, or for the length of
-COMMAND, which finds it by KUBECONFIG and whose exit code is passed on. Nothing is left behind.
+const sandboxLong = `Run a real Kubernetes control plane with simulated nodes on this machine, until you interrupt it or COMMAND exits.
+COMMAND finds the cluster through KUBECONFIG, and its exit code is returned. Nothing is left behind.
 
-Pods run nothing. Annotations in a pod template say what becomes of its pods:
+Pods run no containers. Annotations in a pod template decide how its pods behave:
 
   sandbox/start-delay, sandbox/ready-delay, sandbox/run-duration, sandbox/stop-duration: 2s
   sandbox/exit-code: "1"       sandbox/fail-times: "2"       sandbox/unready-after: 10s
-  sandbox/fail: image | config | never-ready | pending       sandbox/log: what the container writes
+  sandbox/fail: image | config | never-ready | pending       sandbox/log: what the container logs
 
   --kubeconfig FILE   write the kubeconfig to FILE
-  --audit-log FILE    append the API server's audit log to FILE, one JSON event a line
-  --data-dir DIR      keep the cluster in DIR, and go on with it at the next start
+  --audit-log FILE    append the API server's audit log to FILE, one JSON event per line
+  --data-dir DIR      keep the cluster in DIR and reuse it at the next start
   --nodes N           number of nodes (default 2)`
 
-// New hands all arguments on to lockstep-sandbox.
+// New returns the command, which passes all arguments to lockstep-sandbox.
 func New() *cobra.Command {
 	return &cobra.Command{
 		Use:     "sandbox [flags] [-- COMMAND ARG…]",
@@ -29,7 +29,7 @@ func New() *cobra.Command {
 		Short:   "run a throwaway cluster",
 		Long:    sandboxLong,
 		Example: `lockstep sandbox -- lockstep install shop ./shop
-lockstep sandbox --kubeconfig kc   # elsewhere: kubectl --kubeconfig kc get pods`,
+lockstep sandbox --kubeconfig kc   # then: kubectl --kubeconfig kc get pods`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {

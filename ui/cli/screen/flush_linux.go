@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DiscardInput forgets what was typed before there was a screen to see it act on.
+// DiscardInput drops what was typed before the screen opened.
 func DiscardInput() {
-	_ = unix.IoctlSetInt(int(os.Stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH) // no terminal, nothing typed
+	_ = unix.IoctlSetInt(int(os.Stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH) // fails without a terminal
 }

@@ -2,6 +2,5 @@
 
 package screen
 
-// DiscardInput would forget what was typed before there was a screen; elsewhere
-// than on Linux it is not known how.
+// DiscardInput does nothing: only Linux is supported.
 func DiscardInput() {}

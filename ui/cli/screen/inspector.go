@@ -11,14 +11,14 @@ import (
 	"lockstep/ui/board"
 )
 
-// inspector answers the screen's questions about objects, without secret values.
+// inspector answers the screen's questions about objects and hides secret values.
 type inspector struct {
 	ChangeSource
 	d    *kube.Diagnoser
 	mask *kube.Mask
 }
 
-// NewInspector asks the cluster about objects, and changes what is done to them.
+// NewInspector asks the cluster about objects, and changes about what a run does to them.
 func NewInspector(changes ChangeSource, d *kube.Diagnoser, mask *kube.Mask) board.Inspector {
 	return inspector{changes, d, mask}
 }
@@ -29,20 +29,20 @@ func Changes(op *kube.Operation) ChangeSource { return ownRun{op} }
 // Disconnected answers for a run elsewhere whose cluster cannot be asked.
 func Disconnected(changes ChangeSource) board.Inspector { return distant{changes} }
 
-// ChangeSource says what is done to objects: ownRun of an operation of this process,
-// *remote.Run of another one.
+// ChangeSource knows what a run does to objects: Changes for an operation of this
+// process, *remote.Run for another process.
 type ChangeSource interface {
 	Change(context.Context, board.Item) (board.Change, error)
 	Sent(context.Context, board.Item) (string, error)
 }
 
-// ownRun is what an operation does.
+// ownRun is an operation of this process.
 type ownRun struct{ op *kube.Operation }
 
 func (p ownRun) Change(ctx context.Context, it board.Item) (board.Change, error) {
 	c, err := p.op.Change(ctx, it.Unit, it.Kind, it.Object)
 	if err != nil {
-		return board.Change{}, toldBy(err)
+		return board.Change{}, asAnswer(err)
 	}
 	out := board.Change{Action: board.Action(c.Action), Message: c.Message}
 	for _, f := range c.Fields {
@@ -53,10 +53,10 @@ func (p ownRun) Change(ctx context.Context, it board.Item) (board.Change, error)
 
 func (p ownRun) Sent(ctx context.Context, it board.Item) (string, error) {
 	text, err := p.op.Sent(ctx, it.Unit, it.Kind, it.Object)
-	return text, toldBy(err)
+	return text, asAnswer(err)
 }
 
-// NoChanges is who knows nothing of what is done, and says why.
+// NoChanges is a ChangeSource without a run; the text says why.
 type NoChanges string
 
 func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
@@ -65,10 +65,10 @@ func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
 
 func (n NoChanges) Sent(context.Context, board.Item) (string, error) { return "", board.Nothing(n) }
 
-// distant answers where the cluster cannot be asked: what a run elsewhere does.
+// distant answers only from a run in another process.
 type distant struct{ ChangeSource }
 
-const notConnected = board.Nothing("only the cluster knows, and this screen is not connected to it")
+const notConnected = board.Nothing("this screen is not connected to the cluster")
 
 func (distant) Events(context.Context, plan.Object) ([]string, error)        { return nil, notConnected }
 func (distant) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, notConnected }
@@ -81,7 +81,7 @@ func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) 
 	for n, e := range events {
 		lines[n] = i.mask.Text(e.String())
 	}
-	return lines, toldBy(err)
+	return lines, asAnswer(err)
 }
 
 func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error) {
@@ -94,16 +94,16 @@ func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error)
 			Phase: p.Phase, Why: i.mask.Text(p.Why),
 		}
 	}
-	return out, toldBy(err)
+	return out, asAnswer(err)
 }
 
 func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
 	text, err := i.d.Manifest(ctx, o)
-	return i.mask.Text(text), toldBy(err)
+	return i.mask.Text(text), asAnswer(err)
 }
 
-// toldBy makes an error that says why there is nothing to show such an answer.
-func toldBy(err error) error {
+// asAnswer turns an error that explains why there is nothing to show into an answer.
+func asAnswer(err error) error {
 	if why, is := kube.NothingToShow(err); is {
 		return board.Nothing(why)
 	}
@@ -111,7 +111,7 @@ func toldBy(err error) error {
 }
 
 func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.LogLine)) error {
-	return toldBy(i.d.FollowLogs(ctx, o, func(l kube.LogLine) {
+	return asAnswer(i.d.FollowLogs(ctx, o, func(l kube.LogLine) {
 		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Try: l.Try}, Time: l.Time, Text: i.mask.Text(l.Text), Note: l.Note})
 	}))
 }

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"lockstep/ui/report"
+)
+
+// commonFlags are the flags that --help lists for commands with more than fewFlags.
+var commonFlags = map[string]bool{
+	"dry-run": true, "namespace": true, "rollback-on-failure": true, "set": true, "step": true, "strict": true,
+	"tui": true, "values": true, "write": true,
+}
+
+const (
+	fewFlags      = 6 // flags of its own that a command may have for --help to list all of them
+	shortExamples = 3 // examples that --help shows
+)
+
+// shortenHelp makes --help of every command fit 24 lines: the first paragraph of its
+// description, its examples and its common flags. "lockstep help COMMAND", man pages and
+// completion have everything.
+func shortenHelp(root *cobra.Command) {
+	whole := false
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.PersistentPreRun = func(*cobra.Command, []string) { whole = true }
+	}
+	var shorten func(*cobra.Command)
+	shorten = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID != "pages" {
+				sub.SetHelpFunc(func(c *cobra.Command, args []string) {
+					if whole {
+						root.HelpFunc()(c, args)
+						return
+					}
+					shortHelp(c, func() { root.HelpFunc()(c, args) })
+				})
+			}
+			shorten(sub)
+		}
+	}
+	shorten(root)
+}
+
+// shortHelp prints a command's help without its details.
+func shortHelp(c *cobra.Command, print func()) {
+	long, examples, own := c.Long, c.Example, 0
+	c.Long, _, _ = strings.Cut(long, "\n\n")
+	if lines := strings.Split(examples, "\n"); len(lines) > shortExamples {
+		c.Example = strings.Join(lines[:shortExamples], "\n")
+	}
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			own++
+		}
+	})
+	var hidden []*pflag.Flag
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		local := c.LocalNonPersistentFlags().Lookup(f.Name) != nil && f.Name != "help"
+		if !f.Hidden && (c.HasAvailableSubCommands() || !commonFlags[f.Name] && (!local || own > fewFlags)) {
+			f.Hidden = true
+			hidden = append(hidden, f)
+		}
+	})
+	print()
+	c.Long, c.Example = long, examples
+	for _, f := range hidden {
+		f.Hidden = false
+	}
+	if len(hidden) > 0 || c.DisableFlagParsing {
+		report.Page(c.OutOrStdout(), "  Details and all flags: lockstep help "+strings.TrimPrefix(c.CommandPath(), "lockstep ")+"\n")
+	}
+}

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/ui/cli/command"
+)
+
+// TestHelpFitsAScreen: the help of each command has at most 24 lines, and names the page
+// with the rest.
+func TestHelpFitsAScreen(t *testing.T) {
+	var paths [][]string
+	var walk func(*cobra.Command, []string)
+	walk = func(c *cobra.Command, path []string) {
+		for _, sub := range c.Commands() {
+			p := append(path[:len(path):len(path)], sub.Name())
+			if sub.IsAvailableCommand() && sub.Name() != "help" && sub.Long != "" {
+				paths = append(paths, p)
+			}
+			walk(sub, p)
+		}
+	}
+	walk(newRoot(command.NewSignals(t.Context())), nil)
+	if len(paths) < 20 {
+		t.Fatalf("found only %d commands", len(paths))
+	}
+	for _, path := range paths {
+		out, err := program(t, nil, append(path, "--help")...).Output()
+		if lines := strings.Count(string(out), "\n"); err != nil || lines > 24 {
+			t.Errorf("%s --help: %d lines, %v\n%s", strings.Join(path, " "), lines, err, out)
+		}
+	}
+}
