@@ -14,18 +14,18 @@ import (
 
 // records are those of a release, as far as a run can tell whether they are as it has left them.
 type records struct {
-	s       *store
-	changed atomic.Bool // by somebody else
-	broken  atomic.Bool // they cannot be read
-	looks   atomic.Int32
-	without atomic.Int32 // how often the run was told to do without
+	s             *store
+	changed       atomic.Bool // by somebody else
+	broken        atomic.Bool // they cannot be read
+	looks         atomic.Int32
+	withoutRights atomic.Int32 // how often the run was told to do without
 }
 
 func (r *records) run() Run {
-	return Run{Namespace: "ns", Release: "r", Operation: "upgrade", Intact: r.intact, Without: func(State) { r.without.Add(1) }}
+	return Run{Namespace: "ns", Release: "r", Operation: "upgrade", CheckRecords: r.checkRecords, OnForbidden: func(State) { r.withoutRights.Add(1) }}
 }
 
-func (r *records) intact(context.Context) error {
+func (r *records) checkRecords(context.Context) error {
 	r.looks.Add(1)
 	switch {
 	case r.broken.Load():
@@ -115,19 +115,19 @@ func TestALeaseThatIsMadeAnew(t *testing.T) {
 // TestRightsThatAreTakenAway goes on without rights on Leases, by the records of the release, with one
 // warning (R51).
 func TestRightsThatAreTakenAway(t *testing.T) {
-	without := func(t *testing.T) (*records, *Lease) {
+	withoutRights := func(t *testing.T) (*records, *Lease) {
 		r := &records{s: newStore()}
 		l := r.hold(t)
 		r.s.deny(true)
 		time.Sleep(2 * time.Minute)
-		if err := l.Guard(over(t)); err != nil || r.without.Load() != 1 {
-			t.Errorf("error %v, told %d times", err, r.without.Load())
+		if err := l.Guard(over(t)); err != nil || r.withoutRights.Load() != 1 {
+			t.Errorf("error %v, told %d times", err, r.withoutRights.Load())
 		}
 		return r, l
 	}
 	t.Run("given back", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			_, l := without(t)
+			_, l := withoutRights(t)
 			start := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
@@ -138,10 +138,10 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 	})
 	t.Run("rights again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r, l := without(t)
+			r, l := withoutRights(t)
 			r.s.deny(false)
 			time.Sleep(6 * time.Second)
-			if h, _ := l.now(); h.at(l.duration) != held {
+			if h, _ := l.state.get(); h.now(l.duration) != held {
 				t.Errorf("condition %v", h)
 			}
 			release(t, l)
@@ -149,7 +149,7 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 	})
 	t.Run("somebody in the records", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r, l := without(t)
+			r, l := withoutRights(t)
 			r.changed.Store(true)
 			time.Sleep(6 * time.Second)
 			mustBeLost(t, l, "was created meanwhile")
@@ -159,10 +159,10 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 	})
 	t.Run("somebody with the Lease", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r, l := without(t)
-			there := r.s.of("r")
+			r, l := withoutRights(t)
+			current := r.s.of("r")
 			r.s.deny(false)
-			other, _, err := Acquire(t.Context(), r.s, Run{Namespace: "ns", Release: "r"}, State{Kind: Dead, lease: there}, Options{})
+			other, _, err := Acquire(t.Context(), r.s, Run{Namespace: "ns", Release: "r"}, State{Kind: Dead, lease: current}, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func TestANamespaceThatIsMadeAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, l := gone(t)
 			time.Sleep(2 * time.Second)
-			if h, _ := l.now(); h.at(l.duration) != held || r.looks.Load() != 1 {
+			if h, _ := l.state.get(); h.now(l.duration) != held || r.looks.Load() != 1 {
 				t.Errorf("condition %v, %d looks", h, r.looks.Load())
 			}
 			release(t, l)

@@ -1,10 +1,10 @@
-// Package lease sees to it that one run at a time works on a release: a
-// coordination.k8s.io Lease beside it, in its namespace, which a run holds,
-// renews, and takes away at its end, and on the machine of the run a lock on a
-// file, by which a run that was killed is known to be dead at once.
+// Package lease lets one run at a time work on a release (R51). A run holds a
+// coordination.k8s.io Lease in the release's namespace: Look reads it, Acquire takes
+// it, Guard protects each write, Release deletes it. A lock file on the run's machine
+// shows at once that a run there was killed. It imports engine/plan alone.
 //
-// client-go's leaderelection is not used: it keeps the Lease when it is let go,
-// has no room for who holds it and what for, and knows no dead but by waiting.
+// client-go's leaderelection does not fit: it keeps the Lease after its release, has
+// no room for details of the holder, and can only wait to find a holder dead.
 package lease
 
 import (
@@ -19,19 +19,19 @@ import (
 	"k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// Client is what a Lease is read and written with, in the namespace of its
-// release. Its requests should be nobody else's to end, or to hold back.
+// Client reads and writes Leases in the namespace of the release. Nothing else should
+// cancel or throttle its requests.
 type Client = v1.LeaseInterface
 
-// Options are how Leases are held and looked at. The zero value will do.
+// Options configure how Leases are held and read. The zero value is ready to use.
 type Options struct {
-	// LockDir is the folder of the lock files of this machine's runs, "" for
-	// none. It is made where it is missing.
+	// LockDir is the folder of this machine's lock files, "" for none. It is created
+	// if it is missing.
 	LockDir string
-	// Duration is how long a Lease that is not renewed counts, in whole
-	// seconds; 15 s where it is 0. It is renewed every third of that.
+	// Duration is how long a Lease is valid after a renewal, in whole seconds; 0 means
+	// 15 s. It is renewed every third of that.
 	Duration time.Duration
-	// Waits, where set, is told what is being waited for.
+	// Waits, if set, is called with what Look waits for.
 	Waits func(string)
 }
 
@@ -44,21 +44,20 @@ func (o Options) duration() time.Duration {
 	return max(o.Duration.Round(time.Second), time.Second)
 }
 
-// Name is the name of a release's Lease. Names of releases have at most 53
-// characters, those of Leases 253.
+// Name is the name of a release's Lease. Release names have at most 53 characters,
+// Lease names 253.
 func Name(release string) string { return "lockstep.v1." + release }
 
-// Holder is the run that holds a Lease. What it says of itself is only told,
-// never trusted.
+// Holder is the run that holds a Lease, by its own account: shown, never trusted.
 type Holder struct {
 	User    string `json:"user,omitempty"`
 	Host    string `json:"host,omitempty"`
 	Process int    `json:"process,omitempty"`
-	// Run is the id of the run, different for each.
+	// Run is the unique id of the run.
 	Run string `json:"run,omitempty"`
 	// Operation is what the run does: install, upgrade …
 	Operation string `json:"operation,omitempty"`
-	// Since is when it has begun, by its own clock.
+	// Since is when it started, by its own clock.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -80,16 +79,15 @@ func (h Holder) String() string {
 	return s
 }
 
-// identity is a holder in the one field that kubectl shows.
+// identity is the holder as kubectl shows it.
 func (h Holder) identity() string {
 	return fmt.Sprintf("%s@%s/%d/%s", h.User, h.Host, h.Process, h.Run)
 }
 
-// holderKey is the annotation that keeps the holder.
+// holderKey is the annotation with the holder as JSON.
 const holderKey = "lockstep/holder"
 
-// holderOf reads who holds a Lease. One that was made by something else says
-// that in a field alone.
+// holderOf reads who holds a Lease. Leases of other programs lack the annotation.
 func holderOf(l *coordinationv1.Lease) Holder {
 	identity := ""
 	if l.Spec.HolderIdentity != nil {
@@ -106,7 +104,7 @@ func holderOf(l *coordinationv1.Lease) Holder {
 	return h
 }
 
-// HeldError refuses a run since another one holds the release.
+// HeldError refuses a run because another one holds the release.
 type HeldError struct {
 	Release, Namespace string
 	Holder             Holder
@@ -117,7 +115,7 @@ func (e *HeldError) Error() string {
 		e.Release, e.Namespace, e.Holder)
 }
 
-// LostError ends a run whose release somebody else has taken (R51a).
+// LostError ends a run that lost its release to another one (R51a).
 type LostError struct {
 	Release, Namespace string
 	Why                string
@@ -127,11 +125,11 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("this run lost its lock on release %s in namespace %s: %s", e.Release, e.Namespace, e.Why)
 }
 
-// unavailable reports whether Leases cannot be had: the user has no rights to
-// them, or the cluster does not know them.
+// unavailable reports whether Leases cannot be used: the user has no rights on them,
+// or the cluster does not serve them.
 func unavailable(err error) bool {
 	switch {
-	case namespaceEnds(err):
+	case namespaceTerminating(err):
 		return false
 	case apierrors.IsNotFound(err): // of the kind, not of the object
 		return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
@@ -139,7 +137,7 @@ func unavailable(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// namespaceEnds reports whether nothing can be made in a namespace any more.
-func namespaceEnds(err error) bool {
+// namespaceTerminating reports whether the namespace is being deleted.
+func namespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

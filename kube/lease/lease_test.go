@@ -39,7 +39,7 @@ func release(t *testing.T, l *Lease) {
 // killed ends the renewals of a run without giving its Lease back.
 func killed(l *Lease) {
 	l.stop()
-	<-l.ended
+	<-l.stopped
 }
 
 func TestAShortRunSendsThreeRequests(t *testing.T) { // R51
@@ -67,8 +67,8 @@ func TestAHolderThatRenewsIsNotDisturbed(t *testing.T) { // R51
 		if err != nil || found.Kind != Live || found.Holder != l.self {
 			t.Errorf("found %v, error %v", found, err)
 		}
-		if took := time.Since(start); took > 6*time.Second {
-			t.Errorf("it took %s to see a renewal", took)
+		if setHeld := time.Since(start); setHeld > 6*time.Second {
+			t.Errorf("it took %s to see a renewal", setHeld)
 		}
 		if len(waits) != 1 || !strings.Contains(waits[0], l.self.String()) {
 			t.Errorf("told %q", waits)
@@ -88,8 +88,8 @@ func TestAHolderThatDoesNotRenewIsDead(t *testing.T) { // R51
 		killed(acquired(t, s, Options{Duration: 30 * time.Second}))
 		start := time.Now()
 		found, err := Look(t.Context(), s, "r", Options{})
-		if took := time.Since(start); err != nil || found.Kind != Dead || took < 30*time.Second || took > 32*time.Second {
-			t.Fatalf("found %v after %s, error %v", found, took, err)
+		if setHeld := time.Since(start); err != nil || found.Kind != Dead || setHeld < 30*time.Second || setHeld > 32*time.Second {
+			t.Fatalf("found %v after %s, error %v", found, setHeld, err)
 		}
 		l, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "upgrade"}, found, Options{})
 		if err != nil || holderOf(s.of("r")) != l.self || *s.of("r").Spec.LeaseTransitions != 1 {
@@ -129,8 +129,8 @@ func TestASlowAPIServerDoesNotKeepTheDeadAlive(t *testing.T) {
 				s.slow = look
 				start := time.Now()
 				found, err := Look(t.Context(), s, "r", Options{})
-				if took := time.Since(start); err != nil || found.Kind != Dead || took < defaultDuration || took > atMost {
-					t.Errorf("found %v after %s, error %v", found, took, err)
+				if setHeld := time.Since(start); err != nil || found.Kind != Dead || setHeld < defaultDuration || setHeld > atMost {
+					t.Errorf("found %v after %s, error %v", found, setHeld, err)
 				}
 			})
 		})

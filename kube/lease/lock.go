@@ -13,21 +13,19 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// The lock files of runs: a run keeps a lock on a file of its own for as long as
-// its process lives, whatever ends that. They are only for the user's eyes.
+// A run holds a lock on a file of its own as long as its process lives. Only the user
+// can read these files.
 
 const (
 	lockSuffix = ".lock"
-	// lockKept is how long the files of runs that were killed are kept for those
-	// who find their Leases.
+	// lockKept is how long files of killed runs are kept, for whoever finds their Leases.
 	lockKept = 7 * 24 * time.Hour
 )
 
-// runID is what the ids of runs look like, so that what a Lease says can be part
-// of a file's name.
+// runID matches ids of runs that are safe as a file name: a Lease may hold anything.
 var runID = regexp.MustCompile(`^[a-z0-9]{8,32}$`)
 
-// self is the holder that this process is in a new run.
+// self is this process as the holder of a new run.
 func self(operation string) Holder {
 	h := Holder{User: "unknown", Process: os.Getpid(), Run: strings.ToLower(rand.Text()[:12]), Operation: operation, Since: time.Now().UTC().Truncate(time.Second)}
 	if u, err := user.Current(); err == nil {
@@ -39,8 +37,8 @@ func self(operation string) Holder {
 	return h
 }
 
-// lock takes the lock of a run. It returns nil where that is not possible: the
-// run does without, and once it is dead others have to wait for its Lease.
+// lock takes the lock of a run. It returns nil if that fails: other runs then have to
+// wait for the Lease to expire once this one is dead.
 func lock(dir, run string) *flock.Flock {
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return nil
@@ -48,25 +46,25 @@ func lock(dir, run string) *flock.Flock {
 	sweep(dir)
 	f := flock.New(filepath.Join(dir, run+lockSuffix))
 	if locked, err := f.TryLock(); !locked || err != nil {
-		_ = f.Close() // it may be open, and is of no use
+		_ = f.Close() // it may be open
 		return nil
 	}
 	return f
 }
 
-// unlock lets go of a lock, and of its file where nobody needs that any more.
+// unlock releases a lock, and removes its file if nobody needs it any more.
 func unlock(f *flock.Flock, remove bool) {
 	if f == nil {
 		return
 	}
 	if remove {
-		_ = os.Remove(f.Path()) // or else sweep does, in time
+		_ = os.Remove(f.Path()) // sweep removes it later if this fails
 	}
 	_ = f.Close()
 }
 
-// dead reports whether a holder is known to be dead: it ran on this machine, and
-// nobody has its lock. Where that is not known it may be dead nevertheless.
+// dead reports whether a holder is dead, if that is known: it ran on this machine, and
+// its lock is free.
 func (o Options) dead(h Holder) (dead, known bool) {
 	host, err := os.Hostname()
 	if o.LockDir == "" || err != nil || host != h.Host || !runID.MatchString(h.Run) {
@@ -75,17 +73,16 @@ func (o Options) dead(h Holder) (dead, known bool) {
 	return unlocked(filepath.Join(o.LockDir, h.Run+lockSuffix))
 }
 
-// unlocked reports whether nobody has the lock of a file that is there. Several
-// may ask at once: each for a shared lock.
+// unlocked reports whether the lock of an existing file is free. Several processes may
+// ask at once, so it tries a shared lock.
 func unlocked(path string) (free, known bool) {
-	f := flock.New(path, flock.SetFlag(os.O_RDONLY)) // it is not made where it is missing
+	f := flock.New(path, flock.SetFlag(os.O_RDONLY)) // not created if it is missing
 	free, err := f.TryRLock()
 	_ = f.Close()
 	return free, err == nil
 }
 
-// sweep removes the files of runs that were killed long ago. What it cannot
-// remove stays.
+// sweep removes the files of runs that were killed long ago, as far as it can.
 func sweep(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -12,46 +12,45 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Kind is what there is of a Lease.
+// Kind says who holds a release.
 type Kind int
 
 const (
 	None        Kind = iota // nobody holds the release
-	Live                    // a run is at work
-	Dead                    // the run that held it is dead; who comes next takes its Lease over
-	Unavailable             // nobody knows: without rights on Leases, or where there are none
+	Live                    // a run holds it
+	Dead                    // the run that held it is dead; the next run takes its Lease over
+	Unavailable             // unknown: no rights on Leases, or the cluster has none
 )
 
-// State is what is known of the Lease of a release.
+// State is what Look found out about the Lease of a release.
 type State struct {
 	Kind   Kind
-	Holder Holder // of what is Live or Dead
+	Holder Holder // if Live or Dead
 	// Err is why Leases are Unavailable.
 	Err error
 
-	lease *coordinationv1.Lease // that is Dead
+	lease *coordinationv1.Lease // if Dead
 }
 
-// Warning says what it means that Leases are Unavailable.
+// Warning is about Leases that are Unavailable.
 func (s State) Warning() plan.Warning {
 	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("no Lease: only Helm's pending status prevents concurrent runs: %v", s.Err)}
 }
 
-// Bury takes a dead Lease away, where nobody is to hold it next.
-func (s State) Bury(ctx context.Context, c Client) error {
+// DeleteStale deletes the Lease of a dead run.
+func (s State) DeleteStale(ctx context.Context, c Client) error {
 	if s.Kind != Dead {
 		return nil
 	}
 	err := c.Delete(ctx, s.lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.lease.UID, ResourceVersion: &s.lease.ResourceVersion}})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // somebody else has taken it away, or over
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another run has deleted it or taken it over
 		return nil
 	}
 	return err
 }
 
-// Look reads who holds a release. Where it cannot be known at once whether the
-// holder is alive, it waits until the holder renews its Lease, or has not done
-// so for the Lease's duration.
+// Look reads who holds a release. If it cannot tell at once whether the holder is
+// alive, it waits until the Lease is renewed or its duration is over.
 func Look(ctx context.Context, c Client, release string, opts Options) (State, error) {
 	o := observer{client: c, name: Name(release), opts: opts}
 	s, err := o.look(ctx)
@@ -61,32 +60,30 @@ func Look(ctx context.Context, c Client, release string, opts Options) (State, e
 	return s, nil
 }
 
-// pollTime is how often a Lease is looked at that may be renewed.
+// pollTime is the delay between two reads while waiting for a renewal.
 const pollTime = time.Second
 
 // observer watches one Lease until it is known whether its holder is alive.
 //
-// Safe: a Lease is dead once the observer's monotonic clock has counted the Lease's duration while every
-// look found it unchanged. Every renewal changes the resourceVersion, so the last one was sent before the
-// first look, and the holder, by its own clocks, has stopped writing (Guard) when the duration is over. The
-// clocks of two machines are never compared. How often the observer looked does not matter: the write that
-// takes the Lease over names the resourceVersion, so it fails where the holder was faster. A machine that
-// was suspended counts too little, since its monotonic clock stood still.
+// Safe: a Lease is dead once the observer's monotonic clock has counted the Lease's duration and every read
+// found it unchanged. Every renewal changes the resourceVersion, so the last one was sent before the first
+// read, and the holder, by its own clocks, has stopped writing (Guard) when the duration is over. Clocks of
+// two machines are never compared. The write that takes the Lease over names the resourceVersion, so it fails
+// if the holder renewed first. A suspended machine counts too little: its monotonic clock stops.
 //
-// Fair: whatever kept the observer from looking (an API server that was away, a process that was stopped)
-// may have kept the holder from renewing. So the time between two looks counts for no more than a quarter
-// of the duration. A living holder renewed a third of the duration before an outage at most, so after it
-// there is time left to renew.
+// Fair: whatever kept the observer from reading (an unreachable API server, a stopped process) may have kept
+// the holder from renewing. So the time between two reads counts as a quarter of the duration at most. A live
+// holder renewed at most a third of the duration before an outage, so it has time left after it.
 //
-// It finishes: every look counts something, and four always suffice, however slow they are.
+// Terminates: every read counts something, and four suffice, however slow they are.
 type observer struct {
 	client Client
 	name   string
 	opts   Options
 
-	first   *coordinationv1.Lease // as it was first seen
-	last    time.Time             // when it was last seen so
-	counted time.Duration         // for how long, as far as that counts
+	first   *coordinationv1.Lease // as first read
+	last    time.Time             // when it was last read unchanged
+	counted time.Duration         // for how long it has counted as unchanged
 }
 
 func (o *observer) look(ctx context.Context) (State, error) {
@@ -111,13 +108,13 @@ func (o *observer) look(ctx context.Context) (State, error) {
 	}
 }
 
-// judge says of a Lease, as it is at a time, whether its holder is alive, where
-// that is known.
+// judge decides whether the holder of a Lease, read at that time, is alive, if that is
+// known.
 func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known bool) {
 	h := holderOf(l)
 	live, dead := State{Kind: Live, Holder: h}, State{Kind: Dead, Holder: h, lease: l}
 	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
-		return dead, true // it was let go, not by a run
+		return dead, true // released by something other than lockstep
 	}
 	if isDead, known := o.opts.dead(h); known && isDead {
 		return dead, true
@@ -143,7 +140,7 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 	return State{}, false
 }
 
-// durationOf is how long a Lease counts that is not renewed.
+// durationOf is how long a Lease is valid after a renewal.
 func durationOf(l *coordinationv1.Lease) time.Duration {
 	if d := l.Spec.LeaseDurationSeconds; d != nil && *d > 0 {
 		return time.Duration(*d) * time.Second

@@ -10,41 +10,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// retryTime is how long after a renewal that failed the next one is tried.
+// retryTime is the delay before a failed renewal is retried.
 const retryTime = time.Second
 
-// keep renews the Lease until ctx ends, or it is lost.
-func (l *Lease) keep(ctx context.Context) {
-	defer close(l.ended)
+// renewLoop renews the Lease until ctx ends or it is lost.
+func (l *Lease) renewLoop(ctx context.Context) {
+	defer close(l.stopped)
 	every := l.duration / 3
-	hurry, next := l.hurry, every
+	renewNow, next := l.renewNow, every
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hurry:
+		case <-renewNow:
 		case <-time.After(next):
 		}
 		try, cancel := context.WithTimeout(ctx, every)
 		err := l.renew(try)
 		cancel()
-		h, _ := l.now()
-		switch hurry, next = l.hurry, every; {
-		case h.condition == lost:
+		switch renewNow, next = l.renewNow, every; {
+		case l.state.condition() == lost:
 			return
-		case err != nil: // whoever is in a hurry waits as well
-			hurry, next = nil, retryTime
-		case h.condition == moot:
+		case err != nil: // requests for a renewal wait, too
+			renewNow, next = nil, retryTime
+		case l.state.condition() == namespaceGone:
 			next = retryTime
 		}
 	}
 }
 
-// renew finds out once what has become of the Lease, and renews it. An error says
-// nothing about that.
+// renew renews the Lease once, or finds out what happened to it. After an error the
+// condition is what it was.
 func (l *Lease) renew(ctx context.Context) error {
-	if h, _ := l.now(); h.condition == moot {
-		return l.again(ctx)
+	if l.state.condition() == namespaceGone {
+		return l.recreate(ctx)
 	}
 	sent, object := time.Now(), l.object.DeepCopy()
 	now := metav1.NewMicroTime(sent)
@@ -52,61 +51,60 @@ func (l *Lease) renew(ctx context.Context) error {
 	renewed, err := l.client.Update(ctx, object, metav1.UpdateOptions{})
 	switch {
 	case err == nil:
-		return l.settle(ctx, renewed, sent)
-	case apierrors.IsConflict(err): // the answer to a renewal was lost, or it is somebody else's
+		return l.confirmHeld(ctx, renewed, sent)
+	case apierrors.IsConflict(err): // the answer to a renewal was lost, or another run has it
 		return l.read(ctx)
 	case unavailable(err):
-		return l.without(ctx, err)
+		return l.continueWithoutRights(ctx, err)
 	case apierrors.IsNotFound(err):
-		return l.again(ctx)
+		return l.recreate(ctx)
 	}
 	return err
 }
 
-// read goes on with the Lease as it is.
+// read continues with the Lease as the API server has it.
 func (l *Lease) read(ctx context.Context) error {
-	there, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
+	current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
 	switch {
 	case unavailable(err):
-		return l.without(ctx, err)
+		return l.continueWithoutRights(ctx, err)
 	case apierrors.IsNotFound(err):
-		return l.again(ctx)
+		return l.recreate(ctx)
 	case err != nil:
 		return err
-	case !l.ours(there):
-		l.takenBy(there)
+	case !l.ours(current):
+		l.loseTo(current)
 		return nil
 	}
 	at := time.Time{}
-	if there.Spec.RenewTime != nil {
-		at = there.Spec.RenewTime.Time // by our own clock
+	if current.Spec.RenewTime != nil {
+		at = current.Spec.RenewTime.Time // by our own clock
 	}
-	return l.settle(ctx, there, at)
+	return l.confirmHeld(ctx, current, at)
 }
 
-// settle notes that the Lease is ours, by a request that was sent at a time. Where
-// there was a time without it, another run may have come and gone: the records of
-// the release tell.
-func (l *Lease) settle(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
+// confirmHeld notes that the Lease is ours, proved by a request sent at that time. If
+// the run did not hold it in between, the release records must prove that no other
+// run has come and gone.
+func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
 	l.object = object
-	if h, _ := l.now(); h.condition != held {
-		if err := l.intact(ctx); err != nil {
+	if l.state.condition() != held {
+		if err := l.checkRecords(ctx); err != nil {
 			return err
 		}
 	}
-	if h, _ := l.now(); h.condition != lost {
-		l.took(object, sent)
+	if l.state.condition() != lost {
+		l.setHeld(object, sent)
 	}
 	return nil
 }
 
-// intact looks at the records of the release, and loses the Lease where somebody
-// else has changed them.
-func (l *Lease) intact(ctx context.Context) error {
-	if l.run.Intact == nil {
+// checkRecords loses the Lease if somebody else has changed the release records.
+func (l *Lease) checkRecords(ctx context.Context) error {
+	if l.run.CheckRecords == nil {
 		return nil
 	}
-	err := l.run.Intact(ctx)
+	err := l.run.CheckRecords(ctx)
 	if found := (*LostError)(nil); errors.As(err, &found) {
 		l.lose(found)
 		return nil
@@ -114,64 +112,63 @@ func (l *Lease) intact(ctx context.Context) error {
 	return err
 }
 
-// without goes on without rights on Leases, as long as the records of the release
-// are as this run has left them, and nobody else is seen to hold the Lease.
-func (l *Lease) without(ctx context.Context, why error) error {
+// continueWithoutRights continues without rights on Leases, as long as the release
+// records are as this run left them and no other run is seen to hold the Lease.
+func (l *Lease) continueWithoutRights(ctx context.Context, why error) error {
 	sent := time.Now()
-	if there, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{}); err == nil && !l.ours(there) {
-		l.takenBy(there)
+	if current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{}); err == nil && !l.ours(current) {
+		l.loseTo(current)
 		return nil
 	}
-	if err := l.intact(ctx); err != nil {
+	if err := l.checkRecords(ctx); err != nil {
 		return err
 	}
-	h, _ := l.now()
-	if h.condition == lost {
+	before := l.state.condition()
+	if before == lost {
 		return nil
 	}
-	l.become(hold{condition: forbidden, proved: sent})
-	if h.condition != forbidden && l.run.Without != nil {
-		l.run.Without(State{Kind: Unavailable, Err: why})
+	l.state.set(proof{condition: forbidden, at: sent})
+	if before != forbidden && l.run.OnForbidden != nil {
+		l.run.OnForbidden(State{Kind: Unavailable, Err: why})
 	}
 	return nil
 }
 
-// again makes the Lease anew that somebody has deleted, or that went with its
-// namespace. Writes wait until it is there, and the records of the release have
-// proved that nobody came in between. Where it was too late to renew it, that is
-// not tried.
-func (l *Lease) again(ctx context.Context) error {
-	h, _ := l.now()
-	if h.condition != moot && !within(h.proved, l.duration) {
-		l.loseIt("its Lease was not renewed in time and was deleted; another run may have changed the release")
+// recreate creates the Lease again after it was deleted, alone or with its namespace.
+// Writes wait until it exists and the release records have proved that no other run
+// came in between. If the Lease had already expired, it is lost instead.
+func (l *Lease) recreate(ctx context.Context) error {
+	p, _ := l.state.get()
+	if p.condition != namespaceGone && !within(p.at, l.duration) {
+		l.loseBecause("its Lease was not renewed in time and was deleted; another run may have changed the release")
 		return nil
 	}
-	if h.condition != moot {
-		l.become(hold{condition: unknown, proved: h.proved})
+	if p.condition != namespaceGone {
+		l.state.set(proof{condition: unknown, at: p.at})
 	}
 	sent := time.Now()
 	object, err := l.write(ctx, nil)
 	switch {
 	case err == nil:
-		return l.settle(ctx, object, sent)
+		return l.confirmHeld(ctx, object, sent)
 	case apierrors.IsAlreadyExists(err):
 		return l.read(ctx)
 	case unavailable(err):
-		return l.without(ctx, err)
-	case namespaceEnds(err), apierrors.IsNotFound(err):
-		l.become(hold{condition: moot, proved: sent})
+		return l.continueWithoutRights(ctx, err)
+	case namespaceTerminating(err), apierrors.IsNotFound(err):
+		l.state.set(proof{condition: namespaceGone, at: sent})
 		return nil
 	}
 	return err
 }
 
-func (l *Lease) takenBy(there *coordinationv1.Lease) {
-	l.loseIt("its Lease was taken over: " + holderOf(there).String())
+func (l *Lease) loseTo(current *coordinationv1.Lease) {
+	l.loseBecause("its Lease was taken over: " + holderOf(current).String())
 }
 
-func (l *Lease) loseIt(why string) { l.lose(&LostError{l.run.Release, l.run.Namespace, why}) }
+func (l *Lease) loseBecause(why string) { l.lose(&LostError{l.run.Release, l.run.Namespace, why}) }
 
 func (l *Lease) lose(err *LostError) {
-	l.become(hold{condition: lost, lost: err})
+	l.state.set(proof{condition: lost, lost: err})
 	close(l.lost)
 }

@@ -122,10 +122,10 @@ func (s *store) Create(ctx context.Context, l *coordinationv1.Lease, _ metav1.Cr
 
 func (s *store) Update(ctx context.Context, l *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	return s.answer(ctx, "update", func() (*coordinationv1.Lease, error) {
-		switch there := s.leases[l.Name]; {
-		case there == nil:
+		switch current := s.leases[l.Name]; {
+		case current == nil:
 			return nil, apierrors.NewNotFound(kind, l.Name)
-		case there.ResourceVersion != l.ResourceVersion:
+		case current.ResourceVersion != l.ResourceVersion:
 			return nil, apierrors.NewConflict(kind, l.Name, fmt.Errorf("changed"))
 		}
 		return s.put(l)
@@ -134,10 +134,10 @@ func (s *store) Update(ctx context.Context, l *coordinationv1.Lease, _ metav1.Up
 
 func (s *store) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
 	_, err := s.answer(ctx, "delete", func() (*coordinationv1.Lease, error) {
-		switch there := s.leases[name]; {
-		case there == nil:
+		switch current := s.leases[name]; {
+		case current == nil:
 			return nil, apierrors.NewNotFound(kind, name)
-		case there.ResourceVersion != *opts.Preconditions.ResourceVersion || there.UID != *opts.Preconditions.UID:
+		case current.ResourceVersion != *opts.Preconditions.ResourceVersion || current.UID != *opts.Preconditions.UID:
 			return nil, apierrors.NewConflict(kind, name, fmt.Errorf("changed"))
 		}
 		delete(s.leases, name)

@@ -63,8 +63,8 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	opts := p.Common.Lease
 	opts.Waits = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
 	mine := lease.Run{
-		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, Intact: op.intact,
-		Without: func(s lease.State) { eng.Publish(event.OfWarning(s.Warning())) },
+		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, CheckRecords: op.checkRecords,
+		OnForbidden: func(s lease.State) { eng.Publish(event.OfWarning(s.Warning())) },
 	}
 	l, found, err := lease.Acquire(run.Winding(eng.Requests()), client.Leases(p.Common.Namespace), mine, p.Lease, opts)
 	if l == nil {
@@ -87,8 +87,8 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	return nil
 }
 
-// intact looks whether the records of the release are as this run has left them.
-func (op *Operation) intact(ctx context.Context) error {
+// checkRecords reports whether the release records are as this run left them.
+func (op *Operation) checkRecords(ctx context.Context) error {
 	s, err := preflight.NewSession(ctx, op.client, op.prepared.Common, &connect.Writes{}, op.ledger)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (op *
 	defer func() { err = s.Secrets.Error(err) }()
 	revs, there, err := find(s)
 	if err == nil && !there && (u.IgnoreNotFound || cutAtItsEnd(s, "uninstall")) {
-		if err := s.Lease.Bury(ctx, s.Client.Leases(u.Namespace)); err != nil {
+		if err := s.Lease.DeleteStale(ctx, s.Client.Leases(u.Namespace)); err != nil {
 			return nil, fmt.Errorf("uninstall %s: delete the Lease of a killed run: %w", u.Release, err)
 		}
 		return nil, nil

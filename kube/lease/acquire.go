@@ -1,0 +1,145 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gofrs/flock"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Run is the run that takes a Lease.
+type Run struct {
+	Namespace, Release, Operation string
+	// CheckRecords reports whether the release records are as this run left them. It is called when the Lease
+	// alone cannot prove that nobody else changed the release. It returns a *LostError if somebody did, and
+	// another error if that is unknown. Nil stands for unchanged.
+	CheckRecords func(context.Context) error
+	// OnForbidden, if set, is called once, when the rights on Leases are gone and the run continues without.
+	OnForbidden func(State)
+}
+
+// Lease is a Lease that a run holds. It is renewed until it is released or lost.
+type Lease struct {
+	client   Client
+	run      Run
+	self     Holder
+	duration time.Duration
+	lock     *flock.Flock
+
+	renewNow chan struct{} // asks for a renewal now
+	lost     chan struct{} // closed when the Lease is lost
+	stop     context.CancelFunc
+	stopped  chan struct{} // closed when renewLoop has returned
+
+	object *coordinationv1.Lease // as last seen; owned by renewLoop while that runs
+	state  state
+}
+
+// Rule R51: one run at a time; a second one is refused, and a dead one replaced
+//
+// Acquire takes the Lease of a release that Look found in state found. The error is a
+// *HeldError if another run holds it. If the State returned is Unavailable, the run
+// has to do without a Lease.
+func Acquire(ctx context.Context, c Client, run Run, found State, opts Options) (*Lease, State, error) {
+	l := &Lease{
+		client: c, run: run, self: self(run.Operation), duration: opts.duration(),
+		renewNow: make(chan struct{}, 1), lost: make(chan struct{}), stopped: make(chan struct{}), state: state{changed: make(chan struct{})},
+	}
+	l.lock = lock(opts.LockDir, l.self.Run)
+	found, err := l.take(ctx, found, opts)
+	if err != nil || found.Kind == Unavailable {
+		if ctx.Err() != nil {
+			l.undoAcquire()
+		}
+		unlock(l.lock, true)
+		return nil, found, err
+	}
+	var renewing context.Context
+	renewing, l.stop = context.WithCancel(context.Background())
+	go l.renewLoop(renewing)
+	return l, State{}, nil
+}
+
+// take creates the Lease, or takes over that of a dead run. It tries until this run
+// or another one has it.
+func (l *Lease) take(ctx context.Context, found State, opts Options) (State, error) {
+	for {
+		switch found.Kind {
+		case Unavailable:
+			return found, nil
+		case Live:
+			return found, &HeldError{l.run.Release, l.run.Namespace, found.Holder}
+		}
+		sent := time.Now()
+		object, err := l.write(ctx, found.lease)
+		switch {
+		case err == nil:
+			l.setHeld(object, sent)
+			return State{}, nil
+		case unavailable(err):
+			return State{Kind: Unavailable, Err: err}, nil
+		case apierrors.IsAlreadyExists(err), found.lease != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
+		default:
+			return State{}, fmt.Errorf("lock release %s: %w", l.run.Release, err)
+		}
+		// Either our own request whose answer was lost came first, or another run.
+		current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
+		if err == nil && l.ours(current) {
+			l.setHeld(current, sent)
+			return State{}, nil
+		}
+		if found, err = Look(ctx, l.client, l.run.Release, opts); err != nil {
+			return State{}, err
+		}
+	}
+}
+
+func (l *Lease) ours(object *coordinationv1.Lease) bool {
+	return object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity == l.self.identity()
+}
+
+// write creates the Lease as ours, or overwrites previous if that has not changed.
+func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	now := metav1.NowMicro()
+	holder, err := json.Marshal(l.self)
+	if err != nil {
+		return nil, err
+	}
+	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name(l.run.Release)}}
+	if previous != nil {
+		object = previous.DeepCopy()
+	}
+	metav1.SetMetaDataLabel(&object.ObjectMeta, "app.kubernetes.io/managed-by", "lockstep")
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, holderKey, string(holder))
+	object.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To(l.self.identity()), LeaseDurationSeconds: ptr.To(int32(l.duration / time.Second)),
+		AcquireTime: &now, RenewTime: &now, LeaseTransitions: ptr.To(ptr.Deref(object.Spec.LeaseTransitions, -1) + 1),
+	}
+	if previous != nil {
+		return l.client.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	return l.client.Create(ctx, object, metav1.CreateOptions{})
+}
+
+// setHeld notes that the Lease is ours, proved by a request sent at that time.
+func (l *Lease) setHeld(object *coordinationv1.Lease, sent time.Time) {
+	l.object = object
+	l.state.set(proof{condition: held, at: sent})
+}
+
+// undoAcquire deletes the Lease that a cancelled request may have created.
+func (l *Lease) undoAcquire() {
+	ctx, cancel := context.WithTimeout(context.Background(), l.duration/3)
+	defer cancel()
+	current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
+	if err == nil && l.ours(current) {
+		l.object = current
+		_ = l.remove(ctx) // if that fails, it expires
+	}
+}

@@ -1,0 +1,50 @@
+package lease
+
+import (
+	"context"
+	"errors"
+)
+
+// Lost is closed when another run has the release; Err then names it.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Err is a *LostError if the Lease is lost.
+func (l *Lease) Err() error {
+	if p, _ := l.state.get(); p.condition == lost {
+		return p.lost
+	}
+	return nil
+}
+
+// Rule R51a: a run that does not know whether the release is its own writes nothing
+//
+// Guard returns nil while the Lease is held, or the run may write without it. While
+// that is unknown, as after an outage or a suspended process, it asks for a renewal
+// and waits for it. It returns an error if the Lease is lost or released, or ctx ends;
+// if ctx has already ended it does not wait.
+func (l *Lease) Guard(ctx context.Context) error {
+	for over := false; ; {
+		p, changed := l.state.get()
+		switch c := p.now(l.duration); {
+		case c == lost:
+			return p.lost
+		case c != unknown:
+			return nil
+		case over:
+			return errReleased
+		}
+		select {
+		case l.renewNow <- struct{}{}:
+		default:
+		}
+		select {
+		case <-changed:
+		case <-l.stopped:
+			over = true
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+var errReleased = errors.New("the release was unlocked")

@@ -1,0 +1,81 @@
+package lease
+
+import (
+	"sync"
+	"time"
+)
+
+// condition is what a run knows about its Lease.
+type condition int
+
+const (
+	// held: renewed, so nobody else can take it before its duration is over.
+	held condition = iota
+	// forbidden: the user no longer has rights on Leases; only the release records show other runs (R51).
+	forbidden
+	// namespaceGone: the namespace is being deleted or is gone, so nobody can hold a Lease in it.
+	namespaceGone
+	// unknown: deleted, or not renewed in time; another run may be writing.
+	unknown
+	// lost: another run has the release.
+	lost
+)
+
+// proof is a condition and when it was proved.
+type proof struct {
+	condition condition
+	at        time.Time  // when the request was sent whose answer proved it
+	lost      *LostError // who has the release, if it is lost
+}
+
+// namespaceGoneTime is how long writes are allowed after the namespace was seen to be gone: another run may
+// start as soon as it exists again.
+const namespaceGoneTime = 3 * time.Second
+
+// now is the condition now: an old proof proves nothing.
+func (p proof) now(duration time.Duration) condition {
+	switch p.condition {
+	case held, forbidden:
+		if !within(p.at, duration) {
+			return unknown
+		}
+	case namespaceGone:
+		if !within(p.at, namespaceGoneTime) {
+			return unknown
+		}
+	}
+	return p.condition
+}
+
+// within reports whether less than d has passed since a time, by both clocks: the
+// monotonic one stops while the machine sleeps.
+func within(since time.Time, d time.Duration) bool {
+	return time.Since(since) < d && time.Now().Round(0).Sub(since.Round(0)) < d
+}
+
+// state is the latest proof, shared by the renewals and the writes that wait for them.
+type state struct {
+	mu      sync.Mutex
+	latest  proof
+	changed chan struct{} // closed when latest changes
+}
+
+func (s *state) set(p proof) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latest = p
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// get returns the latest proof, and a channel that is closed when it changes.
+func (s *state) get() (proof, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.latest, s.changed
+}
+
+func (s *state) condition() condition {
+	p, _ := s.get()
+	return p.condition
+}
