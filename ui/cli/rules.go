@@ -13,8 +13,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// newRules is the page of help about the rules that messages cite: all of them,
-// or those that are named.
+// newRules is the page of the rules that messages cite: all of them, or the given ones.
 func (a *app) newRules() *cobra.Command {
 	return &cobra.Command{
 		Use:     "rules [R12 …]",
@@ -53,7 +52,7 @@ func (a *app) newRules() *cobra.Command {
 func newEvents() *cobra.Command {
 	return &cobra.Command{
 		Use:     "events [schema]",
-		Short:   "what -o json prints; \"schema\" is its JSON schema",
+		Short:   "the JSON events of -o json, and their schema",
 		GroupID: "pages",
 		Args:    command.Args(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -69,45 +68,45 @@ func newEvents() *cobra.Command {
 			case args[0] == "schema":
 				report.Page(cmd.OutOrStdout(), report.EventsSchema)
 			default:
-				return fmt.Errorf("there is no page %q about events; there is schema", args[0])
+				return fmt.Errorf("unknown page %q: events has only the page schema", args[0])
 			}
 			return nil
 		},
 	}
 }
 
-// helpTakesWords has "help rules R12" do what "rules R12" does: cobra's help drops
-// what follows the name of a command.
-func helpTakesWords(root *cobra.Command, topics ...*cobra.Command) {
+// helpTakesWords passes the arguments of "help rules R12" on to the page, which cobra
+// would drop.
+func helpTakesWords(root *cobra.Command, pages ...*cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, err := root.Find([]string{"help"})
 	if err != nil {
 		panic(err) // the line above has just added it
 	}
 	find := func(args []string) *cobra.Command {
-		for _, t := range topics {
-			if len(args) > 0 && args[0] == t.Name() {
-				return t
+		for _, p := range pages {
+			if len(args) > 0 && args[0] == p.Name() {
+				return p
 			}
 		}
 		return nil
 	}
-	of, run := help.Run, map[*cobra.Command]func(*cobra.Command, []string) error{}
-	for _, t := range topics {
-		run[t] = t.RunE // as it is now: Main catches the errors of all commands, once
+	print, run := help.Run, map[*cobra.Command]func(*cobra.Command, []string) error{}
+	for _, p := range pages {
+		run[p] = p.RunE // before Main wraps it to catch errors
 	}
 	help.Run = nil
 	help.RunE = func(cmd *cobra.Command, args []string) error {
-		if t := find(args); t != nil {
-			return run[t](t, args[1:])
+		if p := find(args); p != nil {
+			return run[p](p, args[1:])
 		}
-		of(cmd, args)
+		print(cmd, args)
 		return nil
 	}
 	complete := help.ValidArgsFunction
 	help.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		if t := find(args); t != nil {
-			return t.ValidArgsFunction(t, args[1:], word)
+		if p := find(args); p != nil {
+			return p.ValidArgsFunction(p, args[1:], word)
 		}
 		return complete(cmd, args, word)
 	}

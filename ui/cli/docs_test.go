@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"lockstep/ui/cli/command"
+)
+
+var update = flag.Bool("update", false, "write the table of help/flags.md")
+
+// ownFlags are the flags of install that the page of flags lists.
+var ownFlags = []string{"break-on", "hold-on-failure", "no-tui", "on-hangup", "on-interrupt", "order", "output", "readiness-timeout",
+	"report", "rollback-on-failure", "sandbox", "show-secrets", "skip-preflight", "step", "timeout", "wait", "wait-all"}
+
+// TestFlagsPage keeps the table of flags equal to the flags of install; -update writes it.
+func TestFlagsPage(t *testing.T) {
+	const path, begin, end = "help/flags.md", "<!-- flags -->\n", "<!-- /flags -->"
+	install, _, err := newRoot(command.NewSignals(t.Context())).Find([]string{"install"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "\n| flag | meaning | default |\n|---|---|---|\n"
+	for _, name := range ownFlags {
+		f := install.Flags().Lookup(name)
+		_, usage := pflag.UnquoteUsage(f)
+		table += fmt.Sprintf("| `--%s` | %s | %s |\n", name, usage, strings.Trim(f.DefValue, "[]"))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(text), begin)
+	_, after, found := strings.Cut(rest, end)
+	want := before + begin + table + end + after
+	switch {
+	case !found:
+		t.Fatalf("%s has no place for the flags", path)
+	case *update:
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case string(text) != want:
+		t.Errorf("the flags in %s are not those of install; run the test with -update", path)
+	}
+}
+
+// TestReadmeOutputs runs the commands of the README that need no cluster: each line of
+// output it shows is one that they print.
+func TestReadmeOutputs(t *testing.T) {
+	noCluster(t)
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("../..")
+	runs := 0
+	for _, block := range strings.Split(string(text), "```\n$ lockstep ")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		line, shown, _ := strings.Cut(block, "\n")
+		args := strings.Fields(line)
+		if args[0] != "dag" && args[0] != "lint" && args[0] != "suggest" {
+			continue
+		}
+		runs++
+		printed, _, err := typed(args...)
+		if err != nil {
+			t.Errorf("lockstep %s: %v", line, err)
+		}
+		for want := range strings.Lines(shown) {
+			if want != "…\n" && !strings.Contains(printed, want) {
+				t.Errorf("lockstep %s does not print %q", line, want)
+			}
+		}
+	}
+	if runs < 3 {
+		t.Errorf("the README has %d such commands", runs)
+	}
+}
