@@ -12,22 +12,20 @@ import (
 )
 
 const (
-	// answerTime is how long an answer may take.
-	answerTime = 15 * time.Second
-	// answersAtOnce is how many are looked for at a time for one client.
-	answersAtOnce = 8
+	answerTimeout = 15 * time.Second
+	maxAnswers    = 8 // at the same time, for one client
 )
 
-// answer looks up what is asked.
+// answer answers a question.
 func (s *Server) answer(ctx context.Context, q protocol.Order) protocol.Reply {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	it := inspector.Item{Unit: event.Unit{Phase: q.Phase, Group: q.Group}, Kind: q.Kind, Object: q.Object}
 	r := protocol.Reply{ID: q.ID}
 	var err error
 	switch {
 	case s.ahead == nil:
-		err = inspector.Nothing("the run does not tell")
+		err = inspector.Nothing("not available from this run")
 	case q.Ask == protocol.AskChange:
 		var c inspector.Change
 		c, err = s.ahead.Change(ctx, it)
@@ -38,7 +36,7 @@ func (s *Server) answer(ctx context.Context, q protocol.Order) protocol.Reply {
 	case q.Ask == protocol.AskSent:
 		r.Text, err = s.ahead.Sent(ctx, it)
 	default:
-		err = inspector.Nothing("the run, of another version of lockstep, does not know what is asked")
+		err = inspector.Nothing("the run uses another version of lockstep, which does not know this question")
 	}
 	if none := inspector.Nothing(""); errors.As(err, &none) {
 		r.Nothing = string(none)
@@ -48,8 +46,8 @@ func (s *Server) answer(ctx context.Context, q protocol.Order) protocol.Reply {
 	return r
 }
 
-// Change asks the run what it does to an object. The error is inspector.Nothing where
-// there is nothing to tell, ErrLost, or that of ctx.
+// Change asks the run what it changes in an object. The error is inspector.Nothing if
+// there is no answer, ErrLost, or that of ctx.
 func (r *Run) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
 	a, err := r.ask(ctx, protocol.AskChange, it)
 	c := inspector.Change{Action: inspector.Action(a.Change.Action), Message: a.Change.Message, Recorded: a.Change.Recorded}
@@ -59,7 +57,7 @@ func (r *Run) Change(ctx context.Context, it inspector.Item) (inspector.Change, 
 	return c, err
 }
 
-// Sent asks the run for an object as it is sent.
+// Sent asks the run for an object as it sends it.
 func (r *Run) Sent(ctx context.Context, it inspector.Item) (string, error) {
 	a, err := r.ask(ctx, protocol.AskSent, it)
 	return a.Text, err
@@ -91,12 +89,12 @@ func (r *Run) ask(ctx context.Context, what protocol.Ask, it inspector.Item) (pr
 	case <-ctx.Done():
 		return protocol.Reply{}, context.Cause(ctx)
 	case <-r.ended:
-		return protocol.Reply{}, inspector.Nothing("the run is over, and tells no more")
+		return protocol.Reply{}, inspector.Nothing("the run is over and no longer answers")
 	}
 }
 
-// replied hands a reply to whoever expects it. One that nobody does says why a command
-// was not taken, and is shown as the run's refusal.
+// replied passes a reply to the question that it answers. Without one it says why a command
+// was not accepted, and becomes a refusal in the feed.
 func (r *Run) replied(a protocol.Reply) {
 	r.mu.Lock()
 	answer := r.asked[a.ID]
@@ -104,7 +102,7 @@ func (r *Run) replied(a protocol.Reply) {
 	r.mu.Unlock()
 	switch {
 	case answer != nil:
-		answer <- a // there is room for the one that comes
+		answer <- a // buffered
 	case a.Error != "":
 		r.refuse(event.Command{ID: a.ID, Name: a.Command}, a.Error)
 	}

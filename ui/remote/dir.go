@@ -1,9 +1,7 @@
-// Package remote lets other processes of the same user on the same machine watch
-// and steer a run (R47): a Server hands its events out on a unix socket and takes
-// commands and questions about what the run does to an object; a Run is such a run seen
-// from elsewhere. Package protocol is what they say to each other. A server never keeps
-// the run waiting. Sockets are in a folder that is the user's own, and no other folder
-// is trusted.
+// Package remote lets other processes of the same user on the same machine watch and steer
+// a run (R47): a Server publishes its events on a unix socket and takes commands and
+// questions; a Run is the other end. Package protocol defines the messages. A server never
+// blocks the run. Sockets are only trusted in a directory that belongs to the user alone.
 package remote
 
 import (
@@ -15,37 +13,36 @@ import (
 
 const suffix = ".sock"
 
-// longestPath is how long the path of a socket may be on all systems, with its
-// name.
-const longestPath = 100
+// maxPath is the longest path of a socket that all systems accept.
+const maxPath = 100
 
-// own makes sure that the folder of sockets is there, and nobody else's.
-func own(dir string) error {
+// makePrivate creates the directory of sockets, and checks that it is private.
+func makePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return trusted(dir)
+	return checkPrivate(dir)
 }
 
-// trusted returns an error where the folder may hold sockets of others.
-func trusted(dir string) error {
+// checkPrivate returns an error if other users could have sockets in the directory.
+func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case err != nil:
 		return err
 	case !info.IsDir() || !ours(info):
-		return fmt.Errorf("%s is not a folder of your own", dir)
+		return fmt.Errorf("%s is not a directory that you own", dir)
 	case shared(info):
-		return fmt.Errorf("others can write or read %s: chmod 700 it", dir)
+		return fmt.Errorf("other users can access %s: run chmod 700 on it", dir)
 	}
 	return nil
 }
 
-// reach returns a path of the folder that is short enough for a socket in it. It
-// is good until done is called.
-func reach(dir string) (path string, done func(), err error) {
+// shortPath returns a path of the directory that is short enough for a socket in it. It is
+// valid until done is called.
+func shortPath(dir string) (path string, done func(), err error) {
 	const nameLength = 32
-	if len(dir)+nameLength <= longestPath {
+	if len(dir)+nameLength <= maxPath {
 		return dir, func() {}, nil
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -58,13 +55,13 @@ func reach(dir string) (path string, done func(), err error) {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		done = func() { _ = os.RemoveAll(tmp) } // a link, and nothing more
+		done = func() { _ = os.RemoveAll(tmp) } // only contains the link
 		path = filepath.Join(tmp, "d")
-		if err = os.Symlink(dir, path); err == nil && len(path)+nameLength <= longestPath {
+		if err = os.Symlink(dir, path); err == nil && len(path)+nameLength <= maxPath {
 			return path, done, nil
 		}
 		done()
 		failed = errors.Join(failed, err)
 	}
-	return "", nil, errors.Join(fmt.Errorf("the path of %s is too long for a socket", dir), failed)
+	return "", nil, errors.Join(fmt.Errorf("the path %s is too long for a socket", dir), failed)
 }

@@ -7,13 +7,13 @@ import (
 	"lockstep/ui/remote/protocol"
 )
 
-// maxWaiting is how many bytes of orders may wait for a run that takes none.
-const maxWaiting = 4 * protocol.MaxOrder
+// maxQueued is how many bytes of orders may wait for a run that does not read them.
+const maxQueued = 4 * protocol.MaxOrder
 
-// orders are lines that wait to be sent, in order. None that was put is dropped: it is
-// sent, or the connection ends (R45).
+// orders is a queue of lines to send. None is dropped: it is sent, or the connection ends
+// (R45).
 type orders struct {
-	ready chan struct{} // holds a token while lines wait
+	ready chan struct{} // holds a token while the queue is not empty
 
 	mu    sync.Mutex
 	lines [][]byte
@@ -22,7 +22,7 @@ type orders struct {
 
 func newOrders() *orders { return &orders{ready: make(chan struct{}, 1)} }
 
-// put adds an order, unless it is longer than a run takes, or too many wait.
+// put adds an order, unless it or the queue is too long.
 func (o *orders) put(order protocol.Order) error {
 	line, err := order.Encode()
 	if err != nil {
@@ -30,8 +30,8 @@ func (o *orders) put(order protocol.Order) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.bytes+len(line) > maxWaiting {
-		return fmt.Errorf("the run takes no orders: %d of them wait; try again once it goes on, or see whether its process is stopped", len(o.lines))
+	if o.bytes+len(line) > maxQueued {
+		return fmt.Errorf("the run does not respond: %d commands are waiting; try again later, or check if its process is stopped", len(o.lines))
 	}
 	o.lines, o.bytes = append(o.lines, line), o.bytes+len(line)
 	select {
@@ -41,7 +41,7 @@ func (o *orders) put(order protocol.Order) error {
 	return nil
 }
 
-// take returns the lines that wait, and leaves none.
+// take empties the queue.
 func (o *orders) take() [][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 func TestALargeEdit(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	r := join(t, s.dir, 1)[0]
-	for size, want := range map[int]string{1 << 20: "", 8 << 20: "", 16 << 20: "no more than 16 MiB"} {
+	for size, want := range map[int]string{1 << 20: "", 8 << 20: "", 16 << 20: "the limit is 16 MiB"} {
 		answer, err := r.Ask(t.Context(), event.Command{Name: event.Edit, Values: "a: " + strings.Repeat("x", size)})
 		if want == "" && (err != nil || answer.Status != event.Accepted) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d bytes: %v, %v", size, answer.Status, err)
@@ -97,15 +97,15 @@ func TestAFullQueueRefuses(t *testing.T) {
 	defer r.Close()
 	defer func() { _ = (<-accepted).Close() }()
 	edit := event.Command{Name: event.Edit, Values: strings.Repeat("x", protocol.MaxOrder-1<<10)}
-	const many = 2*maxWaiting/(protocol.MaxOrder-1<<10) + 1 // half of them may be on their way
+	const many = 2*maxQueued/(protocol.MaxOrder-1<<10) + 1 // half of them may be on their way
 	for range many {
 		r.Command(edit)
 	}
 	events := r.Feed().Events()
-	if last := events[len(events)-1]; last.Kind != event.KindCommand || last.Status != event.Refused || !strings.Contains(last.Message, "the run takes no orders: ") {
+	if last := events[len(events)-1]; last.Kind != event.KindCommand || last.Status != event.Refused || !strings.Contains(last.Message, "the run does not respond: ") {
 		t.Errorf("after %d commands: %+v", many, last)
 	}
-	if _, err := r.Ask(t.Context(), edit); err == nil || !strings.Contains(err.Error(), "the run takes no orders: ") {
+	if _, err := r.Ask(t.Context(), edit); err == nil || !strings.Contains(err.Error(), "the run does not respond: ") {
 		t.Errorf("one more: %v", err)
 	}
 }
@@ -116,8 +116,8 @@ func TestOrdersThatCannotBeReadAreAnswered(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	r := join(t, s.dir, 1)[0]
 	for _, tc := range []struct{ line, want string }{
-		{"pause", "a JSON object a line"},
-		{`{"command":"edit","values":"` + strings.Repeat("x", protocol.MaxOrder) + `"}`, "the command takes 16.0 MiB, and a run takes no more than 16 MiB"},
+		{"pause", "a JSON object on one line"},
+		{`{"command":"edit","values":"` + strings.Repeat("x", protocol.MaxOrder) + `"}`, "the command has 16.0 MiB; the limit is 16 MiB"},
 		{`{"command":"pause","id":"1","version":9}`, "version 9"},
 	} {
 		reader := r.Feed().Reader()
@@ -144,7 +144,7 @@ func TestOrdersThatCannotBeReadAreAnswered(t *testing.T) {
 func TestClosingWhileClientsCome(t *testing.T) {
 	for range 30 {
 		s := serve(t, filepath.Join(t.TempDir(), "live"))
-		path, done, err := reach(s.dir)
+		path, done, err := shortPath(s.dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -192,7 +192,7 @@ func TestTwoClientsSeeTheSame(t *testing.T) {
 // client reads it to its end, and closing does not wait for the first.
 func TestASlowClientSlowsNobody(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
-	path, done, err := reach(s.dir)
+	path, done, err := shortPath(s.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,12 +22,12 @@ import (
 	"lockstep/ui/remote/protocol"
 )
 
-// greeting is how long a run may take to say what it is.
-const greeting = 10 * time.Second
+// helloTimeout is how long a run may take to accept a connection and send its first event.
+const helloTimeout = 10 * time.Second
 
-// ErrLost is why a run has ended that did not say so: its process is gone, or
-// this one did not read for too long.
-var ErrLost = errors.New("the connection to the run was lost before its end")
+// ErrLost means that the connection ended before the run: its process was killed, or this
+// one did not read for too long.
+var ErrLost = errors.New("lost the connection to the run before it ended")
 
 // Run is a run of another process.
 type Run struct {
@@ -35,31 +35,31 @@ type Run struct {
 
 	conn    net.Conn
 	feed    event.Feed
-	present chan struct{} // closed when all events until now are there
-	ended   chan struct{} // closed when no more come
-	orders  *orders       // commands and questions to send
+	present chan struct{} // closed when all past events have arrived
+	ended   chan struct{} // closed after the last event
+	orders  *orders       // to send
 
 	relaying sync.Mutex
-	last     uint64 // the number of the last event that the run has sent
+	last     uint64 // Seq of the last event of the run
 
 	mu    sync.Mutex
-	asked map[string]chan protocol.Reply // by the question's id
+	asked map[string]chan protocol.Reply // by ID of the question
 }
 
-// Runs are the live runs whose sockets are in a folder; each has to be closed. A
-// socket that a dead process has left is removed.
+// Runs connects to all runs that have a socket in a directory. The caller closes them.
+// Sockets of dead processes are removed.
 func Runs(dir string) ([]*Run, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err == nil {
-		err = trusted(dir)
+		err = checkPrivate(dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the folder of sockets: %w", err)
+		return nil, fmt.Errorf("directory of sockets: %w", err)
 	}
-	short, done, err := reach(dir)
+	short, done, err := shortPath(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -76,10 +76,10 @@ func Runs(dir string) ([]*Run, error) {
 		all.Go(func() {
 			r, err := dial(filepath.Join(short, e.Name()))
 			if errors.Is(err, syscall.ECONNREFUSED) {
-				_ = os.Remove(filepath.Join(dir, e.Name())) // another may have done so
+				_ = os.Remove(filepath.Join(dir, e.Name())) // it may be gone already
 			}
 			if err != nil {
-				return // it has just ended, or does not answer
+				return // it just ended, or does not respond
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -91,15 +91,15 @@ func Runs(dir string) ([]*Run, error) {
 	return runs, nil
 }
 
-// dial joins a run and reads what it is.
+// dial connects to a run and reads its first event.
 func dial(path string) (*Run, error) {
-	conn, err := net.DialTimeout("unix", path, greeting)
+	conn, err := net.DialTimeout("unix", path, helloTimeout)
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), orders: newOrders(), asked: map[string]chan protocol.Reply{}}
 	lines := bufio.NewReader(conn)
-	err = conn.SetReadDeadline(time.Now().Add(greeting))
+	err = conn.SetReadDeadline(time.Now().Add(helloTimeout))
 	if err == nil {
 		err = r.readLine(lines)
 	}
@@ -107,11 +107,11 @@ func dial(path string) (*Run, error) {
 		err = conn.SetReadDeadline(time.Time{})
 	}
 	if first := r.feed.Events(); err == nil && (len(first) == 0 || first[0].Operation == nil) {
-		err = errors.New("it does not say what it is")
+		err = errors.New("its first event is not an operation")
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("join the run at %s: %w", path, err)
+		return nil, fmt.Errorf("connect to the run at %s: %w", path, err)
 	}
 	r.Operation = *r.feed.Events()[0].Operation
 	go r.read(lines)
@@ -119,8 +119,7 @@ func dial(path string) (*Run, error) {
 	return r, nil
 }
 
-// readLine takes a line, which is an event, says that the present is reached, or
-// answers a question.
+// readLine handles a line: an event, a reply, or the empty line after all past events.
 func (r *Run) readLine(lines *bufio.Reader) error {
 	line, err := lines.ReadBytes('\n')
 	if err != nil {
@@ -135,7 +134,7 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 		return nil
 	}
 	if a, is, err := protocol.DecodeReply(line); is {
-		if err == nil { // or else who has asked gives up in time
+		if err == nil { // else the question times out
 			r.replied(a)
 		}
 		return nil
@@ -160,7 +159,7 @@ func (r *Run) read(lines *bufio.Reader) {
 }
 
 func (r *Run) send() {
-	defer r.conn.Close() // reading ends as well, and whoever waits for an answer learns of it
+	defer r.conn.Close() // also ends read
 	for {
 		select {
 		case <-r.orders.ready:
@@ -175,28 +174,27 @@ func (r *Run) send() {
 	}
 }
 
-// Feed is the record of the run. It ends with the run, or with the connection.
+// Feed has the events of the run. It ends with the run or the connection.
 func (r *Run) Feed() *event.Feed { return &r.feed }
 
-// Command gives an order to the run. It does not block; what becomes of the order, an
-// event tells, or the end of the feed. Where it cannot be sent, that event is made here.
+// Command sends a command without blocking. An event answers it, unless the feed ends. If
+// it cannot be sent, Command adds that event itself.
 func (r *Run) Command(c event.Command) {
 	if err := r.orders.put(protocol.OfCommand(c)); err != nil {
 		r.refuse(c, err.Error())
 	}
 }
 
-// refuse adds an event to the feed that the run has not sent: it has not taken a
-// command.
-func (r *Run) refuse(c event.Command, why string) {
+// refuse adds the refusal of a command to the feed on behalf of the run.
+func (r *Run) refuse(c event.Command, reason string) {
 	r.relaying.Lock()
 	defer r.relaying.Unlock()
-	e := event.Event{Seq: r.last, Time: time.Now().UTC(), Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: why}
+	e := event.Event{Seq: r.last, Time: time.Now().UTC(), Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: reason}
 	r.feed.Relay(e)
 }
 
-// Ask gives an order and waits for the event that answers it. The error is
-// ErrLost, that of ctx, why the order was not taken, or that the run has ended.
+// Ask sends a command and waits for the event that answers it. The error is ErrLost, that
+// of ctx, why the command could not be sent, or that the run is over.
 func (r *Run) Ask(ctx context.Context, c event.Command) (event.Event, error) {
 	c.ID = rand.Text()
 	reader := r.feed.Reader()
@@ -222,7 +220,7 @@ func (r *Run) Ask(ctx context.Context, c event.Command) (event.Event, error) {
 	}
 }
 
-// Now is how the run stands.
+// Now is the current state of the run.
 func (r *Run) Now(ctx context.Context) *event.State {
 	select {
 	case <-r.present:
@@ -236,7 +234,7 @@ func (r *Run) Now(ctx context.Context) *event.State {
 	return s
 }
 
-// Err is why the run is not seen to its end, once its feed has ended.
+// Err is ErrLost if the feed ended before the run. Call it after the end of the feed.
 func (r *Run) Err() error {
 	events := r.feed.Events()
 	if events[len(events)-1].Exit == nil {
@@ -245,7 +243,7 @@ func (r *Run) Err() error {
 	return nil
 }
 
-// Lost reports whether the connection has ended before the run.
+// Lost reports whether the connection ended before the run.
 func (r *Run) Lost() bool {
 	select {
 	case <-r.ended:
@@ -255,7 +253,7 @@ func (r *Run) Lost() bool {
 	}
 }
 
-// Close leaves the run, which goes on.
+// Close disconnects from the run, which continues.
 func (r *Run) Close() { _ = r.conn.Close() }
 
 func (r *Run) String() string {

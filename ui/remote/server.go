@@ -19,37 +19,35 @@ import (
 )
 
 const (
-	// stalled is how long a client may read nothing before it is given up.
-	stalled = 30 * time.Second
-	// farewell is how long clients have to read the end.
-	farewell = 2 * time.Second
+	stallTimeout = 30 * time.Second // a client that reads nothing for so long is dropped
+	closeTimeout = 2 * time.Second  // for clients to read the last events
 )
 
 // Server lets others watch and steer a run until it is closed.
 type Server struct {
 	feed    *event.Feed
 	command func(event.Command)
-	ahead   inspector.Foresight // nil: nothing is known
+	ahead   inspector.Foresight // may be nil
 	l       net.Listener
 	path    string
 	clients atomic.Int64
 	serving sync.WaitGroup
 
 	mu    sync.Mutex
-	ends  bool // nobody is served any more who was not before
+	ends  bool // no new clients
 	conns map[net.Conn]bool
 }
 
-// Serve opens a socket in a folder, which is made if it is not there. Command
-// must not block; ahead, which may be nil, is asked what the run does to objects, by
-// several at a time.
+// Serve opens a socket in a directory, which it creates if necessary. command must not
+// block. ahead, which may be nil, answers questions about objects, several at a time.
+// Close the Server.
 //
-// Rule R47: a run is steered from outside through a socket of the user's own
+// Rule R47: a run is steered from outside through a private socket of the user.
 func Serve(dir string, feed *event.Feed, command func(event.Command), ahead inspector.Foresight) (*Server, error) {
-	if err := own(dir); err != nil {
-		return nil, fmt.Errorf("the folder of sockets: %w", err)
+	if err := makePrivate(dir); err != nil {
+		return nil, fmt.Errorf("directory of sockets: %w", err)
 	}
-	short, done, err := reach(dir)
+	short, done, err := shortPath(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +57,10 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), ahead insp
 	if err != nil {
 		return nil, fmt.Errorf("open a socket: %w", err)
 	}
-	l.SetUnlinkOnClose(false) // by a path that may be gone
+	l.SetUnlinkOnClose(false) // its path may be invalid by then
 	s := &Server{feed: feed, command: command, ahead: ahead, l: l, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
 	if err = os.Chmod(s.path, 0o600); err == nil {
-		err = os.Rename(s.path, s.path+suffix) // found from now on, when it listens
+		err = os.Rename(s.path, s.path+suffix) // clients only find sockets with the suffix
 	}
 	if err != nil {
 		s.Close()
@@ -73,16 +71,16 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), ahead insp
 	return s, nil
 }
 
-// Clients is how many watch the run now.
+// Clients is the number of connected clients.
 func (s *Server) Clients() int { return int(s.clients.Load()) }
 
-// Close takes the socket away. Clients have a moment to read the events that
-// there are; the feed should be closed before.
+// Close removes the socket. Clients have a moment to read the remaining events. Close the
+// feed before.
 func (s *Server) Close() {
 	_ = s.l.Close()
-	_ = os.Remove(s.path) // what is left is known to be dead by whoever finds it
+	_ = os.Remove(s.path) // clients remove it otherwise
 	s.mu.Lock()
-	s.ends = true // before the wait, which is for those who are served then
+	s.ends = true // before Wait, so that nobody is added
 	s.mu.Unlock()
 	gone := make(chan struct{})
 	go func() {
@@ -91,7 +89,7 @@ func (s *Server) Close() {
 	}()
 	select {
 	case <-gone:
-	case <-time.After(farewell):
+	case <-time.After(closeTimeout):
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +102,7 @@ func (s *Server) accept() {
 	for {
 		c, err := s.l.Accept()
 		if err != nil {
-			return // it is closed, or nobody can come any more
+			return // closed
 		}
 		s.mu.Lock()
 		if s.ends {
@@ -117,7 +115,7 @@ func (s *Server) accept() {
 	}
 }
 
-// serve hands the events to a client and takes its commands until it goes, or the
+// serve sends the events to a client and handles its orders until it disconnects or the
 // feed ends.
 func (s *Server) serve(c net.Conn) {
 	s.clients.Add(1)
@@ -133,7 +131,7 @@ func (s *Server) serve(c net.Conn) {
 	out := &lines{c: c}
 	go func() {
 		defer gone()
-		s.obey(ctx, c, out)
+		s.handle(ctx, c, out)
 	}()
 	reader, present := s.feed.Reader(), "\n"
 	for {
@@ -157,10 +155,10 @@ func (s *Server) serve(c net.Conn) {
 	}
 }
 
-// send writes to a client that has to read some of it now and then.
+// send writes text. It fails if the client reads nothing for stallTimeout.
 func send(c net.Conn, text []byte) error {
 	for len(text) > 0 {
-		if err := c.SetWriteDeadline(time.Now().Add(stalled)); err != nil {
+		if err := c.SetWriteDeadline(time.Now().Add(stallTimeout)); err != nil {
 			return err
 		}
 		n, err := c.Write(text[:min(len(text), 64<<10)])
@@ -172,7 +170,7 @@ func send(c net.Conn, text []byte) error {
 	return nil
 }
 
-// lines are written to a client each as a whole, by several at a time.
+// lines writes whole lines to a client. It may be used by several goroutines.
 type lines struct {
 	mu sync.Mutex
 	c  net.Conn
@@ -184,14 +182,14 @@ func (l *lines) send(text []byte) error {
 	return send(l.c, text)
 }
 
-// obey passes commands on and answers questions until the client goes. An order that
-// cannot be read is answered with why (R45).
-func (s *Server) obey(ctx context.Context, c net.Conn, out *lines) {
+// handle passes on commands and answers questions until the client disconnects. An order
+// that cannot be read gets the reason as its reply (R45).
+func (s *Server) handle(ctx context.Context, c net.Conn, out *lines) {
 	orders := protocol.NewDecoder(c)
-	room := make(chan struct{}, answersAtOnce)
+	room := make(chan struct{}, maxAnswers)
 	reply := func(r protocol.Reply) {
 		if line, err := r.Encode(); err == nil {
-			_ = out.send(line) // the client is gone, or gives it up in time
+			_ = out.send(line) // else the client is gone, or its question times out
 		}
 	}
 	for {

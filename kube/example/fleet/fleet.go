@@ -19,47 +19,51 @@ import (
 	"lockstep/kube/charts"
 )
 
-// fleet is many releases of one chart.
+// fleet deploys many releases of one chart.
 type fleet struct {
 	options
 	client  *kube.Client
-	watches *kube.Watches // nil for some of each release's own
+	watches *kube.Watches // nil: separate ones for each release
 	chart   *charts.Chart
 	sent    *requests
 }
 
-// Figures are what a step took. Memory and goroutines are the most that was seen.
+// Figures are the cost of a step. Heap and Routines are maxima.
 type Figures struct {
 	Step     string   `json:"step"`
 	Releases int      `json:"releases"`
 	Ready    int      `json:"ready"` // or gone
 	Seconds  float64  `json:"seconds"`
-	Slowest  float64  `json:"slowest"` // of the releases, in seconds
-	Events   int      `json:"events"`  // that were told of the releases
+	Slowest  float64  `json:"slowest"` // release, in seconds
+	Events   int      `json:"events"`  // of all releases
 	Heap     uint64   `json:"heap"`    // bytes in use
 	Routines int      `json:"routines"`
 	Failed   []string `json:"failed,omitempty"`
 	Counts
 }
 
-// progress is how far a step is.
+// progress is the state of a running step.
 type progress struct {
 	mu      sync.Mutex
 	figures Figures
 	working int
 }
 
-// step does one thing to all releases.
+// step runs one step for all releases.
 func (f *fleet) step(ctx context.Context, name string) error {
 	p := &progress{figures: Figures{Step: name, Releases: f.releases}}
-	begun, before := time.Now(), f.sent.counts()
-	watching, stop := context.WithCancel(ctx)
-	var told sync.WaitGroup
-	told.Go(func() { f.tell(watching, p, begun, before) })
+	start, before := time.Now(), f.sent.counts()
+	running, stop := context.WithCancel(ctx)
+	var printer sync.WaitGroup
+	printer.Go(func() { f.print(running, p, start, before) })
 	next := make(chan int)
-	var workers sync.WaitGroup
-	for range f.atOnce() {
-		workers.Go(func() {
+	var operations sync.WaitGroup
+	workers := f.workers
+	if workers <= 0 {
+		workers = f.releases
+	}
+	for range min(workers, f.releases) {
+		operations.Go(func() {
 			for n := range next {
 				f.one(ctx, p, name, n)
 			}
@@ -69,24 +73,17 @@ func (f *fleet) step(ctx context.Context, name string) error {
 		next <- n
 	}
 	close(next)
-	workers.Wait()
+	operations.Wait()
 	stop()
-	told.Wait()
-	found := p.figures
-	found.Seconds, found.Counts = time.Since(begun).Seconds(), f.sent.counts().since(before)
-	return f.report(found)
+	printer.Wait()
+	figures := p.figures
+	figures.Seconds, figures.Counts = time.Since(start).Seconds(), f.sent.counts().since(before)
+	return f.report(figures)
 }
 
-func (f *fleet) atOnce() int {
-	if f.workers <= 0 {
-		return f.releases
-	}
-	return min(f.workers, f.releases)
-}
-
-// one does a step to one release.
+// one runs a step for one release.
 func (f *fleet) one(ctx context.Context, p *progress, step string, n int) {
-	begun := time.Now()
+	start := time.Now()
 	p.mu.Lock()
 	p.working++
 	p.mu.Unlock()
@@ -95,7 +92,7 @@ func (f *fleet) one(ctx context.Context, p *progress, step string, n int) {
 	defer p.mu.Unlock()
 	p.working--
 	p.figures.Events += events
-	p.figures.Slowest = max(p.figures.Slowest, time.Since(begun).Seconds())
+	p.figures.Slowest = max(p.figures.Slowest, time.Since(start).Seconds())
 	if err != nil {
 		p.figures.Failed = append(p.figures.Failed, fmt.Sprintf("%s: %v", f.release(n), err))
 		return
@@ -106,16 +103,16 @@ func (f *fleet) one(ctx context.Context, p *progress, step string, n int) {
 func (f *fleet) release(n int) string   { return "app-" + strconv.Itoa(n) }
 func (f *fleet) namespace(n int) string { return f.prefix + "-" + strconv.Itoa(n%f.namespaces) }
 
-// operate prepares an operation and carries it out, as a controller would in its
-// reconcile function, and reads its events.
+// operate prepares and runs an operation, as a controller would in its reconcile function,
+// and counts its events.
 func (f *fleet) operate(ctx context.Context, step string, n int) (events int, err error) {
 	op, err := f.prepare(ctx, step, n)
 	if err != nil {
 		return 0, err
 	}
-	// What is left undone when the program is told to end: the release is marked
-	// failed, and the next run goes on from there.
-	defer context.AfterFunc(ctx, func() { op.Command(event.Command{Name: event.Abort, Reason: "the fleet is told to stop"}) })()
+	// When the program is stopped, abort: the release is marked failed, and the next run
+	// continues from there.
+	defer context.AfterFunc(ctx, func() { op.Command(event.Command{Name: event.Abort, Reason: "fleet was stopped"}) })()
 	var read sync.WaitGroup
 	read.Go(func() {
 		for reader := op.Feed().Reader(); ; {
@@ -146,22 +143,22 @@ func (f *fleet) prepare(ctx context.Context, step string, n int) (*kube.Operatio
 	case "uninstall":
 		return f.client.PrepareUninstall(ctx, kube.Uninstall{Common: common})
 	}
-	return nil, fmt.Errorf("step %q is none of install, upgrade, uninstall", step)
+	return nil, fmt.Errorf("unknown step %q: use install, upgrade or uninstall", step)
 }
 
-// makeNamespaces makes those that are missing.
-func (f *fleet) makeNamespaces(ctx context.Context) error {
+// createNamespaces creates missing namespaces.
+func (f *fleet) createNamespaces(ctx context.Context) error {
 	for n := range f.namespaces {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace(n)}}
 		if _, err := f.client.Clientset.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("make namespace %s: %w", ns.Name, err)
+			return fmt.Errorf("create namespace %s: %w", ns.Name, err)
 		}
 	}
 	return nil
 }
 
-// tell says every second how far a step is, and looks how much memory it has.
-func (f *fleet) tell(ctx context.Context, p *progress, begun time.Time, before Counts) {
+// print prints the progress of a step every second, and measures memory.
+func (f *fleet) print(ctx context.Context, p *progress, start time.Time, before Counts) {
 	for tick := 0; ; tick++ {
 		var memory runtime.MemStats
 		runtime.ReadMemStats(&memory)
@@ -170,8 +167,8 @@ func (f *fleet) tell(ctx context.Context, p *progress, begun time.Time, before C
 		now, working := p.figures, p.working
 		p.mu.Unlock()
 		if sent := f.sent.counts().since(before); tick%4 == 3 && !f.json {
-			fmt.Fprintf(f.out, "%6.1fs  %s: %d of %d done, %d at work, %d failed; %d requests, %d of them watches\n",
-				time.Since(begun).Seconds(), now.Step, now.Ready, now.Releases, working, len(now.Failed), sent.Requests, sent.Watches)
+			fmt.Fprintf(f.out, "%6.1fs  %s: %d of %d done, %d running, %d failed; %d requests (%d watches)\n",
+				time.Since(start).Seconds(), now.Step, now.Ready, now.Releases, working, len(now.Failed), sent.Requests, sent.Watches)
 		}
 		select {
 		case <-ctx.Done():
@@ -181,19 +178,18 @@ func (f *fleet) tell(ctx context.Context, p *progress, begun time.Time, before C
 	}
 }
 
-// report says what a step took. The error says that not all releases are as they
-// should be.
-func (f *fleet) report(found Figures) error {
+// report prints the figures of a step. It returns the errors of failed releases.
+func (f *fleet) report(figures Figures) error {
 	if f.json {
-		if err := json.NewEncoder(f.out).Encode(found); err != nil {
+		if err := json.NewEncoder(f.out).Encode(figures); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(f.out, "%s: %d of %d releases done in %.1f s, the slowest in %.1f s; %d requests, %d of them watches, %d writes; %.1f MB of heap, %d goroutines\n",
-			found.Step, found.Ready, found.Releases, found.Seconds, found.Slowest, found.Requests, found.Watches, found.Writes, float64(found.Heap)/1e6, found.Routines)
+		fmt.Fprintf(f.out, "%s: %d of %d releases done in %.1f s, slowest %.1f s; %d requests (%d watches, %d writes); %.1f MB heap, %d goroutines\n",
+			figures.Step, figures.Ready, figures.Releases, figures.Seconds, figures.Slowest, figures.Requests, figures.Watches, figures.Writes, float64(figures.Heap)/1e6, figures.Routines)
 	}
 	var errs []error
-	for _, text := range found.Failed {
+	for _, text := range figures.Failed {
 		errs = append(errs, errors.New(text))
 	}
 	return errors.Join(errs...)

@@ -13,8 +13,8 @@ import (
 	"lockstep/kube/throwaway"
 )
 
-// TestFleet has a few releases come, change and go, all of them by one set of watches. The
-// cluster is the test's own: watches of all namespaces are counted by other tests, too.
+// TestFleet installs, upgrades and uninstalls a few releases with one set of watches. It
+// needs a cluster of its own: other tests count watches, too.
 func TestFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a cluster")
@@ -31,18 +31,21 @@ func TestFleet(t *testing.T) {
 		}
 	})
 	t.Setenv("KUBECONFIG", cluster.Kubeconfig)
-	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	out, err := os.Create(filepath.Join(t.TempDir(), "figures"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer said.Close()
+	defer out.Close()
 	const many = 6
-	o := options{releases: many, workers: 4, namespaces: 3, prefix: "fleet", do: "install,upgrade,uninstall", json: true, timeout: 5 * time.Minute, out: said,
-		values: map[string]any{"settings": 2, "workloads": 1, "ready": "100ms"}}
+	o := options{
+		deployment: deployment{releases: many, workers: 4, namespaces: 3, prefix: "fleet", timeout: 5 * time.Minute,
+			values: map[string]any{"settings": 2, "workloads": 1, "ready": "100ms"}},
+		steps: "install,upgrade,uninstall", json: true, out: out,
+	}
 	if err := run(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(said.Name())
+	text, err := os.ReadFile(out.Name())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,12 @@
-// Command fleet shows how a program of your own, a controller for instance, has many
-// releases at work at once: one connection, one set of watches for all of them, and an
-// operation for each release.
+// Command fleet shows how a program, such as a controller, deploys many releases at the
+// same time: with one connection, one set of watches, and an operation per release.
 //
 //	go run ./kube/example/fleet -sandbox
 //	go run ./kube/example/fleet -releases 200 -namespaces 10 -do install,upgrade,uninstall
 //
-// It installs a chart of three groups as app-0, app-1 … and tells how far it is, and in
-// the end how many are ready, in what time, and with how many requests. With -json it
-// prints the figures as one line of JSON for each step: kube/bench makes a model of them.
+// It installs a chart with three groups as app-0, app-1 …, prints its progress, and in the
+// end the number of ready releases, the time and the number of requests. With -json it
+// prints the figures of each step as a line of JSON, which kube/bench evaluates.
 package main
 
 import (
@@ -36,30 +35,41 @@ import (
 //go:embed chart
 var embedded embed.FS
 
+// options are what to deploy, where, and how to print it.
 type options struct {
+	deployment
+	steps       string // comma-separated
+	as          string // user to impersonate
+	sandbox     bool
+	ownWatches  bool
+	json        bool
+	chartFolder string
+	out         io.Writer
+}
+
+// deployment is what each step applies to.
+type deployment struct {
 	releases, workers, namespaces int
-	chart, prefix, do, as         string
+	prefix                        string // of namespaces
 	values                        map[string]any
-	sandbox, ownWatches, json     bool
-	timeout                       time.Duration
-	out                           io.Writer
+	timeout                       time.Duration // of one operation
 }
 
 func main() {
 	o := options{out: os.Stdout}
-	flag.IntVar(&o.releases, "releases", 200, "how `many` releases")
-	flag.IntVar(&o.workers, "workers", 0, "how `many` are at work at the same time, 0 for all")
-	flag.IntVar(&o.namespaces, "namespaces", 1, "over how `many` namespaces they are spread, which are made where they are missing")
-	flag.StringVar(&o.chart, "chart", "", "the `folder` of another chart, with names made of the release's")
-	flag.StringVar(&o.prefix, "prefix", "fleet", "the namespaces' names begin with this `text`")
-	flag.StringVar(&o.do, "do", "install", "the `steps`, of install, upgrade, uninstall")
-	flag.StringVar(&o.as, "as", "", "the `user` to impersonate")
-	flag.BoolVar(&o.sandbox, "sandbox", false, "use a cluster that is gone afterwards")
-	flag.BoolVar(&o.ownWatches, "own-watches", false, "each release has watches of its own, for comparison")
+	flag.IntVar(&o.releases, "releases", 200, "`number` of releases")
+	flag.IntVar(&o.workers, "workers", 0, "`number` of concurrent operations, 0 for all")
+	flag.IntVar(&o.namespaces, "namespaces", 1, "`number` of namespaces to spread them over; missing ones are created")
+	flag.StringVar(&o.chartFolder, "chart", "", "`folder` of another chart; its names must contain the release's name")
+	flag.StringVar(&o.prefix, "prefix", "fleet", "`prefix` of the namespaces")
+	flag.StringVar(&o.steps, "do", "install", "comma-separated `steps`: install, upgrade, uninstall")
+	flag.StringVar(&o.as, "as", "", "`user` to impersonate")
+	flag.BoolVar(&o.sandbox, "sandbox", false, "use a throwaway cluster")
+	flag.BoolVar(&o.ownWatches, "own-watches", false, "separate watches for each release, for comparison")
 	flag.BoolVar(&o.json, "json", false, "print figures as JSON")
-	flag.DurationVar(&o.timeout, "timeout", 15*time.Minute, "what one operation may take")
-	settings := flag.Int("settings", 4, "ConfigMaps of a release")
-	workloads := flag.Int("workloads", 2, "Deployments of a release")
+	flag.DurationVar(&o.timeout, "timeout", 15*time.Minute, "timeout of one operation")
+	settings := flag.Int("settings", 4, "number of ConfigMaps in a release")
+	workloads := flag.Int("workloads", 2, "number of Deployments in a release")
 	flag.Parse()
 	o.values = map[string]any{"settings": *settings, "workloads": *workloads}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -71,7 +81,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	chart, err := load(o.chart)
+	chart, err := load(o.chartFolder)
 	if err != nil {
 		return err
 	}
@@ -86,7 +96,7 @@ func run(ctx context.Context, o options) error {
 		settings.KubeConfig = cluster.Kubeconfig
 	}
 	sent := &requests{}
-	if err := counted(settings, sent); err != nil {
+	if err := countRequests(settings, sent); err != nil {
 		return err
 	}
 	client, err := kube.Connect(settings, nil, nil)
@@ -98,12 +108,12 @@ func run(ctx context.Context, o options) error {
 		if f.watches, err = client.Watch(context.Background(), kube.WatchOptions{AllNamespaces: o.namespaces > 1}); err != nil {
 			return err
 		}
-		defer f.watches.Close() // all operations are over then
+		defer f.watches.Close() // after all operations
 	}
-	if err := f.makeNamespaces(ctx); err != nil {
+	if err := f.createNamespaces(ctx); err != nil {
 		return err
 	}
-	for step := range strings.SplitSeq(o.do, ",") {
+	for step := range strings.SplitSeq(o.steps, ",") {
 		if err := f.step(ctx, step); err != nil {
 			return err
 		}
@@ -111,7 +121,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// load loads the chart in a folder, or the one that comes with the program.
+// load loads a chart from a folder, or the embedded one.
 func load(dir string) (*charts.Chart, error) {
 	if dir != "" {
 		return charts.LoadPath(dir)
@@ -131,16 +141,16 @@ func load(dir string) (*charts.Chart, error) {
 	return charts.LoadPath(dir)
 }
 
-// counted has all requests of a connection counted.
-func counted(settings *cli.EnvSettings, by *requests) error {
+// countRequests counts all requests of a connection.
+func countRequests(settings *cli.EnvSettings, by *requests) error {
 	flags, ok := settings.RESTClientGetter().(*genericclioptions.ConfigFlags)
 	if !ok {
-		return errors.New("the settings have another getter than Helm's")
+		return errors.New("the settings do not use Helm's getter")
 	}
-	helms := flags.WrapConfigFn
+	wrap := flags.WrapConfigFn
 	flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
 		c.Wrap(by.count)
-		return helms(c)
+		return wrap(c)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// requests counts what is sent, and what comes back.
+// requests counts requests and the bytes of their responses.
 type requests struct {
 	all, watches, writes, refused, bytes, watched atomic.Int64
 
@@ -17,16 +17,15 @@ type requests struct {
 	by map[string]int64
 }
 
-// Counts are what was counted so far.
+// Counts is a snapshot of requests.
 type Counts struct {
 	Requests int64 `json:"requests"`
-	Watches  int64 `json:"watches"` // of the requests, those that watch
+	Watches  int64 `json:"watches"` // part of Requests
 	Writes   int64 `json:"writes"`
-	Refused  int64 `json:"refused"` // for now, with 429
-	Bytes    int64 `json:"bytes"`   // of answers, as they are before they are compressed
-	Watched  int64 `json:"watched"` // of the bytes, those of watches
-	// By are the requests by method and resource: "PATCH configmaps",
-	// "WATCH pods".
+	Refused  int64 `json:"refused"` // with status 429
+	Bytes    int64 `json:"bytes"`   // of responses, uncompressed
+	Watched  int64 `json:"watched"` // part of Bytes: from watches
+	// By counts requests by method and resource: "PATCH configmaps", "WATCH pods".
 	By map[string]int64 `json:"by"`
 }
 
@@ -38,9 +37,9 @@ func (r *requests) counts() Counts {
 
 func (c Counts) since(before Counts) Counts {
 	by := map[string]int64{}
-	for what, n := range c.By {
-		if n -= before.By[what]; n > 0 {
-			by[what] = n
+	for key, n := range c.By {
+		if n -= before.By[key]; n > 0 {
+			by[key] = n
 		}
 	}
 	return Counts{c.Requests - before.Requests, c.Watches - before.Watches, c.Writes - before.Writes, c.Refused - before.Refused,
@@ -73,17 +72,17 @@ func (r *requests) count(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-func (r *requests) note(what string) {
+func (r *requests) note(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.by == nil {
 		r.by = map[string]int64{}
 	}
-	r.by[what]++
+	r.by[key]++
 }
 
-// resource is what a path is about: "configmaps" of
-// /api/v1/namespaces/shop/configmaps/config, the path itself where it is about none.
+// resource is the resource in a path: configmaps in
+// /api/v1/namespaces/shop/configmaps/config. Other paths are returned unchanged.
 func resource(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -104,7 +103,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// counting counts what is read.
+// counting counts the bytes that are read.
 type counting struct {
 	io.ReadCloser
 	into []*atomic.Int64

@@ -9,21 +9,20 @@ import (
 	"io"
 )
 
-// MaxOrder is how many bytes the line of an order may have. An edit's values
-// may be a hundred times as long as the release that stores them, which is compressed.
+// MaxOrder is the limit for the line of an order, in bytes. Values of an edit can be much
+// longer than the release that stores them, which is compressed.
 const MaxOrder = 16 << 20
 
-// TooLongError is about an order that has MaxOrder bytes or more.
+// TooLongError is about an order of MaxOrder bytes or more.
 type TooLongError struct{ Length int }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("the command takes %.1f MiB, and a run takes no more than %d MiB: give fewer values, or start the upgrade with them", float64(e.Length)/(1<<20), MaxOrder>>20)
+	return fmt.Sprintf("the command has %.1f MiB; the limit is %d MiB: pass fewer values, or start an upgrade with them", float64(e.Length)/(1<<20), MaxOrder>>20)
 }
 
-// OrderError says why a line is no order that can be carried out; the lines after it
-// can be read.
+// OrderError says why a line is not a valid order. Later lines can still be read.
 type OrderError struct {
-	Order Order // as far as it could be read
+	Order Order // as far as it was readable
 	Err   error
 }
 
@@ -36,8 +35,8 @@ type Decoder struct{ r *bufio.Reader }
 // NewDecoder returns a Decoder that reads from r.
 func NewDecoder(r io.Reader) *Decoder { return &Decoder{bufio.NewReader(r)} }
 
-// Next returns the next order. The error is an OrderError where the line is none, and
-// else that of the reader. Of a line that is too long no more than MaxOrder is kept.
+// Next returns the next order. The error is an OrderError, or that of the reader. It never
+// buffers more than MaxOrder bytes.
 func (d *Decoder) Next() (Order, error) {
 	line, length, err := d.line()
 	if err != nil && (length == 0 || !errors.Is(err, io.EOF)) {
@@ -48,20 +47,20 @@ func (d *Decoder) Next() (Order, error) {
 	}
 	var o Order
 	if err := json.Unmarshal(line, &o); err != nil {
-		return Order{}, &OrderError{o, fmt.Errorf("read an order, a JSON object a line: %w", err)}
+		return Order{}, &OrderError{o, fmt.Errorf("an order must be a JSON object on one line: %w", err)}
 	}
 	switch {
 	case o.Version > Version || o.Version < 0:
-		err = fmt.Errorf("the order is of version %d of the protocol, and the run knows up to %d: use the lockstep that runs it", o.Version, Version)
+		err = fmt.Errorf("the order uses protocol version %d, the run knows versions up to %d: use the same lockstep as the run", o.Version, Version)
 	case o.Name == "" && o.Ask == "":
-		err = errors.New("the order has neither a command nor a question")
+		err = errors.New("the order contains neither a command nor a question")
 	default:
 		return o, nil
 	}
 	return Order{}, &OrderError{o, err}
 }
 
-// line reads a line without its end, and says how long it is where that is too long.
+// line reads a line without its end. A line that is too long is dropped; length is right.
 func (d *Decoder) line() (line []byte, length int, err error) {
 	for {
 		part, err := d.r.ReadSlice('\n')

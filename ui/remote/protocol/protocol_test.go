@@ -21,9 +21,9 @@ func TestOrdersAreReadOneByOne(t *testing.T) {
 		{`{"command":"pause","id":"3","version":2}`, "3", "version 2"},
 		{`{"command":"pause","id":"3","version":-1}`, "3", "version -1"},
 		{`{"id":"4"}`, "4", "neither"},
-		{`pause`, "", "a JSON object a line"},
-		{``, "", "a JSON object a line"},
-		{long, "", "no more than 16 MiB"},
+		{`pause`, "", "a JSON object on one line"},
+		{``, "", "a JSON object on one line"},
+		{long, "", "the limit is 16 MiB"},
 	} {
 		d := NewDecoder(strings.NewReader(tc.line + "\n" + `{"command":"step"}`))
 		o, err := d.Next()
