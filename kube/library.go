@@ -92,13 +92,13 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	if err != nil {
 		return nil, err
 	}
-	sight, done, err := opts.Watches.See(ctx, client, nil)
+	runWatcher, done, err := opts.Watches.Open(ctx, client, nil)
 	if err != nil {
 		return nil, err
 	}
 	scope := manifest.Scope{Namespace: namespace} // the release is not known yet
 	l := &library{ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}, session: cluster.Session{
-		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), Sight: sight,
+		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), RunWatcher: runWatcher,
 		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
 	}}
 	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver), release.DriverOptions{BeforeCreate: l.beforeCreate, BeforeUninstall: l.beforeUninstall})

@@ -132,13 +132,13 @@ func TestWhatIsNotReadyIsLookedInto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var reported []string
 	for _, line := range trace {
 		if strings.Contains(line, "diagnosis") {
-			told = append(told, line)
+			reported = append(reported, line)
 		}
 	}
-	want(t, told, "5.0s diagnosis c:a Pod/x (no node has room)", "25.0s diagnosis c:a Pod/x (image cannot be pulled)")
+	want(t, reported, "5.0s diagnosis c:a Pod/x (no node has room)", "25.0s diagnosis c:a Pod/x (image cannot be pulled)")
 }
 
 func TestTimeoutEndsTheOperation(t *testing.T) { // R25
@@ -359,13 +359,13 @@ func TestWhatKnowsLessErasesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s event.State
-	told := map[event.Kind]event.Event{}
+	reported := map[event.Kind]event.Event{}
 	for _, e := range events {
 		s.Apply(e)
-		told[e.Kind] = e
+		reported[e.Kind] = e
 	}
 	for _, kind := range []event.Kind{event.KindDiagnosis, event.KindGroup, event.KindOperation} {
-		if e := told[kind]; e.Cause != "exited with code 3" || len(e.Evidence) != 1 || e.Object == nil || e.Object.Name != "x" {
+		if e := reported[kind]; e.Cause != "exited with code 3" || len(e.Evidence) != 1 || e.Object == nil || e.Object.Name != "x" {
 			t.Errorf("%s: %+v", kind, e)
 		}
 	}

@@ -54,14 +54,14 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 		s.m.do(startDiagnosis{diagnosis{s, g, o, f.Object, g.attempt.round, f}})
 		return
 	}
-	s.tellFailure(f, o.found)
+	s.reportFailure(f, o.found)
 }
 
-// tellAll tells of the failures for whose diagnosis the run does not wait any more.
-func (s *stage) tellAll() {
+// reportFailures publishes the failures whose diagnosis is no longer waited for.
+func (s *stage) reportFailures() {
 	for _, f := range s.failures {
 		if f.state == failureUntold {
-			s.tellFailure(f, *f.known)
+			s.reportFailure(f, *f.known)
 		}
 	}
 	if len(s.failures) > 0 && s.m.root == nil {
@@ -69,12 +69,12 @@ func (s *stage) tellAll() {
 	}
 }
 
-// tellFailure tells that a group has failed, and why as far as that is known.
-func (s *stage) tellFailure(f *failure, found Finding) {
+// reportFailure publishes that a group failed, with the cause as far as it is known.
+func (s *stage) reportFailure(f *failure, found Finding) {
 	f.state = max(f.state, failureTold)
 	f.Message, f.Cause, f.Evidence = f.text(found), cmp.Or(found.Cause, f.symptom), found.Evidence
 	s.m.failUnit(f.group.unit, f.Failure)
-	s.m.tellRun()
+	s.m.reportRun()
 }
 
 // text says why a group has failed: the cause, or where none is known what its
@@ -94,11 +94,11 @@ func (f *failure) text(found Finding) string {
 // failing reports whether a group has failed, so that nothing further starts.
 func (s *stage) failing() bool { return len(s.failures) > 0 }
 
-// heldOn is the failure that the run is held on: the last one that nobody has
+// heldFailure is the failure that the run is held on: the last one that nobody has
 // given up; nil where it is not held.
 //
 // Rule R44: a failure is held until it is accepted, retried or given up
-func (m *machine) heldOn() *failure {
+func (m *machine) heldFailure() *failure {
 	if m.stage == nil || !m.opts.HoldOnFailure || m.over() {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (m *machine) heldOn() *failure {
 
 // decide accepts, retries or gives up one failed group, or all.
 func (m *machine) decide(name event.CommandName, named event.Unit) string {
-	if m.heldOn() == nil {
+	if m.heldFailure() == nil {
 		return "no failure is held"
 	}
 	s := m.stage
@@ -126,11 +126,11 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 		for _, f := range chosen {
 			f.state = failureGivenUp
 		}
-		m.tellRun()
+		m.reportRun()
 		return ""
 	}
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
-	m.tellRun()
+	m.reportRun()
 	s.ended, s.applied = 0, 0 // what was behind is ahead again
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
@@ -167,13 +167,13 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	o.pace.Spend(s.m.now, found.Requests)
 	if d.failure == nil {
 		s.busy.looks--
-		s.lookLater(d.group, o)
+		s.diagnoseLater(d.group, o)
 		known := o.found.Cause
 		if s.closed || d.round != d.group.attempt.round || d.group.status != event.Running || o.settled {
 			return
 		}
-		if o.learn(found); o.found.Cause != known {
-			s.tellFound(d.group, o, d.named, found.Lines)
+		if o.setFinding(found); o.found.Cause != known {
+			s.reportFinding(d.group, o, d.named, found.Lines)
 		}
 		if s.Lenient && o.reply == replyTaken && found.Fails {
 			s.release(d.group, o)
@@ -181,10 +181,10 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 		return
 	}
 	s.busy.diagnoses--
-	o.learn(d.failure.deciding(found))
-	s.tellFailure(d.failure, o.found)
+	o.setFinding(d.failure.deciding(found))
+	s.reportFailure(d.failure, o.found)
 	if o.found.Cause != "" || !found.nothing() {
-		s.tellFound(d.group, o, d.named, found.Lines)
+		s.reportFinding(d.group, o, d.named, found.Lines)
 	}
 }
 
@@ -203,9 +203,9 @@ func (f *failure) deciding(found Finding) Finding {
 	return found
 }
 
-// tellFound tells the best that is known of why an object is not ready, with all
+// reportFinding tells the best that is known of why an object is not ready, with all
 // that was found when it was looked up last.
-func (s *stage) tellFound(g *group, o *object, named plan.Object, lines []string) {
+func (s *stage) reportFinding(g *group, o *object, named plan.Object, lines []string) {
 	best := o.found
 	s.m.publish(event.Event{
 		Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.Group, Object: &named,
@@ -213,9 +213,9 @@ func (s *stage) tellFound(g *group, o *object, named plan.Object, lines []string
 	})
 }
 
-// learn takes in what was found out about an object. What knows less does not
+// setFinding takes in what was found out about an object. What knows less does not
 // take the place of what knows more.
-func (o *object) learn(found Finding) {
+func (o *object) setFinding(found Finding) {
 	if found.Cause != "" && (!found.Symptom || o.found.Cause == "" || o.found.Symptom) {
 		found.Lines = nil
 		o.found = found

@@ -36,30 +36,30 @@ type look struct {
 	round  int
 }
 
-// nextLook is when something may be looked into, the zero time for never.
-func (m *machine) nextLook() time.Time {
+// nextDiagnosis is when something may be looked into, the zero time for never.
+func (m *machine) nextDiagnosis() time.Time {
 	if m.opts.Diagnose == nil || m.stage == nil || m.stage.busy.looks >= looksAt || m.steering.abort != nil {
 		return time.Time{}
 	}
 	return m.stage.lookDue
 }
 
-// lookSoon sees to it that an object is looked into as soon as it may be.
-func (s *stage) lookSoon(g *group, o *object) { s.lookAt(g, o, s.m.now) }
+// diagnoseNow sees to it that an object is looked into as soon as it may be.
+func (s *stage) diagnoseNow(g *group, o *object) { s.scheduleDiagnosis(g, o, s.m.now) }
 
-// lookLater sees to it that an object is looked into though there is no sign.
-func (s *stage) lookLater(g *group, o *object) {
-	at := o.since.Add(firstLook(o.Object))
+// diagnoseLater sees to it that an object is looked into though there is no sign.
+func (s *stage) diagnoseLater(g *group, o *object) {
+	at := o.since.Add(firstDiagnosis(o.Object))
 	if o.pace.looks > 0 {
 		at = o.pace.Later(s.m.now)
 	}
-	s.lookAt(g, o, at)
+	s.scheduleDiagnosis(g, o, at)
 }
 
-// firstLook is how long after its apply an object is looked into though there is no
+// firstDiagnosis is how long after its apply an object is looked into though there is no
 // sign. What has pods gives signs by them, and may need a while to start; a claim, an
 // Ingress or a custom resource can be stuck in silence from the beginning.
-func firstLook(o plan.Object) time.Duration {
+func firstDiagnosis(o plan.Object) time.Duration {
 	switch o.Kind {
 	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob":
 		return lookAfter
@@ -67,9 +67,9 @@ func firstLook(o plan.Object) time.Duration {
 	return lookMute
 }
 
-// lookAt plans a look; of two at an object the first counts.
-func (s *stage) lookAt(g *group, o *object, at time.Time) {
-	if !s.worthALook(g, o) {
+// scheduleDiagnosis plans a look; of two at an object the first counts.
+func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
+	if !s.mayDiagnose(g, o) {
 		return
 	}
 	at = o.pace.Next(at)
@@ -80,15 +80,15 @@ func (s *stage) lookAt(g *group, o *object, at time.Time) {
 	s.lookDue = sooner(s.lookDue, at)
 }
 
-// worthALook reports whether an object is waited for, or its status still to come.
-func (s *stage) worthALook(g *group, o *object) bool {
+// mayDiagnose reports whether an object is waited for, or its status still to come.
+func (s *stage) mayDiagnose(g *group, o *object) bool {
 	return g.status == event.Running && (o.reply == replyTaken && !s.done(o) || o.reply == replyBlocked) && o.status != event.Failed
 }
 
 // look asks why objects are not ready whose time for that has come: first those of
 // which nothing is known yet, and of these the ones that have waited longest.
 func (m *machine) look() {
-	due := m.nextLook()
+	due := m.nextDiagnosis()
 	if due.IsZero() || m.now.Before(due) {
 		return
 	}
@@ -102,7 +102,7 @@ func (m *machine) look() {
 		o := l.object
 		switch {
 		case l.round != l.group.attempt.round: // another one is planned, or will be
-		case !s.worthALook(l.group, o):
+		case !s.mayDiagnose(l.group, o):
 			o.lookDue = time.Time{}
 		case s.busy.looks >= looksAt || m.now.Before(o.lookDue):
 			left = append(left, l)

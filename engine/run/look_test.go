@@ -17,7 +17,7 @@ func TestSignsAreLookedInto(t *testing.T) {
 	now := epoch
 	m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
 	var looks []time.Duration
-	var told []string
+	var reported []string
 	var handle func(message)
 	handle = func(msg message) {
 		for _, eff := range append([]effect(nil), m.handle(now, msg)...) {
@@ -29,7 +29,7 @@ func TestSignsAreLookedInto(t *testing.T) {
 				handle(diagnosed{eff.diagnosis, Finding{Cause: "exited with code 3", Requests: cost}})
 			case publish:
 				if eff.event.Kind == event.KindWaiting {
-					told = append(told, eff.event.Message)
+					reported = append(reported, eff.event.Message)
 				}
 			}
 		}
@@ -53,8 +53,8 @@ func TestSignsAreLookedInto(t *testing.T) {
 	}
 	m.timeouts.heartbeat = 0
 	handle(ticked{})
-	if len(told) != 1 || !strings.HasSuffix(told[0], ": exited with code 3") {
-		t.Errorf("the heartbeat drops the cause: %q", told)
+	if len(reported) != 1 || !strings.HasSuffix(reported[0], ": exited with code 3") {
+		t.Errorf("the heartbeat drops the cause: %q", reported)
 	}
 }
 

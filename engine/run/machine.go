@@ -45,11 +45,11 @@ func newMachine(opts Options, now time.Time) *machine {
 		opts.Parallel = 32
 	}
 	m := &machine{opts: opts, now: now, clock: clock{start: now}, readiness: clock{start: now}}
-	m.steering.told = event.Running
+	m.steering.reported = event.Running
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &opts.Operation})
 	if opts.Paused {
 		m.steering.pause("before the first group")
-		m.tellRun()
+		m.reportRun()
 	}
 	return m
 }
@@ -146,7 +146,7 @@ func (m *machine) advance() {
 	}
 	s.pump()
 	s.reportApplied()
-	if s.busy.some() || m.heldOn() != nil {
+	if s.busy.some() || m.heldFailure() != nil {
 		return
 	}
 	if s.failing() && !s.active() || s.allOver() {
@@ -173,9 +173,9 @@ func (m *machine) wind() {
 	}
 	m.gates = nil
 	if !m.timeouts.winding { // whoever sends: a stage, or Helm between two of them
-		m.timeouts.winding, m.timeouts.patience = true, m.now.Add(windingTime)
+		m.timeouts.winding, m.timeouts.cancelAt = true, m.now.Add(windingTime)
 		if m.stage != nil && m.stage.hurried { // they have had that time
-			m.timeouts.patience = m.now
+			m.timeouts.cancelAt = m.now
 		}
 		m.do(endRetries{cause})
 	}
@@ -202,7 +202,7 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	}
 	m.opts.Breakpoints = nil
 	m.opts.Operation.Timeout = op.Timeout
-	m.beginAnew()
+	m.startOver()
 	m.rollback = rollback{begun: true}
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason})
 	return nil
@@ -223,22 +223,22 @@ func (m *machine) beginNext(msg nextAsked) error {
 	}
 	m.units, m.root, m.opts.Operation = units{}, nil, msg.operation
 	paused := m.steering.paused
-	m.beginAnew()
+	m.startOver()
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &msg.operation, Message: oneLine(msg.reason)})
 	m.announce(msg.phases)
 	if paused {
 		m.steering.pause(fmt.Sprintf("before the first group of revision %d", msg.operation.Revision))
-		m.tellRun()
+		m.reportRun()
 	}
 	return nil
 }
 
-// beginAnew gives the run requests, steering and clocks of their own again, after
+// startOver gives the run requests, steering and clocks of their own again, after
 // commands or the timeout have ended what went before.
-func (m *machine) beginAnew() {
+func (m *machine) startOver() {
 	m.do(renewRequests{})
 	m.era++
-	m.steering = steering{told: event.Running}
+	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
 	m.clock, m.readiness = clock{start: m.now}, clock{start: m.now}
 	m.keepTime()
@@ -295,7 +295,7 @@ func (m *machine) because(otherwise string) string {
 // but for which no stage came, and of those that failed and are still looked into.
 func (m *machine) skipUnits(waiting, begun string) {
 	if m.stage != nil {
-		m.stage.tellAll()
+		m.stage.reportFailures()
 	}
 	for _, u := range m.units.all {
 		switch u.status {

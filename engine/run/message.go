@@ -189,7 +189,7 @@ func (c *clock) stop(now time.Time) {
 	}
 }
 
-func (c *clock) goOn(now time.Time) {
+func (c *clock) resume(now time.Time) {
 	if !c.stopped.IsZero() {
 		c.idle += now.Sub(c.stopped)
 		c.stopped = time.Time{}

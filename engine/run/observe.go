@@ -38,12 +38,12 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		o.onlyLater()
 		var why Explained
 		if errors.As(err, &why) {
-			o.learn(why.Finding())
+			o.setFinding(why.Finding())
 		}
 		s.setObject(g, o, event.Failed, oneLine(err.Error()), "")
 		s.refuse(g, o, err.Error())
 		if why != nil {
-			s.tellFound(g, o, o.named(), why.Finding().Lines)
+			s.reportFinding(g, o, o.named(), why.Finding().Lines)
 		}
 		s.sendNext(g)
 		return
@@ -132,7 +132,7 @@ func (s *stage) observe(g *group, seen Observation) {
 		return
 	}
 	if seen.Sign && o.reply == replyTaken {
-		s.lookSoon(g, o)
+		s.diagnoseNow(g, o)
 	}
 	if seen.Status == "" {
 		return
@@ -153,7 +153,7 @@ func (s *stage) observe(g *group, seen Observation) {
 	}
 	s.assess(g, o)
 	if vanished {
-		s.lookSoon(g, o)
+		s.diagnoseNow(g, o)
 	}
 }
 
@@ -304,7 +304,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	}
 	o.status, o.message = status, message
 	if o.reply != noReply && o.pace.looks == 0 {
-		s.lookLater(g, o)
+		s.diagnoseLater(g, o)
 	}
 	obj, planned := o.named(), ""
 	if o.name != "" {

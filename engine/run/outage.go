@@ -9,10 +9,10 @@ import (
 
 // outage is that the API server does not answer, in its zero value that it does.
 type outage struct {
-	since  time.Time
-	reason string
-	told   bool
-	tellAt time.Time // when that is told, or told again; zero for never
+	since    time.Time
+	reason   string
+	reported bool
+	reportAt time.Time // when that is told, or told again; zero for never
 }
 
 const (
@@ -26,16 +26,16 @@ const (
 // keepTime lets the clocks count or stand still: both while the run is paused or
 // held (R25), that of readiness also while the API server is away (R53).
 func (m *machine) keepTime() {
-	idle := m.steering.told == event.Paused || m.steering.told == event.Held
+	idle := m.steering.reported == event.Paused || m.steering.reported == event.Held
 	if idle {
 		m.clock.stop(m.now)
 	} else {
-		m.clock.goOn(m.now)
+		m.clock.resume(m.now)
 	}
 	if idle || !m.outage.since.IsZero() {
 		m.readiness.stop(m.now)
 	} else {
-		m.readiness.goOn(m.now)
+		m.readiness.resume(m.now)
 	}
 }
 
@@ -47,7 +47,7 @@ func (m *machine) lose(since time.Time, reason string) {
 	if since.After(m.now) || since.Before(m.readiness.start) {
 		since = m.now
 	}
-	m.outage = outage{since: since, reason: reason, tellAt: since.Add(tellAfter)}
+	m.outage = outage{since: since, reason: reason, reportAt: since.Add(tellAfter)}
 	m.readiness.stop(since)
 }
 
@@ -60,21 +60,21 @@ func (m *machine) find() {
 	m.outage = outage{}
 	m.keepTime()
 	m.readiness.idle += min(catchUp, m.now.Sub(o.since))
-	if o.told {
+	if o.reported {
 		m.publish(event.Event{Kind: event.KindServer, Status: event.Back,
 			Message: fmt.Sprintf("the API server is reachable again after %s", m.now.Sub(o.since).Round(time.Second))})
 	}
 }
 
-// tellOutage tells of an outage when that is due.
-func (m *machine) tellOutage() {
+// reportOutage publishes an outage when it is due.
+func (m *machine) reportOutage() {
 	o := &m.outage
-	if o.tellAt.IsZero() || m.now.Before(o.tellAt) {
+	if o.reportAt.IsZero() || m.now.Before(o.reportAt) {
 		return
 	}
-	o.told, o.tellAt = true, time.Time{}
+	o.reported, o.reportAt = true, time.Time{}
 	if m.opts.Heartbeat > 0 {
-		o.tellAt = m.now.Add(m.opts.Heartbeat)
+		o.reportAt = m.now.Add(m.opts.Heartbeat)
 	}
 	m.publish(event.Event{Kind: event.KindServer, Status: event.Away, Since: o.since, Message: o.text(m.now) + "; waiting"})
 }

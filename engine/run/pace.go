@@ -47,8 +47,8 @@ func (p *Pace) Spend(now time.Time, requests int) {
 	}
 }
 
-// anew lets looks be as often again as at first, but for what they have cost.
-func (p *Pace) anew() { p.looks = 0 }
+// reset lets looks be as often again as at first, but for what they have cost.
+func (p *Pace) reset() { p.looks = 0 }
 
 func gap(looks int) time.Duration { return min(firstGap<<min(looks-1, 10), lastGap) }
 

@@ -331,10 +331,10 @@ func (x *simulation) compare() {
 	if x.r.closed || x.r.asked > 0 { // a failure is told once it is known why
 		return
 	}
-	if state.Run != m.steering.told {
-		x.r.fail("the run is %s, in the picture %s", m.steering.told, state.Run)
+	if state.Run != m.steering.reported {
+		x.r.fail("the run is %s, in the picture %s", m.steering.reported, state.Run)
 	}
-	if m.outage.told == state.Away.IsZero() {
+	if m.outage.reported == state.Away.IsZero() {
 		x.r.fail("R53: the outage is %+v, in the picture %s", m.outage, state.Away)
 	}
 	for _, u := range m.units.all {
@@ -342,7 +342,7 @@ func (x *simulation) compare() {
 			x.r.fail("%v is %s (breakpoint %d), in the picture %+v", u.Unit, u.status, u.breakpoint, g)
 		}
 	}
-	if m.stage == nil || m.over() || m.heldOn() != nil {
+	if m.stage == nil || m.over() || m.heldFailure() != nil {
 		return
 	}
 	for _, g := range m.stage.groups {

@@ -92,7 +92,7 @@ func (m *machine) startRunning() bool {
 	}
 	if len(at) > 0 {
 		m.steering.pause("breakpoint " + strings.Join(at, ", "))
-		m.tellRun()
+		m.reportRun()
 		return false
 	}
 	m.start(open)
@@ -142,7 +142,7 @@ func (s *stage) begin(g *group) {
 	for _, o := range g.objects {
 		o.reply, o.settled, o.done, o.unchanged, o.released, o.since = noReply, false, false, false, false, s.m.now
 		o.found, o.lookDue = Finding{}, time.Time{}
-		o.pace.anew()
+		o.pace.reset()
 		o.onlyLater()
 	}
 	if !g.watched {

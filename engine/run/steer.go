@@ -19,8 +19,8 @@ type steering struct {
 	stepUnit *unit
 	abort    *event.Command
 	// told is the status of the run that was last published, with its message.
-	told        event.Status
-	toldMessage string
+	reported        event.Status
+	reportedMessage string
 }
 
 func (s *steering) pause(why string) { s.paused, s.why = true, why }
@@ -31,7 +31,7 @@ func (s *steering) pause(why string) { s.paused, s.why = true, why }
 func (m *machine) command(c event.Command) {
 	answer := event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
 	stops := m.rollback.begun && (c.Name == event.Abort || c.Name == event.Rollback)
-	if why := m.obey(c); why != "" {
+	if why := m.execute(c); why != "" {
 		answer.Status, answer.Message = event.Refused, why
 	} else if stops {
 		answer.Message = "the rollback was stopped"
@@ -39,8 +39,8 @@ func (m *machine) command(c event.Command) {
 	m.publish(answer)
 }
 
-// obey carries a command out, or says why it cannot be.
-func (m *machine) obey(c event.Command) string {
+// execute carries out a command, or returns why it is refused.
+func (m *machine) execute(c event.Command) string {
 	switch {
 	case c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop:
 		return m.abort(c)
@@ -81,7 +81,7 @@ func (m *machine) runStatus() (event.Status, string) {
 	if s.abort != nil {
 		return event.Aborting, s.abort.Reason
 	}
-	if f := m.heldOn(); f != nil {
+	if f := m.heldFailure(); f != nil {
 		return event.Held, f.Group + ": " + f.Object.String() + ": " + f.Message
 	}
 	if s.paused {
@@ -90,25 +90,25 @@ func (m *machine) runStatus() (event.Status, string) {
 	return event.Running, ""
 }
 
-// tellRun tells what the run is where that is news, and lets its clock count or
+// reportRun tells what the run is where that is news, and lets its clock count or
 // stand still (R25).
-func (m *machine) tellRun() {
+func (m *machine) reportRun() {
 	status, message := m.runStatus()
-	if status == m.steering.told && message == m.steering.toldMessage {
+	if status == m.steering.reported && message == m.steering.reportedMessage {
 		return
 	}
-	m.steering.told, m.steering.toldMessage = status, message
+	m.steering.reported, m.steering.reportedMessage = status, message
 	m.keepTime()
 	m.publish(event.Event{Kind: event.KindRun, Status: status, Message: message})
 }
 
 // Rule R40: a pause lets what is in flight go on and starts no further unit
 func (m *machine) pause(reason string) string {
-	if m.steering.told != event.Running {
-		return "the run is " + string(m.steering.told) + " already"
+	if m.steering.reported != event.Running {
+		return "the run is " + string(m.steering.reported) + " already"
 	}
 	m.steering.pause(reason)
-	m.tellRun()
+	m.reportRun()
 	return ""
 }
 
@@ -116,7 +116,7 @@ func (m *machine) pause(reason string) string {
 const heldAnswer = "the run is held on a failure: re-check it, retry it, stop here, or abort"
 
 func (m *machine) resume() string {
-	switch m.steering.told {
+	switch m.steering.reported {
 	case event.Held:
 		return heldAnswer
 	case event.Running:
@@ -129,7 +129,7 @@ func (m *machine) resume() string {
 			m.setUnit(u, event.Waiting, "")
 		}
 	}
-	m.tellRun()
+	m.reportRun()
 	return ""
 }
 
@@ -137,7 +137,7 @@ func (m *machine) resume() string {
 //
 // Rule R41: exactly one, the first in plan order whose gates are open, or the one named
 func (m *machine) step(named event.Unit) string {
-	switch m.steering.told {
+	switch m.steering.reported {
 	case event.Running:
 		return "the run is not paused; pause it first"
 	case event.Held:
@@ -223,7 +223,7 @@ func (m *machine) disableBreakpoint(named event.Unit) string {
 // runTo goes on until a unit could start. Breakpoints on the way there stop as
 // ever.
 func (m *machine) runTo(named event.Unit) string {
-	if m.steering.told == event.Held {
+	if m.steering.reported == event.Held {
 		return heldAnswer
 	}
 	u, why := m.ahead(named)
@@ -240,7 +240,7 @@ func (m *machine) runTo(named event.Unit) string {
 		}
 		m.setBreakpoint(u, b)
 	}
-	if m.steering.told == event.Paused {
+	if m.steering.reported == event.Paused {
 		return m.resume()
 	}
 	return ""
@@ -255,13 +255,13 @@ func (m *machine) edit(c event.Command) string {
 		return "cannot edit during a rollback"
 	case op != "install" && op != "upgrade":
 		return fmt.Sprintf("%s takes no values; nothing to edit", op)
-	case m.steering.told == event.Running:
+	case m.steering.reported == event.Running:
 		return "the run is not paused; pause it first"
 	case c.Edit == 0:
 		return "nothing was edited"
 	}
 	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
-	m.tellRun()
+	m.reportRun()
 	return ""
 }
 
@@ -292,8 +292,8 @@ func (m *machine) abort(c event.Command) string {
 	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
 	if c.Name == event.Stop {
 		m.do(cancelRequests{})
-		m.steering.told = "" // that it is stricter now is news
+		m.steering.reported = "" // force another event: the abort is stricter now
 	}
-	m.tellRun()
+	m.reportRun()
 	return ""
 }

@@ -17,7 +17,7 @@ type timeouts struct {
 	over      bool          // the operation's timeout is
 	winding   bool          // it has been told that nothing is tried again
 	heartbeat time.Duration // active time of the next one
-	patience  time.Time     // when requests in flight are cancelled after an abort, zero for never
+	cancelAt  time.Time     // when requests in flight are cancelled after an abort, zero for never
 }
 
 // wake returns when the machine wants to be ticked, the zero time for never. In
@@ -25,10 +25,10 @@ type timeouts struct {
 // then.
 func (m *machine) wake() time.Time {
 	t := &m.timeouts
-	if !t.patience.IsZero() {
-		return t.patience
+	if !t.cancelAt.IsZero() {
+		return t.cancelAt
 	}
-	next := sooner(m.nextLook(), m.outage.tellAt)
+	next := sooner(m.nextDiagnosis(), m.outage.reportAt)
 	at := func(c *clock, active time.Duration) {
 		if c.stopped.IsZero() {
 			next = sooner(next, m.now.Add(max(active-c.active(m.now), 0)))
@@ -103,8 +103,8 @@ func (s *stage) release(g *group, o *object) {
 	s.endGroup(g)
 }
 
-// hurry ends all waits of a lenient removal, also those that are to come.
-func (s *stage) hurry() {
+// stopRetrying ends all waits of a lenient removal, also those that are to come.
+func (s *stage) stopRetrying() {
 	s.hurried = true
 	for _, g := range s.groups {
 		g.await = false
@@ -129,19 +129,19 @@ func (s *stage) dropMet() {
 // tick acts on what is due.
 func (m *machine) tick() {
 	t := &m.timeouts
-	if !t.patience.IsZero() && !m.now.Before(t.patience) {
-		t.patience = time.Time{}
+	if !t.cancelAt.IsZero() && !m.now.Before(t.cancelAt) {
+		t.cancelAt = time.Time{}
 		m.do(cancelRequests{})
 	}
 	m.look()
-	m.tellOutage()
+	m.reportOutage()
 	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
 		return
 	}
 	active := m.clock.active(m.now)
 	if limit := m.limit(); limit > 0 && active >= limit && !t.over {
 		if s := m.stage; s != nil && s.Lenient && !s.hurried {
-			s.hurry()
+			s.stopRetrying()
 			return
 		}
 		t.over = true

@@ -73,7 +73,7 @@ func (s Session) DeleteAndWait(ctx context.Context, i *resource.Info) error {
 // there reports whether an object that is not seen is there all the same: by watches
 // that others share nothing may have been seen of it yet. Then it will be.
 func (s Session) there(ctx context.Context, o plan.Object, list helmkube.ResourceList) bool {
-	if !s.Sight.Shared || ctx.Err() != nil {
+	if !s.RunWatcher.Shared || ctx.Err() != nil {
 		return false
 	}
 	for _, i := range list {
@@ -97,7 +97,7 @@ func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) erro
 		targets = append(targets, status.Target{Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced()})
 	}
 	seen := make(chan run.Observation)
-	s.Sight.Watcher.Watch(ctx, targets, func(ob run.Observation) {
+	s.RunWatcher.Watcher.Watch(ctx, targets, func(ob run.Observation) {
 		select {
 		case seen <- ob:
 		case <-ctx.Done():

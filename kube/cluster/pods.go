@@ -30,7 +30,7 @@ type podWatches struct {
 	needed    map[string]int // namespaces, by how many need them
 	listeners map[owner]map[*Signs]func()
 	pods      map[types.NamespacedName]owner // whose they are
-	told      map[types.UID]string           // the trouble of each pod that was told last
+	reported  map[types.UID]string           // the trouble of each pod that was told last
 	gone      []goneUntil                    // pods that are gone, in the order in which they went
 }
 
@@ -62,7 +62,7 @@ func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOpt
 	ctx, cancel := context.WithCancel(ctx)
 	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute), wide: map[kindOfSign]bool{ofPods: all, ofWarnings: all},
 		running: map[feed]context.CancelFunc{}, needed: map[string]int{}, listeners: map[owner]map[*Signs]func(){},
-		pods: map[types.NamespacedName]owner{}, told: map[types.UID]string{}}
+		pods: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}
 }
 
 // close ends all watches and waits for their goroutines.
@@ -201,14 +201,14 @@ func (w *podWatches) pod(p *corev1.Pod, gone bool) {
 	defer w.mu.Unlock()
 	w.forgetGone()
 	if gone {
-		delete(w.told, p.UID)
+		delete(w.reported, p.UID)
 		w.gone = append(w.gone, goneUntil{nameOf(p), time.Now().Add(eventsLate)})
 		return
 	}
 	of := ownerOf(p)
 	w.pods[nameOf(p)] = of
-	if t := trouble(p); t != "" && t != w.told[p.UID] && w.sign(of, time.Time{}) {
-		w.told[p.UID] = t
+	if t := trouble(p); t != "" && t != w.reported[p.UID] && w.sign(of, time.Time{}) {
+		w.reported[p.UID] = t
 	}
 }
 
@@ -241,12 +241,12 @@ func (w *podWatches) warning(e *corev1.Event) {
 
 // sign tells whoever listens, and has begun before the sign was given (the zero time
 // for now). It reports whether there was anybody. The caller holds the lock.
-func (w *podWatches) sign(of owner, given time.Time) (told bool) {
+func (w *podWatches) sign(of owner, given time.Time) (reported bool) {
 	for s, tell := range w.listeners[of] {
 		if given.IsZero() || !given.Before(s.begun) {
 			tell()
-			told = true
+			reported = true
 		}
 	}
-	return told
+	return reported
 }

@@ -26,9 +26,9 @@ import (
 
 // Session is what all targets of an operation share.
 type Session struct {
-	Client  *connect.Client
-	Builder *manifest.Builder
-	Sight   Sight
+	Client     *connect.Client
+	Builder    *manifest.Builder
+	RunWatcher RunWatcher
 	// JobsComplete makes Jobs ready only once they have completed
 	// (--wait-for-jobs).
 	JobsComplete bool
@@ -130,7 +130,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 			continue
 		}
 		if t.send != nil && owning[obj.Kind] && obj.Namespace != "" {
-			t.s.Sight.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Sign: true}) })
+			t.s.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Sign: true}) })
 		}
 		t.mu.Lock()
 		t.reports[obj] = report
@@ -150,7 +150,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		}
 		targets = append(targets, target)
 	}
-	t.s.Sight.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
+	t.s.RunWatcher.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
 }
 
 // watchPlaced watches an object from when it is known where it is. The engine
@@ -162,7 +162,7 @@ func (t *Target) watchPlaced(ctx context.Context, i *resource.Info, f *manifest.
 		placed := target
 		placed.Object.Name, placed.Object.Namespace = i.Name, i.Namespace
 		placed.GVR, placed.Namespaced = i.Mapping.Resource, i.Namespaced()
-		t.s.Sight.Watcher.Watch(ctx, []status.Target{placed}, func(ob run.Observation) {
+		t.s.RunWatcher.Watcher.Watch(ctx, []status.Target{placed}, func(ob run.Observation) {
 			ob.Object = planned
 			t.report(ctx, ob, report)
 		})

@@ -90,7 +90,7 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 		if !j.busy {
 			j.busy = true
 			name, uid := j.name, j.uid
-			t.s.Sight.Watcher.Go(ctx, func(ctx context.Context) { t.lookBack(ctx, j, name, uid, ob, to) })
+			t.s.RunWatcher.Watcher.Go(ctx, func(ctx context.Context) { t.readPast(ctx, j, name, uid, ob, to) })
 		}
 		return
 	default:
@@ -108,8 +108,8 @@ func removed(ob, end run.Observation) run.Observation {
 	return ob
 }
 
-// lookBack finds out how a Job ended that is gone.
-func (t *Target) lookBack(ctx context.Context, j *expiringJob, name string, uid types.UID, ob run.Observation, report func(run.Observation)) {
+// readPast finds out how a Job ended that is gone.
+func (t *Target) readPast(ctx context.Context, j *expiringJob, name string, uid types.UID, ob run.Observation, report func(run.Observation)) {
 	end, known := endOf(ctx, t.s.Client, ob.Object.Namespace, name, uid)
 	if ctx.Err() != nil {
 		return

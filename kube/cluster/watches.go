@@ -53,8 +53,8 @@ func (w *Watches) Close() {
 	w.pods.close()
 }
 
-// Sight is what one run sees by Watches.
-type Sight struct {
+// RunWatcher is what one run sees by Watches.
+type RunWatcher struct {
 	Watcher *status.Watcher
 	Signs   *Signs
 	// Shared tells that others have used the watches, or may: what is missing in what
@@ -62,18 +62,18 @@ type Sight struct {
 	Shared bool
 }
 
-// See returns what a run sees, until it is ended: by the Watches, or where they are nil
+// Open returns what a run sees, until it is ended: by the Watches, or where they are nil
 // by some of its own over a connection, which end with ctx and with it. notice is told
 // once of each thing that limits watching, from any goroutine; nil for nobody. Nothing
 // is told after end has returned.
-func (w *Watches) See(ctx context.Context, c *connect.Client, notice func(plan.Warning)) (s Sight, end func(), err error) {
+func (w *Watches) Open(ctx context.Context, c *connect.Client, notice func(plan.Warning)) (s RunWatcher, end func(), err error) {
 	shared := w != nil
 	if !shared {
 		if w, err = NewWatches(ctx, c, WatchOptions{}); err != nil {
-			return Sight{}, nil, err
+			return RunWatcher{}, nil, err
 		}
 	}
-	s = Sight{Watcher: w.hub.Watcher(ctx, notice), Signs: newSigns(w.pods), Shared: shared}
+	s = RunWatcher{Watcher: w.hub.Watcher(ctx, notice), Signs: newSigns(w.pods), Shared: shared}
 	return s, func() {
 		s.Signs.close()
 		s.Watcher.Close()

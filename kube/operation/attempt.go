@@ -25,10 +25,10 @@ import (
 // attempts makes the attempts of one operation: itself, then perhaps its
 // rollback.
 type attempts struct {
-	op     *Operation
-	engine *run.Engine
-	sight  cluster.Sight
-	unsee  func() // ends that
+	op           *Operation
+	engine       *run.Engine
+	runWatcher   cluster.RunWatcher
+	stopWatching func() // ends that
 }
 
 // spec is all that makes one attempt differ from another.
@@ -83,7 +83,7 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	}
 	ctx, helm := b.Context, b.Helm
 	session := cluster.Session{
-		Client: b.Client, Builder: b.Builder(s.root), Sight: as.sight,
+		Client: b.Client, Builder: b.Builder(s.root), RunWatcher: as.runWatcher,
 		JobsComplete: common.WaitForJobs, Resumes: as.op.prepared.Resumes, Warn: onceEach(as.engine.Publish, as.op.prepared.Warnings),
 	}
 	client := helmclient.New(helmclient.Config{

@@ -202,7 +202,7 @@ func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) 
 	if err != nil {
 		return true, op.fail(as, a, fmt.Errorf("continue with the edited revision: %w", err))
 	}
-	return true, next.carry(&attempts{op: next, engine: as.engine, sight: as.sight, unsee: as.unsee})
+	return true, next.carry(&attempts{op: next, engine: as.engine, runWatcher: as.runWatcher, stopWatching: as.stopWatching})
 }
 
 // bring adds what an edit has made of an operation, or where that is nil takes away

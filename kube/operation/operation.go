@@ -202,7 +202,7 @@ func (op *Operation) run() error {
 	if err != nil {
 		return op.fail(nil, nil, err)
 	}
-	defer as.unsee()
+	defer as.stopWatching()
 	return op.carry(as)
 }
 
@@ -270,11 +270,11 @@ func (op *Operation) start() *run.Engine {
 // seen of the cluster, until ctx ends.
 func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, error) {
 	notice := func(w plan.Warning) { eng.Publish(event.OfWarning(w)) }
-	sight, unsee, err := op.prepared.Common.Watches.See(ctx, op.client, notice)
+	runWatcher, stopWatching, err := op.prepared.Common.Watches.Open(ctx, op.client, notice)
 	if err != nil {
 		return nil, err
 	}
-	return &attempts{op: op, engine: eng, sight: sight, unsee: unsee}, nil
+	return &attempts{op: op, engine: eng, runWatcher: runWatcher, stopWatching: stopWatching}, nil
 }
 
 // publishNotes tells the notes of a release.

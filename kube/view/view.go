@@ -223,15 +223,15 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	defer cancel()
 	notice := func(w plan.Warning) { v.feed.Publish(event.OfWarning(w)) }
 	var none *cluster.Watches
-	sight, unsee, err := none.See(ctx, s.Client, notice)
+	runWatcher, stopWatching, err := none.Open(ctx, s.Client, notice)
 	if err != nil {
 		return nil, err
 	}
-	defer unsee()
+	defer stopWatching()
 	r := v.current()
 	// An apply target takes the absence of a Job that removes itself as its end. It
 	// sends nothing.
-	session := cluster.Session{Client: s.Client, Builder: r.builder, Sight: sight, Warn: notice}
+	session := cluster.Session{Client: s.Client, Builder: r.builder, RunWatcher: runWatcher, Warn: notice}
 	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
 	late := target.Late()
 	for _, p := range r.phases {
