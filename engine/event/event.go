@@ -137,7 +137,7 @@ type Event struct {
 	Status  Status       `json:"status,omitempty"`
 	Message string       `json:"message,omitempty"`
 	// Cause says in one sentence, without the object's name, why Object is not
-	// ready: `container api exited with code 3 (4 tries): FATAL: no relation`.
+	// ready: `container api exited with code 3 (3 restarts): FATAL: no relation`.
 	Cause string `json:"cause,omitempty"`
 	// Evidence are the lines that Cause is drawn from, the one that says the most
 	// first, MostEvidence at the most.

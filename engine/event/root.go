@@ -158,4 +158,4 @@ func SameCause(a, b string) bool {
 	return counts.ReplaceAllString(a, "") == counts.ReplaceAllString(b, "")
 }
 
-var counts = regexp.MustCompile(` \(\d+ tries\)|\d+`)
+var counts = regexp.MustCompile(` \(\d+ (?:restarts?|pods failed|tries)\)|\d+`)

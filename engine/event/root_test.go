@@ -65,9 +65,9 @@ func TestWhatIsKnownOfACauseIsTheLatest(t *testing.T) {
 		cause, evidence string
 	}{
 		{Event{Kind: KindDiagnosis, Cause: "container api exited with code 3", Evidence: []string{"BackOff"}}, "container api exited with code 3", "BackOff"},
-		{Event{Kind: KindWaiting, Cause: "container api exited with code 3 (2 tries)", Evidence: []string{"FATAL"}}, "container api exited with code 3 (2 tries)", "FATAL"},
-		{Event{Kind: KindGroup, Status: Failed, Cause: "not ready after 9s (--readiness-timeout)"}, "container api exited with code 3 (2 tries)", "FATAL"},
-		{Event{Kind: KindGroup, Status: Failed, Cause: "container api exited with code 3 (4 tries)", Evidence: []string{"panic"}}, "container api exited with code 3 (4 tries)", "panic"},
+		{Event{Kind: KindWaiting, Cause: "container api exited with code 3 (1 restart)", Evidence: []string{"FATAL"}}, "container api exited with code 3 (1 restart)", "FATAL"},
+		{Event{Kind: KindGroup, Status: Failed, Cause: "not ready after 9s (--readiness-timeout)"}, "container api exited with code 3 (1 restart)", "FATAL"},
+		{Event{Kind: KindGroup, Status: Failed, Cause: "container api exited with code 3 (3 restarts)", Evidence: []string{"panic"}}, "container api exited with code 3 (3 restarts)", "panic"},
 	} {
 		c.e.Phase, c.e.Group, c.e.Object = "apply", "a", &api
 		s.Apply(c.e)

@@ -91,7 +91,7 @@ func TestWhatHasRefused(t *testing.T) {
 		{"a webhook refuses without a word", forbidden("pods", "p", `admission webhook "inject.example.com" denied the request without explanation`),
 			"refused by webhook inject.example.com of MutatingWebhookConfiguration sidecars: no reason given"},
 		{"a webhook's pods are not ready", failing("check.example.com", "https://s.ns.svc:443/v?timeout=10s", `no endpoints available for service "s"`),
-			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: no endpoints available for service "s"; Service ns/s: none of its 1 pods is ready; container c exited with code 7 (3 tries): fake logs`},
+			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: no endpoints available for service "s"; Service ns/s: 0 of 1 pods are ready; container c exited with code 7 (2 restarts): fake logs`},
 		{"a webhook has no Service", failing("check.example.com", "https://none.ns.svc:443/", `service "none" not found`),
 			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: service "none" not found; Service ns/none: not in the cluster, and ` + going},
 		{"a webhook elsewhere", failing("check.example.com", "https://127.0.0.1:1/", "dial tcp 127.0.0.1:1: connect: connection refused"),

@@ -27,24 +27,14 @@ func (c Container) problem() (trouble, string) {
 		c.State == "terminated" && c.Exit != 0,
 		c.State == "running" && !c.Ready && c.Restarts > 0 && c.Exit != 0:
 		return crashed, c.title() + " " + c.ending()
-	case c.State == "waiting" && c.Reason == "InvalidImageName":
-		return unable, fmt.Sprintf("%s cannot start: the image name %s is invalid: %s", c.title(), c.Image, cmp.Or(cause(c.Message), c.Reason))
-	case c.State == "waiting" && isImage(c.Reason):
-		return unable, strings.TrimSuffix(fmt.Sprintf("%s cannot start: image %s cannot be pulled: %s", c.title(), c.Image, cause(c.Message)), ": ")
+	case c.imagePullFailed():
+		return unable, c.imagePullCause()
 	case c.State == "waiting" && c.Reason != "" && c.Reason != "ContainerCreating" && c.Reason != "PodInitializing":
 		return unable, fmt.Sprintf("%s cannot start: %s", c.title(), cmp.Or(program(c.Message), c.Reason))
 	case c.Init && !c.Sidecar && c.State == "running" && !c.Ready:
 		return young, c.title() + " is running"
 	}
 	return fine, ""
-}
-
-// tries is how often the container has failed.
-func (c Container) tries() int {
-	if c.State == "running" {
-		return c.Restarts
-	}
-	return c.Restarts + 1
 }
 
 // ending says how the container ended last.
@@ -70,25 +60,6 @@ func (c Container) said() string {
 	return colon(c.EndReason, c.EndMessage)
 }
 
-func isImage(reason string) bool {
-	switch reason {
-	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable":
-		return true
-	}
-	return false
-}
-
-// cause is the end of a chain of errors, which says the most: "not found". It
-// is empty if the message only says that pulling will be tried again.
-func cause(message string) string {
-	last := message[strings.LastIndex(message, ": ")+1:]
-	last = strings.TrimSpace(last)
-	if strings.HasPrefix(last, "Back-off pulling image") {
-		return ""
-	}
-	return last
-}
-
 // program is a runtime's error about a program from where it names that, which comes
 // after what each of its layers has to say.
 func program(message string) string {
@@ -99,39 +70,10 @@ func program(message string) string {
 }
 
 var (
-	nodes    = regexp.MustCompile(`^0/(\d+) nodes are available: `)
-	nodesFew = regexp.MustCompile(`^(\d+) (?:node\(s\) )?(.*)$`)
-	// afterwards is what the scheduler says once it has given the reasons: of
-	// claims, as 1.35 does, and of preemption.
-	afterwards = regexp.MustCompile(`(?: (?:no new claims to deallocate|still not schedulable),)? preemption: .*`)
-)
-
-// placing puts the scheduler's deciding words first: "Insufficient cpu on 2 of 2
-// nodes" for "0/2 nodes are available: 2 Insufficient cpu. preemption: …".
-func placing(message string) string {
-	m := nodes.FindStringSubmatch(message)
-	if m == nil {
-		return message
-	}
-	reasons := strings.TrimRight(afterwards.ReplaceAllString(message[len(m[0]):], ""), ". ")
-	var out []string
-	for _, r := range strings.Split(reasons, ", ") {
-		few := nodesFew.FindStringSubmatch(r)
-		if few == nil {
-			return reasons + " (" + m[1] + " nodes)"
-		}
-		out = append(out, few[2]+" on "+few[1])
-	}
-	return strings.Join(out, ", ") + " of " + m[1] + " nodes"
-}
-
-var (
 	mounting = regexp.MustCompile(`^MountVolume\.\S+ failed for volume "([^"]+)" : (.*)$`)
 	// attaching has the volume, and why it cannot be attached to the pod's node.
 	attaching = regexp.MustCompile(`^(?:Multi-Attach error for volume "([^"]+)" |AttachVolume\.\S+ failed for volume "([^"]+)" : )(.*)$`)
-	// pullSecrets has those that a kubelet could not retrieve.
-	pullSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
-	probing     = regexp.MustCompile(`^(Liveness|Startup) probe failed: (.*)$`)
+	probing   = regexp.MustCompile(`^(Liveness|Startup) probe failed: (.*)$`)
 )
 
 // hindered puts in words what keeps a pod from being made.

@@ -107,13 +107,13 @@ const (
 
 func TestCauseOfDeployment(t *testing.T) {
 	for _, tt := range []struct{ name, rest, want string }{
-		{"crash loop", pod("p", "r2", crashed7), "container c exited with code 7 (3 tries): fake logs"},
+		{"crash loop", pod("p", "r2", crashed7), "container c exited with code 7 (2 restarts): fake logs"},
 		{"runs again", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {running: {}}, lastState: {terminated: {exitCode: 7}}}]`),
-			"container c exited with code 7: fake logs"},
+			"container c exited with code 7 (1 restart): fake logs"},
 		{"out of memory", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`),
-			"container c was killed because its node ran out of memory (OOMKilled); it has no memory limit (2 tries)"},
+			"container c was killed because its node ran out of memory (OOMKilled); it has no memory limit (1 restart)"},
 		{"out of the pod's memory", strings.Replace(pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`), "spec: {nodeName: n1, ", "spec: {nodeName: n1, resources: {limits: {memory: 1Gi}}, ", 1),
-			"container c was killed for exceeding its memory limit of 1Gi (OOMKilled) (2 tries)"},
+			"container c was killed for exceeding its memory limit of 1Gi (OOMKilled) (1 restart)"},
 		{"image", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "rpc error: code = NotFound desc = docker.io/example/app:1: not found"}}}]`),
 			"container c cannot start: image example/app:1 cannot be pulled: not found"},
 		{"image, cause in an event", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "example/app:1"'}}}]`) +
@@ -122,7 +122,7 @@ func TestCauseOfDeployment(t *testing.T) {
 		{"configuration", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "db" not found'}}}]`),
 			`container c cannot start: secret "db" not found`},
 		{"init container", pod("p", "r2", `phase: Pending, initContainerStatuses: [{name: i, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1}}}], containerStatuses: [{name: c, state: {waiting: {reason: PodInitializing}}}]`),
-			"init container i exited with code 1 (2 tries): fake logs"},
+			"init container i exited with code 1 (1 restart): fake logs"},
 		{"init container runs", pod("p", "r2", `phase: Pending, initContainerStatuses: [{name: i, state: {running: {}}}]`),
 			"pod p: init container i is running"},
 		{"not ready", pod("p", "r2", unreadyUp) + incident("e", "p", "Pod", "Unhealthy", "Readiness probe failed: 503"),
@@ -137,7 +137,7 @@ func TestCauseOfDeployment(t *testing.T) {
 			"container c is running but not ready"},
 		{"pods of others do not", pod("p", "rx", crashed7), "too few"},
 		{"worst first", pod("fine", "r2", readyPod) + "\n---\n" + pod("bad", "r2", crashed7) + "\n---\n" + pod("slow", "r2", unreadyUp),
-			"container c exited with code 7 (3 tries): fake logs"},
+			"container c exited with code 7 (2 restarts): fake logs"},
 		{"quota", strings.TrimPrefix(incident("e", "api-2", "ReplicaSet", "FailedCreate", `Error creating: pods "x" is forbidden: exceeded quota`), "\n---\n"),
 			`no pods can be created: exceeded quota`},
 	} {
@@ -185,15 +185,15 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		{"absent", named("", "ConfigMap", "none"), service, "not in the cluster, and namespace ns does not exist"},
 		{"unknown kind", named("example.org", "Widget", "w"), service, `it cannot be read: no matches for kind "Widget" in group "example.org"`},
 		{"job", named("batch", "Job", "migrate"), job + "\n---\n" + pod("migrate-1", "j", failed) + "\n---\n" + pod("migrate-2", "j", failed),
-			"container c exited with code 2 (3 tries): fake logs"},
+			"container c exited with code 2 (3 pods failed): fake logs"},
 		{"job whose TTL is over", named("batch", "Job", "migrate"), going(job, time.Now()), "failed: BackoffLimitExceeded: too many"},
 		{"job that stays for long", named("batch", "Job", "migrate"), going(job, time.Now().Add(-time.Minute)), "being deleted: waiting for finalizers foregroundDeletion: the objects it owns are deleted first"},
 		{"job without pods", named("batch", "Job", "migrate"), job, "failed: BackoffLimitExceeded: too many"},
-		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "container c exited with code 7 (3 tries): fake logs"},
+		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "container c exited with code 7 (2 restarts): fake logs"},
 		{"service without pods", named("", "Service", "s"), service, "selector app=api matches no pods"},
 		{"service without ready pods", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", crashed7),
-			"none of its 1 pods is ready; container c exited with code 7 (3 tries): fake logs"},
-		{"service", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", readyPod), "1 of its 1 pods are ready"},
+			"0 of 1 pods are ready; container c exited with code 7 (2 restarts): fake logs"},
+		{"service", named("", "Service", "s"), service + "\n---\n" + pod("p", "x", readyPod), "1 of 1 pods are ready"},
 		{"claim", named("", "PersistentVolumeClaim", "c"), "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nstatus: {phase: Pending}" +
 			incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass "fast" not found`), "no volume: it names no StorageClass, and there is no default"},
 		{"deleting", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x/y]}}`,
@@ -208,7 +208,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		{"daemons for no node", named("apps", "DaemonSet", "ds"), `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: ds, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.numberReady} > 0"]', helm.sh/readiness-failure: '["{.x} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}, template: {spec: {nodeSelector: {disk: fast}}}}, status: {desiredNumberScheduled: 0, numberReady: 0}}`,
 			"no node matches its pods, nodeSelector disk=fast"},
 		{"ready, but not for long enough", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, minReadySeconds: 300, selector: {matchLabels: {app: api}}}, status: {replicas: 1, readyReplicas: 1, availableReplicas: 0, updatedReplicas: 1}}` +
-			"\n---\n" + pod("db-0", "d", readyPod), "1 of its pods are ready, and available after 300 s (minReadySeconds)"},
+			"\n---\n" + pod("db-0", "d", readyPod), "1 ready pod counts as available only after 300 s (minReadySeconds)"},
 		{"a scheduler that is not there", named("", "Pod", "p"), strings.Replace(pod("p", "x", "phase: Pending"), "spec: {nodeName: n1, ", "spec: {schedulerName: special, ", 1), "has no node: scheduler special has not assigned one"},
 		{"a gate that stays shut", named("", "Pod", "p"), strings.Replace(pod("p", "x", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: "Scheduling is blocked due to non-empty scheduling gates"}]`), "spec: {nodeName: n1, ", "spec: {schedulingGates: [{name: example.com/wait}], ", 1),
 			"cannot be scheduled: scheduling gate not removed: example.com/wait"},
@@ -216,7 +216,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		{"a budget without a selector", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1", "expectedPods: 0"), "it has no selector, so it matches no pods"},
 		{"a budget for all pods", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 3, selector: {}", "expectedPods: 1, currentHealthy: 1, desiredHealthy: 3") + "\n---\n" + pod("p", "x", readyPod), "it allows no disruption: it requires 3 healthy pods and matches 1"},
 		{"a budget for pods that crash", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1, selector: {matchLabels: {app: api}}", "expectedPods: 1, currentHealthy: 0, desiredHealthy: 1") + "\n---\n" + pod("p", "x", crashed7),
-			"0 of 1 pods healthy; container c exited with code 7 (3 tries): fake logs"},
+			"0 of 1 pods healthy; container c exited with code 7 (2 restarts): fake logs"},
 		{"nothing", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`, "no known problem"},
 		{"cron job", named("batch", "CronJob", "nightly"), `{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly, namespace: ns, uid: cj}, spec: {jobTemplate: {}}}` +
 			"\n---\n" + `{apiVersion: batch/v1, kind: Job, metadata: {name: n1, namespace: ns, uid: j1, ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: nightly, uid: cj, controller: true}]}}` +
@@ -240,7 +240,7 @@ func TestReportWithoutRights(t *testing.T) {
 		})
 	}
 	r := d.Object(t.Context(), named("apps", "Deployment", "api"))
-	if want := "container c exited with code 7 (3 tries): fake logs"; r.Cause != want {
+	if want := "container c exited with code 7 (2 restarts): fake logs"; r.Cause != want {
 		t.Errorf("%q\nwant %q", r.Cause, want)
 	}
 	want := []string{
@@ -322,13 +322,15 @@ func TestTheLogLineThatTellsWhy(t *testing.T) {
 // TestTheSchedulersDecidingWordsComeFirst: what it says of preemption decides nothing.
 func TestTheSchedulersDecidingWordsComeFirst(t *testing.T) {
 	for in, want := range map[string]string{
-		"0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found.":                                           "Insufficient cpu on 2 of 2 nodes",
-		"0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.": "Insufficient cpu on 2 of 2 nodes",
-		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory.":                                                                    "had untolerated taint {a: b} on 1, Insufficient memory on 2 of 3 nodes",
+		"0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found.":                                           "2 of 2 nodes lack CPU",
+		"0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.": "2 of 2 nodes lack CPU",
+		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory.":                                                                    "1 of 3 nodes had untolerated taint {a: b}, 2 lack memory",
 		"0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found":                                                                       "pod has unbound immediate PersistentVolumeClaims. not found (2 nodes)",
+		"0/2 nodes are available: 2 Insufficient cpu, 2 Insufficient memory.":                                                                                        "2 of 2 nodes lack CPU and memory",
+		"0/1 nodes are available: 1 Too many pods.":                                                                                                                  "1 of 1 node: Too many pods",
 		"something else": "something else",
 	} {
-		if got := placing(in); got != want {
+		if got := schedulingCause(in); got != want {
 			t.Errorf("%q\nwant %q", got, want)
 		}
 	}
@@ -357,7 +359,7 @@ spec: {selector: {matchLabels: {app: api}}, template: {}}
 ---
 `
 	d, kube := cluster(t, job+pod("migrate-1", "j", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}]`))
-	const want = "container c exited with code 2 (2 tries): fake logs"
+	const want = "container c exited with code 2 (1 restart): fake logs"
 	for _, when := range []string{"while it crashes", "when its pods are gone"} {
 		if r := d.Object(t.Context(), named("batch", "Job", "migrate")); r.Cause != want {
 			t.Errorf("%s: %q, want %q", when, r.Cause, want)

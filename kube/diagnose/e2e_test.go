@@ -141,7 +141,7 @@ func TestClusterImageCannotBePulled(t *testing.T) {
 func TestClusterCrashLoop(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/web:1", `sandbox/exit-code: "3", sandbox/run-duration: 10ms, sandbox/log: "starting\nFATAL: cannot bind\nbye"`))
-	r := p.until(o, "container c exited with code 3 (", " tries): FATAL: cannot bind")
+	r := p.until(o, "container c exited with code 3 (", " restarts): FATAL: cannot bind")
 	t.Log(r.Cause, r.Lines)
 	if n := len(r.Logs); n < 3 || r.Logs[n-1] != "bye" {
 		t.Errorf("logs %q", r.Logs)
@@ -186,13 +186,13 @@ func TestClusterNotReady(t *testing.T) {
 	o := p.create(workload("web", "example/web:1", `sandbox/fail: never-ready`))
 	t.Log(p.until(o, "container c is running but not ready: Readiness probe failed").Cause)
 	s := p.create(`{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}, ports: [{port: 80}]}}`)
-	t.Log(p.until(s, "none of its 1 pods is ready").Cause)
+	t.Log(p.until(s, "0 of 1 pods are ready").Cause)
 }
 
 func TestClusterUnschedulablePod(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(`{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {containers: [{name: c, image: "x:1", resources: {requests: {cpu: "100000"}}}]}}`)
-	t.Log(p.until(o, "cannot be scheduled: ", "Insufficient cpu").Cause)
+	t.Log(p.until(o, "cannot be scheduled: ", "lack CPU").Cause)
 	events, err := p.Events(t.Context(), o)
 	p.check(err)
 	if len(events) != 1 || !events[0].Warning || events[0].Reason != "FailedScheduling" || events[0].Time.IsZero() {
@@ -261,7 +261,7 @@ func TestClusterContainers(t *testing.T) {
 		"secret":   {"", `containers: [{name: api, image: "x:1", envFrom: [{secretRef: {name: absent}}]}]`, []string{`container api cannot start: secret "absent" not found`}, ""},
 		"key":      {"", `containers: [{name: api, image: "x:1", env: [{name: A, valueFrom: {secretKeyRef: {name: there, key: password}}}]}]`, []string{"container api cannot start: couldn't find key password in Secret " + p.ns + "/there"}, ""},
 		"volume":   {"", `volumes: [{name: config, configMap: {name: absent}}], containers: [{name: api, image: "x:1", volumeMounts: [{name: config, mountPath: /c}]}]`, []string{`volume config cannot be mounted: configmap "absent" not found`}, "FailedMount"},
-		"node":     {"", `nodeSelector: {disk: fast}, containers: [{name: api, image: "x:1"}]`, []string{"cannot be scheduled: didn't match Pod's node affinity/selector on 2 of 2 nodes"}, "FailedScheduling"},
+		"node":     {"", `nodeSelector: {disk: fast}, containers: [{name: api, image: "x:1"}]`, []string{"cannot be scheduled: 2 of 2 nodes didn't match Pod's node affinity/selector"}, "FailedScheduling"},
 	} {
 		o := p.create(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: ` + name + `}, spec: {replicas: 1, selector: {matchLabels: {app: ` + name + `}}, template:
 			{metadata: {labels: {app: ` + name + `}, annotations: {` + tt.annotations + `}}, spec: {` + tt.spec + `}}}}`)

@@ -113,7 +113,7 @@ func (q *inquiry) counting() lead {
 		}
 		return l
 	case wait > 0 && ready > number("status", "availableReplicas")+number("status", "numberAvailable"):
-		return lead{cause: fmt.Sprintf("%d of its pods are ready, and available after %d s (minReadySeconds)", ready, wait)}
+		return lead{cause: fmt.Sprintf("%d ready %s as available only after %d s (minReadySeconds)", ready, plural(fmt.Sprint(ready), "pod counts", "pods count"), wait)}
 	}
 	return lead{}
 }

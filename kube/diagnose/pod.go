@@ -30,7 +30,6 @@ type Pod struct {
 	uid     types.UID
 	trouble trouble
 	culprit string // the container that Why is about, or else the first one
-	tries   int    // how often the culprit has failed
 	claims  []string
 	// words are those of its status that Why is drawn from, as they are.
 	words []string
@@ -194,7 +193,7 @@ func (p *Pod) judge(pod *corev1.Pod) {
 	}
 	for _, c := range p.Containers {
 		if t, why := c.problem(); t > p.trouble && (!going || p.failedBefore(pod, c)) {
-			p.trouble, p.Why, p.culprit, p.tries = t, why, c.Name, c.tries()
+			p.trouble, p.Why, p.culprit = t, why, c.Name
 		}
 	}
 	switch {
@@ -206,7 +205,7 @@ func (p *Pod) judge(pod *corev1.Pod) {
 	case len(pod.Spec.SchedulingGates) > 0:
 		p.trouble, p.Why = unplaced, "cannot be scheduled: scheduling gate not removed: "+pod.Spec.SchedulingGates[0].Name
 	case whyFalse(pod, corev1.PodScheduled) != "":
-		p.trouble, p.Why = unplaced, "cannot be scheduled: "+placing(whyFalse(pod, corev1.PodScheduled))
+		p.trouble, p.Why = unplaced, "cannot be scheduled: "+schedulingCause(whyFalse(pod, corev1.PodScheduled))
 	case pod.Status.Phase == corev1.PodRunning:
 		p.notReady(pod)
 	case p.Why == "" && pod.Spec.NodeName == "" && pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:

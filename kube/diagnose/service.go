@@ -35,7 +35,7 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	if e := q.last(); unaddressed && e != nil {
 		return lead{cause: "no address: " + e.Reason + ": " + e.Message}
 	}
-	l := lead{cause: cmp.Or(q.verdict().Message, fmt.Sprintf("%d of its %d pods are ready", ready, len(q.Pods))), symptom: true}
+	l := lead{cause: cmp.Or(q.verdict().Message, fmt.Sprintf("%d of %d pods are ready", ready, len(q.Pods))), symptom: true}
 	switch {
 	case len(selector) == 0:
 		l = d.endpoints(ctx, q)
@@ -44,7 +44,7 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	case len(q.Pods) == 0:
 		l = d.mismatch(ctx, q.live.GetNamespace(), metav1.LabelSelector{MatchLabels: selector})
 	case ready == 0:
-		l = lead{cause: fmt.Sprintf("none of its %d pods is ready; %s", len(q.Pods), q.pod(q.Pods[0]))}
+		l = lead{cause: fmt.Sprintf("0 of %d pods are ready; %s", len(q.Pods), q.pod(q.Pods[0]))}
 	}
 	switch {
 	case unaddressed && l.symptom:

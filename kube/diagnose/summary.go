@@ -160,15 +160,8 @@ func (q *inquiry) pod(p Pod) string {
 	case crashed:
 		return q.crash(p)
 	case unable:
-		if strings.HasSuffix(text, "cannot be pulled") {
-			if e := q.about(p, "Failed"); e != nil {
-				text += ": " + cause(e.Message)
-			}
-		}
-		if e := q.about(p, "FailedToRetrieveImagePullSecret"); e != nil && isImage(p.container(p.culprit).Reason) {
-			if m := pullSecrets.FindStringSubmatch(e.Message); m != nil {
-				text += "; pull secret " + m[1] + " could not be read"
-			}
+		if p.container(p.culprit).imagePullFailed() {
+			return q.imagePullCause(p)
 		}
 	case unready:
 		if e := q.about(p, "Unhealthy"); e != nil {
@@ -188,11 +181,8 @@ func (q *inquiry) pod(p Pod) string {
 
 // crash says how the container of a pod ends, how often it has, and what it says.
 func (q *inquiry) crash(p Pod) string {
-	times := ""
-	if n := q.tries(p); n > 1 {
-		times = fmt.Sprintf(" (%d tries)", n)
-	}
 	c := p.container(p.culprit)
+	times := q.repeated(c)
 	if e := q.about(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
 		if m := probing.FindStringSubmatch(e.Message); m != nil {
 			return fmt.Sprintf("%s was killed because its %s probe failed%s: %s", c.title(), strings.ToLower(m[1]), times, m[2])
@@ -208,15 +198,18 @@ func (q *inquiry) crash(p Pod) string {
 	return text
 }
 
-// tries counts how often a pod has failed. For a Job its failed pods count, as
-// it starts a new one for each try.
-func (q *inquiry) tries(p Pod) int {
-	if q.live.GetKind() == "Job" {
-		if n, ok, _ := unstructured.NestedInt64(q.live.Object, "status", "failed"); ok && int(n) > p.tries {
-			return int(n)
-		}
+// repeated is " (2 restarts)", or for a Job, which replaces its pods, " (2 pods failed)".
+func (q *inquiry) repeated(c Container) string {
+	failed, _, _ := unstructured.NestedInt64(q.live.Object, "status", "failed")
+	switch {
+	case q.live.GetKind() == "Job" && failed > 1 && failed > int64(c.Restarts):
+		return fmt.Sprintf(" (%d pods failed)", failed)
+	case c.Restarts == 1:
+		return " (1 restart)"
+	case c.Restarts > 1:
+		return fmt.Sprintf(" (%d restarts)", c.Restarts)
 	}
-	return p.tries
+	return ""
 }
 
 // missesPods reports whether a workload has fewer pods than replicas.

@@ -34,9 +34,9 @@ var logsOfShop = func() (lines []inspector.LogLine) {
 }()
 
 var podsOfShop = []inspector.Pod{
-	{Name: "shop-api-5f4bc54847-x2kq7", Ready: "1/2", Restarts: "4", Node: "node-0", Phase: "running", Why: `container main exited with code 2 (5 tries): FATAL: relation "orders" does not exist`},
+	{Name: "shop-api-5f4bc54847-x2kq7", Ready: "1/2", Restarts: "4", Node: "node-0", Phase: "running", Why: `container main exited with code 2 (4 restarts): FATAL: relation "orders" does not exist`},
 	{Name: "shop-api-5f4bc54847-5fvt4", Ready: "2/2", Restarts: "0", Node: "node-1", Phase: "running"},
-	{Name: "shop-api-5f4bc54847-bfmjm", Ready: "0/2", Restarts: "0", Phase: "pending", Why: "cannot be scheduled: Insufficient cpu on 2 of 2 nodes"},
+	{Name: "shop-api-5f4bc54847-bfmjm", Ready: "0/2", Restarts: "0", Phase: "pending", Why: "cannot be scheduled: 2 of 2 nodes lack CPU"},
 }
 
 // looking opens a tab of the failed object of the held run by its key.
@@ -154,7 +154,7 @@ func TestPods(t *testing.T) {
 	for _, w := range []int{60, 80, 100, 200} {
 		s := looking(t, w, 45, "v", "tab")
 		s.shows(t, "ready", "restarts", "age", "node", "1/2", "47:00", "1:34:00")
-		if text := strings.Join(strings.Fields(s.text()), " "); w < 100 && (!strings.Contains(text, "(5 tries): FATAL: relation") || !strings.Contains(text, "Insufficient cpu on 2 of 2 nodes")) {
+		if text := strings.Join(strings.Fields(s.text()), " "); w < 100 && (!strings.Contains(text, "(4 restarts): FATAL: relation") || !strings.Contains(text, "2 of 2 nodes lack CPU")) {
 			t.Errorf("at %d columns the reason is cut:\n%s", w, s.text())
 		}
 	}

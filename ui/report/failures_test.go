@@ -31,9 +31,9 @@ func manyRoots(t *testing.T) []event.Event {
 			b.Publish(event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: g.ID, Object: &g.Objects[n], Message: cause, Cause: cause, Evidence: evidence, Lines: []string{"pod of " + g.Objects[n].Name}})
 		}
 		know(groups[0], 0, `claim data-db-0 has no volume: StorageClass "fast" does not exist`, `ProvisioningFailed: storageclass.storage.k8s.io "fast" not found`)
-		know(groups[0], 1, "container pooler exited with code 1 (2 tries): FATAL: no route to db", "FATAL: no route to db", "BackOff: Back-off restarting failed container pooler")
+		know(groups[0], 1, "container pooler exited with code 1 (1 restart): FATAL: no route to db", "FATAL: no route to db", "BackOff: Back-off restarting failed container pooler")
 		b.at(12 * sec)
-		know(groups[0], 1, "container pooler exited with code 1 (3 tries): FATAL: no route to db", "FATAL: no route to db")
+		know(groups[0], 1, "container pooler exited with code 1 (2 restarts): FATAL: no route to db", "FATAL: no route to db")
 		finish(b, r.Wait())
 	})
 }
@@ -99,7 +99,7 @@ func TestTheLastLinesSayWhatToDo(t *testing.T) {
 		"roots": {manyRoots, []string{
 			"✗ Deployment/queue: the deployment exceeded its progress deadline (in shop:queue)",
 			`✗ StatefulSet/db: claim data-db-0 has no volume: StorageClass "fast" does not exist; gave up after 25s (--readiness-timeout) (in shop:db)`,
-			"✗ Deployment/pooler: container pooler exited with code 1 (3 tries): FATAL: no route to db; gave up after 25s (in shop:db)",
+			"✗ Deployment/pooler: container pooler exited with code 1 (2 restarts): FATAL: no route to db; gave up after 25s (in shop:db)",
 			"ProvisioningFailed", "and 2 more failures"}},
 		"refused": {refused, []string{"ConfigMap/ddl: create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9", "the release is back at revision 3"}},
 		"hook":    {hookFails, []string{"Job/migrate: container migrate exited with code 2: FATAL:", "BackoffLimitExceeded"}},

@@ -1,0 +1,57 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// unreadPullSecrets names the pull secrets that the kubelet could not retrieve.
+var unreadPullSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
+
+// imagePullFailed reports whether the container waits because of its image.
+func (c Container) imagePullFailed() bool {
+	if c.State != "waiting" {
+		return false
+	}
+	switch c.Reason {
+	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable":
+		return true
+	}
+	return false
+}
+
+// imagePullCause says why the image cannot be pulled, as far as the container's status shows.
+func (c Container) imagePullCause() string {
+	why := lastError(c.Message)
+	if c.Reason == "InvalidImageName" {
+		return fmt.Sprintf("%s cannot start: invalid image name %s: %s", c.title(), c.Image, cmp.Or(why, c.Reason))
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%s cannot start: image %s cannot be pulled: %s", c.title(), c.Image, why), ": ")
+}
+
+// imagePullCause adds what only the pod's events show: the registry's error once the
+// kubelet backs off, and a missing pull secret.
+func (q *inquiry) imagePullCause(p Pod) string {
+	text := p.Why
+	if e := q.about(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {
+		text += ": " + lastError(e.Message)
+	}
+	if e := q.about(p, "FailedToRetrieveImagePullSecret"); e != nil {
+		if m := unreadPullSecrets.FindStringSubmatch(e.Message); m != nil {
+			text += "; pull secret " + m[1] + " could not be read"
+		}
+	}
+	return text
+}
+
+// lastError is the innermost error of a chain, "not found", or "" if the message only
+// says that the kubelet will pull again.
+func lastError(message string) string {
+	last := strings.TrimSpace(message[strings.LastIndex(message, ": ")+1:])
+	if strings.HasPrefix(last, "Back-off pulling image") {
+		return ""
+	}
+	return last
+}
