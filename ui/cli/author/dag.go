@@ -20,7 +20,7 @@ to the subchart. Resources without a group are CHART:(unsequenced).
 
 Text, dot and mermaid omit edges that follow from other edges; json has all of them.
 
-Templates that use the release name: give it before CHART.`
+If templates use the release name, give NAME before CHART.`
 
 func (a *app) newDag() *cobra.Command {
 	var flags command.RenderFlags

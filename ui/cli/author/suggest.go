@@ -27,7 +27,7 @@ memory and checks that this gives the suggested plan; then it writes all files o
 are listed with the lines to add, and the exit code is 1: objects whose annotations come from a helper, objects of
 several groups rendered by one place in a template, packed charts, and links.
 
-Templates that use the release name: give it before CHART.`
+If templates use the release name, give NAME before CHART.`
 
 func (a *app) newSuggest() *cobra.Command {
 	flags := command.RenderFlags{Flat: true}

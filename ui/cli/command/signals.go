@@ -21,32 +21,33 @@ var ErrInterrupted = errors.New("interrupted; nothing was written")
 // lastChance is how long a command may take to end after the second signal.
 const lastChance = 2 * time.Second
 
-// Signals turns signals into orders, for as long as the program runs. While
-// there is no operation the first one ends what is under way, and a second one
-// the program. During an operation the first SIGINT or SIGTERM aborts it, and the
-// next one stops it at once; SIGHUP is what onHangup says. What the operation
-// makes of that, its events tell. After it, a signal leaves the screen.
+// Signals turns signals into commands for as long as the program runs. Without an
+// operation the first signal cancels Context, and a second one quits the program. During
+// an operation the first SIGINT or SIGTERM aborts it and the next one stops it; SIGHUP
+// does what OnSignal says. After it, a signal closes the screen.
 type Signals struct {
 	// Context ends with the first signal while there is no operation.
 	Context context.Context
 	cancel  context.CancelCauseFunc
-	// Quit ends the program where nothing else does, for the reason given.
+	// Quit ends the program if nothing else does.
 	Quit func(error)
 
-	mu    sync.Mutex
-	op    Operation
-	began bool // an operation, now or before
-	order OnSignal
-	say   report.Notices // nil if the screen shows what a signal does
-	came  bool           // a signal that ends the command has come
-	// orders counts the signals since the operation, or its rollback, started.
-	orders int
-	// asked are the commands without an answer yet.
-	asked []event.CommandName
-	last  os.Signal
-	gone  bool // the terminal closed, and the operation continues
-	// cleanup runs before Quit.
-	cleanup map[*func()]bool
+	mu      sync.Mutex
+	target                   // the operation, since the last Steer
+	began   bool             // an operation has started, now or before
+	came    bool             // a signal that ends the command has come
+	last    os.Signal        // that signal
+	gone    bool             // the terminal has closed
+	cleanup map[*func()]bool // runs before Quit
+}
+
+// target is the operation that signals control.
+type target struct {
+	op     Operation // nil after its end
+	policy OnSignal
+	say    report.Notices      // nil if the screen shows what a signal does
+	sent   int                 // commands sent since the operation, or its rollback, started
+	asked  []event.CommandName // without an answer yet
 }
 
 // OnSignal is what the first signal means.
@@ -68,6 +69,7 @@ const (
 	HangupRollback HangupAction = "rollback"
 )
 
+// NewSignals returns Signals whose Context ends with parent; call Watch to start them.
 func NewSignals(parent context.Context) *Signals {
 	i := &Signals{Quit: func(error) {}, cleanup: map[*func()]bool{}}
 	i.Context, i.cancel = context.WithCancelCause(parent)
@@ -101,7 +103,7 @@ func (i *Signals) Steer(op Operation, o OnSignal, say report.Notices) error {
 	if i.came {
 		return ErrInterrupted
 	}
-	i.op, i.began, i.order, i.say, i.orders, i.asked = op, true, o, say, 0, nil
+	i.target, i.began = target{op: op, policy: o, say: say}, true
 	if i.gone {
 		o.Unattended()
 	}
@@ -154,7 +156,7 @@ func (i *Signals) Handle(s os.Signal) {
 		i.hungUp()
 	default:
 		i.came, i.last = true, s
-		i.give(i.order.Rollback)
+		i.give(i.policy.Rollback)
 	}
 }
 
@@ -199,10 +201,10 @@ func (i *Signals) cleanUp() {
 
 // give tells the operation to abort, and the second time to stop.
 func (i *Signals) give(rollback bool) {
-	i.orders++
+	i.sent++
 	command := event.Abort
 	switch {
-	case i.orders > 1:
+	case i.sent > 1:
 		command = event.Stop
 	case rollback:
 		command = event.Rollback
@@ -229,12 +231,12 @@ func (i *Signals) hungUp() {
 	if i.say != nil {
 		DropTerminal()
 	}
-	if i.order.Hangup == HangupContinue {
-		i.order.Unattended()
+	if i.policy.Hangup == HangupContinue {
+		i.policy.Unattended()
 		return
 	}
 	i.came, i.last = true, syscall.SIGHUP
-	i.give(i.order.Hangup == HangupRollback)
+	i.give(i.policy.Hangup == HangupRollback)
 }
 
 // Consume prints the operation's answer to a signal. When a rollback starts, the next
@@ -244,7 +246,7 @@ func (i *Signals) Consume(e event.Event) {
 	defer i.mu.Unlock()
 	switch {
 	case e.Kind == event.KindOperation && e.Status == event.RollingBack:
-		i.orders = 0
+		i.sent = 0
 	case e.Kind == event.KindCommand:
 		at := slices.Index(i.asked, e.Command)
 		if at < 0 || e.Answers != "" {
@@ -268,7 +270,7 @@ func (i *Signals) answer(e event.Event) string {
 	case e.Command == event.Rollback:
 		return "no more groups start; rolling back" + again
 	}
-	return "no more groups start; " + i.order.Outcome + again
+	return "no more groups start; " + i.policy.Outcome + again
 }
 
 // Cancelable returns the result of do, or the cause of ctx as soon as ctx ends. It is for

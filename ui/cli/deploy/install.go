@@ -53,17 +53,32 @@ CHART is anything Helm accepts: a directory, a packaged chart, repo/name, a URL,
 
 // deployFlags are the flags that install and upgrade share.
 type deployFlags struct {
-	chart  command.ChartFlags
-	values values.Options
-	post   command.PostFlags
-	order  command.Choice
-	dryRun string
+	chart                 command.ChartFlags
+	values                values.Options
+	post                  command.PostFlags
+	order                 command.Choice
+	skipSchema, enableDNS bool
+	applyFlags
+	printFlags
+	recordFlags
+}
 
-	hideSecret, showSecrets, createNamespace, skipCRDs, takeOwnership bool
-	forceConflicts, forceReplace, skipSchema, skipValidation          bool
-	enableDNS, subNotes, hideNotes                                    bool
-	description                                                       string
-	labels                                                            map[string]string
+// applyFlags decide how objects are applied.
+type applyFlags struct {
+	createNamespace, skipCRDs, takeOwnership     bool
+	forceConflicts, forceReplace, skipValidation bool
+}
+
+// printFlags decide what is printed of the result.
+type printFlags struct {
+	dryRun                                       string
+	hideSecret, showSecrets, subNotes, hideNotes bool
+}
+
+// recordFlags are stored in the release's record.
+type recordFlags struct {
+	description string
+	labels      map[string]string
 }
 
 func (d *deployFlags) add(cmd *cobra.Command) {

@@ -15,19 +15,33 @@ import (
 
 // runFlags are the flags of every operation on a release.
 type runFlags struct {
+	waitFlags
+	pauseFlags
+	abortFlags
+	output                          command.Choice
+	noTUI                           bool
+	noHooks, sandbox, skipPreflight bool
+	reports                         []string
+	outcomes                        *report.Outcomes // set by withReports
+}
+
+// waitFlags decide what to wait for, and how long.
+type waitFlags struct {
 	timeout, readiness   time.Duration
 	wait                 command.Choice
 	waitAll, waitForJobs bool
-	noHooks              bool
-	rollback             bool
-	noTUI, step, hold    bool
-	breakOn              []string
-	output               command.Choice
-	sandbox              bool
-	skipPreflight        bool
-	interrupt, hangup    command.Choice
-	reports              []string
-	outcomes             *report.Outcomes // set once reports were read
+}
+
+// pauseFlags decide where a run pauses.
+type pauseFlags struct {
+	step, hold bool
+	breakOn    []string
+}
+
+// abortFlags decide what a failure, a signal or a closed terminal does.
+type abortFlags struct {
+	rollback          bool
+	interrupt, hangup command.Choice
 }
 
 const (
