@@ -41,9 +41,9 @@ func TestFindRule(t *testing.T) {
 		"R38":                   "no rule R38; the nearest is R37, What lint finds",
 		"R12x":                  "the nearest is R12,",
 		"R99999999999999999999": "the nearest is " + all[len(all)-1].ID + ",",
-		"helm":                  `"helm" is not the number of a rule`,
-		"":                      `"" is not the number of a rule`,
-		"R":                     `"R" is not the number of a rule`,
+		"helm":                  `"helm" is not a rule number, such as R12 or R15a`,
+		"":                      `"" is not a rule number, such as R12 or R15a`,
+		"R":                     `"R" is not a rule number, such as R12 or R15a`,
 	}
 	for name, want := range wrong {
 		if _, err := FindRule(name); err == nil || !strings.Contains(err.Error(), want) {
