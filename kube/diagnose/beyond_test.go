@@ -153,10 +153,10 @@ func TestClaims(t *testing.T) {
 		})
 	}
 	t.Run("of a StatefulSet's pod", func(t *testing.T) {
-		unplaced := strings.Replace(pod("db-0", "d", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "0/2 nodes: pod has unbound immediate PersistentVolumeClaims."}]`),
+		unschedulable := strings.Replace(pod("db-0", "d", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "0/2 nodes: pod has unbound immediate PersistentVolumeClaims."}]`),
 			"spec: {nodeName: n1, ", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}], ", 1)
 		d, _ := cluster(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, selector: {matchLabels: {app: api}}}}\n---\n"+
-			unplaced+"\n---\n"+ofClass+incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`))
+			unschedulable+"\n---\n"+ofClass+incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", `storageclass.storage.k8s.io "fast" not found`))
 		r := d.Object(t.Context(), named("apps", "StatefulSet", "db"))
 		if want := "pod db-0 cannot be scheduled: claim c has no volume: StorageClass fast does not exist, and no volume of that class fits 1Gi, ReadWriteMany"; r.Cause != want {
 			t.Errorf("%q\nwant %q", r.Cause, want)
@@ -234,7 +234,7 @@ func TestFaultOfConditions(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := ""
-			if c := fault(u, tt.expression); c != nil {
+			if c := worstCondition(u, tt.expression); c != nil {
 				got = c.String()
 			}
 			if got != tt.want {

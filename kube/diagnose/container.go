@@ -19,26 +19,26 @@ func (c Container) title() string {
 }
 
 // problem returns what is wrong with a container, if anything.
-func (c Container) problem() (trouble, string) {
+func (c Container) problem() (severity, string) {
 	switch {
 	case c.Ended && !c.Ready && (c.EndReason == "StartError" || c.EndReason == "ContainerCannotRun"):
-		return unable, c.title() + " cannot start: " + cmp.Or(program(c.EndMessage), c.EndReason)
+		return cannotStart, c.title() + " cannot start: " + cmp.Or(runtimeError(c.EndMessage), c.EndReason)
 	case c.State == "waiting" && c.Reason == "CrashLoopBackOff",
 		c.State == "terminated" && c.Exit != 0,
 		c.State == "running" && !c.Ready && c.Restarts > 0 && c.Exit != 0:
-		return crashed, c.title() + " " + c.ending()
+		return crashed, c.title() + " " + c.exitText()
 	case c.imagePullFailed():
-		return unable, c.imagePullCause()
+		return cannotStart, c.imagePullCause()
 	case c.State == "waiting" && c.Reason != "" && c.Reason != "ContainerCreating" && c.Reason != "PodInitializing":
-		return unable, fmt.Sprintf("%s cannot start: %s", c.title(), cmp.Or(program(c.Message), c.Reason))
+		return cannotStart, fmt.Sprintf("%s cannot start: %s", c.title(), cmp.Or(runtimeError(c.Message), c.Reason))
 	case c.Init && !c.Sidecar && c.State == "running" && !c.Ready:
-		return young, c.title() + " is running"
+		return starting, c.title() + " is running"
 	}
-	return fine, ""
+	return healthy, ""
 }
 
-// ending says how the container ended last.
-func (c Container) ending() string {
+// exitText says how the container last exited.
+func (c Container) exitText() string {
 	switch {
 	case !c.Ended:
 		return "exited"
@@ -50,8 +50,7 @@ func (c Container) ending() string {
 	return fmt.Sprintf("exited with code %d", c.Exit)
 }
 
-// said is what the container has left as its last words, where they say more than
-// its exit code.
+// said is the container's termination message if it says more than the exit code.
 func (c Container) said() string {
 	switch c.EndReason {
 	case "", "Error", "Completed", "OOMKilled":
@@ -60,9 +59,9 @@ func (c Container) said() string {
 	return colon(c.EndReason, c.EndMessage)
 }
 
-// program is a runtime's error about a program from where it names that, which comes
+// runtimeError is a runtime's error about a program from where it names that, which comes
 // after what each of its layers has to say.
-func program(message string) string {
+func runtimeError(message string) string {
 	if at := strings.Index(message, "exec: "); at >= 0 {
 		return message[at:]
 	}
@@ -76,8 +75,8 @@ var (
 	probing   = regexp.MustCompile(`^(Liveness|Startup) probe failed: (.*)$`)
 )
 
-// hindered puts in words what keeps a pod from being made.
-func hindered(e *Event) string {
+// startupCause puts in words what keeps a pod from being made.
+func startupCause(e *Event) string {
 	if m := mounting.FindStringSubmatch(e.Message); m != nil {
 		return fmt.Sprintf("volume %s cannot be mounted: %s", m[1], m[2])
 	}

@@ -33,9 +33,9 @@ import (
 	"lockstep/kube/status"
 )
 
-// patience limits the time for a report, and for each thing that the inspector
+// readTimeout limits the time for a report, and for each thing that the inspector
 // reads, so that a slow cluster does not hold up the caller.
-const patience = 10 * time.Second
+const readTimeout = 10 * time.Second
 
 // How much of each a report shows.
 const (
@@ -52,10 +52,10 @@ type Mapper interface {
 	ToRESTMapper() (meta.RESTMapper, error)
 }
 
-// Diagnoser reads what there is to know about objects. It remembers how containers
-// have failed, for when their pods are gone, and is safe for concurrent use.
+// Diagnoser explains why objects are not ready. It remembers how containers failed,
+// for when their pods are gone, and is safe for concurrent use.
 type Diagnoser struct {
-	memory recollection
+	memory crashMemory
 	kube   kubernetes.Interface
 	dyn    dynamic.Interface
 	mapper Mapper
@@ -92,45 +92,45 @@ type inquiry struct {
 
 // Object reports why an object is not ready. It takes at most 10 s.
 func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	live, err := d.get(ctx, o)
 	switch {
 	case apierrors.IsNotFound(err):
 		return Report{Finding: d.absent(ctx, o)}
 	case err != nil:
-		text := gapText("it", err)
+		text := unreadable("it", err)
 		return Report{Finding: run.Finding{Cause: text, Symptom: true, Lines: []string{text}}}
 	}
 	q := &inquiry{object: o, live: live}
-	q.asItFailed()
+	q.ignoreDeletionIfFailed()
 	owners, pods, err := d.podsOf(ctx, live)
 	q.note("pods", err)
 	q.Pods = pods
-	d.memory.recall(q)
+	d.memory.restoreCrash(q)
 	d.readEvents(ctx, q, owners)
 	d.readLogs(ctx, q)
 	q.lead = d.follow(ctx, q)
 	q.failed = append(q.failed, q.lead.gaps...)
 	cause := q.summary()
-	if strings.Contains(cause, "because it is being terminated") { // whatever it is of the object that cannot be made there
+	if strings.Contains(cause, "because it is being terminated") { // whichever of its objects cannot be created there
 		l := d.admission(ctx, live.GetNamespace(), cause)
 		cause, q.lead.evidence = cmp.Or(l.cause, cause), append(l.evidence, q.lead.evidence...)
 		q.Symptom = q.Symptom && l.cause == ""
 	}
-	q.Cause = status.CleanText(q.decided(cause))
+	q.Cause = status.CleanText(q.withReadinessVerdict(cause))
 	q.Evidence = q.evidence()
-	q.admitGaps()
+	q.reportGaps()
 	q.Lines = q.lines()
 	q.Requests = q.cost(len(owners))
 	return q.Report
 }
 
-// cost is about how many requests an inquiry took: for the object, its owners in between,
-// pods and warnings, logs, and where it was gone on to.
+// cost estimates the requests of an inquiry: for the object, its intermediate owners,
+// pods and warnings, logs, and followed objects.
 func (q *inquiry) cost(owners int) int {
 	n := 3 + owners
-	if len(q.Pods) > 0 && q.Pods[0].talks() {
+	if len(q.Pods) > 0 && q.Pods[0].logsMayHelp() {
 		n++
 	}
 	if q.lead.cause != "" {
@@ -142,7 +142,7 @@ func (q *inquiry) cost(owners int) int {
 func (d *Diagnoser) readEvents(ctx context.Context, q *inquiry, owners []ref) {
 	refs := append([]ref{refOf(q.live)}, owners...)
 	for i, p := range q.Pods {
-		if i < eventPods && p.trouble > fine && q.live.GetKind() != "Pod" {
+		if i < eventPods && p.severity > healthy && q.live.GetKind() != "Pod" {
 			refs = append(refs, ref{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.uid})
 		}
 	}
@@ -152,7 +152,7 @@ func (d *Diagnoser) readEvents(ctx context.Context, q *inquiry, owners []ref) {
 }
 
 func (d *Diagnoser) readLogs(ctx context.Context, q *inquiry) {
-	if len(q.Pods) == 0 || !q.Pods[0].talks() {
+	if len(q.Pods) == 0 || !q.Pods[0].logsMayHelp() {
 		return
 	}
 	p := q.Pods[0]
@@ -211,7 +211,7 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 	}
 	live, err := client.Get(ctx, o.Name, metav1.GetOptions{})
 	if err == nil {
-		d.memory.saw(o, live.GetUID())
+		d.memory.rememberUID(o, live.GetUID())
 	}
 	return live, err
 }
@@ -219,23 +219,22 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 // note records that something could not be read.
 func (q *inquiry) note(what string, err error) {
 	if err != nil {
-		q.failed = append(q.failed, gapText(what, err))
+		q.failed = append(q.failed, unreadable(what, err))
 	}
 }
 
-// gapText says that something could not be read, and where that is a lack of
-// rights, which.
-func gapText(what string, err error) string {
+// unreadable says that something could not be read and, if so, which right is missing.
+func unreadable(what string, err error) string {
 	text := err.Error()
-	if m := noRight.FindStringSubmatch(text); m != nil && m[3] != "" && LacksRight(err) {
+	if m := rbacDenied.FindStringSubmatch(text); m != nil && m[3] != "" && LacksRight(err) {
 		text = fmt.Sprintf("user %s may not %s %s", m[1], m[2], m[3])
 	}
 	return status.CleanText(what + " cannot be read: " + text)
 }
 
-// admitGaps says in the evidence what could not be read and, where that may be why
-// nothing better is known, in the cause, too.
-func (q *inquiry) admitGaps() {
+// reportGaps adds what could not be read to the evidence and, if the cause is only a
+// symptom, to the cause.
+func (q *inquiry) reportGaps() {
 	gaps := slices.Compact(slices.Clone(q.failed))
 	if len(gaps) == 0 {
 		return
@@ -247,13 +246,13 @@ func (q *inquiry) admitGaps() {
 	q.Evidence = append(q.Evidence[:min(room, len(q.Evidence))], gaps[:min(len(gaps), event.MostEvidence-1)]...)
 }
 
-// ErrAbsent is why an object cannot be shown that is not in the cluster.
+// ErrAbsent is returned for an object that is not in the cluster.
 var ErrAbsent = errors.New("not in the cluster")
 
 // Manifest returns the live object as YAML, without managed fields, and with
 // secret values hidden.
 func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	live, err := d.get(ctx, o)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
@@ -262,15 +261,15 @@ func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", o, err)
 	}
-	text, err := yaml.Marshal(show(live).Object)
+	text, err := yaml.Marshal(withoutSecrets(live).Object)
 	if err != nil {
 		return "", fmt.Errorf("print %s: %w", o, err)
 	}
 	return string(text), nil
 }
 
-// show returns a copy of an object without what people should not see.
-func show(u *unstructured.Unstructured) *unstructured.Unstructured {
+// withoutSecrets returns a copy of an object without managed fields and secret values.
+func withoutSecrets(u *unstructured.Unstructured) *unstructured.Unstructured {
 	u = u.DeepCopy()
 	u.SetManagedFields(nil)
 	mask.Object(u.Object, nil)

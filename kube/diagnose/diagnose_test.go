@@ -313,7 +313,7 @@ func TestTheLogLineThatTellsWhy(t *testing.T) {
 		"last":               {"first", "last"},
 		"FATAL: no relation": {"start", "FATAL: no relation", "bye"},
 	} {
-		if got := telling(lines); got != want {
+		if got := decisiveLine(lines); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -55,10 +55,10 @@ func refOf(u *unstructured.Unstructured) ref {
 
 // Events lists the events about an object, its owner in between, and the pods of it
 // that have the most trouble, the newest last. Those of an earlier object of the same
-// name are left out, by UID: of an object that is gone and was never looked at while it
-// was there nothing is known to be its own, and the error is ErrAbsent.
+// name are left out, by UID. The error is ErrAbsent for a missing object whose UID was
+// never read.
 func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	live, err := d.get(ctx, o)
 	refs := []ref{{kind: o.Kind, namespace: o.Namespace, name: o.Name, uid: d.memory.uid(o)}}
@@ -85,7 +85,7 @@ func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) 
 func (d *Diagnoser) refsOf(ctx context.Context, live *unstructured.Unstructured) []ref {
 	refs, pods, err := d.podsOf(ctx, live)
 	if err != nil || live.GetKind() == "Pod" || live.GetKind() == "Service" {
-		return nil // those of the object are there all the same
+		return nil // the object's own events are shown anyway
 	}
 	for _, p := range pods[:min(len(pods), eventPods)] {
 		refs = append(refs, ref{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.uid})
@@ -146,8 +146,8 @@ func eventOf(e *corev1.Event) Event {
 // made is how a controller names a pod that it could not make: each time another.
 var made = regexp.MustCompile(`pods "[^"]+"`)
 
-// warnings lists what the cluster warns of about some objects, with one request. That
-// of an earlier object with the same name does not count.
+// warnings lists the warnings about some objects with one request. Those about an
+// earlier object of the same name do not count.
 func (d *Diagnoser) warnings(ctx context.Context, namespace string, refs []ref) ([]Event, error) {
 	events, err := d.listEvents(ctx, namespace, "type="+corev1.EventTypeWarning, func(e *corev1.Event) bool {
 		o := e.InvolvedObject
@@ -158,7 +158,7 @@ func (d *Diagnoser) warnings(ctx context.Context, namespace string, refs []ref) 
 	return aggregate(events), err
 }
 
-// aggregate merges events that say the same, be it of another pod, and sorts them.
+// aggregate merges equal events, also those of different pods, and sorts them.
 func aggregate(events []Event) []Event {
 	type saying struct{ object, reason, message string }
 	at := map[saying]int{}

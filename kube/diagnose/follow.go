@@ -13,9 +13,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// lead is what was found by going on from an object to what it needs: from a pod
-// to its claim, from an Ingress to its Service. It is empty where that leads
-// nowhere.
+// lead is what was found in an object that this one needs: a pod's claim, an Ingress's
+// Service. It is empty if nothing is wrong there.
 type lead struct {
 	cause    string
 	evidence []string
@@ -24,10 +23,10 @@ type lead struct {
 	gaps     []string // what could not be read
 }
 
-// follow looks at what an object needs beside its own pods.
+// follow checks what an object needs apart from its own pods.
 func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 	if q.live.GetDeletionTimestamp() != nil {
-		return d.gone(ctx, q.live)
+		return d.deletion(ctx, q.live)
 	}
 	switch q.live.GroupVersionKind().GroupKind().String() {
 	case "Pod", "Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps", "ReplicationController":
@@ -55,8 +54,8 @@ func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 	return q.custom()
 }
 
-// followPods goes on from the first pod to its claims, and from pods that cannot be
-// created to what refuses them.
+// followPods checks the claims and the node of the first pod or, if no pods can be
+// created, what refuses them.
 func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 	if len(q.Pods) > 0 {
 		for _, look := range []func(context.Context, Pod) lead{d.claimsOfPod, d.nodeOfPod} {
@@ -64,11 +63,11 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 				return l
 			}
 		}
-		if q.Pods[0].trouble > young {
+		if q.Pods[0].severity > starting {
 			return lead{}
 		}
 	}
-	for _, look := range []func() lead{q.jobFailing, q.counting} {
+	for _, look := range []func() lead{q.jobFailure, q.replicaCause} {
 		if l := look(); l.cause != "" {
 			return l
 		}
@@ -76,7 +75,7 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 	e := q.last("FailedCreate")
 	switch failed := q.verdict().Status == event.Failed; {
 	case e != nil && q.missesPods():
-	case (failed || q.rule().Custom()) && (len(q.Pods) == 0 || q.Pods[0].trouble == fine):
+	case (failed || q.rule().Custom()) && (len(q.Pods) == 0 || q.Pods[0].severity == healthy):
 		return q.custom()
 	default:
 		return lead{}
@@ -90,9 +89,9 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 	return l
 }
 
-// counting says why a workload's pods do not count that have nothing wrong with them:
-// no node is meant for them, or they are to be ready for some time first.
-func (q *inquiry) counting() lead {
+// replicaCause says why a workload with healthy pods is not ready: it has no replicas,
+// no node matches, or minReadySeconds is not over.
+func (q *inquiry) replicaCause() lead {
 	number := func(path ...string) int64 { n, _, _ := unstructured.NestedInt64(q.live.Object, path...); return n }
 	desired, found, _ := unstructured.NestedInt64(q.live.Object, "status", "desiredNumberScheduled")
 	ready := number("status", "readyReplicas") + number("status", "numberReady")
@@ -118,8 +117,8 @@ func (q *inquiry) counting() lead {
 	return lead{}
 }
 
-// jobFailing is what a Job fails of that has none of its pods to blame.
-func (q *inquiry) jobFailing() lead {
+// jobFailure is the cause of a Job that failed through none of its pods.
+func (q *inquiry) jobFailure() lead {
 	if q.live.GetKind() != "Job" {
 		return lead{}
 	}
@@ -131,16 +130,16 @@ func (q *inquiry) jobFailing() lead {
 	return lead{}
 }
 
-// custom is what a resource's conditions say that its status is judged by, its
-// controller's or the expressions of R23.
+// custom draws the cause from the conditions that decide the status: the controller's
+// or those in the expressions of R23.
 func (q *inquiry) custom() lead {
 	v, expressions := q.verdict(), q.live.GetAnnotations()[status.SuccessAnnotation]+q.live.GetAnnotations()[status.FailureAnnotation]
 	if v.Status == event.Ready {
 		return lead{}
 	}
-	c, l := fault(q.live, expressions), lead{cause: v.Message}
+	c, l := worstCondition(q.live, expressions), lead{cause: v.Message}
 	switch e := q.last(); {
-	case c != nil && !strings.Contains(v.Message, cmpText(c)):
+	case c != nil && !strings.Contains(v.Message, shownText(c)):
 		l.cause += "; " + c.String()
 	case c == nil && e != nil:
 		l.cause += "; " + e.Reason + ": " + e.Message
@@ -158,8 +157,8 @@ func (q *inquiry) custom() lead {
 	return l
 }
 
-// cmpText is the part of a condition that a message about it has.
-func cmpText(c *condition) string {
+// shownText is the part of a condition that a message about it has.
+func shownText(c *condition) string {
 	if c.message != "" {
 		return c.message
 	}

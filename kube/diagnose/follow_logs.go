@@ -35,20 +35,19 @@ const (
 	// followedPods is how many of an object's pods are followed, those with the most
 	// trouble.
 	followedPods = 20
-	// lookAgain is how often new pods and restarts are looked for.
-	lookAgain = 2 * time.Second
+	// pollInterval is the time between checks for new pods and restarts.
+	pollInterval = 2 * time.Second
 )
 
-// ErrNoPods is why there is nothing to follow of an object that never has pods.
+// ErrNoPods is returned for a kind that never has pods.
 var ErrNoPods = errors.New("no pods")
 
-// FollowLogs calls say with what all containers of an object's pods write until ctx
-// ends: the last 500 lines of each and, where one was restarted, those of the instance
-// before; then what comes, from new pods and from containers that are started anew as
-// well. Say is called by several at a time. An object that is not there yet is waited
-// for.
+// FollowLogs calls say, concurrently, with the log lines of all containers of an
+// object's pods until ctx ends: the last 500 lines of each and of its previous instance,
+// then new ones, also from new pods and restarted containers. It waits for an object
+// that does not exist yet.
 func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, say func(LogLine)) error {
-	f := &follower{d: d, say: say, seen: map[container]*followed{}, woken: make(chan struct{}, 1)}
+	f := &follower{d: d, say: say, seen: map[container]*followed{}, wake: make(chan struct{}, 1)}
 	defer f.streams.Wait()
 	for first := true; ; first = false {
 		pods, err := d.Pods(ctx, o)
@@ -58,21 +57,21 @@ func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, say func(LogL
 		case errors.Is(err, ErrNoPods):
 			return err
 		case apierrors.IsNotFound(err):
-			f.tell("not in the cluster yet; waiting for it")
+			f.noteOnce("not in the cluster yet; waiting for it")
 		case err != nil && first:
 			return err
 		case err != nil: // it may pass
 		case len(pods) == 0:
-			f.tell("no pods yet; waiting for them")
+			f.noteOnce("no pods yet; waiting for them")
 		default:
 			f.look(ctx, pods)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lookAgain):
-		case <-f.woken:
-			if !pause(ctx, lookAgain/8) { // the pod's status says so a little later
+		case <-time.After(pollInterval):
+		case <-f.wake:
+			if !pause(ctx, pollInterval/8) { // the pod's status says so a little later
 				return ctx.Err()
 			}
 		}
@@ -95,7 +94,7 @@ type follower struct {
 	seen    map[container]*followed
 	told    string // what was said of the object itself
 	streams sync.WaitGroup
-	woken   chan struct{} // holds a token where a log has ended
+	wake    chan struct{} // holds a token where a log has ended
 }
 
 // container is a container of a pod.
@@ -115,8 +114,8 @@ type followed struct {
 	why    string    // why there is no log yet, as it was told
 }
 
-// tell says once what there is to know of the object itself.
-func (f *follower) tell(text string) {
+// noteOnce reports a change of the object itself once.
+func (f *follower) noteOnce(text string) {
 	if f.told != text {
 		f.told = text
 		f.say(LogLine{Text: text, Note: true})
@@ -126,7 +125,7 @@ func (f *follower) tell(text string) {
 // look follows what can be followed of some pods.
 func (f *follower) look(ctx context.Context, pods []Pod) {
 	if over := len(pods) - followedPods; over > 0 {
-		f.tell(fmt.Sprintf("following the %d least healthy pods, not the other %d", followedPods, over))
+		f.noteOnce(fmt.Sprintf("following the %d least healthy pods, not the other %d", followedPods, over))
 		pods = pods[:followedPods]
 	}
 	for _, p := range pods {
@@ -152,13 +151,13 @@ func (f *follower) before(ctx context.Context, p Pod, c Container) {
 		lines := int64(shownLines)
 		_ = f.read(ctx, p, c.Name, was.try, was, &corev1.PodLogOptions{Previous: true, TailLines: &lines}) // it may be gone
 		if c.State == "running" {                                                                          // else the present one has ended last
-			was.end(was.try, c, f.noting(p, c))
+			was.end(was.try, c, f.noteFunc(p, c))
 		}
 	})
 }
 
-// noting tells about a container's log.
-func (f *follower) noting(p Pod, c Container) func(try int, at time.Time, text string) {
+// noteFunc tells about a container's log.
+func (f *follower) noteFunc(p Pod, c Container) func(try int, at time.Time, text string) {
 	return func(try int, at time.Time, text string) {
 		f.say(LogLine{Pod: p.Name, Container: c.Name, Try: try, Time: at, Text: text, Note: true})
 	}
@@ -169,7 +168,7 @@ func (f *follower) noting(p Pod, c Container) func(try int, at time.Time, text s
 func (f *follower) container(ctx context.Context, s *followed, p Pod, c Container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	note := f.noting(p, c)
+	note := f.noteFunc(p, c)
 	now := 1 + c.Restarts
 	has := c.State == "running" || c.Ended
 	switch {
@@ -187,7 +186,7 @@ func (f *follower) container(ctx context.Context, s *followed, p Pod, c Containe
 		over--
 	}
 	s.end(over, c, note)
-	if s.try == now && (c.State != "running" || time.Since(s.opened) < lookAgain) {
+	if s.try == now && (c.State != "running" || time.Since(s.opened) < pollInterval) {
 		return // all of it has been read
 	}
 	opts := &corev1.PodLogOptions{Follow: true}
@@ -208,7 +207,7 @@ func (f *follower) container(ctx context.Context, s *followed, p Pod, c Containe
 		}
 		s.mu.Unlock()
 		select {
-		case f.woken <- struct{}{}:
+		case f.wake <- struct{}{}:
 		default:
 		}
 	})
@@ -236,22 +235,22 @@ func (f *follower) read(ctx context.Context, p Pod, name string, try int, s *fol
 		return err
 	}
 	defer r.Close()
-	from := s.reach(time.Time{})
+	from := s.advance(time.Time{})
 	scan := bufio.NewScanner(r)
 	scan.Buffer(nil, 1<<20)
 	for scan.Scan() {
-		at, text := stamped(scan.Text())
+		at, text := splitTimestamp(scan.Text())
 		if !from.IsZero() && !at.IsZero() && !at.After(from) {
 			continue
 		}
-		s.reach(at)
+		s.advance(at)
 		f.say(LogLine{Pod: p.Name, Container: name, Try: try, Time: at, Text: text})
 	}
 	return scan.Err()
 }
 
-// reach takes in when a line was written, and returns when the last one was.
-func (s *followed) reach(at time.Time) time.Time {
+// advance records the time of a line and returns that of the newest.
+func (s *followed) advance(at time.Time) time.Time {
 	if s == nil {
 		return time.Time{}
 	}
@@ -263,8 +262,8 @@ func (s *followed) reach(at time.Time) time.Time {
 	return s.last
 }
 
-// stamped is a line and when it was written, which stands before it.
-func stamped(line string) (time.Time, string) {
+// splitTimestamp splits a log line from its leading timestamp.
+func splitTimestamp(line string) (time.Time, string) {
 	stamp, text, _ := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)
 	if err != nil {

@@ -22,15 +22,14 @@ type Pod struct {
 	Phase   string
 	Node    string
 	Created time.Time
-	// Why says in one line what keeps the pod from being ready; it is empty if
-	// nothing does.
+	// Why says in one line why the pod is not ready; it is empty if it is ready.
 	Why        string
 	Containers []Container // init containers first
 
-	uid     types.UID
-	trouble trouble
-	culprit string // the container that Why is about, or else the first one
-	claims  []string
+	uid      types.UID
+	severity severity
+	culprit  string // the container that Why is about, or else the first one
+	claims   []string
 	// words are those of its status that Why is drawn from, as they are.
 	words []string
 }
@@ -54,16 +53,16 @@ type Container struct {
 	Restarts              int
 }
 
-// trouble ranks what can be wrong with a pod.
-type trouble int
+// severity ranks the problems of a pod.
+type severity int
 
 const (
-	fine     trouble = iota // ready, or ended well
-	young                   // still starting
-	unready                 // running, but not ready
-	unplaced                // cannot be scheduled
-	unable                  // cannot start
-	crashed                 // has failed
+	healthy       severity = iota // ready, or completed
+	starting                      // still starting
+	unready                       // running, but not ready
+	unschedulable                 // cannot be scheduled
+	cannotStart                   // cannot start
+	crashed                       // has failed
 )
 
 // String returns one line.
@@ -103,8 +102,8 @@ func (p Pod) container(name string) Container {
 	return Container{Name: name}
 }
 
-// talks reports whether the pod's logs may say what is wrong.
-func (p Pod) talks() bool { return p.trouble == crashed || p.trouble == unready }
+// logsMayHelp reports whether the pod's logs may explain the problem.
+func (p Pod) logsMayHelp() bool { return p.severity == crashed || p.severity == unready }
 
 func podOf(p *corev1.Pod) Pod {
 	pod := Pod{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time,
@@ -130,14 +129,14 @@ func podOf(p *corev1.Pod) Pod {
 		pod.Containers = append(pod.Containers, containerOf(s, specs[s.Name], false))
 	}
 	pod.judge(p)
-	pod.words = wordsOf(p, pod)
+	pod.words = statusWords(p, pod)
 	return pod
 }
 
-// wordsOf are what a pod's status says of its trouble: its container's state, and
+// statusWords are what a pod's status says of its trouble: its container's state, and
 // the conditions that are not met for a reason of their own.
-func wordsOf(pod *corev1.Pod, p Pod) (words []string) {
-	if p.trouble <= young {
+func statusWords(pod *corev1.Pod, p Pod) (words []string) {
+	if p.severity <= starting {
 		return nil
 	}
 	if pod.Status.Reason != "" {
@@ -187,31 +186,31 @@ func (p *Pod) judge(pod *corev1.Pod) {
 	if pod.Status.Phase == corev1.PodSucceeded || isTrue(pod, corev1.PodReady) && !going {
 		return
 	}
-	if why := thrownOut(pod); why != "" && !going {
-		p.trouble, p.Why = crashed, why
+	if why := terminationCause(pod); why != "" && !going {
+		p.severity, p.Why = crashed, why
 		return
 	}
 	for _, c := range p.Containers {
-		if t, why := c.problem(); t > p.trouble && (!going || p.failedBefore(pod, c)) {
-			p.trouble, p.Why, p.culprit = t, why, c.Name
+		if t, why := c.problem(); t > p.severity && (!going || p.failedBefore(pod, c)) {
+			p.severity, p.Why, p.culprit = t, why, c.Name
 		}
 	}
 	switch {
-	case going && p.trouble < crashed:
-		p.Phase, p.trouble, p.Why = "terminating", young, "is terminating"
-	case p.trouble >= unable:
+	case going && p.severity < crashed:
+		p.Phase, p.severity, p.Why = "terminating", starting, "is terminating"
+	case p.severity >= cannotStart:
 	case pod.Status.Phase == corev1.PodFailed:
-		p.trouble, p.Why = crashed, cmp.Or(colon(pod.Status.Reason, pod.Status.Message), "failed")
+		p.severity, p.Why = crashed, cmp.Or(colon(pod.Status.Reason, pod.Status.Message), "failed")
 	case len(pod.Spec.SchedulingGates) > 0:
-		p.trouble, p.Why = unplaced, "cannot be scheduled: scheduling gate not removed: "+pod.Spec.SchedulingGates[0].Name
+		p.severity, p.Why = unschedulable, "cannot be scheduled: scheduling gate not removed: "+pod.Spec.SchedulingGates[0].Name
 	case whyFalse(pod, corev1.PodScheduled) != "":
-		p.trouble, p.Why = unplaced, "cannot be scheduled: "+schedulingCause(whyFalse(pod, corev1.PodScheduled))
+		p.severity, p.Why = unschedulable, "cannot be scheduled: "+schedulingCause(whyFalse(pod, corev1.PodScheduled))
 	case pod.Status.Phase == corev1.PodRunning:
 		p.notReady(pod)
 	case p.Why == "" && pod.Spec.NodeName == "" && pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
-		p.trouble, p.Why = young, "has no node: scheduler "+pod.Spec.SchedulerName+" has not assigned one"
+		p.severity, p.Why = starting, "has no node: scheduler "+pod.Spec.SchedulerName+" has not assigned one"
 	case p.Why == "":
-		p.trouble, p.Why = young, "is being created"
+		p.severity, p.Why = starting, "is being created"
 	}
 }
 
@@ -222,8 +221,8 @@ func (p *Pod) failedBefore(pod *corev1.Pod, c Container) bool {
 	return owner != nil && owner.Kind == "Job" && c.Ended && c.Exit != 143 && (c.Exit != 137 || c.EndReason == "OOMKilled")
 }
 
-// thrownOut says why a pod was ended from outside, "" where it was not.
-func thrownOut(pod *corev1.Pod) string {
+// terminationCause says why a pod was ended from outside, "" where it was not.
+func terminationCause(pod *corev1.Pod) string {
 	if pod.Status.Phase != corev1.PodFailed {
 		return ""
 	}
@@ -246,7 +245,7 @@ const notReadyText = "is running but not ready"
 // notReady is a pod that runs: a container is not ready, or a gate of the pod is
 // not met.
 func (p *Pod) notReady(pod *corev1.Pod) {
-	p.trouble = unready
+	p.severity = unready
 	for _, c := range p.Containers {
 		if c.State == "running" && !c.Ready && (!c.Init || c.Sidecar) {
 			p.Why, p.culprit = c.title()+" is running but not ready", c.Name
@@ -290,8 +289,8 @@ func whyFalse(p *corev1.Pod, t corev1.PodConditionType) string {
 // nobody has taken it up there, or it is not ready though its containers are. Who may
 // not look at nodes learns nothing from them.
 func (d *Diagnoser) nodeOfPod(ctx context.Context, p Pod) lead {
-	idle := p.trouble == young && p.Phase == "pending" && len(p.Containers) == 0
-	if p.Node == "" || !idle && !p.lost() {
+	idle := p.severity == starting && p.Phase == "pending" && len(p.Containers) == 0
+	if p.Node == "" || !idle && !p.unreadyOnlyAsPod() {
 		return lead{}
 	}
 	n, err := d.kube.CoreV1().Nodes().Get(ctx, p.Node, metav1.GetOptions{})
@@ -307,12 +306,12 @@ func (d *Diagnoser) nodeOfPod(ctx context.Context, p Pod) lead {
 	return lead{}
 }
 
-// lost reports whether a pod is not ready though its containers are.
-func (p Pod) lost() bool {
+// unreadyOnlyAsPod reports whether a pod is not ready though its containers are.
+func (p Pod) unreadyOnlyAsPod() bool {
 	for _, c := range p.Containers {
 		if !c.Ready && (!c.Init || c.Sidecar) {
 			return false
 		}
 	}
-	return p.trouble == unready && p.Why == notReadyText
+	return p.severity == unready && p.Why == notReadyText
 }

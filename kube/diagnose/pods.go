@@ -20,7 +20,7 @@ import (
 // Pods lists the pods of a workload or behind a Service, or a Pod itself, the one
 // with the worst problem first. Of other kinds the error is ErrNoPods.
 func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	live, err := d.get(ctx, o)
 	if err != nil {
@@ -187,6 +187,6 @@ func isOwned(o metav1.Object, uid types.UID) bool {
 // sortPods puts the worst problem first, and of equal ones the newest pod.
 func sortPods(pods []Pod) {
 	slices.SortStableFunc(pods, func(a, b Pod) int {
-		return cmp.Or(cmp.Compare(b.trouble, a.trouble), b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.severity, a.severity), b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
 	})
 }

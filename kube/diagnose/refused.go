@@ -19,15 +19,14 @@ import (
 	"lockstep/kube/status"
 )
 
-// noRight is how the API server says that an authorizer has refused. Admission
-// (a quota, a LimitRange, a policy, PodSecurity, a webhook) answers 403, too, in
+// rbacDenied is how the API server says that an authorizer has refused. Admission
+// (a quota, a LimitRange, a policy, PodSecurity, a webhook) also answers 403, in
 // other words.
-var noRight = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([^"]*)"|path )`)
+var rbacDenied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([^"]*)"|path )`)
 
-// LacksRight reports whether a request was refused since the user may not make
-// it, whatever it is about.
+// LacksRight reports whether a request was refused because the user has no right to make it.
 func LacksRight(err error) bool {
-	return apierrors.IsForbidden(err) && noRight.MatchString(err.Error())
+	return apierrors.IsForbidden(err) && rbacDenied.MatchString(err.Error())
 }
 
 // Explain adds to an error of the API server what a user can do about it. What it
@@ -49,9 +48,9 @@ func Explain(err error) error {
 	case len(fields) > 0:
 		short := strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
 		return text(short, short)
-	case secretive.MatchString(err.Error()):
-		words = secretive.ReplaceAllString(words, "has the wrong type; quote a number or boolean meant as text")
-		return text(secretive.ReplaceAllString(err.Error(), "has the wrong type; quote a number or boolean meant as text"), words)
+	case rawValue.MatchString(err.Error()):
+		words = rawValue.ReplaceAllString(words, "has the wrong type; quote a number or boolean meant as text")
+		return text(rawValue.ReplaceAllString(err.Error(), "has the wrong type; quote a number or boolean meant as text"), words)
 	case LacksRight(err):
 		return advise("this user lacks the right")
 	}
@@ -73,7 +72,7 @@ func (r *refusal) Finding() run.Finding { return r.found }
 // whose webhook has refused or does not answer, why a namespace takes nothing more.
 func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error {
 	if no := (*meta.NoKindMatchError)(nil); errors.As(err, &no) {
-		found := d.unserved(ctx, no)
+		found := d.otherVersions(ctx, no)
 		return &refusal{err, err.Error() + " (" + found.Cause + ")", found}
 	}
 	explained := Explain(err)
@@ -81,7 +80,7 @@ func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error
 	if !errors.As(explained, &r) {
 		return explained
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	l := d.admission(ctx, o.Namespace, r.found.Evidence[0])
 	if o.Group != "" && apierrors.IsServiceUnavailable(err) {
@@ -97,11 +96,11 @@ func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error
 	return explained
 }
 
-// customKinds are where kinds are registered that somebody has added.
+// customKinds is the resource of CustomResourceDefinitions.
 var customKinds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// unserved says of a kind that the cluster does not serve in a version in which it does.
-func (d *Diagnoser) unserved(ctx context.Context, no *meta.NoKindMatchError) run.Finding {
+// otherVersions names the versions in which the cluster serves a kind.
+func (d *Diagnoser) otherVersions(ctx context.Context, no *meta.NoKindMatchError) run.Finding {
 	words := status.CleanText(no.Error())
 	found := run.Finding{Cause: words, Evidence: []string{words}, Lines: []string{words}}
 	list, err := d.dyn.Resource(customKinds).List(ctx, metav1.ListOptions{})
@@ -137,14 +136,14 @@ func (d *Diagnoser) admission(ctx context.Context, namespace, words string) lead
 	case strings.Contains(words, "because it is being terminated"):
 		r := d.Object(ctx, plan.Object{Kind: "Namespace", Name: namespace})
 		return lead{cause: fmt.Sprintf("namespace %s is being deleted and accepts no new objects: %s", namespace, r.Cause), evidence: r.Evidence}
-	case limited.MatchString(words):
+	case limitRangeError.MatchString(words):
 		return d.limits(ctx, namespace, words)
 	}
 	return lead{}
 }
 
-// limited is how a LimitRange refuses, without its name.
-var limited = regexp.MustCompile(`(maximum|minimum) \S+ (usage per|limit to request ratio)|(maximum|minimum) \S+ (usage|ratio) per`)
+// limitRangeError is how a LimitRange refuses, without its name.
+var limitRangeError = regexp.MustCompile(`(maximum|minimum) \S+ (usage per|limit to request ratio)|(maximum|minimum) \S+ (usage|ratio) per`)
 
 // limits names the LimitRanges of a namespace, one of which has refused.
 func (d *Diagnoser) limits(ctx context.Context, namespace, words string) lead {
@@ -159,16 +158,16 @@ func (d *Diagnoser) limits(ctx context.Context, namespace, words string) lead {
 	return lead{cause: "refused by " + strings.Join(names, " or ") + ": " + withoutName(words)}
 }
 
-// preface is what the API server begins a refusal with: the object, of which whoever
+// refusalPrefix is what the API server begins a refusal with: the object, of which whoever
 // reads it knows the name, or a pod of which nobody does.
-var preface = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: )?(\S+ "[^"]*" is (forbidden|invalid): )?`)
+var refusalPrefix = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: )?(\S+ "[^"]*" is (forbidden|invalid): )?`)
 
 // withoutName is a refusal without the object's name.
-func withoutName(words string) string { return preface.ReplaceAllString(words, "") }
+func withoutName(words string) string { return refusalPrefix.ReplaceAllString(words, "") }
 
-// secretive are values in the API server's words about a field of another type;
+// rawValue are values in the API server's words about a field of another type;
 // they may be those of a Secret.
-var secretive = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\}`)
+var rawValue = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\}`)
 
 // IsFieldConflict reports whether server-side apply was refused since somebody
 // else owns fields.

@@ -17,8 +17,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// looked is how many objects of a kind in a namespace are compared with a selector.
-const looked = 100
+// maxCompared is how many objects of a kind in a namespace are compared with a selector.
+const maxCompared = 100
 
 // labelled is a pod, or the pods that a workload makes, with the labels.
 type labelled struct {
@@ -49,7 +49,7 @@ func (d *Diagnoser) mismatch(ctx context.Context, namespace string, selector met
 			r := d.Object(ctx, o.Object)
 			return lead{cause: fmt.Sprintf("%s: %s has none: %s", l.cause, o.Object, r.Cause), evidence: r.Evidence}
 		}
-		if has, score := near(selector.MatchLabels, o.labels); score > best {
+		if has, score := nearestLabels(selector.MatchLabels, o.labels); score > best {
 			best, nearest = score, fmt.Sprintf("; %s %s", o, strings.Join(has, ","))
 		}
 	}
@@ -59,13 +59,13 @@ func (d *Diagnoser) mismatch(ctx context.Context, namespace string, selector met
 
 // labelled lists what has labels of pods in a namespace: workloads, then pods.
 func (d *Diagnoser) labelled(ctx context.Context, namespace string) (all []labelled, gaps []string) {
-	some := metav1.ListOptions{Limit: looked}
+	some := metav1.ListOptions{Limit: maxCompared}
 	add := func(group, kind, name string, labels map[string]string) {
 		all = append(all, labelled{plan.Object{Group: group, Kind: kind, Namespace: namespace, Name: name}, labels})
 	}
 	note := func(what string, err error) {
 		if err != nil {
-			gaps = append(gaps, gapText(what, err))
+			gaps = append(gaps, unreadable(what, err))
 		}
 	}
 	apps := d.kube.AppsV1()
@@ -96,9 +96,9 @@ func (d *Diagnoser) labelled(ctx context.Context, namespace string) (all []label
 	return all, gaps
 }
 
-// near compares labels with a selector that does not match them: score is 0 where
+// nearestLabels compares labels with a selector that does not match them: score is 0 where
 // none of them was meant, and has are those for its keys, or with its values.
-func near(selector, labels map[string]string) (has []string, score int) {
+func nearestLabels(selector, labels map[string]string) (has []string, score int) {
 	for _, k := range slices.Sorted(maps.Keys(selector)) {
 		want := selector[k]
 		v, there := labels[k]
@@ -165,7 +165,7 @@ func (d *Diagnoser) budget(ctx context.Context, q *inquiry) lead {
 		return q.custom()
 	case len(q.Pods) == 0:
 		return d.mismatch(ctx, b.Namespace, *b.Spec.Selector)
-	case s.CurrentHealthy < s.ExpectedPods && q.Pods[0].trouble > young:
+	case s.CurrentHealthy < s.ExpectedPods && q.Pods[0].severity > starting:
 		return lead{cause: fmt.Sprintf("%d of %d pods healthy; %s", s.CurrentHealthy, s.ExpectedPods, q.pod(q.Pods[0]))}
 	case s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods:
 		return lead{cause: fmt.Sprintf("it allows no disruption: it requires %d healthy pods and matches %d", s.DesiredHealthy, s.ExpectedPods)}

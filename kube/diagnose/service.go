@@ -24,7 +24,7 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	selector, _, _ := unstructured.NestedStringMap(q.live.Object, "spec", "selector")
 	ready := 0
 	for _, p := range q.Pods {
-		if p.trouble == fine && p.Phase == "running" {
+		if p.severity == healthy && p.Phase == "running" {
 			ready++
 		}
 	}
@@ -48,7 +48,7 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	}
 	switch {
 	case unaddressed && l.symptom:
-		return d.unbalanced(ctx, q)
+		return d.loadBalancerCause(ctx, q)
 	case unaddressed:
 		l.cause = "no address: " + l.cause
 	}
@@ -70,17 +70,17 @@ func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry) lead {
 	return lead{cause: "it has no selector, and no EndpointSlice lists endpoints for it"}
 }
 
-// unbalanced says of a Service that lacks nothing but an address whether others of its
+// loadBalancerCause says of a Service that lacks nothing but an address whether others of its
 // class have one.
-func (d *Diagnoser) unbalanced(ctx context.Context, q *inquiry) lead {
+func (d *Diagnoser) loadBalancerCause(ctx context.Context, q *inquiry) lead {
 	s, of := &corev1.Service{}, ""
 	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, s) // what cannot be read is left out
 	if s.Spec.LoadBalancerClass != nil {
 		of = " of class " + *s.Spec.LoadBalancerClass
 	}
-	list, err := d.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{Limit: lookedEverywhere})
+	list, err := d.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{Limit: maxClusterWide})
 	if err != nil {
-		return lead{cause: "no address: no load balancer" + of + " has assigned one", gaps: []string{gapText("Services of other namespaces", err)}}
+		return lead{cause: "no address: no load balancer" + of + " has assigned one", gaps: []string{unreadable("Services of other namespaces", err)}}
 	}
 	for _, o := range list.Items {
 		if o.Spec.Type == corev1.ServiceTypeLoadBalancer && len(o.Status.LoadBalancer.Ingress) > 0 && reflect.DeepEqual(o.Spec.LoadBalancerClass, s.Spec.LoadBalancerClass) {
@@ -90,8 +90,8 @@ func (d *Diagnoser) unbalanced(ctx context.Context, q *inquiry) lead {
 	return lead{cause: fmt.Sprintf("no address: no load balancer%s has assigned one, nor to any other Service in the cluster", of)}
 }
 
-// lookedEverywhere is how many objects of a kind are read of all namespaces.
-const lookedEverywhere = 500
+// maxClusterWide limits the objects of a kind that are read from all namespaces.
+const maxClusterWide = 500
 
 // ingress says why an Ingress leads nowhere: its class, a Service that it names,
 // the pods behind that, or that no controller has taken it up.
@@ -111,16 +111,16 @@ func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
 	if e := q.last(); e != nil {
 		return lead{cause: e.Reason + ": " + e.Message}
 	}
-	return d.unclaimed(ctx, in)
+	return d.ingressControllerCause(ctx, in)
 }
 
-// unclaimed says of an Ingress that lacks nothing but an address whether others of its
+// ingressControllerCause says of an Ingress that lacks nothing but an address whether others of its
 // class have one.
-func (d *Diagnoser) unclaimed(ctx context.Context, in *networkingv1.Ingress) lead {
+func (d *Diagnoser) ingressControllerCause(ctx context.Context, in *networkingv1.Ingress) lead {
 	const alone = "no address: no ingress controller serves it"
-	list, err := d.kube.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: lookedEverywhere})
+	list, err := d.kube.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: maxClusterWide})
 	if err != nil {
-		return lead{cause: alone, gaps: []string{gapText("Ingresses of other namespaces", err)}}
+		return lead{cause: alone, gaps: []string{unreadable("Ingresses of other namespaces", err)}}
 	}
 	for _, o := range list.Items {
 		if len(o.Status.LoadBalancer.Ingress) > 0 && classOf(&o) == classOf(in) {

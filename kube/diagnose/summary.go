@@ -19,19 +19,19 @@ import (
 // summary picks the most useful line: what is wrong with a pod, that none can be
 // created, what the object's status says, and last its newest event.
 func (q *inquiry) summary() string {
-	q.Fails = q.lead.fails || len(q.Pods) > 0 && q.Pods[0].trouble >= unable
+	q.Fails = q.lead.fails || len(q.Pods) > 0 && q.Pods[0].severity >= cannotStart
 	if q.lead.cause != "" {
 		q.Symptom = q.lead.symptom
 		return q.lead.cause
 	}
-	if len(q.Pods) > 0 && q.Pods[0].trouble > young {
+	if len(q.Pods) > 0 && q.Pods[0].severity > starting {
 		return q.pod(q.Pods[0])
 	}
 	if e := q.last("FailedCreate"); e != nil && q.missesPods() {
 		q.Fails = true
 		return "no pods can be created: " + plainError(e.Message)
 	}
-	if len(q.Pods) > 0 && q.Pods[0].trouble == young {
+	if len(q.Pods) > 0 && q.Pods[0].severity == starting {
 		q.Symptom = q.about(q.Pods[0], "") == nil
 		return q.pod(q.Pods[0])
 	}
@@ -42,12 +42,12 @@ func (q *inquiry) summary() string {
 	return cmp.Or(q.verdict().Message, "no known problem")
 }
 
-// decided adds to a cause what the chart's own expressions say (R23): that one says
-// that the object has failed, or where nothing better is known, which do not hold.
-func (q *inquiry) decided(cause string) string {
+// withReadinessVerdict adds to a cause the chart's own expression (R23) that decided the
+// failure or, if the cause is only a symptom, those that do not hold.
+func (q *inquiry) withReadinessVerdict(cause string) string {
 	v := q.verdict()
 	switch {
-	case !q.judged() || v.Status == event.Ready || strings.Contains(cause, v.Message):
+	case !q.hasCustomReadiness() || v.Status == event.Ready || strings.Contains(cause, v.Message):
 		return cause
 	case q.Symptom || v.Decided:
 		q.Symptom = q.Symptom && !v.Decided
@@ -57,8 +57,8 @@ func (q *inquiry) decided(cause string) string {
 	return cause
 }
 
-// judged reports whether expressions are what the object waits for.
-func (q *inquiry) judged() bool {
+// hasCustomReadiness reports whether expressions decide that the object is ready.
+func (q *inquiry) hasCustomReadiness() bool {
 	return q.rule().Custom() && q.live.GetDeletionTimestamp() == nil
 }
 
@@ -74,7 +74,7 @@ func (q *inquiry) evidence() []string {
 	for _, l := range q.lead.evidence {
 		add(status.CleanText(l))
 	}
-	add(telling(q.Logs))
+	add(decisiveLine(q.Logs))
 	for _, bare := range []bool{false, true} { // those that say no more than a code come last
 		for _, e := range slices.Backward(q.Events) {
 			if e.Warning && code.MatchString(e.Message) == bare {
@@ -82,7 +82,7 @@ func (q *inquiry) evidence() []string {
 			}
 		}
 	}
-	for _, l := range q.unheard() {
+	for _, l := range q.statusWithoutEvent() {
 		add(l)
 	}
 	for _, l := range q.logTail(lines) {
@@ -116,8 +116,8 @@ func (q *inquiry) logTail(others []string) (tail []string) {
 // code is a message that is one, such as "Error: ImagePullBackOff".
 var code = regexp.MustCompile(`^Error: \w+$`)
 
-// unheard are the words of the first pod's status that no event says.
-func (q *inquiry) unheard() (words []string) {
+// statusWithoutEvent are the words of the first pod's status that no event says.
+func (q *inquiry) statusWithoutEvent() (words []string) {
 	if len(q.Pods) == 0 {
 		return nil
 	}
@@ -156,22 +156,22 @@ func (q *inquiry) verdict() status.Result {
 // log, or by an event. Which of an object's pods it is does not matter.
 func (q *inquiry) pod(p Pod) string {
 	text := p.Why
-	switch p.trouble {
+	switch p.severity {
 	case crashed:
 		return q.crash(p)
-	case unable:
+	case cannotStart:
 		if p.container(p.culprit).imagePullFailed() {
 			return q.imagePullCause(p)
 		}
 	case unready:
 		if e := q.about(p, "Unhealthy"); e != nil {
 			text += ": " + e.Message
-		} else if line := telling(q.Logs); line != "" && complaint.MatchString(line) {
+		} else if line := decisiveLine(q.Logs); line != "" && errorWord.MatchString(line) {
 			text += ": " + line
 		}
-	case young:
-		if e := q.hindrance(p); e != nil {
-			text = hindered(e)
+	case starting:
+		if e := q.startupWarning(p); e != nil {
+			text = startupCause(e)
 		} else if !isOf(q.object, p) {
 			text = p.String()
 		}
@@ -192,7 +192,7 @@ func (q *inquiry) crash(p Pod) string {
 		return p.Why
 	}
 	text := p.Why + times
-	if line := cmp.Or(telling(q.Logs), c.said()); line != "" && c.EndReason != "OOMKilled" {
+	if line := cmp.Or(decisiveLine(q.Logs), c.said()); line != "" && c.EndReason != "OOMKilled" {
 		text += ": " + line
 	}
 	return text
@@ -245,9 +245,9 @@ func (q *inquiry) about(p Pod, reason string) *Event {
 	return nil
 }
 
-// hindrance is the newest warning about a pod that is not only that a time is over,
+// startupWarning is the newest warning about a pod that is not only that a time is over,
 // or that one.
-func (q *inquiry) hindrance(p Pod) *Event {
+func (q *inquiry) startupWarning(p Pod) *Event {
 	for _, e := range slices.Backward(q.Events) {
 		if e.Warning && e.Object == "Pod/"+p.Name && !(e.Reason == "FailedScheduling" && p.Node != "") && !strings.Contains(e.Message, "timed out waiting for the condition") {
 			return &e
@@ -258,13 +258,13 @@ func (q *inquiry) hindrance(p Pod) *Event {
 
 func isOf(o plan.Object, p Pod) bool { return o.Kind == "Pod" && o.Name == p.Name }
 
-var complaint = regexp.MustCompile(`(?i)\b(fatal|panic|error|exception|failed|denied|cannot|refused)\b`)
+var errorWord = regexp.MustCompile(`(?i)\b(fatal|panic|error|exception|failed|denied|cannot|refused)\b`)
 
-// telling is the log line that most likely says why a program ended: the last one
+// decisiveLine is the log line that most likely says why a program ended: the last one
 // that looks like an error, or else the last one.
-func telling(lines []string) string {
+func decisiveLine(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
-		if complaint.MatchString(lines[i]) {
+		if errorWord.MatchString(lines[i]) {
 			return lines[i]
 		}
 	}
@@ -301,12 +301,12 @@ func conditionsOf(u *unstructured.Unstructured) []condition {
 	return all
 }
 
-// complaints are the conditions that a healthy object has as False, or not at all.
-var complaints = regexp.MustCompile(`(Stalled|Suspended|Degraded|Fail(ed|ure|ing)?|Error|Conflict\w*|Invalid|Blocked|Pressure|Terminating|Remaining|` +
+// negativeConditions are the conditions that a healthy object has as False, or not at all.
+var negativeConditions = regexp.MustCompile(`(Stalled|Suspended|Degraded|Fail(ed|ure|ing)?|Error|Conflict\w*|Invalid|Blocked|Pressure|Terminating|Remaining|` +
 	`FailureTarget|DisruptionTarget|Unavailable|Unschedulable|Pending|Resizing|Denied|Expired|NonStructuralSchema)$`)
 
-// complains reports whether the condition says by being true that something is wrong.
-func (c condition) complains() bool { return complaints.MatchString(c.kind) }
+// isNegative reports whether the condition says by being true that something is wrong.
+func (c condition) isNegative() bool { return negativeConditions.MatchString(c.kind) }
 
 // unhealthy are the conditions that do not have the value that they have on a healthy
 // object. Only these are evidence.
@@ -315,7 +315,7 @@ func unhealthy(u *unstructured.Unstructured) []condition {
 	operator := slices.ContainsFunc(all, func(c condition) bool { return c.kind == "Degraded" })
 	return slices.DeleteFunc(all, func(c condition) bool {
 		switch {
-		case c.complains(), c.kind == "Reconciling", c.kind == "Progressing" && operator: // operators are done when it is False
+		case c.isNegative(), c.kind == "Reconciling", c.kind == "Progressing" && operator: // operators are done when it is False
 			return c.status != "True"
 		case c.kind == "ScalingLimited": // either is normal
 			return true
@@ -324,7 +324,7 @@ func unhealthy(u *unstructured.Unstructured) []condition {
 	})
 }
 
-// conditions are the unhealthy ones, in words.
+// conditions returns the unhealthy conditions as text.
 func conditions(u *unstructured.Unstructured) (lines []string) {
 	for _, c := range unhealthy(u) {
 		lines = append(lines, c.String())
@@ -332,14 +332,14 @@ func conditions(u *unstructured.Unstructured) (lines []string) {
 	return lines
 }
 
-// fault is the unhealthy condition that says the most, nil where there is none: one
+// worstCondition is the unhealthy condition that says the most, nil where there is none: one
 // that an expression asks about, then one that complains, then one that is False. Of
 // two alike the newer one counts.
-func fault(u *unstructured.Unstructured, expressions string) *condition {
+func worstCondition(u *unstructured.Unstructured, expressions string) *condition {
 	weight := func(c condition) int {
-		w := 1 // it is under way
+		w := 1 // in progress
 		switch {
-		case c.complains():
+		case c.isNegative():
 			w = 6
 		case c.status == "False":
 			w = 4

@@ -37,12 +37,12 @@ func (d *Diagnoser) webhook(ctx context.Context, words string) lead {
 	}
 	if m := hookFails.FindStringSubmatch(words); m != nil {
 		config, gap := d.hookConfig(ctx, m[1])
-		l := d.behind(ctx, m[2], fmt.Sprintf("%s does not answer: %s", hookName(m[1], config), certified(m[3])))
+		l := d.withServiceAt(ctx, m[2], fmt.Sprintf("%s does not answer: %s", hookName(m[1], config), certificateHint(m[3])))
 		l.evidence = append(l.evidence, gap...)
 		return l
 	}
 	if m := convertFails.FindStringSubmatch(words); m != nil {
-		return d.behind(ctx, m[3], fmt.Sprintf("the webhook that converts %s to %s does not answer: %s", m[2], m[1], certified(m[4])))
+		return d.withServiceAt(ctx, m[3], fmt.Sprintf("the webhook that converts %s to %s does not answer: %s", m[2], m[1], certificateHint(m[4])))
 	}
 	return lead{}
 }
@@ -55,18 +55,18 @@ func hookName(name, config string) string {
 	return fmt.Sprintf("webhook %s of %s", name, config)
 }
 
-// certified says what it means that the API server does not trust a certificate, which
+// certificateHint says what it means that the API server does not trust a certificate, which
 // is the most usual fault of a new webhook.
-func certified(why string) string {
+func certificateHint(why string) string {
 	if strings.Contains(why, "signed by unknown authority") {
 		return why + "; its caBundle does not match its certificate"
 	}
 	return why
 }
 
-// behind adds to what a webhook does not do why its Service does not, where the
+// withServiceAt adds to what a webhook does not do why its Service does not, where the
 // address is one's.
-func (d *Diagnoser) behind(ctx context.Context, address, cause string) lead {
+func (d *Diagnoser) withServiceAt(ctx context.Context, address, cause string) lead {
 	m := hookService.FindStringSubmatch(address)
 	if m == nil {
 		if address != "" {
@@ -74,11 +74,11 @@ func (d *Diagnoser) behind(ctx context.Context, address, cause string) lead {
 		}
 		return lead{cause: cause}
 	}
-	return d.behindService(ctx, m[2], m[1], cause)
+	return d.withServiceCause(ctx, m[2], m[1], cause)
 }
 
-// behindService adds why a Service does not serve, unless it seems to.
-func (d *Diagnoser) behindService(ctx context.Context, namespace, name, cause string) lead {
+// withServiceCause adds why a Service does not serve, unless it seems to.
+func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause string) lead {
 	l := lead{cause: cause}
 	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: name})
 	if r.serves {
@@ -95,7 +95,7 @@ func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string,
 	api := d.kube.AdmissionregistrationV1()
 	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", []string{gapText("webhook configurations", err)}
+		return "", []string{unreadable("webhook configurations", err)}
 	}
 	for _, c := range validating.Items {
 		if slices.ContainsFunc(c.Webhooks, func(h admissionv1.ValidatingWebhook) bool { return h.Name == name }) {
@@ -104,7 +104,7 @@ func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string,
 	}
 	mutating, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", []string{gapText("webhook configurations", err)}
+		return "", []string{unreadable("webhook configurations", err)}
 	}
 	for _, c := range mutating.Items {
 		if slices.ContainsFunc(c.Webhooks, func(h admissionv1.MutatingWebhook) bool { return h.Name == name }) {
@@ -141,7 +141,7 @@ func (d *Diagnoser) apiService(ctx context.Context, u *unstructured.Unstructured
 	if service["name"] == "" {
 		return l
 	}
-	more := d.behindService(ctx, service["namespace"], service["name"], l.cause)
+	more := d.withServiceCause(ctx, service["namespace"], service["name"], l.cause)
 	l.cause, l.evidence = more.cause, append(l.evidence, more.evidence...)
 	return l
 }
@@ -153,7 +153,7 @@ var metricsGroup = regexp.MustCompile(`(?:custom\.|external\.)?metrics\.k8s\.io`
 // what became of their API.
 func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 	l := q.custom()
-	c := fault(q.live, "")
+	c := worstCondition(q.live, "")
 	if c == nil {
 		return l
 	}
@@ -172,7 +172,7 @@ func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 func (d *Diagnoser) servedBy(ctx context.Context, group string, l *lead) (served bool) {
 	apis, err := d.dyn.Resource(apiServices).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		l.gaps = append(l.gaps, gapText("APIServices", err))
+		l.gaps = append(l.gaps, unreadable("APIServices", err))
 		return true
 	}
 	for i := range apis.Items {

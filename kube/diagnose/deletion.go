@@ -1,0 +1,200 @@
+package diagnose
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/status"
+)
+
+// deletionGrace is how long the deletion of a failed Job may take before it, not the
+// failure, is reported.
+const deletionGrace = 15 * time.Second
+
+// ignoreDeletionIfFailed drops a recent deletion from a failed object, so that the
+// failure is reported.
+func (q *inquiry) ignoreDeletionIfFailed() {
+	since := q.live.GetDeletionTimestamp()
+	if since == nil || time.Since(since.Time) > deletionGrace {
+		return
+	}
+	stays := &inquiry{object: q.object, live: q.live.DeepCopy()}
+	stays.live.SetDeletionTimestamp(nil)
+	if stays.verdict().Status == event.Failed {
+		q.live = stays.live
+	}
+}
+
+// deletion says why an object that is being deleted still exists.
+func (d *Diagnoser) deletion(ctx context.Context, u *unstructured.Unstructured) lead {
+	v := status.Compute(u, status.Rule{}, time.Now())
+	l := lead{cause: beingDeleted + ": " + v.Message}
+	if slices.Contains(u.GetFinalizers(), claimProtection) {
+		_, l.fails = d.podsUsing(ctx, u.GetNamespace(), u.GetName())
+	}
+	for _, f := range u.GetFinalizers() {
+		l.evidence = append(l.evidence, "finalizer "+f+": "+d.finalizer(ctx, u, f))
+	}
+	switch u.GroupVersionKind().GroupKind().String() {
+	case "Namespace":
+		l.evidence = append(d.remaining(ctx, u), conditions(u)...)
+	case "CustomResourceDefinition.apiextensions.k8s.io", "Pod":
+		l.evidence = append(l.evidence, conditions(u)...)
+	}
+	if len(u.GetFinalizers()) == 1 {
+		l.cause += ": " + d.finalizer(ctx, u, u.GetFinalizers()[0])
+	} else if u.GetKind() == "Namespace" && len(l.evidence) > 0 && strings.Contains(l.evidence[0], "finalizer") {
+		l.cause += ": " + l.evidence[0]
+	}
+	return l
+}
+
+// Terminating says what keeps an object that is being deleted: its finalizers, and who
+// uses it. It returns false if the object is gone or not being deleted.
+func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string, is bool) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	u, err := d.get(ctx, o)
+	if err != nil || u.GetDeletionTimestamp() == nil {
+		return "", false
+	}
+	var parts []string
+	for _, f := range u.GetFinalizers() {
+		parts = append(parts, "finalizer "+f+": "+d.finalizer(ctx, u, f))
+	}
+	if len(parts) == 0 {
+		return status.Compute(u, status.Rule{}, time.Now()).Message, true
+	}
+	return strings.Join(parts, "; "), true
+}
+
+// absent reports a missing object, and a missing or terminating namespace. Otherwise it
+// is a symptom: an earlier failure of the object explains more.
+func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
+	found := run.Finding{Cause: "not in the cluster", Symptom: true, Requests: 2}
+	if o.Namespace == "" {
+		return found
+	}
+	ns := d.Object(ctx, plan.Object{Kind: "Namespace", Name: o.Namespace})
+	found.Requests += ns.Requests
+	switch {
+	case ns.Cause == found.Cause:
+		found.Symptom, found.Cause = false, fmt.Sprintf("not in the cluster, and namespace %s does not exist", o.Namespace)
+	case strings.HasPrefix(ns.Cause, beingDeleted):
+		found.Symptom, found.Evidence = false, ns.Evidence
+		found.Cause = fmt.Sprintf("not in the cluster, and namespace %s is being deleted%s", o.Namespace, strings.TrimPrefix(ns.Cause, beingDeleted))
+	}
+	return found
+}
+
+// claimProtection is the finalizer that stays until no pod uses the claim.
+const claimProtection = "kubernetes.io/pvc-protection"
+
+// beingDeleted starts the cause of an object that is being deleted.
+const beingDeleted = "being deleted"
+
+// finalizer says what a well-known finalizer waits for.
+func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured, name string) string {
+	switch name {
+	case claimProtection:
+		if users, _ := d.podsUsing(ctx, u.GetNamespace(), u.GetName()); len(users) > 0 {
+			return "in use by pod " + strings.Join(users, ", ")
+		}
+		return "in use by a pod"
+	case "kubernetes.io/pv-protection":
+		if claim, _, _ := unstructured.NestedString(u.Object, "spec", "claimRef", "name"); claim != "" {
+			return "bound to claim " + claim
+		}
+		return "bound to a claim"
+	case metav1.FinalizerDeleteDependents:
+		return "the objects it owns are deleted first"
+	case "service.kubernetes.io/load-balancer-cleanup":
+		return "the cloud's load balancer must be removed first"
+	case "customresourcecleanup.apiextensions.k8s.io":
+		return "its resources are deleted first"
+	}
+	return "its controller has not removed it"
+}
+
+// podsUsing are the pods that use a claim; stays is true if one of them is not being deleted.
+func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, stays bool) {
+	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
+	if err != nil {
+		return nil, false
+	}
+	for i := range list.Items {
+		for _, c := range claimsOf(&list.Items[i]) {
+			if c != claim {
+				continue
+			}
+			stays = stays || list.Items[i].DeletionTimestamp == nil
+			if len(names) < maxClaims {
+				names = append(names, list.Items[i].Name)
+			}
+		}
+	}
+	return names, stays
+}
+
+// claimsOf are the names of the claims that a pod uses.
+func claimsOf(p *corev1.Pod) (names []string) {
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			names = append(names, p.Name+"-"+v.Name)
+		}
+	}
+	return names
+}
+
+// left is how a namespace names a resource of which something is left.
+var left = regexp.MustCompile(`(\S+)\. has \d+ resource instances|(\S+) has \d+ resource instances`)
+
+// remaining lists the objects whose finalizers keep a namespace.
+func (d *Diagnoser) remaining(ctx context.Context, ns *unstructured.Unstructured) (lines []string) {
+	for _, c := range conditionsOf(ns) {
+		if c.kind != "NamespaceContentRemaining" || c.status != "True" {
+			continue
+		}
+		for _, m := range left.FindAllStringSubmatch(c.message, 2) {
+			lines = append(lines, d.heldByFinalizers(ctx, ns.GetName(), schema.ParseGroupResource(strings.TrimSuffix(m[1]+m[2], ".")))...)
+		}
+	}
+	return lines
+}
+
+// heldByFinalizers lists the objects of a resource that finalizers keep.
+func (d *Diagnoser) heldByFinalizers(ctx context.Context, namespace string, r schema.GroupResource) (lines []string) {
+	mapper, err := d.mapper.ToRESTMapper()
+	if err != nil {
+		return nil
+	}
+	gvr, err := mapper.ResourceFor(r.WithVersion(""))
+	if err != nil {
+		return nil
+	}
+	list, err := d.dyn.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 100})
+	if err != nil {
+		return []string{unreadable(r.String(), err)}
+	}
+	for i := range list.Items {
+		if u := &list.Items[i]; len(u.GetFinalizers()) > 0 && len(lines) < maxClaims {
+			lines = append(lines, fmt.Sprintf("%s/%s is waiting for finalizer %s", u.GetKind(), u.GetName(), strings.Join(u.GetFinalizers(), ", ")))
+		}
+	}
+	return lines
+}
