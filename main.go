@@ -1,10 +1,10 @@
-// Command lockstep deploys Helm charts in the order that they ask for.
+// Command lockstep deploys Helm charts in the order they declare.
 package main
 
 import (
 	"os"
 
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in to a cluster that kubeconfigs name
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // credential plugins of kubeconfigs
 
 	"lockstep/ui/cli"
 )

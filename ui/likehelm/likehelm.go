@@ -1,8 +1,6 @@
-// Package likehelm prints releases as Helm's own commands do, byte for byte:
-// scripts read that. Helm has it in the package of its command line, which brings
-// the whole of kubectl get along and makes every start of the program slower.
-//
-// All is printed into memory, where no write fails.
+// Package likehelm prints releases byte for byte as Helm's commands do because scripts
+// parse that. Helm's own code is in its command line, which imports kubectl get and slows
+// every start. Output goes to memory, where no write fails.
 package likehelm
 
 import (
@@ -18,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// plainByDefault is what the library has made of stdout and of the environment.
+// plainByDefault is the colour library's choice from stdout and the environment.
 var plainByDefault = color.NoColor
 
-// SetColour says when tables are coloured: "never", "always" or "auto".
+// SetColour sets when tables are coloured: "never", "always" or "auto".
 func SetColour(mode string) error {
 	switch mode {
 	case "never":
@@ -36,16 +34,16 @@ func SetColour(mode string) error {
 	return nil
 }
 
-// Template prints what a Go template makes of a release.
+// Template prints a release with a Go template.
 func Template(out *bytes.Buffer, text string, r *rel1.Release) error {
-	t, err := template.New("_").Parse(text) // the name is in the errors
+	t, err := template.New("_").Parse(text) // errors contain the name
 	if err != nil {
 		return fmt.Errorf("read --template: %w", err)
 	}
 	return t.Execute(out, map[string]any{"Release": r})
 }
 
-// encode prints data as JSON or YAML, or else the table of it.
+// encode prints data as JSON or YAML, or else as a table.
 func encode(out *bytes.Buffer, format output.Format, data any, table func()) error {
 	switch format {
 	case output.JSON:
@@ -57,8 +55,7 @@ func encode(out *bytes.Buffer, format output.Format, data any, table func()) err
 	return nil
 }
 
-// chartOf is what tables say of the chart of a release, and of the version of what
-// is in it. There are records without a chart.
+// chartOf returns the chart and app version for tables; a record may have no chart.
 func chartOf(r *rel1.Release) (chart, app string) {
 	if r.Chart == nil || r.Chart.Metadata == nil {
 		return "MISSING", "MISSING"
@@ -90,14 +87,14 @@ func Hooks(out *bytes.Buffer, r *rel1.Release) {
 // Manifest prints the manifest of a release.
 func Manifest(out *bytes.Buffer, r *rel1.Release) { fmt.Fprintln(out, r.Manifest) }
 
-// Notes prints the notes of a release, if it has some.
+// Notes prints the notes of a release, if any.
 func Notes(out *bytes.Buffer, r *rel1.Release) {
 	if r.Info.Notes != "" {
 		fmt.Fprintf(out, "NOTES:\n%s\n", r.Info.Notes)
 	}
 }
 
-// Values prints values: all that templates see, or those that a user has set.
+// Values prints all computed values, or those the user supplied.
 func Values(out *bytes.Buffer, format output.Format, values map[string]any, all bool) error {
 	if format != output.Table {
 		return encode(out, format, values, nil)
@@ -110,7 +107,7 @@ func Values(out *bytes.Buffer, format output.Format, values map[string]any, all 
 	return output.EncodeYAML(out, values)
 }
 
-// Metadata prints what a release is called, where it is and of what it was made.
+// Metadata prints the name, namespace, chart and status of a release.
 func Metadata(out *bytes.Buffer, format output.Format, m *action.Metadata) error {
 	return encode(out, format, m, func() {
 		for _, line := range []struct {
@@ -135,7 +132,7 @@ func Metadata(out *bytes.Buffer, format output.Format, m *action.Metadata) error
 	})
 }
 
-// applied says how objects were written.
+// applied names the apply method.
 func applied(method string) string {
 	switch rel1.ApplyMethod(method) {
 	case "": // recorded by Helm 3

@@ -14,7 +14,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 )
 
-// listed is a release in a list.
+// listed is a row of helm list.
 type listed struct {
 	Name       string `json:"name"`
 	Namespace  string `json:"namespace"`
@@ -25,7 +25,7 @@ type listed struct {
 	AppVersion string `json:"app_version"`
 }
 
-// List prints releases, as the flags in how say.
+// List prints releases; how has the flags.
 func List(out *bytes.Buffer, format output.Format, releases []*rel1.Release, how *action.List) error {
 	if how.Short {
 		return names(out, format, releases)
@@ -51,7 +51,7 @@ func names(out *bytes.Buffer, format output.Format, releases []*rel1.Release) er
 	})
 }
 
-// updated is when a release was deployed last, in a format of package time.
+// updated is the time of the last deployment in a Go time format.
 func updated(r *rel1.Release, format string) string {
 	switch at := r.Info.LastDeployed; {
 	case at.IsZero():
@@ -85,12 +85,12 @@ type revision struct {
 	Status      string    `json:"status"`
 	Chart       string    `json:"chart"`
 	AppVersion  string    `json:"app_version"`
-	RolledBack  int       `json:"rollback_revision,omitempty"` // the revision that was gone back to
+	RolledBack  int       `json:"rollback_revision,omitempty"` // the target of a rollback
 	Description string    `json:"description"`
 }
 
-// History prints the revisions of a release, which come in their order. With
-// rollbacks a table has a column of the revisions that were gone back to.
+// History prints sorted revisions of a release. With rollbacks, a table has a column with
+// their target revisions.
 func History(out *bytes.Buffer, format output.Format, revisions []*rel1.Release, rollbacks bool) error {
 	rows := []revision{} // none are [], not null
 	for _, r := range revisions {

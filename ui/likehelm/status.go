@@ -17,7 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// Status prints a release with its objects in the cluster, and without its chart.
+// Status prints a release and its live objects, without its chart.
 func Status(out *bytes.Buffer, format output.Format, r *rel1.Release) error {
 	shown := *r
 	shown.Chart = nil
@@ -31,7 +31,7 @@ func Status(out *bytes.Buffer, format output.Format, r *rel1.Release) error {
 	})
 }
 
-// All prints all that is recorded of a release.
+// All prints everything in a release's record.
 func All(out *bytes.Buffer, r *rel1.Release) error {
 	head(out, r)
 	fmt.Fprintf(out, "CHART: %s\nVERSION: %s\nAPP_VERSION: %s\n", r.Chart.Metadata.Name, r.Chart.Metadata.Version, r.Chart.Metadata.AppVersion)
@@ -64,15 +64,14 @@ func head(out *bytes.Buffer, r *rel1.Release) {
 	fmt.Fprintln(out, "REVISION:", r.Version)
 }
 
-// state prints what is known of a release beyond its record's head: what was said
-// of it, its objects, its tests.
+// state prints the description, objects and tests of a release.
 func state(out *bytes.Buffer, r *rel1.Release) {
 	fmt.Fprintln(out, "DESCRIPTION:", r.Info.Description)
 	resources(out, r.Info.Resources)
 	tests(out, r.Hooks)
 }
 
-// resources prints objects by kind. Helm has the kinds in any order.
+// resources prints objects by kind; Helm does not sort the kinds.
 func resources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 	if len(byKind) == 0 {
 		return
@@ -91,8 +90,7 @@ func resources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 	fmt.Fprintln(out)
 }
 
-// asTable is the table that the API server has made of an object, or else the
-// object.
+// asTable decodes a table from the API server; other objects are returned unchanged.
 func asTable(o runtime.Object) runtime.Object {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || u.GetKind() != "Table" || !strings.HasPrefix(u.GetAPIVersion(), metav1.GroupName+"/") {
@@ -105,7 +103,7 @@ func asTable(o runtime.Object) runtime.Object {
 	return table
 }
 
-// tests prints how the tests of a release went that have begun.
+// tests prints the results of the tests that have started.
 func tests(out *bytes.Buffer, hooks []*rel1.Hook) {
 	some := false
 	for _, h := range hooks {
@@ -125,7 +123,7 @@ func tests(out *bytes.Buffer, hooks []*rel1.Hook) {
 	}
 }
 
-// rendered prints what the templates of a release have made.
+// rendered prints the rendered hooks and manifest.
 func rendered(out *bytes.Buffer, r *rel1.Release) {
 	fmt.Fprintln(out, "HOOKS:")
 	Hooks(out, r)
