@@ -141,7 +141,7 @@ func TestRunsAreSteeredFromElsewhere(t *testing.T) {
 		command, want string
 	}{
 		{1, "run-to nosuch", "no such group; the groups are namespace:att, fanout:left-1,"},
-		{1, "step *-2", "step takes one group, *-2 is fanout:left-2, fanout:right-2"},
+		{1, "step *-2", "step takes one group, but *-2 matches fanout:left-2, fanout:right-2"},
 		{0, "break left-2", "break fanout:left-2 accepted"},
 		{0, "break *:left-?", "break fanout:left-1 accepted\nbreak fanout:left-3 accepted"},
 		{0, "disable *-2", "disable fanout:left-2 accepted"},
@@ -256,7 +256,7 @@ func TestNobodyWaitsWhereNobodyCanSteer(t *testing.T) {
 	m := onOneMachine(t)
 	m.env[1] = "XDG_STATE_HOME=/dev/null"
 	out := m.runs(2, "install", "s", filepath.Join(data, "charts", "plain"), "-n", "nosocket", "--create-namespace", "--no-tui", "--step")
-	if !strings.Contains(out, "--step needs the screen, or a way to steer the run from elsewhere") {
+	if !strings.Contains(out, "--step needs the screen or a socket to control the run from another terminal") {
 		t.Errorf("it says\n%s", out)
 	}
 }

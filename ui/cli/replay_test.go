@@ -31,7 +31,7 @@ func TestReplayBackAndForth(t *testing.T) {
 	// that does. What is awaited is a text that no frame before it has.
 	press("x", "not ready after 5s")
 	press("<", "preparing")
-	press(" ", "stand still")
+	press(" ", "pause")
 	press(" ", "play")
 	press("x", "failed")
 	press("\r", "next tab")
