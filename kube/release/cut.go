@@ -57,7 +57,7 @@ func (m Mark) apply(rel *rel1.Release) bool {
 		return false
 	}
 	if rel.Info.Status = m.To; m.To == rcommon.StatusFailed {
-		rel.Info.Description = fmt.Sprintf("Release %q failed: its run was cut off while it was %s", rel.Name, m.From)
+		rel.Info.Description = fmt.Sprintf("Release %q failed: its run was interrupted while it was %s", rel.Name, m.From)
 	}
 	return true
 }
