@@ -28,7 +28,7 @@ type attempts struct {
 	op           *Operation
 	engine       *run.Engine
 	runWatcher   cluster.RunWatcher
-	stopWatching func() // ends that
+	stopWatching func() // ends runWatcher
 }
 
 // spec is all that makes one attempt differ from another.
@@ -49,11 +49,11 @@ type spec struct {
 	record        *release.Record       // what a new revision keeps, nil for what it has
 	later         []schema.GroupVersion // see preflight.Prepared
 	// looks is what questions about objects of a rollback are answered from.
-	looks *preflight.Prepared
+	preview *preflight.Prepared
 }
 
 // specOf is the spec of the operation itself.
-func specOf(p *preflight.Prepared) spec {
+func newSpec(p *preflight.Prepared) spec {
 	return spec{
 		wait: p.Common.Strategy(), force: p.Target.Force, root: p.Target.Root(), tree: p.Target.Tree, old: p.Old.Revision,
 		apply: p.Apply, remove: p.Remove, leftovers: p.Leftovers, hooks: p.Hooks, record: p.Target.Record, later: p.Later,
@@ -75,16 +75,16 @@ type attempt struct {
 }
 
 // begin puts Helm's action configuration together with our decorators.
-func (as *attempts) begin(s spec) (*attempt, error) {
+func (as *attempts) newAttempt(s spec) (*attempt, error) {
 	common := as.op.prepared.Common
-	b, err := as.look()
+	b, err := as.newSession()
 	if err != nil {
 		return nil, err
 	}
 	ctx, helm := b.Context, b.Helm
 	session := cluster.Session{
 		Client: b.Client, Builder: b.Builder(s.root), RunWatcher: as.runWatcher,
-		JobsComplete: common.WaitForJobs, Resumes: as.op.prepared.Resumes, Warn: onceEach(as.engine.Publish, as.op.prepared.Warnings),
+		JobsComplete: common.WaitForJobs, Resumes: as.op.prepared.Resumes, Warn: warnOnce(as.engine.Publish, as.op.prepared.Warnings),
 	}
 	client := helmclient.New(helmclient.Config{
 		Context: ctx, Inner: helm.Client, Session: session, Engine: as.engine,
@@ -93,7 +93,7 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 	})
 	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) { return s.record, client.ExpectHooks(rel) },
-		Held:         as.op.holds,
+		Held:         as.op.holdsLease,
 		Mask:         as.op.Mask().Text,
 		Timings:      func() []release.Timing { return release.TimingsIn(as.op.feed.Events(), s.prefix != "") },
 	})
@@ -104,14 +104,14 @@ func (as *attempts) begin(s spec) (*attempt, error) {
 
 // carryOut carries the operation itself out, and returns what its record says
 // then. The attempt is nil where it never began.
-func (as *attempts) carryOut(j job) (a *attempt, status string, err error) {
-	if a, err = as.begin(j.spec); err != nil {
+func (as *attempts) runTask(j task) (a *attempt, status string, err error) {
+	if a, err = as.newAttempt(j.spec); err != nil {
 		return nil, "", err
 	}
 	as.op.mu.Lock()
 	as.op.attempt = a
 	as.op.mu.Unlock()
-	rel, status, err := a.act(j, as.op.prepared.Info.Name)
+	rel, status, err := a.perform(j, as.op.prepared.Info.Name)
 	if err == nil {
 		publishNotes(as.engine, rel)
 	}
@@ -120,9 +120,9 @@ func (as *attempts) carryOut(j job) (a *attempt, status string, err error) {
 
 // act lets Helm act, and makes sure that the records say what it has done. It
 // returns what that of the release says.
-func (a *attempt) act(j job, operation string) (rel *rel1.Release, status string, err error) {
+func (a *attempt) perform(j task, operation string) (rel *rel1.Release, status string, err error) {
 	if rel, err = j.do(a); err == nil {
-		status, err = a.complete(operation)
+		status, err = a.confirmRecord(operation)
 		a.warnOfTerminating()
 	}
 	return rel, status, err
@@ -130,17 +130,17 @@ func (a *attempt) act(j job, operation string) (rel *rel1.Release, status string
 
 // onceEach returns a function that publishes warnings, each message once; those
 // that are known have been told.
-func onceEach(publish func(event.Event), known []plan.Warning) func(plan.Warning) {
+func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning) {
 	var mu sync.Mutex
-	told := map[string]bool{}
+	published := map[string]bool{}
 	for _, w := range known {
-		told[w.Message] = true
+		published[w.Message] = true
 	}
 	return func(w plan.Warning) {
 		mu.Lock()
 		defer mu.Unlock()
-		if !told[w.Message] {
-			told[w.Message] = true
+		if !published[w.Message] {
+			published[w.Message] = true
 			publish(event.OfWarning(w))
 		}
 	}
@@ -160,12 +160,12 @@ func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Se
 
 // look is what an attempt works with, and what a rollback is planned with.
 // Requests end with the engine's.
-func (as *attempts) look() (*preflight.Session, error) {
+func (as *attempts) newSession() (*preflight.Session, error) {
 	return preflight.NewSession(as.engine.Requests(), as.op.client, as.op.prepared.Common, &as.op.writes, as.op.ledger)
 }
 
 // hold reads what a revision holds from its manifest.
-func hold(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.Old, helmkube.ResourceList, []plan.Warning, error) {
+func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.Old, helmkube.ResourceList, []plan.Warning, error) {
 	list, _, err := b.Build(rel.Manifest)
 	if err != nil {
 		return preflight.Old{}, nil, nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)

@@ -65,7 +65,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 		up.Chart = c
 	}
 	up.Step, up.BreakOn, up.Doing, up.Common.Lease.Waits = false, nil, nil, nil // it has been stopped, and is shown elsewhere
-	up.Own = now.own()
+	up.Own = now.progress()
 	planned, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
 		op.mask.Values(up.Values)
@@ -103,8 +103,8 @@ func (op *Operation) editOver(ctx context.Context, text string) (*Edited, error)
 
 // own is what the operation has done so far, for those who plan what it is to do
 // next.
-func (op *Operation) own() *preflight.Own {
-	own := &preflight.Own{Leased: op.holds()}
+func (op *Operation) progress() *preflight.Own {
+	own := &preflight.Own{Leased: op.holdsLease()}
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.attempt != nil {
@@ -144,7 +144,7 @@ func (e *Edited) Warnings() []plan.Warning { return e.planned.Warnings() }
 func (e *Edited) Changes() ([]preview.Change, error) {
 	was, is := e.before.targets(), e.planned.targets()
 	var changes []preview.Change
-	for _, c := range e.planned.placed(is) {
+	for _, c := range e.planned.inPlanOrder(is) {
 		old, there := was[c.Object]
 		delete(was, c.Object)
 		if c.Action = preview.ActionCreate; there {
@@ -156,7 +156,7 @@ func (e *Edited) Changes() ([]preview.Change, error) {
 			changes = append(changes, c.Masked(e.before.Mask().Text).Masked(e.planned.Mask().Text))
 		}
 	}
-	for _, c := range e.before.placed(was) {
+	for _, c := range e.before.inPlanOrder(was) {
 		c.Action = preview.ActionDelete
 		changes = append(changes, c)
 	}
@@ -169,7 +169,7 @@ func (op *Operation) targets() map[plan.Object]*unstructured.Unstructured {
 }
 
 // placed are objects where they stand in the operation's plan, in its order.
-func (op *Operation) placed(objects map[plan.Object]*unstructured.Unstructured) (out []preview.Change) {
+func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructured) (out []preview.Change) {
 	seen := map[plan.Object]bool{}
 	for _, p := range op.prepared.Phases {
 		for _, g := range p.Groups {
@@ -189,50 +189,50 @@ func (op *Operation) placed(objects map[plan.Object]*unstructured.Unstructured) 
 // ended where a command was accepted that takes the place of the edit (R48).
 func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) {
 	op := as.op
-	var left remains
+	var left finalState
 	if a != nil && op.wrote(a) {
 		left, _ = a.finalize(run.ErrReplaced)
 	}
-	op.bring(with.planned) // before the event that tells of it
-	if op.engine.BeginNext(with.Info(), replaced(op.prepared.Info, left.status), with.planned.announced()...) != nil {
-		op.bring(nil)
+	op.setNextRevision(with.planned) // before the event that tells of it
+	if op.engine.BeginNext(with.Info(), replacedMessage(op.prepared.Info, left.status), with.planned.phasesWithUsual()...) != nil {
+		op.setNextRevision(nil)
 		return false, nil
 	}
-	next, err := as.next(a, with, left.err)
+	next, err := as.prepareNext(a, with, left.err)
 	if err != nil {
 		return true, op.fail(as, a, fmt.Errorf("continue with the edited revision: %w", err))
 	}
-	return true, next.carry(&attempts{op: next, engine: as.engine, runWatcher: as.runWatcher, stopWatching: as.stopWatching})
+	return true, next.runToEnd(&attempts{op: next, engine: as.engine, runWatcher: as.runWatcher, stopWatching: as.stopWatching})
 }
 
 // bring adds what an edit has made of an operation, or where that is nil takes away
 // the last one.
-func (op *Operation) bring(next *Operation) {
+func (op *Operation) setNextRevision(next *Operation) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if next == nil {
-		op.brought = op.brought[:len(op.brought)-1]
+		op.revisions = op.revisions[:len(op.revisions)-1]
 		return
 	}
-	op.brought = append(op.brought, next)
+	op.revisions = append(op.revisions, next)
 }
 
 // next prepares the edited revision again, now that it is known what the one before
 // has left, and makes it the operation's.
-func (as *attempts) next(a *attempt, with *Edited, failed error) (*Operation, error) {
+func (as *attempts) prepareNext(a *attempt, with *Edited, failed error) (*Operation, error) {
 	if failed != nil {
 		return nil, failed
 	}
 	op, up := as.op, with.next
-	up.Own = op.own()
+	up.Own = op.progress()
 	planned, err := PrepareUpgrade(as.engine.Requests(), op.client, up)
 	if err != nil {
 		return nil, err
 	}
-	next := &Operation{client: op.client, prepared: planned.prepared, method: planned.method, course: op.course}
-	told := map[string]bool{}
+	next := &Operation{client: op.client, prepared: planned.prepared, method: planned.method, shared: op.shared}
+	known := map[string]bool{}
 	for _, w := range op.prepared.Warnings {
-		told[w.Message] = true
+		known[w.Message] = true
 	}
 	next.Mask()
 	op.mu.Lock()
@@ -240,10 +240,10 @@ func (as *attempts) next(a *attempt, with *Edited, failed error) (*Operation, er
 	op.made = op.made || a != nil && a.driver.Written().Made > 0
 	op.mu.Unlock()
 	if !reflect.DeepEqual(next.prepared.Phases, with.planned.prepared.Phases) {
-		as.engine.Announce(next.announced()...)
+		as.engine.Announce(next.phasesWithUsual()...)
 	}
 	for _, w := range next.prepared.Warnings {
-		if !told[w.Message] {
+		if !known[w.Message] {
 			as.engine.Publish(event.OfWarning(w))
 		}
 	}
@@ -252,7 +252,7 @@ func (as *attempts) next(a *attempt, with *Edited, failed error) (*Operation, er
 
 // replaced says of a revision that an edited one takes its place. status is what its
 // record says, "" where it was never made.
-func replaced(was event.Operation, status string) string {
+func replacedMessage(was event.Operation, status string) string {
 	if status == "" || status == event.NoRelease {
 		return fmt.Sprintf("revision %d was edited before it was created", was.Revision)
 	}

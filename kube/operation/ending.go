@@ -47,7 +47,7 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	if next := op.edited(v.Abort); next != nil && as != nil {
 		return as.replace(a, next)
 	}
-	if a != nil && refused(err) && op.wrote(a) {
+	if a != nil && lostRace(err) && op.wrote(a) {
 		end := run.End{Status: outcome, Message: fmt.Sprintf("only namespace %s was created: %v", op.prepared.Common.Namespace, err), Exit: notWritten(exit), Cause: why,
 			Outcome: fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)}
 		return op.engine.Finish(end) == nil, err
@@ -57,8 +57,8 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 		return op.engine.Finish(end) == nil, err
 	}
 	left, swept := a.finalize(err)
-	notCleaned := a.notCleaned()
-	notes := []string{text(swept), notCleaned}
+	cleanupFailure := a.cleanupFailure()
+	notes := []string{text(swept), cleanupFailure}
 	made := op.hasMade(a)
 	rollback := v.Abort == nil && op.prepared.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
 	if rollback && op.undo != nil && made {
@@ -68,7 +68,7 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	if rollback {
 		outlook += ", and there is nothing to roll back to"
 	}
-	if notCleaned != "" || v.Abort != nil && v.Abort.Name == event.Stop {
+	if cleanupFailure != "" || v.Abort != nil && v.Abort.Name == event.Stop {
 		notes = append(notes, leftBehind(op.feed.Events()))
 	}
 	end := run.End{Status: outcome, Exit: exit, Release: left.status, Cause: why}
@@ -94,11 +94,11 @@ func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || o
 // does not begin where a command was accepted that ends the run without it (R48).
 func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
 	info := as.op.undo.info
-	as.op.undoes()
+	as.op.noteRollback()
 	if as.engine.BeginRollback(info, cause.Error()) != nil {
 		return false, nil
 	}
-	back, err := as.undo()
+	back, err := as.runRollback()
 	if err == nil {
 		end.Release = rcommon.StatusDeployed.String()
 		end.Message, end.Outcome = join(rolledBack(info), cause.Error(), notes...)
@@ -133,17 +133,17 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bo
 }
 
 // undo carries the rollback out. The attempt is nil where it never began.
-func (as *attempts) undo() (*attempt, error) {
-	j, err := as.op.undo.job(as)
+func (as *attempts) runRollback() (*attempt, error) {
+	j, err := as.op.undo.task(as)
 	if err != nil {
 		return nil, err
 	}
-	as.op.looksBack(j.spec.looks)
-	a, err := as.begin(j.spec)
+	as.op.setRollbackPreview(j.spec.preview)
+	a, err := as.newAttempt(j.spec)
 	if err != nil {
 		return nil, err
 	}
-	_, _, err = a.act(j, as.op.undo.info.Name)
+	_, _, err = a.perform(j, as.op.undo.info.Name)
 	return a, err
 }
 
@@ -158,7 +158,7 @@ func notWritten(exit int) int {
 // remains is what an operation that failed has left of the release: what its
 // record says, event.NoRelease where there is none, or "" and why that could not
 // be found out or brought to a final state.
-type remains struct {
+type finalState struct {
 	status string
 	err    error
 }
@@ -166,7 +166,7 @@ type remains struct {
 // text says what became of the release. Where its record could not be brought to
 // a final state (R34), it says what goes on from there. made tells that the
 // operation has made a revision.
-func (r remains) text(operation string, made bool) string {
+func (r finalState) text(operation string, made bool) string {
 	switch {
 	case operation == "test":
 		return "the release is unchanged"
@@ -193,7 +193,7 @@ func (r remains) text(operation string, made bool) string {
 // notCleaned says what --cleanup-on-fail has left, since Helm's error of it is
 // not what made the operation fail: after the timeout, or an abort, nothing more
 // is started.
-func (a *attempt) notCleaned() string {
+func (a *attempt) cleanupFailure() string {
 	err := a.client.RemoveErr()
 	if err == nil || a.op.prepared.Info.Name == "uninstall" {
 		return ""
@@ -253,8 +253,8 @@ const finalizeTime = 20 * time.Second
 
 // afterwards returns a context for what comes after the groups: the release record
 // is tried to be written for as long as the operation may take.
-func (a *attempt) afterwards() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(a.op.hold.kept)
+func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(a.op.lock.ctx)
 	stop := context.AfterFunc(run.Winding(a.engine.Requests()), func() { time.AfterFunc(finalizeTime, cancel) })
 	return ctx, func() { stop(); cancel() }
 }
@@ -263,15 +263,15 @@ func (a *attempt) afterwards() (context.Context, context.CancelFunc) {
 // is still pending or uninstalling is marked failed (R34), and the object of a
 // hook that was cut short is deleted. It returns what is left of the release,
 // and why that object could not be deleted.
-func (a *attempt) finalize(cause error) (left remains, swept error) {
+func (a *attempt) finalize(cause error) (left finalState, swept error) {
 	if lost := a.op.lost(); lost != nil {
-		return remains{err: lost}, nil
+		return finalState{err: lost}, nil
 	}
-	ctx, cancel := a.afterwards()
+	ctx, cancel := a.finalContext()
 	defer cancel()
 	releases, session, err := a.rebound(ctx)
 	if err != nil {
-		return remains{err: err}, nil
+		return finalState{err: err}, nil
 	}
 	swept = a.client.Hooks().Sweep(ctx, session)
 	err = release.Insist(ctx, func() (err error) {
@@ -279,14 +279,14 @@ func (a *attempt) finalize(cause error) (left remains, swept error) {
 		return err
 	})
 	if err != nil {
-		return remains{err: fmt.Errorf("write the release record: %w", err)}, swept
+		return finalState{err: fmt.Errorf("write the release record: %w", err)}, swept
 	}
 	return left, swept
 }
 
 // complete makes sure that the record of an operation that succeeded says so
 // (R34), and returns what it says.
-func (a *attempt) complete(operation string) (status string, err error) {
+func (a *attempt) confirmRecord(operation string) (status string, err error) {
 	if lost := a.op.lost(); lost != nil {
 		return "", lost
 	}
@@ -294,7 +294,7 @@ func (a *attempt) complete(operation string) (status string, err error) {
 	if !w.Unsure() {
 		return w.Status, nil
 	}
-	ctx, cancel := a.afterwards()
+	ctx, cancel := a.finalContext()
 	defer cancel()
 	releases, _, err := a.rebound(ctx)
 	if err != nil {

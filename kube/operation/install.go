@@ -35,31 +35,28 @@ type Install struct {
 
 // PrepareInstall checks an installation and plans it. It writes nothing; an
 // error means that nothing would be written.
-func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (op *Operation, err error) {
+func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operation, error) {
 	common, err := in.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
 	}
 	in.Common, in.PostRenderer = common, charts.PostRenderOnce(in.PostRenderer)
-	ctx, cancel := common.Within(ctx)
-	defer cancel()
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	s, err := preflight.OpenAlone(ctx, c, in.Common)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = s.Secrets.Error(err) }()
+	return prepare(ctx, c, &in.Common, func(s *preflight.Session) (*Operation, error) { return in.prepare(s, c) })
+}
+
+func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
 	of, err := in.target(s)
 	if err != nil {
 		return nil, err
 	}
-	revs, _, err := find(s)
+	revs, _, err := findRelease(s)
 	if err != nil {
 		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.unread(s, "install", of, err))
 	}
-	return in.prepare(s, c, of, revs, in.upgrade())
+	return in.planOperation(s, c, of, revs, in.upgrade())
 }
 
 // check checks what needs no cluster.
@@ -77,9 +74,9 @@ func (in *Install) check() error {
 	return err
 }
 
-// prepare plans the installation of a release as it was found, nil where there is
-// none, and makes the last checks. edit is what an edit of it begins with.
-func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning, revs *found, edit *Upgrade) (*Operation, error) {
+// planOperation plans the install of a release with the revisions revs, nil for none,
+// and makes the last checks. edit is what an edit of it starts with.
+func (in *Install) planOperation(s *preflight.Session, c *connect.Client, of planning, revs *existing, edit *Upgrade) (*Operation, error) {
 	revision, err := in.revision(s, revs)
 	if err != nil {
 		return nil, err
@@ -90,21 +87,21 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client, of planning,
 	}
 	info.Revision = revision
 	if of.found = revs; revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
-		of.besides = revs.Besides(nil)
+		of.others = revs.Others(nil)
 	}
-	p, brings, err := of.bring(s, info, tree)
+	p, brings, err := of.planRevision(s, info, tree)
 	if err != nil {
 		return nil, err
 	}
 	if p, err = s.Check(p, brings); err != nil {
 		return nil, err
 	}
-	return newOperation(c, p, method{main: job{specOf(p), in.run}, undo: undoInstall(p), edit: edit}), nil
+	return newOperation(c, p, method{main: task{newSpec(p), in.run}, undo: undoInstall(p), edit: edit}), nil
 }
 
 // plan renders the chart and orders what runs. Of the revisions there are, nil where there
 // are none or they cannot be read, it only counts which objects the last attempt had.
-func (in *Install) plan(s *preflight.Session, of *planning, revs *found) (info event.Operation, tree *plan.Chart, err error) {
+func (in *Install) plan(s *preflight.Session, of *planning, revs *existing) (info event.Operation, tree *plan.Chart, err error) {
 	tree, warnings, err := in.Chart.Tree(in.Values)
 	if err != nil {
 		return info, nil, err
@@ -135,12 +132,12 @@ func (in *Install) unread(s *preflight.Session, operation string, of planning, e
 		return err
 	}
 	if info, tree, failed := in.plan(s, &of, nil); failed == nil {
-		if p, brings, failed := of.bring(s, info, tree); failed == nil {
+		if p, brings, failed := of.planRevision(s, info, tree); failed == nil {
 			p.Info.Name = operation
 			return s.Refuse(p, brings, err)
 		}
 	}
-	return unlisted(s, operation, err)
+	return cannotList(s, operation, err)
 }
 
 // target is what the installation brings besides its release, with the phases
@@ -163,7 +160,7 @@ func (in *Install) target(s *preflight.Session) (of planning, err error) {
 
 // conflicts are the objects that the release may not have. As in Helm's upgrade --install,
 // the objects of an attempt that failed are the release's.
-func (in *Install) conflicts(r *rendered, revs *found) ([]plan.Warning, error) {
+func (in *Install) conflicts(r *rendered, revs *existing) ([]plan.Warning, error) {
 	if in.TakeOwnership {
 		return nil, nil
 	}
@@ -215,7 +212,7 @@ func (in *Install) run(a *attempt) (*rel1.Release, error) {
 	}
 	i := in.action(a.helm.Config)
 	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Resumes // Helm's install knows nothing of the last attempt; see conflicts
-	return in.carryOut(a, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return in.execute(a, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(context.Background(), chart, values)
 	})
 }
@@ -225,7 +222,7 @@ func undoInstall(p *preflight.Prepared) *undo {
 	info := p.Info
 	info.Name, info.Timeout = "uninstall", p.Common.Timeout
 	u := Uninstall{Common: p.Common}
-	return &undo{info, u.job}
+	return &undo{info, u.asRollback}
 }
 
 // crds is what an installation does with crds/.
@@ -247,7 +244,7 @@ func resumable(revs *release.Revisions) bool {
 // revision is the one that the installation makes: 1, or where it goes on with one
 // that has failed, or replaces what was uninstalled with its history kept, the next
 // one. As in Helm it is an error where the name is in use.
-func (in *Install) revision(s *preflight.Session, revs *found) (int, error) {
+func (in *Install) revision(s *preflight.Session, revs *existing) (int, error) {
 	if revs == nil {
 		return 1, nil
 	}
@@ -257,7 +254,7 @@ func (in *Install) revision(s *preflight.Session, revs *found) (int, error) {
 		return revs.Last.Version + 1, nil
 	}
 	done := ""
-	if st == rcommon.StatusDeployed && cutAtItsEnd(s, "install") {
+	if st == rcommon.StatusDeployed && killedBeforeUnlock(s, "install") {
 		done = fmt.Sprintf("; nothing to install: a run that could not unlock the release deployed it, %s", s.Lease.Holder)
 	}
 	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): upgrade it, or choose another name%s", in.Release, revs.Last.Namespace, revs.Last.Version, st, done)

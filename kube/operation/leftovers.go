@@ -14,13 +14,13 @@ import (
 )
 
 // leaving is what leftovers are looked for with.
-type leaving struct {
+type leftoverSearch struct {
 	session *preflight.Session
 	builder *manifest.Builder
 	prefix  string // of the names of phases
 	// besides are the revisions that are looked at, the newest first.
-	besides []*rel1.Release
-	old     *rel1.Release // nil for none
+	others []*rel1.Release
+	old    *rel1.Release // nil for none
 	// stays is what the target has, and what the old revision has, which is
 	// removed with that.
 	stays []helmkube.ResourceList
@@ -31,7 +31,7 @@ type leaving struct {
 //
 // leftovers are the objects that are still in the cluster, and the release's. Each
 // goes by the plan of the newest revision that has it.
-func (l leaving) leftovers() (out helmclient.Leftovers, warnings []plan.Warning) {
+func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.Warning) {
 	known := map[plan.Object]bool{}
 	for _, list := range l.stays {
 		for _, r := range l.builder.Resources(list) {
@@ -42,12 +42,12 @@ func (l leaving) leftovers() (out helmclient.Leftovers, warnings []plan.Warning)
 	if l.old != nil {
 		read[l.old.Manifest] = true
 	}
-	for _, rel := range l.besides {
+	for _, rel := range l.others {
 		if read[rel.Manifest] {
 			continue
 		}
 		read[rel.Manifest] = true
-		left, newer, more := l.of(rel, known)
+		left, newer, more := l.leftBy(rel, known)
 		warnings = append(warnings, more...)
 		switch {
 		case left.Planned.Empty():
@@ -62,9 +62,9 @@ func (l leaving) leftovers() (out helmclient.Leftovers, warnings []plan.Warning)
 
 // of are the leftovers of one revision; newer tells that it has come after the old one.
 // What it has is known from then on.
-func (l leaving) of(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
+func (l leftoverSearch) leftBy(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
 	newer = l.old != nil && rel.Version > l.old.Version
-	held, list, warnings, err := hold(l.session.Context, l.builder, rel)
+	held, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
 	if err != nil {
 		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: fmt.Sprintf("objects created by revision %d alone are kept: %v", rel.Version, err)})
 	}
@@ -96,7 +96,7 @@ func orphans(known map[plan.Object]bool, resources []plan.Resource) map[plan.Obj
 // present are those of a list that are in the cluster and say that they are the
 // release's. Of the rest nothing may be known, for want of rights: unseen tells that it
 // goes as well.
-func (l leaving) present(list helmkube.ResourceList, unseen bool) helmkube.ResourceList {
+func (l leftoverSearch) present(list helmkube.ResourceList, unseen bool) helmkube.ResourceList {
 	l.builder.LookAhead(l.session.Context, list, nil)
 	return list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)

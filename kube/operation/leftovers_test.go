@@ -47,7 +47,7 @@ func names(text string) (resources []plan.Resource) {
 func (l *life) goes(target string, revs *release.Revisions, old *rel1.Release) (out []string) {
 	known := map[plan.Object]bool{}
 	orphans(known, names(target))
-	for _, rel := range append([]*rel1.Release{old}, revs.Besides(old)...) {
+	for _, rel := range append([]*rel1.Release{old}, revs.Others(old)...) {
 		for o := range orphans(known, names(rel.Manifest)) {
 			out = append(out, o.Name)
 		}
@@ -96,7 +96,7 @@ func (l *life) bring(target string, helm, rollback, cut bool) {
 func TestNothingIsOrphaned(t *testing.T) {
 	for seed := range uint64(2000) {
 		l := &life{r: rand.New(rand.NewPCG(seed, 20)), cluster: map[string]bool{}}
-		var told []string
+		var known []string
 		for range 3 + l.r.IntN(8) {
 			var objects []string
 			for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -110,9 +110,9 @@ func TestNothingIsOrphaned(t *testing.T) {
 				target = l.history[l.r.IntN(len(l.history))].Manifest
 			}
 			l.bring(target, helm, rollback, cut)
-			told = append(told, fmt.Sprintf("%q helm %t rollback %t cut %t", target, helm, rollback, cut))
+			known = append(known, fmt.Sprintf("%q helm %t rollback %t cut %t", target, helm, rollback, cut))
 			if got := slices.Sorted(maps.Keys(l.cluster)); !helm && !cut && !slices.Equal(got, strings.Fields(target)) {
-				t.Fatalf("seed %d: after\n%s\nthe cluster has %v", seed, strings.Join(told, "\n"), got)
+				t.Fatalf("seed %d: after\n%s\nthe cluster has %v", seed, strings.Join(known, "\n"), got)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // begun.
 func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	return func(yield func(plan.Object, string) bool) {
-		of := op.brings(edits)
+		of := op.afterEdits(edits)
 		if of == nil {
 			return
 		}
@@ -37,13 +37,13 @@ func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 
 // brings is the operation that so many edits have made of this one, nil where there
 // have not been so many.
-func (op *Operation) brings(edits int) *Operation {
+func (op *Operation) afterEdits(edits int) *Operation {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	if edits >= len(op.brought) {
+	if edits >= len(op.revisions) {
 		return nil
 	}
-	return op.brought[edits]
+	return op.revisions[edits]
 }
 
 // planned are the objects of the operation's plan as the first of some releases has
@@ -59,7 +59,7 @@ func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 				if u.Object, _ = value.(map[string]any); u.Object == nil {
 					continue // it holds no object
 				}
-				o, ok := planned.of(u, op.prepared.Common.Namespace)
+				o, ok := planned.find(u, op.prepared.Common.Namespace)
 				if !ok {
 					continue
 				}
@@ -88,7 +88,7 @@ func (op *Operation) objects() objects {
 
 // of finds an object of a manifest in the plan, which knows whether its kind has
 // namespaces.
-func (planned objects) of(u *unstructured.Unstructured, namespace string) (plan.Object, bool) {
+func (planned objects) find(u *unstructured.Unstructured, namespace string) (plan.Object, bool) {
 	o := plan.Object{Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 	if o.Name == "" {
 		o.Name = u.GetGenerateName()

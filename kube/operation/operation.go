@@ -36,23 +36,23 @@ type Operation struct {
 	prepared *preflight.Prepared
 	method
 	masked sync.Once
-	*course
+	*shared
 }
 
 // method is how an operation is carried out.
 type method struct {
-	main job
+	main task
 	undo *undo    // nil where there is nothing to go back to
 	edit *Upgrade // what an edit begins with (R46), nil where nothing is applied
 }
 
 // course is what an operation shares with those that edits make of it.
-type course struct {
+type shared struct {
 	feed   event.Feed
 	mask   mask.Mask
 	writes connect.Writes
 	ledger *release.Ledger
-	hold   holding
+	lock   lockState
 
 	mu     sync.Mutex // of what follows
 	engine *run.Engine
@@ -68,16 +68,29 @@ type course struct {
 	// edits are those that were ordered, by their numbers from 1.
 	edits []*Edited
 	// brought are the operations whose revisions have begun, as they were planned.
-	brought []*Operation
+	revisions []*Operation
 }
 
 func newOperation(c *connect.Client, p *preflight.Prepared, how method) *Operation {
-	op := &Operation{client: c, prepared: p, method: how, course: &course{}}
-	op.now, op.brought = op, []*Operation{op}
+	op := &Operation{client: c, prepared: p, method: how, shared: &shared{}}
+	op.now, op.revisions = op, []*Operation{op}
 	op.ledger = release.NewLedger(p.Common.Namespace, p.Common.Release, op.stop)
-	op.hold.kept, op.hold.lose = context.WithCancelCause(context.Background())
+	op.lock.ctx, op.lock.lose = context.WithCancelCause(context.Background())
 	op.writes.Guard(op.guard)
 	return op
+}
+
+// prepare opens a session for an operation that may be carried out, and plans in it.
+// common is completed. Secret values are hidden in the error.
+func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*preflight.Session) (*Operation, error)) (*Operation, error) {
+	ctx, cancel := common.Within(ctx)
+	defer cancel()
+	s, err := preflight.OpenAlone(ctx, c, *common)
+	if err != nil {
+		return nil, err
+	}
+	op, err := plan(s)
+	return op, s.Secrets.Error(err)
 }
 
 // present is the operation whose revision is under way: this one, or what an edit
@@ -89,7 +102,7 @@ func (op *Operation) present() *Operation {
 }
 
 // job is what one attempt carries out: the operation itself, or its rollback.
-type job struct {
+type task struct {
 	spec spec
 	do   func(*attempt) (*rel1.Release, error)
 }
@@ -98,7 +111,7 @@ type job struct {
 // begins.
 type undo struct {
 	info event.Operation
-	job  func(*attempts) (job, error)
+	task func(*attempts) (task, error)
 }
 
 // Feed is the record of the operation. It ends when Run returns.
@@ -171,7 +184,7 @@ func (op *Operation) Run() error {
 }
 
 // called is what a request is about, in the plan's words where it is of the plan.
-func (op *Operation) called(t connect.Target) string {
+func (op *Operation) displayName(t connect.Target) string {
 	for _, phase := range op.Phases() {
 		for _, g := range phase.Groups {
 			for _, o := range g.Objects {
@@ -187,28 +200,28 @@ func (op *Operation) called(t connect.Target) string {
 
 func (op *Operation) run() error {
 	eng := op.start()
-	warn := onceEach(eng.Publish, op.prepared.Warnings)
-	defer op.client.Link().Listen(connect.Listener{Of: &op.writes, Away: eng.Away, Back: eng.Back, Trying: recordTrouble(eng), Warned: func(t connect.Target, text string) {
-		warn(plan.Warning{Message: op.called(t) + ": the API server warns: " + text})
+	warn := warnOnce(eng.Publish, op.prepared.Warnings)
+	defer op.client.Link().Listen(connect.Listener{Of: &op.writes, Away: eng.Away, Back: eng.Back, Trying: warnRecordRetries(eng), Warned: func(t connect.Target, text string) {
+		warn(plan.Warning{Message: op.displayName(t) + ": the API server warns: " + text})
 	}})()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	eng.Announce(op.announced()...)
+	eng.Announce(op.phasesWithUsual()...)
 	for _, w := range op.prepared.Warnings {
 		eng.Publish(event.OfWarning(w))
 	}
-	defer op.giveBack()
+	defer op.unlock()
 	as, err := op.attempts(ctx, eng)
 	if err != nil {
 		return op.fail(nil, nil, err)
 	}
 	defer as.stopWatching()
-	return op.carry(as)
+	return op.runToEnd(as)
 }
 
 // carry carries the operation out to its end.
-func (op *Operation) carry(as *attempts) error {
-	a, status, err := as.carryOut(op.main)
+func (op *Operation) runToEnd(as *attempts) error {
+	a, status, err := as.runTask(op.main)
 	if err == nil {
 		err = op.engine.Finish(run.End{Status: event.Succeeded, Release: status})
 	}
@@ -219,7 +232,7 @@ func (op *Operation) carry(as *attempts) error {
 }
 
 // announced are the phases with how long their groups usually take.
-func (op *Operation) announced() []event.Phase {
+func (op *Operation) phasesWithUsual() []event.Phase {
 	phases := slices.Clone(op.prepared.Phases)
 	for n, p := range phases {
 		usual := map[string]time.Duration{}
@@ -237,17 +250,17 @@ func (op *Operation) announced() []event.Phase {
 
 // troubleAfter is how long a write of the release record is tried again without a
 // word.
-const troubleAfter = 3 * time.Second
+const recordRetryGrace = 3 * time.Second
 
 // recordTrouble tells that the API server takes no release record, each answer
 // once: no object's events would tell (R53).
-func recordTrouble(eng *run.Engine) func(connect.Target, time.Time, string) {
-	told := map[string]bool{}
+func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) {
+	known := map[string]bool{}
 	return func(t connect.Target, since time.Time, answer string) {
-		if !strings.HasPrefix(t.Name, "sh.helm.release.v1.") || time.Since(since) < troubleAfter || told[answer] {
+		if !strings.HasPrefix(t.Name, "sh.helm.release.v1.") || time.Since(since) < recordRetryGrace || known[answer] {
 			return
 		}
-		told[answer] = true
+		known[answer] = true
 		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: fmt.Sprintf("release record %s, retrying: %s", t.Name, answer)})
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // outlooks are those of the operation itself and of its rollback, each nil as long
 // as nobody has asked or it has not begun.
-type outlooks struct{ forth, back *preview.Outlook }
+type outlooks struct{ main, rollback *preview.Outlook }
 
 // errNotPlanned is why nothing can be said about a unit yet.
 var errNotPlanned = errors.New("not planned yet")
@@ -23,22 +23,22 @@ func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if strings.HasPrefix(u.Phase, event.RollbackPrefix) {
-		if op.outlooks.back == nil {
+		if op.outlooks.rollback == nil {
 			return nil, errNotPlanned
 		}
-		return op.outlooks.back, nil
+		return op.outlooks.rollback, nil
 	}
-	if op.outlooks.forth == nil {
-		op.outlooks.forth = preview.NewOutlook(op.client, op.now.prepared)
+	if op.outlooks.main == nil {
+		op.outlooks.main = preview.NewOutlook(op.client, op.now.prepared)
 	}
-	return op.outlooks.forth, nil
+	return op.outlooks.main, nil
 }
 
 // looksBack lets questions about the rollback be answered.
-func (op *Operation) looksBack(brings *preflight.Prepared) {
+func (op *Operation) setRollbackPreview(brings *preflight.Prepared) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	op.outlooks.back = preview.NewOutlook(op.client, brings)
+	op.outlooks.rollback = preview.NewOutlook(op.client, brings)
 }
 
 // Change says what Run does to an object of a unit as the cluster is now, at the

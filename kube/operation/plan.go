@@ -18,13 +18,13 @@ import (
 // planning is what an operation that brings objects is planned from.
 type planning struct {
 	*rendered
-	found  *found // nil where there is no release
+	found  *existing // nil where there is no release
 	target preflight.Target
 	old    preflight.Old
 	// held is what the old revision holds; besides are the other revisions that
 	// may have left something (R32a).
 	held    helmkube.ResourceList
-	besides []*rel1.Release
+	others  []*rel1.Release
 	events  helmclient.HookEvents
 	refused []plan.Warning
 	// before are phases that come before all others.
@@ -36,14 +36,14 @@ type planning struct {
 // plan orders all of an operation: the objects and hooks of the target, and what
 // goes of the old revision.
 func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
-	warnings := slices.Concat(p.found.noticed(), p.warnings)
-	hooks, more, err := hookTurns(p.builder, p.target.Release, p.target.Tree, p.list, p.events)
+	warnings := slices.Concat(p.found.allWarnings(), p.warnings)
+	hooks, more, err := scopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.events)
 	if err != nil {
 		return nil, err
 	}
 	warnings = append(warnings, more...)
 	order := helmclient.Ordering{Root: p.target.Root()}
-	apply, more, err := order.Apply(p.target.Tree, p.builder.Resources(p.list), turnsOf(hooks))
+	apply, more, err := order.Apply(p.target.Tree, p.builder.Resources(p.list), hookTurns(hooks))
 	if err != nil {
 		return nil, err
 	}
@@ -53,19 +53,19 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 	}
 	remove, more := order.Remove(p.old.Revision, p.builder.Resources(manifest.Without(p.held, p.list)))
 	warnings = append(warnings, more...)
-	left, more := leaving{s, p.builder, "", p.besides, p.old.Release, []helmkube.ResourceList{p.list, p.held}}.leftovers()
+	left, more := leftoverSearch{s, p.builder, "", p.others, p.old.Release, []helmkube.ResourceList{p.list, p.held}}.leftovers()
 	warnings = append(warnings, more...)
 	newer, older := left.Planned()
 	pre, post := helmclient.HookPhases(p.target.Release, "", p.events, hooks)
 	return &preflight.Prepared{
 		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: left, Hooks: p.events,
 		Phases:   slices.Concat(p.before, pre, helmclient.Phases(slices.Concat([]helmclient.Planned{apply}, newer, []helmclient.Planned{remove}, older)...), post),
-		Warnings: once(warnings), Refused: p.refused, Later: p.later, Basis: p.found.basis(s, info.Revision),
+		Warnings: uniqueWarnings(warnings), Refused: p.refused, Later: p.later, Basis: p.found.basis(s, info.Revision),
 	}, nil
 }
 
 // once leaves out warnings whose message has been given.
-func once(warnings []plan.Warning) []plan.Warning {
+func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 	given := map[string]bool{}
 	return slices.DeleteFunc(warnings, func(w plan.Warning) bool {
 		seen := given[w.Message]
@@ -76,7 +76,7 @@ func once(warnings []plan.Warning) []plan.Warning {
 
 // bring prepares an operation that brings a new revision of a chart: it finds
 // out what that keeps. The last checks are to be made.
-func (p planning) bring(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Brings, error) {
+func (p planning) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Brings, error) {
 	ordered := s.Common.Strategy() == helmclient.WaitOrdered
 	if ordered {
 		p.target.Tree = tree
@@ -101,6 +101,6 @@ func (p planning) bring(s *preflight.Session, info event.Operation, tree *plan.C
 	if err != nil {
 		return nil, nil, err
 	}
-	prepared.Warnings, prepared.Refused = once(append(prepared.Warnings, unknown...)), append(prepared.Refused, never...)
+	prepared.Warnings, prepared.Refused = uniqueWarnings(append(prepared.Warnings, unknown...)), append(prepared.Refused, never...)
 	return prepared, &preflight.Brings{Builder: p.builder, List: p.list}, nil
 }

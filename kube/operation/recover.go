@@ -56,7 +56,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	revs, there, err := release.Read(s.Releases(), common.Release)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("recover %s in namespace %s: %w", common.Release, common.Namespace, unlisted(s, "recover", err))
+		return nil, fmt.Errorf("recover %s in namespace %s: %w", common.Release, common.Namespace, cannotList(s, "recover", err))
 	case !there:
 		return nil, fmt.Errorf("recover %s in namespace %s: %w; list releases with lockstep list", common.Release, common.Namespace, driver.ErrReleaseNotFound)
 	}
@@ -64,7 +64,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	if s.Lease.Kind == lease.Dead {
 		r.Dead = &s.Lease.Holder
 	}
-	if r.Cut = cutOperation(revs); len(r.Marked) > 0 || r.Dead != nil {
+	if r.Cut = interruptedOperation(revs); len(r.Marked) > 0 || r.Dead != nil {
 		if err := r.write(s, revs); err != nil {
 			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
 		}
@@ -80,7 +80,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 }
 
 // cutOperation is what has failed or was cut off last, "" where nothing has.
-func cutOperation(revs *release.Revisions) string {
+func interruptedOperation(revs *release.Revisions) string {
 	switch info := revs.Last.Info; {
 	case info.Status == rcommon.StatusDeployed, info.Status == rcommon.StatusUninstalled:
 		return ""
@@ -96,7 +96,7 @@ func cutOperation(revs *release.Revisions) string {
 
 // write writes the marks, unless something has come in between.
 func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error {
-	return whileHeld(s, func() error {
+	return withLease(s, func() error {
 		last, err := release.There(release.Last(s.Releases(), r.Release))
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error
 
 // whileHeld does something under the Lease of the release, where there is one,
 // which is gone then, also that of a dead run.
-func whileHeld(s *preflight.Session, do func() error) error {
+func withLease(s *preflight.Session, do func() error) error {
 	if s.Lease.Kind == lease.Unavailable {
 		return do()
 	}
@@ -134,7 +134,7 @@ func whileHeld(s *preflight.Session, do func() error) error {
 	if held == nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, giveBackTime)
+	ctx, cancel := context.WithTimeout(ctx, unlockTime)
 	defer cancel()
 	return errors.Join(err, held.Release(ctx))
 }
@@ -142,10 +142,10 @@ func whileHeld(s *preflight.Session, do func() error) error {
 // look finds out how the cluster differs from the latest revision, and which
 // objects are as the good one has them.
 func (r *Recovery) look(s *preflight.Session, revs *release.Revisions) (err error) {
-	if r.Changes, err = against(s, revs, r.Revision); err != nil || r.Good == 0 || r.Good == r.Revision {
+	if r.Changes, err = changesTo(s, revs, r.Revision); err != nil || r.Good == 0 || r.Good == r.Revision {
 		return err
 	}
-	like, err := against(s, revs, r.Good)
+	like, err := changesTo(s, revs, r.Good)
 	r.Like = map[plan.Object]int{}
 	for _, c := range like {
 		if c.Action == preview.ActionUnchanged {
@@ -156,14 +156,14 @@ func (r *Recovery) look(s *preflight.Session, revs *release.Revisions) (err erro
 }
 
 // against says what would bring the cluster to a revision, hooks left out.
-func against(s *preflight.Session, revs *release.Revisions, revision int) ([]preview.Change, error) {
+func changesTo(s *preflight.Session, revs *release.Revisions, revision int) ([]preview.Change, error) {
 	back := Rollback{Common: s.Common, Revision: revision}
 	back.NoHooks, back.PlanOnly = true, true
 	target, err := back.target(revs, false)
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := back.plan(s, &found{Revisions: revs, stored: revs.Last}, target)
+	p, _, err := back.plan(s, &existing{Revisions: revs, stored: revs.Last}, target)
 	if err != nil {
 		return nil, err
 	}

@@ -29,22 +29,19 @@ type ReleaseTest struct {
 
 // PrepareTest checks a run of a release's test hooks. It writes nothing. Where
 // there are none, or none that were chosen, both results are nil.
-func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (op *Operation, err error) {
+func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operation, error) {
 	common, err := t.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
 	}
 	t.Common = common
-	ctx, cancel := common.Within(ctx)
-	defer cancel()
-	s, err := preflight.OpenAlone(ctx, c, t.Common)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = s.Secrets.Error(err) }()
+	return prepare(ctx, c, &t.Common, func(s *preflight.Session) (*Operation, error) { return t.prepare(s, c) })
+}
+
+func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
 	rel, err := release.There(release.Last(s.Releases(), t.Release))
 	if err != nil {
-		return nil, fmt.Errorf("test %s in namespace %s: %w", t.Release, t.Namespace, unlisted(s, "test", err))
+		return nil, fmt.Errorf("test %s in namespace %s: %w", t.Release, t.Namespace, cannotList(s, "test", err))
 	}
 	chosen := t.only(rel)
 	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen, ClientSide: !serverSide("", rel)}, Hooks: helmclient.HookEvents{Before: rel1.HookTest},
@@ -56,7 +53,7 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (op *Ope
 	if p, err = s.Check(p, &preflight.Brings{}); err != nil {
 		return nil, err
 	}
-	return newOperation(c, p, method{main: job{specOf(p), t.run}}), nil
+	return newOperation(c, p, method{main: task{newSpec(p), t.run}}), nil
 }
 
 // only is a release with the test hooks that were chosen.
@@ -93,7 +90,7 @@ func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err
 	}
-	if _, err := a.alone(a.op.prepared.Last); err != nil {
+	if _, err := a.lockRelease(a.op.prepared.Last); err != nil {
 		return nil, err
 	}
 	h := action.NewReleaseTesting(a.helm.Config)

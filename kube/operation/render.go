@@ -58,7 +58,7 @@ func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do he
 	guard := charts.NewGuard(r.Limits)
 	cfg.CustomTemplateFuncs = guard.Funcs()
 	charts.WrapTemplates(c)
-	rel, err := r.act(ctx, guard, c, do)
+	rel, err := r.runAction(ctx, guard, c, do)
 	return rel, guard.Outputs(), err
 }
 
@@ -66,7 +66,7 @@ func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do he
 // of the chart have been applied since, and its templates may ask what the cluster serves,
 // they are rendered now, as in Helm, which applies crds/ before it renders; what has
 // changed is planned as the run comes to it.
-func (r *Rendering) carryOut(a *attempt, do helmAction) (*rel1.Release, error) {
+func (r *Rendering) execute(a *attempt, do helmAction) (*rel1.Release, error) {
 	ctx, cfg := a.engine.Requests(), a.helm.Config
 	c, err := r.Chart.Helm()
 	if err != nil {
@@ -78,14 +78,14 @@ func (r *Rendering) carryOut(a *attempt, do helmAction) (*rel1.Release, error) {
 	}
 	cfg.CustomTemplateFuncs = charts.NewReplay(a.op.prepared.Target.Outputs).Funcs()
 	charts.ReplayTemplates(c)
-	return r.act(ctx, charts.NewGuard(r.Limits), c, do)
+	return r.runAction(ctx, charts.NewGuard(r.Limits), c, do)
 }
 
 // act runs an action on a copy of the values. Helm's context is never cancelled by us: the
 // action would go on behind our back. Where templates go beyond the limits, or ctx ends
 // while they are rendered, the action is left to itself; it comes to writing nothing, since
 // its requests end with the operation's.
-func (r *Rendering) act(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
+func (r *Rendering) runAction(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
 	result := make(chan *rel1.Release, 1)
 	err := guard.Run(ctx, func() error {
 		out, err := do(c, charts.CopyValues(r.Values))
@@ -145,7 +145,7 @@ func dryRun(s *preflight.Session, root string, render func(context.Context, *act
 
 // hookTurns are those of the hooks that run around a subchart's own turn. Only
 // what is sequenced has turns.
-func hookTurns(b *manifest.Builder, rel *rel1.Release, tree *plan.Chart, list helmkube.ResourceList, events helmclient.HookEvents) ([]charts.HookTurn, []plan.Warning, error) {
+func scopedHooks(b *manifest.Builder, rel *rel1.Release, tree *plan.Chart, list helmkube.ResourceList, events helmclient.HookEvents) ([]charts.HookTurn, []plan.Warning, error) {
 	if tree == nil || events.Before == "" {
 		return nil, nil, nil
 	}
@@ -158,7 +158,7 @@ func hookTurns(b *manifest.Builder, rel *rel1.Release, tree *plan.Chart, list he
 	return turns, warnings, nil
 }
 
-func turnsOf(hooks []charts.HookTurn) []plan.Turn {
+func hookTurns(hooks []charts.HookTurn) []plan.Turn {
 	var out []plan.Turn
 	for _, h := range hooks {
 		out = append(out, h.Turn)

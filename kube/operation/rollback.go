@@ -32,22 +32,19 @@ type Rollback struct {
 
 // PrepareRollback checks a rollback and plans it. It writes nothing; an error
 // means that nothing would be written.
-func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (op *Operation, err error) {
+func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Operation, error) {
 	common, err := back.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
 	}
 	back.Common = common
-	ctx, cancel := common.Within(ctx)
-	defer cancel()
-	s, err := preflight.OpenAlone(ctx, c, back.Common)
+	return prepare(ctx, c, &back.Common, func(s *preflight.Session) (*Operation, error) { return back.prepare(s, c) })
+}
+
+func (back *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
+	revs, err := release.There(findRelease(s))
 	if err != nil {
-		return nil, err
-	}
-	defer func() { err = s.Secrets.Error(err) }()
-	revs, err := release.There(find(s))
-	if err != nil {
-		return nil, fmt.Errorf("roll back %s: %w", back.Release, unlisted(s, "rollback", err))
+		return nil, fmt.Errorf("roll back %s: %w", back.Release, cannotList(s, "rollback", err))
 	}
 	target, err := back.target(revs.Revisions, revs.dead)
 	if err != nil {
@@ -64,7 +61,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (op 
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.stored) }
-	return newOperation(c, p, method{main: job{specOf(p), run}}), nil
+	return newOperation(c, p, method{main: task{newSpec(p), run}}), nil
 }
 
 // Rule R32: in the order of the target revision, where that was sequenced;
@@ -72,9 +69,9 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (op 
 // Rule R30a: what the records say of the order counts, whatever --wait is.
 //
 // plan orders a rollback.
-func (back *Rollback) plan(s *preflight.Session, revs *found, target *rel1.Release) (*preflight.Prepared, *preflight.Brings, error) {
+func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Release) (*preflight.Prepared, *preflight.Brings, error) {
 	b := s.Builder(target.Chart.Name())
-	old, held, warnings, err := hold(s.Context, b, revs.Last)
+	old, held, warnings, err := readRevision(s.Context, b, revs.Last)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +89,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *found, target *rel1.Relea
 	info := s.Info("rollback", target)
 	info.Revision, info.ToRevision = revs.Last.Version+1, target.Version
 	p, err := planning{
-		found: revs, rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, later: later}, old: old, held: held, besides: revs.Besides(revs.Last),
+		found: revs, rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, later: later}, old: old, held: held, others: revs.Others(revs.Last),
 		target: preflight.Target{
 			Release: target, Tree: release.TreeOf(target), Force: back.ForceConflicts, ClientSide: !serverSide(back.ServerSide, target), Replace: back.ForceReplace,
 		},
@@ -138,34 +135,34 @@ func before(revs *release.Revisions, dead bool) int {
 
 // job is the rollback of an upgrade that failed. What that has left is known
 // only now.
-func (back *Rollback) job(as *attempts) (job, error) {
-	s, err := as.look()
+func (back *Rollback) asRollback(as *attempts) (task, error) {
+	s, err := as.newSession()
 	if err != nil {
-		return job{}, err
+		return task{}, err
 	}
 	revs, err := release.There(release.Read(s.Releases(), back.Release))
 	if err != nil {
-		return job{}, fmt.Errorf("roll back %s: %w", back.Release, unlisted(s, "rollback", err))
+		return task{}, fmt.Errorf("roll back %s: %w", back.Release, cannotList(s, "rollback", err))
 	}
 	target, err := back.target(revs, false)
 	if err != nil {
-		return job{}, err
+		return task{}, err
 	}
 	b := s.Builder(target.Chart.Name())
-	old, held, _, err := hold(s.Context, b, revs.Last)
+	old, held, _, err := readRevision(s.Context, b, revs.Last)
 	if err != nil {
-		return job{}, err
+		return task{}, err
 	}
 	list, _, err := b.Build(target.Manifest)
 	if err != nil {
-		return job{}, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
+		return task{}, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
 	}
-	left, _ := leaving{s, b, event.RollbackPrefix, revs.Besides(revs.Last), revs.Last, []helmkube.ResourceList{list, held}}.leftovers()
+	left, _ := leftoverSearch{s, b, event.RollbackPrefix, revs.Others(revs.Last), revs.Last, []helmkube.ResourceList{list, held}}.leftovers()
 	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last) }
-	return job{spec{
+	return task{spec{
 		prefix: event.RollbackPrefix, wait: back.Strategy(), force: back.ForceConflicts, root: target.Chart.Name(),
 		tree: release.TreeOf(target), old: old.Revision, leftovers: left, hooks: hookEvents(back.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
-		looks: &preflight.Prepared{
+		preview: &preflight.Prepared{
 			Common: s.Common, Info: event.Operation{Name: "rollback"}, Target: preflight.Target{Release: target, Force: back.ForceConflicts}, Old: preflight.Old{Release: revs.Last},
 		},
 	}, run}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"helm.sh/helm/v4/pkg/action"
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -31,29 +32,26 @@ type Uninstall struct {
 // an error means that nothing would be written. Where there is no release, and
 // IgnoreNotFound is set or a run was cut off just after it was gone, both results
 // are nil; then the Lease that a dead run has left is taken away.
-func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (op *Operation, err error) {
-	removal := u.ReadinessTimeout
+func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
+	removal := u.ReadinessTimeout // before the default is filled in: 0 is no limit
 	common, err := u.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
 	}
 	u.Common = common
-	ctx, cancel := common.Within(ctx)
-	defer cancel()
-	s, err := preflight.OpenAlone(ctx, c, u.Common)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = s.Secrets.Error(err) }()
-	revs, there, err := find(s)
-	if err == nil && !there && (u.IgnoreNotFound || cutAtItsEnd(s, "uninstall")) {
-		if err := s.Lease.DeleteStale(ctx, s.Client.Leases(u.Namespace)); err != nil {
+	return prepare(ctx, c, &u.Common, func(s *preflight.Session) (*Operation, error) { return u.prepare(s, c, removal) })
+}
+
+func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal time.Duration) (*Operation, error) {
+	revs, there, err := findRelease(s)
+	if err == nil && !there && (u.IgnoreNotFound || killedBeforeUnlock(s, "uninstall")) {
+		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(u.Namespace)); err != nil {
 			return nil, fmt.Errorf("uninstall %s: delete the Lease of a killed run: %w", u.Release, err)
 		}
 		return nil, nil
 	}
 	if _, err = release.There(revs, there, err); err != nil {
-		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, unlisted(s, "uninstall", err))
+		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, cannotList(s, "uninstall", err))
 	}
 	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
 		return nil, fmt.Errorf("uninstall %s: already uninstalled; its history is kept", u.Release)
@@ -65,23 +63,23 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (op *
 	if p, err = s.Check(p, nil); err != nil {
 		return nil, err
 	}
-	sp := specOf(p)
+	sp := newSpec(p)
 	sp.uninstalling, sp.removal = true, removal
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, revs.stored) }
-	return newOperation(c, p, method{main: job{sp, run}}), nil
+	return newOperation(c, p, method{main: task{sp, run}}), nil
 }
 
 // plan orders what goes: of the latest revision, then of all that are before it
 // (R32a), since what is not removed now is forgotten. Of a release that is uninstalled all there is to do is
 // to forget its history.
-func (u *Uninstall) plan(s *preflight.Session, revs *found) (*preflight.Prepared, error) {
+func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, error) {
 	rel := revs.Last
 	p := &preflight.Prepared{Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel}, Hooks: u.events(rel), Basis: revs.basis(s, 0), Warnings: revs.warnings}
 	if rel.Info.Status == rcommon.StatusUninstalled {
 		return p, nil
 	}
 	b := s.Builder(p.Target.Root())
-	old, list, warnings, err := hold(s.Context, b, rel)
+	old, list, warnings, err := readRevision(s.Context, b, rel)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +92,8 @@ func (u *Uninstall) plan(s *preflight.Session, revs *found) (*preflight.Prepared
 	p.Old = old
 	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.Remove(old.Revision, b.Resources(goes))
 	warnings = append(warnings, more...)
-	p.Leftovers, more = leaving{s, b, "", revs.Besides(rel), rel, []helmkube.ResourceList{list}}.leftovers()
-	p.Warnings = once(slices.Concat(revs.warnings, warnings, more))
+	p.Leftovers, more = leftoverSearch{s, b, "", revs.Others(rel), rel, []helmkube.ResourceList{list}}.leftovers()
+	p.Warnings = uniqueWarnings(slices.Concat(revs.warnings, warnings, more))
 	before, after := helmclient.HookPhases(rel, "", p.Hooks, nil)
 	_, older := p.Leftovers.Planned()
 	p.Phases = slices.Concat(before, helmclient.Phases(append([]helmclient.Planned{p.Remove}, older...)...), after)
@@ -109,26 +107,26 @@ func (u *Uninstall) events(rel *rel1.Release) helmclient.HookEvents {
 }
 
 // job is the uninstallation as the rollback of an installation.
-func (u *Uninstall) job(as *attempts) (job, error) {
-	s, err := as.look()
+func (u *Uninstall) asRollback(as *attempts) (task, error) {
+	s, err := as.newSession()
 	if err != nil {
-		return job{}, err
+		return task{}, err
 	}
 	revs, err := release.There(release.Read(s.Releases(), u.Release))
 	if err != nil {
-		return job{}, fmt.Errorf("read release %s: %w", u.Release, err)
+		return task{}, fmt.Errorf("read release %s: %w", u.Release, err)
 	}
 	rel := revs.Last
 	b := s.Builder(rel.Chart.Name())
-	old, list, _, err := hold(s.Context, b, rel)
+	old, list, _, err := readRevision(s.Context, b, rel)
 	if err != nil {
-		return job{}, err
+		return task{}, err
 	}
-	left, _ := leaving{s, b, event.RollbackPrefix, revs.Besides(rel), rel, []helmkube.ResourceList{list}}.leftovers()
-	return job{spec{
+	left, _ := leftoverSearch{s, b, event.RollbackPrefix, revs.Others(rel), rel, []helmkube.ResourceList{list}}.leftovers()
+	return task{spec{
 		prefix: event.RollbackPrefix, wait: u.Strategy(), root: rel.Chart.Name(), old: old.Revision, leftovers: left,
 		hooks: u.events(rel), uninstalling: true,
-		looks: &preflight.Prepared{
+		preview: &preflight.Prepared{
 			Common: s.Common, Info: event.Operation{Name: "uninstall"}, Target: preflight.Target{Release: rel}, Old: preflight.Old{Release: rel},
 		},
 	}, func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }}, nil

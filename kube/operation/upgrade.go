@@ -41,26 +41,23 @@ type Upgrade struct {
 
 // PrepareUpgrade checks an upgrade and plans it. It writes nothing; an error
 // means that nothing would be written.
-func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (op *Operation, err error) {
+func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operation, error) {
 	common, err := up.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
 	}
 	up.Common, up.PostRenderer = common, charts.PostRenderOnce(up.PostRenderer)
-	ctx, cancel := common.Within(ctx)
-	defer cancel()
 	if err := up.Chart.Check(); err != nil {
 		return nil, err
 	}
 	if err := up.checkOrder(up.Common); err != nil {
 		return nil, err
 	}
-	s, err := preflight.OpenAlone(ctx, c, up.Common)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = s.Secrets.Error(err) }()
-	revs, there, err := find(s)
+	return prepare(ctx, c, &up.Common, func(s *preflight.Session) (*Operation, error) { return up.prepare(s, c) })
+}
+
+func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
+	revs, there, err := findRelease(s)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.unread(s, err))
@@ -85,7 +82,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (op *Ope
 	if p, err = s.Check(p, brings); err != nil {
 		return nil, err
 	}
-	how := method{main: job{specOf(p), up.run}, edit: &up}
+	how := method{main: task{newSpec(p), up.run}, edit: up}
 	if back := revs.Good(); back > 0 {
 		how.undo = up.undo(p, back)
 	}
@@ -94,7 +91,7 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (op *Ope
 
 // plan renders the chart and orders what runs: the new plan, then what is gone
 // from the chart in reverse of the old one (R30).
-func (up *Upgrade) plan(s *preflight.Session, revs *found) (*preflight.Prepared, *preflight.Brings, error) {
+func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, *preflight.Brings, error) {
 	target := preflight.Target{CRDs: up.crds(), Force: up.ForceConflicts}
 	if err := s.CheckCRDs(target.CRDs); err != nil {
 		return nil, nil, err
@@ -115,7 +112,7 @@ func (up *Upgrade) plan(s *preflight.Session, revs *found) (*preflight.Prepared,
 	if err := checkForce(up.ForceReplace, up.ForceConflicts, serverSide(up.ServerSide, r.release)); err != nil {
 		return nil, nil, err
 	}
-	old, held, more, err := hold(s.Context, r.builder, revs.Current)
+	old, held, more, err := readRevision(s.Context, r.builder, revs.Current)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,9 +129,9 @@ func (up *Upgrade) plan(s *preflight.Session, revs *found) (*preflight.Prepared,
 	}
 	r.warnings = append(r.warnings, more...)
 	return planning{
-		found: revs, implied: implied, rendered: r, target: target, old: old, held: held, besides: revs.Besides(revs.Current),
+		found: revs, implied: implied, rendered: r, target: target, old: old, held: held, others: revs.Others(revs.Current),
 		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before, refused: refused,
-	}.bring(s, info, tree)
+	}.planRevision(s, info, tree)
 }
 
 // installs is the installation that the upgrade is where nothing is deployed,
@@ -148,7 +145,7 @@ func (up *Upgrade) installs(replace bool) Install {
 
 // install prepares the installation that the upgrade is, of a release as it was
 // found. An edit of it is one of the upgrade that was asked for, with all its flags.
-func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *found, replace bool) (*Operation, error) {
+func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *existing, replace bool) (*Operation, error) {
 	in := up.installs(replace)
 	if err := in.check(); err != nil {
 		return nil, err
@@ -157,7 +154,7 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *found,
 	if err != nil {
 		return nil, err
 	}
-	return in.prepare(s, c, of, revs, up)
+	return in.planOperation(s, c, of, revs, up)
 }
 
 // unread is unlisted, with the rights that the chart needs as far as they can be known.
@@ -165,7 +162,7 @@ func (up *Upgrade) unread(s *preflight.Session, err error) error {
 	in := up.installs(false)
 	of, failed := in.target(s)
 	if failed != nil {
-		return unlisted(s, "upgrade", err)
+		return cannotList(s, "upgrade", err)
 	}
 	return in.unread(s, "upgrade", of, err)
 }
@@ -255,7 +252,7 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	u := up.action(a.helm.Config)
-	return up.carryOut(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return up.execute(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(context.Background(), up.Release, c, values)
 	})
 }
@@ -275,5 +272,5 @@ func (up *Upgrade) undo(p *preflight.Prepared, revision int) *undo {
 	info := p.Info
 	info.Name, info.ToRevision, info.PreviousRevision = "rollback", revision, 0
 	back := Rollback{Common: p.Common, Revision: revision, ForceConflicts: up.ForceConflicts, ForceReplace: up.ForceReplace, ServerSide: up.ServerSide}
-	return &undo{info, back.job}
+	return &undo{info, back.asRollback}
 }

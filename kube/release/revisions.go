@@ -141,7 +141,7 @@ func served(rel *rel1.Release) bool {
 
 // Besides are the revisions but for the old one, whose objects are looked at anyway. The
 // newest comes first.
-func (r *Revisions) Besides(old *rel1.Release) (out []*rel1.Release) {
+func (r *Revisions) Others(old *rel1.Release) (out []*rel1.Release) {
 	for _, rel := range slices.Backward(r.All) {
 		if old == nil || rel.Version != old.Version {
 			out = append(out, rel)

@@ -21,16 +21,16 @@ import (
 // write, kept while the operation is rolled back, and given back at the end.
 
 // holding is what an operation holds of its release.
-type holding struct {
+type lockState struct {
 	// kept ends when somebody else has the release: lose ends it.
-	kept context.Context
+	ctx  context.Context
 	lose context.CancelCauseFunc
 
 	mu    sync.Mutex   // of what follows
 	lease *lease.Lease // nil where it does without, or has not come to it
 	end   context.CancelFunc
 	// taken is why nothing is written any more: somebody else has the release.
-	taken error
+	lostErr error
 	// undoing tells that the rollback has begun: the first order to stop is only
 	// answered then (R43).
 	undoing bool
@@ -39,19 +39,19 @@ type holding struct {
 // alone takes the Lease of the release, and then makes sure that its latest
 // revision is the one that was planned on: another run may have come and gone. A
 // rollback that is part of an operation goes on with that one's Lease.
-func (a *attempt) alone(planned *rel1.Release) (*rel1.Release, error) {
+func (a *attempt) lockRelease(planned *rel1.Release) (*rel1.Release, error) {
 	if a.spec.prefix == "" {
 		if err := a.op.acquire(a.engine); err != nil {
 			return nil, err
 		}
 	}
-	return a.since(planned)
+	return a.verifyUnchanged(planned)
 }
 
 // acquire takes the Lease of the release, where there are Leases.
 func (op *Operation) acquire(eng *run.Engine) error {
 	p := op.prepared
-	if p.Lease.Kind == lease.Unavailable || op.holds() { // that has been told, or an edit goes on with it
+	if p.Lease.Kind == lease.Unavailable || op.holdsLease() { // that has been told, or an edit goes on with it
 		return nil
 	}
 	ctx, end := context.WithCancel(context.Background()) // not the engine's: it outlives a stop
@@ -74,9 +74,9 @@ func (op *Operation) acquire(eng *run.Engine) error {
 		}
 		return err
 	}
-	op.hold.mu.Lock()
-	op.hold.lease, op.hold.end = l, end
-	op.hold.mu.Unlock()
+	op.lock.mu.Lock()
+	op.lock.lease, op.lock.end = l, end
+	op.lock.mu.Unlock()
 	go func() {
 		select {
 		case <-l.Lost():
@@ -98,24 +98,24 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 
 // guard lets what writes go while the release is this run's.
 func (op *Operation) guard(ctx context.Context) error {
-	op.hold.mu.Lock()
-	l, taken := op.hold.lease, op.hold.taken
-	op.hold.mu.Unlock()
-	if taken != nil || l == nil {
-		return taken
+	op.lock.mu.Lock()
+	l, lostErr := op.lock.lease, op.lock.lostErr
+	op.lock.mu.Unlock()
+	if lostErr != nil || l == nil {
+		return lostErr
 	}
 	return l.Guard(ctx)
 }
 
 // stop ends a run whose release somebody else has, whatever it is about.
 func (op *Operation) stop(why error) {
-	op.hold.mu.Lock()
-	first, undoing := op.hold.taken == nil, op.hold.undoing
+	op.lock.mu.Lock()
+	first, undoing := op.lock.lostErr == nil, op.lock.undoing
 	if first {
-		op.hold.taken = why
+		op.lock.lostErr = why
 	}
-	op.hold.mu.Unlock()
-	op.hold.lose(why)
+	op.lock.mu.Unlock()
+	op.lock.lose(why)
 	op.mu.Lock()
 	eng := op.engine
 	op.mu.Unlock()
@@ -131,43 +131,43 @@ func (op *Operation) stop(why error) {
 }
 
 // holds reports whether the operation holds the Lease of the release.
-func (op *Operation) holds() bool {
-	op.hold.mu.Lock()
-	defer op.hold.mu.Unlock()
-	return op.hold.lease != nil
+func (op *Operation) holdsLease() bool {
+	op.lock.mu.Lock()
+	defer op.lock.mu.Unlock()
+	return op.lock.lease != nil
 }
 
 // lost is why the operation must not write any more, nil where it may.
 func (op *Operation) lost() error {
-	op.hold.mu.Lock()
-	defer op.hold.mu.Unlock()
-	if op.hold.taken == nil && op.hold.lease != nil {
-		return op.hold.lease.Err()
+	op.lock.mu.Lock()
+	defer op.lock.mu.Unlock()
+	if op.lock.lostErr == nil && op.lock.lease != nil {
+		return op.lock.lease.Err()
 	}
-	return op.hold.taken
+	return op.lock.lostErr
 }
 
 // undoes notes that the rollback is about to begin.
-func (op *Operation) undoes() {
-	op.hold.mu.Lock()
-	defer op.hold.mu.Unlock()
-	op.hold.undoing = true
+func (op *Operation) noteRollback() {
+	op.lock.mu.Lock()
+	defer op.lock.mu.Unlock()
+	op.lock.undoing = true
 }
 
 // giveBackTime is how long to try to give a Lease back: as long as an API server
 // is away that is only started anew. Then it is left to be found dead.
-const giveBackTime = 10 * time.Second
+const unlockTime = 10 * time.Second
 
 // giveBack gives the Lease back that the operation holds.
-func (op *Operation) giveBack() {
-	op.hold.mu.Lock()
-	l, end := op.hold.lease, op.hold.end
-	op.hold.mu.Unlock()
+func (op *Operation) unlock() {
+	op.lock.mu.Lock()
+	l, end := op.lock.lease, op.lock.end
+	op.lock.mu.Unlock()
 	if l == nil {
 		return
 	}
 	defer end()
-	ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
+	ctx, cancel := context.WithTimeout(context.Background(), unlockTime)
 	defer cancel()
 	if err := l.Release(ctx); err != nil {
 		op.client.Log().Warn(err.Error())
@@ -175,13 +175,13 @@ func (op *Operation) giveBack() {
 }
 
 // meanwhileError refuses to go on: the release is not what was planned on.
-type meanwhileError struct{ message string }
+type changedError struct{ message string }
 
-func (e *meanwhileError) Error() string { return e.message }
+func (e *changedError) Error() string { return e.message }
 
 // since reads the latest revision again, and refuses to go on where that is not
 // the one that was planned on, as it was then.
-func (a *attempt) since(planned *rel1.Release) (*rel1.Release, error) {
+func (a *attempt) verifyUnchanged(planned *rel1.Release) (*rel1.Release, error) {
 	name := a.op.prepared.Common.Release
 	last, there, err := release.Last(a.helm.Config.Releases, name)
 	switch {
@@ -191,14 +191,14 @@ func (a *attempt) since(planned *rel1.Release) (*rel1.Release, error) {
 		a.op.ledger.Seal()
 		return last, nil
 	case there:
-		return nil, &meanwhileError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); rerun", name, last.Version, last.Info.Status)}
+		return nil, &changedError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); rerun", name, last.Version, last.Info.Status)}
 	}
-	return nil, &meanwhileError{fmt.Sprintf("release %s was uninstalled by another operation", name)}
+	return nil, &changedError{fmt.Sprintf("release %s was uninstalled by another operation", name)}
 }
 
 // refused reports whether an error is that another run has come first.
-func refused(err error) bool {
+func lostRace(err error) bool {
 	var held *lease.HeldError
-	var meanwhile *meanwhileError
+	var meanwhile *changedError
 	return errors.As(err, &held) || errors.As(err, &meanwhile)
 }

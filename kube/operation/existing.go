@@ -16,7 +16,7 @@ import (
 
 // found is a release as an operation finds it: what a run that is dead has left
 // half done counts as marked already.
-type found struct {
+type existing struct {
 	*release.Revisions
 	stored   *rel1.Release // the latest revision as it is stored
 	marks    []release.Mark
@@ -31,12 +31,12 @@ type found struct {
 // marks are set, which the operation writes first of all. It is an error where
 // somebody may be at work on the release. there is false where there is no release;
 // whoever asks twice may get two answers.
-func find(s *preflight.Session) (f *found, there bool, err error) {
+func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 	revs, there, err := release.Read(s.Releases(), s.Common.Release)
 	if err != nil || !there {
 		return nil, false, err
 	}
-	f = &found{Revisions: revs, stored: revs.Last, dead: s.Lease.Kind == lease.Dead}
+	f = &existing{Revisions: revs, stored: revs.Last, dead: s.Lease.Kind == lease.Dead}
 	for _, m := range revs.Cut() {
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // an operation that has come after it was none of Helm's concern
@@ -45,16 +45,16 @@ func find(s *preflight.Session) (f *found, there bool, err error) {
 			f.marks = append(f.marks, m)
 			continue
 		}
-		if err := f.judge(s, m); err != nil {
+		if err := f.checkMark(s, m); err != nil {
 			return nil, false, err
 		}
 		f.marks = append(f.marks, m)
 	}
-	return f, true, f.see(s)
+	return f, true, f.applyMarks(s)
 }
 
 // see reads the release again as it will be once the marks are set.
-func (f *found) see(s *preflight.Session) (err error) {
+func (f *existing) applyMarks(s *preflight.Session) (err error) {
 	if len(f.marks) == 0 {
 		return nil
 	}
@@ -65,12 +65,12 @@ func (f *found) see(s *preflight.Session) (err error) {
 
 // cutAtItsEnd reports whether all that is missing from a run of an operation is
 // that it has given the Lease back, so that nobody was told of its end.
-func cutAtItsEnd(s *preflight.Session, operation string) bool {
+func killedBeforeUnlock(s *preflight.Session, operation string) bool {
 	return s.Lease.Kind == lease.Dead && s.Lease.Holder.Operation == operation
 }
 
 // judge says what a mark is about, or refuses to set it.
-func (f *found) judge(s *preflight.Session, m release.Mark) error {
+func (f *existing) checkMark(s *preflight.Session, m release.Mark) error {
 	message := m.String()
 	switch {
 	case m.To == rcommon.StatusSuperseded:
@@ -91,7 +91,7 @@ func (f *found) judge(s *preflight.Session, m release.Mark) error {
 
 // unlisted refuses an operation of whose release the user may not see the history,
 // with all else that is known to be missing. Other errors are returned as they are.
-func unlisted(s *preflight.Session, name string, err error) error {
+func cannotList(s *preflight.Session, name string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
@@ -100,7 +100,7 @@ func unlisted(s *preflight.Session, name string, err error) error {
 
 // basis is what an operation builds on that makes a revision, 0 for none. f is nil where
 // there is no release.
-func (f *found) basis(s *preflight.Session, made int) preflight.Basis {
+func (f *existing) basis(s *preflight.Session, made int) preflight.Basis {
 	b := preflight.Basis{Lease: s.Lease, Records: f.records(made)}
 	if f != nil {
 		b.Last, b.Marks, b.Resumes, b.Usual = f.stored, f.marks, f.Last.Info.Status == rcommon.StatusFailed, f.Usual()
@@ -109,7 +109,7 @@ func (f *found) basis(s *preflight.Session, made int) preflight.Basis {
 }
 
 // noticed is what is to be said about the state of the release.
-func (f *found) noticed() []plan.Warning {
+func (f *existing) allWarnings() []plan.Warning {
 	if f == nil {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (f *found) noticed() []plan.Warning {
 // records are those that an operation changes which makes a revision, 0 for none: that
 // one, those that it takes the place of, and those that are marked. What is uninstalled,
 // or is rolled back to nothing, is deleted.
-func (f *found) records(made int) (r preflight.Records) {
+func (f *existing) records(made int) (r preflight.Records) {
 	if made > 0 {
 		r.Updated, r.Deleted = append(r.Updated, made), append(r.Deleted, made)
 	}
@@ -143,7 +143,7 @@ func (f *found) records(made int) (r preflight.Records) {
 // mark takes the Lease, and then brings what a dead run has left to a final state:
 // the first thing that an operation writes.
 func (a *attempt) mark(planned *rel1.Release) (*rel1.Release, error) {
-	last, err := a.alone(planned)
+	last, err := a.lockRelease(planned)
 	if err != nil || a.spec.prefix != "" || len(a.op.prepared.Marks) == 0 {
 		return last, err
 	}

@@ -15,9 +15,9 @@ func (a *attempt) warnOfTerminating() {
 	if a.spec.uninstalling {
 		return
 	}
-	ctx, cancel := a.afterwards()
+	ctx, cancel := a.finalContext()
 	defer cancel()
-	for _, o := range removing(a.op.feed.Events()) {
+	for _, o := range notYetGone(a.op.feed.Events()) {
 		why, still := a.op.client.Diagnoser().Terminating(ctx, o)
 		if !still {
 			continue
@@ -29,7 +29,7 @@ func (a *attempt) warnOfTerminating() {
 
 // removing are the objects that were deleted and not seen to go, in the order in which
 // they were.
-func removing(events []event.Event) (objects []plan.Object) {
+func notYetGone(events []event.Event) (objects []plan.Object) {
 	going := map[plan.Object]bool{}
 	for _, e := range events {
 		if e.Kind != event.KindObject || e.Object == nil || !strings.HasPrefix(strings.TrimPrefix(e.Phase, event.RollbackPrefix), helmclient.PhaseRemove) {
