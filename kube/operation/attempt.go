@@ -22,8 +22,7 @@ import (
 	"lockstep/kube/release"
 )
 
-// attempts makes the attempts of one operation: itself, then perhaps its
-// rollback.
+// attempts is what the attempts of one operation share.
 type attempts struct {
 	op           *Operation
 	engine       *run.Engine
@@ -31,7 +30,7 @@ type attempts struct {
 	stopWatching func() // ends runWatcher
 }
 
-// spec is all that makes one attempt differ from another.
+// spec is the difference between two attempts.
 type spec struct {
 	prefix string // "" or event.RollbackPrefix
 	wait   helmkube.WaitStrategy
@@ -39,20 +38,19 @@ type spec struct {
 	root   string
 	tree   *plan.Chart
 	old    helmclient.Revision
-	// apply and remove are what was planned, empty where that is done once it
-	// is known what there is.
+	// apply and remove are the plan, empty if it is made when the attempt runs.
 	apply, remove helmclient.Planned
 	leftovers     helmclient.Leftovers
 	hooks         helmclient.HookEvents
 	uninstalling  bool
-	removal       time.Duration         // that an object may take to go, 0 for no limit of its own
-	record        *release.Record       // what a new revision keeps, nil for what it has
+	removal       time.Duration         // limit for the deletion of one object, 0 for none
+	record        *release.Record       // stored with a new revision, nil for what its chart has
 	later         []schema.GroupVersion // see preflight.Prepared
-	// looks is what questions about objects of a rollback are answered from.
+	// preview is what objects of a rollback are previewed from.
 	preview *preflight.Prepared
 }
 
-// specOf is the spec of the operation itself.
+// newSpec is the spec of the operation itself.
 func newSpec(p *preflight.Prepared) spec {
 	return spec{
 		wait: p.Common.Strategy(), force: p.Target.Force, root: p.Target.Root(), tree: p.Target.Tree, old: p.Old.Revision,
@@ -60,8 +58,8 @@ func newSpec(p *preflight.Prepared) spec {
 	}
 }
 
-// attempt is one run of Helm's action: the operation itself, or its rollback.
-// All its requests end with the engine's.
+// attempt is one run of a Helm action: the operation itself or its rollback. Its
+// requests end with the engine's.
 type attempt struct {
 	attempts
 	spec     spec
@@ -69,12 +67,12 @@ type attempt struct {
 	session  cluster.Session
 	client   *helmclient.Client
 	driver   *release.Driver
-	preluded bool // a phase of the prelude has been begun
-	// crdsApplied tells that crds/ have changed what the cluster serves.
+	preluded bool // a phase of the prelude was started
+	// crdsApplied is set if crds/ changed what the cluster serves.
 	crdsApplied bool
 }
 
-// begin puts Helm's action configuration together with our decorators.
+// newAttempt configures Helm's action with our decorators.
 func (as *attempts) newAttempt(s spec) (*attempt, error) {
 	common := as.op.prepared.Common
 	b, err := as.newSession()
@@ -102,8 +100,8 @@ func (as *attempts) newAttempt(s spec) (*attempt, error) {
 	return &attempt{attempts: *as, spec: s, helm: helm, session: session, client: client, driver: driver}, nil
 }
 
-// carryOut carries the operation itself out, and returns what its record says
-// then. The attempt is nil where it never began.
+// runTask runs the operation itself and returns the status in its record. The attempt
+// is nil if it never started.
 func (as *attempts) runTask(j task) (a *attempt, status string, err error) {
 	if a, err = as.newAttempt(j.spec); err != nil {
 		return nil, "", err
@@ -118,8 +116,7 @@ func (as *attempts) runTask(j task) (a *attempt, status string, err error) {
 	return a, status, err
 }
 
-// act lets Helm act, and makes sure that the records say what it has done. It
-// returns what that of the release says.
+// perform runs Helm's action and confirms the record, whose status it returns.
 func (a *attempt) perform(j task, operation string) (rel *rel1.Release, status string, err error) {
 	if rel, err = j.do(a); err == nil {
 		status, err = a.confirmRecord(operation)
@@ -128,8 +125,7 @@ func (a *attempt) perform(j task, operation string) (rel *rel1.Release, status s
 	return rel, status, err
 }
 
-// onceEach returns a function that publishes warnings, each message once; those
-// that are known have been told.
+// warnOnce returns a function that publishes each warning once, and none of known.
 func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning) {
 	var mu sync.Mutex
 	published := map[string]bool{}
@@ -146,8 +142,8 @@ func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning
 	}
 }
 
-// rebound is the attempt's storage and session over a connection whose requests
-// end with ctx: its own may have been stopped.
+// rebound is the attempt's storage and session with requests that end with ctx: its
+// own may have been stopped.
 func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
 	b, err := preflight.NewSession(ctx, a.op.client, a.op.prepared.Common, &a.op.writes, a.op.ledger)
 	if err != nil {
@@ -158,13 +154,12 @@ func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Se
 	return helmstorage.Init(a.driver.Over(b.Releases().Driver)), session, nil
 }
 
-// look is what an attempt works with, and what a rollback is planned with.
-// Requests end with the engine's.
+// newSession is a session whose requests end with the engine's.
 func (as *attempts) newSession() (*preflight.Session, error) {
 	return preflight.NewSession(as.engine.Requests(), as.op.client, as.op.prepared.Common, &as.op.writes, as.op.ledger)
 }
 
-// hold reads what a revision holds from its manifest.
+// readRevision reads the objects of a revision from its manifest.
 func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.Old, helmkube.ResourceList, []plan.Warning, error) {
 	list, _, err := b.Build(rel.Manifest)
 	if err != nil {

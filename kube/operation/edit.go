@@ -20,16 +20,15 @@ import (
 	"lockstep/kube/preview"
 )
 
-// Edited is another revision for an operation under way, rendered and planned: what
-// an edit goes on with (R46). Making it has written nothing.
+// Edited is an edit of a running operation (R46): the next revision, rendered and
+// planned. Nothing has been written.
 type Edited struct {
 	planned *Operation
 	next    Upgrade
 	before  *Operation
 }
 
-// Editable says why an operation cannot be edited, nil where it can while it is
-// paused or held.
+// Editable is why an operation cannot be edited, nil if it can while paused or held.
 func (op *Operation) Editable() error {
 	if op.edit == nil {
 		return fmt.Errorf("nothing to edit: %s takes neither values nor a chart", op.prepared.Info.Name)
@@ -37,8 +36,8 @@ func (op *Operation) Editable() error {
 	return nil
 }
 
-// Values are those of the revision under way: what the user gave, or with all also
-// what the charts have by themselves. They are not masked: they are the user's own.
+// Values are the values of the running revision: the user's own, with all also the
+// chart defaults. They are not masked.
 func (op *Operation) Values(all bool) (map[string]any, error) {
 	target := op.present().prepared.Target.Release
 	if !all {
@@ -51,9 +50,8 @@ func (op *Operation) Values(all bool) (map[string]any, error) {
 	return values, nil
 }
 
-// Edit renders and plans another revision of the operation under way: with these
-// values in place of those that the user gave, and another chart where one is given.
-// An error means that it would not come to anything, and has changed nothing.
+// Edit renders and plans another revision of the running operation with other values
+// and, unless c is nil, another chart. After an error nothing has changed.
 func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.Chart) (*Edited, error) {
 	if err := op.Editable(); err != nil {
 		return nil, err
@@ -64,7 +62,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	if c != nil {
 		up.Chart = c
 	}
-	up.Step, up.BreakOn, up.Doing, up.Common.Lease.Waits = false, nil, nil, nil // it has been stopped, and is shown elsewhere
+	up.Step, up.BreakOn, up.Doing, up.Common.Lease.Waits = false, nil, nil, nil // the run is paused already, and reports elsewhere
 	up.Own = now.progress()
 	planned, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
@@ -74,8 +72,8 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	return &Edited{planned, up, now}, nil
 }
 
-// editFrom is an edit of another process's: it has only values, which are laid over
-// those of the run. What comes to nothing is refused.
+// editFrom handles an edit from another process: values to merge over those of the run.
+// An invalid edit is refused.
 func (op *Operation) editFrom(eng *run.Engine, c event.Command) {
 	edited, err := op.editOver(eng.Requests(), c.Values)
 	if err != nil {
@@ -101,8 +99,7 @@ func (op *Operation) editOver(ctx context.Context, text string) (*Edited, error)
 	return op.Edit(ctx, chartcommon.CoalesceTables(over, values), nil)
 }
 
-// own is what the operation has done so far, for those who plan what it is to do
-// next.
+// progress is what the operation has done so far, for planning its next revision.
 func (op *Operation) progress() *preflight.Own {
 	own := &preflight.Own{Leased: op.holdsLease()}
 	op.mu.Lock()
@@ -113,8 +110,8 @@ func (op *Operation) progress() *preflight.Own {
 	return own
 }
 
-// Command is the order to go on with the edited revision. Only the operation that
-// prepared it knows the number in the order.
+// Command is the command to continue with the edited revision. Its id is known only to
+// the operation that prepared the edit.
 func (e *Edited) Command() event.Command {
 	e.before.mu.Lock()
 	defer e.before.mu.Unlock()
@@ -126,21 +123,20 @@ func (e *Edited) Command() event.Command {
 	return event.Command{Name: event.Edit, Edit: event.EditID(id)}
 }
 
-// Info names the operation that makes the edited revision.
+// Info names the operation that creates the edited revision.
 func (e *Edited) Info() event.Operation { return e.planned.Info() }
 
-// Phases are what would run, in order.
+// Phases are the phases of the edited revision, in order.
 func (e *Edited) Phases() []event.Phase { return e.planned.Phases() }
 
-// Before is what the revision that is replaced has planned.
+// Before are the phases of the revision that is replaced.
 func (e *Edited) Before() []event.Phase { return e.before.Phases() }
 
 // Warnings are about the edited chart and its plan.
 func (e *Edited) Warnings() []plan.Warning { return e.planned.Warnings() }
 
-// Changes are the objects that are other ones in the edited revision than in the one
-// that is replaced, by their manifests: in the order of the new plan, then what is
-// gone. Secret values are hidden.
+// Changes are the objects whose manifests differ from the revision that is replaced, in
+// the order of the new plan, then deleted ones. Secret values are hidden.
 func (e *Edited) Changes() ([]preview.Change, error) {
 	was, is := e.before.targets(), e.planned.targets()
 	var changes []preview.Change
@@ -163,12 +159,12 @@ func (e *Edited) Changes() ([]preview.Change, error) {
 	return changes, nil
 }
 
-// targets are the objects that an operation brings, hooks among them.
+// targets are the objects that an operation applies, including hooks.
 func (op *Operation) targets() map[plan.Object]*unstructured.Unstructured {
 	return maps.Collect(op.planned(op.prepared.Target.Release))
 }
 
-// placed are objects where they stand in the operation's plan, in its order.
+// inPlanOrder are objects with their place in the operation's plan, in its order.
 func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructured) (out []preview.Change) {
 	seen := map[plan.Object]bool{}
 	for _, p := range op.prepared.Phases {
@@ -184,16 +180,15 @@ func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructu
 	return out
 }
 
-// replace brings what an operation that was edited has left to a final state, and
-// begins the edited revision, which is the operation from then on (R46). It has not
-// ended where a command was accepted that takes the place of the edit (R48).
+// replace finalizes the revision that was edited and runs the edited one in its place
+// (R46). ended is false if a command was accepted that overrides the edit (R48).
 func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) {
 	op := as.op
 	var left finalState
 	if a != nil && op.wrote(a) {
 		left, _ = a.finalize(run.ErrReplaced)
 	}
-	op.setNextRevision(with.planned) // before the event that tells of it
+	op.setNextRevision(with.planned) // before its event is published
 	if op.engine.BeginNext(with.Info(), replacedMessage(op.prepared.Info, left.status), with.planned.phasesWithUsual()...) != nil {
 		op.setNextRevision(nil)
 		return false, nil
@@ -205,8 +200,7 @@ func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) 
 	return true, next.runToEnd(&attempts{op: next, engine: as.engine, runWatcher: as.runWatcher, stopWatching: as.stopWatching})
 }
 
-// bring adds what an edit has made of an operation, or where that is nil takes away
-// the last one.
+// setNextRevision adds the operation of an edit, or for nil removes the last one.
 func (op *Operation) setNextRevision(next *Operation) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -217,8 +211,8 @@ func (op *Operation) setNextRevision(next *Operation) {
 	op.revisions = append(op.revisions, next)
 }
 
-// next prepares the edited revision again, now that it is known what the one before
-// has left, and makes it the operation's.
+// prepareNext prepares the edited revision again, on what the replaced one left, and
+// makes it the operation's.
 func (as *attempts) prepareNext(a *attempt, with *Edited, failed error) (*Operation, error) {
 	if failed != nil {
 		return nil, failed
@@ -250,8 +244,8 @@ func (as *attempts) prepareNext(a *attempt, with *Edited, failed error) (*Operat
 	return next, nil
 }
 
-// replaced says of a revision that an edited one takes its place. status is what its
-// record says, "" where it was never made.
+// replacedMessage reports that an edited revision replaces was. status is the one in
+// its record, "" if it was never created.
 func replacedMessage(was event.Operation, status string) string {
 	if status == "" || status == event.NoRelease {
 		return fmt.Sprintf("revision %d was edited before it was created", was.Revision)
@@ -259,7 +253,7 @@ func replacedMessage(was event.Operation, status string) string {
 	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", was.Revision, status)
 }
 
-// edited is what a command goes on with, nil where it is no edit.
+// edited is the edit that a command continues with, nil for other commands.
 func (op *Operation) edited(c *event.Command) *Edited {
 	op.mu.Lock()
 	defer op.mu.Unlock()

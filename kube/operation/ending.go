@@ -15,10 +15,9 @@ import (
 	"lockstep/kube/release"
 )
 
-// fail brings a failed or aborted operation to a final state (R34), rolls back
-// where that was asked for (R33, R43), and tells. Before anything was begun, the
-// attempt is nil. A command that is accepted meanwhile changes how it ends, so
-// that this is decided anew until it stands (R48).
+// fail brings a failed or aborted operation to a final state (R34) and rolls it back if
+// asked to (R33, R43). The attempt is nil if it never started. A command accepted
+// meanwhile changes how the operation ends, so this repeats until none has (R48).
 func (op *Operation) fail(as *attempts, a *attempt, err error) error {
 	for {
 		if ended, cause := op.conclude(as, a, err); ended {
@@ -27,16 +26,16 @@ func (op *Operation) fail(as *attempts, a *attempt, err error) error {
 	}
 }
 
-// conclude ends the operation by the verdict as it is now, and returns why it
-// failed. Where the verdict has changed meanwhile, it has not ended.
+// conclude ends the operation by the current verdict and returns why it failed. ended
+// is false if the verdict changed meanwhile.
 func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, cause error) {
 	v := op.engine.Verdict()
-	outcome, exit, why := event.Failed, 1, err.Error() // where nothing of the plan has failed
+	outcome, exit, why := event.Failed, 1, err.Error() // used if no group failed
 	if v.Abort != nil {
 		outcome, exit, why = event.Aborted, 3, ""
 	}
 	lost := op.lost()
-	if lost != nil && (a == nil || !op.wrote(a)) { // R51: whoever comes second and has written nothing is refused
+	if lost != nil && (a == nil || !op.wrote(a)) { // R51: the second run, which wrote nothing, is refused
 		end := run.End{Status: event.Aborted, Message: "nothing was written: " + lost.Error(), Outcome: "nothing was written", Exit: 2}
 		return op.engine.Finish(end) == nil, lost
 	}
@@ -60,6 +59,7 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	cleanupFailure := a.cleanupFailure()
 	notes := []string{text(swept), cleanupFailure}
 	made := op.hasMade(a)
+	// Rule R33: --rollback-on-failure decides here, an abort by its own command (R43).
 	rollback := v.Abort == nil && op.prepared.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
 	if rollback && op.undo != nil && made {
 		return as.rollBack(run.End{Status: outcome, Exit: exit, Cause: why}, err, notes)
@@ -76,8 +76,7 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	return op.engine.Finish(end) == nil, err
 }
 
-// hasMade reports whether the operation has made a revision, be it one that was
-// edited.
+// hasMade reports whether the operation created a revision, even one replaced by an edit.
 func (op *Operation) hasMade(a *attempt) bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -87,11 +86,10 @@ func (op *Operation) hasMade(a *attempt) bool {
 // wrote reports whether anything was written, or may have been.
 func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || op.writes.Any() }
 
-// Rule R33: what failed, or was aborted with a rollback, is undone in order.
+// Rule R33: a failed operation, or one aborted with a rollback, is undone in order.
 //
-// rollBack undoes the operation, in view (R43). Only what this run has made
-// itself is undone: another revision may be somebody else's who is at work. It
-// does not begin where a command was accepted that ends the run without it (R48).
+// rollBack undoes what this run did, in view (R43). It does not start if a command
+// was accepted that ends the run without a rollback (R48).
 func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
 	info := as.op.undo.info
 	as.op.noteRollback()
@@ -125,14 +123,14 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bo
 		failed = "the rollback was stopped"
 	}
 	end.Message, end.Outcome = join(failed+": "+err.Error(), cause.Error(), notes...)
-	if stage := (*run.StageError)(nil); errors.As(err, &stage) && len(stage.Failures) > 0 { // its groups tell why
+	if stage := (*run.StageError)(nil); errors.As(err, &stage) && len(stage.Failures) > 0 { // its groups show why
 		_, end.Outcome = join(failed, cause.Error(), notes...)
 	}
 	as.engine.Close(end)
 	return true, errors.Join(cause, err)
 }
 
-// undo carries the rollback out. The attempt is nil where it never began.
+// runRollback runs the rollback. The attempt is nil if it never started.
 func (as *attempts) runRollback() (*attempt, error) {
 	j, err := as.op.undo.task(as)
 	if err != nil {
@@ -155,17 +153,15 @@ func notWritten(exit int) int {
 	return 2
 }
 
-// remains is what an operation that failed has left of the release: what its
-// record says, event.NoRelease where there is none, or "" and why that could not
-// be found out or brought to a final state.
+// finalState is the release after a failed operation: the status in its record,
+// event.NoRelease if there is none, or "" and why it is unknown or not final.
 type finalState struct {
 	status string
 	err    error
 }
 
-// text says what became of the release. Where its record could not be brought to
-// a final state (R34), it says what goes on from there. made tells that the
-// operation has made a revision.
+// text describes the release, and what to do if its record could not be brought to a
+// final state (R34). made is set if the operation created a revision.
 func (r finalState) text(operation string, made bool) string {
 	switch {
 	case operation == "test":
@@ -190,9 +186,8 @@ func (r finalState) text(operation string, made bool) string {
 	return "the release is " + r.status
 }
 
-// notCleaned says what --cleanup-on-fail has left, since Helm's error of it is
-// not what made the operation fail: after the timeout, or an abort, nothing more
-// is started.
+// cleanupFailure is why --cleanup-on-fail left objects, "" if it did not. Helm's error
+// for that is not what made the operation fail.
 func (a *attempt) cleanupFailure() string {
 	err := a.client.RemoveErr()
 	if err == nil || a.op.prepared.Info.Name == "uninstall" {
@@ -201,7 +196,7 @@ func (a *attempt) cleanupFailure() string {
 	return fmt.Sprintf("some new objects could not be deleted: %v", err)
 }
 
-// text is that of an error, "" for none.
+// text is the text of an error, "" for none.
 func text(err error) string {
 	if err == nil {
 		return ""
@@ -216,14 +211,14 @@ func rolledBack(info event.Operation) string {
 	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
 }
 
-// join puts what became of the release before why, and leaves why out.
+// join returns the outcome with its cause, and without.
 func join(outcome, cause string, notes ...string) (why, without string) {
 	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 	return strings.Join(append([]string{outcome + ": " + cause}, notes...), "; "), strings.Join(append([]string{outcome}, notes...), "; ")
 }
 
-// leftBehind names the objects that an operation has brought to the cluster and
-// its rollback has not taken away (R43).
+// leftBehind names the objects that an operation created and its rollback did not
+// delete (R43).
 func leftBehind(events []event.Event) string {
 	var left []string
 	for _, e := range events {
@@ -247,22 +242,20 @@ func leftBehind(events []event.Event) string {
 	}
 }
 
-// finalizeTime is how long to try to bring a release to a final state once the
-// run has been aborted or its time is over.
+// finalizeTime is how long finalizing the release is tried after an abort or timeout.
 const finalizeTime = 20 * time.Second
 
-// afterwards returns a context for what comes after the groups: the release record
-// is tried to be written for as long as the operation may take.
+// finalContext is for writing the release record after the groups: it lasts as long as
+// the operation may take, and finalizeTime after an abort.
 func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(a.op.lock.ctx)
 	stop := context.AfterFunc(run.Winding(a.engine.Requests()), func() { time.AfterFunc(finalizeTime, cancel) })
 	return ctx, func() { stop(); cancel() }
 }
 
-// finalize brings what an action left half done to a final state: a release that
-// is still pending or uninstalling is marked failed (R34), and the object of a
-// hook that was cut short is deleted. It returns what is left of the release,
-// and why that object could not be deleted.
+// finalize marks a release that is still pending or uninstalling as failed (R34) and
+// deletes the object of an interrupted hook. It returns the state of the release, and
+// why that object could not be deleted.
 func (a *attempt) finalize(cause error) (left finalState, swept error) {
 	if lost := a.op.lost(); lost != nil {
 		return finalState{err: lost}, nil
@@ -284,8 +277,8 @@ func (a *attempt) finalize(cause error) (left finalState, swept error) {
 	return left, swept
 }
 
-// complete makes sure that the record of an operation that succeeded says so
-// (R34), and returns what it says.
+// confirmRecord makes sure that the record of a successful operation says so (R34), and
+// returns its status.
 func (a *attempt) confirmRecord(operation string) (status string, err error) {
 	if lost := a.op.lost(); lost != nil {
 		return "", lost

@@ -14,23 +14,21 @@ import (
 	"lockstep/kube/release"
 )
 
-// found is a release as an operation finds it: what a run that is dead has left
-// half done counts as marked already.
+// existing is a release with its revisions, as if marks were already written.
 type existing struct {
 	*release.Revisions
-	stored   *rel1.Release // the latest revision as it is stored
+	stored   *rel1.Release // the latest revision, without the marks
 	marks    []release.Mark
 	warnings []plan.Warning
-	// dead tells that the last run on the release was cut off, wherever.
+	// dead is set if the last run on the release was killed.
 	dead bool
 }
 
-// Rule R52: what a dead run has left pending or uninstalling stops nobody.
+// Rule R52: a release left pending or uninstalling by a dead run blocks nobody.
 //
-// find reads a release. From then on the session's storage is the one in which the
-// marks are set, which the operation writes first of all. It is an error where
-// somebody may be at work on the release. there is false where there is no release;
-// whoever asks twice may get two answers.
+// findRelease reads a release and makes the session's storage show the marks, which
+// the operation writes first. It is an error if another run may be active. there is
+// false if the release does not exist.
 func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 	revs, there, err := release.Read(s.Releases(), s.Common.Release)
 	if err != nil || !there {
@@ -39,7 +37,7 @@ func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 	f = &existing{Revisions: revs, stored: revs.Last, dead: s.Lease.Kind == lease.Dead}
 	for _, m := range revs.Cut() {
 		if !m.Ours && m.Revision != revs.Last.Version {
-			continue // an operation that has come after it was none of Helm's concern
+			continue // Helm was not stopped by it either
 		}
 		if s.Common.Own.Makes(m.Revision) {
 			f.marks = append(f.marks, m)
@@ -53,7 +51,7 @@ func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 	return f, true, f.applyMarks(s)
 }
 
-// see reads the release again as it will be once the marks are set.
+// applyMarks reads the release again, with the marks.
 func (f *existing) applyMarks(s *preflight.Session) (err error) {
 	if len(f.marks) == 0 {
 		return nil
@@ -63,13 +61,13 @@ func (f *existing) applyMarks(s *preflight.Session) (err error) {
 	return err
 }
 
-// cutAtItsEnd reports whether all that is missing from a run of an operation is
-// that it has given the Lease back, so that nobody was told of its end.
+// killedBeforeUnlock reports whether the last run was of this operation and still held
+// the Lease when it was killed: the operation may be complete.
 func killedBeforeUnlock(s *preflight.Session, operation string) bool {
 	return s.Lease.Kind == lease.Dead && s.Lease.Holder.Operation == operation
 }
 
-// judge says what a mark is about, or refuses to set it.
+// checkMark warns about a mark, or refuses to write it.
 func (f *existing) checkMark(s *preflight.Session, m release.Mark) error {
 	message := m.String()
 	switch {
@@ -89,8 +87,8 @@ func (f *existing) checkMark(s *preflight.Session, m release.Mark) error {
 	return nil
 }
 
-// unlisted refuses an operation of whose release the user may not see the history,
-// with all else that is known to be missing. Other errors are returned as they are.
+// cannotList refuses an operation whose user may not list the revisions, with all other
+// rights known to be missing. Other errors are returned unchanged.
 func cannotList(s *preflight.Session, name string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -98,8 +96,8 @@ func cannotList(s *preflight.Session, name string, err error) error {
 	return s.Refuse(&preflight.Prepared{Common: s.Common, Info: s.Info(name, nil)}, nil, err)
 }
 
-// basis is what an operation builds on that makes a revision, 0 for none. f is nil where
-// there is no release.
+// basis is the state that an operation is planned on; made is the revision that it
+// creates, 0 for none. f is nil if there is no release.
 func (f *existing) basis(s *preflight.Session, made int) preflight.Basis {
 	b := preflight.Basis{Lease: s.Lease, Records: f.records(made)}
 	if f != nil {
@@ -108,7 +106,7 @@ func (f *existing) basis(s *preflight.Session, made int) preflight.Basis {
 	return b
 }
 
-// noticed is what is to be said about the state of the release.
+// allWarnings are about the state of the release.
 func (f *existing) allWarnings() []plan.Warning {
 	if f == nil {
 		return nil
@@ -116,9 +114,9 @@ func (f *existing) allWarnings() []plan.Warning {
 	return f.warnings
 }
 
-// records are those that an operation changes which makes a revision, 0 for none: that
-// one, those that it takes the place of, and those that are marked. What is uninstalled,
-// or is rolled back to nothing, is deleted.
+// records are the revisions whose records an operation may change: the one that it
+// creates (made, 0 for none), those that it supersedes, and the marked ones. An
+// uninstall, or the rollback of an install, deletes all.
 func (f *existing) records(made int) (r preflight.Records) {
 	if made > 0 {
 		r.Updated, r.Deleted = append(r.Updated, made), append(r.Deleted, made)
@@ -140,8 +138,7 @@ func (f *existing) records(made int) (r preflight.Records) {
 	return r
 }
 
-// mark takes the Lease, and then brings what a dead run has left to a final state:
-// the first thing that an operation writes.
+// mark takes the Lease and writes the marks: an operation's first writes.
 func (a *attempt) mark(planned *rel1.Release) (*rel1.Release, error) {
 	last, err := a.lockRelease(planned)
 	if err != nil || a.spec.prefix != "" || len(a.op.prepared.Marks) == 0 {

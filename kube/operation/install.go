@@ -22,7 +22,7 @@ import (
 	"lockstep/kube/release"
 )
 
-// Install is what to install.
+// Install are the options of an install.
 type Install struct {
 	Common
 	Rendering
@@ -33,8 +33,7 @@ type Install struct {
 	upgradeCRDs bool // of an upgrade that installs
 }
 
-// PrepareInstall checks an installation and plans it. It writes nothing; an
-// error means that nothing would be written.
+// PrepareInstall checks and plans an install. It writes nothing.
 func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operation, error) {
 	common, err := in.Complete(c.Namespace())
 	if err != nil {
@@ -59,7 +58,7 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	return in.planOperation(s, c, of, revs, in.upgrade())
 }
 
-// check checks what needs no cluster.
+// check makes the checks that need no cluster.
 func (in *Install) check() error {
 	if err := chartutil.ValidateReleaseName(in.Release); err != nil {
 		return fmt.Errorf("release name %q: %w", in.Release, err)
@@ -99,8 +98,8 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, of pla
 	return newOperation(c, p, method{main: task{newSpec(p), in.run}, undo: undoInstall(p), edit: edit}), nil
 }
 
-// plan renders the chart and orders what runs. Of the revisions there are, nil where there
-// are none or they cannot be read, it only counts which objects the last attempt had.
+// plan renders the chart and infers the order. revs, nil if there is no release or it
+// cannot be read, only tells which objects a failed attempt had.
 func (in *Install) plan(s *preflight.Session, of *planning, revs *existing) (info event.Operation, tree *plan.Chart, err error) {
 	tree, warnings, err := in.Chart.Tree(in.Values)
 	if err != nil {
@@ -126,7 +125,7 @@ func (in *Install) plan(s *preflight.Session, of *planning, revs *existing) (inf
 	return s.Info("install", r.release), tree, nil
 }
 
-// unread is unlisted, with the rights that the chart needs as far as they can be known.
+// unread is cannotList with the rights that the chart needs, as far as they are known.
 func (in *Install) unread(s *preflight.Session, operation string, of planning, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -140,8 +139,7 @@ func (in *Install) unread(s *preflight.Session, operation string, of planning, e
 	return cannotList(s, operation, err)
 }
 
-// target is what the installation brings besides its release, with the phases
-// that do so.
+// target is the target without its release, with the phases for the namespace and crds/.
 func (in *Install) target(s *preflight.Session) (of planning, err error) {
 	t := preflight.Target{CRDs: in.crds(), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
@@ -158,8 +156,8 @@ func (in *Install) target(s *preflight.Session) (of planning, err error) {
 	return of, err
 }
 
-// conflicts are the objects that the release may not have. As in Helm's upgrade --install,
-// the objects of an attempt that failed are the release's.
+// conflicts are existing objects that the release does not own. As in Helm's upgrade
+// --install, those of a failed attempt are the release's.
 func (in *Install) conflicts(r *rendered, revs *existing) ([]plan.Warning, error) {
 	if in.TakeOwnership {
 		return nil, nil
@@ -205,7 +203,7 @@ func (in *Install) action(cfg *action.Configuration) *action.Install {
 
 // Rule R29: the namespace, crds/, pre-install hooks, groups, post-install hooks.
 //
-// run carries the installation out.
+// run runs the install.
 func (in *Install) run(a *attempt) (*rel1.Release, error) {
 	if err := a.prelude(a.op.prepared.Target); err != nil {
 		return nil, err
@@ -225,7 +223,7 @@ func undoInstall(p *preflight.Prepared) *undo {
 	return &undo{info, u.asRollback}
 }
 
-// crds is what an installation does with crds/.
+// crds says what to do with crds/.
 func (in *Install) crds() preflight.CRDs {
 	if in.SkipCRDs {
 		return preflight.CRDs{}
@@ -233,17 +231,15 @@ func (in *Install) crds() preflight.CRDs {
 	return preflight.CRDs{Chart: in.Chart, Upgrade: in.upgradeCRDs, Force: in.ForceConflicts}
 }
 
-// Rule R50: an installation goes on where the last one ended, if nothing was ever
-// deployed.
+// Rule R50: if nothing was ever deployed, an install resumes from the failed one.
 //
-// resumable reports whether what failed last was an installation.
+// resumable reports whether the last operation was a failed install.
 func resumable(revs *release.Revisions) bool {
 	return revs.Last.Info.Status == rcommon.StatusFailed && revs.Good() == 0
 }
 
-// revision is the one that the installation makes: 1, or where it goes on with one
-// that has failed, or replaces what was uninstalled with its history kept, the next
-// one. As in Helm it is an error where the name is in use.
+// revision is the revision to create: 1, or the next one after a failed install or an
+// uninstall that kept the history. As in Helm it is an error if the name is in use.
 func (in *Install) revision(s *preflight.Session, revs *existing) (int, error) {
 	if revs == nil {
 		return 1, nil

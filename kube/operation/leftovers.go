@@ -13,24 +13,24 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// leaving is what leftovers are looked for with.
+// leftoverSearch finds objects that earlier revisions left.
 type leftoverSearch struct {
 	session *preflight.Session
 	builder *manifest.Builder
 	prefix  string // of the names of phases
-	// besides are the revisions that are looked at, the newest first.
+	// others are the revisions to search, the newest first.
 	others []*rel1.Release
 	old    *rel1.Release // nil for none
-	// stays is what the target has, and what the old revision has, which is
-	// removed with that.
+	// stays are the objects of the target and of the old revision, which the plan
+	// removes itself.
 	stays []helmkube.ResourceList
 }
 
-// Rule R32a: what is removed is all that any revision has brought and the target
-// does not have, those that failed or were cut off included.
+// Rule R32a: all objects that any revision created and the target lacks are removed,
+// those of failed and interrupted revisions included.
 //
-// leftovers are the objects that are still in the cluster, and the release's. Each
-// goes by the plan of the newest revision that has it.
+// leftovers are those that still exist and belong to the release. Each is removed by
+// the plan of the newest revision that has it.
 func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.Warning) {
 	known := map[plan.Object]bool{}
 	for _, list := range l.stays {
@@ -60,8 +60,8 @@ func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.W
 	return out, warnings
 }
 
-// of are the leftovers of one revision; newer tells that it has come after the old one.
-// What it has is known from then on.
+// leftBy are the leftovers of one revision, which are added to known; newer is set if
+// it came after the old one.
 func (l leftoverSearch) leftBy(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
 	newer = l.old != nil && rel.Version > l.old.Version
 	held, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
@@ -81,8 +81,7 @@ func (l leftoverSearch) leftBy(rel *rel1.Release, known map[plan.Object]bool) (l
 	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}, newer, append(warnings, more...)
 }
 
-// orphans are those objects of a revision that are not known: neither the target nor a
-// revision that was looked at before has them. They are known from then on.
+// orphans are the objects of a revision that are not known; they are added to known.
 func orphans(known map[plan.Object]bool, resources []plan.Resource) map[plan.Object]bool {
 	only := map[plan.Object]bool{}
 	for _, r := range resources {
@@ -93,9 +92,8 @@ func orphans(known map[plan.Object]bool, resources []plan.Resource) map[plan.Obj
 	return only
 }
 
-// present are those of a list that are in the cluster and say that they are the
-// release's. Of the rest nothing may be known, for want of rights: unseen tells that it
-// goes as well.
+// present are the objects of a list that exist and belong to the release. unseen tells
+// whether to include objects that the user may not read.
 func (l leftoverSearch) present(list helmkube.ResourceList, unseen bool) helmkube.ResourceList {
 	l.builder.LookAhead(l.session.Context, list, nil)
 	return list.Filter(func(i *resource.Info) bool {

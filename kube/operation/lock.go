@@ -17,28 +17,25 @@ import (
 	"lockstep/kube/release"
 )
 
-// One run at a time (R51, R51a): the Lease of the release is taken before the first
-// write, kept while the operation is rolled back, and given back at the end.
-
-// holding is what an operation holds of its release.
+// lockState is the operation's hold on its release (R51, R51a): the Lease is taken
+// before the first write, kept during the rollback and released at the end.
 type lockState struct {
-	// kept ends when somebody else has the release: lose ends it.
+	// ctx ends when another run has the release; lose ends it.
 	ctx  context.Context
 	lose context.CancelCauseFunc
 
-	mu    sync.Mutex   // of what follows
-	lease *lease.Lease // nil where it does without, or has not come to it
+	mu    sync.Mutex   // guards the fields below
+	lease *lease.Lease // nil if there is none, or not yet
 	end   context.CancelFunc
-	// taken is why nothing is written any more: somebody else has the release.
+	// lostErr is why nothing more is written: another run has the release.
 	lostErr error
-	// undoing tells that the rollback has begun: the first order to stop is only
-	// answered then (R43).
+	// undoing is set once the rollback has started: the first stop is only answered
+	// then (R43).
 	undoing bool
 }
 
-// alone takes the Lease of the release, and then makes sure that its latest
-// revision is the one that was planned on: another run may have come and gone. A
-// rollback that is part of an operation goes on with that one's Lease.
+// lockRelease takes the Lease, then verifies that the latest revision is still the one
+// that was planned on. A rollback within an operation uses the operation's Lease.
 func (a *attempt) lockRelease(planned *rel1.Release) (*rel1.Release, error) {
 	if a.spec.prefix == "" {
 		if err := a.op.acquire(a.engine); err != nil {
@@ -48,10 +45,10 @@ func (a *attempt) lockRelease(planned *rel1.Release) (*rel1.Release, error) {
 	return a.verifyUnchanged(planned)
 }
 
-// acquire takes the Lease of the release, where there are Leases.
+// acquire takes the Lease of the release, if the cluster and the rights allow it.
 func (op *Operation) acquire(eng *run.Engine) error {
 	p := op.prepared
-	if p.Lease.Kind == lease.Unavailable || op.holdsLease() { // that has been told, or an edit goes on with it
+	if p.Lease.Kind == lease.Unavailable || op.holdsLease() { // already warned about, or an edit reuses it
 		return nil
 	}
 	ctx, end := context.WithCancel(context.Background()) // not the engine's: it outlives a stop
@@ -96,7 +93,7 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 	return op.ledger.Look(s.Releases())
 }
 
-// guard lets what writes go while the release is this run's.
+// guard lets writes through while the release is this run's.
 func (op *Operation) guard(ctx context.Context) error {
 	op.lock.mu.Lock()
 	l, lostErr := op.lock.lease, op.lock.lostErr
@@ -107,7 +104,7 @@ func (op *Operation) guard(ctx context.Context) error {
 	return l.Guard(ctx)
 }
 
-// stop ends a run whose release somebody else has, whatever it is about.
+// stop ends the run because another one has the release.
 func (op *Operation) stop(why error) {
 	op.lock.mu.Lock()
 	first, undoing := op.lock.lostErr == nil, op.lock.undoing
@@ -130,14 +127,14 @@ func (op *Operation) stop(why error) {
 	}
 }
 
-// holds reports whether the operation holds the Lease of the release.
+// holdsLease reports whether the operation holds the Lease of the release.
 func (op *Operation) holdsLease() bool {
 	op.lock.mu.Lock()
 	defer op.lock.mu.Unlock()
 	return op.lock.lease != nil
 }
 
-// lost is why the operation must not write any more, nil where it may.
+// lost is why the operation must not write any more, nil if it may.
 func (op *Operation) lost() error {
 	op.lock.mu.Lock()
 	defer op.lock.mu.Unlock()
@@ -147,18 +144,18 @@ func (op *Operation) lost() error {
 	return op.lock.lostErr
 }
 
-// undoes notes that the rollback is about to begin.
+// noteRollback notes that the rollback starts.
 func (op *Operation) noteRollback() {
 	op.lock.mu.Lock()
 	defer op.lock.mu.Unlock()
 	op.lock.undoing = true
 }
 
-// giveBackTime is how long to try to give a Lease back: as long as an API server
-// is away that is only started anew. Then it is left to be found dead.
+// unlockTime is how long deleting the Lease is tried, enough for an API server that
+// restarts. After that the Lease expires.
 const unlockTime = 10 * time.Second
 
-// giveBack gives the Lease back that the operation holds.
+// unlock releases the Lease.
 func (op *Operation) unlock() {
 	op.lock.mu.Lock()
 	l, end := op.lock.lease, op.lock.end
@@ -174,13 +171,13 @@ func (op *Operation) unlock() {
 	}
 }
 
-// meanwhileError refuses to go on: the release is not what was planned on.
+// changedError reports a release that changed since planning.
 type changedError struct{ message string }
 
 func (e *changedError) Error() string { return e.message }
 
-// since reads the latest revision again, and refuses to go on where that is not
-// the one that was planned on, as it was then.
+// verifyUnchanged reads the latest revision again. It fails with a changedError if that
+// is not the one that was planned on.
 func (a *attempt) verifyUnchanged(planned *rel1.Release) (*rel1.Release, error) {
 	name := a.op.prepared.Common.Release
 	last, there, err := release.Last(a.helm.Config.Releases, name)
@@ -196,7 +193,7 @@ func (a *attempt) verifyUnchanged(planned *rel1.Release) (*rel1.Release, error) 
 	return nil, &changedError{fmt.Sprintf("release %s was uninstalled by another operation", name)}
 }
 
-// refused reports whether an error is that another run has come first.
+// lostRace reports whether another run came first.
 func lostRace(err error) bool {
 	var held *lease.HeldError
 	var meanwhile *changedError

@@ -1,7 +1,7 @@
-// Package operation carries out what is done to a release: Helm's own actions,
-// between the decorators of its client and of its storage, one file an
-// operation. What comes before them (the namespace, crds/) is in prelude.go,
-// what comes after them, rollbacks included, in ending.go.
+// Package operation plans and runs Helm's actions between the decorators of Helm's
+// client and storage: a file for each operation, prelude.go for the namespace and
+// crds/, ending.go for failures and rollbacks. An Operation runs one or two attempts:
+// itself and its rollback. Only package kube imports it.
 package operation
 
 import (
@@ -29,8 +29,7 @@ import (
 // Common are the options that all operations share.
 type Common = preflight.Common
 
-// Operation is something that is about to be done, or is being done, to a
-// release. Everything has been checked; nothing has been written.
+// Operation is an operation on a release. It was checked and planned; Run writes.
 type Operation struct {
 	client   *connect.Client
 	prepared *preflight.Prepared
@@ -42,11 +41,11 @@ type Operation struct {
 // method is how an operation is carried out.
 type method struct {
 	main task
-	undo *undo    // nil where there is nothing to go back to
-	edit *Upgrade // what an edit begins with (R46), nil where nothing is applied
+	undo *undo    // nil if there is nothing to roll back to
+	edit *Upgrade // what an edit starts with (R46), nil if nothing is applied
 }
 
-// course is what an operation shares with those that edits make of it.
+// shared is what an operation and its edited revisions (R46) share.
 type shared struct {
 	feed   event.Feed
 	mask   mask.Mask
@@ -54,20 +53,20 @@ type shared struct {
 	ledger *release.Ledger
 	lock   lockState
 
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // guards the fields below
 	engine *run.Engine
 	early  []event.Command
-	// outlooks answer what is asked of single objects: of the revision under way and,
-	// once that has begun, of its rollback.
+	// outlooks preview single objects of the running revision and, once it has started,
+	// of the rollback.
 	outlooks outlooks
-	// now is the operation whose revision is under way, attempt how, nil before it
-	// has begun; made tells that one which was replaced has been made.
+	// now is the operation whose revision runs, attempt its attempt, nil before it
+	// starts. made is set if a revision was created and then replaced by an edit.
 	now     *Operation
 	attempt *attempt
 	made    bool
-	// edits are those that were ordered, by their numbers from 1.
+	// edits are the prepared edits; their ids start at 1.
 	edits []*Edited
-	// brought are the operations whose revisions have begun, as they were planned.
+	// revisions are the operations whose revisions have started.
 	revisions []*Operation
 }
 
@@ -93,22 +92,20 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*
 	return op, s.Secrets.Error(err)
 }
 
-// present is the operation whose revision is under way: this one, or what an edit
-// has made of it.
+// present is the operation whose revision runs: this one, or an edit of it.
 func (op *Operation) present() *Operation {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	return op.now
 }
 
-// job is what one attempt carries out: the operation itself, or its rollback.
+// task is what one attempt runs: the operation itself or its rollback.
 type task struct {
 	spec spec
 	do   func(*attempt) (*rel1.Release, error)
 }
 
-// undo is how an operation is rolled back (R33). What that takes is read when it
-// begins.
+// undo is how an operation is rolled back (R33). It is planned when it starts.
 type undo struct {
 	info event.Operation
 	task func(*attempts) (task, error)
@@ -117,16 +114,16 @@ type undo struct {
 // Feed is the record of the operation. It ends when Run returns.
 func (op *Operation) Feed() *event.Feed { return &op.feed }
 
-// Info names the operation: what is done to which release, and where.
+// Info names the operation, the release and the cluster.
 func (op *Operation) Info() event.Operation { return op.prepared.Info }
 
-// Phases is what will run, in order.
+// Phases are the phases that Run runs, in order.
 func (op *Operation) Phases() []event.Phase { return op.prepared.Phases }
 
-// Warnings are about the chart.
+// Warnings are about the chart and the plan.
 func (op *Operation) Warnings() []plan.Warning { return op.Mask().Warnings(op.prepared.Warnings) }
 
-// Refused is what keeps an operation that is only planned from being carried out.
+// Refused are the conflicts of an operation that is only planned: Run would refuse.
 func (op *Operation) Refused() []plan.Warning { return op.Mask().Warnings(op.prepared.Refused) }
 
 // Preview is the release as it would be stored.
@@ -141,8 +138,8 @@ func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
 	return changes, op.Mask().Error(err)
 }
 
-// Mask hides the secret values of what is brought and of what is there. All that
-// the operation tells has gone through it.
+// Mask hides the secret values of the target and the old revision. Everything that the
+// operation reports goes through it.
 func (op *Operation) Mask() *mask.Mask {
 	op.masked.Do(func() {
 		p := op.prepared
@@ -161,7 +158,7 @@ func (op *Operation) Mask() *mask.Mask {
 	return &op.mask
 }
 
-// Command gives an order to the run; before Run it is kept for its start.
+// Command sends a command to the run, or keeps it for the start of the run.
 func (op *Operation) Command(c event.Command) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -170,20 +167,20 @@ func (op *Operation) Command(c event.Command) {
 		return
 	}
 	if c.Name == event.Edit && c.Edit == 0 && c.Values != "" {
-		go op.editFrom(op.engine, c) // it takes requests
+		go op.editFrom(op.engine, c) // it sends requests
 		return
 	}
 	op.engine.Command(c)
 }
 
-// Run carries the operation out, from its first event to its last. What it
-// returns is why it failed; the exit code is in the State that the feed draws.
+// Run runs the operation, from its first event to its last, and returns why it failed.
+// The exit code is in the closing event.
 func (op *Operation) Run() error {
 	op.feed.Mask = op.Mask().Event
 	return op.Mask().Error(op.run())
 }
 
-// called is what a request is about, in the plan's words where it is of the plan.
+// displayName names the object of a request as the plan does, if it is in the plan.
 func (op *Operation) displayName(t connect.Target) string {
 	for _, phase := range op.Phases() {
 		for _, g := range phase.Groups {
@@ -219,7 +216,7 @@ func (op *Operation) run() error {
 	return op.runToEnd(as)
 }
 
-// carry carries the operation out to its end.
+// runToEnd runs the operation, and its rollback if it fails.
 func (op *Operation) runToEnd(as *attempts) error {
 	a, status, err := as.runTask(op.main)
 	if err == nil {
@@ -231,7 +228,7 @@ func (op *Operation) runToEnd(as *attempts) error {
 	return op.fail(as, a, err)
 }
 
-// announced are the phases with how long their groups usually take.
+// phasesWithUsual are the phases with the usual durations of their groups.
 func (op *Operation) phasesWithUsual() []event.Phase {
 	phases := slices.Clone(op.prepared.Phases)
 	for n, p := range phases {
@@ -248,12 +245,11 @@ func (op *Operation) phasesWithUsual() []event.Phase {
 	return phases
 }
 
-// troubleAfter is how long a write of the release record is tried again without a
-// word.
+// recordRetryGrace is how long a write of the release record is retried silently.
 const recordRetryGrace = 3 * time.Second
 
-// recordTrouble tells that the API server takes no release record, each answer
-// once: no object's events would tell (R53).
+// warnRecordRetries reports that the API server refuses the release record, each answer
+// once (R53): no object's event would.
 func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) {
 	known := map[string]bool{}
 	return func(t connect.Target, since time.Time, answer string) {
@@ -279,8 +275,7 @@ func (op *Operation) start() *run.Engine {
 	return op.engine
 }
 
-// attempts makes what the operation and its rollback share: the engine, and what is
-// seen of the cluster, until ctx ends.
+// attempts returns what the operation and its rollback share, until ctx ends.
 func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, error) {
 	notice := func(w plan.Warning) { eng.Publish(event.OfWarning(w)) }
 	runWatcher, stopWatching, err := op.prepared.Common.Watches.Open(ctx, op.client, notice)
@@ -290,7 +285,7 @@ func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, 
 	return &attempts{op: op, engine: eng, runWatcher: runWatcher, stopWatching: stopWatching}, nil
 }
 
-// publishNotes tells the notes of a release.
+// publishNotes publishes the NOTES.txt of a release.
 func publishNotes(eng *run.Engine, rel *rel1.Release) {
 	if rel == nil || rel.Info == nil || strings.TrimSpace(rel.Info.Notes) == "" {
 		return

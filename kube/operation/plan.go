@@ -15,26 +15,25 @@ import (
 	"lockstep/kube/release"
 )
 
-// planning is what an operation that brings objects is planned from.
+// planning is the input for the plan of an operation that applies objects.
 type planning struct {
 	*rendered
-	found  *existing // nil where there is no release
+	found  *existing // nil if there is no release
 	target preflight.Target
 	old    preflight.Old
-	// held is what the old revision holds; besides are the other revisions that
-	// may have left something (R32a).
+	// held are the objects of the old revision, others further revisions that may
+	// have left objects (R32a).
 	held    helmkube.ResourceList
 	others  []*rel1.Release
 	events  helmclient.HookEvents
 	refused []plan.Warning
-	// before are phases that come before all others.
+	// before are the phases that run first.
 	before []event.Phase
-	// implied is the order of the target, where that was inferred.
+	// implied is the inferred order of the target, nil if it is declared.
 	implied *infer.Order
 }
 
-// plan orders all of an operation: the objects and hooks of the target, and what
-// goes of the old revision.
+// plan orders the whole operation: objects and hooks of the target, then removals.
 func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
 	warnings := slices.Concat(p.found.allWarnings(), p.warnings)
 	hooks, more, err := scopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.events)
@@ -64,7 +63,7 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 	}, nil
 }
 
-// once leaves out warnings whose message has been given.
+// uniqueWarnings drops warnings with the message of an earlier one.
 func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 	given := map[string]bool{}
 	return slices.DeleteFunc(warnings, func(w plan.Warning) bool {
@@ -74,8 +73,8 @@ func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 	})
 }
 
-// bring prepares an operation that brings a new revision of a chart: it finds
-// out what that keeps. The last checks are to be made.
+// planRevision plans an operation that creates a revision, and what that one records.
+// Session.Check is still to be called.
 func (p planning) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Brings, error) {
 	ordered := s.Common.Strategy() == helmclient.WaitOrdered
 	if ordered {

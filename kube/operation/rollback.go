@@ -16,10 +16,10 @@ import (
 	"lockstep/kube/release"
 )
 
-// Rollback is what to roll back to.
+// Rollback are the options of a rollback.
 type Rollback struct {
 	Common
-	// Revision is the revision to go back to, 0 for the one before the last.
+	// Revision to roll back to, 0 for the one before the last.
 	Revision       int
 	ForceConflicts bool
 	ForceReplace   bool
@@ -30,8 +30,7 @@ type Rollback struct {
 	Description   string
 }
 
-// PrepareRollback checks a rollback and plans it. It writes nothing; an error
-// means that nothing would be written.
+// PrepareRollback checks and plans a rollback. It writes nothing.
 func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Operation, error) {
 	common, err := back.Complete(c.Namespace())
 	if err != nil {
@@ -64,9 +63,9 @@ func (back *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	return newOperation(c, p, method{main: task{newSpec(p), run}}), nil
 }
 
-// Rule R32: in the order of the target revision, where that was sequenced;
-// removals in reverse of the current one.
-// Rule R30a: what the records say of the order counts, whatever --wait is.
+// Rule R32: in the order of the target revision, if that was sequenced; removals in
+// reverse of the current one.
+// Rule R30a: the order comes from the records, whatever --wait is.
 //
 // plan orders a rollback.
 func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Release) (*preflight.Prepared, *preflight.Brings, error) {
@@ -101,7 +100,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Re
 	return p, &preflight.Brings{Builder: b, List: list}, nil
 }
 
-// target is the revision to go back to. dead tells that the last run was cut off.
+// target is the revision to roll back to. dead is set if the last run was killed.
 func (back *Rollback) target(revs *release.Revisions, dead bool) (*rel1.Release, error) {
 	to := back.Revision
 	if to == 0 {
@@ -118,10 +117,9 @@ func (back *Rollback) target(revs *release.Revisions, dead bool) (*rel1.Release,
 	return nil, fmt.Errorf("roll back %s to revision %d: %w; list revisions with lockstep history", back.Release, to, driver.ErrReleaseNotFound)
 }
 
-// before is the revision that a rollback goes back to where none is named. One
-// that was cut off, or has failed, is gone on with. Else it is the one before the
-// last; one that has never been deployed is nothing to go back to, though, as
-// long as there is another one.
+// before is the revision to roll back to if none is named: that of a rollback which
+// failed or was killed, else the last good one before the latest revision, else the one
+// before it.
 func before(revs *release.Revisions, dead bool) int {
 	last := revs.Last.Info
 	if last.RollbackRevision > 0 && (dead || last.Status != rcommon.StatusDeployed) {
@@ -133,8 +131,7 @@ func before(revs *release.Revisions, dead bool) int {
 	return revs.Last.Version - 1
 }
 
-// job is the rollback of an upgrade that failed. What that has left is known
-// only now.
+// asRollback is the rollback of a failed upgrade, planned on what that left.
 func (back *Rollback) asRollback(as *attempts) (task, error) {
 	s, err := as.newSession()
 	if err != nil {
@@ -168,8 +165,8 @@ func (back *Rollback) asRollback(as *attempts) (task, error) {
 	}, run}, nil
 }
 
-// run carries the rollback out, unless a revision has come in between since it
-// was planned: Helm would not look.
+// run runs Helm's rollback, after checking that no other revision was created since
+// planning: Helm does not.
 func (back *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err

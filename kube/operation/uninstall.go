@@ -18,8 +18,8 @@ import (
 	"lockstep/kube/release"
 )
 
-// Uninstall is what to uninstall. Without a readiness timeout objects may take as
-// long as the operation to go.
+// Uninstall are the options of an uninstall. Without a readiness timeout the deletion of
+// an object may take as long as the operation.
 type Uninstall struct {
 	Common
 	KeepHistory         bool
@@ -28,10 +28,9 @@ type Uninstall struct {
 	Description         string
 }
 
-// PrepareUninstall checks an uninstallation and plans it. It writes nothing;
-// an error means that nothing would be written. Where there is no release, and
-// IgnoreNotFound is set or a run was cut off just after it was gone, both results
-// are nil; then the Lease that a dead run has left is taken away.
+// PrepareUninstall checks and plans an uninstall; it writes no object. If there is no
+// release, and IgnoreNotFound is set or a run was killed just after deleting it, both
+// results are nil, and the Lease of a dead run is deleted.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
 	removal := u.ReadinessTimeout // before the default is filled in: 0 is no limit
 	common, err := u.Complete(c.Namespace())
@@ -69,9 +68,8 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal tim
 	return newOperation(c, p, method{main: task{sp, run}}), nil
 }
 
-// plan orders what goes: of the latest revision, then of all that are before it
-// (R32a), since what is not removed now is forgotten. Of a release that is uninstalled all there is to do is
-// to forget its history.
+// plan orders the removal of the latest revision's objects, then of those that earlier
+// ones left (R32a). A release already uninstalled only loses its history.
 func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, error) {
 	rel := revs.Last
 	p := &preflight.Prepared{Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel}, Hooks: u.events(rel), Basis: revs.basis(s, 0), Warnings: revs.warnings}
@@ -100,13 +98,13 @@ func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepa
 	return p, nil
 }
 
-// events are those of the hooks that Helm executes.
+// events are the hook events of the uninstall.
 func (u *Uninstall) events(rel *rel1.Release) helmclient.HookEvents {
 	none := u.NoHooks || rel.Info.Status == rcommon.StatusUninstalled
 	return hookEvents(none, rel1.HookPreDelete, rel1.HookPostDelete)
 }
 
-// job is the uninstallation as the rollback of an installation.
+// asRollback is the uninstall as the rollback of an install.
 func (u *Uninstall) asRollback(as *attempts) (task, error) {
 	s, err := as.newSession()
 	if err != nil {
@@ -134,7 +132,7 @@ func (u *Uninstall) asRollback(as *attempts) (task, error) {
 
 // Rule R31: a group is deleted only when all that waited for it is gone.
 //
-// run carries an uninstallation out.
+// run runs Helm's uninstall.
 func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err
@@ -151,7 +149,7 @@ func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	h.WaitStrategy, h.Timeout = u.Strategy(), u.Timeout
 	h.DeletionPropagation, h.Description = u.DeletionPropagation, u.Description
 	if _, err := h.Run(u.Release); err != nil {
-		if removing := a.client.RemoveErr(); removing != nil { // Helm tells only that there is one
+		if removing := a.client.RemoveErr(); removing != nil { // Helm reports only that one failed
 			return nil, removing
 		}
 		return nil, err

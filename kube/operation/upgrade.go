@@ -19,12 +19,11 @@ import (
 	"lockstep/kube/release"
 )
 
-// Upgrade is what to upgrade to.
+// Upgrade are the options of an upgrade.
 type Upgrade struct {
 	Common
 	Rendering
-	// Install installs where there is no release of the name; CreateNamespace
-	// goes with it.
+	// Install installs if there is no release; CreateNamespace applies only then.
 	Install         bool
 	CreateNamespace bool
 	// ServerSide is "true", "false" or "auto": as the release was applied.
@@ -39,8 +38,7 @@ type Upgrade struct {
 	UpgradeCRDs bool
 }
 
-// PrepareUpgrade checks an upgrade and plans it. It writes nothing; an error
-// means that nothing would be written.
+// PrepareUpgrade checks and plans an upgrade. It writes nothing.
 func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operation, error) {
 	common, err := up.Complete(c.Namespace())
 	if err != nil {
@@ -89,8 +87,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	return newOperation(c, p, how), nil
 }
 
-// plan renders the chart and orders what runs: the new plan, then what is gone
-// from the chart in reverse of the old one (R30).
+// plan renders the chart and plans the upgrade (R30).
 func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, *preflight.Brings, error) {
 	target := preflight.Target{CRDs: up.crds(), Force: up.ForceConflicts}
 	if err := s.CheckCRDs(target.CRDs); err != nil {
@@ -134,8 +131,7 @@ func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepar
 	}.planRevision(s, info, tree)
 }
 
-// installs is the installation that the upgrade is where nothing is deployed,
-// or where what was uninstalled is replaced.
+// installs is the upgrade as an install, if nothing is deployed.
 func (up *Upgrade) installs(replace bool) Install {
 	return Install{
 		Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace,
@@ -143,8 +139,8 @@ func (up *Upgrade) installs(replace bool) Install {
 	}
 }
 
-// install prepares the installation that the upgrade is, of a release as it was
-// found. An edit of it is one of the upgrade that was asked for, with all its flags.
+// install plans the upgrade as an install. Its edits are edits of the upgrade, with all
+// flags of that.
 func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *existing, replace bool) (*Operation, error) {
 	in := up.installs(replace)
 	if err := in.check(); err != nil {
@@ -157,7 +153,7 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *existi
 	return in.planOperation(s, c, of, revs, up)
 }
 
-// unread is unlisted, with the rights that the chart needs as far as they can be known.
+// unread is cannotList with the rights that the chart needs, as far as they are known.
 func (up *Upgrade) unread(s *preflight.Session, err error) error {
 	in := up.installs(false)
 	of, failed := in.target(s)
@@ -167,8 +163,7 @@ func (up *Upgrade) unread(s *preflight.Session, err error) error {
 	return in.unread(s, "upgrade", of, err)
 }
 
-// upgrade is the upgrade that comes to the same as the installation: where an edit
-// makes another revision of it, whatever has become of the first by then.
+// upgrade is the install as an upgrade, which an edit of it starts with.
 func (in *Install) upgrade() *Upgrade {
 	up := &Upgrade{
 		Common: in.Common, Rendering: in.Rendering, Install: true, CreateNamespace: in.CreateNamespace,
@@ -243,10 +238,9 @@ func (up *Upgrade) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1
 	})
 }
 
-// Rule R30: the new plan in order, then what is gone from the chart in reverse
-// of the old plan.
+// Rule R30: the new plan in order, then removals in reverse of the old plan.
 //
-// run carries the upgrade out.
+// run runs the upgrade.
 func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 	if err := a.prelude(a.op.prepared.Target); err != nil {
 		return nil, err
