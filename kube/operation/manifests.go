@@ -11,14 +11,10 @@ import (
 	"lockstep/kube/mask"
 )
 
-// Manifests are the objects of the operation's plan as the release's manifest and
-// hooks have them, in YAML with secret values hidden; objects that are removed, as
-// the revision has them that they are removed of. An object that a template gives
-// no name has the one that it has in the plan. The namespace, crds/ and what other
-// revisions have left are not among them. They are read one after the other, so
-// that who has enough can stop. They are those of the revision that the operation
-// has begun with, or of the one that so many edits have led to (R46), once that has
-// begun.
+// Manifests are the objects of the plan as YAML, from the manifest and hooks of the
+// release, removed ones from the old revision. Secret values are hidden. The namespace,
+// crds/ and leftovers of other revisions are not included. edits is the number of edits
+// (R46) that led to the revision, 0 for the first; there are none before it started.
 func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	return func(yield func(plan.Object, string) bool) {
 		of := op.afterEdits(edits)
@@ -35,8 +31,7 @@ func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	}
 }
 
-// brings is the operation that so many edits have made of this one, nil where there
-// have not been so many.
+// afterEdits is the operation after that many edits, nil if there were fewer.
 func (op *Operation) afterEdits(edits int) *Operation {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -46,8 +41,7 @@ func (op *Operation) afterEdits(edits int) *Operation {
 	return op.revisions[edits]
 }
 
-// planned are the objects of the operation's plan as the first of some releases has
-// them that does.
+// planned are the objects of the plan, each from the first release that has it.
 func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *unstructured.Unstructured] {
 	return func(yield func(plan.Object, *unstructured.Unstructured) bool) {
 		planned := op.objects()
@@ -86,8 +80,7 @@ func (op *Operation) objects() objects {
 	return out
 }
 
-// of finds an object of a manifest in the plan, which knows whether its kind has
-// namespaces.
+// find finds an object of a manifest in the plan, which knows if it is namespaced.
 func (planned objects) find(u *unstructured.Unstructured, namespace string) (plan.Object, bool) {
 	o := plan.Object{Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 	if o.Name == "" {
@@ -102,7 +95,7 @@ func (planned objects) find(u *unstructured.Unstructured, namespace string) (pla
 	return o, planned[o]
 }
 
-// texts are the manifests of a release and of its hooks, nil of none.
+// texts are the manifests of a release and its hooks.
 func texts(rel *rel1.Release) []string {
 	if rel == nil {
 		return nil

@@ -21,7 +21,7 @@ const (
 	OrderInferred = "inferred" // also what its objects imply (R68)
 )
 
-// checkOrder refuses what is no order, and one that would be lost.
+// checkOrder refuses an unknown order, and an inferred one without --wait=ordered.
 func (r *Rendering) checkOrder(c preflight.Common) error {
 	switch r.Order {
 	case "", OrderDeclared:
@@ -35,8 +35,8 @@ func (r *Rendering) checkOrder(c preflight.Common) error {
 	return fmt.Errorf("--order=%s is unknown: use %s or %s", r.Order, OrderDeclared, OrderInferred)
 }
 
-// implied is the order that objects imply, nil where what is declared counts; the
-// tree that they are planned by; and what is said about it.
+// implied is the inferred order, nil if the declared one counts, with the tree to plan by
+// and warnings.
 func (r *Rendering) implied(c preflight.Common, tree *plan.Chart, b *manifest.Builder, list helmkube.ResourceList) (*infer.Order, *plan.Chart, []plan.Warning, error) {
 	if r.Order != OrderInferred {
 		return nil, tree, nil, nil

@@ -11,14 +11,12 @@ import (
 	"lockstep/kube/preview"
 )
 
-// outlooks are those of the operation itself and of its rollback, each nil as long
-// as nobody has asked or it has not begun.
+// outlooks preview the operation and its rollback; nil until asked for, or started.
 type outlooks struct{ main, rollback *preview.Outlook }
 
-// errNotPlanned is why nothing can be said about a unit yet.
 var errNotPlanned = errors.New("not planned yet")
 
-// outlook is the one that knows of a unit.
+// outlook is the preview of a unit.
 func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -34,15 +32,15 @@ func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {
 	return op.outlooks.main, nil
 }
 
-// looksBack lets questions about the rollback be answered.
+// setRollbackPreview makes objects of the rollback available for previews.
 func (op *Operation) setRollbackPreview(brings *preflight.Prepared) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.outlooks.rollback = preview.NewOutlook(op.client, brings)
 }
 
-// Change says what Run does to an object of a unit as the cluster is now, at the
-// cost of two requests at most. It may be called at any time, and writes nothing.
+// Change previews what Run does to an object of a unit, with at most two requests. It
+// may be called at any time and writes nothing.
 func (op *Operation) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (preview.Change, error) {
 	look, err := op.outlook(u)
 	if err != nil {
@@ -53,7 +51,7 @@ func (op *Operation) Change(ctx context.Context, u event.Unit, kind event.PhaseK
 }
 
 // Sent is an object of a unit as Run sends it, as YAML with secret values hidden.
-// The error is a preview.NothingSent where it is only deleted.
+// The error is a preview.NothingSent if it is only deleted.
 func (op *Operation) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (string, error) {
 	look, err := op.outlook(u)
 	if err != nil {

@@ -15,11 +15,8 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// What comes before Helm's action: the namespace and crds/. Helm would do both,
-// but not as units that can be paused, watched and told of (R29, R40).
-
-// prelude brings the namespace and crds/. The Lease of the release is taken as
-// soon as there is a namespace for it, and a unit may start.
+// prelude creates the namespace and applies crds/ as units of the run (R29, R40),
+// which Helm's own handling would not be. The Lease is taken once its namespace exists.
 func (a *attempt) prelude(t preflight.Target) error {
 	if t.NewNamespace {
 		if err := a.createNamespace(a.op.prepared.Common.Namespace); err != nil {
@@ -42,7 +39,7 @@ func (a *attempt) createNamespace(name string) error {
 		return err
 	}
 	for _, i := range list {
-		a.session.Builder.Fact(i).SetAbsent() // it has been found missing
+		a.session.Builder.Fact(i).SetAbsent() // the checks found it missing
 	}
 	return a.runPrelude(preflight.NamespacePhase(name), list, func(i *resource.Info) error {
 		_, err := a.helm.Client.Create(helmkube.ResourceList{i})
@@ -50,9 +47,8 @@ func (a *attempt) createNamespace(name string) error {
 	})
 }
 
-// applyCRDs runs the phase of crds/. What is there already is left as it is, as
-// Helm does, or brought to what the chart has. Afterwards the cluster's kinds
-// are looked up anew.
+// applyCRDs runs the phase of crds/. Existing CRDs are left as they are, as in Helm,
+// unless they are to be upgraded. Cached kinds are dropped afterwards.
 func (a *attempt) applyCRDs(u preflight.CRDs) error {
 	phases, err := u.Phases()
 	if err != nil || len(phases) == 0 {
@@ -85,8 +81,7 @@ func (a *attempt) applyCRDs(u preflight.CRDs) error {
 	return a.forgetKinds()
 }
 
-// forgetKinds makes the next look-up of a kind, or of what the cluster can do,
-// ask the cluster.
+// forgetKinds drops the cached kinds and capabilities of the cluster.
 func (a *attempt) forgetKinds() error {
 	mapper, err := a.session.Client.Getter.ToRESTMapper()
 	if err != nil {
@@ -109,10 +104,9 @@ func (a *attempt) runPrelude(phase event.Phase, list helmkube.ResourceList, send
 	return nil
 }
 
-// admitFirst waits until the first unit may start, since the Lease and the release
-// record are written before it (R41: --step stops before the first write of any
-// kind). Where that is the namespace, it has been waited for; a rollback does not
-// stop before it.
+// admitFirst waits until the first unit may start, because the Lease and the release
+// record are written before it (R41: --step stops before the first write). After a
+// prelude, and in a rollback, it returns at once.
 func (a *attempt) admitFirst() error {
 	if a.preluded || a.spec.prefix != "" {
 		return nil

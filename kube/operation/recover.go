@@ -16,32 +16,30 @@ import (
 	"lockstep/kube/release"
 )
 
-// Recovery is a release of which the last run may have been cut off, brought to a
-// final state, and what is where.
+// Recovery is a release whose last run may have been killed, brought to a final state,
+// and how the cluster differs from its revisions.
 type Recovery struct {
 	Release, Namespace string
-	// Marked are the revisions that were brought to a final state, none where
-	// nothing was left half done. Dead is the run that has left them so, nil where
-	// that is not known.
+	// Marked are the revisions that were brought to a final state, Dead the run that
+	// left them unfinished, nil if unknown.
 	Marked []release.Mark
 	Dead   *lease.Holder
-	// Revision is the latest one, Status what its record says now, Cut what has
-	// failed or was cut off: install, upgrade, rollback or uninstall, "" where
-	// nothing has.
+	// Revision is the latest one and Status its status now. Cut is the operation that
+	// failed or was interrupted: install, upgrade, rollback, uninstall, "" for none.
 	Revision int
 	Status   rcommon.Status
 	Cut      string
-	// To is the revision that a rollback was about; Good the one to roll back to,
-	// 0 for none.
+	// To is the target of an interrupted rollback, Good the revision to roll back to; 0
+	// for none.
 	To, Good int
-	// Changes is what would bring the cluster to the latest revision, none where
-	// all is well; Like are the revisions that objects are like now.
+	// Changes would bring the cluster to the latest revision. Like is the revision that
+	// each object matches now.
 	Changes []preview.Change
 	Like    map[plan.Object]int
 }
 
-// Recover brings a release that a dead run has left half done to a final state,
-// and finds out what is where. It is a *lease.HeldError where a run is at work.
+// Recover brings a release that a dead run left unfinished to a final state, and
+// compares it with the cluster. The error is a *lease.HeldError if a run is active.
 func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, error) {
 	common, err := common.Complete(c.Namespace())
 	if err != nil {
@@ -79,7 +77,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	return r, r.look(s, revs)
 }
 
-// cutOperation is what has failed or was cut off last, "" where nothing has.
+// interruptedOperation is the operation that failed or was interrupted, "" for none.
 func interruptedOperation(revs *release.Revisions) string {
 	switch info := revs.Last.Info; {
 	case info.Status == rcommon.StatusDeployed, info.Status == rcommon.StatusUninstalled:
@@ -94,7 +92,7 @@ func interruptedOperation(revs *release.Revisions) string {
 	return "upgrade"
 }
 
-// write writes the marks, unless something has come in between.
+// write writes the marks, unless the release changed meanwhile.
 func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error {
 	return withLease(s, func() error {
 		last, err := release.There(release.Last(s.Releases(), r.Release))
@@ -113,13 +111,12 @@ func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error
 	})
 }
 
-// whileHeld does something under the Lease of the release, where there is one,
-// which is gone then, also that of a dead run.
+// withLease calls do while it holds the Lease of the release, if Leases are available.
 func withLease(s *preflight.Session, do func() error) error {
 	if s.Lease.Kind == lease.Unavailable {
 		return do()
 	}
-	ctx, end := context.WithCancel(context.Background()) // the Lease is given back in any case
+	ctx, end := context.WithCancel(context.Background()) // the Lease is released in any case
 	defer end()
 	client, err := s.Client.Bind(ctx, &connect.Writes{})
 	if err != nil {
@@ -139,8 +136,7 @@ func withLease(s *preflight.Session, do func() error) error {
 	return errors.Join(err, held.Release(ctx))
 }
 
-// look finds out how the cluster differs from the latest revision, and which
-// objects are as the good one has them.
+// look compares the cluster with the latest revision and with the good one.
 func (r *Recovery) look(s *preflight.Session, revs *release.Revisions) (err error) {
 	if r.Changes, err = changesTo(s, revs, r.Revision); err != nil || r.Good == 0 || r.Good == r.Revision {
 		return err
@@ -155,7 +151,7 @@ func (r *Recovery) look(s *preflight.Session, revs *release.Revisions) (err erro
 	return err
 }
 
-// against says what would bring the cluster to a revision, hooks left out.
+// changesTo are the changes from the cluster to a revision, without hooks.
 func changesTo(s *preflight.Session, revs *release.Revisions, revision int) ([]preview.Change, error) {
 	back := Rollback{Common: s.Common, Revision: revision}
 	back.NoHooks, back.PlanOnly = true, true

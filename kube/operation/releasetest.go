@@ -16,19 +16,18 @@ import (
 	"lockstep/kube/release"
 )
 
-// ReleaseTest is what to test.
+// ReleaseTest are the options of a test run.
 type ReleaseTest struct {
 	Common
 	// Include and Exclude choose test hooks by name.
 	Include, Exclude []string
-	// Logs is what the logs of the tests' pods are written to when the tests
-	// have run, before their delete policies take the pods away; nil for
-	// nothing.
+	// Logs receives the logs of the tests' pods, before their delete policies apply;
+	// nil for none.
 	Logs io.Writer
 }
 
-// PrepareTest checks a run of a release's test hooks. It writes nothing. Where
-// there are none, or none that were chosen, both results are nil.
+// PrepareTest checks and plans a run of a release's test hooks. It writes nothing. If
+// no test hook is selected, both results are nil.
 func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operation, error) {
 	common, err := t.Complete(c.Namespace())
 	if err != nil {
@@ -56,7 +55,7 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	return newOperation(c, p, method{main: task{newSpec(p), t.run}}), nil
 }
 
-// only is a release with the test hooks that were chosen.
+// only is a release with the selected test hooks.
 func (t *ReleaseTest) only(rel *rel1.Release) *rel1.Release {
 	chosen := *rel
 	chosen.Hooks = nil
@@ -105,7 +104,7 @@ func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
 	if shutdown == nil {
 		return nil, err
 	}
-	if ending := shutdown(); ending != nil && !errors.Is(err, ending) { // it repeats why a test has failed
+	if ending := shutdown(); ending != nil && !errors.Is(err, ending) { // it repeats why a test failed
 		err = errors.Join(err, ending)
 	}
 	return nil, err

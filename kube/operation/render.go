@@ -21,13 +21,12 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Rendering is what an installation and an upgrade share. The names are those
-// of Helm's flags.
+// Rendering are the options that install and upgrade share, named as Helm's flags.
 type Rendering struct {
 	Chart  *charts.Chart
 	Values map[string]any
 
-	// Order is declared, also where empty, or inferred (R68).
+	// Order is OrderDeclared, the default, or OrderInferred (R68).
 	Order string
 
 	SkipCRDs                 bool
@@ -45,11 +44,11 @@ type Rendering struct {
 	Limits                   charts.Limits
 }
 
-// helmAction is an action of Helm's on a chart and values, both of which it changes.
+// helmAction is a Helm action on a chart and values; it changes both.
 type helmAction func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)
 
-// render has an action render the chart, with the lists in templates normalised (R1), and
-// its templates within limits, and returns what they rendered to.
+// render lets an action render the chart, with lists in annotations normalised (R1) and
+// within limits, and also returns the output of the templates.
 func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do helmAction) (*rel1.Release, charts.Outputs, error) {
 	c, err := r.Chart.Helm()
 	if err != nil {
@@ -62,10 +61,9 @@ func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do he
 	return rel, guard.Outputs(), err
 }
 
-// carryOut has an action carry out what was rendered when it was planned. Only where crds/
-// of the chart have been applied since, and its templates may ask what the cluster serves,
-// they are rendered now, as in Helm, which applies crds/ before it renders; what has
-// changed is planned as the run comes to it.
+// execute runs an action with the templates' output from planning. Only if crds/ were
+// applied since, and the templates may ask what the cluster serves, they are rendered
+// again, as in Helm, which applies crds/ first; changes are then planned during the run.
 func (r *Rendering) execute(a *attempt, do helmAction) (*rel1.Release, error) {
 	ctx, cfg := a.engine.Requests(), a.helm.Config
 	c, err := r.Chart.Helm()
@@ -81,10 +79,9 @@ func (r *Rendering) execute(a *attempt, do helmAction) (*rel1.Release, error) {
 	return r.runAction(ctx, charts.NewGuard(r.Limits), c, do)
 }
 
-// act runs an action on a copy of the values. Helm's context is never cancelled by us: the
-// action would go on behind our back. Where templates go beyond the limits, or ctx ends
-// while they are rendered, the action is left to itself; it comes to writing nothing, since
-// its requests end with the operation's.
+// runAction runs an action on a copy of the values. Helm's context is never cancelled: the
+// action would continue unseen. If templates exceed the limits, or ctx ends while they
+// render, the action is abandoned; it writes nothing, because its requests are over.
 func (r *Rendering) runAction(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
 	result := make(chan *rel1.Release, 1)
 	err := guard.Run(ctx, func() error {
@@ -96,13 +93,13 @@ func (r *Rendering) runAction(ctx context.Context, guard *charts.Guard, c *chart
 	var rel *rel1.Release
 	select {
 	case rel = <-result:
-	default: // given up
+	default: // abandoned
 	}
 	if rel != nil {
 		charts.UnwrapTemplates(rel.Chart)
 	}
 	if stage := (*run.StageError)(nil); errors.As(err, &stage) {
-		return nil, stage // it names the groups; what Helm puts around it says no more
+		return nil, stage // it names the groups; Helm's wrapping adds nothing
 	}
 	if err != nil {
 		return nil, charts.HideValues(r.Chart, r.Values, fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err)))
@@ -110,18 +107,17 @@ func (r *Rendering) runAction(ctx context.Context, guard *charts.Guard, c *chart
 	return rel, nil
 }
 
-// rendered is what Helm's dry run has made of a chart.
+// rendered is the result of Helm's dry run.
 type rendered struct {
 	release  *rel1.Release
 	outputs  charts.Outputs
 	builder  *manifest.Builder
 	list     helmkube.ResourceList
 	warnings []plan.Warning
-	later    []schema.GroupVersion // APIs that are down, and that it brings
+	later    []schema.GroupVersion // unavailable APIs that the chart itself provides
 }
 
-// dryRun lets Helm render with what the server can do, look who owns the objects
-// that are there, and write nothing.
+// dryRun renders a chart with Helm's server-side dry run.
 func dryRun(s *preflight.Session, root string, render func(context.Context, *action.Configuration) (*rel1.Release, charts.Outputs, error)) (*rendered, error) {
 	s.Common.Begin("rendering chart " + root)
 	helm, err := s.Client.Helm(s.Common.Namespace)
@@ -133,7 +129,7 @@ func dryRun(s *preflight.Session, root string, render func(context.Context, *act
 	helm.Config.KubeClient, helm.Config.Releases = client, s.Releases()
 	rel, outputs, err := render(s.Context, helm.Config)
 	if refusal := (*preflight.Refusal)(nil); errors.As(err, &refusal) {
-		return nil, refusal // what Helm puts around it is about something else
+		return nil, refusal // without Helm's wrapping
 	}
 	if err != nil {
 		return nil, err
@@ -143,8 +139,7 @@ func dryRun(s *preflight.Session, root string, render func(context.Context, *act
 	return &rendered{rel, outputs, b, list, warnings, client.Later()}, nil
 }
 
-// hookTurns are those of the hooks that run around a subchart's own turn. Only
-// what is sequenced has turns.
+// scopedHooks are the hooks that run around their subchart's turn, none if unsequenced.
 func scopedHooks(b *manifest.Builder, rel *rel1.Release, tree *plan.Chart, list helmkube.ResourceList, events helmclient.HookEvents) ([]charts.HookTurn, []plan.Warning, error) {
 	if tree == nil || events.Before == "" {
 		return nil, nil, nil
@@ -166,7 +161,7 @@ func hookTurns(hooks []charts.HookTurn) []plan.Turn {
 	return out
 }
 
-// hookEvents are those of an operation, none with --no-hooks.
+// hookEvents are the hook events of an operation, none with --no-hooks.
 func hookEvents(none bool, before, after rel1.HookEvent) helmclient.HookEvents {
 	if none {
 		return helmclient.HookEvents{}
@@ -174,7 +169,7 @@ func hookEvents(none bool, before, after rel1.HookEvent) helmclient.HookEvents {
 	return helmclient.HookEvents{Before: before, After: after}
 }
 
-// checkForce refuses what Helm's client refuses for each object.
+// checkForce refuses flags that Helm's client would refuse for each object.
 func checkForce(replace, conflicts, serverSide bool) error {
 	switch {
 	case replace && serverSide:

@@ -9,7 +9,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// warnOfTerminating tells which removed objects are still being deleted at the end of
+// warnOfTerminating reports removed objects that are still being deleted at the end of
 // an operation that does not wait for them (R30).
 func (a *attempt) warnOfTerminating() {
 	if a.spec.uninstalling {
@@ -27,8 +27,8 @@ func (a *attempt) warnOfTerminating() {
 	}
 }
 
-// removing are the objects that were deleted and not seen to go, in the order in which
-// they were.
+// notYetGone are the deleted objects that still existed when last seen, in the order of
+// their deletion.
 func notYetGone(events []event.Event) (objects []plan.Object) {
 	going := map[plan.Object]bool{}
 	for _, e := range events {

@@ -18,12 +18,11 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Record is what a revision keeps to be undone in order later: which chart waits
-// for which. The groups are in the annotations of its manifest. It is stored
-// among the chart's files, since those come back with their revision after a
-// rollback and after Helm's own upgrade; labels would be copied by the latter.
+// Record is the order of a revision, for undoing it later: which chart waits for which.
+// Groups are in the annotations of the manifest. It is stored among the chart's files,
+// which belong to one revision; Helm's upgrade would copy labels.
 //
-// Rule R28: what is added to a release is a file that Helm takes for a chart's.
+// Rule R28: the only addition to a release is a file that looks like a chart's.
 type Record struct {
 	Version   int         `json:"version"`
 	Sequenced bool        `json:"sequenced"`
@@ -38,12 +37,11 @@ type Record struct {
 const (
 	recordFile    = ".lockstep/plan.json.gz"
 	recordVersion = 1
-	// maxRecord is how much is read of a file of ours. That of 10,000 subcharts or
-	// groups has half of it; what is read takes many times the memory.
+	// maxRecord limits the size of a file that is read: 10,000 subcharts take half of it.
 	maxRecord = 4 << 20
 )
 
-// write puts the record among the files of a release's chart.
+// write adds the record to the files of a release's chart.
 func (r *Record) write(rel *rel1.Release) error { return writeFile(rel, recordFile, *r) }
 
 func writeFile(rel *rel1.Release, name string, content any) error {
@@ -60,13 +58,13 @@ func writeFile(rel *rel1.Release, name string, content any) error {
 	return nil
 }
 
-// dropFile leaves the list of files that others may hold as it is.
+// dropFile copies the list of files, which others may hold.
 func dropFile(rel *rel1.Release, name string) {
 	rel.Chart.Files = slices.DeleteFunc(slices.Clone(rel.Chart.Files), func(f *common.File) bool { return f != nil && f.Name == name })
 }
 
-// ReadRecord returns the record of a release, or nil where it has none that
-// this program understands: the release is Helm's own.
+// ReadRecord returns the record of a release, nil if it has none that lockstep
+// understands.
 func ReadRecord(rel *rel1.Release) *Record {
 	var r Record
 	if !readFile(rel, recordFile, &r) || r.Version != recordVersion {
@@ -75,8 +73,7 @@ func ReadRecord(rel *rel1.Release) *Record {
 	return &r
 }
 
-// readFile reads what writeFile has written. It reports whether that is there
-// and is what it should be.
+// readFile reads what writeFile wrote. It reports whether the file exists and is valid.
 func readFile(rel *rel1.Release, name string, content any) bool {
 	if rel == nil || rel.Chart == nil {
 		return false
@@ -93,8 +90,8 @@ func readFile(rel *rel1.Release, name string, content any) bool {
 	return err == nil && json.Unmarshal(data, content) == nil
 }
 
-// NewRecord is what a revision keeps that is brought in the order of a tree, or
-// with sequenced false in no order.
+// NewRecord is the record of a revision that is applied in the order of a tree, or
+// unsequenced.
 func NewRecord(sequenced bool, tree *plan.Chart) *Record {
 	return &Record{Version: recordVersion, Sequenced: sequenced, Tree: tree}
 }

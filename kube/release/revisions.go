@@ -13,15 +13,15 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// Revisions are those of a release.
+// Revisions are the revisions of a release.
 type Revisions struct {
 	All     []*rel1.Release // that are kept, oldest first
 	Last    *rel1.Release   // the latest
 	Current *rel1.Release   // what is deployed, or else the latest
 }
 
-// Read reads the revisions of a release. found is false where the cluster has
-// answered that there are none; an error says nothing of whether there are any.
+// Read reads the revisions of a release. found is false if the cluster answered that
+// there are none; after an error that is unknown.
 func Read(s *storage.Storage, name string) (r *Revisions, found bool, err error) {
 	history, err := s.History(name)
 	if found, err := foundBy(err); !found {
@@ -55,7 +55,7 @@ func foundBy(err error) (found bool, _ error) {
 	return err == nil, err
 }
 
-// There makes an error of the answer that there is nothing.
+// There turns the answer that there is nothing into an error.
 func There[T any](v T, found bool, err error) (T, error) {
 	if err == nil && !found {
 		err = driver.ErrReleaseNotFound
@@ -76,8 +76,7 @@ func Last(s *storage.Storage, name string) (rel *rel1.Release, found bool, err e
 	return Get(s, name, 0)
 }
 
-// Same reports whether a revision is one that was read before, and nothing has
-// been done with it since.
+// Same reports whether a revision is unchanged since it was read before.
 func Same(a, b *rel1.Release) bool {
 	return a.Version == b.Version && a.Info.Status == b.Info.Status && a.Info.LastDeployed.Equal(b.Info.LastDeployed)
 }
@@ -108,12 +107,12 @@ func (r *Revisions) deployed() *rel1.Release {
 }
 
 // Good is the revision to roll back to when the operation fails, 0 for none: the
-// one that is deployed, or where the last run was cut off between the last two
-// writes of its records, the one that was until then.
+// deployed one, or the previous one if the last run was killed between its last two
+// record writes.
 func (r *Revisions) Good() int { return r.GoodBefore(r.Last.Version + 1) }
 
-// GoodBefore is the latest revision before another one that was deployed, 0 for
-// none. What was deployed before an uninstallation does not count.
+// GoodBefore is the latest deployed revision before another one, 0 for none. Revisions
+// before an uninstall do not count.
 func (r *Revisions) GoodBefore(version int) int {
 	for _, rel := range slices.Backward(r.All) {
 		switch {
@@ -126,9 +125,8 @@ func (r *Revisions) GoodBefore(version int) int {
 	return 0
 }
 
-// served reports whether a revision has been deployed. Helm marks a revision
-// that has failed as superseded when its rollback fails, too: then its
-// description still says so.
+// served reports whether a revision was ever deployed. Helm also marks a failed revision
+// as superseded if its rollback fails; its description still says failed.
 func served(rel *rel1.Release) bool {
 	switch rel.Info.Status {
 	case rcommon.StatusDeployed:
@@ -139,8 +137,7 @@ func served(rel *rel1.Release) bool {
 	return false
 }
 
-// Besides are the revisions but for the old one, whose objects are looked at anyway. The
-// newest comes first.
+// Others are the revisions except old, the newest first.
 func (r *Revisions) Others(old *rel1.Release) (out []*rel1.Release) {
 	for _, rel := range slices.Backward(r.All) {
 		if old == nil || rel.Version != old.Version {
