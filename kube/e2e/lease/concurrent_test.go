@@ -93,7 +93,7 @@ func TestUninstalledMeanwhile(t *testing.T) {
 			}
 		}
 	})
-	if out.State.Exit != 1 || out.State.Release != event.NoRelease || !strings.Contains(out.State.Message, "somebody else has uninstalled it") {
+	if out.State.Exit != 1 || out.State.Release != event.NoRelease || !strings.Contains(out.State.Message, "was uninstalled by somebody else") {
 		t.Errorf("exit %d, release %q: %s", out.State.Exit, out.State.Release, out.State.Message)
 	}
 }

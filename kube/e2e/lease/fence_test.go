@@ -47,7 +47,7 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 				theirs := rig.One(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("theirs", nil))
 				r.MustRun(r.Upgrade("plain", rig.UseUp(theirs, func(u *kube.Upgrade) { u.Wait = "false" })))
 			})
-			if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "does not hold release t") {
+			if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "lost its lock on release t") {
 				t.Errorf("exit %d, %s: %s", out.State.Exit, out.State.Status, out.State.Message)
 			}
 			r.AssertHistory("1 superseded", "2 failed", "3 deployed")

@@ -153,7 +153,7 @@ func TestBothAtTheSameTime(t *testing.T) {
 					t.Errorf("neither works: %v; %v", outs[0].Err, outs[1].Err)
 				}
 				m := outs[1].State.Message
-				if outs[1].State.Exit != 2 || !strings.HasPrefix(m, "nothing ") || !strings.Contains(m, "locked by another run") && !strings.Contains(m, "changed since planning") && !strings.Contains(m, "created meanwhile") {
+				if outs[1].State.Exit != 2 || !strings.HasPrefix(m, "nothing ") && !strings.HasPrefix(m, "only namespace ") || !strings.Contains(m, "locked by another run") && !strings.Contains(m, "changed since planning") && !strings.Contains(m, "created meanwhile") {
 					t.Errorf("the other one: exit %d: %s", outs[1].State.Exit, m)
 				}
 			})
@@ -183,7 +183,7 @@ func TestWhoComesInBetween(t *testing.T) {
 			}
 			r.MustRun(r.Upgrade("plain", rig.UseUp(chart, nil)))
 			out := r.Run(op, nil)
-			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "nothing was written") || !strings.Contains(out.State.Message, "revision 3, deployed, was created meanwhile") {
+			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "nothing was written") || !strings.Contains(out.State.Message, "now revision 3, deployed") {
 				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 			}
 			r.AssertHistory("1 superseded", "2 superseded", "3 deployed")
