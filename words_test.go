@@ -107,7 +107,6 @@ var banned = map[string]string{
 	"has to do with":         "concerns",
 	"as ever":                "as usual",
 	"half done":              "unfinished",
-	"not waited for":         "not checked",
 	"not those that":         "name it",
 	"learnt":                 "read",
 	"ought":                  "should",

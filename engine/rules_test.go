@@ -38,7 +38,7 @@ func TestFindRule(t *testing.T) {
 	}
 	all := Rules()
 	wrong := map[string]string{
-		"R38":                   "no rule R38; the nearest is R37, What lint finds",
+		"R38":                   "no rule R38; the nearest is R37, Findings of lint",
 		"R12x":                  "the nearest is R12,",
 		"R99999999999999999999": "the nearest is " + all[len(all)-1].ID + ",",
 		"helm":                  `"helm" is not a rule number, such as R12 or R15a`,

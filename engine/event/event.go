@@ -165,7 +165,7 @@ type Event struct {
 	Exit *int `json:"exit,omitempty"`
 	// Outcome is what has become of the release, in words and without why, on the
 	// last event of an operation that has not succeeded, or not checked all of its
-	// groups: "the release is marked failed", "1 group applied, not checked".
+	// groups: "the release is marked failed", "1 group applied, not waited for".
 	Outcome string `json:"outcome,omitempty"`
 	// Unchecked is, on the last event of an operation that succeeded, how many
 	// groups were applied and had not become ready, since nothing waits for them and

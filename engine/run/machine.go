@@ -277,9 +277,9 @@ func (m *machine) finish(end End) error {
 // notWaitedFor is the outcome of an operation that has not checked all of its groups (R21).
 func notWaitedFor(groups int) string {
 	if groups == 1 {
-		return "1 group applied, not checked"
+		return "1 group applied, not waited for"
 	}
-	return fmt.Sprintf("%d groups applied, not checked", groups)
+	return fmt.Sprintf("%d groups applied, not waited for", groups)
 }
 
 // because says why what was to come does not: where something has failed, it is a
