@@ -207,13 +207,13 @@ func TestOutlookWhereAWebhookCannotBeAsked(t *testing.T) {
 			t.Errorf("the plan says that %s is refused: %s", c.Object, c.Message)
 		}
 	}
-	if c := changes["ConfigMap/a"]; c.Action != kube.ActionChange || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest, since a webhook") {
+	if c := changes["ConfigMap/a"]; c.Action != kube.ActionChange || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest, because its webhook does not support dry runs") {
 		t.Errorf("%+v", c)
 	}
-	if c := changes["ConfigMap/b"]; c.Action != kube.ActionUnchanged || !strings.Contains(c.Message, "last manifest, since a webhook") {
+	if c := changes["ConfigMap/b"]; c.Action != kube.ActionUnchanged || !strings.Contains(c.Message, "last manifest, because its webhook does not support dry runs") {
 		t.Errorf("%+v", c)
 	}
-	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || !strings.Contains(c.Message, "does not answer dry runs") {
+	if c := changes["ConfigMap/d"]; c.Action != kube.ActionCreate || !strings.Contains(c.Message, "does not support dry runs") {
 		t.Errorf("%+v", c)
 	}
 }
