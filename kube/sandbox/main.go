@@ -89,7 +89,7 @@ func parseOptions(args []string) (options, error) {
 	// A set of its own: imported packages register dozens of flags on the common ones.
 	fs := pflag.NewFlagSet("lockstep-sandbox", pflag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the kubeconfig to `FILE`; removed at the end if it was not there before")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the kubeconfig to `FILE`; removed on exit unless it already existed")
 	fs.StringVar(&o.auditLog, "audit-log", "", "append the API server's audit log to `FILE`, one JSON event a line")
 	fs.StringVar(&o.dataDir, "data-dir", "", "keep the cluster in `DIR` and resume it at the next start (default: a temporary folder)")
 	fs.IntVar(&o.nodes, "nodes", 2, "number of nodes")
@@ -114,9 +114,9 @@ func parseOptions(args []string) (options, error) {
 	case len(rest) > 0:
 		return o, fmt.Errorf("unexpected %q; a command goes after --", strings.Join(rest, " "))
 	case o.nodes < 1:
-		return o, errors.New("--nodes: at least 1")
+		return o, errors.New("--nodes must be at least 1")
 	case len(o.command) > 0 && (o.whileStdin || o.json):
-		return o, errors.New("--while-stdin and --json do not go with a command: stdin and stdout are the command's own")
+		return o, errors.New("--while-stdin and --json cannot be combined with a command, which gets stdin and stdout")
 	}
 	return o, nil
 }
@@ -166,7 +166,7 @@ func (in *interrupts) handle(s syscall.Signal) {
 	}
 }
 
-// startCommand starts COMMAND and hands the signals to it; none gets lost in between.
+// startCommand starts COMMAND and forwards signals to it; none is lost in between.
 func (in *interrupts) startCommand(argv, env []string) (*command.Command, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -192,7 +192,7 @@ func (in *interrupts) onExit(f func()) {
 	in.cleanup = f
 }
 
-// exitCode is what the signal that ended the sandbox stands for, 0 if there was none.
+// exitCode is 128 plus the signal that ended the sandbox, 0 if there was none.
 func (in *interrupts) exitCode() int {
 	in.mu.Lock()
 	defer in.mu.Unlock()

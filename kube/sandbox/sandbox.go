@@ -55,14 +55,14 @@ type sandbox struct {
 	nodes      int
 	version    string // of Kubernetes, once it is ready
 
-	ownKubeconfig bool // it was not there before, and goes at the end
+	ownKubeconfig bool // created here, removed on exit
 
 	components components
 	listener   net.Listener
 	etcd       *embed.Etcd
 	apiDone    <-chan error
 	parts      sync.WaitGroup
-	failed     chan error // what ended a part that should have gone on
+	failed     chan error // why a part stopped unexpectedly
 }
 
 // open takes the folder and settles the paths. What it returns is to be closed.

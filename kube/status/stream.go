@@ -23,28 +23,28 @@ type stream struct {
 	cancel context.CancelFunc
 	source *source
 	deltas chan delta
-	wake   chan struct{} // a subscription has joined or left
+	wake   chan struct{} // a subscription joined or left
 	ended  chan struct{} // closed when run has returned
 
 	// These belong to the Hub and its lock.
-	users   map[*Watcher]bool // who has watched something by it, and is not closed
-	idle    *time.Timer       // ends it, once it has no users
-	limit   string            // what limits watching for good, "" for nothing
-	trouble string            // what does at present
+	users   map[*Watcher]bool // Watchers that used it and are not closed
+	idle    *time.Timer       // ends the stream once it has no users
+	limit   string            // permanent limit on watching, "" for none
+	trouble string            // current limit, "" for none
 
 	mu           sync.Mutex
 	came, leaves []*subscription // joined and left, not yet handled by run
 	subs         map[*subscription]bool
-	wanted       map[types.NamespacedName]int // how many subscriptions each object has
+	wanted       map[types.NamespacedName]int // subscriptions by object
 
 	// The rest belongs to run.
 	objects map[types.NamespacedName]*unstructured.Unstructured
 	watched map[types.NamespacedName][]*watched
 	timed   map[*watched]bool // those with a due time
-	waiting map[*watched]bool // those that are missing only in what was seen so far
+	waiting map[*watched]bool // objects not seen yet, before a complete list
 	synced  bool              // objects is a complete list
 	version uint64            // of the last complete list
-	seen    uint64            // the latest version that the server has told of
+	seen    uint64            // latest version reported by the server
 }
 
 // subscription is the part of one call of Watch that concerns one stream.

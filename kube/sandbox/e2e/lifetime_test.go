@@ -137,7 +137,7 @@ func TestUsage(t *testing.T) {
 		{"status", 2, "a command goes after --"},
 		{"--", 2, "no command"},
 		{"--nodes 0", 2, "at least 1"},
-		{"--while-stdin -- true", 2, "do not go with a command"},
+		{"--while-stdin -- true", 2, "cannot be combined with a command"},
 		{"-- no-such-command", 127, "command not found"},
 		{"--kubeconfig " + foreign, 2, "is left alone"},
 		{"--help", 0, ""},
