@@ -74,7 +74,7 @@ func (s *session) life(n, rounds, rivals int) error {
 	if err := s.inTurn(rounds, live); err != nil {
 		return err
 	}
-	return s.besides(rivals, live)
+	return s.withRivals(rivals, live)
 }
 
 // chain has lockstep keep an order that helm knows nothing of; rivals are asked for it
@@ -99,7 +99,7 @@ func (s *session) chain() error {
 	if err := s.inTurn(3*s.rounds, install); err != nil {
 		return err
 	}
-	return s.besides(s.rounds, install)
+	return s.withRivals(s.rounds, install)
 }
 
 // path compares a chain with the sum of what its Deployments take by themselves.

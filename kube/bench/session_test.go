@@ -99,9 +99,9 @@ func (s *session) inTurn(rounds int, f func(tool, namespace string) error) error
 	return nil
 }
 
-// besides calls f for each rival that is there, rounds times. They come after lockstep
+// withRivals calls f for each rival that is there, rounds times. They come after lockstep
 // and helm, whose runs are to follow each other, and are not compared with them.
-func (s *session) besides(rounds int, f func(tool, namespace string) error) error {
+func (s *session) withRivals(rounds int, f func(tool, namespace string) error) error {
 	for range rounds {
 		for _, t := range rivals {
 			if s.programs[t.name] == "" {

@@ -24,8 +24,8 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// patience is how much longer than on a quiet machine something may take.
-const patience = 4
+// slowdown is how much longer than on a quiet machine something may take.
+const slowdown = 4
 
 // bench is a namespace, a front, and a folder with the chart, for commands that
 // run one after another.
@@ -275,7 +275,7 @@ func (b *bench) look() picture {
 // becomes waits until the namespace is as wanted; what is deleted in the
 // background takes a moment. It returns how it differs then.
 func (b *bench) becomes(want picture, history bool) (what []string) {
-	within(context.Background(), 2*patience*time.Second, func() bool {
+	within(context.Background(), 2*slowdown*time.Second, func() bool {
 		what = b.look().differs(want, history)
 		return len(what) == 0
 	})
@@ -346,7 +346,7 @@ func standardOf(t *testing.T, o operation, withCRD bool) (*standard, error) {
 func (b *bench) measure(p *process, tr *tracker) *standard {
 	s := &standard{exit: p.exit, keys: map[string]int{}}
 	// What is deleted in the background goes on its own time.
-	within(b.t.Context(), patience*time.Second, func() bool { _, there := b.look().objects["Pod/hook-pod"]; return !there })
+	within(b.t.Context(), slowdown*time.Second, func() bool { _, there := b.look().objects["Pod/hook-pod"]; return !there })
 	s.target = b.look()
 	var requests []request
 	requests, s.phases = tr.made()

@@ -75,5 +75,5 @@ func without(t *testing.T, o operation, std *standard, take func(*bench, *proces
 			_ = f.Close() // the process has its own
 		}
 	}
-	return b.judge(p, std, p.wait(30*time.Second*patience))
+	return b.judge(p, std, p.wait(30*time.Second*slowdown))
 }

@@ -122,11 +122,11 @@ func stall(t *testing.T, o operation, std *standard, phase string, nth int, kind
 		}
 		return func(_ http.ResponseWriter, r *http.Request, _ http.Handler) { <-r.Context().Done() }
 	}, "--timeout", stallTimeout.String(), "--readiness-timeout", "6s")
-	if err := p.wait(stallTimeout + 15*time.Second*patience); err != nil {
+	if err := p.wait(stallTimeout + 15*time.Second*slowdown); err != nil {
 		return fmt.Errorf("  %w\n%s", err, p.says())
 	}
 	var wrong []string
-	if limit := stallTimeout + 4*time.Second*patience; p.took > limit {
+	if limit := stallTimeout + 4*time.Second*slowdown; p.took > limit {
 		wrong = append(wrong, fmt.Sprintf("it took %s", p.took.Round(time.Second)))
 	}
 	wrong = append(wrong, b.final(p, before, std)...)
@@ -148,7 +148,7 @@ func (b *bench) final(p *process, before picture, std *standard) (wrong []string
 	default:
 		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exit))
 	}
-	within(b.t.Context(), patience*time.Second, func() bool { return len(b.look().leases) == 0 })
+	within(b.t.Context(), slowdown*time.Second, func() bool { return len(b.look().leases) == 0 })
 	now := b.look()
 	if u := now.unfinished(); len(u) > 0 {
 		wrong = append(wrong, fmt.Sprintf("unfinished: %q", u))

@@ -66,7 +66,7 @@ func signalled(t *testing.T, o operation, std *standard, phase string, nth int, 
 		}
 	})
 	close(started)
-	if err := p.wait(30 * time.Second * patience); err != nil {
+	if err := p.wait(30 * time.Second * slowdown); err != nil {
 		return fmt.Errorf("  %w\n%s", err, p.says())
 	}
 	goesOn := s == syscall.SIGHUP && phase != phaseChecks || phase == phaseRollback && times == 1

@@ -16,7 +16,7 @@ type forecast map[string]string
 func (l *life) plan(args []string) (forecast, error) {
 	p := l.bench.command(lockstep, sandbox.Kubeconfig, append(append([]string{"plan"}, args...), "-n", l.ours, "-o", "json")...)
 	l.bench.check(p.run())
-	if err := p.wait(time.Minute * patience); err != nil {
+	if err := p.wait(time.Minute * slowdown); err != nil {
 		return nil, fmt.Errorf("  plan: %w\n%s", err, p.says())
 	}
 	var told struct {

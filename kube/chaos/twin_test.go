@@ -134,7 +134,7 @@ func (l *life) step(verb string, to int) error {
 	}
 	ours, helms := l.run(lockstep, l.ours, append(args, "--timeout", "60s", "-o", "json", "--no-tui")...), l.run(l.helm, l.helms, args...)
 	for _, p := range []*process{ours, helms} {
-		if err := p.wait(2 * time.Minute * patience); err != nil {
+		if err := p.wait(2 * time.Minute * slowdown); err != nil {
 			return fmt.Errorf("  %w\n%s", err, p.says())
 		}
 	}
@@ -185,7 +185,7 @@ func refusesTheLast(p *process) bool {
 	return strings.Contains(text, "Ingress/bad: ") || strings.Contains(text, `Ingress.networking.k8s.io "bad" is invalid`)
 }
 
-// complaint is what a run that prints events says besides.
+// complaint is what a run that prints events also prints.
 func complaint(p *process) string { return "    | " + strings.TrimSpace(p.err.String()) }
 
 // revisionAfter is the one that the next operation makes.
@@ -338,7 +338,7 @@ func (l *life) end() error {
 		}
 		program := map[string]string{l.ours: lockstep, l.helms: l.helm}[namespace]
 		p := l.run(program, namespace, "uninstall", "r")
-		if err := p.wait(2 * time.Minute * patience); err != nil || p.exit != 0 {
+		if err := p.wait(2 * time.Minute * slowdown); err != nil || p.exit != 0 {
 			return fmt.Errorf("  uninstall: exit code %d, %w\n%s", p.exit, err, p.says())
 		}
 	}

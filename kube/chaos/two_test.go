@@ -116,7 +116,7 @@ func (c *contest) run(a, b contender, installed bool, at int) error {
 	}
 	pb := c.start(b, other)
 	for _, p := range []*process{pa, pb} {
-		if err := p.wait(time.Minute * patience); err != nil {
+		if err := p.wait(time.Minute * slowdown); err != nil {
 			return fmt.Errorf("  %w\n%s", err, p.says())
 		}
 	}

@@ -147,7 +147,7 @@ func describeCRD(status event.Status, k *kstatus.Result) string {
 	return k.Message
 }
 
-// suspended reports whether a Job is told to start nothing.
+// suspended reports whether a Job is suspended.
 func suspended(u *unstructured.Unstructured) bool {
 	yes, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
 	return yes

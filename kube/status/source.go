@@ -26,7 +26,7 @@ type source struct {
 	wake    chan struct{} // a subscription has joined; for polling
 	failed  int           // failed attempts since a watch last worked
 	unknown int           // successive answers that the kind is unknown
-	told    bool          // the outage has been reported
+	reported    bool          // the outage has been reported
 	span    time.Duration // how long the next watch lasts at most
 }
 
@@ -252,10 +252,10 @@ func (s *source) event(ctx context.Context, t watch.EventType, u *unstructured.U
 
 // recovered notes that an outage is over.
 func (s *source) recovered() {
-	if s.told {
+	if s.reported {
 		s.stream.recovered()
 	}
-	s.told = false
+	s.reported = false
 }
 
 func (s *source) send(ctx context.Context, d delta) {
@@ -280,8 +280,8 @@ func (s *source) pause(ctx context.Context, err error) {
 		sleep(ctx, jitter(min(wait, unknownDelay)))
 		return
 	}
-	if err != nil && s.failed >= outageAfter && !s.told {
-		s.told = true
+	if err != nil && s.failed >= outageAfter && !s.reported {
+		s.reported = true
 		s.stream.notice("cannot watch "+s.stream.key.String()+", retrying: "+err.Error(), false)
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {

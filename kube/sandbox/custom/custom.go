@@ -261,7 +261,7 @@ type served struct {
 	subresource bool // they have their status in a subresource
 }
 
-// definition starts the controller of a definition, or starts it anew if it is served differently now.
+// definition starts the controller of a definition, or restarts it if it is now served differently.
 func (w *watcher) definition(ctx context.Context, o any) {
 	crd := o.(*unstructured.Unstructured)
 	s, ok := servedBy(crd)

@@ -90,12 +90,12 @@ func logged(pod *corev1.Pod, container string, previous bool, h history) (attemp
 	return attempt{}, fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name, why)
 }
 
-// exact returns the remembered time if it is the one told, which has whole seconds.
-func exact(remembered, told time.Time) time.Time {
-	if d := remembered.Sub(told); d >= 0 && d < time.Second {
+// exact returns the remembered time if it equals the reported one, which has whole seconds.
+func exact(remembered, reported time.Time) time.Time {
+	if d := remembered.Sub(reported); d >= 0 && d < time.Second {
 		return remembered
 	}
-	return told
+	return reported
 }
 
 func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool) {
