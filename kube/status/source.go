@@ -22,12 +22,12 @@ import (
 // that is not known yet, an outage. Nor does it use RetryWatcher, which does not
 // recover from an expired version.
 type source struct {
-	stream  *stream
-	wake    chan struct{} // a subscription has joined; for polling
-	failed  int           // failed attempts since a watch last worked
-	unknown int           // successive answers that the kind is unknown
-	reported    bool          // the outage has been reported
-	span    time.Duration // how long the next watch lasts at most
+	stream   *stream
+	wake     chan struct{} // a subscription has joined; for polling
+	failed   int           // failed attempts since a watch last worked
+	unknown  int           // successive answers that the kind is unknown
+	reported bool          // the outage has been reported
+	span     time.Duration // how long the next watch lasts at most
 }
 
 const (
