@@ -31,8 +31,8 @@ func TestReplayBackAndForth(t *testing.T) {
 	// that does. What is awaited is a text that no frame before it has.
 	press("x", "not ready after 5s")
 	press("<", "preparing")
-	press(" ", "pause")
-	press(" ", "play")
+	press(" ", "ause") // of "pause": the p of "play" stays
+	press(" ", "lay")
 	press("x", "failed")
 	press("\r", "next tab")
 	press("\x1b", "inspect")
