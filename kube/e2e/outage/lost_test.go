@@ -168,7 +168,7 @@ func TestLongOutage(t *testing.T) {
 			if out.State.Exit != 1 || r.Status() != tt.status {
 				t.Errorf("exit %d, the release is %q", out.State.Exit, r.Status())
 			}
-			for _, part := range []string{"edge:many: ConfigMap/c-", "could not be marked failed", string(tt.status), "the same command goes on from there once"} {
+			for _, part := range []string{"edge:many: ConfigMap/c-", "could not be marked failed", string(tt.status), "run the same command again once"} {
 				if !strings.Contains(out.State.Message, part) {
 					t.Errorf("the message does not say %q: %.300s … %.300s", part, out.State.Message, out.State.Message[max(0, len(out.State.Message)-300):])
 				}
