@@ -1,8 +1,7 @@
-// Package helmclient is the seam between Helm's actions and the engine: a
-// decorator of Helm's Kubernetes client. Build learns where each object comes
-// from; Create, Update and Delete hand the objects of a release to the engine,
-// which sends them group by group; hooks become units of their own. Whatever
-// else Helm writes passes through.
+// Package helmclient connects Helm's actions to the engine. Client decorates Helm's
+// Kubernetes client: Build notes which template each object comes from; Create, Update
+// and Delete hand the release's objects to the engine, which sends them group by group;
+// hooks become units of their own. Other writes pass through.
 package helmclient
 
 import (
@@ -26,7 +25,7 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Config is all that a Client works with.
+// Config configures a Client.
 type Config struct {
 	// Context ends requests and waits: it is the engine's Requests.
 	Context context.Context
@@ -42,22 +41,22 @@ type Config struct {
 	// Apply and Remove are what was planned, empty where that is done once it is known
 	// what there is.
 	Apply, Remove Planned
-	// Leftovers are removed besides what Remove is about.
+	// Leftovers are removed in addition to Remove.
 	Leftovers Leftovers
-	// Later are APIs that nobody serves yet: what is there of them is not asked for.
+	// Later are APIs not served yet: their objects are not read.
 	Later []schema.GroupVersion
-	// Announced are the phases that have been told of.
+	// Announced are the phases already published.
 	Announced []event.Phase
 	// Hooks are the events of the hooks that Helm will execute.
 	Hooks HookEvents
-	// Uninstalling tells that what is built is to be deleted.
+	// Uninstalling is set if the objects are built to be deleted.
 	Uninstalling bool
-	// Embedded tells that the namespace, crds/ and hooks are left to an action
-	// of somebody else's program.
+	// Embedded is set in other programs, whose actions handle the namespace, crds/ and
+	// hooks.
 	Embedded bool
 }
 
-// announce tells what a phase will run, where that has not been told.
+// announce publishes a phase unless it was announced.
 func (cfg Config) announce(p event.Phase) {
 	if !slices.ContainsFunc(cfg.Announced, func(told event.Phase) bool { return reflect.DeepEqual(told, p) }) {
 		cfg.Engine.Announce(p)
@@ -230,15 +229,14 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	return &helmkube.Result{Deleted: list}, nil
 }
 
-// RemoveErr is why the last removal failed, of which Helm tells only that it
-// did.
+// RemoveErr is why the last removal failed; Helm reports only that it did.
 func (c *Client) RemoveErr() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.removeErr
 }
 
-// apply runs the phase that brings a list to the cluster.
+// apply runs the phase that applies a list.
 func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) error) error {
 	if len(list) == 0 {
 		return nil
@@ -293,9 +291,8 @@ func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
 	return planned, nil
 }
 
-// remove runs the phase that takes a list away, in reverse of the plan that it
-// was brought by (R30, R31), with what other revisions have left before and
-// after it (R32a).
+// remove runs the phase that deletes a list, in reverse of the plan that applied it
+// (R30, R31), with leftovers of other revisions before and after it (R32a).
 func (c *Client) remove(old Revision, list helmkube.ResourceList, how cluster.Removal) error {
 	if err := c.removeLeftovers(c.cfg.Leftovers.Newer); err != nil {
 		return err
@@ -355,8 +352,8 @@ func (c *Client) last() helmkube.ResourceList {
 	return slices.Clone(c.built)
 }
 
-// Rule R21: every group has to be ready before it is over, unless nothing waits for
-// it and SkipLeaves is set, or another strategy (R27) checks less.
+// Rule R21: every group must become ready, unless nothing waits for it and SkipLeaves
+// is set, or another strategy (R27) checks less.
 func (c *Client) awaits(gate bool) bool {
 	switch c.cfg.Options.Wait {
 	case WaitOrdered:

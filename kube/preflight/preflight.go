@@ -1,6 +1,6 @@
-// Package preflight checks all that can be checked before anything is written,
-// and makes of it one value, Prepared: what is shown, asked for rights, tried in
-// a dry run and carried out.
+// Package preflight makes the checks that are possible before anything is written. A
+// Session reads and checks; a Prepared is the checked plan of one operation, described
+// by Common and a Target. Packages operation, preview and view use it.
 package preflight
 
 import (
@@ -26,8 +26,8 @@ import (
 	"lockstep/kube/release"
 )
 
-// Common are the options that all operations share. Durations of 0 mean the
-// defaults of R25.
+// Common are the options that all operations share. Durations of 0 are the defaults of
+// R25.
 type Common struct {
 	Release, Namespace string
 
@@ -46,41 +46,36 @@ type Common struct {
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
-	PlanOnly          bool // it will not be run: who is at work is not asked for, and what would be refused is told and no error
-	// SkipPreflight leaves out all checks that ask the cluster for no other
-	// reason: rights, references, quotas and the like.
+	PlanOnly          bool // never run: the lock is not checked, and conflicts are reported instead of an error
+	// SkipPreflight skips the checks that send requests of their own: rights,
+	// references, quotas and the like.
 	SkipPreflight bool
 
-	// Watches are what the operation sees its objects by, shared with others that are
-	// given the same; nil for some of its own. Whoever made them closes them, once all
-	// operations that were given them are over.
+	// Watches may be shared by operations; nil for the operation's own. Their creator
+	// closes them once all these operations are over.
 	Watches *cluster.Watches
 
-	// Lease is how it is seen to that one run at a time works on the release
-	// (R51).
+	// Lease configures the lock of the release (R51).
 	Lease lease.Options
 
-	// Own is what the run has done so far that prepares this, where an edit makes
-	// it go on with another revision (R46); nil for a run that is yet to begin.
+	// Own is what the run has done so far, if this is an edit of it (R46), else nil.
 	Own *Own
 
-	// Doing is told what begins before anything is written and may take a while;
-	// nil for nobody.
+	// Doing, if set, is called with each slow step of the preparation.
 	Doing func(what string)
 
-	// Heartbeat is how long nothing may happen before what is being waited for
-	// is told, and again after as long; 0 for never.
+	// Heartbeat is the time without news after which the run reports what it waits for;
+	// 0 for never.
 	Heartbeat time.Duration
 
-	// reader knows what the operation has read, and the revisions that edits made
-	// of it before.
+	// reader caches parsed manifests, also across edits.
 	reader *documents.Reader
 }
 
 // Own is what a run has done to its release so far.
 type Own struct {
 	Leased   bool // it holds the release's Lease
-	Revision int  // that it has made, and that is failed once it goes on; 0 for none
+	Revision int  // that it created, failed once the run continues; 0 for none
 }
 
 // Makes reports whether a revision is the run's own.
@@ -119,7 +114,7 @@ func (c Common) Complete(namespace string) (Common, error) {
 	return c, nil
 }
 
-// Begin tells that something begins that may take a while.
+// Begin reports a slow step.
 func (c Common) Begin(what string) {
 	if c.Doing != nil {
 		c.Doing(what)
@@ -165,28 +160,26 @@ func WaitStrategy(s string) (helmkube.WaitStrategy, error) {
 	return "", fmt.Errorf("--wait=%s is unknown: use ordered, watcher, hookOnly or legacy (R27)", s)
 }
 
-// Prepared is an operation that has been checked and planned. It is not changed
-// once it is made.
+// Prepared is a checked and planned operation. It is immutable.
 type Prepared struct {
 	Common Common
 	Info   event.Operation
-	// Target is what the operation brings, Old what it removes objects of.
+	// Target is the revision to apply, Old the one whose objects are removed.
 	Target Target
 	Old    Old
-	// Apply and Remove are the phases that bring and remove the release's
-	// objects, either may be empty; Hooks are the events of its hooks.
+	// Apply and Remove are the phases of the release's objects, either may be empty.
+	// Hooks are the events of its hooks.
 	Apply, Remove helmclient.Planned
 	Hooks         helmclient.HookEvents
-	// Leftovers are removed besides what Old has.
+	// Leftovers are removed in addition to objects of Old (R32a).
 	Leftovers helmclient.Leftovers
-	// Phases is all that will run, in order.
+	// Phases are all phases, in order.
 	Phases []event.Phase
 	// Warnings are about the chart and the plan.
 	Warnings []plan.Warning
-	// Refused is what keeps the operation from being carried out. It is empty
-	// unless it is PlanOnly.
+	// Refused are the conflicts that prevent the operation, empty unless PlanOnly.
 	Refused []plan.Warning
-	// Later are APIs that nobody serves yet, and that the target itself brings.
+	// Later are APIs not served yet that the target itself provides.
 	Later []schema.GroupVersion
 	Basis
 }
@@ -197,12 +190,12 @@ type Basis struct {
 	Last *rel1.Release
 	// Lease is that of the release (R51).
 	Lease lease.State
-	// Usual is how long units usually take, as far as the release's records tell.
+	// Usual are the usual durations of units, from the release's records.
 	Usual map[event.Unit]time.Duration
-	// Records are the revisions whose records are changed, as far as that is known.
+	// Records are the revisions whose records may be changed.
 	Records Records
-	// Marks are written before anything else (R52). Resumes tells that the last
-	// operation failed or was cut off, and that this one resumes from it (R50).
+	// Marks are written before anything else (R52). Resumes is set if this operation
+	// resumes from one that failed or was interrupted (R50).
 	Marks   []release.Mark
 	Resumes bool
 }
@@ -210,23 +203,22 @@ type Basis struct {
 // Records are revisions whose records an operation changes, and deletes.
 type Records struct{ Updated, Deleted []int }
 
-// Target is a revision that an operation brings or, in an uninstallation, takes
-// away.
+// Target is the revision that an operation applies or, in an uninstall, removes.
 type Target struct {
 	// Release is the revision as it would be stored, or is. Outputs are what its
 	// templates rendered to, which Helm's action is handed when it runs.
 	Release *rel1.Release
 	Outputs charts.Outputs
-	// Tree orders its objects, nil where they are not sequenced. Record is what
-	// a new revision keeps of that, nil where it is kept already.
+	// Tree orders its objects, nil if they are unsequenced. Record is stored with a new
+	// revision, nil if its chart has it already.
 	Tree   *plan.Chart
 	Record *release.Record
 	CRDs   CRDs
-	// NewNamespace tells that the namespace is to be created.
+	// NewNamespace is set if the namespace must be created.
 	NewNamespace bool
 	// Force takes fields over from their owners.
 	Force bool
-	// ClientSide applies on the client, and with Replace by replacing what is there.
+	// ClientSide applies on the client; Replace then replaces existing objects.
 	ClientSide, Replace bool
 }
 
@@ -238,7 +230,7 @@ func (t Target) Root() string {
 	return t.Release.Chart.Name()
 }
 
-// Old is the revision that an operation removes objects of.
+// Old is the revision whose objects an operation removes.
 type Old struct {
 	Release *rel1.Release // nil where there is none
 	helmclient.Revision
@@ -252,7 +244,7 @@ func (o Old) Manifest() string {
 	return o.Release.Manifest
 }
 
-// Session is what the checks of one operation work with, and its attempts. All requests end with
+// Session is used by the checks and the attempts of one operation. Its requests end with
 // its context.
 type Session struct {
 	Context context.Context
@@ -281,8 +273,8 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 	return s, nil
 }
 
-// OpenAlone is Open for an operation that will be carried out: it refuses where
-// another run is at work on the release (R51), before anything is read of that.
+// OpenAlone is Open for an operation that may run: it refuses a release that another run
+// has locked (R51).
 func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	if !common.PlanOnly && connect.StorageDriver() == "memory" {
 		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory forgets the release when this operation ends, so it could never be upgraded or uninstalled: unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
@@ -337,17 +329,14 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 	return info
 }
 
-// Check makes the last checks of an operation, those about the whole of it: its
-// breakpoints, its rights, and what the target's objects find in the cluster. What it
-// returns includes what the checks found, and is not changed any more. All that keeps the
-// operation from being carried out is in one error, a *Refusal.
-//
-// brings is nil where nothing is applied.
+// Check makes the last checks: breakpoints, rights, and the target's objects against the
+// cluster. The result includes their warnings. All conflicts are in one error, a *Refusal.
+// brings is nil if nothing is applied.
 func (s *Session) Check(planned *Prepared, brings *Brings) (*Prepared, error) {
 	s.Common.Begin("checking the plan against the cluster")
 	checked := *planned
 	p := &checked
-	if s.Context.Err() != nil { // what was asked since may be missing
+	if s.Context.Err() != nil { // answers may be missing
 		return nil, fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))
 	}
 	ids, err := findBreakpoints(p.Common.BreakOn, p.Phases)
@@ -377,11 +366,10 @@ func (s *Session) Check(planned *Prepared, brings *Brings) (*Prepared, error) {
 	return p, nil
 }
 
-// Refuse is the error of an operation that cannot be prepared, since the user may
-// not read of the release what that takes: with all other rights that are missing,
-// as far as is known what it would do.
+// Refuse is the error of an operation whose user may not read the release, together with
+// all other missing rights, as far as the plan is known.
 func (s *Session) Refuse(p *Prepared, brings *Brings, unread error) error {
-	p.Common.PlanOnly = false // there is no plan without
+	p.Common.PlanOnly = false // without the release there is no plan to show
 	if err := s.checkRights(p, brings); err != nil {
 		return err
 	}
@@ -391,7 +379,7 @@ func (s *Session) Refuse(p *Prepared, brings *Brings, unread error) error {
 	return &Refusal{p.Info.Name, p.Refused, p.Warnings}
 }
 
-// findBreakpoints turns what is to be stopped before into the ids of groups (R42).
+// findBreakpoints returns the ids of the groups that --break-on names (R42).
 func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err error) {
 	var groups []*plan.Group
 	for _, p := range phases {
