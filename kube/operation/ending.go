@@ -86,8 +86,6 @@ func (op *Operation) hasMade(a *attempt) bool {
 // wrote reports whether anything was written, or may have been.
 func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || op.writes.Any() }
 
-// Rule R33: a failed operation, or one aborted with a rollback, is undone in order.
-//
 // rollBack undoes what this run did, in view (R43). It does not start if a command
 // was accepted that ends the run without a rollback (R48).
 func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
