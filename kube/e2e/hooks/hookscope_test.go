@@ -202,7 +202,7 @@ func TestScopeOfAHook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return strings.Contains(w.Message, `"chart" is not known`) }) {
+	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return strings.Contains(w.Message, `unknown value "chart"`) }) {
 		t.Errorf("warnings %v", op.Warnings())
 	}
 	if last := op.Phases()[len(op.Phases())-1]; last.Name != "post-install" {

@@ -125,7 +125,7 @@ func TestFailedJobThatRemovesItself(t *testing.T) {
 				if got := r.ConfigMaps(r.Namespace); slices.Contains(got, "after") == failed {
 					t.Errorf("there are ConfigMaps %v", got)
 				}
-				if out.Says("R22", "how it ended") {
+				if out.Says("R22", "before its result was seen") {
 					t.Errorf("its end is said not to be known")
 				}
 				if !jobGone(r) && way != "seen" {
@@ -162,7 +162,7 @@ func TestJobWhoseEndNobodyKnows(t *testing.T) {
 			}
 		}
 	})
-	if !deleted || out.Err != nil || !out.Says("R22", "Job/work", "how it ended") {
+	if !deleted || out.Err != nil || !out.Says("R22", "Job/work", "before its result was seen") {
 		t.Errorf("deleted %v: %v, warnings %v", deleted, out.Err, out.State.Warnings)
 	}
 }

@@ -112,7 +112,7 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 					t.Fatal(err)
 				}
 				out := r.Run(op, func(e event.Event) {
-					if !told && e.Kind == event.KindObject && strings.Contains(e.Message, "has not seen the change yet") {
+					if !told && e.Kind == event.KindObject && strings.Contains(e.Message, "has not observed the change yet") {
 						told = true
 						status(2)
 					}
