@@ -88,11 +88,11 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, of pla
 	if of.found = revs; revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
 		of.others = revs.Others(nil)
 	}
-	p, brings, err := of.planRevision(s, info, tree)
+	p, incoming, err := of.planRevision(s, info, tree)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = s.Check(p, brings); err != nil {
+	if p, err = s.Check(p, incoming); err != nil {
 		return nil, err
 	}
 	return newOperation(c, p, method{main: task{newSpec(p), in.run}, undo: undoInstall(p), edit: edit}), nil
@@ -131,9 +131,9 @@ func (in *Install) unread(s *preflight.Session, operation string, of planning, e
 		return err
 	}
 	if info, tree, failed := in.plan(s, &of, nil); failed == nil {
-		if p, brings, failed := of.planRevision(s, info, tree); failed == nil {
+		if p, incoming, failed := of.planRevision(s, info, tree); failed == nil {
 			p.Info.Name = operation
-			return s.Refuse(p, brings, err)
+			return s.Refuse(p, incoming, err)
 		}
 	}
 	return cannotList(s, operation, err)

@@ -33,10 +33,10 @@ func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {
 }
 
 // setRollbackPreview makes objects of the rollback available for previews.
-func (op *Operation) setRollbackPreview(brings *preflight.Prepared) {
+func (op *Operation) setRollbackPreview(incoming *preflight.Prepared) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	op.outlooks.rollback = preview.NewOutlook(op.client, brings)
+	op.outlooks.rollback = preview.NewOutlook(op.client, incoming)
 }
 
 // Change previews what Run does to an object of a unit, with at most two requests. It

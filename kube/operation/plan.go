@@ -75,7 +75,7 @@ func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 
 // planRevision plans an operation that creates a revision, and what that one records.
 // Session.Check is still to be called.
-func (p planning) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Brings, error) {
+func (p planning) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Incoming, error) {
 	ordered := s.Common.Strategy() == helmclient.WaitOrdered
 	if ordered {
 		p.target.Tree = tree
@@ -101,5 +101,5 @@ func (p planning) planRevision(s *preflight.Session, info event.Operation, tree 
 		return nil, nil, err
 	}
 	prepared.Warnings, prepared.Refused = uniqueWarnings(append(prepared.Warnings, unknown...)), append(prepared.Refused, never...)
-	return prepared, &preflight.Brings{Builder: p.builder, List: p.list}, nil
+	return prepared, &preflight.Incoming{Builder: p.builder, List: p.list}, nil
 }

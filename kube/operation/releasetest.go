@@ -49,7 +49,7 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	if len(p.Phases) == 0 {
 		return nil, nil
 	}
-	if p, err = s.Check(p, &preflight.Brings{}); err != nil {
+	if p, err = s.Check(p, &preflight.Incoming{}); err != nil {
 		return nil, err
 	}
 	return newOperation(c, p, method{main: task{newSpec(p), t.run}}), nil

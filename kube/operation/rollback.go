@@ -52,11 +52,11 @@ func (back *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	if err := checkForce(back.ForceReplace, back.ForceConflicts, serverSide(back.ServerSide, target)); err != nil {
 		return nil, err
 	}
-	p, brings, err := back.plan(s, revs, target)
+	p, incoming, err := back.plan(s, revs, target)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = s.Check(p, brings); err != nil {
+	if p, err = s.Check(p, incoming); err != nil {
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.stored) }
@@ -68,7 +68,7 @@ func (back *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operati
 // Rule R30a: the order comes from the records, whatever --wait is.
 //
 // plan orders a rollback.
-func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Release) (*preflight.Prepared, *preflight.Brings, error) {
+func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Release) (*preflight.Prepared, *preflight.Incoming, error) {
 	b := s.Builder(target.Chart.Name())
 	old, held, warnings, err := readRevision(s.Context, b, revs.Last)
 	if err != nil {
@@ -97,7 +97,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Re
 	if err != nil {
 		return nil, nil, fmt.Errorf("order revision %d: %w", target.Version, err)
 	}
-	return p, &preflight.Brings{Builder: b, List: list}, nil
+	return p, &preflight.Incoming{Builder: b, List: list}, nil
 }
 
 // target is the revision to roll back to. dead is set if the last run was killed.

@@ -73,11 +73,11 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 		}
 		return up.install(s, c, revs, false)
 	}
-	p, brings, err := up.plan(s, revs)
+	p, incoming, err := up.plan(s, revs)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = s.Check(p, brings); err != nil {
+	if p, err = s.Check(p, incoming); err != nil {
 		return nil, err
 	}
 	how := method{main: task{newSpec(p), up.run}, edit: up}
@@ -88,7 +88,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 }
 
 // plan renders the chart and plans the upgrade (R30).
-func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, *preflight.Brings, error) {
+func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, *preflight.Incoming, error) {
 	target := preflight.Target{CRDs: up.crds(), Force: up.ForceConflicts}
 	if err := s.CheckCRDs(target.CRDs); err != nil {
 		return nil, nil, err

@@ -31,7 +31,7 @@ func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.Gro
 		why := s.down(ctx, gv)
 		switch {
 		case why == "":
-		case brings(list, gv):
+		case provides(list, gv):
 			later = append(later, gv)
 		default:
 			if err := s.awaitAPI(ctx, gv, why); err != nil {
@@ -45,9 +45,9 @@ func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.Gro
 
 // awaitAPI waits until an API is served that is down.
 func (s *Session) awaitAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
-	for told := ""; why != ""; why = s.down(ctx, gv) {
-		if why != told {
-			told = why
+	for warned := ""; why != ""; why = s.down(ctx, gv) {
+		if why != warned {
+			warned = why
 			s.Common.Begin(why + "; waiting")
 		}
 		select {
@@ -93,8 +93,8 @@ func aggregated(list helmkube.ResourceList) (all []schema.GroupVersion) {
 	return all
 }
 
-// brings reports whether a list has the APIService of an API.
-func brings(list helmkube.ResourceList, gv schema.GroupVersion) bool {
+// provides reports whether a list contains the APIService of an API.
+func provides(list helmkube.ResourceList, gv schema.GroupVersion) bool {
 	return slices.ContainsFunc(list, func(i *resource.Info) bool {
 		return i.Mapping.GroupVersionKind.Kind == "APIService" && i.Name == apiServiceOf(gv).Name
 	})

@@ -17,14 +17,14 @@ var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 // budget is a PodDisruptionBudget of the plan, and the pods that it is for.
 type budget struct {
-	from     *brought
+	from     *incomingObject
 	selector labels.Selector
 }
 
 // idleBudgets are the PodDisruptionBudgets that are for no pods of the plan. Where
 // something in it may make pods of its own, nothing is said.
 func (t *target) idleBudgets() (idle []budget) {
-	if slices.ContainsFunc(t.objects, func(o *brought) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {
+	if slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {
 		return nil
 	}
 	for _, o := range t.objects {
@@ -36,7 +36,7 @@ func (t *target) idleBudgets() (idle []budget) {
 		if err != nil || selector.Empty() { // all that is there, whatever that is
 			continue
 		}
-		matched := slices.ContainsFunc(t.objects, func(w *brought) bool {
+		matched := slices.ContainsFunc(t.objects, func(w *incomingObject) bool {
 			meta, _, pods := podsOf(w)
 			return pods && w.Namespace == o.Namespace && selector.Matches(labels.Set(meta.Labels))
 		})
@@ -49,7 +49,7 @@ func (t *target) idleBudgets() (idle []budget) {
 
 // checkBudgets finds PodDisruptionBudgets that are for no pods, neither of the plan
 // nor of the cluster.
-func (s *sight) checkBudgets(t *target) (warnings []plan.Warning) {
+func (s *clusterView) checkBudgets(t *target) (warnings []plan.Warning) {
 	pods := map[string][]labels.Set{}
 	for _, b := range t.idleBudgets() {
 		ns := b.from.Namespace

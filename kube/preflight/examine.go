@@ -8,19 +8,19 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// examine looks whether the cluster has what the objects of the target ask for:
-// what may still come is a warning, what cannot refuses the operation. It asks for
-// no more than a list of each kind that is involved.
-func (s *Session) examine(p *Prepared, brings Brings) error {
+// examine checks that the cluster has what the target's objects need. What may still
+// appear is a warning, what cannot refuses the operation. It sends at most one list
+// request per kind.
+func (s *Session) examine(p *Prepared, incoming Incoming) error {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
 		return err
 	}
-	t, err := targetOf(p, brings)
+	t, err := targetOf(p, incoming)
 	if err != nil {
 		return fmt.Errorf("check the objects: %w", err)
 	}
-	view := &sight{Session: s, mapper: mapper}
+	view := &clusterView{Session: s, mapper: mapper}
 	if p.Target.NewNamespace {
 		view.empty = p.Common.Namespace
 	}

@@ -13,10 +13,10 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// CheckKinds looks for kinds that the cluster does not know. What a CRD of the
-// chart brings is looked up again when its group starts (R29). Others may be
-// brought by what runs before their group, which is told as a warning; where
-// nothing can bring them, they can never be applied: the operation is refused.
+// CheckKinds finds kinds that the cluster does not have. Kinds that a CRD of the
+// chart defines are looked up again when their group starts (R29). A kind that an
+// earlier group may define is a warning; one that nothing can define refuses the
+// operation.
 func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase) (warnings, refused []plan.Warning, err error) {
 	var s *kindSources
 	for _, i := range list {

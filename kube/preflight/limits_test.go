@@ -73,8 +73,8 @@ func TestQuotasWithScopes(t *testing.T) {
 		})
 	}
 	q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, spec: {hard: {requests.cpu: 1}, scopes: [Terminating]}}")
-	expect(t, unsaid(q, targetOfText(t, workload("Deployment", plain)).objects, nil))
-	expect(t, unsaid(q, targetOfText(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
+	expect(t, withoutRequests(q, targetOfText(t, workload("Deployment", plain)).objects, nil))
+	expect(t, withoutRequests(q, targetOfText(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
 }
 
 // TestLimitRanges finds what a LimitRange forbids of containers, of pods as a whole,

@@ -13,7 +13,7 @@ import (
 
 // namespaces are those that objects of the plan lie in, as they are in the
 // cluster: nil for what is not there. Those that cannot be looked at are left out.
-func (s *sight) namespaces(t *target) map[string]*corev1.Namespace {
+func (s *clusterView) namespaces(t *target) map[string]*corev1.Namespace {
 	names := map[string]bool{s.Common.Namespace: true}
 	for _, o := range t.objects {
 		if o.Namespace != "" {
@@ -44,7 +44,7 @@ func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own str
 		if ns != nil && ns.DeletionTimestamp == nil {
 			continue
 		}
-		i := slices.IndexFunc(t.objects, func(o *brought) bool { return o.Namespace == name })
+		i := slices.IndexFunc(t.objects, func(o *incomingObject) bool { return o.Namespace == name })
 		if i < 0 && (ns == nil || name != own) {
 			continue
 		}
@@ -61,11 +61,11 @@ func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own str
 		}
 		o := t.objects[i]
 		w.Object = &o.Object
-		switch brings := t.has[plan.Object{Kind: "Namespace", Name: name}]; {
-		case brings != nil && t.earlier(o.at, brings.at):
-			w.Message = fmt.Sprintf("%s is in namespace %s, which is created after it (%s)", o, name, brings.at.group.ID)
+		switch incoming := t.has[plan.Object{Kind: "Namespace", Name: name}]; {
+		case incoming != nil && t.earlier(o.at, incoming.at):
+			w.Message = fmt.Sprintf("%s is in namespace %s, which is created after it (%s)", o, name, incoming.at.group.ID)
 			warnings = append(warnings, w)
-		case brings != nil:
+		case incoming != nil:
 		case t.something(o):
 			w.Message = fmt.Sprintf("%s is in namespace %s, which neither the chart nor the cluster has, so an earlier group must create it", o, name)
 			warnings = append(warnings, w)
@@ -83,6 +83,6 @@ func since(ns *corev1.Namespace) string {
 
 // something reports whether what comes before an object may bring what no
 // manifest tells of.
-func (t *target) something(o *brought) bool {
-	return slices.ContainsFunc(t.objects, func(b *brought) bool { return mayBringKinds(b.Object) && t.earlier(b.at, o.at) })
+func (t *target) something(o *incomingObject) bool {
+	return slices.ContainsFunc(t.objects, func(b *incomingObject) bool { return mayBringKinds(b.Object) && t.earlier(b.at, o.at) })
 }

@@ -21,7 +21,7 @@ import (
 
 // podsOf are the pods that an object makes, as their types have them, and whether
 // it makes any. Those of what the API server would refuse anyway are left out.
-func podsOf(o *brought) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok bool) {
+func podsOf(o *incomingObject) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok bool) {
 	pods, has := refs.PodsOf(o.Object, o.fields)
 	if !has || pods.None {
 		return meta, spec, false
@@ -35,7 +35,7 @@ func podsOf(o *brought) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok bool) {
 
 // replicas is how many pods an object makes at once. Those of a DaemonSet depend
 // on the nodes, those of a CronJob come later.
-func replicas(o *brought) int64 {
+func replicas(o *incomingObject) int64 {
 	spec, _ := o.fields["spec"].(map[string]any)
 	number := func(field string) int64 {
 		if n, ok := spec[field].(int64); ok {
@@ -105,7 +105,7 @@ func fill(list, from corev1.ResourceList) {
 
 // outOfRange says what of the pods of an object, or of its claim, the LimitRanges
 // of its namespace forbid.
-func outOfRange(o *brought, ranges []corev1.LimitRange) (found []plan.Warning) {
+func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
 	tell := func(l corev1.LimitRange, format string, args ...any) {
 		found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s: LimitRange/%s in namespace %s: ", o, l.Name, o.Namespace) + fmt.Sprintf(format, args...)})
 	}
@@ -164,7 +164,7 @@ func outside(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, l
 }
 
 // claimsOf are the claims that an object is, or makes.
-func claimsOf(o *brought) (out []corev1.PersistentVolumeClaim) {
+func claimsOf(o *incomingObject) (out []corev1.PersistentVolumeClaim) {
 	var all []any
 	switch {
 	case o.Kind == "PersistentVolumeClaim":

@@ -331,8 +331,8 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 
 // Check makes the last checks: breakpoints, rights, and the target's objects against the
 // cluster. The result includes their warnings. All conflicts are in one error, a *Refusal.
-// brings is nil if nothing is applied.
-func (s *Session) Check(planned *Prepared, brings *Brings) (*Prepared, error) {
+// incoming is nil if nothing is applied.
+func (s *Session) Check(planned *Prepared, incoming *Incoming) (*Prepared, error) {
 	s.Common.Begin("checking the plan against the cluster")
 	checked := *planned
 	p := &checked
@@ -345,11 +345,11 @@ func (s *Session) Check(planned *Prepared, brings *Brings) (*Prepared, error) {
 	}
 	p.Common.BreakOn = ids
 	if !p.Common.SkipPreflight {
-		if err := s.checkRights(p, brings); err != nil {
+		if err := s.checkRights(p, incoming); err != nil {
 			return nil, err
 		}
-		if brings != nil {
-			if err := s.examine(p, *brings); err != nil {
+		if incoming != nil {
+			if err := s.examine(p, *incoming); err != nil {
 				return nil, err
 			}
 		}
@@ -368,9 +368,9 @@ func (s *Session) Check(planned *Prepared, brings *Brings) (*Prepared, error) {
 
 // Refuse is the error of an operation whose user may not read the release, together with
 // all other missing rights, as far as the plan is known.
-func (s *Session) Refuse(p *Prepared, brings *Brings, unread error) error {
+func (s *Session) Refuse(p *Prepared, incoming *Incoming, unread error) error {
 	p.Common.PlanOnly = false // without the release there is no plan to show
-	if err := s.checkRights(p, brings); err != nil {
+	if err := s.checkRights(p, incoming); err != nil {
 		return err
 	}
 	if len(p.Refused) == 0 {

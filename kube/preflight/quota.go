@@ -18,8 +18,8 @@ import (
 
 // checkQuotas finds what the quotas and the LimitRanges of the namespaces leave no
 // room for. What is in the cluster already is counted there.
-func (s *sight) checkQuotas(t *target, record bool) (warnings []plan.Warning) {
-	in := map[string][]*brought{}
+func (s *clusterView) checkQuotas(t *target, record bool) (warnings []plan.Warning) {
+	in := map[string][]*incomingObject{}
 	for _, o := range t.objects {
 		if o.Namespace != "" && o.Namespace != s.empty {
 			in[o.Namespace] = append(in[o.Namespace], o)
@@ -47,7 +47,7 @@ func (s *sight) checkQuotas(t *target, record bool) (warnings []plan.Warning) {
 				add(wants, "count/secrets", resource.MustParse("1"))
 			}
 			found = append(found, overQuota(q, wants)...)
-			found = append(found, unsaid(q, in[namespace], ranges)...)
+			found = append(found, withoutRequests(q, in[namespace], ranges)...)
 		}
 		return found
 	})
@@ -55,7 +55,7 @@ func (s *sight) checkQuotas(t *target, record bool) (warnings []plan.Warning) {
 
 // asked is what objects take of a quota of their namespace, as far as they are new:
 // those that are there count as used. One with scopes counts pods alone.
-func asked(quota corev1.ResourceQuota, objects []*brought, ranges []corev1.LimitRange) corev1.ResourceList {
+func asked(quota corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) corev1.ResourceList {
 	wants := corev1.ResourceList{}
 	for _, o := range objects {
 		if !o.new {
@@ -106,7 +106,7 @@ func add(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity
 }
 
 // count counts an object of a kind.
-func count(wants corev1.ResourceList, o *brought) {
+func count(wants corev1.ResourceList, o *incomingObject) {
 	plural, _ := meta.UnsafeGuessKindToResource(o.gvk)
 	one := *resource.NewQuantity(1, resource.DecimalSI)
 	add(wants, corev1.ResourceName("count/"+plural.GroupResource().String()), one)
@@ -151,8 +151,8 @@ func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.
 // them.
 var computed = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory}
 
-// unsaid finds pods that do not say how much they need of what a quota counts.
-func unsaid(q corev1.ResourceQuota, objects []*brought, ranges []corev1.LimitRange) (found []plan.Warning) {
+// withoutRequests finds pods without requests or limits that a quota requires.
+func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
 	for _, o := range objects {
 		_, spec, ok := podsOf(o)
 		if !ok || spec.Resources != nil {

@@ -36,7 +36,7 @@ var stops = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, 
 
 // need is a reference of an object of the plan.
 type need struct {
-	from *brought
+	from *incomingObject
 	refs.Ref
 }
 
@@ -53,7 +53,7 @@ func placed(o plan.Object) place {
 // checkReferences finds what objects of the plan name and what is neither in the
 // plan nor in the cluster, or comes too late. All of that may still come from
 // somebody else.
-func (s *sight) checkReferences(t *target, waits waiting) (warnings []plan.Warning) {
+func (s *clusterView) checkReferences(t *target, waits waiting) (warnings []plan.Warning) {
 	missing, late := t.needs(waits)
 	asked := map[place]map[string]bool{}
 	for _, n := range slices.Concat(missing, late) {
@@ -148,7 +148,7 @@ func group(needs []need, absent map[plan.Object]bool) [][]need {
 
 // absent looks objects up, one request for few names of a kind or one list of it,
 // and returns those that are surely not in the cluster.
-func (s *sight) absent(asked map[place]map[string]bool) map[plan.Object]bool {
+func (s *clusterView) absent(asked map[place]map[string]bool) map[plan.Object]bool {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	out := map[plan.Object]bool{}
@@ -230,7 +230,7 @@ func (t *target) wantedKeys() (out []need) {
 // checkKeys finds entries that pods need of ConfigMaps and Secrets which are there,
 // in the plan or in the cluster, without them. Those that are not there at all are
 // told of by checkReferences.
-func (s *sight) checkKeys(t *target) (warnings []plan.Warning) {
+func (s *clusterView) checkKeys(t *target) (warnings []plan.Warning) {
 	needs := t.wantedKeys()
 	var inCluster []plan.Object
 	for _, n := range needs {
@@ -252,7 +252,7 @@ func (s *sight) checkKeys(t *target) (warnings []plan.Warning) {
 const mostRead = 20
 
 // keysOf are the entries of a ConfigMap or Secret of the cluster, where it is there.
-func (s *sight) keysOf(o plan.Object) (keys []string, known bool) {
+func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 	core := s.Client.Clientset.CoreV1()
 	if o.Kind == "Secret" {
 		secret, err := core.Secrets(o.Namespace).Get(s.Context, o.Name, metav1.GetOptions{})
@@ -302,7 +302,7 @@ func listed(keys []string) string {
 }
 
 // keys are the entries of a ConfigMap or Secret that is brought.
-func (o *brought) keys() (keys []string) {
+func (o *incomingObject) keys() (keys []string) {
 	for _, field := range []string{"data", "stringData", "binaryData"} {
 		m, _ := o.fields[field].(map[string]any)
 		for k := range m {

@@ -34,9 +34,9 @@ func targetOfText(t *testing.T, text string) *target {
 	for _, r := range charts.Resources(hooks, "ns", charts.OfflineScope()) {
 		before.Objects = append(before.Objects, r.Object)
 	}
-	out := &target{has: map[plan.Object]*brought{}, before: map[string]map[string]bool{}}
+	out := &target{has: map[plan.Object]*incomingObject{}, before: map[string]map[string]bool{}}
 	at := out.units([]event.Phase{{Name: "pre-install", Groups: []*plan.Group{before}}, {Name: "apply", Groups: p.Groups}})
-	add := func(o *brought) {
+	add := func(o *incomingObject) {
 		o.at, o.new = at[o.Object], true
 		out.objects = append(out.objects, o)
 		out.has[o.Object] = o

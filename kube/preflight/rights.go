@@ -32,7 +32,7 @@ func (r rights) add(to right, names ...string) { r[to] = append(r[to], names...)
 
 // rightsFor are what an operation needs to write what it has planned. Kinds
 // that the cluster does not know yet are left out. brings may be nil.
-func (s *Session) rightsFor(p *Prepared, brings *Brings) (rights, error) {
+func (s *Session) rightsFor(p *Prepared, incoming *Incoming) (rights, error) {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
 		return nil, err
@@ -40,10 +40,10 @@ func (s *Session) rightsFor(p *Prepared, brings *Brings) (rights, error) {
 	all := rights{}
 	storageRights(all, p)
 	leaseRights(all, p)
-	there := brings.there()
+	there := incoming.there()
 	type asked struct {
 		plan.Object // without its name
-		there       standing
+		there       presence
 	}
 	for _, phase := range p.Phases {
 		seen := map[asked][]right{}
@@ -73,19 +73,19 @@ func (s *Session) rightsFor(p *Prepared, brings *Brings) (rights, error) {
 	return all, nil
 }
 
-// standing is what is known of whether an object is in the cluster.
-type standing int
+// presence says whether an object exists in the cluster, as far as known.
+type presence int
 
 const (
-	unknown standing = iota
+	unknown presence = iota
 	absent
 	present
 	unnamed // the API server makes its name, so that it is always new
 )
 
 // there says of the objects that are brought whether they are in the cluster.
-func (b *Brings) there() map[plan.Object]standing {
-	out := map[plan.Object]standing{}
+func (b *Incoming) there() map[plan.Object]presence {
+	out := map[plan.Object]presence{}
 	if b == nil {
 		return out
 	}
@@ -148,8 +148,8 @@ const whyUndone = "to roll back"
 // verbs are what a phase of a kind does to an object, and why where that is not
 // plain. A hook is deleted before it is created, or afterwards, by its policy; not
 // so a CRD.
-func verbs(p *Prepared, k event.PhaseKind, o plan.Object, there standing) map[string]string {
-	sends := func(there standing) map[string]string {
+func verbs(p *Prepared, k event.PhaseKind, o plan.Object, there presence) map[string]string {
+	sends := func(there presence) map[string]string {
 		switch {
 		case there == unnamed:
 			return map[string]string{"create": ""}
@@ -189,8 +189,8 @@ func verbs(p *Prepared, k event.PhaseKind, o plan.Object, there standing) map[st
 // checkRights asks whether the user may write what is planned. It is the last
 // check of all: asking is itself a request to the API server. What a cluster does
 // not answer is given the benefit of the doubt.
-func (s *Session) checkRights(p *Prepared, brings *Brings) error {
-	all, err := s.rightsFor(p, brings)
+func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
+	all, err := s.rightsFor(p, incoming)
 	if err != nil {
 		return err
 	}

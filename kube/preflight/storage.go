@@ -15,7 +15,7 @@ import (
 
 // wish is a claim of an object of the plan.
 type wish struct {
-	from  *brought
+	from  *incomingObject
 	class string // empty for that of the cluster
 	path  string
 }
@@ -24,7 +24,7 @@ type wish struct {
 // provided for, or waits already; what names its volume, or wants no class, is
 // somebody's own business.
 func (t *target) wishes() (out []wish) {
-	add := func(o *brought, claim any, path string) {
+	add := func(o *incomingObject, claim any, path string) {
 		m, _ := claim.(map[string]any)
 		spec, _ := m["spec"].(map[string]any)
 		class, named := spec["storageClassName"].(string)
@@ -54,7 +54,7 @@ func (t *target) wishes() (out []wish) {
 // checkStorage finds claims whose StorageClass is neither in the plan nor in the
 // cluster, and no volume has its name either; or that want the cluster's own where
 // it has none.
-func (s *sight) checkStorage(t *target) (warnings []plan.Warning) {
+func (s *clusterView) checkStorage(t *target) (warnings []plan.Warning) {
 	wishes := t.wishes()
 	if len(wishes) == 0 {
 		return nil
@@ -81,12 +81,12 @@ func (s *sight) checkStorage(t *target) (warnings []plan.Warning) {
 	if len(wishes) == 0 || !s.volumeClasses(t, known) {
 		return nil
 	}
-	told := map[string]bool{}
+	warned := map[string]bool{}
 	for _, w := range wishes {
-		if known[w.class] || told[w.class+"/"+w.from.String()] {
+		if known[w.class] || warned[w.class+"/"+w.from.String()] {
 			continue
 		}
-		told[w.class+"/"+w.from.String()] = true
+		warned[w.class+"/"+w.from.String()] = true
 		text := fmt.Sprintf("%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", w.from, w.class, w.path)
 		if w.class == "" {
 			text = fmt.Sprintf("%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending", w.from, w.path)
@@ -103,7 +103,7 @@ func isDefault(annotations map[string]string) bool {
 // volumeClasses adds the classes of volumes that are there, or come with the plan:
 // a volume that is made by hand needs no StorageClass. It reports whether that
 // could be looked up.
-func (s *sight) volumeClasses(t *target, known map[string]bool) bool {
+func (s *clusterView) volumeClasses(t *target, known map[string]bool) bool {
 	l, err := s.Client.Clientset.CoreV1().PersistentVolumes().List(s.Context, metav1.ListOptions{})
 	if !s.seen(err, "persistentvolumes", "") {
 		return false

@@ -12,9 +12,9 @@ import (
 )
 
 // checkVersions tells of objects in versions of an API that are on their way out.
-func (s *sight) checkVersions(t *target) (warnings []plan.Warning) {
+func (s *clusterView) checkVersions(t *target) (warnings []plan.Warning) {
 	var kinds []schema.GroupVersionKind
-	of := map[schema.GroupVersionKind][]*brought{}
+	of := map[schema.GroupVersionKind][]*incomingObject{}
 	for _, o := range t.objects {
 		if l, known := manifest.LifecycleOf(o.gvk); !known || l.DeprecatedMajor == 0 {
 			continue

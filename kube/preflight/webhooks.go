@@ -29,10 +29,10 @@ type webhook struct {
 
 // checkWebhooks finds webhooks that nobody answers: what they would be asked about
 // is refused, until somebody does.
-func (s *sight) checkWebhooks(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
+func (s *clusterView) checkWebhooks(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	type call struct {
 		webhook
-		about []*brought
+		about []*incomingObject
 	}
 	calls := map[types.NamespacedName]call{}
 	for _, w := range s.webhooks() {
@@ -64,7 +64,7 @@ func (s *sight) checkWebhooks(t *target, namespaces map[string]*corev1.Namespace
 
 // webhooks are those that matter: with failurePolicy Fail, behind a Service, and
 // without conditions, which only the API server can judge.
-func (s *sight) webhooks() (out []webhook) {
+func (s *clusterView) webhooks() (out []webhook) {
 	add := func(w webhook, policy *admissionv1.FailurePolicyType, service *admissionv1.ServiceReference, conditions []admissionv1.MatchCondition) {
 		if (policy == nil || *policy == admissionv1.Fail) && service != nil && len(conditions) == 0 {
 			w.service = types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
@@ -93,7 +93,7 @@ func (s *sight) webhooks() (out []webhook) {
 
 // intercepts reports whether a webhook is asked when an object is created, as far
 // as that can be known.
-func (s *sight) intercepts(w webhook, o *brought, t *target, namespaces map[string]*corev1.Namespace) bool {
+func (s *clusterView) intercepts(w webhook, o *incomingObject, t *target, namespaces map[string]*corev1.Namespace) bool {
 	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: o.gvk.Group, Kind: o.gvk.Kind}, o.gvk.Version)
 	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // webhooks are never asked about themselves
 		return false
@@ -114,7 +114,7 @@ func (s *sight) intercepts(w webhook, o *brought, t *target, namespaces map[stri
 
 // inSelected reports whether an object lies in a namespace that a webhook is for;
 // others than namespaces are never left out for that where they lie in none.
-func (s *sight) inSelected(w webhook, o *brought, own labels.Set, t *target, namespaces map[string]*corev1.Namespace) bool {
+func (s *clusterView) inSelected(w webhook, o *incomingObject, own labels.Set, t *target, namespaces map[string]*corev1.Namespace) bool {
 	switch {
 	case o.Kind == "Namespace" && o.Object.Group == "":
 		return selects(w.namespace, own)
@@ -146,7 +146,7 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 }
 
 // dead reports whether a Service surely has nobody behind it.
-func (s *sight) dead(service types.NamespacedName) bool {
+func (s *clusterView) dead(service types.NamespacedName) bool {
 	l, err := s.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(s.Context, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name})
 	if !s.seen(err, "endpointslices.discovery.k8s.io", service.Namespace) {
 		return false

@@ -16,9 +16,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// sight is what checks see of the cluster. What the user may not look at is left
-// out of them, and said in one line where that is asked for.
-type sight struct {
+// clusterView reads the cluster for the checks. Kinds the user may not read are skipped
+// and named in one line.
+type clusterView struct {
 	*Session
 	mapper meta.RESTMapper
 	// empty is the namespace that is not there yet, if that is so.
@@ -30,7 +30,7 @@ type sight struct {
 
 // seen reports whether a question was answered, and notes what could not be
 // looked at: the what, in a namespace or "".
-func (s *sight) seen(err error, what, namespace string) bool {
+func (s *clusterView) seen(err error, what, namespace string) bool {
 	if err == nil {
 		return true
 	}
@@ -46,7 +46,7 @@ func (s *sight) seen(err error, what, namespace string) bool {
 }
 
 // unchecked says what could not be looked at, if anything.
-func (s *sight) unchecked() (warnings []plan.Warning) {
+func (s *clusterView) unchecked() (warnings []plan.Warning) {
 	if len(s.unseen) == 0 {
 		return nil
 	}
@@ -60,7 +60,7 @@ const worthListing = 4
 
 // which says which of the names of a kind there are in a namespace, or in cluster
 // scope. It does not know where the cluster does not say.
-func (s *sight) which(kind plan.GroupKind, namespace string, names []string) (there map[string]bool, known bool) {
+func (s *clusterView) which(kind plan.GroupKind, namespace string, names []string) (there map[string]bool, known bool) {
 	there = map[string]bool{}
 	if namespace != "" && namespace == s.empty {
 		return there, true
@@ -80,7 +80,7 @@ func (s *sight) which(kind plan.GroupKind, namespace string, names []string) (th
 }
 
 // list says which objects there are.
-func (s *sight) list(client metadata.ResourceInterface) (there map[string]bool, err error) {
+func (s *clusterView) list(client metadata.ResourceInterface) (there map[string]bool, err error) {
 	there = map[string]bool{}
 	for opts := (metav1.ListOptions{Limit: 1000}); ; {
 		l, err := client.List(s.Context, opts)
@@ -98,7 +98,7 @@ func (s *sight) list(client metadata.ResourceInterface) (there map[string]bool, 
 
 // get says which objects of some names there are. After one that may not be looked at,
 // no other is asked for.
-func (s *sight) get(client metadata.ResourceInterface, names []string) (there map[string]bool, err error) {
+func (s *clusterView) get(client metadata.ResourceInterface, names []string) (there map[string]bool, err error) {
 	there = map[string]bool{}
 	for _, n := range names {
 		_, err := client.Get(s.Context, n, metav1.GetOptions{})
@@ -111,7 +111,7 @@ func (s *sight) get(client metadata.ResourceInterface, names []string) (there ma
 }
 
 // namespace is a namespace of the cluster, nil where there is none.
-func (s *sight) namespace(name string) (ns *corev1.Namespace, known bool) {
+func (s *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) {
 	if name == s.empty {
 		return nil, true
 	}

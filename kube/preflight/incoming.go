@@ -16,15 +16,15 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Brings are the objects of the target that have been made to plan it. Its zero
-// value is for an operation that brings hooks alone.
-type Brings struct {
+// Incoming are the objects an operation will apply, as built for planning. The zero
+// value stands for an operation that only runs hooks.
+type Incoming struct {
 	Builder *manifest.Builder
 	List    helmkube.ResourceList
 }
 
-// brought is an object that the operation brings.
-type brought struct {
+// incomingObject is an object that the operation will apply.
+type incomingObject struct {
 	plan.Object
 	gvk    schema.GroupVersionKind
 	fields map[string]any
@@ -40,20 +40,19 @@ type unit struct {
 	group *plan.Group
 }
 
-// target is all that an operation brings, in plan order, and how it is ordered.
+// target holds all objects of an operation, in plan order, and their order.
 type target struct {
-	objects []*brought
-	has     map[plan.Object]*brought
+	objects []*incomingObject
+	has     map[plan.Object]*incomingObject
 	before  map[string]map[string]bool // for a group the ids of those that it waits for
 }
 
-// targetOf collects what an operation brings: what is in crds/, its namespace,
-// its hooks and its objects. What is planned nowhere, as hooks of other events
-// are, is left out.
-func targetOf(p *Prepared, brings Brings) (*target, error) {
-	t := &target{has: map[plan.Object]*brought{}, before: map[string]map[string]bool{}}
+// targetOf collects the objects of an operation: crds/, its namespace, its hooks and
+// its objects, without those in no phase, such as hooks of other events.
+func targetOf(p *Prepared, incoming Incoming) (*target, error) {
+	t := &target{has: map[plan.Object]*incomingObject{}, before: map[string]map[string]bool{}}
 	at := t.units(p.Phases)
-	add := func(o *brought) {
+	add := func(o *incomingObject) {
 		u, planned := at[o.Object]
 		if !planned {
 			return
@@ -63,7 +62,7 @@ func targetOf(p *Prepared, brings Brings) (*target, error) {
 		t.has[o.Object] = o
 	}
 	if p.Target.NewNamespace {
-		add(&brought{Object: plan.Object{Kind: "Namespace", Name: p.Common.Namespace}, new: true})
+		add(&incomingObject{Object: plan.Object{Kind: "Namespace", Name: p.Common.Namespace}, new: true})
 	}
 	crds, err := p.Target.CRDs.docs()
 	if err != nil {
@@ -77,19 +76,19 @@ func targetOf(p *Prepared, brings Brings) (*target, error) {
 		}
 		t.addDocs(docs, p.Common.Namespace, true, add)
 	}
-	for _, i := range brings.List {
+	for _, i := range incoming.List {
 		u, ok := i.Object.(*unstructured.Unstructured)
-		if f := brings.Builder.Fact(i); ok && f != nil {
-			add(&brought{Object: f.Resource.Object, gvk: u.GroupVersionKind(), fields: u.Object, new: f.Late || f.Generated || f.Before().Absent()})
+		if f := incoming.Builder.Fact(i); ok && f != nil {
+			add(&incomingObject{Object: f.Resource.Object, gvk: u.GroupVersionKind(), fields: u.Object, new: f.Late || f.Generated || f.Before().Absent()})
 		}
 	}
 	return t, nil
 }
 
-func (t *target) addDocs(docs []charts.Document, namespace string, hook bool, add func(*brought)) {
+func (t *target) addDocs(docs []charts.Document, namespace string, hook bool, add func(*incomingObject)) {
 	for n, r := range charts.Resources(docs, namespace, charts.OfflineScope(docs...)) {
 		u := docs[n].Object
-		add(&brought{Object: r.Object, gvk: u.GroupVersionKind(), fields: u.Object, hook: hook})
+		add(&incomingObject{Object: r.Object, gvk: u.GroupVersionKind(), fields: u.Object, hook: hook})
 	}
 }
 
@@ -145,10 +144,10 @@ var passive = []string{"monitoring.coreos.com", "networking.istio.io", "security
 // (a Certificate, an ExternalSecret, a database), a command, a script or an
 // annotation that says it, or whoever is given the right to create its kind.
 func (t *target) mayBring(what plan.Object) bool {
-	return slices.ContainsFunc(t.objects, func(o *brought) bool { return o.mayBring(what) })
+	return slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return o.mayBring(what) })
 }
 
-func (o *brought) mayBring(what plan.Object) bool {
+func (o *incomingObject) mayBring(what plan.Object) bool {
 	name := what.Name
 	metadata, _ := o.fields["metadata"].(map[string]any)
 	if refs.Mentions(metadata["annotations"], name) {
@@ -167,7 +166,7 @@ func (o *brought) mayBring(what plan.Object) bool {
 }
 
 // lets reports whether a role gives the right to create a kind.
-func (o *brought) lets(what plan.Object) bool {
+func (o *incomingObject) lets(what plan.Object) bool {
 	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: what.Group, Kind: what.Kind})
 	rules, _ := o.fields["rules"].([]any)
 	return slices.ContainsFunc(rules, func(r any) bool {
@@ -201,6 +200,6 @@ func commanded(pods refs.Pods, name string) bool {
 }
 
 // labels are those of the object.
-func (o *brought) labels() labels.Set {
+func (o *incomingObject) labels() labels.Set {
 	return (&unstructured.Unstructured{Object: o.fields}).GetLabels()
 }
