@@ -134,7 +134,7 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		"Job/fixed":                           {kube.ActionRefuse, "", "immutable"},
 		"Job/hook":                            {kube.ActionHook, "", "recreated"},
 		"ConfigMap/elsewhere":                 {kube.ActionLater, "", "namespace " + r.Namespace + "-later does not exist yet"},
-		k.Kind + "/late":                      {kube.ActionLater, "", "does not have the kind"},
+		k.Kind + "/late":                      {kube.ActionLater, "", "has no kind"},
 		"Namespace/" + r.Namespace + "-later": {kube.ActionCreate, "", ""},
 	} {
 		c, ok := changes[name]
