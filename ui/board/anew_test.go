@@ -15,7 +15,7 @@ func TestStartAnew(t *testing.T) {
 	asked := 0
 	anew := func(o *Options) { o.Anew = func(context.Context) error { asked++; return fails } }
 	s := with("sandbox-held", 0, "", anew)(t)
-	s.shows(t, "Z restart on a new cluster")
+	s.shows(t, "Z restart")
 	fails = errors.New("templates/api.yaml:3: unexpected end")
 	s.press("Z")
 	s.settle()

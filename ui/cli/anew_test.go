@@ -30,7 +30,7 @@ func TestAChartIsStartedAnew(t *testing.T) {
 	write("templates/object.yaml", object("before"))
 	c := inTerminal(t, 30, 100, nil, "install", "anew", chart, "--sandbox", "--set", "word=kept", "--step")
 	c.await(0, "ConfigMap/before")
-	c.await(0, "restart on a new cluster")
+	c.await(0, "Z restart")
 	write("templates/object.yaml", object("after"))
 	m := c.mark()
 	c.keys("Z")

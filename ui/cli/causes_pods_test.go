@@ -17,7 +17,7 @@ var podCauses = []cause{
 	{"image", deployed("image", "", `containers: [{name: main, image: "example/no-such-image:1"}]`), "Deployment/image",
 		`container main cannot start: image example/no-such-image:1 cannot be pulled: not found`, `Failed to pull image "example/no-such-image:1": .*not found`},
 	{"image-name", deployed("image-name", "", `containers: [{name: main, image: "example/API:1"}]`), "Deployment/image-name",
-		`container main cannot start: the image name example/API:1 is invalid: repository name \(example/API\) must be lowercase`, `InspectFailed: .*must be lowercase`},
+		`container main cannot start: invalid image name example/API:1: repository name \(example/API\) must be lowercase`, `InspectFailed: .*must be lowercase`},
 	{"pull-secret", deployed("pull-secret", `sandbox/fail: image, sandbox/message: "failed to pull and unpack image: failed to authorize: unexpected status from GET request: 401 Unauthorized"`,
 		`imagePullSecrets: [{name: regcred}], `+oneContainer), "Deployment/pull-secret",
 		`container main cannot start: image example/app:1 cannot be pulled: 401 Unauthorized; pull secret regcred could not be read`, `Unable to retrieve some image pull secrets \(regcred\)`},

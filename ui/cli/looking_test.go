@@ -64,7 +64,7 @@ func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 	cluster := testcluster.Get(t)
 	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "mended", "--create-namespace", "--readiness-timeout", "4s")
 	c.await(0, "re-check")
-	offered := regexp.MustCompile("\x1b\\[1(;[0-9;]*)?maccept")
+	offered := regexp.MustCompile("\x1b\\[1(;[0-9;]*)?mre-check")
 	if offered.MatchString(c.raw()) {
 		t.Error("it is offered to accept what is not mended")
 	}

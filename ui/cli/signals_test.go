@@ -183,7 +183,7 @@ func (c signalCase) wants() signalEnd {
 	case p.rollback && stop:
 		w = signalEnd{exit: 3, release: "failed", says: "remain"}
 	case p.rollback:
-		w = signalEnd{exit: 1, says: failed, answered: "once more stops it"}
+		w = signalEnd{exit: 1, says: failed, answered: "repeat to stop it"}
 	case c.phase == "writing the record": // all is deployed, and it says so
 		w = signalEnd{exit: 3, release: "deployed", says: aborted}
 	default:
