@@ -16,14 +16,13 @@ import (
 	"lockstep/kube/connect"
 )
 
-// apiServices are where APIs are registered that somebody serves beside the API
-// server's own.
+// apiServices is the resource that registers aggregated APIs.
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// Served waits until somebody serves the APIs of the objects in a list, as long as
-// a resource may take to become ready. It returns the APIs that it has waited for,
-// whose kinds may have been unknown, and those that are down and that the list
-// itself brings: they are served later.
+// Served waits until the aggregated APIs of the objects in a list are served, for at most
+// the readiness timeout. It returns the APIs it waited for, whose kinds may have been
+// unknown, and those that are down and that the list itself provides: they are served
+// later.
 func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.GroupVersion, err error) {
 	ctx, cancel := context.WithTimeoutCause(s.Context, s.Common.ReadinessTimeout, fmt.Errorf("waited %s (--readiness-timeout)", s.Common.ReadinessTimeout))
 	defer cancel()
@@ -43,7 +42,7 @@ func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.Gro
 	return waited, later, nil
 }
 
-// awaitAPI waits until an API is served that is down.
+// awaitAPI waits until an API that is down is served.
 func (s *Session) awaitAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
 	for warned := ""; why != ""; why = s.down(ctx, gv) {
 		if why != warned {
@@ -64,8 +63,7 @@ func apiServiceOf(gv schema.GroupVersion) plan.Object {
 	return plan.Object{Group: apiServices.Group, Kind: "APIService", Name: gv.Version + "." + gv.Group}
 }
 
-// down says why nobody serves an API, "" where somebody does, or where that is not
-// known.
+// down returns why an API is not served, "" if it is served or if that is unknown.
 func (s *Session) down(ctx context.Context, gv schema.GroupVersion) string {
 	o := apiServiceOf(gv)
 	u, err := s.Client.Dynamic.Resource(apiServices).Get(ctx, o.Name, metav1.GetOptions{})
@@ -82,8 +80,7 @@ func (s *Session) down(ctx context.Context, gv schema.GroupVersion) string {
 	return ""
 }
 
-// aggregated are the APIs of objects in a list that may be served by somebody
-// beside the API server.
+// aggregated are the APIs of objects in a list that may be aggregated.
 func aggregated(list helmkube.ResourceList) (all []schema.GroupVersion) {
 	for _, i := range list {
 		if gv := i.Mapping.GroupVersionKind.GroupVersion(); connect.Aggregated(gv.Group) && !slices.Contains(all, gv) {

@@ -15,14 +15,14 @@ import (
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// budget is a PodDisruptionBudget of the plan, and the pods that it is for.
+// budget is a PodDisruptionBudget of the plan, and the pods it selects.
 type budget struct {
 	from     *incomingObject
 	selector labels.Selector
 }
 
-// idleBudgets are the PodDisruptionBudgets that are for no pods of the plan. Where
-// something in it may make pods of its own, nothing is said.
+// idleBudgets are the PodDisruptionBudgets that select no pods of the plan. There are none
+// if the plan has objects that may create other pods.
 func (t *target) idleBudgets() (idle []budget) {
 	if slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {
 		return nil
@@ -47,8 +47,7 @@ func (t *target) idleBudgets() (idle []budget) {
 	return idle
 }
 
-// checkBudgets finds PodDisruptionBudgets that are for no pods, neither of the plan
-// nor of the cluster.
+// checkBudgets finds PodDisruptionBudgets that select no pods in the plan or the cluster.
 func (s *clusterView) checkBudgets(t *target) (warnings []plan.Warning) {
 	pods := map[string][]labels.Set{}
 	for _, b := range t.idleBudgets() {

@@ -23,15 +23,14 @@ const (
 	PhaseCRDs      = "crds"
 )
 
-// CRDs is what an operation does with crds/ of a chart. Its zero value is for
-// nothing.
+// CRDs says how an operation treats crds/ of a chart. The zero value ignores them.
 type CRDs struct {
 	Chart   *charts.Chart // nil: nothing
 	Upgrade bool          // also change those that are in the cluster
 	Force   bool          // take fields over from their owners
 }
 
-// docs are the objects in crds/ that the operation has to do with.
+// docs are the objects in crds/ that the operation applies.
 func (u CRDs) docs() ([]charts.Document, error) {
 	if u.Chart == nil {
 		return nil, nil
@@ -43,7 +42,7 @@ func (u CRDs) docs() ([]charts.Document, error) {
 	return charts.CRDs(h)
 }
 
-// Phases holds the phase of crds/, if there is anything in it.
+// Phases is the phase of crds/, none if it is empty.
 func (u CRDs) Phases() ([]event.Phase, error) {
 	docs, err := u.docs()
 	if err != nil || len(docs) == 0 {
@@ -56,14 +55,13 @@ func (u CRDs) Phases() ([]event.Phase, error) {
 	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{oneGroup("crds/", u.Chart.Name()+":crds/", objects...)}}}, nil
 }
 
-// NamespacePhase is the phase of a namespace that is to be created.
+// NamespacePhase is the phase that creates the namespace.
 func NamespacePhase(name string) event.Phase {
 	g := oneGroup(PhaseNamespace, "namespace:"+name, plan.Object{Kind: "Namespace", Name: name})
 	return event.Phase{Name: PhaseNamespace, Kind: event.PhaseNamespace, Groups: []*plan.Group{g}}
 }
 
-// NamespaceManifest is the namespace that --create-namespace asks for, as Helm
-// would create it.
+// NamespaceManifest is the namespace of --create-namespace, as Helm would create it.
 func NamespaceManifest(name string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name)
 }
@@ -72,7 +70,7 @@ func oneGroup(name, id string, objects ...plan.Object) *plan.Group {
 	return &plan.Group{ID: id, Name: name, After: []string{}, Objects: objects, Waves: []plan.Wave{{Count: len(objects)}}}
 }
 
-// Build makes the Infos of crds/.
+// Build returns the Infos of crds/.
 func (u CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
 	docs, err := u.docs()
 	if err != nil || len(docs) == 0 {
@@ -88,8 +86,8 @@ func (u CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// CheckCRDs refuses an upgrade of crds/ that would take away a version in which
-// objects may be stored: the API server could not read them any more.
+// CheckCRDs refuses an upgrade of crds/ that would remove a version in which objects may be
+// stored: the API server could no longer read them.
 func (s *Session) CheckCRDs(u CRDs) error {
 	if !u.Upgrade {
 		return nil
@@ -119,8 +117,7 @@ func (s *Session) CheckCRDs(u CRDs) error {
 
 var crdKind = schema.GroupKind{Group: crdResource.Group, Kind: "CustomResourceDefinition"}
 
-// lostVersions are the versions in which objects of the live CRD may be stored
-// and which the new one does not have.
+// lostVersions are the stored versions of the live CRD that the new one lacks.
 func lostVersions(live, next *unstructured.Unstructured) []string {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	versions, _, _ := unstructured.NestedSlice(next.Object, "spec", "versions")

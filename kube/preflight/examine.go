@@ -52,5 +52,5 @@ func (s *Session) examine(p *Prepared, incoming Incoming) error {
 	return nil
 }
 
-// findings are what a check finds.
+// findings are the results of one check.
 type findings struct{ warnings, refused []plan.Warning }

@@ -30,11 +30,11 @@ type incomingObject struct {
 	fields map[string]any
 	at     unit
 	hook   bool
-	// new tells that it is not in the cluster, as far as that is known.
+	// new is set if the object is not in the cluster, as far as known.
 	new bool
 }
 
-// unit is where in the plan something runs.
+// unit is a position in the plan.
 type unit struct {
 	phase int
 	group *plan.Group
@@ -92,7 +92,7 @@ func (t *target) addDocs(docs []charts.Document, namespace string, hook bool, ad
 	}
 }
 
-// units are where objects come first, and what each group waits for.
+// units are the first positions of objects; it also fills in what each group waits for.
 func (t *target) units(phases []event.Phase) map[plan.Object]unit {
 	at := map[plan.Object]unit{}
 	for n, p := range phases {
@@ -115,7 +115,7 @@ func (t *target) units(phases []event.Phase) map[plan.Object]unit {
 	return at
 }
 
-// waits finds all groups that one waits for, directly or not.
+// waits finds all groups that a group waits for, directly or not.
 func (t *target) waits(id string, after map[string][]string) map[string]bool {
 	if known := t.before[id]; known != nil {
 		return known
@@ -136,13 +136,13 @@ func (t *target) earlier(a, b unit) bool {
 	return a.phase < b.phase || a.phase == b.phase && t.before[b.group.ID][a.group.ID]
 }
 
-// passive are the API groups whose objects make nothing that others name.
+// passive are the API groups whose objects create nothing that others refer to.
 var passive = []string{"monitoring.coreos.com", "networking.istio.io", "security.istio.io", "traefik.io", "projectcontour.io"}
 
-// mayBring reports whether something in the plan is likely to bring an object
-// that the plan does not have: a custom resource that says its name or has it
-// (a Certificate, an ExternalSecret, a database), a command, a script or an
-// annotation that says it, or whoever is given the right to create its kind.
+// mayBring reports whether the plan probably creates an object it does not contain: a
+// custom resource that mentions or has its name (a Certificate, an ExternalSecret, a
+// database), a command, script or annotation that mentions it, or a role that may create
+// its kind.
 func (t *target) mayBring(what plan.Object) bool {
 	return slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return o.mayBring(what) })
 }
@@ -165,7 +165,7 @@ func (o *incomingObject) mayBring(what plan.Object) bool {
 	return o.Kind == "Role" && o.Namespace == what.Namespace && o.lets(what) || o.Kind == "ClusterRole" && o.lets(what)
 }
 
-// lets reports whether a role gives the right to create a kind.
+// lets reports whether a role grants the right to create a kind.
 func (o *incomingObject) lets(what plan.Object) bool {
 	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: what.Group, Kind: what.Kind})
 	rules, _ := o.fields["rules"].([]any)
@@ -179,7 +179,8 @@ func (o *incomingObject) lets(what plan.Object) bool {
 	})
 }
 
-// commanded reports whether what containers are told mentions a name.
+// commanded reports whether commands, arguments or environment of containers mention a
+// name.
 func commanded(pods refs.Pods, name string) bool {
 	for _, kind := range []string{"initContainers", "containers"} {
 		list, _ := pods.Spec[kind].([]any)

@@ -51,7 +51,7 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 	return warnings, refused, nil
 }
 
-// chance says whether a kind will be there.
+// chance says whether a kind will exist.
 type chance int
 
 const (
@@ -60,15 +60,14 @@ const (
 	surely
 )
 
-// kindSources are what brings kinds to the cluster before and while the groups
-// of a plan are applied.
+// kindSources are the sources of new kinds before and during the groups of a plan.
 type kindSources struct {
 	first  kindSource            // crds/ and the hooks before the groups
 	groups []*plan.Group         // those of the plan
 	of     map[string]kindSource // by the group's id
 }
 
-// kindSource is what a group brings: the kinds of its CRDs, and perhaps others.
+// kindSource is a group that defines kinds by its CRDs, and perhaps others.
 type kindSource struct {
 	defines map[plan.GroupKind]bool
 	perhaps bool
@@ -82,18 +81,17 @@ func (s *kindSource) add(r plan.Resource) {
 	s.perhaps = s.perhaps || mayBringKinds(r.Object)
 }
 
-// workloads are the kinds that run something.
+// workloads are the kinds that run pods.
 var workloads = []string{"Pod", "Job", "CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"}
 
-// mayBringKinds reports whether an object may lead to kinds that its manifest
-// does not tell of: a workload, which may be an operator; an API that somebody
-// serves beside the cluster's; a custom resource, which an operator in the
-// cluster may answer by installing more.
+// mayBringKinds reports whether an object may lead to kinds its manifest does not define: a
+// workload, which may be an operator; an aggregated API; a custom resource, to which an
+// operator in the cluster may respond by installing more.
 func mayBringKinds(o plan.Object) bool {
 	return custom(o) || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
 }
 
-// custom reports whether an object is of a kind that is not Kubernetes' own.
+// custom reports whether an object is of a kind that is not built into Kubernetes.
 func custom(o plan.Object) bool {
 	return strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
 }
@@ -148,8 +146,8 @@ func hookResources(b *manifest.Builder, t Target) ([]plan.Resource, error) {
 	return charts.Resources(docs, b.Scope().Namespace, charts.OfflineScope(docs...)), nil
 }
 
-// bring says whether something brings the kind of an object of the plan. A CRD
-// in its group, or in one beside it, counts: its API is waited for.
+// bring reports whether the kind of an object will exist. A CRD in the same group, or in
+// one that runs in parallel, counts: its API is waited for.
 func (s *kindSources) bring(o plan.Object) chance {
 	kind := plan.GroupKind{Group: o.Group, Kind: o.Kind}
 	at := slices.IndexFunc(s.groups, func(g *plan.Group) bool { return slices.Contains(g.Objects, o) })
@@ -168,8 +166,7 @@ func (s *kindSources) bring(o plan.Object) chance {
 	return never
 }
 
-// something reports whether what comes before a group may bring what no manifest
-// tells of.
+// something reports whether objects before a group may define kinds that no manifest shows.
 func (s *kindSources) something(group *plan.Group) bool {
 	before := s.before(group)
 	return s.first.perhaps || slices.ContainsFunc(s.groups, func(g *plan.Group) bool { return before[g.ID] && s.of[g.ID].perhaps })

@@ -16,10 +16,9 @@ import (
 	"lockstep/kube/connect"
 )
 
-// lacking says which rights are missing, with the names of the objects where others
-// are granted. The rules that the API server lists may be incomplete, so what they do
-// not grant is asked for. They are those of a namespace: what they grant, a RoleBinding
-// may have given, which is good for nothing outside of it.
+// lacking returns the missing rights, with object names if other objects are granted. The
+// rules the API server lists may be incomplete, so rights they do not grant are asked for.
+// They are the rules of a namespace: a RoleBinding there grants nothing outside it.
 func lacking(ctx context.Context, c *connect.Client, all rights) rights {
 	rules := map[string][]authv1.ResourceRule{}
 	missing := rights{}
@@ -51,8 +50,8 @@ func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.
 	return review.Status.ResourceRules
 }
 
-// ungranted are the names for which no rule grants a right. granted tells that there
-// is nothing left to ask for.
+// ungranted are the names for which no rule grants a right. granted is set if there is
+// nothing left to ask.
 func ungranted(rules []authv1.ResourceRule, r right, names []string) (left []string, granted bool) {
 	has := func(list []string, s string) bool { return slices.Contains(list, "*") || slices.Contains(list, s) }
 	named := map[string]bool{}
@@ -75,8 +74,7 @@ func ungranted(rules []authv1.ResourceRule, r right, names []string) (left []str
 	return left, len(names) > 0 && len(left) == 0
 }
 
-// forbidden are the objects of some names that the user has no right to, asked for
-// side by side.
+// forbidden are the names of objects the user has no right to, asked in parallel.
 func forbidden(ctx context.Context, c *connect.Client, r right, names []string) (out []string) {
 	const atOnce = 16
 	var mu sync.Mutex
@@ -101,8 +99,8 @@ func forbidden(ctx context.Context, c *connect.Client, r right, names []string) 
 	return out
 }
 
-// allowed asks for a right to the object of a name, to all of its kind where that is "".
-// Where there is no answer, the operation itself will tell.
+// allowed asks for a right to the named object, or to all of its kind for "". Without an
+// answer it is true: the operation itself will find out.
 func allowed(ctx context.Context, c *connect.Client, r right, name string) bool {
 	review, err := c.Clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authv1.SelfSubjectAccessReview{
 		Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{
@@ -112,8 +110,8 @@ func allowed(ctx context.Context, c *connect.Client, r right, name string) bool 
 	return err != nil || review.Status.Allowed
 }
 
-// String writes rights down as kubectl auth can-i --list does, and as somebody would
-// give them: a kind with its verbs, by namespace.
+// String prints rights as kubectl auth can-i --list does: a kind with its verbs, by
+// namespace.
 func (r rights) String() string {
 	type key struct{ namespace, resource, names, why string }
 	verbs := map[key][]string{}
@@ -144,7 +142,7 @@ func (r rights) String() string {
 	return text.String()
 }
 
-// in is where rights are missing.
+// in names the place where rights are missing.
 func in(namespace string) string {
 	if namespace == "" {
 		return "in the whole cluster"
@@ -152,7 +150,7 @@ func in(namespace string) string {
 	return "in namespace " + namespace
 }
 
-// few are the first of some names, each after a space, and how many others there are.
+// few lists the first names, each after a space, and the number of others.
 func few(names []string) string {
 	const most = 3
 	names = slices.Sorted(slices.Values(names))
@@ -165,7 +163,7 @@ func few(names []string) string {
 	return fmt.Sprintf(" %s and %d others", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// user names who asks, as far as the cluster tells.
+// user names the user, as far as the cluster reports it.
 func user(ctx context.Context, c *connect.Client) string {
 	who, err := c.Clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authnv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil || who.Status.UserInfo.Username == "" {

@@ -13,10 +13,9 @@ import (
 	"lockstep/kube/lease"
 )
 
-// CheckNamespace tells whether the namespace has to be created. One that is
-// missing and not to be created is an error; that it cannot be looked at is
-// not. One that is still being deleted and then to be created is waited for,
-// until the session ends.
+// CheckNamespace reports whether the namespace must be created. A missing one that will not
+// be created is an error; one that cannot be read is not. A terminating one that will be
+// created again is waited for until the session ends.
 func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
 	name, waited := s.Common.Namespace, ""
 	for {
@@ -46,8 +45,8 @@ func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
 	}
 }
 
-// lingering says why a namespace that is being deleted is still there, as far as
-// that is known: what is left in it, and the finalizers that keep that.
+// lingering returns why a terminating namespace still exists, as far as known: its
+// remaining objects, and the finalizers that keep them.
 func lingering(ns *corev1.Namespace) string {
 	var why []string
 	for _, c := range ns.Status.Conditions {

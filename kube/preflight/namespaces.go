@@ -11,8 +11,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// namespaces are those that objects of the plan lie in, as they are in the
-// cluster: nil for what is not there. Those that cannot be looked at are left out.
+// namespaces are those of the objects in the plan, as they are in the cluster: nil if
+// missing. Those that cannot be read are omitted.
 func (s *clusterView) namespaces(t *target) map[string]*corev1.Namespace {
 	names := map[string]bool{s.Common.Namespace: true}
 	for _, o := range t.objects {
@@ -36,8 +36,8 @@ func (s *clusterView) namespaces(t *target) map[string]*corev1.Namespace {
 	return out
 }
 
-// checkNamespaces finds namespaces that are not there and that nothing brings,
-// and those that are going away.
+// checkNamespaces finds namespaces that are missing and that nothing creates, and those
+// that are terminating.
 func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own string) (warnings, refused []plan.Warning) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		ns := namespaces[name]
@@ -81,8 +81,8 @@ func since(ns *corev1.Namespace) string {
 	return ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// something reports whether what comes before an object may bring what no
-// manifest tells of.
+// something reports whether objects before this one may create objects that no manifest
+// shows.
 func (t *target) something(o *incomingObject) bool {
 	return slices.ContainsFunc(t.objects, func(b *incomingObject) bool { return mayBringKinds(b.Object) && t.earlier(b.at, o.at) })
 }

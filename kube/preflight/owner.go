@@ -9,9 +9,8 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// CheckOwners finds the objects that an operation may not have: those of another
-// release, and of what the release did not have before also those that are in the
-// cluster and nobody's, as Helm does, which names the first one only.
+// CheckOwners finds the objects an operation may not own: those of another release, and new
+// ones that already exist without an owner, as Helm does, which names only the first.
 func CheckOwners(b *manifest.Builder, list, before helmkube.ResourceList) (refused []plan.Warning) {
 	had := map[plan.Object]bool{}
 	for _, r := range b.Resources(before) {
@@ -37,7 +36,7 @@ func CheckOwners(b *manifest.Builder, list, before helmkube.ResourceList) (refus
 	return refused
 }
 
-// placeOf is where an object lies.
+// placeOf names the namespace of an object.
 func placeOf(o plan.Object) string {
 	if o.Namespace == "" {
 		return "cluster scope"
@@ -45,7 +44,7 @@ func placeOf(o plan.Object) string {
 	return "namespace " + o.Namespace
 }
 
-// OwnerWarnings tell what a rollback takes from another release.
+// OwnerWarnings name the objects a rollback takes from another release.
 func OwnerWarnings(b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
 	for _, i := range list {
 		if f := b.Fact(i); f != nil && b.Scope().Taken(f.Owner) {

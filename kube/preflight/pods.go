@@ -19,8 +19,8 @@ import (
 	"lockstep/engine/refs"
 )
 
-// podsOf are the pods that an object makes, as their types have them, and whether
-// it makes any. Those of what the API server would refuse anyway are left out.
+// podsOf returns the pod template of an object, and whether it creates pods. Templates that
+// the API server would refuse anyway are skipped.
 func podsOf(o *incomingObject) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok bool) {
 	pods, has := refs.PodsOf(o.Object, o.fields)
 	if !has || pods.None {
@@ -33,8 +33,8 @@ func podsOf(o *incomingObject) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok 
 	return meta, spec, convert.FromUnstructured(pods.Meta, &meta) == nil
 }
 
-// replicas is how many pods an object makes at once. Those of a DaemonSet depend
-// on the nodes, those of a CronJob come later.
+// replicas is how many pods an object creates at once: 0 for a DaemonSet, which depends on
+// the nodes, and for a CronJob, which creates them later.
 func replicas(o *incomingObject) int64 {
 	spec, _ := o.fields["spec"].(map[string]any)
 	number := func(field string) int64 {
@@ -54,8 +54,7 @@ func replicas(o *incomingObject) int64 {
 	return 0
 }
 
-// each calls do for each of the things, side by side, and returns what it found,
-// in their order.
+// each calls do for all items in parallel and returns the results in their order.
 func each[T, R any](things []T, do func(T) []R) (all []R) {
 	found := make([][]R, len(things))
 	var wg sync.WaitGroup
@@ -69,8 +68,8 @@ func each[T, R any](things []T, do func(T) []R) (all []R) {
 	return all
 }
 
-// withDefaults gives containers what they do not ask for themselves: requests are
-// as limits, and the rest is what LimitRanges say.
+// withDefaults sets missing requests to the limits, and the rest to the defaults of
+// LimitRanges.
 func withDefaults(spec *corev1.PodSpec, ranges []corev1.LimitRange) {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -103,8 +102,8 @@ func fill(list, from corev1.ResourceList) {
 	}
 }
 
-// outOfRange says what of the pods of an object, or of its claim, the LimitRanges
-// of its namespace forbid.
+// outOfRange finds what LimitRanges of the namespace forbid in the pods or claims of an
+// object.
 func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
 	tell := func(l corev1.LimitRange, format string, args ...any) {
 		found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s: LimitRange/%s in namespace %s: ", o, l.Name, o.Namespace) + fmt.Sprintf(format, args...)})
@@ -140,9 +139,8 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 	return found
 }
 
-// outside says what of the requests and limits of a container, or of a pod, a LimitRange
-// forbids: too large a limit, too small a request, and limits that are more times the
-// requests than it lets in.
+// outside finds limits that are too large, requests that are too small, and limits that are
+// too many times the request.
 func outside(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, limitIs, requestIs string, tell func(string, ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
 		if has, ok := limits[name]; !ok || over(has, item.Max[name]) {
@@ -163,7 +161,7 @@ func outside(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, l
 	}
 }
 
-// claimsOf are the claims that an object is, or makes.
+// claimsOf are the claims that an object is or creates.
 func claimsOf(o *incomingObject) (out []corev1.PersistentVolumeClaim) {
 	var all []any
 	switch {
@@ -193,8 +191,8 @@ func orNone(q resource.Quantity, there bool) string {
 	return text(q)
 }
 
-// checkPodSecurity finds pods that the level of their namespace forbids. Somebody
-// may be exempt, and webhooks may mend pods, so these are warnings.
+// checkPodSecurity finds pods that the level of their namespace forbids. Exemptions and
+// mutating webhooks may still admit them, so these are warnings.
 func checkPodSecurity(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -219,7 +217,7 @@ func checkPodSecurity(t *target, namespaces map[string]*corev1.Namespace) (warni
 	return warnings
 }
 
-// labelsOf are those of a namespace, with what the plan makes of them.
+// labelsOf are the labels of a namespace after the plan is applied.
 func (t *target) labelsOf(name string, namespaces map[string]*corev1.Namespace) labels.Set {
 	var set labels.Set
 	if ns := namespaces[name]; ns != nil {

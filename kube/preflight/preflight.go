@@ -256,8 +256,8 @@ type Session struct {
 	Secrets *mask.Mask
 }
 
-// CheckPatience is how long errors of the API server's own (500) are waited out
-// before anything is written: nothing is lost by another call.
+// CheckPatience is how long internal errors of the API server (500) are retried before
+// anything is written.
 const CheckPatience = 15 * time.Second
 
 // Open connects to a cluster that answers.
@@ -293,8 +293,8 @@ func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session,
 	return s, nil
 }
 
-// NewSession binds a connection to a context. It sends no request. What is
-// written is noted in writes; the ledger keeps the records of the release.
+// NewSession binds a connection to a context and sends no request. Writes are counted in
+// writes; the ledger keeps the records of the release.
 func NewSession(ctx context.Context, c *connect.Client, common Common, writes *connect.Writes, ledger *release.Ledger) (*Session, error) {
 	bound, err := c.Bind(connect.WithPatience(ctx, common.ReadinessTimeout), writes)
 	if err != nil {
@@ -311,7 +311,7 @@ func NewSession(ctx context.Context, c *connect.Client, common Common, writes *c
 // Releases is Helm's storage of releases.
 func (s *Session) Releases() *storage.Storage { return s.Helm.Config.Releases }
 
-// Builder makes objects of the manifests of a chart.
+// Builder builds the objects of a chart's manifests.
 func (s *Session) Builder(root string) *manifest.Builder {
 	return manifest.NewBuilder(s.Client, s.Helm, s.Common.reader, s.Common.Scope(root))
 }

@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/connect"
 )
 
-// checkQuotas finds what the quotas and the LimitRanges of the namespaces leave no
-// room for. What is in the cluster already is counted there.
+// checkQuotas finds requests that exceed the free quota of their namespaces or their
+// LimitRanges. Existing objects already count as used.
 func (s *clusterView) checkQuotas(t *target, record bool) (warnings []plan.Warning) {
 	in := map[string][]*incomingObject{}
 	for _, o := range t.objects {
@@ -53,8 +53,8 @@ func (s *clusterView) checkQuotas(t *target, record bool) (warnings []plan.Warni
 	})
 }
 
-// asked is what objects take of a quota of their namespace, as far as they are new:
-// those that are there count as used. One with scopes counts pods alone.
+// asked is how much of a quota new objects need: existing ones already count as used. A
+// quota with scopes counts only pods.
 func asked(quota corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) corev1.ResourceList {
 	wants := corev1.ResourceList{}
 	for _, o := range objects {
@@ -130,7 +130,7 @@ func claims(wants corev1.ResourceList, claim corev1.PersistentVolumeClaim, n int
 	}
 }
 
-// overQuota says what a quota leaves too little of.
+// overQuota finds resources of which a quota has too little left.
 func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.Warning) {
 	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
 		hard, used, want := q.Status.Hard[name], q.Status.Used[name], wants[name]
@@ -147,8 +147,7 @@ func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.
 	return found
 }
 
-// computed are the resources that containers have to ask for where a quota counts
-// them.
+// computed are the resources that containers must set if a quota counts them.
 var computed = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory}
 
 // withoutRequests finds pods without requests or limits that a quota requires.
@@ -191,9 +190,8 @@ func keepsSecrets() bool {
 	return d == "" || strings.HasPrefix(d, "secret")
 }
 
-// counts reports whether a quota counts pods of a spec, which has its defaults. One
-// with scopes counts those pods alone that are in all of them; known tells that all
-// its scopes are.
+// counts reports whether a quota counts pods of a spec with its defaults. One with scopes
+// counts only pods in all of them; known is set if all scopes are known.
 func counts(q corev1.ResourceQuota, spec corev1.PodSpec) (yes, known bool) {
 	scopes := []corev1.ScopedResourceSelectorRequirement{}
 	for _, s := range q.Spec.Scopes {
@@ -243,7 +241,7 @@ func inScope(s corev1.ScopedResourceSelectorRequirement, spec corev1.PodSpec) (i
 	return false, false
 }
 
-// bestEffort reports whether pods ask for neither processor nor memory.
+// bestEffort reports whether pods request neither CPU nor memory.
 func bestEffort(spec corev1.PodSpec) bool {
 	pod := &corev1.Pod{Spec: spec}
 	requests, limits := resources.PodRequests(pod, resources.PodResourcesOptions{}), resources.PodLimits(pod, resources.PodResourcesOptions{})

@@ -14,8 +14,7 @@ import (
 	"lockstep/engine/refs"
 )
 
-// without is what becomes of an object whose reference leads nowhere. Uses that
-// are not here do no harm.
+// without is the consequence of a missing reference, by its use. Other uses do no harm.
 var without = map[refs.Use]string{
 	refs.Environment: "pods cannot start without it",
 	refs.Volume:      "pods cannot start without it",
@@ -34,7 +33,7 @@ var without = map[refs.Use]string{
 // stops are the uses that keep pods from starting.
 var stops = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime}
 
-// need is a reference of an object of the plan.
+// need is a reference from an object of the plan.
 type need struct {
 	from *incomingObject
 	refs.Ref
@@ -50,9 +49,8 @@ func placed(o plan.Object) place {
 	return place{plan.GroupKind{Group: o.Group, Kind: o.Kind}, o.Namespace}
 }
 
-// checkReferences finds what objects of the plan name and what is neither in the
-// plan nor in the cluster, or comes too late. All of that may still come from
-// somebody else.
+// checkReferences finds objects that the plan refers to and that are in neither the plan
+// nor the cluster, or come too late. Somebody else may still create them.
 func (s *clusterView) checkReferences(t *target, waits waiting) (warnings []plan.Warning) {
 	missing, late := t.needs(waits)
 	asked := map[place]map[string]bool{}
@@ -65,12 +63,11 @@ func (s *clusterView) checkReferences(t *target, waits waiting) (warnings []plan
 	return t.tell(missing, late, s.absent(asked))
 }
 
-// waiting is what is waited for before the next group: the groups at all, and
-// their Jobs.
+// waiting says what the run waits for before the next group: the groups, and their Jobs.
 type waiting struct{ groups, jobs bool }
 
-// needs are the references that have to be looked up: to what the plan does not
-// have, and to what comes later in it than it is needed.
+// needs are the references to look up: to objects the plan does not have, or creates later
+// than they are needed.
 func (t *target) needs(waits waiting) (missing, late []need) {
 	for _, o := range t.objects {
 		pods, has := refs.PodsOf(o.Object, o.fields)
@@ -91,7 +88,7 @@ func (t *target) needs(waits waiting) (missing, late []need) {
 	return missing, late
 }
 
-// tell says which needs are of what is absent.
+// tell reports the needs whose objects are missing.
 func (t *target) tell(missing, late []need, absent map[plan.Object]bool) (warnings []plan.Warning) {
 	for _, found := range group(missing, absent) {
 		n := found[0]
@@ -122,7 +119,7 @@ func who(needs []need, one, more string) string {
 	return fmt.Sprintf("%s and %d more %s", needs[0].from, len(from)-1, more)
 }
 
-// has is who would have an object.
+// has names the place that would contain an object.
 func has(o plan.Object) string {
 	if o.Namespace == "" {
 		return "the cluster"
@@ -130,8 +127,7 @@ func has(o plan.Object) string {
 	return "namespace " + o.Namespace
 }
 
-// group puts those needs together that are about one object that is absent, in
-// the order of these objects.
+// group groups the needs by missing object, in the order of these objects.
 func group(needs []need, absent map[plan.Object]bool) [][]need {
 	by := map[plan.Object][]need{}
 	for _, n := range needs {
@@ -146,8 +142,8 @@ func group(needs []need, absent map[plan.Object]bool) [][]need {
 	return out
 }
 
-// absent looks objects up, one request for few names of a kind or one list of it,
-// and returns those that are surely not in the cluster.
+// absent looks up objects, one request each for few names of a kind or one list, and
+// returns those that are certainly missing.
 func (s *clusterView) absent(asked map[place]map[string]bool) map[plan.Object]bool {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -168,8 +164,7 @@ func (s *clusterView) absent(asked map[place]map[string]bool) map[plan.Object]bo
 	return out
 }
 
-// always reports whether an object is there without anybody's doing: Kubernetes
-// makes it, sooner or later.
+// always reports whether Kubernetes itself creates the object, sooner or later.
 func always(o plan.Object) bool {
 	switch o.Kind {
 	case "ServiceAccount":
@@ -182,7 +177,7 @@ func always(o plan.Object) bool {
 	return false
 }
 
-// issued reports whether an Ingress says that somebody makes its certificate.
+// issued reports whether an annotation of an Ingress names an issuer of its certificate.
 func issued(n need) bool {
 	if n.Use != refs.TLS {
 		return false
@@ -197,7 +192,7 @@ func issued(n need) bool {
 	return false
 }
 
-// holdsUp reports whether what comes after an object waits until its pods run.
+// holdsUp reports whether later groups wait until the pods of an object run.
 func holdsUp(n need, waits waiting) bool {
 	switch n.from.Kind {
 	case "Job":
@@ -210,8 +205,8 @@ func holdsUp(n need, waits waiting) bool {
 	return !n.from.hook && waits.groups
 }
 
-// wantedKeys are the references to entries of ConfigMaps and Secrets that keep pods
-// from starting where they are missing. What somebody else may write is left out.
+// wantedKeys are the references to entries of ConfigMaps and Secrets without which pods do
+// not start, except entries that somebody else may write.
 func (t *target) wantedKeys() (out []need) {
 	for _, o := range t.objects {
 		pods, has := refs.PodsOf(o.Object, o.fields)
@@ -227,9 +222,8 @@ func (t *target) wantedKeys() (out []need) {
 	return out
 }
 
-// checkKeys finds entries that pods need of ConfigMaps and Secrets which are there,
-// in the plan or in the cluster, without them. Those that are not there at all are
-// told of by checkReferences.
+// checkKeys finds entries that are missing in existing or planned ConfigMaps and Secrets
+// and without which pods do not start. Missing objects are left to checkReferences.
 func (s *clusterView) checkKeys(t *target) (warnings []plan.Warning) {
 	needs := t.wantedKeys()
 	var inCluster []plan.Object
@@ -248,10 +242,10 @@ func (s *clusterView) checkKeys(t *target) (warnings []plan.Warning) {
 }
 
 // mostRead is how many ConfigMaps and Secrets are read for their entries: one by one,
-// since a list of all would bring all that is in them.
+// because a list would transfer all their data.
 const mostRead = 20
 
-// keysOf are the entries of a ConfigMap or Secret of the cluster, where it is there.
+// keysOf are the keys of a ConfigMap or Secret in the cluster, if it exists.
 func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 	core := s.Client.Clientset.CoreV1()
 	if o.Kind == "Secret" {
@@ -277,8 +271,7 @@ func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 	return keys, true
 }
 
-// tellKeys says which entries are missing. Of what is changed in the cluster somebody
-// else may have others.
+// tellKeys reports the missing entries. A live object may have entries from others.
 func (t *target) tellKeys(needs []need, live map[plan.Object][]string) (warnings []plan.Warning) {
 	for _, n := range needs {
 		keys, known := live[n.To]
@@ -301,7 +294,7 @@ func listed(keys []string) string {
 	return fmt.Sprintf("keys %s", strings.Join(keys, ", "))
 }
 
-// keys are the entries of a ConfigMap or Secret that is brought.
+// keys are the keys of a ConfigMap or Secret in the plan.
 func (o *incomingObject) keys() (keys []string) {
 	for _, field := range []string{"data", "stringData", "binaryData"} {
 		m, _ := o.fields[field].(map[string]any)

@@ -8,15 +8,14 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Refusal is all that keeps an operation from being carried out. Nothing has been
-// written.
+// Refusal is the error with all reasons why an operation cannot run. Nothing was written.
 type Refusal struct {
 	Operation string
-	// Because has at least one entry; Warnings are what else was found.
+	// Because has at least one entry; Warnings are the other findings.
 	Because, Warnings []plan.Warning
 }
 
-// Hidden is the refusal without what hide hides.
+// Hidden is the refusal with secret values hidden.
 func (r *Refusal) Hidden(hide func(string) string) error {
 	hidden := *r
 	hidden.Because, hidden.Warnings = slices.Clone(r.Because), slices.Clone(r.Warnings)

@@ -23,15 +23,14 @@ type right struct {
 	why       string // where Helm might do without it
 }
 
-// rights are what an operation needs, each with the names of the objects that it is
-// needed for: a Role may grant it for those alone. There is no name where the request
-// has none, as a list or a POST, or where it is not known.
+// rights are the rights an operation needs, with object names, because a Role may grant
+// them by name. The name is "" if the request has none (a list, a POST) or it is unknown.
 type rights map[right][]string
 
 func (r rights) add(to right, names ...string) { r[to] = append(r[to], names...) }
 
-// rightsFor are what an operation needs to write what it has planned. Kinds
-// that the cluster does not know yet are left out. brings may be nil.
+// rightsFor are the rights an operation needs for its plan. Kinds the cluster does not have
+// yet are skipped. incoming may be nil.
 func (s *Session) rightsFor(p *Prepared, incoming *Incoming) (rights, error) {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
@@ -83,7 +82,7 @@ const (
 	unnamed // the API server makes its name, so that it is always new
 )
 
-// there says of the objects that are brought whether they are in the cluster.
+// there reports which incoming objects exist in the cluster.
 func (b *Incoming) there() map[plan.Object]presence {
 	out := map[plan.Object]presence{}
 	if b == nil {
@@ -132,7 +131,7 @@ func storageRights(to rights, p *Prepared) {
 	}
 }
 
-// leaseRights adds those for the Lease of the release, where there may be one.
+// leaseRights adds the rights for the Lease of the release, if Leases are used.
 func leaseRights(to rights, p *Prepared) {
 	if p.Lease.Kind == lease.Unavailable {
 		return
@@ -142,12 +141,11 @@ func leaseRights(to rights, p *Prepared) {
 	}
 }
 
-// whyUndone is why what is only brought may have to be deleted.
+// whyUndone is the reason for delete rights on objects that are only created.
 const whyUndone = "to roll back"
 
-// verbs are what a phase of a kind does to an object, and why where that is not
-// plain. A hook is deleted before it is created, or afterwards, by its policy; not
-// so a CRD.
+// verbs are the verbs a phase needs on an object, with the reason if it is not obvious. A
+// hook is deleted before it is created, or afterwards, by its policy; a CRD is not.
 func verbs(p *Prepared, k event.PhaseKind, o plan.Object, there presence) map[string]string {
 	sends := func(there presence) map[string]string {
 		switch {
@@ -186,9 +184,9 @@ func verbs(p *Prepared, k event.PhaseKind, o plan.Object, there presence) map[st
 	return nil
 }
 
-// checkRights asks whether the user may write what is planned. It is the last
-// check of all: asking is itself a request to the API server. What a cluster does
-// not answer is given the benefit of the doubt.
+// checkRights checks that the user may carry out the plan. It comes last, because asking is
+// itself a request to the API server. Rights the cluster does not report on count as
+// granted.
 func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
 	all, err := s.rightsFor(p, incoming)
 	if err != nil {

@@ -13,16 +13,15 @@ import (
 	"lockstep/engine/plan"
 )
 
-// wish is a claim of an object of the plan.
+// wish is a claim in the plan.
 type wish struct {
 	from  *incomingObject
 	class string // empty for that of the cluster
 	path  string
 }
 
-// wishes are the claims that are to be made. What is in the cluster has been
-// provided for, or waits already; what names its volume, or wants no class, is
-// somebody's own business.
+// wishes are the claims that will be created, except those that name a volume or ask for no
+// class.
 func (t *target) wishes() (out []wish) {
 	add := func(o *incomingObject, claim any, path string) {
 		m, _ := claim.(map[string]any)
@@ -51,9 +50,8 @@ func (t *target) wishes() (out []wish) {
 	return out
 }
 
-// checkStorage finds claims whose StorageClass is neither in the plan nor in the
-// cluster, and no volume has its name either; or that want the cluster's own where
-// it has none.
+// checkStorage finds claims whose StorageClass is in neither the plan nor the cluster, with
+// no volume of that class, and claims of the default class if there is none.
 func (s *clusterView) checkStorage(t *target) (warnings []plan.Warning) {
 	wishes := t.wishes()
 	if len(wishes) == 0 {
@@ -100,9 +98,8 @@ func isDefault(annotations map[string]string) bool {
 	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
-// volumeClasses adds the classes of volumes that are there, or come with the plan:
-// a volume that is made by hand needs no StorageClass. It reports whether that
-// could be looked up.
+// volumeClasses adds the classes of existing and planned volumes: a volume created by hand
+// needs no StorageClass. It reports whether they could be read.
 func (s *clusterView) volumeClasses(t *target, known map[string]bool) bool {
 	l, err := s.Client.Clientset.CoreV1().PersistentVolumes().List(s.Context, metav1.ListOptions{})
 	if !s.seen(err, "persistentvolumes", "") {

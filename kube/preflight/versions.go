@@ -11,7 +11,7 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// checkVersions tells of objects in versions of an API that are on their way out.
+// checkVersions finds objects in deprecated API versions.
 func (s *clusterView) checkVersions(t *target) (warnings []plan.Warning) {
 	var kinds []schema.GroupVersionKind
 	of := map[schema.GroupVersionKind][]*incomingObject{}

@@ -21,15 +21,15 @@ import (
 type clusterView struct {
 	*Session
 	mapper meta.RESTMapper
-	// empty is the namespace that is not there yet, if that is so.
+	// empty is the namespace if it does not exist yet.
 	empty string
 
 	mu     sync.Mutex
 	unseen []string
 }
 
-// seen reports whether a question was answered, and notes what could not be
-// looked at: the what, in a namespace or "".
+// seen reports whether a request was answered, and records what could not be read, in a
+// namespace or "".
 func (s *clusterView) seen(err error, what, namespace string) bool {
 	if err == nil {
 		return true
@@ -45,7 +45,7 @@ func (s *clusterView) seen(err error, what, namespace string) bool {
 	return false
 }
 
-// unchecked says what could not be looked at, if anything.
+// unchecked names what could not be read, if anything.
 func (s *clusterView) unchecked() (warnings []plan.Warning) {
 	if len(s.unseen) == 0 {
 		return nil
@@ -54,12 +54,12 @@ func (s *clusterView) unchecked() (warnings []plan.Warning) {
 	return []plan.Warning{{Message: "not checked, because this user may not read it or it does not answer: " + strings.Join(s.unseen, ", ")}}
 }
 
-// worthListing is the number of names from which on one list is asked for in place
-// of each.
+// worthListing is the number of names from which one list is sent instead of a get for
+// each.
 const worthListing = 4
 
-// which says which of the names of a kind there are in a namespace, or in cluster
-// scope. It does not know where the cluster does not say.
+// which returns the names of a kind that exist in a namespace or in cluster scope; known is
+// false if the cluster does not say.
 func (s *clusterView) which(kind plan.GroupKind, namespace string, names []string) (there map[string]bool, known bool) {
 	there = map[string]bool{}
 	if namespace != "" && namespace == s.empty {
@@ -79,7 +79,7 @@ func (s *clusterView) which(kind plan.GroupKind, namespace string, names []strin
 	return there, s.seen(err, mapping.Resource.GroupResource().String(), namespace)
 }
 
-// list says which objects there are.
+// list returns the existing objects.
 func (s *clusterView) list(client metadata.ResourceInterface) (there map[string]bool, err error) {
 	there = map[string]bool{}
 	for opts := (metav1.ListOptions{Limit: 1000}); ; {
@@ -96,8 +96,7 @@ func (s *clusterView) list(client metadata.ResourceInterface) (there map[string]
 	}
 }
 
-// get says which objects of some names there are. After one that may not be looked at,
-// no other is asked for.
+// get returns the named objects that exist. It stops at the first that may not be read.
 func (s *clusterView) get(client metadata.ResourceInterface, names []string) (there map[string]bool, err error) {
 	there = map[string]bool{}
 	for _, n := range names {

@@ -19,7 +19,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// webhook is one of the cluster's that refuses what it cannot be asked about.
+// webhook is a webhook of the cluster that fails closed.
 type webhook struct {
 	name              string
 	rules             []admissionv1.RuleWithOperations
@@ -27,8 +27,8 @@ type webhook struct {
 	service           types.NamespacedName
 }
 
-// checkWebhooks finds webhooks that nobody answers: what they would be asked about
-// is refused, until somebody does.
+// checkWebhooks finds webhooks without endpoints: objects they must admit are refused until
+// they answer.
 func (s *clusterView) checkWebhooks(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	type call struct {
 		webhook
@@ -62,8 +62,8 @@ func (s *clusterView) checkWebhooks(t *target, namespaces map[string]*corev1.Nam
 	})
 }
 
-// webhooks are those that matter: with failurePolicy Fail, behind a Service, and
-// without conditions, which only the API server can judge.
+// webhooks are the relevant ones: with failurePolicy Fail, behind a Service, and without
+// conditions, which only the API server can evaluate.
 func (s *clusterView) webhooks() (out []webhook) {
 	add := func(w webhook, policy *admissionv1.FailurePolicyType, service *admissionv1.ServiceReference, conditions []admissionv1.MatchCondition) {
 		if (policy == nil || *policy == admissionv1.Fail) && service != nil && len(conditions) == 0 {
@@ -91,8 +91,8 @@ func (s *clusterView) webhooks() (out []webhook) {
 	return out
 }
 
-// intercepts reports whether a webhook is asked when an object is created, as far
-// as that can be known.
+// intercepts reports whether a webhook is called when an object is created, as far as
+// known.
 func (s *clusterView) intercepts(w webhook, o *incomingObject, t *target, namespaces map[string]*corev1.Namespace) bool {
 	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: o.gvk.Group, Kind: o.gvk.Kind}, o.gvk.Version)
 	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // webhooks are never asked about themselves
@@ -112,8 +112,8 @@ func (s *clusterView) intercepts(w webhook, o *incomingObject, t *target, namesp
 	return selects(w.object, own) && s.inSelected(w, o, own, t, namespaces)
 }
 
-// inSelected reports whether an object lies in a namespace that a webhook is for;
-// others than namespaces are never left out for that where they lie in none.
+// inSelected reports whether an object is in a namespace the webhook selects; cluster-
+// scoped objects other than namespaces always are.
 func (s *clusterView) inSelected(w webhook, o *incomingObject, own labels.Set, t *target, namespaces map[string]*corev1.Namespace) bool {
 	switch {
 	case o.Kind == "Namespace" && o.Object.Group == "":
@@ -145,7 +145,7 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 	return err == nil && sel.Matches(set)
 }
 
-// dead reports whether a Service surely has nobody behind it.
+// dead reports whether a Service certainly has no endpoints.
 func (s *clusterView) dead(service types.NamespacedName) bool {
 	l, err := s.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(s.Context, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name})
 	if !s.seen(err, "endpointslices.discovery.k8s.io", service.Namespace) {
