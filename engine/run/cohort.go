@@ -8,18 +8,15 @@ import (
 	"lockstep/engine/plan"
 )
 
-// cohort are groups that have started in the same moment: their waves go as if
-// they were one group's, kind by kind. One that waits for a definition to be
-// established keeps its own group back alone, and one that is over or failed
-// nobody.
-//
-// Rule R15a: what starts together is applied as one, kind by kind
+// cohort is a set of groups that started in the same moment: their waves are sent kind by
+// kind, as if they were one group. A group that waits for a CRD to be established holds
+// back only itself, and one that is over or failed nobody.
 type cohort struct {
 	groups []*group
 	turns  turns
 }
 
-// turn is the wave that a group is at. It counts for as long as the group is there.
+// turn is the current wave of a group, valid while the group is in the cohort.
 type turn struct {
 	group *group
 	place int // of the group in the cohort
@@ -27,21 +24,21 @@ type turn struct {
 	waits bool // for answers to what was sent of the wave
 }
 
-// join adds a group that starts.
+// join adds a starting group.
 func (c *cohort) join(g *group) {
 	g.seats = append(g.seats, seat{c, len(c.groups)})
 	c.groups = append(c.groups, g)
 }
 
-// seat is where a group is in a cohort. One that was begun again is in several:
-// those that it had started with first go on by it as well.
+// seat is the place of a group in a cohort. A retried group is in several: the groups it
+// first started with still follow it.
 type seat struct {
 	*cohort
 	place int
 }
 
-// takeTurn tells the group's cohorts which wave it is at. It has to be called after
-// whatever may have changed that.
+// takeTurn updates the group's current wave in its cohorts. It must be called after each
+// change of that wave.
 func (g *group) takeTurn() {
 	if rank, waits, ok := g.next(); ok {
 		for _, s := range g.seats {
@@ -50,8 +47,8 @@ func (g *group) takeTurn() {
 	}
 }
 
-// due returns the groups whose next wave may go: the lowest that is still to come
-// of all, and none while a lower one is under way. Whoever asks sends it.
+// due returns the groups whose next wave may be sent: the lowest of all, and none while a
+// lower one is in flight. The caller sends it.
 func (c *cohort) due() (due []*group) {
 	var lowest plan.Rank
 	for len(c.turns) > 0 {
@@ -76,8 +73,8 @@ func (t turn) counts() bool {
 	return ok && rank == t.rank && waits == t.waits
 }
 
-// next returns the rank of the wave of the group that is under way, which waits
-// for answers, or else of the one that could go; false where there is neither.
+// next returns the rank of the group's wave in flight, or else of the next one that may be
+// sent; false if there is neither.
 func (g *group) next() (rank plan.Rank, waits, ok bool) {
 	a := &g.attempt
 	if a.pending > 0 {
@@ -89,7 +86,7 @@ func (g *group) next() (rank plan.Rank, waits, ok bool) {
 	return g.ranks[a.wave], false, true
 }
 
-// established reports whether the definitions are there that a wave needs (R17).
+// established reports whether the CRDs that a wave needs are established (R17).
 func (g *group) established(w plan.Wave) bool {
 	for _, need := range w.Established {
 		if o := g.index[need]; o != nil && !(o.reply == replyTaken && o.status == event.Ready) {

@@ -11,12 +11,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// refuse fails a group since the API server has refused an object.
+// refuse fails a group because the API server refused an object.
 func (s *stage) refuse(g *group, o *object, message string) {
 	s.fail(g, o, &failure{symptom: oneLine(message), says: causeKnown})
 }
 
-// failSeen fails a group since an object was seen to have failed.
+// failSeen fails a group because an object's status is Failed.
 func (s *stage) failSeen(g *group, o *object) {
 	says := causeUnknown
 	if o.last.Decided {
@@ -25,15 +25,13 @@ func (s *stage) failSeen(g *group, o *object) {
 	s.fail(g, o, &failure{symptom: oneLine(o.message), says: says})
 }
 
-// giveUp fails a group since an object has had its time.
+// giveUp fails a group because an object timed out.
 func (s *stage) giveUp(g *group, o *object, symptom, gaveUp string) {
 	s.fail(g, o, &failure{symptom: oneLine(symptom), gaveUp: gaveUp})
 }
 
-// fail ends a group as failed. Unless the symptom says why, it asks why the object is
-// not ready; then that is told first, and with it that the group has failed.
-//
-// Rule R26: what waits for a failed group does not start; what is in flight is finished
+// fail ends a group as failed. If the cause is unknown, it first starts a diagnosis and
+// publishes the failure with its result.
 func (s *stage) fail(g *group, o *object, f *failure) {
 	if g.status != event.Running {
 		return
@@ -77,8 +75,7 @@ func (s *stage) reportFailure(f *failure, found Finding) {
 	s.m.reportRun()
 }
 
-// text says why a group has failed: the cause, or where none is known what its
-// object looks like.
+// text returns why a group failed: the cause, or else the state of its object.
 func (f *failure) text(found Finding) string {
 	switch {
 	case f.says == causeKnown || found.Cause == "" || strings.Contains(f.symptom, found.Cause):
@@ -91,13 +88,11 @@ func (f *failure) text(found Finding) string {
 	return found.Cause
 }
 
-// failing reports whether a group has failed, so that nothing further starts.
+// failing reports whether a group failed, so that nothing more starts.
 func (s *stage) failing() bool { return len(s.failures) > 0 }
 
-// heldFailure is the failure that the run is held on: the last one that nobody has
-// given up; nil where it is not held.
-//
-// Rule R44: a failure is held until it is accepted, retried or given up
+// heldFailure is the failure the run is held on: the last one that was not given up; nil if
+// the run is not held.
 func (m *machine) heldFailure() *failure {
 	if m.stage == nil || !m.opts.HoldOnFailure || m.over() {
 		return nil
@@ -110,7 +105,7 @@ func (m *machine) heldFailure() *failure {
 	return nil
 }
 
-// decide accepts, retries or gives up one failed group, or all.
+// decide accepts, retries or gives up one failed group, or all of them.
 func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	if m.heldFailure() == nil {
 		return "no failure is held"
@@ -143,8 +138,8 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	return ""
 }
 
-// accept waits again for a failed group, without applying anything: it is ready
-// if the cluster says so now or later, whoever has seen to that.
+// accept waits for a failed group again without applying it: it is ready when the cluster
+// says so, whoever fixed it.
 func (s *stage) accept(g *group) {
 	g.attempt.round++
 	g.attempt.accepted = true
@@ -161,7 +156,7 @@ func (s *stage) accept(g *group) {
 	s.endGroup(g)
 }
 
-// diagnosed takes in why an object is not ready.
+// diagnosed handles the result of a diagnosis.
 func (s *stage) diagnosed(d diagnosis, found Finding) {
 	o := d.object
 	o.pace.Spend(s.m.now, found.Requests)
@@ -188,8 +183,8 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	}
 }
 
-// deciding is what was found out with what has decided that it is a failure before
-// it: that may not be so any more when somebody looks.
+// deciding puts the cause that decided the failure first: a later diagnosis may no longer
+// see it.
 func (f *failure) deciding(found Finding) Finding {
 	switch {
 	case f.says != causePartial || strings.Contains(found.Cause, f.symptom):
@@ -203,8 +198,8 @@ func (f *failure) deciding(found Finding) Finding {
 	return found
 }
 
-// reportFinding tells the best that is known of why an object is not ready, with all
-// that was found when it was looked up last.
+// reportFinding publishes the best known cause of an object, with all lines of the last
+// diagnosis.
 func (s *stage) reportFinding(g *group, o *object, named plan.Object, lines []string) {
 	best := o.found
 	s.m.publish(event.Event{
@@ -213,8 +208,7 @@ func (s *stage) reportFinding(g *group, o *object, named plan.Object, lines []st
 	})
 }
 
-// setFinding takes in what was found out about an object. What knows less does not
-// take the place of what knows more.
+// setFinding stores a finding. A vaguer one never replaces a better one.
 func (o *object) setFinding(found Finding) {
 	if found.Cause != "" && (!found.Symptom || o.found.Cause == "" || o.found.Symptom) {
 		found.Lines = nil
@@ -222,11 +216,11 @@ func (o *object) setFinding(found Finding) {
 	}
 }
 
-// blame is a failed group that another waits for, directly or not, and the gate of
-// that by which it does. There is none in its zero value.
+// blame is a failed group that another waits for, directly or not, and the gate in between.
+// The zero value means none.
 type blame struct{ failed, by string }
 
-// blame finds who is to blame that g does not start; known has what was found out.
+// blame finds the failed group because of which g does not start; known caches results.
 func (s *stage) blame(g *group, known map[*group]blame) blame {
 	if b, ok := known[g]; ok {
 		return b
@@ -249,8 +243,7 @@ func (s *stage) blame(g *group, known map[*group]blame) blame {
 	return known[g]
 }
 
-// whySkipped names the failed group that g waits for, and where that was inferred,
-// why it does.
+// whySkipped names the failed group that g waits for, and the reason for an inferred edge.
 func (g *group) whySkipped(b blame, cause error) string {
 	switch {
 	case b.failed != "" && g.def.Why[b.by] != "":

@@ -9,34 +9,33 @@ import (
 	"lockstep/engine/plan"
 )
 
-// A look is a diagnosis of what is not ready, before it has failed, so that the
-// reason is known while there is time to act on it, paused or not. It is taken at
-// the first sign of trouble, or after a while where there is none; again at further
-// signs, less and less often.
+// A look is a diagnosis of an object that is not ready and has not failed, so that the
+// cause is known in time to act, paused or not. It runs at the first sign of trouble, or
+// after a while without one, and at further signs less and less often.
 const (
 	lookAfter = 5 * time.Second  // from an object's apply, where it has pods
 	lookMute  = time.Second      // where it has none
 	lookAgain = 10 * time.Second // without a sign
-	// firstGap is the time between the first two looks at an object; each further
-	// one is twice as long, up to lastGap.
+	// firstGap is the time between the first two looks at an object; each further gap is
+	// twice as long, up to lastGap.
 	firstGap = time.Second
 	lastGap  = 30 * time.Second
-	// looksAt is how many objects are looked into at a time.
+	// looksAt is how many objects are diagnosed at a time.
 	looksAt = 8
-	// mostRequests is how many requests the looks at an object may take in spentTime,
-	// so that with the diagnosis of its failure they are not more than 20 a minute.
+	// mostRequests is how many requests the looks at an object may send in spentTime: at
+	// most 20 a minute, with the diagnosis of its failure.
 	mostRequests = 14
 	spentTime    = time.Minute
 )
 
-// look is an object that is to be looked into.
+// look is a scheduled diagnosis.
 type look struct {
 	group  *group
 	object *object
 	round  int
 }
 
-// nextDiagnosis is when something may be looked into, the zero time for never.
+// nextDiagnosis is the time of the next diagnosis, zero for never.
 func (m *machine) nextDiagnosis() time.Time {
 	if m.opts.Diagnose == nil || m.stage == nil || m.stage.busy.looks >= looksAt || m.steering.abort != nil {
 		return time.Time{}
@@ -44,10 +43,10 @@ func (m *machine) nextDiagnosis() time.Time {
 	return m.stage.lookDue
 }
 
-// diagnoseNow sees to it that an object is looked into as soon as it may be.
+// diagnoseNow schedules a diagnosis as soon as the pace allows.
 func (s *stage) diagnoseNow(g *group, o *object) { s.scheduleDiagnosis(g, o, s.m.now) }
 
-// diagnoseLater sees to it that an object is looked into though there is no sign.
+// diagnoseLater schedules a diagnosis without a sign of trouble.
 func (s *stage) diagnoseLater(g *group, o *object) {
 	at := o.since.Add(firstDiagnosis(o.Object))
 	if o.pace.looks > 0 {
@@ -56,9 +55,9 @@ func (s *stage) diagnoseLater(g *group, o *object) {
 	s.scheduleDiagnosis(g, o, at)
 }
 
-// firstDiagnosis is how long after its apply an object is looked into though there is no
-// sign. What has pods gives signs by them, and may need a while to start; a claim, an
-// Ingress or a custom resource can be stuck in silence from the beginning.
+// firstDiagnosis is how long after its apply an object is diagnosed without a sign. Pods
+// give signs, and may need a while to start; a claim, an Ingress or a custom resource can
+// be stuck silently from the start.
 func firstDiagnosis(o plan.Object) time.Duration {
 	switch o.Kind {
 	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob":
@@ -67,7 +66,7 @@ func firstDiagnosis(o plan.Object) time.Duration {
 	return lookMute
 }
 
-// scheduleDiagnosis plans a look; of two at an object the first counts.
+// scheduleDiagnosis schedules a look; the earlier of two counts.
 func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
 	if !s.mayDiagnose(g, o) {
 		return
@@ -80,13 +79,13 @@ func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
 	s.lookDue = sooner(s.lookDue, at)
 }
 
-// mayDiagnose reports whether an object is waited for, or its status still to come.
+// mayDiagnose reports whether an object is waited for, or has no status yet.
 func (s *stage) mayDiagnose(g *group, o *object) bool {
 	return g.status == event.Running && (o.reply == replyTaken && !s.done(o) || o.reply == replyBlocked) && o.status != event.Failed
 }
 
-// look asks why objects are not ready whose time for that has come: first those of
-// which nothing is known yet, and of these the ones that have waited longest.
+// look starts the diagnoses that are due: first of objects without any finding, then of
+// those that waited longest.
 func (m *machine) look() {
 	due := m.nextDiagnosis()
 	if due.IsZero() || m.now.Before(due) {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// loop is the one goroutine that owns the machine: it hands messages in and
-// carries effects out.
+// loop is the one goroutine that owns the machine: it passes in messages and performs
+// effects.
 type loop struct {
 	*Engine
 	machine *machine
 	timer   *time.Timer
-	// requests is cancelled by Stop and made anew for a rollback; it has
-	// retries, which ends before where the run winds down.
+	// requests is cancelled by Stop and replaced for a rollback; it contains retries, which
+	// ends earlier when the run winds down.
 	requests       context.Context
 	cancelRequests context.CancelFunc
 	endRetries     context.CancelCauseFunc
@@ -98,7 +98,7 @@ func (l *loop) publish(p publish) {
 	l.opts.Feed.Publish(p.event)
 }
 
-// windingKey is where the context of requests has that of retries.
+// windingKey is the key of the retry context in the request context.
 type windingKey struct{}
 
 func (l *loop) renew() {
@@ -107,10 +107,9 @@ func (l *loop) renew() {
 	l.requests, l.cancelRequests, l.endRetries = context.WithValue(requests, windingKey{}, retries), cancel, end
 }
 
-// Winding returns the context that ends when a run lets requests in flight come
-// back and wants nothing to be tried again: after an abort, or the timeout. ctx
-// is that of the run's requests, or one made of it; others are returned as they
-// are.
+// Winding returns the context that ends when a run stops retrying and only lets requests in
+// flight finish: after an abort or the timeout. ctx must derive from the run's request
+// context; others are returned unchanged.
 func Winding(ctx context.Context) context.Context {
 	if retries, ok := ctx.Value(windingKey{}).(context.Context); ok {
 		return retries
@@ -118,7 +117,7 @@ func Winding(ctx context.Context) context.Context {
 	return ctx
 }
 
-// send sends a request in a goroutine of its own, which ends with the answer.
+// send sends a request in a goroutine, which ends with the answer.
 func (l *loop) send(r request) {
 	call := r.stage.Cluster.Apply
 	if r.stage.removes() {
@@ -135,9 +134,8 @@ func (l *loop) send(r request) {
 	}()
 }
 
-// diagnose asks why an object is not ready, and takes no answer for an answer once
-// the time for it is over: a failure is told with it, and must not wait for long
-// while the API server is away, whatever of the diagnosis does not end.
+// diagnose runs a diagnosis and gives up when its time is over: a failure is published with
+// it and must not wait long, even if the API server is unreachable or the diagnosis hangs.
 func (l *loop) diagnose(d diagnosis) {
 	ctx, cancel := context.WithTimeout(l.ctx, diagnoseTimeout)
 	found := make(chan Finding, 1)
@@ -153,8 +151,8 @@ func (l *loop) diagnose(d diagnosis) {
 	}()
 }
 
-// inbox is the queue of the loop. It has no bound, so that neither a watch nor a
-// key press ever waits for the loop.
+// inbox is the queue of the loop. It is unbounded, so that neither a watch nor a key press
+// ever waits for the loop.
 type inbox struct {
 	mu    sync.Mutex
 	queue []message
@@ -171,7 +169,7 @@ func (b *inbox) put(msg message) {
 	}
 }
 
-// empty returns what is in the queue, and leaves it empty.
+// empty takes everything out of the queue.
 func (b *inbox) empty() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()

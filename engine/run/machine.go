@@ -7,17 +7,16 @@ import (
 	"lockstep/engine/event"
 )
 
-// machine is the state of a run and all that changes it: pure and synchronous. A
-// message comes in at a time that is given, effects come out; nothing is waited
-// for and nobody else's goroutine is in here.
+// machine is the state of a run and everything that changes it: pure and synchronous. A
+// message comes in with its time, effects come out; it never waits and has no goroutines.
 type machine struct {
 	opts     Options
 	now      time.Time // of the message that is being handled
 	effects  []effect
 	steering steering
 	clock    clock
-	// readiness is the clock of what has to become ready: it stands still with
-	// the other, and while the API server is away.
+	// readiness is the clock of readiness timeouts: it stops with the other one, and while
+	// the API server is unreachable.
 	readiness clock
 	outage    outage
 	units     units
@@ -31,15 +30,14 @@ type machine struct {
 	ended     bool
 }
 
-// rollback is the undoing of the operation, where that has begun.
+// rollback is the running rollback of the operation, if any.
 type rollback struct {
 	begun bool
-	// warned tells that an interrupt has come since (R43).
+	// warned is set after the first interrupt during a rollback (R43).
 	warned bool
 }
 
-// newMachine returns a run that has been opened; the opening events are the
-// first effects.
+// newMachine returns an opened run; the opening events are the first effects.
 func newMachine(opts Options, now time.Time) *machine {
 	if opts.Parallel <= 0 {
 		opts.Parallel = 32
@@ -54,8 +52,8 @@ func newMachine(opts Options, now time.Time) *machine {
 	return m
 }
 
-// handle takes one message and returns what is to be done about it. The slice is
-// good until the next call.
+// handle processes one message and returns the effects. The slice is valid until the next
+// call.
 func (m *machine) handle(now time.Time, msg message) []effect {
 	m.now = now
 	m.cohort = nil
@@ -114,14 +112,14 @@ func (m *machine) announce(phases []event.Phase) {
 	}
 }
 
-// setUnit changes the status of a unit and tells.
+// setUnit changes the status of a unit and publishes it.
 func (m *machine) setUnit(u *unit, s event.Status, message string) {
 	u.status = s
 	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
 	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s, Message: message})
 }
 
-// failUnit is setUnit for one that has failed.
+// failUnit is setUnit for a failed unit.
 func (m *machine) failUnit(u *unit, f Failure) {
 	u.status = event.Failed
 	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
@@ -129,8 +127,7 @@ func (m *machine) failUnit(u *unit, f Failure) {
 		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence})
 }
 
-// advance does all that can be done now: lets units go, sends requests, ends the
-// stage.
+// advance does all that can be done now: starts units, sends requests, ends the stage.
 func (m *machine) advance() {
 	if m.ended {
 		return
@@ -154,12 +151,11 @@ func (m *machine) advance() {
 	}
 }
 
-// over reports whether nothing may start any more, whatever comes: until a
-// rollback begins.
+// over reports whether nothing more may start, until a rollback starts.
 func (m *machine) over() bool { return m.steering.abort != nil || m.timeouts.over }
 
-// wind ends what is under way after an abort or the timeout: nothing starts,
-// waits end, requests in flight come back (R43).
+// wind winds down after an abort or the timeout: nothing starts, waits end, requests in
+// flight finish (R43).
 func (m *machine) wind() {
 	cause := ErrAborted
 	switch {
@@ -187,8 +183,8 @@ func (m *machine) wind() {
 	}
 }
 
-// beginRollback starts the undoing of what a failed or aborted operation did. It
-// is refused where a command has ended the run that asks for none.
+// beginRollback starts the rollback of a failed or aborted operation. It is refused if a
+// command ended the run without one.
 func (m *machine) beginRollback(op event.Operation, reason string) error {
 	if a := m.steering.abort; a != nil && a.Name != event.Rollback {
 		return ErrAborted
@@ -208,8 +204,8 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	return nil
 }
 
-// beginNext ends what is left of the revision that is replaced, and begins the one
-// that takes its place. It stays paused where it was: only a resume ends that (R41).
+// beginNext ends the replaced revision and starts the next one. The run stays paused: only
+// a resume ends that (R41).
 func (m *machine) beginNext(msg nextAsked) error {
 	if !m.replacing() {
 		return ErrAborted
@@ -233,8 +229,8 @@ func (m *machine) beginNext(msg nextAsked) error {
 	return nil
 }
 
-// startOver gives the run requests, steering and clocks of their own again, after
-// commands or the timeout have ended what went before.
+// startOver resets requests, steering and clocks after commands or the timeout ended the
+// previous revision.
 func (m *machine) startOver() {
 	m.do(renewRequests{})
 	m.era++
