@@ -79,9 +79,9 @@ type Options struct {
 	// AtQuit has a function called where the program ends at once, until it is undone.
 	// Nil: nobody calls it.
 	AtQuit func(func()) (undo func())
-	// Anew prepares the chart to be started anew on a cluster of its own, which is to
-	// happen when the screen has been left. Nil: it cannot be.
-	Anew func(context.Context) error
+	// Restart prepares a restart on a new cluster, which happens once the screen is
+	// closed. Nil if that is impossible.
+	Restart func(context.Context) error
 	// Next returns what the user may want to type when the operation is over, one
 	// command a line; it may be nil.
 	Next func(*event.State) []string

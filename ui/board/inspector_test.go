@@ -116,7 +116,7 @@ func TestInspectorTabs(t *testing.T) {
 	c.changes = map[string]inspector.Change{"Deployment/shop-api": {Action: inspector.Refuse, Message: "a webhook runs into trouble"}}
 	s := inspecting(t, c)
 	s.shows(t, "image example/no-such-image:1 cannot be pulled: not found", "MinimumReplicasUnavailable")
-	for _, want := range []string{"runs into", "kind: Deployment", "Warning BackOff red", "there is nothing", "two three", "waits for", "started"} {
+	for _, want := range []string{"runs into", "kind: Deployment", "Warning BackOff red", "nothing here", "two three", "waits for", "started"} {
 		s.press("tab")
 		s.settle()
 		s.shows(t, want)

@@ -19,8 +19,8 @@ import (
 const (
 	partSteer     = "steering"
 	partMove      = "navigation"
-	partLook      = "looking"
-	partLeave     = "leaving"
+	partLook      = "inspecting"
+	partLeave     = "quitting"
 	partInspector = "in the inspector"
 )
 
@@ -54,7 +54,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "edit all values, chart defaults included"},
 		{Keys: []string{"E"}, Label: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, Way: true, Part: partSteer,
 			About: "render the chart again, review, apply"},
-		{Keys: []string{"Z"}, Label: "Z", Hint: keys.When("restart", m.steer.MayStartAnew), Disabled: m.steer.WhyNotAnew, Do: m.steer.StartAnew, Steers: true, Part: partSteer,
+		{Keys: []string{"Z"}, Label: "Z", Hint: keys.When("restart", m.steer.MayRestart), Disabled: m.steer.WhyNotRestart, Do: m.steer.Restart, Steers: true, Part: partSteer,
 			About: "restart on a new cluster (--sandbox)"},
 		{Keys: []string{"a", "ctrl+c"}, Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, Way: true, Stays: true, Part: partSteer,
 			About: "abort: keep objects or roll back (asks)"},

@@ -76,7 +76,7 @@ func newModel(ctx context.Context, o Options) *model {
 
 	explain := help.New(s, m.documented)
 	m.modes = modes{
-		steer: steer.New(ctx, s, o.Anew), edit: edit.New(ctx, s, o.Editor, o.AtQuit),
+		steer: steer.New(ctx, s, o.Restart), edit: edit.New(ctx, s, o.Editor, o.AtQuit),
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
 		filter: line.New(s, line.Use{Typed: m.applyFilter, Cleared: m.clearFilter, Found: s.Matches}),
 		search: line.New(s, line.Use{Typed: m.insp.Seek, Cleared: m.insp.EndSearch, Found: func() string { return m.insp.Hits }}),

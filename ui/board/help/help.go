@@ -46,7 +46,7 @@ func (h *Help) legend() []canvas.Line {
 		add(mark.Role, mark.Glyph, mark.Word)
 	}
 	add(theme.Stopped, h.Theme.Lines.Break, "breakpoint")
-	add(theme.Key, h.Theme.Lines.Next, "what a step starts")
+	add(theme.Key, h.Theme.Lines.Next, "next step")
 	return out
 }
 

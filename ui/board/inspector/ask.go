@@ -246,7 +246,7 @@ func (i *Inspector) loaded(a LoadedMsg) {
 	i.busy = false
 	i.text, i.pods, i.note = cleanLines(a.Text), cleanPods(a.Pods), ""
 	if len(i.pods) == 0 && (len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "") {
-		i.text, i.note = nil, "there is nothing"
+		i.text, i.note = nil, "nothing here"
 	}
 	if a.err != nil {
 		i.note = whyNone(a.err)

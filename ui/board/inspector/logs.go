@@ -120,7 +120,7 @@ func (i *Inspector) logged(a LogMsg) tea.Cmd {
 	switch {
 	case i.note != "":
 	case len(i.logs.lines) == 0:
-		i.note = "there is nothing"
+		i.note = "nothing here"
 	default:
 		i.note = "the log ends here"
 	}

@@ -132,8 +132,8 @@ func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
 		}
 	}
 	out := []canvas.Line{canvas.Plain(theme.Strong, "waits for")}
-	out = append(out, s.nodeLines(up, "nothing: first group", func(u *graph.Node) string { return n.Group.Why[u.ID] })...)
-	out = append(out, nil, canvas.Plain(theme.Strong, "waited for by"))
+	out = append(out, s.nodeLines(up, "none: first group", func(u *graph.Node) string { return n.Group.Why[u.ID] })...)
+	out = append(out, nil, canvas.Plain(theme.Strong, "needed by"))
 	out = append(out, s.nodeLines(s.Graph.Followers(n), "nothing", func(u *graph.Node) string { return u.Group.Why[n.ID] })...)
 	return canvas.WrapLines(out, width)
 }

@@ -103,7 +103,7 @@ func (r *Replay) Said(e event.Event) string {
 	case event.KindLog:
 		word = "logs"
 	case event.KindWaiting:
-		word = "waited for"
+		word = "waiting for"
 	case event.KindWarning:
 		word = e.Message
 	}

@@ -47,13 +47,13 @@ func (r *Report) Lines(width int) []canvas.Line {
 	return out
 }
 
-// idle says how long the operation has stood still.
+// idle is the time that the operation was paused or held, in parentheses.
 func (r *Report) idle() string {
 	idle := r.State.Ended.Sub(r.State.Started) - r.State.Active(r.State.Ended)
 	if idle <= 0 {
 		return ""
 	}
-	return ", " + canvas.Span(idle, true) + " of it paused"
+	return " (" + canvas.Span(idle, true) + " paused)"
 }
 
 // longestPath is how many groups of the critical path have a line.

@@ -20,8 +20,8 @@ type Steer struct {
 }
 
 // New steers the run of a screen, which may be started anew once anew has prepared that.
-func New(ctx context.Context, s *screen.Screen, anew func(context.Context) error) *Steer {
-	return &Steer{Screen: s, ctx: ctx, prepare: anew}
+func New(ctx context.Context, s *screen.Screen, restart func(context.Context) error) *Steer {
+	return &Steer{Screen: s, ctx: ctx, prepare: restart}
 }
 
 // Pause pauses the run, or resumes it.
@@ -94,34 +94,34 @@ func (s *Steer) BreakHint() string {
 	return ""
 }
 
-// On a cluster that is thrown away anyway a chart can be started anew: edit, run, see,
-// again. The screen is left for that, and comes back with the next run.
+// With a throwaway cluster a chart can be restarted: edit, run, look, repeat. The screen
+// closes for that and opens again with the next run.
 
-// anewMsg tells whether the chart can be started anew.
-type anewMsg struct{ err error }
+// restartMsg reports whether the chart can be restarted.
+type restartMsg struct{ err error }
 
-// MayStartAnew reports whether the chart can be started anew now.
-func (s *Steer) MayStartAnew() bool {
+// MayRestart reports whether the chart can be restarted now.
+func (s *Steer) MayRestart() bool {
 	return s.prepare != nil && (s.Over() || s.Held() || s.Paused())
 }
 
-// WhyNotAnew says why it never can be, "" where it can.
-func (s *Steer) WhyNotAnew() string {
+// WhyNotRestart returns why it can never be restarted, or "".
+func (s *Steer) WhyNotRestart() string {
 	if s.prepare == nil {
 		return "restarting needs a throwaway cluster: --sandbox"
 	}
 	return ""
 }
 
-// StartAnew asks for it. What is under way is stopped.
-func (s *Steer) StartAnew() tea.Cmd {
-	ctx, anew := s.ctx, s.prepare
-	return tea.Batch(s.Say(theme.Quiet, "loading the chart"), func() tea.Msg { return anewMsg{anew(ctx)} })
+// Restart requests a restart and stops the run.
+func (s *Steer) Restart() tea.Cmd {
+	ctx, restart := s.ctx, s.prepare
+	return tea.Batch(s.Say(theme.Quiet, "loading the chart"), func() tea.Msg { return restartMsg{restart(ctx)} })
 }
 
-// Update leaves, once the run is over.
+// Update quits the screen once the run is over.
 func (s *Steer) Update(msg tea.Msg) tea.Cmd {
-	prepared, ok := msg.(anewMsg)
+	prepared, ok := msg.(restartMsg)
 	switch {
 	case !ok:
 		return nil

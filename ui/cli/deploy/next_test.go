@@ -83,7 +83,7 @@ func TestWhatToTypeNext(t *testing.T) {
 		where   = " -n n --kube-context 'my cluster'"
 		fix     = "   # after fixing it"
 		again   = "lockstep upgrade s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
-		anew    = "lockstep install s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
+		restart = "lockstep install s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
 		goBack  = "lockstep rollback s 3" + where
 		goAway  = "lockstep uninstall s" + where
 		back    = goBack + "   # or roll back"
@@ -106,12 +106,12 @@ func TestWhatToTypeNext(t *testing.T) {
 		got  []string
 		want []string
 	}{
-		{"a failed install", deploy(ended("install", 0, event.Failed, "", "failed")), []string{anew, away}},
+		{"a failed install", deploy(ended("install", 0, event.Failed, "", "failed")), []string{restart, away}},
 		{"an install that wrote nothing", deploy(ended("install", 0, event.Skipped, "", "")), nil},
-		{"an install that made no release", deploy(ended("install", 0, event.Failed, "", "none")), []string{anew}},
-		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{anew, look}},
-		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), []string{anew}},
-		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{anew, away}},
+		{"an install that made no release", deploy(ended("install", 0, event.Failed, "", "none")), []string{restart}},
+		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{restart, look}},
+		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), []string{restart}},
+		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{restart, away}},
 		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(ended("install", 0, event.Failed, "", "failed"), "./c", true), nil},
 		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(ended("install", 0, event.Failed, "", "none"), "./c", false),
 			[]string{"lockstep install s ./c" + where + fix}},

@@ -57,7 +57,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 			o.Editor = editor{op, j.folder}
 		}
 		if j.reload != nil {
-			o.Anew = func(ctx context.Context) error {
+			o.Restart = func(ctx context.Context) error {
 				values, err := op.Values(false)
 				if err == nil {
 					err = j.reload(ctx, values)

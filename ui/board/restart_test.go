@@ -13,8 +13,8 @@ import (
 func TestStartAnew(t *testing.T) {
 	var fails error
 	asked := 0
-	anew := func(o *Options) { o.Anew = func(context.Context) error { asked++; return fails } }
-	s := with("sandbox-held", 0, "", anew)(t)
+	restart := func(o *Options) { o.Restart = func(context.Context) error { asked++; return fails } }
+	s := with("sandbox-held", 0, "", restart)(t)
 	s.shows(t, "Z restart")
 	fails = errors.New("templates/api.yaml:3: unexpected end")
 	s.press("Z")
@@ -33,7 +33,7 @@ func TestStartAnew(t *testing.T) {
 	if !s.Over() || !s.QuitAtEnd {
 		t.Error("the screen stays")
 	}
-	if s = with("sandbox-install", 0, "", anew)(t); true {
+	if s = with("sandbox-install", 0, "", restart)(t); true {
 		s.press("Z")
 		if s.settle(); !s.quits() {
 			t.Error("the screen stays when the run is over")
