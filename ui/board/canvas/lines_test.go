@@ -39,7 +39,7 @@ func TestWrapLines(t *testing.T) {
 			t.Fatalf("%q in %d: %q", all, w, got)
 		}
 	}
-	head := Line{{Text: "✓ done"}, {Text: " in 52 s (33 s paused)"}, {Text: ": 1 created, 7 changed, 18 unchanged, 1 deleted"}}
+	head := Line{{Text: "✓ done"}, {Text: " in 12m52.0s (10m33s paused)"}, {Text: ": 1 created, 7 changed, 18 unchanged, 1 deleted"}}
 	var lines []string
 	for _, l := range WrapLines([]Line{head}, 50) {
 		text := ""
@@ -48,7 +48,7 @@ func TestWrapLines(t *testing.T) {
 		}
 		lines = append(lines, text)
 	}
-	if got, want := strings.Join(lines, "\n"), "✓ done in 52 s (33 s paused):\n    1 created, 7 changed, 18 unchanged, 1 deleted"; got != want {
+	if got, want := strings.Join(lines, "\n"), "✓ done in 12m52.0s (10m33s paused):\n    1 created, 7 changed, 18 unchanged, 1 deleted"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
