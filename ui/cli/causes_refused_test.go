@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,12 @@ func (c *clusterClient) refuse(ns string) {
 	if err := c.kube.CoreV1().Namespaces().Delete(ctx, ns+"-going", metav1.DeleteOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
+	c.eventually("the namespace says what holds it", func() bool {
+		going, err := c.kube.CoreV1().Namespaces().Get(ctx, ns+"-going", metav1.GetOptions{})
+		return err == nil && slices.ContainsFunc(going.Status.Conditions, func(n corev1.NamespaceCondition) bool {
+			return strings.Contains(n.Message, "example.com/hold")
+		})
+	})
 	label := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
 	if _, err := c.kube.CoreV1().Namespaces().Patch(ctx, ns, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
 		c.t.Fatal(err)

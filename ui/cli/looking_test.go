@@ -62,7 +62,7 @@ func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
 func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Get(t)
-	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "mended", "--create-namespace", "--readiness-timeout", "4s")
+	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "mended", "--create-namespace", "--readiness-timeout", "15s")
 	c.await(0, "re-check")
 	offered := regexp.MustCompile("\x1b\\[1(;[0-9;]*)?mre-check")
 	if offered.MatchString(c.raw()) {

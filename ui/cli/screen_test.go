@@ -169,7 +169,7 @@ func TestScreenSteersRealRuns(t *testing.T) {
 	})
 
 	t.Run("a failure that is held and given up", func(t *testing.T) { // R44, R26
-		c := inTerminal(t, 36, 120, env, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "g", "--create-namespace", "--readiness-timeout", "4s")
+		c := inTerminal(t, 36, 120, env, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "g", "--create-namespace", "--readiness-timeout", "10s")
 		c.await(0, "stop here")
 		m := c.mark()
 		c.keys("c")

@@ -139,7 +139,7 @@ func TestUsage(t *testing.T) {
 		{"--nodes 0", 2, "at least 1"},
 		{"--while-stdin -- true", 2, "cannot be combined with a command"},
 		{"-- no-such-command", 127, "command not found"},
-		{"--kubeconfig " + foreign, 2, "is left alone"},
+		{"--kubeconfig " + foreign, 2, "left unchanged"},
 		{"--help", 0, ""},
 	}
 	for _, tt := range tests {
