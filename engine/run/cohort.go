@@ -11,6 +11,8 @@ import (
 // cohort is a set of groups that started in the same moment: their waves are sent kind by
 // kind, as if they were one group. A group that waits for a CRD to be established holds
 // back only itself, and one that is over or failed nobody.
+//
+// Rule R15a: what starts together is applied as one, kind by kind
 type cohort struct {
 	groups []*group
 	turns  turns

@@ -32,6 +32,8 @@ func (s *stage) giveUp(g *group, o *object, symptom, gaveUp string) {
 
 // fail ends a group as failed. If the cause is unknown, it first starts a diagnosis and
 // publishes the failure with its result.
+//
+// Rule R26: groups that wait for a failed group do not start; running ones finish
 func (s *stage) fail(g *group, o *object, f *failure) {
 	if g.status != event.Running {
 		return
@@ -93,6 +95,8 @@ func (s *stage) failing() bool { return len(s.failures) > 0 }
 
 // heldFailure is the failure the run is held on: the last one that was not given up; nil if
 // the run is not held.
+//
+// Rule R44: a failure is held until it is accepted, retried or given up
 func (m *machine) heldFailure() *failure {
 	if m.stage == nil || !m.opts.HoldOnFailure || m.over() {
 		return nil
@@ -203,7 +207,7 @@ func (f *failure) deciding(found Finding) Finding {
 func (s *stage) reportFinding(g *group, o *object, named plan.Object, lines []string) {
 	best := o.found
 	s.m.publish(event.Event{
-		Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.Group, Object: &named,
+		Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.Group, Object: &named, Status: best.Status(),
 		Message: best.Cause, Cause: best.Cause, Evidence: best.Evidence, Lines: lines,
 	})
 }
