@@ -69,7 +69,6 @@ var banned = map[string]string{
 	"is given up":            "is aborted; times out",
 	"cut off":                "interrupted; killed",
 	"as mended":              "re-check",
-	"mended":                 "fixed",
 	"mend":                   "fix",
 	"leaves the screen":      "quits",
 	"leave the screen":       "quit",

@@ -30,6 +30,7 @@ var marks = map[string]struct {
 	"applying":      {"◐", "o", "applying", Busy},
 	"applied":       {"◇", "^", "applied", Quiet}, // how it fares nobody has waited for (R21)
 	"in-progress":   {"◐", "o", "in progress", Busy},
+	"degraded":      {"◑", "%", "degraded", Stopped}, // waiting alone will not help, or ready no more
 	"deleting":      {"◐", "o", "deleting", Busy},
 	"aborting":      {"◐", "o", "aborting", Stopped},
 	"replacing":     {"◐", "o", "replacing", Stopped},

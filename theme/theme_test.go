@@ -129,7 +129,7 @@ func TestASCIISigns(t *testing.T) {
 
 // inFonts are characters that DejaVu Sans Mono 2.37 has, as its table says, and that no
 // terminal draws as a picture of two cells.
-const inFonts = "✓✗○◐◓◑◒◇⊘↩–‖!●│─└┌├┘┴┐┤┬┼┃━┗┏┣┛┻┓┫┳╋╭╮╰╯▶▸◂▾▷╸…·↵←→"
+const inFonts = "✓✗○◐◓◑◒◴◵◶◷◇⊘↩–‖!●│─└┌├┘┴┐┤┬┼┃━┗┏┣┛┻┓┫┳╋╭╮╰╯▶▸◂▾▷╸…·↵←→"
 
 // TestGlyphsAreInFonts lets no glyph in that has not been looked up.
 func TestGlyphsAreInFonts(t *testing.T) {

@@ -66,16 +66,17 @@ func (c Changes) String() string {
 	return text
 }
 
-// took takes over what a request has done.
-func (o *ObjectState) took(e Event) {
+// took takes over what a request has done, and reports whether it is the first answer.
+func (o *ObjectState) took(e Event) (first bool) {
 	if e.Change == "" {
-		return
+		return false
 	}
 	o.Change = e.Change
 	if o.overall == "" || o.overall == Unchanged {
 		o.overall = e.Change
 	}
-	if o.Answered.IsZero() {
+	if first = o.Answered.IsZero(); first {
 		o.Answered = e.Time
 	}
+	return first
 }

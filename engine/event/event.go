@@ -33,7 +33,7 @@ const (
 	// KindObject tells the state of an object (phase, group, object, status,
 	// message, change; cause and evidence with status failed).
 	KindObject Kind = "object"
-	// KindCommand answers a command (command, phase, group; status accepted or
+	// KindCommand answers a command (command, by, phase, group; status accepted or
 	// refused; message says why it was refused) (R45).
 	KindCommand Kind = "command"
 	// KindBreakpoint tells that a breakpoint was set (status set; also where it
@@ -49,7 +49,7 @@ const (
 	// object, message).
 	KindWaiting Kind = "waiting"
 	// KindDiagnosis says why an object is not ready (group, object, cause,
-	// evidence; message is the cause, or what the object looks like where nothing
+	// evidence; status degraded if waiting alone will not help; message is the cause, or what the object looks like where nothing
 	// more is known; lines are its conditions, events, pods and last log lines).
 	// One that knows less than those before it has the cause and the evidence of
 	// those.
@@ -77,6 +77,7 @@ const (
 	Applying   Status = "applying"    // object: a request is on its way
 	Applied    Status = "applied"     // object: the API server has it; group: all its objects are, and nothing waits for them
 	InProgress Status = "in-progress" // object: applied, not ready
+	Degraded   Status = "degraded"    // diagnosis: not ready, and waiting alone will not help
 	Ready      Status = "ready"       // object, group
 	Failed     Status = "failed"      // operation, group, object
 	Skipped    Status = "skipped"     // group: never started
@@ -151,6 +152,9 @@ type Event struct {
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
+	// By is where that command came from: "another terminal", or "" for the terminal of
+	// the run.
+	By string `json:"by,omitempty"`
 	// Answers is the ID of that command, where it had one.
 	Answers string `json:"answers,omitempty"`
 	// Rule is the number of the rule a warning falls under.
@@ -201,7 +205,7 @@ type Operation struct {
 	// PreviousRevision is the revision that a rollback would go back to, 0
 	// where rolling back means to uninstall.
 	PreviousRevision int `json:"previousRevision,omitempty"`
-	// Timeout is for the whole operation, ReadinessTimeout for one resource,
+	// Timeout is for the whole operation, ReadinessTimeout for one resource or 0,
 	// both in nanoseconds (R25).
 	Timeout          time.Duration `json:"timeout,omitempty"`
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
@@ -295,6 +299,8 @@ type Command struct {
 	// Told says that who gives the command has been told that a rollback is
 	// under way, so that it need not be given twice.
 	Told bool `json:"told,omitempty"`
+	// By is given back in Event.By.
+	By string `json:"-"`
 	// ID is given back in Event.Answers.
 	ID string `json:"id,omitempty"`
 	// Values are those that an Edit from another process lays over the ones of the

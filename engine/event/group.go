@@ -50,10 +50,14 @@ type ObjectState struct {
 	Cause     string
 	Evidence  []string
 	Diagnosis []string
+	// Degraded says that waiting alone will not make it ready.
+	Degraded bool
 	// Log holds a hook's output.
 	Log []string
 	// overall is what all requests have come to; see State.Changes.
 	overall Change
+	// frozen is State.frozen at the time of Answered.
+	frozen time.Duration
 }
 
 // Done reports whether nothing is left to do for the object.
@@ -118,6 +122,7 @@ func (s *State) applyGroup(e Event) {
 	if g == nil {
 		return
 	}
+	s.mending.leaves(g, e)
 	if e.Status == Running && (g.Started.IsZero() || g.Status.Over()) {
 		g.Started, g.Ended = e.Time, time.Time{}
 	}
@@ -127,6 +132,9 @@ func (s *State) applyGroup(e Event) {
 	g.Status, g.Message = e.Status, e.Message
 	g.Root, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
 	s.object(e).renew(e)
+	if e.Status == Failed {
+		s.mending.failed(g, e.Time)
+	}
 }
 
 func (s *State) applyObject(e Event) {
@@ -149,20 +157,28 @@ func (s *State) applyObject(e Event) {
 	}
 	switch e.Status {
 	case Applying: // again, after a retry: what was found out is about the last attempt
-		o.Applied, o.Answered, o.Cause, o.Evidence, o.Diagnosis = e.Time, time.Time{}, "", nil, nil
+		o.Applied, o.Answered = e.Time, time.Time{}
+		o.forget()
 	case Ready, Gone:
-		o.Cause, o.Evidence, o.Diagnosis = "", nil, nil
+		o.forget()
 	case Failed:
 		o.explain(e)
 	}
 	o.Status, o.Message = e.Status, e.Message
-	o.took(e)
+	if o.took(e) {
+		o.frozen = s.frozen.read(e.Time)
+	}
 	if o.Applied.IsZero() {
 		o.Applied = e.Time
 	}
 	if o.Done() {
 		g.Done++
 	}
+}
+
+// forget drops what was found out about an object.
+func (o *ObjectState) forget() {
+	o.Cause, o.Evidence, o.Diagnosis, o.Degraded = "", nil, nil, false
 }
 
 // explain takes over a cause, where the event has one. Records from before there

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"slices"
 	"time"
 
 	"lockstep/engine/plan"
@@ -48,10 +49,11 @@ type State struct {
 	Away        time.Time
 	AwayMessage string
 	Notes       []string
+	mending
 
-	idle      time.Duration // spent paused or held, before idleSince
-	idleSince time.Time     // zero while running
-	groups    map[Unit]*GroupState
+	idle   stopwatch // runs while the operation is paused or held
+	frozen stopwatch // runs while no readiness timeout does: also in an outage
+	groups map[Unit]*GroupState
 }
 
 // Apply draws one event into the picture.
@@ -78,7 +80,7 @@ func (s *State) Apply(e Event) {
 		s.applyObject(e)
 	case KindDiagnosis:
 		if o := s.object(e); o != nil {
-			o.Diagnosis = e.Lines
+			o.Diagnosis, o.Degraded = e.Lines, e.Status == Degraded
 			o.explain(e)
 		}
 	case KindLog:
@@ -97,8 +99,10 @@ func (s *State) Apply(e Event) {
 		if e.Status == Away {
 			s.AwayMessage = e.Message
 		}
+		s.setClocks(e.Time)
 	case KindCommand:
 		s.Answer = e
+		s.mending.command(e)
 	case KindNotes:
 		s.Notes = e.Lines
 	}
@@ -106,6 +110,7 @@ func (s *State) Apply(e Event) {
 
 func (s *State) applyOperation(e Event) {
 	if s.Status != "" && e.Status == Running && !s.Operation.Watches() { // an edited revision begins (R46)
+		s.mending.replace(s.groups)
 		s.Phases, s.groups, s.Breakpoints, s.Waiting = nil, nil, nil, Event{}
 	}
 	s.Status, s.Message = e.Status, e.Message
@@ -117,8 +122,11 @@ func (s *State) applyOperation(e Event) {
 	case Running, RollingBack:
 		s.setRun(e.Time, Running, "")
 	default:
-		s.setRun(e.Time, Running, "")
+		if e.Status == Succeeded {
+			s.mending.succeed(e.Time)
+		}
 		s.Ended, s.Away, s.AwayMessage = e.Time, time.Time{}, ""
+		s.setRun(e.Time, Running, "")
 	}
 	if e.Exit != nil {
 		s.Exit, s.Outcome, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Release, e.Unchecked
@@ -146,14 +154,14 @@ func (s *State) applyRun(e Event) {
 }
 
 func (s *State) setRun(at time.Time, run Status, message string) {
-	if !s.idleSince.IsZero() {
-		s.idle += at.Sub(s.idleSince)
-		s.idleSince = time.Time{}
-	}
-	if run == Paused || run == Held {
-		s.idleSince = at
-	}
 	s.Run, s.RunMessage = run, message
+	s.setClocks(at)
+}
+
+func (s *State) setClocks(at time.Time) {
+	stands := s.Run == Paused || s.Run == Held
+	s.idle.run(stands, at)
+	s.frozen.run(stands || !s.Away.IsZero(), at)
 }
 
 func (s *State) applyBreakpoint(e Event) {
@@ -187,11 +195,41 @@ func (s *State) Active(now time.Time) time.Duration {
 	if !s.Ended.IsZero() {
 		now = s.Ended
 	}
-	d := now.Sub(s.Started) - s.idle
-	if !s.idleSince.IsZero() {
-		d -= now.Sub(s.idleSince)
+	return max(now.Sub(s.Started)-s.idle.read(now), 0)
+}
+
+// TimeLeft is how long an object of the chart may still be in progress before
+// --readiness-timeout fails it (R25). ok is false if nothing limits it.
+func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left time.Duration, ok bool) {
+	limit := s.Operation.ReadinessTimeout
+	inChart := slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return p.Name == g.Phase && p.Kind == PhaseApply })
+	if limit <= 0 || !inChart || !s.Ended.IsZero() || g.Status != Running || o.Status != InProgress || o.Answered.IsZero() || s.Run == Aborting || !s.frozen.since.IsZero() {
+		return 0, false
 	}
-	return max(d, 0)
+	return max(limit-(now.Sub(o.Answered)-(s.frozen.read(now)-o.frozen)), 0), true
+}
+
+// stopwatch adds up the times between its starts and stops.
+type stopwatch struct {
+	total time.Duration // before since
+	since time.Time     // zero while it is stopped
+}
+
+func (w *stopwatch) run(on bool, at time.Time) {
+	if on == !w.since.IsZero() {
+		return
+	}
+	w.total, w.since = w.read(at), time.Time{}
+	if on {
+		w.since = at
+	}
+}
+
+func (w stopwatch) read(now time.Time) time.Duration {
+	if w.since.IsZero() {
+		return w.total
+	}
+	return w.total + now.Sub(w.since)
 }
 
 // Groups are those of all phases, in the order of the plan.

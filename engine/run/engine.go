@@ -66,6 +66,14 @@ type Explained interface {
 	Finding() Finding
 }
 
+// Status is that of a KindDiagnosis event.
+func (f Finding) Status() event.Status {
+	if f.Fails {
+		return event.Degraded
+	}
+	return ""
+}
+
 // nothing reports whether nothing was found.
 func (f Finding) nothing() bool { return f.Cause == "" && len(f.Lines) == 0 }
 

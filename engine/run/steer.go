@@ -29,7 +29,7 @@ func (s *steering) pause(why string) { s.paused, s.why = true, why }
 //
 // Rule R45: every command is answered by an event
 func (m *machine) command(c event.Command) {
-	answer := event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
+	answer := event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
 	stops := m.rollback.begun && (c.Name == event.Abort || c.Name == event.Rollback)
 	if why := m.execute(c); why != "" {
 		answer.Status, answer.Message = event.Refused, why

@@ -322,6 +322,9 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 		Name: name, Release: s.Common.Release, Namespace: s.Common.Namespace, Context: s.Client.ContextName(),
 		Timeout: s.Common.Timeout, ReadinessTimeout: s.Common.ReadinessTimeout,
 	}
+	if s.Common.Wait != "" && s.Common.Wait != "ordered" { // only --timeout counts then, as in Helm
+		info.ReadinessTimeout = 0
+	}
 	if rel != nil && rel.Chart != nil && rel.Chart.Metadata != nil {
 		info.Chart = rel.Chart.Name() + "-" + rel.Chart.Metadata.Version
 		info.Revision = rel.Version

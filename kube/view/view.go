@@ -356,7 +356,7 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 // explain publishes why an object is not ready. An object whose pods fail is failed here:
 // a view has no timeout, so it would be in progress forever.
 func (v *View) explain(of target, found run.Finding) {
-	v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: of.Phase, Group: of.Group, Object: &of.object,
+	v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: of.Phase, Group: of.Group, Object: &of.object, Status: found.Status(),
 		Message: found.Cause, Cause: found.Cause, Evidence: found.Evidence, Lines: found.Lines})
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -85,6 +85,9 @@ type Options struct {
 	// Next returns what the user may want to type when the operation is over, one
 	// command a line; it may be nil.
 	Next func(*event.State) []string
+	// Later opens a view of the release once the operation is over, for a screen that
+	// stays open (R34b). It ends with the context. Nil: what is shown stays as it was.
+	Later func(context.Context) (Source, error)
 	// Theme is the look. Where its Background is theme.Detect, the terminal
 	// is asked.
 	Theme theme.Options

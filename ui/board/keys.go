@@ -85,7 +85,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "filter by name, kind or status"},
 		{Keys: []string{"f"}, Label: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
 			About: "next problem: failing or blocking"},
-		{Keys: []string{"enter"}, Label: "enter", Hint: keys.When("inspect", m.canInspect), Disabled: keys.Unless(func() bool { return m.quitsOnEnter() || m.HasGroup() }, "nothing to inspect yet"), Do: m.inspect, Stays: true, Part: partLook,
+		{Keys: []string{"enter"}, Label: "enter", Hint: keys.When("inspect", m.canInspect), Disabled: inspects, Do: m.inspect, Stays: true, Part: partLook,
 			About: "inspect the selected group or object"},
 		{Keys: []string{"F"}, Label: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partLook,
 			About: "follow the running groups again"},
@@ -220,11 +220,7 @@ func (m *model) showsObject() bool {
 	return m.insp.Shown && m.insp.HasAnswers() && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
 }
 
-func (m *model) canInspect() bool { return m.Group() != nil && !m.insp.Shown && !m.quitsOnEnter() }
-
-// quitsOnEnter reports whether enter leaves: at the end, where the user has
-// not begun to look around. Who has opened a record has done so to look.
-func (m *model) quitsOnEnter() bool { return m.Over() && m.Follow && !m.insp.Shown && !m.ReadOnly() }
+func (m *model) canInspect() bool { return m.Group() != nil && !m.insp.Shown }
 
 func (m *model) wrapHint() string {
 	if m.insp.Cut {

@@ -73,7 +73,7 @@ func states() []state {
 		{"held, values at hand", with("sandbox-held", 0, "", editable), "A R G e a | / f ↵ ?", refusedOnly(map[string]string{"G": asks})},
 		{"aborting", abortingRun, "a / f ↵ ?", refusedOnly(nil)},
 		{"rolling back", with("sandbox-rollback", 160, ""), "p a / f ↵ ?", refusedOnly(nil)},
-		{"over", with("sandbox-install", 0, ""), "q/↵ / o ?", with0(over, "enter", leaves)},
+		{"over", with("sandbox-install", 0, ""), "q / ↵ o ?", over},
 		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ o ?", over},
 		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
 		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},

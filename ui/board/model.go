@@ -35,6 +35,7 @@ type model struct {
 	regions
 	modes
 	feed
+	later later
 	pens  *canvas.Pens
 	theme theme.Options // as it was asked for
 	frame string        // the last frame, while nothing has changed
@@ -64,8 +65,8 @@ type modes struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{feed: feed{ctx: ctx, source: o.Source}, theme: o.Theme, stale: true}
-	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Replayed: len(o.record) > 0, Command: o.Command, Abort: m.askAbort})
+	m := &model{feed: feed{ctx: ctx, source: o.Source}, later: later{open: o.Later}, theme: o.Theme, stale: true}
+	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: len(o.record) > 0, Command: o.Command, Abort: m.askAbort})
 	m.Screen = s
 	end := &report.Report{Screen: s, Next: o.Next}
 	m.board = columns.New(s, m.place)
@@ -148,6 +149,10 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 		m.setDepth(msg.Profile)
 	case batchMsg:
 		return m.absorb(msg)
+	case laterMsg:
+		return m.watches(msg)
+	case seenMsg:
+		return m.observe(msg)
 	case tickMsg:
 		m.ticks = false
 		if m.insp.Shown {
@@ -212,6 +217,7 @@ func (m *model) absorb(b batchMsg) tea.Cmd {
 	if m.QuitAtEnd && m.Over() {
 		cmds = append(cmds, m.quit())
 	}
+	cmds = append(cmds, m.watchOn())
 	return tea.Batch(cmds...)
 }
 
@@ -286,5 +292,6 @@ func (m *model) draw() {
 	for _, open := range m.Modes {
 		open.Draw()
 	}
+	footer.DrawFlash(m.Screen)
 	m.frame = m.Canvas.String()
 }

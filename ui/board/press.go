@@ -88,12 +88,8 @@ func (m *model) escape() tea.Cmd {
 	return nil
 }
 
-// inspect opens the inspector on what is selected. At the end of a run that
-// nobody has looked at, it leaves.
+// inspect opens the inspector on what is selected.
 func (m *model) inspect() tea.Cmd {
-	if m.quitsOnEnter() {
-		return m.quit()
-	}
 	return m.insp.Look(m.insp.FirstTab())
 }
 
@@ -225,8 +221,6 @@ func (m *model) hintsOf(which func(keys.Binding) bool) []keys.Hint {
 				key = m.Theme.Lines.Left
 			case key == "right":
 				key = m.Theme.Lines.Right
-			case key == "q" && m.quitsOnEnter():
-				key += "/" + m.Theme.Lines.Enter
 			}
 			out = append(out, keys.Hint{Key: key, Word: word, Stays: b.Stays})
 		}

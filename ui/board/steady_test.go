@@ -37,7 +37,7 @@ func TestWhatNeverLeavesTheScreen(t *testing.T) {
 				if s.Tally.Total > 0 && (!counted.MatchString(strings.TrimRight(state, " ")) || !strings.ContainsAny(state, "━─╸")) {
 					t.Fatalf("%s: counts or bar have left the state line:\n%s", what, s.text())
 				}
-				if !strings.Contains(footer, "help") || s.Group() != nil && !s.quitsOnEnter() && !strings.Contains(footer, "inspect") {
+				if !strings.Contains(footer, "help") || s.Group() != nil && !strings.Contains(footer, "inspect") {
 					t.Fatalf("%s: the footer is %q", what, footer)
 				}
 				if s.State.Run == event.Paused && !s.Over() && (!strings.Contains(footer, "resume") || !strings.Contains(footer, "n step") || !strings.Contains(footer, "a abort")) {

@@ -207,7 +207,9 @@ func (s *Server) handle(ctx context.Context, c net.Conn, out *lines) {
 				reply(s.answer(ctx, order))
 			}()
 		default:
-			s.command(order.Event())
+			command := order.Event()
+			command.By = "another terminal"
+			s.command(command)
 		}
 	}
 }

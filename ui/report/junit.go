@@ -106,6 +106,11 @@ func (o *Outcome) junitOperation() junitSuite {
 
 func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	s := junitSuite{Name: clean(g.name), Time: junitTime(g.Seconds), Stamp: junitStamp(g.Started), Properties: []junitProperty{{"phase", clean(g.Phase)}}}
+	for _, m := range o.Mended {
+		if m.Phase == g.Phase && m.Group == g.ID {
+			s.Properties = append(s.Properties, junitProperty{"mended by " + m.How, clean(m.Text)})
+		}
+	}
 	failures := 0
 	for _, obj := range g.Objects {
 		c := junitCase{Class: clean(g.name), Name: clean(obj.Object.String()), Time: junitTime(obj.Seconds)}

@@ -57,7 +57,10 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 	for _, f := range o.Failures {
 		fmt.Fprintf(b, "- **%s** (in %s)\n", markdown(f.Text), markdown(f.place))
 	}
-	if len(o.Failures) > 0 {
+	for _, m := range o.Mended {
+		fmt.Fprintf(b, "- mended by %s: %s (in %s)\n", m.How, markdown(m.Text), markdown(m.place))
+	}
+	if len(o.Failures)+len(o.Mended) > 0 {
 		b.WriteString("\n")
 	}
 	var known []string

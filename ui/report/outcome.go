@@ -37,6 +37,7 @@ type Outcome struct {
 	Evidence []string     `json:"evidence,omitempty"`
 
 	Failures     []Failure      `json:"failures"`
+	Mended       []Mended       `json:"mended"`
 	Groups       []GroupOutcome `json:"groups"`
 	CriticalPath []string       `json:"criticalPath"`
 	Warnings     []Warning      `json:"warnings"`
@@ -75,6 +76,15 @@ type Failure struct {
 	Text string `json:"text"`
 
 	place string // see failurePlace
+}
+
+// Mended is a failure that was mended, see event.Mended.
+type Mended struct {
+	Failure
+	How    string    `json:"how"`
+	By     string    `json:"by,omitempty"`
+	Failed time.Time `json:"failed"`
+	Ready  time.Time `json:"ready"`
 }
 
 // GroupOutcome is the result of a group.
@@ -122,10 +132,13 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 		Version:  outcomeVersion,
 		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked},
 		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
-		Failures: []Failure{}, Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
+		Failures: []Failure{}, Mended: []Mended{}, Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
 	}
 	for _, r := range s.Roots() {
 		o.Failures = append(o.Failures, failure(s, r))
+	}
+	for _, m := range s.Mended {
+		o.Mended = append(o.Mended, Mended{failure(s, m.Root), string(m.How), m.By, m.Failed, m.Ready})
 	}
 	if len(o.Failures) > 0 {
 		first := o.Failures[0]

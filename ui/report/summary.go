@@ -58,6 +58,9 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 	case len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed):
 		reason = s.Outcome
 	}
+	for _, m := range s.Mended {
+		fmt.Fprintln(w, "  mended:", clean(m.String()))
+	}
 	fmt.Fprintln(w, style.glyph(s.Ending()), withReason(verdict(s, style), clean(reason)))
 }
 
@@ -163,7 +166,11 @@ func verdict(s *event.State, style Style) string {
 	op := s.Operation
 	how := style.word(s.Status) + " after "
 	if s.Status == event.Succeeded {
-		how = style.word(s.Ending()) + " in "
+		how = style.word(s.Ending()) + s.AfterMended()
+		if len(s.Mended) > 0 {
+			how += ","
+		}
+		how += " in "
 	}
 	end := s.Ended
 	if end.IsZero() {

@@ -66,6 +66,9 @@ func (l *Layout) drawCard(c *Card) {
 
 // frameRole is the role of a card's border: it leads the eye to where work is.
 func frameRole(n *graph.Node) theme.Role {
+	if n.Degraded > 0 {
+		return theme.Stopped
+	}
 	switch n.Status {
 	case event.Running:
 		return theme.Busy

@@ -9,6 +9,21 @@ import (
 	"lockstep/ui/board/screen"
 )
 
+// DrawFlash draws the short message that there is above the keys, on as many lines as it
+// takes.
+func DrawFlash(s *screen.Screen) {
+	if s.Flash.Text == "" || s.TooSmall() {
+		return
+	}
+	lines := canvas.Wrap(canvas.Clean(s.Flash.Text), s.W-2)
+	top := max(s.H-1-len(lines), 2)
+	lines = lines[:min(len(lines), s.H-1-top)]
+	s.Canvas.Blank(canvas.Rect{X: 0, Y: top, W: s.W, H: len(lines)})
+	for i, l := range lines {
+		s.Canvas.Put(1, top+i, s.Flash.Role, l)
+	}
+}
+
 // Draw draws as many keys as there is room for, help always, and the query that is
 // searched for or filtered by.
 func Draw(s *screen.Screen, hints []keys.Hint, query string) {

@@ -66,8 +66,10 @@ type Node struct {
 	Lane      int // the row of its edges past columns, or -1
 	writings  []Writing
 	release   string
-	// outcome is what a rollback has made of it since, empty for nothing.
-	Outcome string
+	// Outcome is what a rollback has made of it since, empty for nothing; Degraded is how
+	// many of its objects are degraded.
+	Outcome  string
+	Degraded int
 }
 
 // New lays the phases of a state out in columns.

@@ -1,6 +1,7 @@
 package header
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -8,7 +9,9 @@ import (
 	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 	"lockstep/ui/board/keys"
+	"lockstep/ui/board/picture"
 	"lockstep/ui/board/screen"
 )
 
@@ -105,6 +108,12 @@ func (h *Header) where() []string {
 	case h.Attached:
 		out = append(out, "attached")
 	}
+	switch {
+	case h.NotLive != "":
+		out = append(out, h.NotLive)
+	case h.Later != nil:
+		out = append(out, "live")
+	}
 	return out
 }
 
@@ -117,15 +126,11 @@ func (h *Header) drawState() {
 	h.drawProgress(h.W-1, 1)
 	x := h.stateFrom()
 	room := h.stateRoom()
-	if len(h.Said) > 0 && h.Flash.Text == "" {
+	if len(h.Said) > 0 {
 		for n, l := range h.Said {
 			cv.PutFit(x, 1+n, room, theme.Text, l)
 			room = h.W - 1 - x
 		}
-		return
-	}
-	if h.Flash.Text != "" {
-		cv.PutFit(x, 1, room, h.Flash.Role, h.Flash.Text)
 		return
 	}
 	end := x + room
@@ -203,6 +208,10 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	}
 	mark = h.Theme.Mark(string(event.Running))
 	mark.Glyph = h.pulse(mark.Glyph)
+	if h.Tally.Degraded > 0 {
+		worse := h.Theme.Mark(string(event.Degraded))
+		mark.Glyph, mark.Role = worse.Glyph, worse.Role
+	}
 	return mark, h.Expected().Text
 }
 
@@ -247,7 +256,11 @@ func (h *Header) liveMark() theme.Mark {
 func (h *Header) endMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Ending()))
-	leave := "press q to quit"
+	leave := h.leave()
+	mark.Word += s.AfterMended()
+	if h.Later != nil {
+		mark.Word += " " + s.Ended.Local().Format("15:04:05")
+	}
 	if h.ReadOnly() && s.Status == event.Running {
 		mark.Word = "up to here"
 		ends := "the record ends"
@@ -259,7 +272,44 @@ func (h *Header) endMark() (theme.Mark, string) {
 		}
 		return mark, h.Join(ends, leave)
 	}
-	return mark, h.Join(leave, h.Graph.Shorten(s.Reason()))
+	return mark, h.Join(leave, h.Graph.Shorten(s.Reason()), h.since())
+}
+
+// leave says how to leave, and what goes with it.
+func (h *Header) leave() string {
+	if h.Throwaway {
+		return "press q to quit; this deletes the cluster"
+	}
+	return "press q to quit"
+}
+
+// since says what became of the release after the end, "" where all is as it was (R34b).
+func (h *Header) since() string {
+	if h.Later == nil {
+		return ""
+	}
+	worse, text := 0, ""
+	for _, n := range h.Graph.Nodes {
+		if n.Degraded == 0 {
+			continue
+		}
+		if worse += n.Degraded; text != "" {
+			continue
+		}
+		o := picture.Worst(n)
+		ago := canvas.Span(h.DegradedFor(n, o), false) + " ago"
+		text = fmt.Sprintf("%s %s: %s (%s)", h.Theme.Mark(string(event.Degraded)).Glyph, graph.ShortObject(o.Object), cmp.Or(o.Cause, o.Message, "not ready"), ago)
+	}
+	if worse > 1 {
+		text += fmt.Sprintf(" and %d more", worse-1)
+	}
+	if h.State.Status == event.Failed && worse == 0 && h.Tally.Done > 0 && h.Tally.Done+h.Tally.Waiting == h.Tally.Total {
+		text = "everything applied is ready"
+	}
+	if text = h.Join(h.Later.Message, text); text == "" {
+		return ""
+	}
+	return "since then: " + text
 }
 
 // inFlight says what a pause or an abort still waits for.
@@ -278,7 +328,7 @@ func (h *Header) pulse(glyph string) string {
 	if h.Theme.Still || h.Theme.ASCII {
 		return glyph
 	}
-	return [...]string{"◐", "◓", "◑", "◒"}[int(h.State.Active(h.Now()).Seconds())%4]
+	return [...]string{"◴", "◷", "◶", "◵"}[int(h.State.Active(h.Now()).Seconds())%4]
 }
 
 // DrawTooSmall says what can be said on a screen without room for a board: the

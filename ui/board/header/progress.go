@@ -34,7 +34,7 @@ func (h *Header) others(room int) string {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{t.Active, active}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, "waiting"}} {
+	}{{t.Degraded, "degraded"}, {t.Active, active}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, "waiting"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}

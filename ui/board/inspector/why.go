@@ -51,8 +51,14 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	if s.ObjectOutcome(n, o) != "" {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.StatusMark(n, o).Word})
 	}
-	if picture.Urgency(o) == 1 && !n.Status.Over() {
+	switch {
+	case n.Worse(o):
+		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.DegradedFor(n, o), false)})
+	case picture.Urgency(o) == 1 && !n.Status.Over():
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.SinceOf(o), false)})
+	}
+	if left := s.FailsIn(n, o); left != "" {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + left})
 	}
 	if why := s.whyNot(o); why != "" {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: why})

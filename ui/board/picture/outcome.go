@@ -100,6 +100,9 @@ func (p *Picture) asItWas(o *event.ObjectState) bool {
 // after a rollback, too: it is why there was one.
 func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
 	mark := p.Theme.Mark(string(n.Status))
+	if n.Degraded > 0 {
+		return p.Theme.Mark(string(event.Degraded))
+	}
 	if n.Outcome == "" {
 		return mark
 	}

@@ -23,11 +23,16 @@ type Picture struct {
 	Steers bool // there is a run to steer
 
 	State event.State
-	Graph graph.Graph
-	Tally tally
-	undo  map[plan.Object]*event.ObjectState // what a rollback has done to objects
-	Next  *event.GroupState                  // what a step lets go, while paused
-	Ended bool                               // the source has ended
+	// Later is how the objects are after the end, nil where nobody watches them (R34b):
+	// the graph then shows these, and State what the operation came to.
+	Later *event.State
+	// NotLive says why the objects may be otherwise by now, "" where that is clear.
+	NotLive string
+	Graph   graph.Graph
+	Tally   tally
+	undo    map[plan.Object]*event.ObjectState // what a rollback has done to objects
+	Next    *event.GroupState                  // what a step lets go, while paused
+	Ended   bool                               // the source has ended
 }
 
 // ReadOnly reports whether there is no run to steer.
@@ -57,9 +62,9 @@ func (p *Picture) RollingBack() bool {
 
 // tally counts what the header shows, once per batch.
 type tally struct {
-	Total, Done, Applied, Active, Failed, Waiting int
-	Requests                                      int // on their way
-	Groups                                        int // under way
+	Total, Done, Applied, Active, Degraded, Failed, Waiting int
+	Requests                                                int // on their way
+	Groups                                                  int // under way
 }
 
 // Count adds up the objects of the phases that matter now: those of the
@@ -71,13 +76,25 @@ func (p *Picture) Count() {
 	}
 	back := p.RollingBack()
 	for _, n := range p.Graph.Nodes {
+		n.Degraded = 0
+		for _, o := range n.Objects {
+			if Degraded(n, o) {
+				n.Degraded++
+			}
+		}
 		if strings.HasPrefix(n.Phase, event.RollbackPrefix) == back {
-			p.Tally.add(n.GroupState)
+			p.Tally.add(n)
 		}
 	}
 }
 
-func (t *tally) add(g *event.GroupState) {
+// Degraded reports whether an object is in trouble that waiting alone will not end, or is
+// ready no more.
+func Degraded(n *graph.Node, o *event.ObjectState) bool {
+	return n.Worse(o) || n.Status == event.Running && o.Degraded && !o.Done() && o.Status != event.Failed
+}
+
+func (t *tally) add(g *graph.Node) {
 	t.Total += len(g.Objects)
 	if g.Status == event.Running {
 		t.Groups++
@@ -91,6 +108,9 @@ func (t *tally) add(g *event.GroupState) {
 		switch {
 		case o.Done():
 			t.Done++
+			continue
+		case g.Degraded > 0 && Degraded(g, o):
+			t.Degraded++
 			continue
 		case o.Status == event.Failed, g.Status == event.Failed && Urgency(o) == 1:
 			t.Failed++
@@ -118,6 +138,9 @@ func (t *tally) add(g *event.GroupState) {
 
 // Lively reports whether times on the screen go on.
 func (p *Picture) Lively() bool {
+	if p.Later != nil && p.Tally.Degraded > 0 {
+		return true // with how long ago
+	}
 	if p.Over() || p.State.Started.IsZero() {
 		return false
 	}
@@ -149,6 +172,8 @@ func Passed(n *graph.Node) bool {
 // status; empty where it is ready, or where that is all there is to say.
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	switch {
+	case Degraded(n, o):
+		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o), false), cmp.Or(o.Cause, o.Message), p.FailsIn(n, o))
 	case o.Status == event.Failed:
 		return cmp.Or(o.Cause, o.Message)
 	case CutShort(n.Status) && Urgency(o) == 1:
@@ -178,6 +203,25 @@ func (p *Picture) SinceOf(o *event.ObjectState) time.Duration {
 		return 0
 	}
 	return p.clockNow().Sub(from)
+}
+
+// DegradedFor is how long an object has been under way and is in trouble, or not ready
+// any more.
+func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration {
+	if n.Worse(o) {
+		return p.Now().Sub(o.Since)
+	}
+	return p.SinceOf(o)
+}
+
+// FailsIn says when --readiness-timeout fails an object that is in trouble, "" where
+// nothing limits it or the clock stands still.
+func (p *Picture) FailsIn(n *graph.Node, o *event.ObjectState) string {
+	left, ok := p.State.TimeLeft(n.GroupState, o, p.Now())
+	if !ok {
+		return ""
+	}
+	return "fails in " + canvas.Span(left, false)
 }
 
 // clockNow is the present time, or the operation's end.
@@ -212,6 +256,8 @@ func (p *Picture) ObjectMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 // StatusMark is objectMark without what a rollback has done since.
 func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	switch {
+	case Degraded(n, o):
+		return p.Theme.Mark(string(event.Degraded))
 	case CutShort(n.Status) && Urgency(o) == 1:
 		mark := p.Theme.Mark(string(n.Status))
 		mark.Word = "not ready"
@@ -255,7 +301,7 @@ func Worst(n *graph.Node) *event.ObjectState {
 		if Urgency(o) > 1 {
 			continue
 		}
-		if best == nil || Urgency(o) < Urgency(best) || Urgency(o) == Urgency(best) && o.Applied.Before(best.Applied) {
+		if best == nil || Degraded(n, o) && !Degraded(n, best) || Urgency(o) < Urgency(best) || Urgency(o) == Urgency(best) && o.Applied.Before(best.Applied) {
 			best = o
 		}
 	}

@@ -35,6 +35,9 @@ func (r *Report) Lines(width int) []canvas.Line {
 	for _, root := range s.Roots() {
 		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Bad, Text: r.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: r.Graph.Shorten(root.String())}}}, width)...)
 	}
+	for _, m := range s.Mended {
+		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Stopped, Text: "mended: "}, {Role: theme.Text, Text: r.Graph.Shorten(m.String())}}}, width)...)
+	}
 	if s.Outcome != "" {
 		out = append(out, canvas.Plain(theme.Quiet, s.Outcome))
 	}

@@ -49,7 +49,9 @@ type Screen struct {
 type Run struct {
 	// Attached tells that it is another process's, Replayed that it is a record.
 	Attached, Replayed bool
-	Command            func(event.Command)
+	// Throwaway tells that its cluster is deleted when the screen is left.
+	Throwaway bool
+	Command   func(event.Command)
 	// Abort asks what is to become of the run, instead of all that is open.
 	Abort func() tea.Cmd
 }
@@ -168,7 +170,7 @@ func (s *Screen) Rewind() {
 	s.State, s.Graph, s.stepped, s.outlook = event.State{}, graph.New(&event.State{}), false, outlook{}
 }
 
-// Flash is a short message in the state line.
+// Flash is a short message above the keys.
 type Flash struct {
 	Text string
 	Role theme.Role
@@ -180,7 +182,7 @@ type FlashOver int
 
 const flashFor = 5 * time.Second
 
-// Say shows a short message in the state line.
+// Say shows a short message above the keys: it never covers the state (R43a).
 func (s *Screen) Say(role theme.Role, text string) tea.Cmd {
 	s.Flash = Flash{Text: text, Role: role, N: s.Flash.N + 1}
 	n := s.Flash.N

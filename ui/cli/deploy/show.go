@@ -107,7 +107,10 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	screen.DiscardInput()
 	o.Source, o.Command, o.Theme = op.Feed().Reader(), op.Command, look
 	o.Inspector = screen.NewInspector(screen.Changes(op), client.Diagnoser(), op.Mask())
+	later, wait := screen.Later(client, op.Info().Release, op.Info().Namespace)
+	o.Later = later
 	err := board.Run(cmd.Context(), o)
+	wait()
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):
 		a.Signals.Hangup()

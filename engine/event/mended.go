@@ -1,0 +1,123 @@
+package event
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Mended is a failure that was mended: its group became ready after all, because the
+// failure was accepted or retried, or the run was edited (R44a).
+type Mended struct {
+	Root // as it was then
+	Unit // the group
+	// Failed and Ready are when the group failed and when it was ready after all.
+	Failed, Ready time.Time
+	// How is Accept, Retry or Edit. By is Event.By of that command.
+	How CommandName
+	By  string
+
+	left bool // the group is not failed any more
+}
+
+// String says what failed, why, and how it was mended.
+func (m Mended) String() string {
+	text := fmt.Sprintf("%s: %s; mended by %s", m.Unit.Group, m.Root, m.How)
+	if m.By != "" {
+		text += " from " + m.By
+	}
+	return text
+}
+
+// mending follows failures until they are mended.
+type mending struct {
+	open   map[Unit]*Mended
+	Mended []Mended // in the order in which they were
+}
+
+// failed notes the failure of a group.
+func (m *mending) failed(g *GroupState, at time.Time) {
+	if m.open == nil {
+		m.open = map[Unit]*Mended{}
+	}
+	m.open[g.Unit()] = &Mended{Root: g.roots()[0], Unit: g.Unit(), Failed: at}
+}
+
+// leaves notes that a group is about to have another status.
+func (m *mending) leaves(g *GroupState, e Event) {
+	f := m.open[g.Unit()]
+	if f == nil || e.Status == Failed {
+		return
+	}
+	if g.Status == Failed {
+		f.Root, f.left = g.roots()[0], true // more may be known by now
+	}
+	if e.Status == Ready || e.Status == Applied || e.Status == Gone {
+		m.close(f, e.Time)
+	}
+}
+
+func (m *mending) close(f *Mended, at time.Time) {
+	f.Ready = at
+	m.Mended = append(m.Mended, *f)
+	delete(m.open, f.Unit)
+}
+
+// command notes who had failures mended, and how. The groups are under way by then, or
+// even ready.
+func (m *mending) command(e Event) {
+	if e.Status != Accepted || e.Command != Accept && e.Command != Retry && e.Command != Edit {
+		return
+	}
+	note := func(f *Mended) {
+		if f.How == "" && (e.Group == "" || f.Unit.Group == e.Group) && (f.left || e.Command == Edit) {
+			f.How, f.By = e.Command, e.By
+		}
+	}
+	for _, f := range m.open {
+		note(f)
+	}
+	for i := range m.Mended {
+		note(&m.Mended[i])
+	}
+}
+
+// replace notes that an edited revision begins instead of the one with these groups.
+func (m *mending) replace(groups map[Unit]*GroupState) {
+	for u, f := range m.open {
+		if g := groups[u]; g != nil && g.Status == Failed {
+			f.Root = g.roots()[0]
+		}
+		f.How = cmp.Or(f.How, Edit)
+	}
+}
+
+// succeed mends what an edited revision no longer has.
+func (m *mending) succeed(at time.Time) {
+	var left []*Mended
+	for _, f := range m.open {
+		if f.How == Edit {
+			left = append(left, f)
+		}
+	}
+	slices.SortFunc(left, func(a, b *Mended) int {
+		return cmp.Or(a.Failed.Compare(b.Failed), cmp.Compare(a.Unit.Group, b.Unit.Group))
+	})
+	for _, f := range left {
+		m.close(f, at)
+	}
+}
+
+// AfterMended is what follows the word for the outcome: ", after 1 failure that was mended",
+// or "".
+func (m *mending) AfterMended() string {
+	switch n := len(m.Mended); n {
+	case 0:
+		return ""
+	case 1:
+		return ", after 1 failure that was mended"
+	default:
+		return fmt.Sprintf(", after %d failures that were mended", n)
+	}
+}

@@ -1,0 +1,85 @@
+package board
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+)
+
+// A screen that stays open after the end goes on watching the release (R34b): its objects
+// are what they are now, and the outcome stays what it was.
+
+// later is where the events of that come from.
+type later struct {
+	open   func(context.Context) (Source, error) // nil: nowhere
+	asked  bool
+	events feed
+}
+
+// laterMsg answers open; seenMsg brings observations, the last one without more to come.
+type (
+	laterMsg struct {
+		source Source
+		err    error
+	}
+	seenMsg batchMsg
+)
+
+// watchOn begins to watch what the operation has left, once it is over.
+func (m *model) watchOn() tea.Cmd {
+	switch {
+	case m.later.open == nil, m.later.asked, !m.HasReport(), m.QuitAtEnd:
+		return nil
+	case m.State.Release == event.NoRelease, m.State.Operation.Name == "test":
+		return nil
+	case m.State.Operation.Name == "uninstall" && m.State.Status == event.Succeeded:
+		return nil
+	}
+	m.later.asked = true
+	open, ctx := m.later.open, m.ctx
+	return func() tea.Msg {
+		source, err := open(ctx)
+		return laterMsg{source, err}
+	}
+}
+
+// watches takes what open has come to.
+func (m *model) watches(msg laterMsg) tea.Cmd {
+	if msg.err != nil {
+		m.NotLive = "not watched any more: " + canvas.Clean(msg.err.Error())
+		return nil
+	}
+	m.Later = m.State.After()
+	m.Graph = graph.New(m.Later)
+	m.later.events = feed{ctx: m.ctx, source: msg.source}
+	return tea.Batch(m.settle(), m.look())
+}
+
+func (m *model) look() tea.Cmd {
+	poll := m.later.events.poll()
+	return func() tea.Msg {
+		if batch, ok := poll().(batchMsg); ok {
+			return seenMsg(batch)
+		}
+		return nil
+	}
+}
+
+// observe takes observations.
+func (m *model) observe(msg seenMsg) tea.Cmd {
+	m.later.events.polled = time.Now()
+	for _, e := range msg.events {
+		m.Later.Observe(e)
+	}
+	cmd := m.settle()
+	if !msg.more {
+		m.NotLive = "not watched any more"
+		return cmd
+	}
+	return tea.Batch(cmd, m.look())
+}
