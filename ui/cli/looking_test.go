@@ -79,7 +79,15 @@ func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 		t.Errorf("accept does not stand out:\n%q", tailOf(c.raw(), 2000))
 	}
 	c.keys("A")
-	c.await(mark, "press q to quit")
+	c.await(mark, "done, after 1 failure that was mended") // R44a
+	c.await(mark, "live")
+	mark = c.mark()
+	if err := second.AppsV1().Deployments("mended").Delete(t.Context(), "before", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.await(mark, "since then: ◑ Deployment/before: not in the") // R34b
+	c.keys("\r") // which never ends the program
+	c.await(mark, "why")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
 		t.Errorf("it ends with %d", code)

@@ -156,8 +156,12 @@ func (l *Layout) drawFold(f *Fold) {
 
 // Rank orders groups by how much they need looking at, the first most.
 func Rank(n *graph.Node) int {
-	for i, s := range []event.Status{event.Failed, event.Held, event.Aborted, event.Running, event.Waiting, event.Skipped, event.Applied} {
-		if n.Status == s {
+	is := n.Status
+	if n.Degraded > 0 {
+		is = event.Degraded
+	}
+	for i, s := range []event.Status{event.Failed, event.Degraded, event.Held, event.Aborted, event.Running, event.Waiting, event.Skipped, event.Applied} {
+		if is == s {
 			return i
 		}
 	}

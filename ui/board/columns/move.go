@@ -131,7 +131,7 @@ func (b *Board) Page(by int) {
 // waited for, each in plan order.
 func (b *Board) Problems() (failed, blocking []screen.Spot) {
 	for _, n := range b.Visible() {
-		if n.Status != event.Failed && n.Status != event.Running && n.Status != event.Held && n.Status != event.Applied {
+		if n.Degraded == 0 && n.Status != event.Failed && n.Status != event.Running && n.Status != event.Held && n.Status != event.Applied {
 			continue
 		}
 		found := false
@@ -140,7 +140,7 @@ func (b *Board) Problems() (failed, blocking []screen.Spot) {
 			case o.Status == event.Failed, picture.Urgency(o) == 1 && n.Status == event.Failed:
 				failed = append(failed, screen.Spot{Unit: n.Unit(), Object: o.Object})
 				found = true
-			case picture.Urgency(o) == 1 && n.Status == event.Running:
+			case picture.Urgency(o) == 1 && n.Status == event.Running, picture.Degraded(n, o):
 				blocking = append(blocking, screen.Spot{Unit: n.Unit(), Object: o.Object})
 				found = true
 			}

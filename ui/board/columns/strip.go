@@ -133,7 +133,7 @@ func (b *Board) drawStrip(y int) (end int) {
 			b.Canvas.Put(c.X-1, y, theme.Accent, map[bool]string{true: "[", false: "]"}[c.In])
 		}
 		was = c.In
-		mark := b.Theme.Mark(string(b.columnsStatus(c.cols)))
+		mark := b.columnsMark(c.cols)
 		b.Canvas.Put(c.X, y, mark.Role, mark.Glyph)
 	}
 	if was {
@@ -169,12 +169,16 @@ func (b *Board) StripCells() []StripCell {
 	return cells
 }
 
-// columnsStatus is the status of a group in some columns that needs looking at most.
-func (b *Board) columnsStatus(cols []int) event.Status {
-	if n := b.pressing(cols); n != nil {
-		return n.Status
+// columnsMark is the mark of the group in some columns that needs looking at most.
+func (b *Board) columnsMark(cols []int) theme.Mark {
+	n := b.pressing(cols)
+	switch {
+	case n == nil:
+		return b.Theme.Mark(string(event.Waiting))
+	case n.Degraded > 0:
+		return b.Theme.Mark(string(event.Degraded))
 	}
-	return event.Waiting
+	return b.Theme.Mark(string(n.Status))
 }
 
 // pressing is the group in some columns that needs looking at most, the first of

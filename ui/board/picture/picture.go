@@ -235,7 +235,7 @@ func (p *Picture) clockNow() time.Time {
 // Spent is how long a group took so far, where that is known.
 func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
 	switch {
-	case n.Started.IsZero(), p.State.Operation.Watches():
+	case n.Started.IsZero(), p.State.Operation.Watches(), n.Degraded > 0 && n.Status.Over():
 		return 0, false, false
 	case !n.Ended.IsZero():
 		return n.Ended.Sub(n.Started), true, true

@@ -1,0 +1,217 @@
+package event
+
+import (
+	"testing"
+	"time"
+
+	"lockstep/engine/plan"
+)
+
+// run is a state with groups of one ConfigMap each, and the clock of its events.
+type run struct {
+	State
+	at time.Time
+}
+
+func newRun(groups ...string) *run {
+	r := &run{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	r.apply(0, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "r", ReadinessTimeout: time.Minute}})
+	r.apply(0, planOf(groups...))
+	return r
+}
+
+func planOf(groups ...string) Event {
+	p := Phase{Name: "apply", Kind: PhaseApply}
+	for _, id := range groups {
+		p.Groups = append(p.Groups, &plan.Group{ID: id, Objects: []plan.Object{object(id)}})
+	}
+	return Event{Kind: KindPlan, Phases: []Phase{p}}
+}
+
+func object(name string) plan.Object {
+	return plan.Object{Kind: "ConfigMap", Name: name}
+}
+
+// apply applies an event some seconds after the one before.
+func (r *run) apply(after int, e Event) {
+	r.at = r.at.Add(time.Duration(after) * time.Second)
+	e.Time = r.at
+	r.Apply(e)
+}
+
+func (r *run) group(id string, st Status) {
+	r.apply(1, Event{Kind: KindGroup, Phase: "apply", Group: id, Status: st, Message: "why"})
+}
+
+func (r *run) object(id string, st Status, change Change) {
+	o := object(id)
+	r.apply(1, Event{Kind: KindObject, Phase: "apply", Group: id, Object: &o, Status: st, Change: change, Cause: causeOf(st)})
+}
+
+func causeOf(st Status) string {
+	if st == Failed {
+		return "it is broken"
+	}
+	return ""
+}
+
+// fails lets a group start and fail.
+func (r *run) fails(id string) {
+	r.group(id, Running)
+	r.object(id, Applying, "")
+	r.object(id, Failed, "")
+	r.group(id, Failed)
+}
+
+func (r *run) command(name CommandName, group, by string) {
+	r.apply(0, Event{Kind: KindCommand, Command: name, Group: group, Status: Accepted, By: by})
+}
+
+// TestMendedFailuresLeaveATrace: what failed, why, and how it was mended, in whatever
+// order the answer to the command comes (R44a).
+func TestMendedFailuresLeaveATrace(t *testing.T) {
+	tests := map[string]struct {
+		run  func(*run)
+		want []string
+	}{
+		"none":                     {func(r *run) { r.group("a", Running); r.group("a", Ready) }, nil},
+		"still failed":             {func(r *run) { r.fails("a") }, nil},
+		"retried and failed again": {func(r *run) { r.fails("a"); r.group("a", Running); r.command(Retry, "", ""); r.group("a", Failed) }, nil},
+		"retried": {func(r *run) { r.fails("a"); r.group("a", Running); r.command(Retry, "", ""); r.group("a", Ready) },
+			[]string{"a: ConfigMap/a: it is broken; mended by retry"}},
+		"accepted at once, from elsewhere": {func(r *run) { r.fails("a"); r.group("a", Ready); r.command(Accept, "a", "another terminal") },
+			[]string{"a: ConfigMap/a: it is broken; mended by accept from another terminal"}},
+		"two, each in its way": {func(r *run) {
+			r.fails("a")
+			r.fails("b")
+			r.group("b", Running)
+			r.command(Retry, "b", "")
+			r.group("a", Running)
+			r.command(Accept, "a", "")
+			r.group("a", Ready)
+			r.group("b", Ready)
+		}, []string{"a: ConfigMap/a: it is broken; mended by accept", "b: ConfigMap/b: it is broken; mended by retry"}},
+		"edited": {func(r *run) {
+			r.fails("a")
+			r.command(Edit, "", "")
+			r.apply(1, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "r"}})
+			r.apply(0, planOf("a"))
+			r.group("a", Running)
+			r.group("a", Ready)
+		}, []string{"a: ConfigMap/a: it is broken; mended by edit"}},
+		"edited away": {func(r *run) {
+			r.fails("a")
+			r.command(Edit, "", "")
+			r.apply(1, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "r"}})
+			r.apply(0, planOf("b"))
+			r.group("b", Running)
+			r.group("b", Ready)
+			r.apply(1, Event{Kind: KindOperation, Status: Succeeded})
+		}, []string{"a: ConfigMap/a: it is broken; mended by edit"}},
+		"failed again after an edit": {func(r *run) {
+			r.fails("a")
+			r.command(Edit, "", "")
+			r.apply(1, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "r"}})
+			r.apply(0, planOf("a"))
+			r.fails("a")
+			r.apply(1, Event{Kind: KindOperation, Status: Failed})
+		}, nil},
+	}
+	for name, tt := range tests {
+		r := newRun("a", "b")
+		tt.run(r)
+		var got []string
+		for _, m := range r.Mended {
+			got = append(got, m.String())
+			if m.Failed.IsZero() || m.Ready.Before(m.Failed) {
+				t.Errorf("%s: failed at %s, ready at %s", name, m.Failed, m.Ready)
+			}
+		}
+		if len(got) != len(tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+			continue
+		}
+		for i := range got {
+			if got[i] != tt.want[i] {
+				t.Errorf("%s: %q, want %q", name, got[i], tt.want[i])
+			}
+		}
+	}
+}
+
+// TestTimeLeft counts neither pauses nor outages, as the run does (R25, R53).
+func TestTimeLeft(t *testing.T) {
+	r := newRun("a")
+	left := func() time.Duration {
+		g := r.Find("apply", "a")
+		d, _ := r.TimeLeft(g, g.Objects[0], r.at)
+		return d
+	}
+	r.group("a", Running)
+	r.object("a", Applying, "")
+	r.object("a", InProgress, Created)
+	r.apply(10, Event{Kind: KindWaiting})
+	if got := left(); got != 50*time.Second {
+		t.Errorf("after 10s %s are left", got)
+	}
+	r.apply(0, Event{Kind: KindRun, Status: Paused})
+	if got := left(); got != 0 {
+		t.Errorf("while paused %s are left, which nothing counts down", got)
+	}
+	r.apply(100, Event{Kind: KindServer, Status: Away, Since: r.at.Add(100 * time.Second)})
+	r.apply(100, Event{Kind: KindRun, Status: Running})
+	r.apply(100, Event{Kind: KindServer, Status: Back})
+	r.apply(5, Event{Kind: KindWaiting})
+	if got := left(); got != 45*time.Second {
+		t.Errorf("after 15s, a pause and an outage %s are left", got)
+	}
+	r.apply(100, Event{Kind: KindWaiting})
+	if got := left(); got != 0 {
+		t.Errorf("when its time is over %s are left", got)
+	}
+	r.object("a", Ready, "")
+	if got := left(); got != 0 {
+		t.Errorf("once it is ready %s are left", got)
+	}
+}
+
+// TestAfterTheEnd: what is seen then changes the copy, and never what the operation came
+// to (R34b).
+func TestAfterTheEnd(t *testing.T) {
+	r := newRun("a", "b")
+	for _, id := range []string{"a", "b"} {
+		r.group(id, Running)
+		r.object(id, Applying, "")
+		r.object(id, Ready, Created)
+		r.group(id, Ready)
+	}
+	r.apply(1, Event{Kind: KindOperation, Status: Succeeded, Message: "done"})
+	now := r.After()
+	if now.Message != "" || now.Find("apply", "a").Objects[0].Status != Ready {
+		t.Errorf("the copy begins with %q, %+v", now.Message, now.Find("apply", "a").Objects[0])
+	}
+	o := object("a")
+	observe := func(e Event) { e.Time = r.at.Add(time.Minute); now.Observe(e) }
+	observe(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "watch", Revision: 3}})
+	observe(Event{Kind: KindObject, Phase: "other", Group: "a", Object: &o, Status: InProgress})
+	observe(Event{Kind: KindDiagnosis, Phase: "other", Group: "a", Object: &o, Status: Degraded, Cause: "crashes"})
+	observe(Event{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed})
+	a := now.Find("apply", "a")
+	if !a.Worse(a.Objects[0]) || a.Objects[0].Cause != "crashes" || a.Status != Ready || now.Message != "" {
+		t.Errorf("what got worse is %+v of %s, %q", a.Objects[0], a.Status, now.Message)
+	}
+	if b := now.Find("apply", "b"); b.Worse(b.Objects[0]) {
+		t.Error("what nobody said anything of got worse, too")
+	}
+	if g := r.Find("apply", "a"); g.Objects[0].Status != Ready || g.Done != 1 || len(r.Roots()) > 0 || r.Message != "done" {
+		t.Errorf("the operation has come to something else: %+v", g.Objects[0])
+	}
+	observe(Event{Kind: KindObject, Group: "a", Object: &o, Status: Ready})
+	if a.Worse(a.Objects[0]) {
+		t.Error("what is ready again is not")
+	}
+	observe(Event{Kind: KindOperation, Status: Running, Message: "deployed", Operation: &Operation{Name: "watch", Revision: 4}})
+	if now.Message != "revision 4, deployed" {
+		t.Errorf("another revision is told as %q", now.Message)
+	}
+}

@@ -1,0 +1,129 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board/screen"
+)
+
+// overAndWatched is a screen whose operation is over, and is watched; observe brings what
+// is seen then.
+func overAndWatched(t *testing.T, w, h int) (s *rig, observe func(...event.Event)) {
+	t.Helper()
+	events := recorded(t, "sandbox-install", 0)
+	clock := events[len(events)-1].Time
+	s = newScreen(t, w, h, events, func(o *Options) {
+		o.Later = func(context.Context) (Source, error) { return idle{}, nil }
+		o.Now = func() time.Time { return clock }
+	})
+	s.send(laterMsg{source: idle{}})
+	observe = func(events ...event.Event) {
+		clock = clock.Add(8 * time.Second)
+		for i := range events {
+			events[i].Time = clock
+		}
+		clock = clock.Add(8 * time.Second)
+		s.send(seenMsg{events, true})
+	}
+	return s, observe
+}
+
+// workload is an object of the operation that has pods, with its group.
+func workload(t *testing.T, s *rig) (event.Unit, *event.ObjectState) {
+	t.Helper()
+	for _, n := range s.Graph.Nodes {
+		for _, o := range n.Objects {
+			if o.Object.Kind == "Deployment" && o.Status == event.Ready {
+				return n.Unit(), o
+			}
+		}
+	}
+	t.Fatal("no Deployment")
+	return event.Unit{}, nil
+}
+
+// TestTheScreenIsLiveAfterTheEnd: what got worse says so, beside the outcome, which stays
+// what it was, with its time (R34b).
+func TestTheScreenIsLiveAfterTheEnd(t *testing.T) {
+	for _, size := range [][2]int{{60, 20}, {80, 24}, {100, 30}, {160, 45}, {200, 50}} {
+		s, observe := overAndWatched(t, size[0], size[1])
+		s.shows(t, "done "+s.State.Ended.Local().Format("15:04:05"))
+		if size[0] >= 100 {
+			s.shows(t, "live")
+		}
+		u, o := workload(t, s)
+		observe(event.Event{Kind: event.KindObject, Phase: u.Phase, Group: u.Group, Object: &o.Object, Status: event.InProgress, Message: "1 of 2 ready"},
+			event.Event{Kind: event.KindDiagnosis, Phase: u.Phase, Group: u.Group, Object: &o.Object, Status: event.Degraded, Cause: "image x cannot be pulled"})
+		s.shows(t, "done "+s.State.Ended.Local().Format("15:04:05"))
+		if size[0] >= 100 {
+			s.shows(t, "since then: ◑ ", "image x cannot be pulled (8 s ago)")
+		}
+		s.press("f")
+		s.shows(t, "◑", "degraded")
+		if !s.Lively() {
+			t.Error("how long ago stands still")
+		}
+		observe(event.Event{Kind: event.KindObject, Phase: u.Phase, Group: u.Group, Object: &o.Object, Status: event.Ready})
+		s.showsNot(t, "since then", "degraded")
+	}
+}
+
+// TestNotLiveSaysSo: a screen that nobody brings news to any more does not look live.
+func TestNotLiveSaysSo(t *testing.T) {
+	s, _ := overAndWatched(t, 120, 30)
+	s.send(seenMsg{nil, false})
+	s.shows(t, "not watched any more")
+	s = newScreen(t, 120, 30, recorded(t, "sandbox-install", 0))
+	s.send(laterMsg{err: errors.New("forbidden")})
+	s.shows(t, "not watched any more: forbidden")
+}
+
+// TestWatchedAfterWhat: there is nothing to watch once the release is gone, or where
+// nobody stays.
+func TestWatchedAfterWhat(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*event.Event)
+		want   bool
+	}{
+		{"a release", func(*event.Event) {}, true},
+		{"none", func(e *event.Event) { e.Release = event.NoRelease }, false},
+	} {
+		events := slices.Clone(recorded(t, "sandbox-install", 0))
+		tt.change(&events[len(events)-1])
+		s := newScreen(t, 100, 30, events, func(o *Options) {
+			o.Later = func(context.Context) (Source, error) { return idle{}, nil }
+		})
+		if s.later.asked != tt.want {
+			t.Errorf("%s is watched: %t", tt.name, s.later.asked)
+		}
+	}
+}
+
+// TestAnswersDoNotCoverTheState: a refused command is answered above the keys, for a
+// moment, whole, and the state stays (R43a).
+func TestAnswersDoNotCoverTheState(t *testing.T) {
+	events := recorded(t, "sandbox-install", 0)
+	events = events[:len(events)/2]
+	for _, w := range []int{60, 100} {
+		s := newScreen(t, w, 24, events)
+		state := s.lines()[1]
+		why := strings.Repeat("a long reason ", 8) + "to its end"
+		s.feed(event.Event{Seq: s.State.Seq + 1, Time: s.State.Now, Kind: event.KindCommand, Command: event.Resume, Status: event.Refused, Message: why})
+		if s.lines()[1] != state {
+			t.Errorf("the state is now %q, was %q", s.lines()[1], state)
+		}
+		if text := strings.Join(strings.Fields(s.text()), " "); !strings.Contains(text, "continue refused: "+why) {
+			t.Errorf("the answer is not there, or cut:\n%s", s.text())
+		}
+		s.shows(t, "help")
+		s.send(screen.FlashOver(s.Flash.N))
+		s.showsNot(t, "to its end")
+	}
+}
