@@ -86,7 +86,7 @@ func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.await(mark, "since then: ◑ Deployment/before: not in the") // R34b
-	c.keys("\r") // which never ends the program
+	c.keys("\r")                                                 // which never ends the program
 	c.await(mark, "why")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
