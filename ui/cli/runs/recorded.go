@@ -68,7 +68,12 @@ func (l recorded) Change(_ context.Context, it board.Item) (board.Change, error)
 		return board.Change{}, board.Nothing("the record has no action for it")
 	}
 	c := board.Change{Recorded: true, Message: "recorded action only; field diffs unavailable"}
-	switch g.Find(it.Object).Change {
+	did := g.Find(it.Object).Change
+	if it.Kind == event.PhaseHooks && did != "" || it.Kind != event.PhaseRemove && did == event.Deleted {
+		c.Action = "hook" // its delete policy may have deleted it afterwards
+		return c, nil
+	}
+	switch did {
 	case event.Created:
 		c.Action = "create"
 	case event.Configured:

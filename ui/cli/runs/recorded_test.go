@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/ui/board"
 	"lockstep/ui/report"
@@ -65,5 +66,37 @@ func TestAReplayCanBeLookedInto(t *testing.T) {
 	}
 	if _, err = look.Sent(ctx, board.Item{Object: service}); err == nil {
 		t.Error("a manifest out of nowhere")
+	}
+}
+
+// TestAReplayedHookRuns: a hook that was created, and deleted by its policy, is no
+// deletion. An object of a removal is one.
+func TestAReplayedHookRuns(t *testing.T) {
+	job := plan.Object{Group: "batch", Kind: "Job", Namespace: "n", Name: "a"}
+	state := &event.State{}
+	feed := func(e event.Event) { state.Apply(e) }
+	phase := func(name string, kind event.PhaseKind) event.Phase {
+		return event.Phase{Name: name, Kind: kind, Groups: []*plan.Group{{ID: name + ":g", Objects: []plan.Object{job}}}}
+	}
+	feed(event.Event{Seq: 1, Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade"}})
+	phases := []event.Phase{phase("pre-upgrade", event.PhaseHooks), phase("apply", event.PhaseApply), phase("remove", event.PhaseRemove), phase("post-upgrade", event.PhaseHooks)}
+	feed(event.Event{Seq: 2, Kind: event.KindPlan, Phases: phases})
+	seq := uint64(2)
+	did := func(phase string, changes ...event.Change) {
+		for _, c := range changes {
+			seq++
+			feed(event.Event{Seq: seq, Kind: event.KindObject, Phase: phase, Group: phase + ":g", Object: &job, Status: event.Applied, Change: c})
+		}
+	}
+	did("pre-upgrade", event.Created, event.Deleted)
+	did("apply", event.Created, event.Deleted) // a hook of lockstep/hook-scope
+	did("remove", event.Deleted)
+	look := recorded{record: &report.Record{State: state}}
+	for n, want := range []board.Action{"hook", "hook", "delete", ""} {
+		p := phases[n]
+		c, err := look.Change(t.Context(), board.Item{Unit: event.Unit{Phase: p.Name, Group: p.Name + ":g"}, Kind: p.Kind, Object: job})
+		if c.Action != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", p.Name, c.Action, err, want)
+		}
 	}
 }
