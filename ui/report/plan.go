@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -18,6 +19,8 @@ type Plan struct {
 	Warnings  []plan.Warning  `json:"warnings"`
 	// Errors are all reasons why the operation would be refused.
 	Errors []plan.Warning `json:"errors"`
+	// Phases tell which groups are removals.
+	Phases []event.Phase `json:"-"`
 }
 
 // Change is the planned change to one object.
@@ -63,7 +66,7 @@ func (p Plan) text(to Stream) string {
 		}
 		if c.Group != group && c.Action != "hook" {
 			group = c.Group
-			fmt.Fprintf(&b, "  %s\n", clean(c.Group))
+			fmt.Fprintf(&b, "  %s\n", clean(p.unitName(c)))
 		}
 		a := actions[c.Action]
 		fmt.Fprintf(&b, "    %s\n", to.Style.render(a.role, a.sign+" "+p.line(c)))
@@ -74,6 +77,24 @@ func (p Plan) text(to Stream) string {
 	}
 	fmt.Fprintf(&b, "\n%s\n", p.summary())
 	return b.String()
+}
+
+// unitName is the id of a change's group, with " removal" as in the summary if the operation
+// both applies and removes a group with that id.
+func (p Plan) unitName(c Change) string {
+	removal, other := false, false
+	for _, phase := range p.Phases {
+		switch {
+		case phase.Name == c.Phase:
+			removal = phase.Kind == event.PhaseRemove
+		case slices.ContainsFunc(phase.Groups, func(g *plan.Group) bool { return g.ID == c.Group }):
+			other = true
+		}
+	}
+	if removal && other {
+		return c.Group + " removal"
+	}
+	return c.Group
 }
 
 func (p Plan) line(c Change) string {

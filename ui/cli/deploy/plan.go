@@ -78,7 +78,7 @@ func (a *app) plan(cmd *cobra.Command, j job) error {
 		if err != nil {
 			return err
 		}
-		p := report.Plan{Operation: op.Info(), Changes: reportChanges(found), Warnings: op.Warnings(), Errors: op.Refused()}
+		p := report.Plan{Operation: op.Info(), Changes: reportChanges(found), Warnings: op.Warnings(), Errors: op.Refused(), Phases: op.Phases()}
 		changes, refused := 0, 0
 		for _, c := range found {
 			switch {

@@ -1,0 +1,32 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// TestPlanTellsARemovalApart: a group that gets new objects and loses old ones is listed
+// twice, and the second time as a removal.
+func TestPlanTellsARemovalApart(t *testing.T) {
+	change := func(phase, group, name, action string) Change {
+		return Change{Phase: phase, Group: group, Object: plan.Object{Kind: "Job", Name: name}, Action: action}
+	}
+	groups := func(ids ...string) (out []*plan.Group) {
+		for _, id := range ids {
+			out = append(out, &plan.Group{ID: id})
+		}
+		return out
+	}
+	p := Plan{
+		Operation: event.Operation{Name: "upgrade", Release: "shop", Namespace: "n"},
+		Changes:   []Change{change("apply", "shop/db:schema", "new", "create"), change("remove", "shop/db:schema", "old", "delete"), change("remove", "shop/mail:send", "mail", "delete")},
+		Phases:    []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups("shop/db:schema")}, {Name: "remove", Kind: event.PhaseRemove, Groups: groups("shop/db:schema", "shop/mail:send")}},
+	}
+	want := "\napply\n  shop/db:schema\n    + Job/new create\n\nremove\n  shop/db:schema removal\n    - Job/old delete\n  shop/mail:send\n    - Job/mail delete\n"
+	if got := p.text(Stream{}); !strings.Contains(got, want) {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
