@@ -26,6 +26,28 @@ func (e *valuesEditor) SetStdin(io.Reader)  {}
 func (e *valuesEditor) SetStdout(io.Writer) {}
 func (e *valuesEditor) SetStderr(io.Writer) {}
 
+// linewise are the flags of editors for the line to start at. Not every vi knows +N.
+var linewise = map[string]string{"vi": "-c", "vim": "-c", "nvim": "-c", "nano": "+", "emacs": "+"}
+
+// atLine are the arguments that make an editor start below the comments at the top.
+func atLine(editor, text string) []string {
+	first := 1
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			break
+		}
+		first++
+	}
+	at := linewise[filepath.Base(editor)]
+	switch {
+	case first == 1 || at == "":
+		return nil
+	case at == "+":
+		return []string{fmt.Sprintf("+%d", first)}
+	}
+	return []string{at, fmt.Sprint(first)}
+}
+
 func (e *valuesEditor) Run() (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-values-*")
 	if err != nil {
@@ -41,6 +63,7 @@ func (e *valuesEditor) Run() (err error) {
 		return err
 	}
 	words := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"))
+	words = append(words, atLine(words[0], e.values)...)
 	editor := exec.CommandContext(e.ctx, words[0], append(words[1:], file)...)
 	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := editor.Run(); err != nil {

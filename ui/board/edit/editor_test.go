@@ -79,3 +79,22 @@ func TestQuittingRemovesTheFileOfValues(t *testing.T) { // R46
 		t.Error("values are written where their directory has gone")
 	}
 }
+
+// TestTheEditorStartsBelowTheComments: where there are no values, a line that is added
+// below a comment would be one.
+func TestTheEditorStartsBelowTheComments(t *testing.T) { // R46
+	for name, want := range map[string]string{"vim": "-c 3", "nano": "+3", "code": ""} {
+		bin := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(bin, []byte("#!/bin/sh\nfor file; do :; done\necho \"$*\" > \"$file\"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("VISUAL", bin)
+		e := &valuesEditor{ctx: t.Context(), values: "# one\n# two\n\n"}
+		if err := e.Run(); err != nil || want == "" && !strings.HasPrefix(e.values, "/") || !strings.HasPrefix(e.values, want) {
+			t.Errorf("%s gets %q, %v", name, e.values, err)
+		}
+	}
+	if got := atLine("vi", "word: old\n# no head\n"); got != nil {
+		t.Errorf("without a comment: %v", got)
+	}
+}

@@ -41,14 +41,20 @@ func (e editor) Values(all bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	head, text := valuesHead, ""
+	return valuesText(e.op.Info().Release, values, all)
+}
+
+// valuesText is the file that the user edits.
+func valuesText(release string, values map[string]any, all bool) (text string, err error) {
+	head := valuesHead
 	if all {
 		head = allValuesHead
 	}
+	text = "\n" // editors continue a comment on the line below it
 	if len(values) > 0 {
 		text, err = kube.YAML(values)
 	}
-	return fmt.Sprintf(head, e.op.Info().Release) + text, err
+	return fmt.Sprintf(head, release) + text, err
 }
 
 func (e editor) Edit(ctx context.Context, text string, all bool) (board.Edited, error) {
