@@ -46,16 +46,17 @@ func (t *Text) Update(msg tea.Msg) tea.Cmd {
 
 // DrawText draws the part of lines that is in view in a box.
 func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Role) {
-	room := max(t.H-5, 1)
+	room, all := max(t.H-5, 1), len(lines)
 	if t.last = max(len(lines)-room, 0); t.last > 0 {
 		t.scroll(0)
-		title = fmt.Sprintf("%s, up and down scroll (%d%%)", title, 100*(t.top+room)/len(lines))
+		title = fmt.Sprintf("%s %s %d%%", title, t.Theme.Lines.Dot, 100*(t.top+room)/len(lines))
 		lines = lines[t.top:][:room]
 		if t.W-w < 24 { // narrow strips of the board beside it would only be noise
 			t.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: t.W, H: t.H})
 		}
 	}
-	t.Canvas.Box(title, w, lines, role)
+	inner := t.Canvas.Box(title, w, lines, role)
+	t.Canvas.ScrollBar(inner.X+inner.W, inner, t.top, all)
 }
 
 // Page is a text that is only read.
