@@ -1,7 +1,9 @@
 package operation
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -9,6 +11,7 @@ import (
 	"strings"
 
 	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -76,6 +79,12 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 // An invalid edit is refused.
 func (op *Operation) editFrom(eng *run.Engine, c event.Command) {
 	edited, err := op.editOver(eng.Requests(), c.Values)
+	if err == nil {
+		var empty bool
+		if empty, err = edited.Empty(); empty {
+			err = errNothingEdited
+		}
+	}
 	if err != nil {
 		eng.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: strings.Join(strings.Fields(err.Error()), " ")})
 		return
@@ -83,6 +92,9 @@ func (op *Operation) editFrom(eng *run.Engine, c event.Command) {
 	c.Values, c.Edit = "", edited.Command().Edit
 	eng.Command(c)
 }
+
+// errNothingEdited refuses an edit that would only create another revision.
+var errNothingEdited = errors.New("the edit changes no object, so there is nothing to apply; retry or accept a failed group instead")
 
 func (op *Operation) editOver(ctx context.Context, text string) (*Edited, error) {
 	if err := op.Editable(); err != nil {
@@ -157,6 +169,33 @@ func (e *Edited) Changes() ([]preview.Change, error) {
 		changes = append(changes, c)
 	}
 	return changes, nil
+}
+
+// Empty reports whether the edited revision applies the same objects in the same order as
+// the one that it would replace.
+func (e *Edited) Empty() (bool, error) {
+	changes, err := e.Changes()
+	if err != nil || len(changes) > 0 || !reflect.DeepEqual(gates(e.Before()), gates(e.Phases())) {
+		return false, err
+	}
+	was, is := e.before.prepared.Target.Release.Chart, e.planned.prepared.Target.Release.Chart
+	sameFile := func(a, b chart.CRD) bool { return bytes.Equal(a.File.Data, b.File.Data) }
+	return was == is || slices.EqualFunc(was.CRDObjects(), is.CRDObjects(), sameFile), nil
+}
+
+// gates are the groups that are applied, each with the groups that it waits for. The
+// namespace exists by the time of an edit.
+func gates(phases []event.Phase) map[event.Unit][]string {
+	after := map[event.Unit][]string{}
+	for _, p := range phases {
+		if p.Kind == event.PhaseRemove || p.Kind == event.PhaseNamespace {
+			continue
+		}
+		for _, g := range p.Groups {
+			after[event.Unit{Phase: p.Name, Group: g.ID}] = append([]string{}, g.After...)
+		}
+	}
+	return after
 }
 
 // targets are the objects that an operation applies, including hooks.

@@ -65,6 +65,19 @@ func edited(r *rig.Rig, op *kube.Operation, values map[string]any, check func(*k
 	}
 }
 
+// awaitRefusal waits until a command is refused for a reason.
+func awaitRefusal(t *testing.T, op *kube.Operation, why string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if slices.ContainsFunc(op.Feed().Events(), func(e event.Event) bool {
+			return e.Kind == event.KindCommand && e.Status == event.Refused && strings.Contains(e.Message, why)
+		}) {
+			return
+		}
+	}
+	t.Errorf("nothing was refused because: %s", why)
+}
+
 // assertValues compares what helm get values says.
 func assertValues(r *rig.Rig, want string) {
 	r.T.Helper()
@@ -102,9 +115,20 @@ func TestEditAHeldInstallation(t *testing.T) {
 			if _, err := op.Edit(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "which image?") {
 				t.Errorf("an edit without an image: %v", err)
 			}
+			same, err := op.Edit(t.Context(), map[string]any{"image": wrongImage, "unused": true}, nil)
+			if err != nil {
+				t.Error(err)
+			} else if empty, err := same.Empty(); !empty || err != nil {
+				t.Errorf("an edit that changes no object: %v, %v", empty, err)
+			}
+			op.Command(event.Command{Name: event.Edit, Values: "unused: true"})
+			awaitRefusal(t, op, "changes no object")
 			r.AssertHistory("1 pending-install")
 			before = version(r, "a")
 			return edited(r, op, map[string]any{"image": wrongImage + "2", "password": "tricky-1"}, func(e *kube.Edited) {
+				if empty, err := e.Empty(); empty || err != nil {
+					t.Errorf("an edit of an image: %v, %v", empty, err)
+				}
 				changes, err := e.Changes()
 				if err != nil || len(changes) != 1 || changes[0].Object.Name != "web" || !strings.Contains(changes[0].Diff, "+") || e.Info().Revision != 2 {
 					t.Errorf("it would do %+v in revision %d: %v", changes, e.Info().Revision, err)

@@ -29,7 +29,8 @@ accept, retry, give-up, edit, abort, rollback, stop or status.
   retry [GROUP]   apply failed groups again
   give-up [GROUP] leave failed groups as they are and finish running work
   edit            while paused or held, end this revision and start a new one; -f and --set are merged into the run's
-                  values; refused if the chart does not render or plan with them, or if they exceed 16 MiB
+                  values; refused if they change no object, if the chart does not render or plan with them, or if they
+                  exceed 16 MiB
   abort           start nothing more and keep existing objects; during a rollback the first abort only warns
   rollback        abort and roll back
   stop            abort and cancel the requests in flight
