@@ -49,6 +49,7 @@ type Inspector = inspector.Answers
 type (
 	Editor    = edit.Editor
 	Edited    = edit.Edited
+	Altered   = edit.Altered
 	Item      = inspector.Item
 	Change    = inspector.Change
 	LogLine   = inspector.LogLine

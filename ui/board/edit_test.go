@@ -3,17 +3,21 @@ package board
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/ui/board/edit"
+	"lockstep/ui/board/inspector"
 )
 
 // fakeEditor has values, and knows what they come to.
 type fakeEditor struct {
-	made edit.Edited
-	err  error
+	made  edit.Edited
+	err   error
+	saved []string
 }
 
 func (*fakeEditor) Values(all bool) (string, error) {
@@ -25,6 +29,13 @@ func (*fakeEditor) Values(all bool) (string, error) {
 
 func (f *fakeEditor) Edit(context.Context, string, bool) (edit.Edited, error) { return f.made, f.err }
 
+func (f *fakeEditor) Save(values string, all bool) (string, error) {
+	if f.saved = append(f.saved, values); len(f.saved) > 1 {
+		return "", errors.New("the disk is full")
+	}
+	return "values-shop-edited.yaml", nil
+}
+
 func (*fakeEditor) ChartChanged() bool { return true }
 
 func (*fakeEditor) Again(context.Context) (edit.Edited, error) { return edit.Edited{}, nil }
@@ -34,7 +45,7 @@ func editable(o *Options) { o.Editor = &fakeEditor{} }
 // edited is a screen whose user has come back from the editor.
 func edited(t *testing.T, writes string, made edit.Edited, err error) *rig {
 	t.Helper()
-	s := with("sandbox-held", 0, "", func(o *Options) { o.Editor = &fakeEditor{made, err} })(t)
+	s := with("sandbox-held", 0, "", func(o *Options) { o.Editor = &fakeEditor{made: made, err: err} })(t)
 	s.press("e")
 	if !s.edits() {
 		t.Fatal("nothing is edited")
@@ -46,12 +57,16 @@ func edited(t *testing.T, writes string, made edit.Edited, err error) *rig {
 	return s
 }
 
+// wordChanges is a change to an object, and to one field of it.
+var wordChanges = edit.Altered{Group: "shop:words", Object: plan.Object{Kind: "ConfigMap", Name: "word"},
+	Change: inspector.Change{Action: inspector.Alter, Fields: []inspector.Field{{In: "data", Lines: []string{"-word: old", "+word: new"}}}}}
+
 // TestEdit goes on with an edited revision once the difference has been seen, and
 // loses nothing that was written (R46).
 func TestEdit(t *testing.T) {
 	order := event.Command{Name: event.Edit}
-	s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change", "  ~ ConfigMap/word", "      -word: old", "      +word: new"}, Order: order}, nil)
-	s.shows(t, "enter apply", "revision 2: 1 to change", "+word: new")
+	s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}, Changes: []edit.Altered{wordChanges}, Order: order}, nil)
+	s.shows(t, "enter apply", "revision 2: 1 to change", "+ word: new")
 	if s.press("esc"); len(s.sent) > 0 {
 		t.Errorf("leaving sends %v", s.sent)
 	}
@@ -116,4 +131,51 @@ func TestValuesAreInNoFileBeforeTheEditorRuns(t *testing.T) { // R46
 	if left, err := os.ReadDir(dir); !s.edits() || len(left) > 0 || err != nil {
 		t.Errorf("%v, %v", left, err)
 	}
+}
+
+// TestAnEditLooksLikeTheDiff: the review and the inspector show a change in the same
+// lines and roles, and a review that is longer than its box has a scroll bar.
+func TestAnEditLooksLikeTheDiff(t *testing.T) { // R46
+	s := edited(t, "word: new\n", edit.Edited{Changes: []edit.Altered{wordChanges}}, nil)
+	s.shows(t, "shop:words", "ConfigMap/word  1 field", "    data", "    - word: old", "    + word: new")
+	bar := s.Theme.Lines.Heavy[5] + s.Theme.Lines.Light[5] // inside of the frame
+	s.showsNot(t, bar)
+	long := edit.Edited{}
+	for n := range 60 {
+		c := wordChanges
+		c.Object.Name = fmt.Sprint("word", n)
+		long.Changes = append(long.Changes, c)
+	}
+	s = edited(t, "word: new\n", long, nil)
+	s.shows(t, bar)
+}
+
+// TestAnEmptyEdit has nothing to apply. A failure that is held is retried instead.
+func TestAnEmptyEdit(t *testing.T) { // R46
+	s := edited(t, "word: old # same\n", edit.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Order: event.Command{Name: event.Edit}}, nil)
+	s.shows(t, "Nothing to apply", "e edit again", "no object changes", "R (retry)", "A (re-check)")
+	s.showsNot(t, "enter apply")
+	if s.press("enter"); len(s.sent) > 0 {
+		t.Errorf("it is sent: %v", s.sent)
+	}
+	s.shows(t, "nothing to apply")
+}
+
+// TestEditedValuesAreSaved with a key, which says where to, or why not.
+func TestEditedValuesAreSaved(t *testing.T) { // R46
+	s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}}, nil)
+	s.shows(t, "w save")
+	s.press("w")
+	s.shows(t, "values saved to values-shop-edited.yaml")
+	s.press("w")
+	s.shows(t, "cannot save the values: the disk is full")
+	s.press("esc")
+	s = edited(t, "word: [\n", edit.Edited{}, errors.New("no YAML"))
+	s.press("w")
+	s.shows(t, "the edit is invalid")
+	s = edited(t, "word: old\n", edit.Edited{}, nil)
+	s.press("E")
+	s.settle()
+	s.press("w")
+	s.shows(t, "only the chart changed")
 }

@@ -16,32 +16,27 @@ type Edit struct {
 	Before, After []event.Phase
 	Changes       []Change
 	Warnings      []plan.Warning
+	// Empty tells that it applies the same objects in the same order.
+	Empty bool
 }
 
-// Lines are the differences: counts, warnings, plan, objects. After its indentation a
+// Lines are the counts, the warnings and the changes to the plan. After its indentation a
 // line starts with + (new), - (removed) or ~ (changed).
 func (e Edit) Lines() []string {
-	counts := "no object changes"
-	if len(e.Changes) > 0 {
-		_, counts = count(e.Changes)
+	var lines []string
+	switch _, counts := count(e.Changes); {
+	case e.Empty:
+		lines = []string{"no object changes: nothing to apply"}
+	case len(e.Changes) == 0:
+		lines = []string{fmt.Sprintf("revision %d: no object changes", e.Operation.Revision)}
+	default:
+		lines = []string{fmt.Sprintf("revision %d: %s", e.Operation.Revision, counts)}
 	}
-	lines := []string{fmt.Sprintf("revision %d: %s", e.Operation.Revision, counts)}
 	for _, w := range e.Warnings {
 		lines = append(lines, "! "+withReason(w.Rule, w.Message))
 	}
-	if plan := e.plan(); len(plan) > 0 {
+	if plan := e.plan(); len(plan) > 0 && !e.Empty {
 		lines = append(append(lines, "", "plan"), plan...)
-	}
-	group := ""
-	for _, c := range e.Changes {
-		if c.Group != group {
-			group = c.Group
-			lines = append(lines, "", group)
-		}
-		lines = append(lines, "  "+actions[c.Action].sign+" "+withReason(c.Object.String(), c.Message))
-		for line := range strings.Lines(c.Diff) {
-			lines = append(lines, "      "+strings.TrimRight(line, "\n"))
-		}
 	}
 	for n := range lines {
 		lines[n] = clean(lines[n])

@@ -5,14 +5,18 @@ package edit
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/page"
 	"lockstep/ui/board/screen"
@@ -33,14 +37,28 @@ type Editor interface {
 	// ChartChanged reports whether that folder is another one than it was when the
 	// chart was rendered last. It is asked again and again.
 	ChartChanged() bool
+	// Save writes edited values to a new file, without chart defaults, and returns its
+	// path.
+	Save(values string, all bool) (path string, err error)
 }
 
 // Edited is a revision that the run could go on with.
 type Edited struct {
-	// Lines are what is other in it, without secret values.
-	Lines []string
+	// Lines are the counts, the warnings and the changes to the plan, Changes those to
+	// objects, in the order of the plan. Secret values are hidden.
+	Lines   []string
+	Changes []Altered
+	// Empty tells that there is nothing to apply.
+	Empty bool
 	// Order makes the run go on with it.
 	Order event.Command
+}
+
+// Altered is a change to an object in a group.
+type Altered struct {
+	Group  string
+	Object plan.Object
+	inspector.Change
 }
 
 // draft is an edit under way: what the user has written is kept until it has been
@@ -94,8 +112,9 @@ const Part = "in the edit review"
 // Keys are the keys of the page.
 func (e *Edit) Keys() []keys.Binding {
 	return []keys.Binding{
-		{Keys: []string{"enter"}, Label: "enter", Do: e.apply, About: "apply the edited revision"},
+		{Keys: []string{"enter"}, Label: "enter", Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
 		{Keys: []string{"e"}, Label: "e", Disabled: e.WhyNot, Do: e.again, About: "edit again"},
+		{Keys: []string{"w"}, Label: "w", Disabled: e.whyNotSave, Do: e.save, About: "save the values to a file"},
 		{Keys: []string{"up", "k"}, Label: "up k", Do: e.Scrolls(-1), About: "line up"},
 		{Keys: []string{"down", "j"}, Label: "down j", Do: e.Scrolls(1), About: "line down"},
 		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: e.Scrolls(-10), About: "page up"},
@@ -246,11 +265,39 @@ func (e *Edit) show(msg planned) {
 
 // apply lets the run go on with the edited revision.
 func (e *Edit) apply() tea.Cmd {
-	if e.draft.failed != nil {
-		return nil
-	}
 	e.close()
 	return e.Send(e.draft.made.Order)
+}
+
+const invalid = "the edit is invalid; e edits it again"
+
+func (e *Edit) whyNotApply() string {
+	switch {
+	case e.draft.failed != nil:
+		return invalid
+	case e.draft.made.Empty:
+		return "nothing to apply"
+	}
+	return ""
+}
+
+func (e *Edit) whyNotSave() string {
+	switch {
+	case e.draft.chart:
+		return "only the chart changed, there are no edited values"
+	case e.draft.failed != nil:
+		return invalid
+	}
+	return ""
+}
+
+// save writes the edited values to a file.
+func (e *Edit) save() tea.Cmd {
+	path, err := e.editor.Save(e.draft.values, e.draft.all)
+	if err != nil {
+		return e.Say(theme.Bad, "cannot save the values: "+err.Error())
+	}
+	return e.Say(theme.Good, "values saved to "+path)
 }
 
 // lookEvery is how often the chart's folder is looked at.
@@ -288,25 +335,55 @@ func (e *Edit) Draw() {
 	}
 	d, dot := e.draft, " "+e.Theme.Lines.Dot+" "
 	w := min(e.W-4, 110)
-	title, border := "Review edit"+dot+"enter apply"+dot+"e edit again"+dot+"esc discard", theme.Accent
-	texts := d.made.Lines
-	if d.failed != nil {
-		title, border = "Invalid edit"+dot+"e edit again"+dot+"esc discard", theme.Bad
-		texts = strings.Split(d.failed.Error(), "\n")
+	title, border := []string{"Review edit", "enter apply", "e edit again", "w save", "esc discard"}, theme.Accent
+	switch {
+	case d.failed != nil:
+		title, border = []string{"Invalid edit", "e edit again", "esc discard"}, theme.Bad
+	case d.made.Empty:
+		title = []string{"Nothing to apply", "e edit again", "esc discard"}
+	case d.chart:
+		title = []string{"Review edit", "enter apply", "e edit values", "esc discard"}
 	}
-	var lines []canvas.Line
+	e.DrawText(strings.Join(title, dot), w, e.lines(w-4), border)
+}
+
+// lines are what an edit has come to, in a width.
+func (e *Edit) lines(w int) (lines []canvas.Line) {
+	d := e.draft
+	texts := d.made.Lines
+	switch {
+	case d.failed != nil:
+		texts = strings.Split(d.failed.Error(), "\n")
+	case d.made.Empty && e.Held():
+		texts = append(slices.Clone(texts), "", "To try the failed groups again: esc, then R (retry) or A (re-check).")
+	}
 	for _, text := range texts {
-		for _, s := range canvas.Wrap(canvas.Clean(text), w-4) {
+		for _, s := range canvas.Wrap(canvas.Clean(text), w) {
 			lines = append(lines, canvas.Plain(role(text), s))
 		}
 	}
-	e.DrawText(title, w, lines, border)
+	if d.failed != nil {
+		return lines
+	}
+	names := 0
+	for _, c := range d.made.Changes {
+		names = min(max(names, canvas.Width(graph.ShortObject(c.Object))), max(w/2, 12))
+	}
+	group := ""
+	for _, c := range d.made.Changes {
+		if c.Group != group {
+			group = c.Group
+			lines = append(lines, canvas.Line{}, canvas.Plain(theme.Strong, canvas.Clean(group)))
+		}
+		lines = append(lines, inspector.ChangeLines(c.Object, c.Change, names, w, e.Theme.Lines.Ellipsis)...)
+	}
+	return lines
 }
 
-// roles are how lines of a difference are painted, by their first sign.
-var roles = map[string]theme.Role{"+": theme.Good, "-": theme.Bad, "~": theme.Busy, "!": theme.Stopped, "@": theme.Quiet}
+// roles are how lines of a plan's changes are painted, by their first sign.
+var roles = map[string]theme.Role{"+": theme.Good, "-": theme.Bad, "~": theme.Busy, "!": theme.Stopped}
 
-// role is how a line of a difference is painted.
+// role is how a line of a plan's changes is painted.
 func role(line string) theme.Role {
 	line = strings.TrimLeft(line, " ")
 	return roles[line[:min(1, len(line))]]

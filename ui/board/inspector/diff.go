@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -12,6 +13,9 @@ import (
 
 // mostLines is how many lines of an object's changes are shown among others.
 const mostLines = 40
+
+// everyLine is room for all of them.
+const everyLine = 1 << 20
 
 // Lines say what is done to the selected object, or to all of the group, field
 // by field.
@@ -39,14 +43,14 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 	for n, it := range items {
 		room := mostLines
 		if s.Object != nil {
-			room = 1 << 20
+			room = everyLine
 		}
 		a, known := c.of(it, moments[n])
 		if shared != "" {
 			a.change.Message = ""
 		}
 		o := s.Node.Find(it.Object)
-		out = append(out, c.changeLines(s, o, a, known, names, room, width)...)
+		out = append(out, changeLines(o, a, known, names, room, width, s.Theme.Lines.Ellipsis)...)
 	}
 	if more := len(s.Node.Objects) - mostCompared; s.Object == nil && more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more; select one for details", more)))
@@ -103,15 +107,23 @@ func (c *Changes) head(s Subject, items []Item, moments []moment) canvas.Line {
 	return canvas.Line{{Role: theme.Strong, Text: canvas.Count(len(s.Node.Objects), "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
 }
 
+// ChangeLines are a change to an object as the diff shows it, with a name that is as wide
+// as names.
+func ChangeLines(o plan.Object, c Change, names, width int, ellipsis string) []canvas.Line {
+	var a answer
+	a.take(c, nil)
+	return changeLines(&event.ObjectState{Object: o}, a, true, names, everyLine, width, ellipsis)
+}
+
 // changeLines are what happens to an object: a line, and below it the fields.
-func (c *Changes) changeLines(s Subject, o *event.ObjectState, a answer, known bool, names, room, width int) []canvas.Line {
-	name := canvas.FitMiddle(graph.ShortObject(o.Object), names, s.Theme.Lines.Ellipsis)
+func changeLines(o *event.ObjectState, a answer, known bool, names, room, width int, ellipsis string) []canvas.Line {
+	name := canvas.FitMiddle(graph.ShortObject(o.Object), names, ellipsis)
 	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}}
 	switch {
 	case !known && onItsWay(o.Status):
 		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "is being sent"})
 	case !known:
-		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "comparing with the cluster " + s.Theme.Lines.Ellipsis})
+		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "comparing with the cluster " + ellipsis})
 	case a.none != "":
 		head = append(head, canvas.Piece{Role: theme.Quiet, Text: a.none})
 	default:
@@ -127,7 +139,7 @@ func (c *Changes) changeLines(s Subject, o *event.ObjectState, a answer, known b
 	}
 	lines := fieldLines(a.change.Fields, width)
 	if over := len(lines) - room; over > 0 {
-		lines = append(lines[:room], canvas.Plain(theme.Quiet, fmt.Sprintf("    %s %d more lines; select it to see them", s.Theme.Lines.Ellipsis, over)))
+		lines = append(lines[:room], canvas.Plain(theme.Quiet, fmt.Sprintf("    %s %d more lines; select it to see them", ellipsis, over)))
 	}
 	return append(out, lines...)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"lockstep/kube"
 	"lockstep/ui/board"
+	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
 )
 
@@ -21,6 +23,7 @@ import (
 type editor struct {
 	op     *kube.Operation
 	folder *chartFolder // of its chart; nil where that has none
+	saved  *savedValues
 }
 
 // Headers of the file that the user edits.
@@ -58,18 +61,108 @@ func valuesText(release string, values map[string]any, all bool) (text string, e
 }
 
 func (e editor) Edit(ctx context.Context, text string, all bool) (board.Edited, error) {
-	var values map[string]any
-	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
-		return board.Edited{}, fmt.Errorf("read the edited values: %w", err)
-	}
-	if all {
-		given, err := e.given(values)
-		if err != nil {
-			return board.Edited{}, err
-		}
-		values = given
+	values, err := e.read(text, all)
+	if err != nil {
+		return board.Edited{}, err
 	}
 	return e.edited(ctx, values, nil)
+}
+
+// read returns the values to set after an edit.
+func (e editor) read(text string, all bool) (map[string]any, error) {
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		return nil, fmt.Errorf("read the edited values: %w", err)
+	}
+	if all {
+		return e.given(values)
+	}
+	return values, nil
+}
+
+// Save writes the edited values to a new file in the current directory: as the user wrote
+// them, or of all values those to set.
+func (e editor) Save(text string, all bool) (path string, err error) {
+	values, err := e.read(text, all)
+	if err != nil {
+		return "", err
+	}
+	release := e.op.Info().Release
+	if all {
+		text, err = kube.YAML(values)
+	} else {
+		text = strings.TrimPrefix(text, fmt.Sprintf(valuesHead, release))
+	}
+	if err != nil {
+		return "", err
+	}
+	if path, err = writeNew("values-"+release+"-edited", ".yaml", text); err == nil {
+		err = e.saved.keep(path, values, func() (map[string]any, error) { return e.op.Values(false) })
+	}
+	return path, err
+}
+
+// writeNew writes a private file, NAME-2 and so on if there is one already.
+func writeNew(name, ext, text string) (path string, err error) {
+	path = name + ext
+	for n := 2; ; n++ {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			path = fmt.Sprintf("%s-%d%s", name, n, ext)
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		_, err = f.WriteString(text)
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = os.Remove(path) // incomplete
+			return "", err
+		}
+		return path, nil
+	}
+}
+
+// savedValues is the file that edited values of a run were saved to last.
+type savedValues struct {
+	mu   sync.Mutex
+	path string
+	now  func() (map[string]any, error) // the values of the run
+	// was and are are the values of the run at that time, and those in the file.
+	was, are string
+}
+
+// keep notes that values were saved.
+func (s *savedValues) keep(path string, values map[string]any, now func() (map[string]any, error)) error {
+	was, err := now()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.path, s.now = path, now
+	if s.was, err = kube.YAML(was); err == nil {
+		s.are, err = kube.YAML(values)
+	}
+	return err
+}
+
+// file is the file to run the operation again with. It is "" if there is none, or if other
+// edited values were applied since.
+func (s *savedValues) file() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.path == "" {
+		return ""
+	}
+	values, err := s.now()
+	if err != nil {
+		return ""
+	}
+	if now, err := kube.YAML(values); err != nil || now != s.was && now != s.are {
+		return ""
+	}
+	return s.path
 }
 
 // given are the values to set after an edit of all values, chart defaults included.
@@ -115,8 +208,16 @@ func (e editor) edited(ctx context.Context, values map[string]any, c *kube.Chart
 	if err != nil {
 		return board.Edited{}, err
 	}
-	what := report.Edit{Operation: made.Info(), Before: made.Before(), After: made.Phases(), Changes: reportChanges(changes), Warnings: made.Warnings()}
-	return board.Edited{Lines: what.Lines(), Order: made.Command()}, nil
+	empty, err := made.Empty()
+	if err != nil {
+		return board.Edited{}, err
+	}
+	what := report.Edit{Operation: made.Info(), Before: made.Before(), After: made.Phases(), Changes: reportChanges(changes), Warnings: made.Warnings(), Empty: empty}
+	out := board.Edited{Lines: what.Lines(), Empty: empty, Order: made.Command()}
+	for _, c := range changes {
+		out.Changes = append(out.Changes, board.Altered{Group: c.Group, Object: c.Object, Change: screen.ChangeOf(c)})
+	}
+	return out, nil
 }
 
 // chartFolder is the directory of a chart that is being deployed and may change

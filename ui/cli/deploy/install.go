@@ -156,10 +156,11 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, d
 	if err != nil {
 		return err
 	}
+	saved := &savedValues{}
 	j := job{
-		running: r, release: name, registry: reg, folder: folder,
+		running: r, release: name, registry: reg, folder: folder, saved: saved,
 		next: func(s *event.State, m *kube.Mask) []string {
-			return proposer{a, cmd, m}.afterDeploy(s, ref, r.sandbox)
+			return proposer{a, cmd, m}.afterDeploy(s, ref, saved.file(), r.sandbox)
 		},
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			return prepare(ctx, c, common, what)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"helm.sh/helm/v4/pkg/cli/values"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -91,14 +93,27 @@ func commented(words []string, why string) string {
 	return line
 }
 
+// valueFlags are the flags that a file with all given values replaces.
+func valueFlags() []string {
+	names := []string{"reuse-values", "reset-values", "reset-then-reuse-values"}
+	var flags pflag.FlagSet
+	command.AddValueFlags(&flags, &values.Options{})
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
 // afterDeploy proposes commands after an install or an upgrade: the same command resumes
-// it (R50).
-func (p proposer) afterDeploy(s *event.State, ref string, sandbox bool) []string {
+// it (R50), with saved values, unless that is "", instead of those that it was given.
+func (p proposer) afterDeploy(s *event.State, ref, saved string, sandbox bool) []string {
 	name, back := s.Operation.Release, s.Operation.PreviousRevision
 	if s.Status == event.Succeeded || sandbox || s.Exit == command.ExitNothing {
 		return nil
 	}
-	next := []string{p.again(s, []string{name, ref}, "generate-name", "name-template")}
+	args, without := []string{name, ref}, []string{"generate-name", "name-template"}
+	if saved != "" {
+		args, without = append(args, "-f", saved), append(without, valueFlags()...)
+	}
+	next := []string{p.again(s, args, without...)}
 	switch {
 	case rolledBack(s):
 	case s.Release == event.NoRelease:

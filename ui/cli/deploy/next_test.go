@@ -99,7 +99,7 @@ func TestWhatToTypeNext(t *testing.T) {
 		return mustParse(t, append(argv, "--kube-context", "my cluster", "--namespace", "n")...)
 	}
 	deploy := func(s *event.State) []string {
-		return given(s.Operation.Name, "s", "./c", "--set", "password=secret").afterDeploy(s, "./c", false)
+		return given(s.Operation.Name, "s", "./c", "--set", "password=secret").afterDeploy(s, "./c", "", false)
 	}
 	for _, c := range []struct {
 		what string
@@ -112,14 +112,14 @@ func TestWhatToTypeNext(t *testing.T) {
 		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{restart, look}},
 		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), []string{restart}},
 		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{restart, away}},
-		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(ended("install", 0, event.Failed, "", "failed"), "./c", true), nil},
-		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(ended("install", 0, event.Failed, "", "none"), "./c", false),
+		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(ended("install", 0, event.Failed, "", "failed"), "./c", "", true), nil},
+		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(ended("install", 0, event.Failed, "", "none"), "./c", "", false),
 			[]string{"lockstep install s ./c" + where + fix}},
 		{"an upgrade that was rolled back", deploy(ended("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{again}},
 		{"a failed upgrade", deploy(ended("upgrade", 3, event.Failed, "", "failed")), []string{again, back}},
 		{"a failed upgrade of what may serve", deploy(ended("upgrade", 0, event.Failed, "", "failed")), []string{again}},
 		{"an upgrade that may be pending", deploy(ended("upgrade", 3, event.Failed, "", "")), []string{again, look}},
-		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(ended("upgrade", 3, event.Failed, "", "failed"), "./c", false),
+		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(ended("upgrade", 3, event.Failed, "", "failed"), "./c", "", false),
 			[]string{"lockstep upgrade s ./c" + where + " --kube-as-user bob --kube-token '…' --install" + fix + "; fill in …",
 				shown(back, "'my cluster'", "'my cluster' --kube-as-user bob --kube-token '…'") + "; fill in …"}},
 		{"a failed rollback", given("rollback", "s", "--cleanup-on-fail").afterRollback(ended("rollback", 0, event.Failed, "", "failed")),
@@ -142,7 +142,17 @@ func TestWhatToTypeNext(t *testing.T) {
 func TestTheCommandGivenIsProposed(t *testing.T) {
 	p := mustParse(t, "install", "s", "./c", "-n", "n", "--wait-all=false", "--readiness-timeout", "8s", "--set", "a=b")
 	want := "lockstep install s ./c -n n --readiness-timeout 8s --set a=b --wait-all=false   # after fixing it"
-	if got := p.afterDeploy(ended("install", 0, event.Failed, "", "none"), "./c", false); !slices.Equal(got, []string{want}) {
+	if got := p.afterDeploy(ended("install", 0, event.Failed, "", "none"), "./c", "", false); !slices.Equal(got, []string{want}) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestSavedValuesAreProposed in place of those that the command was given, which they
+// contain.
+func TestSavedValuesAreProposed(t *testing.T) { // R46
+	p := mustParse(t, "upgrade", "s", "./c", "-n", "n", "-f", "a.yaml", "--set", "a=b", "--set-string", "c=d", "--reuse-values", "--wait-all=false")
+	want := "lockstep upgrade s ./c -f values-s-edited.yaml -n n --wait-all=false   # after fixing it"
+	if got := p.afterDeploy(ended("upgrade", 0, event.Failed, "", "failed"), "./c", "values-s-edited.yaml", false); !slices.Equal(got, []string{want}) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

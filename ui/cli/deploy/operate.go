@@ -27,6 +27,7 @@ type job struct {
 	// prepare checks and plans. The operation is nil if there is nothing to do.
 	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
 	folder  *chartFolder // of the chart; nil if it is not a directory
+	saved   *savedValues // of its edits; nil where nothing can be edited
 	// reload loads the chart again for a restart with these values on a new throwaway
 	// cluster; nil without --sandbox.
 	reload func(context.Context, map[string]any) error

@@ -54,7 +54,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	if j.mode == command.ModeScreen {
 		o := board.Options{AtQuit: a.Signals.AtQuit, Kubectl: client.KubectlFlags(), Next: func(s *event.State) []string { return nextLines(s, opts) }}
 		if op.Editable() == nil {
-			o.Editor = editor{op, j.folder}
+			o.Editor = editor{op, j.folder, j.saved}
 		}
 		if j.reload != nil {
 			o.Restart = func(ctx context.Context) error {

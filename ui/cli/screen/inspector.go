@@ -44,11 +44,16 @@ func (p ownRun) Change(ctx context.Context, it board.Item) (board.Change, error)
 	if err != nil {
 		return board.Change{}, asAnswer(err)
 	}
+	return ChangeOf(c), nil
+}
+
+// ChangeOf is a change as the screen shows it.
+func ChangeOf(c kube.Change) board.Change {
 	out := board.Change{Action: board.Action(c.Action), Message: c.Message}
 	for _, f := range c.Fields {
 		out.Fields = append(out.Fields, board.Field{In: f.In, Lines: f.Lines})
 	}
-	return out, nil
+	return out
 }
 
 func (p ownRun) Sent(ctx context.Context, it board.Item) (string, error) {
