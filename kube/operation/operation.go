@@ -162,6 +162,9 @@ func (op *Operation) Mask() *mask.Mask {
 func (op *Operation) Command(c event.Command) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
+	if c.Edit < 0 || int(c.Edit) > len(op.edits) { // from another process
+		c.Edit = 0
+	}
 	if op.engine == nil {
 		op.early = append(op.early, c)
 		return

@@ -179,3 +179,11 @@ func TestEditedValuesAreSaved(t *testing.T) { // R46
 	s.press("w")
 	s.shows(t, "only the chart changed")
 }
+
+// TestAnAttachedScreenEdits where the run's process answers for it.
+func TestAnAttachedScreenEdits(t *testing.T) { // R46, R47
+	s := with("sandbox-held", 0, "", editable, attached)(t)
+	if s.press("e"); !s.edits() {
+		t.Errorf("nothing is edited:\n%s", s.text())
+	}
+}

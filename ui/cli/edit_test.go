@@ -92,3 +92,46 @@ func TestValuesAreEditedOnTheScreen(t *testing.T) {
 		t.Errorf("the record holds not what the chart's folder was changed to:\n%s", text)
 	}
 }
+
+// TestValuesAreEditedFromAnAttachedScreen, saved to a private file there, and applied by
+// the run of another process (R46, R47).
+func TestValuesAreEditedFromAnAttachedScreen(t *testing.T) {
+	m, dir, program := onOneMachine(t), t.TempDir(), helmProgram(t)
+	t.Chdir(dir)
+	chart := writeChart(t, map[string]string{
+		"Chart.yaml":         "apiVersion: v2\nname: s\nversion: 1.0.0\n",
+		"templates/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: all}\ndata: {word: {{ .Values.word | quote }}}\n",
+	})
+	out, ends := m.starts("install", "s", chart, "-n", "attachededit", "--create-namespace", "--no-tui", "--step", "--set", "word=wrong")
+	m.paused()
+	c := inTerminal(t, 30, 100, append([]string{"EDITOR=sed -i s/wrong/right/"}, m.env...), "attach", "s")
+	c.await(0, "paused")
+	at := c.mark()
+	c.keys("e")
+	c.await(at, "word: right")
+	at = c.mark()
+	c.keys("w")
+	c.await(at, "values saved to values-s-edited.yaml")
+	at = c.mark()
+	c.keys("\r")
+	c.await(at, "of revision 1")
+	c.keys("c")
+	c.await(at, "press q to quit")
+	c.keys("q")
+	if code := c.ends(); code != 0 {
+		t.Errorf("the screen ends with %d", code)
+	}
+	if code := ends(); code != 0 {
+		t.Errorf("the run ends with %d:\n%s", code, out)
+	}
+	file := filepath.Join(dir, "values-s-edited.yaml")
+	text, err := os.ReadFile(file)
+	if info, unseen := os.Stat(file); err != nil || unseen != nil || string(text) != "word: right\n" || info.Mode() != 0o600 {
+		t.Errorf("the file has %q: %v, %v", text, err, unseen)
+	}
+	helm := exec.Command(program, "get", "all", "s", "-n", "attachededit")
+	helm.Env = append(os.Environ(), m.env...)
+	if out, err := helm.CombinedOutput(); err != nil || !strings.Contains(string(out), "word: right") || !strings.Contains(string(out), `word: "right"`) {
+		t.Errorf("helm get all: %v\n%s", err, out)
+	}
+}

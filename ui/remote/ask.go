@@ -18,6 +18,9 @@ const (
 
 // answer answers a question.
 func (s *Server) answer(ctx context.Context, q protocol.Order) protocol.Reply {
+	if r, is := s.answerEdit(ctx, q); is {
+		return r
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	it := inspector.Item{Unit: event.Unit{Phase: q.Phase, Group: q.Group}, Kind: q.Kind, Object: q.Object}
@@ -29,15 +32,17 @@ func (s *Server) answer(ctx context.Context, q protocol.Order) protocol.Reply {
 	case q.Ask == protocol.AskChange:
 		var c inspector.Change
 		c, err = s.ahead.Change(ctx, it)
-		r.Change = protocol.Change{Action: string(c.Action), Message: c.Message, Recorded: c.Recorded}
-		for _, f := range c.Fields {
-			r.Change.Fields = append(r.Change.Fields, protocol.Field(f))
-		}
+		r.Change = changeOut(c)
 	case q.Ask == protocol.AskSent:
 		r.Text, err = s.ahead.Sent(ctx, it)
 	default:
 		err = inspector.Nothing("the run uses another version of lockstep, which does not know this question")
 	}
+	return failed(r, err)
+}
+
+// failed adds an error to a reply.
+func failed(r protocol.Reply, err error) protocol.Reply {
 	if none := inspector.Nothing(""); errors.As(err, &none) {
 		r.Nothing = string(none)
 	} else if err != nil {
@@ -46,25 +51,42 @@ func (s *Server) answer(ctx context.Context, q protocol.Order) protocol.Reply {
 	return r
 }
 
+func changeOut(c inspector.Change) protocol.Change {
+	out := protocol.Change{Action: string(c.Action), Message: c.Message, Recorded: c.Recorded}
+	for _, f := range c.Fields {
+		out.Fields = append(out.Fields, protocol.Field(f))
+	}
+	return out
+}
+
+func changeIn(c protocol.Change) inspector.Change {
+	in := inspector.Change{Action: inspector.Action(c.Action), Message: c.Message, Recorded: c.Recorded}
+	for _, f := range c.Fields {
+		in.Fields = append(in.Fields, inspector.Field(f))
+	}
+	return in
+}
+
 // Change asks the run what it changes in an object. The error is inspector.Nothing if
 // there is no answer, ErrLost, or that of ctx.
 func (r *Run) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
-	a, err := r.ask(ctx, protocol.AskChange, it)
-	c := inspector.Change{Action: inspector.Action(a.Change.Action), Message: a.Change.Message, Recorded: a.Change.Recorded}
-	for _, f := range a.Change.Fields {
-		c.Fields = append(c.Fields, inspector.Field(f))
-	}
-	return c, err
+	a, err := r.ask(ctx, about(protocol.AskChange, it))
+	return changeIn(a.Change), err
 }
 
 // Sent asks the run for an object as it sends it.
 func (r *Run) Sent(ctx context.Context, it inspector.Item) (string, error) {
-	a, err := r.ask(ctx, protocol.AskSent, it)
+	a, err := r.ask(ctx, about(protocol.AskSent, it))
 	return a.Text, err
 }
 
-func (r *Run) ask(ctx context.Context, what protocol.Ask, it inspector.Item) (protocol.Reply, error) {
-	q := protocol.Order{Version: protocol.Version, ID: rand.Text(), Phase: it.Phase, Group: it.Group, Question: protocol.Question{Ask: what, Kind: it.Kind, Object: it.Object}}
+// about is a question about an object.
+func about(what protocol.Ask, it inspector.Item) protocol.Order {
+	return protocol.Order{Phase: it.Phase, Group: it.Group, Question: protocol.Question{Ask: what, Kind: it.Kind, Object: it.Object}}
+}
+
+func (r *Run) ask(ctx context.Context, q protocol.Order) (protocol.Reply, error) {
+	q.Version, q.ID = protocol.Version, rand.Text()
 	answer := make(chan protocol.Reply, 1)
 	r.mu.Lock()
 	r.asked[q.ID] = answer

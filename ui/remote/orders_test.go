@@ -45,7 +45,7 @@ func TestNoCommandIsDropped(t *testing.T) {
 		if got = append(got, c.Group); len(got) == many {
 			close(all)
 		}
-	}, nil)
+	}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

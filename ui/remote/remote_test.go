@@ -32,7 +32,7 @@ func serve(t *testing.T, dir string) *served {
 	var err error
 	s.Server, err = Serve(dir, &s.feed, func(c event.Command) {
 		s.feed.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Group: c.Group, Answers: c.ID, Status: event.Accepted})
-	}, knowing{})
+	}, knowing{}, editing{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestFoldersOfOthersAreNotTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{open, link} {
-		if _, err := Serve(dir, &event.Feed{}, nil, nil); err == nil {
+		if _, err := Serve(dir, &event.Feed{}, nil, nil, nil); err == nil {
 			t.Errorf("%s is served from", dir)
 		}
 		if _, err := Runs(dir); err == nil {

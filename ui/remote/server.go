@@ -28,6 +28,7 @@ type Server struct {
 	feed    *event.Feed
 	command func(event.Command)
 	ahead   inspector.Foresight // may be nil
+	editor  Editor              // may be nil
 	l       net.Listener
 	path    string
 	clients atomic.Int64
@@ -39,11 +40,11 @@ type Server struct {
 }
 
 // Serve opens a socket in a directory, which it creates if necessary. command must not
-// block. ahead, which may be nil, answers questions about objects, several at a time.
-// Close the Server.
+// block. ahead and editor, which may be nil, answer questions about objects and edits,
+// several at a time. Close the Server.
 //
 // Rule R47: a run is steered from outside through a private socket of the user.
-func Serve(dir string, feed *event.Feed, command func(event.Command), ahead inspector.Foresight) (*Server, error) {
+func Serve(dir string, feed *event.Feed, command func(event.Command), ahead inspector.Foresight, editor Editor) (*Server, error) {
 	if err := makePrivate(dir); err != nil {
 		return nil, fmt.Errorf("directory of sockets: %w", err)
 	}
@@ -58,7 +59,7 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), ahead insp
 		return nil, fmt.Errorf("open a socket: %w", err)
 	}
 	l.SetUnlinkOnClose(false) // its path may be invalid by then
-	s := &Server{feed: feed, command: command, ahead: ahead, l: l, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
+	s := &Server{feed: feed, command: command, ahead: ahead, editor: editor, l: l, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
 	if err = os.Chmod(s.path, 0o600); err == nil {
 		err = os.Rename(s.path, s.path+suffix) // clients only find sockets with the suffix
 	}

@@ -123,6 +123,8 @@ func TestEditAHeldInstallation(t *testing.T) {
 			}
 			op.Command(event.Command{Name: event.Edit, Values: "unused: true"})
 			awaitRefusal(t, op, "changes no object")
+			op.Command(event.Command{Name: event.Edit, Edit: 99}) // nothing that was prepared
+			awaitRefusal(t, op, "nothing was edited")
 			r.AssertHistory("1 pending-install")
 			before = version(r, "a")
 			return edited(r, op, map[string]any{"image": wrongImage + "2", "password": "tricky-1"}, func(e *kube.Edited) {

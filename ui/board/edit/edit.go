@@ -140,7 +140,7 @@ func (e *Edit) May() bool { return e.WhyNot() == "" }
 // WhyNot says why the run cannot be edited now, "" where it can.
 func (e *Edit) WhyNot() string {
 	switch {
-	case e.Attached:
+	case e.Attached && e.editor == nil:
 		return "edit where the run was started, or use lockstep ctl RELEASE edit -f FILE"
 	case e.editor == nil || e.State.Status == event.RollingBack:
 		return "nothing to edit: this operation takes neither values nor a chart"

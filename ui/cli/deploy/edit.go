@@ -15,6 +15,7 @@ import (
 
 	"lockstep/kube"
 	"lockstep/ui/board"
+	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
 )
@@ -80,47 +81,28 @@ func (e editor) read(text string, all bool) (map[string]any, error) {
 	return values, nil
 }
 
-// Save writes the edited values to a new file in the current directory: as the user wrote
-// them, or of all values those to set.
+// Given are edited values as the user wrote them, or of all values those to set.
+func (e editor) Given(text string, all bool) (string, error) {
+	values, err := e.read(text, all)
+	if err != nil || !all {
+		return strings.TrimPrefix(text, fmt.Sprintf(valuesHead, e.op.Info().Release)), err
+	}
+	return kube.YAML(values)
+}
+
+// Save writes the edited values to a new file.
 func (e editor) Save(text string, all bool) (path string, err error) {
 	values, err := e.read(text, all)
-	if err != nil {
-		return "", err
+	if err == nil {
+		text, err = e.Given(text, all)
 	}
-	release := e.op.Info().Release
-	if all {
-		text, err = kube.YAML(values)
-	} else {
-		text = strings.TrimPrefix(text, fmt.Sprintf(valuesHead, release))
+	if err == nil {
+		path, err = command.SaveValues(e.op.Info().Release, text)
 	}
-	if err != nil {
-		return "", err
-	}
-	if path, err = writeNew("values-"+release+"-edited", ".yaml", text); err == nil {
+	if err == nil {
 		err = e.saved.keep(path, values, func() (map[string]any, error) { return e.op.Values(false) })
 	}
 	return path, err
-}
-
-// writeNew writes a private file, NAME-2 and so on if there is one already.
-func writeNew(name, ext, text string) (path string, err error) {
-	path = name + ext
-	for n := 2; ; n++ {
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			path = fmt.Sprintf("%s-%d%s", name, n, ext)
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		_, err = f.WriteString(text)
-		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(path) // incomplete
-			return "", err
-		}
-		return path, nil
-	}
 }
 
 // savedValues is the file that edited values of a run were saved to last.

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"lockstep/ui/cli/command"
 )
 
 // TestValuesText: without values there is an empty line below the comments to write in.
@@ -34,7 +36,7 @@ func TestSavedValues(t *testing.T) { // R46
 		t.Fatal(err)
 	}
 	for _, want := range []string{"values-s-edited-2.yaml", "values-s-edited-3.yaml"} {
-		path, err := writeNew("values-s-edited", ".yaml", want)
+		path, err := command.SaveValues("s", want)
 		text, unread := os.ReadFile(want)
 		info, unseen := os.Stat(want)
 		if path != want || errors.Join(err, unread, unseen) != nil || string(text) != want || info.Mode() != 0o600 {

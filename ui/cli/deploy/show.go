@@ -32,7 +32,13 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	defer record.Close()
 	next := func(s *event.State) []string { return j.next(s, op.Mask()) }
 	opts := report.Options{Next: next, Record: record.Name}
-	served, err := serve(op, j)
+	var editing board.Editor
+	var editedElsewhere remote.Editor
+	if op.Editable() == nil {
+		ed := editor{op, j.folder, j.saved}
+		editing, editedElsewhere = ed, ed
+	}
+	served, err := serve(op, j, editedElsewhere)
 	if err != nil {
 		return false, err
 	}
@@ -52,10 +58,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	defer a.Signals.Finished()
 	var state *event.State
 	if j.mode == command.ModeScreen {
-		o := board.Options{AtQuit: a.Signals.AtQuit, Kubectl: client.KubectlFlags(), Next: func(s *event.State) []string { return nextLines(s, opts) }}
-		if op.Editable() == nil {
-			o.Editor = editor{op, j.folder, j.saved}
-		}
+		o := board.Options{AtQuit: a.Signals.AtQuit, Kubectl: client.KubectlFlags(), Editor: editing, Next: func(s *event.State) []string { return nextLines(s, opts) }}
 		if j.reload != nil {
 			o.Restart = func(ctx context.Context) error {
 				values, err := op.Values(false)
@@ -144,10 +147,10 @@ func newRecord(say report.Notices) *report.RunLog {
 
 // serve lets other processes watch and control an operation (R47). If that fails, the
 // operation runs without, unless it may wait for them.
-func serve(op *kube.Operation, j job) (s *remote.Server, err error) {
+func serve(op *kube.Operation, j job, editor remote.Editor) (s *remote.Server, err error) {
 	dir, err := runs.LiveDir()
 	if err == nil {
-		s, err = remote.Serve(dir, op.Feed(), op.Command, screen.Changes(op))
+		s, err = remote.Serve(dir, op.Feed(), op.Command, screen.Changes(op), editor)
 	}
 	if err == nil || j.steering == "" {
 		return s, nil

@@ -87,6 +87,9 @@ func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Ru
 	look, lookErr := theme.FromEnv(os.Getenv)
 	defer a.Logs.ToFile(d)()
 	o := board.Options{Source: r.Feed().Reader(), Command: send, Attached: true, Theme: look}
+	if send != nil {
+		o.Editor = liveEditor{r}
+	}
 	o.Inspector, o.Kubectl = inspectorOf(a, cmd.Context(), r)
 	screen.DiscardInput()
 	err := board.Run(cmd.Context(), o)
@@ -100,6 +103,31 @@ func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Ru
 	}
 	command.WarnIf(d, lookErr)
 	return err
+}
+
+// liveEditor edits a live run of another process, which renders and plans (R46, R47).
+type liveEditor struct{ *remote.Run }
+
+// valuesTimeout is how long the screen waits for the values of a run.
+const valuesTimeout = 5 * time.Second
+
+func (e liveEditor) Values(all bool) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), valuesTimeout)
+	defer cancel()
+	return e.Run.Values(ctx, all)
+}
+
+// ChartChanged is unknown: the chart is on the side of the run.
+func (e liveEditor) ChartChanged() bool { return false }
+
+func (e liveEditor) Save(values string, all bool) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), valuesTimeout)
+	defer cancel()
+	text, err := e.Given(ctx, values, all)
+	if err != nil {
+		return "", err
+	}
+	return command.SaveValues(e.Operation.Release, text)
 }
 
 // ClientFor connects to the cluster of a run; nil if the kubeconfig selects another one.

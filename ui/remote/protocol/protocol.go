@@ -37,11 +37,14 @@ type Command struct {
 	Reason string            `json:"reason,omitempty"`
 	Told   bool              `json:"told,omitempty"`
 	Values string            `json:"values,omitempty"`
+	// Edit is the answer to a question about an edit.
+	Edit event.EditID `json:"edit,omitempty"`
 }
 
-// Question is about an object.
+// Question is about an object, or about an edit with the order's Values.
 type Question struct {
 	Ask    Ask             `json:"ask,omitempty"`
+	All    bool            `json:"all,omitempty"`  // all values, chart defaults included
 	Kind   event.PhaseKind `json:"kind,omitempty"` // of the phase
 	Object plan.Object     `json:"object,omitzero"`
 }
@@ -52,6 +55,10 @@ type Ask string
 const (
 	AskChange Ask = "change" // what the run changes in the object
 	AskSent   Ask = "sent"   // the object as the run sends it, as YAML
+	AskValues Ask = "values" // the values of the run for the user to edit, not masked
+	AskGiven  Ask = "given"  // the edited values without chart defaults, not masked
+	AskEdit   Ask = "edit"   // what a revision with the edited values would change
+	AskRender Ask = "render" // what a revision with the reloaded chart would change
 )
 
 // Reply answers a question, or says why an order was not accepted. Only the client that
@@ -62,6 +69,7 @@ type Reply struct {
 	Command event.CommandName `json:"command,omitempty"`
 	Change  Change            `json:"change,omitzero"`
 	Text    string            `json:"text,omitempty"`
+	Edited  Edited            `json:"edited,omitzero"`
 	// Nothing says why there is nothing to show, Error what failed.
 	Nothing string `json:"nothing,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -75,6 +83,21 @@ type Change struct {
 	Recorded bool    `json:"recorded,omitempty"`
 }
 
+// Edited is a revision that was prepared from an edit. A Command with its Edit applies it.
+type Edited struct {
+	Edit    event.EditID `json:"edit,omitempty"`
+	Empty   bool         `json:"empty,omitempty"`
+	Lines   []string     `json:"lines,omitempty"`
+	Changes []Altered    `json:"changes,omitempty"`
+}
+
+// Altered is a change to an object in a group.
+type Altered struct {
+	Group  string      `json:"group"`
+	Object plan.Object `json:"object"`
+	Change Change      `json:"change"`
+}
+
 // Field is the path of a field's parent, and the lines of the difference.
 type Field struct {
 	In    string   `json:"in"`
@@ -83,12 +106,12 @@ type Field struct {
 
 // OfCommand is the order for a command.
 func OfCommand(c event.Command) Order {
-	return Order{Version: Version, Command: Command{c.Name, c.Reason, c.Told, c.Values}, ID: c.ID, Phase: c.Phase, Group: c.Group}
+	return Order{Version: Version, Command: Command{c.Name, c.Reason, c.Told, c.Values, c.Edit}, ID: c.ID, Phase: c.Phase, Group: c.Group}
 }
 
 // Event returns the command for the engine.
 func (o Order) Event() event.Command {
-	return event.Command{Name: o.Name, Phase: o.Phase, Group: o.Group, Reason: o.Reason, Told: o.Told, ID: o.ID, Values: o.Values}
+	return event.Command{Name: o.Name, Phase: o.Phase, Group: o.Group, Reason: o.Reason, Told: o.Told, ID: o.ID, Values: o.Values, Edit: o.Edit}
 }
 
 // Encode returns the line of an order, or a TooLongError.

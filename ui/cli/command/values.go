@@ -1,0 +1,31 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// SaveValues writes edited values of a release to a new file in the current directory that
+// only the user can read. It overwrites none: there may be a -2 and so on.
+func SaveValues(release, text string) (path string, err error) {
+	name := "values-" + release + "-edited"
+	path = name + ".yaml"
+	for n := 2; ; n++ {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			path = fmt.Sprintf("%s-%d.yaml", name, n)
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		_, err = f.WriteString(text)
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = os.Remove(path) // incomplete
+			return "", err
+		}
+		return path, nil
+	}
+}
