@@ -126,7 +126,7 @@ func TestFilter(t *testing.T) {
 
 // TestMouse clicks and scrolls.
 func TestMouse(t *testing.T) {
-	s := newScreen(t, 120, 40, recorded(t, "sandbox-held", 0))
+	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
 	at := func(text string) tea.Mouse {
 		for y, l := range s.lines() {
 			if i := strings.Index(l, text); i >= 0 {
@@ -136,11 +136,11 @@ func TestMouse(t *testing.T) {
 		t.Fatalf("no %q:\n%s", text, s.text())
 		return tea.Mouse{}
 	}
-	s.send(tea.MouseClickMsg(at("ConfigMap/shop-worker")))
+	s.send(tea.MouseClickMsg(at("cm/shop-worker")))
 	if s.Sel.Object.Name != "shop-worker" || s.Follow {
 		t.Fatalf("a click selects %v", s.Sel)
 	}
-	s.send(tea.MouseClickMsg(at("ConfigMap/shop-worker")))
+	s.send(tea.MouseClickMsg(at("cm/shop-worker")))
 	if !s.insp.Shown {
 		t.Fatal("a second click does not inspect")
 	}
@@ -148,7 +148,7 @@ func TestMouse(t *testing.T) {
 	if s.insp.Tab != inspector.TabGates {
 		t.Errorf("a click opens tab %d", s.insp.Tab)
 	}
-	s.press("esc")
+	s.press("esc", "z", "z") // all objects: the layers are not all in view
 	first := s.board.First
 	s.send(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelLeft})
 	if s.board.First >= first {
@@ -159,12 +159,13 @@ func TestMouse(t *testing.T) {
 		t.Errorf("the wheel with shift scrolls to column %d, not back to %d", s.board.First, first)
 	}
 	s = newScreen(t, 60, 20, recorded(t, "sandbox-install", 0))
-	s.press("z") // the list is longer than the screen
+	s.press("z", "z") // the list is longer than the screen
 	top := s.board.Top
 	s.send(tea.MouseWheelMsg{X: 5, Y: 8, Button: tea.MouseWheelUp})
 	if s.board.Top != top-3 && s.board.Top != 0 || s.board.Top == top || s.Follow {
 		t.Errorf("the wheel scrolls from line %d to %d", top, s.board.Top)
 	}
+	s.press("z", "/", "c", "o", "n", "f", "i", "g", "enter")
 	s.send(tea.MouseClickMsg(at("db:config")))
 	if s.Sel.Group != "shop/db:config" {
 		t.Errorf("a click in the list selects %v", s.Sel)

@@ -27,7 +27,9 @@ func (m *model) place() {
 		free = b.Area.H - b.Rows
 	}
 	lacks := min(m.pane.Lacks(), free)
-	b.Spend(b.Area.Y + b.Area.H - lacks)
+	if !b.Whole {
+		b.Spend(b.Area.Y + b.Area.H - lacks)
+	}
 	rows := min(b.SteadyRows(), b.Area.H-max(lacks, b.Wanted))
 	rows = min(max(b.Rows, rows), b.Area.H-lacks)
 	m.insp.Area.H += b.Area.H - rows

@@ -11,6 +11,7 @@ import (
 // group's are drawn, and no others.
 func TestDense(t *testing.T) {
 	s := newScreen(t, 200, 50, large(10_000))
+	s.press("z", "z") // cards
 	if c := s.Graph.Cols[s.Group().Col]; !c.Dense() {
 		t.Fatalf("%d edges are not dense", len(c.Nets))
 	}

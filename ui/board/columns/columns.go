@@ -16,6 +16,9 @@ type Board struct {
 	cards.Layout
 	First int // first column in view
 	Strip Strip
+	Whole bool   // all groups are in view, as an overview
+	heads []head // of the overview
+	bands []band // of layers that do not fit beside each other
 	// Place lays out the whole screen.
 	place func()
 }
@@ -28,7 +31,10 @@ func New(s *screen.Screen, place func()) *Board {
 // Lay lays the board out in a frame.
 func (b *Board) Lay(f cards.Frame) {
 	b.Reset(f)
-	b.Strip = Strip{}
+	b.Strip, b.Whole, b.heads, b.bands = Strip{}, false, nil, nil
+	if b.banded() || b.overview() {
+		return
+	}
 	if b.Narrow() {
 		b.PlaceList()
 		return
@@ -47,11 +53,22 @@ func (b *Board) Lay(f cards.Frame) {
 
 // Draw draws the board.
 func (b *Board) Draw() {
-	if b.Narrow() {
+	switch {
+	case len(b.bands) > 0:
+		b.drawBands()
+		return
+	case b.Whole:
+		b.drawOverview()
+		return
+	case b.Narrow():
 		b.DrawList()
 		return
 	}
 	b.drawTitles()
+	b.drawGraph()
+}
+
+func (b *Board) drawGraph() {
 	defer b.Canvas.Within(b.Area)()
 	b.drawEdges()
 	b.DrawCards()
@@ -136,7 +153,7 @@ func (b *Board) Extent(n *graph.Node) (from, to int) {
 // whatever is in view, so that the pane stays where it is as the run goes on and the
 // selection moves. Only reasons that make a column higher than that move it.
 func (b *Board) SteadyRows() int {
-	if b.Detail != screen.AsFits {
+	if b.Detail != screen.AsFits || b.Whole {
 		return b.Rows
 	}
 	if b.Narrow() {
@@ -144,19 +161,22 @@ func (b *Board) SteadyRows() int {
 	}
 	rows := 0
 	for _, i := range b.columns() {
-		h := b.lanes()
-		for _, n := range b.Graph.Cols[i].Nodes {
-			if b.Shown(n) {
-				h += 2 + max(len(b.ShownObjects(n)), 1)
-				if n.Single() {
-					h--
-				}
-				if n.Status == event.Waiting {
-					h += len(n.Ins)
-				}
-			}
+		rows = max(rows, b.columnRows(i))
+	}
+	return rows
+}
+
+// columnRows is how many rows a column takes with all its groups and all in them.
+func (b *Board) columnRows(i int) int {
+	rows := b.lanes()
+	for _, n := range b.shownIn(i) {
+		rows += 2 + max(len(b.ShownObjects(n)), 1)
+		if n.Single() {
+			rows--
 		}
-		rows = max(rows, h)
+		if n.Status == event.Waiting {
+			rows += len(n.Ins)
+		}
 	}
 	return rows
 }

@@ -65,7 +65,9 @@ func (b *Board) drawEdges() {
 	ws := &wires{w: b.W, h: b.H, cells: make([]wire, b.W*b.H)}
 	place := map[*graph.Node]*cards.Card{}
 	for i := range b.Cards {
-		place[b.Cards[i].Node] = &b.Cards[i]
+		if c := &b.Cards[i]; len(b.bands) == 0 || b.Area.Has(c.Rect.X, c.Rect.Y) {
+			place[c.Node] = c
+		}
 	}
 	chosen := b.Group()
 	for k := range b.Columns {

@@ -27,12 +27,17 @@ func (b *Board) stops(col int) []screen.Spot {
 		placed[b.Cards[i].Node] = &b.Cards[i]
 	}
 	nodes := b.Visible()
-	if !b.Narrow() {
+	if !b.Narrow() || b.Whole {
 		nodes = slices.DeleteFunc(slices.Clone(b.Graph.Cols[col].Nodes), func(n *graph.Node) bool { return !b.Shown(n) })
 	}
 	var out []screen.Spot
 	for _, n := range nodes {
-		if c := placed[n]; c != nil {
+		if c := placed[n]; b.Whole && len(b.bands) == 0 && b.IsSelected(n) {
+			out = append(out, screen.Spot{Unit: n.Unit()})
+			for _, o := range b.ShownObjects(n) {
+				out = append(out, screen.Spot{Unit: n.Unit(), Object: o.Object})
+			}
+		} else if c != nil {
 			out = append(out, c.Spots()...)
 		} else {
 			out = append(out, screen.Spot{Unit: n.Unit()})
@@ -66,7 +71,7 @@ func (b *Board) Move(by int) {
 func (b *Board) MoveColumn(by int) {
 	b.Follow = false
 	n := b.Group()
-	if n == nil || b.Narrow() {
+	if n == nil || b.Narrow() && !b.Whole {
 		b.MoveGroup(by)
 		return
 	}
@@ -237,7 +242,7 @@ func (b *Board) Wheel(at tea.Mouse) {
 func (b *Board) scrollColumns(by int) {
 	cols := b.columns()
 	at := slices.IndexFunc(cols, func(i int) bool { return i >= b.First }) + by
-	if at < 0 || at >= len(cols) || b.Narrow() {
+	if at < 0 || at >= len(cols) || b.Narrow() || b.Whole {
 		return
 	}
 	if last := cols[len(cols)-1]; by > 0 && b.fits(b.First, last) {
@@ -252,7 +257,7 @@ func (b *Board) TurnDetail() tea.Cmd {
 	b.Detail = (b.Detail + 1) % screen.Details
 	b.Follow = b.Follow && b.Detail == screen.AsFits
 	b.Show()
-	return b.Say(theme.Quiet, [...]string{"auto (what fits)", "compact (z: full)", "full (z: auto)"}[b.Detail])
+	return b.Say(theme.Quiet, [...]string{"auto (what fits)", "overview (z: full)", "full (z: auto)"}[b.Detail])
 }
 
 // FollowAgain follows the action, as the screen does until the user moves.

@@ -103,14 +103,31 @@ func (s Subject) whyTab(n *graph.Node, width int) []canvas.Line {
 	if o := s.Object; o != nil {
 		return canvas.WrapLines(s.Why(n, o, all, width), width)
 	}
-	return append(canvas.WrapLines(s.Why(n, nil, all, width), width), s.Objects(n)...)
+	return append(canvas.WrapLines(s.Why(n, nil, all, width), width), s.Objects(n, worstOf(n))...)
+}
+
+// Described is the object that Why describes, or nil.
+func (s Subject) Described() *event.ObjectState {
+	if s.Object != nil {
+		return s.Object
+	}
+	return worstOf(s.Node)
+}
+
+// worstOf is the object that Why describes with its group, or nil.
+func worstOf(n *graph.Node) *event.ObjectState {
+	if n.Status == event.Waiting {
+		return nil
+	}
+	return picture.Worst(n)
 }
 
 // Objects lists the objects of a group below an empty line, those that need looking
-// at first.
-func (s Subject) Objects(n *graph.Node) []canvas.Line {
+// at first, but for one that was described.
+func (s Subject) Objects(n *graph.Node, described *event.ObjectState) []canvas.Line {
 	out := []canvas.Line{nil}
 	objects := slices.Clone(n.Objects[:min(len(n.Objects), maxListed)])
+	objects = slices.DeleteFunc(objects, func(o *event.ObjectState) bool { return o == described })
 	slices.SortStableFunc(objects, func(a, b *event.ObjectState) int { return picture.Urgency(a) - picture.Urgency(b) })
 	for _, o := range objects {
 		l := s.objectWhy(n, o)

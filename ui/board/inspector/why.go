@@ -30,7 +30,7 @@ func (s Subject) Why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.
 		head = append(head, s.objectWhy(n, o))
 	} else {
 		head = append(head, s.groupWhy(n))
-		if o = picture.Worst(n); o != nil && n.Status != event.Waiting {
+		if o = worstOf(n); o != nil {
 			l := s.objectWhy(n, o)
 			l[0].Text = graph.ShortObject(o.Object) + " " + l[0].Text
 			head = append(head, l)

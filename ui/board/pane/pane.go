@@ -100,8 +100,8 @@ func (p *Pane) lines(about inspector.Subject, room, w int) []canvas.Line {
 		return slices.Insert(lines, 1, p.insp.Changes.Lines(about, w)...)
 	case p.insp.Foresees():
 		return slices.Concat(lines, []canvas.Line{nil}, p.insp.Changes.Lines(about, w))
-	case about.Object == nil && len(about.Node.Objects) > 1:
-		if objects := about.Objects(about.Node); len(lines)+len(objects) <= room {
+	case len(about.Node.Objects) > 1:
+		if objects := about.Objects(about.Node, about.Described()); len(lines)+len(objects) <= room {
 			return append(lines, objects...)
 		}
 	}

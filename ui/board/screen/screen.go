@@ -37,6 +37,7 @@ type Screen struct {
 	Detail    Detail
 	Filter    Filter
 	Flash     Flash
+	Codes     map[event.Unit]string // of the groups, while one is chosen by its code
 	Modes     keys.Stack
 	QuitAtEnd bool // the screen is left once all is over
 
@@ -66,9 +67,9 @@ type Spot struct {
 type Detail int
 
 const (
-	AsFits Detail = iota
-	LinesOnly
-	Everything
+	AsFits     Detail = iota
+	LinesOnly         // all groups at once
+	Everything        // all objects of all groups
 	Details
 )
 

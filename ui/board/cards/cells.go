@@ -1,0 +1,100 @@
+package cards
+
+import (
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/picture"
+)
+
+// A cell is a group in the overview: a line, below which there may be what is wrong with
+// it, or its glyph alone.
+
+// leastNamed is how wide a cell is at least that has a name.
+const leastNamed = 10
+
+// AddCell places a group at a row of the board, with at most so many rows below it for
+// what is in it, if it is selected or needs looking at. It returns how many of these it took.
+func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, spare int) int {
+	c := Card{Node: n, Rect: at, flat: true}
+	if spare > 0 && at.W > leastNamed && (l.IsSelected(n) || picture.Active(n) || n.Degraded > 0 || n.Status == event.Failed) {
+		c.rows = l.contents(n, spare)
+		c.Rect.H += len(c.rows)
+	}
+	l.Cards = append(l.Cards, c)
+	return len(c.rows)
+}
+
+// CellWidth is how wide a cell would like to be.
+func (l *Layout) CellWidth(n *graph.Node) int { return canvas.Width(n.Name) + 12 }
+
+// DrawCells draws groups as cells.
+func (l *Layout) DrawCells() {
+	if len(l.Cards) == 0 {
+		l.drawEmpty()
+		return
+	}
+	for i := range l.Cards {
+		c := &l.Cards[i]
+		if c.Rect.W < leastNamed {
+			l.drawDot(c)
+			continue
+		}
+		l.drawCell(c)
+		for i, r := range c.rows {
+			l.drawRow(c, r, i, c.Rect.X+2, c.Rect.Y+1+i, c.Rect.W-3)
+		}
+	}
+	if l.Area.H >= 3 {
+		l.Canvas.ScrollBar(l.Area.X+l.Area.W-1, l.Area, l.Top, l.Rows)
+	}
+}
+
+// drawDot draws a group as its glyph, or while one is chosen by its code as that.
+func (l *Layout) drawDot(c *Card) {
+	mark := l.GroupMark(c.Node)
+	text, role := mark.Glyph, mark.Role
+	if code := l.Codes[c.Node.Unit()]; code != "" {
+		text, role = code, theme.Key
+	}
+	if l.IsSelected(c.Node) {
+		l.Canvas.Mark(c.Rect.X, c.Rect.Y, c.Rect.W-1)
+	}
+	l.Canvas.Put(c.Rect.X, c.Rect.Y, role, text)
+}
+
+// drawCell draws a group's name and as much of how far it is as there is room for.
+func (l *Layout) drawCell(c *Card) {
+	n, r := c.Node, c.Rect
+	if l.IsSelected(n) {
+		l.Canvas.Mark(r.X, r.Y, r.W)
+	}
+	mark := l.GroupMark(n)
+	role := theme.Quiet
+	if mark.Role != theme.Good {
+		role = mark.Role
+	}
+	var texts []string
+	if d, over, ok := l.Spent(n); ok && n.Outcome == "" {
+		texts = append(texts, canvas.Span(d, over))
+	}
+	switch {
+	case n.Status == event.Waiting:
+	case picture.Active(n) || n.Degraded > 0:
+		texts = append(texts, n.Count(), mark.Word+" "+n.Count())
+	case mark.Role != theme.Good:
+		texts = append(texts, mark.Word)
+	}
+	end := r.X + r.W
+	text := ""
+	for _, t := range texts {
+		if l.nameWidth(n)+1+canvas.Width(t) <= r.W-1 {
+			text = t
+		}
+	}
+	if text != "" {
+		end = l.Canvas.PutRight(end-1, r.Y, role, text)
+	}
+	l.drawName(n, r.X, r.Y, end-r.X-1)
+}

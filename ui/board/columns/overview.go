@@ -1,0 +1,171 @@
+package columns
+
+import (
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/screen"
+)
+
+// The overview shows all groups at once: a line each, a column a layer, and where layers
+// do not fit beside each other, in bands below each other. Where even names do not fit,
+// a group is its glyph.
+
+// grid is how the overview is divided.
+type grid struct {
+	cell  int // the width of a cell
+	per   int // columns in a band
+	rows  int // of groups in a band
+	bands int
+}
+
+// leastCell is the width below which a name says nothing; dots are cells without one.
+const leastCell = 12
+
+var dots = []int{3, 2}
+
+// overview lays the board out as an overview if the user asked for that, or if the graph
+// does not fit otherwise and its names do so.
+func (b *Board) overview() bool {
+	cols := b.columns()
+	asked := b.Detail == screen.LinesOnly
+	if len(cols) == 0 || !asked && (b.Detail != screen.AsFits || b.Narrow() || b.wholeAsCards(cols)) {
+		return false
+	}
+	g, ok := b.named(cols)
+	for i := 0; !ok && asked && i < len(dots); i++ {
+		g, ok = b.grid(cols, dots[i])
+	}
+	switch {
+	case ok:
+	case asked: // it scrolls
+		per := (b.W - 1) / dots[len(dots)-1]
+		g = grid{cell: dots[len(dots)-1], per: per, rows: 1, bands: len(b.Visible())/per + len(cols)}
+	default:
+		return false
+	}
+	b.placeGrid(g, cols)
+	return true
+}
+
+// wholeAsCards reports whether all groups can be in view as cards or lines of their
+// layers: by what is planned only, so that nothing moves while the run goes on.
+func (b *Board) wholeAsCards(cols []int) bool {
+	tallest := 0
+	for _, i := range cols {
+		tallest = max(tallest, len(b.shownIn(i)))
+	}
+	return tallest+b.lanes() < b.Area.H && b.fits(cols[0], cols[len(cols)-1])
+}
+
+// named is the grid with the widest cells that have names.
+func (b *Board) named(cols []int) (grid, bool) {
+	widest := leastCell
+	for _, n := range b.Visible() {
+		widest = max(widest, min(b.CellWidth(n), graph.MaxCard))
+	}
+	for w := widest; w >= leastCell; w-- {
+		if g, ok := b.grid(cols, w); ok {
+			return g, true
+		}
+	}
+	return grid{}, false
+}
+
+// grid divides the board into as few bands of cells as hold all groups.
+func (b *Board) grid(cols []int, cell int) (grid, bool) {
+	g := grid{cell: cell, per: max((b.W-2)/cell, 1)}
+	for g.bands = 1; 2*g.bands <= b.Area.H; g.bands++ {
+		g.rows = b.Area.H/g.bands - 1
+		parts := 0
+		for _, i := range cols {
+			parts += (len(b.shownIn(i)) + g.rows - 1) / g.rows
+		}
+		if parts > g.per*g.bands {
+			continue
+		}
+		if per := (parts + g.bands - 1) / g.bands; cell >= leastCell { // the rest is theirs
+			g.per, g.cell = per, min((b.W-2)/per, max(cell, graph.MaxCard))
+		}
+		return g, true
+	}
+	return g, false
+}
+
+func (b *Board) shownIn(col int) (out []*graph.Node) {
+	for _, n := range b.Graph.Cols[col].Nodes {
+		if b.Shown(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// placeGrid places the groups. What is left of a column's rows shows what is not ready.
+func (b *Board) placeGrid(g grid, cols []int) {
+	b.Whole = true
+	at, top, end := 0, 0, 0 // the column of the band, where that begins and ends
+	for _, i := range cols {
+		nodes := b.shownIn(i)
+		for first := true; len(nodes) > 0; first = false {
+			if at == g.per {
+				at, top = 0, end
+			}
+			x, y := 1+at*g.cell, top
+			if first {
+				b.heads = append(b.heads, head{canvas.Rect{X: x, Y: y, W: g.cell - 1, H: 1}, i})
+			}
+			part := nodes[:min(g.rows, len(nodes))]
+			spare := g.rows - len(part)
+			for _, n := range part {
+				y++
+				took := b.AddCell(n, canvas.Rect{X: x, Y: y, W: g.cell, H: 1}, spare)
+				y, spare = y+took, spare-took
+			}
+			nodes, end = nodes[len(part):], max(end, y+1)
+			at++
+		}
+	}
+	b.Stacked()
+}
+
+// head is the title of a layer in the overview.
+type head struct {
+	rect canvas.Rect // in rows of the board
+	col  int
+}
+
+// drawOverview draws the overview, with what the selected group waits for and what waits
+// for it.
+func (b *Board) drawOverview() {
+	defer b.Canvas.Within(b.Area)()
+	for _, h := range b.heads {
+		role := theme.Quiet
+		if b.columnActive(h.col) {
+			role = theme.Strong
+		}
+		title := b.columnTitle(b.Graph.Cols[h.col])
+		if h.rect.W < leastCell {
+			title = ""
+		}
+		b.Canvas.PutFit(h.rect.X, h.rect.Y+b.Area.Y-b.Top, h.rect.W, role, title)
+	}
+	b.DrawCells()
+	chosen := b.Group()
+	if chosen == nil {
+		return
+	}
+	for i := range b.Cards {
+		c := &b.Cards[i]
+		for _, up := range chosen.Ins {
+			if c.Node == up {
+				b.Canvas.Put(c.Rect.X-1, c.Rect.Y, theme.Accent, b.Theme.Lines.Less)
+			}
+		}
+		for _, down := range chosen.Outs {
+			if c.Node == down {
+				b.Canvas.Put(c.Rect.X-1, c.Rect.Y, theme.Accent, b.Theme.Lines.More)
+			}
+		}
+	}
+}
