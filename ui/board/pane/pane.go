@@ -118,7 +118,17 @@ func (p *Pane) Lacks() int {
 	if n == nil || p.insp.Shown {
 		return 0
 	}
-	return p.over(p.insp.Selected().Why(n, p.Object(), 0, p.insp.Area.W-3))
+	return max(p.over(p.insp.Selected().Why(n, p.Object(), 0, p.insp.Area.W-3)), p.Ahead())
+}
+
+// Ahead is how many lines more the pane would take to say whole what is going to happen
+// to what is selected.
+func (p *Pane) Ahead() int {
+	if p.Group() == nil || !p.insp.Foresees() {
+		return 0
+	}
+	about, w := p.insp.Selected(), p.insp.Area.W-3
+	return p.over(slices.Concat(about.Why(about.Node, about.Object, 0, w), []canvas.Line{nil}, p.insp.Changes.Lines(about, w)))
 }
 
 // Wants is how many lines more the pane would take for all that is known of a
