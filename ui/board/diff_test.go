@@ -58,7 +58,7 @@ func TestWhatIsToComeOpensOnTheDiff(t *testing.T) {
 	if s.insp.Tab != inspector.TabDiff {
 		t.Errorf("a group at a breakpoint opens on %s", inspector.TabNames[s.insp.Tab])
 	}
-	s.press("esc", "g", "enter")
+	s.press("esc", "home", "enter")
 	if s.insp.Tab != inspector.TabWhy {
 		t.Errorf("a group that is ready opens on %s", inspector.TabNames[s.insp.Tab])
 	}
@@ -82,7 +82,7 @@ func TestChangesAreAskedOnce(t *testing.T) {
 	asked("come back to", 0)
 	s.press("esc", "enter")
 	asked("opened again", 0)
-	s.press("down", "J")
+	s.press("down", ")")
 	asked("an object of it", 0)
 	s.press("d")
 	asked("asked for", 1)

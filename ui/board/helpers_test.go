@@ -192,7 +192,9 @@ func recorded(t testing.TB, name string, n int) []event.Event {
 // is typed in the footer, edits whether an edit is under way.
 func (s *rig) asks() bool  { return s.Modes.Has(s.abort) || s.Modes.Has(s.giveUp) }
 func (s *rig) reads() bool { _, ok := s.Modes.Top().(*page.Page); return ok }
-func (s *rig) types() bool { return s.Modes.Has(s.filter) || s.Modes.Has(s.search) }
+func (s *rig) types() bool {
+	return s.Modes.Has(s.filter) || s.Modes.Has(s.search) || s.Modes.Has(s.jump.Line)
+}
 func (s *rig) edits() bool { _, ok := s.edit.Draft(); return ok }
 
 // written is what the user has written in the editor.

@@ -2,6 +2,7 @@ package board
 
 import (
 	"context"
+	"strconv"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -46,8 +47,8 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "step: start the next group, then pause"},
 		{Keys: []string{"N"}, Label: "N", Hint: keys.When("step this", m.steer.MayStep), Disabled: group, Do: m.steer.OrderGroup(event.Step), Steers: true, Part: partSteer,
 			About: "step this: start the selected group"},
-		{Keys: []string{"c"}, Label: "c", Hint: keys.When("continue", m.Paused), Do: m.steer.Order(event.Resume), Steers: true, Part: partSteer,
-			About: "continue after a pause"},
+		{Keys: []string{"c"}, Label: "c", Disabled: keys.Unless(m.Paused, "not paused"), Do: m.steer.Order(event.Resume), Steers: true, Part: partSteer,
+			About: "continue after a pause, as p does"},
 		{Keys: []string{"e"}, Label: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, Way: true, Part: partSteer,
 			About: "edit your values, review, apply"},
 		{Keys: []string{"V"}, Label: "V", Disabled: m.edit.WhyNot, Do: m.edit.All, Steers: true, Part: partSteer,
@@ -75,6 +76,8 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "events of the object and its pods"},
 		{Keys: []string{"l"}, Label: "l", Disabled: inspects, Do: look(inspector.TabLogs), Part: partLook,
 			About: "logs of all its pods and containers"},
+		m.tabKey(0, "open a tab: why, diff, manifest, events, pods, logs, gates, timings"), m.tabKey(1, ""), m.tabKey(2, ""), m.tabKey(3, ""),
+		m.tabKey(4, ""), m.tabKey(5, ""), m.tabKey(6, ""), m.tabKey(7, ""),
 		{Keys: []string{"s"}, Label: "s", Disabled: keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show"), Do: m.showKubectl, Part: partLook,
 			About: "kubectl: show and copy the matching command"},
 		{Keys: []string{"C"}, Label: "C", Disabled: keys.Unless(m.HasGroup, "nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
@@ -101,7 +104,8 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: []string{"right"}, Label: "right", Do: by(m.board.MoveColumn, 1), Part: partMove, About: "column to the right"},
 		{Keys: []string{"tab"}, Label: "tab", Do: by(m.board.MoveGroup, 1), Part: partMove, About: "next group, in plan order"},
 		{Keys: []string{"shift+tab"}, Label: "shift-tab", Do: by(m.board.MoveGroup, -1), Part: partMove, About: "previous group"},
-		{Keys: []string{"home", "g"}, Label: "home g", Do: keys.Run(func() { m.board.MoveEnd(false) }), Part: partMove, About: "first group"},
+		{Keys: []string{"g"}, Label: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partMove, About: "go to a group: type letters of its name or its code"},
+		{Keys: []string{"home"}, Label: "home", Do: keys.Run(func() { m.board.MoveEnd(false) }), Part: partMove, About: "first group"},
 		{Keys: []string{"end"}, Label: "end", Do: keys.Run(func() { m.board.MoveEnd(true) }), Part: partMove, About: "last group"},
 		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: by(m.board.Page, -1), Part: partMove, About: "page up"},
 		{Keys: []string{"pgdown", "ctrl+f"}, Label: "page down", Do: by(m.board.Page, 1), Part: partMove, About: "page down"},
@@ -112,6 +116,17 @@ func (m *model) boardKeys() []keys.Binding {
 	}
 }
 
+// tabKey opens a tab by its number. The first of them documents all.
+func (m *model) tabKey(t inspector.Tab, about string) keys.Binding {
+	key := strconv.Itoa(int(t) + 1)
+	b := keys.Binding{Keys: []string{key}, Label: key, About: "tab: " + inspector.TabNames[t], Disabled: keys.Unless(m.HasGroup, "nothing to inspect yet"), Part: partLook, Alias: about == "",
+		Do: func() tea.Cmd { return m.insp.Look(t) }}
+	if about != "" {
+		b.Label, b.About = "1-8", about
+	}
+	return b
+}
+
 // inspectorKeys are the keys that mean something else in the inspector.
 func (m *model) inspectorKeys() []keys.Binding {
 	i := m.insp
@@ -119,32 +134,29 @@ func (m *model) inspectorKeys() []keys.Binding {
 	turn := func(by inspector.Tab) func() tea.Cmd {
 		return func() tea.Cmd { return i.OpenTab((i.Tab + by + inspector.Tabs) % inspector.Tabs) }
 	}
-	match := func(by int) func() tea.Cmd { return func() tea.Cmd { return i.ToMatch(by) } }
 	line := func(by int) func() tea.Cmd { return keys.Run(func() { m.board.Move(by) }) }
 	inLogs := func() bool { return i.Tab == inspector.TabLogs }
 	return []keys.Binding{
 		{Keys: []string{"tab", "right"}, Label: "tab", Hint: keys.Always("next tab"), Do: turn(1), About: "next tab (also right)"},
 		{Keys: []string{"shift+tab", "left"}, Label: "shift-tab", Do: turn(-1), About: "previous tab (also left)"},
-		{Keys: []string{"esc"}, Label: "esc", Hint: m.escHint, Do: m.escape, About: "end the search, or close"},
+		{Keys: []string{"esc"}, Label: "esc", Hint: keys.Always("close"), Do: m.escape, About: "close"},
 		{Keys: []string{"enter"}, Label: "enter", Do: i.Close, About: "close"},
 		{Keys: []string{"up", "k"}, Label: "up k", Do: scroll(-1), About: "scroll up"},
 		{Keys: []string{"down", "j"}, Label: "down j", Do: scroll(1), About: "scroll down"},
 		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: scroll(-10), About: "scroll up by a page"},
 		{Keys: []string{"pgdown", "ctrl+f"}, Label: "page down", Do: scroll(10), About: "scroll down by a page"},
-		{Keys: []string{"home", "g"}, Label: "home g", Do: keys.Run(func() { i.Scroll(-i.Page.Last) }), About: "to the beginning"},
-		{Keys: []string{"end", "G"}, Label: "end G", Do: keys.Run(func() { i.Scroll(i.Page.Last) }), About: "to the end (follows logs)"},
-		{Keys: []string{"J"}, Label: "J", Do: line(1), About: "inspect the next object or group"},
-		{Keys: []string{"K"}, Label: "K", Do: line(-1), About: "inspect the previous object or group"},
-		{Keys: []string{"/"}, Label: "/", Hint: keys.When("search", func() bool { return !i.Searches() }), Do: m.openSearch, About: "search in this tab (esc ends it)"},
-		{Keys: []string{"n"}, Label: "n", Hint: keys.Always("next match"), Only: i.Searches, Do: match(1), About: "next match (without a search: step)"},
-		{Keys: []string{"N"}, Label: "N", Hint: keys.Always("previous match"), Only: i.Searches, Do: match(-1), About: "previous match"},
+		{Keys: []string{"home"}, Label: "home", Do: keys.Run(func() { i.Scroll(-i.Page.Last) }), About: "to the beginning"},
+		{Keys: []string{"end"}, Label: "end", Do: keys.Run(func() { i.Scroll(i.Page.Last) }), About: "to the end (follows logs)"},
+		{Keys: []string{"shift+down", ")"}, Label: "shift-down )", Do: line(1), About: "inspect the next object or group"},
+		{Keys: []string{"shift+up", "("}, Label: "shift-up (", Do: line(-1), About: "inspect the previous object or group"},
+		{Keys: []string{"/"}, Label: "/", Hint: keys.Always("search"), Do: m.openSearch, About: "search in this tab: enter or down next match, up previous, esc ends"},
 		{Keys: []string{"]"}, Label: "]", Hint: keys.When("next pod", func() bool { return i.SeveralPods() }), Only: inLogs, Do: keys.Run(func() { i.TurnPod(1) }), About: "only the next pod's logs"},
 		{Keys: []string{"["}, Label: "[", Only: inLogs, Do: keys.Run(func() { i.TurnPod(-1) }), About: "only the previous pod's logs"},
 		{Keys: []string{"}"}, Label: "}", Hint: keys.When("next container", func() bool { return i.SeveralContainers() }), Only: inLogs, Do: keys.Run(func() { i.TurnContainer(1) }), About: "only the next container's logs"},
 		{Keys: []string{"{"}, Label: "{", Only: inLogs, Do: keys.Run(func() { i.TurnContainer(-1) }), About: "only the previous container's logs"},
 		{Keys: []string{"0"}, Label: "0", Hint: keys.When("all logs", func() bool { return i.Inspector.Chosen() }), Only: inLogs, Do: keys.Run(func() { i.AllLogs() }), About: "logs of all pods and containers"},
 		{Keys: []string{"T"}, Label: "T", Hint: keys.When("times", func() bool { return i.HasTimes() }), Only: inLogs, Do: keys.Run(func() { i.Times = !i.Times }), About: "show or hide timestamps"},
-		{Keys: []string{"w"}, Label: "w", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "cut or wrap long lines"},
+		{Keys: []string{"W"}, Label: "W", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "cut or wrap long lines"},
 	}
 }
 
@@ -162,7 +174,7 @@ func (m *model) documented() []Key {
 	var out []Key
 	for _, part := range []string{partSteer, partLook, partMove, partLeave} {
 		for _, b := range m.boardKeys() {
-			if b.Part == part && !(part == partSteer && m.ReadOnly()) {
+			if b.Part == part && !b.Alias && !(part == partSteer && m.ReadOnly()) {
 				out = append(out, Key{Keys: b.Label, Part: part, About: b.About})
 			}
 		}
@@ -227,11 +239,4 @@ func (m *model) wrapHint() string {
 		return "wrap lines"
 	}
 	return "cut lines"
-}
-
-func (m *model) escHint() string {
-	if m.insp.Searches() {
-		return "end search"
-	}
-	return "close"
 }

@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/replay"
 	"lockstep/ui/board/screen"
@@ -54,7 +56,7 @@ func abortingRun(t testing.TB) *rig {
 func states() []state {
 	refusedOnly := func(more map[string]string) map[string]string {
 		does := map[string]string{
-			"p": "pause", "space": "pause", "n": "step", "N": "step", "c": "resume", "b": "break", "t": "run-to", "B": opens, "R": "retry", "A": "accept",
+			"p": "pause", "space": "pause", "n": "step", "N": "step", "b": "break", "t": "run-to", "B": opens, "R": "retry", "A": "accept",
 			"a": asks, "ctrl+c": asks, "q": asks, ":": opens, "s": opens, "/": opens, "?": opens,
 		}
 		for k, v := range more {
@@ -64,37 +66,36 @@ func states() []state {
 	}
 	over := map[string]string{"q": leaves, "a": leaves, "ctrl+c": leaves}
 	return []state{
-		{"running", with("sandbox-install", 63, ""), "p a / f ↵ ?", refusedOnly(nil)},
-		{"running, a waiting group", with("sandbox-install", 63, "end"), "p a b / f ↵ F ?", refusedOnly(nil)},
-		{"paused", pausedRun, "p n N c a b B / f ↵ ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
-		{"paused, a group further on", with("sandbox-breakpoint", 0, "right"), "p n c a t b B / f ↵ F ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
-		{"list of breakpoints", with("sandbox-breakpoint", 0, "B"), "", map[string]string{"space": "disable", "x": "break", "delete": "break", "enter": closes, "esc": closes, "q": closes, "B": closes, "ctrl+c": asks}},
-		{"held", with("sandbox-held", 0, ""), "A R G a | / f ↵ ?", refusedOnly(map[string]string{"G": asks})},
-		{"held, values at hand", with("sandbox-held", 0, "", editable), "A R G e a | / f ↵ ?", refusedOnly(map[string]string{"G": asks})},
-		{"aborting", abortingRun, "a / f ↵ ?", refusedOnly(nil)},
-		{"rolling back", with("sandbox-rollback", 160, ""), "p a / f ↵ ?", refusedOnly(nil)},
-		{"over", with("sandbox-install", 0, ""), "q / ↵ o ?", over},
-		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ o ?", over},
-		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
-		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
-		{"replay, inspector", func(t testing.TB) *rig { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space ← → , . x + f F ?", map[string]string{"q": leaves, "ctrl+c": leaves, "esc": closes, "enter": closes}},
-		{"warnings", with("running", 0, ""), "p a / f ↵ w ?", refusedOnly(nil)},
-		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ ?", refusedOnly(map[string]string{"q": leaves})},
+		{"running", with("sandbox-install", 63, ""), "p a / f ↵ g ?", refusedOnly(nil)},
+		{"running, a waiting group", with("sandbox-install", 63, "end"), "p a b / f ↵ F g ?", refusedOnly(nil)},
+		{"paused", pausedRun, "p n N a b B / f ↵ g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume", "c": "resume"})},
+		{"paused, a group further on", with("sandbox-breakpoint", 0, "right"), "p n a t b B / f ↵ F g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume", "c": "resume"})},
+		{"list of breakpoints", with("sandbox-breakpoint", 0, "B"), "", map[string]string{"space": "disable", "x": "break", "delete": "break", "enter": closes, "esc": closes, "B": closes, "ctrl+c": asks}},
+		{"held", with("sandbox-held", 0, ""), "A R G a | / f ↵ g ?", refusedOnly(map[string]string{"G": asks})},
+		{"held, values at hand", with("sandbox-held", 0, "", editable), "A R G e a | / f ↵ g ?", refusedOnly(map[string]string{"G": asks})},
+		{"aborting", abortingRun, "a / f ↵ g ?", refusedOnly(nil)},
+		{"rolling back", with("sandbox-rollback", 160, ""), "p a / f ↵ g ?", refusedOnly(nil)},
+		{"over", with("sandbox-install", 0, ""), "q / ↵ o g ?", over},
+		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ o g ?", over},
+		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ g ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
+		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ g ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
+		{"replay, inspector", func(t testing.TB) *rig { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space ← → , . x + f F g ?", map[string]string{"q": leaves, "ctrl+c": leaves, "esc": closes, "enter": closes}},
+		{"warnings", with("running", 0, ""), "p a / f ↵ w g ?", refusedOnly(nil)},
+		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ g ?", refusedOnly(map[string]string{"q": leaves})},
 		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog by q", with("sandbox-install", 63, "q"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog while aborting", func(t testing.TB) *rig { s := abortingRun(t); s.press("a"); return s }, "", map[string]string{"ctrl+c": "stop", "esc": closes}},
 		{"abort dialog while rolling back", with("sandbox-rollback", 160, "a"), "", map[string]string{"K": "abort", "ctrl+c": "stop", "esc": closes}},
-		{"give-up dialog", with("sandbox-held", 0, "G"), "", map[string]string{"y": "give-up", "enter": "give-up", "esc": closes, "ctrl+c": closes}},
-		{"help", with("sandbox-install", 63, "?"), "", map[string]string{"esc": closes, "q": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
-		{"typing", with("sandbox-install", 63, "/"), "p a / f ↵ ?", map[string]string{"esc": closes, "enter": closes, "tab": closes, "down": closes, "ctrl+c": asks}},
-		{"search", with("sandbox-install", 63, "enter / x"), "tab esc n N p a f F ?", map[string]string{"esc": closes, "enter": closes, "tab": closes, "down": closes, "ctrl+c": asks}},
-		{"searched", with("sandbox-breakpoint", 0, "enter / b enter"), "tab esc n N p c a b B f F ?",
-			refusedOnly(map[string]string{"p": "resume", "space": "resume", "n": "", "N": "", "esc": "", "enter": closes})},
-		{"logs", with("sandbox-held", 0, "f l", answered), "A R a | tab esc / w f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes, "G": ""})},
+		{"give-up dialog", with("sandbox-held", 0, "G"), "", map[string]string{"G": "give-up", "esc": closes}},
+		{"help", with("sandbox-install", 63, "?"), "", map[string]string{"esc": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
+		{"typing", with("sandbox-install", 63, "/"), "", map[string]string{"esc": closes, "enter": closes, "tab": closes, "down": closes, "ctrl+c": asks}},
+		{"search", with("sandbox-install", 63, "enter / x"), "", map[string]string{"esc": closes, "ctrl+c": asks}},
+		{"going to a group", with("sandbox-install", 63, "g x"), "", map[string]string{"esc": closes, "enter": closes, "down": closes, "tab": "break", "ctrl+c": asks}},
+		{"logs", with("sandbox-held", 0, "f l", answered), "A R G a | tab esc / W f F g ?", refusedOnly(map[string]string{"esc": closes, "enter": closes, "G": asks})},
 		{"list of commands", with("sandbox-install", 63, ":"), "", map[string]string{"esc": closes, "enter": closes, "ctrl+c": asks}},
-		{"kubectl line", with("sandbox-install", 63, "s"), "", map[string]string{"esc": closes, "q": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
-		{"inspector", with("sandbox-install", 63, "enter"), "tab esc / p a f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
-		{"inspector, held", with("sandbox-held", 0, "enter"), "A R a | tab esc / f F ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
+		{"kubectl line", with("sandbox-install", 63, "s"), "", map[string]string{"esc": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
+		{"inspector", with("sandbox-install", 63, "enter"), "tab esc / p a f F g ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
+		{"inspector, held", with("sandbox-held", 0, "enter"), "A R G a | tab esc / f F g ?", refusedOnly(map[string]string{"G": asks, "esc": closes, "enter": closes})},
 	}
 }
 
@@ -263,7 +264,7 @@ func TestNothingIsAGuess(t *testing.T) {
 }
 
 func TestCommandsNameTheirGroup(t *testing.T) {
-	s := with("sandbox-install", 63, "end g")(t)
+	s := with("sandbox-install", 63, "end home")(t)
 	s.press("end", "b")
 	if got := s.sent[0].Group; got != "post-install:Job/shop-smoke-test" {
 		t.Errorf("breakpoint on %q", got)
@@ -274,7 +275,7 @@ func TestCommandsNameTheirGroup(t *testing.T) {
 		t.Errorf("R on the failed group sends %v", got)
 	}
 	s = with("sandbox-held", 0, "f")(t)
-	s.press("G", "y")
+	s.press("G", "G")
 	if got := s.sent[0]; got.Name != event.GiveUp || got.Phase != "apply" || got.Group != "shop/api:server" {
 		t.Errorf("G on the failed group sends %v", got)
 	}
@@ -283,7 +284,7 @@ func TestCommandsNameTheirGroup(t *testing.T) {
 	if got := s.sent[0]; got.Name != event.Step || got.Phase != "apply" || got.Group != "shop/db:schema" {
 		t.Errorf("N sends %v", got)
 	}
-	s = with("sandbox-held", 0, "g")(t)
+	s = with("sandbox-held", 0, "home")(t)
 	s.press("R")
 	if got := s.sent[0]; got.Name != event.Retry || got.Group != "" {
 		t.Errorf("R elsewhere sends %v, want all that failed", got)
@@ -396,4 +397,101 @@ func TestOverTakesNoOrders(t *testing.T) {
 func onlyProblem(s *rig) bool {
 	failed, blocking := s.board.Problems()
 	return len(failed)+len(blocking) == 1 || len(failed) == 1 && slices.Contains(failed, s.Sel)
+}
+
+// TestNoKeyIsBothHarmlessAndFinal: a key that steps, aborts, stops or quits in one place
+// does nothing harmless in another.
+func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
+	final := regexp.MustCompile(`^(step|abort|stop|quit|leave it failed)\b`)
+	harmful := map[string]string{}
+	for _, table := range tables() {
+		for _, b := range table {
+			for _, k := range b.Keys {
+				if final.MatchString(b.About) {
+					harmful[k] = b.About
+				}
+			}
+		}
+	}
+	for _, k := range []string{"n", "N", "a", "q", "G", "K", "r", "ctrl+c"} {
+		if k != "r" && harmful[k] == "" {
+			t.Errorf("%s does nothing final any more; this test looks for other words", k)
+		}
+	}
+	for _, table := range tables() {
+		for _, b := range table {
+			for _, k := range b.Keys {
+				if harmful[k] != "" && !final.MatchString(b.About) {
+					t.Errorf("%s: %q in one place, %q in another", k, harmful[k], b.About)
+				}
+			}
+		}
+	}
+}
+
+// TestFewKeys: an object's logs, diff, pods and gates take one key, a breakpoint on any
+// group four at the most, why the run stands still none.
+func TestFewKeys(t *testing.T) {
+	for key, tab := range map[string]inspector.Tab{"2": inspector.TabDiff, "5": inspector.TabPods, "6": inspector.TabLogs, "7": inspector.TabGates, "l": inspector.TabLogs, "d": inspector.TabDiff} {
+		s := with("sandbox-held", 0, "f "+key, answered)(t)
+		if !s.insp.Shown || s.insp.Tab != tab {
+			t.Errorf("%s opens %s", key, inspector.TabNames[s.insp.Tab])
+		}
+	}
+	for _, events := range [][]event.Event{recorded(t, "sandbox-install", 20), crowded(0, 0, 37), large(600)} {
+		s := newScreen(t, 160, 45, events)
+		for _, n := range s.Graph.Nodes {
+			if n.Status != event.Waiting {
+				continue
+			}
+			s.press("g")
+			code := s.Codes[n.Unit()]
+			s.sent = nil
+			s.press(strings.Split(code, "")...)
+			s.press("tab")
+			if len(code) != 2 || len(s.sent) != 1 || s.sent[0].Name != event.Break || s.sent[0].Group != n.ID {
+				t.Fatalf("g, %q and tab send %v for %s", code, s.sent, n.ID)
+			}
+			if s.Group() != n || s.Modes.Top() != nil || s.Codes != nil {
+				t.Fatalf("after that %s is selected", s.Group().ID)
+			}
+		}
+	}
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
+	s.shows(t, "held  api:server · Deployment/shop-api: image example/no-such-")
+}
+
+// TestGoingToAGroup: by its name, too, and esc returns.
+func TestGoingToAGroup(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-install", 63))
+	was := s.Sel
+	for typed, want := range map[string]string{"schema": "shop/db:schema", "web": "shop/web:(unsequenced)", "gate": "shop:gateway", "apiserver": "shop/api:server"} {
+		s.press("g")
+		s.press(strings.Split(typed, "")...)
+		s.press("enter")
+		if s.Group().ID != want || s.Detail != screen.AsFits {
+			t.Errorf("%s leads to %s", typed, s.Group().ID)
+		}
+	}
+	s.Sel = was
+	s.press("g", "w", "e", "b", "esc")
+	if s.Sel != was || len(s.sent) > 0 {
+		t.Errorf("esc leads to %v", s.Sel)
+	}
+}
+
+// TestHintsAreButtons: a click on a hint presses its key.
+func TestHintsAreButtons(t *testing.T) {
+	s := newScreen(t, 160, 45, recorded(t, "sandbox-breakpoint", 0))
+	if len(s.Buttons) != len(s.hints()) {
+		t.Errorf("%d buttons, %d hints", len(s.Buttons), len(s.hints()))
+	}
+	for _, b := range s.Buttons {
+		if b.Key == "n" {
+			s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: b.Rect.X + 1, Y: b.Rect.Y})
+		}
+	}
+	if len(s.sent) != 1 || s.sent[0].Name != event.Step {
+		t.Errorf("a click on step sends %v", s.sent)
+	}
 }

@@ -126,11 +126,11 @@ func TestSearch(t *testing.T) {
 	s.settle()
 	s.press("/", "h", "e", "a", "l", "T", "H")
 	s.shows(t, "/healTH", "1 of 6")
-	s.press("enter", "n")
-	s.shows(t, "2 of 6", "n next match")
-	s.press("N", "N")
+	s.press("enter")
+	s.shows(t, "2 of 6", "↵ next", "up previous")
+	s.press("up", "up")
 	s.shows(t, "6 of 6")
-	s.press("n")
+	s.press("down")
 	s.shows(t, "1 of 6")
 	if len(s.sent) > 0 {
 		t.Errorf("searching has sent %v", s.sent)
@@ -139,13 +139,9 @@ func TestSearch(t *testing.T) {
 	if !s.insp.Shown || s.insp.Searches() {
 		t.Fatal("esc has to end the search, and nothing else")
 	}
-	s.press("n")
-	if len(s.sent) != 1 {
-		t.Errorf("n is no step after the search: %v", s.sent)
-	}
 	s.press("/", "q", "q", "q")
 	s.shows(t, "no match")
-	s.press("enter", "n")
+	s.press("enter")
 	s.shows(t, "nothing here matches qqq")
 }
 
@@ -198,7 +194,7 @@ func TestKubectl(t *testing.T) {
 		s.showsNot(t, "kubectl --context")
 	}
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), func(o *Options) { o.Kubectl = []string{"--kubeconfig", "/tmp/it's here"} })
-	s.press("g", "s")
+	s.press("home", "s")
 	if got := s.copied(); !strings.HasPrefix(got, `kubectl --kubeconfig '/tmp/it'\''s here' `) {
 		t.Errorf("it is not quoted: %s", got)
 	}

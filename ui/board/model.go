@@ -18,6 +18,7 @@ import (
 	"lockstep/ui/board/header"
 	"lockstep/ui/board/help"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/jump"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/line"
 	"lockstep/ui/board/page"
@@ -59,6 +60,7 @@ type modes struct {
 	breaks         *breakpoints.List
 	palette        *palette.Palette
 	filter, search *line.Line
+	jump           *jump.Jump
 	help, warnings *page.Page
 	report         *page.Page
 	replays        []*replay.Replay // none, or the one that is played again
@@ -79,8 +81,9 @@ func newModel(ctx context.Context, o Options) *model {
 	m.modes = modes{
 		steer: steer.New(ctx, s, o.Restart), edit: edit.New(ctx, s, o.Editor, o.AtQuit),
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
-		filter: line.New(s, line.Use{Typed: m.applyFilter, Cleared: m.clearFilter, Found: s.Matches}),
-		search: line.New(s, line.Use{Typed: m.insp.Seek, Cleared: m.insp.EndSearch, Found: func() string { return m.insp.Hits }}),
+		filter: line.New(s, line.Use{Prompt: "/", Enter: "keep", Esc: "clear", Typed: m.applyFilter, Cleared: m.clearFilter, Found: s.Matches}),
+		search: line.New(s, line.Use{Prompt: "/", Enter: "next", Esc: "end", Typed: m.insp.Seek, Cleared: m.insp.EndSearch, Found: func() string { return m.insp.Hits }, Next: m.insp.ToMatch}),
+		jump:   jump.New(s, m.board),
 		help:   page.New(s, "keys", explain.Keys), warnings: page.New(s, "warnings", explain.Warnings), report: page.New(s, "report", end.Lines),
 	}
 	for _, p := range o.record {
@@ -277,6 +280,7 @@ func (m *model) draw() {
 		m.Canvas = canvas.New(m.W, m.H, m.pens)
 	}
 	m.Canvas.Reset(m.W, m.H, m.pens)
+	m.Buttons = m.Buttons[:0]
 	if m.TooSmall() {
 		m.header.DrawTooSmall()
 	} else {

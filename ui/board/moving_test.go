@@ -17,7 +17,7 @@ import (
 
 // TestFind covers f, and that the view follows until the user moves.
 func TestFind(t *testing.T) {
-	s := with("sandbox-held", 0, "g")(t)
+	s := with("sandbox-held", 0, "home")(t)
 	if s.Follow || s.Sel.Group != "namespace:shop" {
 		t.Fatalf("follow %t, selected %v", s.Follow, s.Sel)
 	}
@@ -25,11 +25,11 @@ func TestFind(t *testing.T) {
 	if s.Sel.Group != "shop/api:server" || s.Sel.Object.Kind != "Deployment" {
 		t.Errorf("f goes to %v", s.Sel)
 	}
-	s.press("g", "F")
+	s.press("home", "F")
 	if !s.Follow || s.Sel.Group != "shop/api:server" {
 		t.Errorf("F goes to %v", s.Sel)
 	}
-	s = with("sandbox-rollback", 111, "g")(t)
+	s = with("sandbox-rollback", 111, "home")(t)
 	s.feed(recorded(t, "sandbox-rollback", 140)[111:]...)
 	if !s.Follow || !s.Back(s.Group()) {
 		t.Errorf("the view stays at %v when the rollback begins", s.Sel)
@@ -258,7 +258,7 @@ func TestAccessible(t *testing.T) {
 func TestStepLeadsTheEye(t *testing.T) {
 	c := &answerer{changes: map[string]inspector.Change{"Topic/shop-orders": {Action: inspector.Create}}}
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
-	s.press("g", "d")
+	s.press("home", "d")
 	s.settle()
 	s.press("n")
 	s.feed(recorded(t, "sandbox-breakpoint", 0)[len(recorded(t, "sandbox-breakpoint", 0))-1])

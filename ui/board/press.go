@@ -78,8 +78,6 @@ func (m *model) askAbort() tea.Cmd {
 // escape closes what is open.
 func (m *model) escape() tea.Cmd {
 	switch {
-	case m.insp.Searches():
-		m.search.Clear()
 	case m.insp.Shown:
 		return m.insp.Close()
 	case m.Filter.On():
@@ -119,8 +117,6 @@ func (m *model) clearFilter() {
 // activeQuery is what is searched for or filtered by, "" for nothing.
 func (m *model) activeQuery() string {
 	switch {
-	case m.insp.Searches():
-		return m.insp.Query + "  " + m.insp.Hits
 	case m.Filter.On():
 		return m.Filter.Query + "  " + m.Matches()
 	}
@@ -144,6 +140,11 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 	for _, r := range m.replays {
 		if cmd, ok := r.Click(at.X, at.Y); ok {
 			return cmd
+		}
+	}
+	for _, b := range m.Buttons {
+		if b.Rect.Has(at.X, at.Y) {
+			return m.obey(b.Key)
 		}
 	}
 	switch {
@@ -184,8 +185,8 @@ func (m *model) ways() []keys.Hint {
 }
 
 func (m *model) hintsOf(which func(keys.Binding) bool) []keys.Hint {
-	if m.Modes.Covers() {
-		return nil // they say themselves what can be pressed
+	if m.Modes.Top() != nil {
+		return nil // it says itself what can be pressed
 	}
 	table := m.boardKeys()
 	if m.insp.Shown {
@@ -222,7 +223,7 @@ func (m *model) hintsOf(which func(keys.Binding) bool) []keys.Hint {
 			case key == "right":
 				key = m.Theme.Lines.Right
 			}
-			out = append(out, keys.Hint{Key: key, Word: word, Stays: b.Stays})
+			out = append(out, keys.Hint{Key: key, Word: word, Press: b.Keys[0], Stays: b.Stays})
 		}
 	}
 	return out

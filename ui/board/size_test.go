@@ -51,8 +51,8 @@ func TestSizes(t *testing.T) {
 // TestSizesAtRandom types and resizes at random while a run of hostile names
 // goes on.
 func TestSizesAtRandom(t *testing.T) {
-	keys := []string{"up", "down", "left", "right", "tab", "shift+tab", "g", "G", "pgup", "pgdown", "enter", "esc", "/", "a", "o",
-		"?", "w", "f", "F", "p", "b", "J", "K", "q", "d", "y", "Y", "v", "l", "s", "C", ":", "n", "N", "0", "[", "]", "{", "}", "T"}
+	keys := []string{"up", "down", "left", "right", "tab", "shift+tab", "home", "end", "g", "pgup", "pgdown", "enter", "esc", "/", "a", "o",
+		"?", "w", "f", "F", "p", "b", "(", ")", "q", "d", "y", "Y", "v", "l", "s", "C", ":", "n", "N", "0", "[", "]", "{", "}", "T"}
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		events := hostile(recorded(t, "sandbox-rollback", 0), rnd)

@@ -177,7 +177,7 @@ func TestScreenSteersRealRuns(t *testing.T) {
 		m = c.mark()
 		c.keys("G")
 		c.await(m, "stop here?")
-		c.keys("y")
+		c.keys("G")
 		c.await(m, "press q to quit")
 		c.keys("q")
 		if code := c.ends(); code != 1 {

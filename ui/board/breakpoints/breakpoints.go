@@ -63,7 +63,7 @@ func (b *List) Keys() []keys.Binding {
 		{Keys: []string{"space"}, Label: "space", Do: order(event.Disable), About: "disable or enable the breakpoint"},
 		{Keys: []string{"x", "delete"}, Label: "x", Do: order(event.Break), About: "delete the breakpoint"},
 		{Keys: []string{"enter"}, Label: "enter", Do: keys.Run(b.visit), About: "go to the group"},
-		{Keys: []string{"esc", "q", "B"}, Label: "esc", Do: keys.Run(b.close), About: "close the list"},
+		{Keys: []string{"esc", "B"}, Label: "esc", Do: keys.Run(b.close), About: "close the list"},
 		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: b.Abort, About: "abort (asks first)"},
 	}
 }

@@ -131,6 +131,9 @@ func (l *Layout) nameWidth(n *graph.Node) int {
 	if l.HasBreakpoint(n) {
 		w += 2
 	}
+	if code := l.Codes[n.Unit()]; code != "" {
+		w += canvas.Width(code) + 1
+	}
 	if l.Next == n.GroupState {
 		w += 2
 	}
@@ -152,6 +155,9 @@ func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
 	}
 	end := x + w
 	x = l.Canvas.Put(x, y, mark.Role, mark.Glyph+" ")
+	if code := l.Codes[n.Unit()]; code != "" {
+		x = l.Canvas.Put(x, y, theme.Key, code+" ")
+	}
 	if l.HasBreakpoint(n) {
 		x = l.Canvas.Put(x, y, theme.Stopped, l.Theme.Lines.Break+" ")
 	}

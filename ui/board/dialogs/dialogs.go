@@ -75,8 +75,8 @@ func (d *Dialog) Keys() []keys.Binding {
 func (d *Dialog) choices() []choice {
 	if d.givesUp {
 		return []choice{
-			{keys: []string{"y", "enter"}, label: "y/enter", about: "leave it failed, finish running work, end", text: d.giveUpText(), order: d.AboutFailed(event.GiveUp)},
-			{keys: []string{"esc", "ctrl+c"}, label: "esc", about: "keep holding", text: "keep holding"},
+			{keys: []string{"G"}, label: "G", about: "leave it failed, finish running work, end", text: d.giveUpText(), order: d.AboutFailed(event.GiveUp)},
+			{keys: []string{"esc"}, label: "esc", about: "keep holding", text: "keep holding"},
 		}
 	}
 	back := choice{keys: []string{"r"}, label: "r", about: "abort and roll back (or uninstall)", order: event.Command{Name: event.Rollback}}

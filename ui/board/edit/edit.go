@@ -119,7 +119,7 @@ func (e *Edit) Keys() []keys.Binding {
 		{Keys: []string{"down", "j"}, Label: "down j", Do: e.Scrolls(1), About: "line down"},
 		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: e.Scrolls(-10), About: "page up"},
 		{Keys: []string{"pgdown", "ctrl+f", "space"}, Label: "page down", Do: e.Scrolls(10), About: "page down"},
-		{Keys: []string{"esc", "q"}, Label: "esc", Do: keys.Run(e.close), About: "discard (e restores the text)"},
+		{Keys: []string{"esc"}, Label: "esc", Do: keys.Run(e.close), About: "discard (e restores the text)"},
 		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: e.Abort, About: "abort (asks first)"},
 	}
 }

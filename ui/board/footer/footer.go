@@ -30,9 +30,9 @@ func Draw(s *screen.Screen, hints []keys.Hint, query string) {
 	y, cv := s.H-1, s.Canvas
 	if typed, ok := s.Modes.Top().(keys.Line); ok {
 		input, found := typed.Line()
-		x := cv.Put(1, y, theme.Key, "/")
+		x := cv.Put(1, y, theme.Key, typed.Prompt())
 		cv.PutFit(x, y, s.W-x-1, theme.Text, input.Value())
-		cv.PutRight(s.W-1, y, theme.Quiet, found+"  "+s.Theme.Lines.Enter+" keep  esc clear")
+		cv.PutRight(s.W-1, y, theme.Quiet, found)
 		return
 	}
 	x, end := 1, s.W-1
@@ -42,8 +42,8 @@ func Draw(s *screen.Screen, hints []keys.Hint, query string) {
 	if h := len(hints); h > 1 { // help is always there to be found
 		rest := hints[h-1]
 		if keys.Cells(hints, 2) > end-x {
-			end = cv.PutRight(end, y, theme.Quiet, " "+rest.Word)
-			end = cv.PutRight(end, y, theme.Key, rest.Key) - 2
+			s.PutHint(end-rest.Width(), y, rest, theme.Quiet)
+			end -= rest.Width() + 2
 			hints = hints[:h-1]
 		}
 	}
@@ -60,7 +60,6 @@ func Draw(s *screen.Screen, hints []keys.Hint, query string) {
 		if x+h.Width()+kept > end {
 			continue
 		}
-		x = cv.Put(x, y, theme.Key, h.Key)
-		x = cv.Put(x+1, y, theme.Quiet, h.Word) + 2
+		x = s.PutHint(x, y, h, theme.Quiet) + 2
 	}
 }

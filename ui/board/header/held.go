@@ -87,8 +87,7 @@ func (h *Header) drawWays(ways []keys.Hint, y int) {
 		if w.Key == "A" && mended != "" {
 			role = theme.Strong
 		}
-		x = h.Canvas.Put(x, y, theme.Key, w.Key)
-		x = h.Canvas.Put(x+1, y, role, w.Word) + 3
+		x = h.PutHint(x, y, w, role) + 3
 	}
 	if len(h.Said) > 0 { // the state line has no room for it
 		h.Canvas.PutRight(end, y, theme.Quiet, h.others(end-x))

@@ -37,6 +37,8 @@ type Binding struct {
 	Near bool
 	// Stays tells that others leave the footer before it does.
 	Stays bool
+	// Alias tells that another binding documents it.
+	Alias bool
 }
 
 // Active reports whether the key means this now.
@@ -103,10 +105,11 @@ func Document(part string, table []Binding) []Key {
 	return out
 }
 
-// Hint is a key and its word in the footer.
+// Hint is a key and its word in the footer; Press is the key's name. A click on it presses
+// the key.
 type Hint struct {
-	Key, Word string
-	Stays     bool
+	Key, Word, Press string
+	Stays            bool
 }
 
 func (h Hint) Width() int { return canvas.Width(h.Key) + 1 + canvas.Width(h.Word) }

@@ -86,9 +86,9 @@ func (p *Page) Keys() []keys.Binding {
 		{Keys: []string{"down", "j"}, Label: "down j", Do: p.Scrolls(1), About: "line down"},
 		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: p.Scrolls(-10), About: "page up"},
 		{Keys: []string{"pgdown", "ctrl+f", "space"}, Label: "page down", Do: p.Scrolls(10), About: "page down"},
-		{Keys: []string{"home", "g"}, Label: "home g", Do: p.Scrolls(-all), About: "to the beginning"},
-		{Keys: []string{"end", "G"}, Label: "end G", Do: p.Scrolls(all), About: "to the end"},
-		{Keys: []string{"esc", "enter", "q", "?", "w"}, Label: "esc", Do: keys.Run(func() { p.Modes.Close(p) }), About: "close"},
+		{Keys: []string{"home"}, Label: "home", Do: p.Scrolls(-all), About: "to the beginning"},
+		{Keys: []string{"end"}, Label: "end", Do: p.Scrolls(all), About: "to the end"},
+		{Keys: []string{"esc", "enter", "?", "w"}, Label: "esc", Do: keys.Run(func() { p.Modes.Close(p) }), About: "close"},
 		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: p.Abort, About: "abort (asks first)"},
 	}
 }

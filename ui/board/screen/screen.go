@@ -39,7 +39,8 @@ type Screen struct {
 	Flash     Flash
 	Codes     map[event.Unit]string // of the groups, while one is chosen by its code
 	Modes     keys.Stack
-	QuitAtEnd bool // the screen is left once all is over
+	Buttons   []Button // the hints in the last frame
+	QuitAtEnd bool     // the screen is left once all is over
 
 	Run
 	stepped bool // since the run paused
@@ -169,6 +170,19 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 // Rewind forgets all events.
 func (s *Screen) Rewind() {
 	s.State, s.Graph, s.stepped, s.outlook = event.State{}, graph.New(&event.State{}), false, outlook{}
+}
+
+// Button is a hint on the screen, which presses its key when it is clicked.
+type Button struct {
+	Rect canvas.Rect
+	Key  string
+}
+
+// PutHint draws a hint and makes it a button. It returns where it ends.
+func (s *Screen) PutHint(x, y int, h keys.Hint, role theme.Role) int {
+	end := s.Canvas.Put(s.Canvas.Put(x, y, theme.Key, h.Key)+1, y, role, h.Word)
+	s.Buttons = append(s.Buttons, Button{canvas.Rect{X: x, Y: y, W: end - x, H: 1}, h.Press})
+	return end
 }
 
 // Flash is a short message above the keys.

@@ -1,0 +1,177 @@
+// Package jump is the mode that goes to a group by letters of its name, or by its code:
+// two letters that stand before each group while one types. Its one type is Jump.
+package jump
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/ui/board/graph"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/line"
+	"lockstep/ui/board/screen"
+)
+
+// Jump goes to a group.
+type Jump struct {
+	*screen.Screen
+	*line.Line
+	board  Board
+	from   screen.Spot   // what was selected before
+	detail screen.Detail // and how much was shown
+	found  []*graph.Node // what the letters are about, the best one first
+}
+
+// Board brings a group into view.
+type Board interface{ Select(*graph.Node) }
+
+// New goes to groups of a screen.
+func New(s *screen.Screen, b Board) *Jump {
+	j := &Jump{Screen: s, board: b}
+	j.Line = line.New(s, line.Use{Prompt: "go to ", Enter: "go", Esc: "back", Typed: j.typed, Cleared: j.back, Found: j.says, Kept: j.end, Other: []keys.Binding{
+		{Keys: []string{"tab"}, Label: "tab", About: "breakpoint", Only: s.Steerable, Do: j.breakpoint},
+	}})
+	return j
+}
+
+// Open shows all groups with their codes.
+func (j *Jump) Open() tea.Cmd {
+	j.from, j.detail, j.found = j.Sel, j.Detail, nil
+	j.Detail, j.Follow, j.Codes = screen.LinesOnly, false, codes(j.Visible())
+	return j.Line.Open()
+}
+
+// end stays at what was found.
+func (j *Jump) end() {
+	j.Reset()
+	j.Detail, j.Codes = j.detail, nil
+	if n := j.Group(); n != nil {
+		j.board.Select(n)
+	}
+}
+
+// back returns to what was selected before.
+func (j *Jump) back() {
+	j.Detail, j.Codes, j.Sel = j.detail, nil, j.from
+}
+
+// breakpoint sets or clears a breakpoint on what was found, and stays there.
+func (j *Jump) breakpoint() tea.Cmd {
+	j.Close()
+	j.end()
+	n := j.Group()
+	return j.Send(event.Command{Name: event.Break, Phase: n.Phase, Group: n.ID})
+}
+
+func (j *Jump) typed(letters string) {
+	j.found = j.search(strings.ToLower(letters))
+	if len(j.found) > 0 {
+		j.board.Select(j.found[0])
+	}
+}
+
+func (j *Jump) says() string {
+	switch {
+	case j.Typed() == "":
+		return "letters of a name, or a code"
+	case len(j.found) == 0:
+		return "no such group"
+	}
+	return fmt.Sprintf("%s, 1 of %d", j.found[0].Name, len(j.found))
+}
+
+// search returns the groups that letters are about: by their code, the end of the name,
+// the beginning of a part of it, anything in it, and last the letters in their order.
+func (j *Jump) search(letters string) []*graph.Node {
+	if letters == "" {
+		return nil
+	}
+	type hit struct {
+		n    *graph.Node
+		rank int
+	}
+	var hits []hit
+	for _, n := range j.Visible() {
+		name := strings.ToLower(n.Name)
+		parts := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("/:-_.() ", r) })
+		starts := func(part string) bool { return strings.HasPrefix(part, letters) }
+		switch {
+		case j.Codes[n.Unit()] == letters:
+			hits = append(hits, hit{n, 0})
+		case name == letters || len(parts) > 0 && parts[len(parts)-1] == letters:
+			hits = append(hits, hit{n, 1})
+		case starts(name) || slices.ContainsFunc(parts, starts):
+			hits = append(hits, hit{n, 2})
+		case strings.Contains(name, letters):
+			hits = append(hits, hit{n, 3})
+		case inOrder(name, letters):
+			hits = append(hits, hit{n, 4})
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.rank, b.rank) })
+	out := make([]*graph.Node, len(hits))
+	for i, h := range hits {
+		out[i] = h.n
+	}
+	return out
+}
+
+func inOrder(name, letters string) bool {
+	for _, l := range letters {
+		i := strings.IndexRune(name, l)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(string(l)):]
+	}
+	return true
+}
+
+// codes gives each group two letters, from its name where these are free.
+func codes(nodes []*graph.Node) map[event.Unit]string {
+	taken := map[string]bool{}
+	out := make(map[event.Unit]string, len(nodes))
+	for _, n := range nodes {
+		code := freeCode(letters(n.Name), taken)
+		taken[code], out[n.Unit()] = true, code
+	}
+	return out
+}
+
+const alphabet = "abcdefghijklmnopqrstuvwxyz"
+
+// letters are those of a name, the last part of it first: there names differ most.
+func letters(name string) string {
+	name = strings.TrimSuffix(strings.ToLower(name), ":(unseq.)")
+	if at := strings.LastIndexAny(name, "/:-_."); at >= 0 {
+		name = name[at+1:] + name[:at]
+	}
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, name)
+}
+
+func freeCode(name string, taken map[string]bool) string {
+	for _, from := range []string{name, alphabet} {
+		for i := range from {
+			seconds := from[i+1:]
+			if from == alphabet {
+				seconds = alphabet
+			}
+			for k := range seconds {
+				if code := from[i:i+1] + seconds[k:k+1]; !taken[code] {
+					return code
+				}
+			}
+		}
+	}
+	return "" // there are more groups than codes: they are found by name
+}
