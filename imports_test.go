@@ -103,9 +103,9 @@ var boardLayers = [][]string{
 	{"graph", "keys"},
 	{"picture"},
 	{"screen"},
-	{"cards", "footer", "header", "inspector", "page", "report"},
+	{"cards", "footer", "header", "inspector", "line", "page", "report"},
 	{"columns", "pane"},
-	{"breakpoints", "dialogs", "edit", "help", "line", "palette", "replay", "steer"},
+	{"breakpoints", "dialogs", "edit", "help", "jump", "palette", "replay", "steer"},
 	{""},
 }
 

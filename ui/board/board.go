@@ -15,8 +15,8 @@
 // before it; what is left here joins them, and is the one table of the board's keys.
 //
 //	canvas, keys, graph, picture, screen   what all share
-//	header, cards, inspector, report, page, footer; columns, pane   regions, which draw
-//	breakpoints, dialogs, edit, help, line, palette, replay, steer   modes, on a stack
+//	header, cards, inspector, report, page, line, footer; columns, pane   regions, which draw
+//	breakpoints, dialogs, edit, help, jump, palette, replay, steer   modes, on a stack
 //
 // A new mode is a folder with a keys.Mode, and a line in the table of keys.
 package board

@@ -69,7 +69,7 @@ var views = []view{
 	{name: "replay-inspector", run: "sandbox-held", replay: true, keys: "x enter"},
 	{name: "logs", run: "sandbox-held", keys: "f l", opts: []func(*Options){answered}, asks: true},
 	{name: "logs-of-one", run: "sandbox-held", keys: "f l ] ] }", opts: []func(*Options){answered}, asks: true},
-	{name: "logs-search", run: "sandbox-held", keys: "f l / f a t a l enter n", opts: []func(*Options){answered}, asks: true},
+	{name: "logs-search", run: "sandbox-held", keys: "f l / f a t a l enter enter", opts: []func(*Options){answered}, asks: true},
 	{name: "pods", run: "sandbox-held", keys: "f v tab", opts: []func(*Options){answered}, asks: true},
 	{name: "kubectl", run: "sandbox-held", keys: "f l s", opts: []func(*Options){answered}, asks: true},
 	{name: "commands", run: "sandbox-held", keys: ":", opts: []func(*Options){answered}, asks: true},

@@ -47,7 +47,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "step: start the next group, then pause"},
 		{Keys: []string{"N"}, Label: "N", Hint: keys.When("step this", m.steer.MayStep), Disabled: group, Do: m.steer.OrderGroup(event.Step), Steers: true, Part: partSteer,
 			About: "step this: start the selected group"},
-		{Keys: []string{"c"}, Label: "c", Disabled: keys.Unless(m.Paused, "not paused"), Do: m.steer.Order(event.Resume), Steers: true, Part: partSteer,
+		{Keys: []string{"c"}, Label: "c", Do: m.steer.Order(event.Resume), Steers: true, Part: partSteer,
 			About: "continue after a pause, as p does"},
 		{Keys: []string{"e"}, Label: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, Way: true, Part: partSteer,
 			About: "edit your values, review, apply"},
