@@ -56,7 +56,7 @@ func abortingRun(t testing.TB) *rig {
 func states() []state {
 	refusedOnly := func(more map[string]string) map[string]string {
 		does := map[string]string{
-			"p": "pause", "space": "pause", "n": "step", "N": "step", "b": "break", "t": "run-to", "B": opens, "R": "retry", "A": "accept",
+			"p": "pause", "space": "pause", "n": "step", "N": "step", "c": "resume", "b": "break", "t": "run-to", "B": opens, "R": "retry", "A": "accept",
 			"a": asks, "ctrl+c": asks, "q": asks, ":": opens, "s": opens, "/": opens, "?": opens,
 		}
 		for k, v := range more {
@@ -68,8 +68,8 @@ func states() []state {
 	return []state{
 		{"running", with("sandbox-install", 63, ""), "p a / f ↵ g ?", refusedOnly(nil)},
 		{"running, a waiting group", with("sandbox-install", 63, "end"), "p a b / f ↵ F g ?", refusedOnly(nil)},
-		{"paused", pausedRun, "p n N a b B / f ↵ g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume", "c": "resume"})},
-		{"paused, a group further on", with("sandbox-breakpoint", 0, "right"), "p n a t b B / f ↵ F g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume", "c": "resume"})},
+		{"paused", pausedRun, "p n N a b B / f ↵ g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
+		{"paused, a group further on", with("sandbox-breakpoint", 0, "right"), "p n a t b B / f ↵ F g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
 		{"list of breakpoints", with("sandbox-breakpoint", 0, "B"), "", map[string]string{"space": "disable", "x": "break", "delete": "break", "enter": closes, "esc": closes, "B": closes, "ctrl+c": asks}},
 		{"held", with("sandbox-held", 0, ""), "A R G a | / f ↵ g ?", refusedOnly(map[string]string{"G": asks})},
 		{"held, values at hand", with("sandbox-held", 0, "", editable), "A R G e a | / f ↵ g ?", refusedOnly(map[string]string{"G": asks})},

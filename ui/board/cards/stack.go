@@ -45,11 +45,51 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 		}
 		l.Cards = l.Cards[:from]
 		end := l.stack(p, top, nodes, d)
-		if end <= room || d >= scarce && l.foldUp(p, top, from, end-room, d) {
+		if end <= room {
+			l.unfold(from, top, room-end)
+			return
+		}
+		if d >= scarce && l.foldUp(p, top, from, end-room, d) {
 			return
 		}
 	}
 }
+
+// unfold gives the rows that are left of a column to cards that show less than there is
+// of them: the selected one, then those that need looking at, then from the top.
+func (l *Layout) unfold(from, top, spare int) {
+	own := l.Cards[from:]
+	order := make([]int, len(own))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(i int) int {
+		if l.IsSelected(own[i].Node) {
+			return -1
+		}
+		return Rank(own[i].Node)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return rank(a) - rank(b) })
+	for _, i := range order {
+		c := own[i]
+		c.flat, c.rows = false, l.cardRows(c.Node, listed, l.Area.H)
+		c.Rect.H = max(len(c.rows)+2, leastCard)
+		if c.Node.Single() && len(c.rows) == 0 && len(c.Node.Ins)+len(c.Node.Outs) == 0 {
+			c.Rect.H = 2
+		}
+		if grows := c.Rect.H - own[i].Rect.H; grows > 0 && grows <= spare {
+			own[i], spare = c, spare-grows
+		}
+	}
+	y := top
+	for i := range own {
+		own[i].Rect.Y = y
+		y += own[i].Rect.H
+	}
+}
+
+// leastCard is how high a card is at least that edges end at.
+const leastCard = 3
 
 // ListedRows is how many rows groups take at least with all their objects.
 func (l *Layout) ListedRows(nodes []*graph.Node) int {

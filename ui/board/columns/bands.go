@@ -1,6 +1,8 @@
 package columns
 
 import (
+	"slices"
+
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/cards"
 	"lockstep/ui/board/graph"
@@ -82,29 +84,61 @@ func (b *Board) heights(runs [][]int) []int {
 	return out
 }
 
-// placeBands places the cards of all bands.
+// placeBands places the cards of all bands. What a band does not need of its rows
+// others get that need more, those where work is first.
 func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
 	b.Whole, b.Tight = true, limit < graph.MinCard
 	whole := b.Area
-	y := whole.Y
-	for k, run := range runs {
-		ws := b.widthsOf(run, limit)
+	placed := make([][]cards.Card, len(runs))
+	rows := make([]int, len(runs))
+	place := func(k, height int) {
+		ws := b.widthsOf(runs[k], limit)
 		ws.spread(&b.Graph, b.W-1-ws.end())
-		own := band{canvas.Rect{X: whole.X, Y: y + 1, W: whole.W, H: heights[k] - 1}, b.across(ws, run[0])}
-		from := len(b.Cards)
-		b.Area = own.area
-		b.Columns = append(b.Columns, own.columns...)
+		b.Area, b.Cards = canvas.Rect{X: whole.X, Y: whole.Y, W: whole.W, H: height - 1}, nil
+		own := band{b.Area, b.across(ws, runs[k][0])}
 		for _, p := range own.columns {
 			b.PlaceColumn(p, b.lanes())
 		}
-		for i := range b.Cards[from:] {
-			b.Cards[from+i].Rect.Y += own.area.Y
+		placed[k], rows[k] = b.Cards, b.lanes()+1
+		for _, c := range b.Cards {
+			rows[k] = max(rows[k], c.Rect.Y+c.Rect.H+1)
 		}
-		b.bands = append(b.bands, own)
-		y += heights[k]
+		b.bands[k] = own
 	}
-	b.Area = whole
-	b.Rows, b.Top = y-whole.Y, 0
+	b.bands = make([]band, len(runs))
+	total, order := 0, make([]int, len(runs))
+	spare := 0
+	for k := range runs {
+		place(k, heights[k])
+		order[k], total = k, total+heights[k]
+		spare += heights[k] - rows[k]
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return b.urgency(runs[x]) - b.urgency(runs[y]) })
+	for _, k := range order {
+		was := rows[k]
+		place(k, was+spare)
+		spare -= rows[k] - was
+	}
+	b.Area, b.Cards, b.Columns = whole, nil, nil
+	y := whole.Y
+	for k := range b.bands {
+		own := &b.bands[k]
+		own.area = canvas.Rect{X: whole.X, Y: y + 1, W: whole.W, H: rows[k] - 1}
+		for i := range placed[k] {
+			placed[k][i].Rect.Y += own.area.Y
+		}
+		b.Cards, b.Columns = append(b.Cards, placed[k]...), append(b.Columns, own.columns...)
+		y += rows[k]
+	}
+	b.Rows, b.Top = total, 0
+}
+
+// urgency ranks columns by the group that needs looking at most.
+func (b *Board) urgency(cols []int) int {
+	if n := b.pressing(cols); n != nil {
+		return cards.Rank(n)
+	}
+	return len(cols)
 }
 
 // drawBands draws each band as a board of its own.

@@ -1,0 +1,112 @@
+package board
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// graphOf is a run half way through so many groups, each of which waits for some of
+// those before it: per of them in a layer.
+func graphOf(groups, per int) []event.Event {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
+	events := []event.Event{{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "r", Namespace: "n"}, Time: at}, {}}
+	for i := range groups {
+		g := &plan.Group{ID: fmt.Sprintf("r/part-%d:step-%02d", i%7, i), Layer: i / per}
+		for k := max(0, (i/per-1)*per); k < i/per*per; k += 2 {
+			g.After = append(g.After, p.Groups[k].ID)
+		}
+		for k := range 1 + i%4 {
+			g.Objects = append(g.Objects, plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: fmt.Sprintf("service-%02d-%d", i, k)})
+		}
+		p.Groups = append(p.Groups, g)
+		if i/per <= groups/per/2 {
+			events = append(events, goesOn(p.Name, g, i/per, groups/per/2, at)...)
+		}
+	}
+	events[1] = event.Event{Kind: event.KindPlan, Phases: []event.Phase{p}, Time: at}
+	for i := range events {
+		events[i].Seq = uint64(i + 1)
+	}
+	return events
+}
+
+// TestAllGroupsAreInView: at 160×45 a chart of 40 groups, however its layers are, and at
+// 200×50 one of 300.
+func TestAllGroupsAreInView(t *testing.T) {
+	for _, tt := range []struct{ w, h, groups, per int }{
+		{160, 45, 40, 1}, {160, 45, 40, 2}, {160, 45, 40, 4}, {160, 45, 40, 5}, {160, 45, 40, 13}, {160, 45, 40, 40},
+		{120, 40, 40, 4}, {100, 30, 15, 2}, {80, 24, 15, 2}, {200, 50, 300, 10}, {200, 50, 300, 20},
+	} {
+		s := newScreen(t, tt.w, tt.h, graphOf(tt.groups, tt.per))
+		in := map[string]bool{}
+		for _, c := range s.board.Cards {
+			if c.Rect.X >= 0 && c.Rect.X+c.Rect.W <= tt.w && c.Rect.Y >= s.board.Area.Y && c.Rect.Y < s.board.Area.Y+s.board.Area.H {
+				in[c.Node.ID] = true
+			}
+		}
+		if len(in) != tt.groups || len(s.board.Folds) > 0 {
+			t.Errorf("%d groups, %d a layer, at %d×%d: %d are in view:\n%s", tt.groups, tt.per, tt.w, tt.h, len(in), s.text())
+		}
+	}
+}
+
+// outOfView matches the lines that stand for something that is out of view.
+var outOfView = regexp.MustCompile(`… \d+ |\d+ more|and \d+ |… o shows all`)
+
+// hides reports whether something is out of view that could be there.
+func (s *rig) hides() bool {
+	return outOfView.MatchString(s.text()) || len(s.board.Folds) > 0 || len(s.board.Cards) < len(s.Graph.Nodes)
+}
+
+// TestRoomIsUsed: less than a quarter of a large screen's rows is empty while something
+// is hidden.
+func TestRoomIsUsed(t *testing.T) {
+	runs := map[string][]event.Event{"40": graphOf(40, 4), "40 in a chain": graphOf(40, 1), "15": graphOf(15, 2), "300": graphOf(300, 10)}
+	for _, name := range []string{"sandbox-install", "sandbox-held", "sandbox-breakpoint", "sandbox-rollback"} {
+		runs[name] = recorded(t, name, 0)
+	}
+	for name, events := range runs {
+		s := newScreen(t, 200, 50, events)
+		empty := 0
+		for _, l := range s.lines() {
+			if strings.TrimSpace(l) == "" {
+				empty++
+			}
+		}
+		if empty*4 >= 50 && s.hides() {
+			t.Errorf("%s: %d of 50 rows are empty:\n%s", name, empty, s.text())
+		}
+	}
+}
+
+// TestNoSentenceTwice: what is said in one place of a screen is not said in another.
+func TestNoSentenceTwice(t *testing.T) {
+	for _, name := range []string{"sandbox-install", "sandbox-held", "sandbox-breakpoint", "sandbox-rollback", "running"} {
+		all := recorded(t, name, 0)
+		for _, size := range sizes[1:] {
+			for _, n := range []int{len(all) / 3, len(all) * 2 / 3, len(all)} {
+				s := newScreen(t, size[0], size[1], all[:n])
+				seen := map[string]int{}
+				for _, l := range s.lines() {
+					for _, part := range strings.FieldsFunc(l, func(r rune) bool { return strings.ContainsRune("│┃╭╮╰╯┏┓┗┛─━", r) }) {
+						if part = strings.TrimSpace(part); strings.Count(part, " ") >= 5 {
+							seen[part]++
+						}
+					}
+				}
+				for part, n := range seen {
+					if n > 1 {
+						t.Errorf("%s at %v: %d times %q:\n%s", name, size, n, part, s.text())
+					}
+				}
+			}
+		}
+	}
+}
