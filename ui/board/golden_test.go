@@ -79,6 +79,9 @@ var views = []view{
 
 func (v view) open(t testing.TB, w, h int, l theme.Options) *rig {
 	s := v.begin(t, w, h, l)
+	if v.asks {
+		s.settle() // what the pane has asked of the group that is selected in the end
+	}
 	for _, key := range strings.Fields(v.keys) {
 		s.press(key)
 		if v.asks {

@@ -19,12 +19,13 @@ import (
 var pictures = []struct {
 	file string
 	view view
-	w, h int
-	look theme.Options
+	w, h  int
+	look  theme.Options
+	shows []string // what its caption promises
 }{
-	{"diff", view{run: "sandbox-upgrade", n: 100, keys: "enter", opts: []func(*Options){changesOfUpgrade}, asks: true}, 110, 26, dark},
-	{"held", view{run: "sandbox-held"}, 100, 26, light},
-	{"narrow", view{run: "sandbox-install", n: 84}, 60, 20, dark},
+	{"diff", view{run: "sandbox-upgrade", n: 100, keys: "enter", opts: []func(*Options){changesOfUpgrade}, asks: true}, 110, 26, dark, []string{"diff", "example/shop-api:1.0.0", "example/shop-api:1.1.0"}},
+	{"held", view{run: "sandbox-held"}, 100, 26, light, []string{"held", "A re-check", "R retry", "cannot be pulled"}},
+	{"narrow", view{run: "sandbox-install", n: 84}, 60, 20, dark, []string{"running", "pause"}},
 }
 
 const picturesDir = "../../testdata/pictures"
@@ -33,7 +34,11 @@ const picturesDir = "../../testdata/pictures"
 func TestPictures(t *testing.T) {
 	for _, p := range pictures {
 		t.Run(p.file, func(t *testing.T) {
-			got := drawSVG(p.view.open(t, p.w, p.h, p.look).View().Content, p.w, p.h, p.look.Background == theme.Light)
+			s := p.view.open(t, p.w, p.h, p.look)
+			s.settle() // what is open has asked for is answered
+			s.shows(t, p.shows...)
+			s.showsNot(t, "asking the cluster", "preparing")
+			got := drawSVG(s.View().Content, p.w, p.h, p.look.Background == theme.Light)
 			keep(t, p.file, got)
 		})
 	}

@@ -86,10 +86,10 @@ func (l *Layout) drawCell(c *Card) {
 	case mark.Role != theme.Good:
 		texts = append(texts, mark.Word)
 	}
-	end := r.X + r.W
+	end := r.X + r.W - 1
 	text := ""
 	for _, t := range texts {
-		if l.nameWidth(n)+1+canvas.Width(t) <= r.W-1 {
+		if l.nameWidth(n)+1+canvas.Width(t) <= r.W-2 {
 			text = t
 		}
 	}

@@ -175,7 +175,7 @@ func (l *Layout) drawFold(f *Fold) {
 		}
 		counts[mark]++
 	}
-	text := fmt.Sprintf("%d more", len(f.Nodes))
+	text := fmt.Sprintf("+ %d more", len(f.Nodes))
 	long, short := text+" "+marks[0].Word, text+" "+marks[0].Glyph
 	if len(marks) > 1 {
 		var words, glyphs []string
@@ -191,7 +191,7 @@ func (l *Layout) drawFold(f *Fold) {
 		}
 	}
 	l.Canvas.Blank(f.Rect)
-	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, text+" "+l.Theme.Lines.Open)
+	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, text)
 }
 
 // Rank orders groups by how much they need looking at, the first most.

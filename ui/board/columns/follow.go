@@ -75,10 +75,13 @@ func (b *Board) action() *graph.Node {
 	}
 	best := b.Group()
 	most := 0
+	if best != nil && !b.Shown(best) {
+		best = nil
+	}
 	if best != nil {
 		most = urgency(best)
 	}
-	for _, n := range b.Graph.Nodes {
+	for _, n := range b.Visible() {
 		if r := urgency(n); r > most {
 			best, most = n, r
 		}
@@ -93,7 +96,7 @@ func (b *Board) action() *graph.Node {
 // that was over when the screen was opened: the first that failed, else where
 // it has come to an end, else the first.
 func (b *Board) opening() *graph.Node {
-	nodes := b.Graph.Nodes
+	nodes := b.Visible()
 	if len(nodes) == 0 {
 		return nil
 	}

@@ -90,9 +90,16 @@ func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Ru
 	if send != nil {
 		o.Editor = liveEditor{r}
 	}
-	o.Inspector, o.Kubectl = inspectorOf(a, cmd.Context(), r)
+	wait := func() {}
+	if client := ClientFor(a, r.Operation); client == nil {
+		o.Inspector = screen.Disconnected(r)
+	} else {
+		o.Inspector, o.Kubectl = inspectorOf(client, cmd.Context(), r), client.KubectlFlags()
+		o.Later, wait = screen.Later(client, r.Operation.Release, r.Operation.Namespace)
+	}
 	screen.DiscardInput()
 	err := board.Run(cmd.Context(), o)
+	wait()
 	if cmd.Context().Err() != nil {
 		err = nil // a signal quits, like a key
 	}
@@ -140,19 +147,15 @@ func ClientFor(a *command.App, op event.Operation) *kube.Client {
 }
 
 // inspectorOf asks the run, and also its cluster if it is reachable and has a record of
-// the release, which names the secret values. The strings are kubectl's flags for the cluster.
-func inspectorOf(a *command.App, ctx context.Context, r *remote.Run) (board.Inspector, []string) {
-	client := ClientFor(a, r.Operation)
-	if client == nil {
-		return screen.Disconnected(r), nil
-	}
+// the release, which names the secret values.
+func inspectorOf(client *kube.Client, ctx context.Context, r *remote.Run) board.Inspector {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	view, err := client.PrepareView(ctx, r.Operation.Release, r.Operation.Namespace, 0)
 	if err != nil {
-		return screen.Disconnected(r), client.KubectlFlags()
+		return screen.Disconnected(r)
 	}
-	return screen.NewInspector(r, client.Diagnoser(), view.Mask()), client.KubectlFlags()
+	return screen.NewInspector(r, client.Diagnoser(), view.Mask())
 }
 
 // left is attach's error: the run's own if it is over.
