@@ -86,6 +86,8 @@ type Options struct {
 	// Next returns what the user may want to type when the operation is over, one
 	// command a line; it may be nil.
 	Next func(*event.State) []string
+	// First tells that the user has not seen the screen before: it says what is where.
+	First bool
 	// Later opens a view of the release once the operation is over, for a screen that
 	// stays open (R34b). It ends with the context. Nil: what is shown stays as it was.
 	Later func(context.Context) (Source, error)

@@ -127,3 +127,19 @@ func TestAnswersDoNotCoverTheState(t *testing.T) {
 		s.showsNot(t, "to its end")
 	}
 }
+
+// TestTheFirstRunSaysWhatIsWhere: once, above the keys, and any key works at once.
+func TestTheFirstRunSaysWhatIsWhere(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		s := newScreen(t, 60, 20, recorded(t, "sandbox-install", 63), func(o *Options) { o.First = first })
+		s.Init()
+		s.send(tickMsg{})
+		if got := strings.Contains(s.text(), "above: the groups, layer by layer"); got != first {
+			t.Errorf("first %t:\n%s", first, s.text())
+		}
+		s.press("p")
+		if len(s.sent) != 1 {
+			t.Errorf("first %t: p sends %v", first, s.sent)
+		}
+	}
+}

@@ -41,6 +41,7 @@ type model struct {
 	theme theme.Options // as it was asked for
 	frame string        // the last frame, while nothing has changed
 	stale bool          // the frame is out of date
+	first bool          // the user has not seen the screen before
 	ticks bool          // a tick is on its way
 }
 
@@ -67,7 +68,7 @@ type modes struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{feed: feed{ctx: ctx, source: o.Source}, later: later{open: o.Later}, theme: o.Theme, stale: true}
+	m := &model{feed: feed{ctx: ctx, source: o.Source}, later: later{open: o.Later}, theme: o.Theme, stale: true, first: o.First}
 	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: len(o.record) > 0, Command: o.Command, Abort: m.askAbort})
 	m.Screen = s
 	end := &report.Report{Screen: s, Next: o.Next}
@@ -102,11 +103,17 @@ func (m *model) setTheme(o theme.Options) {
 // background.
 func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.begin()}
+	if m.first {
+		cmds = append(cmds, m.SayFor(firstFor, theme.Accent, m.Join("above: the groups, layer by layer", "below: why the selected one is as it is", "p pause, n step, g go to a group, ? all keys")))
+	}
 	if m.Theme.Background == theme.Detect && m.Theme.Depth != theme.None {
 		cmds = append(cmds, tea.RequestBackgroundColor)
 	}
 	return tea.Batch(cmds...)
 }
+
+// firstFor is how long a first run says what is where.
+const firstFor = 20 * time.Second
 
 // begin is where the first events come from.
 func (m *model) begin() tea.Cmd {

@@ -17,8 +17,8 @@ import (
 // pictures are the pictures of README.md: moments of runs that were recorded on
 // the sandbox. `go test ./ui/board -run Pictures -update` draws them anew.
 var pictures = []struct {
-	file string
-	view view
+	file  string
+	view  view
 	w, h  int
 	look  theme.Options
 	shows []string // what its caption promises

@@ -82,7 +82,7 @@ func TestFreeRowsShowTheFailure(t *testing.T) {
 	s := newScreen(t, 60, 20, recorded(t, "failed", 0))
 	s.shows(t, `FATAL: relation "orders" does not exist`, "db:schema", "more: ", "post-install")
 	s = newScreen(t, 60, 20, recorded(t, "sandbox-held", 0))
-	s.shows(t, "api:server", "post-install", "10 more ready ▾", "Failed: Error")
+	s.shows(t, "api:server", "post-install", "+ 10 more ready", "Failed: Error")
 	if got := s.lines()[1]; !strings.Contains(got, "✗ held  api:server") || !strings.Contains(s.lines()[2], "A re-check") {
 		t.Errorf("the header takes more than a line of a full board:\n%s", s.text())
 	}

@@ -198,10 +198,13 @@ type FlashOver int
 const flashFor = 5 * time.Second
 
 // Say shows a short message above the keys: it never covers the state (R43a).
-func (s *Screen) Say(role theme.Role, text string) tea.Cmd {
+func (s *Screen) Say(role theme.Role, text string) tea.Cmd { return s.SayFor(flashFor, role, text) }
+
+// SayFor shows a message above the keys for a while, unless another one comes.
+func (s *Screen) SayFor(d time.Duration, role theme.Role, text string) tea.Cmd {
 	s.Flash = Flash{Text: text, Role: role, N: s.Flash.N + 1}
 	n := s.Flash.N
-	return tea.Tick(flashFor, func(time.Time) tea.Msg { return FlashOver(n) })
+	return tea.Tick(d, func(time.Time) tea.Msg { return FlashOver(n) })
 }
 
 // Explain says why a key cannot be obeyed.

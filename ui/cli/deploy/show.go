@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync/atomic"
 
@@ -27,6 +28,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	var restarted atomic.Bool
 	d := a.Display(cmd, j.mode.Report())
 	a.Logs.Hide(op.Mask().Text)
+	first := firstRun()
 	record := newRecord(d)
 	record.KeepManifests(op.Manifests)
 	defer record.Close()
@@ -58,7 +60,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	defer a.Signals.Finished()
 	var state *event.State
 	if j.mode == command.ModeScreen {
-		o := board.Options{AtQuit: a.Signals.AtQuit, Kubectl: client.KubectlFlags(), Editor: editing, Next: func(s *event.State) []string { return nextLines(s, opts) }}
+		o := board.Options{First: first, AtQuit: a.Signals.AtQuit, Kubectl: client.KubectlFlags(), Editor: editing, Next: func(s *event.State) []string { return nextLines(s, opts) }}
 		if j.reload != nil {
 			o.Restart = func(ctx context.Context) error {
 				values, err := op.Values(false)
@@ -134,6 +136,16 @@ func nextLines(s *event.State, opts report.Options) []string {
 		lines = append(lines, "lockstep replay "+name)
 	}
 	return lines
+}
+
+// firstRun reports whether there is no record of any run yet.
+func firstRun() bool {
+	dir, err := report.RunDir()
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(dir)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // newRecord keeps the record of a run if possible.
