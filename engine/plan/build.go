@@ -226,7 +226,7 @@ func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 		}
 	}
 	if len(seen) > 1 {
-		p.fail("R20", c.path, nil, "several ways to order resources in one chart: %s", strings.Join(seen, ", "))
+		p.fail("R20", c.path, nil, "the chart mixes ways to order resources; use only one: %s", strings.Join(seen, ", "))
 	}
 }
 

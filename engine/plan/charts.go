@@ -195,7 +195,11 @@ func (p *planner) failCycles(chart, what string, names []string, next [][]int) {
 		for _, i := range append(cycle, cycle[0]) {
 			way = append(way, names[i])
 		}
-		p.fail("R13", chart, nil, "%s in a cycle: %s", what, strings.Join(way, " → "))
+		if len(cycle) == 1 {
+			p.fail("R13", chart, nil, "%s waits for itself: %s; remove that dependency", way[0], strings.Join(way, " → "))
+			continue
+		}
+		p.fail("R13", chart, nil, "%s wait for each other in a cycle: %s; remove one dependency", what, strings.Join(way, " → "))
 	}
 }
 

@@ -31,21 +31,21 @@ func TestPlanErrors(t *testing.T) {
 		{"R12 ambiguous without aliases", chart("shop", sub(x, "y"), sub(y), sub(y)), nil,
 			`shop: subchart "x" depends on "y", which is ambiguous: there are 2; give them aliases (R12)`},
 		{"R13 cycle of groups", nil, []Resource{res("shop", "Job/a", in, "app", needs, `["db"]`), res("shop", "Job/b", in, "db", needs, `["app"]`)},
-			"shop: resource-groups in a cycle: app → db → app (R13)"},
+			"shop: groups wait for each other in a cycle: app → db → app; remove one dependency (R13)"},
 		{"R13 cycle of layers beside a missing one", nil, []Resource{res("shop", "Job/a", layer, "b", above, "a"), res("shop", "Job/b", layer, "a", above, "b"), res("shop", "Job/c", layer, "c", above, `["a", "no"]`)},
-			"shop: resource-groups in a cycle: a → b → a (R13)"},
+			"shop: groups wait for each other in a cycle: a → b → a; remove one dependency (R13)"},
 		{"R13 the shortest of several cycles", nil, []Resource{
 			res("shop", "Job/a", in, "a", needs, `["b"]`), res("shop", "Job/b", in, "b", needs, `["c"]`),
 			res("shop", "Job/c", in, "c", needs, `["a", "d"]`), res("shop", "Job/d", in, "d", needs, `["a", "0"]`), res("shop", "Job/0", in, "0")},
-			"shop: resource-groups in a cycle: a → b → c → a (R13)"},
+			"shop: groups wait for each other in a cycle: a → b → c → a; remove one dependency (R13)"},
 		{"R13 a group that waits for itself", chart("shop", sub(x)), []Resource{res("shop/x", "Job/a", in, "a", needs, `["a"]`)},
-			"shop/x: resource-groups in a cycle: a → a (R13)"},
+			"shop/x: a waits for itself: a → a; remove that dependency (R13)"},
 		{"R13 cycle of subcharts by names", chart("shop", Subchart{Name: "db", Alias: "b", Chart: x, DependsOn: []string{"a"}},
 			Subchart{Name: "a", Chart: y, DependsOn: []string{"db"}}), nil,
-			"shop: subcharts in a cycle: a → b → a (R13)"},
-		{"R13 a subchart that waits for itself", chart("shop", sub(x, "x")), nil, "shop: subcharts in a cycle: x → x (R13)"},
+			"shop: subcharts wait for each other in a cycle: a → b → a; remove one dependency (R13)"},
+		{"R13 a subchart that waits for itself", chart("shop", sub(x, "x")), nil, "shop: x waits for itself: x → x; remove that dependency (R13)"},
 		{"R13 a chart in itself", waiting("shop", []string{"shop"}, sub(loop)), []Resource{res("shop", "Job/a"), res("shop/x", "Job/b")},
-			"shop: groups in a cycle: shop:(unsequenced) → shop:(unsequenced) (R13)"},
+			"shop: shop:(unsequenced) waits for itself: shop:(unsequenced) → shop:(unsequenced); remove that dependency (R13)"},
 		{"R13 an object in two groups", nil, []Resource{res("shop", "Job/n/a", in, "b"), res("shop", "Job/n/a", in, "a")},
 			"shop: Job/a (namespace n) is in two groups: shop:a and shop:b (R13)"},
 		{"R13 an object in a group and in none", chart("shop", sub(x)), []Resource{res("shop", "Job/a"), res("shop/x", "Job/a", in, "a")},
@@ -58,9 +58,9 @@ func TestPlanErrors(t *testing.T) {
 		{"all at once", waiting("shop", []string{"no"}, sub(x)), []Resource{res("shop/x", "Job/a", in, "a", needs, `["a"]`), res("shop", "Job/n/a", in, "b"), res("shop", "Job/n/a", in, "a")},
 			`shop: helm.sh/depends-on/subcharts names "no", which is not a subchart of this chart (R12)` + "\n" +
 				"shop: Job/a (namespace n) is in two groups: shop:a and shop:b (R13)\n" +
-				"shop/x: resource-groups in a cycle: a → a (R13)"},
+				"shop/x: a waits for itself: a → a; remove that dependency (R13)"},
 		{"R20 three families", chart("shop", sub(x)), []Resource{res("shop", "Job/a", weight, "1"), res("shop", "Job/b", in, "b"), res("shop", "Job/c", uses, "x")},
-			"shop: several ways to order resources in one chart: Job/b has helm.sh/resource-group, Job/c has helm.sh/dependson/chart, Job/a has helm.sh/weight (R20)"},
+			"shop: the chart mixes ways to order resources; use only one: Job/b has helm.sh/resource-group, Job/c has helm.sh/dependson/chart, Job/a has helm.sh/weight (R20)"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

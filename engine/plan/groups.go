@@ -173,7 +173,7 @@ func (p *planner) failGroupCycles(c *chartNode, drafts []*draft) {
 			next[i] = append(next[i], n.place)
 		}
 	}
-	p.failCycles(c.path, "resource-groups", names, next)
+	p.failCycles(c.path, "groups", names, next)
 }
 
 // demoteBroken finds the groups that have lost their gates.
@@ -236,7 +236,7 @@ func (p *planner) warnBroken(d *draft) {
 	}
 	optional := ""
 	if len(missing) > 0 {
-		optional = "; an optional group must be named under the condition that renders it"
+		optional = "; if the group is optional, put the dependency inside the same {{ if }}"
 	}
 	p.warn("R8", d.chart, &who.Object, "group %q waits for %s, which %s (%s); the group is unsequenced%s",
 		d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], who.Object, optional)

@@ -111,7 +111,7 @@ func (c *Chart) Check() error {
 		return fmt.Errorf("chart %s: library charts cannot be installed", c.path)
 	}
 	if missing := c.Missing(); len(missing) > 0 {
-		return fmt.Errorf("chart %s: found in Chart.yaml, but missing in charts/ directory: %s; fetch them with --dependency-update or 'helm dependency update'", c.path, join(missing))
+		return fmt.Errorf("chart %s: dependencies listed in Chart.yaml are missing from charts/: %s; download them with --dependency-update or 'helm dependency update'", c.path, join(missing))
 	}
 	return nil
 }

@@ -153,9 +153,9 @@ func (s Spelling) String() string {
 	}
 	why := "it accepts strings only"
 	if s.Rule == "R3" {
-		why = "the API server refuses a second slash"
+		why = "the API server rejects keys with two slashes"
 	}
-	return fmt.Sprintf("%s: helm cannot install %s: %s, because %s; to stay installable with both programs, write %s",
+	return fmt.Sprintf("%s: Helm cannot install this chart with %s: %s, because %s; write %s, which works with both Helm and lockstep",
 		where, s.Key, s.Value, why, s.Both)
 }
 

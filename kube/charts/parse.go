@@ -44,7 +44,7 @@ func ParseBy(r *documents.Reader, manifest, root string) ([]Document, []plan.War
 }
 
 // errNoKind is the error about a document that has no kind or no apiVersion.
-var errNoKind = errors.New("an object needs apiVersion and kind")
+var errNoKind = errors.New("document has no apiVersion or kind")
 
 // parseManifest is Parse, which also returns the documents that hold no object:
 // nothing but comments, and where kindless is set what has no kind.

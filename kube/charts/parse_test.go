@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: b: c":                             "shop/templates/x.yaml: invalid YAML",
-		"kind: ConfigMap":                     "shop/templates/x.yaml: an object needs apiVersion and kind",
+		"kind: ConfigMap":                     "shop/templates/x.yaml: document has no apiVersion or kind",
 		"just text":                           "shop/templates/x.yaml: not a Kubernetes object",
 		"apiVersion: v1\nkind: L\nitems: [x]": "shop/templates/x.yaml: item 0 of the L is not an object",
 	} {

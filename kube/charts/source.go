@@ -68,7 +68,7 @@ func unpack(files []*archive.BufferedFile, left *int64) (*source, error) {
 		return nil, err
 	}
 	if v := c.Metadata.APIVersion; v != chart.APIVersionV1 && v != chart.APIVersionV2 {
-		return nil, fmt.Errorf("chart %s has apiVersion %q; known are v1, v2 and v3", c.Name(), v)
+		return nil, fmt.Errorf("chart %s has apiVersion %q; supported: v1, v2, v3", c.Name(), v)
 	}
 	s.meta = c.Metadata
 	for _, name := range slices.Sorted(maps.Keys(below)) {

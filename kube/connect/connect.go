@@ -153,7 +153,7 @@ func (c *Client) Reachable(ctx context.Context) error {
 	case c.noContext():
 		return fmt.Errorf("%s: set KUBECONFIG or --kubeconfig, or try --sandbox (kubernetes cluster unreachable: %w)", c.missing(), err)
 	}
-	return fmt.Errorf("kubernetes cluster unreachable: %w; is the cluster of context %q up, and is it the right one?", err, c.ContextName())
+	return fmt.Errorf("cannot reach the cluster of context %[2]q: %[1]w; check that it is running and that this is the right context", err, c.ContextName())
 }
 
 // missing says what is wrong with a kubeconfig that names no cluster.

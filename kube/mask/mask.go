@@ -235,7 +235,7 @@ var quoted = []struct {
 }{
 	{regexp.MustCompile(`(got )&value\.valueUnstructured\{Value:.*`), "${1}another type; quote a number or boolean meant as text"},
 	{regexp.MustCompile(`(?s)(error found in #\d+ byte of )\.\.\.\|.*`), "${1}it"},
-	{regexp.MustCompile(`(?s)(failed parsing --set-json data) .*`), "${1}: it is not JSON"},
+	{regexp.MustCompile(`(?s)(failed parsing --set-json data) .*`), "${1}: invalid JSON"},
 	{regexp.MustCompile(`(cannot overwrite table with non table for \S+) \(.*\)`), "${1}"},
 	{regexp.MustCompile(`(is a table\. Ignoring non-table value) \(.*\)`), "${1}"},
 	{regexp.MustCompile("(cannot (?:decode|unmarshal) !!\\w+) `[^`]*`"), "${1} " + Hidden},

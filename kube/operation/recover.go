@@ -56,7 +56,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	case err != nil:
 		return nil, fmt.Errorf("recover %s in namespace %s: %w", common.Release, common.Namespace, cannotList(s, "recover", err))
 	case !there:
-		return nil, fmt.Errorf("recover %s in namespace %s: %w; list releases with lockstep list", common.Release, common.Namespace, driver.ErrReleaseNotFound)
+		return nil, fmt.Errorf("recover %s in namespace %s: %w; list releases with: lockstep list -A", common.Release, common.Namespace, driver.ErrReleaseNotFound)
 	}
 	r := &Recovery{Release: common.Release, Namespace: common.Namespace, Marked: revs.Cut()}
 	if s.Lease.Kind == lease.Dead {

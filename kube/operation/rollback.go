@@ -8,7 +8,6 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
 	"lockstep/kube/connect"
@@ -114,7 +113,7 @@ func (back *Rollback) target(revs *release.Revisions, dead bool) (*rel1.Release,
 			return rel, nil
 		}
 	}
-	return nil, fmt.Errorf("roll back %s to revision %d: %w; list revisions with lockstep history", back.Release, to, driver.ErrReleaseNotFound)
+	return nil, fmt.Errorf("release %s has no revision %d; list revisions with: lockstep history %[1]s", back.Release, to)
 }
 
 // before is the revision to roll back to if none is named: that of a rollback which

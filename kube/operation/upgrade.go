@@ -60,7 +60,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	case err != nil:
 		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.unread(s, err))
 	case !there && !up.Install:
-		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; install it, or use --install", up.Release, up.Namespace, driver.ErrReleaseNotFound)
+		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; add --install to install it", up.Release, up.Namespace, driver.ErrReleaseNotFound)
 	case !there:
 		return up.install(s, c, nil, false)
 	}

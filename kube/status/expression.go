@@ -209,7 +209,7 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	}
 	parsed, err := jsonpath.Parse("status", "{"+rel+"}")
 	if err != nil {
-		return nil, fmt.Errorf("{%s} is not a JSONPath: %w", path, err)
+		return nil, fmt.Errorf("invalid JSONPath {%s}: %w", path, err)
 	}
 	if len(parsed.Root.Nodes) != 1 {
 		return nil, fmt.Errorf("{%s} is not a single JSONPath", path)

@@ -75,7 +75,7 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	case err != nil:
 		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, err)
 	case !there:
-		return nil, fmt.Errorf("read %s in namespace %s: %w; list releases with lockstep list", name, v.namespace, driver.ErrReleaseNotFound)
+		return nil, fmt.Errorf("read %s in namespace %s: %w; list releases with: lockstep list -A", name, v.namespace, driver.ErrReleaseNotFound)
 	}
 	r, err := newRevision(s, rel)
 	if err != nil {

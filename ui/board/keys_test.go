@@ -99,14 +99,6 @@ func states() []state {
 	}
 }
 
-func with0(m map[string]string, k, v string) map[string]string {
-	out := map[string]string{k: v}
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
-}
-
 // TestKeys presses every key that steers, leaves or closes in every state.
 func TestKeys(t *testing.T) {
 	for _, st := range states() {

@@ -76,8 +76,12 @@ func tell(say report.Notices, err error) {
 		return
 	}
 	if usage(what) {
-		words := strings.Join(strings.Fields(what.Error()), " ") // cobra's suggestions span several lines
-		what = fmt.Errorf("%s; try --help", words)
+		text, similar, ok := strings.Cut(what.Error(), "\n\nDid you mean this?\n")
+		if ok {
+			what = fmt.Errorf("%s; did you mean %s?", text, strings.Join(strings.Fields(similar), " or "))
+		} else {
+			what = fmt.Errorf("%s; try --help", strings.Join(strings.Fields(text), " "))
+		}
 	}
 	say.Error(what)
 }

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
 
@@ -27,6 +29,13 @@ func shortenHelp(root *cobra.Command) {
 	whole := false
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.PersistentPreRun = func(*cobra.Command, []string) { whole = true }
+		show := help.RunE
+		help.RunE = func(c *cobra.Command, args []string) error {
+			if found, rest, err := root.Find(args); err != nil || len(args) > 0 && (found == root || len(rest) == len(args)) {
+				return command.UsageError(fmt.Sprintf("no command or help page named %q", strings.Join(args, " ")))
+			}
+			return show(c, args)
+		}
 	}
 	var shorten func(*cobra.Command)
 	shorten = func(cmd *cobra.Command) {

@@ -54,7 +54,7 @@ func TestLintNotesWhatHelmCannotInstall(t *testing.T) {
 			}
 			note := ""
 			for line := range strings.Lines(out) {
-				if strings.Contains(line, "helm cannot") {
+				if strings.Contains(line, "Helm cannot") {
 					note += line
 				}
 			}

@@ -45,6 +45,9 @@ func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
 	c.keys("/app:1\r")
 	c.await(mark, "example/app:1.0")
 	mark = c.mark()
+	c.keys("\x1b") // ends the search
+	c.await(mark, "close")
+	mark = c.mark()
 	c.keys("c")
 	c.await(mark, "press q to quit")
 	for _, o := range append(others[:1], c) {

@@ -68,7 +68,7 @@ func newEvents() *cobra.Command {
 			case args[0] == "schema":
 				report.Page(cmd.OutOrStdout(), report.EventsSchema)
 			default:
-				return fmt.Errorf("unknown page %q: events has only the page schema", args[0])
+				return fmt.Errorf("unknown page %q; try: lockstep help events schema", args[0])
 			}
 			return nil
 		},

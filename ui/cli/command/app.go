@@ -26,10 +26,16 @@ func Args(from, to int) cobra.PositionalArgs {
 			return nil
 		}
 		_, want, _ := strings.Cut(cmd.Use, " ")
-		if want == "" {
+		switch {
+		case want == "" && cmd.HasSubCommands():
+			return UsageError(fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath()))
+		case want == "":
 			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", cmd.Name(), len(args)))
+		case len(args) > to && to >= 0:
+			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", cmd.Name(), report.Count(to, "argument"), len(args)))
 		}
-		return UsageError(fmt.Sprintf("%s requires %s (got %s)", cmd.Name(), want, report.Count(len(args), "argument")))
+		needed := strings.Fields(want)
+		return UsageError(fmt.Sprintf("%s needs %s (got %s)", cmd.Name(), strings.Join(needed[:min(from, len(needed))], " and "), report.Count(len(args), "argument")))
 	}
 }
 

@@ -40,7 +40,7 @@ Name groups as "lockstep dag" does, CHART:GROUP, or as on the screen if that is 
 accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. "lockstep help attach" describes how runs are
 found.
 
-Exit codes: 0 accepted, 1 refused, 2 no such run, or it ended before it could obey.`
+Exit codes: 0 accepted, 1 refused, 2 no such run, or the run ended first.`
 
 // ctlCommands maps the words of ctl to commands and to how many groups each takes.
 var ctlCommands = []struct {

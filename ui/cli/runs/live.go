@@ -63,7 +63,7 @@ func (a *app) joinRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 	case len(runs) == 0 && name == "":
 		return nil, errors.New("no live run on this machine")
 	case len(runs) == 0:
-		return nil, fmt.Errorf("no live run of %s on this machine", name)
+		return nil, fmt.Errorf("no live run of %[1]s on this machine; lockstep status %[1]s shows the release", name)
 	}
 	var names []string
 	for _, r := range runs {
