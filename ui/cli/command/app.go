@@ -5,6 +5,7 @@ package command
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,8 +35,8 @@ func Args(from, to int) cobra.PositionalArgs {
 		case len(args) > to && to >= 0:
 			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", cmd.Name(), report.Count(to, "argument"), len(args)))
 		}
-		needed := strings.Fields(want)
-		return UsageError(fmt.Sprintf("%s needs %s (got %s)", cmd.Name(), strings.Join(needed[:min(from, len(needed))], " and "), report.Count(len(args), "argument")))
+		needed := slices.DeleteFunc(strings.Fields(want), func(s string) bool { return strings.HasPrefix(s, "[") })
+		return UsageError(fmt.Sprintf("%s needs %s (got %s)", cmd.Name(), strings.Join(needed, " and "), report.Count(len(args), "argument")))
 	}
 }
 
