@@ -9,9 +9,10 @@ import (
 
 // Pick finds the groups that a text means, in the order given, by their ids:
 //
-//   - "shop/db:schema", an id; "db:schema" or "schema", as the screen has it; or
-//     "Job/migrate", an object of a group. It means one group: where several fit
-//     equally well, the error names them.
+//   - "shop/db:schema", an id; "db:schema" or "schema", as the screen has it;
+//     "Job/migrate", an object of a group; or any end of an id that only one has. ~ stands
+//     for (unsequenced), which a shell would need quotes for. It means one group: if
+//     several fit equally well, the error lists them.
 //   - "*:schema", a pattern of ids, in which * stands for anything and ? for one
 //     character; or "kind=Job", for what has an object of that kind. It means all
 //     that fit, of which there is at least one.
@@ -26,22 +27,74 @@ func Pick(text string, groups []*Group) ([]string, error) {
 		return some(text, groups, func(g *Group) bool { return pattern.MatchString(g.ID) })
 	}
 	for _, fits := range []func(*Group) bool{
-		func(g *Group) bool { return g.ID == text },
+		func(g *Group) bool { return sameName(g.ID, text) },
 		func(g *Group) bool { return sameName(withoutRoot(g.ID), text) },
 		func(g *Group) bool { return sameName(g.ID[strings.LastIndexByte(g.ID, ':')+1:], text) },
 		func(g *Group) bool {
 			return slices.ContainsFunc(g.Objects, func(o Object) bool { return isNamed(o, text) })
 		},
+		func(g *Group) bool { return text != "" && endsWith(g.ID, text, true) },
+		func(g *Group) bool { return text != "" && endsWith(g.ID, text, false) },
 	} {
 		switch ids := idsOf(groups, fits); len(ids) {
 		case 0:
 		case 1:
 			return ids, nil
 		default:
-			return nil, fmt.Errorf("%s could be any of %s", text, strings.Join(ids, ", "))
+			return nil, fmt.Errorf("%s could be any of %s", text, listed(ids))
 		}
 	}
-	return some(text, groups, func(*Group) bool { return false })
+	ids := idsOf(groups, func(*Group) bool { return true })
+	if near := nearest(text, ids); near != "" {
+		return nil, fmt.Errorf("no group %s; did you mean %s?", text, near)
+	}
+	return nil, fmt.Errorf("no group %s; the groups are %s", text, listed(ids))
+}
+
+// endsWith reports whether an id ends with a text, as it is or without (unsequenced): at
+// the beginning of a part of it, or anywhere.
+func endsWith(id, text string, part bool) bool {
+	for _, name := range []string{id, strings.TrimSuffix(id, ":"+Unsequenced), strings.Replace(id, Unsequenced, tilde, 1)} {
+		rest, ok := strings.CutSuffix(name, text)
+		if ok && (!part || rest == "" || strings.ContainsAny(rest[len(rest)-1:], "/:-_.")) {
+			return true
+		}
+	}
+	return false
+}
+
+// nearest is the id of which the whole, or the part that the screen shows, is most like a
+// text, "" if none is.
+func nearest(text string, ids []string) string {
+	best, least := "", 1+max(len(text)/3, 1)
+	for _, id := range ids {
+		for _, name := range []string{id, withoutRoot(id), id[strings.LastIndexByte(id, ':')+1:]} {
+			if d := edits(text, name); d < least {
+				best, least = id, d
+			}
+		}
+	}
+	return best
+}
+
+// edits is how many characters have to be inserted, deleted or replaced between two texts.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal, row[j+1] = row[j+1], min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // mostNamed is how many groups an error names.
@@ -51,11 +104,15 @@ func some(text string, groups []*Group, fits func(*Group) bool) ([]string, error
 	if ids := idsOf(groups, fits); len(ids) > 0 {
 		return ids, nil
 	}
-	known := idsOf(groups, func(*Group) bool { return true })
-	if n := len(known) - mostNamed; n > 0 {
-		known = append(known[:mostNamed], fmt.Sprintf("and %d more", n))
+	return nil, fmt.Errorf("no group fits %s; the groups are %s", text, listed(idsOf(groups, func(*Group) bool { return true })))
+}
+
+// listed lists groups for an error.
+func listed(ids []string) string {
+	if n := len(ids) - mostNamed; n > 0 {
+		ids = append(slices.Clone(ids[:mostNamed]), fmt.Sprintf("and %d more", n))
 	}
-	return nil, fmt.Errorf("no such group; the groups are %s", strings.Join(known, ", "))
+	return strings.Join(ids, ", ")
 }
 
 // idsOf are the ids of the groups that fit, each once: a group may run in several
@@ -71,8 +128,11 @@ func idsOf(groups []*Group, fits func(*Group) bool) (ids []string) {
 	return ids
 }
 
-// ShortUnsequenced is Unsequenced where room is scarce.
-const ShortUnsequenced = "(unseq.)"
+// ShortUnsequenced is Unsequenced where room is scarce, tilde as people type it.
+const (
+	ShortUnsequenced = "(unseq.)"
+	tilde            = "~"
+)
 
 // ShortID is an id as the screen has it, without what is the same for all groups of
 // a chart: "shop/db:schema" is "db:schema", "shop:ingress" stays.
@@ -90,7 +150,11 @@ func withoutRoot(id string) string {
 
 // sameName compares names, of which the screen shortens one.
 func sameName(name, text string) bool {
-	return name == text || strings.HasSuffix(name, Unsequenced) && strings.Replace(name, Unsequenced, ShortUnsequenced, 1) == text
+	if name == text {
+		return true
+	}
+	chart, ok := strings.CutSuffix(name, Unsequenced)
+	return ok && (chart+ShortUnsequenced == text || chart+tilde == text)
 }
 
 // isNamed reports whether a text names an object: "Job/migrate", "crd/topics".

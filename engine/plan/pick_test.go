@@ -25,6 +25,12 @@ func TestPick(t *testing.T) { // R42
 		"api:web":             {"shop/api:web"},
 		"cache:(unseq.)":      {"shop/cache:(unsequenced)"},
 		"(unsequenced)":       {"shop/cache:(unsequenced)"},
+		"shop/cache:~":        {"shop/cache:(unsequenced)"},
+		"cache:~":             {"shop/cache:(unsequenced)"},
+		"~":                   {"shop/cache:(unsequenced)"},
+		"cache":               {"shop/cache:(unsequenced)"},
+		"warm":                {"pre-install/Job/warm"},
+		"base":                {"shop/db:database"},
 		"Job/migrate":         {"shop/db:schema"},
 		"pvc/data":            {"shop/db:database"},
 		"kind=Job":            {"shop/db:schema", "pre-install/Job/warm"},
@@ -42,7 +48,12 @@ func TestPick(t *testing.T) { // R42
 	}
 	for text, want := range map[string]string{
 		"web":          "web could be any of shop/api:web, shop/front:web, shop:web",
-		"kind=Service": "no such group; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
+		"zz":           "no group zz; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
+		"eb":           "eb could be any of shop/api:web, shop/front:web, shop:web",
+		"shema":        "no group shema; did you mean shop/db:schema?",
+		"db:shcema":    "no group db:shcema; did you mean shop/db:schema?",
+		"":             "no group ; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
+		"kind=Service": "no group fits kind=Service; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
 	} {
 		if _, err := Pick(text, groups); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", text, err, want)

@@ -140,7 +140,7 @@ func TestRunsAreSteeredFromElsewhere(t *testing.T) {
 		code          int
 		command, want string
 	}{
-		{1, "run-to nosuch", "no such group; the groups are namespace:att, fanout:left-1,"},
+		{1, "run-to nosuch", "no group nosuch; the groups are namespace:att, fanout:left-1,"},
 		{1, "step *-2", "step takes one group, but *-2 matches fanout:left-2, fanout:right-2"},
 		{0, "break left-2", "break fanout:left-2 accepted"},
 		{0, "break *:left-?", "break fanout:left-1 accepted\nbreak fanout:left-3 accepted"},
