@@ -21,7 +21,7 @@ import (
 const lintLong = `Check charts: everything that "helm lint" checks, and also the order: circular dependencies, unknown names, invalid
 readiness expressions, resources that lose their place in the order, and more. This needs no cluster.
 
-Notes name annotations that prevent the chart from being installed with Helm.
+INFO lines name annotations that stop Helm from installing the chart.
 
 -o json prints charts, each with chart, failed and findings (severity, rule, chart, object, path, message).
 
@@ -39,7 +39,7 @@ func (a *app) newLint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "lint CHART…",
 		GroupID: "look",
-		Short:   "check charts",
+		Short:   "check charts for mistakes",
 		Long:    lintLong,
 		Example: `lockstep lint ./shop
 lockstep lint ./shop --strict -o json`,

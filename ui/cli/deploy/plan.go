@@ -17,9 +17,8 @@ import (
 const planLong = `Show what an operation would create, change and delete, in order, and which hooks would run. Nothing is written.
 "plan NAME CHART" plans an upgrade --install.
 
-The API server finds the changes: every object is sent to it as a dry run. Objects that do not exist yet are checked on
-their own, because they may need objects from earlier groups. Values of Secrets are hidden; plan only names the keys
-that change.
+Every object is sent to the API server as a dry run. New objects are checked individually, because they may need objects
+from earlier groups. Values of Secrets are hidden; plan only names the keys that change.
 
 -o json prints one object: operation (as in "lockstep help events"), changes (phase, group, object, action, diff,
 message), warnings and errors; action is create, change, unchanged, delete, absent, keep, hook or refuse.

@@ -55,22 +55,22 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "time limit of the whole operation")
 	f.BoolVar(&r.noTUI, "no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
-	f.BoolVar(&r.step, "step", false, "start paused, before anything is written; resume with \"lockstep ctl\" if there is no screen")
+	f.BoolVar(&r.step, "step", false, "start paused, before the first write; without a screen, resume with lockstep ctl")
 	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before a group: CHART:GROUP, a pattern (*:schema), kind=Job, or failure (repeatable)")
-	f.BoolVar(&r.hold, "hold-on-failure", true, "hold on a failure so that you can retry (without the screen: only if set)")
+	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on failure so that you can retry (default: only on the screen)")
 	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
 	f.BoolVar(&r.skipPreflight, "skip-preflight", false, "skip checks of permissions, references, quotas, limits and webhooks")
 	r.output = command.TextOrJSON()
 	command.AddChoice(cmd, &r.output, "output", "o", "format")
 	r.hangup = command.Choice{Allowed: []string{string(command.HangupContinue), string(command.HangupKeep)}}
-	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "if the terminal closes, continue, or abort and keep existing objects")
+	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "when the terminal closes: continue, abort and keep objects, or abort and roll back")
 }
 
 // addWait adds the flags of operations on the objects of a release.
 func (r *runFlags) addWait(cmd *cobra.Command) {
 	f := cmd.Flags()
 	r.wait = command.WaitChoice()
-	command.AddWait(cmd, &r.wait, "wait strategy; --wait alone means watcher")
+	command.AddWait(cmd, &r.wait, "wait strategy (--wait without a value: watcher)")
 	f.BoolVar(&r.noHooks, "no-hooks", false, "skip hooks")
 }
 
@@ -88,7 +88,7 @@ func (r *runFlags) addSandbox(cmd *cobra.Command) {
 
 func (r *runFlags) addRollbackFlag(cmd *cobra.Command, undo string) {
 	f := cmd.Flags()
-	f.BoolVar(&r.rollback, "rollback-on-failure", false, "on a failure or an interrupt, "+undo+" in order")
+	f.BoolVar(&r.rollback, "rollback-on-failure", false, "on a failure or an interrupt, "+undo)
 	f.BoolVar(&r.rollback, "atomic", false, "alias of --rollback-on-failure")
 	_ = f.MarkHidden("atomic") // defined above
 	r.interrupt = command.Choice{Allowed: []string{"keep", "rollback"}}

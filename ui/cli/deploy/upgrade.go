@@ -64,7 +64,7 @@ lockstep upgrade shop ./shop --dry-run`,
 	f.BoolVarP(&flags.install, "install", "i", false, "install if the release does not exist")
 	f.BoolVar(&flags.reuseValues, "reuse-values", false, "merge given values into the last revision's")
 	f.BoolVar(&flags.resetValues, "reset-values", false, "ignore the last revision's values")
-	f.BoolVar(&flags.resetThenReuse, "reset-then-reuse-values", false, "merge the last revision's and the given values into the chart's")
+	f.BoolVar(&flags.resetThenReuse, "reset-then-reuse-values", false, "merge the last revision's values, then the given ones, into the chart's defaults")
 	f.BoolVar(&flags.crds, "upgrade-crds", false, "apply crds/ first, unless a stored version would be lost")
 	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete objects created by a failed upgrade")
 	f.IntVar(&flags.history, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")

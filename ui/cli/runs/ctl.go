@@ -36,9 +36,9 @@ accept, retry, give-up, edit, abort, rollback, stop or status.
   stop            abort and cancel the requests in flight
   status          print the state of the run
 
-Name groups as "lockstep dag" does, CHART:GROUP, or as on the screen if that is unambiguous. break and disable also
-accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. "lockstep help attach" describes how runs are
-found.
+Name groups as "lockstep dag" does, CHART:GROUP, or by any end of that which only one group has; ~ stands for
+(unsequenced). break and disable also
+accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. How runs are found: lockstep help attach.
 
 Exit codes: 0 accepted, 1 refused, 2 no such run, or the run ended first.`
 
