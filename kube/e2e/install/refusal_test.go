@@ -114,7 +114,7 @@ func TestUnreachableCluster(t *testing.T) {
 	if err == nil {
 		_, err = c.PrepareInstall(t.Context(), kube.Install{Rendering: kube.Rendering{Chart: rig.LoadChart(t, "plain")}, Common: kube.Common{Release: "t", Namespace: "default"}})
 	}
-	if err == nil || !strings.Contains(err.Error(), "unreachable") {
+	if err == nil || !strings.Contains(err.Error(), "cannot reach the cluster") {
 		t.Errorf("error %v", err)
 	}
 }
