@@ -129,7 +129,7 @@ lockstep dag ./shop                      # show the order`,
 	root.AddCommand(releases.Commands(a.App)...)
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)
-	root.AddCommand(sandbox.New(), a.newVersion(), newPage("reports", "what --report writes, and what CI systems are told", report.OutcomesDoc), events, rules)
+	root.AddCommand(sandbox.New(), a.newVersion(), newPage("reports", "report formats and CI output", report.OutcomesDoc), events, rules)
 	for _, p := range help.Pages() {
 		root.AddCommand(newPage(p.Name, p.Title, p.Text))
 	}

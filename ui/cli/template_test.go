@@ -26,7 +26,7 @@ func TestTemplatePrintsDocumentsWithoutKind(t *testing.T) {
 		}
 		at = next
 	}
-	if _, _, err := typed("dag", dir); err == nil || !strings.Contains(err.Error(), "apiVersion and kind") {
+	if _, _, err := typed("dag", dir); err == nil || !strings.Contains(err.Error(), "no apiVersion or kind") {
 		t.Errorf("dag says %v", err)
 	}
 }
