@@ -137,9 +137,7 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	for _, r := range s.Roots() {
 		o.Failures = append(o.Failures, failure(s, r))
 	}
-	for _, m := range s.Mended {
-		o.Mended = append(o.Mended, Mended{failure(s, m.Root), string(m.How), m.By, m.Failed, m.Ready})
-	}
+	o.Mended = append(o.Mended, mendedOf(s)...)
 	if len(o.Failures) > 0 {
 		first := o.Failures[0]
 		o.Object, o.Cause, o.Evidence = first.Object, first.Cause, first.Evidence
@@ -207,6 +205,13 @@ func NotStartedEvent(o *Outcome) event.Event {
 
 // exitAborted is the exit code of an operation that was aborted.
 const exitAborted = 3
+
+func mendedOf(s *event.State) (out []Mended) {
+	for _, m := range s.Mended {
+		out = append(out, Mended{failure(s, m.Root), string(m.How), m.By, m.Failed, m.Ready})
+	}
+	return out
+}
 
 func failure(s *event.State, r event.Root) Failure {
 	f := Failure{Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause, Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(), place: failurePlace(s, r)}

@@ -28,6 +28,8 @@ type runDetails struct {
 	Bottleneck *bottleneck `json:"costliestGate,omitempty"`
 	// Failures are the root failures.
 	Failures []runFailure `json:"failures,omitempty"`
+	// Mended are the failures that were mended (R44a).
+	Mended []Mended `json:"mended,omitempty"`
 }
 
 // pathStep is a group on the critical path. Start counts from the start of the run;
@@ -63,6 +65,7 @@ func (r *Record) details() runDetails {
 	s := r.State
 	waits := forecast.Waits(s)
 	d := runDetails{Run: r.Run, Incomplete: r.Incomplete(), Path: []pathStep{}, Failures: failuresOf(s)}
+	d.Mended = mendedOf(s)
 	for _, p := range forecast.Path(s) {
 		d.Path = append(d.Path, pathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
 	}
@@ -101,6 +104,9 @@ func (r *Record) text(to Stream) string {
 	}
 	if d.Incomplete != "" {
 		line(d.Incomplete)
+	}
+	for _, m := range r.State.Mended {
+		line("mended at " + m.Ready.Local().Format("15:04:05") + ": " + m.String())
 	}
 	line(fmt.Sprintf("%s, lockstep replay %s", r.startTime(), r.Name))
 	if len(d.Failures) > 0 {
