@@ -27,6 +27,7 @@ func Pick(text string, groups []*Group) ([]string, error) {
 		return some(text, groups, func(g *Group) bool { return pattern.MatchString(g.ID) })
 	}
 	for _, fits := range []func(*Group) bool{
+		func(g *Group) bool { return g.ID == text },
 		func(g *Group) bool { return sameName(g.ID, text) },
 		func(g *Group) bool { return sameName(withoutRoot(g.ID), text) },
 		func(g *Group) bool { return sameName(g.ID[strings.LastIndexByte(g.ID, ':')+1:], text) },
@@ -45,18 +46,24 @@ func Pick(text string, groups []*Group) ([]string, error) {
 		}
 	}
 	ids := idsOf(groups, func(*Group) bool { return true })
+	switch {
+	case len(ids) == 0:
+		return nil, fmt.Errorf("no group %s; the run has no groups", text)
+	case text == "":
+		return nil, fmt.Errorf("the name of the group is empty; the groups are %s", listed(ids))
+	}
 	if near := nearest(text, ids); near != "" {
 		return nil, fmt.Errorf("no group %s; did you mean %s?", text, near)
 	}
 	return nil, fmt.Errorf("no group %s; the groups are %s", text, listed(ids))
 }
 
-// endsWith reports whether an id ends with a text, as it is or without (unsequenced): at
-// the beginning of a part of it, or anywhere.
+// endsWith reports whether an id ends with a text, as it is or without (unsequenced): after
+// / or : if part is set, or anywhere.
 func endsWith(id, text string, part bool) bool {
 	for _, name := range []string{id, strings.TrimSuffix(id, ":"+Unsequenced), strings.Replace(id, Unsequenced, tilde, 1)} {
 		rest, ok := strings.CutSuffix(name, text)
-		if ok && (!part || rest == "" || strings.ContainsAny(rest[len(rest)-1:], "/:-_.")) {
+		if ok && (!part || rest == "" || strings.ContainsAny(rest[len(rest)-1:], "/:")) {
 			return true
 		}
 	}
@@ -98,7 +105,7 @@ func edits(a, b string) int {
 }
 
 // mostNamed is how many groups an error names.
-const mostNamed = 20
+const mostNamed = 8
 
 func some(text string, groups []*Group, fits func(*Group) bool) ([]string, error) {
 	if ids := idsOf(groups, fits); len(ids) > 0 {
@@ -110,7 +117,7 @@ func some(text string, groups []*Group, fits func(*Group) bool) ([]string, error
 // listed lists groups for an error.
 func listed(ids []string) string {
 	if n := len(ids) - mostNamed; n > 0 {
-		ids = append(slices.Clone(ids[:mostNamed]), fmt.Sprintf("and %d more", n))
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:mostNamed], ", "), n)
 	}
 	return strings.Join(ids, ", ")
 }
@@ -138,6 +145,15 @@ const (
 // a chart: "shop/db:schema" is "db:schema", "shop:ingress" stays.
 func ShortID(id string) string {
 	return strings.Replace(withoutRoot(id), Unsequenced, ShortUnsequenced, 1)
+}
+
+// ShellID is an id as a shell takes it without quotes: "shop/db:(unsequenced)" is
+// "shop/db:~". Pick reads it.
+func ShellID(id string) string {
+	if chart, ok := strings.CutSuffix(id, ":"+Unsequenced); ok {
+		return chart + ":" + tilde
+	}
+	return id
 }
 
 // withoutRoot leaves the root chart out of the id of a subchart's group.

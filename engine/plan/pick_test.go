@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -52,11 +54,69 @@ func TestPick(t *testing.T) { // R42
 		"eb":           "eb could be any of shop/api:web, shop/front:web, shop:web",
 		"shema":        "no group shema; did you mean shop/db:schema?",
 		"db:shcema":    "no group db:shcema; did you mean shop/db:schema?",
-		"":             "no group ; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
+		"":             "the name of the group is empty; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
 		"kind=Service": "no group fits kind=Service; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
 	} {
 		if _, err := Pick(text, groups); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+}
+
+// TestPickOrder has groups of which more than one fits, and lists that are too long.
+func TestPickOrder(t *testing.T) { // R42
+	const several = "+"
+	for _, tt := range []struct {
+		name, text, want string // want is an id, or + and the error
+		ids              []string
+	}{
+		{"the id before ~", "a:~", "a:~", []string{"a:(unsequenced)", "a:~"}},
+		{"~ before an end", "a:~", "a:(unsequenced)", []string{"x/a:(unsequenced)", "a:(unsequenced)"}},
+		{"~ in two charts", "~", several + "~ could be any of a:(unsequenced), a/b:(unsequenced)", []string{"a:(unsequenced)", "a/b:(unsequenced)"}},
+		{"~ alone in one chart", "~", "a/b:(unsequenced)", []string{"a:x", "a/b:(unsequenced)"}},
+		{"no ~ to be found", "b:~", several + "no group b:~; the groups are a:long-name", []string{"a:long-name"}},
+		{"~ is not home", "/root", several + "no group /root; the groups are a:(unsequenced)", []string{"a:(unsequenced)"}},
+		{"the short name before an end", "web", "a:web", []string{"a:my-web", "a:web"}},
+		{"an end after / before one anywhere", "web", "pre-install/Job/web", []string{"a:my-web", "pre-install/Job/web"}},
+		{"the same end twice", "web", several + "web could be any of a:my-web, b:the-web", []string{"a:my-web", "b:the-web"}},
+		{"the same end, one with its chart", "b/c:web", "a/b/c:web", []string{"a/b/c:web", "a/c:web"}},
+		{"a hook by its object", "Job/warm", "pre-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/cold"}},
+		{"a hook of two phases", "Job/warm", several + "Job/warm could be any of pre-install/Job/warm, post-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/warm"}},
+		{"in two phases", "web", "a:web", []string{"a:web", "a:web"}},
+		{"empty", "", several + "the name of the group is empty; the groups are a:web", []string{"a:web"}},
+		{"nothing to choose from", "web", several + "no group web; the run has no groups", nil},
+		{"eight", "eb", several + "eb could be any of 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web, 8:web", numbered(8)},
+		{"nine", "eb", several + "eb could be any of 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web, 8:web and 1 more", numbered(9)},
+		{"a typo", "db:shema", several + "no group db:shema; did you mean shop/db:schema?", []string{"shop/db:schema", "shop/api:web"}},
+	} {
+		var groups []*Group
+		for _, id := range tt.ids {
+			groups = append(groups, &Group{ID: id})
+		}
+		ids, err := Pick(tt.text, groups)
+		got := strings.Join(ids, " ")
+		if err != nil {
+			got = several + err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s is %s; want %s", tt.name, tt.text, got, tt.want)
+		}
+	}
+}
+
+func numbered(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%d:web", i+1))
+	}
+	return ids
+}
+
+// TestShellID types every id that is shown without quotes, and finds the group again.
+func TestShellID(t *testing.T) {
+	for id, want := range map[string]string{"shop:(unsequenced)": "shop:~", "shop/db:schema": "shop/db:schema", "pre-install/Job/warm": "pre-install/Job/warm"} {
+		got := ShellID(id)
+		if found, err := Pick(got, []*Group{{ID: "x:other"}, {ID: id}}); got != want || err != nil || found[0] != id {
+			t.Errorf("%s is %s, which means %q, %v; want %s", id, got, found, err, want)
 		}
 	}
 }

@@ -391,7 +391,7 @@ func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err er
 	for _, text := range texts {
 		found, err := plan.Pick(text, groups)
 		if err != nil {
-			return nil, fmt.Errorf("--break-on %s: %w", text, err)
+			return nil, fmt.Errorf("--break-on: %w", err)
 		}
 		ids = append(ids, found...)
 	}

@@ -144,11 +144,20 @@ func TestRunsAreSteeredFromElsewhere(t *testing.T) {
 		{1, "step *-2", "step takes one group, but *-2 matches fanout:left-2, fanout:right-2"},
 		{0, "break left-2", "break fanout:left-2 accepted"},
 		{0, "break *:left-?", "break fanout:left-1 accepted\nbreak fanout:left-3 accepted"},
+		{1, "run-to fanout:lfet-2", "no group fanout:lfet-2; did you mean fanout:left-2?"},
+		{1, "run-to t-2", "t-2 could be any of fanout:left-2, fanout:right-2"},
 		{0, "disable *-2", "disable fanout:left-2 accepted"},
+		{0, "disable ft-2", "disable fanout:left-2 accepted"},
+		{0, "disable fanout:left-2", "disable fanout:left-2 accepted"},
 		{0, "break *:left-?", "break fanout:left-1 accepted\nbreak fanout:left-2 accepted\nbreak fanout:left-3 accepted"},
 	} {
 		if s := m.runs(ask.code, append([]string{"ctl", "s"}, strings.Fields(ask.command)...)...); !strings.Contains(s, ask.want) {
 			t.Errorf("%s is answered with %q", ask.command, s)
+		}
+	}
+	for command, want := range map[string]string{"run-to": "fanout:left-1\t1 object", "pause": ":4"} {
+		if s := m.runs(0, "__complete", "ctl", "s", command, ""); !strings.Contains(s, want) || command == "pause" && strings.Contains(s, "fanout") {
+			t.Errorf("%s is completed with %q", command, s)
 		}
 	}
 	if s := m.runs(0, "watch", "s", "-n", "att", "--once"); !strings.Contains(s, "install s: paused") {

@@ -7,6 +7,10 @@ import (
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
+	"lockstep/ui/report"
 )
 
 // Completion completes an argument.
@@ -65,4 +69,17 @@ func (a *App) CompleteRevisions(_ *cobra.Command, args []string, _ string) ([]st
 		revisions = append(revisions, fmt.Sprintf("%d\t%s-%s, %s", rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status))
 	}
 	return revisions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// CompleteGroups completes a group, each once, by the id that needs no quotes.
+func CompleteGroups(groups []*plan.Group) []string {
+	var words []string
+	seen := map[string]bool{}
+	for _, g := range groups {
+		if !seen[g.ID] {
+			seen[g.ID] = true
+			words = append(words, text.Line(plan.ShellID(g.ID))+"\t"+report.Count(len(g.Objects), "object"))
+		}
+	}
+	return words
 }

@@ -8,10 +8,8 @@ import (
 	"helm.sh/helm/v4/pkg/cli/values"
 
 	"lockstep/engine/event"
-	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
-	"lockstep/ui/report"
 )
 
 // completeGroups completes --break-on with the groups of the chart that the
@@ -26,11 +24,7 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		var ids []string
-		for _, g := range r.Planned.Groups {
-			ids = append(ids, text.Line(g.ID)+"\t"+report.Count(len(g.Objects), "object"))
-		}
-		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return command.CompleteGroups(r.Planned.Groups), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // defined above
 }

@@ -42,12 +42,15 @@ accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. 
 
 Exit codes: 0 accepted, 1 refused, 2 no such run, or the run ended first.`
 
-// ctlCommands maps the words of ctl to commands and to how many groups each takes.
-var ctlCommands = []struct {
+// ctlWord is a word of ctl.
+type ctlWord struct {
 	word    string
 	command event.CommandName
 	groups  int // 0: none, 1: optional, 2: one required, 3: one or a pattern required
-}{
+}
+
+// ctlCommands maps the words of ctl to commands and to how many groups each takes.
+var ctlCommands = []ctlWord{
 	{"pause", event.Pause, 0}, {"continue", event.Resume, 0}, {"step", event.Step, 1}, {"run-to", event.RunTo, 2}, {"break", event.Break, 3}, {"disable", event.Disable, 3},
 	{"accept", event.Accept, 1}, {"retry", event.Retry, 1}, {"give-up", event.GiveUp, 1}, {"edit", event.Edit, 0},
 	{"abort", event.Abort, 0}, {"rollback", event.Rollback, 0}, {"stop", event.Stop, 0}, {"status", "", 0}, {"resume", event.Resume, 0},
@@ -64,11 +67,16 @@ func (a *app) newCtl() *cobra.Command {
 		Example: `lockstep ctl shop status
 lockstep ctl shop pause
 lockstep ctl shop step shop/db:schema
+lockstep ctl shop run-to api:~
 lockstep ctl shop edit --set api.image.tag=1.2.3`,
 		Args: command.Args(2, 3),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			if len(args) != 1 {
+			switch len(args) {
+			case 0:
 				return completeLive(cmd, args, word)
+			case 1:
+			default:
+				return a.completeGroup(cmd, args)
 			}
 			var words []string
 			for _, c := range ctlCommands {
@@ -90,6 +98,20 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 	command.AddChoice(cmd, &output, "output", "o", "format")
 	command.AddValueFlags(cmd.Flags(), &given)
 	return cmd
+}
+
+// completeGroup completes the group of a command with those of the run.
+func (a *app) completeGroup(cmd *cobra.Command, args []string) ([]string, cobra.ShellCompDirective) {
+	takesGroup := func(c ctlWord) bool { return c.word == args[1] && c.groups > 0 }
+	if len(args) > 2 || !slices.ContainsFunc(ctlCommands, takesGroup) {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	r, err := a.joinRun(cmd, args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer r.Close()
+	return command.CompleteGroups(r.Now(cmd.Context()).Groups()), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
 // editedValues are the values given to edit, as YAML; other commands take none.
