@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -128,6 +129,7 @@ func (f *follower) look(ctx context.Context, pods []Pod) {
 		f.noteOnce(fmt.Sprintf("following the %d least healthy pods, not the other %d", followedPods, over))
 		pods = pods[:followedPods]
 	}
+	pods = slices.SortedStableFunc(slices.Values(pods), func(a, b Pod) int { return a.Created.Compare(b.Created) })
 	for _, p := range pods {
 		for _, c := range p.Containers {
 			key := container{p.uid, c.Name}

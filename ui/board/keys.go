@@ -16,12 +16,14 @@ import (
 	"lockstep/ui/board/replay"
 )
 
-// The headings of the keys of the board and of the inspector.
+// The headings of the keys: what one wants to do, in the order of the help.
 const (
-	partSteer     = "steering"
-	partMove      = "navigation"
-	partLook      = "inspecting"
-	partLeave     = "quitting"
+	partStep      = "run it step by step"
+	partFix       = "after a failure"
+	partLook      = "see what is happening"
+	partFind      = "find something"
+	partMove      = "move around"
+	partEnd       = "end it"
 	partInspector = "in the inspector"
 )
 
@@ -33,96 +35,96 @@ func (m *model) boardKeys() []keys.Binding {
 	group := keys.Unless(m.HasGroup, "select a group first")
 	inspects := keys.Unless(m.HasGroup, "nothing to inspect yet")
 	return []keys.Binding{
-		{Keys: []string{"q"}, Label: "q", Hint: keys.When("quit", m.MayQuit), Do: m.quit, Part: partLeave,
-			About: "quit; while running, asks to abort"},
-		{Keys: []string{"A"}, Label: "A", Hint: keys.When("re-check", m.Held), Do: m.steer.OrderFailed(event.Accept), Steers: true, Way: true, Part: partSteer,
-			About: "re-check the failed groups without applying"},
-		{Keys: []string{"R"}, Label: "R", Hint: m.insp.RetryHint, Do: m.steer.OrderFailed(event.Retry), Steers: true, Way: true, Part: partSteer,
-			About: "retry: apply the failed groups again"},
-		{Keys: []string{"G"}, Label: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no failure is held"), Do: m.giveUp.Open, Steers: true, Way: true, Part: partSteer,
-			About: "stop here: leave it failed and end"},
-		{Keys: []string{"p", "space"}, Label: "p/space", Hint: m.steer.PauseHint, Do: m.steer.Pause, Steers: true, Part: partSteer,
-			About: "pause or resume; running work continues"},
-		{Keys: []string{"n"}, Label: "n", Hint: keys.When("step", m.Paused), Do: m.steer.Order(event.Step), Steers: true, Part: partSteer,
-			About: "step: start the next group, then pause"},
-		{Keys: []string{"N"}, Label: "N", Hint: keys.When("step this", m.steer.MayStep), Disabled: group, Do: m.steer.OrderGroup(event.Step), Steers: true, Part: partSteer,
-			About: "step this: start the selected group"},
-		{Keys: []string{"c"}, Label: "c", Do: m.steer.Order(event.Resume), Steers: true, Part: partSteer,
-			About: "continue after a pause, as p does"},
-		{Keys: []string{"e"}, Label: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, Way: true, Part: partSteer,
-			About: "edit your values, review, apply"},
-		{Keys: []string{"V"}, Label: "V", Disabled: m.edit.WhyNot, Do: m.edit.All, Steers: true, Part: partSteer,
-			About: "edit all values, chart defaults included"},
-		{Keys: []string{"E"}, Label: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, Way: true, Part: partSteer,
-			About: "render the chart again, review, apply"},
-		{Keys: []string{"Z"}, Label: "Z", Hint: keys.When("restart", m.steer.MayRestart), Disabled: m.steer.WhyNotRestart, Do: m.steer.Restart, Steers: true, Part: partSteer,
-			About: "restart on a new cluster (--sandbox)"},
-		{Keys: []string{"a", "ctrl+c"}, Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, Way: true, Stays: true, Part: partSteer,
-			About: "abort: keep objects or roll back (asks)"},
-		{Keys: []string{"t"}, Label: "t", Hint: keys.When("run to here", m.steer.MayRunTo), Disabled: group, Do: m.steer.OrderGroup(event.RunTo), Steers: true, Part: partSteer,
-			About: "run to here: pause before this group"},
-		{Keys: []string{"b"}, Label: "b", Hint: m.steer.BreakHint, Disabled: group, Do: m.steer.OrderGroup(event.Break), Steers: true, Part: partSteer,
-			About: "breakpoint: set or delete on this group"},
-		{Keys: []string{"B"}, Label: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partSteer,
-			About: "breakpoints: list, disable, delete"},
+		{Keys: []string{"q"}, Label: "q", Hint: keys.When("quit", m.MayQuit), Do: m.quit, Part: partEnd,
+			About: "quit", More: "while running, asks to abort"},
+		{Keys: []string{"A"}, Label: "A", Hint: keys.When("re-check", m.Held), Do: m.steer.OrderFailed(event.Accept), Steers: true, Way: true, Part: partFix,
+			About: "re-check", More: "the failed groups, without applying"},
+		{Keys: []string{"R"}, Label: "R", Hint: m.insp.RetryHint, Do: m.steer.OrderFailed(event.Retry), Steers: true, Way: true, Part: partFix,
+			About: "retry", More: "applies the failed groups again"},
+		{Keys: []string{"G"}, Label: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no failure is held"), Do: m.giveUp.Open, Steers: true, Way: true, Part: partFix,
+			About: "stop here", More: "leaves it failed and ends; asks first"},
+		{Keys: []string{"p", "space"}, Label: "p/space", Hint: m.steer.PauseHint, Do: m.steer.Pause, Steers: true, Part: partStep,
+			About: "pause or resume", More: "running work continues"},
+		{Keys: []string{"n"}, Label: "n", Hint: keys.When("step", m.Paused), Do: m.steer.Order(event.Step), Steers: true, Part: partStep,
+			About: "step", More: "starts the next group, then pauses"},
+		{Keys: []string{"N"}, Label: "N", Hint: keys.When("step this", m.steer.MayStep), Disabled: group, Do: m.steer.OrderGroup(event.Step), Steers: true, Part: partStep,
+			About: "step this group", More: "starts the selected group, then pauses"},
+		{Keys: []string{"c"}, Label: "c", Do: m.steer.Order(event.Resume), Steers: true, Part: partStep,
+			About: "resume"},
+		{Keys: []string{"e"}, Label: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, Way: true, Part: partFix,
+			About: "edit values", More: "yours; shows the changes first"},
+		{Keys: []string{"V"}, Label: "V", Disabled: m.edit.WhyNot, Do: m.edit.All, Steers: true, Part: partFix,
+			About: "edit all values", More: "with the defaults of the chart"},
+		{Keys: []string{"E"}, Label: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, Way: true, Part: partFix,
+			About: "render again", More: "reads the chart again; shows the changes first"},
+		{Keys: []string{"Z"}, Label: "Z", Hint: keys.When("restart", m.steer.MayRestart), Disabled: m.steer.WhyNotRestart, Do: m.steer.Restart, Steers: true, Part: partEnd,
+			About: "restart", More: "on a new cluster, with --sandbox"},
+		{Keys: []string{"a", "ctrl+c"}, Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, Way: true, Stays: true, Part: partEnd,
+			About: "abort", More: "keeps objects or rolls back; asks first"},
+		{Keys: []string{"t"}, Label: "t", Hint: keys.When("run to here", m.steer.MayRunTo), Disabled: group, Do: m.steer.OrderGroup(event.RunTo), Steers: true, Part: partStep,
+			About: "run to this group", More: "pauses before it"},
+		{Keys: []string{"b"}, Label: "b", Hint: m.steer.BreakHint, Disabled: group, Do: m.steer.OrderGroup(event.Break), Steers: true, Part: partStep,
+			About: "breakpoint", More: "sets or deletes one on this group"},
+		{Keys: []string{"B"}, Label: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partStep,
+			About: "breakpoints…", More: "list, disable, delete"},
 
 		{Keys: []string{"d"}, Label: "d", Hint: m.diffHint, Disabled: inspects, Do: m.insp.OpenDiff, Near: true, Part: partLook,
-			About: "diff: what will change, field by field"},
+			About: "diff", More: "what will change, field by field"},
 		{Keys: []string{"y"}, Label: "y", Hint: m.sentHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(false) }, Near: true, Part: partLook,
-			About: "manifest: the object as applied"},
+			About: "manifest", More: "the object as applied"},
 		{Keys: []string{"Y"}, Label: "Y", Hint: m.liveHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(true) }, Near: true, Part: partLook,
-			About: "live: the object in the cluster"},
+			About: "live object", More: "as it is in the cluster"},
 		{Keys: []string{"v"}, Label: "v", Disabled: inspects, Do: look(inspector.TabEvents), Part: partLook,
-			About: "events of the object and its pods"},
+			About: "events", More: "of the object and its pods"},
 		{Keys: []string{"l"}, Label: "l", Disabled: inspects, Do: look(inspector.TabLogs), Part: partLook,
-			About: "logs of all its pods and containers"},
-		m.tabKey(0, "open a tab: why, diff, manifest, events, pods, logs, gates, timings"), m.tabKey(1, ""), m.tabKey(2, ""), m.tabKey(3, ""),
+			About: "logs", More: "of all its pods and containers"},
+		m.tabKey(0, "why, diff, manifest, events, pods, logs, gates, timings"), m.tabKey(1, ""), m.tabKey(2, ""), m.tabKey(3, ""),
 		m.tabKey(4, ""), m.tabKey(5, ""), m.tabKey(6, ""), m.tabKey(7, ""),
 		{Keys: []string{"s"}, Label: "s", Disabled: keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show"), Do: m.showKubectl, Part: partLook,
-			About: "kubectl: show and copy the matching command"},
+			About: "kubectl command", More: "shows and copies the matching one"},
 		{Keys: []string{"C"}, Label: "C", Disabled: keys.Unless(m.HasGroup, "nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
-			About: "copy the text of the tab or pane"},
-		{Keys: []string{":"}, Label: ":", Do: m.palette.Open, Part: partLook,
-			About: "commands: search and run any"},
-		{Keys: []string{"/"}, Label: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partLook,
-			About: "filter by name, kind or status"},
+			About: "copy", More: "the text of the tab or pane"},
+		{Keys: []string{":"}, Label: ":", Do: m.palette.Open, Part: partFind,
+			About: "commands…", More: "search and run any"},
+		{Keys: []string{"/"}, Label: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partFind,
+			About: "filter…", More: "by name, kind or status"},
 		{Keys: []string{"f"}, Label: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
-			About: "next problem: failing or blocking"},
+			About: "next problem", More: "failing or blocking"},
 		{Keys: []string{"enter"}, Label: "enter", Hint: keys.When("inspect", m.canInspect), Disabled: inspects, Do: m.inspect, Stays: true, Part: partLook,
-			About: "inspect the selected group or object"},
-		{Keys: []string{"F"}, Label: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partLook,
-			About: "follow the running groups again"},
-		{Keys: []string{"z"}, Label: "z", Do: m.board.TurnDetail, Part: partLook,
-			About: "card size: compact, full, auto"},
+			About: "inspect", More: "the selected group or object"},
+		{Keys: []string{"F"}, Label: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
+			About: "follow", More: "shows the running groups again"},
+		{Keys: []string{"z"}, Label: "z", Do: m.board.TurnDetail, Part: partFind,
+			About: "card size", More: "compact, full, auto"},
 		{Keys: []string{"w"}, Label: "w", Hint: keys.When("warnings", func() bool { return len(m.State.Warnings) > 0 }), Do: m.warnings.Open, Part: partLook,
-			About: "warnings: read them"},
+			About: "warnings…"},
 		{Keys: []string{"o"}, Label: "o", Hint: keys.When("report", m.HasReport), Disabled: keys.Unless(m.HasReport, "the report appears when the operation is over"), Do: m.report.Open, Part: partLook,
-			About: "report: changes, timings, notes, next commands"},
+			About: "report…", More: "changes, timings, notes, next commands"},
 		{Keys: []string{"up", "k"}, Label: "up k", Do: by(m.board.Move, -1), Part: partMove, About: "line up"},
 		{Keys: []string{"down", "j"}, Label: "down j", Do: by(m.board.Move, 1), Part: partMove, About: "line down"},
 		{Keys: []string{"left"}, Label: "left", Do: by(m.board.MoveColumn, -1), Part: partMove, About: "column to the left"},
 		{Keys: []string{"right"}, Label: "right", Do: by(m.board.MoveColumn, 1), Part: partMove, About: "column to the right"},
-		{Keys: []string{"tab"}, Label: "tab", Do: by(m.board.MoveGroup, 1), Part: partMove, About: "next group, in plan order"},
+		{Keys: []string{"tab"}, Label: "tab", Do: by(m.board.MoveGroup, 1), Part: partMove, About: "next group", More: "in plan order"},
 		{Keys: []string{"shift+tab"}, Label: "shift-tab", Do: by(m.board.MoveGroup, -1), Part: partMove, About: "previous group"},
-		{Keys: []string{"g"}, Label: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partMove, About: "go to a group: type letters of its name or its code"},
+		{Keys: []string{"g"}, Label: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partFind, About: "go to a group…", More: "by letters of its name or its code"},
 		{Keys: []string{"home"}, Label: "home", Do: keys.Run(func() { m.board.MoveEnd(false) }), Part: partMove, About: "first group"},
 		{Keys: []string{"end"}, Label: "end", Do: keys.Run(func() { m.board.MoveEnd(true) }), Part: partMove, About: "last group"},
 		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: by(m.board.Page, -1), Part: partMove, About: "page up"},
 		{Keys: []string{"pgdown", "ctrl+f"}, Label: "page down", Do: by(m.board.Page, 1), Part: partMove, About: "page down"},
 
-		{Keys: []string{"esc"}, Label: "esc", Do: m.escape, Part: partLeave, About: "close the inspector, clear the filter"},
-		{Keys: []string{"?"}, Label: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partLook,
-			About: "this help"},
+		{Keys: []string{"esc"}, Label: "esc", Do: m.escape, Part: partMove, About: "back", More: "closes the inspector, clears the filter"},
+		{Keys: []string{"?"}, Label: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind,
+			About: "help"},
 	}
 }
 
 // tabKey opens a tab by its number. The first of them documents all.
-func (m *model) tabKey(t inspector.Tab, about string) keys.Binding {
+func (m *model) tabKey(t inspector.Tab, all string) keys.Binding {
 	key := strconv.Itoa(int(t) + 1)
-	b := keys.Binding{Keys: []string{key}, Label: key, About: "tab: " + inspector.TabNames[t], Disabled: keys.Unless(m.HasGroup, "nothing to inspect yet"), Part: partLook, Alias: about == "",
+	b := keys.Binding{Keys: []string{key}, Label: key, About: "tab: " + inspector.TabNames[t], Disabled: keys.Unless(m.HasGroup, "nothing to inspect yet"), Part: partLook, Alias: all == "",
 		Do: func() tea.Cmd { return m.insp.Look(t) }}
-	if about != "" {
-		b.Label, b.About = "1-8", about
+	if all != "" {
+		b.Label, b.About, b.More = "1-8", "tabs", all
 	}
 	return b
 }
@@ -172,10 +174,10 @@ func Keys() []Key {
 // documented are the keys that the screen has.
 func (m *model) documented() []Key {
 	var out []Key
-	for _, part := range []string{partSteer, partLook, partMove, partLeave} {
+	for _, part := range []string{partStep, partFix, partLook, partFind, partMove, partEnd} {
 		for _, b := range m.boardKeys() {
-			if b.Part == part && !b.Alias && !(part == partSteer && m.ReadOnly()) {
-				out = append(out, Key{Keys: b.Label, Part: part, About: b.About})
+			if b.Part == part && !b.Alias && !(b.Steers && m.ReadOnly()) {
+				out = append(out, Key{Keys: b.Label, Part: part, About: b.About, More: b.More})
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func keyTable() string {
 			fmt.Fprintf(&b, "\n## %s\n\n| key | action |\n|---|---|\n", strings.ToUpper(k.Part[:1])+k.Part[1:])
 			part = k.Part
 		}
-		fmt.Fprintf(&b, "| %-12s | %s |\n", "`"+k.Keys+"`", k.About)
+		fmt.Fprintf(&b, "| %-12s | %s |\n", "`"+k.Keys+"`", strings.TrimSuffix(k.About+": "+k.More, ": "))
 	}
 	return b.String()
 }

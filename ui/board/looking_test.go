@@ -66,10 +66,10 @@ func TestTabsOpenFromTheBoard(t *testing.T) {
 // one of them.
 func TestLogs(t *testing.T) {
 	s := looking(t, 160, 45, "l", "home")
-	s.shows(t, "all 4 pods", "── pod 1/4 · main · try 4 · shop-api-5f4bc54847-x2kq7", "1 main  connecting", "── pod 1/4 · main · try 5 ·",
-		"exited with code 2", "2 main  GET /healthz 200", "3 main  GET /healthz 200")
+	s.shows(t, "all 4 pods", "── pod 1/4 · main · try 4 · shop-api-5f4bc54847-x2kq7", "1 main  │ connecting", "── pod 1/4 · main · try 5 ·",
+		"exited with code 2", "2 main  │ GET /healthz 200", "3 main  │ GET /healthz 200")
 	s.press("]")
-	s.shows(t, "pod 1/4 · all 2 containers · shop-api-5f4bc54847-x2kq7", "main  FATAL")
+	s.shows(t, "pod 1/4 · all 2 containers · shop-api-5f4bc54847-x2kq7", "main  │ FATAL")
 	s.showsNot(t, "GET /healthz")
 	s.press("}")
 	s.shows(t, "pod 1/4 · main · try 5 · shop-api-5f4bc54847-x2kq7", "── pod 1/4 · main · try 4")
@@ -215,7 +215,7 @@ func TestCopy(t *testing.T) {
 	s := looking(t, 60, 20, "l")
 	s.press("C")
 	text := s.copied()
-	for _, want := range []string{"all 4 pods\n", "has brought it back\n", "1 main  FATAL"} {
+	for _, want := range []string{"all 4 pods\n", "has brought it back\n", "1 main  │ FATAL"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in what is copied:\n%s", want, text)
 		}
@@ -233,7 +233,7 @@ func TestPalette(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-breakpoint", 0), answered)
 	s.press(":")
 	s.press(strings.Split("diff", "")...)
-	s.shows(t, ":diff", "diff: what will change")
+	s.shows(t, ":diff", "what will change")
 	s.showsNot(t, "re-check the")
 	s.press("enter")
 	if !s.insp.Shown || s.insp.Tab != inspector.TabDiff || s.Modes.Has(s.palette) {

@@ -3,6 +3,8 @@
 package help
 
 import (
+	"strings"
+
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/keys"
@@ -18,6 +20,9 @@ type Help struct {
 // New explains keys.
 func New(s *screen.Screen, table func() []keys.Key) *Help { return &Help{Screen: s, keys: table} }
 
+// keyRoom and nameRoom are the widths of the first two columns: keys and names of commands.
+const keyRoom, nameRoom = 12, 20
+
 // Keys is the key table as lines.
 func (h *Help) Keys(width int) []canvas.Line {
 	var out []canvas.Line
@@ -30,7 +35,16 @@ func (h *Help) Keys(width int) []canvas.Line {
 			part = k.Part
 			out = append(out, canvas.Plain(theme.Strong, part))
 		}
-		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Key, Text: k.Keys}, 12, theme.Text, k.About, width-12)...)
+		name := canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyRoom)}, {Role: theme.Text, Text: k.About}}
+		if room := width - keyRoom - nameRoom; k.More != "" && room >= nameRoom {
+			name[1].Text = canvas.Pad(k.About, nameRoom)
+			for _, part := range canvas.Wrap(k.More, room) {
+				out = append(out, append(name, canvas.Piece{Role: theme.Quiet, Text: part}))
+				name = canvas.Line{{Text: strings.Repeat(" ", keyRoom+nameRoom)}}
+			}
+			continue
+		}
+		out = append(out, name)
 	}
 	return append(out, h.legend()...)
 }

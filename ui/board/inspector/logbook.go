@@ -198,7 +198,7 @@ func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 		}
 		before := ""
 		if tag > 0 {
-			before = canvas.Pad(b.tag(line.Source, pods, containers), tag) + " "
+			before = canvas.Pad(b.tag(line.Source, pods, containers), tag) + " " + l.Light[theme.ArmUp|theme.ArmDown] + " "
 		}
 		if i.Times && !line.Time.IsZero() {
 			before += line.Time.Local().Format("15:04:05.000 ")

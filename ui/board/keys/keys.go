@@ -15,7 +15,8 @@ import (
 type Binding struct {
 	Keys  []string // as the terminal names them
 	Label string   // as people read them
-	About string   // what it does, for the help
+	About string   // what it does, in a word or three
+	More  string   // what the help adds to that, if anything
 	Part  string   // heading in the help
 	// Only tells when the key means this, where it means something else otherwise.
 	// Nil: always.
@@ -92,15 +93,15 @@ func Run(do func()) func() tea.Cmd {
 	return func() tea.Cmd { do(); return nil }
 }
 
-// Key is a key of the screen, for documents: the keys as people read them, the
-// heading they stand under, what they do.
-type Key struct{ Keys, Part, About string }
+// Key is a key of the screen, for documents: the keys as people read them, their
+// heading, what they do and what is to be said about that.
+type Key struct{ Keys, Part, About, More string }
 
 // Document lists the keys of a table under a heading.
 func Document(part string, table []Binding) []Key {
 	var out []Key
 	for _, b := range table {
-		out = append(out, Key{b.Label, part, b.About})
+		out = append(out, Key{b.Label, part, b.About, b.More})
 	}
 	return out
 }

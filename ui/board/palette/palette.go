@@ -3,7 +3,6 @@
 package palette
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -78,7 +77,7 @@ func (p *Palette) Commands() (out []keys.Binding) {
 	words := strings.Fields(strings.ToLower(p.input.Value()))
 	for _, b := range table {
 		first, _ := keys.Find(table, b.Keys[0])
-		text := strings.ToLower(b.Label + " " + b.About)
+		text := strings.ToLower(b.Label + " " + b.About + " " + b.More)
 		switch {
 		case first.About != b.About, b.Steers && p.ReadOnly(): // the key means something else, or nothing
 		case slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }):
@@ -139,7 +138,7 @@ func (p *Palette) Draw() {
 				role = theme.Strong
 			}
 		}
-		lines = append(lines, canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: key, Text: fmt.Sprintf("%-10s", b.Label)}, {Role: role, Text: b.About}})
+		lines = append(lines, p.row(cursor, b, key, role, w-4))
 	}
 	if len(all) == 0 {
 		lines = append(lines, canvas.Plain(theme.Quiet, "no matching command"))
@@ -155,4 +154,13 @@ func (p *Palette) Draw() {
 	inner := p.Canvas.Box(title, w, lines, theme.Accent)
 	p.cursor = tea.NewCursor(min(inner.X+1+p.input.Position(), inner.X+inner.W-1), inner.Y)
 	p.cursor.Blink = false
+}
+
+// row is a command by its name, with what is to be said about it if there is room, and
+// its key at the end.
+func (p *Palette) row(cursor string, b keys.Binding, key, name theme.Role, width int) canvas.Line {
+	const names = 24
+	rest := max(width-2-names-canvas.Width(b.Label), 1)
+	more := canvas.Fit(b.More, rest-1, p.Theme.Lines.Ellipsis)
+	return canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: name, Text: canvas.Pad(b.About, names)}, {Role: theme.Quiet, Text: canvas.Pad(more, rest)}, {Role: key, Text: b.Label}}
 }
