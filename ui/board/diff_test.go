@@ -67,91 +67,97 @@ func TestWhatIsToComeOpensOnTheDiff(t *testing.T) {
 // TestChangesAreAskedOnce asks about an object when it is shown, and again only
 // once something has happened to it or somebody asks to.
 func TestChangesAreAskedOnce(t *testing.T) {
-	s, c := diffing(t, nil)
-	n := int32(len(s.Group().Objects))
-	asked := func(what string, want int32) {
-		t.Helper()
-		s.settle()
-		if got := c.asked.Load(); got != want {
-			t.Errorf("%s: %d questions, want %d", what, got, want)
+	inBubble(t, func(t *testing.T) {
+		s, c := diffing(t, nil)
+		n := int32(len(s.Group().Objects))
+		asked := func(what string, want int32) {
+			t.Helper()
+			s.settle()
+			if got := c.asked.Load(); got != want {
+				t.Errorf("%s: %d questions, want %d", what, got, want)
+			}
+			c.asked.Store(0)
 		}
-		c.asked.Store(0)
-	}
-	asked("opened", n)
-	s.press("y", "d")
-	asked("come back to", 0)
-	s.press("esc", "enter")
-	asked("opened again", 0)
-	s.press("down", ")")
-	asked("an object of it", 0)
-	s.press("d")
-	asked("asked for", 1)
-	g := s.Group()
-	o := *s.Object()
-	s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Applying, Time: s.State.Now}}, true})
-	asked("on its way", 0)
-	s.shows(t, "is being sent")
-	s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Ready, Change: event.Configured, Time: s.State.Now}}, true})
-	asked("applied", 1)
+		asked("opened", n)
+		s.press("y", "d")
+		asked("come back to", 0)
+		s.press("esc", "enter")
+		asked("opened again", 0)
+		s.press("down", ")")
+		asked("an object of it", 0)
+		s.press("d")
+		asked("asked for", 1)
+		g := s.Group()
+		o := *s.Object()
+		s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Applying, Time: s.State.Now}}, true})
+		asked("on its way", 0)
+		s.shows(t, "is being sent")
+		s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Ready, Change: event.Configured, Time: s.State.Now}}, true})
+		asked("applied", 1)
+	})
 }
 
 // TestNotYetIsAskedAgain asks again about what needed an earlier group once another
 // group is over.
 func TestNotYetIsAskedAgain(t *testing.T) {
-	s, _ := diffing(t, nil)
-	later := of(s, inspector.Change{Action: inspector.Later, Message: "namespace later does not exist yet"})
-	s, c := diffing(t, later)
-	s.shows(t, "2 objects: 2 cannot be compared yet (namespace later does not exist yet)", "shop-db-migrations  cannot be compared yet\n")
-	c.asked.Store(0)
-	s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
-	s.settle()
-	if n := c.asked.Load(); n != 0 {
-		t.Errorf("%d questions for nothing", n)
-	}
-	for _, n := range s.Graph.Nodes {
-		if n.Status == event.Waiting {
-			s.send(batchMsg{[]event.Event{{Kind: event.KindGroup, Phase: n.Phase, Group: n.ID, Status: event.Ready, Time: s.State.Now}}, true})
-			break
+	inBubble(t, func(t *testing.T) {
+		s, _ := diffing(t, nil)
+		later := of(s, inspector.Change{Action: inspector.Later, Message: "namespace later does not exist yet"})
+		s, c := diffing(t, later)
+		s.shows(t, "2 objects: 2 cannot be compared yet (namespace later does not exist yet)", "shop-db-migrations  cannot be compared yet\n")
+		c.asked.Store(0)
+		s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
+		s.settle()
+		if n := c.asked.Load(); n != 0 {
+			t.Errorf("%d questions for nothing", n)
 		}
-	}
-	s.settle()
-	if n := c.asked.Load(); n == 0 {
-		t.Error("nobody asked again")
-	}
+		for _, n := range s.Graph.Nodes {
+			if n.Status == event.Waiting {
+				s.send(batchMsg{[]event.Event{{Kind: event.KindGroup, Phase: n.Phase, Group: n.ID, Status: event.Ready, Time: s.State.Now}}, true})
+				break
+			}
+		}
+		s.settle()
+		if n := c.asked.Load(); n == 0 {
+			t.Error("nobody asked again")
+		}
+	})
 }
 
 // TestWordsOfChanges reads what is said about an object, before and after it was
 // applied.
 func TestWordsOfChanges(t *testing.T) {
-	one := []inspector.Field{{In: "spec", Lines: []string{"-replicas: 1", "+replicas: 2"}}}
-	for _, test := range []struct {
-		change inspector.Change
-		done   event.Change
-		want   string
-	}{
-		{inspector.Change{Action: inspector.Create}, "", "will be created"},
-		{inspector.Change{Action: inspector.Alter, Fields: one}, "", "1 field"},
-		{inspector.Change{Action: inspector.Unchanged}, "", "unchanged"},
-		{inspector.Change{Action: inspector.Delete}, "", "will be deleted"},
-		{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "2 objects: 2 kept (kept: helm.sh/resource-policy)"},
-		{inspector.Change{Action: inspector.Hook, Message: "recreated"}, "", "2 objects: 2 to run (recreated)"},
-		{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
-		{inspector.Change{Action: inspector.Unchanged}, event.Created, "created, and is unchanged since"},
-		{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "configured, and changed since; another apply would revert 1 field"},
-		{inspector.Change{Action: inspector.Create}, event.Created, "was created and is gone; another apply would create it"},
-	} {
-		s, c := diffing(t, nil)
-		c.changes = of(s, test.change)
-		for _, o := range s.Group().Objects {
-			o.Change = test.done
+	inBubble(t, func(t *testing.T) {
+		one := []inspector.Field{{In: "spec", Lines: []string{"-replicas: 1", "+replicas: 2"}}}
+		for _, test := range []struct {
+			change inspector.Change
+			done   event.Change
+			want   string
+		}{
+			{inspector.Change{Action: inspector.Create}, "", "will be created"},
+			{inspector.Change{Action: inspector.Alter, Fields: one}, "", "1 field"},
+			{inspector.Change{Action: inspector.Unchanged}, "", "unchanged"},
+			{inspector.Change{Action: inspector.Delete}, "", "will be deleted"},
+			{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "2 objects: 2 kept (kept: helm.sh/resource-policy)"},
+			{inspector.Change{Action: inspector.Hook, Message: "recreated"}, "", "2 objects: 2 to run (recreated)"},
+			{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
+			{inspector.Change{Action: inspector.Unchanged}, event.Created, "created, and is unchanged since"},
+			{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "configured, and changed since; another apply would revert 1 field"},
+			{inspector.Change{Action: inspector.Create}, event.Created, "was created and is gone; another apply would create it"},
+		} {
+			s, c := diffing(t, nil)
+			c.changes = of(s, test.change)
+			for _, o := range s.Group().Objects {
+				o.Change = test.done
+			}
+			s.press("d")
+			s.settle()
+			s.shows(t, test.want)
+			if len(test.change.Fields) > 0 {
+				s.shows(t, "    spec\n", "    - replicas: 1", "    + replicas: 2")
+			}
 		}
-		s.press("d")
-		s.settle()
-		s.shows(t, test.want)
-		if len(test.change.Fields) > 0 {
-			s.shows(t, "    spec\n", "    - replicas: 1", "    + replicas: 2")
-		}
-	}
+	})
 }
 
 // TestHeadOfTheDiff counts what happens to the objects of a group.
@@ -169,36 +175,40 @@ func TestHeadOfTheDiff(t *testing.T) {
 
 // TestManyAreComparedInPart keeps the requests for a large group in bounds.
 func TestManyAreComparedInPart(t *testing.T) {
-	c := &answerer{changes: map[string]inspector.Change{}}
-	s := newScreen(t, 120, 40, nil, func(o *Options) { o.Inspector = c })
-	events := large(10_000)
-	phase := &events[1].Phases[0]
-	for n := range 300 {
-		phase.Groups[299].Objects = append(phase.Groups[299].Objects, plan.Object{Kind: "ConfigMap", Name: fmt.Sprintf("more-%d", n)})
-	}
-	s.Update(batchMsg{events, true})
-	s.press("end", "enter")
-	for range 40 {
-		s.settle()
-	}
-	if n := c.asked.Load(); n != 200 {
-		t.Errorf("%d questions, want 200", n)
-	}
-	s.press("end")
-	s.shows(t, "more; select one for details")
+	inBubble(t, func(t *testing.T) {
+		c := &answerer{changes: map[string]inspector.Change{}}
+		s := newScreen(t, 120, 40, nil, func(o *Options) { o.Inspector = c })
+		events := large(10_000)
+		phase := &events[1].Phases[0]
+		for n := range 300 {
+			phase.Groups[299].Objects = append(phase.Groups[299].Objects, plan.Object{Kind: "ConfigMap", Name: fmt.Sprintf("more-%d", n)})
+		}
+		s.Update(batchMsg{events, true})
+		s.press("end", "enter")
+		for range 40 {
+			s.settle()
+		}
+		if n := c.asked.Load(); n != 200 {
+			t.Errorf("%d questions, want 200", n)
+		}
+		s.press("end")
+		s.shows(t, "more; select one for details")
+	})
 }
 
 // TestSecretsAreMaskedInManifests hides values in both manifests even where the
 // answers have not.
 func TestSecretsAreMaskedInManifests(t *testing.T) {
-	for _, key := range []string{"y", "Y"} {
-		c := &answerer{manifest: "kind: Secret\ndata:\n  key: c4n4ry\n"}
-		s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
-		s.press(key)
-		s.settle()
-		s.shows(t, "key: (masked)")
-		s.showsNot(t, "c4n4ry")
-	}
+	inBubble(t, func(t *testing.T) {
+		for _, key := range []string{"y", "Y"} {
+			c := &answerer{manifest: "kind: Secret\ndata:\n  key: c4n4ry\n"}
+			s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
+			s.press(key)
+			s.settle()
+			s.shows(t, "key: (masked)")
+			s.showsNot(t, "c4n4ry")
+		}
+	})
 }
 
 // TestNoKeyDoesTwoThings holds each table of keys against itself: what is open has

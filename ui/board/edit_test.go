@@ -64,45 +64,49 @@ var wordChanges = edit.Altered{Group: "shop:words", Object: plan.Object{Kind: "C
 // TestEdit goes on with an edited revision once the difference has been seen, and
 // loses nothing that was written (R46).
 func TestEdit(t *testing.T) {
-	order := event.Command{Name: event.Edit}
-	s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}, Changes: []edit.Altered{wordChanges}, Order: order}, nil)
-	s.shows(t, "enter apply", "revision 2: 1 to change", "+ word: new")
-	if s.press("esc"); len(s.sent) > 0 {
-		t.Errorf("leaving sends %v", s.sent)
-	}
-	if s.press("e"); s.written() != "word: new\n" {
-		t.Error("what was written is lost")
-	}
-	s.send(edit.Written{Values: s.written()})
-	s.settle()
-	if s.press("enter"); len(s.sent) != 1 || s.sent[0].Name != event.Edit {
-		t.Errorf("going on sends %v", s.sent)
-	}
-	s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Refused, Message: "the run is not paused", Time: s.State.Now})
-	s.shows(t, "edit refused: the run is not paused")
-	if !s.edits() || s.written() != "word: new\n" {
-		t.Error("the refused values are lost")
-	}
-	s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Accepted, Time: s.State.Now})
-	if s.edits() {
-		t.Error("the accepted values are still edited")
-	}
+	inBubble(t, func(t *testing.T) {
+		order := event.Command{Name: event.Edit}
+		s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}, Changes: []edit.Altered{wordChanges}, Order: order}, nil)
+		s.shows(t, "enter apply", "revision 2: 1 to change", "+ word: new")
+		if s.press("esc"); len(s.sent) > 0 {
+			t.Errorf("leaving sends %v", s.sent)
+		}
+		if s.press("e"); s.written() != "word: new\n" {
+			t.Error("what was written is lost")
+		}
+		s.send(edit.Written{Values: s.written()})
+		s.settle()
+		if s.press("enter"); len(s.sent) != 1 || s.sent[0].Name != event.Edit {
+			t.Errorf("going on sends %v", s.sent)
+		}
+		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Refused, Message: "the run is not paused", Time: s.State.Now})
+		s.shows(t, "edit refused: the run is not paused")
+		if !s.edits() || s.written() != "word: new\n" {
+			t.Error("the refused values are lost")
+		}
+		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Accepted, Time: s.State.Now})
+		if s.edits() {
+			t.Error("the accepted values are still edited")
+		}
+	})
 }
 
 func TestEditThatComesToNothing(t *testing.T) { // R46
-	s := edited(t, "word: [\n", edit.Edited{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))
-	s.shows(t, "Invalid edit", "did not find expected node content")
-	if s.press("enter"); len(s.sent) > 0 {
-		t.Errorf("it is sent: %v", s.sent)
-	}
-	if s.press("e"); !s.edits() || s.written() != "word: [\n" {
-		t.Error("what was written is lost")
-	}
-	if s := edited(t, "word: old\n", edit.Edited{}, nil); s.edits() {
-		t.Error("values that are the same are edited")
-	} else {
-		s.shows(t, "nothing changed")
-	}
+	inBubble(t, func(t *testing.T) {
+		s := edited(t, "word: [\n", edit.Edited{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))
+		s.shows(t, "Invalid edit", "did not find expected node content")
+		if s.press("enter"); len(s.sent) > 0 {
+			t.Errorf("it is sent: %v", s.sent)
+		}
+		if s.press("e"); !s.edits() || s.written() != "word: [\n" {
+			t.Error("what was written is lost")
+		}
+		if s := edited(t, "word: old\n", edit.Edited{}, nil); s.edits() {
+			t.Error("values that are the same are edited")
+		} else {
+			s.shows(t, "nothing changed")
+		}
+	})
 }
 
 // TestWhatCannotBeEdited says why: a run that goes on, one of another process, and
@@ -136,48 +140,54 @@ func TestValuesAreInNoFileBeforeTheEditorRuns(t *testing.T) { // R46
 // TestAnEditLooksLikeTheDiff: the review and the inspector show a change in the same
 // lines and roles, and a review that is longer than its box has a scroll bar.
 func TestAnEditLooksLikeTheDiff(t *testing.T) { // R46
-	s := edited(t, "word: new\n", edit.Edited{Changes: []edit.Altered{wordChanges}}, nil)
-	s.shows(t, "shop:words", "ConfigMap/word  1 field", "    data", "    - word: old", "    + word: new")
-	bar := s.Theme.Lines.Heavy[5] + s.Theme.Lines.Light[5] // inside of the frame
-	s.showsNot(t, bar)
-	long := edit.Edited{}
-	for n := range 60 {
-		c := wordChanges
-		c.Object.Name = fmt.Sprint("word", n)
-		long.Changes = append(long.Changes, c)
-	}
-	s = edited(t, "word: new\n", long, nil)
-	s.shows(t, bar)
+	inBubble(t, func(t *testing.T) {
+		s := edited(t, "word: new\n", edit.Edited{Changes: []edit.Altered{wordChanges}}, nil)
+		s.shows(t, "shop:words", "ConfigMap/word  1 field", "    data", "    - word: old", "    + word: new")
+		bar := s.Theme.Lines.Heavy[5] + s.Theme.Lines.Light[5] // inside of the frame
+		s.showsNot(t, bar)
+		long := edit.Edited{}
+		for n := range 60 {
+			c := wordChanges
+			c.Object.Name = fmt.Sprint("word", n)
+			long.Changes = append(long.Changes, c)
+		}
+		s = edited(t, "word: new\n", long, nil)
+		s.shows(t, bar)
+	})
 }
 
 // TestAnEmptyEdit has nothing to apply. A failure that is held is retried instead.
 func TestAnEmptyEdit(t *testing.T) { // R46
-	s := edited(t, "word: old # same\n", edit.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Order: event.Command{Name: event.Edit}}, nil)
-	s.shows(t, "Nothing to apply", "e edit again", "no object changes", "R (retry)", "A (re-check)")
-	s.showsNot(t, "enter apply")
-	if s.press("enter"); len(s.sent) > 0 {
-		t.Errorf("it is sent: %v", s.sent)
-	}
-	s.shows(t, "nothing to apply")
+	inBubble(t, func(t *testing.T) {
+		s := edited(t, "word: old # same\n", edit.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Order: event.Command{Name: event.Edit}}, nil)
+		s.shows(t, "Nothing to apply", "e edit again", "no object changes", "R (retry)", "A (re-check)")
+		s.showsNot(t, "enter apply")
+		if s.press("enter"); len(s.sent) > 0 {
+			t.Errorf("it is sent: %v", s.sent)
+		}
+		s.shows(t, "nothing to apply")
+	})
 }
 
 // TestEditedValuesAreSaved with a key, which says where to, or why not.
 func TestEditedValuesAreSaved(t *testing.T) { // R46
-	s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}}, nil)
-	s.shows(t, "w save")
-	s.press("w")
-	s.shows(t, "values saved to values-shop-edited.yaml")
-	s.press("w")
-	s.shows(t, "cannot save the values: the disk is full")
-	s.press("esc")
-	s = edited(t, "word: [\n", edit.Edited{}, errors.New("no YAML"))
-	s.press("w")
-	s.shows(t, "the edit is invalid")
-	s = edited(t, "word: old\n", edit.Edited{}, nil)
-	s.press("E")
-	s.settle()
-	s.press("w")
-	s.shows(t, "only the chart changed")
+	inBubble(t, func(t *testing.T) {
+		s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}}, nil)
+		s.shows(t, "w save")
+		s.press("w")
+		s.shows(t, "values saved to values-shop-edited.yaml")
+		s.press("w")
+		s.shows(t, "cannot save the values: the disk is full")
+		s.press("esc")
+		s = edited(t, "word: [\n", edit.Edited{}, errors.New("no YAML"))
+		s.press("w")
+		s.shows(t, "the edit is invalid")
+		s = edited(t, "word: old\n", edit.Edited{}, nil)
+		s.press("E")
+		s.settle()
+		s.press("w")
+		s.shows(t, "only the chart changed")
+	})
 }
 
 // TestAnAttachedScreenEdits where the run's process answers for it.

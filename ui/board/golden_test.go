@@ -113,7 +113,7 @@ var whole = []string{"running", "breakpoint", "held", "diff", "logs", "report"}
 // dark and light. Dark and light have to show the very same text.
 func TestGolden(t *testing.T) {
 	for _, v := range views {
-		t.Run(v.name, func(t *testing.T) {
+		compareAll := func(t *testing.T) {
 			all := slices.Contains(whole, v.name)
 			for _, size := range sizes {
 				w, h := size[0], size[1]
@@ -135,7 +135,8 @@ func TestGolden(t *testing.T) {
 			compare(t, v.name+"-dark", v.open(t, 100, 30, dark).View().Content)
 			compare(t, v.name+"-light", v.open(t, 100, 30, light).View().Content)
 			compare(t, v.name+"-bare", v.open(t, 100, 30, bare).View().Content)
-		})
+		}
+		t.Run(v.name, func(t *testing.T) { inBubble(t, compareAll) })
 	}
 }
 
@@ -172,39 +173,43 @@ func compare(t *testing.T, name, got string) {
 
 // TestColourless proves that NO_COLOR leaves no colour in any screen.
 func TestColourless(t *testing.T) {
-	for _, v := range views {
-		s := v.open(t, 100, 30, bare)
-		for seq := range strings.SplitSeq(s.View().Content, "\x1b[") {
-			params, _, ok := strings.Cut(seq, "m")
-			if !ok || strings.ContainsFunc(params, func(r rune) bool { return r != ';' && (r < '0' || r > '9') }) {
-				continue
-			}
-			for p := range strings.SplitSeq(params, ";") {
-				if len(p) == 2 && strings.ContainsAny(p[:1], "34") || len(p) == 3 {
-					t.Fatalf("%s: colour in ESC[%sm", v.name, params)
+	inBubble(t, func(t *testing.T) {
+		for _, v := range views {
+			s := v.open(t, 100, 30, bare)
+			for seq := range strings.SplitSeq(s.View().Content, "\x1b[") {
+				params, _, ok := strings.Cut(seq, "m")
+				if !ok || strings.ContainsFunc(params, func(r rune) bool { return r != ';' && (r < '0' || r > '9') }) {
+					continue
+				}
+				for p := range strings.SplitSeq(params, ";") {
+					if len(p) == 2 && strings.ContainsAny(p[:1], "34") || len(p) == 3 {
+						t.Fatalf("%s: colour in ESC[%sm", v.name, params)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 // TestASCII proves that LOCKSTEP_ASCII leaves nothing else in any screen, whatever
 // the cluster says and whatever a user types.
 func TestASCII(t *testing.T) {
-	for _, v := range views {
-		for _, size := range sizes {
-			if testing.Short() && size[0] != 80 {
-				continue
-			}
-			l := bare
-			l.ASCII = true
-			s := v.open(t, size[0], size[1], l)
-			for i, b := range []byte(s.text()) {
-				if b >= utf8.RuneSelf {
-					t.Fatalf("%s at %v: %q at %d:\n%s", v.name, size, b, i, s.text())
+	inBubble(t, func(t *testing.T) {
+		for _, v := range views {
+			for _, size := range sizes {
+				if testing.Short() && size[0] != 80 {
+					continue
 				}
+				l := bare
+				l.ASCII = true
+				s := v.open(t, size[0], size[1], l)
+				for i, b := range []byte(s.text()) {
+					if b >= utf8.RuneSelf {
+						t.Fatalf("%s at %v: %q at %d:\n%s", v.name, size, b, i, s.text())
+					}
+				}
+				within(t, s, v.name)
 			}
-			within(t, s, v.name)
 		}
-	}
+	})
 }

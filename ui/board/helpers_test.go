@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -40,7 +41,7 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 	for _, f := range change {
 		f(&o)
 	}
-	s.model = newModel(context.Background(), o)
+	s.model = newModel(t.Context(), o)
 	s.send(tea.WindowSizeMsg{Width: w, Height: h})
 	if len(events) > 0 {
 		s.feed(events...)
@@ -49,6 +50,14 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 		s.settle() // what the pane has asked is answered
 	}
 	return s
+}
+
+// inBubble runs a test on a clock of its own: what waits for time waits for none.
+func inBubble(t *testing.T, test func(*testing.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		test(t)
+		time.Sleep(time.Hour) // timers of the screen end
+	})
 }
 
 func readOnly(o *Options) { o.Command = nil }

@@ -190,39 +190,41 @@ func TestHints(t *testing.T) {
 // something that the run does not refuse: an order that fits its state, or a
 // change on the screen.
 func TestHintsWork(t *testing.T) {
-	for _, st := range states() {
-		s := st.open(t)
-		if s.Modes.Has(s.filter) { // the keys are letters there, and the footer is the filter
-			continue
-		}
-		for _, h := range append(s.ways(), s.hints()...) {
-			key, _, _ := strings.Cut(h.Key, "/")
-			if key == "" {
-				key = h.Key
-			}
-			switch h.Key {
-			case s.Theme.Lines.Enter:
-				key = "enter"
-			case s.Theme.Lines.Left:
-				key = "left"
-			case s.Theme.Lines.Right:
-				key = "right"
-			}
+	inBubble(t, func(t *testing.T) {
+		for _, st := range states() {
 			s := st.open(t)
-			before := s.text()
-			s.press(key)
-			switch {
-			case len(s.sent) > 0:
-				if why := refusal(s.State.Run, s.sent[0].Name); why {
-					t.Errorf("%s: the footer offers %q (%s), which the run refuses", st.name, h.Key, h.Word)
+			if s.Modes.Has(s.filter) { // the keys are letters there, and the footer is the filter
+				continue
+			}
+			for _, h := range append(s.ways(), s.hints()...) {
+				key, _, _ := strings.Cut(h.Key, "/")
+				if key == "" {
+					key = h.Key
 				}
-			case s.edits(): // its editor takes the terminal
-			case s.quits(), s.text() != before, h.Key == "f" && onlyProblem(s):
-			default:
-				t.Errorf("%s: the footer offers %q (%s), which does nothing", st.name, h.Key, h.Word)
+				switch h.Key {
+				case s.Theme.Lines.Enter:
+					key = "enter"
+				case s.Theme.Lines.Left:
+					key = "left"
+				case s.Theme.Lines.Right:
+					key = "right"
+				}
+				s := st.open(t)
+				before := s.text()
+				s.press(key)
+				switch {
+				case len(s.sent) > 0:
+					if why := refusal(s.State.Run, s.sent[0].Name); why {
+						t.Errorf("%s: the footer offers %q (%s), which the run refuses", st.name, h.Key, h.Word)
+					}
+				case s.edits(): // its editor takes the terminal
+				case s.quits(), s.text() != before, h.Key == "f" && onlyProblem(s):
+				default:
+					t.Errorf("%s: the footer offers %q (%s), which does nothing", st.name, h.Key, h.Word)
+				}
 			}
 		}
-	}
+	})
 }
 
 // refusal says what the engine refuses (see engine.Command).
@@ -424,33 +426,35 @@ func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
 // TestFewKeys: an object's logs, diff, pods and gates take one key, a breakpoint on any
 // group four at the most, why the run stands still none.
 func TestFewKeys(t *testing.T) {
-	for key, tab := range map[string]inspector.Tab{"2": inspector.TabDiff, "5": inspector.TabPods, "6": inspector.TabLogs, "7": inspector.TabGates, "l": inspector.TabLogs, "d": inspector.TabDiff} {
-		s := with("sandbox-held", 0, "f "+key, answered)(t)
-		if !s.insp.Shown || s.insp.Tab != tab {
-			t.Errorf("%s opens %s", key, inspector.TabNames[s.insp.Tab])
-		}
-	}
-	for _, events := range [][]event.Event{recorded(t, "sandbox-install", 20), crowded(0, 0, 37), large(600)} {
-		s := newScreen(t, 160, 45, events)
-		for _, n := range s.Graph.Nodes {
-			if n.Status != event.Waiting {
-				continue
-			}
-			s.press("g")
-			code := s.Codes[n.Unit()]
-			s.sent = nil
-			s.press(strings.Split(code, "")...)
-			s.press("tab")
-			if len(code) != 2 || len(s.sent) != 1 || s.sent[0].Name != event.Break || s.sent[0].Group != n.ID {
-				t.Fatalf("g, %q and tab send %v for %s", code, s.sent, n.ID)
-			}
-			if s.Group() != n || s.Modes.Top() != nil || s.Codes != nil {
-				t.Fatalf("after that %s is selected", s.Group().ID)
+	inBubble(t, func(t *testing.T) {
+		for key, tab := range map[string]inspector.Tab{"2": inspector.TabDiff, "5": inspector.TabPods, "6": inspector.TabLogs, "7": inspector.TabGates, "l": inspector.TabLogs, "d": inspector.TabDiff} {
+			s := with("sandbox-held", 0, "f "+key, answered)(t)
+			if !s.insp.Shown || s.insp.Tab != tab {
+				t.Errorf("%s opens %s", key, inspector.TabNames[s.insp.Tab])
 			}
 		}
-	}
-	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
-	s.shows(t, "held  api:server · Deployment/shop-api: image example/no-such-")
+		for _, events := range [][]event.Event{recorded(t, "sandbox-install", 20), crowded(0, 0, 37), large(600)} {
+			s := newScreen(t, 160, 45, events)
+			for _, n := range s.Graph.Nodes {
+				if n.Status != event.Waiting {
+					continue
+				}
+				s.press("g")
+				code := s.Codes[n.Unit()]
+				s.sent = nil
+				s.press(strings.Split(code, "")...)
+				s.press("tab")
+				if len(code) != 2 || len(s.sent) != 1 || s.sent[0].Name != event.Break || s.sent[0].Group != n.ID {
+					t.Fatalf("g, %q and tab send %v for %s", code, s.sent, n.ID)
+				}
+				if s.Group() != n || s.Modes.Top() != nil || s.Codes != nil {
+					t.Fatalf("after that %s is selected", s.Group().ID)
+				}
+			}
+		}
+		s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
+		s.shows(t, "held  api:server · Deployment/shop-api: image example/no-such-")
+	})
 }
 
 // TestGoingToAGroup: by its name, too, and esc returns.

@@ -212,20 +212,22 @@ func TestKubectl(t *testing.T) {
 
 // TestCopy copies the whole text of what is open, without what does not fit being cut.
 func TestCopy(t *testing.T) {
-	s := looking(t, 60, 20, "l")
-	s.press("C")
-	text := s.copied()
-	for _, want := range []string{"all 4 pods\n", "has brought it back\n", "1 main  │ FATAL"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in what is copied:\n%s", want, text)
+	inBubble(t, func(t *testing.T) {
+		s := looking(t, 60, 20, "l")
+		s.press("C")
+		text := s.copied()
+		for _, want := range []string{"all 4 pods\n", "has brought it back\n", "1 main  │ FATAL"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in what is copied:\n%s", want, text)
+			}
 		}
-	}
-	s = looking(t, 60, 20)
-	s.press("C")
-	if text := s.copied(); !strings.Contains(text, "image example/no-such-image:1 cannot be pulled: not found\n") {
-		t.Errorf("the pane is copied as\n%s", text)
-	}
-	s.shows(t, "copied")
+		s = looking(t, 60, 20)
+		s.press("C")
+		if text := s.copied(); !strings.Contains(text, "image example/no-such-image:1 cannot be pulled: not found\n") {
+			t.Errorf("the pane is copied as\n%s", text)
+		}
+		s.shows(t, "copied")
+	})
 }
 
 // TestPalette finds commands by what they do, and obeys them as their keys do.
@@ -256,37 +258,39 @@ func TestPalette(t *testing.T) {
 // TestPaletteDoesWhatKeysDo runs every command: it leads to what its key leads to, and
 // every key that is obeyed is there.
 func TestPaletteDoesWhatKeysDo(t *testing.T) {
-	for _, st := range states() {
-		if !slices.Contains([]string{"paused", "held, values at hand", "read-only", "logs", "searched"}, st.name) {
-			continue // these have all kinds of keys; a state more costs a second
+	inBubble(t, func(t *testing.T) {
+		for _, st := range states() {
+			if !slices.Contains([]string{"paused", "held, values at hand", "read-only", "logs", "searched"}, st.name) {
+				continue // these have all kinds of keys; a state more costs a second
+			}
+			s := st.open(t)
+			s.press(":")
+			var listed []string
+			for n, b := range s.palette.Commands() {
+				listed = append(listed, b.Keys...)
+				if b.Keys[0] == ":" {
+					continue
+				}
+				one, two := st.open(t), st.open(t)
+				was := two.open()
+				one.press(":")
+				for range n + 1 {
+					one.press("down")
+				}
+				one.press("enter")
+				two.press(b.Keys[0])
+				if got, want := one.outcome(was), two.outcome(was); got != want || one.open() != two.open() || fmt.Sprint(one.sent) != fmt.Sprint(two.sent) {
+					t.Errorf("%s: %s %q leads to %q %v %s, its key to %q %v %s", st.name, b.Label, b.About, got, one.sent, one.open(), want, two.sent, two.open())
+				}
+			}
+			for _, k := range allKeys() {
+				two := st.open(t)
+				was := two.text()
+				two.press(k)
+				if !slices.Contains(listed, k) && two.text() != was {
+					t.Errorf("%s: %s does something, and is not among the commands", st.name, k)
+				}
+			}
 		}
-		s := st.open(t)
-		s.press(":")
-		var listed []string
-		for n, b := range s.palette.Commands() {
-			listed = append(listed, b.Keys...)
-			if b.Keys[0] == ":" {
-				continue
-			}
-			one, two := st.open(t), st.open(t)
-			was := two.open()
-			one.press(":")
-			for range n + 1 {
-				one.press("down")
-			}
-			one.press("enter")
-			two.press(b.Keys[0])
-			if got, want := one.outcome(was), two.outcome(was); got != want || one.open() != two.open() || fmt.Sprint(one.sent) != fmt.Sprint(two.sent) {
-				t.Errorf("%s: %s %q leads to %q %v %s, its key to %q %v %s", st.name, b.Label, b.About, got, one.sent, one.open(), want, two.sent, two.open())
-			}
-		}
-		for _, k := range allKeys() {
-			two := st.open(t)
-			was := two.text()
-			two.press(k)
-			if !slices.Contains(listed, k) && two.text() != was {
-				t.Errorf("%s: %s does something, and is not among the commands", st.name, k)
-			}
-		}
-	}
+	})
 }

@@ -73,26 +73,28 @@ func TestOpening(t *testing.T) {
 // TestMoving presses every key that moves, at every size, and proves that the
 // selection stays on the board and in view.
 func TestMoving(t *testing.T) {
-	for _, size := range sizes {
-		for _, k := range Keys() {
-			if k.Part != partMove {
-				continue
-			}
-			s := newScreen(t, size[0], size[1], recorded(t, "sandbox-held", 0))
-			s.press("g", "right", "right", "tab")
-			for _, name := range moveKeys(k) {
-				for range 25 {
-					s.press(name)
-					if s.Group() == nil {
-						t.Fatalf("%v: %s leaves nothing selected", size, name)
-					}
+	inBubble(t, func(t *testing.T) {
+		for _, size := range sizes {
+			for _, k := range Keys() {
+				if k.Part != partMove {
+					continue
 				}
-				if from, to := s.board.Extent(s.Group()); to <= s.board.Top || from >= s.board.Top+s.board.Area.H {
-					t.Errorf("%v: %s leaves %v out of view", size, name, s.Sel)
+				s := newScreen(t, size[0], size[1], recorded(t, "sandbox-held", 0))
+				s.press("g", "right", "right", "tab")
+				for _, name := range moveKeys(k) {
+					for range 25 {
+						s.press(name)
+						if s.Group() == nil {
+							t.Fatalf("%v: %s leaves nothing selected", size, name)
+						}
+					}
+					if from, to := s.board.Extent(s.Group()); to <= s.board.Top || from >= s.board.Top+s.board.Area.H {
+						t.Errorf("%v: %s leaves %v out of view", size, name, s.Sel)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 func moveKeys(k Key) []string {
@@ -256,27 +258,29 @@ func TestAccessible(t *testing.T) {
 // step would do, wherever they have looked before; with the diff open, that of the
 // next unit.
 func TestStepLeadsTheEye(t *testing.T) {
-	c := &answerer{changes: map[string]inspector.Change{"Topic/shop-orders": {Action: inspector.Create}}}
-	s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
-	s.press("home", "d")
-	s.settle()
-	s.press("n")
-	s.feed(recorded(t, "sandbox-breakpoint", 0)[len(recorded(t, "sandbox-breakpoint", 0))-1])
-	s.settle()
-	if got := s.Sel.Group; got != "shop/db:schema" {
-		t.Errorf("after a step %s is selected, not what the breakpoint holds", got)
-	}
-	g := s.Group()
-	s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Running, Time: s.State.Now})
-	s.settle()
-	s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Ready, Time: s.State.Now})
-	s.settle()
-	if got := s.Sel.Group; got != s.Next.ID {
-		t.Errorf("%s is selected, and the next step lets %s go", got, s.Next.ID)
-	}
-	s.shows(t, "Topic/shop-orders     will be created")
-	s.press("esc", "up", "p")
-	if s.Follow {
-		t.Error("the view follows who has moved, and not stepped")
-	}
+	inBubble(t, func(t *testing.T) {
+		c := &answerer{changes: map[string]inspector.Change{"Topic/shop-orders": {Action: inspector.Create}}}
+		s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
+		s.press("home", "d")
+		s.settle()
+		s.press("n")
+		s.feed(recorded(t, "sandbox-breakpoint", 0)[len(recorded(t, "sandbox-breakpoint", 0))-1])
+		s.settle()
+		if got := s.Sel.Group; got != "shop/db:schema" {
+			t.Errorf("after a step %s is selected, not what the breakpoint holds", got)
+		}
+		g := s.Group()
+		s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Running, Time: s.State.Now})
+		s.settle()
+		s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Ready, Time: s.State.Now})
+		s.settle()
+		if got := s.Sel.Group; got != s.Next.ID {
+			t.Errorf("%s is selected, and the next step lets %s go", got, s.Next.ID)
+		}
+		s.shows(t, "Topic/shop-orders     will be created")
+		s.press("esc", "up", "p")
+		if s.Follow {
+			t.Error("the view follows who has moved, and not stepped")
+		}
+	})
 }

@@ -30,46 +30,50 @@ func within(t *testing.T, s *rig, what string) {
 // TestSizes draws every screen at sizes from 20×5 to 220×60: none may be larger
 // than the terminal.
 func TestSizes(t *testing.T) {
-	step := 5
-	if testing.Short() {
-		step = 25
-	}
-	for _, v := range views {
-		s := v.open(t, 100, 30, dark)
-		for w := 20; w <= 220; w += step {
-			for h := 5; h <= 60; h += step {
-				s.send(tea.WindowSizeMsg{Width: w, Height: h})
-				within(t, s, fmt.Sprintf("%s at %d×%d", v.name, w, h))
+	inBubble(t, func(t *testing.T) {
+		step := 5
+		if testing.Short() {
+			step = 25
+		}
+		for _, v := range views {
+			s := v.open(t, 100, 30, dark)
+			for w := 20; w <= 220; w += step {
+				for h := 5; h <= 60; h += step {
+					s.send(tea.WindowSizeMsg{Width: w, Height: h})
+					within(t, s, fmt.Sprintf("%s at %d×%d", v.name, w, h))
+				}
 			}
 		}
-	}
-	for w := range 22 { // what nobody has, but a terminal may say for a moment
-		newScreen(t, w, w/3, recorded(t, "sandbox-held", 0)).View()
-	}
+		for w := range 22 { // what nobody has, but a terminal may say for a moment
+			newScreen(t, w, w/3, recorded(t, "sandbox-held", 0)).View()
+		}
+	})
 }
 
 // TestSizesAtRandom types and resizes at random while a run of hostile names
 // goes on.
 func TestSizesAtRandom(t *testing.T) {
-	keys := []string{"up", "down", "left", "right", "tab", "shift+tab", "home", "end", "g", "pgup", "pgdown", "enter", "esc", "/", "a", "o",
-		"?", "w", "f", "F", "p", "b", "(", ")", "q", "d", "y", "Y", "v", "l", "s", "C", ":", "n", "N", "0", "[", "]", "{", "}", "T"}
-	for seed := range uint64(20) {
-		rnd := rand.New(rand.NewPCG(seed, 1))
-		events := hostile(recorded(t, "sandbox-rollback", 0), rnd)
-		s := newScreen(t, 80, 24, nil)
-		for i, e := range events {
-			if i%3 == 0 {
-				s.send(tea.WindowSizeMsg{Width: 20 + rnd.IntN(201), Height: 5 + rnd.IntN(56)})
-			}
-			s.Update(batchMsg{[]event.Event{e}, true})
-			key := keys[rnd.IntN(len(keys))]
-			s.press(key)
-			within(t, s, fmt.Sprintf("seed %d, event %d, %s at %d×%d", seed, i, key, s.W, s.H))
-			if text := s.View().Content; strings.ContainsAny(text, "\x07\t\r\u202e") || strings.Contains(text, "\x1b]") {
-				t.Fatalf("seed %d: text from the cluster is not clean: %q", seed, text)
+	inBubble(t, func(t *testing.T) {
+		keys := []string{"up", "down", "left", "right", "tab", "shift+tab", "home", "end", "g", "pgup", "pgdown", "enter", "esc", "/", "a", "o",
+			"?", "w", "f", "F", "p", "b", "(", ")", "q", "d", "y", "Y", "v", "l", "s", "C", ":", "n", "N", "0", "[", "]", "{", "}", "T"}
+		for seed := range uint64(20) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			events := hostile(recorded(t, "sandbox-rollback", 0), rnd)
+			s := newScreen(t, 80, 24, nil)
+			for i, e := range events {
+				if i%3 == 0 {
+					s.send(tea.WindowSizeMsg{Width: 20 + rnd.IntN(201), Height: 5 + rnd.IntN(56)})
+				}
+				s.Update(batchMsg{[]event.Event{e}, true})
+				key := keys[rnd.IntN(len(keys))]
+				s.press(key)
+				within(t, s, fmt.Sprintf("seed %d, event %d, %s at %d×%d", seed, i, key, s.W, s.H))
+				if text := s.View().Content; strings.ContainsAny(text, "\x07\t\r\u202e") || strings.Contains(text, "\x1b]") {
+					t.Fatalf("seed %d: text from the cluster is not clean: %q", seed, text)
+				}
 			}
 		}
-	}
+	})
 }
 
 // nasty are texts that a cluster may send.

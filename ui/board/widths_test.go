@@ -14,56 +14,58 @@ import (
 // whatever is selected, that none is narrower than its names, and that the names of
 // groups can be told apart.
 func TestColumnsStay(t *testing.T) {
-	for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint"} {
-		for _, size := range sizes[1:] {
-			s := newScreen(t, size[0], size[1], nil)
-			var was columns.Widths
-			var stood []cards.Column
-			same := func(what string) {
-				t.Helper()
-				now := s.board.Widths()
-				if s.board.Whole {
-					if len(stood) == len(s.board.Columns) && !slices.Equal(stood, s.board.Columns) {
-						t.Fatalf("%s at %v: after %s columns are %v, were %v", run, size, what, s.board.Columns, stood)
+	inBubble(t, func(t *testing.T) {
+		for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint"} {
+			for _, size := range sizes[1:] {
+				s := newScreen(t, size[0], size[1], nil)
+				var was columns.Widths
+				var stood []cards.Column
+				same := func(what string) {
+					t.Helper()
+					now := s.board.Widths()
+					if s.board.Whole {
+						if len(stood) == len(s.board.Columns) && !slices.Equal(stood, s.board.Columns) {
+							t.Fatalf("%s at %v: after %s columns are %v, were %v", run, size, what, s.board.Columns, stood)
+						}
+						stood = slices.Clone(s.board.Columns)
+						return
 					}
-					stood = slices.Clone(s.board.Columns)
-					return
+					if was.Card != nil && len(was.Card) == len(now.Card) && !reflect.DeepEqual(now, was) {
+						t.Fatalf("%s at %v: after %s columns are %v, were %v", run, size, what, now, was)
+					}
+					was = now
+					for _, p := range s.board.Columns {
+						if p.W < graph.TightCard {
+							t.Fatalf("%s at %v: column %d is %d wide", run, size, p.Index, p.W)
+						}
+						if !p.Cut && p.W != now.Card[p.Index] {
+							t.Fatalf("%s at %v: column %d is %d wide, and not %d", run, size, p.Index, p.W, now.Card[p.Index])
+						}
+					}
 				}
-				if was.Card != nil && len(was.Card) == len(now.Card) && !reflect.DeepEqual(now, was) {
-					t.Fatalf("%s at %v: after %s columns are %v, were %v", run, size, what, now, was)
+				for _, e := range recorded(t, run, 0) {
+					s.feed(e)
+					same(string(e.Kind))
 				}
-				was = now
-				for _, p := range s.board.Columns {
-					if p.W < graph.TightCard {
-						t.Fatalf("%s at %v: column %d is %d wide", run, size, p.Index, p.W)
-					}
-					if !p.Cut && p.W != now.Card[p.Index] {
-						t.Fatalf("%s at %v: column %d is %d wide, and not %d", run, size, p.Index, p.W, now.Card[p.Index])
-					}
+				for range s.Graph.Nodes {
+					s.press("tab")
+					same("tab")
+					s.press("down")
+					same("down")
 				}
-			}
-			for _, e := range recorded(t, run, 0) {
-				s.feed(e)
-				same(string(e.Kind))
-			}
-			for range s.Graph.Nodes {
-				s.press("tab")
-				same("tab")
-				s.press("down")
-				same("down")
-			}
-			for k := range s.Graph.Cols {
-				names := map[string]string{}
-				for _, n := range s.Graph.Cols[k].Nodes {
-					name := s.Graph.NameIn(n, "", s.board.Widths().Card[k]-4, "…")
-					if other, ok := names[name]; ok {
-						t.Errorf("%s and %s are both called %s", other, n.ID, name)
+				for k := range s.Graph.Cols {
+					names := map[string]string{}
+					for _, n := range s.Graph.Cols[k].Nodes {
+						name := s.Graph.NameIn(n, "", s.board.Widths().Card[k]-4, "…")
+						if other, ok := names[name]; ok {
+							t.Errorf("%s and %s are both called %s", other, n.ID, name)
+						}
+						names[name] = n.ID
 					}
-					names[name] = n.ID
 				}
 			}
 		}
-	}
+	})
 }
 
 // TestScrolls keeps scrolling where not all columns can be in view.
