@@ -11,7 +11,7 @@ import (
 // (R44).
 func TestHeldSaysWhatIsReadyByNow(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
-	s.shows(t, "✗ held  api:server · Deployment/shop-api: image example/no-such-", "\n         image:1 cannot be pulled: not found\n", "A re-check   R retry   G stop here   a abort")
+	s.shows(t, "✗ held  api:server · Deployment/shop-api: image  ", "\n         example/no-such-image:1 cannot be pulled: not found\n", "A re-check   R retry   G stop here   a abort")
 	s.showsNot(t, "is ready now")
 	s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: "shop/api:server", Status: event.Ready, Time: s.State.Now,
 		Object: &plan.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "shop-api"}})

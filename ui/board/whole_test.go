@@ -13,7 +13,10 @@ import (
 
 // graphOf is a run half way through so many groups, each of which waits for some of
 // those before it: per of them in a layer.
-func graphOf(groups, per int) []event.Event {
+func graphOf(groups, per int) []event.Event { return graphAt(groups, per, groups/per/2) }
+
+// graphAt is that run at one of the layers.
+func graphAt(groups, per, layer int) []event.Event {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
 	events := []event.Event{{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "r", Namespace: "n"}, Time: at}, {}}
@@ -26,15 +29,53 @@ func graphOf(groups, per int) []event.Event {
 			g.Objects = append(g.Objects, plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: fmt.Sprintf("service-%02d-%d", i, k)})
 		}
 		p.Groups = append(p.Groups, g)
-		if i/per <= groups/per/2 {
-			events = append(events, goesOn(p.Name, g, i/per, groups/per/2, at)...)
-		}
+		events = append(events, goesOn(p.Name, g, i/per, layer, at)...)
 	}
 	events[1] = event.Event{Kind: event.KindPlan, Phases: []event.Phase{p}, Time: at}
 	for i := range events {
 		events[i].Seq = uint64(i + 1)
 	}
 	return events
+}
+
+// TestLargeGolden keeps what charts of 40 and of 300 groups look like in each state, at
+// all sizes: one file a state. TestGolden has those of a small chart.
+func TestLargeGolden(t *testing.T) {
+	at := func(name string, groups, per, layer int, more ...event.Event) {
+		inBubble(t, func(t *testing.T) {
+			events := append(graphAt(groups, per, layer), more...)
+			var all strings.Builder
+			for _, size := range sizes {
+				s := newScreen(t, size[0], size[1], events, look(bare))
+				fmt.Fprintf(&all, "%d×%d\n%s\n", size[0], size[1], s.text())
+				if l := bare; size[0] == 100 {
+					l.ASCII = true
+					plain := newScreen(t, size[0], size[1], events, look(l)).text()
+					if strings.ContainsFunc(plain, func(r rune) bool { return r > 126 }) {
+						t.Errorf("%s of %d groups is not ASCII:\n%s", name, groups, plain)
+					}
+				}
+			}
+			compare(t, fmt.Sprintf("large-%d-%s", groups, name), all.String())
+		})
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 9, 0, time.UTC)
+	for _, size := range [][2]int{{40, 4}, {300, 10}} {
+		groups, per := size[0], size[1]
+		half, i := groups/per/2, groups/2
+		next := fmt.Sprintf("r/part-%d:step-%02d", (i+per)%7, i+per)
+		at("running", groups, per, half)
+		at("done", groups, per, groups, event.Event{Kind: event.KindOperation, Status: event.Succeeded, Time: now})
+		at("breakpoint", groups, per, half,
+			event.Event{Kind: event.KindBreakpoint, Phase: "apply", Group: next, Status: event.Set, Time: now},
+			event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint " + next, Time: now})
+		stuck := fmt.Sprintf("r/part-%d:step-%02d", i%7, i)
+		o := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: fmt.Sprintf("service-%02d-0", i)}
+		at("held", groups, per, half,
+			event.Event{Kind: event.KindGroup, Phase: "apply", Group: stuck, Object: &o, Status: event.Failed, Message: o.String() + ": not ready after 5m", Time: now},
+			event.Event{Kind: event.KindRun, Status: event.Held, Message: stuck, Time: now},
+			event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: stuck, Object: &o, Cause: "image example/service:9 cannot be pulled: not found", Time: now})
+	}
 }
 
 // TestAllGroupsAreInView: at 160×45 a chart of 40 groups, however its layers are, and at

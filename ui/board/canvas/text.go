@@ -37,13 +37,21 @@ func Width(s string) int {
 	return len(s)
 }
 
-// Wrap breaks text into lines of a width.
+// Wrap breaks text into lines of a width: between words, since a name with hyphens is
+// one, and inside a word only if it is wider than a line.
 func Wrap(s string, width int) []string {
 	if width <= 0 {
 		return nil
 	}
-	// Wrap lets a word with a hyphen be too wide; what is, is broken where it must be.
-	return strings.Split(ansi.HardwrapWc(ansi.WrapWc(Clean(s), width, ""), width, true), "\n")
+	const hyphen = "\ue000" // of one cell, and no place to break
+	words := strings.Split(Clean(s), " ")
+	for i, w := range words {
+		if Width(w) <= width {
+			words[i] = strings.ReplaceAll(w, "-", hyphen)
+		}
+	}
+	lines := ansi.HardwrapWc(ansi.WrapWc(strings.Join(words, " "), width, ""), width, true)
+	return strings.Split(strings.ReplaceAll(lines, hyphen, "-"), "\n")
 }
 
 // WrapAfter is Wrap where the first line has another width than the others.
