@@ -40,6 +40,7 @@ type (
 // Diagnosis of objects, and the connection of a Client.
 type (
 	Diagnoser = diagnose.Diagnoser
+	Shell     = diagnose.Shell
 	LogLine   = diagnose.LogLine
 	// Listener is called when the API server becomes unreachable, and when it is back.
 	Listener = connect.Listener
@@ -120,7 +121,7 @@ func NothingToShow(err error) (reason string, ok bool) {
 	if nothing := preview.NothingSent(""); errors.As(err, &nothing) {
 		return string(nothing), true
 	}
-	for _, nothing := range []error{diagnose.ErrAbsent, diagnose.ErrNoPods} {
+	for _, nothing := range []error{diagnose.ErrAbsent, diagnose.ErrNoPods, diagnose.ErrNotRunning} {
 		if errors.Is(err, nothing) {
 			return nothing.Error(), true
 		}

@@ -179,7 +179,7 @@ func (d *Diagnoser) remaining(ctx context.Context, ns *unstructured.Unstructured
 
 // heldByFinalizers lists the objects of a resource that finalizers keep.
 func (d *Diagnoser) heldByFinalizers(ctx context.Context, namespace string, r schema.GroupResource) (lines []string) {
-	mapper, err := d.mapper.ToRESTMapper()
+	mapper, err := d.clients.ToRESTMapper()
 	if err != nil {
 		return nil
 	}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
@@ -46,24 +47,25 @@ const (
 	eventPods = 2
 )
 
-// Mapper knows how the cluster serves kinds. genericclioptions.RESTClientGetter
-// is one.
-type Mapper interface {
+// Clients tells how the cluster serves kinds and how it is reached.
+// genericclioptions.RESTClientGetter is one.
+type Clients interface {
 	ToRESTMapper() (meta.RESTMapper, error)
+	ToRESTConfig() (*rest.Config, error)
 }
 
 // Diagnoser explains why objects are not ready. It remembers how containers failed,
 // for when their pods are gone, and is safe for concurrent use.
 type Diagnoser struct {
-	memory crashMemory
-	kube   kubernetes.Interface
-	dyn    dynamic.Interface
-	mapper Mapper
+	memory  crashMemory
+	kube    kubernetes.Interface
+	dyn     dynamic.Interface
+	clients Clients
 }
 
 // New returns a Diagnoser that reads through the given clients.
-func New(kube kubernetes.Interface, dyn dynamic.Interface, mapper Mapper) *Diagnoser {
-	return &Diagnoser{kube: kube, dyn: dyn, mapper: mapper}
+func New(kube kubernetes.Interface, dyn dynamic.Interface, clients Clients) *Diagnoser {
+	return &Diagnoser{kube: kube, dyn: dyn, clients: clients}
 }
 
 // Report says why an object is not ready.
@@ -192,7 +194,7 @@ func (q *inquiry) lines() []string {
 // get reads the live object. If its kind is not known, the list of kinds may be
 // out of date, so it is fetched again.
 func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstructured, error) {
-	mapper, err := d.mapper.ToRESTMapper()
+	mapper, err := d.clients.ToRESTMapper()
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
@@ -28,6 +29,7 @@ type staticMapper struct{}
 var theMapper = sync.OnceValue(func() meta.RESTMapper { return testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme) })
 
 func (staticMapper) ToRESTMapper() (meta.RESTMapper, error) { return theMapper(), nil }
+func (staticMapper) ToRESTConfig() (*rest.Config, error)    { return &rest.Config{}, nil }
 
 // cluster makes a Diagnoser of a cluster that holds the objects of a text.
 func cluster(t testing.TB, text string) (*Diagnoser, *fake.Clientset) {

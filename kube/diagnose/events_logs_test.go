@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // of gives events the UID of what they are about.
@@ -83,5 +86,22 @@ func TestLogsAreFollowed(t *testing.T) {
 	d, _ = cluster(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`)
 	if err := d.FollowLogs(t.Context(), named("", "ConfigMap", "c"), nil); !errors.Is(err, ErrNoPods) {
 		t.Error(err)
+	}
+}
+
+// TestShellIsRefused says that nothing runs, and which permission is missing.
+func TestShellIsRefused(t *testing.T) {
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, spec: {containers: [{name: c}]}, status: {containerStatuses: [{name: c, state: {%s: {}}}]}}"
+	for state, want := range map[string]string{
+		"waiting": "open a shell in Pod/p: none of its containers is running",
+		"running": "no permission to create pods/exec in namespace ns, which a shell needs",
+	} {
+		d, kube := cluster(t, fmt.Sprintf(pod, state))
+		kube.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &authorizationv1.SelfSubjectAccessReview{}, nil // not allowed
+		})
+		if _, err := d.Shell(t.Context(), named("", "Pod", "p"), "", ""); err == nil || err.Error() != want {
+			t.Errorf("%s: %v; want %s", state, err, want)
+		}
 	}
 }

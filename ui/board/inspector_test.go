@@ -174,3 +174,40 @@ func TestLogsEnd(t *testing.T) {
 		t.Error("the log is still followed")
 	}
 }
+
+// shelled is an answerer with shells.
+type shelled struct {
+	*answerer
+	asked []string
+}
+
+func (c *shelled) Shell(_ context.Context, o plan.Object, pod, container string) (tea.ExecCommand, string, error) {
+	c.asked = append(c.asked, o.String(), pod, container)
+	return nil, "pod p, container c", c.err
+}
+
+// TestShell opens one in the pod whose logs are chosen, and says why there is none.
+func TestShell(t *testing.T) {
+	c := &shelled{answerer: &answerer{logs: logsOfShop}}
+	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = c })
+	s.press("f")
+	for _, want := range [][]string{{"Deployment/shop-api", "", ""}, {"Deployment/shop-api", "shop-api-5f4bc54847-x2kq7", "main"}} {
+		c.asked = nil
+		s.press("x")
+		if msgs := answers(s.last); len(msgs) != 1 || !slices.Equal(c.asked, want) {
+			t.Fatalf("x asks for %q and gives %v; want %q", c.asked, msgs, want)
+		} else if s.send(msgs[0]); s.last == nil {
+			t.Error("the screen does not run the shell")
+		}
+		s.press("l")
+		s.settle()
+		s.press("]", "}")
+	}
+	c.err = inspector.Nothing("none of its containers is running")
+	s.press("x")
+	s.settle()
+	s.shows(t, "none of its containers is running")
+	s = newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
+	s.press("x")
+	s.shows(t, "no cluster to open a shell in")
+}

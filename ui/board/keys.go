@@ -78,6 +78,8 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "events", More: "of the object and its pods"},
 		{Keys: []string{"l"}, Label: "l", Disabled: inspects, Do: look(inspector.TabLogs), Part: partLook,
 			About: "logs", More: "of all its pods and containers"},
+		{Keys: []string{"x"}, Label: "x", Disabled: m.insp.WhyNoShell, Do: m.insp.Shell, Part: partLook,
+			About: "shell…", More: "in a container of the pod; exit returns here"},
 		m.tabKey(0, "why, diff, manifest, events, pods, logs, gates, timings"), m.tabKey(1, ""), m.tabKey(2, ""), m.tabKey(3, ""),
 		m.tabKey(4, ""), m.tabKey(5, ""), m.tabKey(6, ""), m.tabKey(7, ""),
 		{Keys: []string{"s"}, Label: "s", Disabled: keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show"), Do: m.showKubectl, Part: partLook,

@@ -171,7 +171,7 @@ func (l *logWriter) print(x line) bool {
 // followPeriod is how often a followed log looks whether its container still runs.
 const followPeriod = 100 * time.Millisecond
 
-// serve answers what the API server asks of kubelets, as far as it is simulated: the logs of containers.
+// serve answers what the API server asks of kubelets, as far as it is simulated: logs of containers, and exec.
 // It returns its port.
 func (k *Kubelet) serve(ctx context.Context, o Options) (int, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort(hostIP, "0"))
@@ -180,8 +180,9 @@ func (k *Kubelet) serve(ctx context.Context, o Options) (int, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.logs)
+	mux.HandleFunc("POST /exec/{namespace}/{pod}/{container}", k.exec)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the sandbox simulates logs only: no exec, attach or port-forward", http.StatusNotImplemented)
+		http.Error(w, "the sandbox simulates logs and exec only: no attach or port-forward", http.StatusNotImplemented)
 	})
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, TLSConfig: &tls.Config{
 		Certificates: []tls.Certificate{o.Certificate}, MinVersion: tls.VersionTLS12,

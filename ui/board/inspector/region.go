@@ -222,6 +222,10 @@ func (r *Region) Update(msg tea.Msg) tea.Cmd {
 		if r.Shown {
 			return r.logged(msg)
 		}
+	case ShellMsg:
+		return r.RunShell(msg)
+	case ShellEnded:
+		return r.EndShell(msg)
 	case revertsMsg:
 		r.tookBack(msg)
 	case keys.Changed:

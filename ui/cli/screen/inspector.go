@@ -4,7 +4,11 @@ package screen
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
+
+	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -119,4 +123,31 @@ func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.Lo
 	return asAnswer(i.d.FollowLogs(ctx, o, func(l kube.LogLine) {
 		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Try: l.Try}, Time: l.Time, Text: i.mask.Text(l.Text), Note: l.Note})
 	}))
+}
+
+// Shell prepares a shell in a container of the object's pods.
+func (i inspector) Shell(ctx context.Context, o plan.Object, pod, container string) (tea.ExecCommand, string, error) {
+	s, err := i.d.Shell(ctx, o, pod, container)
+	if err != nil {
+		return nil, "", asAnswer(err)
+	}
+	where := "pod " + s.Pod + ", container " + s.Container
+	return &shell{run: s, ctx: ctx, where: where}, where, nil
+}
+
+// shell is a tea.ExecCommand. It takes the process's own terminal, not the screen's
+// guarded streams.
+type shell struct {
+	run   *kube.Shell
+	ctx   context.Context
+	where string
+}
+
+func (*shell) SetStdin(io.Reader)  {}
+func (*shell) SetStdout(io.Writer) {}
+func (*shell) SetStderr(io.Writer) {}
+
+func (s *shell) Run() error {
+	fmt.Println("shell in " + s.where + "; exit returns to lockstep")
+	return s.run.Run(s.ctx, os.Stdin, os.Stdout)
 }

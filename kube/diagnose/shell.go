@@ -1,0 +1,146 @@
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/muesli/cancelreader"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/util/exec"
+	"k8s.io/kubectl/pkg/util/interrupt"
+	"k8s.io/kubectl/pkg/util/term"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"lockstep/engine/plan"
+)
+
+// ErrNotRunning is the error of Shell if no container could run one.
+var ErrNotRunning = errors.New("none of its containers is running")
+
+// Shell is a shell to be run in a container.
+type Shell struct {
+	Pod, Container string
+	executor       remotecommand.Executor
+}
+
+// Shell prepares a shell in a running container of an object's pods. An empty name stands
+// for any: the pod with the worst problem first, and the container that has it. The error
+// says if there is none, or if exec is not permitted; nothing is started yet.
+func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container string) (*Shell, error) {
+	pods, err := d.Pods(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	p, c := running(pods, pod, container)
+	if c == "" {
+		return nil, fmt.Errorf("open a shell in %s: %w", o, ErrNotRunning)
+	}
+	if err := d.mayExec(ctx, p); err != nil {
+		return nil, err
+	}
+	config, err := d.clients.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	request := d.kube.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: c, Command: []string{"sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"}, Stdin: true, Stdout: true, TTY: true}, scheme.ParameterCodec)
+	with, err := newExecutor(config, request)
+	if err != nil {
+		return nil, fmt.Errorf("open a shell in pod %s: %w", p.Name, err)
+	}
+	return &Shell{Pod: p.Name, Container: c, executor: with}, nil
+}
+
+// running is the first pod with a running container, and that container.
+func running(pods []Pod, pod, container string) (Pod, string) {
+	for _, p := range pods {
+		if pod != "" && p.Name != pod {
+			continue
+		}
+		best := ""
+		for _, c := range p.Containers {
+			switch {
+			case c.State != "running", container != "" && c.Name != container:
+			case best == "", c.Name == p.culprit:
+				best = c.Name
+			}
+		}
+		if best != "" {
+			return p, best
+		}
+	}
+	return Pod{}, ""
+}
+
+// mayExec asks whether the user may run commands in a pod.
+func (d *Diagnoser) mayExec(ctx context.Context, p Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Namespace: p.Namespace, Verb: "create", Resource: "pods", Subresource: "exec", Name: p.Name}}}
+	answer, err := d.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("check the permission for a shell in pod %s: %w", p.Name, err)
+	case !answer.Status.Allowed:
+		return fmt.Errorf("no permission to create pods/exec in namespace %s, which a shell needs", p.Namespace)
+	}
+	return nil
+}
+
+// newExecutor speaks WebSocket, and SPDY with what is too old for that, as kubectl does.
+func newExecutor(config *rest.Config, request *rest.Request) (remotecommand.Executor, error) {
+	spdy, err := remotecommand.NewSPDYExecutor(config, "POST", request.URL())
+	if err != nil {
+		return nil, err
+	}
+	socket, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(socket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+}
+
+// Run runs the shell on a terminal until it ends, or ctx does. The terminal is raw
+// meanwhile and restored afterwards; signals are left to the process. Input that nobody
+// has read when the shell ends is left to others.
+func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
+	stdin, err := cancelreader.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("read the terminal: %w", err)
+	}
+	defer stdin.Close()
+	defer stdin.Cancel()
+	tty := term.TTY{In: in, Out: out, Raw: true, Parent: interrupt.New(func(os.Signal) {})}
+	var size remotecommand.TerminalSizeQueue
+	if queue := tty.MonitorSize(tty.GetSize()); queue != nil { // nil: not a terminal
+		size = sizes{queue}
+	}
+	return tty.Safe(func() error {
+		err := s.executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: out, Tty: true, TerminalSizeQueue: size})
+		if ended := new(exec.CodeExitError); errors.As(err, ended) && ended.Code != 126 && ended.Code != 127 {
+			return nil // with the code of its last command
+		}
+		if err != nil {
+			return fmt.Errorf("shell in pod %s, container %s: %w", s.Pod, s.Container, err)
+		}
+		return nil
+	})
+}
+
+// sizes are the terminal's, in the type that executors take.
+type sizes struct{ term.TerminalSizeQueue }
+
+func (s sizes) Next() *remotecommand.TerminalSize {
+	return (*remotecommand.TerminalSize)(s.TerminalSizeQueue.Next())
+}

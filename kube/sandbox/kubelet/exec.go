@@ -1,0 +1,99 @@
+package kubelet
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+)
+
+// streamsWithin is how long a client may take to open the streams of a shell.
+const streamsWithin = 10 * time.Second
+
+// exec answers a request for a shell: nothing runs in a simulated container, so that every
+// command is the same, and repeats what is typed until a line is exit or the input ends.
+func (k *Kubelet) exec(w http.ResponseWriter, r *http.Request) {
+	pod := k.pod(r)
+	if pod == nil {
+		http.Error(w, "pod does not exist", http.StatusNotFound)
+		return
+	}
+	if _, err := httpstream.Handshake(r, w, []string{remotecommand.StreamProtocolV4Name}); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	opened := make(chan httpstream.Stream, 5)
+	conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error {
+		opened <- s
+		return nil
+	})
+	if conn == nil {
+		return // answered with an error
+	}
+	defer conn.Close()
+	streams := map[string]httpstream.Stream{}
+	for range asked(r) {
+		select {
+		case s := <-opened:
+			streams[s.Headers().Get(corev1.StreamType)] = s
+		case <-conn.CloseChan():
+			return
+		case <-time.After(streamsWithin):
+			return
+		}
+	}
+	echo(streams[corev1.StreamTypeStdin], streams[corev1.StreamTypeStdout], r.PathValue("pod"))
+	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(metav1.Status{Status: metav1.StatusSuccess})
+}
+
+// asked is how many streams a client opens: one for the outcome, and one for each of
+// these; a terminal's output is one stream.
+func asked(r *http.Request) int {
+	n := 1
+	for _, flag := range []string{corev1.ExecStdinParam, corev1.ExecStdoutParam, corev1.ExecStderrParam, corev1.ExecTTYParam} {
+		if r.URL.Query().Get(flag) == "1" {
+			n++
+		}
+	}
+	return n
+}
+
+// echo writes lines back as they come, as a terminal would.
+func echo(in io.Reader, out io.Writer, pod string) {
+	if out == nil {
+		return
+	}
+	_, _ = fmt.Fprintf(out, "pod %s is simulated: no program runs in it; lines are repeated until exit\r\n$ ", pod)
+	if in == nil {
+		return
+	}
+	const endOfInput = 4 // ctrl-d
+	line := ""
+	for typed := bufio.NewReader(in); ; {
+		c, err := typed.ReadByte()
+		switch {
+		case err != nil, c == endOfInput && line == "":
+			return
+		case c != '\r' && c != '\n':
+			line += string(c)
+			_, err = out.Write([]byte{c})
+		case line == "exit":
+			_, _ = io.WriteString(out, "\r\n")
+			return
+		default:
+			_, err = fmt.Fprintf(out, "\r\n%s\r\n$ ", line)
+			line = ""
+		}
+		if err != nil {
+			return
+		}
+	}
+}
