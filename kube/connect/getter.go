@@ -114,6 +114,19 @@ func (g *Getter) ToRESTConfig() (*rest.Config, error) {
 	return rest.CopyConfig(l.config), nil
 }
 
+// StreamConfig returns the kubeconfig's own configuration: streams, as exec opens them, are
+// not requests that can be repeated.
+func (g *Getter) StreamConfig() (*rest.Config, error) {
+	config, err := g.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = "lockstep"
+	config.WrapTransport = withoutHelmsRetry(config.WrapTransport)
+	return config, nil
+}
+
 // ToDiscoveryClient returns the shared discovery client.
 func (g *Getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	l, err := g.load()

@@ -47,11 +47,10 @@ const (
 	eventPods = 2
 )
 
-// Clients tells how the cluster serves kinds and how it is reached.
-// genericclioptions.RESTClientGetter is one.
+// Clients tells how the cluster serves kinds, and how to open streams to it.
 type Clients interface {
 	ToRESTMapper() (meta.RESTMapper, error)
-	ToRESTConfig() (*rest.Config, error)
+	StreamConfig() (*rest.Config, error)
 }
 
 // Diagnoser explains why objects are not ready. It remembers how containers failed,

@@ -29,7 +29,7 @@ type staticMapper struct{}
 var theMapper = sync.OnceValue(func() meta.RESTMapper { return testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme) })
 
 func (staticMapper) ToRESTMapper() (meta.RESTMapper, error) { return theMapper(), nil }
-func (staticMapper) ToRESTConfig() (*rest.Config, error)    { return &rest.Config{}, nil }
+func (staticMapper) StreamConfig() (*rest.Config, error)    { return &rest.Config{}, nil }
 
 // cluster makes a Diagnoser of a cluster that holds the objects of a text.
 func cluster(t testing.TB, text string) (*Diagnoser, *fake.Clientset) {

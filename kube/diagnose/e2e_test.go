@@ -42,7 +42,7 @@ type place struct {
 }
 
 func (p *place) ToRESTMapper() (meta.RESTMapper, error) { return p.mapper, nil }
-func (p *place) ToRESTConfig() (*rest.Config, error)    { return p.config, nil }
+func (p *place) StreamConfig() (*rest.Config, error)    { return p.config, nil }
 
 func realCluster(t *testing.T) *place {
 	t.Helper()
@@ -163,38 +163,6 @@ func TestClusterCrashLoop(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
-	}
-}
-
-func TestClusterShell(t *testing.T) {
-	p := realCluster(t)
-	o := p.create(workload("web", "example/web:1", ""))
-	var shell *Shell
-	for tick := time.NewTicker(100 * time.Millisecond); shell == nil; <-tick.C {
-		var err error
-		if shell, err = p.Shell(t.Context(), o, "", ""); err != nil && !errors.Is(err, ErrNotRunning) {
-			t.Fatal(err)
-		}
-	}
-	if _, err := p.Shell(t.Context(), o, shell.Pod, "other"); !errors.Is(err, ErrNotRunning) {
-		t.Errorf("a shell in a container that does not exist: %v", err)
-	}
-	in, keyboard, err := os.Pipe()
-	p.check(err)
-	defer in.Close()
-	defer keyboard.Close()
-	_, err = keyboard.WriteString("hello\rexit\rq")
-	p.check(err)
-	var out strings.Builder
-	p.check(shell.Run(t.Context(), in, &out))
-	if got := out.String(); shell.Container != "c" || !strings.HasPrefix(got, "pod "+shell.Pod) || !strings.HasSuffix(got, "$ hello\r\nhello\r\n$ exit\r\n") {
-		t.Errorf("container %s says %q", shell.Container, got)
-	}
-	_, err = keyboard.WriteString("after\n") // is for whoever reads next
-	p.check(err)
-	rest := make([]byte, 16)
-	if n, err := in.Read(rest); err != nil || !strings.HasSuffix(string(rest[:n]), "after\n") {
-		t.Errorf("left to others: %q, %v", rest[:n], err)
 	}
 }
 

@@ -46,7 +46,7 @@ func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container str
 	if err := d.mayExec(ctx, p); err != nil {
 		return nil, err
 	}
-	config, err := d.clients.ToRESTConfig()
+	config, err := d.clients.StreamConfig()
 	if err != nil {
 		return nil, err
 	}

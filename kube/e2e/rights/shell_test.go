@@ -1,0 +1,54 @@
+package rights
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"lockstep/kube/e2e/rig"
+)
+
+// TestShell types into a shell of a real cluster, and needs a right for it.
+func TestShell(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	all := []string{"get", "list", "watch", "create", "patch", "update", "delete"}
+	viewer := r.Acting(r.As("viewer", append(ofNamespace(all...), rig.Rule("", "pods", "get", "list"), rig.Rule("apps", "replicasets", "get", "list"))...))
+	out := viewer.MustRun(viewer.Install("plain", rig.Use(rig.One(t, rig.Deployment("web", nil, "0s")), nil)))
+	o := out.State.Phases[0].Groups[0].Objects[0].Object
+	if _, err := viewer.Client.Diagnoser().Shell(t.Context(), o, "", ""); err == nil || err.Error() != "no permission to create pods/exec in namespace "+r.Namespace+", which a shell needs" {
+		t.Errorf("without the right: %v", err)
+	}
+	shells := r.Client.Diagnoser()
+	if _, err := shells.Shell(t.Context(), o, "", "other"); err == nil || !strings.Contains(err.Error(), "none of its containers is running") {
+		t.Errorf("a shell in a container that does not exist: %v", err)
+	}
+	shell, err := shells.Shell(t.Context(), o, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, keyboard, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer keyboard.Close()
+	typed := func(text string) {
+		if _, err := keyboard.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	typed("hello\rexit\r")
+	var screen strings.Builder
+	if err := shell.Run(t.Context(), in, &screen); err != nil {
+		t.Fatal(err)
+	}
+	if got := screen.String(); !strings.HasPrefix(got, "pod "+shell.Pod) || !strings.HasSuffix(got, "$ hello\r\nhello\r\n$ exit\r\n") {
+		t.Errorf("the shell says %q", got)
+	}
+	typed("after\n") // the shell has ended: whoever reads next gets it
+	rest := make([]byte, 16)
+	if n, err := in.Read(rest); err != nil || string(rest[:n]) != "after\n" {
+		t.Errorf("left to others: %q, %v", rest[:n], err)
+	}
+}
