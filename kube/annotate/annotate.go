@@ -31,6 +31,8 @@ type Source struct {
 	// Rendered is the chart as it stands, rendered with these.
 	Rendered *charts.Rendered
 	Spelling Spelling
+	// Partial writes a part of the order if not all of it can be written.
+	Partial bool
 }
 
 // Order is what the files are to say: the tree and the resources of the source,
@@ -66,26 +68,61 @@ type Left struct {
 
 // Rule R69: lines are inserted, checked in memory, and written all or none.
 //
-// Prepare finds out what to insert where. The new files are rendered in memory,
-// and have to give the plan of the order together with what is left. The error says
-// that they do not, or that they cannot be read.
+// Prepare finds out what to insert where. The new files are rendered in memory, with the
+// source's values and with their switches turned, and have to give the plan of the order. If
+// something cannot be written, nothing is, or with Source.Partial the largest part that
+// waits for nothing that is not written. The error says that the files cannot be read, or
+// that the chart would deploy something else.
 func Prepare(ctx context.Context, src Source, order Order) (*Result, error) {
+	now := Order{src.Rendered.Tree, src.Rendered.Resources}
+	not, noCharts := unwritten{}, false
+	var left []Left
+	for {
+		part := not.without(order, now, noCharts)
+		w, err := newWriter(ctx, src)
+		if err != nil {
+			return nil, err
+		}
+		more, err := w.write(part)
+		if err != nil {
+			return nil, err
+		}
+		if len(more) == 0 {
+			return w.result(not.explain(left, order)), nil
+		}
+		left = append(left, more...)
+		if !src.Partial {
+			return &Result{Left: left}, nil
+		}
+		known := len(not)
+		not.add(more, order, now.Tree)
+		stuck := len(not) == known && noCharts
+		noCharts = noCharts || slices.ContainsFunc(more, func(l Left) bool { return l.Objects == nil })
+		if stuck || len(not) == known && !noCharts {
+			return &Result{Left: left}, nil
+		}
+	}
+}
+
+// write collects the lines of an order, and returns what cannot be written or would not
+// hold with other values.
+func (w *writer) write(order Order) ([]Left, error) {
 	wanted, err := plan.Build(order.Tree, order.Resources)
 	if err != nil {
 		return nil, err
 	}
-	w, err := newWriter(ctx, src)
+	w.charts(w.src.Rendered.Tree, order.Tree)
+	if err := w.objects(order.Resources); err != nil || len(w.left) > 0 {
+		return w.left, err
+	}
+	if err := w.check(wanted); err != nil {
+		return nil, notWritten(w.src.Dir, err)
+	}
+	left, err := w.variants(wanted)
 	if err != nil {
-		return nil, err
+		return nil, notWritten(w.src.Dir, err)
 	}
-	w.charts(src.Rendered.Tree, order.Tree)
-	if err := w.objects(order.Resources); err != nil {
-		return nil, err
-	}
-	if err := w.check(order, wanted); err != nil {
-		return nil, fmt.Errorf("chart %s: writing its order would change what it deploys, so nothing was written: %w", src.Dir, err)
-	}
-	return w.result(), nil
+	return left, nil
 }
 
 // writer collects what goes into which file.
@@ -113,6 +150,10 @@ func newWriter(ctx context.Context, src Source) (*writer, error) {
 
 // render renders the chart with the given insertions in its files.
 func (w *writer) render(insert map[string][]insertion) (*charts.Rendered, error) {
+	return w.renderWith(insert, w.src.Values)
+}
+
+func (w *writer) renderWith(insert map[string][]insertion, values map[string]any) (*charts.Rendered, error) {
 	contents := map[string][]byte{}
 	for name, ins := range insert {
 		contents[name] = w.files[name].with(ins)
@@ -121,7 +162,7 @@ func (w *writer) render(insert map[string][]insertion) (*charts.Rendered, error)
 	if err != nil {
 		return nil, err
 	}
-	return charts.Render(w.ctx, c, w.src.Values, w.src.Options)
+	return charts.Render(w.ctx, c, values, w.src.Options)
 }
 
 // in says where a file of a chart lies, and whether it can be written.
@@ -270,8 +311,8 @@ func (w *writer) leave(a *want, line int, why string) {
 	w.left = append(w.left, l)
 }
 
-func (w *writer) result() *Result {
-	r := &Result{Left: w.left}
+func (w *writer) result(left []Left) *Result {
+	r := &Result{Left: left}
 	for name, f := range w.files {
 		if len(f.insert) > 0 {
 			r.Files = append(r.Files, File{Name: name, Lines: f.added(), path: f.path, old: []byte(f.raw), new: f.with(f.insert)})

@@ -15,43 +15,28 @@ import (
 	"lockstep/kube/charts"
 )
 
-// check renders the chart with all insertions. It has to be what it was, and its
-// plan, with what is left put in, the one that is wanted.
-func (w *writer) check(order Order, wanted *plan.Plan) error {
+// insertions are the lines to insert, by file.
+func (w *writer) insertions() map[string][]insertion {
 	insert := map[string][]insertion{}
 	for name, f := range w.files {
 		if len(f.insert) > 0 {
 			insert[name] = f.insert
 		}
 	}
-	r, err := w.render(insert)
+	return insert
+}
+
+// check renders the chart with all insertions. It has to be what it was, and its plan the
+// one that is wanted.
+func (w *writer) check(wanted *plan.Plan) error {
+	r, err := w.render(w.insertions())
 	if err != nil {
 		return err
 	}
 	if err := w.same(r); err != nil {
 		return err
 	}
-	left := map[plan.Object]bool{}
-	for _, l := range w.left {
-		for _, o := range l.Objects {
-			left[o] = true
-		}
-	}
-	to := map[plan.Object]plan.Resource{}
-	for _, res := range order.Resources {
-		to[res.Object] = res
-	}
-	resources := slices.Clone(r.Resources)
-	for i, res := range resources {
-		if target, ok := to[res.Object]; ok && left[res.Object] {
-			resources[i].Annotations = maps.Clone(target.Annotations)
-		}
-	}
-	tree := r.Tree
-	if slices.ContainsFunc(w.left, func(l Left) bool { return l.Objects == nil }) {
-		tree = order.Tree
-	}
-	got, err := plan.Build(tree, resources)
+	got, err := plan.Build(r.Tree, r.Resources)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ type file struct {
 	path   string
 	text   *text // nil where it cannot be read as a template
 	places []*place
-	broken string // why none of its places can be used
 	insert []insertion
 }
 

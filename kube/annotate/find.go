@@ -21,8 +21,7 @@ type foundPlace struct {
 }
 
 // find finds out which place makes which objects: each gets a mark of its own, and
-// the chart is rendered with all of them. Where that fails, the files are tried one
-// by one; one that cannot be rendered has no places.
+// the chart is rendered with all of them.
 func (w *writer) find(wants []*want) ([]*foundPlace, error) {
 	files := map[string]bool{}
 	for _, a := range wants {
@@ -38,26 +37,29 @@ func (w *writer) find(wants []*want) ([]*foundPlace, error) {
 			}
 		}
 	}
-	if len(all) == 0 || w.marked(all) == nil {
-		return all, nil
+	return w.sound(all)
+}
+
+// sound returns the places at which annotations leave the chart what it was; each is tried
+// alone if need be, since a text that looks like metadata may be part of something else.
+func (w *writer) sound(places []*foundPlace) ([]*foundPlace, error) {
+	if len(places) == 0 || w.marked(places) == nil {
+		return places, nil
 	}
-	var found []*foundPlace
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		var own []*foundPlace
-		for _, p := range all {
-			if p.file == name {
-				own = append(own, p)
-			}
-		}
-		if err := w.marked(own); err == nil {
-			found = append(found, own...)
-		} else if w.ctx.Err() != nil {
-			return nil, err
-		} else {
-			w.files[name].broken = "the annotations would break its YAML"
-		}
+	if err := w.ctx.Err(); err != nil {
+		return nil, err
 	}
-	return found, nil
+	if len(places) == 1 {
+		places[0].place.refused = "annotations there would break its YAML"
+		return nil, nil
+	}
+	half := len(places) / 2
+	first, err := w.sound(places[:half])
+	if err != nil {
+		return nil, err
+	}
+	second, err := w.sound(places[half:])
+	return slices.Concat(first, second), err
 }
 
 // marked finds the objects of places. The error says that the chart is not what it
@@ -88,9 +90,6 @@ func (w *writer) marked(places []*foundPlace) error {
 // refusal tells why an object has no place, and on which line it would be.
 func (w *writer) refusal(a *want) (why string, line int) {
 	f := w.files[a.file]
-	if f.broken != "" {
-		return f.broken, 0
-	}
 	if f.text == nil {
 		return "its template cannot be parsed", 0
 	}

@@ -2,6 +2,7 @@ package annotate
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -100,7 +101,7 @@ func (t *text) open(p *place, i, column int) {
 		t.fill(p, b.annotations[0], b, false)
 		return
 	}
-	t.branches(p, at, b)
+	t.branches(p, at, b, b.annotations)
 }
 
 // block is what stands below a "metadata:".
@@ -211,25 +212,39 @@ func (t *text) fill(p *place, i int, b block, guarded bool) {
 	p.holes = append(p.holes, h)
 }
 
-// branches makes room where the annotations are there under a condition only: in
-// each branch of it, and where it has no else, in one of its own.
-func (t *text) branches(p *place, at *branch, b block) {
-	chain := t.lines[b.annotations[0]].at.chain
-	seen := map[*branch]bool{}
-	for _, i := range b.annotations {
-		in := t.lines[i].at
-		if in.chain == nil || in.chain != chain || in.above != at || seen[in] {
+// branches makes room where the annotations in some lines are there under a condition
+// only: in each branch of it, also in conditions inside of it, and where it has no else, in
+// one of its own.
+func (t *text) branches(p *place, at *branch, b block, annotations []int) {
+	var chain *chain
+	inside := map[*branch][]int{}
+	for _, i := range annotations {
+		in := t.lines[i].at.below(at)
+		if in == nil || chain != nil && in.chain != chain {
 			p.refused = byHelper
 			return
 		}
-		seen[in] = true
-		t.fill(p, i, b, true)
+		chain = in.chain
+		inside[in] = append(inside[in], i)
+	}
+	for _, in := range chain.branches {
+		lines := inside[in]
+		direct := slices.ContainsFunc(lines, func(i int) bool { return t.lines[i].at == in })
+		switch {
+		case len(lines) == 0, direct && len(lines) > 1:
+			p.refused = byHelper
+		case direct:
+			t.fill(p, lines[0], b, true)
+		default:
+			t.branches(p, in, b, lines)
+		}
 	}
 	if p.refused != "" {
+		p.holes = nil
 		return
 	}
 	end := t.lineOf(chain.end)
-	if len(seen) < len(chain.branches) || chain.word == "range" || !t.lines[end].only() || !t.lines[t.lineOf(chain.open)].only() {
+	if chain.word == "range" || !t.lines[end].only() || !t.lines[t.lineOf(chain.open)].only() {
 		p.refused, p.holes = byHelper, nil
 		return
 	}

@@ -36,6 +36,16 @@ func (b *branch) in(words ...string) bool {
 	return false
 }
 
+// below is the branch right below another one that a branch lies in, nil for none.
+func (b *branch) below(top *branch) *branch {
+	for ; b.chain != nil; b = b.above {
+		if b.above == top {
+			return b
+		}
+	}
+	return nil
+}
+
 // line is one line of a template.
 type line struct {
 	start, end int // offsets; end is before the line end

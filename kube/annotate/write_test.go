@@ -183,7 +183,12 @@ func TestPartlyAnnotated(t *testing.T) {
 		res.Annotations = map[string]string{plan.AnnotationGroup: res.Object.Name, plan.AnnotationGroupDependsOn: needs}
 		o.Resources = append(o.Resources, res)
 	}
-	res, err := Prepare(t.Context(), source(dir, r), o)
+	whole := source(dir, r)
+	if res, err := Prepare(t.Context(), whole, o); err != nil || len(res.Files) > 0 || len(res.Left) != 1 {
+		t.Errorf("not all of it can be written: %+v, %v", res, err)
+	}
+	whole.Partial = true
+	res, err := Prepare(t.Context(), whole, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,8 @@ func TestSuggestWrites(t *testing.T) {
 	}
 }
 
-// R69: what cannot be written safely is said, with what to put where.
+// R69, R69a: what cannot be written safely is said, with what to put where; nothing is
+// written then, or with --partial what waits for nothing of that.
 func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
 	noCluster(t)
 	dir := called(t)
@@ -73,10 +74,10 @@ func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _, err := typed("suggest", dir, "--write")
-	if command.ExitCode(err) != command.ExitFailed || err == nil || !strings.Contains(err.Error(), "1 place") {
+	if command.ExitCode(err) != command.ExitNothing || err == nil || !strings.Contains(err.Error(), "1 part of chart shop cannot be written, so nothing was; --partial writes what can be") {
 		t.Errorf("error %v, exit %d", err, command.ExitCode(err))
 	}
-	for _, part := range []string{"add by hand", "templates/web.yaml:3 Deployment/web", "helm.sh/resource-group: web", `helm.sh/depends-on-resource-groups: '["db"]'`} {
+	for _, part := range []string{"not written:", "templates/web.yaml:3 Deployment/web", "helm.sh/resource-group: web", `helm.sh/depends-on-resource-groups: '["db"]'`} {
 		if !strings.Contains(out, part) {
 			t.Errorf("does not say %q:\n%s", part, out)
 		}
@@ -84,10 +85,13 @@ func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
 	if now, err := os.ReadFile(file); err != nil || string(now) != made {
 		t.Errorf("the file is\n%s", now)
 	}
+	if out, _, err := typed("suggest", dir, "--write", "--partial"); err != nil || !strings.Contains(out, "added 4 lines to 1 file") || !strings.Contains(out, "templates/web.yaml:3 Deployment/web") {
+		t.Errorf("--partial prints\n%s%v", out, err)
+	}
 	if out, _, _ := typed("suggest", dir, "--write", "--spelling=hip"); !strings.Contains(out, `helm.sh/depends-on/resource-groups: '["db"]'`) {
 		t.Errorf("--spelling=hip prints\n%s", out)
 	}
-	for _, args := range [][]string{{"suggest", dir, "--write", "--tui"}, {"suggest", dir, "--write", "-o", "dot"}, {"suggest", dir, "--spelling=hip"}, {"template", "t", dir, "--order=inferred", "--wait=legacy"}} {
+	for _, args := range [][]string{{"suggest", dir, "--write", "--tui"}, {"suggest", dir, "--write", "-o", "dot"}, {"suggest", dir, "--spelling=hip"}, {"suggest", dir, "--partial"}, {"template", "t", dir, "--order=inferred", "--wait=legacy"}} {
 		if _, _, err := typed(args...); err == nil {
 			t.Errorf("%v is taken", args)
 		}

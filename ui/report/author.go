@@ -120,7 +120,7 @@ func (w Written) text(to Stream) string {
 		fmt.Fprintf(&b, "%s\n", clean(line))
 	}
 	if len(w.Left) > 0 {
-		b.WriteString("\nadd by hand:\n")
+		b.WriteString("\nnot written:\n")
 	}
 	for _, l := range w.Left {
 		at := cmp.Or(l.File, l.Chart)

@@ -22,10 +22,11 @@ Groups from annotations are kept, and inferred edges are added to them. "lockste
 found.
 
 --write adds annotations that Helm also accepts to templates and Chart.yaml, and changes nothing else. Resources that
-are rendered conditionally are named under the same condition. lockstep first renders the chart with the new lines in
-memory and checks that this gives the suggested plan; then it writes all files or none. Places it cannot edit safely
-are listed with the lines to add, and the exit code is 1: objects whose annotations come from a helper, objects of
-several groups rendered by one place in a template, packed charts, and links.
+are rendered conditionally are named under the same condition. It is all or nothing: lockstep renders the chart with
+the new lines in memory, with your values and with each switch turned, and writes only if the order is the suggested
+one every time. Otherwise it lists the places and why, with the lines to add by hand, and exits with 2: objects whose
+annotations come from a helper, objects of several groups from one place in a template, packed charts, and links.
+--partial then writes the groups that wait for nothing unwritten.
 
 If templates use the release name, give NAME before CHART.`
 
@@ -33,7 +34,7 @@ func (a *app) newSuggest() *cobra.Command {
 	flags := command.RenderFlags{Flat: true}
 	format := command.Choice{Allowed: report.DagFormats}
 	spelling := command.Choice{Allowed: []string{"helm", "hip"}}
-	tui, write := false, false
+	tui, write, partial := false, false, false
 	cmd := &cobra.Command{
 		Use:     "suggest CHART",
 		GroupID: "look",
@@ -60,8 +61,11 @@ lockstep suggest ./wordpress --write   # to the chart's files`,
 			if cmd.Flags().Changed("spelling") && !write {
 				return errors.New("--spelling needs --write")
 			}
+			if partial && !write {
+				return errors.New("--partial needs --write")
+			}
 			if write {
-				return a.writeOrder(cmd, r, ordered, format.Value, kube.AnnotationSpelling(spelling.Value))
+				return a.writeOrder(cmd, r, ordered, format.Value, kube.AnnotationSpelling(spelling.Value), partial)
 			}
 			suggested, err := command.PlanRendered(ordered)
 			if err != nil {
@@ -84,15 +88,16 @@ lockstep suggest ./wordpress --write   # to the chart's files`,
 	command.AddChoice(cmd, &format, "output", "o", "format")
 	cmd.Flags().BoolVar(&tui, "tui", false, "show it on the screen")
 	cmd.Flags().BoolVar(&write, "write", false, "write the order to the chart's files")
+	cmd.Flags().BoolVar(&partial, "partial", false, "with --write: write a part if not all can be written")
 	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write adds: one slash (Helm 4.3) or two (HIP-0025)")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	cmd.MarkFlagsMutuallyExclusive("tui", "write")
 	return cmd
 }
 
-// writeOrder writes an order to the files of a rendered chart, and lists the places to edit
-// by hand.
-func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.Rendered, format string, spelling kube.AnnotationSpelling) error {
+// writeOrder writes an order to the files of a rendered chart (R69a), and lists what cannot
+// be written.
+func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.Rendered, format string, spelling kube.AnnotationSpelling, partial bool) error {
 	mode := report.ModeText
 	switch format {
 	case "json":
@@ -101,7 +106,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	default:
 		return fmt.Errorf("--write prints text or json, not -o %s", format)
 	}
-	found, err := kube.PrepareAnnotations(cmd.Context(), kube.AnnotatedChart{Dir: r.Chart.Path(), Values: r.GivenValues, Options: r.Options, Rendered: r.Rendered, Spelling: spelling},
+	found, err := kube.PrepareAnnotations(cmd.Context(), kube.AnnotatedChart{Dir: r.Chart.Path(), Values: r.GivenValues, Options: r.Options, Rendered: r.Rendered, Spelling: spelling, Partial: partial},
 		kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
 	if err != nil {
 		return err
@@ -116,13 +121,12 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	for _, l := range found.Left {
 		written.Left = append(written.Left, report.ManualEdit(l))
 	}
-	if err := a.Display(cmd, mode).Show(written); err != nil || len(found.Left) == 0 {
+	if err := a.Display(cmd, mode).Show(written); err != nil || len(found.Left) == 0 || len(found.Files) > 0 {
 		return err
 	}
-	err = fmt.Errorf("%s of chart %s must be edited by hand; until then it has a different order",
-		report.Count(len(found.Left), "place"), r.Chart.Name())
-	if len(found.Files) > 0 {
-		return command.Exit(command.ExitFailed, err)
+	next := "; --partial writes what can be"
+	if partial {
+		next = ""
 	}
-	return err
+	return fmt.Errorf("%s of chart %s cannot be written, so nothing was%s", report.Count(len(found.Left), "part"), r.Chart.Name(), next)
 }

@@ -1,0 +1,136 @@
+package annotate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lockstep/engine/plan"
+)
+
+// Rule R69a: all or nothing, or a closed part.
+//
+// unwritten are the groups that are not written, and why. It only grows.
+type unwritten map[groupKey]string
+
+// add adds the groups of what is left to somebody, and those of charts whose wait for
+// others cannot be written.
+func (u unwritten) add(left []Left, order Order, now *plan.Chart) {
+	group := groupsOf(order.Resources)
+	for _, l := range left {
+		for _, o := range l.Objects {
+			if key, ok := group[o]; ok && u[key] == "" {
+				u[key] = l.Why
+			}
+		}
+		if l.Objects == nil {
+			for _, path := range waiting(now, order.Tree) {
+				for _, key := range group {
+					if key.chart == path || strings.HasPrefix(key.chart, path+"/") {
+						u[key] = cmp.Or(u[key], "what chart "+path+" waits for is not written")
+					}
+				}
+			}
+		}
+	}
+	u.close(order.Resources)
+}
+
+// close adds what waits for a group that is not written: that comes last, with all that
+// has no group.
+func (u unwritten) close(resources []plan.Resource) {
+	for grown := true; grown; {
+		grown = false
+		for _, r := range resources {
+			key := groupKey{r.Chart, groupOf(r.Annotations)}
+			if key.name == "" || u[key] != "" {
+				continue
+			}
+			for _, name := range needsOf(r.Annotations) {
+				if u[groupKey{r.Chart, name}] != "" {
+					u[key], grown = "it waits for group "+name+", which is not written", true
+					break
+				}
+			}
+		}
+	}
+}
+
+// without is the order without the groups that are not written: their objects say what they
+// say now. If Chart.yaml files are not written either, they are as they are now.
+func (u unwritten) without(order Order, now Order, noCharts bool) Order {
+	if noCharts {
+		order.Tree = now.Tree
+	}
+	said := map[plan.Object]map[string]string{}
+	for _, r := range now.Resources {
+		said[r.Object] = r.Annotations
+	}
+	order.Resources = slices.Clone(order.Resources)
+	for i, r := range order.Resources {
+		if u[groupKey{r.Chart, groupOf(r.Annotations)}] != "" {
+			order.Resources[i].Annotations = said[r.Object]
+		}
+	}
+	return order
+}
+
+// explain adds to what is left the groups that are not written because of it.
+func (u unwritten) explain(left []Left, order Order) []Left {
+	told := map[groupKey]bool{}
+	group := groupsOf(order.Resources)
+	for _, l := range left {
+		for _, o := range l.Objects {
+			told[group[o]] = true
+		}
+	}
+	objects := map[groupKey][]plan.Object{}
+	for _, r := range order.Resources {
+		key := groupKey{r.Chart, groupOf(r.Annotations)}
+		objects[key] = append(objects[key], r.Object)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(u), func(a, b groupKey) int { return strings.Compare(a.chart+":"+a.name, b.chart+":"+b.name) }) {
+		if !told[key] {
+			left = append(left, Left{Chart: key.chart, Objects: objects[key], Why: u[key], Lines: []string{}})
+		}
+	}
+	return left
+}
+
+func groupsOf(resources []plan.Resource) map[plan.Object]groupKey {
+	out := map[plan.Object]groupKey{}
+	for _, r := range resources {
+		if name := groupOf(r.Annotations); name != "" {
+			out[r.Object] = groupKey{r.Chart, name}
+		}
+	}
+	return out
+}
+
+// waiting are the paths of charts that are to wait for more than they do now.
+func waiting(now, wanted *plan.Chart) (paths []string) {
+	if now == nil || wanted == nil {
+		return nil
+	}
+	if lacks(now.DependsOn, wanted.DependsOn) {
+		paths = append(paths, wanted.Path)
+	}
+	for i, s := range now.Subcharts {
+		if i >= len(wanted.Subcharts) {
+			break
+		}
+		to := wanted.Subcharts[i]
+		if lacks(s.DependsOn, to.DependsOn) && to.Chart != nil {
+			paths = append(paths, to.Chart.Path)
+		}
+		paths = append(paths, waiting(s.Chart, to.Chart)...)
+	}
+	return paths
+}
+
+// notWritten is the error of an order that cannot be written.
+func notWritten(dir string, err error) error {
+	return fmt.Errorf("chart %s: writing its order would change what it deploys, so nothing was written: %w", dir, err)
+}

@@ -1,0 +1,82 @@
+package annotate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/engine/plan"
+)
+
+// TestAllOrNothing (R69a): if one object cannot be written, or a group would lose its place
+// with another value, nothing is written; or with Partial what waits for nothing of that.
+func TestAllOrNothing(t *testing.T) {
+	object := func(name string) string { return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n" }
+	byHand := func(name string) string {
+		return object(name) + "  annotations: {{- include \"notes\" . | nindent 4 }}\n"
+	}
+	for _, tt := range []struct {
+		name    string
+		base    string // the template of the group base
+		values  string
+		written []string // with Partial
+		left    []string
+	}{
+		{"an object by hand", byHand("base"), "", []string{"db", "worker"},
+			[]string{"base: " + byHelper, "web: it waits for group base, which is not written", "front: it waits for group web, which is not written"}},
+		{"one of two objects by hand", object("base") + "---\n" + byHand("base-2"), "", []string{"db", "worker"},
+			[]string{"base-2: " + byHelper, "web: it waits for group base, which is not written", "front: it waits for group web, which is not written"}},
+		{"a condition that cannot be named", "{{- range $on := list .Values.base }}{{ if $on }}\n" + object("base") + "{{ end }}{{- end }}\n", "base: true\n", []string{"base", "db", "worker"},
+			[]string{"web: with --set base=false it would come last, with what has no group", "front: with --set base=false it would come last, with what has no group"}},
+		{"nothing in the way", object("base"), "other: true\n", []string{"base", "db", "front", "web", "worker"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
+			put(t, dir, "values.yaml", tt.values)
+			put(t, dir, "templates/_notes.tpl", "{{ define \"notes\" }}a: b{{ end }}")
+			put(t, dir, "templates/base.yaml", tt.base)
+			needs := map[string]string{"web": `["base"]`, "front": `["web","db"]`, "worker": `["db"]`}
+			for _, name := range []string{"db", "front", "web", "worker"} {
+				put(t, dir, "templates/"+name+".yaml", object(name))
+			}
+			r := render(t, dir)
+			order := Order{Tree: r.Tree}
+			for _, res := range r.Resources {
+				group, _, _ := strings.Cut(res.Object.Name, "-")
+				more := map[string]string{plan.AnnotationGroup: group}
+				if needs[group] != "" {
+					more[plan.AnnotationGroupDependsOn] = needs[group]
+				}
+				for key, value := range res.Annotations {
+					more[key] = value
+				}
+				res.Annotations = more
+				order.Resources = append(order.Resources, res)
+			}
+			src := source(dir, r)
+			whole, err := Prepare(t.Context(), src, order)
+			if err != nil || (len(whole.Files) > 0) != (tt.left == nil) || (len(whole.Left) > 0) != (tt.left != nil) {
+				t.Errorf("whole: %+v, %v", whole, err)
+			}
+			src.Partial = true
+			part, err := Prepare(t.Context(), src, order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var written, left []string
+			for _, f := range part.Files {
+				written = append(written, strings.TrimSuffix(strings.TrimPrefix(f.Name, "templates/"), ".yaml"))
+			}
+			for _, l := range part.Left {
+				left = append(left, fmt.Sprintf("%s: %s", l.Objects[0].Name, l.Why))
+			}
+			slices.Sort(left)
+			slices.Sort(tt.left)
+			if !slices.Equal(written, tt.written) || !slices.Equal(left, tt.left) {
+				t.Errorf("written %q, left %q; want %q, %q", written, left, tt.written, tt.left)
+			}
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package annotate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+)
+
+// mostVariants is how many values are tried.
+const mostVariants = 24
+
+// variants renders the chart with each of its switches turned, as it is and as it would be
+// written, and returns what is ordered less than before then (R69a): groups that are
+// rendered and not ordered, or that no longer wait for others that are rendered, too.
+func (w *writer) variants(wanted *plan.Plan) ([]Left, error) {
+	flips, err := w.flips()
+	if err != nil {
+		return nil, err
+	}
+	insert := w.insertions()
+	if len(insert) == 0 {
+		return nil, nil
+	}
+	found := make([][]Left, len(flips))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, f := range flips {
+		group.Go(func() (err error) {
+			found[i], err = w.variant(f, insert, wanted)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	same := func(a, b Left) bool { return a.Chart == b.Chart && slices.Equal(a.Objects, b.Objects) }
+	var left []Left
+	for _, l := range slices.Concat(found...) { // a group once, with the first switch that it depends on
+		if !slices.ContainsFunc(left, func(other Left) bool { return same(l, other) }) {
+			left = append(left, l)
+		}
+	}
+	return left, nil
+}
+
+// variant is variants for one switch.
+func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Plan) (left []Left, err error) {
+	problem := func(g *plan.Group, why string, args ...any) {
+		left = append(left, Left{Chart: g.Chart, Objects: g.Objects, Why: "with --set " + f.setting + " " + fmt.Sprintf(why, args...), Lines: []string{}})
+	}
+	var got *plan.Plan
+	after, err := w.renderWith(insert, f.values)
+	if err == nil {
+		got, err = after.Plan()
+	}
+	if err != nil {
+		if before, failed := w.renderWith(nil, f.values); failed != nil {
+			return nil, w.ctx.Err() // not a variant of this chart
+		} else if _, failed := before.Plan(); failed != nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("with --set %s: %w", f.setting, err)
+	}
+	there := rendered(after, wanted)
+	for _, g := range wanted.Groups {
+		if g.Name == plan.Unsequenced || !there[g.ID] {
+			continue
+		}
+		is := got.Group(g.ID)
+		switch {
+		case is == nil && alone(g, there, wanted): // R8: by itself, a group is none
+			continue
+		case is == nil:
+			problem(g, "it would come last, with what has no group")
+			continue
+		}
+		for _, id := range g.After {
+			if there[id] && !slices.Contains(is.After, id) {
+				problem(g, "it would not wait for %s", id)
+				break
+			}
+		}
+	}
+	return left, nil
+}
+
+// alone reports whether a group waits for no group that is rendered, and none for it.
+func alone(g *plan.Group, there map[string]bool, wanted *plan.Plan) bool {
+	return !slices.ContainsFunc(g.After, func(id string) bool { return there[id] }) &&
+		!slices.ContainsFunc(wanted.Groups, func(h *plan.Group) bool { return there[h.ID] && slices.Contains(h.After, g.ID) })
+}
+
+// rendered are the groups of a plan of which something is rendered.
+func rendered(r *charts.Rendered, p *plan.Plan) map[string]bool {
+	objects := map[plan.Object]bool{}
+	for _, res := range r.Resources {
+		objects[res.Object] = true
+	}
+	out := map[string]bool{}
+	for _, g := range p.Groups {
+		out[g.ID] = slices.ContainsFunc(g.Objects, func(o plan.Object) bool { return objects[o] })
+	}
+	return out
+}
+
+// flip is the values of the chart with one switch turned.
+type flip struct {
+	setting string // as --set takes it
+	values  map[string]any
+}
+
+// flips are variants of the values: each turns one boolean, first those that say whether
+// something is there.
+func (w *writer) flips() ([]flip, error) {
+	c, err := charts.LoadPath(w.src.Dir)
+	if err != nil {
+		return nil, err
+	}
+	h, err := c.Helm()
+	if err != nil {
+		return nil, err
+	}
+	all, err := chartcommon.CoalesceValues(h, charts.CopyValues(w.src.Values))
+	if err != nil {
+		return nil, err
+	}
+	paths := switches(all, nil)
+	slices.SortStableFunc(paths, func(a, b []string) int { return cmp.Compare(rank(a), rank(b)) })
+	var out []flip
+	for _, path := range paths[:min(len(paths), mostVariants)] {
+		values, is := turned(charts.CopyValues(w.src.Values), all, path)
+		out = append(out, flip{fmt.Sprintf("%s=%v", strings.Join(path, "."), is), values})
+	}
+	return out, nil
+}
+
+// rank puts the switches that say whether something is there before others, and shallow
+// ones before deep ones.
+func rank(path []string) int {
+	switch path[len(path)-1] {
+	case "enabled", "create", "install":
+		return len(path)
+	}
+	return 100 + len(path)
+}
+
+// switches are the paths of booleans, sorted.
+func switches(values map[string]any, above []string) (paths [][]string) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		path := append(slices.Clone(above), key)
+		switch v := values[key].(type) {
+		case bool:
+			paths = append(paths, path)
+		case map[string]any:
+			if key == "global" && len(above) > 0 {
+				continue // the parent's, handed down
+			}
+			paths = append(paths, switches(v, path)...)
+		}
+	}
+	return paths
+}
+
+// turned returns given values with the boolean at a path turned, and what it is then.
+func turned(given, all map[string]any, path []string) (values map[string]any, is bool) {
+	at := given
+	for _, key := range path[:len(path)-1] {
+		all, _ = all[key].(map[string]any)
+		next, ok := at[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			at[key] = next
+		}
+		at = next
+	}
+	last := path[len(path)-1]
+	was, _ := all[last].(bool)
+	at[last] = !was
+	return given, !was
+}
