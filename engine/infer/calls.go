@@ -28,7 +28,7 @@ type setting struct{ key, value string }
 // Rule R62: an object waits until the workloads are ready that it calls.
 func (r *reader) calls() {
 	for _, n := range r.nodes {
-		if !ownGroup(n.name().Group) {
+		if callers[n.name().Kind] && !ownGroup(n.name().Group) {
 			r.callsFrom(n, n.root.At("spec"))
 		}
 		if !n.works || n.idle() {
@@ -38,6 +38,7 @@ func (r *reader) calls() {
 		for _, kind := range []string{"initContainers", "containers"} {
 			for _, c := range spec.At(kind).Each() {
 				r.callsOf(n, c)
+				r.waitLoops(n, c, kind == "initContainers")
 			}
 		}
 		for _, ref := range n.refs {
@@ -46,6 +47,15 @@ func (r *reader) calls() {
 			}
 		}
 	}
+}
+
+// callers are the kinds of custom resources for which somebody calls what their fields
+// name: they connect, or run pods. What others name is told, not called.
+var callers = map[string]bool{
+	"Component": true, "GrafanaDatasource": true, "GrafanaDataSource": true, "KafkaConnect": true, "KafkaConnector": true, "KafkaMirrorMaker2": true, "KafkaBridge": true, "KafkaUI": true,
+	"Rollout": true, "Workflow": true, "CronWorkflow": true, "SparkApplication": true, "FlinkDeployment": true, "RayCluster": true, "RayJob": true, "RayService": true,
+	"ClickHouseInstallation": true, "Keycloak": true, "OpenTelemetryCollector": true, "Jaeger": true, "Druid": true,
+	"HTTPRoute": true, "GRPCRoute": true, "TCPRoute": true, "TLSRoute": true, "UDPRoute": true, "IngressRoute": true, "IngressRouteTCP": true, "VirtualService": true, "HTTPProxy": true, "ApisixRoute": true, "Mapping": true,
 }
 
 // callsFrom reads the texts of a custom resource: those who work on it call for it.
@@ -68,13 +78,14 @@ func (r *reader) callsFrom(n *node, f refs.Field) {
 
 // callsOf reads one container.
 func (r *reader) callsOf(n *node, c refs.Field) {
+	set := literals(c)
 	for _, list := range []string{"command", "args"} {
 		flag := ""
 		for _, arg := range c.At(list).Each() {
-			text := arg.Text()
+			text := expand(arg.Text(), set)
 			r.call(n, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path}, argument(text, flag, list))
-			key, value, set := strings.Cut(text, "=")
-			if !set {
+			key, value, assigned := strings.Cut(text, "=")
+			if !assigned {
 				key, value = flag, text
 			}
 			r.tell(n, arg, key, value)
@@ -86,8 +97,9 @@ func (r *reader) callsOf(n *node, c refs.Field) {
 	}
 	for _, e := range c.At("env").Each() {
 		name, value := e.At("name").Text(), e.At("value")
-		r.call(n, r.mentions(value.Text(), n.name().Namespace, name, true), Reason{Path: value.Path}, "env "+name)
-		r.tell(n, value, name, value.Text())
+		text := expand(value.Text(), set)
+		r.call(n, r.mentions(text, n.name().Namespace, name, true), Reason{Path: value.Path}, "env "+name)
+		r.tell(n, value, name, text)
 		for field, kind := range map[string]string{"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"} {
 			from := e.At("valueFrom", field)
 			if to := r.by[plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: from.At("name").Text()}]; to != nil {
@@ -143,9 +155,28 @@ func (r *reader) call(n *node, mentions []mention, why Reason, who string) {
 		if m.pods != nil {
 			servers = []*node{m.pods}
 		}
-		r.answers(n, m.service, servers, Serving, w)
+		strength := Serving
+		if why.many {
+			strength = Soft
+		}
+		if n.kind().Group == "batch" && !w.proven && strength == Serving && !stores(m.service, who) {
+			w.doubt += unproven
+		}
+		r.answers(n, m.service, servers, strength, w)
 	}
 }
+
+// stores reports whether a Service is a database or a store of data, which waits for no Job.
+func stores(s *node, who string) bool {
+	return databaseWord(who) || databaseWord(s.name().Name) || slices.ContainsFunc(s.root.At("spec", "ports").Each(), func(p refs.Field) bool {
+		number := numeral(p.At("port").Value)
+		return databasePorts[number] || storePorts[number]
+	})
+}
+
+// storePorts are those of Redis, Kafka, ZooKeeper, etcd, RabbitMQ, Elasticsearch, NATS and
+// S3.
+var storePorts = map[string]bool{"6379": true, "9092": true, "2181": true, "2379": true, "5672": true, "9200": true, "4222": true, "9000": true, "8123": true}
 
 // callsIn reads the entries of a ConfigMap or Secret that a pod uses.
 func (r *reader) callsIn(n, to *node, ref refs.Ref) {
@@ -156,7 +187,9 @@ func (r *reader) callsIn(n, to *node, ref refs.Ref) {
 		if s.file && slices.ContainsFunc(r.behind(s.service), func(server *node) bool { return r.reads(server, to) }) {
 			continue // it is about all that read it, not about who calls whom
 		}
-		r.call(n, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1}, fmt.Sprintf("%s %s", to.name(), s.path))
+		why := Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1}
+		why.many = ref.Use == refs.Environment && len(ref.Keys) == 0 && to.name().Kind == "Secret" && len(keysOf(to)) > 1
+		r.call(n, []mention{s.mention}, why, fmt.Sprintf("%s %s", to.name(), s.path))
 	}
 }
 
@@ -182,6 +215,18 @@ func (r *reader) saidIn(n *node) []said {
 	}
 	r.texts[n] = found
 	return found
+}
+
+// keysOf are the keys of the entries of a ConfigMap or Secret.
+func keysOf(n *node) []string {
+	keys := map[string]bool{}
+	for _, field := range []string{"data", "stringData"} {
+		entries, _ := n.root.At(field).Value.(map[string]any)
+		for key := range entries {
+			keys[key] = true
+		}
+	}
+	return sorted(keys)
 }
 
 // entry is the text of an entry of a ConfigMap or Secret, and where it is.

@@ -117,6 +117,15 @@ func TestWordsThatCall(t *testing.T) {
 		{"db.ns.svc:5432,db.ns:5432", "X", true, "db db"},
 		{"kv-0.peers.ns.svc,kv-1.peers.ns.svc", "X", true, "peers peers"},
 		{"db.ns.svc", "dnsNames", false, ""},
+		{"--db=db:5432", "", false, "db"},
+		{"tcp(db:5432)", "X", true, "db"},
+		{"<zookeeper><host>db</host></zookeeper>", "", false, "db"},
+		{"<name>db</name>", "", false, ""},
+		{"db", "DB_MANAGER_SERVICE_IP", true, "db"},
+		{"--store=dnssrv+_grpc._tcp.db.ns.svc.cluster.local", "", false, "db"},
+		{"until nc -vz \"db\" 5432", "", false, "db"},
+		{"until curl db", "", false, "db"},
+		{"labels:\n  service: db\n", "", false, ""},
 	}
 	for _, tt := range tests {
 		var got []string
@@ -247,12 +256,74 @@ func TestHabits(t *testing.T) {
 		"migration elsewhere": {pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, value: db.example.com}]}]}") +
 			pod("Deployment", "other", "{containers: [{env: [{name: DATABASE_HOST, value: db2.example.com}]}]}"), []string{"Deployment/web > Job/migrate soft"}},
 		"a host, no database": {serviceOf("api") + pod("Deployment", "api", "{}") + pod("Job", "j", "{containers: [{env: [{name: HOST, value: api}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: api}]}]}"),
-			[]string{"Deployment/web > Deployment/api serving", "Job/j > Deployment/api serving"}},
+			[]string{"Deployment/web > Deployment/api serving"}},
 		"a Job of the web": {serviceOf("db") + pod("StatefulSet", "db", "{}") + serviceOf("web") + pod("Job", "j", "{containers: [{env: [{name: DB_HOST, value: db}, {name: WEB_HOST, value: web}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db}]}]}"),
-			[]string{"Deployment/web > StatefulSet/db serving", "Job/j > Deployment/web serving", "Job/j > StatefulSet/db serving"}},
+			[]string{"Deployment/web > StatefulSet/db serving", "Job/j > StatefulSet/db serving"}},
 		"a client by its Secret": {serviceOf("db") + pod("StatefulSet", "db", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + pod("Job", "j", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + object("v1", "Secret", "s", ""),
 			[]string{"Job/j > Secret/s hard", "Job/j > StatefulSet/db soft", "StatefulSet/db > Secret/s hard"}},
 		"a certificate": {object("cert-manager.io/v1", "Certificate", "c", "spec: {secretName: tls}") + pod("Deployment", "web", "{volumes: [{secret: {secretName: tls}}]}"), []string{"Deployment/web > Certificate/c soft"}},
 		"a policy":      {object("networking.k8s.io/v1", "NetworkPolicy", "p", "spec: {podSelector: {matchLabels: {app: web}}}") + pod("Deployment", "web", "{}"), []string{"Deployment/web > NetworkPolicy/p soft"}},
+	}.run(t)
+}
+
+// TestWaitLoops are the strongest reason (R63): each is written in another way, and the
+// edge stays though the other side calls back.
+func TestWaitLoops(t *testing.T) {
+	back := serviceOf("web") + serviceOf("x") + pod("Deployment", "x", "{containers: [{env: [{name: WEB_HOST, value: web}]}]}")
+	for _, c := range []string{
+		`initContainers: [{name: i, command: [sh, -c, 'until nslookup x; do sleep 1; done']}]`,
+		`initContainers: [{name: i, command: [sh, -c, 'until nc -vz "x" 80; do sleep 1; done']}]`,
+		`initContainers: [{name: i, command: [sh, -c, 'until curl -sf x; do sleep 1; done']}]`,
+		`initContainers: [{name: i, command: [sh, -c, "while ! wget -q -O- http://x/ready; do sleep 1; done"]}]`,
+		`initContainers: [{name: i, command: [wait-for-it, "x:80", --, "true"]}]`,
+		`initContainers: [{name: i, command: [dockerize, -wait, "tcp://x:80"]}]`,
+		`initContainers: [{name: i, command: [pg_isready, -h, x]}]`,
+		`initContainers: [{name: i, command: [mysqladmin, ping, --host=x]}]`,
+		`initContainers: [{name: i, command: [bash, -c, 'while ! </dev/tcp/x/80; do sleep 1; done']}]`,
+		`initContainers: [{name: i, command: [sh, -c, 'until nc -z $HOST 80; do sleep 1; done'], env: [{name: HOST, value: x}]}]`,
+		`initContainers: [{name: i, command: [sh, -c, 'until getent hosts x.ns.svc.cluster.local; do sleep 1; done']}]`,
+		`containers: [{name: i, command: [sh, -c, 'until redis-cli -h x ping; do sleep 1; done; exec web']}]`,
+		`initContainers: [{name: wait-for-x}]`,
+	} {
+		// The last one is named after the workload: no Service may have the name, too.
+		of := back
+		if strings.Contains(c, "wait-for-x}") {
+			of = strings.ReplaceAll(back, "name: x}", "name: the-x}")
+		}
+		for _, kind := range []string{"Deployment", "Job"} {
+			got := From("shop", nil, objects(t, of+pod(kind, "web", "{"+c+"}"))).Edges
+			if !slices.ContainsFunc(got, func(e Edge) bool {
+				return e.From.Name == "web" && strings.HasSuffix(e.To.Name, "x") && e.To.Kind == "Deployment" && e.Strength == Serving
+			}) {
+				t.Errorf("%s %s: %q", kind, c, says(got))
+			}
+			if slices.ContainsFunc(got, func(e Edge) bool {
+				return strings.HasSuffix(e.From.Name, "x") && e.To.Name == "web" && e.To.Kind == kind
+			}) {
+				t.Errorf("%s %s: x waits as well: %q", kind, c, says(got))
+			}
+		}
+	}
+}
+
+// TestDoubt are reasons that prove nothing about a Job and a workload, or contradict
+// each other (R66).
+func TestDoubt(t *testing.T) {
+	table{
+		"a Job registers what waits for it": {serviceOf("broker") + pod("StatefulSet", "broker", "{initContainers: [{command: [sh, -c, 'until cluster-is-there; do sleep 1; done']}]}") + pod("Job", "init", "{containers: [{args: [--web-service-url, 'http://broker:80/']}]}"), nil},
+		"a pooler of what the Job uses": {serviceOf("db") + pod("StatefulSet", "db", "{}") + serviceOf("pgbouncer") + pod("Deployment", "pgbouncer", "{containers: [{env: [{name: DB_HOST, value: db}]}]}") +
+			pod("Job", "migrate", "{initContainers: [{command: [sh, -c, 'until nc -vz \"pgbouncer\" 80; do sleep 1; done']}], containers: [{env: [{name: DB_HOST, value: db}]}]}"),
+			[]string{"Deployment/pgbouncer > StatefulSet/db serving", "Job/migrate > Deployment/pgbouncer serving", "Job/migrate > StatefulSet/db serving"}},
+		"both call each other":         {serviceOf("a") + serviceOf("b") + pod("Deployment", "a", "{containers: [{env: [{name: B_URL, value: 'http://b'}]}]}") + pod("Deployment", "b", "{containers: [{env: [{name: A_URL, value: 'http://a'}]}]}"), nil},
+		"a resource that calls nobody": {serviceOf("sentry") + pod("Deployment", "sentry", "{}") + object("dapr.io/v1alpha1", "Configuration", "c", "spec: {sentryAddress: 'sentry:80'}"), nil},
+		"one that calls":               {serviceOf("redis") + pod("Deployment", "redis", "{}") + object("dapr.io/v1alpha1", "Component", "c", "spec: {metadata: [{name: redisHost, value: 'redis:80'}]}"), []string{"Component/c > Deployment/redis serving"}},
+		"a label of an alert": {serviceOf("gateway") + pod("Deployment", "gateway", "{}") + object("v1", "ConfigMap", "c", "data: {rules.yml: \"groups:\\n- rules:\\n  - alert: down\\n    labels:\\n      service: gateway\\n\", plain.yml: \"global:\\n  external_labels:\\n    service: gateway\\n\"}") +
+			pod("Deployment", "prometheus", "{volumes: [{configMap: {name: c}}]}"), []string{"Deployment/prometheus > ConfigMap/c hard"}},
+		"a Secret taken whole": {serviceOf("redis") + pod("Deployment", "redis", "{}") + object("v1", "Secret", "s", "stringData: {REDIS_URL: 'redis://redis:80', other: x}") + pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}"),
+			[]string{"Deployment/web > Deployment/redis soft", "Deployment/web > Secret/s hard"}},
+		"a host that is not here": {object("v1", "ConfigMap", "c", "data: {DATABASE_HOST: db.example.com}") + pod("Job", "migrate", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, valueFrom: {configMapKeyRef: {name: c, key: DATABASE_HOST}}}]}]}"),
+			[]string{"Deployment/web > ConfigMap/c hard", "Deployment/web > Job/migrate soft", "Job/migrate > ConfigMap/c hard"}},
+		"a migration by its name": {pod("Job", "shop-db-migrations", "{}") + pod("Deployment", "web", "{initContainers: [{name: wait-for-db-migrations}]}"), []string{"Deployment/web > Job/shop-db-migrations soft"}},
+		"a variable beside it":    {serviceOf("collector") + pod("Deployment", "collector", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: COLLECTOR, value: collector}, {name: ENDPOINT, value: 'http://$(COLLECTOR):80'}]}]}"), []string{"Deployment/web > Deployment/collector serving"}},
 	}.run(t)
 }

@@ -162,7 +162,7 @@ func fill(n, value int) []int {
 
 // acyclic returns the edges without those that are on cycles, and these.
 func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
-	edges := r.edges()
+	edges, dropped := r.contradicted(r.edges())
 	arcs, class := make([]arc, len(edges)), make([]int, len(edges))
 	for i, e := range edges {
 		arcs[i] = e.at
@@ -170,9 +170,9 @@ func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 	}
 	gone := breakCycles(len(r.nodes), arcs, class)
 	if len(gone) == 0 {
-		return edges, nil
+		return edges, dropped
 	}
-	kept, dropped = make([]Edge, 0, len(edges)-len(gone)), make([]Dropped, 0, len(gone))
+	kept = make([]Edge, 0, len(edges)-len(gone))
 	for i, e := range edges {
 		cycle, ok := gone[i]
 		if !ok {

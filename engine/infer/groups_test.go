@@ -129,7 +129,7 @@ func TestCycles(t *testing.T) {
 		t.Error(warnings, o.Check())
 	}
 
-	softer := objects(t, serviceOf("web")+pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}, {name: API_HOST, value: api}]}]}")+
+	softer := objects(t, serviceOf("web")+pod("Job", "migrate", "{initContainers: [{command: [nslookup, api]}], containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}")+
 		serviceOf("api")+pod("Deployment", "api", calls("web"))+pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"))
 	o = From("shop", shop, softer)
 	if len(o.Dropped) != 1 || o.Dropped[0].Strength != Soft || o.Dropped[0].From.Name != "web" {

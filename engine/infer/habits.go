@@ -55,7 +55,7 @@ func (r *reader) commands(n *node) {
 				for _, kind := range kindOf[m[1]] {
 					to := r.by[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: n.name().Namespace, Name: m[2]}]
 					if to != nil {
-						r.add(n, to, Soft, Reason{Path: c.Path, Value: m[0], Text: fmt.Sprintf("container %s waits for %s", c.At("name").Text(), to.name())})
+						r.add(n, to, Soft, Reason{Path: c.Path, Value: m[0], proven: true, Text: fmt.Sprintf("container %s waits for %s", c.At("name").Text(), to.name())})
 					}
 				}
 			}
@@ -97,7 +97,7 @@ func (r *reader) migrations() {
 		}
 	}
 	for _, n := range r.nodes {
-		if !n.works || n.kind().Group == "batch" || len(jobs) == 0 {
+		if !n.works || n.kind().Group == "batch" || len(jobs) == 0 || r.pools(n) {
 			continue
 		}
 		for host, field := range r.databases(n) {
@@ -117,6 +117,19 @@ func (r *reader) migrations() {
 	}
 }
 
+// pools reports whether a workload answers for a database: a Job may reach it through that.
+func (r *reader) pools(n *node) bool {
+	return slices.ContainsFunc(r.inNamespace[n.name().Namespace], func(s *node) bool {
+		return slices.Contains(r.behind(s), n) && (slices.ContainsFunc(wordsOf(s.name().Name), pooler) || slices.ContainsFunc(s.root.At("spec", "ports").Each(), func(p refs.Field) bool {
+			return databasePorts[numeral(p.At("port").Value)] || numeral(p.At("port").Value) == "6432"
+		}))
+	})
+}
+
+func pooler(word string) bool {
+	return slices.Contains([]string{"bouncer", "pgbouncer", "pgpool", "pooler", "proxysql", "maxscale", "haproxy", "odyssey", "pgcat", "supavisor"}, word)
+}
+
 // databases are the databases that a workload is told, with who says so.
 func (r *reader) databases(n *node) map[use]string {
 	found := map[use]string{}
@@ -134,9 +147,28 @@ func (r *reader) databases(n *node) map[use]string {
 		for _, c := range spec.At(kind).Each() {
 			for _, e := range c.At("env").Each() {
 				key, value := e.At("name").Text(), e.At("value").Text()
-				if callsHost(key) && databaseWord(key) && strings.Contains(value, ".") && !strings.ContainsAny(value, "/@ ") {
+				if !callsHost(key) || !databaseWord(key) {
+					continue
+				}
+				if strings.Contains(value, ".") && !strings.ContainsAny(value, "/@ ") {
 					found[use{host: value}] = e.At("value").Path
 				}
+				for _, field := range []string{"configMapKeyRef", "secretKeyRef"} {
+					if from := e.At("valueFrom", field); from.There() {
+						found[use{host: from.At("name").Text() + ":" + from.At("key").Text()}] = from.Path
+					}
+				}
+			}
+		}
+	}
+	for _, ref := range n.refs {
+		to := r.by[ref.To]
+		if to == nil || ref.Use != refs.Environment || len(ref.Keys) > 0 {
+			continue
+		}
+		for _, key := range keysOf(to) {
+			if callsHost(key) && databaseWord(key) {
+				found[use{host: to.name().Name + ":" + key}] = ref.Path
 			}
 		}
 	}

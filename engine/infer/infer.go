@@ -56,9 +56,18 @@ type Reason struct {
 	Text string
 	// By are the objects besides the two that the edge would not be there without.
 	By []plan.Object
-	// doubt orders reasons of one strength: the larger, the less likely.
+	// doubt orders reasons of one strength: the larger, the less likely. From unproven on,
+	// the edge is shown and not kept.
 	doubt int
+	// many is set for a Secret of several keys that is taken whole: who takes it need not
+	// use all of it.
+	many bool
+	// proven is set where the other way round is impossible: something waits in a loop.
+	proven bool
 }
+
+// unproven is the doubt of what a Job says of a workload, which may be waiting for it.
+const unproven = 100
 
 // Dropped is an edge that the groups do not keep, and why.
 type Dropped struct {
@@ -159,7 +168,8 @@ func (o *Order) Between(from, to []plan.Object) []Edge {
 // compareStrength orders edges by strength and doubt, the strongest and surest
 // first.
 func compareStrength(a, b Edge) int {
-	return cmp.Or(cmp.Compare(a.Strength.softness(), b.Strength.softness()), cmp.Compare(a.Reason.doubt, b.Reason.doubt))
+	proof := map[bool]int{true: -1}
+	return cmp.Or(cmp.Compare(a.Strength.softness(), b.Strength.softness()), proof[a.Reason.proven]-proof[b.Reason.proven], cmp.Compare(a.Reason.doubt, b.Reason.doubt))
 }
 
 func (e Edge) String() string {

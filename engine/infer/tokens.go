@@ -69,6 +69,13 @@ type target struct {
 
 // named is what a word leads to: what follows may be a variable with the namespace.
 func (r *reader) named(word, after, namespace string) target {
+	for strings.HasPrefix(word, "_") { // of an SRV record: _grpc._tcp.db
+		_, rest, ok := strings.Cut(word, ".")
+		if !ok {
+			break
+		}
+		word = rest
+	}
 	if rest, ok := strings.CutSuffix(word, "."); ok && (strings.HasPrefix(after, "$(") || strings.HasPrefix(after, "${")) {
 		if end := strings.IndexAny(after, ")}"); end > 0 && (strings.HasPrefix(after[end+1:], ".svc") || !strings.HasPrefix(after[end+1:], ".")) {
 			to := r.resolve(rest, namespace)
@@ -133,14 +140,45 @@ func (c context) doubt(r *reader, dotted bool) int {
 		return -1 // of a monitor, which works without
 	case slices.Contains([]string{"dnsNames", "commonName"}, key) && !c.addressed():
 		return -1 // of a certificate
+	case c.labelled(), rules.MatchString(c.text):
+		return -1 // a label or an alert calls nobody
 	case dotted, c.addressed():
 		return 0
-	case c.told(c.text[:c.from], c.text[c.to:]), callsHost(key), defaulted.MatchString(line[:at]):
+	case c.told(c.text[:c.from], c.text[c.to:]), callsHost(key), defaulted.MatchString(line[:at]), c.tagged(line[:at]):
 		return 1
 	case c.env && c.text == c.service.name().Name && strings.Contains(c.text, "-") && !namesOther(key) && !r.otherwise(c.service):
 		return 2
 	}
 	return -1
+}
+
+// rules are those of Prometheus.
+var rules = regexp.MustCompile(`(?m)^\s*(?:- )?(?:alert|record): `)
+
+// labelled reports whether the word is the value of a label or an annotation, in YAML.
+func (c context) labelled() bool {
+	line, at := c.line()
+	indent := len(line) - len(strings.TrimLeft(line, " "))
+	if indent == 0 || !strings.Contains(line[:at], ": ") {
+		return false
+	}
+	above := strings.Split(c.text[:c.from-at], "\n")
+	for n := len(above) - 2; n >= 0; n-- {
+		l := strings.TrimRight(above[n], " \r")
+		if in := len(l) - len(strings.TrimLeft(l, " ")); l != "" && in < indent {
+			key := strings.Trim(l, " -:")
+			return key == "labels" || key == "annotations" || key == "external_labels"
+		}
+	}
+	return false
+}
+
+var tag = regexp.MustCompile(`<([A-Za-z_:-]+)>\s*$`)
+
+// tagged reports whether the word is what an XML element holds that is called like a host.
+func (c context) tagged(lead string) bool {
+	m := tag.FindStringSubmatch(lead)
+	return m != nil && callsHost(m[1])
 }
 
 // defaulted is how programs read a variable that need not be there, up to what
@@ -190,14 +228,16 @@ func (c context) port(before, after string) bool {
 
 // told reports whether a command is told to go there: "nc -z db 5432", "ping db".
 func (c context) told(before, after string) bool {
-	if rest := strings.TrimLeft(after, " \t"); rest != after {
+	if rest := strings.TrimLeft(strings.TrimLeft(after, "\"'"), " \t"); strings.HasPrefix(strings.TrimLeft(after, "\"'"), " ") {
 		if number, rest := digits(rest); number != "" && (rest == "" || !inWord(rest[0])) && c.has(number) {
 			return true
 		}
 	}
-	words := strings.Fields(before[max(0, len(before)-40):])
-	return len(words) > 0 && strings.HasSuffix(before, " ") && slices.Contains([]string{"-h", "-H", "--host", "nslookup", "ping", "hosts", "ahosts", "dig"}, words[len(words)-1])
+	return asks.MatchString(before[max(0, len(before)-80):])
 }
+
+// asks is a command up to the host that it asks: nslookup x, curl -s x, nc -z x, /dev/tcp/x.
+var asks = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|wget|nc|ncat|netcat|telnet|dig|a?hosts|cqlsh|mongosh?|wait-for|wait-for-it)(?:\.sh)?(?:\s+--?[\w-]+(?:[= ]\d+)?)*|(?:^|[\s"'])(?:-h|-H|--host|--server))[\s=]+["']?$|/dev/tcp/$`)
 
 func digits(s string) (number, rest string) {
 	i := 0
@@ -283,7 +323,7 @@ const listed = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
 var (
 	hostWords = []string{
 		"host", "hosts", "hostname", "url", "urls", "uri", "uris", "addr", "addrs", "address", "addresses", "endpoint", "endpoints", "server", "servers",
-		"service", "svc", "upstream", "upstreams", "dsn", "broker", "brokers", "seeds", "nodes", "proxy", "backend", "backends", "connection", "connect", "dns", "master", "gateway", "target", "targets", "peers", "remote",
+		"service", "svc", "upstream", "upstreams", "dsn", "broker", "brokers", "seeds", "nodes", "proxy", "backend", "backends", "connection", "connect", "dns", "ip", "master", "gateway", "target", "targets", "peers", "remote",
 	}
 	ownWords  = []string{"no", "noproxy", "allowed", "trusted", "advertise", "advertised", "cors", "san", "sans", "publish", "external", "public", "election"}
 	nameWords = []string{
