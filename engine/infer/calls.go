@@ -159,7 +159,7 @@ func (r *reader) call(n *node, mentions []mention, why Reason, who string) {
 		if why.many {
 			strength = Soft
 		}
-		if n.kind().Group == "batch" && !w.proven && strength == Serving && !stores(m.service, who) {
+		if n.kind() == (plan.GroupKind{Group: "batch", Kind: "Job"}) && !w.proven && strength == Serving && !stores(m.service, who) {
 			w.doubt += unproven
 		}
 		r.answers(n, m.service, servers, strength, w)

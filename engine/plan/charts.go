@@ -107,15 +107,17 @@ func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry 
 }
 
 // lookup finds the subchart that is called ref, disabled or not. Of several
-// entries of one name the enabled one counts: charts choose by condition that way.
+// entries of one name the enabled one counts: charts choose by condition that way. An
+// entry without an alias is meant before those of its name that have one.
 //
 // Rule R12: names are those of Chart.yaml, the alias or the name.
 func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	var found *entry
 	var names []string
 	enabled := 0
+	plain := slices.ContainsFunc(c.entries, func(e *entry) bool { return e.name() == ref })
 	for _, e := range c.entries { // sorted by name
-		if ref == "" || ref != e.Name && ref != e.Alias {
+		if ref == "" || ref != e.name() && (plain || ref != e.Name) {
 			continue
 		}
 		e.ordered = true

@@ -128,3 +128,17 @@ func TestCheckIsAboutReadinessAlone(t *testing.T) {
 	}
 	sameWarnings(t, warnings, []string{"R24: Job/a"})
 }
+
+// TestANameBeforeItsAliases: of two subcharts of one name, the one without an alias is
+// meant (R12).
+func TestANameBeforeItsAliases(t *testing.T) {
+	x, y, web := chart("shop/db"), chart("shop/replica"), chart("shop/web")
+	resources := []Resource{res("shop/db", "ConfigMap/a"), res("shop/replica", "ConfigMap/b"), res("shop/web", "ConfigMap/c")}
+	p, err := Build(chart("shop", Subchart{Name: "db", Chart: x}, Subchart{Name: "db", Alias: "replica", Chart: y}, sub(web, "db")), resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := p.Group("shop/web:" + Unsequenced); g == nil || !slices.Equal(g.After, []string{"shop/db:" + Unsequenced}) {
+		t.Errorf("%+v", g)
+	}
+}
