@@ -49,6 +49,9 @@ type Result struct {
 	Files []File
 	// Left is what has to be put in by hand.
 	Left []Left
+	// Restarts are the workloads that are rolled out once more because of it: their pods
+	// have a checksum of a template that lines go into.
+	Restarts []plan.Object
 }
 
 // Left is something that cannot be put in safely.
@@ -134,6 +137,7 @@ type writer struct {
 	left    []Left
 	// volatile are the fields that are other ones each time.
 	volatile map[string]bool
+	restarts []plan.Object
 }
 
 func newWriter(ctx context.Context, src Source) (*writer, error) {
@@ -162,7 +166,11 @@ func (w *writer) renderWith(insert map[string][]insertion, values map[string]any
 	if err != nil {
 		return nil, err
 	}
-	return charts.Render(w.ctx, c, values, w.src.Options)
+	r, err := charts.Render(w.ctx, c, values, w.src.Options)
+	if err == nil {
+		align(w.src.Rendered, r)
+	}
+	return r, err
 }
 
 // in says where a file of a chart lies, and whether it can be written.
@@ -312,7 +320,7 @@ func (w *writer) leave(a *want, line int, why string) {
 }
 
 func (w *writer) result(left []Left) *Result {
-	r := &Result{Left: left}
+	r := &Result{Left: left, Restarts: w.restarts}
 	for name, f := range w.files {
 		if len(f.insert) > 0 {
 			r.Files = append(r.Files, File{Name: name, Lines: f.added(), path: f.path, old: []byte(f.raw), new: f.with(f.insert)})

@@ -1,12 +1,14 @@
 package annotate
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
 	"slices"
+	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,7 +42,30 @@ func (w *writer) check(wanted *plan.Plan) error {
 	if err != nil {
 		return err
 	}
+	w.restarts = restarted(w.src.Rendered, r)
 	return equal(got, wanted)
+}
+
+// restarted are the workloads whose pods have a checksum of something that lines go into.
+func restarted(before, after *charts.Rendered) (found []plan.Object) {
+	sums := func(r *charts.Rendered) map[plan.Object]map[string]string {
+		out := map[plan.Object]map[string]string{}
+		for i, res := range r.Resources {
+			out[res.Object], _, _ = unstructured.NestedStringMap(r.Docs[i].Object.Object, "spec", "template", "metadata", "annotations")
+		}
+		return out
+	}
+	now := sums(after)
+	for o, was := range sums(before) {
+		for key, sum := range was {
+			if is := now[o][key]; is != sum && digest.MatchString(sum) && digest.MatchString(is) {
+				found = append(found, o)
+				break
+			}
+		}
+	}
+	slices.SortFunc(found, plan.Object.Compare)
+	return found
 }
 
 // equal tells, as an error, where one plan is not the other.
@@ -65,6 +90,18 @@ func equal(got, wanted *plan.Plan) error {
 // digest is what a checksum of another template looks like: that changes with the
 // template.
 var digest = regexp.MustCompile(`^[0-9a-f]{32,128}$`)
+
+// isTime reports whether a text is the time of rendering, as it is or as a Secret has it:
+// two renderings within a second have the same.
+func isTime(text string) bool {
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", time.RFC1123Z} {
+		if _, err := time.Parse(layout, text); err == nil {
+			return true
+		}
+	}
+	plain, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && len(plain) > 0 && string(plain) != text && isTime(string(plain))
+}
 
 // differences are the fields in which two renderings of a chart differ, apart from
 // annotations that order things, and checksums.
@@ -174,7 +211,7 @@ func compare(at string, a, b any, out map[string]bool) {
 		}
 		return
 	case string:
-		if b, ok := b.(string); ok && (a == b || digest.MatchString(a) && digest.MatchString(b)) {
+		if b, ok := b.(string); ok && (a == b || digest.MatchString(a) && digest.MatchString(b) || isTime(a) && isTime(b)) {
 			return
 		}
 	default:

@@ -9,6 +9,27 @@ import (
 	"lockstep/engine/plan"
 )
 
+// TestNamesThatChange writes into objects whose names are others each time; of two of one
+// kind in one template nobody knows which is which.
+func TestNamesThatChange(t *testing.T) {
+	const job = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: once-{{ randAlphaNum 8 | lower }}\n"
+	for template, whole := range map[string]bool{job: true, job + "---\n" + job: false} {
+		dir := t.TempDir()
+		put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
+		put(t, dir, "templates/a.yaml", template)
+		r := render(t, dir)
+		order := Order{Tree: r.Tree}
+		for _, res := range r.Resources {
+			res.Annotations = map[string]string{plan.AnnotationGroup: "web"}
+			order.Resources = append(order.Resources, res)
+		}
+		res, err := Prepare(t.Context(), source(dir, r), order)
+		if whole && (err != nil || len(res.Files) != 1) || !whole && (err != nil || len(res.Left) != 1 || res.Left[0].Why != errRenamed.Error()) {
+			t.Errorf("%+v, %v", res, err)
+		}
+	}
+}
+
 // TestAllOrNothing (R69a): if one object cannot be written, or a group would lose its place
 // with another value, nothing is written; or with Partial what waits for nothing of that.
 func TestAllOrNothing(t *testing.T) {

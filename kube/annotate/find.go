@@ -1,14 +1,19 @@
 package annotate
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
+
+// errRenamed is about an object with a random name, or one with the time in it.
+var errRenamed = errors.New("its name changes with each rendering; give it one that stays the same")
 
 // mark is the annotation by which it is found out which objects a place is for.
 const mark = "lockstep/place"
@@ -43,13 +48,19 @@ func (w *writer) find(wants []*want) ([]*foundPlace, error) {
 // sound returns the places at which annotations leave the chart what it was; each is tried
 // alone if need be, since a text that looks like metadata may be part of something else.
 func (w *writer) sound(places []*foundPlace) ([]*foundPlace, error) {
-	if len(places) == 0 || w.marked(places) == nil {
+	if len(places) == 0 {
+		return nil, nil
+	}
+	failed := w.marked(places)
+	switch {
+	case failed == nil:
 		return places, nil
-	}
-	if err := w.ctx.Err(); err != nil {
-		return nil, err
-	}
-	if len(places) == 1 {
+	case w.ctx.Err() != nil:
+		return nil, w.ctx.Err()
+	case len(places) == 1 && errors.Is(failed, errRenamed):
+		places[0].place.refused = errRenamed.Error()
+		return nil, nil
+	case len(places) == 1:
 		places[0].place.refused = "annotations there would break its YAML"
 		return nil, nil
 	}
@@ -119,7 +130,11 @@ func (w *writer) same(r *charts.Rendered) error {
 		w.volatile = differences(w.src.Rendered, again)
 	}
 	for _, at := range slices.Sorted(maps.Keys(differences(w.src.Rendered, r))) {
-		if !w.volatile[at] {
+		switch {
+		case w.volatile[at]:
+		case strings.HasSuffix(at, ")"): // the whole object
+			return fmt.Errorf("%s: %w", at, errRenamed)
+		default:
 			return fmt.Errorf("%s would change", at)
 		}
 	}

@@ -167,6 +167,11 @@ func TestChecksums(t *testing.T) {
 	if err != nil || len(res.Files) != 1 || len(res.Left) > 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
+	put(t, dir, "templates/c.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: pods\nspec:\n  template:\n    metadata:\n      annotations:\n        checksum/config: {{ include (print $.Template.BasePath \"/a.yaml\") . | sha256sum }}\n")
+	r = render(t, dir)
+	if res, err := Prepare(t.Context(), source(dir, r), grouped(r, "web")); err != nil || len(res.Restarts) != 1 || res.Restarts[0].Name != "pods" {
+		t.Errorf("the checksum changes: %+v, %v", res, err)
+	}
 }
 
 // TestPartlyAnnotated adds what is missing, and leaves what would have to be

@@ -126,6 +126,9 @@ func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if queue := tty.MonitorSize(tty.GetSize()); queue != nil { // nil: not a terminal
 		size = sizes{queue}
 	}
+	if _, err := fmt.Fprintf(out, "shell in pod %s, container %s; exit returns to lockstep\n", s.Pod, s.Container); err != nil {
+		return err
+	}
 	return tty.Safe(func() error {
 		err := s.executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: out, Tty: true, TerminalSizeQueue: size})
 		if ended := new(exec.CodeExitError); errors.As(err, ended) && ended.Code != 126 && ended.Code != 127 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"lockstep/engine/infer"
@@ -82,6 +83,8 @@ type Written struct {
 	Chart string        `json:"chart"`
 	Files []WrittenFile `json:"files"`
 	Left  []ManualEdit  `json:"left"`
+	// Restarts are the workloads whose pods restart once because a checksum changes.
+	Restarts []plan.Object `json:"restarts,omitempty"`
 }
 
 // WrittenFile is a file below the chart's directory, and the number of added lines.
@@ -119,6 +122,9 @@ func (w Written) text(to Stream) string {
 	for _, line := range table(rows) {
 		fmt.Fprintf(&b, "%s\n", clean(line))
 	}
+	if len(w.Restarts) > 0 {
+		fmt.Fprintf(&b, "the next upgrade restarts %s once, since a checksum in its pods changes\n", clean(abbreviate(names(w.Restarts))))
+	}
 	if len(w.Left) > 0 {
 		b.WriteString("\nnot written:\n")
 	}
@@ -145,6 +151,8 @@ type Suggested struct {
 	Order *infer.Order
 	// NotInferred are gates that the chart declares but no edge confirms.
 	NotInferred [][2]string
+	// All lists all reasons between groups.
+	All bool
 }
 
 // Suggestion writes the plan of an inferred order as Dag does, with the reasons: text has
@@ -184,45 +192,49 @@ func suggestionJSON(w io.Writer, s Suggested) error {
 	return encode(w, out)
 }
 
-// maxReasons is how many reasons are shown for a pair of groups.
-const maxReasons = 3
-
-// reasonsText lists the objects that make one group wait for another.
+// reasonsText says why one group waits for another: the surest call or habit on one line,
+// and how many references there are. With All it lists everything.
 func reasonsText(s Suggested, style Style) string {
 	p, o := s.Plan, s.Order
-	in := map[plan.Object]*plan.Group{}
-	for _, g := range p.Groups {
-		for _, object := range g.Objects {
-			in[object] = g
-		}
-	}
-	type pair struct{ from, to string }
-	between := map[pair][]infer.Edge{}
-	crossing := 0
-	for _, e := range o.Edges {
-		if from, to := in[e.From], in[e.To]; from != nil && to != nil && from != to {
-			between[pair{from.ID, to.ID}] = nil
-			crossing++
-		}
-	}
 	var b strings.Builder
+	line := func(format string, args ...any) {
+		if b.Len() == 0 {
+			b.WriteString("\nwhy\n")
+		}
+		fmt.Fprintf(&b, format+"\n", args...)
+	}
+	crossing := 0
 	for _, g := range p.Groups {
+		references, to := 0, []string{}
 		for _, id := range g.After {
-			if _, ok := between[pair{g.ID, id}]; !ok {
+			reasons := o.Between(g.Objects, p.Group(id).Objects)
+			crossing += len(reasons)
+			if !s.All {
+				all := len(reasons)
+				reasons = slices.DeleteFunc(reasons, func(e infer.Edge) bool { return e.Strength == infer.Hard })
+				if hard := all - len(reasons); hard > 0 {
+					references, to = references+hard, append(to, id)
+				}
+			}
+			if len(reasons) == 0 {
 				continue
 			}
-			if b.Len() == 0 {
-				b.WriteString("\nwhy\n")
-			}
-			reasons := o.Between(g.Objects, p.Group(id).Objects)
-			fmt.Fprintf(&b, "  %s after %s\n", style.render(theme.Strong, g.ID), style.render(theme.Strong, id))
-			for i, e := range reasons {
-				if i == maxReasons {
-					fmt.Fprintf(&b, "    %s\n", style.render(theme.Faint, fmt.Sprintf("and %d more", len(reasons)-i)))
-					break
+			after := fmt.Sprintf("  %s after %s", style.render(theme.Strong, g.ID), style.render(theme.Strong, id))
+			if !s.All {
+				more := ""
+				if n := len(reasons) - 1; n > 0 {
+					more = style.render(theme.Faint, fmt.Sprintf(" (and %d more)", n))
 				}
-				fmt.Fprintf(&b, "    %s %s\n", style.render(theme.Faint, fmt.Sprintf("%-7s", e.Strength)), clean(e.String()))
+				line("%s: %s%s", after, clean(reasons[0].Reason.Text), more)
+				continue
 			}
+			line("%s", after)
+			for _, e := range reasons {
+				line("    %s %s", style.render(theme.Faint, fmt.Sprintf("%-7s", e.Strength)), clean(e.String()))
+			}
+		}
+		if references > 0 {
+			line("  %s: %s to objects of %s", style.render(theme.Strong, g.ID), Count(references, "reference"), strings.Join(to, ", "))
 		}
 	}
 	if len(s.NotInferred) > 0 {
@@ -232,7 +244,7 @@ func reasonsText(s Suggested, style Style) string {
 		}
 	}
 	if inside := len(o.Edges) - crossing; inside > 0 {
-		fmt.Fprintf(&b, "\n%s within groups, where Helm's order of kinds applies (-o json lists all edges)\n", Count(inside, "edge"))
+		fmt.Fprintf(&b, "\n%s within groups, where Helm's order of kinds applies (-o json lists all edges, --why=all those between groups)\n", Count(inside, "edge"))
 	}
 	return b.String()
 }

@@ -29,13 +29,13 @@ func suggestion() (*plan.Plan, *infer.Order) {
 	}}
 }
 
-// TestSuggestion writes the plan with its reasons (R60): the first few between two
-// groups as text, all of them as JSON.
+// TestSuggestion writes the plan with its reasons (R60): as text the surest between two
+// groups, or with All every one; all of them as JSON.
 func TestSuggestion(t *testing.T) {
 	p, o := suggestion()
 	for _, format := range DagFormats {
 		var out bytes.Buffer
-		if err := Suggestion(&out, "shop", Suggested{p, o, [][2]string{{"shop:web", "shop:db"}}}, format, plain); err != nil {
+		if err := Suggestion(&out, "shop", Suggested{Plan: p, Order: o, NotInferred: [][2]string{{"shop:web", "shop:db"}}}, format, plain); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, "suggest."+format, out.Bytes())
@@ -43,6 +43,11 @@ func TestSuggestion(t *testing.T) {
 			t.Errorf("%s is not clean", format)
 		}
 	}
+	var all bytes.Buffer
+	if err := Suggestion(&all, "shop", Suggested{Plan: p, Order: o, All: true}, "text", plain); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "suggest.all", all.Bytes())
 	var out bytes.Buffer
 	if err := Suggestion(&out, "shop", Suggested{Plan: &plan.Plan{}, Order: &infer.Order{}}, "json", plain); err != nil || strings.Contains(out.String(), "null") || !json.Valid(out.Bytes()) {
 		t.Error(err, out.String())

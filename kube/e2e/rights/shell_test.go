@@ -43,7 +43,7 @@ func TestShell(t *testing.T) {
 	if err := shell.Run(t.Context(), in, &screen); err != nil {
 		t.Fatal(err)
 	}
-	if got := screen.String(); !strings.HasPrefix(got, "pod "+shell.Pod) || !strings.HasSuffix(got, "$ hello\r\nhello\r\n$ exit\r\n") {
+	if got := screen.String(); !strings.HasPrefix(got, "shell in pod "+shell.Pod+", container ") || !strings.HasSuffix(got, "$ hello\r\nhello\r\n$ exit\r\n") {
 		t.Errorf("the shell says %q", got)
 	}
 	typed("after\n") // the shell has ended: whoever reads next gets it

@@ -16,7 +16,7 @@ import (
 )
 
 const suggestLong = `Show the order that a chart implies and the reason for each edge, from what its objects reference and call.
-This needs no cluster and deploys nothing. --write adds the order to the chart's files.
+This needs no cluster and deploys nothing. References are counted; --why=all lists them. --write adds the order to the chart's files.
 
 Groups from annotations are kept, and inferred edges are added to them. "lockstep help inferred" explains how edges are
 found.
@@ -33,6 +33,7 @@ If templates use the release name, give NAME before CHART.`
 func (a *app) newSuggest() *cobra.Command {
 	flags := command.RenderFlags{Flat: true}
 	format := command.Choice{Allowed: report.DagFormats}
+	why := command.Choice{Allowed: []string{"calls", "all"}}
 	spelling := command.Choice{Allowed: []string{"helm", "hip"}}
 	tui, write, partial := false, false, false
 	cmd := &cobra.Command{
@@ -81,7 +82,7 @@ lockstep suggest ./wordpress --write   # to the chart's files`,
 				return screen.ShowPlan(a.App, cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: offlineChart{suggested}},
 					[]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.Planned.Groups}}, suggested.Planned.Warnings)
 			}
-			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.Untold(written)}, format.Value, a.Style(os.Stdout))
+			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.Untold(written), All: why.Value == "all"}, format.Value, a.Style(os.Stdout))
 		},
 	}
 	flags.Add(cmd.Flags())
@@ -89,6 +90,7 @@ lockstep suggest ./wordpress --write   # to the chart's files`,
 	cmd.Flags().BoolVar(&tui, "tui", false, "show it on the screen")
 	cmd.Flags().BoolVar(&write, "write", false, "write the order to the chart's files")
 	cmd.Flags().BoolVar(&partial, "partial", false, "with --write: write a part if not all can be written")
+	command.AddChoice(cmd, &why, "why", "", "reasons that are listed: what is called, or all references as well")
 	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write adds: one slash (Helm 4.3) or two (HIP-0025)")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	cmd.MarkFlagsMutuallyExclusive("tui", "write")
@@ -114,7 +116,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	if err := found.Write(); err != nil {
 		return err
 	}
-	written := report.Written{Chart: r.Chart.Path(), Files: []report.WrittenFile{}, Left: []report.ManualEdit{}}
+	written := report.Written{Chart: r.Chart.Path(), Files: []report.WrittenFile{}, Left: []report.ManualEdit{}, Restarts: found.Restarts}
 	for _, f := range found.Files {
 		written.Files = append(written.Files, report.WrittenFile{Name: f.Name, Lines: f.Lines})
 	}

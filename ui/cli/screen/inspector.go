@@ -132,22 +132,18 @@ func (i inspector) Shell(ctx context.Context, o plan.Object, pod, container stri
 		return nil, "", asAnswer(err)
 	}
 	where := "pod " + s.Pod + ", container " + s.Container
-	return &shell{run: s, ctx: ctx, where: where}, where, nil
+	return &shell{run: s, ctx: ctx}, where, nil
 }
 
 // shell is a tea.ExecCommand. It takes the process's own terminal, not the screen's
 // guarded streams.
 type shell struct {
-	run   *kube.Shell
-	ctx   context.Context
-	where string
+	run *kube.Shell
+	ctx context.Context
 }
 
 func (*shell) SetStdin(io.Reader)  {}
 func (*shell) SetStdout(io.Writer) {}
 func (*shell) SetStderr(io.Writer) {}
 
-func (s *shell) Run() error {
-	fmt.Println("shell in " + s.where + "; exit returns to lockstep")
-	return s.run.Run(s.ctx, os.Stdin, os.Stdout)
-}
+func (s *shell) Run() error { return s.run.Run(s.ctx, os.Stdin, os.Stdout) }
