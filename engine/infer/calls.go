@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,64 +29,70 @@ type setting struct{ key, value string }
 // Rule R62: an object waits until the workloads are ready that it calls.
 func (r *reader) calls() {
 	for _, n := range r.nodes {
-		if callers[n.name().Kind] && !ownGroup(n.name().Group) {
-			r.callsFrom(n, n.root.At("spec"))
+		if !ownGroup(n.name().Group) {
+			r.callsFrom(n, n.root.At("spec"), caller(n.kind()))
 		}
 		if !n.works || n.idle() {
 			continue
 		}
-		spec := refs.Field{Value: n.pods.Spec, Path: n.pods.Path}
-		for _, kind := range []string{"initContainers", "containers"} {
-			for _, c := range spec.At(kind).Each() {
-				r.callsOf(n, c)
-				r.waitLoops(n, c, kind == "initContainers")
-			}
+		for _, c := range n.containers() {
+			r.callsOf(n, c, r.variables(n, c))
 		}
 		for _, ref := range n.refs {
-			if to := r.by[ref.To]; to != nil && (ref.Use == refs.Environment || ref.Use == refs.Volume) {
+			if to := r.text(ref.To); to != nil && (ref.Use == refs.Environment || ref.Use == refs.Volume) {
 				r.callsIn(n, to, ref)
 			}
 		}
 	}
 }
 
-// callers are the kinds of custom resources for which somebody calls what their fields
-// name: they connect, or run pods. What others name is told, not called.
-var callers = map[string]bool{
-	"Component": true, "GrafanaDatasource": true, "GrafanaDataSource": true, "KafkaConnect": true, "KafkaConnector": true, "KafkaMirrorMaker2": true, "KafkaBridge": true, "KafkaUI": true,
-	"Rollout": true, "Workflow": true, "CronWorkflow": true, "SparkApplication": true, "FlinkDeployment": true, "RayCluster": true, "RayJob": true, "RayService": true,
-	"ClickHouseInstallation": true, "Keycloak": true, "OpenTelemetryCollector": true, "Jaeger": true, "Druid": true,
-	"HTTPRoute": true, "GRPCRoute": true, "TCPRoute": true, "TLSRoute": true, "UDPRoute": true, "IngressRoute": true, "IngressRouteTCP": true, "VirtualService": true, "HTTPProxy": true, "ApisixRoute": true, "Mapping": true,
+// containers are those of a workload, the first ones to run first.
+func (n *node) containers() []refs.Field {
+	spec := refs.Field{Value: n.pods.Spec, Path: n.pods.Path}
+	return slices.Concat(spec.At("initContainers").Each(), spec.At("containers").Each())
 }
 
-// callsFrom reads the texts of a custom resource: those who work on it call for it.
-func (r *reader) callsFrom(n *node, f refs.Field) {
+// text is a ConfigMap or Secret to read, which may be a hook.
+func (r *reader) text(name plan.Object) *node {
+	if n := r.by[name]; n != nil {
+		return n
+	}
+	return r.hooks[name]
+}
+
+// callsFrom reads the texts of a custom resource: those who work on it call for it,
+// where its kind is known to call, or has containers.
+func (r *reader) callsFrom(n *node, f refs.Field, calls bool) {
 	switch v := f.Value.(type) {
 	case string:
-		key := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
-		key, _, _ = strings.Cut(key, "[")
-		r.call(n, r.mentions(v, n.name().Namespace, key, false), Reason{Path: f.Path, doubt: 1}, f.Path)
+		if calls {
+			key := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
+			key, _, _ = strings.Cut(key, "[")
+			r.call(n, r.mentions(v, n.name().Namespace, key, false), Reason{Path: f.Path, doubt: 1}, f.Path)
+		}
 	case map[string]any:
 		for _, key := range sorted(v) {
-			r.callsFrom(n, f.At(key))
+			if !slices.Contains(labelKeys, key) {
+				r.callsFrom(n, f.At(key), calls || key == "containers")
+			}
 		}
 	case []any:
 		for _, x := range f.Each() {
-			r.callsFrom(n, x)
+			r.callsFrom(n, x, calls)
 		}
 	}
 }
 
 // callsOf reads one container.
-func (r *reader) callsOf(n *node, c refs.Field) {
-	set := literals(c)
+func (r *reader) callsOf(n *node, c refs.Field, vars map[string]variable) {
 	for _, list := range []string{"command", "args"} {
 		flag := ""
 		for _, arg := range c.At(list).Each() {
-			text := expand(arg.Text(), set)
-			r.call(n, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path}, argument(text, flag, list))
-			key, value, assigned := strings.Cut(text, "=")
-			if !assigned {
+			text, by := expand(arg.Text(), vars)
+			r.call(n, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path, By: by}, argument(arg.Text(), flag, list))
+			text = arg.Text()
+			key, value, set := strings.Cut(text, "=")
+			if !set {
 				key, value = flag, text
 			}
 			r.tell(n, arg, key, value)
@@ -97,17 +104,70 @@ func (r *reader) callsOf(n *node, c refs.Field) {
 	}
 	for _, e := range c.At("env").Each() {
 		name, value := e.At("name").Text(), e.At("value")
-		text := expand(value.Text(), set)
-		r.call(n, r.mentions(text, n.name().Namespace, name, true), Reason{Path: value.Path}, "env "+name)
-		r.tell(n, value, name, text)
-		for field, kind := range map[string]string{"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"} {
-			from := e.At("valueFrom", field)
-			if to := r.by[plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: from.At("name").Text()}]; to != nil {
-				text, path := entry(to, from.At("key").Text())
-				r.call(n, r.mentions(text, n.name().Namespace, name, true), Reason{In: to.name(), Path: path, By: []plan.Object{to.name()}}, "env "+name)
+		v := vars[name]
+		r.call(n, r.mentions(v.text, n.name().Namespace, name, true), Reason{In: v.in, Path: v.path, By: v.by}, "env "+name)
+		r.tell(n, value, name, value.Text())
+	}
+}
+
+// variable is an environment variable of a container: its value, the objects that
+// it comes from, and the field.
+type variable struct {
+	text, path string
+	in         plan.Object
+	by         []plan.Object
+}
+
+// variables are those of a container, with the values of others in them.
+func (r *reader) variables(n *node, c refs.Field) map[string]variable {
+	vars := map[string]variable{}
+	for _, e := range c.At("envFrom").Each() {
+		for field, kind := range sources {
+			to := r.text(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: e.At(field+"Ref", "name").Text()})
+			for _, key := range entries(to) {
+				text, path := entry(to, key)
+				vars[e.At("prefix").Text()+key] = variable{text, path, to.name(), []plan.Object{to.name()}}
 			}
 		}
 	}
+	for _, e := range c.At("env").Each() {
+		v := variable{path: e.At("value").Path}
+		v.text, v.by = expand(e.At("value").Text(), vars)
+		for field, kind := range sources {
+			from := e.At("valueFrom", field+"KeyRef")
+			if to := r.text(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: from.At("name").Text()}); to != nil {
+				v.text, v.path = entry(to, from.At("key").Text())
+				v.in, v.by = to.name(), []plan.Object{to.name()}
+			}
+		}
+		vars[e.At("name").Text()] = v
+	}
+	return vars
+}
+
+// sources are the fields that variables are read from, up to Ref and KeyRef.
+var sources = map[string]string{"configMap": "ConfigMap", "secret": "Secret"}
+
+// reference is a variable in an argument or a value: $(HOST), ${HOST:-db}, $HOST.
+var reference = regexp.MustCompile(`\$\(([A-Za-z_]\w*)\)|\$\{([A-Za-z_]\w*)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)`)
+
+// expand puts the values of variables into a text. By are the objects that they
+// come from.
+func expand(text string, vars map[string]variable) (expanded string, by []plan.Object) {
+	if !strings.Contains(text, "$") {
+		return text, nil
+	}
+	return reference.ReplaceAllStringFunc(text, func(word string) string {
+		m := reference.FindStringSubmatch(word)
+		switch v, known := vars[m[1]+m[2]+m[4]]; {
+		case known && v.text != "" && !strings.Contains(v.text, "\n"):
+			by = append(by, v.by...)
+			return v.text
+		case m[3] != "":
+			return m[3]
+		}
+		return word
+	}), by
 }
 
 // tell notes a setting. One that names a ConfigMap or Secret has it read, if not
@@ -120,7 +180,7 @@ func (r *reader) tell(n *node, at refs.Field, key, value string) {
 	r.told[n] = append(r.told[n], setting{key, name})
 	words := strings.Join(wordsOf(key), "")
 	for word, kind := range map[string]string{"configmap": "ConfigMap", "secret": "Secret"} {
-		to := r.by[plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: name}]
+		to := r.text(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: name})
 		if to == nil || !strings.Contains(words, word) {
 			continue
 		}
@@ -146,6 +206,10 @@ func argument(text, flag, list string) string {
 
 // call adds what mentions lead to.
 func (r *reader) call(n *node, mentions []mention, why Reason, who string) {
+	strength := Serving
+	if why.many {
+		strength = Soft
+	}
 	for _, m := range mentions {
 		w := why
 		w.Value, w.doubt = m.word, why.doubt+m.doubt
@@ -155,31 +219,15 @@ func (r *reader) call(n *node, mentions []mention, why Reason, who string) {
 		if m.pods != nil {
 			servers = []*node{m.pods}
 		}
-		strength := Serving
-		if why.many {
-			strength = Soft
-		}
-		if n.kind() == (plan.GroupKind{Group: "batch", Kind: "Job"}) && !w.proven && strength == Serving && !stores(m.service, who) {
-			w.doubt += unproven
-		}
 		r.answers(n, m.service, servers, strength, w)
 	}
 }
 
-// stores reports whether a Service is a database or a store of data, which waits for no Job.
-func stores(s *node, who string) bool {
-	return databaseWord(who) || databaseWord(s.name().Name) || slices.ContainsFunc(s.root.At("spec", "ports").Each(), func(p refs.Field) bool {
-		number := numeral(p.At("port").Value)
-		return databasePorts[number] || storePorts[number]
-	})
-}
-
-// storePorts are those of Redis, Kafka, ZooKeeper, etcd, RabbitMQ, Elasticsearch, NATS and
-// S3.
-var storePorts = map[string]bool{"6379": true, "9092": true, "2181": true, "2379": true, "5672": true, "9200": true, "4222": true, "9000": true, "8123": true}
-
-// callsIn reads the entries of a ConfigMap or Secret that a pod uses.
+// callsIn reads the entries of a ConfigMap or Secret that a pod uses. A Secret of
+// several that all become variables is that of a whole application: nobody knows
+// which of them this pod needs.
 func (r *reader) callsIn(n, to *node, ref refs.Ref) {
+	many := ref.Use == refs.Environment && len(ref.Keys) == 0 && ref.To.Kind == "Secret" && len(entries(to)) > 1
 	for _, s := range r.saidIn(to) {
 		if len(ref.Keys) > 0 && !slices.Contains(ref.Keys, s.key) {
 			continue
@@ -187,9 +235,7 @@ func (r *reader) callsIn(n, to *node, ref refs.Ref) {
 		if s.file && slices.ContainsFunc(r.behind(s.service), func(server *node) bool { return r.reads(server, to) }) {
 			continue // it is about all that read it, not about who calls whom
 		}
-		why := Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1}
-		why.many = ref.Use == refs.Environment && len(ref.Keys) == 0 && to.name().Kind == "Secret" && len(keysOf(to)) > 1
-		r.call(n, []mention{s.mention}, why, fmt.Sprintf("%s %s", to.name(), s.path))
+		r.call(n, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1, many: many}, fmt.Sprintf("%s %s", to.name(), s.path))
 	}
 }
 
@@ -204,26 +250,25 @@ func (r *reader) saidIn(n *node) []said {
 		return known
 	}
 	var found []said
-	for _, field := range []string{"data", "stringData"} {
-		entries, _ := n.root.At(field).Value.(map[string]any)
-		for _, key := range sorted(entries) {
-			text, path := entry(n, key)
-			for _, m := range r.mentions(text, n.name().Namespace, key, !strings.Contains(text, "\n")) {
-				found = append(found, said{m, key, path, strings.Contains(strings.TrimSpace(text), "\n")})
-			}
+	for _, key := range entries(n) {
+		text, path := entry(n, key)
+		for _, m := range r.mentions(text, n.name().Namespace, key, !strings.Contains(text, "\n")) {
+			found = append(found, said{m, key, path, strings.Contains(strings.TrimSpace(text), "\n")})
 		}
 	}
 	r.texts[n] = found
 	return found
 }
 
-// keysOf are the keys of the entries of a ConfigMap or Secret.
-func keysOf(n *node) []string {
+// entries are the keys of a ConfigMap or Secret, each once.
+func entries(n *node) []string {
 	keys := map[string]bool{}
 	for _, field := range []string{"data", "stringData"} {
-		entries, _ := n.root.At(field).Value.(map[string]any)
-		for key := range entries {
-			keys[key] = true
+		if n != nil {
+			found, _ := n.root.At(field).Value.(map[string]any)
+			for key := range found {
+				keys[key] = true
+			}
 		}
 	}
 	return sorted(keys)

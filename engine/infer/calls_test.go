@@ -126,6 +126,17 @@ func TestWordsThatCall(t *testing.T) {
 		{"until nc -vz \"db\" 5432", "", false, "db"},
 		{"until curl db", "", false, "db"},
 		{"labels:\n  service: db\n", "", false, ""},
+		{"--shop-db=shop-db:9999", "", false, "shop-db"},
+		{"--store=shop-db:9999", "", false, ""},
+		{"u:p@tcp(db:9999)/x", "X", true, "db"},
+		{"tcp(db)/x", "X", true, "db"},
+		{"<a>\n <node>\n  <host>db</host>\n  <name>db</name>\n </node>\n</a>", "", false, "db"},
+		{"<host index=\"1\">db</host>", "", false, "db"},
+		{"db", "DB_MANAGER_SERVICE_IP", true, "db"},
+		{"dnssrv+_grpc._tcp.db.ns.svc.cluster.local", "X", true, "db"},
+		{"peers:9999", "X", true, "peers"},
+		{"alerts:\n- labels:\n    service: db\n  host: db", "", false, "db"},
+		{"groups:\n- rules:\n  - alert: Down\n    expr: up{host=\"db\"} == 0\n    url: http://db/\n", "", false, ""},
 	}
 	for _, tt := range tests {
 		var got []string
@@ -145,20 +156,25 @@ func TestCalls(t *testing.T) {
 	const wants = "Deployment/web > Deployment/db serving"
 	secret := base64.StdEncoding.EncodeToString([]byte("http://u:p@db/"))
 	table{
-		"env":              {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), []string{wants}},
-		"args":             {db + pod("Deployment", "web", "{containers: [{args: [--host, db]}]}"), []string{wants}},
-		"command":          {db + pod("Deployment", "web", "{initContainers: [{command: [sh, -c, 'until nc -z db 80; do sleep 1; done']}]}"), []string{wants}},
-		"an entry":         {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, valueFrom: {configMapKeyRef: {name: c, key: a}}}]}]}") + object("v1", "ConfigMap", "c", "data: {a: db, b: db2}"), []string{"Deployment/web > ConfigMap/c hard", wants}},
-		"another entry":    {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, valueFrom: {configMapKeyRef: {name: c, key: b}}}]}]}") + object("v1", "ConfigMap", "c", "data: {host: db, b: x}"), []string{"Deployment/web > ConfigMap/c hard"}},
-		"all entries":      {db + pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}") + object("v1", "ConfigMap", "c", "data: {HOST: db}"), []string{wants}},
-		"a file":           {db + pod("Deployment", "web", "{volumes: [{configMap: {name: c}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), []string{"Deployment/web > ConfigMap/c hard", wants}},
-		"a Secret":         {db + pod("Deployment", "web", "{volumes: [{secret: {secretName: s}}]}") + object("v1", "Secret", "s", "data: {url: "+secret+"}"), []string{"Deployment/web > Secret/s hard", wants}},
-		"a file of both":   {serviceOf("db") + pod("Deployment", "db", "{volumes: [{configMap: {name: c, optional: true}}]}") + pod("Deployment", "web", "{volumes: [{configMap: {name: c, optional: true}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), nil},
-		"a file of others": {db + pod("Deployment", "web", "{}") + object("v1", "ConfigMap", "c", "data: {HOST: db}"), nil},
-		"itself":           {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: web}]}]}"), nil},
-		"no replicas":      {db + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 0, template: {spec: {containers: [{env: [{name: HOST, value: db}]}]}}}", nil},
-		"nobody there":     {serviceOf("db") + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\nspec: {replicas: 0, template: {metadata: {labels: {app: db}}, spec: {}}}" + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
-		"no selector":      {object("v1", "Service", "db", "spec: {ports: [{port: 80}]}") + pod("Deployment", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
+		"env":                         {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), []string{wants}},
+		"args":                        {db + pod("Deployment", "web", "{containers: [{args: [--host, db]}]}"), []string{wants}},
+		"command":                     {db + pod("Deployment", "web", "{initContainers: [{command: [sh, -c, 'until nc -z db 80; do sleep 1; done']}]}"), []string{wants}},
+		"an entry":                    {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, valueFrom: {configMapKeyRef: {name: c, key: a}}}]}]}") + object("v1", "ConfigMap", "c", "data: {a: db, b: db2}"), []string{"Deployment/web > ConfigMap/c hard", wants}},
+		"another entry":               {db + pod("Deployment", "web", "{containers: [{env: [{name: HOST, valueFrom: {configMapKeyRef: {name: c, key: b}}}]}]}") + object("v1", "ConfigMap", "c", "data: {host: db, b: x}"), []string{"Deployment/web > ConfigMap/c hard"}},
+		"all entries":                 {db + pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}") + object("v1", "ConfigMap", "c", "data: {HOST: db}"), []string{wants}},
+		"a file":                      {db + pod("Deployment", "web", "{volumes: [{configMap: {name: c}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), []string{"Deployment/web > ConfigMap/c hard", wants}},
+		"a Secret":                    {db + pod("Deployment", "web", "{volumes: [{secret: {secretName: s}}]}") + object("v1", "Secret", "s", "data: {url: "+secret+"}"), []string{"Deployment/web > Secret/s hard", wants}},
+		"a file of both":              {serviceOf("db") + pod("Deployment", "db", "{volumes: [{configMap: {name: c, optional: true}}]}") + pod("Deployment", "web", "{volumes: [{configMap: {name: c, optional: true}}]}") + object("v1", "ConfigMap", "c", "data: {a.yaml: \"x: y\\nhost: db\\n\"}"), nil},
+		"a variable of others":        {db + pod("Deployment", "web", "{containers: [{env: [{name: AT, value: db}, {name: URL, value: 'http://$(AT):4318'}]}]}"), []string{wants}},
+		"a variable of a ConfigMap":   {db + pod("Deployment", "web", "{containers: [{args: ['--url=http://$(AT)/'], env: [{name: AT, valueFrom: {configMapKeyRef: {name: c, key: a, optional: true}}}]}]}") + object("v1", "ConfigMap", "c", "data: {a: db}"), []string{wants}},
+		"envFrom a Secret of several": {db + pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s, optional: true}}]}]}") + object("v1", "Secret", "s", "stringData: {A: 'http://db/', B: x}"), []string{"Deployment/web > Deployment/db soft"}},
+		"envFrom a Secret of one":     {db + pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s, optional: true}}]}]}") + object("v1", "Secret", "s", "stringData: {A: 'http://db/'}"), []string{wants}},
+		"a hook's ConfigMap":          {db + pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}") + object("v1", "ConfigMap", "c", "hook: true\ndata: {HOST: db}"), []string{wants}},
+		"a file of others":            {db + pod("Deployment", "web", "{}") + object("v1", "ConfigMap", "c", "data: {HOST: db}"), nil},
+		"itself":                      {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: web}]}]}"), nil},
+		"no replicas":                 {db + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 0, template: {spec: {containers: [{env: [{name: HOST, value: db}]}]}}}", nil},
+		"nobody there":                {serviceOf("db") + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\nspec: {replicas: 0, template: {metadata: {labels: {app: db}}, spec: {}}}" + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
+		"no selector":                 {object("v1", "Service", "db", "spec: {ports: [{port: 80}]}") + pod("Deployment", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
 		"two behind": {object("v1", "Service", "all", "spec: {selector: {tier: back}}") + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {metadata: {labels: {tier: back}}, spec: {}}}" +
 			"\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\nspec: {template: {metadata: {labels: {tier: back}}, spec: {}}}" + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: all}]}]}"),
 			[]string{"Deployment/web > Deployment/a serving", "Deployment/web > Deployment/b serving"}},
@@ -167,6 +183,23 @@ func TestCalls(t *testing.T) {
 		"a name of itself": {object("v1", "Service", "alias", "spec: {type: ExternalName, externalName: alias.ns.svc}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: alias}]}]}"), nil},
 		"before ready":     {object("v1", "Service", "db", "spec: {publishNotReadyAddresses: true, selector: {app: db}}") + pod("StatefulSet", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}") + pod("Job", "init", "{containers: [{env: [{name: HOST, value: db}]}]}"), []string{"Deployment/web > StatefulSet/db soft"}},
 		"generated name":   {db + "\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: once-, name: 'once-#2'}\nspec: {template: {spec: {containers: [{env: [{name: HOST, value: db}]}]}}}", []string{"Job/once-#2 > Deployment/db serving"}},
+	}.run(t)
+}
+
+// TestCustomResources call only where their kinds do, and lead to what operators make of
+// them (R62).
+func TestCustomResources(t *testing.T) {
+	api := serviceOf("api") + pod("Deployment", "api", "{}")
+	web := pod("Deployment", "web", calls("made-store:9000"))
+	table{
+		"a route":            {api + object("gateway.networking.k8s.io/v1", "HTTPRoute", "x", "spec: {rules: [{backendRefs: [{name: api, port: 80, url: 'http://api'}]}]}"), []string{"HTTPRoute/x > Deployment/api serving"}},
+		"settings":           {api + object("dapr.io/v1alpha1", "Configuration", "x", "spec: {mtls: {address: 'api:80'}}"), nil},
+		"rules":              {api + object("monitoring.coreos.com/v1", "PrometheusRule", "x", "spec: {groups: [{url: 'http://api'}]}"), nil},
+		"with containers":    {api + object("x.io/v1", "Rollout", "x", "spec: {template: {spec: {containers: [{env: [{name: API, value: 'http://api'}]}]}}}"), []string{"Rollout/x > Deployment/api serving"}},
+		"a name to be made":  {web + object("clickhouse.altinity.com/v1", "ClickHouseInstallation", "x", "spec: {templates: {serviceTemplates: [{generateName: made-store}]}}"), []string{"Deployment/web > ClickHouseInstallation/x serving"}},
+		"a name to be known": {pod("Deployment", "web", calls("pg-rw:5432")) + object("postgresql.cnpg.io/v1", "Cluster", "pg", "spec: {}"), []string{"Deployment/web > Cluster/pg serving"}},
+		"a name that is there": {web + serviceOf("made-store") + pod("Deployment", "made-store", "{}") + object("clickhouse.altinity.com/v1", "ClickHouseInstallation", "x", "spec: {templates: {serviceTemplates: [{generateName: made-store}]}}"),
+			[]string{"Deployment/web > Deployment/made-store serving"}},
 	}.run(t)
 }
 
@@ -247,9 +280,9 @@ func TestOperators(t *testing.T) {
 // TestHabits are soft edges (R63).
 func TestHabits(t *testing.T) {
 	table{
-		"wait for a Job":      {pod("Deployment", "web", "{initContainers: [{name: w, command: [kubectl, wait, --for=condition=complete, job/migrate]}]}") + pod("Job", "migrate", "{}"), []string{"Deployment/web > Job/migrate soft"}},
-		"wait-for image":      {pod("Deployment", "web", "{initContainers: [{name: w, image: example/k8s-wait-for, args: [job, migrate]}]}") + pod("Job", "migrate", "{}"), []string{"Deployment/web > Job/migrate soft"}},
-		"rollout":             {pod("Job", "j", "{containers: [{args: [rollout status deployment/web]}]}") + pod("Deployment", "web", "{}"), []string{"Job/j > Deployment/web soft"}},
+		"wait for a Job":      {pod("Deployment", "web", "{initContainers: [{name: w, command: [kubectl, wait, --for=condition=complete, job/migrate]}]}") + pod("Job", "migrate", "{}"), []string{"Deployment/web > Job/migrate serving"}},
+		"wait-for image":      {pod("Deployment", "web", "{initContainers: [{name: w, image: example/k8s-wait-for, args: [job-wr, migrate]}]}") + pod("Job", "migrate", "{}"), []string{"Deployment/web > Job/migrate serving"}},
+		"rollout":             {pod("Job", "j", "{containers: [{args: [rollout status deployment/web]}]}") + pod("Deployment", "web", "{}"), []string{"Job/j > Deployment/web serving"}},
 		"a word of a command": {pod("Deployment", "web", "{initContainers: [{command: [echo, job, migrate]}]}") + pod("Job", "migrate", "{}"), nil},
 		"migration": {serviceOf("db") + pod("StatefulSet", "db", "{}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, value: db}]}]}"),
 			[]string{"Deployment/web > Job/migrate soft", "Deployment/web > StatefulSet/db serving", "Job/migrate > StatefulSet/db serving"}},
@@ -323,7 +356,7 @@ func TestDoubt(t *testing.T) {
 			[]string{"Deployment/web > Deployment/redis soft", "Deployment/web > Secret/s hard"}},
 		"a host that is not here": {object("v1", "ConfigMap", "c", "data: {DATABASE_HOST: db.example.com}") + pod("Job", "migrate", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, valueFrom: {configMapKeyRef: {name: c, key: DATABASE_HOST}}}]}]}"),
 			[]string{"Deployment/web > ConfigMap/c hard", "Deployment/web > Job/migrate soft", "Job/migrate > ConfigMap/c hard"}},
-		"a migration by its name": {pod("Job", "shop-db-migrations", "{}") + pod("Deployment", "web", "{initContainers: [{name: wait-for-db-migrations}]}"), []string{"Deployment/web > Job/shop-db-migrations soft"}},
+		"a migration by its name": {pod("Job", "shop-db-migrations", "{}") + pod("Deployment", "web", "{initContainers: [{name: wait-for-db-migrations}]}"), []string{"Deployment/web > Job/shop-db-migrations serving"}},
 		"a variable beside it":    {serviceOf("collector") + pod("Deployment", "collector", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: COLLECTOR, value: collector}, {name: ENDPOINT, value: 'http://$(COLLECTOR):80'}]}]}"), []string{"Deployment/web > Deployment/collector serving"}},
 	}.run(t)
 }

@@ -160,15 +160,16 @@ func fill(n, value int) []int {
 	return list
 }
 
-// acyclic returns the edges without those that are on cycles, and these.
+// acyclic returns the edges without those that are doubtful or on cycles, and these.
 func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
-	edges, dropped := r.contradicted(r.edges())
+	edges := r.edges()
 	arcs, class := make([]arc, len(edges)), make([]int, len(edges))
 	for i, e := range edges {
 		arcs[i] = e.at
-		class[i] = 1 + e.Strength.softness()
+		class[i] = e.class()
 	}
 	gone := breakCycles(len(r.nodes), arcs, class)
+	dropped = r.doubtful
 	if len(gone) == 0 {
 		return edges, dropped
 	}

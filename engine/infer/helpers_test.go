@@ -29,6 +29,7 @@ func objects(t testing.TB, manifests string) []Object {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		o.Object = nameOf(o.Fields)
+		o.Hook = o.Fields["hook"] == true
 		metadata, _ := o.Fields["metadata"].(map[string]any)
 		if annotations, _ := metadata["annotations"].(map[string]any); annotations != nil {
 			o.Annotations = map[string]string{}

@@ -17,6 +17,9 @@ import (
 type Object struct {
 	plan.Resource
 	Fields map[string]any
+	// Hook is set for a ConfigMap or Secret that is a hook: it is there before, and only
+	// read.
+	Hook bool
 }
 
 // Strength is how much an object needs what it waits for.
@@ -56,18 +59,14 @@ type Reason struct {
 	Text string
 	// By are the objects besides the two that the edge would not be there without.
 	By []plan.Object
-	// doubt orders reasons of one strength: the larger, the less likely. From unproven on,
-	// the edge is shown and not kept.
+	// doubt orders reasons of one strength: the larger, the less likely.
 	doubt int
-	// many is set for a Secret of several keys that is taken whole: who takes it need not
-	// use all of it.
+	// proof is set where a command that waits says so: nothing else contradicts it.
+	proof bool
+	// many is set for a Secret that becomes variables as a whole: who reads it need not use
+	// all of it.
 	many bool
-	// proven is set where the other way round is impossible: something waits in a loop.
-	proven bool
 }
-
-// unproven is the doubt of what a Job says of a workload, which may be waiting for it.
-const unproven = 100
 
 // Dropped is an edge that the groups do not keep, and why.
 type Dropped struct {
@@ -122,8 +121,8 @@ type Order struct {
 	jobs map[plan.Object]bool // those that are waited for to their end
 }
 
-// From reads the order that a release implies from its objects, hooks excluded. The
-// tree may be nil.
+// From reads the order that a release implies from its objects, and from hooks that
+// these read. The tree may be nil.
 //
 // Rule R60: an order is read from objects alone, and leads to annotations.
 func From(release string, tree *plan.Chart, objects []Object) *Order {
@@ -168,9 +167,19 @@ func (o *Order) Between(from, to []plan.Object) []Edge {
 // compareStrength orders edges by strength and doubt, the strongest and surest
 // first.
 func compareStrength(a, b Edge) int {
-	proof := map[bool]int{true: -1}
-	return cmp.Or(cmp.Compare(a.Strength.softness(), b.Strength.softness()), proof[a.Reason.proven]-proof[b.Reason.proven], cmp.Compare(a.Reason.doubt, b.Reason.doubt))
+	return cmp.Or(cmp.Compare(a.class(), b.class()), cmp.Compare(a.Reason.doubt, b.Reason.doubt))
 }
+
+// class is what goes from a cycle first: the largest does (R66).
+func (e Edge) class() int {
+	if e.Strength == Serving && e.Reason.proof {
+		return 2
+	}
+	return []int{1, 3, 4}[e.Strength.softness()]
+}
+
+// sure reports whether the other way round is impossible.
+func (e Edge) sure() bool { return e.Strength == Hard || e.Reason.proof }
 
 func (e Edge) String() string {
 	return e.From.String() + " waits for " + e.To.String() + ": " + e.Reason.Text

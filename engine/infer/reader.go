@@ -49,12 +49,17 @@ type reader struct {
 	uses        map[*node][]use          // the hosts that a workload is told
 	told        map[*node][]setting      // what workloads are given
 	rights      map[*node][]right        // those of workloads
+	stores      map[*node]bool           // what store found
+	hooks       map[plan.Object]*node    // ConfigMaps and Secrets that are hooks
+	made        map[plan.Object]*node    // Services that a custom resource leads to
+	doubtful    []Dropped
 }
 
 func newReader(objects []Object) *reader {
 	r := &reader{
 		by: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)), bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
 		servers: map[*node][]*node{}, texts: map[*node][]said{}, uses: map[*node][]use{}, told: map[*node][]setting{}, rights: map[*node][]right{},
+		stores: map[*node]bool{}, hooks: map[plan.Object]*node{}, made: map[plan.Object]*node{},
 	}
 	sorted := make([]*Object, len(objects))
 	for i := range objects {
@@ -64,6 +69,10 @@ func newReader(objects []Object) *reader {
 		return cmp.Or(a.Object.Compare(b.Object), strings.Compare(a.Chart, b.Chart))
 	})
 	for _, o := range sorted {
+		if o.Hook {
+			r.hooks[o.Object] = &node{Object: o, at: -1, root: refs.Field{Value: o.Fields}}
+			continue // it is only read
+		}
 		if r.by[o.Object] != nil {
 			continue // it is applied once
 		}
@@ -86,6 +95,9 @@ func newReader(objects []Object) *reader {
 		r.nodes = append(r.nodes, n)
 		r.by[o.Object] = n
 	}
+	for _, n := range r.nodes {
+		r.makes(n)
+	}
 	return r
 }
 
@@ -103,7 +115,7 @@ func (r *reader) read() {
 
 // add takes an edge, unless a better reason for it is known.
 func (r *reader) add(from, to *node, s Strength, why Reason) {
-	if from == nil || to == nil || from == to || from.idle() {
+	if from == nil || to == nil || from == to || from.at < 0 || to.at < 0 || from.idle() {
 		return
 	}
 	if why.In == (plan.Object{}) {
@@ -228,7 +240,10 @@ func (r *reader) answers(n, s *node, servers []*node, strength Strength, why Rea
 		}
 		strength = Soft
 	}
-	why.By = append(slices.Clone(why.By), s.name())
+	why = r.leads(s, why)
+	if s.at >= 0 {
+		why.By = append(slices.Clone(why.By), s.name())
+	}
 	for _, to := range servers {
 		r.add(n, to, strength, why)
 	}

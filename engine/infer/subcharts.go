@@ -88,9 +88,9 @@ func (a *arranger) chain(path string) {
 	}
 	class := make([]int, len(g.arcs))
 	for i, e := range g.edges[said:] {
-		class[said+i] = 1 + e.Strength.softness()
+		class[said+i] = e.class()
 		if g.atOnce(e) {
-			class[said+i] = 1 + Serving.softness()
+			class[said+i] = Edge{Strength: Serving}.class()
 		}
 	}
 	closing := breakCycles(len(g.units)+len(g.children), g.arcs, class)

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // mention is a Service that a text names, or one workload behind it, where the word
@@ -69,13 +68,6 @@ type target struct {
 
 // named is what a word leads to: what follows may be a variable with the namespace.
 func (r *reader) named(word, after, namespace string) target {
-	for strings.HasPrefix(word, "_") { // of an SRV record: _grpc._tcp.db
-		_, rest, ok := strings.Cut(word, ".")
-		if !ok {
-			break
-		}
-		word = rest
-	}
 	if rest, ok := strings.CutSuffix(word, "."); ok && (strings.HasPrefix(after, "$(") || strings.HasPrefix(after, "${")) {
 		if end := strings.IndexAny(after, ")}"); end > 0 && (strings.HasPrefix(after[end+1:], ".svc") || !strings.HasPrefix(after[end+1:], ".")) {
 			to := r.resolve(rest, namespace)
@@ -91,6 +83,9 @@ func (r *reader) named(word, after, namespace string) target {
 // the name of a pod.
 func (r *reader) resolve(name, namespace string) target {
 	first, rest, dotted := strings.Cut(strings.Trim(name, "."), ".")
+	for strings.HasPrefix(first, "_") && dotted { // _grpc._tcp.db.ns.svc, an SRV record
+		first, rest, dotted = strings.Cut(rest, ".")
+	}
 	if to := r.service(first, rest, namespace); to != nil || !dotted {
 		return target{service: to, dotted: dotted}
 	}
@@ -140,45 +135,16 @@ func (c context) doubt(r *reader, dotted bool) int {
 		return -1 // of a monitor, which works without
 	case slices.Contains([]string{"dnsNames", "commonName"}, key) && !c.addressed():
 		return -1 // of a certificate
-	case c.labelled(), rules.MatchString(c.text):
-		return -1 // a label or an alert calls nobody
+	case !c.env && c.labels():
+		return -1
 	case dotted, c.addressed():
 		return 0
-	case c.told(c.text[:c.from], c.text[c.to:]), callsHost(key), defaulted.MatchString(line[:at]), c.tagged(line[:at]):
+	case c.told(c.text[:c.from], c.text[c.to:]), callsHost(key), defaulted.MatchString(line[:at]), c.repeated(key):
 		return 1
 	case c.env && c.text == c.service.name().Name && strings.Contains(c.text, "-") && !namesOther(key) && !r.otherwise(c.service):
 		return 2
 	}
 	return -1
-}
-
-// rules are those of Prometheus.
-var rules = regexp.MustCompile(`(?m)^\s*(?:- )?(?:alert|record): `)
-
-// labelled reports whether the word is the value of a label or an annotation, in YAML.
-func (c context) labelled() bool {
-	line, at := c.line()
-	indent := len(line) - len(strings.TrimLeft(line, " "))
-	if indent == 0 || !strings.Contains(line[:at], ": ") {
-		return false
-	}
-	above := strings.Split(c.text[:c.from-at], "\n")
-	for n := len(above) - 2; n >= 0; n-- {
-		l := strings.TrimRight(above[n], " \r")
-		if in := len(l) - len(strings.TrimLeft(l, " ")); l != "" && in < indent {
-			key := strings.Trim(l, " -:")
-			return key == "labels" || key == "annotations" || key == "external_labels"
-		}
-	}
-	return false
-}
-
-var tag = regexp.MustCompile(`<([A-Za-z_:-]+)>\s*$`)
-
-// tagged reports whether the word is what an XML element holds that is called like a host.
-func (c context) tagged(lead string) bool {
-	m := tag.FindStringSubmatch(lead)
-	return m != nil && callsHost(m[1])
 }
 
 // defaulted is how programs read a variable that need not be there, up to what
@@ -188,7 +154,45 @@ var defaulted = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOSTS|UR
 // addressed reports whether the word is a part of a URL, or has a port.
 func (c context) addressed() bool {
 	lead, rest := c.text[:c.from], c.text[c.to:]
-	return strings.HasSuffix(lead, "://") || inURL(lead) || c.port(lead, rest)
+	return strings.HasSuffix(lead, "://") || strings.HasSuffix(lead, "tcp(") || strings.HasSuffix(lead, "/dev/tcp/") || inURL(lead) || c.port(lead, rest)
+}
+
+// repeated reports whether a key has the name of the Service in it, and a port
+// follows: --thanos-store=thanos-store:10901.
+func (c context) repeated(key string) bool {
+	rest, colon := strings.CutPrefix(c.text[c.to:], ":")
+	number, rest := digits(rest)
+	return colon && number != "" && (rest == "" || !inWord(rest[0])) && strings.Contains(strings.Join(wordsOf(key), "-"), c.text[c.from:c.to])
+}
+
+// labelKeys hold what is said of an object, and alert the rules of Prometheus.
+var (
+	labelKeys  = []string{"labels", "annotations", "external_labels", "externalLabels", "matchLabels", "selector"}
+	alertRules = regexp.MustCompile(`(?m)^\s*-?\s*"?(alert|record)"?:\s`)
+)
+
+// labels reports whether the word is in a label, an annotation or an alert.
+func (c context) labels() bool {
+	if !strings.Contains(c.text, "\n") {
+		return false
+	}
+	if alertRules.MatchString(c.text) && strings.Contains(c.text, "expr:") {
+		return true
+	}
+	line, _ := c.line()
+	column := func(line string) int { return len(line) - len(strings.TrimLeft(line, "- ")) } // of its key
+	indent := column(line)
+	above := strings.Split(c.text[:c.from], "\n")
+	for n := len(above) - 2; n >= 0 && indent > 0; n-- {
+		if at := column(above[n]); at < indent && at < len(above[n]) {
+			key, _, _ := strings.Cut(above[n][at:], ":")
+			if slices.Contains(labelKeys, strings.Trim(key, "\" ")) {
+				return true
+			}
+			indent = at
+		}
+	}
+	return false
 }
 
 // line is that which the word is in, and where in it.
@@ -236,8 +240,8 @@ func (c context) told(before, after string) bool {
 	return asks.MatchString(before[max(0, len(before)-80):])
 }
 
-// asks is a command up to the host that it asks: nslookup x, curl -s x, nc -z x, /dev/tcp/x.
-var asks = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|wget|nc|ncat|netcat|telnet|dig|a?hosts|cqlsh|mongosh?|wait-for|wait-for-it)(?:\.sh)?(?:\s+--?[\w-]+(?:[= ]\d+)?)*|(?:^|[\s"'])(?:-h|-H|--host|--server))[\s=]+["']?$|/dev/tcp/$`)
+// asks is a command up to the host that it asks: nslookup x, curl -s x, nc -z x.
+var asks = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|wget|nc|ncat|netcat|telnet|dig|a?hosts|cqlsh|mongosh?|wait-for|wait-for-it)(?:\.sh)?(?:\s+--?[\w-]+(?:[= ]\d+)?)*|(?:^|[\s"'])(?:-h|-H|--host|--server))[\s=]+["']?$`)
 
 func digits(s string) (number, rest string) {
 	i := 0
@@ -247,8 +251,8 @@ func digits(s string) (number, rest string) {
 	return s[:i], s[i:]
 }
 
-// has reports whether the Service has a port of that number. One without ports
-// may have any.
+// has reports whether the Service has a port of that number. One without ports, or
+// without an address of its own, may have any.
 func (c context) has(number string) bool {
 	ports := c.service.root.At("spec", "ports").Each()
 	for _, p := range ports {
@@ -258,11 +262,14 @@ func (c context) has(number string) bool {
 			}
 		}
 	}
-	return len(ports) == 0
+	return len(ports) == 0 || c.service.root.At("spec", "clusterIP").Text() == "None"
 }
 
 // keyOf is what a word in a line is the value of, or one of the values.
 func (c context) keyOf(lead string) string {
+	if tag := xmlTag.FindStringSubmatch(lead); tag != nil {
+		return tag[1]
+	}
 	at, width := -1, 1
 	for _, sep := range []string{"=", ": ", `":`, `':`, "\t"} {
 		if i := strings.LastIndex(lead, sep); i > at {
@@ -283,6 +290,9 @@ func (c context) keyOf(lead string) string {
 	}
 	return lastWord(lead[:at])
 }
+
+// xmlTag is what a value of XML follows.
+var xmlTag = regexp.MustCompile(`<([A-Za-z_][-\w.]*)(?:\s[^<>]*)?>\s*$`)
 
 // values reports whether what stands before a word may be other values of a list,
 // or the namespace: "default/db".
@@ -319,68 +329,6 @@ func lastWord(text string) string {
 
 // listed are the characters of a list of hosts.
 const listed = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
-
-var (
-	hostWords = []string{
-		"host", "hosts", "hostname", "url", "urls", "uri", "uris", "addr", "addrs", "address", "addresses", "endpoint", "endpoints", "server", "servers",
-		"service", "svc", "upstream", "upstreams", "dsn", "broker", "brokers", "seeds", "nodes", "proxy", "backend", "backends", "connection", "connect", "dns", "ip", "master", "gateway", "target", "targets", "peers", "remote",
-	}
-	ownWords  = []string{"no", "noproxy", "allowed", "trusted", "advertise", "advertised", "cors", "san", "sans", "publish", "external", "public", "election"}
-	nameWords = []string{
-		"name", "id", "group", "db", "database", "user", "username", "bucket", "topic", "namespace", "release", "instance", "cluster", "label", "labels", "tag", "type", "mode", "driver",
-		"secret", "configmap", "config", "account", "serviceaccount", "prefix", "index", "realm", "client", "election", "lease", "image", "class", "project", "component", "role", "password", "key",
-		"path", "dir", "file", "app", "application", "deployment", "statefulset", "job", "pvc", "claim", "selector", "environment", "env", "domain", "schema", "fullname", "chart", "fqdn",
-	}
-)
-
-// callsHost reports whether a key is that of something that is called.
-func callsHost(key string) bool {
-	words := wordsOf(key)
-	for len(words) > 0 && strings.Trim(words[len(words)-1], "0123456789") == "" {
-		words = words[:len(words)-1]
-	}
-	if len(words) == 0 {
-		return false
-	}
-	last := words[len(words)-1]
-	if last == "name" && len(words) > 1 {
-		last = words[len(words)-2]
-		return slices.Contains([]string{"host", "server", "dns"}, last) && len(words) > 2
-	}
-	return slices.Contains(hostWords, last) && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(ownWords, w) })
-}
-
-// namesOther reports whether a key is that of a name of something else.
-func namesOther(key string) bool {
-	return slices.ContainsFunc(wordsOf(key), func(w string) bool { return slices.Contains(nameWords, w) })
-}
-
-// wordsOf takes a key apart: DB_HOST, db-host, db.host and dbHost are db, host.
-func wordsOf(key string) []string {
-	var words []string
-	var word []rune
-	end := func() {
-		if len(word) > 0 {
-			words = append(words, strings.ToLower(string(word)))
-		}
-		word = nil
-	}
-	lower := false
-	for _, c := range key {
-		switch {
-		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
-			end()
-			lower = false
-			continue
-		case unicode.IsUpper(c) && lower:
-			end()
-		}
-		lower = unicode.IsLower(c)
-		word = append(word, c)
-	}
-	end()
-	return words
-}
 
 // otherwise reports whether another object that a value could mean has the name
 // of a Service.

@@ -59,8 +59,8 @@ func zero(v any) bool {
 	return false
 }
 
-// pod reads the spec of a pod.
-func (f *finder) pod(spec Field) {
+// pod reads the spec of a pod. Volumes of the names given are replaced by others.
+func (f *finder) pod(spec Field, replaced map[string]bool) {
 	f.account(spec)
 	f.name(Priority, priorityClass, spec.At("priorityClassName"))
 	f.name(Runtime, runtimeClass, spec.At("runtimeClassName"))
@@ -73,7 +73,9 @@ func (f *finder) pod(spec Field) {
 		}
 	}
 	for _, v := range spec.At("volumes").Each() {
-		f.volume(v)
+		if !replaced[v.At("name").Text()] {
+			f.volume(v)
+		}
 	}
 }
 

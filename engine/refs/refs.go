@@ -57,7 +57,11 @@ func Of(name plan.Object, object map[string]any) []Ref {
 		f.add(Namespace, plan.Object{Kind: "Namespace", Name: name.Namespace}, "metadata.namespace")
 	}
 	if pods, ok := PodsOf(name, object); ok {
-		f.pod(Field{pods.Spec, pods.Path})
+		replaced := map[string]bool{}
+		for _, c := range root.At("spec", "volumeClaimTemplates").Each() {
+			replaced[c.At("metadata", "name").Text()] = true
+		}
+		f.pod(Field{pods.Spec, pods.Path}, replaced)
 	}
 	if read := byKind[plan.GroupKind{Group: name.Group, Kind: name.Kind}]; read != nil {
 		read(f, root)

@@ -32,6 +32,8 @@ func TestWhatObjectsName(t *testing.T) {
 		"Job":                   {"Job.batch spec: {template: {spec: " + pod + "}}", podRefs("spec.template.spec")},
 		"CronJob":               {"CronJob.batch spec: {jobTemplate: {spec: {template: {spec: " + pod + "}}}}", podRefs("spec.jobTemplate.spec.template.spec")},
 		"a kind of somebody's":  {"Deployment.example.com spec: {template: {spec: " + pod + "}}", nil},
+		"a volume that a template replaces": {"StatefulSet.apps spec: {template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, {name: more, persistentVolumeClaim: {claimName: more}}]}}, volumeClaimTemplates: [{metadata: {name: data}}]}",
+			[]string{"claim PersistentVolumeClaim/more in ns: spec.template.spec.volumes[1].persistentVolumeClaim.claimName"}},
 		"StatefulSet": {"StatefulSet.apps spec: {serviceName: peers, template: {spec: {containers: []}}, volumeClaimTemplates: [{spec: {storageClassName: fast}}, {spec: {storageClassName: ''}}]}",
 			[]string{"governing Service/peers in ns: spec.serviceName", "storage StorageClass/fast: spec.volumeClaimTemplates[0].spec.storageClassName"}},
 		"classes of pods": {"Pod spec: {priorityClassName: high, runtimeClassName: gvisor, serviceAccount: old, imagePullSecrets: [{name: pull}]}", []string{

@@ -8,6 +8,7 @@ import (
 
 	release "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 )
 
@@ -48,6 +49,25 @@ func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, b
 	}
 	g.Waves = []plan.Wave{{Count: len(g.Objects)}}
 	return g
+}
+
+// HookTexts are the ConfigMaps and Secrets of a release that are hooks: pods read
+// them as they do others (R62).
+func HookTexts(rel *release.Release) []infer.Object {
+	var out []infer.Object
+	for _, h := range rel.Hooks {
+		if h.Kind != "ConfigMap" && h.Kind != "Secret" {
+			continue
+		}
+		docs, _, err := Parse(h.Manifest, rel.Chart.Name())
+		if err != nil {
+			continue // Helm will say so when it builds the hook
+		}
+		for i, r := range Resources(docs, rel.Namespace, OfflineScope()) {
+			out = append(out, infer.Object{Resource: r, Fields: docs[i].Object.Object, Hook: true})
+		}
+	}
+	return out
 }
 
 // HookTurn is a hook that runs around the turn of its subchart.

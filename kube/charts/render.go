@@ -244,7 +244,7 @@ func (r *Rendered) Ordered() (*Rendered, *infer.Order) {
 	for i, d := range r.Docs {
 		objects[i] = infer.Object{Resource: r.Resources[i], Fields: d.Object.Object}
 	}
-	order := infer.From(r.Release.Name, r.Tree, objects)
+	order := infer.From(r.Release.Name, r.Tree, append(objects, HookTexts(r.Release)...))
 	ordered := *r
 	ordered.Tree, ordered.Resources = order.Annotate(r.Tree, r.Resources)
 	return &ordered, order

@@ -113,7 +113,7 @@ func (in *Install) plan(s *preflight.Session, of *planning, revs *existing) (inf
 		return info, nil, err
 	}
 	var more []plan.Warning
-	if of.implied, tree, more, err = in.implied(in.Common, tree, r.builder, r.list); err != nil {
+	if of.implied, tree, more, err = in.implied(in.Common, tree, r.release, r.builder, r.list); err != nil {
 		return info, nil, err
 	}
 	r.warnings = slices.Concat(warnings, r.warnings, more)

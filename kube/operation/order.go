@@ -4,10 +4,12 @@ import (
 	"fmt"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
@@ -37,11 +39,11 @@ func (r *Rendering) checkOrder(c preflight.Common) error {
 
 // implied is the inferred order, nil if the declared one counts, with the tree to plan by
 // and warnings.
-func (r *Rendering) implied(c preflight.Common, tree *plan.Chart, b *manifest.Builder, list helmkube.ResourceList) (*infer.Order, *plan.Chart, []plan.Warning, error) {
+func (r *Rendering) implied(c preflight.Common, tree *plan.Chart, rel *rel1.Release, b *manifest.Builder, list helmkube.ResourceList) (*infer.Order, *plan.Chart, []plan.Warning, error) {
 	if r.Order != OrderInferred {
 		return nil, tree, nil, nil
 	}
-	var objects []infer.Object
+	objects := charts.HookTexts(rel)
 	for _, i := range list {
 		f := b.Fact(i)
 		if u, ok := i.Object.(*unstructured.Unstructured); ok && f != nil {

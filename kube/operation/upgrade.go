@@ -120,7 +120,7 @@ func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepar
 	}
 	info := s.Info("upgrade", r.release)
 	info.PreviousRevision = revs.Good()
-	implied, tree, more, err := up.implied(up.Common, tree, r.builder, r.list)
+	implied, tree, more, err := up.implied(up.Common, tree, r.release, r.builder, r.list)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,206 @@
+package infer
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+)
+
+var job = plan.GroupKind{Group: "batch", Kind: "Job"}
+
+// migrations has workloads wait for the Jobs that prepare the database that they
+// use. What stands between a Job and its database does not wait for it.
+func (r *reader) migrations() {
+	jobs := map[use][]*node{}
+	for _, n := range r.nodes {
+		if n.kind() == job && !n.idle() && prepares(n) {
+			for host := range r.databases(n) {
+				jobs[host] = append(jobs[host], n)
+			}
+		}
+	}
+	for _, n := range r.nodes {
+		if !n.works || n.kind().Group == "batch" || len(jobs) == 0 || r.between(n) {
+			continue
+		}
+		for host, field := range r.databases(n) {
+			for _, j := range jobs[host] {
+				name := host.host
+				why := Reason{Path: field}
+				if host.service.Name != "" {
+					name = host.service.String()
+					why.By = []plan.Object{host.service}
+				}
+				why.Value, why.Text = name, fmt.Sprintf("both use database %s, and a Job prepares it", name)
+				r.add(n, j, Soft, why)
+			}
+		}
+	}
+}
+
+// preparing are the words of a Job after which others find a database as they need it.
+var preparing = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
+
+// prepares reports whether a Job says of itself that it prepares something.
+func prepares(n *node) bool {
+	if preparing.MatchString(n.name().Name) {
+		return true
+	}
+	for _, c := range n.containers() {
+		text := c.At("name").Text() + " " + c.At("image").Text() + " " + strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " ")
+		if preparing.MatchString(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// proxies are the programs that stand before databases.
+var proxies = regexp.MustCompile(`pgbouncer|pgpool|pgcat|odyssey|pooler|proxy|maxscale|mysql-?router|mongos\b|exporter`)
+
+// between reports whether a workload stands before a database: others reach it
+// that way, migrations too.
+func (r *reader) between(n *node) bool {
+	if proxies.MatchString(n.name().Name) || r.store(n) {
+		return true
+	}
+	containers := refs.Field{Value: n.pods.Spec, Path: n.pods.Path}.At("containers").Each()
+	return len(containers) == 1 && proxies.MatchString(imageOf(containers[0]))
+}
+
+// imageOf is the last part of the name of an image.
+func imageOf(c refs.Field) string {
+	image := c.At("image").Text()
+	image = image[strings.LastIndexByte(image, '/')+1:]
+	image, _, _ = strings.Cut(image, "@")
+	image, _, _ = strings.Cut(image, ":")
+	return image
+}
+
+var (
+	databasePorts = map[string]bool{"5432": true, "3306": true, "1433": true, "1521": true, "27017": true, "9042": true, "26257": true, "5984": true, "8123": true}
+	storePorts    = map[string]bool{"6379": true, "5672": true, "9092": true, "2181": true, "9200": true, "11211": true, "2379": true, "4222": true}
+	storeImages   = regexp.MustCompile(`postgres|mysql|mariadb|mongo|redis|valkey|keydb|dragonfly|rabbitmq|kafka|redpanda|zookeeper|elasticsearch|opensearch$|clickhouse|minio|cassandra|scylla|` +
+		`etcd|^nats|memcached|couchdb|neo4j|influxdb|cockroach|seaweed|qdrant|weaviate|timescale|^spilo|mssql|percona|solr|pgvector|postgis`)
+	storeNames = regexp.MustCompile(`(?:^|-)(?:db|database|zk)\d*$`)
+	clients    = regexp.MustCompile(`exporter|operator|connect|dashboard|console|manager|ui$|admin|proxy|backup|client|tools|express|commander|insight|controller|webhook|migrat|init`)
+)
+
+// store reports whether a workload keeps data for others, and is ready before they
+// have put anything into it.
+func (r *reader) store(n *node) bool {
+	if _, known := r.stores[n]; !known {
+		name := n.name().Name
+		r.stores[n] = storeNames.MatchString(name) || storeImages.MatchString(name) && !clients.MatchString(name) || slices.ContainsFunc(r.inNamespace[n.name().Namespace], func(s *node) bool {
+			return slices.Contains(r.behind(s), n) && hasPort(s, func(p string) bool { return databasePorts[p] || storePorts[p] })
+		}) || slices.ContainsFunc(refs.Field{Value: n.pods.Spec}.At("containers").Each(), func(c refs.Field) bool {
+			image := imageOf(c)
+			return storeImages.MatchString(image) && !clients.MatchString(image)
+		})
+	}
+	return r.stores[n]
+}
+
+func hasPort(s *node, ok func(string) bool) bool {
+	return slices.ContainsFunc(s.root.At("spec", "ports").Each(), func(p refs.Field) bool { return ok(numeral(p.At("port").Value)) })
+}
+
+// databaseURL is a database in a text: its scheme, and its host.
+var databaseURL = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mariadb|mongodb|clickhouse|sqlserver|jdbc:[a-z]+|cockroachdb|cassandra)(?:\+\w+)?://(?:[^@/\s"']*@)?([a-z0-9][-a-z0-9.]*\.[-a-z0-9.]+|[a-z0-9][-a-z0-9]*:\d+)|@tcp\(([-a-z0-9.]+)|tcp://(?:[^@/\s"']*@)?([-a-z0-9.]+):9000\b`)
+
+// databases are the databases that a workload is told, with who says so: Services
+// of the release, hosts elsewhere, and entries of Secrets that it does not have.
+func (r *reader) databases(n *node) map[use]string {
+	found := map[use]string{}
+	for _, u := range r.uses[n] {
+		s := r.by[u.service]
+		if s == nil {
+			s = r.made[u.service]
+		}
+		if s == nil || slices.Contains(r.behind(s), n) {
+			continue
+		}
+		if databaseWord(u.who) || hasPort(s, func(p string) bool { return databasePorts[p] }) {
+			found[use{service: u.service}] = u.who
+		}
+	}
+	for _, c := range n.containers() {
+		vars := r.variables(n, c)
+		for _, key := range sorted(vars) {
+			v := vars[key]
+			if callsHost(key) && databaseWord(key) && strings.Contains(v.text, ".") && !strings.ContainsAny(v.text, "/@ ") {
+				found[use{host: before(v.text, ":")}] = v.path
+			}
+			r.databaseURLs(n, v.text, v.path, found)
+		}
+		script, _ := expand(strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " "), vars)
+		r.databaseURLs(n, script, c.Path, found)
+		for _, e := range c.At("env").Each() {
+			key, from := e.At("name").Text(), e.At("valueFrom", "secretKeyRef")
+			if name := from.At("name").Text(); callsHost(key) && databaseWord(key) && r.text(plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: name}) == nil && name != "" {
+				found[use{host: "of Secret/" + name + " " + from.At("key").Text()}] = from.Path
+			}
+		}
+	}
+	for _, ref := range n.refs {
+		if to := r.text(ref.To); to != nil && ref.Use == refs.Volume {
+			for _, key := range entries(to) {
+				text, path := entry(to, key)
+				r.databaseURLs(n, text, path, found)
+			}
+		}
+	}
+	return found
+}
+
+// databaseURLs adds the hosts of URLs of databases that are none of the release.
+func (r *reader) databaseURLs(n *node, text, path string, found map[use]string) {
+	if !strings.Contains(text, "://") && !strings.Contains(text, "@tcp(") {
+		return
+	}
+	for _, m := range databaseURL.FindAllStringSubmatch(text, -1) {
+		host := before(m[1]+m[2]+m[3], ":")
+		if host != "" && host != "localhost" && !strings.HasPrefix(host, "127.") && r.resolve(host, n.name().Namespace).service == nil {
+			found[use{host: host}] = path
+		}
+	}
+}
+
+func databaseWord(key string) bool {
+	return slices.ContainsFunc(wordsOf(key), func(w string) bool {
+		return slices.Contains([]string{"db", "database", "postgres", "postgresql", "pg", "mysql", "mariadb", "mongo", "mongodb", "sql", "jdbc", "mssql", "oracle", "cockroach", "clickhouse"}, w)
+	})
+}
+
+// settle takes out what is doubtful: what a Job says of a workload, which it may
+// prepare, unless that is a store, and reasons for both of two objects to be first. Only
+// a hard reference or a command that waits proves who is (R66).
+func (r *reader) settle() {
+	doubt := map[arc]Dropped{}
+	for at, e := range r.found {
+		from, to := r.nodes[at.from], r.nodes[at.to]
+		reverse, both := r.found[arc{at.to, at.from}]
+		d := Dropped{Edge: e}
+		switch {
+		case e.sure():
+			continue
+		case both && reverse.sure():
+			d.Why = "the other one waits for it, which is certain"
+		case both && !reverse.Reason.many:
+			d.Why, d.Cycle = "they wait for each other", []string{e.From.String(), e.To.String()}
+		case from.kind() == job && to.works && to.kind().Group != "batch" && !r.store(to):
+			d.Why = "nothing proves that a Job and a workload start in this order"
+		default:
+			continue
+		}
+		doubt[at] = d
+	}
+	for at, d := range doubt {
+		r.doubtful = append(r.doubtful, d)
+		delete(r.found, at)
+	}
+}

@@ -1,0 +1,220 @@
+package infer
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+)
+
+// A command that waits is the strongest reason there is: it proves who comes
+// first. waiting reads those of a workload.
+func (r *reader) waiting(n *node) {
+	first := len(refs.Field{Value: n.pods.Spec}.At("initContainers").Each())
+	for i, c := range n.containers() {
+		vars := r.variables(n, c)
+		script, by := expand(strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " "), vars)
+		w := waiter{r: r, n: n, c: c, script: script, why: Reason{Path: c.Path, By: by, proof: true}, first: i < first}
+		w.workloads()
+		w.probes()
+		if w.first {
+			w.byName()
+		}
+		if w.always() {
+			w.whole(vars)
+		}
+	}
+}
+
+// waiter is a container while what it waits for is looked for.
+type waiter struct {
+	r      *reader
+	n      *node
+	c      refs.Field
+	script string // what it runs
+	why    Reason
+	first  bool // it is an init container
+}
+
+func (w *waiter) name() string { return w.c.At("name").Text() }
+
+func (w *waiter) add(to *node, word string) {
+	why := w.why
+	why.Value, why.Text = word, fmt.Sprintf("container %s waits for %s", w.name(), to.name())
+	w.r.add(w.n, to, Serving, why)
+}
+
+// serves adds what answers a Service.
+func (w *waiter) serves(m mention) {
+	why := w.why
+	why.Value, why.Text = m.word, fmt.Sprintf("container %s waits for %s", w.name(), m.service.name())
+	w.r.uses[w.n] = append(w.r.uses[w.n], use{m.service.name(), m.word, ""})
+	servers := w.r.behind(m.service)
+	if m.pods != nil {
+		servers = []*node{m.pods}
+	}
+	w.r.answers(w.n, m.service, servers, Serving, why)
+}
+
+// awaited is a workload in a command that waits, or labels of its pods.
+var (
+	awaited = regexp.MustCompile(`\b(job|deployment|deploy|statefulset|sts|daemonset|ds|pod)s?(?:-wr|-we|-w)?(?:\.[a-z]+)*(?:/|\s+)([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)`)
+	chosen  = regexp.MustCompile(`(?:-l|--selector)[ =]?"?'?([-\w./]+=[-\w.]+(?:,[-\w./]+=[-\w.]+)*)`)
+)
+
+var kindOf = map[string][]plan.GroupKind{
+	"job": {{Group: "batch", Kind: "Job"}}, "deployment": {{Group: "apps", Kind: "Deployment"}}, "deploy": {{Group: "apps", Kind: "Deployment"}},
+	"statefulset": {{Group: "apps", Kind: "StatefulSet"}}, "sts": {{Group: "apps", Kind: "StatefulSet"}},
+	"daemonset": {{Group: "apps", Kind: "DaemonSet"}}, "ds": {{Group: "apps", Kind: "DaemonSet"}}, "pod": {{Kind: "Pod"}},
+}
+
+// workloads finds what kubectl wait, kubectl rollout status and k8s-wait-for name.
+func (w *waiter) workloads() {
+	if !strings.Contains(w.script+w.c.At("image").Text(), "wait") && !strings.Contains(w.script, "rollout status") {
+		return
+	}
+	namespace := w.n.name().Namespace
+	for _, m := range awaited.FindAllStringSubmatch(w.script, -1) {
+		for _, kind := range kindOf[m[1]] {
+			if to := w.r.by[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m[2]}]; to != nil {
+				w.add(to, m[0])
+			}
+		}
+	}
+	for _, m := range chosen.FindAllStringSubmatch(w.script, -1) {
+		labels := map[string]any{}
+		for pair := range strings.SplitSeq(m[1], ",") {
+			key, value, _ := strings.Cut(pair, "=")
+			labels[key] = value
+		}
+		for _, to := range w.r.pods(namespace, labels) {
+			w.add(to, m[0])
+		}
+	}
+}
+
+var (
+	// statement is where one command of a script ends.
+	statement = regexp.MustCompile(`[\n;|&]+|\s(?:do|then|--)\s`)
+	// leading is what may stand before the program of a command.
+	leading = `^(?:\s|\d*[<>]|until\b|while\b|if\b|elif\b|!|\[+|["'({]|\$\(|` + "`" + `|-[nzec]+\b|timeout\s+\S+|exec\b|(?:/\S*/)?(?:ba|a|z)?sh\s|/\S*/|\./)*`
+	// asking is a program that asks whether somebody answers.
+	asking = regexp.MustCompile(leading + `(?:nc|ncat|netcat|nslookup|dig|host|getent|ping|curl|wget|telnet|pg_isready|psql|mysqladmin|mysql|mariadb-admin|mariadb|redis-cli|valkey-cli|` +
+		`mongo|mongosh|clickhouse-client|clickhouse|cqlsh|etcdctl|kafka-[a-z-]+(?:\.sh)?|kafkacat|kcat|zookeeper-shell(?:\.sh)?|zkCli\.sh|grpc_health_probe|grpcurl|nats|mc|influx|rabbitmq\w*|` +
+		`(?:echo\s.*)?/dev/(?:tcp|udp)/)`)
+	// patient is a program that does not end before.
+	patient = regexp.MustCompile(leading + `(?:wait-for[-\w]*(?:\.sh)?|wait_for\w*(?:\.sh)?|wait4x|wait-on|waitport|cub|dockerize|\S*wait-for-it(?:\.sh)?)\s`)
+	loop    = regexp.MustCompile(`^\s*(?:\S*sh\s+-\w+\s+)?["']?(?:until|while)\b`)
+	again   = regexp.MustCompile(`\bfor\b(?s:.*)\bsleep\b`)
+	connect = regexp.MustCompile(`(?:socket|connect)\S*\(+\s*["']([-\w.]+)["']`)
+)
+
+// probes finds the Services that a script asks until they answer. An init container
+// needs no loop, it is started again.
+func (w *waiter) probes() {
+	inLoop := ""
+	for _, s := range statement.Split(w.script, -1) {
+		switch {
+		case loop.MatchString(s):
+			inLoop = s
+		case strings.TrimSpace(s) == "done":
+			inLoop = ""
+		}
+		var found []mention
+		switch {
+		case patient.MatchString(s), loop.MatchString(s):
+			found = w.asked(s)
+		case asking.MatchString(s) && (w.first || inLoop != "" || again.MatchString(w.script)):
+			found = w.asked(s)
+		}
+		for _, m := range found {
+			w.serves(m)
+		}
+	}
+	for _, m := range connect.FindAllStringSubmatch(w.script, -1) {
+		if to := w.r.resolve(m[1], w.n.name().Namespace); to.service != nil && (w.first || strings.Contains(w.script, "while") || strings.Contains(w.script, "sleep")) {
+			w.serves(mention{service: to.service, pods: to.pods, word: m[1]})
+		}
+	}
+}
+
+// given are the options of such programs whose value is something else than a host.
+var given = regexp.MustCompile(`(?:^|\s)(?:-[UdupnclaXD]|--(?:user|username|dbname|database|db|password|name|authenticationDatabase))[ =]?["']?$`)
+
+// asked are the Services that a command asks. A word that is one counts, unless it
+// is the value of an option of another kind.
+func (w *waiter) asked(command string) []mention {
+	namespace := w.n.name().Namespace
+	dockerize := strings.Contains(command, "dockerize")
+	var found []mention
+	for i := 0; i < len(command); {
+		if !inWord(command[i]) {
+			i++
+			continue
+		}
+		j := i
+		for j < len(command) && inWord(command[j]) {
+			j++
+		}
+		lead := command[:i]
+		start := strings.LastIndexAny(lead, " \t=") + 1
+		if strings.Contains(lead[start:], "://") && strings.Contains(strings.SplitN(lead[start:], "://", 2)[1], "/") {
+			i = j // the path of a URL
+			continue
+		}
+		to := w.r.named(command[i:j], command[j:], namespace)
+		if to.service != nil && !given.MatchString(lead) && strings.TrimSpace(lead) != "" && (!dockerize || strings.HasSuffix(strings.TrimRight(lead[:start], " ="), "-wait")) {
+			found = append(found, mention{service: to.service, pods: to.pods, word: command[i:j]})
+		}
+		i = j
+	}
+	return found
+}
+
+// always reports whether the container does nothing else than wait.
+func (w *waiter) always() bool {
+	image := w.c.At("image").Text()
+	image = image[strings.LastIndexByte(image, '/')+1:]
+	image, _, _ = strings.Cut(image, ":")
+	return w.first && (strings.Contains(image, "wait") || itsName.MatchString(w.name()))
+}
+
+var itsName = regexp.MustCompile(`\bwait\b`)
+
+// whole has all that the container is told be what it waits for.
+func (w *waiter) whole(vars map[string]variable) {
+	for _, m := range w.r.mentions(w.script, w.n.name().Namespace, "", false) {
+		w.serves(m)
+	}
+	for _, e := range w.c.At("env").Each() {
+		if name := e.At("name").Text(); strings.Contains(w.c.At("image").Text(), "wait") {
+			for _, m := range w.r.mentions(vars[name].text, w.n.name().Namespace, name, true) {
+				w.serves(m)
+			}
+		}
+	}
+}
+
+// forWhom is the name of an init container that says what it waits for.
+var forWhom = regexp.MustCompile(`^(?:wait(?:s|ing)?-(?:for-|until-|on-)?|check-)(.+?)(?:-(?:ready|up|available|started|running|complete|completed|done))?$`)
+
+// byName finds the one workload whose name ends as an init container says:
+// wait-for-db-migrations, beside shop-db-migrations.
+func (w *waiter) byName() {
+	m := forWhom.FindStringSubmatch(w.name())
+	if m == nil {
+		return
+	}
+	var found []*node
+	for _, to := range w.r.nodes {
+		if to.works && to != w.n && !to.idle() && to.name().Namespace == w.n.name().Namespace && (to.name().Name == m[1] || strings.HasSuffix(to.name().Name, "-"+m[1])) {
+			found = append(found, to)
+		}
+	}
+	if len(found) == 1 && found[0].name().Kind != "CronJob" {
+		w.add(found[0], w.name())
+	}
+}

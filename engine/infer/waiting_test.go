@@ -1,0 +1,128 @@
+package infer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/engine/plan"
+)
+
+// TestCommandsThatWait are the strongest reason: in whatever notation, an init container that
+// asks a Service, or a loop of any container, proves who comes first (R62). Service
+// db (5432) is what is asked, other is named besides.
+func TestCommandsThatWait(t *testing.T) {
+	both := object("v1", "Service", "db", "spec: {selector: {app: db}, ports: [{port: 5432}]}") + pod("StatefulSet", "db", "{}") + serviceOf("other") + pod("Deployment", "other", "{}")
+	tests := []struct {
+		container, script string
+		waits             bool
+	}{
+		{"init", "nslookup db", true},
+		{"init", "until nslookup db.ns.svc.cluster.local; do echo waiting for other; sleep 2; done", true},
+		{"init", `until nc -vz "db" 6543; do sleep 1; done`, true},
+		{"init", "nc -zvw3 db 5432", true},
+		{"init", "until curl -sf db:9999/health; do sleep 1; done", true},
+		{"init", "while [ $(curl -s -o /dev/null -w '%{http_code}' http://db/other) != 200 ]; do sleep 1; done", true},
+		{"init", "wait-for-it db:80 -- serve other:80", true},
+		{"init", "./wait-for-it.sh db:5432", true},
+		{"init", "until pg_isready -h db -U other -d other; do sleep 2; done;", true},
+		{"init", "dockerize -wait tcp://db:80 -timeout 60s serve -api http://other:80", true},
+		{"init", "(echo > /dev/tcp/db/80) >/dev/null 2>&1", true},
+		{"init", "timeout 5 bash -c '</dev/tcp/db/5432'", true},
+		{"init", "mysqladmin ping -h db -u other --silent", true},
+		{"init", "until redis-cli -h db -a other ping; do sleep 1; done", true},
+		{"init", "python -c 'import socket; socket.create_connection((\"db\", 5432))'", true},
+		{"init", "until wget -qO- http://db/; do sleep 1; done", true},
+		{"init", "wait4x tcp db:5432", true},
+		{"init", "until nc -z ${HOST} ${PORT:-5432}; do sleep 1; done", true},
+		{"init", "until bin/shell -server db get /x; do sleep 3; done", true},
+		{"main", "until nc -z db 5432; do sleep 1; done; exec serve", true},
+		{"main", "while ! nc -z db 5432\ndo sleep 1\ndone\nexec serve", true},
+		{"main", "for i in 1 2 3; do nc -z db 5432 && break; sleep 1; done", true},
+		{"main", "wait-for-it.sh db:5432 -- serve", true},
+
+		{"init", "echo waiting for db", false},
+		{"init", "psql -h elsewhere -U db -d db", false},
+		{"init", "curl http://elsewhere/db/x", false},
+		{"main", "curl -X POST http://db:5432/register", false},
+	}
+	for _, tt := range tests {
+		kind := map[string]string{"init": "initContainers", "main": "containers"}[tt.container]
+		spec := fmt.Sprintf("{%s: [{name: c, env: [{name: HOST, value: db}], command: [sh, -c, %q]}]}", kind, tt.script)
+		o := From("shop", &plan.Chart{Path: "shop"}, objects(t, both+pod("Deployment", "web", spec)))
+		var got []string
+		for _, e := range o.Edges {
+			if e.Reason.proof {
+				got = append(got, e.To.Name+" "+string(e.Strength))
+			}
+		}
+		want := []string{"db serving"}
+		if !tt.waits {
+			want = nil
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s %q: %q, want %q", tt.container, tt.script, got, want)
+		}
+	}
+}
+
+// TestWaitingContainers say what they wait for by their names, images and arguments.
+func TestWaitingContainers(t *testing.T) {
+	web := func(container string) string { return pod("Deployment", "web", "{initContainers: [{"+container+"}]}") }
+	db := serviceOf("db") + pod("StatefulSet", "db", "{}")
+	jobs := pod("Job", "shop-db-migrations", "{}")
+	waits := []string{"Deployment/web > StatefulSet/db serving"}
+	migrated := []string{"Deployment/web > Job/shop-db-migrations serving"}
+	table{
+		"by its name":       {jobs + web("name: wait-for-db-migrations"), migrated},
+		"of two":            {jobs + pod("Job", "other-db-migrations", "{}") + web("name: wait-for-db-migrations"), nil},
+		"another name":      {jobs + web("name: run-db-migrations"), nil},
+		"by its image":      {db + web("image: example/wait-for-it, args: ['db:80']"), waits},
+		"by its image, env": {db + web("image: example/wait, env: [{name: TARGETS, value: 'db:80'}]"), waits},
+		"a list":            {db + web("command: [nslookup, db]"), waits},
+		"of a Job":          {jobs + web("name: w, image: groundnuty/k8s-wait-for, args: [job-wr, shop-db-migrations]"), migrated},
+		"by labels":         {db + web("name: w, command: [kubectl, wait, --for=condition=ready, pod, -l, app=db]"), waits},
+		"rollout":           {db + web("name: w, command: [kubectl, rollout, status, statefulset/db]"), waits},
+	}.run(t)
+}
+
+// TestJobsAndWorkloads: only a hard reference or a command that waits proves which comes
+// first (R63).
+func TestJobsAndWorkloads(t *testing.T) {
+	broker := serviceOf("broker")
+	register := "{containers: [{args: [init, --url, 'http://broker:80'], env: [{name: ZK_HOST, value: zk}]}]}"
+	tests := map[string]struct {
+		manifests       string
+		edges, doubtful []string
+	}{
+		"what a Job registers": {broker + pod("Deployment", "broker", "{}") + pod("Job", "init", register), nil, []string{"Job/init > Deployment/broker serving"}},
+		"who waits for the Job": {broker + pod("Deployment", "broker", "{initContainers: [{name: wait-for-init}]}") + pod("Job", "init", register),
+			[]string{"Deployment/broker > Job/init serving"}, []string{"Job/init > Deployment/broker serving"}},
+		"a Job that waits": {broker + pod("Deployment", "broker", "{}") + pod("Job", "init", "{initContainers: [{command: [nc, -z, broker, '80']}]}"), []string{"Job/init > Deployment/broker serving"}, nil},
+		"contradicting": {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") +
+			pod("Job", "migrate", "{containers: [{env: [{name: WEB_URL, value: 'http://web'}, {name: DB_HOST, value: db.example.com}]}]}"), nil, []string{"Deployment/web > Job/migrate soft", "Job/migrate > Deployment/web serving"}},
+		"its database": {serviceOf("shop-db") + pod("StatefulSet", "shop-db", "{}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: shop-db}]}]}"), []string{"Job/migrate > StatefulSet/shop-db serving"}, nil},
+		"a pooler": {serviceOf("pgbouncer") + pod("Deployment", "pgbouncer", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") +
+			pod("Job", "migrate", "{initContainers: [{command: [sh, -c, 'until nc -vz pgbouncer 6543; do sleep 1; done']}], containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), []string{"Job/migrate > Deployment/pgbouncer serving"}, nil},
+		"a pooler without a word": {pod("Deployment", "pgbouncer", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
+		"a database elsewhere, by its URL": {pod("Deployment", "web", "{containers: [{args: ['--dsn=postgres://u:p@db.example.com:5432/x']}]}") + pod("Job", "migrate", "{containers: [{env: [{name: U, value: 'postgresql://u:q@db.example.com/x'}]}]}"),
+			[]string{"Deployment/web > Job/migrate soft"}, nil},
+		"a database elsewhere, by a Secret": {pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_URL, valueFrom: {secretKeyRef: {name: s, key: url}}}]}]}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_URL, valueFrom: {secretKeyRef: {name: s, key: url}}}]}]}"),
+			[]string{"Deployment/web > Job/migrate soft"}, nil},
+		"a Job that prepares nothing": {pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "report", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := From("shop", &plan.Chart{Path: "shop"}, objects(t, tt.manifests))
+			edges := slices.DeleteFunc(says(o.Edges), func(s string) bool { return strings.Contains(s, "> Service/") })
+			var doubtful []string
+			for _, d := range o.Dropped {
+				doubtful = append(doubtful, says([]Edge{d.Edge})...)
+			}
+			if !slices.Equal(edges, tt.edges) || !slices.Equal(doubtful, tt.doubtful) {
+				t.Errorf("got %q and doubtful %q, want %q and %q", edges, doubtful, tt.edges, tt.doubtful)
+			}
+		})
+	}
+}

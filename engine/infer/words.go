@@ -1,0 +1,69 @@
+package infer
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+var (
+	hostWords = []string{
+		"host", "hosts", "hostname", "url", "urls", "uri", "uris", "addr", "addrs", "address", "addresses", "endpoint", "endpoints", "server", "servers",
+		"service", "svc", "upstream", "upstreams", "dsn", "broker", "brokers", "seeds", "nodes", "proxy", "backend", "backends", "connection", "connect", "dns", "master", "gateway", "target", "targets", "peers", "remote", "ip", "bootstrap",
+	}
+	ownWords  = []string{"no", "noproxy", "allowed", "trusted", "advertise", "advertised", "cors", "san", "sans", "publish", "external", "public", "election"}
+	nameWords = []string{
+		"name", "id", "group", "db", "database", "user", "username", "bucket", "topic", "namespace", "release", "instance", "cluster", "label", "labels", "tag", "type", "mode", "driver",
+		"secret", "configmap", "config", "account", "serviceaccount", "prefix", "index", "realm", "client", "election", "lease", "image", "class", "project", "component", "role", "password", "key",
+		"path", "dir", "file", "app", "application", "deployment", "statefulset", "job", "pvc", "claim", "selector", "environment", "env", "domain", "schema", "fullname", "chart", "fqdn",
+	}
+)
+
+// callsHost reports whether a key is that of something that is called.
+func callsHost(key string) bool {
+	words := wordsOf(key)
+	for len(words) > 0 && strings.Trim(words[len(words)-1], "0123456789") == "" {
+		words = words[:len(words)-1]
+	}
+	if len(words) == 0 {
+		return false
+	}
+	last := words[len(words)-1]
+	if last == "name" && len(words) > 1 {
+		last = words[len(words)-2]
+		return slices.Contains([]string{"host", "server", "dns"}, last) && len(words) > 2
+	}
+	return slices.Contains(hostWords, last) && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(ownWords, w) })
+}
+
+// namesOther reports whether a key is that of a name of something else.
+func namesOther(key string) bool {
+	return slices.ContainsFunc(wordsOf(key), func(w string) bool { return slices.Contains(nameWords, w) })
+}
+
+// wordsOf takes a key apart: DB_HOST, db-host, db.host and dbHost are db, host.
+func wordsOf(key string) []string {
+	var words []string
+	var word []rune
+	end := func() {
+		if len(word) > 0 {
+			words = append(words, strings.ToLower(string(word)))
+		}
+		word = nil
+	}
+	lower := false
+	for _, c := range key {
+		switch {
+		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
+			end()
+			lower = false
+			continue
+		case unicode.IsUpper(c) && lower:
+			end()
+		}
+		lower = unicode.IsLower(c)
+		word = append(word, c)
+	}
+	end()
+	return words
+}
