@@ -27,9 +27,6 @@ func (m *member) readinessList(key string) ([]string, error) {
 //
 // Rule R24: one of the two without the other is not used, and said so.
 func (p *planner) checkReadiness(c *chartNode, m *member) {
-	for _, f := range m.Faults {
-		p.fail(f.Rule, c.path, &m.Object, "%s: %s", m.Object, f.Message)
-	}
 	success, err := m.readinessList(AnnotationReadinessSuccess)
 	var failure []string
 	if err == nil {
@@ -38,6 +35,9 @@ func (p *planner) checkReadiness(c *chartNode, m *member) {
 	if err != nil {
 		p.fail("R2", c.path, &m.Object, "%v", err)
 		return
+	}
+	for _, f := range m.Faults {
+		p.fail(f.Rule, c.path, &m.Object, "%s: %s", m.Object, f.Message)
 	}
 	if (len(success) > 0) == (len(failure) > 0) {
 		return

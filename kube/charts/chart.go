@@ -19,6 +19,7 @@ package charts
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -132,10 +133,13 @@ func (c *Chart) Missing() []string {
 func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error) {
 	v, err := o.MergeValues(getter.All(settings))
 	if err != nil {
-		return nil, fmt.Errorf("values: %w", err)
+		return nil, fmt.Errorf("values: %s", notNumber.ReplaceAllString(err.Error(), "$1 is not a number"))
 	}
 	return v, nil
 }
+
+// notNumber is how Go says that.
+var notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)
 
 // CopyValues returns a deep copy of values, each value of the type that it has:
 // an integer stays one, a string keeps its bytes, null stays null. Helm's actions

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"charm.land/fang/v2"
@@ -69,6 +70,9 @@ func catch(cmd *cobra.Command, failed *error) {
 	}
 }
 
+// noUnit is how Go says that of a duration.
+var noUnit = regexp.MustCompile(`time: missing unit in duration ("[^"]*")`)
+
 // tell prints why a command failed, as its last line.
 func tell(say report.Notices, err error) {
 	what := new(kube.Mask).Error(command.ErrorToShow(err)) // hides what looks like a credential
@@ -80,6 +84,7 @@ func tell(say report.Notices, err error) {
 		if ok {
 			what = fmt.Errorf("%s; did you mean %s?", text, strings.Join(strings.Fields(similar), " or "))
 		} else {
+			text = noUnit.ReplaceAllString(text, "no unit in $1; for example 30s or 5m")
 			what = fmt.Errorf("%s; try --help", strings.Join(strings.Fields(text), " "))
 		}
 	}

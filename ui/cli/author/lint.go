@@ -2,7 +2,9 @@ package author
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,6 +104,11 @@ type linted struct {
 	hide func(string) string // hides secret values
 }
 
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // lint checks one chart. The error is about the flags.
 func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, error) {
 	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, new(kube.Mask).Text}
@@ -110,6 +117,10 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 		return out, err
 	}
 	c, err := kube.LoadChartPath(path)
+	if errors.Is(err, fs.ErrNotExist) && !exists(path) {
+		out.add(report.Finding{Severity: plan.SeverityError, Message: "no such file or folder"})
+		return out, nil
+	}
 	if err != nil {
 		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
 		return out, l.helm(ctx, &out, a, vals, func(dir string) (string, error) { return kube.CopyBrokenChart(path, dir) })

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/cli/output"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
+	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
 	"lockstep/ui/report"
@@ -37,10 +39,28 @@ func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Bu
 		}
 		return out, show(out)
 	})
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		err = fmt.Errorf("%w; list releases with: lockstep list -A", err)
+	return out, a.inOwnWords(cmd, namespace, err)
+}
+
+// inOwnWords says what Helm leaves out of an error: what was not found, and where.
+func (a *app) inOwnWords(cmd *cobra.Command, namespace string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, driver.ErrReleaseNotFound):
+		name := cmd.Flags().Arg(0)
+		if f := cmd.Flag("revision"); f != nil && f.Changed {
+			return fmt.Errorf("revision %s of release %s not found in namespace %s; list revisions with: lockstep history %s", f.Value, name, namespace, name)
+		}
+		return fmt.Errorf("release %s not found in namespace %s; list releases with: lockstep list -A", name, namespace)
+	case strings.Contains(err.Error(), "cluster unreachable"):
+		if client, failed := kube.Connect(a.Settings, nil, nil); failed == nil {
+			if why := client.Reachable(cmd.Context()); why != nil {
+				return why
+			}
+		}
 	}
-	return out, err
+	return err
 }
 
 // printLikeHelm prints the output of likeHelm.
