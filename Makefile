@@ -25,8 +25,8 @@ GO ?= go
 STATIC = CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 BUILD = $(STATIC) $(GO) build -p 2 -ldflags "$(LDFLAGS)"
 LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
-# Most tests wait for a cluster, so more run at once than there are cores.
-TEST = $(GO) test -p 2 -parallel 12 -timeout 40m
+# Most tests wait for a cluster, so more run at once than there are cores. make lint vets.
+TEST = $(GO) test -vet=off -p 2 -parallel 12 -timeout 40m
 
 .PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint release clean
 
@@ -54,11 +54,14 @@ sandbox:
 demo: all
 	bin/lockstep install shop testdata/charts/shop --sandbox --no-tui
 
+# The longest packages begin first, so that no core is idle at the end.
+LONGEST = ./ui/cli ./kube/chaos ./ui/board ./kube/e2e/order ./kube/e2e/outage
+
 test: all
 	@$(STATIC) $(GO) tool -n helm >/dev/null # several tests run it at once: it is built once, before them
 	@cd .release && $(STATIC) $(GO) tool -n cyclonedx-gomod >/dev/null
-	$(STATIC) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) ./...
-	cd kube/sandbox && $(STATIC) $(TEST) -vet=off ./...
+	$(STATIC) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) $(LONGEST) ./...
+	cd kube/sandbox && $(STATIC) $(TEST) ./...
 
 quick:
 	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v '/kube/e2e/\|/kube/chaos\|/kube/example/')

@@ -64,7 +64,7 @@ func prepare(dir string) (err error) {
 	}
 	if lockstep = os.Getenv("CHAOS_PROGRAM"); lockstep == "" {
 		lockstep = filepath.Join(dir, "lockstep")
-		build := exec.Command("go", "build", "-p", "2", "-o", lockstep, "lockstep")
+		build := exec.Command("go", "build", "-p", "2", "-ldflags=-s -w", "-o", lockstep, "lockstep")
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build lockstep: %w\n%s", err, out)
 		}
@@ -99,12 +99,15 @@ func TestChaos(t *testing.T) {
 		{"twin", twins},
 	}
 	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) { runRow(t, row.name, row.of(t)) })
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			runRow(t, row.name, row.of(t))
+		})
 	}
 }
 
-// workers is how many trials run at once: most of their time is waiting.
-const workers = 8
+// workers are how many trials of all rows run at once: most of their time is waiting.
+var workers = make(chan struct{}, 8)
 
 func runRow(t *testing.T, name string, all []trials) {
 	if only >= 0 {
@@ -119,19 +122,14 @@ func runRow(t *testing.T, name string, all []trials) {
 		}
 		all = some
 	}
-	queue := make(chan trials)
 	var wg sync.WaitGroup
-	for range workers {
+	for _, x := range all {
+		workers <- struct{}{}
 		wg.Go(func() {
-			for x := range queue {
-				work(t, name, x)
-			}
+			work(t, name, x)
+			<-workers
 		})
 	}
-	for _, x := range all {
-		queue <- x
-	}
-	close(queue)
 	wg.Wait()
 }
 

@@ -30,7 +30,7 @@ func twins(t *testing.T) []trials {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seeds := pick(10, 300)
+	seeds := pick(4, 300)
 	if only >= 0 {
 		seeds = only + 1
 	}

@@ -24,6 +24,7 @@ import (
 // TestClusterScripts runs the scripts that need a cluster. Each has a namespace
 // of its own, $NS, which is not there yet.
 func TestClusterScripts(t *testing.T) {
+	t.Parallel()
 	cluster := testcluster.Get(t)
 	sandboxProgram, _, err := throwaway.Command(nil)
 	if err != nil {

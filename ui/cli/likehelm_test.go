@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -185,6 +186,11 @@ func TestDamagedRecordsAreNamedSo(t *testing.T) {
 	t.Setenv("KUBECONFIG", cluster.Kubeconfig)
 	t.Setenv("HELM_NAMESPACE", "lh-damaged")
 	secrets := store(t, "lh-damaged", plainRelease("d", 1)).CoreV1().Secrets("lh-damaged")
+	t.Cleanup(func() { // others list all namespaces
+		if err := secrets.Delete(context.Background(), "sh.helm.release.v1.d.v1", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	record, err := secrets.Get(t.Context(), "sh.helm.release.v1.d.v1", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
