@@ -48,7 +48,7 @@ func (o Options) duration() time.Duration {
 // Lease names 253.
 func Name(release string) string { return "lockstep.v1." + release }
 
-// Holder is the run that holds a Lease, by its own account: shown, never trusted.
+// Holder is what a run says about itself in its Lease. It is only displayed.
 type Holder struct {
 	User    string `json:"user,omitempty"`
 	Host    string `json:"host,omitempty"`

@@ -18,7 +18,8 @@ import (
 
 const (
 	lockSuffix = ".lock"
-	// lockKept is how long files of killed runs are kept, for whoever finds their Leases.
+	// lockKept is how long files of killed runs are kept, so that other runs can tell that
+	// the holders of their Leases are dead.
 	lockKept = 7 * 24 * time.Hour
 )
 
@@ -52,7 +53,7 @@ func lock(dir, run string) *flock.Flock {
 	return f
 }
 
-// unlock releases a lock, and removes its file if nobody needs it any more.
+// unlock releases a lock and, if asked to, removes its file.
 func unlock(f *flock.Flock, remove bool) {
 	if f == nil {
 		return

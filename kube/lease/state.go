@@ -32,7 +32,7 @@ type proof struct {
 // start as soon as it exists again.
 const namespaceGoneTime = 3 * time.Second
 
-// now is the condition now: an old proof proves nothing.
+// now is the condition now: after a while a proof no longer counts.
 func (p proof) now(duration time.Duration) condition {
 	switch p.condition {
 	case held, forbidden:
