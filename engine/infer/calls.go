@@ -207,7 +207,7 @@ func argument(text, flag, list string) string {
 // call adds what mentions lead to.
 func (r *reader) call(n *node, mentions []mention, why Reason, who string) {
 	strength := Serving
-	if why.many {
+	if why.many && why.In.Kind == "Secret" {
 		strength = Soft
 	}
 	for _, m := range mentions {
@@ -227,7 +227,7 @@ func (r *reader) call(n *node, mentions []mention, why Reason, who string) {
 // several that all become variables is that of a whole application: nobody knows
 // which of them this pod needs.
 func (r *reader) callsIn(n, to *node, ref refs.Ref) {
-	many := ref.Use == refs.Environment && len(ref.Keys) == 0 && ref.To.Kind == "Secret" && len(entries(to)) > 1
+	many := ref.Use == refs.Environment && len(ref.Keys) == 0 && len(entries(to)) > 1
 	for _, s := range r.saidIn(to) {
 		if len(ref.Keys) > 0 && !slices.Contains(ref.Keys, s.key) {
 			continue

@@ -63,8 +63,8 @@ type Reason struct {
 	doubt int
 	// proof is set where a command that waits says so: nothing else contradicts it.
 	proof bool
-	// many is set for a Secret that becomes variables as a whole: who reads it need not use
-	// all of it.
+	// many is set for a ConfigMap or Secret that becomes variables as a whole: who reads it
+	// need not use all of it.
 	many bool
 }
 

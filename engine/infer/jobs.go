@@ -50,7 +50,7 @@ func prepares(n *node) bool {
 	if preparing.MatchString(n.name().Name) {
 		return true
 	}
-	for _, c := range n.containers() {
+	for _, c := range (refs.Field{Value: n.pods.Spec}).At("containers").Each() {
 		text := c.At("name").Text() + " " + c.At("image").Text() + " " + strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " ")
 		if preparing.MatchString(text) {
 			return true
@@ -190,7 +190,7 @@ func (r *reader) settle() {
 			continue
 		case both && reverse.sure():
 			d.Why = "the other one waits for it, which is certain"
-		case both && !reverse.Reason.many:
+		case both && !(reverse.Reason.many && (reverse.Strength == Soft || r.nodes[at.to].kind() == job)):
 			d.Why, d.Cycle = "they wait for each other", []string{e.From.String(), e.To.String()}
 		case from.kind() == job && to.works && to.kind().Group != "batch" && !r.store(to):
 			d.Why = "nothing proves that a Job and a workload start in this order"

@@ -110,6 +110,9 @@ func TestJobsAndWorkloads(t *testing.T) {
 			[]string{"Deployment/web > Job/migrate soft"}, nil},
 		"a database elsewhere, by a Secret": {pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_URL, valueFrom: {secretKeyRef: {name: s, key: url}}}]}]}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_URL, valueFrom: {secretKeyRef: {name: s, key: url}}}]}]}"),
 			[]string{"Deployment/web > Job/migrate soft"}, nil},
+		"a Job that waits for another that prepares": {pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "report", "{initContainers: [{name: migration-wait}], containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
+		"a Job that is told everything": {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + object("v1", "ConfigMap", "c", "data: {WEB_URL: 'http://web', DB_HOST: db.example.com}") +
+			pod("Job", "migrate", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}"), []string{"Deployment/web > Job/migrate soft"}, []string{"Job/migrate > Deployment/web serving"}},
 		"a Job that prepares nothing": {pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "report", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
 	}
 	for name, tt := range tests {
