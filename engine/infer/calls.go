@@ -68,7 +68,7 @@ func (r *reader) callsFrom(n *node, f refs.Field, calls bool) {
 		if calls {
 			key := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 			key, _, _ = strings.Cut(key, "[")
-			r.call(n, r.mentions(v, n.name().Namespace, key, false), Reason{Path: f.Path, doubt: 1}, f.Path)
+			r.call(n, Serving, r.mentions(v, n.name().Namespace, key, false), Reason{Path: f.Path, doubt: 1}, f.Path)
 		}
 	case map[string]any:
 		for _, key := range sorted(v) {
@@ -89,7 +89,7 @@ func (r *reader) callsOf(n *node, c refs.Field, vars map[string]variable) {
 		flag := ""
 		for _, arg := range c.At(list).Each() {
 			text, by := expand(arg.Text(), vars)
-			r.call(n, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path, By: by}, argument(arg.Text(), flag, list))
+			r.call(n, Serving, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path, By: by}, argument(arg.Text(), flag, list))
 			text = arg.Text()
 			key, value, set := strings.Cut(text, "=")
 			if !set {
@@ -105,7 +105,7 @@ func (r *reader) callsOf(n *node, c refs.Field, vars map[string]variable) {
 	for _, e := range c.At("env").Each() {
 		name, value := e.At("name").Text(), e.At("value")
 		v := vars[name]
-		r.call(n, r.mentions(v.text, n.name().Namespace, name, true), Reason{In: v.in, Path: v.path, By: v.by}, "env "+name)
+		r.call(n, Serving, r.mentions(v.text, n.name().Namespace, name, true), Reason{In: v.in, Path: v.path, By: v.by}, "env "+name)
 		r.tell(n, value, name, value.Text())
 	}
 }
@@ -205,11 +205,7 @@ func argument(text, flag, list string) string {
 }
 
 // call adds what mentions lead to.
-func (r *reader) call(n *node, mentions []mention, why Reason, who string) {
-	strength := Serving
-	if why.many && why.In.Kind == "Secret" {
-		strength = Soft
-	}
+func (r *reader) call(n *node, strength Strength, mentions []mention, why Reason, who string) {
 	for _, m := range mentions {
 		w := why
 		w.Value, w.doubt = m.word, why.doubt+m.doubt
@@ -223,19 +219,22 @@ func (r *reader) call(n *node, mentions []mention, why Reason, who string) {
 	}
 }
 
-// callsIn reads the entries of a ConfigMap or Secret that a pod uses. A Secret of
-// several that all become variables is that of a whole application: nobody knows
-// which of them this pod needs.
+// callsIn reads the entries of a ConfigMap or Secret that a pod uses. If several become
+// variables all together, and they are a Secret, or who is called reads them, too, they
+// are those of a whole application: nobody knows which of them this pod needs.
 func (r *reader) callsIn(n, to *node, ref refs.Ref) {
 	many := ref.Use == refs.Environment && len(ref.Keys) == 0 && len(entries(to)) > 1
 	for _, s := range r.saidIn(to) {
 		if len(ref.Keys) > 0 && !slices.Contains(ref.Keys, s.key) {
 			continue
 		}
-		if s.file && slices.ContainsFunc(r.behind(s.service), func(server *node) bool { return r.reads(server, to) }) {
+		strength := Serving
+		if shared := slices.ContainsFunc(r.behind(s.service), func(server *node) bool { return r.reads(server, to) }); shared && s.file {
 			continue // it is about all that read it, not about who calls whom
+		} else if many && (shared || to.name().Kind == "Secret") {
+			strength = Soft
 		}
-		r.call(n, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1, many: many}, fmt.Sprintf("%s %s", to.name(), s.path))
+		r.call(n, strength, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1, many: many}, fmt.Sprintf("%s %s", to.name(), s.path))
 	}
 }
 

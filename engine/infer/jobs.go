@@ -42,21 +42,21 @@ func (r *reader) migrations() {
 	}
 }
 
-// preparing are the words of a Job after which others find a database as they need it.
-var preparing = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
+// preparing are the words of a Job after which others find a database as they need it,
+// others those of one that adds to it.
+var (
+	preparing = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
+	surely    = regexp.MustCompile(`(?i)migrat|schema`)
+	adding    = regexp.MustCompile(`(?i)token|user|cert|bucket|topic|dashboard|password|secret`)
+)
 
-// prepares reports whether a Job says of itself that it prepares something.
+// prepares reports whether a Job says of itself that it prepares a database.
 func prepares(n *node) bool {
-	if preparing.MatchString(n.name().Name) {
-		return true
-	}
+	text := n.name().Name
 	for _, c := range (refs.Field{Value: n.pods.Spec}).At("containers").Each() {
-		text := c.At("name").Text() + " " + c.At("image").Text() + " " + strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " ")
-		if preparing.MatchString(text) {
-			return true
-		}
+		text += " " + c.At("name").Text() + " " + c.At("image").Text() + " " + strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " ")
 	}
-	return false
+	return preparing.MatchString(text) && (surely.MatchString(text) || !adding.MatchString(text))
 }
 
 // proxies are the programs that stand before databases.

@@ -23,9 +23,7 @@ func (r *reader) waiting(n *node) {
 		if w.first {
 			w.byName()
 		}
-		if w.always() {
-			w.whole(vars)
-		}
+		w.whole(vars)
 	}
 }
 
@@ -179,18 +177,23 @@ func (w *waiter) always() bool {
 	image := w.c.At("image").Text()
 	image = image[strings.LastIndexByte(image, '/')+1:]
 	image, _, _ = strings.Cut(image, ":")
-	return w.first && (strings.Contains(image, "wait") || itsName.MatchString(w.name()))
+	return w.first && (strings.Contains(image, "wait") || strings.HasPrefix(w.name(), "wait"))
 }
 
-var itsName = regexp.MustCompile(`\bwait\b`)
+// told are the variables of entrypoints that wait by themselves.
+var told = regexp.MustCompile(`^WAIT_?(FOR|HOSTS|ON)|_WAIT_?(FOR|HOSTS)$`)
 
-// whole has all that the container is told be what it waits for.
+// whole has the arguments of a container that only waits, and variables that say so, be
+// what it waits for.
 func (w *waiter) whole(vars map[string]variable) {
-	for _, m := range w.r.mentions(w.script, w.n.name().Namespace, "", false) {
-		w.serves(m)
+	image := w.c.At("image").Text()
+	if w.always() {
+		for _, m := range w.r.mentions(w.script, w.n.name().Namespace, "", false) {
+			w.serves(m)
+		}
 	}
 	for _, e := range w.c.At("env").Each() {
-		if name := e.At("name").Text(); strings.Contains(w.c.At("image").Text(), "wait") {
+		if name := e.At("name").Text(); told.MatchString(name) || w.always() && strings.Contains(image, "wait") {
 			for _, m := range w.r.mentions(vars[name].text, w.n.name().Namespace, name, true) {
 				w.serves(m)
 			}

@@ -80,6 +80,7 @@ func TestWaitingContainers(t *testing.T) {
 		"another name":      {jobs + web("name: run-db-migrations"), nil},
 		"by its image":      {db + web("image: example/wait-for-it, args: ['db:80']"), waits},
 		"by its image, env": {db + web("image: example/wait, env: [{name: TARGETS, value: 'db:80'}]"), waits},
+		"by a variable":     {db + pod("Deployment", "web", "{containers: [{env: [{name: WAITFOR, value: 'db:80'}]}]}"), waits},
 		"a list":            {db + web("command: [nslookup, db]"), waits},
 		"of a Job":          {jobs + web("name: w, image: groundnuty/k8s-wait-for, args: [job-wr, shop-db-migrations]"), migrated},
 		"by labels":         {db + web("name: w, command: [kubectl, wait, --for=condition=ready, pod, -l, app=db]"), waits},
