@@ -82,7 +82,7 @@ scale: all
 
 chaos: all
 	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
-	[ -n "$(ROW)" ] || CHAOS=long $(STATIC) $(TEST) -count 1 ./kube/e2e/recovery ./kube/e2e/outage
+	[ -n "$(ROW)" ] || CHAOS=long $(STATIC) $(TEST) -count 1 ./kube/e2e/recovery ./kube/e2e/outage ./kube/e2e/order
 
 # Only API server, controllers and scheduler are of the older version; the rest of the
 # sandbox is current.

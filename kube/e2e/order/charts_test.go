@@ -10,44 +10,12 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestUpgradeAndRollbackInOrder proves the order of the writes of an upgrade
-// and a rollback of shop and of the charts of the proposals (R30, R32): no
-// group is written before its gates were written.
-func TestUpgradeAndRollbackInOrder(t *testing.T) {
-	t.Parallel()
-	for _, chart := range rig.Installable(t) {
-		if chart != "shop" && !strings.HasPrefix(chart, "hip") {
-			continue
-		}
-		t.Run(chart, func(t *testing.T) {
-			t.Parallel()
-			r := rig.New(t)
-			r.Deploy(chart, nil)
-			groups := rig.Oracle(t, chart, r.Namespace)
-			start := time.Now()
-			op, err := r.Upgrade(chart, func(u *kube.Upgrade) {
-				if chart == "shop" {
-					u.Values = map[string]any{"global": map[string]any{"speed": 10, "topicGroup": r.Namespace + ".example", "version": "1.1.0"}}
-				}
-			})
-			r.MustRun(op, err)
-			r.Timeline("lockstep").Since(start).AssertWritesFollowGates(t, "upgrade", groups)
-			start = time.Now()
-			op, err = r.Rollback(1)
-			r.MustRun(op, err)
-			r.Timeline("lockstep").Since(start).AssertWritesFollowGates(t, "rollback", groups)
-			if got, want := r.History(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
-				t.Errorf("history %v, want %v", got, want)
-			}
-		})
-	}
-}
-
 // TestOrderOfEveryChart installs every chart and proves the order from the API
 // server's audit log: no write of a group before the last status update that
 // made its gates ready (R7, R10, R11, R14, R18, R19, R21 to R23).
 func TestOrderOfEveryChart(t *testing.T) {
 	t.Parallel()
+	independent := map[string][2]string{"fanout": independentGroups(t, "fanout"), "shop": {"shop/db:database", "shop/queue:broker"}}
 	for _, chart := range rig.Installable(t) {
 		t.Run(chart, func(t *testing.T) {
 			t.Parallel()
@@ -69,32 +37,52 @@ func TestOrderOfEveryChart(t *testing.T) {
 			if t.Failed() {
 				timeline.Dump(t)
 			}
+			if pair, ok := independent[chart]; ok {
+				assertOverlap(r, chart, pair)
+			}
+			if chart == "shop" || strings.HasPrefix(chart, "hip") {
+				assertUpgradeAndRollbackInOrder(r, chart)
+			}
 		})
 	}
 }
 
-// TestIndependentGroupsOverlap proves R14 from the audit log: groups without a
-// path between them are under way at the same time.
-func TestIndependentGroupsOverlap(t *testing.T) {
-	t.Parallel()
-	for chart, pair := range map[string][2]string{
-		"fanout": independentGroups(t, "fanout"),
-		"shop":   {"shop/db:database", "shop/queue:broker"},
-	} {
-		t.Run(chart, func(t *testing.T) {
-			t.Parallel()
-			r := rig.New(t)
-			r.Deploy(chart, nil)
-			timeline, groups := r.Timeline("lockstep"), rig.Oracle(t, chart, r.Namespace)
-			a, b := groups[pair[0]], groups[pair[1]]
-			aFirst, _ := timeline.FirstWrite(t, a.Objects)
-			bFirst, _ := timeline.FirstWrite(t, b.Objects)
-			aReady, _ := timeline.Ready(t, a.Objects)
-			bReady, _ := timeline.Ready(t, b.Objects)
-			if !aFirst.Before(bReady) || !bFirst.Before(aReady) {
-				t.Errorf("%s (%s to %s) and %s (%s to %s) did not overlap", pair[0], rig.Clock(aFirst), rig.Clock(aReady), pair[1], rig.Clock(bFirst), rig.Clock(bReady))
-			}
-		})
+// assertOverlap proves R14 from the audit log: groups without a path between them
+// are under way at the same time.
+func assertOverlap(r *rig.Rig, chart string, pair [2]string) {
+	t := r.T
+	t.Helper()
+	timeline, groups := r.Timeline("lockstep"), rig.Oracle(t, chart, r.Namespace)
+	a, b := groups[pair[0]], groups[pair[1]]
+	aFirst, _ := timeline.FirstWrite(t, a.Objects)
+	bFirst, _ := timeline.FirstWrite(t, b.Objects)
+	aReady, _ := timeline.Ready(t, a.Objects)
+	bReady, _ := timeline.Ready(t, b.Objects)
+	if !aFirst.Before(bReady) || !bFirst.Before(aReady) {
+		t.Errorf("%s (%s to %s) and %s (%s to %s) did not overlap", pair[0], rig.Clock(aFirst), rig.Clock(aReady), pair[1], rig.Clock(bFirst), rig.Clock(bReady))
+	}
+}
+
+// assertUpgradeAndRollbackInOrder proves the order of the writes of an upgrade and a
+// rollback (R30, R32): no group is written before its gates were written.
+func assertUpgradeAndRollbackInOrder(r *rig.Rig, chart string) {
+	t := r.T
+	t.Helper()
+	groups := rig.Oracle(t, chart, r.Namespace)
+	start := time.Now()
+	op, err := r.Upgrade(chart, func(u *kube.Upgrade) {
+		if chart == "shop" {
+			u.Values = map[string]any{"global": map[string]any{"speed": 10, "topicGroup": r.Namespace + ".example", "version": "1.1.0"}}
+		}
+	})
+	r.MustRun(op, err)
+	r.Timeline("lockstep").Since(start).AssertWritesFollowGates(t, "upgrade", groups)
+	start = time.Now()
+	op, err = r.Rollback(1)
+	r.MustRun(op, err)
+	r.Timeline("lockstep").Since(start).AssertWritesFollowGates(t, "rollback", groups)
+	if got, want := r.History(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
+		t.Errorf("history %v, want %v", got, want)
 	}
 }
 
