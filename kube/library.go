@@ -42,7 +42,7 @@ type OrderedOptions struct {
 	// Watches, if set, are shared. Their creator closes them, after calling the function
 	// that NewOrdered returned.
 	Watches *Watches
-	// Events, if set, is called with each event. Each action is a run of its own, or two
+	// Events, if set, is called with each event. Each action is its own run, or two
 	// if Helm rolls it back.
 	Events func(event.Event)
 }

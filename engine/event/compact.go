@@ -12,7 +12,7 @@ type subject struct {
 	kind    Kind
 	unit    Unit
 	object  plan.Object
-	began   bool   // a group that is under way: it says when that began
+	began   bool   // a group that is running: it says when that began
 	message string // of a warning: each is one of its own
 }
 

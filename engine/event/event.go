@@ -16,7 +16,7 @@ type Kind string
 const (
 	// KindOperation opens (status running; operation) and closes (status
 	// succeeded, failed or aborted; message; outcome; exit; object, cause and evidence of
-	// what failed first, where something has) the record. It also tells that a
+	// what failed first, where something has) the record. It also means that a
 	// rollback begins (status rolling-back; operation), and that a revision does
 	// which takes the place of the one before (status running; operation; message):
 	// what was announced until then is over (R46).
@@ -36,13 +36,13 @@ const (
 	// KindCommand answers a command (command, by, phase, group; status accepted or
 	// refused; message says why it was refused) (R45).
 	KindCommand Kind = "command"
-	// KindBreakpoint tells that a breakpoint was set (status set; also where it
+	// KindBreakpoint means that a breakpoint was set (status set; also where it
 	// stops again), stops nothing for now (status disabled) or was taken away
 	// (status cleared) (phase, group).
 	KindBreakpoint Kind = "breakpoint"
-	// KindWarning is a warning (rule, message; object where there is one).
+	// KindWarning is a warning (rule, message; object if there is one).
 	KindWarning Kind = "warning"
-	// KindServer tells that the API server does not answer, and that it does
+	// KindServer means that the API server does not answer, and that it does
 	// again (status away or back; message; since, with away) (R53).
 	KindServer Kind = "api-server"
 	// KindWaiting is the heartbeat: what has been waited for longest (group,
@@ -167,7 +167,7 @@ type Event struct {
 	Phases []Phase `json:"phases,omitempty"`
 	// Exit is the exit code, on the last event.
 	Exit *int `json:"exit,omitempty"`
-	// Outcome is what has become of the release, in words and without why, on the
+	// Outcome is what happened to the release, in words and without why, on the
 	// last event of an operation that has not succeeded, or not checked all of its
 	// groups: "the release is marked failed", "1 group applied, not waited for".
 	Outcome string `json:"outcome,omitempty"`
@@ -176,7 +176,7 @@ type Event struct {
 	// --wait-all=false, or another --wait, does not either (R21).
 	Unchecked int `json:"unchecked,omitempty"`
 	// Release is what Helm's record says of the release in the end, on the last
-	// event: deployed, failed, uninstalled … or none where there is no release,
+	// event: deployed, failed, uninstalled … or none if there is no release,
 	// or empty where that could not be found out.
 	Release string `json:"release,omitempty"`
 }
@@ -184,7 +184,7 @@ type Event struct {
 // MostEvidence is how many lines Event.Evidence has at the most.
 const MostEvidence = 8
 
-// NoRelease is Event.Release where there is none.
+// NoRelease is Event.Release if there is none.
 const NoRelease = "none"
 
 // RollbackPrefix begins the names of the phases of a rollback that is part of
@@ -212,7 +212,7 @@ type Operation struct {
 }
 
 // Undo is the operation that rolls this one back, "uninstall" or "rollback", or
-// "" where there is nothing to go back to: no good revision, or no way.
+// "" if there is nothing to go back to: no good revision, or no way.
 func (o Operation) Undo() string {
 	switch {
 	case o.Name == "install":
@@ -285,7 +285,7 @@ func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 type EditID int
 
 // Command is an order to a run. It takes effect in the engine and is answered
-// by an event. While a rollback is under way the first Abort, Rollback or Stop is
+// by an event. While a rollback is running the first Abort, Rollback or Stop is
 // refused with what there is to know, and the next one stops it (R43).
 type Command struct {
 	Name CommandName `json:"command"`

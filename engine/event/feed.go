@@ -19,7 +19,7 @@ type Feed struct {
 	// to read is kept for as long as somebody has the reader. It is set before
 	// the first event.
 	Bounded bool
-	// Mask changes each event on its way in, where it is set: nothing that a
+	// Mask changes each event on its way in, if it is set: nothing that a
 	// reader must not see gets into the record. It is set before the first event.
 	Mask func(Event) Event
 
@@ -171,7 +171,7 @@ type Reader struct {
 }
 
 // Next returns the events since the last call, at least one. It waits for one
-// where there is none, and returns false at the end of the feed or of ctx. The
+// if there is none, and returns false at the end of the feed or of ctx. The
 // slice must not be changed.
 func (r *Reader) Next(ctx context.Context) ([]Event, bool) {
 	for {

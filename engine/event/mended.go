@@ -64,7 +64,7 @@ func (m *mending) close(f *Mended, at time.Time) {
 	delete(m.open, f.Unit)
 }
 
-// command notes who had failures mended, and how. The groups are under way by then, or
+// command notes who had failures mended, and how. The groups are running by then, or
 // even ready.
 func (m *mending) command(e Event) {
 	if e.Status != Accepted || e.Command != Accept && e.Command != Retry && e.Command != Edit {

@@ -4,7 +4,7 @@ import "slices"
 
 // Next is the unit that a step without a name lets go: the first in plan order,
 // of the phase that the operation has come to, whose gates are open (R41). It is
-// nil where none is open yet, and while a failure or an abort lets nothing start.
+// nil if none is open yet, and while a failure or an abort lets nothing start.
 func (s *State) Next() *GroupState {
 	p := s.present()
 	if p == nil || !s.Ended.IsZero() || s.Run == Held || s.Run == Replacing || s.Run == Aborting {

@@ -64,7 +64,7 @@ func (o *ObjectState) InTrouble() bool {
 	return o.Status == Failed || !o.Done() && o.Cause != ""
 }
 
-// blamed is the object that a group has failed for, nil where it is none.
+// blamed is the object that a group has failed for, nil if it is none.
 func (g *GroupState) blamed() *ObjectState {
 	if g.Root != nil {
 		return g.index[*g.Root]
@@ -131,7 +131,7 @@ func roundTo(d time.Duration) time.Duration {
 	return time.Second
 }
 
-// Reason is why an operation has not succeeded and what has become of the release,
+// Reason is why an operation has not succeeded and what happened to the release,
 // in one sentence: of the first of its roots, where something has failed, and
 // otherwise what the record says.
 func (s *State) Reason() string {

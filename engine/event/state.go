@@ -22,7 +22,7 @@ type State struct {
 	Cause    string
 	Evidence []string
 	Exit     int
-	// Outcome is what has become of the release, in words; Unchecked is as Event has
+	// Outcome is what happened to the release, in words; Unchecked is as Event has
 	// it.
 	Outcome   string
 	Unchecked int

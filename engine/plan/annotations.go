@@ -102,7 +102,7 @@ func ParseList(value string) ([]string, error) {
 // reader takes many times as long, and charts have a list for every resource.
 func plainList(value string) (names []string, ok bool) {
 	names = make([]string, 0, strings.Count(value, `"`)/2)
-	before, from := byte('['), 0 // what stands before the next name, and where a name begins
+	before, from := byte('['), 0 // what is before the next name, and where a name begins
 	for i := 0; i < len(value); i++ {
 		switch c := value[i]; {
 		case c < ' ' || c == '\\' || c >= utf8.RuneSelf:
@@ -158,9 +158,9 @@ const (
 type ordering struct {
 	// uses holds the annotation that shows the use of each family, as spelled.
 	uses [families]string
-	// group is the resource-group or layer, empty where there is none.
+	// group is the resource-group or layer, empty if there is none.
 	group string
-	// weight is nil where there is none.
+	// weight is nil if there is none.
 	weight *int64
 	// needs are the groups, charts the subcharts to wait for.
 	needs, charts       []string

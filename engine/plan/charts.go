@@ -93,7 +93,7 @@ func (p *planner) inOrder() []*chartNode {
 }
 
 // resolve finds the subchart that is called ref and can be waited for. It returns
-// nil where there is none. What is said about ref begins with who.
+// nil if there is none. What is said about ref begins with who.
 func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry {
 	e := p.lookup(c, ref, who, object)
 	if e == nil || e.node != nil {

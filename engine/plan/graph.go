@@ -62,7 +62,7 @@ func Reverse(groups []*Group) []*Group {
 func Subset(groups []*Group, keep func(Object) bool) []*Group {
 	d := newDAG(groups)
 	left := make([]*Group, len(groups))
-	after := make([][]string, len(groups)) // what to wait for in place of a group
+	after := make([][]string, len(groups)) // what to wait for instead of a group
 	order, _ := Ordered(d.after)
 	for _, i := range order {
 		g := groups[i].filter(keep)
@@ -259,7 +259,7 @@ func turned(next [][]int) [][]int {
 }
 
 // Ordered lists the nodes of a graph, each after those that it waits for, by number
-// where nothing else decides. What lies on or behind a cycle comes last, and the graph
+// where nothing else decides. What is on or behind a cycle comes last, and the graph
 // is reported as not acyclic.
 func Ordered(waits [][]int) (order []int, acyclic bool) {
 	n := len(waits)

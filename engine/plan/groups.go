@@ -14,7 +14,7 @@ import (
 // Rule R7: a group waits for what any of its resources names, in its own chart.
 type draft struct {
 	chart, name, id string
-	place           int // among the groups of the chart, by name; behind all where it is missing
+	place           int // among the groups of the chart, by name; behind all if it is missing
 	members         []*member
 	arranged        arrangement // what the members come to, once they are all known
 	needs           []need      // groups it waits for, each once, by place

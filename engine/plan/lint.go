@@ -18,7 +18,7 @@ type Finding struct {
 	Severity string `json:"severity"`
 	// Rule is the number of the rule it falls under, "R8".
 	Rule string `json:"rule"`
-	// Chart is the chart path, Object the resource, where there is one.
+	// Chart is the chart path, Object the resource, if there is one.
 	Chart   string  `json:"chart,omitempty"`
 	Object  *Object `json:"object,omitempty"`
 	Message string  `json:"message"`

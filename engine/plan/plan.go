@@ -106,7 +106,7 @@ type Warning struct {
 	// Rule is the number of the rule it falls under, "R8", empty where it is
 	// about the cluster.
 	Rule string `json:"rule"`
-	// Chart is the chart path, Object the resource, where there is one.
+	// Chart is the chart path, Object the resource, if there is one.
 	Chart   string  `json:"chart,omitempty"`
 	Object  *Object `json:"object,omitempty"`
 	Message string  `json:"message"`

@@ -8,7 +8,7 @@ type Pods struct {
 	// Path the field that it is in.
 	Meta, Spec map[string]any
 	Path       string
-	// None tells that the object makes none as it stands: it has 0 replicas, or
+	// None means that the object makes none as it is: it has 0 replicas, or
 	// is suspended.
 	None bool
 }

@@ -151,7 +151,7 @@ func (v Field) Yes() bool {
 	return b
 }
 
-// Mentions reports whether a name stands, as a word of its own, in a text
+// Mentions reports whether a name is, as a whole word, in a text
 // anywhere in a value: "--secret=web-tls" mentions web-tls, and neither web nor
 // tls.
 func Mentions(value any, name string) bool {

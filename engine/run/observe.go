@@ -64,7 +64,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 }
 
 // block keeps an object for later: one of its name is still being deleted. Its wave
-// goes on to wait for it.
+// continues to wait for it.
 func (s *stage) block(g *group, o *object, message string) {
 	o.reply, o.since = replyBlocked, s.m.now
 	s.setDeadline(g, o)
@@ -98,7 +98,7 @@ func (s *stage) unblock(g *group) {
 	}
 }
 
-// sendNext goes on after news of a group. Where that has failed, those that have
+// sendNext continues after news of a group. Where that has failed, those that have
 // started with it need not wait for it any more.
 func (s *stage) sendNext(g *group) {
 	if s.closed || s.m.over() || g.attempt.number == 0 {
@@ -267,7 +267,7 @@ func (s *stage) endGroup(g *group) {
 	s.endLeaf(g)
 }
 
-// endLeaf tells that a group that is not waited for has become ready, or is gone
+// endLeaf means that a group that is not waited for has become ready, or is gone
 // (R21).
 func (s *stage) endLeaf(g *group) {
 	if g.status == event.Applied && g.attempt.undone == 0 {

@@ -29,7 +29,7 @@ func (p *Pace) Next(at time.Time) time.Time {
 	return p.affordable(at)
 }
 
-// Later is when there is to be another look where there is no sign that one is
+// Later is when there is to be another look if there is no sign that one is
 // worth it.
 func (p *Pace) Later(now time.Time) time.Time { return now.Add(max(lookAgain, gap(p.looks))) }
 

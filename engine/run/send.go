@@ -7,7 +7,7 @@ import (
 )
 
 // send queues what may go now of the groups that have started with g, and ends g
-// where nothing is left to do.
+// if nothing is left to do.
 func (s *stage) send(g *group) {
 	for _, next := range g.seats[len(g.seats)-1].due() {
 		a := &next.attempt

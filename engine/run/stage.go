@@ -21,7 +21,7 @@ type Stage struct {
 	// apply, or in a removal to go, in active time; 0 for no limit of its own (R25).
 	Readiness time.Duration
 	// Lenient removals never fail because an object is still being deleted: the
-	// groups behind it wait until its time is over, and then go on (R30). A group
+	// groups behind it wait until its time is over, and then continue (R30). A group
 	// that no other waits for has only a moment.
 	Lenient bool
 }
@@ -95,7 +95,7 @@ type inFlight struct {
 	diagnoses, looks int
 }
 
-// some reports whether anything is under way that the stage waits for.
+// some reports whether anything is running that the stage waits for.
 func (f inFlight) some() bool { return f.requests > 0 || f.diagnoses > 0 }
 
 // group is a group of a stage: a unit, and how far it is.
@@ -131,11 +131,11 @@ type attempt struct {
 type object struct {
 	plan.Object
 	reply    reply // of the API server, to this attempt's request
-	flying   bool  // a request is under way, of whatever attempt
+	flying   bool  // a request is running, of whatever attempt
 	released bool  // it is still being deleted, and nothing waits for it any more
 	settled  bool  // nothing is left to wait for
 	done     bool  // it has come to all it should
-	// unchanged tells that this attempt's request has changed nothing.
+	// unchanged means that this attempt's request has changed nothing.
 	unchanged bool
 	// version is what an observation has to have, at least, to count: that of
 	// the apply, or as long as there was none more than what was seen before.
@@ -235,7 +235,7 @@ func (s *stage) add(def *plan.Group) {
 	s.groups, s.by[def.ID] = append(s.groups, g), g
 }
 
-// active reports whether a group is under way.
+// active reports whether a group is running.
 func (s *stage) active() bool {
 	for _, g := range s.groups {
 		if g.status == event.Running {

@@ -26,7 +26,7 @@ func (m *machine) startUnits() {
 	}
 }
 
-// openBegun goes on with what was let go before: a second gate of a unit, the
+// openBegun continues with what was let go before: a second gate of a unit, the
 // stage of a unit that has been admitted.
 func (m *machine) openBegun() {
 	for len(m.gates) > 0 {
@@ -150,7 +150,7 @@ func (s *stage) begin(g *group) {
 		s.m.do(startWatch{g})
 	}
 	g.takeTurn()
-	s.endGroup(g) // where it is empty
+	s.endGroup(g) // if it is empty
 }
 
 // onlyLater sees to it that what was seen of the object until now does not count

@@ -102,7 +102,7 @@ func (m *machine) reportRun() {
 	m.publish(event.Event{Kind: event.KindRun, Status: status, Message: message})
 }
 
-// Rule R40: a pause lets what is in flight go on and starts no further unit
+// Rule R40: a pause lets what is in flight continue and starts no further unit
 func (m *machine) pause(reason string) string {
 	if m.steering.reported != event.Running {
 		return "the run is " + string(m.steering.reported) + " already"
@@ -220,7 +220,7 @@ func (m *machine) disableBreakpoint(named event.Unit) string {
 	return ""
 }
 
-// runTo goes on until a unit could start. Breakpoints on the way there stop as
+// runTo continues until a unit could start. Breakpoints on the way there stop as
 // ever.
 func (m *machine) runTo(named event.Unit) string {
 	if m.steering.reported == event.Held {
@@ -270,7 +270,7 @@ func (m *machine) replacing() bool {
 	return m.steering.abort != nil && m.steering.abort.Name == event.Edit
 }
 
-// abort starts an abort, or makes one that is under way stricter: a stop cancels
+// abort starts an abort, or makes one that is running stricter: a stop cancels
 // the requests in flight as well, and takes the place of a rollback that has not
 // begun. It is never made milder. All of them take the place of an edited revision
 // that has not begun.

@@ -12,7 +12,7 @@ import (
 // abort; then they are cancelled, so that a lost API server cannot hang it.
 const windingTime = 10 * time.Second
 
-// timeouts are what the machine has to do at a time of its own.
+// timeouts are what the machine has to do at its own time.
 type timeouts struct {
 	over      bool          // the operation's timeout is
 	winding   bool          // it has been told that nothing is tried again

@@ -11,9 +11,9 @@ type unit struct {
 	event.Unit
 	status     event.Status
 	breakpoint breakpoint
-	// reached tells that the run has come to it: its breakpoint does not stop again.
+	// reached means that the run has come to it: its breakpoint does not stop again.
 	reached bool
-	// unchecked tells that it is over once its objects are applied (R21).
+	// unchecked means that it is over once its objects are applied (R21).
 	unchecked bool
 }
 

@@ -4,7 +4,7 @@
 //
 // What is unsafe is decided in Safe alone. The screen cleans what it puts into
 // cells; all other output leaves through the writers of package report, which
-// clean once more what was forgotten before.
+// clean again what was forgotten before.
 package text
 
 import (

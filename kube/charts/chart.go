@@ -41,14 +41,14 @@ type Ref struct {
 	action.ChartPathOptions
 }
 
-// Chart is a loaded chart with all that lies below it. It does not change.
+// Chart is a loaded chart with all that is below it. It does not change.
 type Chart struct {
 	// path is where it was found, for messages.
 	path string
 	src  *source
 }
 
-// Load finds the chart that ref names, downloading it where it is not local,
+// Load finds the chart that ref names, downloading it if it is not local,
 // and loads it. The registry client is needed for oci:// only.
 func Load(ref Ref, settings *cli.EnvSettings, registry *registry.Client) (*Chart, error) {
 	path, err := locate(ref, settings, registry)

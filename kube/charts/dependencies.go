@@ -176,7 +176,7 @@ func tarball(name string, files []*archive.BufferedFile) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// place moves what was fetched into charts/, in place of the archives that hold
+// place moves what was fetched into charts/, instead of the archives that hold
 // the same charts.
 func (f *fetcher) place() error {
 	to := filepath.Join(f.dir, "charts")

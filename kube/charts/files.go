@@ -77,7 +77,7 @@ type walker struct {
 	files  []*archive.BufferedFile
 }
 
-// visit reads path, which lies in the directories parents, given as what they
+// visit reads path, which is in the directories parents, given as what they
 // resolve to, so that a link to one of them is found out.
 func (w *walker) visit(path string, parents []string) error {
 	name, err := filepath.Rel(w.top, path)
@@ -163,7 +163,7 @@ type Folder struct {
 	// Dir is its directory below that of the chart at the top, with slashes; empty
 	// for that one itself.
 	Dir string
-	// Archive is the file that it came packed in, or that it lies in, named like
+	// Archive is the file that it came packed in, or that it is in, named like
 	// Dir; empty for one that did not.
 	Archive string
 }

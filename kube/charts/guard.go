@@ -30,7 +30,7 @@ var defaultLimits = Limits{Memory: 2 << 30, Time: 5 * time.Minute}
 
 // limitError says that a chart takes more than it may.
 type limitError struct {
-	// Template is the one that was being rendered, where that is known.
+	// Template is the one that was being rendered, if that is known.
 	Template string
 	Reason   string
 }
@@ -44,7 +44,7 @@ func (e *limitError) Error() string {
 
 // Guard keeps one rendering within limits.
 //
-// Why a guard in the process, and none around a process of its own: Helm renders
+// Why a guard in the process, and none around its own process: Helm renders
 // in the middle of its actions, with a connection to the cluster, so a trial in a
 // child would double the time of every chart and prove nothing about the second
 // rendering. Go cannot end a goroutine, and text/template looks at nothing while
@@ -82,7 +82,7 @@ var turns = make(chan struct{}, 1)
 func NewGuard(l Limits) *Guard {
 	if l.Memory == 0 {
 		l.Memory = defaultLimits.Memory
-		if left := available(); left > 0 { // what is given up goes on for a moment
+		if left := available(); left > 0 { // what is given up continues for a moment
 			l.Memory = min(l.Memory, left/4)
 		}
 	}
@@ -259,7 +259,7 @@ func (g *Guard) RunAll(ctx context.Context, do func() error) error {
 	})
 }
 
-// look returns why the rendering is given up, nil where it is not.
+// look returns why the rendering is given up, nil if it is not.
 func (g *Guard) look(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -309,7 +309,7 @@ func quantity(bytes float64) string {
 }
 
 // available is how much memory the machine, the control group and the limits of the
-// process have left; 0 where that is not known.
+// process have left; 0 if that is not known.
 func available() uint64 {
 	left := uint64(math.MaxUint64)
 	if kib, ok := numberIn("/proc/meminfo", "MemAvailable:"); ok {

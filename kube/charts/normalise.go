@@ -134,7 +134,7 @@ func parse(doc string) *kyaml.Node {
 type finder struct {
 	choose chooser
 	edits  [][]edit // of each object, those in lists after the list
-	// shared is set where an edit lies in what the document uses elsewhere as
+	// shared is set where an edit is in what the document uses elsewhere as
 	// well, by anchor and alias: to change its text would change both.
 	shared bool
 }
@@ -178,7 +178,7 @@ func (f *finder) annotations(m *kyaml.Node, shared bool) {
 // anchored reports whether a node can be used, or is used, in two places.
 func anchored(n *kyaml.Node) bool { return n.Anchor != "" || n.Kind == kyaml.AliasNode }
 
-// rewrite makes the edits in the values of a document, whose text is made anew:
+// rewrite makes the edits in the values of a document, whose text is made again:
 // aliases are gone from it, and so are comments.
 func rewrite(doc string, edits [][]edit) (string, error) {
 	data, err := yaml.YAMLToJSON([]byte(doc))

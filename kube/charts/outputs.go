@@ -62,7 +62,7 @@ type postRenders struct {
 }
 
 // PostRenderOnce returns a post-renderer that asks the inner one once for each input, or
-// nil where there is none.
+// nil if there is none.
 func PostRenderOnce(inner postrenderer.PostRenderer) postrenderer.PostRenderer {
 	if _, once := inner.(*postRenders); once || inner == nil {
 		return inner

@@ -129,7 +129,7 @@ func chartPath(source, root string) (string, bool) {
 	return chart, len(parts) > 1 && parts[0] == "templates"
 }
 
-// parseValue returns the objects in the value of d.Raw: none where there is nothing
+// parseValue returns the objects in the value of d.Raw: none if there is nothing
 // but comment, several where it is a list.
 func parseValue(d Document, v documents.Value) ([]Document, error) {
 	if v.Err != nil {

@@ -27,7 +27,7 @@ type PrintOptions struct {
 	IncludeCRDs, NoHooks, SkipTests bool
 	// ShowOnly holds patterns of templates, "templates/x.yaml".
 	ShowOnly []string
-	// OutputDir is where each template gets a file of its own, in place of one
+	// OutputDir is where each template gets its own file, instead of one
 	// output: what is in one keeps its order.
 	OutputDir string
 }

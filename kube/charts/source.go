@@ -103,7 +103,7 @@ func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below ma
 	return own, below
 }
 
-// newSubSource makes a source of what lies in charts/name: one file without a
+// newSubSource makes a source of what is in charts/name: one file without a
 // name where that is an archive, otherwise the files of a directory.
 func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*source, error) {
 	if path.Ext(name) == ".tgz" {
@@ -126,7 +126,7 @@ func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*sou
 	return unpack(files, left)
 }
 
-// helm builds a new chart of Helm's, with all that lies below it. Its raw files
+// helm builds a new chart of Helm's, with all that is below it. Its raw files
 // are as they were read, for FromHelm.
 func (s *source) helm() (*chart.Chart, error) {
 	c, err := loader.LoadFiles(s.files)
@@ -182,7 +182,7 @@ func join(names []string) string { return strings.Join(names, ", ") }
 
 // Tree returns the chart tree with the ordering of every Chart.yaml in it (R4,
 // R11), for the values that a user gave. Names and aliases are those of
-// Chart.yaml (R12); paths use the alias where there is one, as the paths of
+// Chart.yaml (R12); paths use the alias if there is one, as the paths of
 // rendered templates do. Which dependencies are disabled is what Helm decides
 // from conditions and tags.
 //
@@ -258,7 +258,7 @@ func (b *treeBuilder) declared(node *plan.Chart, s *source, h *chart.Chart, d *c
 	node.Subcharts = append(node.Subcharts, entry)
 }
 
-// undeclared adds a chart that merely lies in charts/. A second one of the
+// undeclared adds a chart that merely is in charts/. A second one of the
 // same name is not added: its templates are those of the first to Helm.
 func (b *treeBuilder) undeclared(node *plan.Chart, sub *source, h *chart.Chart, at Folder) {
 	name := sub.meta.Name

@@ -32,7 +32,7 @@ type Session struct {
 	// JobsComplete makes Jobs ready only once they have completed
 	// (--wait-for-jobs).
 	JobsComplete bool
-	// Resumes tells that the last run did not come to its end, and this one goes
+	// Resumes means that the last run did not come to its end, and this one goes
 	// on from there.
 	Resumes bool
 	// Warn is told of what is not as it should be, once for each message. It
@@ -245,7 +245,7 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 // Apply sends one object. One of a kind that was not known at first is looked
 // up now (R29); a Job or Pod that failed is replaced when it is tried again,
 // since an apply would change nothing (R44). One that has failed in the run that
-// this one goes on from is tried again (R50).
+// this one continues from is tried again (R50).
 func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Outcome, error) {
 	i := t.infos[obj]
 	if i == nil {

@@ -26,7 +26,7 @@ import (
 // (ttlSecondsAfterFinished). It may be gone before anybody has seen how it
 // ended. What can be known then is, in this order:
 //
-//   - how it was seen last. A watch goes on where it was cut, so that an API
+//   - how it was seen last. A watch continues where it was cut, so that an API
 //     server that was away hides nothing; what hides an end is a Job that may
 //     not be watched, or a version that has expired meanwhile;
 //   - the Job's Events, which say that it completed or why it failed, as long
@@ -39,7 +39,7 @@ type expiringJob struct {
 	name    string
 	uid     types.UID       // of the Job that was applied, "" before that
 	version uint64          // that it had then
-	end     run.Observation // how it ended, where that is known
+	end     run.Observation // how it ended, if that is known
 	busy    bool            // Events are being read
 }
 

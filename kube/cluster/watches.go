@@ -21,9 +21,9 @@ type Watches struct {
 // WatchOptions are those of Watches. The zero value is usable.
 type WatchOptions struct {
 	// AllNamespaces has one watch of a kind serve all namespaces, where the user may
-	// watch it so, in place of one for each namespace in which a run is at work.
+	// watch it so, instead of one for each namespace in which a run is at work.
 	AllNamespaces bool
-	// Linger is how long a watch goes on after the last run that has used it is over,
+	// Linger is how long a watch continues after the last run that has used it is over,
 	// so that the next one finds it; 1 min if 0.
 	Linger time.Duration
 }
@@ -57,7 +57,7 @@ func (w *Watches) Close() {
 type RunWatcher struct {
 	Watcher *status.Watcher
 	Signs   *Signs
-	// Shared tells that others have used the watches, or may: what is missing in what
+	// Shared means that others have used the watches, or may: what is missing in what
 	// they have seen so far may be there.
 	Shared bool
 }

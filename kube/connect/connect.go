@@ -76,7 +76,7 @@ func From(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, l
 
 // Bind returns the same connection with clients of its own, all of whose
 // requests end when ctx does: Helm's client takes no context. Discovery is
-// asked anew. What is written is noted in writes.
+// asked again. What is written is noted in writes.
 func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
 	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
 	return bound, bound.dial()

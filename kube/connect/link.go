@@ -92,7 +92,7 @@ func (l *Link) Listen(to Listener) (stop func()) {
 	}
 }
 
-// oldest is the gate that has been closed for longest, nil where none is.
+// oldest is the gate that has been closed for longest, nil if none is.
 func (l *Link) oldest() *gate {
 	var oldest *gate
 	for _, g := range l.gates {
@@ -153,7 +153,7 @@ type pass struct {
 	probes []*gate // those that it is the prober of
 }
 
-// enter waits until a request of a group may be sent; first tells that it has not
+// enter waits until a request of a group may be sent; first means that it has not
 // been yet. The error is ctx's.
 func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, error) {
 	p := &pass{link: l, group: group}

@@ -176,7 +176,7 @@ func contains(there, sent any) bool {
 	return reflect.DeepEqual(there, sent)
 }
 
-// object is the object in a body, nil where there is none.
+// object is the object in a body, nil if there is none.
 func object(body []byte) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	if json.Unmarshal(body, &u.Object) != nil || u.Object == nil {

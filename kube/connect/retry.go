@@ -16,7 +16,7 @@ import (
 type limits struct {
 	first  time.Duration // while this API server has never answered: its address may be wrong
 	away   time.Duration // while it does not answer
-	errors time.Duration // while its answer is an error of its own (500)
+	errors time.Duration // while its answer is its own error (500)
 	full   time.Duration // while it has too much to do (429)
 }
 
@@ -26,7 +26,7 @@ const firstContact = 10 * time.Second
 type limitsKey struct{}
 
 // WithPatience returns a context for Bind with which a request that the API
-// server answers with an error of its own (500), or that it has too much to do (429),
+// server answers with its own error (500), or that it has too much to do (429),
 // is repeated for so long. Of errors the shortest that has been said counts: the next
 // answer will be the same. Who has too much to do asks to be called again: there it is
 // the longest.
@@ -69,7 +69,7 @@ type call struct {
 	tries     int
 	erring    time.Time // since when it is answered with errors of the server's own, or that it has too much to do
 	refreshed bool      // its credentials
-	// doubt tells that an earlier try may have come through although it failed,
+	// doubt means that an earlier try may have come through although it failed,
 	// reached that one may have come to an API server.
 	doubt, reached bool
 }
@@ -199,7 +199,7 @@ func (c *call) giveUp(resp *http.Response, err, ended error) (*http.Response, er
 }
 
 // unanswered is why there is no answer. client-go is not to see the last error
-// itself: it would go on trying.
+// itself: it would continue trying.
 type unanswered struct{ last, ended error }
 
 func (u *unanswered) Error() string {

@@ -7,7 +7,7 @@ type Target struct {
 	Group, Version, Resource, Namespace, Name, Subresource string
 }
 
-// targetOf reads the path of a request to a server whose address has a path of its own, "" for none. It
+// targetOf reads the path of a request to a server whose address has its own path, "" for none. It
 // is zero for a path that is not the API's.
 func targetOf(server, path string) Target {
 	var t Target

@@ -40,8 +40,8 @@ type transport struct {
 
 	mu   sync.Mutex
 	next http.RoundTripper
-	made int // how often next has been made anew
-	// renew makes another one that reads its credentials anew; nil where they
+	made int // how often next has been made again
+	// renew makes another one that reads its credentials again; nil where they
 	// cannot change.
 	renew func() (http.RoundTripper, error)
 }
@@ -105,7 +105,7 @@ func (t *transport) WrappedRoundTripper() http.RoundTripper {
 	return next
 }
 
-// refresh sees to it that the next try reads its credentials anew. It reports
+// refresh sees to it that the next try reads its credentials again. It reports
 // whether there is a point in that.
 func (t *transport) refresh(used int) bool {
 	t.mu.Lock()
@@ -125,7 +125,7 @@ func (t *transport) refresh(used int) bool {
 	return true
 }
 
-// below is what a try goes through, and how often that had been made anew.
+// below is what a try goes through, and how often that had been made again.
 func (t *transport) below() (http.RoundTripper, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -93,7 +93,7 @@ func (d *Diagnoser) refsOf(ctx context.Context, live *unstructured.Unstructured)
 	return refs
 }
 
-// events lists those about one object, by its UID where that is known.
+// events lists those about one object, by its UID if that is known.
 func (d *Diagnoser) events(ctx context.Context, r ref) ([]Event, error) {
 	set := fields.Set{"involvedObject.kind": r.kind, "involvedObject.name": r.name}
 	if r.uid != "" {

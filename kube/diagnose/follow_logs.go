@@ -28,7 +28,7 @@ type LogLine struct {
 	Time time.Time
 	// Text is raw.
 	Text string
-	// Note tells that Text is not from the log but about it, empty where that begins.
+	// Note means that Text is not from the log but about it, empty where that begins.
 	Note bool
 }
 

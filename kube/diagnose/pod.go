@@ -37,7 +37,7 @@ type Pod struct {
 // Container is a container of a pod.
 type Container struct {
 	Name, Image string
-	// Init is true for init containers, Sidecar for those of them that go on.
+	// Init is true for init containers, Sidecar for those of them that continue.
 	Init, Sidecar, Ready bool
 	// Limit is how much memory it may have, "" for no limit.
 	Limit string

@@ -332,7 +332,7 @@ func conditions(u *unstructured.Unstructured) (lines []string) {
 	return lines
 }
 
-// worstCondition is the unhealthy condition that says the most, nil where there is none: one
+// worstCondition is the unhealthy condition that says the most, nil if there is none: one
 // that an expression asks about, then one that complains, then one that is False. Of
 // two alike the newer one counts.
 func worstCondition(u *unstructured.Unstructured, expressions string) *condition {

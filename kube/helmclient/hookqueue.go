@@ -98,7 +98,7 @@ func (u *hookUnit) ended() event.Status {
 	return event.Failed
 }
 
-// created replaces in the list of a hook, which is built anew for each step,
+// created replaces in the list of a hook, which is built again for each step,
 // what has no name by the name that the hook's run has given it.
 func created(list, made helmkube.ResourceList) helmkube.ResourceList {
 	var out helmkube.ResourceList

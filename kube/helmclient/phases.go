@@ -73,7 +73,7 @@ func Phases(all ...Planned) []event.Phase {
 }
 
 // Apply plans the phase that brings resources to the cluster: by the DAG, or
-// where there is no tree all at once (R27). The warnings are about the plan.
+// if there is no tree all at once (R27). The warnings are about the plan.
 func (o Ordering) Apply(tree *plan.Chart, resources []plan.Resource, turns []plan.Turn) (Planned, []plan.Warning, error) {
 	p, err := o.plan(tree, resources)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// A run holds a lock on a file of its own as long as its process lives. Only the user
+// A run holds a lock on its own file as long as its process lives. Only the user
 // can read these files.
 
 const (

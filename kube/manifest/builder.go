@@ -25,7 +25,7 @@ import (
 
 const factPrefix = "lockstep#"
 
-// Builder turns manifests into resource.Infos. It stands in for Helm's Build:
+// Builder turns manifests into resource.Infos. It is in for Helm's Build:
 // with kinds resolved late (R29), one REST client per group and version, and
 // kind List flattened. It may be used by several goroutines.
 type Builder struct {
@@ -47,13 +47,13 @@ type knowledge struct {
 // Scope says what manifests are built for.
 type Scope struct {
 	// Release owns the objects, in the namespace of that name where they name
-	// none of their own. Release is empty where that is not known.
+	// none of their own. Release is empty if that is not known.
 	Release, Namespace string
 	// Root is the chart path of what has lost its source (R6).
 	Root string
 }
 
-// Owner is the release as OwnerOf names it, empty where it is not known.
+// Owner is the release as OwnerOf names it, empty if it is not known.
 func (s Scope) Owner() string {
 	if s.Release == "" {
 		return ""

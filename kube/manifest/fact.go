@@ -23,7 +23,7 @@ import (
 // holds its key, which survives the copies that Helm makes of an Info.
 //
 // A Fact is used by one goroutine at a time: by the one that builds and looks
-// ahead, then by the one request for its object that is under way.
+// ahead, then by the one request for its object that is running.
 type Fact struct {
 	// Resource is the object with the annotations it was rendered with; some
 	// of them cannot be sent to a cluster (R3).
@@ -53,7 +53,7 @@ type Fact struct {
 
 // Before is what was there of an object before the operation.
 type Before struct {
-	// Known tells that it was looked up, Version which resourceVersion it had,
+	// Known means that it was looked up, Version which resourceVersion it had,
 	// empty where it was not there.
 	Known   bool
 	Version string
@@ -133,7 +133,7 @@ func fieldsOf(m metav1.ManagedFieldsEntry) (fields map[string]any) {
 	return fields
 }
 
-// Version is a resourceVersion as a number, 0 where it is none.
+// Version is a resourceVersion as a number, 0 if it is none.
 func Version(s string) uint64 {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {

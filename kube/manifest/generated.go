@@ -19,7 +19,7 @@ import (
 )
 
 // Objects with metadata.generateName. Server-side apply needs a name, so these
-// are created by POST, and each install, upgrade and rollback makes one anew,
+// are created by POST, and each install, upgrade and rollback makes one again,
 // as `kubectl create` does. Those that the release has made before are removed
 // with what is gone from the chart, or when it is uninstalled: they are found
 // by the release's own marks and by their generateName, since no record knows

@@ -30,7 +30,7 @@ func NewIndex(list helmkube.ResourceList) Index {
 	return x
 }
 
-// Get is the Info of the same object, nil where there is none.
+// Get is the Info of the same object, nil if there is none.
 func (x Index) Get(i *resource.Info) *resource.Info { return x[identityOf(i)] }
 
 // Without is the part of a list that another list does not have.

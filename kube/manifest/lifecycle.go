@@ -8,7 +8,7 @@ import (
 )
 
 // Lifecycle is what is known of the end of a version of one of Kubernetes' own
-// kinds. Versions of Kubernetes are 0 where there is none.
+// kinds. Versions of Kubernetes are 0 if there is none.
 type Lifecycle struct {
 	DeprecatedMajor, DeprecatedMinor int
 	RemovedMajor, RemovedMinor       int
@@ -41,7 +41,7 @@ func LifecycleOf(gvk schema.GroupVersionKind) (l Lifecycle, known bool) {
 	return l, true
 }
 
-// Use is what to use in place of it, "; use X" or nothing.
+// Use is what to use instead of it, "; use X" or nothing.
 func (l Lifecycle) Use() string {
 	if l.Replacement.Kind == "" {
 		return ""

@@ -232,11 +232,11 @@ func (t Target) Root() string {
 
 // Old is the revision whose objects an operation removes.
 type Old struct {
-	Release *rel1.Release // nil where there is none
+	Release *rel1.Release // nil if there is none
 	helmclient.Revision
 }
 
-// Manifest is that of the old revision, empty where there is none.
+// Manifest is that of the old revision, empty if there is none.
 func (o Old) Manifest() string {
 	if o.Release == nil {
 		return ""

@@ -226,7 +226,7 @@ func inScope(s corev1.ScopedResourceSelectorRequirement, spec corev1.PodSpec) (i
 	case corev1.ResourceQuotaScopeNotBestEffort:
 		return !bestEffort(spec), true
 	case corev1.ResourceQuotaScopePriorityClass:
-		class := spec.PriorityClassName // the cluster's own, where it is empty, nobody knows
+		class := spec.PriorityClassName // the cluster's own, if it is empty, nobody knows
 		switch s.Operator {
 		case corev1.ScopeSelectorOpIn:
 			return slices.Contains(s.Values, class), class != ""

@@ -67,7 +67,7 @@ func (s *clusterView) which(kind plan.GroupKind, namespace string, names []strin
 	}
 	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind})
 	if err != nil {
-		return nil, false // a kind that is still to come, or a fault of its own
+		return nil, false // a kind that is still to come, or its own fault
 	}
 	client, err := s.Client.Metadata.Resource(mapping.Resource).Namespace(namespace), error(nil)
 	if len(names) >= worthListing {
@@ -109,7 +109,7 @@ func (s *clusterView) get(client metadata.ResourceInterface, names []string) (th
 	return there, nil
 }
 
-// namespace is a namespace of the cluster, nil where there is none.
+// namespace is a namespace of the cluster, nil if there is none.
 func (s *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) {
 	if name == s.empty {
 		return nil, true

@@ -19,7 +19,7 @@ import (
 type Mark struct {
 	Revision int
 	From, To rcommon.Status
-	// Ours tells that a run of this program, which held the release's Lease, has
+	// Ours means that a run of this program, which held the release's Lease, has
 	// left the revision so.
 	Ours bool
 }

@@ -17,7 +17,7 @@ import (
 //
 // Finalize marks the revision that an operation has made, or was about to
 // uninstall, as failed where Helm left it in between. It returns what the record
-// says then, event.NoRelease where there is none. Revisions of others are left
+// says then, event.NoRelease if there is none. Revisions of others are left
 // alone: somebody may be at work on them.
 //
 // Where the request that was to make the revision may still be on its way, the

@@ -113,7 +113,7 @@ func (l *Ledger) take(why string) error {
 	return err
 }
 
-// note takes in a record that was read. The error tells that somebody else has
+// note takes in a record that was read. The error means that somebody else has
 // changed it.
 func (l *Ledger) note(s snapshot) error {
 	if why := l.differs(s); why != "" {
@@ -191,7 +191,7 @@ func (l *Ledger) begin(revision int, status rcommon.Status) (over entry, err err
 	return *e, nil
 }
 
-// end notes what has become of a status that was sent. What was not answered may
+// end notes what happened to a status that was sent. What was not answered may
 // be stored all the same.
 func (l *Ledger) end(sent, made snapshot, err error) {
 	l.mu.Lock()

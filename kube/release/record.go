@@ -29,7 +29,7 @@ type Record struct {
 	Tree      *plan.Chart `json:"tree"`
 	// Revision is the revision that a run has made of it which held the Lease of
 	// the release: a rollback of Helm's takes the file over to another one.
-	// Uninstalling tells that such a run has begun to uninstall it.
+	// Uninstalling means that such a run has begun to uninstall it.
 	Revision     int  `json:"revision,omitempty"`
 	Uninstalling bool `json:"uninstalling,omitempty"`
 }

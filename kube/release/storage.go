@@ -51,7 +51,7 @@ type DriverOptions struct {
 	Mask func(string) string
 }
 
-// Written is what has become of the changes of a release's record.
+// Written is what happened to the changes of a release's record.
 type Written struct {
 	Made         int    // the revision that was made, 0 for none so far
 	Uninstalling bool   // the release was marked so
@@ -87,7 +87,7 @@ func (d *Driver) Written() Written {
 	return w
 }
 
-// note takes note of what has become of a change of a revision.
+// note takes note of what happened to a change of a revision.
 func (d *Driver) note(rel *rel1.Release, err error) {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
@@ -135,7 +135,7 @@ func (d *Driver) looked(err error) error {
 	return err
 }
 
-// known is an error where it is not known which revisions there are.
+// known is an error if it is not known which revisions there are.
 func (d *Driver) known() error {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
@@ -256,7 +256,7 @@ func shortened(description string) string {
 }
 
 // confirm reads a revision again where it is in doubt whether it was stored: the
-// API server has not answered, or with an error of its own, which something
+// API server has not answered, or with its own error, which something
 // between it and us may have made up (R32a). The error is nil where it was. It
 // stays in doubt where it cannot be read either, and where the request may still
 // be on its way.
@@ -296,7 +296,7 @@ func (d *Driver) Delete(key string) (release.Releaser, error) {
 }
 
 // store writes with the annotation keys that an API server accepts (R3), and
-// leaves the release in memory as it was: Helm goes on with it, and its hooks
+// leaves the release in memory as it was: Helm continues with it, and its hooks
 // are known by their text. What it says of itself is stored, and stays, without
 // secret values.
 func (d *Driver) store(rel *rel1.Release, write func() error) error {

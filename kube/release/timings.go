@@ -17,7 +17,7 @@ type Timing struct {
 	Status  event.Status  `json:"status"`
 	Started time.Time     `json:"started"`
 	Took    time.Duration `json:"took"` // ns, from its first request until it was over
-	// Unchanged tells that there was nothing to do: the cluster had all of it.
+	// Unchanged means that there was nothing to do: the cluster had all of it.
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 

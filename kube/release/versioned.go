@@ -100,7 +100,7 @@ func create[T metav1.Object](ctx context.Context, l *Ledger, c client[T], o T, o
 	return made, err
 }
 
-// ended notes what has become of a record that was sent.
+// ended notes what happened to a record that was sent.
 func (l *Ledger) ended(sent snapshot, made metav1.Object, err error) {
 	var is snapshot
 	if err == nil {

@@ -256,7 +256,7 @@ func (s *sandbox) startRest(ctx context.Context, p *pki.PKI, cfg *rest.Config, c
 	return nil
 }
 
-// run runs a part of the cluster. It should go on until ctx ends.
+// run runs a part of the cluster. It should continue until ctx ends.
 func (s *sandbox) run(ctx context.Context, name string, f func() error) {
 	s.parts.Go(func() {
 		if err := f(); ctx.Err() == nil {
@@ -321,7 +321,7 @@ func (s *sandbox) listen() (net.Listener, error) {
 
 // stop stops the cluster. The context of start has ended.
 func (s *sandbox) stop() {
-	// The API server first: it answers and audits what is under way. etcd last.
+	// The API server first: it answers and audits what is running. etcd last.
 	if s.apiDone != nil {
 		select {
 		case <-s.apiDone:

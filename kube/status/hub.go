@@ -35,7 +35,7 @@ type Options struct {
 	// AllNamespaces has one watch of a kind serve all namespaces. A kind that may
 	// not be watched so has a watch for each namespace.
 	AllNamespaces bool
-	// Linger is how long a watch goes on after the last Watcher that has used it is
+	// Linger is how long a watch continues after the last Watcher that has used it is
 	// closed, so that the next one finds it; 1 min if 0.
 	Linger time.Duration
 	// Log is told what an API server, or something before it, does not do as it
@@ -215,7 +215,7 @@ func (h *Hub) end(s *stream) {
 }
 
 // leave ends a subscription and, after the last one, a stream of a single
-// object. Other streams go on for the groups that are still to come.
+// object. Other streams continue for the groups that are still to come.
 func (h *Hub) leave(s *stream, sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -316,7 +316,7 @@ func (w *Watcher) Close() {
 	w.hub.forget(w)
 }
 
-// Go lets do go on beside the watches, for a report that has to look something
+// Go lets do continue beside the watches, for a report that has to look something
 // up: Close ends its context and waits for it. It is called from a report.
 func (w *Watcher) Go(ctx context.Context, do func(context.Context)) {
 	w.wg.Go(func() {

@@ -19,7 +19,7 @@ import (
 // pollers is how many objects are requested at the same time.
 const pollers = 8
 
-// poll replaces watching where that is not allowed: it lists at intervals or,
+// poll replaces watching if that is not allowed: it lists at intervals or,
 // where listing is not allowed either, gets each object that has a subscription.
 func (s *source) poll(ctx context.Context, mayList bool) {
 	every := s.stream.hub.options.Poll

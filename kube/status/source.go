@@ -82,7 +82,7 @@ func (s *source) client(namespace string) reader {
 	return client.Namespace(namespace)
 }
 
-// kind is what the objects are, where that is one of the plain kinds.
+// kind is what the objects are, if that is one of the plain kinds.
 func (s *source) kind() schema.GroupVersionKind {
 	gvr := s.stream.key.gvr
 	if kind, ok := plain[gvr.GroupResource()]; ok {

@@ -72,7 +72,7 @@ type delta struct {
 	// put is an object that exists, gone the name of one that does not.
 	put  *unstructured.Unstructured
 	gone types.NamespacedName
-	// version goes with complete and gone; alone it tells that nothing else has
+	// version goes with complete and gone; alone it means that nothing else has
 	// happened until then.
 	version uint64
 	// unseen is the name of an object that cannot be read, why the reason.

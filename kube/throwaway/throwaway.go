@@ -1,5 +1,5 @@
 // Package throwaway starts a Kubernetes cluster that is removed when it is closed, or when this process ends,
-// however it ends. The cluster is a process of its own: the program lockstep-sandbox (see kube/sandbox).
+// however it ends. The cluster is its own process: the program lockstep-sandbox (see kube/sandbox).
 package throwaway
 
 import (

@@ -66,7 +66,7 @@ type Options struct {
 	// Command gives an order to the run; it must not block. Nil makes the
 	// screen read-only, without keys to steer with.
 	Command func(event.Command)
-	// Attached tells that the run is another process's, which goes on when the
+	// Attached means that the run is another process's, which continues when the
 	// screen is left.
 	Attached bool
 	// Inspector is asked for events, pods, logs and manifests. Nil: the
@@ -75,7 +75,7 @@ type Options struct {
 	// Kubectl are kubectl's flags that lead to the cluster. Nil: by the context that
 	// the operation names.
 	Kubectl []string
-	// Editor changes what the run goes on with. Nil: nothing can be edited here.
+	// Editor changes what the run continues with. Nil: nothing can be edited here.
 	Editor Editor
 	// AtQuit has a function called where the program ends at once, until it is undone.
 	// Nil: nobody calls it.
@@ -86,7 +86,7 @@ type Options struct {
 	// Next returns what the user may want to type when the operation is over, one
 	// command a line; it may be nil.
 	Next func(*event.State) []string
-	// First tells that the user has not seen the screen before: it says what is where.
+	// First means that the user has not seen the screen before: it says what is where.
 	First bool
 	// Later opens a view of the release once the operation is over, for a screen that
 	// stays open (R34b). It ends with the context. Nil: what is shown stays as it was.
@@ -94,7 +94,7 @@ type Options struct {
 	// Theme is the look. Where its Background is theme.Detect, the terminal
 	// is asked.
 	Theme theme.Options
-	// Title names what is shown where there is no operation to name it, a
+	// Title names what is shown if there is no operation to name it, a
 	// plan before anything is deployed for instance.
 	Title string
 	// Now is the clock, time.Now by default.

@@ -33,7 +33,7 @@ type feed struct {
 	polled time.Time // when the last batch came
 }
 
-// batchMsg brings events; the last one tells that there are no more.
+// batchMsg brings events; the last one means that there are no more.
 type batchMsg struct {
 	events []event.Event
 	more   bool

@@ -11,7 +11,7 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// A screen that stays open after the end goes on watching the release (R34b): its objects
+// A screen that stays open after the end continues watching the release (R34b): its objects
 // are what they are now, and the outcome stays what it was.
 
 // later is where the events of that come from.

@@ -99,7 +99,7 @@ func (m *model) setTheme(o theme.Options) {
 	m.pens = canvas.NewPens(m.Theme)
 }
 
-// Init asks for the first events and, where it is not known, for the terminal's
+// Init asks for the first events and, if it is not known, for the terminal's
 // background.
 func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.begin()}
@@ -123,7 +123,7 @@ func (m *model) begin() tea.Cmd {
 	return m.poll()
 }
 
-// tickMsg lets times on the screen go on.
+// tickMsg lets times on the screen continue.
 type tickMsg struct{}
 
 const (
@@ -247,7 +247,7 @@ func (m *model) settle() tea.Cmd {
 	return tea.Batch(append(cmds, m.insp.Update(keys.Changed{}))...)
 }
 
-// tick arms the clock where something on the screen goes on with time.
+// tick arms the clock where something on the screen continues with time.
 func (m *model) tick() tea.Cmd {
 	still := slices.ContainsFunc(m.replays, (*replay.Replay).Still)
 	if m.ticks || still || !m.Lively() && !(m.insp.Shown && m.insp.Loading()) {

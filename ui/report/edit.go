@@ -16,7 +16,7 @@ type Edit struct {
 	Before, After []event.Phase
 	Changes       []Change
 	Warnings      []plan.Warning
-	// Empty tells that it applies the same objects in the same order.
+	// Empty means that it applies the same objects in the same order.
 	Empty bool
 }
 

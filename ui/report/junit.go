@@ -60,7 +60,7 @@ type (
 // junit is the outcome as JUnit XML: a suite per group, a case per object. Root failures
 // are failures; objects that an abort interrupted are errors; objects that were not
 // started, or not ready when their group failed, are skipped. If the operation failed
-// but no group did, it gets a suite of its own.
+// but no group did, it gets its own suite.
 func (o *Outcome) junit() []byte {
 	all := junitSuites{Name: clean(o.title()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {

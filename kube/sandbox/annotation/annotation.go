@@ -75,7 +75,7 @@ func (v *Values) Has(name string) bool {
 	return ok
 }
 
-// Text returns the value as it is, "" where there is none.
+// Text returns the value as it is, "" if there is none.
 func (v *Values) Text(name string) string { return v.from[Prefix+name] }
 
 // OneOf returns the value if it is one of the allowed ones, else "".
@@ -93,7 +93,7 @@ func (v *Values) OneOf(name string, allowed ...string) string {
 	return ""
 }
 
-// Duration returns a value like "1.5s", or def where there is none.
+// Duration returns a value like "1.5s", or def if there is none.
 func (v *Values) Duration(name string, def time.Duration) time.Duration {
 	s, ok := v.from[Prefix+name]
 	if !ok {
@@ -107,7 +107,7 @@ func (v *Values) Duration(name string, def time.Duration) time.Duration {
 	return d
 }
 
-// Int returns a whole number from 0 up to max, or def where there is none.
+// Int returns a whole number from 0 up to max, or def if there is none.
 func (v *Values) Int(name string, def, max int) int {
 	s, ok := v.from[Prefix+name]
 	if !ok {

@@ -75,7 +75,7 @@ func (p *pass) asRoot() (what, container string) {
 	return "", ""
 }
 
-// pullSecrets warns once of pull secrets that are not there; a pull goes on without them.
+// pullSecrets warns once of pull secrets that are not there; a pull continues without them.
 func (k *Kubelet) pullSecrets(ctx context.Context, p *pass) {
 	if p.pod.Status.StartTime != nil {
 		return

@@ -22,7 +22,7 @@ type reporter struct {
 	nodes map[string]record.EventRecorder
 }
 
-// newReporter reports until ctx ends. It has a client of its own, so events never delay a status.
+// newReporter reports until ctx ends. It has its own client, so events never delay a status.
 func newReporter(ctx context.Context, cfg *rest.Config) (*reporter, error) {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

@@ -65,7 +65,7 @@ type PKI struct {
 }
 
 // Open reads the authority and the tokens kept in dir, or makes them where there are none, and issues the
-// certificates of the components anew. Keeping them lets kubeconfig files and service account tokens survive a
+// certificates of the components again. Keeping them lets kubeconfig files and service account tokens survive a
 // restart.
 func Open(dir string) (*PKI, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -25,7 +25,7 @@ const (
 	grace = time.Minute
 )
 
-// errInUse tells that another process owns a folder.
+// errInUse means that another process owns a folder.
 var errInUse = errors.New("in use by another sandbox")
 
 // Dir is a folder owned by this process.

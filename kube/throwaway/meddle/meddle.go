@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Options say what a Front stands in front of, and how. All but Kubeconfig are
+// Options say what a Front is in front of, and how. All but Kubeconfig are
 // optional.
 type Options struct {
 	// Kubeconfig names the API server; all requests are made by its user.

@@ -25,7 +25,7 @@ type Cluster struct {
 // Log is what the audit log holds of the time since this package has had the cluster.
 func (c *Cluster) Log() (auditlog.Log, error) { return c.tail.Read() }
 
-// Alone has this package start a cluster of its own, because its tests disturb others. It
+// Alone has this package start its own cluster, because its tests disturb others. It
 // comes before Start.
 func Alone() { alone = true }
 

@@ -113,7 +113,7 @@ func (b *List) visit() {
 }
 
 // Draw draws the list over the board, the part of it that is about the
-// selected line where it is long.
+// selected line if it is long.
 func (b *List) Draw() {
 	if b.TooSmall() {
 		return
@@ -150,7 +150,7 @@ func (b *List) Draw() {
 	b.Canvas.Box(title, w, lines, theme.Accent)
 }
 
-// nameOf is a group in the list: its id, and its phase where that is not the
+// nameOf is a group in the list: its id, and its phase if that is not the
 // one that most are in.
 func nameOf(n *graph.Node) string {
 	if n.Phase == "apply" {

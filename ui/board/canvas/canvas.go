@@ -61,7 +61,7 @@ func (c *Canvas) Within(r Rect) (restore func()) {
 	return func() { c.clip = old }
 }
 
-// Put writes text from x on and returns the x after it. What lies outside of
+// Put writes text from x on and returns the x after it. What is outside of
 // the clipping rectangle is left out.
 func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 	text = Clean(text)

@@ -73,7 +73,7 @@ func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
 	return inner
 }
 
-// WrapLines breaks lines that are too long after their width; what goes on the
+// WrapLines breaks lines that are too long after their width; what continues the
 // next line is indented a little. The last piece begins there where the others leave it
 // next to no room.
 func WrapLines(lines []Line, w int) []Line {
@@ -107,7 +107,7 @@ func WrapLines(lines []Line, w int) []Line {
 	return out
 }
 
-// Labelled is text broken after its width behind a label, which stands in the first line.
+// Labelled is text broken after its width behind a label, which is in the first line.
 func Labelled(label Piece, column int, role theme.Role, text string, w int) (out []Line) {
 	for _, s := range Wrap(text, w) {
 		out = append(out, Line{{label.Role, fmt.Sprintf("%-*s", column, label.Text)}, {role, s}})

@@ -294,8 +294,8 @@ func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	l.Canvas.Put(x+2, y, role, name)
 }
 
-// wordOnLine reports whether the status word of an object stands beside its
-// name, where there is room: not where the next line begins with it, nor where nothing
+// wordOnLine reports whether the status word of an object is beside its
+// name, if there is room: not where the next line begins with it, nor where nothing
 // of the group has begun. The glyph says it as well.
 func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 	switch o.Status {

@@ -1,6 +1,6 @@
 // Package cards draws groups: a card for each, or a line, as detailed as there is
 // room for. Its central types are Layout, what is where on the board, and Card, a
-// group with its place in it. What stands beside what is decided in columns.
+// group with its place in it. What is beside what is decided in columns.
 package cards
 
 import (
@@ -85,7 +85,7 @@ type Column struct {
 	Index int
 	X, W  int
 	Cut   bool // less wide than it should be, at the right end
-	// Prefix is what the names of all groups of the column begin with, where not all
+	// Prefix is what the names of all groups of the column begin with, if not all
 	// of them fit: the title says it once.
 	Prefix string
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // PlaceList lays groups out one below the other, for a screen too narrow for
-// columns: one line each, and the objects of those that are under way; of others as
-// well where there is room.
+// columns: one line each, and the objects of those that are running; of others as
+// well if there is room.
 func (l *Layout) PlaceList() {
 	nodes := l.Visible()
 	switch {

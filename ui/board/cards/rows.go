@@ -22,7 +22,7 @@ const (
 	foldDone                // a finished group is one line
 	brief                   // a waiting group says what it waits for, not what is in it
 	foldIdle                // and is one line
-	fewRows                 // what is under way shows what is not well only
+	fewRows                 // what is running shows what is not well only
 	scarce                  // and of that the first
 	lines                   // every group is one line
 	densities

@@ -22,7 +22,7 @@ type band struct {
 const leastCard = 3
 
 // banded lays the board out in bands if all groups fit as cards then: by what is planned
-// only, so that nothing moves while the run goes on.
+// only, so that nothing moves while the run continues.
 func (b *Board) banded() bool {
 	cols := b.columns()
 	if b.Detail != screen.AsFits || b.Narrow() || len(cols) == 0 || b.wholeAsCards(cols) {
@@ -141,7 +141,7 @@ func (b *Board) urgency(cols []int) int {
 	return len(cols)
 }
 
-// drawBands draws each band as a board of its own.
+// drawBands draws each band as its own board.
 func (b *Board) drawBands() {
 	whole, columns, rows := b.Area, b.Columns, b.Rows
 	defer func() { b.Area, b.Columns, b.Rows = whole, columns, rows }()

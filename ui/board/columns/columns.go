@@ -150,7 +150,7 @@ func (b *Board) Extent(n *graph.Node) (from, to int) {
 }
 
 // SteadyRows is how many rows the board takes with all its groups and all in them,
-// whatever is in view, so that the pane stays where it is as the run goes on and the
+// whatever is in view, so that the pane stays where it is as the run continues and the
 // selection moves. Only reasons that make a column higher than that move it.
 func (b *Board) SteadyRows() int {
 	if b.Detail != screen.AsFits || b.Whole {

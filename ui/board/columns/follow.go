@@ -52,7 +52,7 @@ func (b *Board) columnBefore(col int) int {
 }
 
 // action is the group to look at: the one that failed while that is held, the
-// one that a breakpoint holds, else the first that is under way, else the one that a
+// one that a breakpoint holds, else the first that is running, else the one that a
 // step lets go. The selected one stays while it is one of them.
 func (b *Board) action() *graph.Node {
 	ending := b.Over() || b.State.Run == event.Aborting

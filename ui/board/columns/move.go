@@ -132,7 +132,7 @@ func (b *Board) Page(by int) {
 	}
 }
 
-// Problems are what needs looking at: what failed, and what is under way and
+// Problems are what needs looking at: what failed, and what is running and
 // waited for, each in plan order.
 func (b *Board) Problems() (failed, blocking []screen.Spot) {
 	for _, n := range b.Visible() {
@@ -202,7 +202,7 @@ func (b *Board) Click(x, y int) (again bool) {
 	return false
 }
 
-// clickFold shows every group on a line of its own, and goes to the first of those
+// clickFold shows every group on its own line, and goes to the first of those
 // that one has stood for.
 func (b *Board) clickFold(x, y int) bool {
 	for _, f := range b.Folds {

@@ -49,7 +49,7 @@ func (b *Board) overview() bool {
 }
 
 // wholeAsCards reports whether all groups can be in view as cards or lines of their
-// layers: by what is planned only, so that nothing moves while the run goes on.
+// layers: by what is planned only, so that nothing moves while the run continues.
 func (b *Board) wholeAsCards(cols []int) bool {
 	tallest := 0
 	for _, i := range cols {

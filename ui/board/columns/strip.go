@@ -67,7 +67,7 @@ func (b *Board) columnActive(i int) bool {
 type Strip struct {
 	Rect canvas.Rect
 	cols []int       // of the graph, from left to right
-	per  int         // columns in a cell, more than one where there is no room
+	per  int         // columns in a cell, more than one if there is no room
 	more canvas.Rect // says how many columns are out of view at the right
 }
 

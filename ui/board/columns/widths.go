@@ -62,7 +62,7 @@ func (ws *Widths) spread(p *graph.Graph, room int) {
 // Widths finds the widest columns that let all of them be seen, down to tight ones.
 // Where even that cannot be, they are so wide that names can be read, and the view
 // scrolls. They depend on names and the size of the screen only, so that nothing
-// moves while a run goes on, or with the selection.
+// moves while a run continues, or with the selection.
 func (b *Board) Widths() Widths {
 	ws := Widths{cols: b.columns(), Card: make([]int, len(b.Graph.Cols)), gutter: make([]int, len(b.Graph.Cols))}
 	for limit := graph.MaxCard; limit >= graph.TightCard; limit-- {

@@ -19,9 +19,9 @@ import (
 // Dialog is a question on top of the board.
 type Dialog struct {
 	*screen.Screen
-	// givesUp tells that it is about what failed, not about the run.
+	// givesUp means that it is about what failed, not about the run.
 	givesUp bool
-	// asked tells that a rollback was under way when the dialog was opened.
+	// asked means that a rollback was under way when the dialog was opened.
 	asked bool
 }
 
@@ -38,7 +38,7 @@ type choice struct {
 	// text tells exactly what it will do to this release; empty where it cannot be
 	// chosen. WhyNot tells of one that is shown why it cannot be.
 	text, whyNot string
-	order        event.Command // none goes on
+	order        event.Command // none continues
 }
 
 // Abort asks what is to become of the run.

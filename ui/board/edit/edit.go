@@ -22,13 +22,13 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Editor changes what a run goes on with (R46).
+// Editor changes what a run continues with (R46).
 type Editor interface {
 	// Values are those that the user gave, as YAML, or all: those that the charts
 	// have by themselves, too. They are not masked: nobody sees them but in the
 	// user's own editor.
 	Values(all bool) (string, error)
-	// Edit renders and plans a revision with what has become of Values. An error
+	// Edit renders and plans a revision with what happened to Values. An error
 	// means that it would not come to anything. Neither changes anything in the
 	// cluster.
 	Edit(ctx context.Context, values string, all bool) (Edited, error)
@@ -42,15 +42,15 @@ type Editor interface {
 	Save(values string, all bool) (path string, err error)
 }
 
-// Edited is a revision that the run could go on with.
+// Edited is a revision that the run could continue with.
 type Edited struct {
 	// Lines are the counts, the warnings and the changes to the plan, Changes those to
 	// objects, in the order of the plan. Secret values are hidden.
 	Lines   []string
 	Changes []Altered
-	// Empty tells that there is nothing to apply.
+	// Empty means that there is nothing to apply.
 	Empty bool
-	// Order makes the run go on with it.
+	// Order makes the run continue with it.
 	Order event.Command
 }
 
@@ -73,7 +73,7 @@ type draft struct {
 }
 
 type (
-	// Written tells that the user has left the editor, planned what has come of what
+	// Written means that the user has left the editor, planned what has come of what
 	// was written there.
 	Written struct {
 		Values string
@@ -182,7 +182,7 @@ func (e *Edit) open(all bool) tea.Cmd {
 	return tea.Exec(editor, func(err error) tea.Msg { return Written{editor.values, err} })
 }
 
-// RenderAgain goes on with the chart as its folder is now.
+// RenderAgain continues with the chart as its folder is now.
 func (e *Edit) RenderAgain() tea.Cmd {
 	if e.draft == nil {
 		e.draft = &draft{chart: true}
@@ -210,7 +210,7 @@ func (e *Edit) Update(msg tea.Msg) tea.Cmd {
 	return e.Text.Update(msg)
 }
 
-// Accepted reports whether the run goes on with an edit from an event on.
+// Accepted reports whether the run continues with an edit from an event on.
 func Accepted(ev event.Event) bool {
 	return ev.Kind == event.KindCommand && ev.Command == event.Edit && ev.Status == event.Accepted
 }
@@ -263,7 +263,7 @@ func (e *Edit) show(msg planned) {
 	e.Modes.OpenBelow(e)
 }
 
-// apply lets the run go on with the edited revision.
+// apply lets the run continue with the edited revision.
 func (e *Edit) apply() tea.Cmd {
 	e.close()
 	return e.Send(e.draft.made.Order)

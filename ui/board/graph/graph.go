@@ -27,7 +27,7 @@ const (
 )
 
 // Graph is what of the board does not change while the operation runs: columns,
-// the place of each group in them, edges. It is made anew when phases are
+// the place of each group in them, edges. It is made again when phases are
 // announced.
 type Graph struct {
 	Nodes []*Node // in plan order

@@ -44,7 +44,7 @@ func (n *Node) reach() int {
 }
 
 // freeLane takes the first lane that is free from one column to another, -1
-// where none is.
+// if none is.
 func freeLane(until []int, from, to int) int {
 	for i, u := range until {
 		if u < from {

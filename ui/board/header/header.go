@@ -18,9 +18,9 @@ import (
 // Header is the first lines of the screen.
 type Header struct {
 	*screen.Screen
-	// Title is what is shown where there is no operation to name it.
+	// Title is what is shown if there is no operation to name it.
 	Title string
-	// Said is what the state line says, on more lines where there is room.
+	// Said is what the state line says, on more lines if there is room.
 	Said []string
 }
 

@@ -11,7 +11,7 @@ import (
 	"lockstep/ui/board/keys"
 )
 
-// A failure that is held stands in the state line, and below it the ways out.
+// A failure that is held is in the state line, and below it the ways out.
 
 // heldText names what failed and why.
 func (h *Header) heldText() string {

@@ -70,7 +70,7 @@ func (h *Header) removes() bool {
 // size of the screen only.
 func (h *Header) barWidth() int { return max(h.W/8, 6) }
 
-// progressWidth is how wide bar and counts are, 0 where nothing is counted.
+// progressWidth is how wide bar and counts are, 0 if nothing is counted.
 func (h *Header) progressWidth() int {
 	counts := h.counts()
 	if counts == "" {

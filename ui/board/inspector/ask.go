@@ -29,8 +29,8 @@ type Answers interface {
 	// Nothing.
 	Pods(ctx context.Context, o plan.Object) ([]Pod, error)
 	// Logs calls follow with each line of the logs of the object's pods, of all
-	// containers, and goes on with those that begin meanwhile. It returns at the end
-	// of ctx, or where there is nothing to wait for. follow does not block, and may be
+	// containers, and continues with those that begin meanwhile. It returns at the end
+	// of ctx, or if there is nothing to wait for. follow does not block, and may be
 	// called by several at a time.
 	Logs(ctx context.Context, o plan.Object, follow func(LogLine)) error
 	// Live returns the object as it is in the cluster, as YAML, or Nothing.
@@ -148,10 +148,10 @@ func (i *Inspector) Loading() bool {
 	return i.answers != nil && (i.Tab == TabEvents || i.Tab == TabPods)
 }
 
-// refreshEvery is how often events and pods are looked up anew.
+// refreshEvery is how often events and pods are looked up again.
 const refreshEvery = 3 * time.Second
 
-// Refresh asks anew what has gone stale.
+// Refresh asks again what has gone stale.
 func (i *Inspector) Refresh() tea.Cmd {
 	if !i.Loading() || i.busy || time.Since(i.asked) < refreshEvery {
 		return nil
@@ -179,7 +179,7 @@ func (i *Inspector) ask(about Item, ok bool) tea.Cmd {
 	return i.question(i.Tab, about)
 }
 
-// Again asks anew what the open tab shows, where the moment that it is asked about
+// Again asks again what the open tab shows, where the moment that it is asked about
 // is another one. Who has scrolled stays where they were.
 func (i *Inspector) Again() tea.Cmd {
 	if i.answers == nil || !i.Tab.asks() || i.about == (Item{}) {

@@ -33,7 +33,7 @@ type Change struct {
 	Message string `json:"message,omitempty"`
 	// Fields are those that an Alter changes, where they are known.
 	Fields []Field `json:"fields,omitempty"`
-	// Recorded tells that it says what a run has done, and nothing of how the cluster
+	// Recorded means that it says what a run has done, and nothing of how the cluster
 	// is now.
 	Recorded bool `json:"recorded,omitempty"`
 }
@@ -75,14 +75,14 @@ type answer struct {
 type moment struct {
 	status event.Status
 	since  time.Time // of the object
-	begun  time.Time // of its group: a retry begins it anew
+	begun  time.Time // of its group: a retry begins it again
 	back   bool      // the run is being undone
 	// over counts the groups that are over, for an answer that what comes first may
 	// change.
 	over int
 }
 
-// passing reports whether an answer may change as other groups go on.
+// passing reports whether an answer may change as other groups continue.
 func (a answer) passing() bool {
 	return a.none != "" || a.change.Action == Later || a.change.Action == Refuse || a.change.Action == Create && a.change.Message != ""
 }
@@ -129,7 +129,7 @@ func (c *Changes) of(it Item, now moment) (answer, bool) {
 	return a, known && a.moment == now
 }
 
-// Forget makes the next look at a subject ask anew.
+// Forget makes the next look at a subject ask again.
 func (c *Changes) Forget(s Subject) {
 	items, _ := s.items()
 	for _, it := range items {
@@ -177,7 +177,7 @@ func (c *Changes) Ask(s Subject) tea.Cmd {
 	}
 }
 
-// onItsWay reports whether a request for an object is under way.
+// onItsWay reports whether a request for an object is running.
 func onItsWay(s event.Status) bool { return s == event.Applying || s == event.Deleting }
 
 // take takes an answer, clean.

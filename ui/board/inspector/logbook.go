@@ -13,15 +13,15 @@ import (
 // LogLine is a line of a log.
 type LogLine struct {
 	Source
-	Time time.Time // zero where it is not known
+	Time time.Time // zero if it is not known
 	Text string
-	// Note tells that the text is about the log and not from it. One without a text
+	// Note means that the text is about the log and not from it. One without a text
 	// says that the source is there.
 	Note bool
 }
 
 // Source is what writes a log: a container of a pod, and which of its instances,
-// from 1; zero where that is not known.
+// from 1; zero if that is not known.
 type Source struct {
 	Pod, Container string
 	Try            int

@@ -55,7 +55,7 @@ func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 }
 
 // podTable is a table of pods: its heads, and its lines. Names are cut where the
-// room is short; a reason that finds none in its line stands below it.
+// room is short; a reason that finds none in its line is below it.
 func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas.Line) {
 	const gap = 2
 	if len(pods) == 0 {
@@ -108,7 +108,7 @@ func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas
 		default:
 			out = append(out, canvas.Plain(theme.Text, row))
 			if p.Why == "" {
-				continue // how many are ready tells that
+				continue // the ready count says so
 			}
 			for _, part := range canvas.Wrap(why, max(width-4, 8)) {
 				out = append(out, canvas.Plain(role, "    "+part))

@@ -67,13 +67,13 @@ func (r *Region) LooksAhead() bool {
 	return n != nil && r.answers != nil && (n.Status == event.Waiting || n.Status == event.Held)
 }
 
-// Look opens the inspector, where it is not open, and a tab of it.
+// Look opens the inspector, if it is not open, and a tab of it.
 func (r *Region) Look(t Tab) tea.Cmd {
 	r.open()
 	return r.OpenTab(t)
 }
 
-// open opens the inspector, where it is not open.
+// open opens the inspector, if it is not open.
 func (r *Region) open() {
 	r.Follow = false
 	if !r.Shown {
@@ -82,7 +82,7 @@ func (r *Region) open() {
 	}
 }
 
-// OpenDiff opens the diff; where it is open, it is looked up anew.
+// OpenDiff opens the diff; where it is open, it is looked up again.
 func (r *Region) OpenDiff() tea.Cmd {
 	if r.Shown && r.Tab == TabDiff {
 		r.Changes.Forget(r.Selected())
@@ -170,7 +170,7 @@ func (r *Region) AskAhead() tea.Cmd {
 func (r *Region) HasAnswers() bool { return r.answers != nil }
 
 // Foresees reports whether the pane says by itself what is going to happen to what is
-// selected: while nothing goes on that would overtake it.
+// selected: while nothing continues that would overtake it.
 func (r *Region) Foresees() bool {
 	stands := r.State.Run == event.Paused || r.State.Run == event.Held || r.PlanOnly()
 	return stands && !r.Shown && r.LooksAhead()
@@ -211,7 +211,7 @@ func (r *Region) Wheel(at tea.Mouse) {
 	}
 }
 
-// Update takes answers, and asks anew when events have changed the state.
+// Update takes answers, and asks again when events have changed the state.
 func (r *Region) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case ChangesMsg:

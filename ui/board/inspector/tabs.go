@@ -32,7 +32,7 @@ func (r *Region) tabPlaces() []canvas.Rect {
 	return places
 }
 
-// scrollTabs brings the open tab into view where there is no room for all.
+// scrollTabs brings the open tab into view if there is no room for all.
 func (r *Region) scrollTabs(places []canvas.Rect) {
 	open := places[r.Tab]
 	by := max(open.X+open.W+1-r.W, 0)

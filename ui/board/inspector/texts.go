@@ -155,7 +155,7 @@ func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
 	return canvas.WrapLines(out, width)
 }
 
-// shortWhy leaves out of "A waits for B: why" what stands beside it: the other group.
+// shortWhy leaves out of "A waits for B: why" what is beside it: the other group.
 func shortWhy(why string) string {
 	who, rest, waits := strings.Cut(why, " waits for ")
 	_, reason, ok := strings.Cut(rest, ": ")

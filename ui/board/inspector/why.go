@@ -70,7 +70,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	return l
 }
 
-// whyNot is why an object is not ready, where that is known: it decides, and comes
+// whyNot is why an object is not ready, if that is known: it decides, and comes
 // before what the object looks like.
 func (s Subject) whyNot(o *event.ObjectState) string {
 	if o.Done() {

@@ -28,17 +28,17 @@ type Binding struct {
 	// instead. Nil: it can be, or the run decides.
 	Disabled func() string
 	Do       func() tea.Cmd
-	// Steers tells that a read-only screen does not have the key.
+	// Steers means that a read-only screen does not have the key.
 	Steers bool
-	// Way tells that the key is a way out of a failure that is held (R44):
-	// its hint stands below the state then, and not in the footer.
+	// Way means that the key is a way out of a failure that is held (R44):
+	// its hint is below the state then, and not in the footer.
 	Way bool
-	// Near tells that its hint stands among the inspector's own, while that is open: it
+	// Near means that its hint stands among the inspector's own, while that is open: it
 	// shows the same thing in another way.
 	Near bool
-	// Stays tells that others leave the footer before it does.
+	// Stays means that others leave the footer before it does.
 	Stays bool
-	// Alias tells that another binding documents it.
+	// Alias means that another binding documents it.
 	Alias bool
 }
 
@@ -75,10 +75,10 @@ func Find(table []Binding, name string) (Binding, bool) {
 	return Binding{}, false
 }
 
-// Always is a hint that always stands in the footer.
+// Always is a hint that is always in the footer.
 func Always(word string) func() string { return func() string { return word } }
 
-// When is a hint that stands there while something is so.
+// When is a hint that is there while something is so.
 func When(word string, ok func() bool) func() string {
 	return func() string {
 		if ok() {

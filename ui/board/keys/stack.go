@@ -24,7 +24,7 @@ type Changed struct{}
 
 // Line is a mode in which text is typed in the footer. It does not cover the board.
 type Line interface {
-	// Prompt stands before what is typed. Line is what is typed into, and what is found
+	// Prompt is before what is typed. Line is what is typed into, and what is found
 	// by it, with the keys that there are.
 	Prompt() string
 	Line() (input *textinput.Model, found string)

@@ -116,7 +116,7 @@ func (p *Palette) run() tea.Cmd {
 }
 
 // Draw draws the list over the board, the part of it that is about the
-// selected line where it is long.
+// selected line if it is long.
 func (p *Palette) Draw() {
 	if p.TooSmall() {
 		return

@@ -25,8 +25,8 @@ func New(s *screen.Screen, i *inspector.Region, r *report.Report) *Pane {
 	return &Pane{Screen: s, insp: i, report: r}
 }
 
-// reports reports whether the report stands below the board, until the user looks at
-// something else. Of a failure, why it came to that stands there.
+// reports reports whether the report is below the board, until the user looks at
+// something else. Of a failure, why it came to that is there.
 func (p *Pane) reports() bool {
 	return p.HasReport() && p.Follow && !p.insp.Shown && p.State.Status == event.Succeeded
 }
@@ -88,7 +88,7 @@ func (p *Pane) text(title string, lines []canvas.Line, rest string) {
 	}
 }
 
-// lines say why the selected thing is as it is; where there is room for more, what
+// lines say why the selected thing is as it is; if there is room for more, what
 // is going to happen to it, or the objects of the group.
 func (p *Pane) lines(about inspector.Subject, room, w int) []canvas.Line {
 	lines := about.Why(about.Node, about.Object, room, w)

@@ -136,7 +136,7 @@ func (t *tally) add(g *graph.Node) {
 	}
 }
 
-// Lively reports whether times on the screen go on.
+// Lively reports whether times on the screen continue.
 func (p *Picture) Lively() bool {
 	if p.Later != nil && p.Tally.Degraded > 0 {
 		return true // with how long ago
@@ -169,7 +169,7 @@ func Passed(n *graph.Node) bool {
 }
 
 // Reason says in one line why an object is not ready, beginning with its
-// status; empty where it is ready, or where that is all there is to say.
+// status; empty where it is ready, or if that is all there is to say.
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	switch {
 	case Degraded(n, o):
@@ -232,7 +232,7 @@ func (p *Picture) clockNow() time.Time {
 	return p.Now()
 }
 
-// Spent is how long a group took so far, where that is known.
+// Spent is how long a group took so far, if that is known.
 func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
 	switch {
 	case n.Started.IsZero(), p.State.Operation.Watches(), n.Degraded > 0 && n.Status.Over():

@@ -116,11 +116,11 @@ func (p *Player) wait() time.Duration {
 	return time.Duration(float64(p.events[p.At()].Time.Sub(p.Now())) / p.speed)
 }
 
-// passes takes events as they come due: time goes on where it is.
+// passes takes events as they come due: time continues where it is.
 func (p *Player) passes(n int) { p.at.Store(int64(n)) }
 
 // next is how many events have happened by the next one that is of interest, behind
-// so many or, where by is -1, before them; 0 where there is none.
+// so many or, where by is -1, before them; 0 if there is none.
 func (p *Player) next(from, by int, interesting func(event.Event) bool) int {
 	for n := from + by; n >= 1 && n <= len(p.events); n += by {
 		if interesting(p.events[n-1]) {

@@ -73,7 +73,7 @@ func (r *Replay) fails() bool {
 	return slices.ContainsFunc(r.events, IsFailure)
 }
 
-// Played tells that the next event of a replay is due, unless something else has
+// Played means that the next event of a replay is due, unless something else has
 // been done with it since.
 type Played int
 
@@ -159,7 +159,7 @@ func (r *Replay) turnToFailure(by int) tea.Cmd {
 }
 
 // goFrom draws the picture as it was when so many events had happened. Going back
-// draws it anew: the reducer knows no other way, and needs none.
+// draws it again: the reducer knows no other way, and needs none.
 func (r *Replay) goFrom(from, to int) tea.Cmd {
 	events, follow := r.events, r.Follow
 	var cmds []tea.Cmd

@@ -22,7 +22,7 @@ type Filter struct {
 	names   map[event.Unit][]label
 }
 
-// word is one of a query; status tells that one for a status may hold it.
+// word is one of a query; status means that one for a status may hold it.
 type word struct {
 	text   string
 	status bool

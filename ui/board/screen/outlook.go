@@ -8,7 +8,7 @@ import (
 	"lockstep/engine/forecast"
 )
 
-// outlook is what is to be expected of the run, reckoned anew each second: for a
+// outlook is what is to be expected of the run, reckoned again each second: for a
 // large plan that is too much work for every frame.
 type outlook struct {
 	at   time.Time

@@ -49,9 +49,9 @@ type Screen struct {
 
 // Run is how the screen stands to the run that it shows.
 type Run struct {
-	// Attached tells that it is another process's, Replayed that it is a record.
+	// Attached means that it is another process's, Replayed that it is a record.
 	Attached, Replayed bool
-	// Throwaway tells that its cluster is deleted when the screen is left.
+	// Throwaway means that its cluster is deleted when the screen is left.
 	Throwaway bool
 	Command   func(event.Command)
 	// Abort asks what is to become of the run, instead of all that is open.

@@ -15,11 +15,11 @@ import (
 type Steer struct {
 	*screen.Screen
 	ctx context.Context
-	// prepare makes the chart ready to be started anew. Nil: it cannot be.
+	// prepare makes the chart ready to be started again. Nil: it cannot be.
 	prepare func(context.Context) error
 }
 
-// New steers the run of a screen, which may be started anew once anew has prepared that.
+// New steers the run of a screen, which may be started again once anew has prepared it.
 func New(ctx context.Context, s *screen.Screen, restart func(context.Context) error) *Steer {
 	return &Steer{Screen: s, ctx: ctx, prepare: restart}
 }

@@ -17,7 +17,7 @@ import (
 	"lockstep/kube"
 )
 
-// ConnectHelm connects Helm's actions with a namespace, or with all where it is empty.
+// ConnectHelm connects Helm's actions with a namespace, or with all if it is empty.
 func (a *App) ConnectHelm(namespace string) error {
 	a.Helm.SetLogger(slog.Default().Handler())
 	if err := a.Helm.Init(readOnce(a.Settings.RESTClientGetter()), namespace, kube.StorageDriver()); err != nil {

@@ -102,7 +102,7 @@ func (r *runFlags) addRollbackFlag(cmd *cobra.Command, undo string) {
 type running struct {
 	mode    command.Mode
 	sandbox bool
-	// interrupt tells that the first signal rolls back.
+	// interrupt means that the first signal rolls back.
 	interrupt bool
 	hangup    command.HangupAction
 	// steering is the flag by which a run without a screen may wait for
@@ -124,7 +124,7 @@ func (r *runFlags) parse(cmd *cobra.Command) (running, error) {
 	case r.timeout <= 0:
 		return running{}, errors.New("--timeout must be more than 0")
 	case !given("readiness-timeout"):
-		readiness = 0 // the default, or the timeout where that is less
+		readiness = 0 // the default, or the timeout if that is less
 	case r.readiness <= 0:
 		return running{}, errors.New("--readiness-timeout must be more than 0")
 	case r.readiness > r.timeout:
