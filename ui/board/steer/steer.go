@@ -19,7 +19,7 @@ type Steer struct {
 	prepare func(context.Context) error
 }
 
-// New steers the run of a screen, which may be started again once anew has prepared it.
+// New steers the run of a screen, which may be started again once restart has prepared it.
 func New(ctx context.Context, s *screen.Screen, restart func(context.Context) error) *Steer {
 	return &Steer{Screen: s, ctx: ctx, prepare: restart}
 }
