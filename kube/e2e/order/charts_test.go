@@ -43,6 +43,7 @@ func TestOrderOfEveryChart(t *testing.T) {
 			if chart == "shop" || strings.HasPrefix(chart, "hip") {
 				assertUpgradeAndRollbackInOrder(r, chart)
 			}
+			assertUninstalledInReverse(r, chart)
 		})
 	}
 }
@@ -83,6 +84,34 @@ func assertUpgradeAndRollbackInOrder(r *rig.Rig, chart string) {
 	r.Timeline("lockstep").Since(start).AssertWritesFollowGates(t, "rollback", groups)
 	if got, want := r.History(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
 		t.Errorf("history %v, want %v", got, want)
+	}
+}
+
+// assertUninstalledInReverse proves that a group is deleted only after all that waited
+// for it (R31), and that nothing is left.
+func assertUninstalledInReverse(r *rig.Rig, chart string) {
+	t := r.T
+	t.Helper()
+	tl := r.Timeline("lockstep") // while the chart's kinds are known
+	start := time.Now()
+	r.MustRun(r.Uninstall())
+	tl.Events = r.Audit()
+	tl = tl.Since(start)
+	groups := rig.Oracle(t, chart, r.Namespace)
+	for id, g := range groups {
+		last, name := tl.Deleted(t, g.Objects)
+		for _, gate := range g.Gates {
+			first, by := tl.FirstDelete(t, groups[gate].Objects)
+			if !first.IsZero() && first.Before(last) {
+				t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, gate, rig.Clock(first), name, id, rig.Clock(last))
+			}
+		}
+	}
+	if st := r.Status(); st != "" {
+		t.Errorf("the release is still there: %s", st)
+	}
+	if left := r.Labelled(); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 

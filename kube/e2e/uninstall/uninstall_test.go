@@ -74,40 +74,6 @@ func TestFinalizerThatNeverEnds(t *testing.T) {
 	}
 }
 
-// TestUninstallInReverse proves for every chart that a group is deleted only
-// after all that waited for it (R31), and that nothing is left.
-func TestUninstallInReverse(t *testing.T) {
-	t.Parallel()
-	for _, chart := range rig.Installable(t) {
-		t.Run(chart, func(t *testing.T) {
-			t.Parallel()
-			r := rig.New(t)
-			r.Deploy(chart, nil)
-			tl := r.Timeline("lockstep") // while the chart's kinds are known
-			start := time.Now()
-			r.MustRun(r.Uninstall())
-			tl.Events = r.Audit()
-			tl = tl.Since(start)
-			groups := rig.Oracle(t, chart, r.Namespace)
-			for id, g := range groups {
-				last, name := tl.Deleted(t, g.Objects)
-				for _, gate := range g.Gates {
-					first, by := tl.FirstDelete(t, groups[gate].Objects)
-					if !first.IsZero() && first.Before(last) {
-						t.Errorf("%s of %s was deleted at %s, before %s of %s was at %s", by, gate, rig.Clock(first), name, id, rig.Clock(last))
-					}
-				}
-			}
-			if st := r.Status(); st != "" {
-				t.Errorf("the release is still there: %s", st)
-			}
-			if left := r.Labelled(); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
-		})
-	}
-}
-
 // TestUninstallOfWhatIsGone goes through all groups, with hooks around them,
 // where objects are gone already (R31).
 func TestUninstallOfWhatIsGone(t *testing.T) {
