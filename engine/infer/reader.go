@@ -235,7 +235,7 @@ func (r *reader) answers(n, s *node, servers []*node, strength Strength, why Rea
 		return
 	}
 	if s.root.At("spec", "publishNotReadyAddresses").Yes() {
-		if n.kind().Group == "batch" {
+		if n.kind() == job {
 			return // it may be what makes the others ready
 		}
 		strength = Soft

@@ -73,6 +73,7 @@ func TestMissingReferences(t *testing.T) {
 		"a hook that makes it":    {mounts + "{apiVersion: batch/v1, kind: Job, metadata: {name: x, annotations: {helm.sh/hook: pre-install}}, spec: {template: {spec: {containers: [{name: a, args: [create, --secret-name=wanted]}]}}}}", ""},
 		"a script that makes it":  {mounts + "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {run: 'kubectl create secret generic wanted'}}", ""},
 		"an annotation":           {mounts + "{apiVersion: v1, kind: Service, metadata: {name: x, annotations: {service.beta.openshift.io/serving-cert-secret-name: wanted}}}", ""},
+		"a claim of a template":   {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}, volumeClaimTemplates: [{metadata: {name: data}}]}}", ""},
 		"a label does not":        {mounts + "{apiVersion: v1, kind: Service, metadata: {name: x, labels: {app: wanted}}}", "Secret/wanted"},
 		"who may create Secrets":  {mounts + "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get, create]}]}", ""},
 		"who may read Secrets":    {mounts + "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}", "Secret/wanted"},
