@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,9 @@ var commonFlags = map[string]bool{
 	"dry-run": true, "namespace": true, "rollback-on-failure": true, "set": true, "step": true, "strict": true,
 	"tui": true, "values": true, "write": true,
 }
+
+// lineBreak is one within a paragraph: fang wraps at the width of the terminal.
+var lineBreak = regexp.MustCompile(`(\S)\n(\S)`)
 
 const (
 	fewFlags      = 6 // flags of its own that a command may have for --help to list all of them
@@ -39,6 +43,7 @@ func shortenHelp(root *cobra.Command) {
 	}
 	var shorten func(*cobra.Command)
 	shorten = func(cmd *cobra.Command) {
+		cmd.Long = lineBreak.ReplaceAllString(cmd.Long, "$1 $2")
 		for _, sub := range cmd.Commands() {
 			if sub.GroupID != "pages" {
 				sub.SetHelpFunc(func(c *cobra.Command, args []string) {

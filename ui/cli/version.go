@@ -57,6 +57,7 @@ func (a *app) newVersion() *cobra.Command {
 		Use:               "version",
 		GroupID:           "more",
 		Short:             "print the version",
+		Long:              "Print the version of lockstep, and of the Helm and Kubernetes libraries in it.",
 		Args:              command.Args(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -52,7 +52,7 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 	flags.Add(cmd.Flags())
 	command.AddOrder(cmd, &flags.Order)
 	command.AddChoice(cmd, &format, "output", "o", "format")
-	cmd.Flags().BoolVar(&tui, "tui", false, "show it on the screen")
+	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	return cmd
 }

@@ -15,18 +15,19 @@ import (
 	"lockstep/ui/report"
 )
 
-const suggestLong = `Show the order that a chart implies and the reason for each edge, from what its objects reference and call.
-This needs no cluster and deploys nothing. References are counted; --why=all lists them. --write adds the order to the chart's files.
+const suggestLong = `Show the order that a chart implies: which objects reference or call others, and so have to wait for them. This needs
+no cluster and deploys nothing. References are only counted unless you pass --why=all. --write adds the order to the
+chart's files.
 
-Groups from annotations are kept, and inferred edges are added to them. "lockstep help inferred" explains how edges are
-found.
+Groups from annotations are kept, and inferred edges are added to them. "lockstep help inferred" explains how lockstep
+finds edges.
 
---write adds annotations that Helm also accepts to templates and Chart.yaml, and changes nothing else. Resources that
-are rendered conditionally are named under the same condition. It is all or nothing: lockstep renders the chart with
-the new lines in memory, with your values and with each switch turned, and writes only if the order is the suggested
-one every time. Otherwise it lists the places and why, with the lines to add by hand, and exits with 2: objects whose
-annotations come from a helper, objects of several groups from one place in a template, packed charts, and links.
---partial then writes the groups that wait for nothing unwritten.
+--write adds annotations that Helm also accepts to templates and Chart.yaml, and changes nothing else. Groups
+that are rendered conditionally are named under the same condition. It writes all or nothing: it first renders the chart
+with the new lines in memory, with your values and with each boolean value flipped, and checks that the order is always
+the suggested one. If not, it exits with code 2 and lists each place that it cannot edit, why, and the lines to add by
+hand. It cannot edit annotations that come from a helper, a place in a template that renders objects of several groups,
+packed charts, and symbolic links. With --partial it then leaves out those groups, and all groups that wait for them.
 
 If templates use the release name, give NAME before CHART.`
 
@@ -87,9 +88,9 @@ lockstep suggest ./wordpress --write   # to the chart's files`,
 	}
 	flags.Add(cmd.Flags())
 	command.AddChoice(cmd, &format, "output", "o", "format")
-	cmd.Flags().BoolVar(&tui, "tui", false, "show it on the screen")
+	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
 	cmd.Flags().BoolVar(&write, "write", false, "write the order to the chart's files")
-	cmd.Flags().BoolVar(&partial, "partial", false, "with --write: write a part if not all can be written")
+	cmd.Flags().BoolVar(&partial, "partial", false, "with --write: if some groups cannot be written, write the others")
 	command.AddChoice(cmd, &why, "why", "", "reasons that are listed: what is called, or all references as well")
 	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write adds: one slash (Helm 4.3) or two (HIP-0025)")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")

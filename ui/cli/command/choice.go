@@ -47,7 +47,7 @@ func AddChoice(cmd *cobra.Command, c *Choice, name, short, about string) {
 // AddOrder adds --order (R68).
 func AddOrder(cmd *cobra.Command, c *Choice) {
 	*c = Choice{Allowed: []string{kube.OrderDeclared, kube.OrderInferred}}
-	AddChoice(cmd, c, "order", "", "where the order comes from: annotations, or also inference")
+	AddChoice(cmd, c, "order", "", "order to follow; inferred adds what objects reference and call")
 }
 
 // CompleteWords completes the value of a flag with words.

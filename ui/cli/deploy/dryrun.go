@@ -18,7 +18,7 @@ import (
 // addDryRun adds Helm's --dry-run.
 func addDryRun(cmd *cobra.Command, value *string) {
 	f := cmd.Flags()
-	f.StringVar(value, "dry-run", "none", "write nothing; print the result: client (no cluster needed to install) or server (API server dry run)")
+	f.StringVar(value, "dry-run", "none", "write nothing; print the result: client (install needs no cluster) or server (dry run on the API server)")
 	f.Lookup("dry-run").NoOptDefVal = "client"
 	command.CompleteWords(cmd, "dry-run", []string{"none", "client", "server"})
 }

@@ -38,8 +38,8 @@ prints a line per event, or with -o json a JSON object per event ("lockstep help
 lockstep checks everything it can before the first write; until then Ctrl-C simply quits. After that, the first Ctrl-C
 aborts: requests in flight finish and the release is marked failed, or uninstalled with --rollback-on-failure or
 --on-interrupt=rollback. A second Ctrl-C stops at once. During a rollback the first Ctrl-C only warns and the second
-stops it. If the terminal closes, --on-hangup decides whether the install continues or aborts. A run that is paused or
-held then waits up to --timeout for somebody to attach.
+stops it. If the terminal closes, --on-hangup decides whether the install continues or aborts. A run that is
+paused, or held after a failure, then waits up to --timeout for somebody to attach.
 
 After a failure or a kill, run the same command again: it resumes where the last run stopped.
 
@@ -97,7 +97,7 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&d.subNotes, "render-subchart-notes", false, "also show the notes of subcharts")
 	f.BoolVar(&d.hideNotes, "hide-notes", false, "hide notes")
 	f.StringVar(&d.description, "description", "", "description of the release")
-	f.StringToStringVarP(&d.labels, "labels", "l", nil, "labels of the release's record: key=value,…")
+	f.StringToStringVarP(&d.labels, "labels", "l", nil, "labels to put on the release record: key=value,…")
 	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
 	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
 	cmd.MarkFlagsMutuallyExclusive("hide-secret", "show-secrets")

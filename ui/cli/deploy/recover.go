@@ -18,12 +18,12 @@ import (
 	"lockstep/ui/report"
 )
 
-const recoverLong = `Bring a release that a killed run left unfinished into a final state, and show its objects: which match the latest
+const recoverLong = `Mark a release failed that a killed run left pending or uninstalling, and show its objects: which match the latest
 revision or an earlier one, which are missing or left over, and which are ready. Nothing else changes.
 
-After a killed run of lockstep you do not need this: the next command does the same and continues. After a killed helm
-you do: other commands refuse a pending release because helm may still be running. Make sure that it is not, then run
-recover. If a run of lockstep is still active, recover refuses, names it, and exits with code 2.
+After a killed run of lockstep you do not need this: the next command does the same and continues. After a killed run
+of helm you do: other commands refuse a release that helm left pending, because helm may still be running. Make sure
+that it is not, then run recover. If a run of lockstep is still active, recover names it and exits with code 2.
 
 -o json prints one object: release, namespace, revision, status, marked (revision, from, to, by), groups (id, after,
 status, objects), left (objects) and next (commands). Objects have kind, name and so on, status, message, is
@@ -34,7 +34,7 @@ func (a *app) newRecover() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "recover NAME",
 		GroupID: "release",
-		Short:   "finish a release that a killed run left unfinished",
+		Short:   "mark a release failed that a killed run left pending",
 		Long:    recoverLong,
 		Example: `lockstep recover shop -n shop
 lockstep recover shop -n shop -o json | jq '.groups[] | {id, status}'`,

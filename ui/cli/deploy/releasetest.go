@@ -14,8 +14,8 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const testLong = `Run the tests of a release, the chart's hooks with helm.sh/hook: test, one after another. The result does not change
-the release.`
+const testLong = `Run the tests of a release, one after another: its chart's hooks with the annotation helm.sh/hook: test. The result
+does not change the release.`
 
 // testFlags are the flags of test.
 type testFlags struct {

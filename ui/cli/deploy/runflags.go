@@ -63,7 +63,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	r.output = command.TextOrJSON()
 	command.AddChoice(cmd, &r.output, "output", "o", "format")
 	r.hangup = command.Choice{Allowed: []string{string(command.HangupContinue), string(command.HangupKeep)}}
-	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "when the terminal closes: continue, abort and keep objects, or abort and roll back")
+	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "if the terminal closes, continue or abort the run")
 }
 
 // addWait adds the flags of operations on the objects of a release.

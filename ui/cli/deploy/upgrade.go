@@ -9,8 +9,8 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const upgradeLong = `Upgrade a release: pre-upgrade hooks, then group by group in the chart's order, then remove resources that are no
-longer in the chart (in reverse of the old order), then post-upgrade hooks.
+const upgradeLong = `Upgrade a release: pre-upgrade hooks, then group by group in the chart's order, then the removal of resources that
+are no longer in the chart (in the reverse of the old order), then post-upgrade hooks.
 
 Without new values, the values of the last revision are reused. --reuse-values merges new values into them,
 --reset-values ignores them, and --reset-then-reuse-values merges them into the new chart's defaults.

@@ -26,7 +26,7 @@ joins the only live run.
 Live runs listen on sockets in lockstep/live under $XDG_STATE_HOME (or ~/.local/state), readable only by their user.
 Programs can use them: a socket sends the events of "lockstep help events", an empty line once it has caught up, and
 accepts commands as JSON objects, one per line, with the fields command, group, phase and id. The event that answers a
-command has its id in answers.
+command has that id in its field answers.
 
 Exit codes: the run's own if you watched it to the end, 0 if it is still running, 2 if there is no such run.`
 

@@ -29,16 +29,16 @@ accept, retry, give-up, edit, abort, rollback, stop or status.
   retry [GROUP]   apply failed groups again
   give-up [GROUP] leave failed groups as they are and finish running work
   edit            while paused or held, end this revision and start a new one; -f and --set are merged into the run's
-                  values; refused if they change no object, if the chart does not render or plan with them, or if they
-                  exceed 16 MiB
+                  values; refused if no object changes, if the chart fails to render, if its order is invalid, or if the
+                  values exceed 16 MiB
   abort           start nothing more and keep existing objects; during a rollback the first abort only warns
   rollback        abort and roll back
   stop            abort and cancel the requests in flight
   status          print the state of the run
 
-Name groups as "lockstep dag" does, CHART:GROUP, or by any end of that which only one group has; ~ stands for
-(unsequenced). break and disable also
-accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. How runs are found: lockstep help attach.
+GROUP is a name that "lockstep dag" prints, CHART:GROUP, or the end of one if it is unique; ~ stands for (unsequenced).
+break and disable also accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. "lockstep help
+attach" explains how runs are found.
 
 Exit codes: 0 accepted, 1 refused, 2 no such run, or the run ended first.`
 

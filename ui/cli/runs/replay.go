@@ -17,7 +17,7 @@ const replayLong = `Replay a recorded run on the screen, forward and backward. W
 run as it did the first time. Without RUN, the last run is replayed.
 
 Every operation keeps a record; "lockstep runs" lists them. Incomplete records are replayed as far as they go. RUN is
-the name of a record as in the run's summary, an unambiguous prefix of it, or a file, such as saved -o json output.`
+the name of a record as in the run's summary, a unique prefix of it, or a file, such as saved -o json output.`
 
 func (a *app) newReplay() *cobra.Command {
 	flags := replayFlags{output: command.TextOrJSON()}

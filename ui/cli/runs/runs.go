@@ -21,7 +21,7 @@ their user, in lockstep/runs under $XDG_STATE_HOME (or ~/.local/state).
 
 "killed" marks a run whose process was killed; "lockstep recover" shows what it left in the cluster.
 
-RUN is the name of a record, an unambiguous prefix of it, or a file, such as a copy of a record or saved -o json
+RUN is the name of a record, a unique prefix of it, or a file, such as a copy of a record or saved -o json
 output.`
 
 const runsShowLong = `Show how a recorded run ended, why, and what took the time. Without RUN, the last run is shown.
@@ -33,10 +33,10 @@ to become ready after it was applied. The rest was spent on requests.
 "best possible time" is how long the run would have taken if requests took no time: the longest path through the
 plan, counting only the time that objects took to become ready.
 
-"biggest bottleneck" is the group without whose duration the run would have been shortest.`
+"biggest bottleneck" is the group that would have saved the most time if it had been instant.`
 
 const runsDiffLong = `Compare how long the groups of two recorded runs took: which became slower or faster, which are new, and which are
-gone. A is the earlier run. Differences under half a second, or under a tenth, are ignored.`
+gone. A is the earlier run. Differences under half a second or under 10 % are ignored.`
 
 const runsRmLong = `Remove records of runs: the ones you name, all of them, or those older than an age such as 36h or 30d. Records of
 active runs are kept. Releases are not affected.`
