@@ -86,12 +86,12 @@ func ParseList(value string) ([]string, error) {
 	}
 	var list []*string
 	if err := json.Unmarshal([]byte(value), &list); err != nil || list == nil {
-		return nil, errors.New("want a JSON array of strings")
+		return nil, errors.New("must be a JSON array of strings")
 	}
 	names := make([]string, len(list))
 	for i, s := range list {
 		if s == nil {
-			return nil, errors.New("want a JSON array of strings")
+			return nil, errors.New("must be a JSON array of strings")
 		}
 		names[i] = strings.TrimSpace(*s)
 	}
@@ -239,7 +239,7 @@ func (o *ordering) read(annotations map[string]string) {
 	if o.plain(&s.weight, byWeight) {
 		n, err := strconv.ParseInt(s.weight.value, 10, 64)
 		if err != nil {
-			o.fault(s.weight, errors.New("want an integer"))
+			o.fault(s.weight, errors.New("must be an integer"))
 		}
 		o.weight = &n
 	}
@@ -299,7 +299,7 @@ func checkName(name string) error {
 		return errors.New("the name is taken")
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return errors.New("want a name of printable characters")
+		return errors.New("must be a name of printable characters")
 	}
 	return nil
 }

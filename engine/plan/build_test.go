@@ -61,7 +61,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = ConfigMap/a ConfigMap/b ConfigMap/c ConfigMap/f ConfigMap/g < shop:app shop:db",
 		},
 		warnings: []string{
-			`R2: shop: ConfigMap/a: annotation helm.sh/depends-on/resource-groups is 'db': want a JSON array`,
+			`R2: shop: ConfigMap/a: annotation helm.sh/depends-on/resource-groups is 'db': must be a JSON array`,
 			`R2: shop: ConfigMap/b: annotation helm.sh/depends-on/resource-groups is '["db", 1]'`,
 			`R2: ConfigMap/c`,
 		},
@@ -298,7 +298,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:10 = ConfigMap/bar < shop:9",
 			"shop:(unsequenced) = ConfigMap/bad < shop:-2 shop:0 shop:10 shop:9",
 		},
-		warnings: []string{`R2: shop: ConfigMap/bad: annotation helm.sh/weight is '1.5': want an integer`},
+		warnings: []string{`R2: shop: ConfigMap/bad: annotation helm.sh/weight is '1.5': must be an integer`},
 	}, {
 		name: "R20 is about one chart; R6 what has no chart is the root's",
 		root: chart("shop", sub(x)),

@@ -111,7 +111,7 @@ func some(text string, groups []*Group, fits func(*Group) bool) ([]string, error
 	if ids := idsOf(groups, fits); len(ids) > 0 {
 		return ids, nil
 	}
-	return nil, fmt.Errorf("no group fits %s; the groups are %s", text, listed(idsOf(groups, func(*Group) bool { return true })))
+	return nil, fmt.Errorf("no group matches %s; the groups are %s", text, listed(idsOf(groups, func(*Group) bool { return true })))
 }
 
 // listed lists groups for an error.

@@ -17,6 +17,7 @@
 package charts
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -53,9 +54,22 @@ type Chart struct {
 func Load(ref Ref, settings *cli.EnvSettings, registry *registry.Client) (*Chart, error) {
 	path, err := locate(ref, settings, registry)
 	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", ref.Chart, err)
+		return nil, fmt.Errorf("chart %s: %w", ref.Chart, noSuchChart(ref.Chart, err))
 	}
 	return LoadPath(path)
+}
+
+// noSuchChart explains an error about the repository when the chart may well have been
+// meant as a path.
+func noSuchChart(chart string, err error) error {
+	repo, _, _ := strings.Cut(chart, "/")
+	switch err.Error() {
+	case "repo " + repo + " not found":
+		return fmt.Errorf("no such directory or archive, and no repository named %s; add one with: helm repo add %[1]s URL", repo)
+	case "non-absolute URLs should be in form of repo_name/path_to_chart, got: " + chart:
+		return errors.New("no such directory or archive; charts in a repository are REPO/NAME, a URL, oci://…, or NAME with --repo")
+	}
+	return err
 }
 
 // locate returns the local path of a chart. The registry client can only be

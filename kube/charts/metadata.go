@@ -62,7 +62,7 @@ func (f *facts) take(data []byte) []byte {
 
 // fault notes a list of names that is none: the order would be lost in silence.
 func (f *facts) fault(what string, value *kyaml.Node) {
-	f.faults = append(f.faults, plan.Fault{Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml is %s: want a list of names", what, inline(value))})
+	f.faults = append(f.faults, plan.Fault{Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml is %s: must be a list of names", what, inline(value))})
 }
 
 // Rule R34a: apiVersion v3 is loaded as v2.

@@ -1,11 +1,13 @@
 package operation
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine/plan"
@@ -94,6 +96,15 @@ func cannotList(s *preflight.Session, name string, err error) error {
 		return err
 	}
 	return s.Refuse(&preflight.Prepared{Common: s.Common, Info: s.Info(name, nil)}, nil, err)
+}
+
+// cannotRead is the error of an operation that could not read its release.
+func cannotRead(s *preflight.Session, operation string, err error) error {
+	c := s.Common
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return &release.NotFound{Name: c.Release, Namespace: c.Namespace}
+	}
+	return fmt.Errorf("%s %s in namespace %s: %w", operation, c.Release, c.Namespace, cannotList(s, operation, err))
 }
 
 // basis is the state that an operation is planned on; made is the revision that it

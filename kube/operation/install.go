@@ -61,7 +61,7 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 // check makes the checks that need no cluster.
 func (in *Install) check() error {
 	if err := chartutil.ValidateReleaseName(in.Release); err != nil {
-		return fmt.Errorf("release name %q: %w", in.Release, err)
+		return fmt.Errorf("release name %q is invalid: use at most 53 lowercase letters, digits, - and ., starting and ending with a letter or digit", in.Release)
 	}
 	if err := in.Chart.Check(); err != nil {
 		return err

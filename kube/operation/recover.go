@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
-	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
@@ -54,9 +53,9 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	revs, there, err := release.Read(s.Releases(), common.Release)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("recover %s in namespace %s: %w", common.Release, common.Namespace, cannotList(s, "recover", err))
+		return nil, cannotRead(s, "recover", err)
 	case !there:
-		return nil, fmt.Errorf("recover %s in namespace %s: %w; list releases with: lockstep list -A", common.Release, common.Namespace, driver.ErrReleaseNotFound)
+		return nil, &release.NotFound{Name: common.Release, Namespace: common.Namespace}
 	}
 	r := &Recovery{Release: common.Release, Namespace: common.Namespace, Marked: revs.Cut()}
 	if s.Lease.Kind == lease.Dead {

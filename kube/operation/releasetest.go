@@ -3,7 +3,6 @@ package operation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -40,7 +39,7 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
 	rel, err := release.There(release.Last(s.Releases(), t.Release))
 	if err != nil {
-		return nil, fmt.Errorf("test %s in namespace %s: %w", t.Release, t.Namespace, cannotList(s, "test", err))
+		return nil, cannotRead(s, "test", err)
 	}
 	chosen := t.only(rel)
 	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen, ClientSide: !serverSide("", rel)}, Hooks: helmclient.HookEvents{Before: rel1.HookTest},

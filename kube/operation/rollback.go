@@ -42,7 +42,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 func (back *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
 	revs, err := release.There(findRelease(s))
 	if err != nil {
-		return nil, fmt.Errorf("roll back %s: %w", back.Release, cannotList(s, "rollback", err))
+		return nil, cannotRead(s, "rollback", err)
 	}
 	target, err := back.target(revs.Revisions, revs.dead)
 	if err != nil {
@@ -138,7 +138,7 @@ func (back *Rollback) asRollback(as *attempts) (task, error) {
 	}
 	revs, err := release.There(release.Read(s.Releases(), back.Release))
 	if err != nil {
-		return task{}, fmt.Errorf("roll back %s: %w", back.Release, cannotList(s, "rollback", err))
+		return task{}, cannotRead(s, "rollback", err)
 	}
 	target, err := back.target(revs, false)
 	if err != nil {

@@ -50,7 +50,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal tim
 		return nil, nil
 	}
 	if _, err = release.There(revs, there, err); err != nil {
-		return nil, fmt.Errorf("uninstall %s in namespace %s: %w", u.Release, u.Namespace, cannotList(s, "uninstall", err))
+		return nil, cannotRead(s, "uninstall", err)
 	}
 	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
 		return nil, fmt.Errorf("uninstall %s: already uninstalled; its history is kept", u.Release)

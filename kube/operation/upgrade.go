@@ -10,7 +10,6 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
@@ -60,7 +59,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	case err != nil:
 		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.unread(s, err))
 	case !there && !up.Install:
-		return nil, fmt.Errorf("upgrade %s in namespace %s: %w; add --install to install it", up.Release, up.Namespace, driver.ErrReleaseNotFound)
+		return nil, &release.NotFound{Name: up.Release, Namespace: up.Namespace, Advice: "add --install to install it"}
 	case !there:
 		return up.install(s, c, nil, false)
 	}

@@ -277,7 +277,7 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 // has locked (R51).
 func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	if !common.PlanOnly && connect.StorageDriver() == "memory" {
-		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory forgets the release when this operation ends, so it could never be upgraded or uninstalled: unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
+		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory forgets the release when this operation ends, so it could never be upgraded or uninstalled; unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
 	}
 	common.Begin("reading release " + common.Release + " in the cluster")
 	s, err := Open(ctx, c, common)

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,6 +63,18 @@ func There[T any](v T, found bool, err error) (T, error) {
 	}
 	return v, err
 }
+
+// NotFound is the error of a release without revisions. It is driver.ErrReleaseNotFound.
+type NotFound struct {
+	Name, Namespace string
+	Advice          string // how to continue; by default, where to find releases
+}
+
+func (e *NotFound) Error() string {
+	return fmt.Sprintf("release %s not found in namespace %s; %s", e.Name, e.Namespace, cmp.Or(e.Advice, "list releases with: lockstep list -A"))
+}
+
+func (e *NotFound) Unwrap() error { return driver.ErrReleaseNotFound }
 
 // Keys are the names of the stored records of some revisions.
 func Keys(name string, revisions []int) (keys []string) {

@@ -12,7 +12,6 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage/driver"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
@@ -75,7 +74,7 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	case err != nil:
 		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, err)
 	case !there:
-		return nil, fmt.Errorf("read %s in namespace %s: %w; list releases with: lockstep list -A", name, v.namespace, driver.ErrReleaseNotFound)
+		return nil, &release.NotFound{Name: name, Namespace: v.namespace}
 	}
 	r, err := newRevision(s, rel)
 	if err != nil {

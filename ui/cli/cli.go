@@ -70,8 +70,17 @@ func catch(cmd *cobra.Command, failed *error) {
 	}
 }
 
-// noUnit is how Go says that of a duration.
-var noUnit = regexp.MustCompile(`time: missing unit in duration ("[^"]*")`)
+// plainer is what Go's parsers say of the value of a flag, and what to say instead.
+var plainer = []struct {
+	is   *regexp.Regexp
+	says string
+}{
+	{regexp.MustCompile(`time: missing unit in duration ("[^"]*")`), "no unit in $1; for example 30s or 5m"},
+	{regexp.MustCompile(`time: invalid duration "[^"]*"`), "must be a duration, for example 30s or 5m"},
+	{regexp.MustCompile(`strconv\.ParseBool: .*`), "must be true or false"},
+	{regexp.MustCompile(`strconv\.ParseInt: .*`), "must be a whole number"},
+	{regexp.MustCompile(`strconv\.ParseFloat: .*`), "must be a number"},
+}
 
 // tell prints why a command failed, as its last line.
 func tell(say report.Notices, err error) {
@@ -84,7 +93,9 @@ func tell(say report.Notices, err error) {
 		if ok {
 			what = fmt.Errorf("%s; did you mean %s?", text, strings.Join(strings.Fields(similar), " or "))
 		} else {
-			text = noUnit.ReplaceAllString(text, "no unit in $1; for example 30s or 5m")
+			for _, p := range plainer {
+				text = p.is.ReplaceAllString(text, p.says)
+			}
 			what = fmt.Errorf("%s; try --help", strings.Join(strings.Fields(text), " "))
 		}
 	}

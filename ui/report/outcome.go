@@ -301,6 +301,9 @@ func newFiles(args []string) (files, error) {
 		}
 		file := reportFile{format: format, name: name}
 		if err := file.probe(); err != nil {
+			if path, is := errors.AsType[*fs.PathError](err); is { // of a temporary file
+				err = path.Err
+			}
 			return nil, fmt.Errorf("--report %s: cannot write the file: %w", a, err)
 		}
 		if slices.ContainsFunc(all, func(other reportFile) bool { return other.name == file.name && !file.special }) {

@@ -45,7 +45,7 @@ type ChartFlags struct {
 func (c *ChartFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&c.Version, "version", "", "version of the chart, or a range such as ^2.0.0 (default latest)")
 	f.BoolVar(&c.devel, "devel", false, "also use development versions, like --version '>0.0.0-0'")
-	f.StringVar(&c.RepoURL, "repo", "", "URL of the chart's repository")
+	f.StringVar(&c.RepoURL, "repo", "", "repository URL of the chart")
 	f.StringVar(&c.Username, "username", "", "user name for the repository")
 	f.StringVar(&c.Password, "password", "", "password for the repository")
 	f.StringVar(&c.CaFile, "ca-file", "", "verify the repository's certificate with this CA bundle")
@@ -168,6 +168,9 @@ func (n *NameFlags) Add(f *pflag.FlagSet) {
 
 // NameAndChart reads the arguments [NAME] CHART as Helm does.
 func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) {
+	if len(args) == 1 && !n.Generate && n.template == "" {
+		return "", "", UsageError("install needs NAME and CHART (got 1 argument), or --generate-name")
+	}
 	i := action.NewInstall(&action.Configuration{})
 	i.GenerateName, i.NameTemplate = n.Generate, n.template
 	return i.NameAndChart(args)

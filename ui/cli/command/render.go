@@ -2,8 +2,10 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,7 +37,10 @@ func (p *PostFlags) Renderer(settings *helmcli.EnvSettings) (postrenderer.PostRe
 	}
 	r, err := postrenderer.NewPostRendererPlugin(settings, p.name, p.args...)
 	if err != nil {
-		return nil, fmt.Errorf("--post-renderer: %w", err)
+		if strings.HasSuffix(err.Error(), "not found") {
+			err = errors.New("no such Helm plugin; list plugins with: helm plugin list")
+		}
+		return nil, fmt.Errorf("--post-renderer %s: %w", p.name, err)
 	}
 	return r, nil
 }

@@ -3,6 +3,8 @@ package releases
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
@@ -59,6 +61,9 @@ func (a *app) list(cmd *cobra.Command, list *action.List) error {
 		list.SetStateMask()
 		found, err := list.Run()
 		if err != nil {
+			if strings.HasPrefix(err.Error(), "unable to parse requirement: ") { // of labels
+				err = fmt.Errorf("--selector %s: %w", list.Selector, err)
+			}
 			return err
 		}
 		releases, err := command.V1Releases(found)
