@@ -29,7 +29,7 @@ func (s *session) board() error {
 	if err != nil {
 		return err
 	}
-	seen := s.figure("install with the screen, by without", "×", 1.1)
+	seen := s.figure("install with the screen vs. without", "×", 1.1)
 	seen.add(lockstep, took.Seconds()/s.figure("install without the screen", "s", 0).value(lockstep))
 	s.figure("memory with the screen", "MB", 400).add(lockstep, used.peak)
 	return nil

@@ -143,11 +143,11 @@ func (r *results) rivals() (names []string) {
 }
 
 func (r *results) headline() string {
-	beside := "helm " + r.Helm
+	others := "helm " + r.Helm
 	for _, name := range r.rivals() {
-		beside += ", " + name + " " + r.Rivals[name]
+		others += ", " + name + " " + r.Rivals[name]
 	}
-	return fmt.Sprintf("%s, lockstep %s beside %s, %s", r.Date, r.Commit, beside, r.Machine)
+	return fmt.Sprintf("%s, lockstep %s, %s, %s", r.Date, r.Commit, others, r.Machine)
 }
 
 func all(*figure) bool { return true }
@@ -187,7 +187,7 @@ func (r *results) text() string {
 // markdown is a table of the figures that are wanted, with columns for rivals.
 func (r *results) markdown(wanted func(*figure) bool, rivals []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s. Medians; ratios are those of runs that followed each other.", r.headline())
+	fmt.Fprintf(&b, "%s. Medians; each ratio is the median over pairs of consecutive runs.", r.headline())
 	for _, name := range rivals {
 		fmt.Fprintf(&b, " %s %s.", name, named(name).note)
 	}
@@ -200,7 +200,7 @@ func (r *results) markdown(wanted func(*figure) bool, rivals []string) string {
 }
 
 // inReadme are the rows of the README, each with its figure.
-var inReadme = []string{"chain of 20 × 5 ConfigMaps/install in order, helm's without", "1,000 ConfigMaps/install",
+var inReadme = []string{"chain of 20 × 5 ConfigMaps/install in order (helm: unordered)", "1,000 ConfigMaps/install",
 	"1,000 ConfigMaps/upgrade", "1,000 ConfigMaps/rollback", "1,000 ConfigMaps/uninstall"}
 
 // readme is the short table of the README.
@@ -227,7 +227,7 @@ func (r *results) page() string {
 			row = f.Row
 			rows = append(rows, row+": "+took)
 		}
-		text += fmt.Sprintf("\n%s %s beside that: %s. It %s.\n", name, r.Rivals[name], strings.Join(rows, "; "), named(name).note)
+		text += fmt.Sprintf("\n%s %s on the same machine: %s. It %s.\n", name, r.Rivals[name], strings.Join(rows, "; "), named(name).note)
 	}
 	return text
 }

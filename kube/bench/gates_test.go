@@ -97,7 +97,7 @@ func (s *session) gates(noisy bool) error {
 	for _, f := range []struct {
 		name    string
 		p, goal float64
-	}{{"latency, median", 0.5, 2}, {"latency, 99 of 100", 0.99, 20}, {"latency, maximum", 1, 60}} {
+	}{{"latency, median", 0.5, 2}, {"latency, 99th percentile", 0.99, 20}, {"latency, maximum", 1, 60}} {
 		s.asked = append(s.asked, asked{s.figure(f.name, "ms", f.goal), func(log auditlog.Log) map[string][]float64 {
 			var took []float64
 			chain := links(log.Namespace(namespace), "gates", used.to)

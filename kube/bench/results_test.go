@@ -55,7 +55,7 @@ func TestRivals(t *testing.T) {
 	rollback := pair("life", "rollback", 0.5, []float64{1}, []float64{2})
 	r := &results{about: about{Date: "today", Commit: "c", Helm: "v4", Machine: "m"}, Figures: []*figure{life, memory, rollback}}
 	alone := r.markdown(all, r.rivals())
-	if want := `today, lockstep c beside helm v4, m. Medians; ratios are those of runs that followed each other.
+	if want := `today, lockstep c, helm v4, m. Medians; each ratio is the median over pairs of consecutive runs.
 
 |  |  | lockstep | helm | ratio | goal |
 |---|---|---|---|---|---|
@@ -70,7 +70,7 @@ func TestRivals(t *testing.T) {
 	r.Rivals = map[string]string{"kapp": "0.1", "nelm": "0.2"} // nelm was there and has failed
 	got := r.markdown(all, r.rivals())
 	for _, want := range []string{
-		"beside helm v4, kapp 0.1, m.", "kapp " + named("kapp").note,
+		"lockstep c, helm v4, kapp 0.1, m.", "kapp " + named("kapp").note,
 		"| lockstep | helm | ratio | goal | kapp |\n|---|---|---|---|---|---|---|\n",
 		"| life | install | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ | 3 s |\n",
 		"|  | rollback | 1 s | 2 s | 0.5 × | ≤ 0.5 × ✓ |  |\n",
@@ -82,7 +82,7 @@ func TestRivals(t *testing.T) {
 	if strings.Contains(got+r.text()+r.page(), "nelm") {
 		t.Errorf("a rival without figures is named:\n%s", got)
 	}
-	if want := "\nkapp 0.1 beside that: life: install 3 s. It " + named("kapp").note + ".\n"; !strings.HasSuffix(r.page(), "✓ |\n"+want) {
+	if want := "\nkapp 0.1 on the same machine: life: install 3 s. It " + named("kapp").note + ".\n"; !strings.HasSuffix(r.page(), "✓ |\n"+want) {
 		t.Errorf("want %q at the end of\n%s", want, r.page())
 	}
 }

@@ -49,7 +49,7 @@ func (s *session) life(n, rounds, rivals int) error {
 	}{
 		{"install", "install", 0.25, nil},
 		{"upgrade", "upgrade", 0.15, []string{"--set", "v=2"}},
-		{"upgrade of nothing", "upgrade", 0.15, []string{"--set", "v=2"}},
+		{"no-op upgrade", "upgrade", 0.15, []string{"--set", "v=2"}},
 		{"rollback", "rollback", 0.15, nil},
 		{"uninstall", "uninstall", 0.20, nil},
 	}
@@ -67,7 +67,7 @@ func (s *session) life(n, rounds, rivals int) error {
 			}
 			s.figure(step.name, "s", step.goal).against(helm).add(tool, used.seconds())
 			s.figure(step.name+", memory", "MB", 0.8).against(helm).add(tool, used.peak)
-			s.requests(s.figure(step.name+", requests an object", "", 1.05), tool, used, n)
+			s.requests(s.figure(step.name+", requests per object", "", 1.05), tool, used, n)
 		}
 		return nil
 	}
@@ -90,9 +90,9 @@ func (s *session) chain() error {
 	install := func(tool, namespace string) error {
 		used, ok, err := s.step(tool, "install", charts[tool], namespace)
 		if ok {
-			s.figure("install in order, helm's without", "s", 0.6).against(helm).add(tool, used.seconds())
+			s.figure("install in order (helm: unordered)", "s", 0.6).against(helm).add(tool, used.seconds())
 			s.figure("memory", "MB", 0).against(helm).add(tool, used.peak)
-			s.requests(s.figure("requests an object", "", 0).against(helm), tool, used, 100)
+			s.requests(s.figure("requests per object", "", 0).against(helm), tool, used, 100)
 		}
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *session) watching() error {
 	if err != nil {
 		return err
 	}
-	s.figure("processor", "% of a core", 5).add(lockstep, 100*used.cpu.Seconds()/used.seconds())
+	s.figure("CPU", "% of a core", 5).add(lockstep, 100*used.cpu.Seconds()/used.seconds())
 	s.asked = append(s.asked, asked{s.figure("watch requests", "", 20), func(log auditlog.Log) map[string][]float64 {
 		watches := log.UserAgent(lockstep).Namespace("watching").Where(func(e auditlog.Event) bool {
 			return e.Verb == "watch" && e.Stage == auditlog.ResponseStarted
@@ -161,7 +161,7 @@ func (s *session) commands() error {
 		{"version", 1, []string{"version"}, []string{"version"}},
 		{"help", 1, []string{"--help"}, []string{"--help"}},
 		{"completion", 1, []string{"completion", "bash"}, []string{"completion", "bash"}},
-		{"dag of 10,000 objects, helm's template", 1.3, []string{"dag", chart}, []string{"template", chart}},
+		{"dag of 10,000 objects (helm: template)", 1.3, []string{"dag", chart}, []string{"template", chart}},
 	} {
 		err := s.inTurn(7*s.rounds, func(tool, _ string) error {
 			args := c.ours
@@ -223,7 +223,7 @@ func (s *session) planning() error {
 		}
 		fewer := took[strings.TrimSuffix(name, "0")] // the same of a tenth of the objects
 		for n := range min(len(fewer), len(took[name])) {
-			s.figure(name+" beside a tenth of it", "×", goal).add(lockstep, took[name][n]/fewer[n])
+			s.figure(name+" vs. a tenth of the objects", "×", goal).add(lockstep, took[name][n]/fewer[n])
 		}
 	}
 	return nil
@@ -237,7 +237,7 @@ func (s *session) sandbox() error {
 	if err != nil {
 		return err
 	}
-	s.figure("memory at rest", "MiB", 300).add(lockstep, peak)
+	s.figure("idle memory", "MiB", 300).add(lockstep, peak)
 	return nil
 }
 

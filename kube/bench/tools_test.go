@@ -71,7 +71,7 @@ var tools = []tool{
 			"upgrade":   "deploy -a r -n NAMESPACE -f CHART -y",
 			"uninstall": "delete -a r -n NAMESPACE -y",
 		},
-		note: "is given objects that helm has rendered and a namespace; neither is counted",
+		note: "gets rendered manifests and an existing namespace; the time for both is not counted",
 	},
 	{
 		name: "nelm", agent: "nelm", find: onPath("nelm"),
@@ -83,7 +83,7 @@ var tools = []tool{
 			"rollback":  "release rollback -r r -n NAMESPACE 1",
 			"uninstall": "release uninstall -r r -n NAMESPACE",
 		},
-		note: "sends at most 30 requests a second, its default",
+		note: "sends at most 30 requests per second, its default",
 	},
 }
 
