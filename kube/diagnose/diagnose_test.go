@@ -327,7 +327,7 @@ func TestTheSchedulersDecidingWordsComeFirst(t *testing.T) {
 		"0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found.":                                           "2 of 2 nodes lack CPU",
 		"0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.": "2 of 2 nodes lack CPU",
 		"0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient memory.":                                                                    "1 of 3 nodes had untolerated taint {a: b}, 2 lack memory",
-		"0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found":                                                                       "pod has unbound immediate PersistentVolumeClaims. not found (2 nodes)",
+		"0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found":                                                                       "pod has unbound immediate PersistentVolumeClaims (2 nodes)",
 		"0/2 nodes are available: 2 Insufficient cpu, 2 Insufficient memory.":                                                                                        "2 of 2 nodes lack CPU and memory",
 		"0/1 nodes are available: 1 Too many pods.":                                                                                                                  "1 of 1 node: Too many pods",
 		"something else": "something else",

@@ -9,7 +9,8 @@ var (
 	noNodes    = regexp.MustCompile(`^0/(\d+) nodes are available: `)
 	nodeReason = regexp.MustCompile(`^(\d+) (node\(s\) |Insufficient )?(.*)$`)
 	// preemption follows the reasons and adds none. Kubernetes 1.35 mentions claims before it.
-	preemption = regexp.MustCompile(`(?: (?:no new claims to deallocate|still not schedulable),)? preemption: .*`)
+	// A message about claims may end in "not found" instead.
+	preemption = regexp.MustCompile(`(?: (?:no new claims to deallocate|still not schedulable),)? preemption: .*|\. not found$`)
 )
 
 // schedulingCause puts the scheduler's message in words: "2 of 2 nodes lack CPU" for
@@ -25,7 +26,7 @@ func schedulingCause(message string) string {
 	for reason := range strings.SplitSeq(reasons, ", ") {
 		r := nodeReason.FindStringSubmatch(reason)
 		if r == nil {
-			return reasons + " (" + total + " nodes)"
+			return reasons + " (" + total + plural(total, " node)", " nodes)")
 		}
 		count, subject, what := r[1], r[2], r[3]
 		if what == "cpu" {
