@@ -10,22 +10,21 @@ import (
 // Cluster sends the requests of a stage. The engine calls Apply and Delete from several
 // goroutines at once, Watch from one.
 type Cluster interface {
-	// Watch reports the status of the group's objects until ctx is done: the
-	// present one first, then every change. It is called once per group,
+	// Watch reports the status of the group's objects until ctx is done: the current one
+	// first, then every change. It is called once per group,
 	// before its first request, and must return at once. report may be called
 	// from any goroutine and does not block.
 	Watch(ctx context.Context, g *plan.Group, report func(Observation))
 	// Apply applies an object of the group and returns the API server's answer.
 	Apply(ctx context.Context, g *plan.Group, o plan.Object) (Outcome, error)
-	// Delete requests the deletion of an object of the group; Watch reports when it is
-	// really gone.
+	// Delete requests the deletion of an object of the group; Watch reports when it is gone.
 	Delete(ctx context.Context, g *plan.Group, o plan.Object) (Outcome, error)
 }
 
 // Outcome is the API server's answer to a request.
 type Outcome struct {
 	Change event.Change
-	// Version is the object's resourceVersion as a number, 0 where unknown.
+	// Version is the object's resourceVersion as a number, 0 if unknown.
 	Version uint64
 	// Name is the object's generated name, if the plan has only a prefix
 	// (metadata.generateName).
@@ -42,8 +41,8 @@ type Outcome struct {
 type Observation struct {
 	// Object has its name from the plan.
 	Object plan.Object
-	// Sign marks a sign of trouble with the object or its pods, so that a diagnosis is
-	// worth its requests now. If Status is "", there is nothing else.
+	// Sign marks a sign of trouble with the object or its pods that makes a diagnosis
+	// worthwhile now. An observation with Status "" has nothing else.
 	Sign bool
 	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying if the request was
 	// refused and is being retried, as Message says (R53).
@@ -53,7 +52,7 @@ type Observation struct {
 	// Decided says that Message is the cause of a failure, because the chart itself
 	// declares it one (R23). Diagnoses are added to it.
 	Decided bool
-	// Version is the resourceVersion that was seen, as a number; 0 where
-	// unknown. What is older than the object's apply does not count (R22).
+	// Version is the observed resourceVersion as a number, 0 if unknown. Observations older
+	// than the object's apply do not count (R22).
 	Version uint64
 }

@@ -8,11 +8,11 @@ import (
 	"lockstep/engine/plan"
 )
 
-// cohort is a set of groups that started in the same moment: their waves are sent kind by
-// kind, as if they were one group. A group that waits for a CRD to be established holds
-// back only itself, and one that is over or failed nobody.
+// cohort is a set of groups that started at the same moment. Their waves are sent kind by
+// kind, as if they were one group. A group that waits for a CRD to be established does not
+// delay the others, nor does one that has ended.
 //
-// Rule R15a: what starts together is applied as one, kind by kind
+// Rule R15a: groups that start together are applied kind by kind across all of them
 type cohort struct {
 	groups []*group
 	turns  turns
@@ -23,7 +23,7 @@ type turn struct {
 	group *group
 	place int // of the group in the cohort
 	rank  plan.Rank
-	waits bool // for answers to what was sent of the wave
+	waits bool // for the responses to its requests
 }
 
 // join adds a starting group.
@@ -49,8 +49,8 @@ func (g *group) takeTurn() {
 	}
 }
 
-// due returns the groups whose next wave may be sent: the lowest of all, and none while a
-// lower one is in flight. The caller sends it.
+// due returns the groups whose next wave has the lowest rank, or none while a wave of a
+// lower rank is in flight. The caller sends their waves.
 func (c *cohort) due() (due []*group) {
 	var lowest plan.Rank
 	for len(c.turns) > 0 {
@@ -98,14 +98,14 @@ func (g *group) established(w plan.Wave) bool {
 	return true
 }
 
-// turns are a heap: the lowest rank comes first, of one rank what may go before what
-// waits for answers, and then the groups in the order in which they have started.
+// turns are a heap: the lowest rank comes first. Within a rank, waves that can be sent come
+// before those in flight, and then the order in which the groups started decides.
 type turns []turn
 
 func (ts turns) Less(i, j int) bool {
 	a, b := ts[i], ts[j]
 	order := a.rank.Compare(b.rank)
-	if a.group.stage.removes() { // what was applied last goes first
+	if a.group.stage.removes() { // the reverse order of the apply
 		order = -order
 	}
 	if order == 0 && a.waits != b.waits {

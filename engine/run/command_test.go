@@ -157,8 +157,8 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 			},
 			err: errAny,
 			trace: []string{"0.0s c:a running", "0.0s c:b running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
-				"2.0s c:b ready", "5.0s step refused (" + heldAnswer + ")", "5.0s pause refused (the run is held already)",
-				"5.0s resume refused (" + heldAnswer + ")", "5.0s give-up refused (c:b has not failed)",
+				"2.0s c:b ready", "5.0s step refused (" + heldRefusal + ")", "5.0s pause refused (the run is held already)",
+				"5.0s resume refused (" + heldRefusal + ")", "5.0s give-up refused (c:b has not failed)",
 				"5.0s run running", "5.0s give-up accepted", "5.0s c:c skipped (not started: the operation failed)", "5.0s c:d skipped (not started: c:a failed)"},
 		},
 		{

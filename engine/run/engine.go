@@ -1,7 +1,7 @@
-// Package run executes a plan: everything about time and steering is here. The machine
-// decides, purely and synchronously; the Engine moves its messages and effects. Both are
-// one package, because the messages and effects between them concern nobody else.
-// kube/operation starts an Engine, kube/cluster implements Cluster.
+// Package run executes a plan and handles time and steering. The machine is pure and
+// synchronous and makes all decisions; the Engine passes messages to it and performs its
+// effects. kube/operation starts an Engine, kube/cluster implements Cluster. The package
+// imports only engine/event and engine/plan.
 package run
 
 import (
@@ -35,8 +35,8 @@ type Options struct {
 	Breakpoints []string
 	// HoldOnFailure pauses the run when a group fails, also during a rollback (R44).
 	HoldOnFailure bool
-	// Heartbeat is the time without a change after which a Waiting event names what the run
-	// waits for, and again after the same time; 0 for never.
+	// Heartbeat is the time without a change after which a Waiting event names the object
+	// that the run waits for, again and again; 0 for never.
 	Heartbeat time.Duration
 	// Diagnose finds out why an object is not ready. It runs in a separate goroutine, with
 	// a context that ends soon.
@@ -119,12 +119,12 @@ func (e *Engine) Publish(ev event.Event) { e.opts.Feed.Publish(ev) }
 // was accepted (R45). After the closing event it is ignored (R48).
 func (e *Engine) Command(c event.Command) { e.inbox.put(commanded{c}) }
 
-// Away says that the API server has been unreachable since a time, by which waits are
-// extended (R53). Back ends that.
-func (e *Engine) Away(since time.Time, reason string) { e.inbox.put(serverLost{since, reason}) }
+// Away reports that the API server has been unreachable since a time. Readiness timeouts
+// are suspended until Back (R53).
+func (e *Engine) Away(since time.Time, reason string) { e.inbox.put(serverAway{since, reason}) }
 
-// Back says that the API server is reachable again.
-func (e *Engine) Back() { e.inbox.put(serverFound{}) }
+// Back reports that the API server is reachable again.
+func (e *Engine) Back() { e.inbox.put(serverBack{}) }
 
 // Admit waits until the unit may start and marks it as running, for work before its stage,
 // such as deleting a hook's previous object. A later stage with this unit, or a second
@@ -141,7 +141,7 @@ func (e *Engine) Requests() context.Context {
 	return ask(e, reply, requestsAsked{reply}, requestsContext{e.ctx}).Context
 }
 
-// requestsContext is a context on its way.
+// requestsContext wraps a context to send it as a reply.
 type requestsContext struct{ context.Context }
 
 // Verdict is the outcome of the run so far.
@@ -206,7 +206,7 @@ func (e *Engine) Finish(end End) error {
 func (e *Engine) Close(end End) {
 	if e.Finish(end) != nil {
 		end.Status, end.Exit = event.Aborted, 3
-		_ = e.Finish(end) // an end that says so is never refused
+		_ = e.Finish(end) // the end Aborted is never refused
 	}
 }
 
@@ -219,7 +219,7 @@ func ask[T any](e *Engine, reply <-chan T, msg message, ended T) T {
 	case <-e.over:
 	}
 	select {
-	case answer := <-reply: // it came with the end
+	case answer := <-reply: // it arrived together with the end
 		return answer
 	default:
 		return ended

@@ -41,7 +41,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.group == g })
 	for _, o := range g.objects {
 		if o.reply != replyTaken {
-			o.onlyLater()
+			o.ignoreEarlier()
 		}
 	}
 	f.group, f.Failure = g, Failure{Group: g.Group, Object: o.named()}
@@ -57,10 +57,10 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	s.reportFailure(f, o.found)
 }
 
-// reportFailures publishes the failures whose diagnosis is no longer waited for.
+// reportFailures publishes failures without waiting for their diagnoses.
 func (s *stage) reportFailures() {
 	for _, f := range s.failures {
-		if f.state == failureUntold {
+		if f.state == failureDiagnosing {
 			s.reportFailure(f, *f.known)
 		}
 	}
@@ -71,7 +71,7 @@ func (s *stage) reportFailures() {
 
 // reportFailure publishes that a group failed, with the cause as far as it is known.
 func (s *stage) reportFailure(f *failure, found Finding) {
-	f.state = max(f.state, failureTold)
+	f.state = max(f.state, failureReported)
 	f.Message, f.Cause, f.Evidence = f.text(found), cmp.Or(found.Cause, f.symptom), found.Evidence
 	s.m.failUnit(f.group.unit, f.Failure)
 	s.m.reportRun()
@@ -102,7 +102,7 @@ func (m *machine) heldFailure() *failure {
 		return nil
 	}
 	for _, f := range slices.Backward(m.stage.failures) {
-		if f.state == failureTold {
+		if f.state == failureReported {
 			return f
 		}
 	}
@@ -116,7 +116,7 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	}
 	s := m.stage
 	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
-		return f.state == failureUntold || named.Group != "" && f.Group != named.Group || named.Phase != "" && f.group.Phase != named.Phase
+		return f.state == failureDiagnosing || named.Group != "" && f.Group != named.Group || named.Phase != "" && f.group.Phase != named.Phase
 	})
 	if len(chosen) == 0 {
 		return named.Group + " has not failed"
@@ -130,7 +130,7 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	}
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
 	m.reportRun()
-	s.ended, s.applied = 0, 0 // what was behind is ahead again
+	s.ended, s.applied = 0, 0 // groups before these may be running again
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
 		if name == event.Retry {
@@ -148,8 +148,8 @@ func (s *stage) accept(g *group) {
 	g.attempt.round++
 	g.attempt.accepted = true
 	for _, o := range g.objects {
-		o.lookDue = time.Time{}
-		if o.last.Status == event.Failed { // it may have been mended since
+		o.diagnoseAt = time.Time{}
+		if o.last.Status == event.Failed { // it may have been fixed since
 			o.last = Observation{}
 		}
 		if g.await || o.reply != replyTaken {
@@ -165,7 +165,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	o := d.object
 	o.pace.Spend(s.m.now, found.Requests)
 	if d.failure == nil {
-		s.busy.looks--
+		s.busy.background--
 		s.diagnoseLater(d.group, o)
 		known := o.found.Cause
 		if s.closed || d.round != d.group.attempt.round || d.group.status != event.Running || o.settled {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// loop is the one goroutine that owns the machine: it passes in messages and performs
+// loop is the goroutine that owns the machine: it passes messages to it and performs its
 // effects.
 type loop struct {
 	*Engine
@@ -21,7 +21,7 @@ type loop struct {
 
 const diagnoseTimeout = 5 * time.Second
 
-// run moves messages until the closing event.
+// run handles messages until the closing event.
 func (l *loop) run() {
 	defer close(l.over)
 	defer l.opts.Feed.Close()
@@ -35,7 +35,7 @@ func (l *loop) run() {
 			l.timer.Reset(max(time.Until(wake), 0))
 		}
 		select {
-		case <-l.inbox.ready: // sent by put, whoever calls it; never closed
+		case <-l.inbox.ready: // sent by put; never closed
 			for _, msg := range l.inbox.empty() {
 				if l.handle(msg); l.machine.ended {
 					return
@@ -134,8 +134,8 @@ func (l *loop) send(r request) {
 	}()
 }
 
-// diagnose runs a diagnosis and gives up when its time is over: a failure is published with
-// it and must not wait long, even if the API server is unreachable or the diagnosis hangs.
+// diagnose runs a diagnosis with a time limit, because the publication of a failure waits for
+// it, even if the API server is unreachable or the diagnosis hangs.
 func (l *loop) diagnose(d diagnosis) {
 	ctx, cancel := context.WithTimeout(l.ctx, diagnoseTimeout)
 	found := make(chan Finding, 1)
@@ -169,7 +169,7 @@ func (b *inbox) put(msg message) {
 	}
 }
 
-// empty takes everything out of the queue.
+// empty returns all queued messages and clears the queue.
 func (b *inbox) empty() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,15 +7,15 @@ import (
 	"lockstep/engine/event"
 )
 
-// machine is the state of a run and everything that changes it: pure and synchronous. A
-// message comes in with its time, effects come out; it never waits and has no goroutines.
+// machine is the state machine of a run. It is pure and synchronous: a message comes in
+// with its time, effects come out. It never blocks and has no goroutines.
 type machine struct {
 	opts     Options
 	now      time.Time // of the message that is being handled
 	effects  []effect
 	steering steering
 	clock    clock
-	// readiness is the clock of readiness timeouts: it stops with the other one, and while
+	// readiness is the clock of readiness timeouts: it stops whenever clock stops, and while
 	// the API server is unreachable.
 	readiness clock
 	outage    outage
@@ -25,8 +25,8 @@ type machine struct {
 	cohort    *cohort
 	timeouts  timeouts
 	rollback  rollback
-	era       int      // counts rollbacks and edited revisions: what is seen for an earlier one does not count
-	root      *Failure // what failed first and was not mended, of stages that are over
+	era       int      // counts rollbacks and edited revisions: observations for an earlier one do not count
+	root      *Failure // the first failure, of the stages that are over, that was not fixed
 	ended     bool
 }
 
@@ -79,10 +79,10 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.found)
 	case commanded:
 		m.command(msg.command)
-	case serverLost:
-		m.lose(msg.since, msg.reason)
-	case serverFound:
-		m.find()
+	case serverAway:
+		m.serverAway(msg.since, msg.reason)
+	case serverBack:
+		m.serverBack()
 	case ticked:
 		m.tick()
 	case rollbackAsked:
@@ -127,7 +127,7 @@ func (m *machine) failUnit(u *unit, f Failure) {
 		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence})
 }
 
-// advance does all that can be done now: starts units, sends requests, ends the stage.
+// advance does everything that can be done now: starts units, sends requests, ends the stage.
 func (m *machine) advance() {
 	if m.ended {
 		return
@@ -168,9 +168,9 @@ func (m *machine) wind() {
 		m.do(gateOpened{g, cause})
 	}
 	m.gates = nil
-	if !m.timeouts.winding { // whoever sends: a stage, or Helm between two of them
-		m.timeouts.winding, m.timeouts.cancelAt = true, m.now.Add(windingTime)
-		if m.stage != nil && m.stage.hurried { // they have had that time
+	if !m.timeouts.winding { // also between two stages, when Helm sends requests
+		m.timeouts.winding, m.timeouts.cancelAt = true, m.now.Add(windDownTime)
+		if m.stage != nil && m.stage.outOfTime { // its requests have had that time
 			m.timeouts.cancelAt = m.now
 		}
 		m.do(endRetries{cause})
@@ -237,13 +237,12 @@ func (m *machine) startOver() {
 	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
 	m.clock, m.readiness = clock{start: m.now}, clock{start: m.now}
-	m.keepTime()
+	m.updateClocks()
 }
 
-// finish ends the run, unless a command was accepted that the end does not know
-// of.
+// finish ends the run, unless a command was accepted that contradicts the end.
 //
-// Rule R48: what was accepted takes effect; the closing event is the last
+// Rule R48: accepted commands take effect; the closing event is the last
 func (m *machine) finish(end End) error {
 	if m.steering.abort != nil && end.Status != event.Aborted {
 		return ErrAborted
@@ -270,7 +269,7 @@ func (m *machine) finish(end End) error {
 	return nil
 }
 
-// notWaitedFor is the outcome of an operation that has not checked all of its groups (R21).
+// notWaitedFor is the outcome of an operation that did not check all of its groups (R21).
 func notWaitedFor(groups int) string {
 	if groups == 1 {
 		return "1 group applied, not waited for"
@@ -278,8 +277,7 @@ func notWaitedFor(groups int) string {
 	return fmt.Sprintf("%d groups applied, not waited for", groups)
 }
 
-// because says why what was to come does not: where something has failed, it is a
-// consequence of that.
+// because is the reason why units did not start: the first failure, if there is one.
 func (m *machine) because(otherwise string) string {
 	if m.root != nil && m.steering.abort == nil {
 		return m.root.Group + " failed"
@@ -287,8 +285,8 @@ func (m *machine) because(otherwise string) string {
 	return otherwise
 }
 
-// skipUnits tells of units that will not start any more, of those that were let go
-// but for which no stage came, and of those that failed and are still looked into.
+// skipUnits ends the units that have not started, those that were admitted but whose
+// stage never came, and publishes failures that are still being diagnosed.
 func (m *machine) skipUnits(waiting, begun string) {
 	if m.stage != nil {
 		m.stage.reportFailures()

@@ -7,57 +7,54 @@ import (
 	"lockstep/engine/plan"
 )
 
-// message is what the machine takes in. Messages reach it one at a time, through
-// the inbox of the Engine, which is never closed: whoever sends after the closing
-// event sends in vain.
+// message is an input of the machine. Messages reach it one at a time through the inbox of
+// the Engine. The inbox is never closed; messages after the closing event are ignored.
 type message interface{ message() }
 
 type (
-	// announced is sent by Announce: phases that will run.
+	// announced is sent by Announce.
 	announced struct{ phases []event.Phase }
-	// gateAsked is sent by Admit, which waits for a gateOpened with the same
-	// gate; there is exactly one, unless the run ends before.
+	// gateAsked is sent by Admit. Exactly one gateOpened with the same gate answers it,
+	// unless the run ends first.
 	gateAsked struct{ gate *gate }
 	// stageEntered is sent by Start. Exactly one stageOver with the same run
-	// answers it, and at most one allApplied before, unless the run ends before.
+	// answers it, after at most one allApplied, unless the run ends first.
 	stageEntered struct {
 		stage Stage
 		run   *StageRun
 	}
-	// answered is sent by the goroutine that a sendRequest has started, once.
+	// answered is sent once, by the goroutine that a sendRequest started.
 	answered struct {
 		request request
 		outcome Outcome
 		err     error
 	}
-	// vanished is sent by the same goroutine, after the answer that an object of the
-	// same name was Terminating, once that is gone.
+	// vanished is sent by the same goroutine if an object of the same name was
+	// Terminating, once that object is gone.
 	vanished struct{ request request }
-	// observed is sent by whoever a startWatch has set to work, any number of
-	// times until the context of watches ends.
+	// observed is sent by the watch that a startWatch started, any number of times until
+	// the context of watches ends.
 	observed struct {
 		group *group
 		seen  Observation
 	}
-	// diagnosed is sent by the goroutine that a startDiagnosis has started,
-	// once.
+	// diagnosed is sent once, by the goroutine that a startDiagnosis started.
 	diagnosed struct {
 		diagnosis diagnosis
 		found     Finding
 	}
-	// commanded is sent by Command: a key, a signal, the screen that went away.
+	// commanded is sent by Command: for a key, a signal, or a closed terminal.
 	commanded struct{ command event.Command }
-	// serverLost is sent by Away, serverFound by Back: whether the API server
-	// answers.
-	serverLost struct {
+	// serverAway is sent by Away, serverBack by Back.
+	serverAway struct {
 		since  time.Time
 		reason string
 	}
-	serverFound struct{}
-	// ticked is sent by the loop when the time of the last wake has come.
+	serverBack struct{}
+	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
 	// rollbackAsked is sent by BeginRollback, nextAsked by BeginNext, finishAsked by
-	// Finish; all wait on reply, which has room for the one answer.
+	// Finish. All wait on reply, which is buffered.
 	rollbackAsked struct {
 		operation event.Operation
 		reason    string
@@ -86,8 +83,8 @@ func (vanished) message()      {}
 func (observed) message()      {}
 func (diagnosed) message()     {}
 func (commanded) message()     {}
-func (serverLost) message()    {}
-func (serverFound) message()   {}
+func (serverAway) message()    {}
+func (serverBack) message()    {}
 func (ticked) message()        {}
 func (rollbackAsked) message() {}
 func (nextAsked) message()     {}
@@ -95,8 +92,8 @@ func (finishAsked) message()   {}
 func (verdictAsked) message()  {}
 func (requestsAsked) message() {}
 
-// effect is what the machine wants done. Effects are carried out in their order,
-// before the next message.
+// effect is an output of the machine. Effects are performed in order, before the next
+// message is handled.
 type effect interface{ effect() }
 
 type (
@@ -105,14 +102,14 @@ type (
 		event   event.Event
 		closing bool
 	}
-	// sendRequest sends a request; an answered comes back.
+	// sendRequest sends a request; an answered returns.
 	sendRequest struct{ request request }
-	// startWatch begins to watch a group; observed come back.
+	// startWatch starts to watch a group; observed messages return.
 	startWatch struct{ group *group }
-	// startDiagnosis asks why an object is not ready; a diagnosed comes back.
+	// startDiagnosis finds out why an object is not ready; a diagnosed returns.
 	startDiagnosis struct{ diagnosis diagnosis }
-	// endRetries ends the context of waiting for another try, cancelRequests
-	// that of requests; renewRequests makes others.
+	// endRetries ends the context of retries, cancelRequests that of requests;
+	// renewRequests creates new ones.
 	endRetries     struct{ cause error }
 	cancelRequests struct{}
 	renewRequests  struct{}
@@ -151,8 +148,8 @@ type request struct {
 	attempt int
 }
 
-// diagnosis is a question why an object is not ready. failure is what it is asked
-// for, nil where the object is only being waited for.
+// diagnosis is a request to find out why an object is not ready. failure is the failure
+// that it explains, nil if the object has not failed.
 type diagnosis struct {
 	stage   *stage
 	group   *group
@@ -162,18 +159,18 @@ type diagnosis struct {
 	failure *failure
 }
 
-// gate is a unit outside of a stage that waits to be let go (Admit).
+// gate is a unit that waits in Admit for its start, outside of a stage.
 type gate struct {
 	unit  event.Unit
 	group *plan.Group
-	done  chan error // has room for the one answer
+	done  chan error // buffered
 }
 
-// clock counts the time an operation was neither paused nor held (R25).
+// clock measures active time: the time in which a run was neither paused nor held (R25).
 type clock struct {
 	start   time.Time
 	idle    time.Duration
-	stopped time.Time // zero while it counts
+	stopped time.Time // zero while it runs
 }
 
 func (c *clock) active(now time.Time) time.Duration {

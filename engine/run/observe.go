@@ -8,7 +8,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// named is the object under the name that it has in the cluster.
+// named is the object with its name in the cluster.
 func (o *object) named() plan.Object {
 	obj := o.Object
 	if o.name != "" {
@@ -17,13 +17,13 @@ func (o *object) named() plan.Object {
 	return obj
 }
 
-// answer takes in the API server's answer to a request.
+// answer handles the API server's response to a request.
 func (s *stage) answer(r request, out Outcome, err error) {
 	s.busy.requests--
 	g, o := r.group, r.object
 	o.flying = false
 	if r.attempt != g.attempt.number {
-		return // what has replaced it goes now
+		return // the request of the newer attempt may go now
 	}
 	blocked := err == nil && out.Terminating != nil
 	if blocked && g.status == event.Running && !g.attempt.accepted {
@@ -35,7 +35,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		return // its group has failed
 	}
 	if err != nil {
-		o.onlyLater()
+		o.ignoreEarlier()
 		var why Explained
 		if errors.As(err, &why) {
 			o.setFinding(why.Finding())
@@ -63,8 +63,8 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	s.sendNext(g)
 }
 
-// block keeps an object for later: one of its name is still being deleted. Its wave
-// continues to wait for it.
+// block delays an object because one of the same name is still being deleted. Its wave
+// keeps waiting for it.
 func (s *stage) block(g *group, o *object, message string) {
 	o.reply, o.since = replyBlocked, s.m.now
 	s.setDeadline(g, o)
@@ -75,7 +75,7 @@ func blockedText(message string) string {
 	return oneLine("an object of this name is still being deleted: " + message)
 }
 
-// vanished sends an object again whose name is free now.
+// vanished sends a blocked object again once its name is free.
 func (s *stage) vanished(r request) {
 	if r.object.reply == replyBlocked && r.attempt == r.group.attempt.number {
 		r.object.reply = noReply
@@ -83,8 +83,8 @@ func (s *stage) vanished(r request) {
 	}
 }
 
-// unblock gives up on the objects of a failed group that are blocked: nothing waits
-// for their answers any more.
+// unblock gives up on the blocked objects of a failed group, so that nothing waits for
+// their responses.
 func (s *stage) unblock(g *group) {
 	was := g.attempt.pending
 	for _, o := range g.objects {
@@ -98,8 +98,8 @@ func (s *stage) unblock(g *group) {
 	}
 }
 
-// sendNext continues after news of a group. Where that has failed, those that have
-// started with it need not wait for it any more.
+// sendNext sends the next waves after a change in a group. If the group failed, the groups
+// that started with it no longer wait for it.
 func (s *stage) sendNext(g *group) {
 	if s.closed || s.m.over() || g.attempt.number == 0 {
 		return
@@ -110,7 +110,7 @@ func (s *stage) sendNext(g *group) {
 	s.send(g)
 }
 
-// deleted takes in the answer to a delete.
+// deleted handles the response to a delete.
 func (s *stage) deleted(g *group, o *object, out Outcome) {
 	switch {
 	case out.Change == event.Kept:
@@ -125,10 +125,10 @@ func (s *stage) deleted(g *group, o *object, out Outcome) {
 	}
 }
 
-// observe takes in what the watch has seen of an object.
+// observe handles an observation of an object.
 func (s *stage) observe(g *group, seen Observation) {
 	o := g.index[seen.Object]
-	if o == nil || s.era != s.m.era { // what the stage did is undone, or done otherwise
+	if o == nil || s.era != s.m.era { // a rollback or an edited revision has started
 		return
 	}
 	if seen.Sign && o.reply == replyTaken {
@@ -157,7 +157,7 @@ func (s *stage) observe(g *group, seen Observation) {
 	}
 }
 
-// assess draws the consequences of what was last seen of an object.
+// assess updates an object and its group after an observation.
 func (s *stage) assess(g *group, o *object) {
 	if o.reply != replyTaken && !g.attempt.accepted {
 		return
@@ -168,7 +168,7 @@ func (s *stage) assess(g *group, o *object) {
 		s.evaluate(g, o)
 	}
 	s.settle(g, o)
-	s.endLeaf(g)
+	s.markLeafReady(g)
 	if g.status == event.Running {
 		s.sendNext(g)
 	}
@@ -184,8 +184,8 @@ func (s *stage) evaluateRemoval(g *group, o *object) {
 	}
 }
 
-// counts reports whether what was last seen of the object is not older than its
-// apply, or where there was none, than the failure (R22).
+// counts reports whether the last observation of the object is not older than its apply
+// or, without an apply, than the failure (R22).
 func (o *object) counts() bool {
 	if o.reply == replyTaken {
 		return o.last.Status != "" && (o.last.Version == 0 || o.last.Version >= o.version)
@@ -193,10 +193,10 @@ func (o *object) counts() bool {
 	return o.last.Status != "" && o.fresh
 }
 
-// evaluate compares what was last seen of an object with its apply.
+// evaluate derives the status of an applied object from its last observation.
 func (s *stage) evaluate(g *group, o *object) {
 	if !o.counts() || s.Phase.Kind == event.PhaseHooks && g.status.Over() {
-		return // a hook is left alone once it has run; its delete policy may remove it
+		return // a hook that has run is ignored; its delete policy may remove it
 	}
 	switch o.last.Status {
 	case event.Gone:
@@ -211,7 +211,7 @@ func (s *stage) evaluate(g *group, o *object) {
 	}
 }
 
-// done reports whether an object has come to all it should.
+// done reports whether an object is ready or, in a removal, gone.
 func (s *stage) done(o *object) bool {
 	if s.removes() && o.reply != replyTaken {
 		return o.status == event.Gone
@@ -219,9 +219,9 @@ func (s *stage) done(o *object) bool {
 	return o.status == event.Ready || o.status == event.Gone
 }
 
-// settle counts whether an object has come to all it should, and whether something
-// is left to wait for of it. What was accepted without an answer has to be done,
-// whether its group is awaited or not.
+// settle updates whether an object is done, and whether it is settled, that is, no longer
+// waited for. An object that was accepted without an apply must be done even if its group
+// is not awaited.
 func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
 	settled := done
@@ -235,7 +235,7 @@ func (s *stage) settle(g *group, o *object) {
 	count(&g.attempt.open, &o.settled, settled)
 }
 
-// count keeps the number of objects of which something is not true (yet).
+// count updates the number of objects for which a condition is not true.
 func count(left *int, was *bool, is bool) {
 	switch {
 	case is && !*was:
@@ -246,14 +246,14 @@ func count(left *int, was *bool, is bool) {
 	*was = is
 }
 
-// endGroup ends a group that has all it should.
+// endGroup ends a group whose objects are all settled.
 func (s *stage) endGroup(g *group) {
 	if g.status != event.Running || g.attempt.open > 0 {
 		return
 	}
 	end, message := s.goal(), g.change()
 	switch {
-	case !g.await && !s.hurried:
+	case !g.await && !s.outOfTime:
 		end = event.Applied
 	case g.attempt.undone > 0:
 		end, message = event.Applied, "still being deleted, not checked"
@@ -264,19 +264,17 @@ func (s *stage) endGroup(g *group) {
 			s.opened(next)
 		}
 	}
-	s.endLeaf(g)
+	s.markLeafReady(g)
 }
 
-// endLeaf means that a group that is not waited for has become ready, or is gone
-// (R21).
-func (s *stage) endLeaf(g *group) {
+// markLeafReady publishes that a group that is not waited for is ready, or gone (R21).
+func (s *stage) markLeafReady(g *group) {
 	if g.status == event.Applied && g.attempt.undone == 0 {
 		s.m.setUnit(g.unit, s.goal(), g.change())
 	}
 }
 
-// change says of a group that everything was in the cluster already as it was to
-// be applied (R50).
+// change is "unchanged" if no apply of the group changed anything (R50).
 func (g *group) change() string {
 	for _, o := range g.objects {
 		if !o.unchanged {
@@ -289,7 +287,7 @@ func (g *group) change() string {
 	return string(event.Unchanged)
 }
 
-// goal is how a group ends that has come to all it should.
+// goal is the final status of a group whose objects are done.
 func (s *stage) goal() event.Status {
 	if s.removes() {
 		return event.Gone
@@ -297,13 +295,13 @@ func (s *stage) goal() event.Status {
 	return event.Ready
 }
 
-// setObject changes the status of an object and tells, where there is news.
+// setObject sets the status of an object and publishes changes.
 func (s *stage) setObject(g *group, o *object, status event.Status, message string, change event.Change) {
 	if o.status == status && o.message == message && change == "" {
 		return
 	}
 	o.status, o.message = status, message
-	if o.reply != noReply && o.pace.looks == 0 {
+	if o.reply != noReply && o.pace.count == 0 {
 		s.diagnoseLater(g, o)
 	}
 	obj, planned := o.named(), ""

@@ -7,25 +7,24 @@ import (
 	"lockstep/engine/event"
 )
 
-// outage is that the API server does not answer, in its zero value that it does.
+// outage describes an unreachable API server. The zero value means that it is reachable.
 type outage struct {
 	since    time.Time
 	reason   string
 	reported bool
-	reportAt time.Time // when that is told, or told again; zero for never
+	reportAt time.Time // when to publish it, or publish it again; zero for never
 }
 
 const (
-	// tellAfter is how long the API server may be away without a word.
-	tellAfter = 2 * time.Second
-	// catchUp is how long it may take after an outage until what has happened
-	// meanwhile is seen.
+	// outageGrace is how long an outage lasts before it is published.
+	outageGrace = 2 * time.Second
+	// catchUp is how long watches may need after an outage to report what they missed.
 	catchUp = 2 * time.Second
 )
 
-// keepTime lets the clocks count or stand still: both while the run is paused or
-// held (R25), that of readiness also while the API server is away (R53).
-func (m *machine) keepTime() {
+// updateClocks stops or resumes the clocks: both stop while the run is paused or held
+// (R25), that of readiness also while the API server is unreachable (R53).
+func (m *machine) updateClocks() {
 	idle := m.steering.reported == event.Paused || m.steering.reported == event.Held
 	if idle {
 		m.clock.stop(m.now)
@@ -39,26 +38,26 @@ func (m *machine) keepTime() {
 	}
 }
 
-// lose takes in that the API server has not answered since a time.
-func (m *machine) lose(since time.Time, reason string) {
+// serverAway handles the start of an outage.
+func (m *machine) serverAway(since time.Time, reason string) {
 	if !m.outage.since.IsZero() {
 		return
 	}
 	if since.After(m.now) || since.Before(m.readiness.start) {
 		since = m.now
 	}
-	m.outage = outage{since: since, reason: reason, reportAt: since.Add(tellAfter)}
+	m.outage = outage{since: since, reason: reason, reportAt: since.Add(outageGrace)}
 	m.readiness.stop(since)
 }
 
-// find takes in that the API server answers again.
-func (m *machine) find() {
+// serverBack handles the end of an outage.
+func (m *machine) serverBack() {
 	o := m.outage
 	if o.since.IsZero() {
 		return
 	}
 	m.outage = outage{}
-	m.keepTime()
+	m.updateClocks()
 	m.readiness.idle += min(catchUp, m.now.Sub(o.since))
 	if o.reported {
 		m.publish(event.Event{Kind: event.KindServer, Status: event.Back,
@@ -83,7 +82,7 @@ func (o *outage) text(now time.Time) string {
 	return fmt.Sprintf("the API server has been unreachable for %s (%s)", now.Sub(o.since).Round(time.Second), oneLine(o.reason))
 }
 
-// state is what an outage adds to the state of an object.
+// state describes the outage, to be appended to the state of an object.
 func (o *outage) state(now time.Time) string {
 	if o.since.IsZero() {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// send queues what may go now of the groups that have started with g, and ends g
-// if nothing is left to do.
+// send queues the requests that are due in the cohort of g, and ends g if nothing is left to
+// do.
 func (s *stage) send(g *group) {
 	for _, next := range g.seats[len(g.seats)-1].due() {
 		a := &next.attempt
@@ -21,9 +21,8 @@ func (s *stage) send(g *group) {
 	s.endGroup(g)
 }
 
-// pump sends queued requests while there are free places; there is never more
-// than one under way for an object, so that a retry waits for what the attempt
-// before it has sent (R44).
+// pump sends queued requests while there are free slots. Each object has at most one request
+// in flight, so a retry waits for the request of the previous attempt (R44).
 func (s *stage) pump() {
 	for i := 0; i < len(s.queue) && s.busy.requests < s.m.opts.Parallel; {
 		r := s.queue[i]

@@ -55,11 +55,11 @@ func simulate(s scenario, spoil func(*machine)) []string {
 	for _, o := range s.Outages {
 		x.after(o.At, func() {
 			x.away = true
-			x.post(serverLost{x.now, "cut"})
+			x.post(serverAway{x.now, "cut"})
 		})
 		x.after(o.At+o.For, func() {
 			x.away = false
-			x.post(serverFound{})
+			x.post(serverBack{})
 			x.after(o.For/2, func() {
 				x.inbox = append(x.inbox, x.held...)
 				x.held = nil
@@ -169,9 +169,9 @@ func (x *simulation) handle(msg message) {
 		if r := msg.request; r.object.reply == replyBlocked && r.attempt == r.group.attempt.number {
 			x.r.freed[r.object.Name] = r.group.Unit
 		}
-	case serverLost:
+	case serverAway:
 		x.r.away = true
-	case serverFound:
+	case serverBack:
 		x.r.away = false
 	}
 	if in, ok := msg.(stageEntered); ok {

@@ -9,24 +9,24 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Stage is one phase and what it is done with.
+// Stage is a phase and how to run it.
 type Stage struct {
 	Phase   event.Phase
 	Cluster Cluster
-	// Await tells which groups are over only when their objects are ready, or
-	// in a removal gone; the others are over once the API server has answered
-	// (R21). Nil awaits every group.
+	// Await reports whether a group ends only when its objects are ready or, in a removal,
+	// gone. Other groups end once the API server has accepted their objects (R21). Nil
+	// awaits every group.
 	Await func(*plan.Group) bool
-	// Readiness is how long an awaited object may take to become ready from its
-	// apply, or in a removal to go, in active time; 0 for no limit of its own (R25).
+	// Readiness is the active time in which an awaited object must become ready after its
+	// apply or, in a removal, be gone; 0 for no limit (R25).
 	Readiness time.Duration
-	// Lenient removals never fail because an object is still being deleted: the
-	// groups behind it wait until its time is over, and then continue (R30). A group
-	// that no other waits for has only a moment.
+	// Lenient removals never fail because an object is still being deleted: the groups that
+	// wait for it continue after Readiness (R30). If no group waits for it, the stage waits
+	// for goneGrace.
 	Lenient bool
 }
 
-// removes reports whether the stage takes objects away.
+// removes reports whether the stage deletes objects.
 func (s *Stage) removes() bool { return s.Phase.Kind == event.PhaseRemove }
 
 // Failure is a group that failed, and the object that made it fail.
@@ -39,12 +39,12 @@ type Failure struct {
 	Evidence []string
 }
 
-// StageError is why a stage did not do all it should.
+// StageError is why a stage did not succeed.
 type StageError struct {
 	Failures []Failure
 	// Skipped lists the groups that never started, in plan order.
 	Skipped []string
-	// Cause is ErrAborted or ErrTimeout where that ended the stage, or nil.
+	// Cause is ErrAborted, ErrTimeout or ErrReplaced if one of them ended the stage, or nil.
 	Cause error
 }
 
@@ -64,41 +64,41 @@ func (s *StageError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// stage is a stage under way. What is seen of its objects counts until a rollback
-// begins, also after it is over.
+// stage is a running stage. Observations of its objects count until a rollback starts, even
+// after the stage has ended.
 type stage struct {
 	Stage
-	m         *machine
-	run       *StageRun // whom to tell
-	groups    []*group  // in plan order
-	by        map[string]*group
-	open      []*group  // those that have not begun and could, or are to, in plan order
-	ended     int       // the groups before this one are over
-	applied   int       // of the groups before this one every request has been queued
-	queue     []request // that wait for a free place, or for an older one of their object
-	busy      inFlight
-	deadlines []deadline // the next one first: an outage sets their clock back
-	looks     []look     // that are to be taken, in no order
-	lookDue   time.Time  // of the first of them, zero for none
-	failures  []*failure // of groups that are failed, in the order in which they failed
-	reported  bool       // that every request was answered
-	closed    bool
-	hurried   bool // the operation's time is over, so that a lenient removal waits for nothing
-	era       int  // of the machine, when it began
+	m          *machine
+	run        *StageRun // gets the result
+	groups     []*group  // in plan order
+	by         map[string]*group
+	open       []*group  // not started, and either startable or admitted, in plan order
+	ended      int       // the groups before this one have ended
+	applied    int       // every request of the groups before this one has been queued
+	queue      []request // waiting for a free slot, or for an earlier request for their object
+	busy       inFlight
+	deadlines  []deadline  // the next one first, in time of the clock readiness
+	scheduled  []scheduled // in no order
+	diagnoseAt time.Time   // time of the next scheduled diagnosis, zero for none
+	failures   []*failure  // of failed groups, in the order in which they failed
+	reported   bool        // allApplied was sent
+	closed     bool
+	outOfTime  bool // the operation's timeout is over, so a lenient removal no longer waits
+	era        int  // of the machine when the stage started
 }
 
-// inFlight counts what is to come back.
+// inFlight counts the messages that are still expected.
 type inFlight struct {
 	requests int
-	// diagnoses are those that the end of the stage waits for; looks are the
-	// others.
-	diagnoses, looks int
+	// The stage waits for diagnoses of failures before it ends, but not for the others,
+	// which run in the background.
+	diagnoses, background int
 }
 
-// some reports whether anything is running that the stage waits for.
+// some reports whether the stage must wait.
 func (f inFlight) some() bool { return f.requests > 0 || f.diagnoses > 0 }
 
-// group is a group of a stage: a unit, and how far it is.
+// group is a group of a stage, with its progress.
 type group struct {
 	*unit
 	def     *plan.Group
@@ -108,85 +108,85 @@ type group struct {
 	ranks   []plan.Rank // of its waves
 	await   bool
 	watched bool
-	left    int      // gates that are not open
+	left    int      // gates that are not ready
 	after   []*group // groups that wait for this one
 	objects []*object
 	index   map[plan.Object]*object
 	attempt attempt
 }
 
-// attempt is how far a group is since it was last begun.
+// attempt is the progress of a group since it was last started.
 type attempt struct {
 	number   int // 0 before the first
-	round    int // counts attempts and what was accepted
+	round    int // counts attempts and accepts
 	accepted bool
-	wave     int // this one and those after it have not been sent
-	sent     int // objects before this one have been sent
-	pending  int // requests without an answer, of this attempt
+	wave     int // the next wave to send
+	sent     int // the next object to send
+	pending  int // requests of this attempt without a response
 	open     int // objects that are not settled
-	undone   int // objects that have not come to all they should
+	undone   int // objects that are not done
 }
 
 // object is an object of a group.
 type object struct {
 	plan.Object
-	reply    reply // of the API server, to this attempt's request
-	flying   bool  // a request is running, of whatever attempt
-	released bool  // it is still being deleted, and nothing waits for it any more
-	settled  bool  // nothing is left to wait for
-	done     bool  // it has come to all it should
-	// unchanged means that this attempt's request has changed nothing.
+	reply    reply // to this attempt's request
+	flying   bool  // a request of any attempt is in flight
+	released bool  // still being deleted, but no longer waited for
+	settled  bool  // no longer waited for
+	done     bool  // ready, or in a removal gone
+	// unchanged means that this attempt's request changed nothing.
 	unchanged bool
-	// version is what an observation has to have, at least, to count: that of
-	// the apply, or as long as there was none more than what was seen before.
-	version uint64
-	fresh   bool   // last has more than version, or none
-	name    string // that the API server made, if it did
-	since   time.Time
-	last    Observation
-	status  event.Status
-	message string
-	pace    Pace      // of the looks at it, of this attempt
-	lookDue time.Time // when it is to be looked into, zero for never
-	found   Finding   // what this attempt's object was found to suffer from, the best that is known
+	// version decides which observations count: those with at least the version of the
+	// apply or, before the apply, those with a higher version than the last one seen.
+	version    uint64
+	fresh      bool   // last has a higher version than version, or an unknown one
+	name       string // generated by the API server, or empty
+	since      time.Time
+	last       Observation
+	status     event.Status
+	message    string
+	pace       Pace      // of its diagnoses in this attempt
+	diagnoseAt time.Time // time of its next diagnosis, zero for none
+	found      Finding   // the best one in this attempt
 }
 
-// reply is what the API server has said to the request for an object.
+// reply is the API server's response to the request for an object.
 type reply uint8
 
 const (
 	noReply      reply = iota
-	replyBlocked       // an object of the same name has to go before it can be applied
+	replyBlocked       // an object of the same name is still being deleted
 	replyTaken
 )
 
-// failure is a group that is failed and what became of that.
+// failure is a failed group and how its failure was handled.
 type failure struct {
 	Failure
 	group   *group
-	symptom string    // what the object looks like, in words that stand for themselves
-	gaveUp  string    // after which time, where that has made it fail
-	says    certainty // the symptom
-	known   *Finding  // what the object was found to suffer from
+	symptom string    // state of the object, as a complete message
+	gaveUp  string    // which timeout made it fail, or empty
+	says    certainty // of the symptom
+	known   *Finding  // best finding about the object
 	state   failureState
 }
 
-// certainty is how much a symptom says about why its group has failed.
+// certainty is how much a symptom says about the cause of a failure.
 type certainty uint8
 
 const (
-	causeUnknown certainty = iota // nothing: the cause has to be found
-	causePartial                  // it is the cause, and there may be more to it
+	causeUnknown certainty = iota // nothing
+	causePartial                  // it is the cause, and a diagnosis may add to it
 	causeKnown                    // it is the cause
 )
 
-// failureState is how far a failure has come; none goes back.
+// failureState is the progress of a failure. It only advances.
 type failureState uint8
 
 const (
-	failureUntold  failureState = iota // it is not known why yet
-	failureTold                        // it is held on where failures are (R44)
-	failureGivenUp                     // it stays as it is
+	failureDiagnosing failureState = iota // the cause is not known yet
+	failureReported                       // published; the run is held on it if it holds on failures (R44)
+	failureGivenUp                        // the group stays failed
 )
 
 type deadline struct {
@@ -196,7 +196,7 @@ type deadline struct {
 	at     time.Duration // active time
 }
 
-// enter makes a stage that of the run.
+// enter makes a stage the current one.
 func (m *machine) enter(def Stage, run *StageRun) {
 	s := &stage{Stage: def, m: m, run: run, by: make(map[string]*group, len(def.Phase.Groups)), era: m.era}
 	for _, g := range def.Phase.Groups {
@@ -209,7 +209,7 @@ func (m *machine) enter(def Stage, run *StageRun) {
 				g.left++
 			}
 		}
-		if g.left == 0 || g.status == event.Running { // else Admit has let it go
+		if g.left == 0 || g.status == event.Running { // Running: admitted
 			s.open = append(s.open, g)
 		}
 	}
@@ -219,7 +219,7 @@ func (m *machine) enter(def Stage, run *StageRun) {
 
 func (s *stage) add(def *plan.Group) {
 	u, _ := s.m.units.add(event.Unit{Phase: s.Phase.Name, Group: def.ID})
-	if u.status != event.Running { // else Admit has let it go
+	if u.status != event.Running { // Running: admitted
 		u.status, u.reached = event.Waiting, false
 	}
 	g := &group{
@@ -252,7 +252,7 @@ func (s *stage) allOver() bool {
 	return s.ended == len(s.groups)
 }
 
-// reportApplied tells once that every request of the stage was answered.
+// reportApplied sends allApplied once every request of the stage was answered.
 func (s *stage) reportApplied() {
 	if s.reported || s.busy.requests > 0 || len(s.queue) > 0 {
 		return

@@ -9,26 +9,26 @@ import (
 	"lockstep/engine/event"
 )
 
-// startUnits lets units go, as far as the run's state allows.
+// startUnits starts units as far as the state of the run allows.
 //
 // Rule R14: a group starts as soon as its own gates are open, whatever else runs
 func (m *machine) startUnits() {
-	m.openBegun()
+	m.continueStarted()
 	switch status, _ := m.runStatus(); status {
 	case event.Running:
-		for m.startRunning() { // an empty group is over at once and opens gates
+		for m.startRunning() { // an empty group ends at once and opens gates
 		}
 	case event.Paused:
 		m.takeStep()
 	}
-	if m.cohort != nil { // once all have started that start in this moment
+	if m.cohort != nil { // all groups that start at this moment have started
 		m.stage.send(m.cohort.groups[0])
 	}
 }
 
-// openBegun continues with what was let go before: a second gate of a unit, the
-// stage of a unit that has been admitted.
-func (m *machine) openBegun() {
+// continueStarted continues with units that have started already: the second gate of a
+// unit, and the stage of an admitted unit.
+func (m *machine) continueStarted() {
 	for len(m.gates) > 0 {
 		u, _ := m.units.add(m.gates[0].unit)
 		if u.status != event.Running {
@@ -48,7 +48,7 @@ func (m *machine) openBegun() {
 	}
 }
 
-// opened notes that nothing is left that a group has to wait for.
+// opened records that all gates of a group are open.
 func (s *stage) opened(g *group) {
 	at, listed := slices.BinarySearchFunc(s.open, g, func(a, b *group) int { return cmp.Compare(a.place, b.place) })
 	if !listed {
@@ -56,8 +56,7 @@ func (s *stage) opened(g *group) {
 	}
 }
 
-// startable are the units that could start now but for the state of the run, in
-// plan order.
+// startable are the units that could start now if the run were not paused, in plan order.
 func (m *machine) startable() (open []*unit) {
 	if len(m.gates) > 0 {
 		u, _ := m.units.add(m.gates[0].unit)
@@ -73,8 +72,8 @@ func (m *machine) startable() (open []*unit) {
 	return open
 }
 
-// startRunning starts all that can start, or stops before what has a breakpoint.
-// It reports whether something has started.
+// startRunning starts all units that can start, or pauses before those with a breakpoint. It
+// reports whether a unit started.
 //
 // Rule R42: a breakpoint pauses the whole run when its unit could start
 func (m *machine) startRunning() bool {
@@ -99,7 +98,7 @@ func (m *machine) startRunning() bool {
 	return len(open) > 0
 }
 
-// takeStep starts the unit that a step lets go, once there is one.
+// takeStep starts the unit of a step, once there is one.
 func (m *machine) takeStep() {
 	open := m.startable()
 	if !m.steering.step || len(open) == 0 {
@@ -131,8 +130,8 @@ func (m *machine) openGate() {
 	m.gates = m.gates[1:]
 }
 
-// begin starts an attempt at a group, whose status says so already. What it sends
-// goes when all have begun that begin in this moment.
+// begin starts an attempt at a group whose status is already Running. Its requests are sent
+// once all groups that start at this moment have started.
 func (s *stage) begin(g *group) {
 	if s.m.cohort == nil {
 		s.m.cohort = &cohort{}
@@ -141,9 +140,9 @@ func (s *stage) begin(g *group) {
 	g.attempt = attempt{number: g.attempt.number + 1, round: g.attempt.round + 1, open: len(g.objects), undone: len(g.objects)}
 	for _, o := range g.objects {
 		o.reply, o.settled, o.done, o.unchanged, o.released, o.since = noReply, false, false, false, false, s.m.now
-		o.found, o.lookDue = Finding{}, time.Time{}
+		o.found, o.diagnoseAt = Finding{}, time.Time{}
 		o.pace.reset()
-		o.onlyLater()
+		o.ignoreEarlier()
 	}
 	if !g.watched {
 		g.watched = true
@@ -153,9 +152,9 @@ func (s *stage) begin(g *group) {
 	s.endGroup(g) // if it is empty
 }
 
-// onlyLater sees to it that what was seen of the object until now does not count
-// for what has failed or has not been applied yet.
-func (o *object) onlyLater() {
+// ignoreEarlier makes earlier observations of an object count neither for its next apply nor
+// after its failure.
+func (o *object) ignoreEarlier() {
 	o.version, o.fresh = max(o.version, o.last.Version), false
 	if o.last.Status == event.Failed {
 		o.last = Observation{}

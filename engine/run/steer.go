@@ -7,25 +7,24 @@ import (
 	"lockstep/engine/event"
 )
 
-// steering is what the commands have asked for. What the run is by it, running,
-// paused, held or aborting, is derived (runStatus), so that the pause to return
-// to after a hold is never lost.
+// steering is the state that commands set. The status of the run (running, paused, held,
+// aborting) is derived from it by runStatus, so that a pause survives a hold.
 type steering struct {
 	paused bool
-	why    string // it is paused
-	// step is a unit that may start while the run is paused: the next one that
-	// can, or the one that is named.
+	why    string // why it is paused
+	// step allows one unit to start while the run is paused: stepUnit or, if that is nil,
+	// the next one that can.
 	step     bool
 	stepUnit *unit
 	abort    *event.Command
-	// told is the status of the run that was last published, with its message.
+	// reported is the last published status of the run.
 	reported        event.Status
 	reportedMessage string
 }
 
 func (s *steering) pause(why string) { s.paused, s.why = true, why }
 
-// command obeys a command and answers it.
+// command executes a command and publishes the answer.
 //
 // Rule R45: every command is answered by an event
 func (m *machine) command(c event.Command) {
@@ -39,7 +38,7 @@ func (m *machine) command(c event.Command) {
 	m.publish(answer)
 }
 
-// execute carries out a command, or returns why it is refused.
+// execute executes a command, or returns why it is refused.
 func (m *machine) execute(c event.Command) string {
 	switch {
 	case c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop:
@@ -72,7 +71,7 @@ func (m *machine) execute(c event.Command) string {
 	return fmt.Sprintf("unknown command %q", c.Name)
 }
 
-// runStatus is what the run is, and why.
+// runStatus is the status of the run, and the reason.
 func (m *machine) runStatus() (event.Status, string) {
 	s := &m.steering
 	if m.replacing() {
@@ -90,19 +89,19 @@ func (m *machine) runStatus() (event.Status, string) {
 	return event.Running, ""
 }
 
-// reportRun tells what the run is where that is news, and lets its clock count or
-// stand still (R25).
+// reportRun publishes the status of the run if it changed, and stops or resumes the clocks
+// (R25).
 func (m *machine) reportRun() {
 	status, message := m.runStatus()
 	if status == m.steering.reported && message == m.steering.reportedMessage {
 		return
 	}
 	m.steering.reported, m.steering.reportedMessage = status, message
-	m.keepTime()
+	m.updateClocks()
 	m.publish(event.Event{Kind: event.KindRun, Status: status, Message: message})
 }
 
-// Rule R40: a pause lets what is in flight continue and starts no further unit
+// Rule R40: while paused, running units continue and no further unit starts
 func (m *machine) pause(reason string) string {
 	if m.steering.reported != event.Running {
 		return "the run is " + string(m.steering.reported) + " already"
@@ -112,13 +111,13 @@ func (m *machine) pause(reason string) string {
 	return ""
 }
 
-// heldAnswer is what there is instead of a command that a hold refuses (R44).
-const heldAnswer = "the run is held on a failure: re-check it, retry it, stop here, or abort"
+// heldRefusal lists the commands that a hold accepts (R44).
+const heldRefusal = "the run is held on a failure: re-check it, retry it, stop here, or abort"
 
 func (m *machine) resume() string {
 	switch m.steering.reported {
 	case event.Held:
-		return heldAnswer
+		return heldRefusal
 	case event.Running:
 		return "the run is not paused"
 	}
@@ -133,15 +132,15 @@ func (m *machine) resume() string {
 	return ""
 }
 
-// step lets one unit go.
+// step starts one unit while the run is paused.
 //
-// Rule R41: exactly one, the first in plan order whose gates are open, or the one named
+// Rule R41: a step starts one unit: the first in plan order whose gates are open, or the named one
 func (m *machine) step(named event.Unit) string {
 	switch m.steering.reported {
 	case event.Running:
 		return "the run is not paused; pause it first"
 	case event.Held:
-		return heldAnswer
+		return heldRefusal
 	}
 	if named.Group == "" {
 		if m.steering.step {
@@ -164,7 +163,7 @@ func (m *machine) step(named event.Unit) string {
 	return ""
 }
 
-// before names what has to be over before anything can start.
+// before names the group that must end before anything can start.
 func (m *machine) before() string {
 	if m.stage != nil {
 		for _, g := range m.stage.groups {
@@ -176,8 +175,8 @@ func (m *machine) before() string {
 	return "yet"
 }
 
-// ahead finds the unit that a command about what is to come names, or says why
-// there is none.
+// ahead finds the named unit, which must not have started. If there is none, why is the
+// reason.
 func (m *machine) ahead(named event.Unit) (u *unit, why string) {
 	fits := func(u *unit) bool { return u.status == event.Waiting || u.status == event.Held }
 	u = m.units.named(named, fits)
@@ -190,7 +189,7 @@ func (m *machine) ahead(named event.Unit) (u *unit, why string) {
 	return u, ""
 }
 
-// toggleBreakpoint sets a breakpoint or takes it away.
+// toggleBreakpoint sets or removes a breakpoint.
 func (m *machine) toggleBreakpoint(named event.Unit) string {
 	u, why := m.ahead(named)
 	switch {
@@ -204,7 +203,7 @@ func (m *machine) toggleBreakpoint(named event.Unit) string {
 	return ""
 }
 
-// disableBreakpoint lets a breakpoint stop nothing, or stop again.
+// disableBreakpoint disables a breakpoint, or enables it again.
 func (m *machine) disableBreakpoint(named event.Unit) string {
 	u, why := m.ahead(named)
 	switch {
@@ -220,11 +219,10 @@ func (m *machine) disableBreakpoint(named event.Unit) string {
 	return ""
 }
 
-// runTo continues until a unit could start. Breakpoints on the way there stop as
-// ever.
+// runTo continues until a unit could start. Other breakpoints on the way still stop the run.
 func (m *machine) runTo(named event.Unit) string {
 	if m.steering.reported == event.Held {
-		return heldAnswer
+		return heldRefusal
 	}
 	u, why := m.ahead(named)
 	switch {
@@ -235,7 +233,7 @@ func (m *machine) runTo(named event.Unit) string {
 	}
 	if !u.stops() {
 		b := breakpointOnce
-		if u.breakpoint == breakpointSet { // it was reached, and stays
+		if u.breakpoint == breakpointSet { // it was reached, and must stay
 			b = breakpointSet
 		}
 		m.setBreakpoint(u, b)
@@ -246,9 +244,9 @@ func (m *machine) runTo(named event.Unit) string {
 	return ""
 }
 
-// edit ends the revision, so that another one can begin.
+// edit ends the revision, so that the edited one can start.
 //
-// Rule R46: while paused or held, an edited revision takes the place of the running one
+// Rule R46: while paused or held, an edited revision replaces the running one
 func (m *machine) edit(c event.Command) string {
 	switch op := m.opts.Operation.Name; {
 	case m.rollback.begun:
@@ -265,17 +263,16 @@ func (m *machine) edit(c event.Command) string {
 	return ""
 }
 
-// replacing reports whether an edited revision is about to begin.
+// replacing reports whether an edited revision is about to start.
 func (m *machine) replacing() bool {
 	return m.steering.abort != nil && m.steering.abort.Name == event.Edit
 }
 
-// abort starts an abort, or makes one that is running stricter: a stop cancels
-// the requests in flight as well, and takes the place of a rollback that has not
-// begun. It is never made milder. All of them take the place of an edited revision
-// that has not begun.
+// abort starts an abort or makes a running one stricter: a stop also cancels requests in
+// flight, and replaces a rollback that has not started. An abort is never made milder. All of
+// these replace an edited revision that has not started.
 //
-// Rule R43: nothing more starts; a rollback is stopped by the second interrupt
+// Rule R43: after an abort nothing starts; the second interrupt stops a rollback
 func (m *machine) abort(c event.Command) string {
 	a := m.steering.abort
 	switch {

@@ -8,21 +8,20 @@ import (
 	"lockstep/engine/event"
 )
 
-// windingTime is how long requests in flight may take to come back after an
-// abort; then they are cancelled, so that a lost API server cannot hang it.
-const windingTime = 10 * time.Second
+// windDownTime is how long requests in flight may take after an abort. Then they are
+// cancelled, so that an unreachable API server cannot block it.
+const windDownTime = 10 * time.Second
 
-// timeouts are what the machine has to do at its own time.
+// timeouts are the times at which the machine acts without a message.
 type timeouts struct {
-	over      bool          // the operation's timeout is
-	winding   bool          // it has been told that nothing is tried again
-	heartbeat time.Duration // active time of the next one
+	over      bool          // the operation's timeout has passed
+	winding   bool          // endRetries was sent
+	heartbeat time.Duration // next heartbeat, in active time
 	cancelAt  time.Time     // when requests in flight are cancelled after an abort, zero for never
 }
 
-// wake returns when the machine wants to be ticked, the zero time for never. In
-// active time, which stands still while the run is paused or held, nothing is due
-// then.
+// wake returns the time of the next tick, zero for never. While the run is paused or held,
+// nothing measured in active time is due.
 func (m *machine) wake() time.Time {
 	t := &m.timeouts
 	if !t.cancelAt.IsZero() {
@@ -44,7 +43,7 @@ func (m *machine) wake() time.Time {
 		if m.opts.Heartbeat > 0 {
 			at(&m.clock, t.heartbeat)
 		}
-		s.dropMet()
+		s.dropStale()
 		if len(s.deadlines) > 0 {
 			at(&m.readiness, s.deadlines[0].at)
 		}
@@ -60,27 +59,27 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// limit is the time of the operation. A lenient removal that it would cut short has
-// a little more, in which it waits for nothing but answers.
+// limit is the timeout of the operation. A lenient removal that it interrupts gets
+// windDownTime more, in which it only waits for responses.
 func (m *machine) limit() time.Duration {
 	limit := m.opts.Operation.Timeout
-	if m.stage != nil && m.stage.hurried {
-		limit += windingTime
+	if m.stage != nil && m.stage.outOfTime {
+		limit += windDownTime
 	}
 	return limit
 }
 
-// goneTime is how long a lenient removal waits for what no group waits for: most
-// objects are gone at once, or as soon as a controller has seen to it.
-const goneTime = 2 * time.Second
+// goneGrace is how long a lenient removal waits for an object that no group waits for. Most
+// objects are gone at once, or as soon as a controller has acted.
+const goneGrace = 2 * time.Second
 
-// setDeadline begins the time that an object has to become ready, or to go.
+// setDeadline starts the readiness timeout of an object.
 //
-// Rule R25: in active time, for one resource from its apply, and for the operation
+// Rule R25: timeouts count active time, for one resource from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
 	limit := s.Readiness
 	if s.Lenient && o.reply == replyTaken && len(g.after) == 0 {
-		limit = goneTime
+		limit = goneGrace
 	}
 	if limit <= 0 {
 		return
@@ -95,17 +94,16 @@ func (s *stage) setDeadline(g *group, o *object) {
 	s.deadlines = slices.Insert(s.deadlines, at, d)
 }
 
-// release ends the wait for an object that has had its time to go: it fails nothing
-// and holds nothing back any more (R30).
+// release stops waiting for an object that is still being deleted, without a failure (R30).
 func (s *stage) release(g *group, o *object) {
 	o.released = true
 	s.settle(g, o)
 	s.endGroup(g)
 }
 
-// stopRetrying ends all waits of a lenient removal, also those that are to come.
-func (s *stage) stopRetrying() {
-	s.hurried = true
+// stopWaiting ends all waits of a lenient removal, including future ones.
+func (s *stage) stopWaiting() {
+	s.outOfTime = true
 	for _, g := range s.groups {
 		g.await = false
 		for _, o := range g.objects {
@@ -115,8 +113,8 @@ func (s *stage) stopRetrying() {
 	}
 }
 
-// dropMet forgets the first deadlines where they no longer matter.
-func (s *stage) dropMet() {
+// dropStale drops the first deadlines as long as they no longer matter.
+func (s *stage) dropStale() {
 	for len(s.deadlines) > 0 {
 		d := s.deadlines[0]
 		if d.round == d.group.attempt.round && d.group.status == event.Running && !d.object.settled {
@@ -126,22 +124,22 @@ func (s *stage) dropMet() {
 	}
 }
 
-// tick acts on what is due.
+// tick performs all actions that are due.
 func (m *machine) tick() {
 	t := &m.timeouts
 	if !t.cancelAt.IsZero() && !m.now.Before(t.cancelAt) {
 		t.cancelAt = time.Time{}
 		m.do(cancelRequests{})
 	}
-	m.look()
+	m.startDiagnoses()
 	m.reportOutage()
 	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
 		return
 	}
 	active := m.clock.active(m.now)
 	if limit := m.limit(); limit > 0 && active >= limit && !t.over {
-		if s := m.stage; s != nil && s.Lenient && !s.hurried {
-			s.stopRetrying()
+		if s := m.stage; s != nil && s.Lenient && !s.outOfTime {
+			s.stopWaiting()
 			return
 		}
 		t.over = true
@@ -153,7 +151,7 @@ func (m *machine) tick() {
 		return
 	}
 	ready := m.readiness.active(m.now)
-	for s.dropMet(); m.readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= ready; s.dropMet() {
+	for s.dropStale(); m.readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= ready; s.dropStale() {
 		d := s.deadlines[0]
 		s.deadlines = s.deadlines[1:]
 		if s.Lenient && d.object.reply == replyTaken {
@@ -181,8 +179,8 @@ func (o *object) state() string {
 	return string(o.status) + ", " + o.message
 }
 
-// failUnready names, at the timeout of the operation, the first object of every
-// running group that is not done.
+// failUnready fails every running group at the timeout of the operation, because of its
+// first object that is not settled.
 func (m *machine) failUnready() {
 	if m.stage == nil {
 		return
@@ -202,7 +200,7 @@ func (m *machine) failUnready() {
 	}
 }
 
-// beat tells what has been waited for longest.
+// beat publishes a heartbeat: the object that the run has waited for longest.
 func (m *machine) beat(s *stage) {
 	var oldest *object
 	var of *group

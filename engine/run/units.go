@@ -6,34 +6,34 @@ import (
 	"lockstep/engine/event"
 )
 
-// unit is what runs as one (R40).
+// unit is a unit of steering (R40).
 type unit struct {
 	event.Unit
 	status     event.Status
 	breakpoint breakpoint
-	// reached means that the run has come to it: its breakpoint does not stop again.
+	// reached means that the run has reached it: its breakpoint does not stop again.
 	reached bool
-	// unchecked means that it is over once its objects are applied (R21).
+	// unchecked means that it ends once its objects are applied (R21).
 	unchecked bool
 }
 
-// breakpoint is what stops the run before a unit (R42).
+// breakpoint is the state of a unit's breakpoint (R42).
 type breakpoint uint8
 
 const (
 	noBreakpoint       breakpoint = iota
 	breakpointSet                 // stops, and stays
-	breakpointOnce                // stops, and is removed then: the target of a run-to
-	breakpointDisabled            // stays, and stops nothing
+	breakpointOnce                // stops, then is removed: the target of a run-to
+	breakpointDisabled            // stays, but does not stop
 )
 
-// units are all that were announced, in order.
+// units are all announced units, in order.
 type units struct {
 	all []*unit
 	by  map[event.Unit]*unit
 }
 
-// add returns the unit of that name, and whether it was not known.
+// add returns the unit with that id, and whether it is new.
 func (us *units) add(id event.Unit) (u *unit, added bool) {
 	if u := us.by[id]; u != nil {
 		return u, false
@@ -46,7 +46,7 @@ func (us *units) add(id event.Unit) (u *unit, added bool) {
 	return u, true
 }
 
-// unchecked counts the units that are applied and that nobody has seen ready (R21).
+// unchecked counts the units that are applied and were never seen ready (R21).
 func (us *units) unchecked() (n int) {
 	for _, u := range us.all {
 		if u.unchecked && u.status == event.Applied {
@@ -56,9 +56,8 @@ func (us *units) unchecked() (n int) {
 	return n
 }
 
-// named finds the unit that a command names. Where it names no phase, that is the
-// first one of the id that fits, else the first one of the id; nil where there is
-// none.
+// named finds the unit that a command names. Without a phase, that is the first unit with
+// the id that fits, or else the first one with the id; nil if there is none.
 func (us *units) named(id event.Unit, fits func(*unit) bool) *unit {
 	if id.Phase != "" {
 		return us.by[id]
@@ -76,16 +75,15 @@ func (us *units) named(id event.Unit, fits func(*unit) bool) *unit {
 	return first
 }
 
-// stopsAt reports whether the options ask for a breakpoint on every unit of that
-// id.
+// stopsAt reports whether the options set a breakpoint on every unit with that id.
 func (m *machine) stopsAt(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
 
-// stops reports whether the run has to stop before the unit.
+// stops reports whether the run must stop before the unit.
 func (u *unit) stops() bool {
 	return !u.reached && (u.breakpoint == breakpointSet || u.breakpoint == breakpointOnce)
 }
 
-// setBreakpoint gives a unit another breakpoint, or none, and tells of it.
+// setBreakpoint changes the breakpoint of a unit and publishes it.
 func (m *machine) setBreakpoint(u *unit, b breakpoint) {
 	u.breakpoint = b
 	status := event.Set

@@ -1,0 +1,117 @@
+package run
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// An object that is not ready is diagnosed before it fails, so that the cause is known in
+// time to act, paused or not: at the first sign of trouble or after a delay without one,
+// and then less and less often.
+const (
+	podDelay      = 5 * time.Second  // from the apply to the first diagnosis of an object with pods
+	quietDelay    = time.Second      // the same for an object without pods
+	quietInterval = 10 * time.Second // between diagnoses without a sign of trouble
+	// minGap is the time between the first two diagnoses of an object; each further gap is
+	// twice as long, up to maxGap.
+	minGap = time.Second
+	maxGap = 30 * time.Second
+	// maxDiagnoses is how many objects are diagnosed at a time.
+	maxDiagnoses = 8
+	// maxRequests is how many requests the diagnoses of an object may send in
+	// requestWindow: at most 20 per minute, including the diagnosis of its failure.
+	maxRequests   = 14
+	requestWindow = time.Minute
+)
+
+// scheduled is a diagnosis of an object in a round of its group.
+type scheduled struct {
+	group  *group
+	object *object
+	round  int
+}
+
+// nextDiagnosis is the time of the next diagnosis, zero for never.
+func (m *machine) nextDiagnosis() time.Time {
+	if m.opts.Diagnose == nil || m.stage == nil || m.stage.busy.background >= maxDiagnoses || m.steering.abort != nil {
+		return time.Time{}
+	}
+	return m.stage.diagnoseAt
+}
+
+// diagnoseNow schedules a diagnosis as soon as the pace allows.
+func (s *stage) diagnoseNow(g *group, o *object) { s.scheduleDiagnosis(g, o, s.m.now) }
+
+// diagnoseLater schedules a diagnosis without a sign of trouble.
+func (s *stage) diagnoseLater(g *group, o *object) {
+	at := o.since.Add(firstDiagnosis(o.Object))
+	if o.pace.count > 0 {
+		at = o.pace.Later(s.m.now)
+	}
+	s.scheduleDiagnosis(g, o, at)
+}
+
+// firstDiagnosis is how long after its apply an object is diagnosed without a sign. Pods
+// give signs, and may need a while to start; a claim, an Ingress or a custom resource can
+// be stuck silently from the start.
+func firstDiagnosis(o plan.Object) time.Duration {
+	switch o.Kind {
+	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob":
+		return podDelay
+	}
+	return quietDelay
+}
+
+// scheduleDiagnosis schedules a diagnosis; the earlier of two counts.
+func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
+	if !s.mayDiagnose(g, o) {
+		return
+	}
+	at = o.pace.Next(at)
+	if o.diagnoseAt.IsZero() {
+		s.scheduled = append(s.scheduled, scheduled{g, o, g.attempt.round})
+	}
+	o.diagnoseAt = sooner(o.diagnoseAt, at)
+	s.diagnoseAt = sooner(s.diagnoseAt, at)
+}
+
+// mayDiagnose reports whether an object is waited for, or has no status yet.
+func (s *stage) mayDiagnose(g *group, o *object) bool {
+	return g.status == event.Running && (o.reply == replyTaken && !s.done(o) || o.reply == replyBlocked) && o.status != event.Failed
+}
+
+// startDiagnoses starts the diagnoses that are due: first of objects without any finding, then of
+// those that waited longest.
+func (m *machine) startDiagnoses() {
+	due := m.nextDiagnosis()
+	if due.IsZero() || m.now.Before(due) {
+		return
+	}
+	s := m.stage
+	slices.SortStableFunc(s.scheduled, func(a, b scheduled) int {
+		return cmp.Or(cmp.Compare(min(a.object.pace.count, 1), min(b.object.pace.count, 1)), a.object.diagnoseAt.Compare(b.object.diagnoseAt))
+	})
+	var left []scheduled
+	s.diagnoseAt = time.Time{}
+	for _, l := range s.scheduled {
+		o := l.object
+		switch {
+		case l.round != l.group.attempt.round: // another one is planned, or will be
+		case !s.mayDiagnose(l.group, o):
+			o.diagnoseAt = time.Time{}
+		case s.busy.background >= maxDiagnoses || m.now.Before(o.diagnoseAt):
+			left = append(left, l)
+			s.diagnoseAt = sooner(s.diagnoseAt, o.diagnoseAt)
+		default:
+			s.busy.background++
+			o.diagnoseAt = time.Time{}
+			o.pace.Begin(m.now)
+			m.do(startDiagnosis{diagnosis{stage: s, group: l.group, object: o, named: o.named(), round: l.round}})
+		}
+	}
+	s.scheduled = left
+}
