@@ -13,14 +13,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Run is the run that takes a Lease.
+// Run describes a run that acquires a Lease.
 type Run struct {
 	Namespace, Release, Operation string
-	// CheckRecords reports whether the release records are as this run left them. It is called when the Lease
+	// CheckRecords checks that the release records are as this run left them. It is called when the Lease
 	// alone cannot prove that nobody else changed the release. It returns a *LostError if somebody did, and
-	// another error if that is unknown. Nil stands for unchanged.
+	// another error if that is unknown. A nil function means unchanged.
 	CheckRecords func(context.Context) error
-	// OnForbidden, if set, is called once, when the rights on Leases are gone and the run continues without.
+	// OnForbidden, if set, is called once, when the run loses its rights on Leases and continues without them.
 	OnForbidden func(State)
 }
 
@@ -44,8 +44,8 @@ type Lease struct {
 // Rule R51: one run at a time; a second one is refused, and a dead one replaced
 //
 // Acquire takes the Lease of a release that Look found in state found. The error is a
-// *HeldError if another run holds it. If the State returned is Unavailable, the run
-// has to do without a Lease.
+// *HeldError if another run holds it. If the returned State is Unavailable, the run must
+// continue without a Lease.
 func Acquire(ctx context.Context, c Client, run Run, found State, opts Options) (*Lease, State, error) {
 	l := &Lease{
 		client: c, run: run, self: self(run.Operation), duration: opts.duration(),
@@ -88,7 +88,7 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 		default:
 			return State{}, fmt.Errorf("lock release %s: %w", l.run.Release, err)
 		}
-		// Either our own request whose answer was lost came first, or another run.
+		// Another run was first, or our own earlier request, whose response was lost.
 		current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
 		if err == nil && l.ours(current) {
 			l.setHeld(current, sent)
@@ -127,7 +127,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 	return l.client.Create(ctx, object, metav1.CreateOptions{})
 }
 
-// setHeld notes that the Lease is ours, proved by a request sent at that time.
+// setHeld records that the Lease is ours, proved by a request sent at that time.
 func (l *Lease) setHeld(object *coordinationv1.Lease, sent time.Time) {
 	l.object = object
 	l.state.set(proof{condition: held, at: sent})

@@ -16,10 +16,10 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// Rule R51a: a run that does not know whether the release is its own writes nothing
+// Rule R51a: a run that may have lost its release writes nothing
 //
 // Guard returns nil while the Lease is held, or the run may write without it. While
-// that is unknown, as after an outage or a suspended process, it asks for a renewal
+// that is unknown, for example after an outage or a suspension, it requests a renewal
 // and waits for it. It returns an error if the Lease is lost or released, or ctx ends;
 // if ctx has already ended it does not wait.
 func (l *Lease) Guard(ctx context.Context) error {

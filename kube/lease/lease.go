@@ -1,10 +1,10 @@
 // Package lease lets one run at a time work on a release (R51). A run holds a
 // coordination.k8s.io Lease in the release's namespace: Look reads it, Acquire takes
 // it, Guard protects each write, Release deletes it. A lock file on the run's machine
-// shows at once that a run there was killed. It imports engine/plan alone.
+// shows at once that a run there was killed. It imports only engine/plan.
 //
-// client-go's leaderelection does not fit: it keeps the Lease after its release, has
-// no room for details of the holder, and can only wait to find a holder dead.
+// client-go's leaderelection does not fit: it keeps the Lease after its release, cannot
+// store details of the holder, and finds out that a holder is dead only by waiting.
 package lease
 
 import (
@@ -31,8 +31,8 @@ type Options struct {
 	// Duration is how long a Lease is valid after a renewal, in whole seconds; 0 means
 	// 15 s. It is renewed every third of that.
 	Duration time.Duration
-	// Waits, if set, is called with what Look waits for.
-	Waits func(string)
+	// OnWait, if set, is called with a message when Look has to wait.
+	OnWait func(message string)
 }
 
 const defaultDuration = 15 * time.Second
@@ -48,7 +48,7 @@ func (o Options) duration() time.Duration {
 // Lease names 253.
 func Name(release string) string { return "lockstep.v1." + release }
 
-// Holder is what a run says about itself in its Lease. It is only displayed.
+// Holder describes the run that holds a Lease. It is only displayed.
 type Holder struct {
 	User    string `json:"user,omitempty"`
 	Host    string `json:"host,omitempty"`
@@ -61,7 +61,7 @@ type Holder struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// String says who does what, from where, and since when.
+// String is the operation, the user, the machine and the time.
 func (h Holder) String() string {
 	s := h.User
 	if h.Host != "" {

@@ -63,7 +63,7 @@ func TestAHolderThatRenewsIsNotDisturbed(t *testing.T) { // R51
 		l := acquired(t, s, Options{})
 		var waits []string
 		start := time.Now()
-		found, err := Look(t.Context(), s, "r", Options{Waits: func(m string) { waits = append(waits, m) }})
+		found, err := Look(t.Context(), s, "r", Options{OnWait: func(m string) { waits = append(waits, m) }})
 		if err != nil || found.Kind != Live || found.Holder != l.self {
 			t.Errorf("found %v, error %v", found, err)
 		}
@@ -146,7 +146,7 @@ func TestAnOutageDoesNotKillTheLiving(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newStore()
 					l := acquired(t, s, Options{})
-					time.AfterFunc(time.Duration(after)*time.Second-retryTime/2, func() { s.hold(true) })
+					time.AfterFunc(time.Duration(after)*time.Second-retryDelay/2, func() { s.hold(true) })
 					time.AfterFunc(time.Duration(after)*time.Second+outage, func() { s.hold(false) })
 					found, err := Look(t.Context(), s, "r", Options{})
 					if err != nil || found.Kind != Live {
@@ -258,7 +258,7 @@ func TestALostLeaseHoldsAllWritesBack(t *testing.T) { // R51
 		l := acquired(t, s, Options{})
 		taken := s.of("r")
 		s.set(true, false)
-		time.Sleep(20*time.Second + retryTime/2) // not at the moment of an attempt
+		time.Sleep(20*time.Second + retryDelay/2) // not at the moment of an attempt
 		s.set(false, false)
 		other, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "rollback"}, State{Kind: Dead, lease: taken}, Options{})
 		if err != nil {

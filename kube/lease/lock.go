@@ -13,17 +13,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// A run holds a lock on its own file as long as its process lives. Only the user
-// can read these files.
+// Each run has a lock file that it locks as long as its process lives. Only its user can
+// read it.
 
 const (
 	lockSuffix = ".lock"
-	// lockKept is how long files of killed runs are kept, so that other runs can tell that
+	// lockRetention is how long files of killed runs are kept, so that other runs can tell that
 	// the holders of their Leases are dead.
-	lockKept = 7 * 24 * time.Hour
+	lockRetention = 7 * 24 * time.Hour
 )
 
-// runID matches ids of runs that are safe as a file name: a Lease may hold anything.
+// runID matches ids of runs that are safe as a file name: a Lease may contain anything.
 var runID = regexp.MustCompile(`^[a-z0-9]{8,32}$`)
 
 // self is this process as the holder of a new run.
@@ -38,8 +38,8 @@ func self(operation string) Holder {
 	return h
 }
 
-// lock takes the lock of a run. It returns nil if that fails: other runs then have to
-// wait for the Lease to expire once this one is dead.
+// lock takes the lock of a run. It returns nil if that fails; then other runs have to wait
+// for the Lease to expire if this run is killed.
 func lock(dir, run string) *flock.Flock {
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return nil
@@ -83,7 +83,7 @@ func unlocked(path string) (free, known bool) {
 	return free, err == nil
 }
 
-// sweep removes the files of runs that were killed long ago, as far as it can.
+// sweep removes the files of runs that were killed long ago. Errors are ignored.
 func sweep(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func sweep(dir string) {
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || filepath.Ext(e.Name()) != lockSuffix || time.Since(info.ModTime()) < lockKept {
+		if err != nil || filepath.Ext(e.Name()) != lockSuffix || time.Since(info.ModTime()) < lockRetention {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())

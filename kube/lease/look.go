@@ -12,17 +12,17 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Kind says who holds a release.
+// Kind tells whether a release is locked.
 type Kind int
 
 const (
 	None        Kind = iota // nobody holds the release
 	Live                    // a run holds it
 	Dead                    // the run that held it is dead; the next run takes its Lease over
-	Unavailable             // unknown: no rights on Leases, or the cluster has none
+	Unavailable             // unknown: no rights on Leases, or the cluster does not serve them
 )
 
-// State is what Look found out about the Lease of a release.
+// State is the state of a release's Lease.
 type State struct {
 	Kind   Kind
 	Holder Holder // if Live or Dead
@@ -32,7 +32,7 @@ type State struct {
 	lease *coordinationv1.Lease // if Dead
 }
 
-// Warning is about Leases that are Unavailable.
+// Warning is the warning for a run whose Leases are Unavailable.
 func (s State) Warning() plan.Warning {
 	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("no Lease: only Helm's pending status prevents concurrent runs: %v", s.Err)}
 }
@@ -49,8 +49,8 @@ func (s State) DeleteStale(ctx context.Context, c Client) error {
 	return err
 }
 
-// Look reads who holds a release. If it cannot tell at once whether the holder is
-// alive, it waits until the Lease is renewed or its duration is over.
+// Look finds out who holds a release. If it is not clear at once whether the holder is
+// alive, Look waits until the Lease is renewed or its duration is over.
 func Look(ctx context.Context, c Client, release string, opts Options) (State, error) {
 	o := observer{client: c, name: Name(release), opts: opts}
 	s, err := o.look(ctx)
@@ -60,8 +60,8 @@ func Look(ctx context.Context, c Client, release string, opts Options) (State, e
 	return s, nil
 }
 
-// pollTime is the delay between two reads while waiting for a renewal.
-const pollTime = time.Second
+// pollInterval is the delay between two reads while waiting for a renewal.
+const pollInterval = time.Second
 
 // observer watches one Lease until it is known whether its holder is alive.
 //
@@ -83,7 +83,7 @@ type observer struct {
 
 	first   *coordinationv1.Lease // as first read
 	last    time.Time             // when it was last read unchanged
-	counted time.Duration         // for how long it has counted as unchanged
+	counted time.Duration         // how long it counts as unchanged
 }
 
 func (o *observer) look(ctx context.Context) (State, error) {
@@ -103,13 +103,13 @@ func (o *observer) look(ctx context.Context) (State, error) {
 		select {
 		case <-ctx.Done():
 			return State{}, context.Cause(ctx)
-		case <-time.After(pollTime):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// judge decides whether the holder of a Lease, read at that time, is alive, if that is
-// known.
+// judge decides whether the holder of a Lease that was read at that time is alive, if that
+// is known.
 func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known bool) {
 	h := holderOf(l)
 	live, dead := State{Kind: Live, Holder: h}, State{Kind: Dead, Holder: h, lease: l}
@@ -123,8 +123,8 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 	}
 	if o.first == nil {
 		o.first, o.last = l, now
-		if o.opts.Waits != nil {
-			o.opts.Waits(fmt.Sprintf("waiting up to %s to see if this run is still alive: %s", durationOf(l), h))
+		if o.opts.OnWait != nil {
+			o.opts.OnWait(fmt.Sprintf("waiting up to %s to see if this run is still alive: %s", durationOf(l), h))
 		}
 		return State{}, false
 	}
@@ -132,7 +132,7 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 		return live, true
 	}
 	duration := durationOf(l)
-	o.counted += min(now.Sub(o.last), max(duration/4, 2*pollTime))
+	o.counted += min(now.Sub(o.last), max(duration/4, 2*pollInterval))
 	o.last = now
 	if o.counted >= duration {
 		return dead, true

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Release stops the renewals and deletes the Lease, unless it is another run's. If
-// that fails until ctx ends, the Lease expires.
+// Release stops the renewals and deletes the Lease, unless it is another run's. If that
+// keeps failing until ctx ends, the Lease expires.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.stopped
@@ -23,8 +23,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// removeTime limits one attempt to delete the Lease: a request may never be answered.
-const removeTime = 1500 * time.Millisecond
+// deleteTimeout limits one attempt to delete the Lease, because a request may hang.
+const deleteTimeout = 1500 * time.Millisecond
 
 // remove deletes the Lease if it is ours.
 func (l *Lease) remove(ctx context.Context) error {
@@ -43,15 +43,15 @@ func (l *Lease) remove(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(retryTime):
+		case <-time.After(retryDelay):
 		}
 	}
 }
 
-// delete deletes the Lease as last seen. If it is still ours but has changed, because
-// the answer to a renewal was lost, delete returns it as it is now.
+// delete deletes the Lease as last seen. If it is still ours but has changed, because the
+// response to a renewal was lost, delete returns the current one.
 func (l *Lease) delete(ctx context.Context, object *coordinationv1.Lease) (current *coordinationv1.Lease, err error) {
-	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
 	err = l.client.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
 	if apierrors.IsConflict(err) {

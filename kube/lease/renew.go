@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// retryTime is the delay before a failed renewal is retried.
-const retryTime = time.Second
+// retryDelay is the delay before a failed renewal is retried.
+const retryDelay = time.Second
 
 // renewLoop renews the Lease until ctx ends or it is lost.
 func (l *Lease) renewLoop(ctx context.Context) {
@@ -31,16 +31,16 @@ func (l *Lease) renewLoop(ctx context.Context) {
 		switch renewNow, next = l.renewNow, every; {
 		case l.state.condition() == lost:
 			return
-		case err != nil: // requests for a renewal wait, too
-			renewNow, next = nil, retryTime
+		case err != nil: // requests for a renewal wait as well
+			renewNow, next = nil, retryDelay
 		case l.state.condition() == namespaceGone:
-			next = retryTime
+			next = retryDelay
 		}
 	}
 }
 
-// renew renews the Lease once, or finds out what happened to it. After an error the
-// condition is what it was.
+// renew renews the Lease once, or finds out what happened to it. An error leaves the
+// condition unchanged.
 func (l *Lease) renew(ctx context.Context) error {
 	if l.state.condition() == namespaceGone {
 		return l.recreate(ctx)
@@ -52,7 +52,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return l.confirmHeld(ctx, renewed, sent)
-	case apierrors.IsConflict(err): // the answer to a renewal was lost, or another run has it
+	case apierrors.IsConflict(err): // the response to a renewal was lost, or another run has it
 		return l.read(ctx)
 	case unavailable(err):
 		return l.continueWithoutRights(ctx, err)
@@ -62,7 +62,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	return err
 }
 
-// read continues with the Lease as the API server has it.
+// read continues with the Lease that the API server has.
 func (l *Lease) read(ctx context.Context) error {
 	current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
 	switch {
@@ -83,9 +83,9 @@ func (l *Lease) read(ctx context.Context) error {
 	return l.confirmHeld(ctx, current, at)
 }
 
-// confirmHeld notes that the Lease is ours, proved by a request sent at that time. If
-// the run did not hold it in between, the release records must prove that no other
-// run has come and gone.
+// confirmHeld records that the Lease is ours, proved by a request sent at that time. If
+// there was a time without it, the release records must prove that no other run changed
+// the release meanwhile.
 func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
 	l.object = object
 	if l.state.condition() != held {
@@ -136,7 +136,7 @@ func (l *Lease) continueWithoutRights(ctx context.Context, why error) error {
 
 // recreate creates the Lease again after it was deleted, alone or with its namespace.
 // Writes wait until it exists and the release records have proved that no other run
-// came in between. If the Lease had already expired, it is lost instead.
+// changed the release meanwhile. If the Lease had already expired, it is lost instead.
 func (l *Lease) recreate(ctx context.Context) error {
 	p, _ := l.state.get()
 	if p.condition != namespaceGone && !within(p.at, l.duration) {

@@ -21,18 +21,18 @@ const (
 	lost
 )
 
-// proof is a condition and when it was proved.
+// proof is a condition and the time at which it was proved.
 type proof struct {
 	condition condition
-	at        time.Time  // when the request was sent whose answer proved it
+	at        time.Time  // when the request that proved it was sent
 	lost      *LostError // who has the release, if it is lost
 }
 
-// namespaceGoneTime is how long writes are allowed after the namespace was seen to be gone: another run may
+// namespaceGoneGrace is how long writes are allowed after the namespace was seen to be gone: another run may
 // start as soon as it exists again.
-const namespaceGoneTime = 3 * time.Second
+const namespaceGoneGrace = 3 * time.Second
 
-// now is the condition now: after a while a proof no longer counts.
+// now is the current condition: proofs expire.
 func (p proof) now(duration time.Duration) condition {
 	switch p.condition {
 	case held, forbidden:
@@ -40,15 +40,15 @@ func (p proof) now(duration time.Duration) condition {
 			return unknown
 		}
 	case namespaceGone:
-		if !within(p.at, namespaceGoneTime) {
+		if !within(p.at, namespaceGoneGrace) {
 			return unknown
 		}
 	}
 	return p.condition
 }
 
-// within reports whether less than d has passed since a time, by both clocks: the
-// monotonic one stops while the machine sleeps.
+// within reports whether less than d has passed since a time, by both clocks, because the
+// monotonic clock stops while the machine is suspended.
 func within(since time.Time, d time.Duration) bool {
 	return time.Since(since) < d && time.Now().Round(0).Sub(since.Round(0)) < d
 }

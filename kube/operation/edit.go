@@ -65,7 +65,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	if c != nil {
 		up.Chart = c
 	}
-	up.Step, up.BreakOn, up.Doing, up.Common.Lease.Waits = false, nil, nil, nil // the run is paused already, and reports elsewhere
+	up.Step, up.BreakOn, up.Doing, up.Common.Lease.OnWait = false, nil, nil, nil // the run is paused already, and reports elsewhere
 	up.Own = now.progress()
 	planned, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {

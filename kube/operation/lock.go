@@ -58,7 +58,7 @@ func (op *Operation) acquire(eng *run.Engine) error {
 		return err
 	}
 	opts := p.Common.Lease
-	opts.Waits = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
+	opts.OnWait = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
 	mine := lease.Run{
 		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, CheckRecords: op.checkRecords,
 		OnForbidden: func(s lease.State) { eng.Publish(event.OfWarning(s.Warning())) },

@@ -227,7 +227,7 @@ func TestRunOfAnotherMachine(t *testing.T) {
 			renew := elsewhere(r)
 			var waits []string
 			op, err := r.Install("plain", func(i *kube.Install) {
-				i.Lease.Waits = func(m string) {
+				i.Lease.OnWait = func(m string) {
 					waits = append(waits, m)
 					if alive {
 						renew()

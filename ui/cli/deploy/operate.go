@@ -67,7 +67,7 @@ func (a *app) operate(cmd *cobra.Command, j job) error {
 // leaseOptions are the options of the Lease that makes a run the only one on its release
 // (R51). A lock file next to the records identifies killed runs of this machine.
 func (a *app) leaseOptions(cmd *cobra.Command, j job) kube.LeaseOptions {
-	opts := kube.LeaseOptions{Waits: a.Display(cmd, j.mode.Report()).Note}
+	opts := kube.LeaseOptions{OnWait: a.Display(cmd, j.mode.Report()).Note}
 	if runs, err := report.RunDir(); err == nil {
 		opts.LockDir = filepath.Join(filepath.Dir(runs), "locks")
 	}
