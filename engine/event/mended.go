@@ -23,7 +23,7 @@ type Mended struct {
 
 // String says what failed, why, and how it was mended.
 func (m Mended) String() string {
-	text := fmt.Sprintf("%s: %s; mended by %s", m.Unit.Group, m.Root, m.How)
+	text := fmt.Sprintf("%s: %s; fixed by %s", m.Unit.Group, m.Root, m.How)
 	if m.By != "" {
 		text += " from " + m.By
 	}
@@ -109,15 +109,15 @@ func (m *mending) succeed(at time.Time) {
 	}
 }
 
-// AfterMended is what follows the word for the outcome: ", after 1 failure that was mended",
+// AfterMended is what follows the word for the outcome: ", after 1 fixed failure",
 // or "".
 func (m *mending) AfterMended() string {
 	switch n := len(m.Mended); n {
 	case 0:
 		return ""
 	case 1:
-		return ", after 1 failure that was mended"
+		return ", after 1 fixed failure"
 	default:
-		return fmt.Sprintf(", after %d failures that were mended", n)
+		return fmt.Sprintf(", after %d fixed failures", n)
 	}
 }

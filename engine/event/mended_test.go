@@ -78,9 +78,9 @@ func TestMendedFailuresLeaveATrace(t *testing.T) {
 		"still failed":             {func(r *run) { r.fails("a") }, nil},
 		"retried and failed again": {func(r *run) { r.fails("a"); r.group("a", Running); r.command(Retry, "", ""); r.group("a", Failed) }, nil},
 		"retried": {func(r *run) { r.fails("a"); r.group("a", Running); r.command(Retry, "", ""); r.group("a", Ready) },
-			[]string{"a: ConfigMap/a: it is broken; mended by retry"}},
+			[]string{"a: ConfigMap/a: it is broken; fixed by retry"}},
 		"accepted at once, from elsewhere": {func(r *run) { r.fails("a"); r.group("a", Ready); r.command(Accept, "a", "another terminal") },
-			[]string{"a: ConfigMap/a: it is broken; mended by accept from another terminal"}},
+			[]string{"a: ConfigMap/a: it is broken; fixed by accept from another terminal"}},
 		"two, each in its way": {func(r *run) {
 			r.fails("a")
 			r.fails("b")
@@ -90,7 +90,7 @@ func TestMendedFailuresLeaveATrace(t *testing.T) {
 			r.command(Accept, "a", "")
 			r.group("a", Ready)
 			r.group("b", Ready)
-		}, []string{"a: ConfigMap/a: it is broken; mended by accept", "b: ConfigMap/b: it is broken; mended by retry"}},
+		}, []string{"a: ConfigMap/a: it is broken; fixed by accept", "b: ConfigMap/b: it is broken; fixed by retry"}},
 		"edited": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
@@ -98,7 +98,7 @@ func TestMendedFailuresLeaveATrace(t *testing.T) {
 			r.apply(0, planOf("a"))
 			r.group("a", Running)
 			r.group("a", Ready)
-		}, []string{"a: ConfigMap/a: it is broken; mended by edit"}},
+		}, []string{"a: ConfigMap/a: it is broken; fixed by edit"}},
 		"edited away": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
@@ -107,7 +107,7 @@ func TestMendedFailuresLeaveATrace(t *testing.T) {
 			r.group("b", Running)
 			r.group("b", Ready)
 			r.apply(1, Event{Kind: KindOperation, Status: Succeeded})
-		}, []string{"a: ConfigMap/a: it is broken; mended by edit"}},
+		}, []string{"a: ConfigMap/a: it is broken; fixed by edit"}},
 		"failed again after an edit": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")

@@ -46,5 +46,5 @@ func (p *planner) checkReadiness(c *chartNode, m *member) {
 	if len(failure) > 0 {
 		has, lacks = lacks, has
 	}
-	p.warn("R24", c.path, &m.Object, "%s: has %s without %s; it is not used", m.Object, has, lacks)
+	p.warn("R24", c.path, &m.Object, "%s: has %s without %s; it is ignored", m.Object, has, lacks)
 }

@@ -43,7 +43,7 @@ func TestLenientRemovalInUse(t *testing.T) {
 // TestLenientRemovalTimesOut: where the operation's time is over, all that is left to
 // be deleted is deleted, and nothing is waited for (R30).
 func TestLenientRemovalTimesOut(t *testing.T) {
-	fake := newFake(map[string]behaviour{"a": {held: true}, "b": {held: true}})
+	fake := newFake(map[string]behaviour{"a": {held: true}, "b": {held: true}, "c": {held: true}})
 	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a", "b < a: b", "c < b: c"), fake, nil)
 	if err != nil {
 		t.Errorf("error %v", err)

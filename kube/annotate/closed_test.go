@@ -49,7 +49,7 @@ func TestAllOrNothing(t *testing.T) {
 		{"one of two objects by hand", object("base") + "---\n" + byHand("base-2"), "", []string{"db", "worker"},
 			[]string{"base-2: " + byHelper, "web: it waits for group base, which is not written", "front: it waits for group web, which is not written"}},
 		{"a condition that cannot be named", "{{- range $on := list .Values.base }}{{ if $on }}\n" + object("base") + "{{ end }}{{- end }}\n", "base: true\n", []string{"base", "db", "worker"},
-			[]string{"web: with --set base=false it would come last, with what has no group", "front: with --set base=false it would come last, with what has no group"}},
+			[]string{"web: with --set base=false it would come last, with the resources that have no group", "front: with --set base=false it would come last, with the resources that have no group"}},
 		{"nothing in the way", object("base"), "other: true\n", []string{"base", "db", "front", "web", "worker"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Pla
 		case is == nil && alone(g, there, wanted): // R8: by itself, a group is none
 			continue
 		case is == nil:
-			problem(g, "it would come last, with what has no group")
+			problem(g, "it would come last, with the resources that have no group")
 			continue
 		}
 		for _, id := range g.After {

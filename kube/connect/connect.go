@@ -17,6 +17,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	"helm.sh/helm/v4/pkg/registry"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -152,6 +153,9 @@ func (c *Client) Reachable(ctx context.Context) error {
 		return fmt.Errorf("reach the cluster of context %q: %w", c.ContextName(), context.Cause(ctx))
 	case c.noContext():
 		return fmt.Errorf("%s: set KUBECONFIG or --kubeconfig, or try --sandbox (kubernetes cluster unreachable: %w)", c.missing(), err)
+	}
+	if apierrors.IsUnauthorized(err) {
+		return fmt.Errorf("the cluster of context %q refused the credentials (%w); log in again, or check the user in the kubeconfig", c.ContextName(), err)
 	}
 	return fmt.Errorf("cannot reach the cluster of context %[2]q: %[1]w; check that it is running and that this is the right context", err, c.ContextName())
 }

@@ -27,7 +27,7 @@ func forbidden(resource, name, words string) error {
 // TestOnlyALackOfRightsIsCalledSo has the answers of 403 that real API servers
 // give: RBAC's alone is a lack of rights.
 func TestOnlyALackOfRightsIsCalledSo(t *testing.T) {
-	const says = "this user lacks the right"
+	const says = "this user lacks permission"
 	rbac := `User "bob" cannot patch resource "pods" in API group "" in the namespace "lab"`
 	podSecurity := `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ` +
 		`unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), ` +

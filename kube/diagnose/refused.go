@@ -52,7 +52,7 @@ func Explain(err error) error {
 		words = rawValue.ReplaceAllString(words, "has the wrong type; quote a number or boolean meant as text")
 		return text(rawValue.ReplaceAllString(err.Error(), "has the wrong type; quote a number or boolean meant as text"), words)
 	case LacksRight(err):
-		return advise("this user lacks the right")
+		return advise("this user lacks permission")
 	}
 	return text(err.Error(), words)
 }

@@ -76,7 +76,7 @@ func (f *existing) checkMark(s *preflight.Session, m release.Mark) error {
 	case m.To == rcommon.StatusSuperseded:
 		message += "; it is marked superseded"
 	case !m.Ours || s.Lease.Kind == lease.Unavailable:
-		return fmt.Errorf("release %s: %s, and whatever did that, perhaps helm, may still be running; if not, lockstep recover %s marks it failed",
+		return fmt.Errorf("release %s: %s by another program, perhaps helm, which may still be running; if it is not, mark the release failed with: lockstep recover %s",
 			s.Common.Release, message, s.Common.Release)
 	case s.Lease.Kind == lease.Dead:
 		message += fmt.Sprintf(" by a run that was killed: %s; it is marked failed, and this run resumes from it", s.Lease.Holder)

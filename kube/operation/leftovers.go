@@ -66,7 +66,7 @@ func (l leftoverSearch) leftBy(rel *rel1.Release, known map[plan.Object]bool) (l
 	newer = l.old != nil && rel.Version > l.old.Version
 	held, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
 	if err != nil {
-		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: fmt.Sprintf("objects created by revision %d alone are kept: %v", rel.Version, err)})
+		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: fmt.Sprintf("objects that only revision %d created are kept: %v", rel.Version, err)})
 	}
 	only := orphans(known, l.builder.Resources(list))
 	goes := l.present(list.Filter(func(i *resource.Info) bool {

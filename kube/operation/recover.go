@@ -99,7 +99,7 @@ func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error
 			return err
 		}
 		if !release.Same(last, planned.Last) {
-			return fmt.Errorf("revision %d, %s, was created meanwhile by another operation", last.Version, last.Info.Status)
+			return fmt.Errorf("revision %d (%s) was created meanwhile by another operation", last.Version, last.Info.Status)
 		}
 		for _, m := range r.Marked {
 			if err := m.Write(s.Releases(), r.Release); err != nil {

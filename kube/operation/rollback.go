@@ -106,7 +106,7 @@ func (back *Rollback) target(revs *release.Revisions, dead bool) (*rel1.Release,
 		to = before(revs, dead)
 	}
 	if to == 0 {
-		return nil, fmt.Errorf("roll back %s: revision 1, %s, is the only revision; upgrade it instead", back.Release, revs.Last.Info.Status)
+		return nil, fmt.Errorf("release %s has only revision 1 (%s), so there is nothing to roll back to", back.Release, revs.Last.Info.Status)
 	}
 	for _, rel := range revs.All {
 		if rel.Version == to {

@@ -41,7 +41,7 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 			w.Message = unknown + ", and no CRD can define it: check its apiVersion"
 			refused = append(refused, w)
 		case chance == never:
-			w.Message = unknown + ", and nothing in the chart before its group can define it: install its CRD first"
+			w.Message = unknown + ", and no earlier group of the chart can define it: install its CRD first"
 			refused = append(refused, w)
 		default:
 			w.Message = unknown + ", and no CRD in the chart defines it, so an earlier group must"

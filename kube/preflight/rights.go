@@ -201,15 +201,15 @@ func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
 		}
 	}
 	if s.Context.Err() != nil {
-		return fmt.Errorf("check rights: %w", context.Cause(s.Context))
+		return fmt.Errorf("check permissions: %w", context.Cause(s.Context))
 	}
 	if len(optional) > 0 && !p.Common.PlanOnly {
-		p.Lease = lease.State{Kind: lease.Unavailable, Err: fmt.Errorf("%s lacks rights: %s", user(s.Context, s.Client), optional)}
+		p.Lease = lease.State{Kind: lease.Unavailable, Err: fmt.Errorf("%s lacks permissions: %s", user(s.Context, s.Client), optional)}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	lack := plan.Warning{Message: fmt.Sprintf("%s lacks rights: %s", user(s.Context, s.Client), missing)}
+	lack := plan.Warning{Message: fmt.Sprintf("%s lacks permissions: %s", user(s.Context, s.Client), missing)}
 	if p.Common.PlanOnly { // somebody else may carry it out
 		p.Warnings = append(p.Warnings, lack)
 	} else {

@@ -130,7 +130,7 @@ func (l *Ledger) differs(s snapshot) string {
 	e := l.entries[s.revision]
 	switch {
 	case e == nil && l.sealed && s.revision > l.latest():
-		return fmt.Sprintf("revision %d, %s, was created meanwhile", s.revision, s.status)
+		return fmt.Sprintf("revision %d (%s) was created meanwhile", s.revision, s.status)
 	case e == nil:
 		e = &entry{}
 		l.entries[s.revision] = e

@@ -42,7 +42,7 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	}
 	warn := func(what, undone string) []plan.Warning {
 		return []plan.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
-			"the release is close to the API server's limit of 1 MiB, so %s is not recorded: it will be undone %s (%s with it)", what, undone, mebibytes(size))}}
+			"the release is close to the API server's limit of 1 MiB, so %s is not recorded; rollback and uninstall will use %s (the record would need %s)", what, undone, mebibytes(size))}}
 	}
 	// What waits for what inside a chart is in the manifest's own annotations.
 	short := &Record{Version: full.Version, Sequenced: full.Sequenced, Tree: &plan.Chart{Path: full.Tree.Path}}
@@ -52,9 +52,9 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	}
 	if least <= maxStored-storedSlack {
 		if len(full.Tree.Inferred) > 0 {
-			return short, warn("the inferred order", "in the order its annotations declare"), nil
+			return short, warn("the inferred order", "the order its annotations declare"), nil
 		}
-		return short, warn("the order of its subcharts", "in the order of its groups alone"), nil
+		return short, warn("the order of its subcharts", "only the order of its groups"), nil
 	}
 	bare, err := storedSize(rel, nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 		return nil, nil, fmt.Errorf("release %s: its record needs %s, and the API server's limit is 1 MiB: exclude files from the chart (.helmignore), split it into several releases, or store releases elsewhere (HELM_DRIVER=sql)",
 			rel.Name, mebibytes(bare))
 	}
-	return nil, warn("its order", "all at once"), nil
+	return nil, warn("its order", "no order"), nil
 }
 
 func mebibytes(n int) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }

@@ -205,8 +205,8 @@ func TestClusterWithoutRights(t *testing.T) {
 	made := admin.create(t, web("web", ns, ``))
 	l.wait(t, objectOf(d), event.Ready, made.GetResourceVersion())
 	want(t, "notices", notices.take(),
-		"R22: no right to watch configmaps in namespace "+ns+"; polling every 100ms instead",
-		"R22: no right to watch deployments.apps in namespace "+ns+"; polling every 100ms instead")
+		"R22: no permission to watch configmaps in namespace "+ns+"; polling every 100ms instead",
+		"R22: no permission to watch deployments.apps in namespace "+ns+"; polling every 100ms instead")
 }
 
 // allowed waits until the authorizer knows a right to get an object.

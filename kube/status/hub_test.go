@@ -90,7 +90,7 @@ func TestWatchersAreToldWhatLimitsThem(t *testing.T) {
 		late.Watch(t.Context(), []Target{target("b", true)}, r.report)
 		late.Watch(t.Context(), []Target{target("c", true)}, r.report)
 		synctest.Wait()
-		const text = "R22: no right to watch pods in namespace ns; polling every 2s instead"
+		const text = "R22: no permission to watch pods in namespace ns; polling every 2s instead"
 		want(t, "the first", first.take(), text)
 		want(t, "who comes late, once", second.take(), text)
 	})

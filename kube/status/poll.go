@@ -23,7 +23,7 @@ const pollers = 8
 // where listing is not allowed either, gets each object that has a subscription.
 func (s *source) poll(ctx context.Context, mayList bool) {
 	every := s.stream.hub.options.Poll
-	s.stream.notice(fmt.Sprintf("no right to watch %s; polling every %s instead", s.stream.key, every), true)
+	s.stream.notice(fmt.Sprintf("no permission to watch %s; polling every %s instead", s.stream.key, every), true)
 	for ctx.Err() == nil {
 		var err error
 		if mayList {

@@ -202,7 +202,7 @@ func TestWithoutTheRightToWatchItPolls(t *testing.T) {
 			s.set("b", "Pending")
 			time.Sleep(5 * time.Second)
 			want(t, "reports", r.take(), "a in-progress 101 pending", "b gone 101", "b in-progress 102 pending")
-			want(t, "notice", notices.take(), "R22: no right to watch pods in namespace ns; polling every 2s instead")
+			want(t, "notice", notices.take(), "R22: no permission to watch pods in namespace ns; polling every 2s instead")
 			if n := len(s.seen()); n < 6 || n > 9 {
 				t.Errorf("%d requests in 10 s", n)
 			}

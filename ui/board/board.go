@@ -39,7 +39,7 @@ import (
 
 // ErrTerminalGone is returned by Run when the terminal cannot be written to or
 // read from any more, or has hung up.
-var ErrTerminalGone = errors.New("the terminal is gone")
+var ErrTerminalGone = errors.New("the terminal was closed")
 
 // Inspector answers what only the cluster knows about an object, and what the run
 // does to it.

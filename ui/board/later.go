@@ -51,7 +51,7 @@ func (m *model) watchOn() tea.Cmd {
 // watches takes what open has come to.
 func (m *model) watches(msg laterMsg) tea.Cmd {
 	if msg.err != nil {
-		m.NotLive = "not watched any more: " + canvas.Clean(msg.err.Error())
+		m.NotLive = "no longer watched: " + canvas.Clean(msg.err.Error())
 		return nil
 	}
 	m.Later = m.State.After()
@@ -78,7 +78,7 @@ func (m *model) observe(msg seenMsg) tea.Cmd {
 	}
 	cmd := m.settle()
 	if !msg.more {
-		m.NotLive = "not watched any more"
+		m.NotLive = "no longer watched"
 		return cmd
 	}
 	return tea.Batch(cmd, m.look())

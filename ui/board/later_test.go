@@ -78,10 +78,10 @@ func TestTheScreenIsLiveAfterTheEnd(t *testing.T) {
 func TestNotLiveSaysSo(t *testing.T) {
 	s, _ := overAndWatched(t, 120, 30)
 	s.send(seenMsg{nil, false})
-	s.shows(t, "not watched any more")
+	s.shows(t, "no longer watched")
 	s = newScreen(t, 120, 30, recorded(t, "sandbox-install", 0))
 	s.send(laterMsg{err: errors.New("forbidden")})
-	s.shows(t, "not watched any more: forbidden")
+	s.shows(t, "no longer watched: forbidden")
 }
 
 // TestWatchedAfterWhat: there is nothing to watch once the release is gone, or where

@@ -73,7 +73,7 @@ func TestCausesOfRefusals(t *testing.T) {
 	s.check()
 	s.figures()
 	for _, e := range s.events {
-		if strings.Contains(e.Message+e.Cause, "lacks the right") {
+		if strings.Contains(e.Message+e.Cause, "this user lacks permission") {
 			t.Errorf("%s %v: %s", e.Kind, e.Object, e.Message)
 		}
 	}

@@ -82,7 +82,7 @@ func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 		t.Errorf("accept does not stand out:\n%q", tailOf(c.raw(), 2000))
 	}
 	c.keys("A")
-	c.await(mark, "done, after 1 failure that was mended") // R44a
+	c.await(mark, "done, after 1 fixed failure") // R44a
 	c.await(mark, "live")
 	mark = c.mark()
 	if err := second.AppsV1().Deployments("mended").Delete(t.Context(), "before", metav1.DeleteOptions{}); err != nil {

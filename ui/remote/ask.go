@@ -36,7 +36,7 @@ func (s *Server) answer(ctx context.Context, q protocol.Order) protocol.Reply {
 	case q.Ask == protocol.AskSent:
 		r.Text, err = s.ahead.Sent(ctx, it)
 	default:
-		err = inspector.Nothing("the run uses another version of lockstep, which does not know this question")
+		err = inspector.Nothing("the run uses another version of lockstep, which does not know this query")
 	}
 	return failed(r, err)
 }

@@ -108,7 +108,7 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	s := junitSuite{Name: clean(g.name), Time: junitTime(g.Seconds), Stamp: junitStamp(g.Started), Properties: []junitProperty{{"phase", clean(g.Phase)}}}
 	for _, m := range o.Mended {
 		if m.Phase == g.Phase && m.Group == g.ID {
-			s.Properties = append(s.Properties, junitProperty{"mended by " + m.How, clean(m.Text)})
+			s.Properties = append(s.Properties, junitProperty{"fixed by " + m.How, clean(m.Text)})
 		}
 	}
 	failures := 0

@@ -58,7 +58,7 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 		fmt.Fprintf(b, "- **%s** (in %s)\n", markdown(f.Text), markdown(f.place))
 	}
 	for _, m := range o.Mended {
-		fmt.Fprintf(b, "- mended by %s: %s (in %s)\n", m.How, markdown(m.Text), markdown(m.place))
+		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", m.How, markdown(m.Text), markdown(m.place))
 	}
 	if len(o.Failures)+len(o.Mended) > 0 {
 		b.WriteString("\n")

@@ -18,7 +18,7 @@ func TestRunsShowWhatWasMended(t *testing.T) {
 	if len(state.Mended) != 2 {
 		t.Fatalf("the run has %d mended failures", len(state.Mended))
 	}
-	for _, want := range []string{"mended at ", "shop/db:schema: ConfigMap/ddl: admission webhook denied the request; mended by retry"} {
+	for _, want := range []string{"fixed at ", "shop/db:schema: ConfigMap/ddl: admission webhook denied the request; fixed by retry"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

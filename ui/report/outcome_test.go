@@ -32,7 +32,7 @@ func TestReports(t *testing.T) {
 		"unbegun": NotStarted(install, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), 2, errors.New("the API server cannot be reached"), nil),
 		"refused": NotStarted(install, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), 2, errors.New("install: 2 conflicts, nothing was written:\n  one\n  two"), []plan.Warning{
 			{Chart: "shop", Object: &plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "settings"}, Message: "shop: ConfigMap/settings: it belongs to release other", Rule: "R29"},
-			{Message: "user few lacks rights: in namespace ns: secrets [list]"},
+			{Message: "user few lacks permissions: in namespace ns: secrets [list]"},
 		}),
 	}
 	for name, o := range outcomes {

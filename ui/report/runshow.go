@@ -106,7 +106,7 @@ func (r *Record) text(to Stream) string {
 		line(d.Incomplete)
 	}
 	for _, m := range r.State.Mended {
-		line("mended at " + m.Ready.Local().Format("15:04:05") + ": " + m.String())
+		line("fixed at " + m.Ready.Local().Format("15:04:05") + ": " + m.String())
 	}
 	line(fmt.Sprintf("%s, lockstep replay %s", r.startTime(), r.Name))
 	if len(d.Failures) > 0 {

@@ -59,7 +59,7 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 		reason = s.Outcome
 	}
 	for _, m := range s.Mended {
-		fmt.Fprintln(w, "  mended:", clean(m.String()))
+		fmt.Fprintln(w, "  fixed:", clean(m.String()))
 	}
 	fmt.Fprintln(w, style.glyph(s.Ending()), withReason(verdict(s, style), clean(reason)))
 }

@@ -86,7 +86,7 @@ func (out Outcome) Causes(t *testing.T, all []Trouble) {
 		t.Errorf("the end of the run names no object and no cause: %v %q", out.State.Root, out.State.Cause)
 	}
 	for _, e := range out.Events {
-		if strings.Contains(e.Message+e.Cause, "lacks the right") {
+		if strings.Contains(e.Message+e.Cause, "this user lacks permission") {
 			t.Errorf("%s %v: %s", e.Kind, e.Object, e.Message)
 		}
 	}

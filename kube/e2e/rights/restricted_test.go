@@ -38,8 +38,8 @@ func TestFewRightsAreEnough(t *testing.T) {
 		notice string // of what is made do without
 	}{
 		"namespace": {ofNamespace(all...), ""},
-		"watch":     {ofNamespace(unwatched...), "no right to watch deployments.apps"},
-		"list":      {unlisted, "no right to watch deployments.apps"},
+		"watch":     {ofNamespace(unwatched...), "no permission to watch deployments.apps"},
+		"list":      {unlisted, "no permission to watch deployments.apps"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

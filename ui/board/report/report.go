@@ -36,7 +36,7 @@ func (r *Report) Lines(width int) []canvas.Line {
 		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Bad, Text: r.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: r.Graph.Shorten(root.String())}}}, width)...)
 	}
 	for _, m := range s.Mended {
-		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Stopped, Text: "mended: "}, {Role: theme.Text, Text: r.Graph.Shorten(m.String())}}}, width)...)
+		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Stopped, Text: "fixed: "}, {Role: theme.Text, Text: r.Graph.Shorten(m.String())}}}, width)...)
 	}
 	if s.Outcome != "" {
 		out = append(out, canvas.Plain(theme.Quiet, s.Outcome))

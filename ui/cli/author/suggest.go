@@ -91,7 +91,7 @@ lockstep suggest ./wordpress --write   # to the chart's files`,
 	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
 	cmd.Flags().BoolVar(&write, "write", false, "write the order to the chart's files")
 	cmd.Flags().BoolVar(&partial, "partial", false, "with --write: if some groups cannot be written, write the others")
-	command.AddChoice(cmd, &why, "why", "", "reasons that are listed: what is called, or all references as well")
+	command.AddChoice(cmd, &why, "why", "", "reasons to list: calls only, or all references as well")
 	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write adds: one slash (Helm 4.3) or two (HIP-0025)")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	cmd.MarkFlagsMutuallyExclusive("tui", "write")
@@ -127,7 +127,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	if err := a.Display(cmd, mode).Show(written); err != nil || len(found.Left) == 0 || len(found.Files) > 0 {
 		return err
 	}
-	next := "; --partial writes what can be"
+	next := "; --partial writes the rest"
 	if partial {
 		next = ""
 	}

@@ -31,7 +31,7 @@ func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Bu
 		out = new(bytes.Buffer)
 		defer func() {
 			if p := recover(); p != nil { // Helm panics on a damaged record
-				err = fmt.Errorf("helm cannot read a damaged release record (%v); to find it: lockstep watch RELEASE", p)
+				err = fmt.Errorf("helm cannot read a damaged release record (%v); lockstep watch RELEASE names it", p)
 			}
 		}()
 		if err := a.ConnectHelm(namespace); err != nil {

@@ -47,13 +47,13 @@ func (d *Decoder) Next() (Order, error) {
 	}
 	var o Order
 	if err := json.Unmarshal(line, &o); err != nil {
-		return Order{}, &OrderError{o, fmt.Errorf("an order must be a JSON object on one line: %w", err)}
+		return Order{}, &OrderError{o, fmt.Errorf("a message must be a JSON object on one line: %w", err)}
 	}
 	switch {
 	case o.Version > Version || o.Version < 0:
-		err = fmt.Errorf("the order uses protocol version %d, the run knows versions up to %d: use the same lockstep as the run", o.Version, Version)
+		err = fmt.Errorf("the message uses protocol version %d, but the run knows only versions up to %d: use the same lockstep as the run", o.Version, Version)
 	case o.Name == "" && o.Ask == "":
-		err = errors.New("the order contains neither a command nor a question")
+		err = errors.New("the message contains neither a command nor a query")
 	default:
 		return o, nil
 	}

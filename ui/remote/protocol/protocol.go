@@ -118,7 +118,7 @@ func (o Order) Event() event.Command {
 func (o Order) Encode() ([]byte, error) {
 	line, err := json.Marshal(o)
 	if err != nil {
-		return nil, fmt.Errorf("encode the order: %w", err)
+		return nil, fmt.Errorf("encode the message: %w", err)
 	}
 	if len(line) >= MaxOrder {
 		return nil, &TooLongError{Length: len(line)}
