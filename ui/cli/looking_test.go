@@ -88,8 +88,9 @@ func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 	if err := second.AppsV1().Deployments("mended").Delete(t.Context(), "before", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.await(mark, "since then: ◑ Deployment/before: not in the") // R34b
-	c.keys("\r")                                                 // which never ends the program
+	c.await(mark, "since then: ◑") // R34b
+	c.await(mark, "Deployment/before: not in the")
+	c.keys("\r") // which never ends the program
 	c.await(mark, "why")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
