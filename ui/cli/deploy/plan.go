@@ -50,7 +50,7 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 	}
 	for _, c := range append(subs, cmd) {
 		hideRunFlags(c)
-		c.Flags().Bool("tui", false, "show it on the screen")
+		c.Flags().Bool("tui", false, "open the screen")
 		c.MarkFlagsMutuallyExclusive("tui", "output")
 	}
 	cmd.Flags().Lookup("install").Hidden = true

@@ -2,6 +2,7 @@ package releases
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
@@ -41,6 +42,7 @@ func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Co
 	cmd := &cobra.Command{
 		Use:               name + " NAME",
 		Short:             about,
+		Long:              strings.ToUpper(about[:1]) + about[1:] + " of a release.",
 		Args:              command.Args(1, 1),
 		ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,7 +84,7 @@ func (a *app) recordOf(cmd *cobra.Command, name string) (*rel1.Release, error) {
 
 func (a *app) newGetAll() *cobra.Command {
 	template := ""
-	cmd := a.newGetPart("all", "print everything", false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+	cmd := a.newGetPart("all", "print values, manifest, hooks and notes", false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		r, err := a.recordOf(cmd, name)
 		switch {
 		case err != nil:
