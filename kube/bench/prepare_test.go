@@ -126,7 +126,7 @@ func (b *benchmark) describe() about {
 	}
 	commit := said("git", "rev-parse", "--short", "HEAD")
 	if said("git", "status", "--porcelain", "--untracked-files=no") != "" {
-		commit += " and changes"
+		commit += " with local changes"
 	}
 	versions := map[string]string{}
 	for _, t := range rivals {

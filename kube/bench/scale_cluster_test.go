@@ -30,7 +30,7 @@ func (s *scaling) secret() error {
 	if err != nil {
 		return err
 	}
-	t := table{name: "secret", columns: []string{"objects", "ConfigMaps of a value", "bytes an object", "Deployments of 30 lines", "bytes an object"}}
+	t := table{name: "secret", columns: []string{"objects", "ConfigMaps with one value", "bytes per object", "Deployments of 30 lines", "bytes per object"}}
 	for _, n := range []int{100, 1000, 5000, 10_000} {
 		line := []string{strconv.Itoa(n)}
 		for kind, template := range []string{flat(n), detailed(n)} {
@@ -162,7 +162,7 @@ spec:
 
 // flows finds out how the API server shares itself out.
 func (s *scaling) flows() error {
-	t := table{name: "flows", columns: []string{"who asks", "flow schema", "priority level", "shares", "of all", "requests at a time"}}
+	t := table{name: "flows", columns: []string{"client", "flow schema", "priority level", "shares", "of all", "concurrent requests"}}
 	for _, a := range askers {
 		line, err := s.flow(a.user, a.group)
 		if err != nil {
@@ -179,7 +179,7 @@ func (s *scaling) refused() error {
 	if err := s.apply(unfair); err != nil {
 		return err
 	}
-	t := table{name: "refused", columns: []string{"20 releases at once", "requests", "of them refused with 429", "done", "time, s"}}
+	t := table{name: "refused", columns: []string{"20 releases at once", "requests", "refused with 429", "done", "time, s"}}
 	for _, who := range []string{"", "fleet"} {
 		for _, do := range []string{"install", "uninstall"} {
 			found, err := s.run("refused"+who, do, "-releases", "20", "-as", who)
@@ -188,7 +188,7 @@ func (s *scaling) refused() error {
 			}
 			name := do + ", exempt"
 			if who != "" {
-				name = do + ", at a level that takes few"
+				name = do + ", at a level with few slots"
 			}
 			t.lines = append(t.lines, []string{name, number(found.Requests), number(found.Refused), fmt.Sprintf("%d of %d", found.Ready, found.Releases), number(found.Seconds)})
 		}

@@ -16,7 +16,7 @@ func (s *scaling) model(name, of string, sizes []int, found []step, power int, q
 	for _, n := range sizes {
 		t.columns = append(t.columns, strconv.Itoa(n))
 	}
-	t.columns = append(t.columns, "model of the first two", "it says of "+strconv.Itoa(sizes[len(sizes)-1]), "off by")
+	t.columns = append(t.columns, "model from the first two", "model for "+strconv.Itoa(sizes[len(sizes)-1]), "error")
 	x := func(i int) float64 { return math.Pow(float64(sizes[i]), float64(power)) }
 	variable := "n"
 	if power == 2 {

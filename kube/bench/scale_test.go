@@ -33,7 +33,7 @@ type table struct {
 	lines   [][]string
 }
 
-// step is what one step of the fleet took: what it says of itself, and what the kernel
+// step is what one step of the fleet took: what it reports, and what the kernel
 // has counted of it and of the cluster.
 type step struct {
 	Ready, Releases, Events, Routines         int
@@ -137,19 +137,19 @@ var (
 	sent    = quantity{"requests", func(s step) float64 { return s.Requests }}
 	watched = quantity{"watch requests", func(s step) float64 { return s.Watches }}
 	wrote   = quantity{"writes", func(s step) float64 { return s.Writes }}
-	renewed = quantity{"of them renewals of Leases", func(s step) float64 { return s.By["PUT leases"] }}
-	looked  = quantity{"questions why something is not ready", func(s step) float64 {
+	renewed = quantity{"of them Lease renewals", func(s step) float64 { return s.By["PUT leases"] }}
+	looked  = quantity{"diagnosis requests", func(s step) float64 {
 		return 2*s.By["GET events"] + s.By["GET pods"] + s.By["GET replicasets"] // the object itself with its events
 	}}
-	without  = quantity{"requests but for those", func(s step) float64 { return s.Requests - renewed.of(s) - looked.of(s) }}
-	answered = quantity{"answers, MB", func(s step) float64 { return s.Bytes / 1e6 }}
-	streamed = quantity{"of them by watches, MB", func(s step) float64 { return s.Watched / 1e6 }}
-	computed = quantity{"processor, s", func(s step) float64 { return s.cpu }}
-	served   = quantity{"processor of the cluster, s", func(s step) float64 { return s.server }}
+	without  = quantity{"other requests", func(s step) float64 { return s.Requests - renewed.of(s) - looked.of(s) }}
+	answered = quantity{"responses, MB", func(s step) float64 { return s.Bytes / 1e6 }}
+	streamed = quantity{"of them watches, MB", func(s step) float64 { return s.Watched / 1e6 }}
+	computed = quantity{"CPU, s", func(s step) float64 { return s.cpu }}
+	served   = quantity{"CPU of the cluster, s", func(s step) float64 { return s.server }}
 	peaked   = quantity{"memory, MB", func(s step) float64 { return s.peak }}
 	heaped   = quantity{"heap, MB", func(s step) float64 { return s.Heap / 1e6 }}
 	routines = quantity{"goroutines", func(s step) float64 { return float64(s.Routines) }}
-	least    = quantity{"both processors by cores, s", func(s step) float64 { return (s.cpu + s.server) / float64(runtime.NumCPU()) }}
+	least    = quantity{"total CPU per core, s", func(s step) float64 { return (s.cpu + s.server) / float64(runtime.NumCPU()) }}
 	took     = quantity{"time, s", func(s step) float64 { return s.Seconds }}
 )
 
@@ -220,7 +220,7 @@ func (s *scaling) watching() error {
 
 // workers has 200 releases installed, more and more of them at the same time.
 func (s *scaling) workers() error {
-	t := table{name: "workers", columns: []string{"at work at once"}}
+	t := table{name: "workers", columns: []string{"concurrent releases"}}
 	quantities := []quantity{sent, renewed, looked, computed, served, peaked, routines, took}
 	for _, q := range quantities {
 		t.columns = append(t.columns, q.name)
