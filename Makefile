@@ -1,7 +1,7 @@
 # make          builds bin/lockstep and bin/lockstep-sandbox
 # make demo     installs testdata/charts/shop on a throwaway cluster
 # make test     runs all tests on a cluster that it starts, and lists the slowest
-# make quick    runs the tests that need no cluster, in less than a minute
+# make quick    runs the tests that need no cluster
 # make chaos    runs hundreds of kills, faults, signals and competing runs, in about
 #               15 minutes; ROW=faults SEED=123 repeats one trial
 # make compat   runs the end-to-end tests on older Kubernetes: builds each control
