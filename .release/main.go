@@ -1,7 +1,6 @@
-// Command release completes a release: it gives the bills of materials of its
-// binaries the time of the commit, so that they are the same whenever they are
-// made, and writes down under which licences the modules are that they list,
-// with the texts that these licences want to be passed on.
+// Command release completes a release. It sets the time of the bills of materials to that
+// of the commit, so that repeated builds give the same bytes, and writes a list of the
+// modules in the binaries with the texts of their licences.
 //
 //	release -source DIR -time RFC3339 -licenses FILE SBOM...
 package main
@@ -24,9 +23,9 @@ import (
 )
 
 func main() {
-	source := flag.String("source", ".", "the folder of the module that was built")
-	time := flag.String("time", "", "the time that the bills of materials say, RFC 3339")
-	licenses := flag.String("licenses", "", "the file to write the licences to")
+	source := flag.String("source", ".", "folder of the module that was built")
+	time := flag.String("time", "", "timestamp of the bills of materials, RFC 3339")
+	licenses := flag.String("licenses", "", "file to write the licences to")
 	flag.Parse()
 	if err := run(*source, *time, *licenses, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -55,7 +54,7 @@ func run(source, time, licenses string, boms []string) error {
 	return os.WriteFile(licenses, text.Bytes(), 0o644)
 }
 
-// date gives a bill of materials its time, and returns it.
+// date sets the timestamp of a bill of materials and returns it.
 func date(name, time string) (*cyclonedx.BOM, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -69,7 +68,7 @@ func date(name, time string) (*cyclonedx.BOM, error) {
 		return nil, fmt.Errorf("read %s: it lists no components", name)
 	}
 	bom.Metadata.Timestamp = time
-	// The tool names the checksums of its own binary, which differ by machine.
+	// The tool adds checksums of its own binary, which differ between machines.
 	if tools := bom.Metadata.Tools; tools != nil && tools.Tools != nil {
 		for i := range *tools.Tools {
 			(*tools.Tools)[i].Hashes = nil
@@ -82,14 +81,14 @@ func date(name, time string) (*cyclonedx.BOM, error) {
 	return &bom, os.WriteFile(name, out.Bytes(), 0o644)
 }
 
-// module is one that a binary is made of.
+// module is a module in a binary.
 type module struct {
 	name, version string
 	licenses      []string // SPDX identifiers, as detected
 	dir           string
 }
 
-// found are the licences that were detected in a component.
+// found returns the licences that were detected in a component.
 func found(c cyclonedx.Component) []string {
 	if c.Evidence == nil || c.Evidence.Licenses == nil {
 		return nil
@@ -107,7 +106,7 @@ func found(c cyclonedx.Component) []string {
 // standard is the name under which Go's standard library is listed.
 const standard = "std"
 
-// locate finds where the sources of the modules are.
+// locate finds the sources of the modules.
 func locate(source string, used map[string]module) error {
 	cmd := exec.Command("go", "list", "-m", "-json", "all")
 	cmd.Dir, cmd.Stderr = source, os.Stderr
@@ -129,7 +128,7 @@ func locate(source string, used map[string]module) error {
 	}
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		return fmt.Errorf("look for Go's own sources: %w", err)
+		return fmt.Errorf("find Go's own sources: %w", err)
 	}
 	if std, ok := used[standard]; ok {
 		std.dir, std.licenses = strings.TrimSpace(string(root)), []string{"BSD-3-Clause"}
@@ -138,11 +137,11 @@ func locate(source string, used map[string]module) error {
 	return nil
 }
 
-// list writes an overview, then each text once. A module without any is an
-// error: it could not be passed on.
+// list writes an overview, then each licence text once. A module without a text is an
+// error, because it must not be distributed without one.
 func list(out io.Writer, modules []module) error {
 	fmt.Fprint(out, "lockstep is under the Apache License 2.0. Its binaries contain these modules:\n\n")
-	under := map[string][]string{} // a text, and the modules that it is for
+	under := map[string][]string{} // modules by licence text
 	var order, missing []string
 	for _, m := range modules {
 		ids := strings.Join(m.licenses, " ")
@@ -173,8 +172,7 @@ func list(out io.Writer, modules []module) error {
 	return nil
 }
 
-// texts are those of a module's files that say what is allowed, or who is to be
-// named.
+// texts returns a module's licences and notices.
 func texts(dir string) ([]string, error) {
 	if dir == "" {
 		return nil, nil
