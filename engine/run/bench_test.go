@@ -12,7 +12,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// instantCluster answers at once, and its objects are ready at once.
+// instantCluster responds at once, and its objects are ready at once.
 type instantCluster struct {
 	mu     sync.Mutex
 	report func(Observation)
@@ -36,9 +36,9 @@ func (c *instantCluster) Delete(context.Context, *plan.Group, plan.Object) (Outc
 	return Outcome{Change: event.Absent}, nil
 }
 
-// BenchmarkApply is the time from the start of a group to its end, for a group
-// of one object in a chain: what the engine adds to every step. With noise,
-// 2,000 status events a second come in beside it and a reader draws them.
+// BenchmarkApply measures the time from the start of a group to its end, for groups of one
+// object in a chain: the overhead of the engine per step. With noise, 2,000 status events
+// per second arrive meanwhile, and a reader draws them.
 func BenchmarkApply(b *testing.B) {
 	for _, noise := range []int{0, 2000} {
 		b.Run(fmt.Sprintf("%d events a second", noise), func(b *testing.B) {
@@ -89,7 +89,7 @@ func drawAll(ctx context.Context, feed *event.Feed) {
 	}
 }
 
-// chatter publishes so many events a second.
+// chatter publishes that many events per second.
 func chatter(ctx context.Context, e *Engine, perSecond int) {
 	if perSecond == 0 {
 		return
@@ -109,12 +109,11 @@ func chatter(ctx context.Context, e *Engine, perSecond int) {
 	}
 }
 
-// shapes are plans of so many objects: groups of ten of which each waits for up to
-// three others, groups that all start at once, one group after the other, and one
-// group with everything in it.
+// shapes are plans for a number of objects: groups of ten that each wait for up to three
+// others, groups that all start at once, a chain of groups, and a single group.
 var shapes = []struct {
 	name  string
-	group int // objects in one
+	group int // objects per group
 	gates func(n int) []int
 }{
 	{"graph", 10, func(n int) []int {
@@ -159,8 +158,8 @@ func phaseOf(objects, group int, gates func(n int) []int) event.Phase {
 	return p
 }
 
-// BenchmarkRun is all that the machine decides in a run of so many objects, on a
-// cluster that answers at once, and shows each object ready a little later.
+// BenchmarkRun measures all decisions of the machine in a run of that many objects, on a
+// cluster that responds at once and reports each object ready a little later.
 func BenchmarkRun(b *testing.B) {
 	for _, shape := range shapes {
 		for _, n := range []int{1_000, 10_000, 100_000} {
@@ -177,8 +176,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// carryThrough runs a phase to its end, and returns how many objects have been told
-// to be ready. What is seen comes when all requests under way are answered.
+// carryThrough runs a phase to its end and returns how many objects were reported ready.
+// Observations arrive when all requests in flight have been answered.
 func carryThrough(p event.Phase, await bool) (ready int) {
 	m := newMachine(Options{Operation: event.Operation{Name: "install", Timeout: time.Hour}}, epoch)
 	stage := Stage{Phase: p, Readiness: time.Hour, Await: func(*plan.Group) bool { return await }}

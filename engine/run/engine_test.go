@@ -46,7 +46,7 @@ func TestWavesFollowEachOther(t *testing.T) { // R15
 	want(t, trace, "0.0s c:a running", "3.0s c:a ready")
 }
 
-func TestAWaveWaitsForWhatMustBeEstablished(t *testing.T) { // R17
+func TestAWaveWaitsForEstablishedCRDs(t *testing.T) { // R17
 	groups := groupsOf("a: crd, cr")
 	groups[0].Waves[1].Established = []plan.Object{groups[0].Objects[0]}
 	fake := newFake(map[string]behaviour{"crd": {ready: 2 * sec}, "cr": {ready: sec}})
@@ -97,9 +97,9 @@ func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
 	}
 }
 
-// TestAFailureThatTheChartDecidesIsTold: what an expression has said of an object is
-// part of the cause, though the object may be otherwise when somebody looks (R23).
-func TestAFailureThatTheChartDecidesIsTold(t *testing.T) {
+// TestDecidedFailuresAreReported: the readiness expression that decided a failure is part of
+// the cause, even if the diagnosis no longer sees that state (R23).
+func TestDecidedFailuresAreReported(t *testing.T) {
 	const holds = "readiness-failure {.phase} == Broken is true (phase is Broken)"
 	for _, tt := range []struct {
 		found Finding
@@ -127,7 +127,7 @@ func TestWhatIsNotReadyIsLookedInto(t *testing.T) {
 	}}
 	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y")}}, fake, func(b *bench) {
 		start = time.Now()
-		b.e.Command(event.Command{Name: event.Pause}) // the clock of the run stands still, not so this
+		b.e.Command(event.Command{Name: event.Pause}) // stops the clock of the run, but not this one
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestPausedTimeCountsForNoTimeout(t *testing.T) { // R25
 		"110.0s c:a failed (Pod/x: not ready after 10s (--readiness-timeout): in-progress, 0 of 1 available)")
 }
 
-func TestFailureLetsTheRestInFlightFinish(t *testing.T) { // R26
+func TestRunningGroupsFinishAfterAFailure(t *testing.T) { // R26
 	fake := newFake(map[string]behaviour{"x": {failed: "exit code 2", ready: sec}, "y": {ready: 5 * sec}})
 	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y", "c < a: z", "d < b: w")}}, fake, nil)
 	want(t, trace,
@@ -281,7 +281,7 @@ func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 	})
 }
 
-func TestALostServerCannotHangAnAbort(t *testing.T) { // R34
+func TestUnreachableServerCannotBlockAnAbort(t *testing.T) { // R34
 	fake := newFake(map[string]behaviour{"x": {hang: true}})
 	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
 		b.at(sec)
@@ -295,7 +295,7 @@ func TestALostServerCannotHangAnAbort(t *testing.T) { // R34
 	}
 }
 
-func TestUnitsThatNeverStartAreToldOf(t *testing.T) { // R26
+func TestUnitsThatNeverStartAreReported(t *testing.T) { // R26
 	synctest.Test(t, func(t *testing.T) {
 		feed := &event.Feed{}
 		b := &bench{t: t, feed: feed, from: time.Now()}
@@ -337,9 +337,9 @@ func TestARollbackDoesNotTurnBackWhatWasReady(t *testing.T) {
 	})
 }
 
-// TestWhatKnowsLessErasesNothing: a cause that was found stands with the failure,
-// whatever is seen later.
-func TestWhatKnowsLessErasesNothing(t *testing.T) {
+// TestVaguerFindingsReplaceNothing: a cause stays with the failure, whatever is observed
+// later.
+func TestVaguerFindingsReplaceNothing(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {never: true}})
 	asked := 0
 	opts := Options{Diagnose: func(context.Context, plan.Object) Finding {

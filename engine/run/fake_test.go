@@ -14,8 +14,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// fakeCluster answers requests after a delay and reports what its script says.
-// Time is that of the synctest bubble it lives in.
+// fakeCluster responds to requests after a delay and reports the states in its script. It
+// uses the time of its synctest bubble.
 type fakeCluster struct {
 	mu      sync.Mutex
 	script  map[string]behaviour // by object name
@@ -26,25 +26,25 @@ type fakeCluster struct {
 	version uint64
 	flight  int
 	most    int
-	flown   map[string]int // the most requests at a time for an object
+	flown   map[string]int // maximum number of concurrent requests per object
 	flying  map[string]int
 }
 
-// behaviour is what an object does after its apply.
+// behaviour describes an object after its apply.
 type behaviour struct {
-	request  time.Duration // how long the API server takes to answer
+	request  time.Duration // response time of the API server
 	err      error
-	ready    time.Duration // when it becomes ready, from the answer
-	never    bool          // it never becomes ready
-	failed   string        // it fails instead, after ready
-	decided  bool          // failed is why
-	gone     time.Duration // how long its removal takes
+	ready    time.Duration // time from the response until it is ready
+	never    bool          // never ready
+	failed   string        // fails instead, after ready, with this message
+	decided  bool          // failed is the cause
+	gone     time.Duration // duration of its removal
 	outcome  event.Change
-	untilTry int // the failure or error holds for so many attempts
+	untilTry int // number of attempts with the failure or error
 	stale    bool
-	hang     bool          // the request comes back only when it is cancelled
-	blocked  time.Duration // the first apply finds another object of the name, which is gone then; -1 for never
-	held     bool          // it is never gone once it is deleted
+	hang     bool          // the request returns only when it is cancelled
+	blocked  time.Duration // the first apply finds an object of the same name, which is gone after this; -1 for never
+	held     bool          // never gone after its deletion
 }
 
 func newFake(script map[string]behaviour) *fakeCluster {
@@ -85,10 +85,10 @@ func (f *fakeCluster) next() uint64 {
 	return f.version
 }
 
-// wait lets time pass, and reports false where the watch ends before.
+// wait sleeps; it returns false if the watch ends first.
 func (f *fakeCluster) wait(d time.Duration) bool {
 	f.mu.Lock()
-	watch := f.watch // of the last group: all of a run end together
+	watch := f.watch // of the last group: all watches of a run end together
 	f.mu.Unlock()
 	select {
 	case <-time.After(d):
@@ -105,7 +105,7 @@ func (f *fakeCluster) leave(o plan.Object) {
 	f.flying[o.Name]--
 }
 
-// inFlight is how many requests have no answer.
+// inFlight is the number of requests without a response.
 func (f *fakeCluster) inFlight() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,8 +212,8 @@ type bench struct {
 	from time.Time
 }
 
-// run starts an engine with a stage of the given groups in a bubble, calls
-// steer beside it, and returns the trace of events and the stage's error.
+// run starts an engine with a stage of the given groups in a bubble, calls steer meanwhile,
+// and returns the trace of events and the stage's error.
 func run(t *testing.T, opts Options, s Stage, fake *fakeCluster, steer func(*bench)) (trace []string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -240,7 +240,7 @@ func run(t *testing.T, opts Options, s Stage, fake *fakeCluster, steer func(*ben
 	return trace, err
 }
 
-// at sleeps until so long after the start.
+// at sleeps until that long after the start.
 func (b *bench) at(d time.Duration) { time.Sleep(time.Until(b.from.Add(d))); synctest.Wait() }
 
 func (b *bench) command(name event.CommandName, group string) {

@@ -7,8 +7,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// indexes compares what the stage keeps, so as not to look through all groups with
-// every message, with what looking through them finds.
+// indexes compares the indexes of the stage, which save a scan of all groups per message,
+// with the result of such a scan.
 func (x *simulation) indexes() {
 	m := x.m
 	s := m.stage
@@ -54,7 +54,7 @@ func undone(g *group) (n int) {
 	return n
 }
 
-// dueOf looks through all groups of a cohort for those whose wave may go.
+// dueOf scans all groups of a cohort for those whose wave may be sent.
 func dueOf(c *cohort) []*group {
 	var lowest plan.Rank
 	var due []*group

@@ -14,9 +14,8 @@ func removal(lines ...string) Stage {
 	return Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf(lines...)}, Readiness: 30 * time.Second, Lenient: true}
 }
 
-// TestLenientRemoval: an object that does not go holds back what comes after it for
-// as long as an object may take to become ready, what no group waits for has a
-// moment, and nothing fails (R30).
+// TestLenientRemoval: an object that does not go delays the groups after it for Readiness at
+// most, an object that no group waits for gets goneGrace, and nothing fails (R30).
 func TestLenientRemoval(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {gone: time.Second}, "b": {held: true}, "c": {held: true}})
 	trace, err := run(t, Options{}, removal("a: a", "b < a: b", "c < b: c", "d: d"), fake, nil)
@@ -27,7 +26,7 @@ func TestLenientRemoval(t *testing.T) {
 		"31.0s c:b applied (still being deleted, not checked)", "31.0s c:c running", "33.0s c:c applied (still being deleted, not checked)")
 }
 
-// TestLenientRemovalInUse: what is known not to go by itself is waited for no longer.
+// TestLenientRemovalInUse: an object that cannot go by itself is no longer waited for.
 func TestLenientRemovalInUse(t *testing.T) {
 	fake := newFake(map[string]behaviour{"data": {held: true}})
 	diagnose := func(context.Context, plan.Object) Finding {
@@ -40,8 +39,8 @@ func TestLenientRemovalInUse(t *testing.T) {
 	want(t, trace, "0.0s c:a running", "1.0s diagnosis c:a PersistentVolumeClaim/data (in use by pod user)", "1.0s c:a applied (still being deleted, not checked)", "1.0s c:b running", "1.0s c:b gone")
 }
 
-// TestLenientRemovalTimesOut: where the operation's time is over, all that is left to
-// be deleted is deleted, and nothing is waited for (R30).
+// TestLenientRemovalTimesOut: after the operation's timeout, the rest is deleted without
+// waiting (R30).
 func TestLenientRemovalTimesOut(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {held: true}, "b": {held: true}, "c": {held: true}})
 	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a", "b < a: b", "c < b: c"), fake, nil)
@@ -52,8 +51,8 @@ func TestLenientRemovalTimesOut(t *testing.T) {
 		"10.0s c:b applied (still being deleted, not checked)", "10.0s c:c running", "10.0s c:c applied (still being deleted, not checked)")
 }
 
-// TestLenientRemovalWithoutAnswers: an API server that answers nothing ends a removal
-// all the same, soon after the operation's time is over.
+// TestLenientRemovalWithoutAnswers: a removal ends soon after the operation's timeout even if
+// the API server never responds.
 func TestLenientRemovalWithoutAnswers(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {hang: true}})
 	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a"), fake, func(b *bench) {
@@ -71,8 +70,8 @@ func TestLenientRemovalWithoutAnswers(t *testing.T) {
 	}
 }
 
-// TestBlockedByItsOwnName: an object is applied again once the one of its name that is
-// being deleted is gone; until then its wave is not over (R30).
+// TestBlockedByItsOwnName: an object is applied again once the older one of the same name is
+// gone; until then its wave is not over (R30).
 func TestBlockedByItsOwnName(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {blocked: 3 * time.Second}})
 	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: a, b")}, Readiness: 10 * time.Second}, fake, nil)
@@ -85,8 +84,8 @@ func TestBlockedByItsOwnName(t *testing.T) {
 	}
 }
 
-// TestBlockedForGood: where the object does not go, the group fails in its time, and
-// what has started with it goes on.
+// TestBlockedForGood: if the older object does not go, the group times out, and the groups
+// that started with it continue.
 func TestBlockedForGood(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {blocked: -1}})
 	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: ConfigMap/a, b", "c: ConfigMap/c, d")}, Readiness: 10 * time.Second}, fake, nil)

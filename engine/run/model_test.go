@@ -13,12 +13,12 @@ var (
 	modelSeed = flag.Uint64("model.seed", 0, "the first seed of the model test")
 )
 
-// TestModel runs plans, objects and commands at random against the reference. It
-// prints the seed and the least scenario that goes wrong in the same way.
+// TestModel compares runs with random plans, objects and commands to the reference. It
+// prints the seed and the smallest scenario that fails in the same way.
 func TestModel(t *testing.T) { // R14, R15a, R22, R26, R40, R41, R42, R43, R44, R45, R48, R53
 	const workers = 4
 	runs := *modelRuns
-	if racing || testing.Short() { // there is nothing to find for it: a run is one goroutine
+	if racing || testing.Short() { // a run is one goroutine, so there are no races
 		runs = min(runs, 2000)
 	}
 	var wrong atomic.Bool
@@ -36,7 +36,7 @@ func TestModel(t *testing.T) { // R14, R15a, R22, R26, R40, R41, R42, R43, R44, 
 	wg.Wait()
 }
 
-// tryModel simulates one run; the report is empty where nothing is wrong.
+// tryModel simulates one run; the report is empty if nothing is wrong.
 func tryModel(seed uint64, spoil func(*machine)) string {
 	s := newScenario(seed)
 	wrong := simulate(s, spoil)

@@ -7,8 +7,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// operator carries a scenario out as kube does an operation: phase by phase, and
-// where one fails or is aborted on to a final state or a rollback.
+// operator performs a scenario as kube performs an operation: phase by phase, then a final
+// state, or a rollback if a phase failed or was aborted.
 type operator interface {
 	announce(p phaseSpec)
 	admit(p phaseSpec, g *plan.Group) error
@@ -95,13 +95,13 @@ func conclude(s scenario, x operator) error {
 	return nil
 }
 
-// world is what the objects of a scenario do, attempt by attempt.
+// world is the behaviour of the objects of a scenario, attempt by attempt.
 type world struct {
 	version uint64
 	tries   map[string]int
 }
 
-// attempt says what becomes of a request, the next one for the object.
+// attempt returns the outcome of the next request for the object.
 func (w *world) attempt(p phaseSpec, o objectSpec) objectSpec {
 	if w.tries == nil {
 		w.tries, w.version = map[string]int{}, 100

@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestDeadlinesAcrossAnOutage gives each object its own readiness timeout: an outage sets the clock of
-// readiness back, so an object that is applied later can be due earlier (R25, R53).
+// TestDeadlinesAcrossAnOutage: an outage sets the clock of readiness back, so the deadline of
+// an object that is applied later can be earlier (R25, R53).
 func TestDeadlinesAcrossAnOutage(t *testing.T) {
 	fake := newFake(map[string]behaviour{"early": {request: 4900 * time.Millisecond, never: true}, "late": {request: 8100 * time.Millisecond, never: true}})
 	stage := Stage{Readiness: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: early", "b: late")}}

@@ -10,29 +10,27 @@ import (
 	"lockstep/engine/plan"
 )
 
-// reference is the small model that a run is compared with: it knows the events,
-// the requests, and the commands that were sent, and nothing of how a run is
-// carried out. Whatever breaks a rule is a violation.
+// reference is a small model to which a run is compared. It knows the events, the requests
+// and the commands, but not the implementation, and reports every violation of a rule.
 type reference struct {
 	s     scenario
 	state event.State // drawn by the one reducer
 	units map[event.Unit]*refUnit
 	steer refSteering
-	stage map[event.Unit]bool // the units of the stage that is under way
-	// ready, where set, says what is wrong with a unit that is told to be ready.
+	stage map[event.Unit]bool // the units of the running stage
+	// ready, if set, says what is wrong with a unit that is reported ready.
 	ready func(event.Unit) string
-	// isReady, where set, reports whether the object that a failure names is ready.
+	// isReady, if set, reports whether the object of a failure is ready.
 	isReady func(message string) bool
 	sent    []event.Command
-	// freed are the objects, by name, that were blocked and have to be sent again.
+	// freed are the objects, by name, that were blocked and must be sent again.
 	freed map[string]event.Unit
-	// flying counts the requests under way of each object.
+	// flying counts the requests in flight per object.
 	flying map[string]int
-	// counted is the time that counts for what has to become ready: while the run
-	// is neither paused nor held and the API server answers; at is until when, zero
-	// where that is not known.
+	// counted is the time that counts for readiness: the run is neither paused nor held, and
+	// the API server is reachable. at is the end of that time, zero if unknown.
 	counted time.Duration
-	// total is the time that counts for the operation: also while the API server is away.
+	// total is the time that counts for the operation, outages included.
 	total time.Duration
 	at    time.Time
 	away  bool
@@ -41,7 +39,7 @@ type reference struct {
 	begun   bool
 	closed  bool
 	timeout bool
-	asked   int // failures that are looked into before they are told
+	asked   int // failures whose diagnosis is running
 	wrong   []string
 }
 
@@ -53,9 +51,9 @@ type refUnit struct {
 	status    event.Status
 	stop      bool
 	decided   bool // it failed and was given up
-	restarted bool // it has just begun again, which a command has to explain
+	restarted bool // just restarted, which a command must explain
 	moment    int
-	since     time.Duration   // of counted, when it began
+	since     time.Duration   // start, in time of counted
 	sent      map[string]bool // objects of this attempt
 	accepted  bool
 }
@@ -86,7 +84,7 @@ func (r *reference) announce(p phaseSpec) {
 	}
 }
 
-// enter takes in that a stage begins.
+// enter records the start of a stage.
 func (r *reference) enter(p event.Phase) {
 	r.stage = map[event.Unit]bool{}
 	for _, g := range p.Groups {
@@ -94,7 +92,7 @@ func (r *reference) enter(p event.Phase) {
 	}
 }
 
-// event takes in what the run tells.
+// event checks an event of the run.
 func (r *reference) event(e event.Event) {
 	if r.closed {
 		r.fail("R48: after the closing event: %s %s", e.Kind, e.Status)
@@ -165,8 +163,8 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 	}
 }
 
-// released checks that what is still being deleted has held back what comes after it
-// for as long as it may (R30).
+// released checks that an object that is still being deleted delayed the groups after it for
+// as long as R30 says.
 func (r *reference) released(id event.Unit, u *refUnit) {
 	waited := false
 	if r.at.IsZero() {
@@ -181,14 +179,14 @@ func (r *reference) released(id event.Unit, u *refUnit) {
 	}
 }
 
-// blocked takes in that something has to go before an object can be applied.
+// blocked records that an object cannot be applied yet.
 func (r *reference) blocked(id event.Unit, o plan.Object) {
 	if u := r.units[id]; u != nil && u.sent != nil {
 		delete(u.sent, o.Name)
 	}
 }
 
-// pass lets time pass.
+// pass advances the time.
 func (r *reference) pass(now time.Time) {
 	if run := r.state.Run; !r.at.IsZero() && run != event.Paused && run != event.Held {
 		r.total += now.Sub(r.at)
@@ -199,8 +197,8 @@ func (r *reference) pass(now time.Time) {
 	r.at = now
 }
 
-// unready checks that a unit that is told to have had its time has had it, and is
-// not ready behind an outage.
+// unready checks that a unit that timed out really had its time, and did not become ready
+// during an outage.
 func (r *reference) unready(e event.Event, u *refUnit) {
 	if u.lenient && strings.Contains(e.Message, "deleting") && !u.accepted && strings.Contains(e.Message, "-timeout)") {
 		r.fail("R30: %v has failed, though all that is left of being deleted: %s", e.Unit(), e.Message)
@@ -248,8 +246,7 @@ func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *e
 	}
 }
 
-// failed reports whether a unit of the stage is failed, held whether one keeps
-// the run until somebody decides.
+// failed reports whether a unit of the stage failed, held whether the run is held on one.
 func (r *reference) failed() bool {
 	for id := range r.stage {
 		if r.units[id].status == event.Failed {
@@ -338,7 +335,7 @@ func (r *reference) answer(e event.Event) {
 	}
 }
 
-// edited takes in whether an edited revision is to begin.
+// edited records whether an edited revision is about to start.
 func (r *reference) edited(ok bool) {
 	s := &r.steer
 	waits := (s.paused || r.held()) && s.abort == "" && !s.rolling && !r.timeout
@@ -427,7 +424,7 @@ func (r *reference) ended(e event.Event) {
 	}
 }
 
-// requested takes in that a request is sent, returned that it is answered.
+// requested records a request, returned its response.
 func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 	if r.flying[o.Name]++; r.flying[o.Name] > 1 {
 		r.fail("R44: %d requests at a time for %s", r.flying[o.Name], o)
@@ -457,7 +454,7 @@ func kindOf(o plan.Object) int { return slices.Index(kinds, o.Kind) }
 
 func (r *reference) returned(o plan.Object) { r.flying[o.Name]-- }
 
-// idle checks, while no request is under way, that what has to be sent again was.
+// idle checks, while no request is in flight, that freed objects were sent again.
 func (r *reference) idle() {
 	for name, id := range r.freed {
 		if u := r.units[id]; u == nil || u.status != event.Running || u.accepted || r.steer.abort != "" || r.timeout {
@@ -468,8 +465,7 @@ func (r *reference) idle() {
 	}
 }
 
-// quiet checks what must be so when nothing is on its way between the run and
-// those who draw it.
+// quiet checks what must hold when no message is in flight.
 func (r *reference) quiet() {
 	if r.closed || r.state.Status == "" {
 		return

@@ -10,12 +10,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// scenario is one run of the model test: what is planned, how objects behave, and
-// what is commanded when. Times are milliseconds.
+// scenario is one run of the model test: the plan, the behaviour of objects, and the
+// commands with their times. Times are in milliseconds.
 type scenario struct {
 	Phases      []phaseSpec
 	Commands    []commandSpec `json:",omitempty"`
-	Outages     []outageSpec  `json:",omitempty"` // of the API server, one after the other
+	Outages     []outageSpec  `json:",omitempty"` // one after the other
 	Breakpoints []string      `json:",omitempty"`
 	Hold        bool          `json:",omitempty"`
 	Paused      bool          `json:",omitempty"`
@@ -23,15 +23,15 @@ type scenario struct {
 	Parallel    int           `json:",omitempty"`
 	Timeout     int           `json:",omitempty"`
 	Readiness   int           `json:",omitempty"`
-	Diagnosis   int           `json:",omitempty"` // how long it takes to find out why something has failed; 0 for nobody who can
-	Finalize    int           `json:",omitempty"` // how long the release's record takes in the end
-	Hasty       bool          `json:",omitempty"` // whoever waits for a stage leaves it at a stop, as Helm's action is left to itself
+	Diagnosis   int           `json:",omitempty"` // duration of a diagnosis; 0 for no diagnoses
+	Finalize    int           `json:",omitempty"` // duration of the final write of the release record
+	Hasty       bool          `json:",omitempty"` // the caller does not wait for a stage after a stop, as with Helm's action
 }
 
 type phaseSpec struct {
 	Name    string
 	Kind    event.PhaseKind
-	Lenient bool `json:",omitempty"` // a removal that waits for nobody for ever
+	Lenient bool `json:",omitempty"` // a lenient removal
 	Groups  []groupSpec
 }
 
@@ -42,19 +42,19 @@ type groupSpec struct {
 	Objects []objectSpec `json:",omitempty"`
 }
 
-// objectSpec is an object and how it behaves when it is applied or removed.
+// objectSpec is an object with its behaviour when it is applied or removed.
 type objectSpec struct {
 	Name    string
-	Kind    int  // of kinds; a group's objects have them in order
-	Request int  `json:",omitempty"` // until the API server answers
-	Hang    bool `json:",omitempty"` // it answers only when cancelled
+	Kind    int  // index into kinds; a group's objects are sorted by it
+	Request int  `json:",omitempty"` // until the response
+	Hang    bool `json:",omitempty"` // no response until it is cancelled
 	Denied  bool `json:",omitempty"`
 	Result  string
-	After   int  `json:",omitempty"` // until Result, from the answer
-	Times   int  `json:",omitempty"` // how many attempts go so, 0 for all
-	Stale   bool `json:",omitempty"` // an old status says that it is ready
-	Blocked int  `json:",omitempty"` // the first answer is that one of the name has to go; until it has, -1 for never
-	Mended  int  `json:",omitempty"` // until somebody else makes it ready, after what goes wrong; 0 for never
+	After   int  `json:",omitempty"` // from the response until Result
+	Times   int  `json:",omitempty"` // number of attempts with this outcome, 0 for all
+	Stale   bool `json:",omitempty"` // an outdated status says ready
+	Blocked int  `json:",omitempty"` // the first apply finds an object of the same name, gone after this; -1 for never
+	Mended  int  `json:",omitempty"` // from the failure until somebody else fixes it; 0 for never
 }
 
 type commandSpec struct {
@@ -74,7 +74,7 @@ func (s scenario) String() string {
 	return string(text)
 }
 
-// newScenario draws a run.
+// newScenario returns a random scenario.
 func newScenario(seed uint64) scenario {
 	r := rand.New(rand.NewPCG(seed, 8))
 	s := scenario{
@@ -86,13 +86,13 @@ func newScenario(seed uint64) scenario {
 	}
 	apply := applyPhase(r)
 	s.Phases = append(s.Phases, apply)
-	if r.IntN(3) == 0 { // what is removed has the ids of what was applied
+	if r.IntN(3) == 0 { // the removal has the ids of the applied groups
 		s.Phases = append(s.Phases, reversed(apply, "remove", r))
 	}
 	for range r.IntN(6) {
 		s.Commands = append(s.Commands, randomCommand(r, s))
 	}
-	if r.IntN(3) == 0 { // somebody who deals with failures
+	if r.IntN(3) == 0 { // somebody handles failures
 		s.Hold = true
 		for range 3 {
 			names := []event.CommandName{event.GiveUp, event.Retry, event.Retry, event.Accept}
@@ -173,7 +173,7 @@ func randomObject(r *rand.Rand, name string, kind int) objectSpec {
 	return o
 }
 
-// reversed is the removal of what a phase applies.
+// reversed is the removal of a phase.
 func reversed(p phaseSpec, name string, r *rand.Rand) phaseSpec {
 	back := phaseSpec{Name: name, Kind: event.PhaseRemove, Lenient: r != nil && r.IntN(2) == 0}
 	for n, g := range p.Groups {
@@ -222,7 +222,7 @@ func randomCommand(r *rand.Rand, s scenario) commandSpec {
 	return commandSpec{At: r.IntN(24) * 10, Command: c}
 }
 
-// phases are the phases as the engine is given them.
+// phases are the phases for the engine.
 func (s scenario) phases() (out []event.Phase) {
 	for _, p := range s.Phases {
 		out = append(out, p.phase())
@@ -230,7 +230,7 @@ func (s scenario) phases() (out []event.Phase) {
 	return out
 }
 
-// phase is the phase as the engine is given it.
+// phase is the phase for the engine.
 func (p phaseSpec) phase() event.Phase {
 	out := event.Phase{Name: p.Name, Kind: p.Kind}
 	for _, g := range p.Groups {
@@ -266,8 +266,7 @@ func (p phaseSpec) spec(o plan.Object) objectSpec {
 	return objectSpec{}
 }
 
-// smaller yields scenarios that are a little less than s, the greatest steps
-// first.
+// smaller yields scenarios that are slightly smaller than s, the largest reductions first.
 func (s scenario) smaller(yield func(scenario) bool) {
 	clone := func() scenario {
 		var c scenario
@@ -330,7 +329,7 @@ func (p *phaseSpec) drop(n int) {
 	}
 }
 
-// shrink returns the least scenario that it finds for which fails holds.
+// shrink returns the smallest scenario it finds for which fails is true.
 func shrink(s scenario, fails func(scenario) bool) scenario {
 	for tries := 0; tries < 5000; {
 		found := false

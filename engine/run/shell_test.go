@@ -11,8 +11,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestModelOfTheEngine runs some of the model test's scenarios through the Engine
-// itself, with its goroutines, in a bubble of time.
+// TestModelOfTheEngine runs some scenarios of the model test through the Engine itself, with
+// its goroutines, in a synctest bubble.
 func TestModelOfTheEngine(t *testing.T) { // R44, R48
 	for seed := range uint64(1000) {
 		if wrong := runEngine(t, newScenario(seed)); len(wrong) > 0 {
@@ -22,14 +22,14 @@ func TestModelOfTheEngine(t *testing.T) { // R44, R48
 	}
 }
 
-// live is the operator, the cluster and the onlooker of a real engine.
+// live is the operator, the cluster and the observer of a real engine.
 type live struct {
 	s      scenario
 	e      *Engine
 	feed   *event.Feed
 	reader *event.Reader
 
-	mu sync.Mutex // of what follows
+	mu sync.Mutex // guards the fields below
 	r  *reference
 	w  world
 }
@@ -68,7 +68,7 @@ func runEngine(t *testing.T, s scenario) (wrong []string) {
 	return wrong
 }
 
-// settle waits until nothing is on its way and takes in what was told.
+// settle waits until no message is in flight and processes all events.
 func (x *live) settle() {
 	synctest.Wait()
 	x.mu.Lock()

@@ -25,16 +25,16 @@ type simulation struct {
 	phases map[*StageRun]phaseSpec
 	over   map[*StageRun]error
 	hangs  []request
-	is     map[string]Observation // how each object is
-	seen   map[string]Observation // what has been told of it
-	took   map[string]uint64      // the version that each object was applied with
-	away   bool                   // nothing comes from the API server
-	held   []message              // what has to wait for it
-	// watching are the groups by their units that are watched now: those of an
-	// edited revision in place of the ones before.
+	is     map[string]Observation // state of each object
+	seen   map[string]Observation // its last reported state
+	took   map[string]uint64      // the version of its apply
+	away   bool                   // the API server is unreachable
+	held   []message              // delayed by the outage
+	// watching are the watched groups by unit; those of an edited revision replace the
+	// earlier ones.
 	watching map[event.Unit]*group
 	looks    int
-	blocked  map[string]int // how often an object was, or gone
+	blocked  map[string]int // how often an object was blocked, or gone
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -96,7 +96,7 @@ func simulate(s scenario, spoil func(*machine)) []string {
 	return x.r.wrong
 }
 
-// nudge is what brings a run on that waits for somebody.
+// nudge sends a command to a run that waits for somebody.
 func nudge(run event.Status, n int) event.Command {
 	switch {
 	case n > 15:
@@ -122,7 +122,7 @@ func (s scenario) options() Options {
 	}
 }
 
-// advance lets time pass until something is due; false where nothing is.
+// advance advances the time until something is due; false if nothing is.
 func (x *simulation) advance() bool {
 	wake := x.m.wake()
 	if len(x.later) > 0 && (wake.IsZero() || !x.later[0].at.After(wake)) {
@@ -150,7 +150,7 @@ func (x *simulation) after(ms int, do func()) {
 	heap.Push(&x.later, later{x.now.Add(time.Duration(ms) * time.Millisecond), len(x.later) + int(x.w.next()), do})
 }
 
-// hear posts what comes from the API server, as soon as that answers.
+// hear delivers a message from the API server as soon as that is reachable.
 func (x *simulation) hear(msg message) {
 	if x.away || len(x.held) > 0 {
 		x.held = append(x.held, msg)
@@ -208,7 +208,7 @@ func (x *simulation) carryOut(effects []effect) {
 			if eff.diagnosis.failure != nil {
 				x.r.asked++
 			} else if x.looks++; x.looks > 3 {
-				continue // or a run that waits for somebody would never be quiet
+				continue // otherwise a run that waits for somebody would never become quiet
 			}
 			x.after(x.s.Diagnosis, func() {
 				if eff.diagnosis.failure != nil {
@@ -264,7 +264,7 @@ func (x *simulation) request(r request) {
 	})
 }
 
-// blocks reports whether something has to go before the object can be there.
+// blocks reports whether an older object must go before the object can be applied.
 func (x *simulation) blocks(p phaseSpec, o objectSpec) bool {
 	if o.Blocked == 0 || p.Kind != event.PhaseApply || x.blocked[o.Name] == gone {
 		return false
@@ -272,9 +272,9 @@ func (x *simulation) blocks(p phaseSpec, o objectSpec) bool {
 	return true
 }
 
-const gone = -1 // of what has blocked an object
+const gone = -1 // in blocked: the older object is gone
 
-// block answers that an object of the same name is still being deleted.
+// block responds that an object of the same name is still being deleted.
 func (x *simulation) block(r request, o objectSpec) {
 	x.r.blocked(r.group.Unit, r.object.Object)
 	x.answer(r, Outcome{Terminating: func(context.Context) {}}, nil)
@@ -288,7 +288,7 @@ func (x *simulation) block(r request, o objectSpec) {
 
 var results = map[string]event.Status{"ready": event.Ready, "failed": event.Failed, "never": event.InProgress, "gone": event.Gone, "held": event.Deleting}
 
-// mend lets somebody else make an object ready.
+// mend makes an object ready from outside.
 func (x *simulation) mend(r request, p phaseSpec, o objectSpec) {
 	if o.Mended > 0 {
 		x.after(o.Mended, func() { x.report(r.group, r.object.Object, results[p.goal()], x.w.next()) })
@@ -306,7 +306,7 @@ func (x *simulation) report(g *group, o plan.Object, s event.Status, version uin
 	x.hear(observed{x.watching[g.Unit], seen})
 }
 
-// unready says why a unit cannot be ready as the world is.
+// unready says why a unit cannot be ready in the current world.
 func (x *simulation) unready(id event.Unit) string {
 	for _, o := range x.r.units[id].spec.Objects {
 		if seen := x.seen[o.Name]; seen.Status != event.Ready && !x.r.units[id].spec.Leaf || seen.Version < x.took[o.Name] {
@@ -316,8 +316,7 @@ func (x *simulation) unready(id event.Unit) string {
 	return ""
 }
 
-// readyNamed reports whether the object that a failure names is ready as it was
-// applied.
+// readyNamed reports whether the object of a failure is ready as applied.
 func (x *simulation) readyNamed(message string) bool {
 	object, _, _ := strings.Cut(message, ": ")
 	_, name, _ := strings.Cut(object, "/")
@@ -325,10 +324,10 @@ func (x *simulation) readyNamed(message string) bool {
 	return seen.Status == event.Ready && x.took[name] > 0 && seen.Version >= x.took[name]
 }
 
-// compare compares the reducer's picture with the state of the machine.
+// compare compares the state of the reducer with that of the machine.
 func (x *simulation) compare() {
 	m, state := x.m, &x.r.state
-	if x.r.closed || x.r.asked > 0 { // a failure is told once it is known why
+	if x.r.closed || x.r.asked > 0 { // a failure is published with its cause
 		return
 	}
 	if state.Run != m.steering.reported {
@@ -437,7 +436,7 @@ func (o *simulated) sleep(ms int) {
 	o.await(func() bool { return over })
 }
 
-// later is something that happens at a time, timeline all that does.
+// later is an action with its time; timeline has all of them.
 type later struct {
 	at    time.Time
 	order int

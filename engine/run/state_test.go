@@ -40,9 +40,9 @@ func TestStateDrawsTheSamePictureFromTheFeed(t *testing.T) {
 	}
 }
 
-// TestNothingGoesOnInTheEnd: a failure for whose diagnosis nobody waits any more is
-// told before the closing event, so that no unit is under way after it (R48).
-func TestNothingGoesOnInTheEnd(t *testing.T) {
+// TestNothingRunsAfterTheEnd: a failure whose diagnosis is still running is published before
+// the closing event, so that no unit is running after it (R48).
+func TestNothingRunsAfterTheEnd(t *testing.T) {
 	for _, rolledBack := range []bool{false, true} {
 		m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }}, epoch)
 		var s event.State

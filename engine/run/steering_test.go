@@ -100,7 +100,7 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 	}
 }
 
-func TestAcceptLooksAgainWithoutApplying(t *testing.T) { // R44, R22
+func TestAcceptChecksAgainWithoutApplying(t *testing.T) { // R44, R22
 	pod := func(name string) plan.Object { return plan.Object{Kind: "Pod", Namespace: "n", Name: name} }
 	tests := []struct {
 		name   string
@@ -153,7 +153,7 @@ func TestAcceptLooksAgainWithoutApplying(t *testing.T) { // R44, R22
 	}
 }
 
-func TestARetryWaitsForTheRequestsOfTheAttemptBefore(t *testing.T) { // R44
+func TestARetryWaitsForEarlierRequests(t *testing.T) { // R44
 	fake := newFake(map[string]behaviour{"x": {err: errDenied, untilTry: 1}, "y": {request: 5 * sec}})
 	trace, err := run(t, Options{HoldOnFailure: true}, Stage{Phase: event.Phase{Groups: groupsOf("a: x y")}}, fake, func(b *bench) {
 		b.at(sec)
@@ -166,7 +166,7 @@ func TestARetryWaitsForTheRequestsOfTheAttemptBefore(t *testing.T) { // R44
 		"1.0s run running", "1.0s c:a running", "1.0s retry accepted", "10.0s c:a ready")
 }
 
-// inBubble runs an engine in a bubble of time.
+// inBubble runs an engine in a synctest bubble.
 func inBubble(t *testing.T, opts Options, do func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, feed: &event.Feed{}, from: time.Now()}
@@ -182,7 +182,7 @@ func (b *bench) unit(name event.CommandName, phase, group string) {
 	synctest.Wait()
 }
 
-func TestARemovalHasBreakpointsOfItsOwn(t *testing.T) { // R42
+func TestRemovalsHaveTheirOwnBreakpoints(t *testing.T) { // R42
 	apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x", "b < a: y")}
 	remove := event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: v", "b < a: w")}
 	start := func(b *bench, p event.Phase) *StageRun {
@@ -258,9 +258,9 @@ func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 	}
 }
 
-// TestWhoHasBeenToldStopsARollbackAtOnce gives the command as a dialog does that
-// has said that a rollback is under way (R43).
-func TestWhoHasBeenToldStopsARollbackAtOnce(t *testing.T) {
+// TestWarnedUserStopsARollbackAtOnce sends the command of a dialog that has already said that
+// a rollback is running (R43).
+func TestWarnedUserStopsARollbackAtOnce(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) {
 		if err := b.e.BeginRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
 			t.Error(err)
@@ -292,10 +292,10 @@ func TestAFailureOfARollbackIsHeld(t *testing.T) { // R44
 	})
 }
 
-func TestACommandThatWasAcceptedIsSeenByWhoEndsTheRun(t *testing.T) { // R48
+func TestAcceptedCommandsCountAtTheEnd(t *testing.T) { // R48
 	for _, tt := range []struct {
 		command  event.CommandName
-		rollback bool // it may begin
+		rollback bool // it may start
 	}{{event.Abort, false}, {event.Stop, false}, {event.Rollback, true}} {
 		inBubble(t, Options{}, func(b *bench) {
 			if v := b.e.Verdict(); v.Abort != nil {

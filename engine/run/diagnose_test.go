@@ -10,9 +10,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestSignsAreLookedInto: what is stuck is looked into at the first sign, and signs
-// without end cost no more than 20 requests a minute.
-func TestSignsAreLookedInto(t *testing.T) {
+// TestSignsAreDiagnosed: a stuck object is diagnosed at the first sign of trouble, and endless
+// signs cost at most 20 requests per minute.
+func TestSignsAreDiagnosed(t *testing.T) {
 	const cost = 6
 	now := epoch
 	m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
@@ -58,8 +58,8 @@ func TestSignsAreLookedInto(t *testing.T) {
 	}
 }
 
-// TestWhatHasNoPodsIsLookedIntoSoon: nothing else would tell that it is stuck.
-func TestWhatHasNoPodsIsLookedIntoSoon(t *testing.T) {
+// TestObjectsWithoutPodsAreDiagnosedSoon: they give no sign that they are stuck.
+func TestObjectsWithoutPodsAreDiagnosedSoon(t *testing.T) {
 	for kind, want := range map[string]time.Duration{"Deployment": 5 * time.Second, "PersistentVolumeClaim": time.Second, "Topic": time.Second} {
 		now := epoch
 		m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
