@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// records are those of a release, as far as a run can tell whether they are as it has left them.
+// records stand for the release records that CheckRecords checks.
 type records struct {
 	s             *store
 	changed       atomic.Bool // by somebody else
-	broken        atomic.Bool // they cannot be read
+	broken        atomic.Bool // unreadable
 	looks         atomic.Int32
-	withoutRights atomic.Int32 // how often the run was told to do without
+	withoutRights atomic.Int32 // calls of OnForbidden
 }
 
 func (r *records) run() Run {
@@ -36,7 +36,7 @@ func (r *records) checkRecords(context.Context) error {
 	return nil
 }
 
-// hold takes the Lease, which must be free.
+// hold acquires the Lease, which must be free.
 func (r *records) hold(t *testing.T) *Lease {
 	t.Helper()
 	l, _, err := Acquire(t.Context(), r.s, r.run(), State{}, Options{})
@@ -46,14 +46,14 @@ func (r *records) hold(t *testing.T) *Lease {
 	return l
 }
 
-// over is a context that has ended: Guard does not wait.
+// over is a context that has ended, so that Guard does not wait.
 func over(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
 }
 
-// mustBeLost checks that a run writes nothing more, and says why.
+// mustBeLost checks that a run writes nothing more, and why.
 func mustBeLost(t *testing.T, l *Lease, why string) {
 	t.Helper()
 	if err := l.Err(); err == nil || !strings.Contains(err.Error(), why) {
@@ -64,9 +64,9 @@ func mustBeLost(t *testing.T, l *Lease, why string) {
 	}
 }
 
-// TestALeaseThatIsMadeAnew asks the records of the release whether somebody came and went while there was
-// no Lease (R51a).
-func TestALeaseThatIsMadeAnew(t *testing.T) {
+// TestLeaseIsCreatedAgain: the release records decide whether another run worked while there was no Lease
+// (R51a).
+func TestLeaseIsCreatedAgain(t *testing.T) {
 	t.Run("nobody", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := &records{s: newStore()}
@@ -112,9 +112,9 @@ func TestALeaseThatIsMadeAnew(t *testing.T) {
 	})
 }
 
-// TestRightsThatAreTakenAway goes on without rights on Leases, by the records of the release, with one
-// warning (R51).
-func TestRightsThatAreTakenAway(t *testing.T) {
+// TestRightsAreRevoked: a run continues without rights on Leases, with one warning, as long as the release
+// records are unchanged (R51).
+func TestRightsAreRevoked(t *testing.T) {
 	withoutRights := func(t *testing.T) (*records, *Lease) {
 		r := &records{s: newStore()}
 		l := r.hold(t)
@@ -176,9 +176,9 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 	})
 }
 
-// TestANamespaceThatIsMadeAgain holds nothing back while the namespace of the release is going or gone. Once
-// it is there again, somebody else may be (R51a).
-func TestANamespaceThatIsMadeAgain(t *testing.T) {
+// TestNamespaceIsCreatedAgain: writes continue while the namespace of the release is terminating or gone.
+// Once it exists again, another run may have started (R51a).
+func TestNamespaceIsCreatedAgain(t *testing.T) {
 	gone := func(t *testing.T) (*records, *Lease) {
 		r := &records{s: newStore()}
 		l := r.hold(t)
@@ -220,9 +220,9 @@ func TestANamespaceThatIsMadeAgain(t *testing.T) {
 	})
 }
 
-// TestTwoNeverWrite lets anything happen to the Lease of a run: outages, rights that come and go, deletions
-// by hand, a namespace that goes and comes back, while a second run tries to take it. Once that has been at
-// work for longer than the first takes to look, the first writes nothing more (R51a).
+// TestTwoNeverWrite causes outages, revoked and restored rights, deletions by hand, and a namespace that is
+// deleted and created again, while a second run tries to take the Lease of the first. Once the second has
+// run for longer than the first needs to notice, the first writes nothing more (R51a).
 func TestTwoNeverWrite(t *testing.T) {
 	for seed := range uint64(300) {
 		if wrong := twoRuns(t, rand.New(rand.NewPCG(seed, 1))); wrong != "" {
@@ -236,7 +236,7 @@ func twoRuns(t *testing.T, random *rand.Rand) (wrong string) {
 		r := &records{s: newStore()}
 		l := r.hold(t)
 		var other *Lease
-		var since time.Duration // that the second run is at work, the API server answers and the namespace is there
+		var since time.Duration // the second run is active, the API server is reachable, and the namespace exists
 		var gone bool
 		var outage time.Duration
 		var story []string
@@ -253,7 +253,7 @@ func twoRuns(t *testing.T, random *rand.Rand) (wrong string) {
 					r.s.deny(do == "deny")
 				case "namespace goes":
 					r.s.namespace(errGone)
-					gone, since = true, 0 // nobody can hold anything in it
+					gone, since = true, 0 // nobody can hold a Lease in it
 				case "namespace is there":
 					r.s.namespace(nil)
 					gone = false
@@ -265,7 +265,7 @@ func twoRuns(t *testing.T, random *rand.Rand) (wrong string) {
 				if found, err := Look(ctx, r.s, "r", Options{}); err == nil && found.Kind != Live && found.Kind != Unavailable {
 					if o, _, err := Acquire(ctx, r.s, Run{Namespace: "ns", Release: "r"}, found, Options{}); err == nil && o != nil {
 						other = o
-						r.changed.Store(true) // it makes a revision
+						r.changed.Store(true) // it creates a revision
 						story = append(story, fmt.Sprintf("%s the second run begins", now))
 					}
 				}

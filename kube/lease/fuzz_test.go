@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FuzzHolder: who holds a Lease is told whatever its annotation says, never as
-// another one than kubectl shows, and leads to no file but a lock.
+// FuzzHolder: any annotation gives a holder, which is the one that kubectl shows, and no
+// holder leads to a file other than a lock file.
 func FuzzHolder(f *testing.F) {
 	f.Add(`{"user":"ann","host":"box","process":7,"run":"abcdefgh","since":"2026-01-02T03:04:05Z"}`, "ann@box/7/abcdefgh")
 	f.Add(`{"run":"../../../etc/passwd"}`, "@/0/../../../etc/passwd")

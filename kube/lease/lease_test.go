@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// acquired takes the Lease of release r, which must be free.
+// acquired acquires the Lease of release r, which must be free.
 func acquired(t *testing.T, s *store, opts Options) *Lease {
 	t.Helper()
 	found, err := Look(t.Context(), s, "r", opts)
@@ -36,7 +36,7 @@ func release(t *testing.T, l *Lease) {
 	}
 }
 
-// killed ends the renewals of a run without giving its Lease back.
+// killed ends the renewals of a run without a release of its Lease.
 func killed(l *Lease) {
 	l.stop()
 	<-l.stopped
@@ -102,7 +102,7 @@ func TestAHolderThatDoesNotRenewIsDead(t *testing.T) { // R51
 	})
 }
 
-func TestAnOutageIsNoProofOfDeath(t *testing.T) { // R51: neither could the holder renew
+func TestAnOutageIsNoProofOfDeath(t *testing.T) { // R51: the holder could not renew either
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		l := acquired(t, s, Options{})
@@ -118,9 +118,9 @@ func TestAnOutageIsNoProofOfDeath(t *testing.T) { // R51: neither could the hold
 	})
 }
 
-// TestASlowAPIServerDoesNotKeepTheDeadAlive takes a dead Lease over after four looks at the latest,
-// however long each takes (R51).
-func TestASlowAPIServerDoesNotKeepTheDeadAlive(t *testing.T) {
+// TestSlowAPIServerDoesNotKeepTheDeadAlive: a dead Lease is taken over after at most four reads, however
+// long each takes (R51).
+func TestSlowAPIServerDoesNotKeepTheDeadAlive(t *testing.T) {
 	for look, atMost := range map[time.Duration]time.Duration{0: 16 * time.Second, 4 * time.Second: 25 * time.Second, 20 * time.Second: 105 * time.Second} {
 		t.Run(look.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -137,8 +137,8 @@ func TestASlowAPIServerDoesNotKeepTheDeadAlive(t *testing.T) {
 	}
 }
 
-// TestAnOutageDoesNotKillTheLiving has an outage keep a run and one that looks at its Lease from the API
-// server, at any moment between two renewals and for any time: the run keeps its Lease (R51).
+// TestAnOutageDoesNotKillTheLiving: a run keeps its Lease through an outage that affects it and the run
+// that observes its Lease, whenever it starts and however long it lasts (R51).
 func TestAnOutageDoesNotKillTheLiving(t *testing.T) {
 	for after := range 6 {
 		for _, outage := range []time.Duration{4 * time.Second, 16 * time.Second, 5 * time.Minute} {
@@ -175,7 +175,7 @@ func TestADeadHolderOfThisMachineIsKnownAtOnce(t *testing.T) { // R51
 			t.Errorf("while it lives: %v, error %v, after %s", found, err, time.Since(start))
 		}
 		killed(l)
-		if err := l.lock.Close(); err != nil { // as the end of the process does
+		if err := l.lock.Close(); err != nil { // like the end of the process
 			t.Fatal(err)
 		}
 		found, err := Look(t.Context(), s, "r", opts)
@@ -209,7 +209,7 @@ func TestOneOfTwoWhoTakeOverWins(t *testing.T) { // R51
 	})
 }
 
-func TestLostAnswersDoNotLoseTheLease(t *testing.T) { // R51
+func TestLostResponsesDoNotLoseTheLease(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		l := acquired(t, s, Options{})
@@ -252,13 +252,13 @@ func TestWritesWaitForARenewalAfterAnOutage(t *testing.T) { // R51
 	})
 }
 
-func TestALostLeaseHoldsAllWritesBack(t *testing.T) { // R51
+func TestALostLeaseBlocksAllWrites(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		l := acquired(t, s, Options{})
 		taken := s.of("r")
 		s.set(true, false)
-		time.Sleep(20*time.Second + retryDelay/2) // not at the moment of an attempt
+		time.Sleep(20*time.Second + retryDelay/2) // between two attempts
 		s.set(false, false)
 		other, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "rollback"}, State{Kind: Dead, lease: taken}, Options{})
 		if err != nil {
@@ -299,7 +299,7 @@ func TestALeaseThatSomebodyDeletes(t *testing.T) { // R51
 	})
 }
 
-func TestALeaseOfSomethingElse(t *testing.T) { // R51: what others have put there is no harm
+func TestALeaseOfAnotherProgram(t *testing.T) { // R51
 	for _, run := range []string{"", "../../etc/passwd", "x", strings.Repeat("a", 400)} {
 		if _, known := (Options{LockDir: t.TempDir()}).dead(Holder{Host: hostname(t), Run: run}); known {
 			t.Errorf("run %q is known", run)

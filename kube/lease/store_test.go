@@ -16,21 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// store keeps Leases in memory, as for the pace of a synctest; what a real API
-// server does is tested beside its users.
+// store keeps Leases in memory, for use with synctest. The packages that use leases test a
+// real API server.
 type store struct {
-	Client // what is not needed
+	Client // for the methods that tests do not call
 
 	mu      sync.Mutex
 	leases  map[string]*coordinationv1.Lease
 	version int
 	calls   []string
-	// away lets requests fail, lost only their answers.
+	// away makes requests fail; lost loses only their responses.
 	away, lost bool
-	// slow is how long a request takes; while held is set it takes until that is over.
+	// slow is the duration of a request; while held is set, requests wait.
 	slow time.Duration
 	held bool
-	// denied lets all requests but those that read be refused; noNamespace is why nothing can be made.
+	// denied refuses all writes; noNamespace is the error of creations.
 	denied      bool
 	noNamespace error
 }
@@ -48,7 +48,7 @@ func newStore() *store { return &store{leases: map[string]*coordinationv1.Lease{
 
 var kind = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// answer notes a request, and lets it fail where that was asked for.
+// answer records a request and makes it fail if the test wants that.
 func (s *store) answer(ctx context.Context, verb string, do func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	if err := s.wait(ctx); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *store) answer(ctx context.Context, verb string, do func() (*coordinatio
 	return l.DeepCopy(), err
 }
 
-// wait takes as long as a request does.
+// wait waits for the duration of a request.
 func (s *store) wait(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -152,7 +152,7 @@ func (s *store) set(away, lost bool) {
 	s.away, s.lost = away, lost
 }
 
-// hold keeps requests waiting, or lets them go.
+// hold makes requests wait, or releases them.
 func (s *store) hold(held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *store) deny(denied bool) {
 	s.denied = denied
 }
 
-// namespace deletes the namespace where err says so, or makes it again.
+// namespace deletes the namespace, with this error for creations, or creates it again if err is nil.
 func (s *store) namespace(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *store) namespace(err error) {
 	}
 }
 
-// drop deletes a Lease behind its holder's back.
+// drop deletes a Lease without its holder.
 func (s *store) drop(release string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
