@@ -140,14 +140,14 @@ lockstep dag ./shop                      # show the order`,
 	a.addGlobalFlags(root.PersistentFlags())
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
-	rules, events := a.newRules(), newEvents()
+	rules, events := a.newRules(), a.newEvents()
 	root.AddCommand(deploy.Commands(a.App)...)
 	root.AddCommand(releases.Commands(a.App)...)
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)
-	root.AddCommand(sandbox.New(), a.newVersion(), newPage("reports", "report formats and CI output", report.OutcomesDoc), events, rules)
+	root.AddCommand(sandbox.New(), a.newVersion(), a.newPage("reports", "report formats and CI output", report.OutcomesDoc), events, rules)
 	for _, p := range help.Pages() {
-		root.AddCommand(newPage(p.Name, p.Title, p.Text))
+		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
 	}
 	helpTakesWords(root, events, rules)
 	shortenHelp(root)
@@ -171,8 +171,8 @@ func (a *app) addGlobalFlags(f *pflag.FlagSet) {
 type app struct{ *command.App }
 
 // newPage is a page of help that is no command.
-func newPage(name, title, text string) *cobra.Command {
+func (a *app) newPage(name, title, text string) *cobra.Command {
 	page := &cobra.Command{Use: name, Short: title, GroupID: "pages"}
-	page.SetHelpFunc(func(c *cobra.Command, _ []string) { report.Page(c.OutOrStdout(), text) })
+	page.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = a.printPage(c, text) }) // stdout may be closed
 	return page
 }

@@ -39,17 +39,22 @@ func (a *app) newRules() *cobra.Command {
 				}
 				text = strings.Join(entries, "\n")
 			}
-			width := 0
-			if command.IsTerminal(os.Stdout) {
-				width, _, _ = term.GetSize(int(os.Stdout.Fd())) // 0: as for a file
-			}
-			return report.Rules(cmd.OutOrStdout(), text, command.StyleOf(os.Stdout, a.Settings.ColorMode), width)
+			return a.printPage(cmd, text)
 		},
 	}
 }
 
+// printPage prints a page of help.
+func (a *app) printPage(cmd *cobra.Command, markdown string) error {
+	width := 0
+	if command.IsTerminal(os.Stdout) {
+		width, _, _ = term.GetSize(int(os.Stdout.Fd())) // 0: as for a file
+	}
+	return report.Markdown(cmd.OutOrStdout(), markdown, command.StyleOf(os.Stdout, a.Settings.ColorMode), width)
+}
+
 // newEvents is the page of help about events, or their schema.
-func newEvents() *cobra.Command {
+func (a *app) newEvents() *cobra.Command {
 	return &cobra.Command{
 		Use:     "events [schema]",
 		Short:   "the JSON events of -o json, and their schema",
@@ -64,7 +69,7 @@ func newEvents() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				report.Page(cmd.OutOrStdout(), report.EventsDoc)
+				return a.printPage(cmd, report.EventsDoc)
 			case args[0] == "schema":
 				report.Page(cmd.OutOrStdout(), report.EventsSchema)
 			default:

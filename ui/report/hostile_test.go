@@ -128,7 +128,7 @@ func outputs(mode Mode, to Stream) map[string]func() {
 		all["text"] = func() { _ = write(d.Text(), hostile) }
 		all["data"] = func() { _ = write(d.Data(), hostile) }
 		all["summary"] = func() { Summary(to, state, Options{Style: to.Style, Next: next}) }
-		all["rules"] = func() { _ = Rules(to, hostile, to.Style, 80) }
+		all["rules"] = func() { _ = Markdown(to, hostile, to.Style, 80) }
 		for _, format := range DagFormats {
 			all["dag "+format] = func() { _ = Dag(to, hostile, poisoned(&plan.Plan{}), format, to.Style) }
 		}

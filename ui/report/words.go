@@ -161,17 +161,17 @@ func tableIn(rows [][]string, columns int, optional ...int) []string {
 // width counts characters: names in Kubernetes are ASCII.
 func width(s string) int { return len([]rune(s)) }
 
-// maxRulesWidth is the longest line that is easy to read.
-const maxRulesWidth = 100
+// maxPageWidth is the longest line that is easy to read.
+const maxPageWidth = 100
 
 var (
 	code     = regexp.MustCompile("`[^`]+`")
 	emphasis = regexp.MustCompile(`\*[^*]+\*`)
 )
 
-// Rules writes Markdown of engine.RulesDoc: as is, or, if width is not 0, formatted for
-// a terminal of that many columns.
-func Rules(w io.Writer, markdown string, style Style, width int) error {
+// Markdown writes a page of help: as is, or, if width is not 0, formatted for a terminal of
+// that many columns. Tables and indented lines stay as they are.
+func Markdown(w io.Writer, markdown string, style Style, width int) error {
 	w = styled(w, style)
 	if width <= 0 {
 		return write(w, markdown)
@@ -181,19 +181,25 @@ func Rules(w io.Writer, markdown string, style Style, width int) error {
 	}
 	var b, paragraph strings.Builder
 	end := func() {
+		indent := ""
+		if strings.HasPrefix(paragraph.String(), "- ") {
+			indent = "  "
+		}
 		text := code.ReplaceAllStringFunc(paragraph.String(), marks(theme.Accent, "`"))
-		b.WriteString(fill(emphasis.ReplaceAllStringFunc(text, marks(theme.Strong, "*")), min(width, maxRulesWidth)))
+		b.WriteString(fill(emphasis.ReplaceAllStringFunc(text, marks(theme.Strong, "*")), min(width, maxPageWidth), indent))
 		paragraph.Reset()
 	}
 	for line := range strings.Lines(markdown) {
-		title, heading := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
 		switch {
-		case heading:
+		case strings.HasPrefix(line, "#"):
 			end()
-			b.WriteString(style.render(theme.Strong, strings.TrimSpace(title)) + "\n")
-		case line == "\n":
+			b.WriteString(style.render(theme.Strong, strings.Trim(line, "# \n")) + "\n")
+		case line == "\n", strings.HasPrefix(line, "|"), strings.HasPrefix(line, "  ") && paragraph.Len() == 0:
 			end()
 			b.WriteString(line)
+		case strings.HasPrefix(line, "- "):
+			end()
+			paragraph.WriteString(line)
 		default:
 			paragraph.WriteString(line)
 		}
@@ -202,9 +208,9 @@ func Rules(w io.Writer, markdown string, style Style, width int) error {
 	return write(w, b.String())
 }
 
-// fill breaks text into lines of at most width columns. It breaks between words only: a
-// break at a hyphen would split flags and annotations.
-func fill(text string, width int) string {
+// fill breaks text into lines of at most width columns, all but the first of them indented.
+// It breaks between words only: a break at a hyphen would split flags and annotations.
+func fill(text string, width int, indent string) string {
 	var b strings.Builder
 	column := 0
 	for _, word := range strings.Fields(text) {
@@ -212,8 +218,8 @@ func fill(text string, width int) string {
 		switch {
 		case column == 0:
 		case column+1+n > width:
-			b.WriteByte('\n')
-			column = 0
+			b.WriteString("\n" + indent)
+			column = len(indent)
 		default:
 			b.WriteByte(' ')
 			column++
