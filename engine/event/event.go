@@ -130,6 +130,9 @@ type Event struct {
 	// Time is when it happened, in RFC 3339 with nanoseconds, UTC.
 	Time time.Time `json:"time"`
 	Kind Kind      `json:"kind"`
+	// Scope is the release of a stack that the event is about: [context/]namespace/name.
+	// It is empty for the stack's own events, and where there is no stack (S6).
+	Scope string `json:"scope,omitempty"`
 	// Phase names the phase that Group belongs to.
 	Phase string `json:"phase,omitempty"`
 	// Group is the id of a group, hook or other unit.
@@ -193,7 +196,8 @@ const RollbackPrefix = "rollback/"
 
 // Operation is what the program has been asked to do.
 type Operation struct {
-	// Name is install, upgrade, rollback, uninstall, test or watch.
+	// Name is install, upgrade, rollback, uninstall, test or watch; for a stack up or
+	// down. Release is then the stack's file.
 	Name      string `json:"name"`
 	Release   string `json:"release"`
 	Namespace string `json:"namespace"`
@@ -210,6 +214,10 @@ type Operation struct {
 	Timeout          time.Duration `json:"timeout,omitempty"`
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
 }
+
+// Stack reports whether the operation is one on a stack of releases (S1): its groups are
+// releases, whose own events have a Scope.
+func (o Operation) Stack() bool { return o.Name == "up" || o.Name == "down" }
 
 // Undo is the operation that rolls this one back, "uninstall" or "rollback", or
 // "" if there is nothing to go back to: no good revision, or no way.
@@ -289,6 +297,8 @@ type EditID int
 // refused with what there is to know, and the next one stops it (R43).
 type Command struct {
 	Name CommandName `json:"command"`
+	// Scope is the release of a stack that the command is about, as in Event.
+	Scope string `json:"scope,omitempty"`
 	// Phase and Group name the unit that the command is about. Accept, Retry
 	// and GiveUp without a group are about all that failed; with a group and
 	// no phase, a command is about the first unit of that id that it fits.

@@ -49,6 +49,8 @@ type State struct {
 	Away        time.Time
 	AwayMessage string
 	Notes       []string
+	// Scopes are the states of a stack's releases that have started, by Event.Scope.
+	Scopes map[string]*State
 	mending
 
 	idle   stopwatch // runs while the operation is paused or held
@@ -65,6 +67,10 @@ func (s *State) Apply(e Event) {
 		s.Started = e.Time
 	}
 	s.Now, s.Seq = e.Time, e.Seq
+	if e.Scope != "" {
+		s.scope(e.Scope).Apply(e.unscoped())
+		return
+	}
 	switch e.Kind {
 	case KindOperation:
 		s.applyOperation(e)
@@ -106,6 +112,23 @@ func (s *State) Apply(e Event) {
 	case KindNotes:
 		s.Notes = e.Lines
 	}
+}
+
+// scope is the state of a release of a stack.
+func (s *State) scope(name string) *State {
+	if s.Scopes == nil {
+		s.Scopes = map[string]*State{}
+	}
+	if s.Scopes[name] == nil {
+		s.Scopes[name] = &State{}
+	}
+	return s.Scopes[name]
+}
+
+// unscoped is the event as that of an operation of its own.
+func (e Event) unscoped() Event {
+	e.Scope = ""
+	return e
 }
 
 func (s *State) applyOperation(e Event) {

@@ -56,6 +56,7 @@ type shared struct {
 	mu     sync.Mutex // guards the fields below
 	engine *run.Engine
 	early  []event.Command
+	breaks []string // more breakpoints, see BreakOn
 	// outlooks preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	outlooks outlooks
@@ -269,7 +270,7 @@ func (op *Operation) start() *run.Engine {
 	defer op.mu.Unlock()
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
-		Operation: op.prepared.Info, Feed: &op.feed, Paused: common.Step, Breakpoints: common.BreakOn,
+		Operation: op.prepared.Info, Feed: &op.feed, Paused: common.Step, Breakpoints: slices.Concat(common.BreakOn, op.breaks),
 		HoldOnFailure: common.HoldOnFailure, Heartbeat: common.Heartbeat, Diagnose: op.client.Diagnose,
 	})
 	for _, c := range op.early {

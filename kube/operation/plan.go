@@ -96,7 +96,7 @@ func (p planning) planRevision(s *preflight.Session, info event.Operation, tree 
 	if err != nil {
 		return nil, nil, err
 	}
-	unknown, never, err := preflight.CheckKinds(p.builder, p.list, p.target, prepared.Phases)
+	unknown, never, err := preflight.CheckKinds(p.builder, p.list, p.target, prepared.Phases, s.Common.Provided)
 	if err != nil {
 		return nil, nil, err
 	}

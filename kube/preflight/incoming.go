@@ -40,7 +40,8 @@ type unit struct {
 	group *plan.Group
 }
 
-// target holds all objects of an operation, in plan order, and their order.
+// target holds all objects of an operation, in plan order, and their order. has also
+// contains what other releases provide.
 type target struct {
 	objects []*incomingObject
 	has     map[plan.Object]*incomingObject
@@ -50,7 +51,7 @@ type target struct {
 // targetOf collects the objects of an operation: crds/, its namespace, its hooks and
 // its objects, without those in no phase, such as hooks of other events.
 func targetOf(p *Prepared, incoming Incoming) (*target, error) {
-	t := &target{has: map[plan.Object]*incomingObject{}, before: map[string]map[string]bool{}}
+	t := &target{has: p.Common.Provided.incoming(), before: map[string]map[string]bool{}}
 	at := t.units(p.Phases)
 	add := func(o *incomingObject) {
 		u, planned := at[o.Object]

@@ -16,8 +16,8 @@ import (
 // CheckKinds finds kinds that the cluster does not have. Kinds that a CRD of the
 // chart defines are looked up again when their group starts (R29). A kind that an
 // earlier group may define is a warning; one that nothing can define refuses the
-// operation.
-func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase) (warnings, refused []plan.Warning, err error) {
+// operation. Kinds of provided CRDs count as if crds/ defined them.
+func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase, provided *Provided) (warnings, refused []plan.Warning, err error) {
 	var s *kindSources
 	for _, i := range list {
 		f := b.Fact(i)
@@ -28,6 +28,7 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 			if s, err = findKindSources(b, list, t, phases); err != nil {
 				return nil, nil, err
 			}
+			s.addProvided(provided)
 		}
 		unknown := fmt.Sprintf("%s: %s: the cluster has no kind %s (%s)", f.Resource.Chart, f.Resource.Object, f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
@@ -74,11 +75,17 @@ type kindSource struct {
 }
 
 func (s *kindSource) add(r plan.Resource) {
+	if r.Defines != (plan.GroupKind{}) {
+		s.define(r.Defines)
+	}
+	s.perhaps = s.perhaps || mayBringKinds(r.Object)
+}
+
+func (s *kindSource) define(kind plan.GroupKind) {
 	if s.defines == nil {
 		s.defines = map[plan.GroupKind]bool{}
 	}
-	s.defines[r.Defines] = true
-	s.perhaps = s.perhaps || mayBringKinds(r.Object)
+	s.defines[kind] = true
 }
 
 // workloads are the kinds that run pods.

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/lease"
 )
 
@@ -23,6 +24,8 @@ func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
 		switch {
 		case s.Context.Err() != nil && waited != "":
 			return false, fmt.Errorf("%s: %w", waited, context.Cause(s.Context))
+		case apierrors.IsNotFound(err) && s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name}):
+			return false, nil
 		case apierrors.IsNotFound(err) && !create:
 			return false, fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):

@@ -58,6 +58,9 @@ type Common struct {
 	// Lease configures the lock of the release (R51).
 	Lease lease.Options
 
+	// Provided are the objects of releases that are deployed before this one; nil for none.
+	Provided *Provided
+
 	// Own is what the run has done so far, if this is an edit of it (R46), else nil.
 	Own *Own
 

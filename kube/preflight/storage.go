@@ -66,7 +66,7 @@ func (s *clusterView) checkStorage(t *target) (warnings []plan.Warning) {
 		known[c.Name] = true
 		known[""] = known[""] || isDefault(c.Annotations)
 	}
-	for _, o := range t.objects {
+	for _, o := range t.has {
 		if o.Kind == "StorageClass" && o.Object.Group == storagev1.GroupName {
 			known[o.Name] = true
 			annotations, _, _ := unstructured.NestedStringMap(o.fields, "metadata", "annotations")
@@ -108,7 +108,7 @@ func (s *clusterView) volumeClasses(t *target, known map[string]bool) bool {
 	for _, v := range l.Items {
 		known[v.Spec.StorageClassName] = known[v.Spec.StorageClassName] || v.Status.Phase == corev1.VolumeAvailable
 	}
-	for _, o := range t.objects {
+	for _, o := range t.has {
 		if o.Kind == "PersistentVolume" {
 			class, _, _ := unstructured.NestedString(o.fields, "spec", "storageClassName")
 			known[strings.TrimSpace(class)] = true

@@ -72,6 +72,9 @@ type Options struct {
 	// Inspector is asked for events, pods, logs and manifests. Nil: the
 	// inspector shows only what the events of the run tell.
 	Inspector Inspector
+	// Release makes the screen that of a stack: it returns the inspector and kubectl's flags
+	// for a release, by its Event.Scope. Nil for an operation on one release.
+	Release func(scope string) (Inspector, []string)
 	// Kubectl are kubectl's flags that lead to the cluster. Nil: by the context that
 	// the operation names.
 	Kubectl []string
@@ -121,7 +124,10 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel(nil)
 	defer onHangup(cancel)()
 
-	m := newModel(ctx, o)
+	var m tea.Model = newModel(ctx, o)
+	if o.Release != nil {
+		m = newStack(ctx, o)
+	}
 	opts := []tea.ProgramOption{
 		tea.WithContext(ctx),
 		tea.WithOutput(guardOutput(ctx, o.Output, cancel)),

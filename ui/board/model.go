@@ -43,6 +43,10 @@ type model struct {
 	stale bool          // the frame is out of date
 	first bool          // the user has not seen the screen before
 	ticks bool          // a tick is on its way
+	// zoom opens the board of a release, back returns to that of the stack; each is nil on
+	// boards that have none.
+	zoom func(scope string) tea.Cmd
+	back func() tea.Cmd
 }
 
 // regions are the parts of the screen.
@@ -221,7 +225,7 @@ func (m *model) absorb(b batchMsg) tea.Cmd {
 	}
 	m.Ended = m.Ended || !b.more
 	cmds = append(cmds, m.settle())
-	if b.more {
+	if b.more && m.source != nil {
 		cmds = append(cmds, m.poll())
 	}
 	if m.QuitAtEnd && m.Over() {

@@ -82,12 +82,17 @@ func (m *model) escape() tea.Cmd {
 		return m.insp.Close()
 	case m.Filter.On():
 		m.filter.Clear()
+	case m.back != nil:
+		return m.back()
 	}
 	return nil
 }
 
-// inspect opens the inspector on what is selected.
+// inspect opens the inspector on what is selected, or the board of the selected release.
 func (m *model) inspect() tea.Cmd {
+	if n := m.Group(); m.zoom != nil && n != nil {
+		return m.zoom(n.ID)
+	}
 	return m.insp.Look(m.insp.FirstTab())
 }
 

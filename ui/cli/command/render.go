@@ -25,6 +25,9 @@ type PostFlags struct {
 	args []string
 }
 
+// PostRenderer is a post-renderer as the flags would name it.
+func PostRenderer(name string, args []string) PostFlags { return PostFlags{name, args} }
+
 func (p *PostFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&p.name, "post-renderer", "", "name of a Helm post-renderer plugin")
 	f.StringArrayVar(&p.args, "post-renderer-args", nil, "argument for the post-renderer (repeatable)")

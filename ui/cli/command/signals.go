@@ -242,6 +242,9 @@ func (i *Signals) hungUp() {
 // Consume prints the operation's answer to a signal. When a rollback starts, the next
 // signal counts as the first (R43).
 func (i *Signals) Consume(e event.Event) {
+	if e.Scope != "" {
+		return // the stack's own answer counts
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {

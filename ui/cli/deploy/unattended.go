@@ -35,7 +35,7 @@ func (d *unattended) start() {
 
 // Consume checks whether the run waits for somebody.
 func (d *unattended) Consume(e event.Event) {
-	if e.Kind != event.KindRun && e.Kind != event.KindOperation {
+	if e.Scope != "" || e.Kind != event.KindRun && e.Kind != event.KindOperation {
 		return
 	}
 	d.mu.Lock()

@@ -1,0 +1,183 @@
+package helmfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// place is where something is in a file.
+type place struct {
+	path string
+	line int
+}
+
+func (p place) String() string {
+	if p.path == "-" {
+		return fmt.Sprintf("standard input:%d", p.line)
+	}
+	return fmt.Sprintf("%s:%d", p.path, p.line)
+}
+
+func (p place) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s: %w", p, fmt.Errorf(format, args...))
+}
+
+// parse reads the documents of a file.
+func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
+	decoder := kyaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc kyaml.Node
+		switch err := decoder.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return docs, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", path, err)
+		case len(doc.Content) == 1 && doc.Content[0].Tag != "!!null":
+			docs = append(docs, doc.Content[0])
+		}
+	}
+}
+
+// template is where a file needs helmfile's templates, or nil if it is plain. helmfile
+// renders the fields of a release, inline values included, in plain files too.
+func template(path string, docs []*kyaml.Node) *place {
+	var found *place
+	var visit func(n *kyaml.Node, depth int)
+	visit = func(n *kyaml.Node, depth int) {
+		if found != nil || n == nil || depth > 64 {
+			return
+		}
+		if n.Kind == kyaml.ScalarNode && (strings.Contains(n.Value, "{{") || strings.HasSuffix(n.Value, ".gotmpl") || strings.HasPrefix(n.Value, "ref+")) {
+			found = &place{path, n.Line}
+		}
+		for _, c := range n.Content {
+			visit(c, depth+1)
+		}
+	}
+	for _, d := range docs {
+		visit(d, 0)
+	}
+	return found
+}
+
+// mapping checks the keys of a mapping and returns its entries, with YAML's merge keys
+// resolved.
+func mapping(path, what string, n *kyaml.Node, allowed keys) (map[string]*kyaml.Node, error) {
+	fields, err := entries(path, what, n)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range sortedKeys(fields) {
+		at := place{path, fields[key].Line}
+		switch advice, known := allowed[key]; {
+		case !known:
+			return nil, at.errorf("%s: unknown key %s: see lockstep help helmfile", what, key)
+		case advice != "" && !empty(fields[key]):
+			return nil, at.errorf("%s: lockstep does not support %s: %s", what, key, advice)
+		}
+	}
+	return fields, nil
+}
+
+// empty reports whether a value says nothing, as in the output of helmfile build.
+func empty(n *kyaml.Node) bool {
+	return n.Tag == "!!null" || n.Kind != kyaml.ScalarNode && len(n.Content) == 0 || n.Kind == kyaml.ScalarNode && (n.Value == "" || n.Value == "false" || n.Value == "0")
+}
+
+func sortedKeys(m map[string]*kyaml.Node) []string {
+	all := make([]string, 0, len(m))
+	for key := range m {
+		all = append(all, key)
+	}
+	sort.Slice(all, func(i, j int) bool {
+		return m[all[i]].Line < m[all[j]].Line || m[all[i]].Line == m[all[j]].Line && all[i] < all[j]
+	})
+	return all
+}
+
+func entries(path, what string, n *kyaml.Node) (map[string]*kyaml.Node, error) {
+	n = resolve(n)
+	if n.Tag == "!!null" {
+		return nil, nil
+	}
+	if n.Kind != kyaml.MappingNode {
+		return nil, place{path, n.Line}.errorf("%s must be a mapping", what)
+	}
+	fields := map[string]*kyaml.Node{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], resolve(n.Content[i+1])
+		if key.Value != "<<" {
+			fields[key.Value] = value
+			continue
+		}
+		from := []*kyaml.Node{value}
+		if value.Kind == kyaml.SequenceNode {
+			from = value.Content
+		}
+		for _, f := range from {
+			merged, err := entries(path, what, f)
+			if err != nil {
+				return nil, err
+			}
+			for k, v := range merged {
+				if !slices.ContainsFunc(n.Content, func(c *kyaml.Node) bool { return c.Value == k }) && fields[k] == nil {
+					fields[k] = v
+				}
+			}
+		}
+	}
+	return fields, nil
+}
+
+// resolve follows aliases.
+func resolve(n *kyaml.Node) *kyaml.Node {
+	for n.Kind == kyaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// list returns the items of a sequence, nil for null.
+func list(path, what string, n *kyaml.Node) ([]*kyaml.Node, error) {
+	if n == nil || resolve(n).Tag == "!!null" {
+		return nil, nil
+	}
+	if n = resolve(n); n.Kind != kyaml.SequenceNode {
+		return nil, place{path, n.Line}.errorf("%s must be a list", what)
+	}
+	out := slices.Clone(n.Content)
+	for i := range out {
+		out[i] = resolve(out[i])
+	}
+	return out, nil
+}
+
+// decode reads a value into a Go value.
+func decode(path, what string, n *kyaml.Node, into any) error {
+	if err := n.Decode(into); err != nil {
+		return place{path, n.Line}.errorf("%s: %s", what, strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n ", ""), "yaml: unmarshal errors: "))
+	}
+	return nil
+}
+
+// glob returns the files that a path names, relative to a folder. missing is set if there
+// are none.
+func glob(folder, path string) (files []string, missing bool) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	if _, err := os.Stat(path); err == nil {
+		return []string{path}, false
+	}
+	files, _ = filepath.Glob(path) // an invalid pattern matches nothing
+	return files, len(files) == 0
+}

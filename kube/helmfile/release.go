@@ -1,0 +1,244 @@
+package helmfile
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// fields are the keys of a release over those of helmDefaults.
+type fields struct {
+	at     place
+	what   string
+	own    map[string]*kyaml.Node
+	shared map[string]*kyaml.Node
+	err    error // the first
+}
+
+func (f *fields) node(key string) *kyaml.Node {
+	n := f.own[key]
+	if n == nil {
+		n = f.shared[key]
+	}
+	if n == nil || n.Tag == "!!null" {
+		return nil
+	}
+	return n
+}
+
+func (f *fields) decode(key string, into any) {
+	if n := f.node(key); n != nil && f.err == nil {
+		f.err = decode(f.at.path, f.what+": "+key, n, into)
+	}
+}
+
+func (f *fields) text(key string) (s string) { f.decode(key, &s); return s }
+
+func (f *fields) flag(key string, otherwise bool) bool { f.decode(key, &otherwise); return otherwise }
+
+func (f *fields) number(key string, otherwise int) int { f.decode(key, &otherwise); return otherwise }
+
+// releases are the chosen releases of a file.
+func (r *reader) releases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
+	var needs []string
+	defined := map[string]bool{}
+	for _, n := range s.releases {
+		rel, enabled, err := r.release(s, n, values)
+		if err != nil {
+			return nil, err
+		}
+		defined[rel.ID()] = true
+		chosen, err := selected(rel, selectors)
+		if err != nil {
+			return nil, err
+		}
+		if needs = append(needs, rel.Needs...); enabled && chosen {
+			out = append(out, rel)
+		}
+	}
+	for _, rel := range out {
+		for _, need := range rel.Needs {
+			if !defined[need] {
+				return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: check the name, or write it as namespace/name", rel.At, rel.ID(), need, s.path)
+			}
+		}
+	}
+	chosen := map[string]bool{}
+	for _, rel := range out {
+		chosen[rel.ID()] = true
+	}
+	for i := range out { // what is not chosen is taken to be there
+		out[i].Needs = slices.DeleteFunc(out[i].Needs, func(id string) bool { return !chosen[id] })
+	}
+	return out, nil
+}
+
+// release reads one release. enabled is false if its condition is.
+func (r *reader) release(s *state, n *kyaml.Node, values map[string]any) (rel Release, enabled bool, err error) {
+	path := s.origin[n]
+	own, err := mapping(path, "release", n, releaseKeys)
+	if err != nil {
+		return rel, false, err
+	}
+	f := &fields{at: place{path, n.Line}, what: "release", own: own, shared: s.defaults}
+	rel.Name, rel.At, rel.Folder = f.text("name"), f.at.String(), filepath.Dir(s.path)
+	if s.path == "-" {
+		rel.Folder = "."
+	}
+	f.what = "release " + rel.Name
+	rel.Namespace, rel.Context = f.text("namespace"), f.text("kubeContext")
+	r.override(s, &rel)
+	r.options(f, &rel)
+	rel.Chart, rel.Version = f.text("chart"), f.text("version")
+	if f.err != nil {
+		return rel, false, f.err
+	}
+	if rel.Name == "" || rel.Chart == "" {
+		return rel, false, f.at.errorf("a release needs a name and a chart")
+	}
+	rel.Labels = maps.Clone(s.labels)
+	if rel.Labels == nil {
+		rel.Labels = map[string]string{}
+	}
+	f.decode("labels", &rel.Labels)
+	var needs []string
+	f.decode("needs", &needs)
+	for _, need := range needs {
+		rel.Needs = append(rel.Needs, rel.needed(need))
+	}
+	rel.Chart = local(rel.Folder, rel.Chart, s.repositories)
+	if f.err == nil {
+		rel.Values, f.err = r.sources(s, f, rel.Folder)
+	}
+	if f.err != nil {
+		return rel, false, f.err
+	}
+	enabled, err = condition(f, values)
+	return rel, enabled, err
+}
+
+// override applies the namespaces and contexts that are said for all releases.
+func (r *reader) override(s *state, rel *Release) {
+	choose := func(to *string, over ...string) {
+		for _, o := range over {
+			if o != "" {
+				*to = o
+			}
+		}
+	}
+	if rel.Context == "" {
+		if n := s.defaults["kubeContext"]; n != nil {
+			rel.Context = n.Value
+		}
+		if n := s.environments[r.Environment]["kubeContext"]; n != nil {
+			rel.Context = n[0].Value
+		}
+	}
+	choose(&rel.Namespace, s.scalars["namespace"], r.Namespace)
+	choose(&rel.Context, s.scalars["kubeContext"], r.Context)
+}
+
+// options reads how a release is deployed.
+func (r *reader) options(f *fields, rel *Release) {
+	rel.Installed = f.flag("installed", true)
+	rel.Timeout = time.Duration(f.number("timeout", 0)) * time.Second
+	rel.CreateNamespace = f.flag("createNamespace", true)
+	rel.RollbackOnFail, rel.CleanupOnFail = f.flag("atomic", false), f.flag("cleanupOnFail", false)
+	rel.WaitForJobs, rel.NoHooks = f.flag("waitForJobs", false), f.flag("disableHooks", false)
+	rel.SkipSchema, rel.NoOpenAPI = f.flag("skipSchemaValidation", false), f.flag("disableOpenAPIValidation", false)
+	rel.ReuseValues, rel.TakeOwnership = f.flag("reuseValues", false), f.flag("takeOwnership", false)
+	rel.SkipCRDs, rel.Devel, rel.Verify, rel.EnableDNS = f.flag("skipCRDs", false), f.flag("devel", false), f.flag("verify", false), f.flag("enableDNS", false)
+	rel.HistoryMax = f.number("historyMax", 10)
+	rel.Description, rel.PostRenderer = f.text("description"), f.text("postRenderer")
+	f.decode("postRendererArgs", &rel.PostRenderArgs)
+	if rel.PostRenderer != "" && strings.HasPrefix(rel.PostRenderer, ".") {
+		rel.PostRenderer = filepath.Join(rel.Folder, rel.PostRenderer)
+	}
+}
+
+// needed is the ID of a need: [[context/]namespace/]name, by default in the release's own
+// context and namespace.
+func (r Release) needed(need string) string {
+	parts := strings.Split(need, "/")
+	name, namespace, context := parts[len(parts)-1], r.Namespace, r.Context
+	if len(parts) > 1 {
+		namespace = parts[len(parts)-2]
+	}
+	if len(parts) > 2 {
+		context = strings.Join(parts[:len(parts)-2], "/")
+	}
+	return id(context, namespace, name)
+}
+
+// local makes the path of a chart's directory absolute. A name whose first part is a
+// repository is not a path, as for helmfile.
+func local(folder, chart string, repos []Repository) string {
+	if strings.Contains(chart, "://") || filepath.IsAbs(chart) {
+		return chart
+	}
+	first, _, _ := strings.Cut(chart, "/")
+	if slices.ContainsFunc(repos, func(r Repository) bool { return r.Name == first }) {
+		return chart
+	}
+	path := filepath.Join(folder, chart)
+	if _, err := os.Stat(path); err != nil && !strings.HasPrefix(chart, ".") {
+		return chart // of a repository that Helm knows
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// condition looks a release's condition up in the values of the environment.
+func condition(f *fields, values map[string]any) (bool, error) {
+	path := f.text("condition")
+	if path == "" {
+		return true, nil
+	}
+	at := place{f.at.path, f.node("condition").Line}
+	var value any = values
+	for _, key := range strings.Split(path, ".") {
+		m, _ := value.(map[string]any)
+		var ok bool
+		if value, ok = m[key]; !ok {
+			return false, at.errorf("%s: condition %s: the environment has no value %s", f.what, path, key)
+		}
+	}
+	switch v := value.(type) {
+	case bool:
+		return v, nil
+	case string:
+		return strconv.ParseBool(v)
+	}
+	return false, at.errorf("%s: condition %s must be true or false, not %v", f.what, path, value)
+}
+
+// selected reports whether one of the selectors matches a release. A selector is a list of
+// key=value and key!=value that must all hold.
+func selected(rel Release, selectors []string) (bool, error) {
+	labels := maps.Clone(rel.Labels)
+	labels["name"], labels["namespace"], labels["chart"] = rel.Name, rel.Namespace, filepath.Base(rel.Chart)
+	for _, s := range selectors {
+		matches := true
+		for _, term := range strings.Split(s, ",") {
+			key, value, found := strings.Cut(term, "=")
+			if !found || key == "" || key == "!" {
+				return false, fmt.Errorf("selector %q: want key=value or key!=value, separated by commas", s)
+			}
+			not := strings.HasSuffix(key, "!")
+			matches = matches && (labels[strings.TrimSuffix(key, "!")] == value) != not
+		}
+		if matches {
+			return true, nil
+		}
+	}
+	return len(selectors) == 0, nil
+}

@@ -1,0 +1,162 @@
+package helmfile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/strvals"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// ValuesSource is one source of a release's values: a file, inline values, or a single
+// value as Helm's --set.
+type ValuesSource struct {
+	File   string
+	Inline map[string]any
+	Set    Set
+	// At is where it stands.
+	At string
+}
+
+// Set is a value as Helm's --set, --set-string or --set-file.
+type Set struct {
+	Name, Value string
+	String      bool
+	File        string
+}
+
+// sources are the values of a release: files and inline values, then set and setString.
+func (r *reader) sources(s *state, f *fields, folder string) (out []ValuesSource, err error) {
+	items, err := list(f.at.path, f.what+": values", f.own["values"])
+	if err != nil {
+		return nil, err
+	}
+	handler := s.scalars["missingFileHandler"]
+	if own := f.text("missingFileHandler"); own != "" {
+		handler = own
+	}
+	for _, item := range items {
+		at := place{f.at.path, item.Line}
+		if item.Kind == kyaml.MappingNode {
+			source := ValuesSource{At: at.String()}
+			if err := decode(at.path, f.what+": values", item, &source.Inline); err != nil {
+				return nil, err
+			}
+			out = append(out, source)
+			continue
+		}
+		if item.Kind != kyaml.ScalarNode {
+			return nil, at.errorf("%s: values must be files or mappings", f.what)
+		}
+		if strings.Contains(item.Value, "://") {
+			return nil, at.errorf("%s: lockstep does not download values %s: %s", f.what, item.Value, byHelmfile)
+		}
+		files, missing := glob(folder, item.Value)
+		if missing && (handler == "" || handler == "Error") {
+			return nil, at.errorf("%s: values file %s does not exist", f.what, item.Value)
+		}
+		for _, file := range files {
+			out = append(out, ValuesSource{File: file, At: at.String()})
+		}
+	}
+	for _, key := range []string{"set", "setString"} {
+		sets, err := f.sets(key, folder)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, sets...)
+	}
+	return out, nil
+}
+
+// sets are the entries of set or setString.
+func (f *fields) sets(key, folder string) (out []ValuesSource, err error) {
+	items, err := list(f.at.path, f.what+": "+key, f.own[key])
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		at := place{f.at.path, item.Line}
+		if _, err := mapping(at.path, f.what+": "+key, item, setKeys); err != nil {
+			return nil, err
+		}
+		var set struct {
+			Name, Value, File string
+			Values            []string
+		}
+		if err := decode(at.path, f.what+": "+key, item, &set); err != nil {
+			return nil, err
+		}
+		if set.Name == "" {
+			return nil, at.errorf("%s: an entry of %s needs a name", f.what, key)
+		}
+		source := ValuesSource{At: at.String(), Set: Set{Name: set.Name, Value: set.Value, String: key == "setString"}}
+		switch {
+		case set.File != "":
+			files, missing := glob(folder, set.File)
+			if missing {
+				return nil, at.errorf("%s: %s: file %s does not exist", f.what, key, set.File)
+			}
+			source.Set.File = files[0]
+		case len(set.Values) > 0:
+			source.Set.Value = "{" + strings.Join(set.Values, ",") + "}"
+		}
+		out = append(out, source)
+	}
+	return out, nil
+}
+
+// Merge merges the values of a release, as helm does with --values and --set in this order,
+// and then more arguments of --set. read reads a file for --set-file.
+func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (map[string]any, error) {
+	out := map[string]any{}
+	for _, v := range r.Values {
+		switch {
+		case v.Inline != nil:
+			out = loader.MergeMaps(out, v.Inline)
+		case v.File != "":
+			values, err := readValues(v.File)
+			if err != nil {
+				return nil, fmt.Errorf("%s: release %s: %w", v.At, r.ID(), err)
+			}
+			out = loader.MergeMaps(out, values)
+		case v.Set.Name != "":
+			if err := v.Set.into(out, read); err != nil {
+				return nil, fmt.Errorf("%s: release %s: set %s: %w", v.At, r.ID(), v.Set.Name, err)
+			}
+		}
+	}
+	for _, set := range more {
+		if err := parseSet(set, out); err != nil {
+			return nil, fmt.Errorf("--set %s: %w", set, err)
+		}
+	}
+	return out, nil
+}
+
+// into adds a single value. Commas in it are text, as helmfile escapes them.
+func (s Set) into(values map[string]any, read func(path string) ([]byte, error)) error {
+	if s.File != "" {
+		return strvals.ParseIntoFile(s.Name+"="+s.File, values, func(rs []rune) (any, error) {
+			data, err := read(string(rs))
+			return string(data), err
+		})
+	}
+	value := s.Value
+	if !strings.HasPrefix(value, "{") {
+		value = strings.ReplaceAll(value, ",", `\,`)
+	}
+	if s.String {
+		return strvals.ParseIntoString(s.Name+"="+value, values)
+	}
+	return parseSet(s.Name+"="+value, values)
+}
+
+func parseSet(set string, values map[string]any) error {
+	if !strings.Contains(set, "=") {
+		return errors.New("want name=value")
+	}
+	return strvals.ParseInto(set, values)
+}

@@ -1,0 +1,55 @@
+package kube
+
+import (
+	"context"
+
+	"lockstep/kube/helmfile"
+	"lockstep/kube/stack"
+)
+
+// Stacks of releases, as a helmfile describes them.
+type (
+	Helmfile           = helmfile.File
+	HelmfileOptions    = helmfile.Options
+	HelmfileRelease    = helmfile.Release
+	HelmfileRepository = helmfile.Repository
+	// Stack is an operation on many releases, in the order of their needs.
+	Stack        = stack.Stack
+	StackRelease = stack.Release
+)
+
+// StackOptions say what a stack runs, and how.
+type StackOptions struct {
+	File *Helmfile
+	// Down uninstalls all releases, in reverse.
+	Down bool
+	// Connect returns the client for a context, "" for the current one.
+	Connect func(context string) (*Client, error)
+	// Render loads the chart and the values of a release.
+	Render func(context.Context, HelmfileRelease) (Rendering, error)
+	// Common are the options of all operations; each release has its own name and
+	// namespace.
+	Common Common
+	// Concurrency is how many releases are deployed at the same time; 0 for all that can.
+	Concurrency int
+}
+
+// ReadHelmfile reads a helmfile.
+func ReadHelmfile(ctx context.Context, o HelmfileOptions) (*Helmfile, error) {
+	return helmfile.Read(ctx, o)
+}
+
+// PrepareStack plans the operations of all releases. It writes nothing. Close the Stack if
+// it does not run.
+func PrepareStack(ctx context.Context, o StackOptions) (*Stack, error) {
+	return stack.Prepare(ctx, stack.Options{
+		File: o.File, Down: o.Down, Render: o.Render, Common: o.Common, Concurrency: o.Concurrency,
+		Connect: func(context string) (*stack.Connection, error) {
+			c, err := o.Connect(context)
+			if err != nil {
+				return nil, err
+			}
+			return c.Client, nil
+		},
+	})
+}

@@ -1,0 +1,262 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"lockstep/engine/event"
+	"lockstep/kube/cluster"
+	"lockstep/kube/connect"
+	"lockstep/kube/operation"
+)
+
+// Rule S3: everything is rendered, planned and checked before the first write. What a
+// release brings counts as present for those that need it.
+//
+// Prepare plans the operations of all releases. It writes nothing. The error has those of
+// all releases. The Watches that it makes end with ctx.
+func Prepare(ctx context.Context, opts Options) (*Stack, error) {
+	s := &Stack{opts: opts, by: map[string]*member{}}
+	s.info = event.Operation{Name: "up", Release: name(opts.File.Path), Chart: opts.File.Path}
+	if opts.Down {
+		s.info.Name = "down"
+	}
+	if err := s.addMembers(); err != nil {
+		return nil, err
+	}
+	if err := s.connect(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.breakBefore()
+	if err := s.planAll(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	if err := s.findBreakpoints(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// name is a short name of a helmfile: its directory's if the file has the usual name.
+func name(path string) string {
+	if path == "-" {
+		return "stack"
+	}
+	base := filepath.Base(path)
+	if strings.HasPrefix(base, "helmfile.") {
+		if abs, err := filepath.Abs(path); err == nil {
+			return filepath.Base(filepath.Dir(abs))
+		}
+	}
+	return base
+}
+
+// addMembers adds the releases with what each needs.
+func (s *Stack) addMembers() error {
+	for _, r := range s.opts.File.Releases {
+		m := &member{Release: r, id: r.ID(), remove: s.opts.Down || !r.Installed, prepared: make(chan struct{})}
+		s.members, s.by[m.id] = append(s.members, m), m
+	}
+	if len(s.members) == 0 {
+		return fmt.Errorf("%s: %w: its releases are disabled or not chosen by -l", s.opts.File.Path, errNothing)
+	}
+	for _, m := range s.members {
+		for _, id := range slices.Concat(m.Needs, m.After) {
+			if n := s.by[id]; n != nil && n.remove == m.remove && !slices.Contains(m.needs, n) {
+				m.needs = append(m.needs, n)
+			}
+		}
+	}
+	if c := cycle(s.members); c != "" {
+		return fmt.Errorf("%s: releases need each other in a circle: %s", s.opts.File.Path, strings.Join(strings.Fields(strings.Trim(c, "[]")), " needs "))
+	}
+	return nil
+}
+
+// Rule S8: contexts are clusters with connections and watches of their own.
+//
+// connect opens a connection for each context.
+func (s *Stack) connect(ctx context.Context) error {
+	clients, watches := map[string]*connect.Client{}, map[string]*cluster.Watches{}
+	for _, m := range s.members {
+		if clients[m.Context] == nil {
+			c, err := s.opts.Connect(m.Context)
+			if err != nil {
+				return fmt.Errorf("%s: release %s: %w", m.At, m.id, err)
+			}
+			clients[m.Context] = c
+			if !s.opts.Common.PlanOnly {
+				w, err := cluster.NewWatches(ctx, c, cluster.WatchOptions{AllNamespaces: true})
+				if err != nil {
+					return err
+				}
+				s.watches, watches[m.Context] = append(s.watches, w), w
+			}
+		}
+		m.client, m.watches = clients[m.Context], watches[m.Context]
+		if m.Namespace == "" {
+			m.Namespace = m.client.Namespace()
+		}
+	}
+	return nil
+}
+
+// planAll plans all releases, each after those that it needs.
+func (s *Stack) planAll(ctx context.Context) error {
+	turns := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for _, m := range s.members {
+		wg.Go(func() {
+			defer close(m.prepared)
+			provided := &operation.Provided{}
+			for _, n := range m.needs {
+				<-n.prepared
+				if n.err != nil {
+					m.err = errNeeded
+					return
+				}
+				provided.Add(n.provides)
+			}
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			m.planned = s.plan(ctx, m, provided)
+		})
+	}
+	wg.Wait()
+	var errs []error
+	for _, m := range s.members {
+		if m.err != nil && !errors.Is(m.err, errNeeded) {
+			errs = append(errs, fmt.Errorf("%s: release %s: %w", m.At, m.id, m.err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// errNeeded is the error of a release whose needs could not be planned: theirs is told.
+var errNeeded = errors.New("a release that it needs could not be planned")
+
+// plan prepares the operation of a release.
+func (s *Stack) plan(ctx context.Context, m *member, provided *operation.Provided) (p planned) {
+	common := s.common(m)
+	common.Provided = provided
+	if m.remove {
+		p.op, p.err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
+		return p
+	}
+	if common.Doing != nil {
+		common.Doing("planning release " + m.id)
+	}
+	what, err := s.opts.Render(ctx, m.Release)
+	if err != nil {
+		return planned{err: err}
+	}
+	p.op, p.err = operation.PrepareUpgrade(ctx, m.client, operation.Upgrade{
+		Common: common, Rendering: what, Install: true, CreateNamespace: m.CreateNamespace,
+		ReuseValues: m.ReuseValues, ResetValues: !m.ReuseValues, CleanupOnFail: m.CleanupOnFail, HistoryMax: m.HistoryMax,
+	})
+	if p.err != nil {
+		return p
+	}
+	if p.provides, p.err = p.op.Provides(); p.err != nil {
+		return p
+	}
+	p.provides.Add(provided)
+	p.unchanged, p.err = p.op.Unchanged(ctx)
+	return p
+}
+
+// common are the options of the operation on a release.
+func (s *Stack) common(m *member) operation.Common {
+	c := s.opts.Common
+	c.Release, c.Namespace = m.Name, m.Namespace
+	if m.Timeout > 0 {
+		c.Timeout = m.Timeout
+		c.ReadinessTimeout = min(c.ReadinessTimeout, c.Timeout)
+	}
+	c.Step, c.BreakOn = false, m.breaks
+	c.WaitForJobs, c.NoHooks = c.WaitForJobs || m.WaitForJobs, c.NoHooks || m.NoHooks
+	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFail
+	c.Watches = m.watches
+	c.Doing = nil
+	return c
+}
+
+// breakBefore finds the breakpoints that name a release: its operation is planned with
+// those of its groups.
+func (s *Stack) breakBefore() {
+	for _, text := range s.opts.Common.BreakOn {
+		if m, group := s.scoped(text); m != nil && group != "" {
+			m.breaks = append(m.breaks, group)
+		}
+	}
+}
+
+// scoped reads "<release>" or "<release>/<group>", the release by its id, by its name if no
+// other has that, or followed by a colon. It is nil if text begins with no release.
+func (s *Stack) scoped(text string) (m *member, group string) {
+	longest := -1
+	for _, candidate := range s.members {
+		for _, name := range []string{candidate.id, candidate.Name} {
+			if name == candidate.Name && s.ambiguous(name) {
+				continue
+			}
+			rest, ok := strings.CutPrefix(text, name)
+			if ok && len(name) > longest && (rest == "" || rest[0] == '/' || rest[0] == ':') {
+				m, group, longest = candidate, strings.TrimLeft(rest, "/:"), len(name)
+			}
+		}
+	}
+	return m, group
+}
+
+func (s *Stack) ambiguous(name string) bool {
+	n := 0
+	for _, m := range s.members {
+		if m.Name == name {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// findBreakpoints finds the breakpoints that name no release among the groups of all.
+func (s *Stack) findBreakpoints() error {
+	for _, text := range s.opts.Common.BreakOn {
+		if m, _ := s.scoped(text); m != nil {
+			continue
+		}
+		var found []string
+		for _, m := range s.members {
+			if m.op == nil || m.unchanged {
+				continue
+			}
+			if ids := m.op.FindGroups(text); len(ids) > 0 {
+				m.op.BreakOn(ids)
+				found = append(found, m.id)
+			}
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("--break-on %s: no release and no group of a release that changes has this name", text)
+		}
+	}
+	return nil
+}
+
+// releasesToBreakOn are the ids of the releases that breakpoints name.
+func (s *Stack) releasesToBreakOn() (ids []string) {
+	for _, text := range s.opts.Common.BreakOn {
+		if m, group := s.scoped(text); m != nil && group == "" {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
+}

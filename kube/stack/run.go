@@ -1,0 +1,327 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/kube/operation"
+)
+
+// Run runs the operations of all releases, from the first event to the last, and returns
+// why the stack failed. The exit code is in the closing event.
+func (s *Stack) Run() error {
+	defer s.Close()
+	eng, following := s.start()
+	defer following()
+	phases := s.Phases()
+	eng.Announce(phases...)
+	for _, m := range s.members {
+		if m.op != nil && !m.unchanged {
+			eng.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: m.op.Phases()})
+		}
+	}
+	for _, phase := range phases {
+		if err := eng.Run(run.Stage{Phase: phase, Cluster: s}); err != nil {
+			return s.fail(err)
+		}
+	}
+	if err := eng.Finish(run.End{Status: event.Succeeded}); err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
+// start starts the engine, and the goroutine that keeps the state. The function that it
+// returns waits for that.
+func (s *Stack) start() (*run.Engine, func()) {
+	parallel := s.opts.Concurrency
+	if parallel <= 0 {
+		parallel = len(s.members)
+	}
+	reader, over := s.feed.Reader(), make(chan struct{})
+	go func() { // it ends with the feed
+		defer close(over)
+		for {
+			events, ok := reader.Next(context.Background())
+			if !ok {
+				return
+			}
+			s.mu.Lock()
+			for _, e := range events {
+				if e.Scope == "" {
+					s.state.Apply(e)
+				}
+			}
+			s.mu.Unlock()
+		}
+	}()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engine = run.New(run.Options{
+		Operation: s.info, Feed: &s.feed, Parallel: parallel, Paused: s.opts.Common.Step, Breakpoints: s.releasesToBreakOn(),
+	})
+	early := s.early
+	s.early = nil
+	go func() {
+		for _, c := range early {
+			s.Command(c)
+		}
+	}()
+	return s.engine, func() { s.feed.Close(); <-over }
+}
+
+// Watch tells the engine how far a release is: what its operation reports.
+func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observation)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.by[g.ID].report = report
+}
+
+// Apply deploys a release, or rolls it back: its answer is the operation's end.
+//
+// Rule S2: a release that needs another starts when that one is deployed, with all of its
+// groups ready and its post hooks over.
+func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Outcome, error) {
+	m := s.by[g.ID]
+	if s.isRollingBack() {
+		return s.undo(m, o)
+	}
+	if m.unchanged {
+		m.observe(o, event.Ready, "unchanged")
+		return run.Outcome{Change: event.Unchanged}, nil
+	}
+	change := event.Configured
+	if m.op.Info().Name == "install" {
+		change = event.Created
+	}
+	if err := s.operate(m, o, m.op); err != nil {
+		return run.Outcome{}, err
+	}
+	m.observe(o, event.Ready, done(m.op.Info()))
+	return run.Outcome{Change: change}, nil
+}
+
+// done says what an operation that succeeded has come to.
+func done(info event.Operation) string {
+	if info.Name == "uninstall" {
+		return "uninstalled"
+	}
+	return fmt.Sprintf("revision %d", info.Revision)
+}
+
+// Delete uninstalls a release.
+func (s *Stack) Delete(_ context.Context, g *plan.Group, o plan.Object) (run.Outcome, error) {
+	m := s.by[g.ID]
+	if m.op == nil {
+		return run.Outcome{Change: event.Absent}, nil
+	}
+	if err := s.operate(m, o, m.op); err != nil {
+		return run.Outcome{}, err
+	}
+	m.observe(o, event.Gone, "")
+	return run.Outcome{Change: event.Deleted}, nil
+}
+
+func (m *member) observe(o plan.Object, status event.Status, message string) {
+	m.report(run.Observation{Object: o, Status: status, Message: message})
+}
+
+// operate runs an operation on a release and relays its events.
+func (s *Stack) operate(m *member, o plan.Object, op *operation.Operation) error {
+	op, err := s.current(m, op)
+	if err != nil {
+		return err
+	}
+	s.enter(m, op)
+	over := make(chan struct{})
+	reader := op.Feed().Reader()
+	go func() { // it ends with the operation's feed
+		defer close(over)
+		for {
+			events, ok := reader.Next(context.Background())
+			if !ok {
+				return
+			}
+			for _, e := range events {
+				s.relay(m, o, e)
+			}
+		}
+	}()
+	err = op.Run()
+	op.Feed().Close()
+	<-over
+	s.exit(m, err)
+	if err == nil {
+		return nil
+	}
+	return s.explain(m, err)
+}
+
+// current is the operation to run: planned again where the releases before it have brought
+// what its templates may ask for. Nothing else changes a plan between.
+func (s *Stack) current(m *member, op *operation.Operation) (*operation.Operation, error) {
+	stale, err := op.Stale()
+	if err != nil || !stale || s.isRollingBack() {
+		return op, err
+	}
+	fresh := s.plan(context.Background(), m, nil)
+	if fresh.err != nil {
+		return nil, fmt.Errorf("plan release %s again: %w", m.id, fresh.err)
+	}
+	s.engine.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: fresh.op.Phases()})
+	s.mu.Lock()
+	m.op = fresh.op
+	s.mu.Unlock()
+	return fresh.op, nil
+}
+
+// relay passes an event of a release on, and tells the engine how far the release is.
+func (s *Stack) relay(m *member, o plan.Object, e event.Event) {
+	e.Scope = m.id
+	s.engine.Publish(e)
+	e.Scope = ""
+	s.mu.Lock()
+	m.state.Apply(e)
+	progress, report := m.progress(), m.report
+	s.mu.Unlock()
+	if e.Kind == event.KindGroup || e.Kind == event.KindRun || e.Kind == event.KindPlan || e.Kind == event.KindOperation {
+		report(run.Observation{Object: o, Status: event.Applying, Message: progress})
+	}
+	if e.Kind == event.KindRun {
+		s.follow(m, e)
+	}
+}
+
+// progress is how far a release is, in a few words.
+func (m *member) progress() string {
+	all, over, failed := 0, 0, ""
+	for _, p := range m.state.Phases {
+		for _, g := range p.Groups {
+			all++
+			switch g.Status {
+			case event.Ready, event.Gone, event.Applied:
+				over++
+			case event.Failed:
+				failed = g.ID + " failed; "
+			}
+		}
+	}
+	text := fmt.Sprintf("%s%d of %d groups done", failed, over, all)
+	switch {
+	case m.state.Status == event.RollingBack:
+		return "rolling back: " + text
+	case m.state.Run != event.Running && m.state.Run != "":
+		return string(m.state.Run) + ": " + text
+	}
+	return text
+}
+
+// failure is why the operation on a release failed.
+type failure struct {
+	text    string
+	finding run.Finding
+}
+
+func (f *failure) Error() string        { return f.text }
+func (f *failure) Finding() run.Finding { return f.finding }
+
+// explain names what failed in a release.
+func (s *Stack) explain(m *member, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &failure{text: err.Error()}
+	if reason := m.state.Reason(); reason != "" {
+		f.text = reason
+	}
+	f.finding = run.Finding{Cause: f.text, Fails: true}
+	if roots := m.state.Roots(); len(roots) > 0 {
+		f.finding.Cause, f.finding.Evidence = roots[0].Group.ID+": "+roots[0].String(), roots[0].Evidence
+	}
+	return f
+}
+
+func (s *Stack) isRollingBack() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.undoing
+}
+
+// fail ends a stack that failed or was aborted: it rolls everything back if asked to.
+//
+// Rule S5: what needs a failed release does not start; what runs finishes; then the run
+// fails, or all that it changed is rolled back.
+func (s *Stack) fail(cause error) error {
+	for {
+		v := s.engine.Verdict()
+		end := run.End{Status: event.Failed, Exit: 1}
+		if v.Abort != nil {
+			end.Status, end.Exit = event.Aborted, 3
+		}
+		if !s.wrote() {
+			end.Exit = 2
+			if v.Abort != nil {
+				end.Exit = 3
+			}
+		}
+		back := v.Abort == nil && s.opts.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
+		if back && s.info.Name == "up" && len(s.changed()) > 0 {
+			err := s.rollBack(&end, cause)
+			if errors.Is(err, run.ErrAborted) {
+				continue
+			}
+			s.engine.Close(end)
+			return errors.Join(cause, err)
+		}
+		end.Outcome = s.outcome()
+		end.Message = end.Outcome
+		if stage := (*run.StageError)(nil); errors.As(cause, &stage) && len(stage.Skipped) > 0 {
+			end.Message += "; never started: " + strings.Join(stage.Skipped, ", ")
+		}
+		if s.engine.Finish(end) == nil {
+			return cause
+		}
+	}
+}
+
+// wrote reports whether the operation on any release was run.
+func (s *Stack) wrote() bool {
+	return slices.ContainsFunc(s.members, func(m *member) bool { return m.ran })
+}
+
+// outcome says what the run has come to: how many releases are as planned.
+func (s *Stack) outcome() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := map[string]int{}
+	for _, m := range s.members {
+		switch {
+		case m.ran && m.result == nil && m.remove:
+			counts["uninstalled"]++
+		case m.ran && m.result == nil:
+			counts["deployed"]++
+		case m.ran:
+			counts[cmp.Or(m.state.Release, "failed")]++
+		case m.unchanged:
+			counts["unchanged"]++
+		default:
+			counts["not started"]++
+		}
+	}
+	var parts []string
+	for _, what := range []string{"deployed", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", event.NoRelease, "not started"} {
+		if n := counts[what]; n > 0 {
+			if what == event.NoRelease {
+				what = "removed again"
+			}
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	return "releases: " + strings.Join(parts, ", ")
+}

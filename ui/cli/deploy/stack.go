@@ -1,0 +1,278 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/action"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/registry"
+
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+)
+
+const upLong = `Deploy all releases of a helmfile in the order of their needs. A release starts when every release it needs is
+deployed, with all groups ready; inside a release, groups run in the chart's order. Unchanged releases are skipped.
+
+Everything is rendered, planned and checked before the first write. On a failure, releases that need the failed one do
+not start and running ones finish. --rollback-on-failure then rolls back everything this run changed, in reverse.
+
+Plain YAML is read directly; files with templates are expanded by helmfile, which must be in PATH. "lockstep help
+helmfile" lists the supported keys. Without -f: helmfile.yaml, helmfile.yaml.gotmpl or helmfile.d in this directory.
+
+After a failure or a kill, run the same command again.`
+
+const downLong = `Uninstall all releases of a helmfile, in reverse: a release is uninstalled after every release that needs it is gone.`
+
+// stackFlags are the flags of up and down, named as helmfile's.
+type stackFlags struct {
+	run         runFlags
+	file        string
+	environment string
+	selectors   []string
+	values      []string // --state-values-file
+	sets        []string // --state-values-set
+	set         []string
+	concurrency int
+	skipDeps    bool
+}
+
+func (s *stackFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&s.file, "file", "f", "", "helmfile, directory, or - for standard input")
+	s.addChoice(cmd)
+	f.IntVar(&s.concurrency, "concurrency", 0, "maximum releases at a time; 0 for no limit")
+	s.run.add(cmd)
+	s.run.addSandbox(cmd)
+}
+
+// addChoice adds the flags that choose releases and values.
+func (s *stackFlags) addChoice(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&s.environment, "environment", "e", "", "environment of the helmfile (default \"default\")")
+	f.StringArrayVarP(&s.selectors, "selector", "l", nil, "only releases with these labels: key=value,key!=value (repeatable)")
+	f.StringArrayVar(&s.values, "state-values-file", nil, "values of the environment from a YAML file (repeatable)")
+	f.StringArrayVar(&s.sets, "state-values-set", nil, "values of the environment: key=value,… (repeatable)")
+	f.BoolVar(&s.skipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
+}
+
+func (a *app) newUp() *cobra.Command {
+	var flags stackFlags
+	cmd := &cobra.Command{
+		Use:     "up",
+		GroupID: "deploy",
+		Short:   "deploy all releases of a helmfile, in order",
+		Long:    upLong,
+		Example: `lockstep up
+lockstep up -f helmfile.yaml -e production --rollback-on-failure
+lockstep up -l tier=backend --break-on db
+helmfile build --embed-values | lockstep up -f -`,
+		Args: command.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.withStackReports(cmd, &flags, false) },
+	}
+	flags.add(cmd)
+	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
+	flags.run.wait = command.WaitChoice()
+	flags.run.addReadiness(cmd)
+	flags.run.addRollbackFlag(cmd, "roll back all releases that this run changed")
+	return cmd
+}
+
+func (a *app) newDown() *cobra.Command {
+	var flags stackFlags
+	cmd := &cobra.Command{
+		Use:     "down",
+		GroupID: "deploy",
+		Short:   "uninstall all releases of a helmfile, in reverse",
+		Long:    downLong,
+		Example: `lockstep down
+lockstep down -f helmfile.yaml -l tier=frontend`,
+		Args: command.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.withStackReports(cmd, &flags, true) },
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func (a *app) withStackReports(cmd *cobra.Command, flags *stackFlags, down bool) error {
+	return a.withReports(cmd, &flags.run, execute{writes: true}, []string{cmd.Name()}, func() error { return a.runStack(cmd, flags, down) })
+}
+
+// helmfile reads the helmfile that the flags name.
+func (a *app) helmfile(cmd *cobra.Command, flags *stackFlags) (*kube.Helmfile, error) {
+	o := kube.HelmfileOptions{
+		Path: flags.file, Stdin: cmd.InOrStdin(), Environment: flags.environment, Selectors: flags.selectors,
+		StateValuesFiles: flags.values, StateValuesSet: flags.sets, Context: a.Settings.KubeContext,
+	}
+	if cmd.Flags().Changed("namespace") {
+		o.Namespace = a.Settings.Namespace()
+	}
+	if o.Path == "" {
+		o.Path = "."
+	}
+	return command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
+}
+
+// runStack runs a helmfile, with --sandbox on a throwaway cluster.
+func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
+	r, err := flags.run.parse(cmd)
+	if err != nil {
+		return err
+	}
+	file, err := a.helmfile(cmd, flags)
+	if err != nil {
+		return err
+	}
+	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
+		r.common.Lease = a.leaseOptions(cmd, job{running: r})
+		stack, clients, err := a.prepareStack(cmd, flags, file, r, s, down)
+		if err != nil {
+			return err
+		}
+		return a.showStack(cmd, flags, r, stack, clients)
+	})
+}
+
+// clients are the connections of a stack, by context.
+type clients map[string]*kube.Client
+
+// prepareStack plans all releases of a helmfile.
+func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r running, s *helmcli.EnvSettings, down bool) (*kube.Stack, clients, error) {
+	d := a.Display(cmd, r.mode.Report())
+	loader, err := newStackLoader(flags, file, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	steps := &progress{say: d}
+	defer steps.end()
+	steps.doing(fmt.Sprintf("planning %d releases", len(file.Releases)))
+	all := clients{}
+	connect := func(name string) (*kube.Client, error) {
+		settings := s
+		if name != "" && !r.sandbox {
+			settings = settingsFor(s, s.KubeConfig)
+			settings.KubeContext = name
+		}
+		c, err := kube.Connect(settings, slog.Default(), loader.registry)
+		if err == nil {
+			all[name] = c
+		}
+		return c, err
+	}
+	r.common.ReadinessTimeout = min(max(r.common.ReadinessTimeout, 0), r.common.Timeout)
+	stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
+		return kube.PrepareStack(ctx, kube.StackOptions{
+			File: file, Down: down, Connect: connect, Common: r.common, Concurrency: flags.concurrency,
+			Render: func(ctx context.Context, rel kube.HelmfileRelease) (kube.Rendering, error) {
+				return loader.load(ctx, a, rel)
+			},
+		})
+	})
+	return stack, all, err
+}
+
+// stackLoader loads the charts of a helmfile, each once.
+type stackLoader struct {
+	flags    *stackFlags
+	file     *kube.Helmfile
+	settings *helmcli.EnvSettings
+	registry *registry.Client
+	limits   kube.RenderLimits
+
+	mu     sync.Mutex
+	charts map[string]func() (*kube.Chart, error)
+}
+
+func newStackLoader(flags *stackFlags, file *kube.Helmfile, s *helmcli.EnvSettings) (*stackLoader, error) {
+	limits, err := command.RenderLimits()
+	if err != nil {
+		return nil, err
+	}
+	reg, err := (&command.ChartFlags{}).Registry(s)
+	if err != nil {
+		return nil, err
+	}
+	return &stackLoader{flags: flags, file: file, settings: s, registry: reg, limits: limits, charts: map[string]func() (*kube.Chart, error){}}, nil
+}
+
+// load loads the chart and the values of a release.
+func (l *stackLoader) load(ctx context.Context, a *app, rel kube.HelmfileRelease) (kube.Rendering, error) {
+	chart, err := l.chart(ctx, rel)
+	if err != nil {
+		return kube.Rendering{}, err
+	}
+	values, err := rel.Merge(l.flags.set, os.ReadFile)
+	if err != nil {
+		return kube.Rendering{}, err
+	}
+	a.HideValues(chart, values)
+	post := command.PostRenderer(rel.PostRenderer, rel.PostRenderArgs)
+	renderer, err := post.Renderer(l.settings)
+	if err != nil {
+		return kube.Rendering{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
+	}
+	return kube.Rendering{
+		Chart: chart, Values: values, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.NoOpenAPI,
+		SkipSchemaValidation: rel.SkipSchema, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
+	}, nil
+}
+
+// chart loads a chart once for all releases that have it.
+func (l *stackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
+	key := strings.Join([]string{rel.Chart, rel.Version, fmt.Sprint(rel.Devel, rel.Verify)}, "\n")
+	l.mu.Lock()
+	load := l.charts[key]
+	if load == nil {
+		load = sync.OnceValues(func() (*kube.Chart, error) { return l.find(ctx, rel) })
+		l.charts[key] = load
+	}
+	l.mu.Unlock()
+	return load()
+}
+
+// find finds and loads a chart, with the dependencies of a directory.
+func (l *stackLoader) find(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
+	flags := command.ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}}
+	if rel.Devel && rel.Version == "" {
+		flags.Version = ">0.0.0-0"
+	}
+	ref := l.locate(rel.Chart, &flags)
+	c, err := flags.Load(ctx, ref, l.settings)
+	if err != nil || l.flags.skipDeps || len(c.Missing()) == 0 {
+		return c, err
+	}
+	if info, err := os.Stat(ref); err != nil || !info.IsDir() {
+		return c, nil
+	}
+	if err := kube.FetchDependencies(ref, action.ChartPathOptions{}, l.settings, l.registry); err != nil {
+		return nil, err
+	}
+	return kube.LoadChartPath(ref)
+}
+
+// locate replaces the name of a repository of the helmfile by its URL.
+func (l *stackLoader) locate(chart string, flags *command.ChartFlags) string {
+	name, path, found := strings.Cut(chart, "/")
+	if !found || strings.Contains(chart, "://") {
+		return chart
+	}
+	for _, r := range l.file.Repositories {
+		if r.Name != name {
+			continue
+		}
+		flags.Username, flags.Password, flags.CertFile, flags.KeyFile, flags.CaFile = r.Username, r.Password, r.CertFile, r.KeyFile, r.CAFile
+		flags.PassCredentialsAll, flags.InsecureSkipTLSVerify, flags.PlainHTTP = r.PassCredentials, r.SkipTLSVerify, r.PlainHTTP
+		if r.OCI || strings.HasPrefix(r.URL, "oci://") {
+			return "oci://" + strings.TrimPrefix(strings.TrimSuffix(r.URL, "/"), "oci://") + "/" + path
+		}
+		flags.RepoURL = r.URL
+		return path
+	}
+	return chart
+}
