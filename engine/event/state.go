@@ -136,6 +136,9 @@ func (s *State) applyOperation(e Event) {
 		s.mending.replace(s.groups)
 		s.Phases, s.groups, s.Breakpoints, s.Waiting = nil, nil, nil, Event{}
 	}
+	if s.Status == "" { // of a stack's release, only the plan has come before
+		s.Started = e.Time
+	}
 	s.Status, s.Message = e.Status, e.Message
 	s.Root, s.Cause, s.Evidence = e.Object, e.Cause, e.Evidence
 	if e.Operation != nil && e.Status != RollingBack {

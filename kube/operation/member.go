@@ -3,7 +3,6 @@ package operation
 import (
 	"context"
 	"fmt"
-	"reflect"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -54,13 +53,14 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// sameRelease reports whether two revisions have the same chart, values and manifests.
+// sameRelease reports whether a revision to store has the same chart, values and manifests as
+// a stored one.
 func sameRelease(a, b *rel1.Release) bool {
-	if a.Chart == nil || b.Chart == nil || a.Manifest != b.Manifest || len(a.Hooks) != len(b.Hooks) || !sameValues(a.Config, b.Config) || !reflect.DeepEqual(a.Labels, b.Labels) {
+	if a.Chart == nil || b.Chart == nil || charts.Respell(a.Manifest) != b.Manifest || len(a.Hooks) != len(b.Hooks) || !sameValues(a.Config, b.Config) {
 		return false
 	}
 	for n := range a.Hooks {
-		if a.Hooks[n].Manifest != b.Hooks[n].Manifest || a.Hooks[n].Path != b.Hooks[n].Path {
+		if charts.Respell(a.Hooks[n].Manifest) != b.Hooks[n].Manifest || a.Hooks[n].Path != b.Hooks[n].Path {
 			return false
 		}
 	}
@@ -70,6 +70,9 @@ func sameRelease(a, b *rel1.Release) bool {
 
 // sameValues compares values as they are stored.
 func sameValues(a, b map[string]any) bool {
+	if len(a) == 0 && len(b) == 0 {
+		return true
+	}
 	x, errX := charts.YAML(a)
 	y, errY := charts.YAML(b)
 	return errX == nil && errY == nil && x == y

@@ -20,13 +20,13 @@ func (s *Stack) Run() error {
 	defer s.Close()
 	eng, following := s.start()
 	defer following()
-	phases := s.Phases()
-	eng.Announce(phases...)
 	for _, m := range s.members {
 		if m.op != nil && !m.unchanged {
 			eng.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: m.op.Phases()})
 		}
 	}
+	phases := s.Phases()
+	eng.Announce(phases...)
 	for _, phase := range phases {
 		if err := eng.Run(run.Stage{Phase: phase, Cluster: s}); err != nil {
 			return s.fail(err)

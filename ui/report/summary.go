@@ -197,6 +197,10 @@ func verdict(s *event.State, style Style) string {
 // writeGroups writes the totals, then a line for each group that is not OK, with its
 // diagnosis. Many groups that were skipped for one reason share a line.
 func writeGroups(w io.Writer, s *event.State, o Options) {
+	if s.Operation.Stack() {
+		writeReleases(w, s, o)
+		return
+	}
 	var shown []*event.GroupState
 	var rows [][]string
 	done := 0

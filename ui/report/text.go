@@ -40,7 +40,7 @@ type textLog struct {
 	// scope names the release of a stack, in front of its lines; scopes are the logs of the
 	// releases.
 	scope  string
-	began  time.Time
+	began  time.Time // of the stack
 	scopes map[string]*textLog
 }
 
@@ -130,48 +130,17 @@ func (t *textLog) line(e event.Event, st event.Status, text string) {
 		fmt.Fprintln(t.out)
 		t.blankLine = false
 	}
-	at := fmt.Sprintf("%7s", Seconds(e.Time.Sub(t.state.Started)))
+	began := t.state.Started
+	if t.scope != "" {
+		began = t.began
+	}
+	at := fmt.Sprintf("%7s", Seconds(e.Time.Sub(began)))
 	if t.scope != "" {
 		text = t.opts.render(theme.Accent, clean(t.scope)) + "  " + clean(text)
 	} else {
 		text = clean(text)
 	}
 	fmt.Fprintln(t.out, t.opts.render(theme.Quiet, at), t.opts.glyph(st), text)
-}
-
-// release writes an event of a release of a stack, with its name.
-func (t *textLog) release(e event.Event) {
-	own := t.scopes[e.Scope]
-	if own == nil {
-		own = newTextLog(t.out, t.warnings, t.opts)
-		own.scope, own.state.Started = e.Scope, t.state.Started
-		if t.scopes == nil {
-			t.scopes = map[string]*textLog{}
-		}
-		t.scopes[e.Scope] = own
-	}
-	if t.blankLine {
-		fmt.Fprintln(t.out)
-		t.blankLine = false
-	}
-	e.Scope = ""
-	own.Consume(e)
-}
-
-// releaseOperation writes how the operation on a release begins and ends. The stack's own
-// line says why it failed.
-func (t *textLog) releaseOperation(e event.Event) {
-	switch e.Status {
-	case event.Running:
-		t.began = e.Time
-		t.line(e, e.Status, headline(t.state.Operation))
-	case event.RollingBack:
-		t.line(e, e.Status, withReason("rolling back", e.Message))
-	case event.Succeeded:
-		t.line(e, t.state.Ending(), t.state.Operation.Name+" succeeded in "+Seconds(e.Time.Sub(t.began)))
-	default:
-		t.line(e, e.Status, withReason(t.state.Operation.Name+" "+t.opts.word(e.Status), e.Outcome))
-	}
 }
 
 // quote writes lines below the line that they belong to.

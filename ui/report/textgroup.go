@@ -22,6 +22,10 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	}
 	removing := slices.ContainsFunc(t.state.Phases, func(p *event.PhaseState) bool { return p.Name == e.Phase && p.Kind == event.PhaseRemove })
 	took := e.Time.Sub(g.Started)
+	if t.state.Operation.Stack() {
+		t.releaseStatus(e, g, took)
+		return
+	}
 	switch e.Status {
 	case event.Running:
 		t.line(e, e.Status, started(g, removing, before))
@@ -251,6 +255,10 @@ func (t *textLog) wasReported(key objectKey) bool {
 // plan writes the phases that were not written yet, as a table: layer, group, number of
 // objects, what it waits for.
 func (t *textLog) plan(phases []event.Phase) {
+	if t.state.Operation.Stack() {
+		t.releases(phases)
+		return
+	}
 	var rows [][]string
 	groups, objects := 0, 0
 	for _, p := range phases {

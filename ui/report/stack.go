@@ -1,0 +1,164 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// A stack's groups are releases (S1): its log says deployed instead of ready, and each
+// release has a log of its own below its name.
+
+// release writes an event of a release of a stack, with its name.
+func (t *textLog) release(e event.Event) {
+	own := t.scopes[e.Scope]
+	if own == nil {
+		own = newTextLog(t.out, t.warnings, t.opts)
+		own.scope, own.began = e.Scope, t.state.Started
+		if t.scopes == nil {
+			t.scopes = map[string]*textLog{}
+		}
+		t.scopes[e.Scope] = own
+	}
+	if t.blankLine && e.Kind != event.KindPlan {
+		fmt.Fprintln(t.out)
+		t.blankLine = false
+	}
+	e.Scope = ""
+	own.Consume(e)
+}
+
+// releaseOperation writes how the operation on a release begins, and what its outcome is
+// if it failed: why is in the stack's own line.
+func (t *textLog) releaseOperation(e event.Event) {
+	switch e.Status {
+	case event.Running:
+		op := t.state.Operation
+		op.Release, op.Namespace, op.Context = "", "", "" // they are in the scope
+		t.line(e, e.Status, strings.Replace(headline(op), " : ", ": ", 1))
+	case event.RollingBack:
+		t.line(e, e.Status, withReason("rolling back", e.Message))
+	case event.Succeeded:
+	default:
+		t.line(e, e.Status, withReason(t.state.Operation.Name+" "+t.opts.word(e.Status), e.Outcome))
+	}
+}
+
+// releaseStatus writes how far a release of the stack is.
+func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Duration) {
+	switch e.Status {
+	case event.Held:
+		t.line(e, e.Status, withReason(g.ID+" held", e.Message))
+	case event.Ready, event.Gone:
+		what, detail := releaseOutcome(g)
+		t.line(e, e.Status, g.ID+" "+what+" ("+detail+Seconds(took)+")")
+	case event.Failed:
+		t.line(e, e.Status, withReason(g.ID+" failed after "+Seconds(took), g.Cause))
+	case event.Aborted:
+		t.line(e, e.Status, g.ID+" aborted after "+Seconds(took))
+	case event.Skipped:
+		t.skipped.add(e, g.ID)
+	}
+}
+
+// releaseOutcome is what became of a release that is over, and details that end in a comma.
+func releaseOutcome(g *event.GroupState) (what, detail string) {
+	change, message := event.Change(""), ""
+	for _, o := range g.Objects {
+		change, message = o.Change, o.Message
+	}
+	switch {
+	case isUndo(g.Phase):
+		return "rolled back", message + ", "
+	case change == event.Created:
+		return "installed", ""
+	case change == event.Configured:
+		return "upgraded", message + ", "
+	case change == event.Deleted:
+		return "uninstalled", ""
+	case change == event.Absent:
+		return "not installed", ""
+	}
+	return cmp.Or(string(change), string(g.Status)), ""
+}
+
+func isUndo(phase string) bool { return strings.HasPrefix(phase, event.RollbackPrefix) }
+
+// releases writes the plan of a stack: its releases in layers, with their groups.
+func (t *textLog) releases(phases []event.Phase) {
+	var rows [][]string
+	count, unchanged := 0, 0
+	for _, p := range phases {
+		after := plan.Reduce(p.Groups)
+		last := ""
+		for _, g := range p.Groups {
+			column := fmt.Sprintf("%s %d", p.Name, g.Layer)
+			if column == last {
+				column = ""
+			} else {
+				last = column
+			}
+			count++
+			size := "unchanged"
+			if own := t.state.Scopes[g.ID]; own != nil {
+				groups, objects := own.Groups(), 0
+				for _, g := range groups {
+					objects += len(g.Objects)
+				}
+				size = Count(len(groups), "group") + ", " + Count(objects, "object")
+			} else if p.Kind == event.PhaseRemove {
+				size = "not installed"
+			} else {
+				unchanged++
+			}
+			rows = append(rows, []string{column, g.ID, size, prefixed("after ", strings.Join(after[g.ID], ", "))})
+		}
+	}
+	text := "plan: " + Count(count, "release")
+	if unchanged > 0 {
+		text += fmt.Sprintf(", %d unchanged", unchanged)
+	}
+	fmt.Fprintf(t.out, "\n%s\n", text)
+	for _, line := range table(rows) {
+		fmt.Fprintln(t.out, clean(line))
+	}
+	t.blankLine = true
+}
+
+// writeReleases writes the totals of a stack, then a line for each release that is not as
+// planned.
+func writeReleases(w io.Writer, s *event.State, o Options) {
+	outcomes := map[string]int{}
+	var order []string
+	var rows [][]string
+	var shown []event.Status
+	for _, p := range s.Phases {
+		for _, g := range p.Groups {
+			if !groupOK(g) {
+				rows = append(rows, []string{"-", o.word(g.Status), g.ID, strings.TrimPrefix(cmp.Or(g.Cause, g.Message), "not started: ")})
+				shown = append(shown, g.Status)
+				continue
+			}
+			what, _ := releaseOutcome(g)
+			if outcomes[what]++; !slices.Contains(order, what) {
+				order = append(order, what)
+			}
+		}
+	}
+	var parts []string
+	for _, what := range order {
+		parts = append(parts, fmt.Sprintf("%d %s", outcomes[what], what))
+	}
+	if len(parts) > 0 {
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), "releases:", strings.Join(parts, ", "))
+	}
+	for i, line := range table(rows) {
+		fmt.Fprintln(w, " ", o.glyph(shown[i])+clean(line[1:]))
+	}
+}
