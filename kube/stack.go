@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/stack"
 )
@@ -53,3 +54,6 @@ func PrepareStack(ctx context.Context, o StackOptions) (*Stack, error) {
 		},
 	})
 }
+
+// OrderHelmfile is the order of a helmfile's releases as groups. No cluster is needed.
+func OrderHelmfile(file *Helmfile) ([]*plan.Group, error) { return stack.Order(file) }

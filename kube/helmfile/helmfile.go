@@ -65,6 +65,9 @@ type Release struct {
 	// Name, Namespace and Context identify it. Namespace and Context may be empty: those of
 	// the connection.
 	Name, Namespace, Context string
+	// FallbackContext is that of the environment, for a release without a Context. It is no
+	// part of the ID.
+	FallbackContext string
 	// Chart is a directory with an absolute path, repository/name, a URL or oci://….
 	Chart, Version string
 	// Needs are the IDs of the releases that it waits for, After those that it follows only
@@ -118,17 +121,14 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	if o.Environment == "" {
 		o.Environment = "default"
 	}
-	paths, err := find(o.Path)
+	paths, err := filesOf(o.Path)
 	if err != nil {
 		return nil, err
 	}
 	r := &reader{ctx: ctx, Options: o}
 	out := &File{Path: o.Path, Environment: o.Environment}
-	if out.Path == "" {
-		out.Path = filepath.Dir(paths[0])
-		if len(paths) == 1 {
-			out.Path = paths[0]
-		}
+	if len(paths) == 1 {
+		out.Path = paths[0]
 	}
 	stateValues, err := r.stateValues()
 	if err != nil {
@@ -136,7 +136,7 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	}
 	var known bool
 	for _, path := range paths {
-		f, err := r.file(path, stateValues, o.Selectors, nil)
+		f, err := r.file(path, nil, stateValues, o.Selectors, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -153,8 +153,8 @@ func Read(ctx context.Context, o Options) (*File, error) {
 // names of a helmfile in a directory, in the order in which they are looked for.
 var names = []string{"helmfile.yaml", "helmfile.yaml.gotmpl", "helmfile.d"}
 
-// find returns the files that a path stands for.
-func find(path string) ([]string, error) {
+// filesOf returns the files that a path stands for.
+func filesOf(path string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil
 	}
@@ -167,7 +167,7 @@ func find(path string) ([]string, error) {
 	case filepath.Base(filepath.Clean(path)) != "helmfile.d":
 		for _, name := range names {
 			if _, err := os.Stat(filepath.Join(path, name)); err == nil {
-				return find(filepath.Join(path, name))
+				return filesOf(filepath.Join(path, name))
 			}
 		}
 		return nil, fmt.Errorf("no helmfile in %s: it has no %s; name one with -f", filepath.Clean(path), strings.Join(names, ", "))

@@ -1,5 +1,10 @@
 package helmfile
 
+import (
+	"maps"
+	"strings"
+)
+
 // keys are the keys of a mapping. The value is empty if lockstep obeys the key or need
 // not, else what to do instead.
 type keys map[string]string
@@ -31,15 +36,16 @@ func (k keys) with(advice string, names ...string) keys {
 // uses them otherwise is expanded by helmfile. The binaries and the lock file are helmfile's
 // own business.
 var fileKeys = obeyed("repositories", "environments", "helmDefaults", "commonLabels", "bases", "helmfiles", "releases", "templates",
-	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "lockFilePath", "filepath", "helmfileRequiredVersion").
+	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "lockFilePath", "filepath", "renderedvalues").
 	with("remove it: a release's hooks are those of its chart", "hooks").
 	with("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
+	with(byHelmfile, "defaultInherit").
 	with(noSuchThing, "chart", "missingFileHandlerConfig", "disableInsecureFeatures")
 
 // defaultKeys are those of helmDefaults.
 var defaultKeys = obeyed("kubeContext", "wait", "waitForJobs", "timeout", "atomic", "cleanupOnFail", "historyMax", "createNamespace", "disableOpenAPIValidation",
 	"disableValidation", "skipSchemaValidation", "devel", "verify", "reuseValues", "postRenderer", "postRendererArgs", "skipCRDs", "takeOwnership", "deleteWait", "deleteTimeout",
-	"enableDNS", "skipDeps", "skipRefresh", "keyring", "syncReleaseLabels", "trackMode").
+	"enableDNS", "skipDeps", "skipRefresh", "keyring", "syncReleaseLabels", "trackMode", "rollbackOnFailure").
 	with("remove it: set the order in the chart, or use lockstep install --wait for one release", "waitRetries").
 	with("remove it: Helm deletes in the background", "cascade").
 	with("remove it: use lockstep install --force-replace for this release", "force", "recreatePods").
@@ -52,9 +58,9 @@ var defaultKeys = obeyed("kubeContext", "wait", "waitForJobs", "timeout", "atomi
 var releaseKeys = obeyed("name", "namespace", "chart", "version", "needs", "values", "set", "setString", "kubeContext", "createNamespace", "installed", "condition", "labels", "timeout",
 	"wait", "waitForJobs", "atomic", "cleanupOnFail", "historyMax", "disableHooks", "skipSchemaValidation", "postRenderer", "postRendererArgs",
 	"missingFileHandler", "devel", "verify", "reuseValues", "disableOpenAPIValidation", "disableValidation", "description", "takeOwnership", "enableDNS", "skipDeps", "skipRefresh", "keyring",
-	"syncReleaseLabels", "deleteWait", "deleteTimeout", "skipCRDs", "directory", "inherit", "trackMode").
+	"syncReleaseLabels", "deleteWait", "deleteTimeout", "skipCRDs", "directory", "chartPath", "trackMode", "rollbackOnFailure").
 	with("move it into the chart as a hook", "hooks").
-	with(byHelmfile, "secrets", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
+	with(byHelmfile, "secrets", "inherit", "conditionTemplate", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
 	with("put it into the chart: lockstep deploys charts as they are", "jsonPatches", "strategicMergePatches", "transformers", "dependencies", "adopt", "forceNamespace", "kustomizeOptions").
 	with("remove it: Helm deletes in the background", "cascade").
 	with("remove it: use lockstep upgrade --force-replace for this release", "force", "recreatePods").
@@ -65,10 +71,22 @@ var releaseKeys = obeyed("name", "namespace", "chart", "version", "needs", "valu
 	with(noSuchThing, "args", "diffArgs", "syncArgs", "templateArgs", "kubedogQPS", "kubedogBurst", "forceConflicts", "serverSide", "plainHttp")
 
 var (
-	environmentKeys = obeyed("values", "kubeContext", "missingFileHandler", "missingFileHandlerConfig").with(byHelmfile, "secrets")
+	environmentKeys = obeyed("values", "kubeContext", "missingFileHandler", "missingFileHandlerConfig").with(byHelmfile, "secrets", "mergeStrategy")
 	repositoryKeys  = obeyed("name", "url", "oci", "username", "password", "certFile", "keyFile", "caFile", "passCredentials", "skipTLSVerify", "plainHttp").
 			with("remove it: name the registry with oci: true", "managed", "registryConfig").
 			with("remove it: signatures are checked with verify and the default keyring", "keyring", "verify")
-	helmfileKeys = obeyed("path", "values", "selectors", "selectorsInherited")
+	helmfileKeys = obeyed("path", "values", "selectors", "selectorsInherited").with(byHelmfile, "inherits")
 	setKeys      = obeyed("name", "value", "values", "file")
 )
+
+// builtKeys are those of a release in the output of helmfile build, which prints templates
+// beside what they made.
+var builtKeys = func() keys {
+	k := maps.Clone(releaseKeys)
+	for key := range k {
+		if strings.HasSuffix(key, "Template") || key == "inherit" {
+			k[key] = ""
+		}
+	}
+	return k
+}()

@@ -47,26 +47,77 @@ func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
 	}
 }
 
-// template is where a file needs helmfile's templates, or nil if it is plain. helmfile
-// renders the fields of a release, inline values included, in plain files too.
-func template(path string, docs []*kyaml.Node) *place {
-	var found *place
-	var visit func(n *kyaml.Node, depth int)
-	visit = func(n *kyaml.Node, depth int) {
-		if found != nil || n == nil || depth > 64 {
-			return
-		}
-		if n.Kind == kyaml.ScalarNode && (strings.Contains(n.Value, "{{") || strings.HasSuffix(n.Value, ".gotmpl") || strings.HasPrefix(n.Value, "ref+")) {
-			found = &place{path, n.Line}
-		}
-		for _, c := range n.Content {
-			visit(c, depth+1)
+// needsHelmfile is the first place of plain documents that only helmfile can expand, or nil.
+// In a plain file it renders a few fields of releases as templates; inline values and
+// everything else are literal.
+func needsHelmfile(path string, docs []*kyaml.Node) *place {
+	for _, doc := range docs {
+		for i := 0; i+1 < len(doc.Content); i += 2 {
+			key, value := doc.Content[i], resolve(doc.Content[i+1])
+			switch {
+			case key.Value == "defaultInherit":
+				return &place{path, key.Line}
+			case key.Value == "releases" && value.Kind == kyaml.SequenceNode:
+				for _, release := range value.Content {
+					if at := expandable(path, resolve(release)); at != nil {
+						return at
+					}
+				}
+			case key.Value == "bases" || key.Value == "helmfiles" || key.Value == "environments":
+				if n := find(value, func(text string) bool { return strings.HasSuffix(text, ".gotmpl") && key.Value == "environments" }); n != nil {
+					return &place{path, n.Line}
+				}
+			}
 		}
 	}
-	for _, d := range docs {
-		visit(d, 0)
+	return nil
+}
+
+// expandable is where a release needs helmfile, or nil.
+func expandable(path string, release *kyaml.Node) *place {
+	for i := 0; i+1 < len(release.Content); i += 2 {
+		key, value := release.Content[i], resolve(release.Content[i+1])
+		var bad *kyaml.Node
+		switch key.Value {
+		case "name", "chart", "namespace", "version", "labels", "needs", "postRendererArgs":
+			bad = find(value, func(text string) bool { return strings.Contains(text, "{{") })
+		case "values":
+			for _, v := range value.Content {
+				if v = resolve(v); v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
+					bad = v
+				}
+			}
+			if bad == nil {
+				bad = find(value, isReference)
+			}
+		case "set", "setString":
+			bad = find(value, isReference)
+		default:
+			if key.Value == "inherit" || strings.HasSuffix(key.Value, "Template") || key.Value == "secrets" {
+				bad = key
+			}
+		}
+		if bad != nil {
+			return &place{path, bad.Line}
+		}
 	}
-	return found
+	return nil
+}
+
+// isReference reports whether a value is a reference that helmfile resolves (vals).
+func isReference(text string) bool { return strings.HasPrefix(text, "ref+") }
+
+// find returns the first scalar that fits, or nil.
+func find(n *kyaml.Node, fits func(text string) bool) *kyaml.Node {
+	if n.Kind == kyaml.ScalarNode && fits(n.Value) {
+		return n
+	}
+	for _, c := range n.Content {
+		if found := find(c, fits); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // mapping checks the keys of a mapping and returns its entries, with YAML's merge keys
@@ -163,10 +214,23 @@ func list(path, what string, n *kyaml.Node) ([]*kyaml.Node, error) {
 
 // decode reads a value into a Go value.
 func decode(path, what string, n *kyaml.Node, into any) error {
-	if err := n.Decode(into); err != nil {
-		return place{path, n.Line}.errorf("%s: %s", what, strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n ", ""), "yaml: unmarshal errors: "))
+	if err := n.Decode(into); err == nil {
+		return nil
 	}
-	return nil
+	want := "a mapping"
+	switch into.(type) {
+	case *string:
+		want = "text"
+	case *bool:
+		want = "true or false"
+	case *int:
+		want = "a whole number"
+	case *[]string:
+		want = "a list of texts"
+	case *map[string]string:
+		want = "a mapping of texts"
+	}
+	return place{path, n.Line}.errorf("%s must be %s", what, want)
 }
 
 // glob returns the files that a path names, relative to a folder. missing is set if there

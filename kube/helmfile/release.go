@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -83,7 +82,11 @@ func (r *reader) releases(s *state, values map[string]any, selectors []string) (
 // release reads one release. enabled is false if its condition is.
 func (r *reader) release(s *state, n *kyaml.Node, values map[string]any) (rel Release, enabled bool, err error) {
 	path := s.origin[n]
-	own, err := mapping(path, "release", n, releaseKeys)
+	allowed := releaseKeys
+	if s.built {
+		allowed = builtKeys
+	}
+	own, err := mapping(path, "release", n, allowed)
 	if err != nil {
 		return rel, false, err
 	}
@@ -103,11 +106,9 @@ func (r *reader) release(s *state, n *kyaml.Node, values map[string]any) (rel Re
 	if rel.Name == "" || rel.Chart == "" {
 		return rel, false, f.at.errorf("a release needs a name and a chart")
 	}
-	rel.Labels = maps.Clone(s.labels)
-	if rel.Labels == nil {
-		rel.Labels = map[string]string{}
-	}
+	rel.Labels = map[string]string{}
 	f.decode("labels", &rel.Labels)
+	maps.Copy(rel.Labels, s.labels)
 	var needs []string
 	f.decode("needs", &needs)
 	for _, need := range needs {
@@ -133,16 +134,14 @@ func (r *reader) override(s *state, rel *Release) {
 			}
 		}
 	}
-	if rel.Context == "" {
-		if n := s.defaults["kubeContext"]; n != nil {
-			rel.Context = n.Value
-		}
-		if n := s.environments[r.Environment]["kubeContext"]; n != nil {
-			rel.Context = n[0].Value
-		}
+	if n := s.defaults["kubeContext"]; rel.Context == "" && n != nil {
+		rel.Context = n.Value
 	}
 	choose(&rel.Namespace, s.scalars["namespace"], r.Namespace)
 	choose(&rel.Context, s.scalars["kubeContext"], r.Context)
+	if n := s.environments[r.Environment]["kubeContext"]; rel.Context == "" && n != nil {
+		rel.FallbackContext = n[0].Value
+	}
 }
 
 // options reads how a release is deployed.
@@ -150,7 +149,7 @@ func (r *reader) options(f *fields, rel *Release) {
 	rel.Installed = f.flag("installed", true)
 	rel.Timeout = time.Duration(f.number("timeout", 0)) * time.Second
 	rel.CreateNamespace = f.flag("createNamespace", true)
-	rel.RollbackOnFail, rel.CleanupOnFail = f.flag("atomic", false), f.flag("cleanupOnFail", false)
+	rel.RollbackOnFail, rel.CleanupOnFail = f.flag("atomic", false) || f.flag("rollbackOnFailure", false), f.flag("cleanupOnFail", false)
 	rel.WaitForJobs, rel.NoHooks = f.flag("waitForJobs", false), f.flag("disableHooks", false)
 	rel.SkipSchema, rel.NoOpenAPI = f.flag("skipSchemaValidation", false), f.flag("disableOpenAPIValidation", false)
 	rel.ReuseValues, rel.TakeOwnership = f.flag("reuseValues", false), f.flag("takeOwnership", false)
@@ -188,7 +187,7 @@ func local(folder, chart string, repos []Repository) string {
 		return chart
 	}
 	path := filepath.Join(folder, chart)
-	if _, err := os.Stat(path); err != nil && !strings.HasPrefix(chart, ".") {
+	if _, err := os.Stat(path); err != nil && !strings.HasPrefix(chart, ".") && strings.Contains(chart, "/") {
 		return chart // of a repository that Helm knows
 	}
 	if abs, err := filepath.Abs(path); err == nil {
@@ -197,28 +196,26 @@ func local(folder, chart string, repos []Repository) string {
 	return path
 }
 
-// condition looks a release's condition up in the values of the environment.
+// condition looks a release's condition up in the values of the environment: a path that
+// ends in .enabled. It is false without that last key; a path to nowhere is an error.
 func condition(f *fields, values map[string]any) (bool, error) {
 	path := f.text("condition")
-	if path == "" {
-		return true, nil
+	if path == "" || path == "true" || path == "false" {
+		return path != "false", nil
 	}
 	at := place{f.at.path, f.node("condition").Line}
-	var value any = values
-	for _, key := range strings.Split(path, ".") {
-		m, _ := value.(map[string]any)
-		var ok bool
-		if value, ok = m[key]; !ok {
+	parent, ok := strings.CutSuffix(path, ".enabled")
+	if !ok {
+		return false, at.errorf("%s: condition %s must be a path that ends in .enabled", f.what, path)
+	}
+	in := values
+	for _, key := range strings.Split(parent, ".") {
+		if in, ok = in[key].(map[string]any); !ok {
 			return false, at.errorf("%s: condition %s: the environment has no value %s", f.what, path, key)
 		}
 	}
-	switch v := value.(type) {
-	case bool:
-		return v, nil
-	case string:
-		return strconv.ParseBool(v)
-	}
-	return false, at.errorf("%s: condition %s must be true or false, not %v", f.what, path, value)
+	enabled, _ := in["enabled"].(bool)
+	return enabled, nil
 }
 
 // selected reports whether one of the selectors matches a release. A selector is a list of

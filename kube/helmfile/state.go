@@ -1,6 +1,7 @@
 package helmfile
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -43,84 +44,138 @@ type state struct {
 	origin                     map[*kyaml.Node]string              // the file that a value stands in
 	repositories               []Repository
 	values, releases, includes []*kyaml.Node
+	// built is the output of helmfile build: bases and included files are part of it.
+	// rendered are the values of the environment then.
+	built    bool
+	rendered *kyaml.Node
 }
 
-// file reads a file for an environment whose values are laid over its own.
-func (r *reader) file(path string, over map[string]any, selectors []string, before []string) (*result, error) {
+// file reads a file for an environment: over are values from the file that includes it, nil
+// for none, and given are those of the command line.
+func (r *reader) file(path string, over, given map[string]any, selectors, before []string) (*result, error) {
 	if r.depth++; r.depth > mostNested {
 		return nil, fmt.Errorf("%s: helmfiles include each other more than %d deep", path, mostNested)
 	}
 	defer func() { r.depth-- }()
-	docs, err := r.documents(path)
+	docs, expanded, err := r.documents(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &state{path: path, scalars: map[string]string{}, defaults: map[string]*kyaml.Node{}, labels: map[string]string{}, environments: map[string]map[string][]*kyaml.Node{}, origin: map[*kyaml.Node]string{}}
+	if expanded {
+		return r.expanded(path, docs, given, selectors, before)
+	}
+	s := newState(path)
 	for _, doc := range docs {
-		if err := r.add(s, path, doc); err != nil {
+		part := newState(path)
+		if err := r.add(part, path, doc); err != nil {
 			return nil, err
 		}
+		s.replace(part)
 	}
-	return r.complete(s, over, selectors, before)
+	if _, known := s.environments[r.Environment]; !known && r.Environment != "default" && over == nil {
+		return &result{}, nil // as helmfile does; another file may have it
+	}
+	values, err := r.environment(s, over)
+	if err != nil {
+		return nil, err
+	}
+	return r.complete(s, loader.MergeMaps(values, given), selectors, before)
+}
+
+func newState(path string) *state {
+	return &state{path: path, scalars: map[string]string{}, defaults: map[string]*kyaml.Node{}, labels: map[string]string{}, environments: map[string]map[string][]*kyaml.Node{}, origin: map[*kyaml.Node]string{}}
+}
+
+// replace lays a part of a file, between two lines ---, over those before it: lists are
+// replaced.
+func (s *state) replace(part *state) {
+	maps.Copy(s.scalars, part.scalars)
+	maps.Copy(s.defaults, part.defaults)
+	maps.Copy(s.labels, part.labels)
+	maps.Copy(s.environments, part.environments)
+	maps.Copy(s.origin, part.origin)
+	if len(part.repositories) > 0 {
+		s.repositories = part.repositories
+	}
+	for to, from := range map[*[]*kyaml.Node][]*kyaml.Node{&s.values: part.values, &s.releases: part.releases, &s.includes: part.includes} {
+		if len(from) > 0 {
+			*to = from
+		}
+	}
 }
 
 // documents reads the documents of a plain file, or of what helmfile made of one with
 // templates.
-func (r *reader) documents(path string) ([]*kyaml.Node, error) {
+func (r *reader) documents(path string) (docs []*kyaml.Node, expanded bool, err error) {
 	var data []byte
-	var err error
 	if path == "-" {
 		data, err = io.ReadAll(r.Stdin)
 	} else {
 		data, err = os.ReadFile(filepath.Clean(path))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the helmfile: %w", err)
+		return nil, false, fmt.Errorf("read the helmfile: %w", err)
 	}
 	if strings.HasSuffix(path, ".gotmpl") {
-		return r.expand(place{path, 1})
+		docs, err = r.expand(place{path, 1})
+		return docs, true, err
 	}
-	docs, err := parse(path, data)
-	if err != nil {
-		return nil, err
+	if docs, err = parse(path, data); err != nil {
+		return nil, false, err
 	}
-	look := docs
-	if path == "-" { // what helmfile build prints
-		look = withoutInlineValues(docs)
+	if bytes.Contains(data, []byte("\nrenderedvalues:")) {
+		return docs, true, nil
 	}
-	if at := template(path, look); at != nil {
-		return r.expand(*at)
+	if at := needsHelmfile(path, docs); at != nil {
+		docs, err = r.expand(*at)
+		return docs, true, err
 	}
-	return docs, nil
+	return docs, false, nil
 }
 
-// withoutInlineValues are documents without the inline values of releases: where those were
-// expanded, {{ }} in them is for Helm's tpl.
-func withoutInlineValues(docs []*kyaml.Node) (out []*kyaml.Node) {
+// expanded reads the output of helmfile build: a document for each file, included ones
+// first, in which everything is merged.
+func (r *reader) expanded(path string, docs []*kyaml.Node, given map[string]any, selectors, before []string) (*result, error) {
+	out := &result{environmentKnown: true}
 	for _, doc := range docs {
-		for i := 0; i+1 < len(doc.Content); i += 2 {
-			if doc.Content[i].Value != "releases" || doc.Content[i+1].Kind != kyaml.SequenceNode {
-				out = append(out, doc.Content[i+1])
-				continue
+		s := newState(sourceOf(doc, path))
+		s.built = true
+		if err := r.add(s, path, doc); err != nil {
+			return nil, err
+		}
+		var values map[string]any
+		if n := s.rendered; n != nil {
+			if err := decode(path, "renderedvalues", n, &values); err != nil {
+				return nil, err
 			}
-			for _, release := range doc.Content[i+1].Content {
-				release = resolve(release)
-				for j := 0; j+1 < len(release.Content); j += 2 {
-					value := resolve(release.Content[j+1])
-					if release.Content[j].Value != "values" || value.Kind != kyaml.SequenceNode {
-						out = append(out, value)
-						continue
-					}
-					for _, v := range value.Content {
-						if v.Kind == kyaml.ScalarNode {
-							out = append(out, v)
-						}
-					}
-				}
+		}
+		f, err := r.complete(s, loader.MergeMaps(values, given), selectors, before)
+		if err != nil {
+			return nil, err
+		}
+		out.repositories = append(out.repositories, f.repositories...)
+		out.releases = append(out.releases, f.releases...)
+		for _, rel := range f.releases {
+			before = append(slices.Clone(before), rel.ID())
+		}
+	}
+	return out, nil
+}
+
+// sourceOf is the file that a document of helmfile build comes from, as its comment says.
+func sourceOf(doc *kyaml.Node, otherwise string) string {
+	comment := doc.HeadComment
+	if len(doc.Content) > 0 {
+		comment += "\n" + doc.Content[0].HeadComment
+	}
+	for line := range strings.Lines(comment) {
+		if _, source, ok := strings.Cut(line, "Source: "); ok {
+			if source = strings.TrimSpace(source); filepath.IsAbs(source) {
+				return source
 			}
 		}
 	}
-	return out
+	return otherwise
 }
 
 // add lays a document over the state.
@@ -128,6 +183,13 @@ func (r *reader) add(s *state, path string, doc *kyaml.Node) error {
 	fields, err := mapping(path, "the helmfile", doc, fileKeys)
 	if err != nil {
 		return err
+	}
+	s.rendered = fields["renderedvalues"]
+	if s.built {
+		delete(fields, "bases")
+		delete(fields, "helmfiles")
+		delete(fields, "environments")
+		delete(fields, "values")
 	}
 	if bases := fields["bases"]; bases != nil {
 		var files []string
@@ -174,9 +236,12 @@ func (r *reader) base(s *state, path string, at *kyaml.Node, base string) error 
 		return place{path, at.Line}.errorf("base %s does not exist", base)
 	}
 	for _, file := range files {
-		docs, err := r.documents(file)
-		if err != nil {
+		docs, expanded, err := r.documents(file)
+		switch {
+		case err != nil:
 			return err
+		case expanded:
+			return place{path, at.Line}.errorf("base %s has templates: %s", base, byHelmfile)
 		}
 		for _, doc := range docs {
 			if err := r.add(s, file, doc); err != nil {
@@ -228,8 +293,10 @@ func addEnvironments(s *state, path string, fields map[string]*kyaml.Node) error
 			s.origin[v] = path
 		}
 		s.environments[name]["values"] = append(s.environments[name]["values"], values...)
-		if env["kubeContext"] != nil {
-			s.environments[name]["kubeContext"] = []*kyaml.Node{env["kubeContext"]}
+		for _, key := range []string{"kubeContext", "missingFileHandler"} {
+			if env[key] != nil {
+				s.environments[name][key] = []*kyaml.Node{env[key]}
+			}
 		}
 	}
 	return nil
@@ -257,31 +324,43 @@ func addRepositories(s *state, path string, fields map[string]*kyaml.Node) error
 	return nil
 }
 
-// environment merges the values of the environment, over those of the file.
+// environment merges the values of the environment over those of the file, and over both
+// what the including file gives.
 func (r *reader) environment(s *state, over map[string]any) (map[string]any, error) {
 	values := map[string]any{}
-	for _, n := range slices.Concat(s.values, s.environments[r.Environment]["values"]) {
-		if n.Kind == kyaml.MappingNode {
-			inline := map[string]any{}
-			if err := decode(s.origin[n], "values", n, &inline); err != nil {
-				return nil, err
-			}
-			values = loader.MergeMaps(values, inline)
-			continue
+	env := s.environments[r.Environment]
+	lenient := false
+	for _, handler := range env["missingFileHandler"] {
+		lenient = handler.Value != "Error"
+	}
+	for _, n := range slices.Concat(s.values, env["values"]) {
+		more, err := s.valuesOf(n, lenient)
+		if err != nil {
+			return nil, fmt.Errorf("values of environment %s: %w", r.Environment, err)
 		}
-		files, missing := glob(filepath.Dir(s.path), n.Value)
-		if missing && s.scalars["missingFileHandler"] == "" || missing && s.scalars["missingFileHandler"] == "Error" {
-			return nil, place{s.origin[n], n.Line}.errorf("values file %s of environment %s does not exist", n.Value, r.Environment)
-		}
-		for _, file := range files {
-			more, err := readValues(file)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", place{s.origin[n], n.Line}, err)
-			}
-			values = loader.MergeMaps(values, more)
-		}
+		values = loader.MergeMaps(values, more)
 	}
 	return loader.MergeMaps(values, over), nil
+}
+
+// valuesOf reads inline values, or those of files relative to the helmfile.
+func (s *state) valuesOf(n *kyaml.Node, lenient bool) (map[string]any, error) {
+	values := map[string]any{}
+	if n.Kind == kyaml.MappingNode {
+		return values, decode(s.origin[n], "values", n, &values)
+	}
+	files, missing := glob(filepath.Dir(s.path), n.Value)
+	if missing && !lenient {
+		return nil, place{s.origin[n], n.Line}.errorf("values file %s does not exist", n.Value)
+	}
+	for _, file := range files {
+		more, err := readValues(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", place{s.origin[n], n.Line}, err)
+		}
+		values = loader.MergeMaps(values, more)
+	}
+	return values, nil
 }
 
 func readValues(file string) (map[string]any, error) {
@@ -316,25 +395,17 @@ func (r *reader) stateValues() (map[string]any, error) {
 
 // complete turns a state into releases: those of included files, then its own, which
 // follow them.
-func (r *reader) complete(s *state, over map[string]any, selectors, before []string) (*result, error) {
-	values, err := r.environment(s, over)
-	if err != nil {
-		return nil, err
-	}
-	_, known := s.environments[r.Environment]
-	out := &result{repositories: s.repositories, environmentKnown: known}
+func (r *reader) complete(s *state, values map[string]any, selectors, before []string) (*result, error) {
+	out := &result{repositories: s.repositories, environmentKnown: true}
 	for _, n := range s.includes {
-		included, err := r.include(s, n, values, selectors, before)
+		included, err := r.include(s, n, selectors, before)
 		if err != nil {
 			return nil, err
 		}
-		for _, f := range included {
-			out.repositories = append(out.repositories, f.repositories...)
-			out.releases = append(out.releases, f.releases...)
-			out.environmentKnown = out.environmentKnown || f.environmentKnown
-			for _, rel := range f.releases {
-				before = append(slices.Clone(before), rel.ID())
-			}
+		out.repositories = append(out.repositories, included.repositories...)
+		out.releases = append(out.releases, included.releases...)
+		for _, rel := range included.releases {
+			before = append(slices.Clone(before), rel.ID())
 		}
 	}
 	own, err := r.releases(s, values, selectors)
@@ -349,67 +420,74 @@ func (r *reader) complete(s *state, over map[string]any, selectors, before []str
 }
 
 // include reads the files that an entry of helmfiles names.
-func (r *reader) include(s *state, n *kyaml.Node, values map[string]any, selectors, before []string) (out []*result, err error) {
-	path, at := n.Value, place{s.origin[n], n.Line}
-	var over map[string]any
+func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*result, error) {
+	i := include{path: n.Value, at: place{s.origin[n], n.Line}, selectors: selectors}
 	if n.Kind == kyaml.MappingNode {
-		fields, err := mapping(s.origin[n], "helmfiles", n, helmfileKeys)
-		if err != nil {
-			return nil, err
-		}
-		if fields["path"] == nil {
-			return nil, at.errorf("helmfiles: an entry needs a path")
-		}
-		path = fields["path"].Value
-		var chosen []string
-		if fields["selectors"] != nil {
-			if err := decode(s.origin[n], "selectors", fields["selectors"], &chosen); err != nil {
-				return nil, err
-			}
-		}
-		if inherited := fields["selectorsInherited"]; len(selectors) == 0 || fields["selectors"] != nil && (inherited == nil || inherited.Value != "true") {
-			selectors = chosen
-		}
-		sources, err := list(s.origin[n], "values of helmfiles", fields["values"])
-		if err != nil {
-			return nil, err
-		}
-		sub := &state{path: s.path, scalars: s.scalars, values: sources, origin: map[*kyaml.Node]string{}}
-		for _, v := range sources {
-			sub.origin[v] = s.origin[n]
-		}
-		if over, err = r.environment(sub, nil); err != nil {
+		var err error
+		if i, err = r.readInclude(s, n, selectors); err != nil {
 			return nil, err
 		}
 	}
-	if strings.Contains(path, "::") || strings.Contains(path, "://") {
-		return nil, at.errorf("helmfiles: lockstep does not download %s: %s", path, byHelmfile)
+	if strings.Contains(i.path, "::") || strings.Contains(i.path, "://") {
+		return nil, i.at.errorf("helmfiles: lockstep does not download %s: %s", i.path, byHelmfile)
 	}
-	files, missing := glob(filepath.Dir(s.path), path)
-	if missing {
-		return nil, at.errorf("helmfiles: %s does not exist", path)
+	entries, missing := glob(filepath.Dir(s.path), i.path)
+	if handler := s.scalars["missingFileHandler"]; missing && (handler == "" || handler == "Error") {
+		return nil, i.at.errorf("helmfiles: %s does not exist", i.path)
 	}
-	for _, file := range files {
-		within, err := find(file)
+	out := &result{}
+	for _, entry := range entries {
+		files, err := filesOf(entry)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", at, err)
+			return nil, fmt.Errorf("%s: %w", i.at, err)
 		}
-		for _, file := range within {
-			f, err := r.file(file, loader.MergeMaps(maps.Clone(over), r.given()), selectors, before)
+		start := len(out.releases)
+		for _, file := range files { // those of a directory do not wait for each other
+			f, err := r.file(file, i.over, nil, i.selectors, before)
 			if err != nil {
 				return nil, err
 			}
-			for _, rel := range f.releases {
-				before = append(slices.Clone(before), rel.ID())
-			}
-			out = append(out, f)
+			out.repositories = append(out.repositories, f.repositories...)
+			out.releases = append(out.releases, f.releases...)
+		}
+		for _, rel := range out.releases[start:] {
+			before = append(slices.Clone(before), rel.ID())
 		}
 	}
 	return out, nil
 }
 
-// given are the values of the command line, which were read without error before.
-func (r *reader) given() map[string]any {
-	values, _ := r.stateValues()
-	return values
+// include is an entry of helmfiles. over is nil unless it has values.
+type include struct {
+	path      string
+	at        place
+	selectors []string
+	over      map[string]any
+}
+
+func (r *reader) readInclude(s *state, n *kyaml.Node, selectors []string) (i include, err error) {
+	i = include{at: place{s.origin[n], n.Line}, selectors: selectors}
+	fields, err := mapping(s.origin[n], "helmfiles", n, helmfileKeys)
+	if err != nil {
+		return i, err
+	}
+	if fields["path"] == nil {
+		return i, i.at.errorf("helmfiles: an entry needs a path")
+	}
+	i.path = fields["path"].Value
+	if inherited := fields["selectorsInherited"]; fields["selectors"] != nil && (inherited == nil || inherited.Value != "true") {
+		if err := decode(s.origin[n], "selectors", fields["selectors"], &i.selectors); err != nil {
+			return i, err
+		}
+	}
+	sources, err := list(s.origin[n], "values of helmfiles", fields["values"])
+	for _, source := range sources {
+		s.origin[source] = s.origin[n]
+		more, err := s.valuesOf(source, false)
+		if err != nil {
+			return i, err
+		}
+		i.over = loader.MergeMaps(i.over, more)
+	}
+	return i, err
 }

@@ -57,6 +57,9 @@ func (r *reader) sources(s *state, f *fields, folder string) (out []ValuesSource
 		if missing && (handler == "" || handler == "Error") {
 			return nil, at.errorf("%s: values file %s does not exist", f.what, item.Value)
 		}
+		if len(files) > 1 {
+			return nil, at.errorf("%s: values %s match %d files: name one", f.what, item.Value, len(files))
+		}
 		for _, file := range files {
 			out = append(out, ValuesSource{File: file, At: at.String()})
 		}
@@ -94,14 +97,23 @@ func (f *fields) sets(key, folder string) (out []ValuesSource, err error) {
 		}
 		source := ValuesSource{At: at.String(), Set: Set{Name: set.Name, Value: set.Value, String: key == "setString"}}
 		switch {
-		case set.File != "":
+		case set.Value != "":
+		case set.File != "" && key == "set":
 			files, missing := glob(folder, set.File)
 			if missing {
 				return nil, at.errorf("%s: %s: file %s does not exist", f.what, key, set.File)
 			}
 			source.Set.File = files[0]
 		case len(set.Values) > 0:
+			for i, v := range set.Values {
+				set.Values[i] = escapeSet.Replace(v)
+			}
 			source.Set.Value = "{" + strings.Join(set.Values, ",") + "}"
+		default:
+			continue // as helmfile does
+		}
+		if set.Value != "" {
+			source.Set.Value = escapeSet.Replace(set.Value)
 		}
 		out = append(out, source)
 	}
@@ -136,7 +148,10 @@ func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (m
 	return out, nil
 }
 
-// into adds a single value. Commas in it are text, as helmfile escapes them.
+// escapeSet makes commas and braces of a value text.
+var escapeSet = strings.NewReplacer(",", `\,`, "{", `\{`, "}", `\}`)
+
+// into adds a single value.
 func (s Set) into(values map[string]any, read func(path string) ([]byte, error)) error {
 	if s.File != "" {
 		return strvals.ParseIntoFile(s.Name+"="+s.File, values, func(rs []rune) (any, error) {
@@ -144,14 +159,10 @@ func (s Set) into(values map[string]any, read func(path string) ([]byte, error))
 			return string(data), err
 		})
 	}
-	value := s.Value
-	if !strings.HasPrefix(value, "{") {
-		value = strings.ReplaceAll(value, ",", `\,`)
-	}
 	if s.String {
-		return strvals.ParseIntoString(s.Name+"="+value, values)
+		return strvals.ParseIntoString(s.Name+"="+s.Value, values)
 	}
-	return parseSet(s.Name+"="+value, values)
+	return parseSet(s.Name+"="+s.Value, values)
 }
 
 func parseSet(set string, values map[string]any) error {

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,10 @@ import (
 	"sync"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
+	"lockstep/kube/helmfile"
 	"lockstep/kube/operation"
 )
 
@@ -44,6 +47,19 @@ func Prepare(ctx context.Context, opts Options) (*Stack, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Order is the order of a helmfile's releases as groups, without a cluster.
+func Order(file *helmfile.File) ([]*plan.Group, error) {
+	s := &Stack{opts: Options{File: file}, by: map[string]*member{}}
+	if err := s.addMembers(); err != nil {
+		return nil, err
+	}
+	order := groups(s.members, func(m *member) bool { return !m.remove }, false)
+	for _, g := range order {
+		g.Objects, g.Waves = []plan.Object{}, nil
+	}
+	return order, nil
 }
 
 // name is a short name of a helmfile: its directory's if the file has the usual name.
@@ -88,27 +104,30 @@ func (s *Stack) addMembers() error {
 func (s *Stack) connect(ctx context.Context) error {
 	clients, watches := map[string]*connect.Client{}, map[string]*cluster.Watches{}
 	for _, m := range s.members {
-		if clients[m.Context] == nil {
-			c, err := s.opts.Connect(m.Context)
+		if name := m.context(); clients[name] == nil {
+			c, err := s.opts.Connect(name)
 			if err != nil {
 				return fmt.Errorf("%s: release %s: %w", m.At, m.id, err)
 			}
-			clients[m.Context] = c
+			clients[name] = c
 			if !s.opts.Common.PlanOnly {
 				w, err := cluster.NewWatches(ctx, c, cluster.WatchOptions{AllNamespaces: true})
 				if err != nil {
 					return err
 				}
-				s.watches, watches[m.Context] = append(s.watches, w), w
+				s.watches, watches[name] = append(s.watches, w), w
 			}
 		}
-		m.client, m.watches = clients[m.Context], watches[m.Context]
+		m.client, m.watches = clients[m.context()], watches[m.context()]
 		if m.Namespace == "" {
 			m.Namespace = m.client.Namespace()
 		}
 	}
 	return nil
 }
+
+// context is the context that a release is deployed to, "" for the current one.
+func (m *member) context() string { return cmp.Or(m.Context, m.FallbackContext) }
 
 // planAll plans all releases, each after those that it needs.
 func (s *Stack) planAll(ctx context.Context) error {

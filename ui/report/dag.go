@@ -73,7 +73,11 @@ func dagText(title string, p *plan.Plan, style Style) string {
 		depth = max(depth, layer[g.ID]+1)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s in %s, %s\n", clean(title), Count(objects, "object"), Count(len(groups), "group"), Count(depth, "layer"))
+	size := Count(objects, "object") + " in " + Count(len(groups), "group")
+	if objects == 0 { // of a stack
+		size = Count(len(groups), "release")
+	}
+	fmt.Fprintf(&b, "%s: %s, %s\n", clean(title), size, Count(depth, "layer"))
 	for i, g := range groups {
 		n := layer[g.ID]
 		first := i == 0 || layer[groups[i-1].ID] != n

@@ -58,8 +58,11 @@ func (d Display) forPeople() bool { return d.mode == ModeText }
 // Show shows a result.
 func (d Display) Show(v View) error {
 	if d.forPeople() {
-		if p, ok := v.(Plan); ok { // they are part of its JSON
+		switch p := v.(type) { // they are part of its JSON
+		case Plan:
 			d.Warnings(p.Warnings)
+		case StackPlan:
+			d.Warnings(p.warnings())
 		}
 		return write(d.lines, v.text(d.out))
 	}

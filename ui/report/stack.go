@@ -134,6 +134,9 @@ func (t *textLog) releases(phases []event.Phase) {
 // writeReleases writes the totals of a stack, then a line for each release that is not as
 // planned.
 func writeReleases(w io.Writer, s *event.State, o Options) {
+	undone := func(id string) bool {
+		return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return isUndo(p.Name) && s.Find(p.Name, id) != nil })
+	}
 	outcomes := map[string]int{}
 	var order []string
 	var rows [][]string
@@ -141,8 +144,11 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
 			if !groupOK(g) {
-				rows = append(rows, []string{"-", o.word(g.Status), g.ID, strings.TrimPrefix(cmp.Or(g.Cause, g.Message), "not started: ")})
+				rows = append(rows, []string{o.word(g.Status), g.ID, strings.TrimPrefix(cmp.Or(g.Cause, g.Message), "not started: ")})
 				shown = append(shown, g.Status)
+				continue
+			}
+			if !isUndo(p.Name) && undone(g.ID) {
 				continue
 			}
 			what, _ := releaseOutcome(g)

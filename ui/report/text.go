@@ -164,6 +164,10 @@ func (t *textLog) operation(e event.Event) {
 		t.blankLine = true
 	case event.RollingBack:
 		text := "rolling back"
+		if t.state.Operation.Stack() {
+			t.line(e, event.RollingBack, text+" all changed releases")
+			return
+		}
 		switch {
 		case e.Operation == nil:
 		case e.Operation.ToRevision > 0:

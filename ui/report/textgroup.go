@@ -145,7 +145,7 @@ func normalize(line string) string {
 // diagnosis writes why an object is not ready, unless its group's line has said so.
 func (t *textLog) diagnosis(e event.Event) {
 	g := t.state.Find(e.Phase, e.Group)
-	if g == nil || e.Object == nil {
+	if g == nil || e.Object == nil || t.state.Operation.Stack() {
 		return
 	}
 	o := g.Find(*e.Object)
@@ -220,7 +220,7 @@ func unlessKnown(s, known string) string {
 // that is ready after it failed.
 func (t *textLog) object(e event.Event) {
 	g := t.state.Find(e.Phase, e.Group)
-	if g == nil || e.Object == nil {
+	if g == nil || e.Object == nil || t.state.Operation.Stack() {
 		return
 	}
 	key := objectKey{e.Phase, e.Group, *e.Object}

@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/screen"
@@ -20,10 +22,12 @@ to the subchart. Resources without a group are CHART:(unsequenced); in a shell, 
 
 Text, dot and mermaid omit edges that follow from other edges; json has all of them.
 
-If templates use the release name, give NAME before CHART.`
+If templates use the release name, give NAME before CHART. Without CHART, show the releases of a helmfile: that of -f, or
+the one in this directory.`
 
 func (a *app) newDag() *cobra.Command {
 	var flags command.RenderFlags
+	var stack command.HelmfileFlags
 	format := command.Choice{Allowed: report.DagFormats}
 	tui := false
 	cmd := &cobra.Command{
@@ -34,10 +38,14 @@ func (a *app) newDag() *cobra.Command {
 		Example: `lockstep dag ./shop
 lockstep dag ./shop --tui
 lockstep dag ./shop -o dot | dot -Tsvg > shop.svg
-lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
-		Args:              command.Args(1, 2),
+lockstep dag ./shop -o json | jq '.groups[] | {id, after}'
+lockstep dag -f helmfile.yaml`,
+		Args:              command.Args(0, 2),
 		ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.dagOfStack(cmd, &stack, format.Value)
+			}
 			r, err := flags.Render(a.App, cmd, args)
 			if err != nil {
 				return err
@@ -50,9 +58,26 @@ lockstep dag ./shop -o json | jq '.groups[] | {id, after}'`,
 		},
 	}
 	flags.Add(cmd.Flags())
+	stack.AddChoice(cmd)
 	command.AddOrder(cmd, &flags.Order)
 	command.AddChoice(cmd, &format, "output", "o", "format")
 	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	return cmd
+}
+
+// dagOfStack shows the releases of a helmfile and what each waits for.
+func (a *app) dagOfStack(cmd *cobra.Command, flags *command.HelmfileFlags, format string) (err error) {
+	if flags.File, err = command.HelmfileArgument(cmd); err != nil {
+		return err
+	}
+	file, err := flags.Read(a.App, cmd)
+	if err != nil {
+		return err
+	}
+	groups, err := kube.OrderHelmfile(file)
+	if err != nil {
+		return err
+	}
+	return report.Dag(cmd.OutOrStdout(), file.Path, &plan.Plan{Groups: groups}, format, a.Style(os.Stdout))
 }

@@ -50,7 +50,10 @@ func (p proposer) other(s *event.State, why string, words ...string) string {
 // connected are the words of a command with the flags that select cluster and namespace.
 func (p proposer) connected(s *event.State, cmd *cobra.Command, words []string) []string {
 	words = p.shown(words)
-	words = append(append([]string{"lockstep"}, words...), "-n", s.Operation.Namespace)
+	words = append([]string{"lockstep"}, words...)
+	if !s.Operation.Stack() { // each of its releases has a namespace
+		words = append(words, "-n", s.Operation.Namespace)
+	}
 	if c := p.Settings.KubeContext; c != "" { // HELM_KUBECONTEXT may be set for this command alone
 		words = append(words, "--kube-context", p.mask.Argument("kube-context", c))
 	}

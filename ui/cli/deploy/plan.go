@@ -38,6 +38,7 @@ changes because they run with every operation.`
 func (a *app) newPlan() *cobra.Command {
 	show := execute{job: a.plan}
 	cmd := a.newUpgrade(show)
+	a.addStackPlan(cmd)
 	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan NAME CHART", "release", "show what an operation would do", planLong
 	cmd.Example = `lockstep plan shop ./shop -n shop
 lockstep plan uninstall shop

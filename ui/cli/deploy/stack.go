@@ -30,36 +30,22 @@ After a failure or a kill, run the same command again.`
 
 const downLong = `Uninstall all releases of a helmfile, in reverse: a release is uninstalled after every release that needs it is gone.`
 
-// stackFlags are the flags of up and down, named as helmfile's.
+// stackFlags are the flags of up and down.
 type stackFlags struct {
+	command.HelmfileFlags
 	run         runFlags
-	file        string
-	environment string
-	selectors   []string
-	values      []string // --state-values-file
-	sets        []string // --state-values-set
 	set         []string
 	concurrency int
 	skipDeps    bool
 }
 
 func (s *stackFlags) add(cmd *cobra.Command) {
+	s.Add(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&s.file, "file", "f", "", "helmfile, directory, or - for standard input")
-	s.addChoice(cmd)
 	f.IntVar(&s.concurrency, "concurrency", 0, "maximum releases at a time; 0 for no limit")
+	f.BoolVar(&s.skipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
 	s.run.add(cmd)
 	s.run.addSandbox(cmd)
-}
-
-// addChoice adds the flags that choose releases and values.
-func (s *stackFlags) addChoice(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVarP(&s.environment, "environment", "e", "", "environment of the helmfile (default \"default\")")
-	f.StringArrayVarP(&s.selectors, "selector", "l", nil, "only releases with these labels: key=value,key!=value (repeatable)")
-	f.StringArrayVar(&s.values, "state-values-file", nil, "values of the environment from a YAML file (repeatable)")
-	f.StringArrayVar(&s.sets, "state-values-set", nil, "values of the environment: key=value,… (repeatable)")
-	f.BoolVar(&s.skipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
 }
 
 func (a *app) newUp() *cobra.Command {
@@ -78,7 +64,6 @@ helmfile build --embed-values | lockstep up -f -`,
 	}
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
-	flags.run.wait = command.WaitChoice()
 	flags.run.addReadiness(cmd)
 	flags.run.addRollbackFlag(cmd, "roll back all releases that this run changed")
 	return cmd
@@ -104,28 +89,13 @@ func (a *app) withStackReports(cmd *cobra.Command, flags *stackFlags, down bool)
 	return a.withReports(cmd, &flags.run, execute{writes: true}, []string{cmd.Name()}, func() error { return a.runStack(cmd, flags, down) })
 }
 
-// helmfile reads the helmfile that the flags name.
-func (a *app) helmfile(cmd *cobra.Command, flags *stackFlags) (*kube.Helmfile, error) {
-	o := kube.HelmfileOptions{
-		Path: flags.file, Stdin: cmd.InOrStdin(), Environment: flags.environment, Selectors: flags.selectors,
-		StateValuesFiles: flags.values, StateValuesSet: flags.sets, Context: a.Settings.KubeContext,
-	}
-	if cmd.Flags().Changed("namespace") {
-		o.Namespace = a.Settings.Namespace()
-	}
-	if o.Path == "" {
-		o.Path = "."
-	}
-	return command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
-}
-
 // runStack runs a helmfile, with --sandbox on a throwaway cluster.
 func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
 	}
-	file, err := a.helmfile(cmd, flags)
+	file, err := flags.Read(a.App, cmd)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,8 @@ import (
 const statusLong = `Print the status of a release as "helm status" does. For a release deployed in order, also print its groups, how long
 each took, and the current state of its objects.
 
+Without NAME, print a line for each release of a helmfile: that of -f, or the one in this directory.
+
 -o json and -o yaml add the field "groups": id, chart, name, layer, after, status, message, objects, and ran (status,
 started, seconds).`
 
@@ -32,17 +34,25 @@ const lookTime = 30 * time.Second
 const explainTime = 5 * time.Second
 
 func (a *app) newStatus() *cobra.Command {
+	var stack command.HelmfileFlags
 	cmd := &cobra.Command{
 		Use:     "status NAME",
 		GroupID: "release",
 		Short:   "show the status of a release and its groups",
 		Long:    statusLong,
 		Example: `lockstep status shop -n shop
-lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'`,
-		Args:              command.Args(1, 1),
+lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'
+lockstep status -f helmfile.yaml`,
+		Args:              command.Args(0, 1),
 		ValidArgsFunction: a.CompleteRelease(nil),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.status(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.stackStatus(cmd, &stack)
+			}
+			return a.status(cmd, args[0])
+		},
 	}
+	stack.Add(cmd)
 	a.addRevision(cmd)
 	addHelmOutput(cmd)
 	f := cmd.Flags()

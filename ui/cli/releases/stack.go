@@ -1,0 +1,94 @@
+package releases
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/spf13/cobra"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/report"
+)
+
+// atOnce is how many releases of a stack are read at the same time.
+const atOnce = 8
+
+// stackStatus prints a line for each release of a helmfile.
+func (a *app) stackStatus(cmd *cobra.Command, flags *command.HelmfileFlags) error {
+	file, err := flags.Read(a.App, cmd)
+	if err != nil {
+		return err
+	}
+	clients := map[string]*kube.Client{}
+	for _, rel := range file.Releases {
+		if clients[rel.Context] == nil {
+			if clients[rel.Context], err = a.connectTo(rel.Context); err != nil {
+				return err
+			}
+		}
+	}
+	rows := make([]report.ReleaseStatus, len(file.Releases))
+	errs := make([]error, len(rows))
+	turns := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, rel := range file.Releases {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			rows[i], errs[i] = statusOf(cmd.Context(), clients[rel.Context], rel)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return a.helmDisplay(cmd).Show(report.StackStatus(rows))
+}
+
+// connectTo connects to a context, "" for the current one.
+func (a *app) connectTo(name string) (*kube.Client, error) {
+	settings := a.Settings
+	if name != "" {
+		settings = helmcli.New()
+		settings.KubeConfig, settings.KubeContext = a.Settings.KubeConfig, name
+	}
+	return kube.Connect(settings, slog.Default(), nil)
+}
+
+// statusOf reads a release and its objects once.
+func statusOf(ctx context.Context, c *kube.Client, rel kube.HelmfileRelease) (report.ReleaseStatus, error) {
+	row := report.ReleaseStatus{Release: rel.ID(), Status: "not installed"}
+	namespace := rel.Namespace
+	if namespace == "" {
+		namespace = c.Namespace()
+	}
+	view, err := c.PrepareView(ctx, rel.Name, namespace, 0)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return row, nil
+	}
+	if err != nil {
+		return row, err
+	}
+	state, err := LookOnce(ctx, view)
+	if err != nil {
+		return row, err
+	}
+	row.Status, row.Revision, row.Chart = state.Message, state.Operation.Revision, state.Operation.Chart
+	for _, p := range state.Phases {
+		for _, g := range p.Groups {
+			row.Groups++
+			if g.Status == event.Ready {
+				row.Ready++
+			} else if row.Problem == "" {
+				row.Problem = g.ID + " " + string(g.Status)
+			}
+		}
+	}
+	return row, nil
+}
