@@ -45,19 +45,18 @@ type File struct {
 
 // Repository is a chart repository that charts are named by.
 type Repository struct {
-	Name               string `yaml:"name"`
-	URL                string `yaml:"url"`
-	OCI                bool   `yaml:"oci"`
-	Username           string `yaml:"username"`
-	Password           string `yaml:"password"`
-	CertFile           string `yaml:"certFile"`
-	KeyFile            string `yaml:"keyFile"`
-	CAFile             string `yaml:"caFile"`
-	PassCredentials    bool   `yaml:"passCredentials"`
-	SkipTLSVerify      bool   `yaml:"skipTLSVerify"`
-	PlainHTTP          bool   `yaml:"plainHttp"`
-	place              place
-	UnsupportedKeyring string `yaml:"keyring"`
+	Name            string `yaml:"name"`
+	URL             string `yaml:"url"`
+	OCI             bool   `yaml:"oci"`
+	Username        string `yaml:"username"`
+	Password        string `yaml:"password"`
+	CertFile        string `yaml:"certFile"`
+	KeyFile         string `yaml:"keyFile"`
+	CAFile          string `yaml:"caFile"`
+	PassCredentials bool   `yaml:"passCredentials"`
+	SkipTLSVerify   bool   `yaml:"skipTLSVerify"`
+	PlainHTTP       bool   `yaml:"plainHttp"`
+	place           place
 }
 
 // Release is a release of a helmfile, with all defaults filled in.
@@ -94,9 +93,12 @@ type Release struct {
 	Verify          bool
 	EnableDNS       bool
 	HistoryMax      int
-	Description     string
-	PostRenderer    string
-	PostRenderArgs  []string
+	// StoreLabels stores the labels in the release's record.
+	StoreLabels    bool
+	SkipDeps       bool
+	Description    string
+	PostRenderer   string
+	PostRenderArgs []string
 	// Folder is where its file is, and At the line.
 	Folder string
 	At     string

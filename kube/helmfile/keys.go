@@ -11,6 +11,8 @@ type keys map[string]string
 
 const (
 	byHelmfile  = "let helmfile expand it: helmfile build --embed-values | lockstep up -f -"
+	decrypt     = "decrypt it first, and name the result under values"
+	ownKeyring  = "set verify on the release; the keyring is gpg's own"
 	noSuchThing = "remove it"
 	fromPlan    = "remove it: lockstep plan shows the changes"
 )
@@ -36,16 +38,19 @@ func (k keys) with(advice string, names ...string) keys {
 // uses them otherwise is expanded by helmfile. The binaries and the lock file are helmfile's
 // own business.
 var fileKeys = obeyed("repositories", "environments", "helmDefaults", "commonLabels", "bases", "helmfiles", "releases", "templates",
-	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "lockFilePath", "filepath", "renderedvalues").
+	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "filepath", "renderedvalues", "missingFileHandlerConfig").
+	with("pin version in each release", "lockFilePath").
 	with("remove it: a release's hooks are those of its chart", "hooks").
 	with("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
 	with(byHelmfile, "defaultInherit").
-	with(noSuchThing, "chart", "missingFileHandlerConfig", "disableInsecureFeatures")
+	with(noSuchThing, "chart", "disableInsecureFeatures")
 
 // defaultKeys are those of helmDefaults.
 var defaultKeys = obeyed("kubeContext", "wait", "waitForJobs", "timeout", "atomic", "cleanupOnFail", "historyMax", "createNamespace", "disableOpenAPIValidation",
 	"disableValidation", "skipSchemaValidation", "devel", "verify", "reuseValues", "postRenderer", "postRendererArgs", "skipCRDs", "takeOwnership", "deleteWait", "deleteTimeout",
-	"enableDNS", "skipDeps", "skipRefresh", "keyring", "syncReleaseLabels", "trackMode", "rollbackOnFailure").
+	"enableDNS", "skipDeps", "skipRefresh", "syncReleaseLabels", "rollbackOnFailure").
+	with(ownKeyring, "keyring").
+	with("remove it: lockstep waits for readiness in the chart's order", "trackMode").
 	with("remove it: set the order in the chart, or use lockstep install --wait for one release", "waitRetries").
 	with("remove it: Helm deletes in the background", "cascade").
 	with("remove it: use lockstep install --force-replace for this release", "force", "recreatePods").
@@ -57,24 +62,26 @@ var defaultKeys = obeyed("kubeContext", "wait", "waitForJobs", "timeout", "atomi
 // what a plain helmfile says twice, or what only concerns helmfile's own output.
 var releaseKeys = obeyed("name", "namespace", "chart", "version", "needs", "values", "set", "setString", "kubeContext", "createNamespace", "installed", "condition", "labels", "timeout",
 	"wait", "waitForJobs", "atomic", "cleanupOnFail", "historyMax", "disableHooks", "skipSchemaValidation", "postRenderer", "postRendererArgs",
-	"missingFileHandler", "devel", "verify", "reuseValues", "disableOpenAPIValidation", "disableValidation", "description", "takeOwnership", "enableDNS", "skipDeps", "skipRefresh", "keyring",
-	"syncReleaseLabels", "deleteWait", "deleteTimeout", "skipCRDs", "directory", "chartPath", "trackMode", "rollbackOnFailure").
+	"missingFileHandler", "devel", "verify", "reuseValues", "disableOpenAPIValidation", "disableValidation", "description", "takeOwnership", "enableDNS", "skipDeps", "skipRefresh",
+	"syncReleaseLabels", "deleteWait", "deleteTimeout", "skipCRDs", "directory", "chartPath", "disableValidationOnInstall", "rollbackOnFailure").
+	with(ownKeyring, "keyring").
 	with("move it into the chart as a hook", "hooks").
-	with(byHelmfile, "secrets", "inherit", "conditionTemplate", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
+	with(decrypt, "secrets").
+	with(byHelmfile, "inherit", "conditionTemplate", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
 	with("put it into the chart: lockstep deploys charts as they are", "jsonPatches", "strategicMergePatches", "transformers", "dependencies", "adopt", "forceNamespace", "kustomizeOptions").
 	with("remove it: Helm deletes in the background", "cascade").
 	with("remove it: use lockstep upgrade --force-replace for this release", "force", "recreatePods").
 	with("remove it: there is no Tiller", "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey").
-	with("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion", "disableValidationOnInstall").
+	with("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
 	with(fromPlan, "suppressDiff", "suppressOutputLineRegex").
-	with("remove it: lockstep waits for readiness in the chart's order", "waitRetries", "trackTimeout", "trackLogs", "trackKinds", "skipKinds", "trackResources").
+	with("remove it: lockstep waits for readiness in the chart's order", "trackMode", "waitRetries", "trackTimeout", "trackLogs", "trackKinds", "skipKinds", "trackResources").
 	with(noSuchThing, "args", "diffArgs", "syncArgs", "templateArgs", "kubedogQPS", "kubedogBurst", "forceConflicts", "serverSide", "plainHttp")
 
 var (
-	environmentKeys = obeyed("values", "kubeContext", "missingFileHandler", "missingFileHandlerConfig").with(byHelmfile, "secrets", "mergeStrategy")
+	environmentKeys = obeyed("values", "kubeContext", "missingFileHandler", "missingFileHandlerConfig").with(decrypt, "secrets").with(byHelmfile, "mergeStrategy")
 	repositoryKeys  = obeyed("name", "url", "oci", "username", "password", "certFile", "keyFile", "caFile", "passCredentials", "skipTLSVerify", "plainHttp").
 			with("remove it: name the registry with oci: true", "managed", "registryConfig").
-			with("remove it: signatures are checked with verify and the default keyring", "keyring", "verify")
+			with(ownKeyring, "keyring", "verify")
 	helmfileKeys = obeyed("path", "values", "selectors", "selectorsInherited").with(byHelmfile, "inherits")
 	setKeys      = obeyed("name", "value", "values", "file")
 )

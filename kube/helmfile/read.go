@@ -41,9 +41,14 @@ func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
 			return docs, nil
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", path, err)
-		case len(doc.Content) == 1 && doc.Content[0].Tag != "!!null":
-			docs = append(docs, doc.Content[0])
+		case len(doc.Content) == 0 || doc.Content[0].Tag == "!!null":
+			continue
 		}
+		var whole any // aliases that contain themselves, or expand without end
+		if err := doc.Decode(&whole); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		docs = append(docs, doc.Content[0])
 	}
 }
 
@@ -93,7 +98,7 @@ func expandable(path string, release *kyaml.Node) *place {
 		case "set", "setString":
 			bad = find(value, isReference)
 		default:
-			if key.Value == "inherit" || strings.HasSuffix(key.Value, "Template") || key.Value == "secrets" {
+			if key.Value == "inherit" || strings.HasSuffix(key.Value, "Template") {
 				bad = key
 			}
 		}

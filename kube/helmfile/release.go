@@ -86,16 +86,19 @@ func (r *reader) release(s *state, n *kyaml.Node, values map[string]any) (rel Re
 	if s.built {
 		allowed = builtKeys
 	}
-	own, err := mapping(path, "release", n, allowed)
+	what := "release"
+	if named, err := entries(path, what, n); err == nil && named["name"] != nil {
+		what += " " + named["name"].Value
+	}
+	own, err := mapping(path, what, n, allowed)
 	if err != nil {
 		return rel, false, err
 	}
-	f := &fields{at: place{path, n.Line}, what: "release", own: own, shared: s.defaults}
+	f := &fields{at: place{path, n.Line}, what: what, own: own, shared: s.defaults}
 	rel.Name, rel.At, rel.Folder = f.text("name"), f.at.String(), filepath.Dir(s.path)
 	if s.path == "-" {
 		rel.Folder = "."
 	}
-	f.what = "release " + rel.Name
 	rel.Namespace, rel.Context = f.text("namespace"), f.text("kubeContext")
 	r.override(s, &rel)
 	r.options(f, &rel)
@@ -154,6 +157,7 @@ func (r *reader) options(f *fields, rel *Release) {
 	rel.SkipSchema, rel.NoOpenAPI = f.flag("skipSchemaValidation", false), f.flag("disableOpenAPIValidation", false)
 	rel.ReuseValues, rel.TakeOwnership = f.flag("reuseValues", false), f.flag("takeOwnership", false)
 	rel.SkipCRDs, rel.Devel, rel.Verify, rel.EnableDNS = f.flag("skipCRDs", false), f.flag("devel", false), f.flag("verify", false), f.flag("enableDNS", false)
+	rel.StoreLabels, rel.SkipDeps = f.flag("syncReleaseLabels", false), f.flag("skipDeps", false)
 	rel.HistoryMax = f.number("historyMax", 10)
 	rel.Description, rel.PostRenderer = f.text("description"), f.text("postRenderer")
 	f.decode("postRendererArgs", &rel.PostRenderArgs)

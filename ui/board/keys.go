@@ -92,7 +92,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "filter…", More: "by name, kind or status"},
 		{Keys: []string{"f"}, Label: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
 			About: "next problem", More: "failing or blocking"},
-		{Keys: []string{"enter"}, Label: "enter", Hint: keys.When("inspect", m.canInspect), Disabled: inspects, Do: m.inspect, Stays: true, Part: partLook,
+		{Keys: []string{"enter"}, Label: "enter", Hint: m.inspectHint, Disabled: inspects, Do: m.inspect, Stays: true, Part: partLook,
 			About: "inspect", More: "the selected group or object"},
 		{Keys: []string{"F"}, Label: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
 			About: "follow", More: "shows the running groups again"},
@@ -114,7 +114,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: by(m.board.Page, -1), Part: partMove, About: "page up"},
 		{Keys: []string{"pgdown", "ctrl+f"}, Label: "page down", Do: by(m.board.Page, 1), Part: partMove, About: "page down"},
 
-		{Keys: []string{"esc"}, Label: "esc", Do: m.escape, Part: partMove, About: "back", More: "closes the inspector, clears the filter"},
+		{Keys: []string{"esc"}, Label: "esc", Hint: m.backHint(), Do: m.escape, Part: partMove, About: "back", More: "closes the inspector, clears the filter"},
 		{Keys: []string{"?"}, Label: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind,
 			About: "help"},
 	}
@@ -237,6 +237,25 @@ func (m *model) showsObject() bool {
 }
 
 func (m *model) canInspect() bool { return m.Group() != nil && !m.insp.Shown }
+
+// backHint is the word for esc on the board of a stack's release, nil on others.
+func (m *model) backHint() func() string {
+	if m.back == nil {
+		return nil
+	}
+	return keys.Always("all releases")
+}
+
+// inspectHint is the word for enter.
+func (m *model) inspectHint() string {
+	switch {
+	case !m.canInspect():
+		return ""
+	case m.zoom != nil:
+		return "open release"
+	}
+	return "inspect"
+}
 
 func (m *model) wrapHint() string {
 	if m.insp.Cut {

@@ -67,6 +67,7 @@ func (s *stack) zoom(scope string) tea.Cmd {
 		return s.Say(theme.Quiet, "nothing to do for "+scope)
 	}
 	s.open = scope
+	m.header.Within = s.State.Operation.Name + " " + s.State.Operation.Release
 	return s.wrap(scope, m.settle())
 }
 

@@ -20,6 +20,8 @@ type Header struct {
 	*screen.Screen
 	// Title is what is shown if there is no operation to name it.
 	Title string
+	// Within is the stack that a release is part of, or "".
+	Within string
 	// Said is what the state line says, on more lines if there is room.
 	Said []string
 }
@@ -73,6 +75,9 @@ func (h *Header) drawOperation() {
 	what := strings.TrimSpace(op.Name + " " + op.Release)
 	if what == "" {
 		what = h.Title
+	}
+	if h.Within != "" {
+		what = h.Within + " " + h.Theme.Lines.More + " " + what
 	}
 	x = cv.PutFit(x, 0, end-x, theme.Strong, what)
 
@@ -279,6 +284,9 @@ func (h *Header) endMark() (theme.Mark, string) {
 func (h *Header) leave() string {
 	if h.Throwaway {
 		return "press q to quit; this deletes the cluster"
+	}
+	if h.Within != "" {
+		return "press esc to see all releases"
 	}
 	return "press q to quit"
 }

@@ -187,8 +187,12 @@ func (l *stackLoader) load(ctx context.Context, a *app, rel kube.HelmfileRelease
 	if err != nil {
 		return kube.Rendering{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
 	}
+	var labels map[string]string
+	if rel.StoreLabels {
+		labels = rel.Labels
+	}
 	return kube.Rendering{
-		Chart: chart, Values: values, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.NoOpenAPI,
+		Chart: chart, Values: values, Labels: labels, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.NoOpenAPI,
 		SkipSchemaValidation: rel.SkipSchema, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
 	}, nil
 }
@@ -214,7 +218,7 @@ func (l *stackLoader) find(ctx context.Context, rel kube.HelmfileRelease) (*kube
 	}
 	ref := l.locate(rel.Chart, &flags)
 	c, err := flags.Load(ctx, ref, l.settings)
-	if err != nil || l.flags.skipDeps || len(c.Missing()) == 0 {
+	if err != nil || l.flags.skipDeps || rel.SkipDeps || len(c.Missing()) == 0 {
 		return c, err
 	}
 	if info, err := os.Stat(ref); err != nil || !info.IsDir() {

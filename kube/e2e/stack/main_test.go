@@ -1,0 +1,211 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v4/pkg/cli"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/lease"
+)
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(errandVar); text != "" {
+		os.Exit(runErrand(text))
+	}
+	rig.Main(m)
+}
+
+// release is a release of a test: its chart is a folder or, without one, a ConfigMap and what
+// else it has.
+type release struct {
+	Name, Dir, Context string
+	Needs              []string
+	Removed            bool
+	Values             map[string]any
+}
+
+// of are the releases as a helmfile says them, all in one namespace.
+func of(namespace string, releases ...release) *kube.Helmfile {
+	f := &kube.Helmfile{Path: "test"}
+	for n, r := range releases {
+		rel := kube.HelmfileRelease{Name: r.Name, Namespace: namespace, Context: r.Context, Chart: r.Dir, Installed: !r.Removed, CreateNamespace: true, HistoryMax: 10, At: fmt.Sprintf("helmfile.yaml:%d", n+1)}
+		for _, need := range r.Needs {
+			id := namespace + "/" + need
+			if strings.Contains(need, "/") {
+				id = need
+			}
+			rel.Needs = append(rel.Needs, id)
+		}
+		f.Releases = append(f.Releases, rel)
+	}
+	return f
+}
+
+// render loads a release's chart with its values.
+func render(releases []release) func(context.Context, kube.HelmfileRelease) (kube.Rendering, error) {
+	return func(_ context.Context, rel kube.HelmfileRelease) (kube.Rendering, error) {
+		c, err := charts.LoadPath(rel.Chart)
+		if err != nil {
+			return kube.Rendering{}, err
+		}
+		i := slices.IndexFunc(releases, func(r release) bool { return r.Name == rel.Name && r.Context == rel.Context })
+		return kube.Rendering{Chart: c, Values: releases[i].Values}, nil
+	}
+}
+
+// bench prepares stacks in the namespace of a test.
+type bench struct{ *rig.Rig }
+
+func newBench(t *testing.T) bench { return bench{rig.New(t)} }
+
+func (b bench) prepare(down bool, change func(*kube.StackOptions), releases ...release) (*kube.Stack, error) {
+	o := kube.StackOptions{
+		File: of(b.Namespace, releases...), Down: down, Render: render(releases),
+		Connect: func(string) (*kube.Client, error) { return rig.Connected(b.T, b.Namespace), nil },
+		Common:  kube.Common{Timeout: time.Minute, ReadinessTimeout: 20 * time.Second, Lease: lease.Options{LockDir: rig.LockDir()}},
+	}
+	if change != nil {
+		change(&o)
+	}
+	return kube.PrepareStack(b.T.Context(), o)
+}
+
+// run runs a prepared stack to its end. on is told of every event.
+func (b bench) run(s *kube.Stack, err error, on func(event.Event)) (*event.State, []event.Event) {
+	b.T.Helper()
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	over := make(chan error, 1)
+	reader := s.Feed().Reader()
+	go func() { over <- s.Run() }()
+	var state event.State
+	var all []event.Event
+	for {
+		events, ok := reader.Next(context.Background())
+		if !ok {
+			break
+		}
+		for _, e := range events {
+			state.Apply(e)
+			all = append(all, e)
+			if on != nil {
+				on(e)
+			}
+		}
+	}
+	if err := <-over; (err == nil) != (state.Exit == 0) {
+		b.T.Errorf("exit %d with error %v", state.Exit, err)
+	}
+	return &state, all
+}
+
+// up runs a stack that must succeed.
+func (b bench) up(releases ...release) *event.State {
+	b.T.Helper()
+	s, err := b.prepare(false, nil, releases...)
+	state, _ := b.run(s, err, nil)
+	if state.Exit != 0 {
+		b.T.Fatalf("exit %d: %s", state.Exit, state.Reason())
+	}
+	return state
+}
+
+// chart writes a chart of two groups: a ConfigMap, and after it a Deployment of an image.
+func chart(t *testing.T, name string) string {
+	return rig.MakeDir(t, rig.Files{
+		"Chart.yaml":            "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
+		"values.yaml":           "data: one\nimage: example/app:1.0\n",
+		"templates/config.yaml": rig.ConfigMap(name, rig.Group("config"), "v: {{ .Values.data }}"),
+		"templates/app.yaml":    strings.ReplaceAll(rig.Deployment(name, rig.Group("app", "config"), "0s"), "example/app:1.0", "{{ .Values.image }}"),
+	})
+}
+
+// history is "name revision status" of the last revision of each release, in order.
+func (b bench) history(names ...string) (out []string) {
+	b.T.Helper()
+	for _, name := range names {
+		last := "none"
+		if h, err := b.RunHelm("history", name, "-o", "json"); err == nil {
+			var revisions []struct {
+				Revision int
+				Status   string
+			}
+			if err := json.Unmarshal([]byte(h), &revisions); err != nil {
+				b.T.Fatal(err)
+			}
+			r := revisions[len(revisions)-1]
+			last = fmt.Sprintf("%d %s", r.Revision, r.Status)
+		}
+		out = append(out, name+" "+last)
+	}
+	return out
+}
+
+// firstWrites are the releases in the order of the first write to an object of each, from the
+// audit log since a time.
+func (b bench) firstWrites(since time.Time, verbs ...string) (order []string) {
+	for _, e := range b.Audit() {
+		if e.Received.After(since) && e.Object.Namespace == b.Namespace && e.Object.Resource == "configmaps" && e.Object.Name != "kube-root-ca.crt" && slices.Contains(verbs, e.Verb) && !slices.Contains(order, e.Object.Name) {
+			order = append(order, e.Object.Name)
+		}
+	}
+	return order
+}
+
+// errand is a stack that a process of its own runs, so that it can be killed.
+type errand struct {
+	Kubeconfig, Namespace, Locks string
+	Down                         bool
+	Releases                     []release
+}
+
+const errandVar = "LOCKSTEP_STACK_ERRAND"
+
+// runErrand runs a stack and prints its events.
+func runErrand(text string) int {
+	var e errand
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	s, err := kube.PrepareStack(context.Background(), kube.StackOptions{
+		File: of(e.Namespace, e.Releases...), Down: e.Down, Render: render(e.Releases),
+		Connect: func(string) (*kube.Client, error) {
+			s := cli.New()
+			s.KubeConfig = e.Kubeconfig
+			s.SetNamespace(e.Namespace)
+			return kube.Connect(s, nil, nil)
+		},
+		Common: kube.Common{Timeout: time.Minute, Lease: lease.Options{LockDir: e.Locks}},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	reader := s.Feed().Reader()
+	go func() { _ = s.Run() }() // the last event has its end
+	out := json.NewEncoder(os.Stdout)
+	for {
+		events, ok := reader.Next(context.Background())
+		if !ok {
+			return 0
+		}
+		for _, ev := range events {
+			if err := out.Encode(ev); err != nil {
+				return 2
+			}
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package stack
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+)
+
+// TestOrder deploys releases in the order of their needs (S2), passes those that nothing
+// changes (S4), and uninstalls in reverse (S9). The audit log says so.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	stack := []release{
+		{Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}, {Name: "a", Dir: chart(t, "a")},
+		{Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}},
+	}
+	start := time.Now()
+	b.up(stack...)
+	if got := b.firstWrites(start, "create", "patch"); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("written in the order %v", got)
+	}
+	ready := map[string]time.Time{}
+	for _, e := range b.Audit().Writes() {
+		switch {
+		case e.Object.Resource == "deployments" && e.Verb != "delete" && e.Object.Subresource == "status":
+			ready[e.Object.Name] = e.At // the controller's last word
+		case e.Object.Resource == "configmaps" && e.Object.Name == "b" && e.Verb != "delete" && ready["a"].IsZero():
+			t.Error("b was written before a was ready")
+		}
+	}
+
+	again := time.Now()
+	b.up(stack...)
+	if got := b.Written(again); len(got) != 0 {
+		t.Errorf("nothing has changed, and this was written: %v", got)
+	}
+	if got := b.history("a", "b", "c"); !slices.Equal(got, []string{"a 1 deployed", "b 1 deployed", "c 1 deployed"}) {
+		t.Errorf("history %v", got)
+	}
+
+	stack[2].Values = map[string]any{"data": "two"}
+	if err := b.Cluster.CoreV1().ConfigMaps(b.Namespace).Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.up(stack...)
+	if got := b.history("a", "b", "c"); !slices.Equal(got, []string{"a 1 deployed", "b 2 deployed", "c 2 deployed"}) {
+		t.Errorf("history after a change of b and without an object of c: %v", got)
+	}
+
+	down := time.Now()
+	s, err := b.prepare(true, nil, stack...)
+	if state, _ := b.run(s, err, nil); state.Exit != 0 {
+		t.Errorf("down: exit %d: %s", state.Exit, state.Reason())
+	}
+	if got := b.firstWrites(down, "delete"); !slices.Equal(got, []string{"c", "b", "a"}) {
+		t.Errorf("deleted in the order %v", got)
+	}
+	if left := b.Objects(); len(left) != 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// TestRollback lets each release fail in turn, at an upgrade and at the first install: what
+// the run has changed goes back, in reverse (S5).
+func TestRollback(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c"}
+	for n, failing := range names {
+		if !rig.Long && failing != "b" {
+			continue
+		}
+		for _, first := range []bool{true, false} {
+			t.Run(failing+map[bool]string{true: "/install", false: "/upgrade"}[first], func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t)
+				var good, bad []release
+				for i, name := range names {
+					r := release{Name: name, Dir: chart(t, name)}
+					if i > 0 {
+						r.Needs = names[i-1 : i]
+					}
+					good = append(good, r)
+					r.Values = map[string]any{"data": "two"}
+					if name == failing {
+						r.Values["image"] = "example/no-such-image:1"
+					}
+					bad = append(bad, r)
+				}
+				if !first {
+					b.up(good...)
+				}
+				before := b.history(names...)
+				start := time.Now()
+				s, err := b.prepare(false, func(o *kube.StackOptions) {
+					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 2*time.Second
+				}, bad...)
+				state, _ := b.run(s, err, nil)
+				if state.Exit != 1 {
+					t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+				}
+				for i, name := range names {
+					if !first && b.Data(name)["v"] != "one" {
+						t.Errorf("%s has %v", name, b.Data(name))
+					}
+					if g := state.Find("releases", b.Namespace+"/"+name); i > n && g.Status != event.Skipped {
+						t.Errorf("%s needs what has failed, and is %s", name, g.Status)
+					}
+				}
+				if left := b.Objects(); first && len(left) != 0 {
+					t.Errorf("left are %v", left)
+				}
+				after := b.history(names...)
+				for i := range names {
+					if first && after[i] != names[i]+" none" || i > n && after[i] != before[i] || !strings.HasSuffix(after[i], "deployed") && !first {
+						t.Errorf("history %v, before %v", after, before)
+					}
+				}
+				want := slices.Clone(names[:n+1])
+				slices.Reverse(want)
+				if got := b.firstWrites(start, "delete"); first && !slices.Equal(got, want) {
+					t.Errorf("taken back in the order %v, want %v", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestKilled kills a run while each release is being deployed, and while it is removed. The
+// same command then completes (S7).
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"b", "a", "c"} {
+		if !rig.Long && at != "b" {
+			continue
+		}
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
+			for _, down := range []bool{false, true} {
+				b.kill(errand{Kubeconfig: rig.Sandbox.Kubeconfig, Namespace: b.Namespace, Locks: rig.LockDir(), Down: down, Releases: stack}, func(e event.Event) bool {
+					return e.Scope == b.Namespace+"/"+at && e.Kind == event.KindObject && e.Change != ""
+				})
+				s, err := b.prepare(down, nil, stack...)
+				if state, _ := b.run(s, err, nil); state.Exit != 0 {
+					t.Fatalf("down %v: exit %d: %s", down, state.Exit, state.Reason())
+				}
+				want := []string{"a none", "b none", "c none"}
+				if !down {
+					for i, name := range []string{"a", "b", "c"} {
+						want[i] = name + " 1 deployed"
+					}
+				}
+				for i, got := range b.history("a", "b", "c") {
+					if down && got != want[i] || !down && !strings.HasSuffix(got, " deployed") {
+						t.Errorf("down %v: %s, want %s", down, got, want[i])
+					}
+				}
+			}
+			if left := b.Objects(); len(left) != 0 {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
+}
+
+// kill runs an errand in a process of its own and kills it at an event.
+func (b bench) kill(e errand, at func(event.Event) bool) {
+	b.T.Helper()
+	text, err := json.Marshal(e)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), errandVar+"="+string(text))
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	killed := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var ev event.Event
+		if json.Unmarshal(lines.Bytes(), &ev) == nil && at(ev) {
+			killed = child.Process.Kill() == nil
+			break
+		}
+	}
+	_ = child.Wait() // it was killed
+	if !killed {
+		b.T.Fatal("the run was over before it could be killed")
+	}
+}
+
+// TestProvided plans what needs the kinds and the namespace of an earlier release (S3), and
+// plans a chart again whose templates ask for them.
+func TestProvided(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	api := b.Namespace + ".example.com"
+	kind := rig.LateKinds(api)[0]
+	crds := rig.MakeDir(t, rig.Files{"templates/crd.yaml": kind.CRD(rig.Group("kinds"))})
+	users := rig.MakeDir(t, rig.Files{
+		"templates/object.yaml": kind.Object(rig.Group("objects")),
+		"templates/asks.yaml":   "{{ if .Capabilities.APIVersions.Has \"" + api + "/v1\" }}\n" + rig.ConfigMap("asked", nil) + "\n{{ end }}",
+	})
+	if _, err := b.prepare(false, nil, release{Name: "users", Dir: users}); err == nil || !strings.Contains(err.Error(), "install its CRD first") {
+		t.Errorf("without the release that brings the kind: %v", err)
+	}
+	b.up(release{Name: "users", Dir: users, Needs: []string{"crds"}}, release{Name: "crds", Dir: crds})
+	if !slices.Contains(b.ConfigMaps(b.Namespace), "asked") {
+		t.Error("the templates were not rendered again with the new kind")
+	}
+}
+
+// TestSteered pauses, steps and breaks over all releases (S6).
+func TestSteered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}}
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.Step, o.Common.BreakOn = true, []string{"b/b:app"} }, stack...)
+	var started []string
+	steps, stopped := 0, ""
+	state, _ := b.run(s, err, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindGroup && e.Status == event.Running && e.Scope != "":
+			started = append(started, e.Group)
+		case e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" && steps == 0:
+			steps++
+			s.Command(event.Command{Name: event.Step})
+		case e.Kind == event.KindGroup && e.Status == event.Ready && e.Group == "a:config":
+			if len(started) != 1 {
+				t.Errorf("one step has started %v", started)
+			}
+			s.Command(event.Command{Name: event.Resume})
+		case e.Kind == event.KindRun && e.Status == event.Paused && strings.Contains(e.Message, "breakpoint") && e.Scope == "":
+			stopped = e.Message
+			s.Command(event.Command{Name: event.Resume})
+		}
+	})
+	if state.Exit != 0 {
+		t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+	}
+	if !slices.Equal(started, []string{"a:config", "a:app", "b:config", "b:app"}) {
+		t.Errorf("started %v", started)
+	}
+	if !strings.Contains(stopped, "b:app") {
+		t.Errorf("the run was paused: %q", stopped)
+	}
+	if _, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"nothing"} }, release{Name: "z", Dir: chart(t, "z")}); err == nil || !strings.Contains(err.Error(), "--break-on nothing") {
+		t.Errorf("a breakpoint on nothing: %v", err)
+	}
+}
+
+// TestAborted ends the running release, starts no other, and with a rollback takes all back.
+func TestAborted(t *testing.T) {
+	t.Parallel()
+	for _, name := range []event.CommandName{event.Abort, event.Rollback} {
+		t.Run(string(name), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			slow := chart(t, "b")
+			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: slow, Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
+			s, err := b.prepare(false, nil, stack...)
+			state, _ := b.run(s, err, func(e event.Event) {
+				if e.Kind == event.KindGroup && e.Group == "b:app" && e.Status == event.Running {
+					s.Command(event.Command{Name: name})
+				}
+			})
+			if state.Exit != 3 || state.Status != event.Aborted {
+				t.Errorf("exit %d, %s: %s", state.Exit, state.Status, state.Reason())
+			}
+			want := []string{"a 1 deployed", "b 1 failed", "c none"}
+			if name == event.Rollback {
+				want = []string{"a none", "b none", "c none"}
+			}
+			if got := b.history("a", "b", "c"); !slices.Equal(got, want) {
+				t.Errorf("history %v, want %v", got, want)
+			}
+		})
+	}
+}

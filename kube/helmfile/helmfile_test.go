@@ -1,0 +1,239 @@
+package helmfile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// folder writes files, "== name" above each, and returns their folder.
+func folder(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, part := range strings.Split("\n"+text, "\n== ")[1:] {
+		name, content, _ := strings.Cut(part, "\n")
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// lines describes what was read: a line for each release.
+func lines(t *testing.T, dir string, f *File) (out []string) {
+	t.Helper()
+	for _, r := range f.Releases {
+		values, err := r.Merge(nil, os.ReadFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := fmt.Sprintf("%s %s %s", r.ID(), strings.Replace(r.Chart, dir, "", 1), text)
+		for _, more := range [][]string{r.Needs, r.After} {
+			line += " " + fmt.Sprint(more)
+		}
+		if !r.Installed {
+			line += " not installed"
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// TestRead reads helmfiles as helmfile 1.8 does (S1).
+func TestRead(t *testing.T) {
+	for _, test := range []struct {
+		name, files string
+		options     Options
+		want        []string
+	}{
+		{"needs default to the own namespace and context", `
+== helmfile.yaml
+releases:
+- {name: a, namespace: x, chart: ./a}
+- {name: b, namespace: x, chart: ./a, needs: [a]}
+- {name: c, namespace: y, kubeContext: far, chart: ./a}
+- {name: d, chart: ./a, needs: [x/b, far/y/c]}`, Options{},
+			[]string{"x/a /a {} [] []", "x/b /a {} [x/a] []", "far/y/c /a {} [] []", "d /a {} [x/b far/y/c] []"}},
+		{"values: files, inline, then set", `
+== helmfile.yaml
+releases:
+- name: a
+  chart: stable/app
+  set: [{name: k.m, value: "1,2"}, {name: l, values: [x, "y,z"]}]
+  setString: [{name: s, value: 3}]
+  values: [v.yaml, {b: {c: 2}}]
+== v.yaml
+b: {c: 1, d: 1}
+k: {o: 0}`, Options{}, []string{`a stable/app {"b":{"c":2,"d":1},"k":{"m":"1,2","o":0},"l":["x","y,z"],"s":"3"} [] []`}},
+		{"defaults, anchors and merge keys", `
+== helmfile.yaml
+templates:
+  base: &base {namespace: x, chart: ./a, timeout: 5}
+releases:
+- <<: *base
+  name: a
+- {<<: *base, name: b, namespace: y, installed: false}`, Options{}, []string{"x/a /a {} [] []", "y/b /a {} [] [] not installed"}},
+		{"the environment decides conditions", `
+== helmfile.yaml
+environments:
+  default: {values: [{a: {enabled: true}, b: {}}]}
+  prod: {values: [{a: {enabled: true}}, p.yaml]}
+---
+releases:
+- {name: a, chart: ./a, condition: a.enabled}
+- {name: b, chart: ./a, condition: b.enabled, needs: [a]}
+== p.yaml
+a: {enabled: false}
+b: {enabled: true}`, Options{Environment: "prod"}, []string{"b /a {} [] []"}},
+		{"values of the command line are stronger", `
+== helmfile.yaml
+environments: {default: {values: [{a: {enabled: true}}]}}
+---
+releases: [{name: a, chart: ./a, condition: a.enabled}, {name: b, chart: ./a}]`,
+			Options{StateValuesSet: []string{"a.enabled=false"}}, []string{"b /a {} [] []"}},
+		{"bases add, parts replace", `
+== helmfile.yaml
+bases: [base.yaml]
+releases: [{name: b, chart: ./a}]
+---
+commonLabels: {x: y}
+== base.yaml
+releases: [{name: a, chart: ./a}]
+helmDefaults: {createNamespace: false}`, Options{Selectors: []string{"x=y"}}, []string{"a /a {} [] []", "b /a {} [] []"}},
+		{"included files come first", `
+== helmfile.yaml
+helmfiles: [one.yaml, {path: two.yaml, selectors: [name=d]}]
+releases: [{name: z, chart: ./a}]
+== one.yaml
+releases: [{name: a, chart: ./a}, {name: b, chart: ./a}]
+== two.yaml
+releases: [{name: c, chart: ./a}, {name: d, chart: ./a}]`, Options{},
+			[]string{"a /a {} [] []", "b /a {} [] []", "d /a {} [] [a b]", "z /a {} [] [a b d]"}},
+		{"files of helmfile.d stand beside each other", `
+== helmfile.d/1.yaml
+releases: [{name: a, chart: ../a}]
+== helmfile.d/2.yaml
+releases: [{name: b, chart: ../a}]`, Options{}, []string{"a /a {} [] []", "b /a {} [] []"}},
+		{"selectors", `
+== helmfile.yaml
+releases:
+- {name: a, chart: ./a, labels: {tier: x}}
+- {name: b, chart: ./a, labels: {tier: y}, needs: [a]}
+- {name: c, chart: ./a}`, Options{Selectors: []string{"tier=y", "tier!=x,name!=b"}}, []string{"b /a {} [] []", "c /a {} [] []"}},
+		{"a namespace for all", `
+== helmfile.yaml
+releases: [{name: a, namespace: x, chart: ./a}, {name: b, chart: ./a, needs: [a]}]`,
+			Options{Namespace: "n"}, []string{"n/a /a {} [] []", "n/b /a {} [n/a] []"}},
+		{"the output of helmfile build", `
+== helmfile.yaml
+---
+#  Source: /nowhere/helmfile.yaml
+
+filepath: helmfile.yaml
+environments: {default: {}}
+bases: [gone.yaml]
+releases:
+- {name: a, chart: repo/app, values: [{x: "{{ .Release.Name }}"}], valuesTemplate: [{y: 1}], condition: c.enabled}
+renderedvalues: {c: {enabled: true}}`, Options{}, []string{`a repo/app {"x":"{{ .Release.Name }}"} [] []`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := folder(t, test.files)
+			test.options.Path = dir
+			f, err := Read(context.Background(), test.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := lines(t, dir, f); !slices.Equal(got, test.want) {
+				t.Errorf("read\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+		})
+	}
+}
+
+// TestRefused names the key, the line and what to do.
+func TestRefused(t *testing.T) {
+	t.Setenv("PATH", "")
+	const a = "releases:\n- name: a\n  chart: ./a\n"
+	for _, test := range []struct{ text, want string }{
+		{a + "  hooks: [{events: [presync]}]", "helmfile.yaml:4: release a: lockstep does not support hooks: move it into the chart as a hook"},
+		{a + "  colour: red", "helmfile.yaml:4: release a: unknown key colour"},
+		{a + "  timeout: 5m", "helmfile.yaml:4: release a: timeout must be a whole number"},
+		{a + "  installed: maybe", "helmfile.yaml:4: release a: installed must be true or false"},
+		{a + "  values: [gone.yaml]", "helmfile.yaml:4: release a: values file gone.yaml does not exist"},
+		{a + "  values: ['{{ .Release.Name }}.yaml']", "helmfile.yaml:4: this needs helmfile's templates, and there is no helmfile in PATH"},
+		{a + "  values: [{pw: ref+vault://x}]", "helmfile.yaml:4: this needs helmfile's templates"},
+		{a + "  needs: [b]", "helmfile.yaml:2: release a needs b, which"},
+		{a + "- name: a\n  chart: ./b", "helmfile.yaml:4: release a is also at "},
+		{a + "  condition: a.enabled", "helmfile.yaml:4: release a: condition a.enabled: the environment has no value a"},
+		{a + "  set: [{value: x}]", "helmfile.yaml:4: release a: an entry of set needs a name"},
+		{"releases:\n- chart: ./a", "helmfile.yaml:2: a release needs a name and a chart"},
+		{"releases: {a: b}", "helmfile.yaml:1: releases must be a list"},
+		{"a: &a {<<: *a}", "anchor 'a' value contains itself"},
+		{"helmfiles: [gone/*.yaml]", "helmfiles: gone/*.yaml does not exist"},
+		{"helmfiles: [helmfile.yaml]", "include each other"},
+	} {
+		dir := folder(t, "== helmfile.yaml\n"+test.text)
+		_, err := Read(context.Background(), Options{Path: dir})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s\nerror: %v\nwant:  %s", test.text, err, test.want)
+		}
+	}
+	dir := folder(t, "== helmfile.yaml\nreleases: [{name: a, chart: ./a}]")
+	if _, err := Read(context.Background(), Options{Path: dir, Environment: "prod"}); err == nil || !strings.Contains(err.Error(), `environment "prod" is not defined`) {
+		t.Errorf("an unknown environment: %v", err)
+	}
+	if _, err := Read(context.Background(), Options{Path: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no helmfile in") {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+// TestDocumented checks that the page about helmfiles names each key, and no other.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../ui/cli/help/helmfile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []keys{fileKeys, defaultKeys, releaseKeys, environmentKeys, repositoryKeys, helmfileKeys, setKeys} {
+		for key := range table {
+			if !strings.Contains(string(text), "`"+key+"`") {
+				t.Errorf("the page does not name %s", key)
+			}
+		}
+	}
+}
+
+// FuzzRead reads anything without a panic or a hang.
+func FuzzRead(f *testing.F) {
+	f.Add("releases: [{name: a, chart: b, needs: [x/y]}]")
+	f.Add("a: &a {<<: *a}\nreleases: *a")
+	f.Add("helmDefaults: {timeout: 5}\n---\nbases: [helmfile.yaml]\nhelmfiles: ['*']")
+	f.Fuzz(func(t *testing.T, text string) {
+		t.Setenv("PATH", "")
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "helmfile.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := Read(context.Background(), Options{Path: dir})
+		if err != nil {
+			return
+		}
+		for _, r := range file.Releases {
+			if r.Name == "" || r.Chart == "" {
+				t.Errorf("a release without name or chart: %+v", r)
+			}
+		}
+	})
+}
