@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	ruleMarker = regexp.MustCompile(`(?m)^\s*// Rule (R[0-9]+[a-z]?):`)
-	ruleCited  = regexp.MustCompile(`\bR[0-9]+[a-z]?\b`)
+	ruleMarker = regexp.MustCompile(`(?m)^\s*// Rule ([RS][0-9]+[a-z]?):`)
+	ruleCited  = regexp.MustCompile(`\b[RS][0-9]+[a-z]?\b`)
 )
 
 // TestEveryRuleIsDecidedInOnePlace keeps the lines "// Rule R30: …", by which a

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"regexp"
@@ -26,10 +27,10 @@ type Rule struct {
 }
 
 var (
-	ruleHeading = regexp.MustCompile(`(?m)^### (R[0-9]+[a-z]?) (.+)$`)
+	ruleHeading = regexp.MustCompile(`(?m)^### ([RS][0-9]+[a-z]?) (.+)$`)
 	nextHeading = regexp.MustCompile(`\n#{1,3} `)
 	notBuilt    = regexp.MustCompile(`(?m)^Not built yet\.$`)
-	ruleName    = regexp.MustCompile(`^[Rr]?([0-9]+)([a-z]?)$`)
+	ruleName    = regexp.MustCompile(`^([RrSs]?)([0-9]+)([a-z]?)$`)
 )
 
 // Rules returns the entries of RulesDoc in its order.
@@ -50,14 +51,14 @@ func Rules() []Rule {
 	return rules
 }
 
-// FindRule looks up a rule by its number: "R12", "r12" or "12". The error for
+// FindRule looks up a rule by its number: "S3", "R12", "r12" or "12". The error for
 // one that does not exist names the nearest that does.
 func FindRule(name string) (Rule, error) {
 	parts := ruleName.FindStringSubmatch(name)
 	if parts == nil {
 		return Rule{}, fmt.Errorf("%q is not a rule number, such as R12 or R15a", name)
 	}
-	id := "R" + parts[1] + parts[2]
+	id := strings.ToUpper(cmp.Or(parts[1], "R")) + parts[2] + parts[3]
 	rules := Rules()
 	if i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id }); i >= 0 {
 		return rules[i], nil
@@ -69,8 +70,12 @@ func FindRule(name string) (Rule, error) {
 // distance is how far apart the numbers of two rules are.
 func distance(a, b string) int {
 	number := func(id string) int {
-		n, _ := strconv.Atoi(ruleName.FindStringSubmatch(id)[1]) // too large a number is the largest
+		n, _ := strconv.Atoi(ruleName.FindStringSubmatch(id)[2]) // too large a number is the largest
 		return n
 	}
-	return max(number(a)-number(b), number(b)-number(a))
+	apart := max(number(a)-number(b), number(b)-number(a))
+	if a[0] != b[0] {
+		return apart + 1000 // of another series
+	}
+	return apart
 }

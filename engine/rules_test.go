@@ -40,7 +40,8 @@ func TestFindRule(t *testing.T) {
 	wrong := map[string]string{
 		"R38":                   "no rule R38; the nearest is R37, Findings of lint",
 		"R12x":                  "the nearest is R12,",
-		"R99999999999999999999": "the nearest is " + all[len(all)-1].ID + ",",
+		"R99999999999999999999": "the nearest is R70,",
+		"s99":                   "the nearest is " + all[len(all)-1].ID + ",",
 		"helm":                  `"helm" is not a rule number, such as R12 or R15a`,
 		"":                      `"" is not a rule number, such as R12 or R15a`,
 		"R":                     `"R" is not a rule number, such as R12 or R15a`,

@@ -190,7 +190,7 @@ func (f *File) check() error {
 	at := map[string]string{}
 	for _, r := range f.Releases {
 		if other, ok := at[r.ID()]; ok {
-			return fmt.Errorf("%s: release %s is also at %s: give each a name and namespace of its own", r.At, r.ID(), other)
+			return fmt.Errorf("%s: release %s is also at %s: change the name or the namespace of one", r.At, r.ID(), other)
 		}
 		at[r.ID()] = r.At
 	}

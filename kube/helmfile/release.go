@@ -44,6 +44,8 @@ func (f *fields) flag(key string, otherwise bool) bool { f.decode(key, &otherwis
 
 func (f *fields) number(key string, otherwise int) int { f.decode(key, &otherwise); return otherwise }
 
+// Rule S1: the releases of a stack, each with what it needs.
+//
 // releases are the chosen releases of a file.
 func (r *reader) releases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
 	var needs []string

@@ -163,6 +163,9 @@ func (s *Stack) planAll(ctx context.Context) error {
 // errNeeded is the error of a release whose needs could not be planned: theirs is told.
 var errNeeded = errors.New("a release that it needs could not be planned")
 
+// Rule S7: a release is an operation of its own kind, an upgrade or an install, which resumes
+// one that was killed (R50) and has its own Lease (R51).
+//
 // plan prepares the operation of a release.
 func (s *Stack) plan(ctx context.Context, m *member, provided *operation.Provided) (p planned) {
 	common := s.common(m)

@@ -152,6 +152,8 @@ func (s *Stack) Phases() (phases []event.Phase) {
 	return phases
 }
 
+// Rule S9: in reverse, a release comes after those that need it.
+//
 // groups are some members as groups: each after those that it needs or, in reverse, after
 // those that need it.
 func groups(members []*member, some func(*member) bool, reverse bool) []*plan.Group {

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v4/pkg/cli"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway"
 )
 
 // TestOrder deploys releases in the order of their needs (S2), passes those that nothing
@@ -293,5 +295,49 @@ func TestAborted(t *testing.T) {
 				t.Errorf("history %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// TestContexts deploys to two clusters: a need may be in the other one (S8).
+func TestContexts(t *testing.T) {
+	t.Parallel()
+	far, err := throwaway.Start(t.Context(), throwaway.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := far.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := newBench(t)
+	stack := []release{
+		{Name: "b", Dir: chart(t, "b"), Needs: []string{"far/" + b.Namespace + "/a"}},
+		{Name: "a", Dir: chart(t, "a"), Context: "far"},
+		{Name: "c", Dir: chart(t, "c"), Context: "far", Needs: []string{b.Namespace + "/b"}},
+	}
+	connect := func(o *kube.StackOptions) {
+		o.Connect = func(name string) (*kube.Client, error) {
+			s := cli.New()
+			s.KubeConfig = rig.Sandbox.Kubeconfig
+			if name == "far" {
+				s.KubeConfig = far.Kubeconfig
+			}
+			s.SetNamespace(b.Namespace)
+			return kube.Connect(s, nil, nil)
+		}
+	}
+	s, err := b.prepare(false, connect, stack...)
+	var order []string
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Scope == "" && e.Status == event.Ready {
+			order = append(order, e.Group)
+		}
+	})
+	if want := []string{"far/" + b.Namespace + "/a", b.Namespace + "/b", "far/" + b.Namespace + "/c"}; state.Exit != 0 || !slices.Equal(order, want) {
+		t.Errorf("exit %d: %s; ready in the order %v, want %v", state.Exit, state.Reason(), order, want)
+	}
+	if got := b.ConfigMaps(b.Namespace); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("the first cluster has %v", got)
 	}
 }
