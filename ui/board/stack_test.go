@@ -1,0 +1,91 @@
+package board
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+)
+
+// openStack is the screen of a stack's recorded run after n events, 0 for all.
+func openStack(t *testing.T, w, h, n int, look theme.Options, sent *[]event.Command, keys ...string) *stack {
+	t.Helper()
+	events := recorded(t, "sandbox-stack", n)
+	o := Options{Source: idle{}, Theme: look, Release: func(string) (Inspector, []string) { return nil, nil }}
+	if sent != nil {
+		o.Command = func(c event.Command) { *sent = append(*sent, c) }
+	}
+	var s *stack
+	o.Now = func() time.Time { return s.State.Now }
+	s = newStack(t.Context(), o)
+	s.Update(tea.WindowSizeMsg{Width: w, Height: h})
+	s.Update(batchMsg{events, true})
+	for _, k := range keys {
+		s.Update(keyPress(k))
+	}
+	return s
+}
+
+// TestStackGolden keeps the screens of a stack: its releases, and one of them opened (S6).
+func TestStackGolden(t *testing.T) {
+	for name, keys := range map[string][]string{"releases": nil, "release": {"tab", "tab", "enter"}} {
+		for _, size := range sizes {
+			t.Run(name+"/"+fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					s := openStack(t, size[0], size[1], 75, dark, new([]event.Command), keys...)
+					compare(t, fmt.Sprintf("stack-%s-%dx%d", name, size[0], size[1]), ansi.Strip(s.View().Content))
+				})
+			})
+		}
+	}
+}
+
+// TestStackKeys opens a release and returns; keys about the whole reach the whole, those about
+// a group its release (S6).
+func TestStackKeys(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var sent []event.Command
+		s := openStack(t, 100, 30, 75, dark, &sent, "home", "enter")
+		text := func() string { return ansi.Strip(s.View().Content) }
+		if !strings.Contains(text(), "monitoring:kinds") || strings.Contains(text(), "shop/identity") {
+			t.Fatalf("enter does not open the release:\n%s", text())
+		}
+		s.Update(keyPress("p"))
+		if len(sent) != 1 || sent[0].Name != event.Pause || sent[0].Scope != "" {
+			t.Errorf("p sent %+v", sent)
+		}
+		s.Update(keyPress("esc"))
+		if !strings.Contains(text(), "shop/identity") {
+			t.Errorf("esc does not return to the releases:\n%s", text())
+		}
+		for _, k := range []string{"end", "enter", "b"} {
+			s.Update(keyPress(k))
+		}
+		if last := sent[len(sent)-1]; last.Name != event.Break || last.Scope != "shop/shop" || last.Group == "" {
+			t.Errorf("b in the last release sent %+v", last)
+		}
+		s.Update(keyPress("a"))
+		if s.open != "" || !strings.Contains(text(), "abort") {
+			t.Errorf("a does not ask about the whole:\n%s", text())
+		}
+	})
+}
+
+// TestStackPicture keeps the picture of a stack in README.md what the screen really shows.
+func TestStackPicture(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStack(t, 110, 17, 75, dark, new([]event.Command))
+		for _, want := range []string{"data/database", "shop/shop", "0 of 3 groups done", "open release"} {
+			if !strings.Contains(ansi.Strip(s.View().Content), want) {
+				t.Errorf("the picture does not show %q", want)
+			}
+		}
+		keep(t, "stack", drawSVG(s.View().Content, 110, 17, false))
+	})
+}
