@@ -78,6 +78,10 @@ releases:
 == v.yaml
 b: {c: 1, d: 1}
 k: {o: 0}`, Options{}, []string{`a stable/app {"b":{"c":2,"d":1},"k":{"m":"1,2","o":0},"l":["x","y,z"],"s":"3"} [] []`}},
+		{"inline values are written as YAML and read by Helm", `
+== helmfile.yaml
+releases: [{name: a, chart: ./a, values: [{n: 1000000, d: 2025-11-01, s: "1", t: yes}]}]`, Options{},
+			[]string{`a /a {"d":"2025-11-01T00:00:00Z","n":1000000,"s":"1","t":"yes"} [] []`}},
 		{"defaults, anchors and merge keys", `
 == helmfile.yaml
 templates:
@@ -113,6 +117,10 @@ commonLabels: {x: y}
 == base.yaml
 releases: [{name: a, chart: ./a}]
 helmDefaults: {createNamespace: false}`, Options{Selectors: []string{"x=y"}}, []string{"a /a {} [] []", "b /a {} [] []"}},
+		{"documents inside a part add", "\n== helmfile.yaml\nreleases: [{name: a, chart: ./a}]\n--- # more\nreleases: [{name: b, chart: ./a}]", Options{},
+			[]string{"a /a {} [] []", "b /a {} [] []"}},
+		{"a later part replaces lists", "\n== helmfile.yaml\nreleases: [{name: a, chart: ./a}]\n---\nreleases: [{name: b, chart: ./a}]", Options{},
+			[]string{"b /a {} [] []"}},
 		{"included files come first", `
 == helmfile.yaml
 helmfiles: [one.yaml, {path: two.yaml, selectors: [name=d]}]

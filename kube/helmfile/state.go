@@ -57,18 +57,20 @@ func (r *reader) file(path string, over, given map[string]any, selectors, before
 		return nil, fmt.Errorf("%s: helmfiles include each other more than %d deep", path, mostNested)
 	}
 	defer func() { r.depth-- }()
-	docs, expanded, err := r.documents(path)
+	parts, expanded, err := r.documents(path)
 	if err != nil {
 		return nil, err
 	}
 	if expanded {
-		return r.expanded(path, docs, given, selectors, before)
+		return r.expanded(path, slices.Concat(parts...), given, selectors, before)
 	}
 	s := newState(path)
-	for _, doc := range docs {
+	for _, docs := range parts {
 		part := newState(path)
-		if err := r.add(part, path, doc); err != nil {
-			return nil, err
+		for _, doc := range docs {
+			if err := r.add(part, path, doc); err != nil {
+				return nil, err
+			}
 		}
 		s.replace(part)
 	}
@@ -104,9 +106,9 @@ func (s *state) replace(part *state) {
 	}
 }
 
-// documents reads the documents of a plain file, or of what helmfile made of one with
-// templates.
-func (r *reader) documents(path string) (docs []*kyaml.Node, expanded bool, err error) {
+// documents reads the documents of a plain file by its parts, or what helmfile made of one
+// with templates.
+func (r *reader) documents(path string) (parts [][]*kyaml.Node, expanded bool, err error) {
 	var data []byte
 	if path == "-" {
 		data, err = io.ReadAll(r.Stdin)
@@ -117,20 +119,27 @@ func (r *reader) documents(path string) (docs []*kyaml.Node, expanded bool, err 
 		return nil, false, fmt.Errorf("read the helmfile: %w", err)
 	}
 	if strings.HasSuffix(path, ".gotmpl") {
-		docs, err = r.expand(place{path, 1})
-		return docs, true, err
+		docs, err := r.expand(place{path, 1})
+		return [][]*kyaml.Node{docs}, true, err
 	}
-	if docs, err = parse(path, data); err != nil {
-		return nil, false, err
+	line := 0
+	for _, part := range bytes.Split(data, []byte("\n---\n")) {
+		docs, err := parse(path, append(bytes.Repeat([]byte("\n"), line), part...)) // lines count from the top
+		if err != nil {
+			return nil, false, err
+		}
+		parts = append(parts, docs)
+		line += bytes.Count(part, []byte("\n")) + 2
 	}
+	all := slices.Concat(parts...)
 	if bytes.Contains(data, []byte("\nrenderedvalues:")) {
-		return docs, true, nil
+		return parts, true, nil
 	}
-	if at := needsHelmfile(path, docs); at != nil {
-		docs, err = r.expand(*at)
-		return docs, true, err
+	if at := needsHelmfile(path, all); at != nil {
+		docs, err := r.expand(*at)
+		return [][]*kyaml.Node{docs}, true, err
 	}
-	return docs, false, nil
+	return parts, false, nil
 }
 
 // expanded reads the output of helmfile build: a document for each file, included ones
@@ -236,14 +245,14 @@ func (r *reader) base(s *state, path string, at *kyaml.Node, base string) error 
 		return place{path, at.Line}.errorf("base %s does not exist", base)
 	}
 	for _, file := range files {
-		docs, expanded, err := r.documents(file)
+		parts, expanded, err := r.documents(file)
 		switch {
 		case err != nil:
 			return err
 		case expanded:
 			return place{path, at.Line}.errorf("base %s has templates: %s", base, byHelmfile)
 		}
-		for _, doc := range docs {
+		for _, doc := range slices.Concat(parts...) {
 			if err := r.add(s, file, doc); err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/strvals"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/yaml"
 )
 
 // ValuesSource is one source of a release's values: a file, inline values, or a single
@@ -40,11 +41,11 @@ func (r *reader) sources(s *state, f *fields, folder string) (out []ValuesSource
 	for _, item := range items {
 		at := place{f.at.path, item.Line}
 		if item.Kind == kyaml.MappingNode {
-			source := ValuesSource{At: at.String()}
-			if err := decode(at.path, f.what+": values", item, &source.Inline); err != nil {
+			values, err := inline(at.path, f.what+": values", item)
+			if err != nil {
 				return nil, err
 			}
-			out = append(out, source)
+			out = append(out, ValuesSource{At: at.String(), Inline: values})
 			continue
 		}
 		if item.Kind != kyaml.ScalarNode {
@@ -72,6 +73,24 @@ func (r *reader) sources(s *state, f *fields, folder string) (out []ValuesSource
 		out = append(out, sets...)
 	}
 	return out, nil
+}
+
+// inline reads inline values as Helm gets them from helmfile, which writes them to a file:
+// numbers have the types that Helm gives them, and dates have a time.
+func inline(path, what string, n *kyaml.Node) (map[string]any, error) {
+	var values map[string]any
+	if err := decode(path, what, n, &values); err != nil {
+		return nil, err
+	}
+	text, err := kyaml.Marshal(values)
+	if err == nil {
+		values = map[string]any{}
+		err = yaml.Unmarshal(text, &values)
+	}
+	if err != nil {
+		return nil, place{path, n.Line}.errorf("%s: %w", what, err)
+	}
+	return values, nil
 }
 
 // sets are the entries of set or setString.
