@@ -40,6 +40,9 @@ func ReadHelmfile(ctx context.Context, o HelmfileOptions) (*Helmfile, error) {
 	return helmfile.Read(ctx, o)
 }
 
+// HasHelmfile reports whether a directory has a helmfile.
+func HasHelmfile(dir string) bool { return helmfile.Exists(dir) }
+
 // PrepareStack plans the operations of all releases. It writes nothing. Close the Stack if
 // it does not run.
 func PrepareStack(ctx context.Context, o StackOptions) (*Stack, error) {

@@ -225,7 +225,7 @@ func (o Operation) Undo() string {
 	switch {
 	case o.Name == "install":
 		return "uninstall"
-	case o.Name == "upgrade" && o.PreviousRevision > 0:
+	case o.Name == "upgrade" && o.PreviousRevision > 0, o.Name == "up":
 		return "rollback"
 	}
 	return ""

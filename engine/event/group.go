@@ -157,8 +157,10 @@ func (s *State) applyObject(e Event) {
 	}
 	switch e.Status {
 	case Applying: // again, after a retry: what was found out is about the last attempt
-		o.Applied, o.Answered = e.Time, time.Time{}
-		o.forget()
+		if o.Status != Applying {
+			o.Applied, o.Answered = e.Time, time.Time{}
+			o.forget()
+		}
 	case Ready, Gone:
 		o.forget()
 	case Failed:

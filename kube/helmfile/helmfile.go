@@ -155,6 +155,12 @@ func Read(ctx context.Context, o Options) (*File, error) {
 // names of a helmfile in a directory, in the order in which they are looked for.
 var names = []string{"helmfile.yaml", "helmfile.yaml.gotmpl", "helmfile.d"}
 
+// Exists reports whether a directory has a helmfile.
+func Exists(dir string) bool {
+	_, err := filesOf(dir)
+	return err == nil
+}
+
 // filesOf returns the files that a path stands for.
 func filesOf(path string) ([]string, error) {
 	if path == "-" {

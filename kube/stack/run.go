@@ -101,7 +101,7 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Outc
 	if m.op.Info().Name == "install" {
 		change = event.Created
 	}
-	if err := s.operate(m, o, m.op); err != nil {
+	if err := s.operate(m, phaseReleases, o, m.op); err != nil {
 		return run.Outcome{}, err
 	}
 	m.observe(o, event.Ready, done(m.op.Info()))
@@ -122,7 +122,7 @@ func (s *Stack) Delete(_ context.Context, g *plan.Group, o plan.Object) (run.Out
 	if m.op == nil {
 		return run.Outcome{Change: event.Absent}, nil
 	}
-	if err := s.operate(m, o, m.op); err != nil {
+	if err := s.operate(m, phaseRemove, o, m.op); err != nil {
 		return run.Outcome{}, err
 	}
 	m.observe(o, event.Gone, "")
@@ -134,7 +134,7 @@ func (m *member) observe(o plan.Object, status event.Status, message string) {
 }
 
 // operate runs an operation on a release and relays its events.
-func (s *Stack) operate(m *member, o plan.Object, op *operation.Operation) error {
+func (s *Stack) operate(m *member, phase string, o plan.Object, op *operation.Operation) error {
 	op, err := s.current(m, op)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s *Stack) operate(m *member, o plan.Object, op *operation.Operation) error
 				return
 			}
 			for _, e := range events {
-				s.relay(m, o, e)
+				s.relay(m, phase, o, e)
 			}
 		}
 	}()
@@ -183,7 +183,7 @@ func (s *Stack) current(m *member, op *operation.Operation) (*operation.Operatio
 }
 
 // relay passes an event of a release on, and tells the engine how far the release is.
-func (s *Stack) relay(m *member, o plan.Object, e event.Event) {
+func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	e.Scope = m.id
 	s.engine.Publish(e)
 	e.Scope = ""
@@ -194,8 +194,12 @@ func (s *Stack) relay(m *member, o plan.Object, e event.Event) {
 	if e.Kind == event.KindGroup || e.Kind == event.KindRun || e.Kind == event.KindPlan || e.Kind == event.KindOperation {
 		report(run.Observation{Object: o, Status: event.Applying, Message: progress})
 	}
-	if e.Kind == event.KindRun {
+	switch {
+	case e.Kind == event.KindRun:
 		s.follow(m, e)
+	case e.Kind == event.KindDiagnosis && e.Object != nil: // trouble shows at both levels
+		cause := e.Group + ": " + e.Object.String() + ": " + e.Cause
+		s.engine.Publish(event.Event{Kind: event.KindDiagnosis, Phase: phase, Group: m.id, Object: &o, Status: e.Status, Message: cause, Cause: cause, Evidence: e.Evidence})
 	}
 }
 

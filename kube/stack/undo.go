@@ -71,7 +71,7 @@ func (s *Stack) undo(m *member, o plan.Object) (run.Outcome, error) {
 		return run.Outcome{}, err
 	}
 	if op != nil {
-		if err := s.operate(m, o, op); err != nil {
+		if err := s.operate(m, phaseUndo, o, op); err != nil {
 			return run.Outcome{}, err
 		}
 	}

@@ -29,6 +29,7 @@ var asked = map[string]string{
 	"status": inCanaries, "watch": inCanaries, "replay": inCanaries, "runs show": inCanaries,
 	"rollback": inCanaries, "recover": inCanaries, "list": inCanaries, "test": inCanaries, "runs": inCanaries, "plan rollback": inCanaries, "plan uninstall": inCanaries,
 	"plan install": inCanaries, "plan upgrade": inCanaries, "get metadata": inCanaries, "runs diff": inCanaries,
+	"up": inCanaries, "down": inCanaries,
 	"lint": offline, "dag": offline, "suggest": offline,
 	"template": prints, "get all": prints, "get hooks": prints, "get manifest": prints, "get notes": prints, "get values": prints,
 	"attach": relays, "ctl": relays,

@@ -110,7 +110,13 @@ func TestNoSecretIsTold(t *testing.T) {
 				}
 				noCanary(t, "report "+name, string(text))
 			}
+			stack := filepath.Join(t.TempDir(), "helmfile.yaml")
+			if err := os.WriteFile(stack, []byte(fmt.Sprintf("releases: [{name: s, namespace: %s, chart: %s, timeout: 30, values: [{mode: %s}]}]\n", ns, dir, mode)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			run("plan", "-f", stack)
 			if mode == "fail" {
+				run("up", "-f", stack)
 				return
 			}
 			run(with("plan", "--set", "password="+changed)...)
@@ -143,7 +149,12 @@ func TestNoSecretIsTold(t *testing.T) {
 				run("runs", "diff", report.Runs(filepath.Join(state, "lockstep", "runs"))[1], report.Runs(filepath.Join(state, "lockstep", "runs"))[0])
 			}
 			recordHasSecret(t, state)
-			run("uninstall", "s")
+			if mode == "ok" || mode == "crash" {
+				run("up", "-f", stack, "--readiness-timeout", "5s", "-o", "json")
+				run("down", "-f", stack)
+			} else {
+				run("uninstall", "s")
+			}
 			checkFiles(t, state)
 		})
 	}

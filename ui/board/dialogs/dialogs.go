@@ -174,6 +174,8 @@ func (d *Dialog) keepText() string {
 	gone, left := d.removed()
 	are := plural(gone, "1 object is", "%d objects are")
 	switch {
+	case d.State.Operation.Stack():
+		return d.keepReleases()
 	case d.RollingBack() && gone+left > 0:
 		return fmt.Sprintf("stop the rollback: %s deleted, %d remaining; the release is marked failed", are, left)
 	case d.RollingBack():
@@ -192,11 +194,31 @@ func (d *Dialog) keepText() string {
 	return "keep existing objects: " + stay + ", the release is marked failed"
 }
 
+// keepReleases says what stays of a stack's releases when the run stops here.
+func (d *Dialog) keepReleases() string {
+	over, running := 0, 0
+	for _, n := range d.Graph.Nodes {
+		switch n.Status {
+		case event.Ready, event.Gone:
+			over++
+		case event.Running:
+			running++
+		}
+	}
+	text := fmt.Sprintf("stop here: %s done", plural(over, "1 release is", "%d releases are"))
+	if running > 0 {
+		text += ", " + plural(running, "1 running release is marked failed", "%d running releases are marked failed")
+	}
+	return text
+}
+
 // rollbackText says what rolling back does, or why it cannot be.
 func (d *Dialog) rollbackText() (text, whyNot string) {
 	op := d.State.Operation
 	there, flying := d.written()
 	switch {
+	case op.Stack() && !d.RollingBack() && op.Undo() != "":
+		return "roll back everything this run changed, in reverse", ""
 	case d.RollingBack():
 		return "roll back", "a rollback is running"
 	case op.Name == "upgrade" && op.Undo() == "":

@@ -40,7 +40,7 @@ lockstep dag ./shop --tui
 lockstep dag ./shop -o dot | dot -Tsvg > shop.svg
 lockstep dag ./shop -o json | jq '.groups[] | {id, after}'
 lockstep dag -f helmfile.yaml`,
-		Args:              command.Args(0, 2),
+		Args:              command.OrHelmfile(command.Args(1, 2)),
 		ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -69,3 +69,14 @@ func HelmfileArgument(cmd *cobra.Command) (string, error) {
 	}
 	return files[0], nil
 }
+
+// OrHelmfile are arguments that may be missing if -f or the working directory has a helmfile.
+func OrHelmfile(otherwise cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		given := cmd.Flags().Changed
+		if len(args) == 0 && (given("file") || given("values") || kube.HasHelmfile(".")) {
+			return nil
+		}
+		return otherwise(cmd, args)
+	}
+}

@@ -70,13 +70,8 @@ func (a *app) addStackPlan(cmd *cobra.Command) {
 	flags := stackFlags{run: runFlags{waitFlags: waitFlags{timeout: defaultTimeout, waitAll: true}}}
 	flags.run.output = command.TextOrJSON()
 	flags.AddChoice(cmd)
-	one, run := cmd.Args, cmd.RunE
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		return one(cmd, args)
-	}
+	run := cmd.RunE
+	cmd.Args = command.OrHelmfile(cmd.Args)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return run(cmd, args)

@@ -43,7 +43,7 @@ func (a *app) newStatus() *cobra.Command {
 		Example: `lockstep status shop -n shop
 lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'
 lockstep status -f helmfile.yaml`,
-		Args:              command.Args(0, 1),
+		Args:              command.OrHelmfile(command.Args(1, 1)),
 		ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
