@@ -31,7 +31,7 @@ func (r *records) checkRecords(context.Context) error {
 	case r.broken.Load():
 		return errors.New("the records cannot be read")
 	case r.changed.Load():
-		return &LostError{"r", "ns", "revision 3, deployed, was created meanwhile"}
+		return &LostError{"r", "ns", "revision 3 (deployed) was created meanwhile"}
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func TestLeaseIsCreatedAgain(t *testing.T) {
 			r.s.drop("r")
 			r.changed.Store(true)
 			time.Sleep(6 * time.Second)
-			mustBeLost(t, l, "revision 3, deployed, was created meanwhile")
+			mustBeLost(t, l, "revision 3 (deployed) was created meanwhile")
 			release(t, l)
 			if r.s.of("r") != nil {
 				t.Error("the Lease was left")

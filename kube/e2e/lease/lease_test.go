@@ -491,7 +491,7 @@ func TestHelmComesBetween(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := r.Run(op, nil)
-	if m := out.State.Message; out.State.Exit != 2 || !strings.HasPrefix(m, "nothing was written: ") || !strings.Contains(m, "revision 2, deployed") {
+	if m := out.State.Message; out.State.Exit != 2 || !strings.HasPrefix(m, "nothing was written: ") || !strings.Contains(m, "revision 2 (deployed)") {
 		t.Errorf("exit %d: %s", out.State.Exit, m)
 	}
 	r.AssertHistory("1 superseded", "2 deployed")
