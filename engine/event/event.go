@@ -131,7 +131,7 @@ type Event struct {
 	Time time.Time `json:"time"`
 	Kind Kind      `json:"kind"`
 	// Scope is the release of a stack that the event is about: [context/]namespace/name.
-	// It is empty for the stack's own events, and where there is no stack (S6).
+	// It is empty for the stack's own events, and if there is no stack (S6).
 	Scope string `json:"scope,omitempty"`
 	// Phase names the phase that Group belongs to.
 	Phase string `json:"phase,omitempty"`

@@ -22,8 +22,8 @@ to the subchart. Resources without a group are CHART:(unsequenced); in a shell, 
 
 Text, dot and mermaid omit edges that follow from other edges; json has all of them.
 
-If templates use the release name, give NAME before CHART. Without CHART, show the releases of a helmfile: that of -f, or
-the one in this directory.`
+If templates use the release name, give NAME before CHART. Without CHART, show the releases of a helmfile: the one of
+-f, or of the current directory.`
 
 func (a *app) newDag() *cobra.Command {
 	var flags command.RenderFlags

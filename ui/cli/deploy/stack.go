@@ -23,8 +23,9 @@ deployed, with all groups ready; inside a release, groups run in the chart's ord
 Everything is rendered, planned and checked before the first write. On a failure, releases that need the failed one do
 not start and running ones finish. --rollback-on-failure then rolls back everything this run changed, in reverse.
 
-Plain YAML is read directly; files with templates are expanded by helmfile, which must be in PATH. "lockstep help
-helmfile" lists the supported keys. Without -f: helmfile.yaml, helmfile.yaml.gotmpl or helmfile.d in this directory.
+lockstep reads plain YAML itself; for files with templates it runs helmfile, which must be in PATH. "lockstep help
+helmfile" lists the supported keys. Without -f: helmfile.yaml, helmfile.yaml.gotmpl or helmfile.d in the current
+directory.
 
 After a failure or a kill, run the same command again.`
 

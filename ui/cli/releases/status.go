@@ -22,7 +22,7 @@ import (
 const statusLong = `Print the status of a release as "helm status" does. For a release deployed in order, also print its groups, how long
 each took, and the current state of its objects.
 
-Without NAME, print a line for each release of a helmfile: that of -f, or the one in this directory.
+Without NAME, print a line for each release of a helmfile: the one of -f, or of the current directory.
 
 -o json and -o yaml add the field "groups": id, chart, name, layer, after, status, message, objects, and ran (status,
 started, seconds).`
