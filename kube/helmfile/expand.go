@@ -18,7 +18,7 @@ func (r *reader) expand(at place) ([]*kyaml.Node, error) {
 	}
 	program, err := exec.LookPath("helmfile")
 	if err != nil {
-		return nil, at.errorf("this needs helmfile's templates, and there is no helmfile in PATH: install it, or expand the file elsewhere: %s", pipe)
+		return nil, at.errorf("templates need helmfile, which is not in PATH: install it, or expand the file elsewhere: %s", pipe)
 	}
 	args := []string{"-f", at.path, "-e", r.Environment, "--quiet"}
 	for _, file := range r.StateValuesFiles {

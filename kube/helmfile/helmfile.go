@@ -178,7 +178,7 @@ func filesOf(path string) ([]string, error) {
 				return filesOf(filepath.Join(path, name))
 			}
 		}
-		return nil, fmt.Errorf("no helmfile in %s: it has no %s; name one with -f", filepath.Clean(path), strings.Join(names, ", "))
+		return nil, fmt.Errorf("no helmfile in %s (%s); name one with -f", searched(path), strings.Join(names, ", "))
 	}
 	var files []string
 	for _, pattern := range []string{"*.yaml", "*.yml", "*.yaml.gotmpl", "*.yml.gotmpl"} {
@@ -186,9 +186,17 @@ func filesOf(path string) ([]string, error) {
 		files = append(files, found...)
 	}
 	if slices.Sort(files); len(files) == 0 {
-		return nil, fmt.Errorf("no helmfile in %s: it has no *.yaml", path)
+		return nil, fmt.Errorf("no helmfile in %s (*.yaml)", path)
 	}
 	return files, nil
+}
+
+// searched names a searched folder in an error.
+func searched(path string) string {
+	if path = filepath.Clean(path); path == "." {
+		return "the current directory"
+	}
+	return path
 }
 
 // check refuses releases of the same name and needs of unknown ones.
@@ -196,7 +204,7 @@ func (f *File) check() error {
 	at := map[string]string{}
 	for _, r := range f.Releases {
 		if other, ok := at[r.ID()]; ok {
-			return fmt.Errorf("%s: release %s is also at %s: change the name or the namespace of one", r.At, r.ID(), other)
+			return fmt.Errorf("%s: release %s is already defined at %s: change the name or namespace of one", r.At, r.ID(), other)
 		}
 		at[r.ID()] = r.At
 	}

@@ -234,7 +234,7 @@ func selected(rel Release, selectors []string) (bool, error) {
 		for _, term := range strings.Split(s, ",") {
 			key, value, found := strings.Cut(term, "=")
 			if !found || key == "" || key == "!" {
-				return false, fmt.Errorf("selector %q: want key=value or key!=value, separated by commas", s)
+				return false, fmt.Errorf("selector %q: use key=value or key!=value, separated by commas", s)
 			}
 			not := strings.HasSuffix(key, "!")
 			matches = matches && (labels[strings.TrimSuffix(key, "!")] == value) != not

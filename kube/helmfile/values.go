@@ -186,7 +186,7 @@ func (s Set) into(values map[string]any, read func(path string) ([]byte, error))
 
 func parseSet(set string, values map[string]any) error {
 	if !strings.Contains(set, "=") {
-		return errors.New("want name=value")
+		return errors.New("use name=value")
 	}
 	return strvals.ParseInto(set, values)
 }

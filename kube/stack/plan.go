@@ -83,7 +83,7 @@ func (s *Stack) addMembers() error {
 		s.members, s.by[m.id] = append(s.members, m), m
 	}
 	if len(s.members) == 0 {
-		return fmt.Errorf("%s: %w: its releases are disabled or not chosen by -l", s.opts.File.Path, errNothing)
+		return fmt.Errorf("%s: %w: none is defined, or all are disabled or excluded by -l", s.opts.File.Path, errNothing)
 	}
 	for _, m := range s.members {
 		for _, id := range slices.Concat(m.Needs, m.After) {
@@ -93,7 +93,7 @@ func (s *Stack) addMembers() error {
 		}
 	}
 	if c := cycle(s.members); c != "" {
-		return fmt.Errorf("%s: releases need each other in a circle: %s", s.opts.File.Path, strings.Join(strings.Fields(strings.Trim(c, "[]")), " needs "))
+		return fmt.Errorf("%s: releases need each other in a cycle: %s; remove one need", s.opts.File.Path, strings.Join(strings.Fields(strings.Trim(c, "[]")), " → "))
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (s *Stack) findBreakpoints() error {
 			}
 		}
 		if len(found) == 0 {
-			return fmt.Errorf("--break-on %s: no release and no group of a release that changes has this name", text)
+			return fmt.Errorf("--break-on %s: no such release, and no such group in a release that changes", text)
 		}
 	}
 	return nil

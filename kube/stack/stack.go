@@ -247,4 +247,4 @@ func cycle(members []*member) string {
 }
 
 // errNothing means that a helmfile has no release to deploy or remove.
-var errNothing = errors.New("no release is selected")
+var errNothing = errors.New("no releases")
