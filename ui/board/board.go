@@ -1,24 +1,23 @@
 // Package board is the screen: it draws an operation as live columns of
 // groups, and turns keys into commands.
 //
-// It is a consumer of events like any other. Its picture of the operation is
-// event.State, it sends event.Command, and it knows nothing of Kubernetes: what
-// only the cluster can tell comes through Inspector. Nothing on the screen is a
-// guess: a key changes nothing until an event says so.
+// It consumes events, keeps them in an event.State and sends event.Command. It
+// does not import Kubernetes: pods, logs and live objects come through Inspector.
+// A key never changes the picture directly; only the event that follows does.
 //
 // How a frame is made:
 //
 //	events ─▶ picture (state, marks, numbers) ─▶ graph (columns and edges, static)
 //	                          └▶ screen (where the user is) ─▶ regions, modes ─▶ canvas
 //
-// Only what is visible is drawn. Below are the layers, each of which imports only those
-// before it; what is left here joins them, and is the one table of the board's keys.
+// Only visible parts are drawn. Each of these layers imports only the ones above it;
+// this package joins them and holds the table of keys.
 //
-//	canvas, keys, graph, picture, screen   what all share
+//	canvas, keys, graph, picture, screen   shared
 //	header, cards, inspector, report, page, line, footer; columns, pane   regions, which draw
 //	breakpoints, dialogs, edit, help, jump, palette, replay, steer   modes, on a stack
 //
-// A new mode is a folder with a keys.Mode, and a line in the table of keys.
+// A new mode needs a folder with a keys.Mode and a line in the table of keys.
 package board
 
 import (
@@ -41,11 +40,11 @@ import (
 // read from any more, or has hung up.
 var ErrTerminalGone = errors.New("the terminal was closed")
 
-// Inspector answers what only the cluster knows about an object, and what the run
-// does to it.
+// Inspector answers questions about an object: its state in the cluster, and its
+// changes in this run.
 type Inspector = inspector.Answers
 
-// What answers are made of, and what edits a run; each is documented where it is.
+// The types of Inspector's answers, and the interface that edits a run.
 type (
 	Editor    = edit.Editor
 	Edited    = edit.Edited
@@ -63,42 +62,40 @@ type (
 // Options say what to show and where. Only Source is needed.
 type Options struct {
 	Source Source
-	// Command gives an order to the run; it must not block. Nil makes the
-	// screen read-only, without keys to steer with.
+	// Command sends a command to the run; it must not block. Nil makes the
+	// screen read-only, without the keys that control the run.
 	Command func(event.Command)
-	// Attached means that the run is another process's, which continues when the
-	// screen is left.
+	// Attached means that another process runs the operation, and continues when
+	// the user quits the screen.
 	Attached bool
 	// Inspector is asked for events, pods, logs and manifests. Nil: the
-	// inspector shows only what the events of the run tell.
+	// inspector shows only what the run's events contain.
 	Inspector Inspector
-	// Release makes the screen that of a stack: it returns the inspector and kubectl's flags
-	// for a release, by its Event.Scope. Nil for an operation on one release.
+	// Release makes the screen that of a stack: it returns the inspector and the kubectl
+	// flags for a release, by its Event.Scope. Nil for an operation on one release.
 	Release func(scope string) (Inspector, []string)
-	// Kubectl are kubectl's flags that lead to the cluster. Nil: by the context that
-	// the operation names.
+	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's
+	// context.
 	Kubectl []string
-	// Editor changes what the run continues with. Nil: nothing can be edited here.
+	// Editor changes the values or the chart of a run. Nil: editing is disabled.
 	Editor Editor
-	// AtQuit has a function called where the program ends at once, until it is undone.
-	// Nil: nobody calls it.
+	// AtQuit registers a function to call if the program exits immediately; undo
+	// unregisters it. May be nil.
 	AtQuit func(func()) (undo func())
-	// Restart prepares a restart on a new cluster, which happens once the screen is
-	// closed. Nil if that is impossible.
+	// Restart prepares a restart on a new cluster, which happens after the screen
+	// closes. Nil if the run cannot be restarted.
 	Restart func(context.Context) error
-	// Next returns what the user may want to type when the operation is over, one
-	// command a line; it may be nil.
+	// Next suggests commands for after the operation, one a line; it may be nil.
 	Next func(*event.State) []string
-	// First means that the user has not seen the screen before: it says what is where.
+	// First shows a short introduction, for a user who has not seen the screen before.
 	First bool
-	// Later opens a view of the release once the operation is over, for a screen that
-	// stays open (R34b). It ends with the context. Nil: what is shown stays as it was.
+	// Later watches the release after the operation, for a screen that stays open
+	// (R34b), until the context ends. Nil: the screen keeps its last state.
 	Later func(context.Context) (Source, error)
-	// Theme is the look. Where its Background is theme.Detect, the terminal
-	// is asked.
+	// Theme is the look. With theme.Detect as its Background, the screen asks the
+	// terminal.
 	Theme theme.Options
-	// Title names what is shown if there is no operation to name it, a
-	// plan before anything is deployed for instance.
+	// Title is shown where no operation has a name yet, for instance for a plan.
 	Title string
 	// Now is the clock, time.Now by default.
 	Now func() time.Time
@@ -106,19 +103,18 @@ type Options struct {
 	// default.
 	Input  io.Reader
 	Output io.Writer
-	// Environ is what the terminal's abilities are read from, the process's
-	// own by default.
+	// Environ describes the terminal; the process's environment by default.
 	Environ []string
-	// record is played again, if there is one; see Replay.
+	// record is the run to replay, if any; see Replay.
 	record []*replay.Player
 }
 
-// Run shows the operation until it is over and the user leaves, or until ctx
-// ends, whose cause it then returns. A read-only screen can be left at any
-// time. The terminal is as it was before when Run returns, after a panic too.
+// Run shows the operation until it is over and the user quits, or until ctx
+// ends; then it returns ctx's cause. The user can quit a read-only screen at any
+// time. Run restores the terminal before it returns, after a panic too.
 //
-// Run ends with ErrTerminalGone on SIGHUP. SIGINT and SIGTERM from outside are
-// left to the caller: they are an order to the run, not to the screen.
+// Run returns ErrTerminalGone on SIGHUP. The caller handles SIGINT and SIGTERM:
+// they are meant for the run, not for the screen.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -153,8 +149,8 @@ func Run(ctx context.Context, o Options) error {
 	return fmt.Errorf("screen: %w: %w", ErrTerminalGone, err)
 }
 
-// Replay shows a recorded run again, read-only, back and forth. Source, Command and
-// Now of the options are not used.
+// Replay plays a recorded run, read-only, forwards and backwards. It ignores Source,
+// Command and Now.
 func Replay(ctx context.Context, p *replay.Player, o Options) error { return Run(ctx, o.replaying(p)) }
 
 func (o Options) replaying(p *replay.Player) Options {
@@ -167,8 +163,7 @@ func (o Options) recorded(p *replay.Player) Options {
 	return o
 }
 
-// Show shows what events have come to, read-only. Source, Command and Now of the
-// options are not used.
+// Show shows the state after the events, read-only. It ignores Source, Command and Now.
 func Show(ctx context.Context, events []event.Event, o Options) error {
 	last := time.Time{}
 	if len(events) > 0 {

@@ -16,18 +16,18 @@ func TestAChartThatChangesOnDiskIsTold(t *testing.T) {
 	if !s.edit.Looking {
 		t.Fatal("nobody looks at the folder")
 	}
-	s.send(edit.FolderSeen(false))
+	s.send(edit.ChartChecked(false))
 	s.showsNot(t, "chart changed")
-	s.send(edit.FolderSeen(true))
+	s.send(edit.ChartChecked(true))
 	s.shows(t, "chart changed on disk; E renders it again", "E chart changed, render again")
 	s.send(screen.FlashOver(s.Flash.N))
-	s.send(edit.FolderSeen(true))
+	s.send(edit.ChartChecked(true))
 	s.showsNot(t, "on disk")
 	s.press("E")
 	s.showsNot(t, "E chart changed")
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Running, Time: s.State.Now})
 	s.edit.Looking = false
-	if s.send(edit.FolderSeen(true)); s.edit.Looking {
+	if s.send(edit.ChartChecked(true)); s.edit.Looking {
 		t.Error("it is looked at while the run goes on")
 	}
 	if s := with("sandbox-held", 0, "")(t); s.edit.Looking {

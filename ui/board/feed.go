@@ -17,7 +17,7 @@ type Source interface {
 	Next(ctx context.Context) ([]event.Event, bool)
 }
 
-// recordedEvents is a Source of what has happened.
+// recordedEvents is a Source of events from a record.
 type recordedEvents struct{ events []event.Event }
 
 func (s *recordedEvents) Next(context.Context) ([]event.Event, bool) {
@@ -26,7 +26,7 @@ func (s *recordedEvents) Next(context.Context) ([]event.Event, bool) {
 	return events, len(events) > 0
 }
 
-// feed is where events come from.
+// feed polls a Source.
 type feed struct {
 	ctx    context.Context
 	source Source
@@ -39,9 +39,8 @@ type batchMsg struct {
 	more   bool
 }
 
-// poll waits for the next events. Those that come while the last ones are
-// still fresh are collected first, which bounds the frames that a busy run
-// costs.
+// poll waits for the next events, and at least screen.BatchEvery after the last
+// batch, which limits the frame rate of a busy run.
 func (f *feed) poll() tea.Cmd {
 	ctx, source, fresh := f.ctx, f.source, f.polled.Add(screen.BatchEvery)
 	return func() tea.Msg {

@@ -46,7 +46,7 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 	if len(events) > 0 {
 		s.feed(events...)
 	}
-	if s.insp.Foresees() {
+	if s.insp.ShowsDiff() {
 		s.settle() // what the pane has asked is answered
 	}
 	return s

@@ -16,7 +16,7 @@ import (
 	"lockstep/ui/board/replay"
 )
 
-// The headings of the keys: what one wants to do, in the order of the help.
+// The headings of the keys, in the order of the help.
 const (
 	partStep      = "run it step by step"
 	partFix       = "after a failure"
@@ -27,8 +27,8 @@ const (
 	partInspector = "in the inspector"
 )
 
-// boardKeys is the table of the board, in the order of the footer, which never leaves the
-// last one out.
+// boardKeys is the board's table of keys, in the order of the footer, which always has
+// room for the last one.
 func (m *model) boardKeys() []keys.Binding {
 	look := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.Look(t) } }
 	by := func(do func(int), n int) func() tea.Cmd { return keys.Run(func() { do(n) }) }
@@ -37,11 +37,11 @@ func (m *model) boardKeys() []keys.Binding {
 	return []keys.Binding{
 		{Keys: []string{"q"}, Label: "q", Hint: keys.When("quit", m.MayQuit), Do: m.quit, Part: partEnd,
 			About: "quit", More: "while running, asks to abort"},
-		{Keys: []string{"A"}, Label: "A", Hint: keys.When("re-check", m.Held), Do: m.steer.OrderFailed(event.Accept), Steers: true, Way: true, Part: partFix,
+		{Keys: []string{"A"}, Label: "A", Hint: keys.When("re-check", m.Held), Do: m.steer.OrderFailed(event.Accept), Steers: true, OnFailure: true, Part: partFix,
 			About: "re-check", More: "the failed groups, without applying"},
-		{Keys: []string{"R"}, Label: "R", Hint: m.insp.RetryHint, Do: m.steer.OrderFailed(event.Retry), Steers: true, Way: true, Part: partFix,
+		{Keys: []string{"R"}, Label: "R", Hint: m.insp.RetryHint, Do: m.steer.OrderFailed(event.Retry), Steers: true, OnFailure: true, Part: partFix,
 			About: "retry", More: "applies the failed groups again"},
-		{Keys: []string{"G"}, Label: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no failure is held"), Do: m.giveUp.Open, Steers: true, Way: true, Part: partFix,
+		{Keys: []string{"G"}, Label: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no failure is held"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
 			About: "stop here", More: "leaves it failed and ends; asks first"},
 		{Keys: []string{"p", "space"}, Label: "p/space", Hint: m.steer.PauseHint, Do: m.steer.Pause, Steers: true, Part: partStep,
 			About: "pause or resume", More: "running work continues"},
@@ -51,15 +51,15 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "step this group", More: "starts the selected group, then pauses"},
 		{Keys: []string{"c"}, Label: "c", Do: m.steer.Order(event.Resume), Steers: true, Part: partStep,
 			About: "resume"},
-		{Keys: []string{"e"}, Label: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, Way: true, Part: partFix,
+		{Keys: []string{"e"}, Label: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, OnFailure: true, Part: partFix,
 			About: "edit values", More: "yours; shows the changes first"},
 		{Keys: []string{"V"}, Label: "V", Disabled: m.edit.WhyNot, Do: m.edit.All, Steers: true, Part: partFix,
 			About: "edit all values", More: "with the defaults of the chart"},
-		{Keys: []string{"E"}, Label: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, Way: true, Part: partFix,
+		{Keys: []string{"E"}, Label: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, OnFailure: true, Part: partFix,
 			About: "render again", More: "reads the chart again; shows the changes first"},
 		{Keys: []string{"Z"}, Label: "Z", Hint: keys.When("restart", m.steer.MayRestart), Disabled: m.steer.WhyNotRestart, Do: m.steer.Restart, Steers: true, Part: partEnd,
 			About: "restart", More: "on a new cluster, with --sandbox"},
-		{Keys: []string{"a", "ctrl+c"}, Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, Way: true, Stays: true, Part: partEnd,
+		{Keys: []string{"a", "ctrl+c"}, Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Stays: true, Part: partEnd,
 			About: "abort", More: "keeps objects or rolls back; asks first"},
 		{Keys: []string{"t"}, Label: "t", Hint: keys.When("run to here", m.steer.MayRunTo), Disabled: group, Do: m.steer.OrderGroup(event.RunTo), Steers: true, Part: partStep,
 			About: "run to this group", More: "pauses before it"},
@@ -96,7 +96,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "inspect", More: "the selected group or object"},
 		{Keys: []string{"F"}, Label: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
 			About: "follow", More: "shows the running groups again"},
-		{Keys: []string{"z"}, Label: "z", Do: m.board.TurnDetail, Part: partFind,
+		{Keys: []string{"z"}, Label: "z", Do: m.board.NextDetail, Part: partFind,
 			About: "card size", More: "compact, full, auto"},
 		{Keys: []string{"w"}, Label: "w", Hint: keys.When("warnings", func() bool { return len(m.State.Warnings) > 0 }), Do: m.warnings.Open, Part: partLook,
 			About: "warnings…"},
@@ -120,7 +120,7 @@ func (m *model) boardKeys() []keys.Binding {
 	}
 }
 
-// tabKey opens a tab by its number. The first of them documents all.
+// tabKey opens a tab by its number. The first one documents all of them.
 func (m *model) tabKey(t inspector.Tab, all string) keys.Binding {
 	key := strconv.Itoa(int(t) + 1)
 	b := keys.Binding{Keys: []string{key}, Label: key, About: "tab: " + inspector.TabNames[t], Disabled: keys.Unless(m.HasGroup, "nothing to inspect yet"), Part: partLook, Alias: all == "",
@@ -158,7 +158,7 @@ func (m *model) inspectorKeys() []keys.Binding {
 		{Keys: []string{"["}, Label: "[", Only: inLogs, Do: keys.Run(func() { i.TurnPod(-1) }), About: "only the previous pod's logs"},
 		{Keys: []string{"}"}, Label: "}", Hint: keys.When("next container", func() bool { return i.SeveralContainers() }), Only: inLogs, Do: keys.Run(func() { i.TurnContainer(1) }), About: "only the next container's logs"},
 		{Keys: []string{"{"}, Label: "{", Only: inLogs, Do: keys.Run(func() { i.TurnContainer(-1) }), About: "only the previous container's logs"},
-		{Keys: []string{"0"}, Label: "0", Hint: keys.When("all logs", func() bool { return i.Inspector.Chosen() }), Only: inLogs, Do: keys.Run(func() { i.AllLogs() }), About: "logs of all pods and containers"},
+		{Keys: []string{"0"}, Label: "0", Hint: keys.When("all logs", func() bool { return i.Inspector.LogsFiltered() }), Only: inLogs, Do: keys.Run(func() { i.AllLogs() }), About: "logs of all pods and containers"},
 		{Keys: []string{"T"}, Label: "T", Hint: keys.When("times", func() bool { return i.HasTimes() }), Only: inLogs, Do: keys.Run(func() { i.Times = !i.Times }), About: "show or hide timestamps"},
 		{Keys: []string{"W"}, Label: "W", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "cut or wrap long lines"},
 	}
@@ -170,11 +170,11 @@ type Key = keys.Key
 // Keys is the table of all keys, as the help of the screen shows it.
 func Keys() []Key {
 	record := replay.NewPlayer([]event.Event{{}}, 0)
-	return newModel(context.Background(), Options{Command: func(event.Command) {}}.recorded(record)).documented()
+	return newModel(context.Background(), Options{Command: func(event.Command) {}}.recorded(record)).allKeys()
 }
 
-// documented are the keys that the screen has.
-func (m *model) documented() []Key {
+// allKeys lists the keys that this screen has.
+func (m *model) allKeys() []Key {
 	var out []Key
 	for _, part := range []string{partStep, partFix, partLook, partFind, partMove, partEnd} {
 		for _, b := range m.boardKeys() {
@@ -201,8 +201,8 @@ func (m *model) documented() []Key {
 	return out
 }
 
-// The keys of the diff and of the manifests stand in the footer before a group is
-// applied, and beside each other.
+// The footer offers the diff before a group is applied, and the diff and both
+// manifests next to each other.
 func (m *model) diffHint() string {
 	if !m.insp.Shown && m.insp.LooksAhead() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
 		return "diff"
@@ -231,7 +231,7 @@ func (m *model) liveHint() string {
 	return "live"
 }
 
-// showsObject reports whether an object is shown as the run sees it, or the cluster.
+// showsObject reports whether the inspector shows a diff or a manifest.
 func (m *model) showsObject() bool {
 	return m.insp.Shown && m.insp.HasAnswers() && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
 }

@@ -11,17 +11,17 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// A screen that stays open after the end continues watching the release (R34b): its objects
-// are what they are now, and the outcome stays what it was.
+// A screen that stays open after the operation keeps watching the release (R34b): it
+// updates the objects, but not the operation's outcome.
 
-// later is where the events of that come from.
+// later is the source of these observations.
 type later struct {
-	open   func(context.Context) (Source, error) // nil: nowhere
+	open   func(context.Context) (Source, error) // may be nil
 	asked  bool
 	events feed
 }
 
-// laterMsg answers open; seenMsg brings observations, the last one without more to come.
+// laterMsg is the result of open; seenMsg is a batch of observations.
 type (
 	laterMsg struct {
 		source Source
@@ -30,8 +30,8 @@ type (
 	seenMsg batchMsg
 )
 
-// watchOn begins to watch what the operation has left, once it is over.
-func (m *model) watchOn() tea.Cmd {
+// startLater starts to watch the release once the operation is over.
+func (m *model) startLater() tea.Cmd {
 	switch {
 	case m.later.open == nil, m.later.asked, !m.HasReport(), m.QuitAtEnd:
 		return nil
@@ -48,8 +48,8 @@ func (m *model) watchOn() tea.Cmd {
 	}
 }
 
-// watches takes what open has come to.
-func (m *model) watches(msg laterMsg) tea.Cmd {
+// laterOpened handles the result of open.
+func (m *model) laterOpened(msg laterMsg) tea.Cmd {
 	if msg.err != nil {
 		m.NotLive = "no longer watched: " + canvas.Clean(msg.err.Error())
 		return nil
@@ -70,7 +70,6 @@ func (m *model) look() tea.Cmd {
 	}
 }
 
-// observe takes observations.
 func (m *model) observe(msg seenMsg) tea.Cmd {
 	m.later.events.polled = time.Now()
 	for _, e := range msg.events {

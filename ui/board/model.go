@@ -30,7 +30,7 @@ import (
 	"lockstep/ui/board/steer"
 )
 
-// model joins the regions and the modes over the screen that they share.
+// model joins the regions and the modes, which share one screen.
 type model struct {
 	*screen.Screen
 	regions
@@ -38,13 +38,13 @@ type model struct {
 	feed
 	later later
 	pens  *canvas.Pens
-	theme theme.Options // as it was asked for
+	theme theme.Options // as requested, before the terminal's limits
 	frame string        // the last frame, while nothing has changed
 	stale bool          // the frame is out of date
 	first bool          // the user has not seen the screen before
-	ticks bool          // a tick is on its way
-	// zoom opens the board of a release, back returns to that of the stack; each is nil on
-	// boards that have none.
+	ticks bool          // a tick is scheduled
+	// zoom opens the board of a release of a stack, back returns to the stack; nil on other
+	// boards.
 	zoom func(scope string) tea.Cmd
 	back func() tea.Cmd
 }
@@ -57,7 +57,7 @@ type regions struct {
 	pane   *pane.Pane
 }
 
-// modes are what can be opened on top of the board, and what keys steer.
+// modes can be opened on top of the board; steer and edit control the run.
 type modes struct {
 	steer          *steer.Steer
 	edit           *edit.Edit
@@ -68,7 +68,7 @@ type modes struct {
 	jump           *jump.Jump
 	help, warnings *page.Page
 	report         *page.Page
-	replays        []*replay.Replay // none, or the one that is played again
+	replays        []*replay.Replay // at most one
 }
 
 func newModel(ctx context.Context, o Options) *model {
@@ -82,7 +82,7 @@ func newModel(ctx context.Context, o Options) *model {
 	m.header = &header.Header{Screen: s, Title: o.Title}
 	m.pane = pane.New(s, m.insp, end)
 
-	explain := help.New(s, m.documented)
+	explain := help.New(s, m.allKeys)
 	m.modes = modes{
 		steer: steer.New(ctx, s, o.Restart), edit: edit.New(ctx, s, o.Editor, o.AtQuit),
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
@@ -116,10 +116,10 @@ func (m *model) Init() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// firstFor is how long a first run says what is where.
+// firstFor is how long the introduction stays.
 const firstFor = 20 * time.Second
 
-// begin is where the first events come from.
+// begin asks for the first events.
 func (m *model) begin() tea.Cmd {
 	for _, r := range m.replays {
 		return r.Begin()
@@ -127,7 +127,7 @@ func (m *model) begin() tea.Cmd {
 	return m.poll()
 }
 
-// tickMsg lets times on the screen continue.
+// tickMsg updates the times on the screen.
 type tickMsg struct{}
 
 const (
@@ -135,7 +135,6 @@ const (
 	tickEveryStill = 10 * time.Second
 )
 
-// Update takes a message into the model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.stale = true
 	was := m.Sel
@@ -164,7 +163,7 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 	case batchMsg:
 		return m.absorb(msg)
 	case laterMsg:
-		return m.watches(msg)
+		return m.laterOpened(msg)
 	case seenMsg:
 		return m.observe(msg)
 	case tickMsg:
@@ -192,7 +191,7 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// answer hands what a part has asked for to all of them: each knows its own.
+// answer passes a message to all parts; each ignores the messages of the others.
 func (m *model) answer(msg tea.Msg) tea.Cmd {
 	cmds := []tea.Cmd{m.insp.Update(msg), m.edit.Update(msg), m.steer.Update(msg)}
 	for _, r := range m.replays {
@@ -216,12 +215,12 @@ func (m *model) setDepth(p colorprofile.Profile) {
 	m.setTheme(o)
 }
 
-// absorb draws a batch of events of a run into the picture.
+// absorb adds a batch of events to the picture.
 func (m *model) absorb(b batchMsg) tea.Cmd {
 	m.polled = time.Now()
 	cmds := m.Absorb(b.events)
 	if slices.ContainsFunc(b.events, edit.Accepted) {
-		m.edit.Obeyed()
+		m.edit.DropDraft()
 	}
 	m.Ended = m.Ended || !b.more
 	cmds = append(cmds, m.settle())
@@ -231,11 +230,11 @@ func (m *model) absorb(b batchMsg) tea.Cmd {
 	if m.QuitAtEnd && m.Over() {
 		cmds = append(cmds, m.quit())
 	}
-	cmds = append(cmds, m.watchOn())
+	cmds = append(cmds, m.startLater())
 	return tea.Batch(cmds...)
 }
 
-// settle makes the screen fit the picture.
+// settle updates everything that depends on the picture.
 func (m *model) settle() tea.Cmd {
 	m.Count()
 	m.Undone()
@@ -245,13 +244,13 @@ func (m *model) settle() tea.Cmd {
 		cmds = append(cmds, open.Update(keys.Changed{}))
 	}
 	if m.Follow {
-		m.board.Chase()
+		m.board.FollowRun()
 	}
 	m.board.Show()
 	return tea.Batch(append(cmds, m.insp.Update(keys.Changed{}))...)
 }
 
-// tick arms the clock where something on the screen continues with time.
+// tick schedules a tick while the screen shows running times.
 func (m *model) tick() tea.Cmd {
 	still := slices.ContainsFunc(m.replays, (*replay.Replay).Still)
 	if m.ticks || still || !m.Lively() && !(m.insp.Shown && m.insp.Loading()) {

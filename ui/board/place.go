@@ -5,9 +5,8 @@ import (
 	"lockstep/ui/board/cards"
 )
 
-// place lays out what is in view. The board takes the rows that it needs, what is
-// said of a failure and the reasons on cards those that they lack, and the pane all
-// others.
+// place lays out the screen. The board gets the rows that it needs, then a failure's
+// state lines and the reasons on cards the rows they lack, and the pane the rest.
 func (m *model) place() {
 	m.arrange(nil, false, 0)
 	if m.TooSmall() {
@@ -15,11 +14,11 @@ func (m *model) place() {
 	}
 	b := m.board
 	free := b.Area.H - b.Rows
-	if said := m.said(m.H); len(said)-1 > free { // what failed is worth more than what waits
+	if said := m.said(m.H); len(said)-1 > free { // the failure matters more than waiting groups
 		m.arrange(nil, true, 0)
 		free = b.Area.H - b.Rows
 	}
-	if more := min(m.pane.Ahead(), m.H/2-m.insp.Area.H); more > free && !b.Narrow() { // a diff is shown whole before any card
+	if more := min(m.pane.MissingDiffRows(), m.H/2-m.insp.Area.H); more > free && !b.Narrow() { // a whole diff matters more than full cards
 		m.arrange(nil, b.Terse, more)
 		if len(b.Folds) > 0 || b.Rows > b.Area.H {
 			m.arrange(nil, b.Terse, 0)
@@ -33,9 +32,9 @@ func (m *model) place() {
 		m.arrange(said, b.Terse, 0)
 		free = b.Area.H - b.Rows
 	}
-	lacks := min(m.pane.Lacks(), free)
+	lacks := min(m.pane.MissingRows(), free)
 	if !b.Whole {
-		b.Spend(b.Area.Y + b.Area.H - lacks)
+		b.WrapReasons(b.Area.Y + b.Area.H - lacks)
 	}
 	rows := min(b.SteadyRows(), b.Area.H-max(lacks, b.Wanted))
 	rows = min(max(b.Rows, rows), b.Area.H-lacks)
@@ -44,7 +43,8 @@ func (m *model) place() {
 	b.Area.H = rows
 }
 
-// said is what the state line says on so many lines; an open inspector needs them itself.
+// said returns the state in at most room lines, nil if the inspector is open, which
+// needs the rows itself.
 func (m *model) said(room int) []string {
 	if m.insp.Shown {
 		return nil
@@ -52,8 +52,8 @@ func (m *model) said(room int) []string {
 	return m.header.Lines(room)
 }
 
-// arrange lays out the parts of the screen, with so many lines for the state, what is
-// in waiting groups or not, and the pane so many rows higher than it has to be.
+// arrange lays out the regions with the given state lines. terse leaves out the
+// contents of waiting groups; more is how many rows above its minimum the pane gets.
 func (m *model) arrange(said []string, terse bool, more int) {
 	m.header.Said, m.insp.Area = said, canvas.Rect{}
 	if m.TooSmall() {
@@ -68,5 +68,5 @@ func (m *model) arrange(said []string, terse bool, more int) {
 	rows := m.pane.Rows(top-given, bottom) + more
 	m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
 	area := canvas.Rect{X: 0, Y: top, W: m.W, H: max(m.insp.Area.Y-top, 0)}
-	m.board.Lay(cards.Frame{Area: area, Terse: terse, Given: given, Wanted: m.pane.Wants()})
+	m.board.Lay(cards.Frame{Area: area, Terse: terse, Given: given, Wanted: m.pane.MissingFailureRows()})
 }

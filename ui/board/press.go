@@ -11,7 +11,7 @@ import (
 	"lockstep/ui/board/page"
 )
 
-// press obeys a key. What is open on top of the board has it first.
+// press runs a key. The topmost mode gets it first.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	name, was := k.String(), m.Sel
 	top := m.Modes.Top()
@@ -29,7 +29,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	return cmd
 }
 
-// obey does what the board has for a key.
+// obey runs a key of the board.
 func (m *model) obey(name string) tea.Cmd {
 	b, ok := keys.Find(m.table(), name)
 	switch {
@@ -44,8 +44,8 @@ func (m *model) obey(name string) tea.Cmd {
 	return b.Obey(m.Explain)
 }
 
-// table is the table of the board, behind those of a replay and of the open inspector:
-// of two meanings of a key the first counts.
+// table is the board's table of keys, after those of a replay and of the open
+// inspector. The first binding of a key wins.
 func (m *model) table() (table []keys.Binding) {
 	for _, r := range m.replays {
 		table = append(table, r.Keys()...)
@@ -56,7 +56,7 @@ func (m *model) table() (table []keys.Binding) {
 	return append(table, m.boardKeys()...)
 }
 
-// quit leaves, or asks what is to become of the run.
+// quit quits, or asks whether to abort while this process runs the operation.
 func (m *model) quit() tea.Cmd {
 	if !m.MayQuit() {
 		return m.askAbort()
@@ -65,8 +65,8 @@ func (m *model) quit() tea.Cmd {
 	return tea.Quit
 }
 
-// askAbort asks what is to become of the run, instead of all that is open; once all is
-// over there is nothing to abort.
+// askAbort closes all modes and asks how to abort. Where there is nothing to abort, it
+// quits.
 func (m *model) askAbort() tea.Cmd {
 	if m.Over() || m.ReadOnly() {
 		return m.quit()
@@ -75,7 +75,7 @@ func (m *model) askAbort() tea.Cmd {
 	return m.abort.Open()
 }
 
-// escape closes what is open.
+// escape closes the inspector, or clears the filter.
 func (m *model) escape() tea.Cmd {
 	switch {
 	case m.insp.Shown:
@@ -88,7 +88,7 @@ func (m *model) escape() tea.Cmd {
 	return nil
 }
 
-// inspect opens the inspector on what is selected, or the board of the selected release.
+// inspect opens the inspector on the selection, or the board of the selected release.
 func (m *model) inspect() tea.Cmd {
 	if n := m.Group(); m.zoom != nil && n != nil {
 		return m.zoom(n.ID)
@@ -96,8 +96,6 @@ func (m *model) inspect() tea.Cmd {
 	return m.insp.Look(m.insp.FirstTab())
 }
 
-// openFilter lets the user type what is shown, openSearch what is searched for in the
-// inspector.
 func (m *model) openFilter() tea.Cmd {
 	m.insp.Close()
 	return m.filter.Open()
@@ -108,10 +106,9 @@ func (m *model) openSearch() tea.Cmd {
 	return m.search.Open()
 }
 
-// applyFilter shows what a query is about, clearFilter everything.
 func (m *model) applyFilter(query string) {
 	m.Find(query)
-	m.board.KeepShown()
+	m.board.SelectVisible()
 }
 
 func (m *model) clearFilter() {
@@ -119,25 +116,22 @@ func (m *model) clearFilter() {
 	m.board.Show()
 }
 
-// activeQuery is what is searched for or filtered by, "" for nothing.
+// activeQuery is the filter and its number of matches, "" without one.
 func (m *model) activeQuery() string {
-	switch {
-	case m.Filter.On():
+	if m.Filter.On() {
 		return m.Filter.Query + "  " + m.Matches()
 	}
 	return ""
 }
 
-// showKubectl shows the line by which kubectl tells of what is selected, and copies
-// it.
+// showKubectl shows and copies the kubectl command for the selection.
 func (m *model) showKubectl() tea.Cmd {
 	line := m.insp.KubectlLine()
 	page.New(m.Screen, "copied", func(width int) []canvas.Line { return canvas.Words(line, width) }).Open()
 	return tea.SetClipboard(line)
 }
 
-// click selects what is under the mouse; on what is selected already it opens
-// the inspector.
+// click selects the thing under the mouse; a click on the selection opens the inspector.
 func (m *model) click(at tea.Mouse) tea.Cmd {
 	if at.Button != tea.MouseLeft || m.Modes.Covers() || m.TooSmall() {
 		return nil
@@ -161,7 +155,7 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 	return nil
 }
 
-// wheel scrolls what is under the mouse.
+// wheel scrolls the region under the mouse.
 func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	at := msg.Mouse()
 	switch {
@@ -176,22 +170,22 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	return nil
 }
 
-// hints are the keys that can be obeyed now, for the footer.
+// hints are the footer's keys: those that work now.
 func (m *model) hints() []keys.Hint {
-	return m.hintsOf(func(b keys.Binding) bool { return !b.Way || !m.Held() })
+	return m.hintsOf(func(b keys.Binding) bool { return !b.OnFailure || !m.Held() })
 }
 
-// ways are the keys that lead out of a failure that is held.
+// ways are the keys that resolve a held failure; the state line shows them.
 func (m *model) ways() []keys.Hint {
 	if !m.Held() {
 		return nil
 	}
-	return m.hintsOf(func(b keys.Binding) bool { return b.Way })
+	return m.hintsOf(func(b keys.Binding) bool { return b.OnFailure })
 }
 
 func (m *model) hintsOf(which func(keys.Binding) bool) []keys.Hint {
 	if m.Modes.Top() != nil {
-		return nil // it says itself what can be pressed
+		return nil // the mode shows its own keys
 	}
 	table := m.boardKeys()
 	if m.insp.Shown {

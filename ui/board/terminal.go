@@ -18,8 +18,7 @@ const (
 	stuckAfter = time.Second
 )
 
-// onHangup ends the screen when the terminal hangs up. The function it returns
-// stops looking.
+// onHangup calls lost when the terminal hangs up, until stop is called.
 func onHangup(lost context.CancelCauseFunc) (stop func()) {
 	if signal.Ignored(syscall.SIGHUP) { // by nohup
 		return func() {}
@@ -40,8 +39,8 @@ func onHangup(lost context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// guardInput is the terminal's input, and tells when that has ended: nobody can
-// press a key any more then. Only files are looked after.
+// guardInput returns the terminal's input; it calls lost when reading fails, since
+// nobody can press a key then. It guards files only.
 func guardInput(r io.Reader, lost context.CancelCauseFunc) io.Reader {
 	if r == nil {
 		if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
@@ -68,9 +67,8 @@ func (g guardedInput) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// guard is an output that tells when it cannot be written to, and that does
-// not keep the program from ending where a write never returns. (The renderer
-// ignores errors, and waits for ever.)
+// guard is an output that calls lost when a write fails, and that lets the program
+// end although a write never returns. (The renderer ignores errors and waits forever.)
 type guard struct {
 	w    io.Writer
 	ctx  context.Context
@@ -78,7 +76,7 @@ type guard struct {
 	dead atomic.Bool
 }
 
-// terminalFile is what makes an output a terminal that has a size.
+// terminalFile is the interface that the renderer needs to read the terminal's size.
 type terminalFile interface {
 	io.ReadWriteCloser
 	Fd() uintptr

@@ -17,14 +17,14 @@ import (
 // Part is the heading of the keys of the list.
 const Part = "in the list of breakpoints"
 
-// List is the list of breakpoints, on top of the board: what is selected in
-// it, by its unit, so that one that is reached does not move it to another.
+// List is the list of breakpoints on top of the board. It keeps its selection by unit,
+// so that reaching a breakpoint does not select another.
 type List struct {
 	*screen.Screen
 	at event.Unit
 }
 
-// New is a list that is not open.
+// New returns a closed list.
 func New(s *screen.Screen) *List { return &List{Screen: s} }
 
 // Open shows it.
@@ -44,8 +44,7 @@ func (b *List) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// Keys are the keys of the list. Those that steer send what the board's
-// own keys send.
+// Keys are the keys of the list.
 func (b *List) Keys() []keys.Binding {
 	move := func(by int) func() tea.Cmd { return keys.Run(func() { b.move(by) }) }
 	order := func(name event.CommandName) func() tea.Cmd {
@@ -68,8 +67,7 @@ func (b *List) Keys() []keys.Binding {
 	}
 }
 
-// groups are those that have one, in the order of the plan. What has
-// started is behind it.
+// groups are the groups with a breakpoint ahead of them, in plan order.
 func (b *List) groups() (nodes []*graph.Node) {
 	for _, n := range b.Graph.Nodes {
 		if b.State.Breaks(n.Unit()) && !n.Status.Over() && n.Status != event.Running {
@@ -79,8 +77,7 @@ func (b *List) groups() (nodes []*graph.Node) {
 	return nodes
 }
 
-// selected is the group that is selected in the list, nil where that is
-// empty.
+// selected is the selected group, nil if the list is empty.
 func (b *List) selected() *graph.Node {
 	nodes := b.groups()
 	if len(nodes) == 0 {
@@ -112,8 +109,7 @@ func (b *List) visit() {
 	b.close()
 }
 
-// Draw draws the list over the board, the part of it that is about the
-// selected line if it is long.
+// Draw draws the list over the board. A long list scrolls to the selected line.
 func (b *List) Draw() {
 	if b.TooSmall() {
 		return
@@ -150,8 +146,7 @@ func (b *List) Draw() {
 	b.Canvas.Box(title, w, lines, theme.Accent)
 }
 
-// nameOf is a group in the list: its id, and its phase if that is not the
-// one that most are in.
+// nameOf is a group's id, with its phase unless that is the apply phase.
 func nameOf(n *graph.Node) string {
 	if n.Phase == "apply" {
 		return canvas.Clean(n.ID)

@@ -1,5 +1,6 @@
-// Package canvas is a screen of cells, and what is drawn on it: text that fits,
-// lines in several roles, boxes.
+// Package canvas draws text, lines in several roles and boxes on a grid of cells. Its
+// central types are Canvas and Line. Every package of the board may import it; it
+// knows only the theme.
 package canvas
 
 import (
@@ -24,9 +25,8 @@ type Cell struct {
 	Role theme.Role
 }
 
-// Canvas is a screen of cells. All that is drawn goes through it, so that
-// nothing is ever larger than the terminal and no control sequence from a
-// cluster ever reaches it.
+// Canvas is a screen of cells. All drawing goes through it, so that nothing exceeds
+// the terminal and no control sequence from a cluster reaches it.
 type Canvas struct {
 	w, h  int
 	clip  Rect
@@ -40,7 +40,7 @@ func New(w, h int, p *Pens) *Canvas {
 	return &Canvas{w: w, h: h, clip: Rect{0, 0, w, h}, Cells: make([]Cell, w*h), selected: make([]bool, w*h), pens: p}
 }
 
-// Reset makes the canvas blank, and of the given size.
+// Reset clears and resizes the canvas.
 func (c *Canvas) Reset(w, h int, p *Pens) {
 	if c.w != w || c.h != h {
 		*c = *New(w, h, p)
@@ -61,8 +61,8 @@ func (c *Canvas) Within(r Rect) (restore func()) {
 	return func() { c.clip = old }
 }
 
-// Put writes text from x on and returns the x after it. What is outside of
-// the clipping rectangle is left out.
+// Put writes text from x on and returns the x after it. It clips to the rectangle of
+// Within.
 func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 	text = Clean(text)
 	for len(text) > 0 {
@@ -90,7 +90,7 @@ func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 	return x
 }
 
-// set puts a character that is so wide into its cells, where it is all in view.
+// set writes a character of w cells, if all of them are within the clipping rectangle.
 func (c *Canvas) set(x, y, w int, what Cell) {
 	if y < c.clip.Y || y >= c.clip.Y+c.clip.H || x < c.clip.X || x+w > c.clip.X+c.clip.W {
 		return
@@ -155,9 +155,8 @@ func (c *Canvas) Blank(r Rect) {
 	}
 }
 
-// Pens are the control sequences that begin and end each role, made once per
-// theme: asking a style for every piece of text would take longer than all the
-// rest of a frame.
+// Pens are the control sequences that start and end each role, made once per theme:
+// rendering a style for every piece of text would take most of a frame's time.
 type Pens struct {
 	theme         theme.Theme
 	lines         theme.Lines
@@ -185,7 +184,7 @@ func newPen(s lipgloss.Style) pen {
 	return pen{on, off}
 }
 
-// String is the canvas as lines with control sequences for its colours.
+// String renders the canvas as lines with control sequences for its colours.
 func (c *Canvas) String() string {
 	var b strings.Builder
 	b.Grow(c.w * c.h * 2)

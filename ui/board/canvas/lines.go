@@ -21,7 +21,7 @@ type Line []Piece
 
 func Plain(role theme.Role, text string) Line { return Line{{role, text}} }
 
-// Text is a line without its roles.
+// Text is the line without its roles.
 func (l Line) Text() string {
 	if len(l) == 1 {
 		return l[0].Text
@@ -52,8 +52,7 @@ func (c *Canvas) Head(y int, title string) {
 	c.Put(x, y, theme.Text, " ")
 }
 
-// Box draws lines in a frame in the middle of the screen, and returns what
-// is inside of it.
+// Box draws lines in a frame in the middle of the screen, and returns the area inside.
 func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
 	l := c.pens.lines
 	h := min(len(lines)+4, c.h)
@@ -73,9 +72,8 @@ func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
 	return inner
 }
 
-// WrapLines breaks lines that are too long after their width; what continues the
-// next line is indented a little. The last piece begins there where the others leave it
-// next to no room.
+// WrapLines breaks lines longer than w and indents the continuation. The last piece
+// starts on a new line if the others leave it almost no room.
 func WrapLines(lines []Line, w int) []Line {
 	const hang, little = 4, 20
 	var out []Line
@@ -107,7 +105,7 @@ func WrapLines(lines []Line, w int) []Line {
 	return out
 }
 
-// Labelled is text broken after its width behind a label, which is in the first line.
+// Labelled wraps text in a column to the right of a label.
 func Labelled(label Piece, column int, role theme.Role, text string, w int) (out []Line) {
 	for _, s := range Wrap(text, w) {
 		out = append(out, Line{{label.Role, fmt.Sprintf("%-*s", column, label.Text)}, {role, s}})
@@ -116,8 +114,7 @@ func Labelled(label Piece, column int, role theme.Role, text string, w int) (out
 	return out
 }
 
-// Frame empties a rectangle and draws a frame around it, by the characters of its edges
-// and of its corners.
+// Frame clears a rectangle and draws a frame around it.
 func (c *Canvas) Frame(r Rect, role theme.Role, edge [16]string, corner [4]string) {
 	right, bottom := r.X+r.W-1, r.Y+r.H-1
 	c.Blank(r)
@@ -132,8 +129,7 @@ func (c *Canvas) Frame(r Rect, role theme.Role, edge [16]string, corner [4]strin
 	}
 }
 
-// ScrollBar shows at the right end of a rectangle which of so many lines are in it, from
-// a first one on.
+// ScrollBar draws a scroll bar at x for a view of r.H lines that starts at first.
 func (c *Canvas) ScrollBar(x int, r Rect, first, lines int) {
 	if lines <= r.H || r.H < 1 {
 		return
@@ -145,7 +141,7 @@ func (c *Canvas) ScrollBar(x int, r Rect, first, lines int) {
 	}
 }
 
-// Pad fills text up to a width.
+// Pad appends blanks up to a width.
 func Pad(s string, w int) string {
 	if n := w - Width(s); n > 0 {
 		return s + fmt.Sprintf("%*s", n, "")
@@ -171,7 +167,7 @@ func Tail(s string, w int) string {
 	}
 }
 
-// Words breaks a line between its words alone.
+// Words breaks a line between words, never inside one.
 func Words(line string, width int) (out []Line) {
 	row := ""
 	for word := range strings.SplitSeq(line, " ") {

@@ -14,7 +14,7 @@ import (
 // Tabs become four blanks.
 func Clean(s string) string { return text.Line(strings.ReplaceAll(s, "\t", "    ")) }
 
-// Fit cuts text to a width and ends what was cut with the ellipsis.
+// Fit cuts text to a width; a cut text ends with the ellipsis.
 func Fit(s string, width int, ellipsis string) string {
 	switch {
 	case width <= 0:
@@ -27,7 +27,7 @@ func Fit(s string, width int, ellipsis string) string {
 	return ansi.TruncateWc(s, width, ellipsis)
 }
 
-// Width is how many cells text takes.
+// Width is the number of cells that text takes.
 func Width(s string) int {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -37,8 +37,8 @@ func Width(s string) int {
 	return len(s)
 }
 
-// Wrap breaks text into lines of a width: between words, since a name with hyphens is
-// one, and inside a word only if it is wider than a line.
+// Wrap breaks text into lines of a width: between words (a name with hyphens is one
+// word), and inside a word only if it is wider than a line.
 func Wrap(s string, width int) []string {
 	if width <= 0 {
 		return nil
@@ -76,8 +76,8 @@ func Clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// Span writes how long something takes or took: 9 s, 1:12, 1:02:03; what took
-// less than ten seconds and is over has a tenth of a second: 0.4 s.
+// Span formats a duration: 9 s, 1:12, 1:02:03. One that is over and under ten seconds
+// gets tenths: 0.4 s.
 func Span(d time.Duration, over bool) string {
 	switch {
 	case d < 0:

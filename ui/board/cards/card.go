@@ -24,7 +24,7 @@ func (l *Layout) DrawCards() {
 	l.drawFolds()
 }
 
-// drawFolds draws what stands for groups without room, and which part is in view.
+// drawFolds draws the lines for folded groups, and the scroll bar.
 func (l *Layout) drawFolds() {
 	for i := range l.Folds {
 		l.drawFold(&l.Folds[i])
@@ -34,7 +34,7 @@ func (l *Layout) drawFolds() {
 	}
 }
 
-// drawEmpty says why there is nothing on the board.
+// drawEmpty says why the board is empty.
 func (l *Layout) drawEmpty() {
 	text := "preparing " + l.Theme.Lines.Ellipsis
 	if l.Filter.On() {
@@ -44,7 +44,6 @@ func (l *Layout) drawEmpty() {
 	l.Canvas.PutFit(b.X+2, b.Y+min(1, b.H-1), b.W-4, theme.Quiet, text)
 }
 
-// draw draws a group.
 func (l *Layout) drawCard(c *Card) {
 	b := l.Area
 	if c.Rect.Y >= b.Y+b.H || c.Rect.Y+c.Rect.H <= b.Y {
@@ -64,7 +63,7 @@ func (l *Layout) drawCard(c *Card) {
 	}
 }
 
-// frameRole is the role of a card's border: it leads the eye to where work is.
+// frameRole is the role of a card's border: only running and failing groups stand out.
 func frameRole(n *graph.Node) theme.Role {
 	if n.Degraded > 0 {
 		return theme.Stopped
@@ -80,7 +79,7 @@ func frameRole(n *graph.Node) theme.Role {
 	return theme.Faint
 }
 
-// drawFrame draws a card's border with the group's name and how far it is.
+// drawFrame draws a card's border with the group's name, count and status.
 func (l *Layout) drawFrame(c *Card) {
 	cv, glyphs, r := l.Canvas, l.Theme.Lines, c.Rect
 	role := frameRole(c.Node)
@@ -96,7 +95,7 @@ func (l *Layout) drawFrame(c *Card) {
 	right, bottom := r.X+r.W-1, r.Y+r.H-1
 	cv.Frame(r, role, edge, corner)
 	end := right
-	if l.nameWidth(c.Node)+len(c.Node.Count())+3 <= r.W-3 { // the name is worth more than the count
+	if l.nameWidth(c.Node)+len(c.Node.Count())+3 <= r.W-3 { // else the name needs the room
 		end = l.drawCount(c.Node, right-1, r.Y) - 1
 	}
 	left, foot := r.X+2, right-1
@@ -113,7 +112,7 @@ func (l *Layout) drawFrame(c *Card) {
 	l.drawShared(c, r.X+1, from, bottom)
 }
 
-// drawCount writes how many objects are done, and returns where it begins.
+// drawCount writes how many objects are done, and returns where the text starts.
 func (l *Layout) drawCount(n *graph.Node, end, y int) int {
 	role := theme.Quiet
 	if picture.Active(n) || n.Status == event.Failed {
@@ -140,8 +139,7 @@ func (l *Layout) nameWidth(n *graph.Node) int {
 	return w
 }
 
-// drawName writes a group's glyph and name into a width, and returns where
-// they end.
+// drawName writes a group's glyph and name into a width, and returns the x after them.
 func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
 	mark := l.GroupMark(n)
 	role := theme.Text
@@ -167,12 +165,12 @@ func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
 	return l.Canvas.Put(x, y, role, l.Graph.NameIn(n, l.cutName(n), end-x, l.Theme.Lines.Ellipsis))
 }
 
-// drawFoot writes a group's status in words and its time into a border, and returns
-// where that begins.
+// drawFoot writes a group's status and duration into the bottom border, and returns
+// where the text starts.
 func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	mark := l.GroupMark(n)
 	text := mark.Word
-	if d, over, ok := l.Spent(n); ok && n.Outcome == "" { // it took that to come to be, not to go
+	if d, over, ok := l.Spent(n); ok && n.Outcome == "" { // with an outcome, the time is that of its creation
 		if timed := text + " " + canvas.Span(d, over); !l.Tight || canvas.Width(timed)+1 <= end-x {
 			text = timed
 		}
@@ -180,7 +178,7 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	if n.Status == event.Held && n.Message != "" {
 		text = "paused: " + n.Message // by a breakpoint or a run-to
 	}
-	if _, now, ok := strings.Cut(text, ", "); ok && l.Tight { // its glyph has told the rest
+	if _, now, ok := strings.Cut(text, ", "); ok && l.Tight { // the glyph shows the rest
 		text = now
 	}
 	before, after := " ", " "
@@ -201,8 +199,8 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	return l.Canvas.PutRight(end, y, role, text)
 }
 
-// drawShared writes what the names of a card's objects begin with into a border, where
-// they leave it out.
+// drawShared writes the common prefix of the objects' names into the bottom border, if
+// their lines omit it.
 func (l *Layout) drawShared(c *Card, x, end, y int) {
 	if !slices.ContainsFunc(c.rows, func(r row) bool { return r.kind == objectRow }) {
 		return
@@ -213,8 +211,8 @@ func (l *Layout) drawShared(c *Card, x, end, y int) {
 	}
 }
 
-// drawFlat draws a group as one line: its name, and as much of word, count and
-// time as there is room for.
+// drawFlat draws a group as one line: its name, and as much of status, count and time
+// as fits.
 func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 	mark := l.GroupMark(n)
 	l.Canvas.Blank(canvas.Rect{X: x, Y: y, W: w, H: 1})
@@ -269,7 +267,6 @@ func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 	}
 }
 
-// drawObject draws glyph, name and status word of an object.
 func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	mark := l.ObjectMark(n, o)
 	word, role := mark.Role, theme.Text
@@ -294,9 +291,8 @@ func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	l.Canvas.Put(x+2, y, role, name)
 }
 
-// wordOnLine reports whether the status word of an object is beside its
-// name, if there is room: not where the next line begins with it, nor where nothing
-// of the group has begun. The glyph says it as well.
+// wordOnLine reports whether an object's status word goes next to its name: not if the
+// next line starts with it, nor before its group has started. The glyph shows it too.
 func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 	switch o.Status {
 	case event.InProgress, event.Deleting:
@@ -307,8 +303,7 @@ func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 	return true
 }
 
-// cutName is what the names of the groups in a node's column begin with, where the
-// column's title says it for all of them.
+// cutName is the prefix that the column's title shows once for all its groups.
 func (l *Layout) cutName(n *graph.Node) string {
 	if l.Narrow() {
 		return ""
@@ -321,8 +316,8 @@ func (l *Layout) cutName(n *graph.Node) string {
 	return ""
 }
 
-// drawReason draws why the object above is not ready: its status in the
-// status' colour, the rest less loud.
+// drawReason draws why the object above is not ready: the status in its colour, the
+// rest quiet.
 func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	if r.o == nil || r.o.Status == event.Failed || picture.CutShort(n.Status) {
 		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonText(&Card{Node: n}, r))
@@ -330,10 +325,10 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	}
 	mark := l.ObjectMark(n, r.o)
 	text := r.text
-	if !r.rest && canvas.Width(text) > w { // the time is on the card's border as well
+	if !r.rest && canvas.Width(text) > w { // the card's border shows the time
 		text = l.Join(mark.Word, cmp.Or(r.o.Cause, r.o.Message))
 	}
-	if !r.rest && canvas.Width(text) > w && r.o.Status == event.InProgress { // and so is the word, or nearly
+	if !r.rest && canvas.Width(text) > w && r.o.Status == event.InProgress { // and the status
 		text = cmp.Or(r.o.Cause, r.o.Message, text)
 	}
 	text = canvas.Fit(canvas.Clean(text), w, l.Theme.Lines.Ellipsis)
@@ -344,9 +339,9 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	l.Canvas.Put(x, y, theme.Quiet, text)
 }
 
-// reasonText is what a card says of why an object is not ready.
+// reasonText is a reason without the status that the glyph above shows.
 func (l *Layout) reasonText(c *Card, r row) string {
-	if l.Tight && picture.CutShort(c.Node.Status) { // the glyph above has said so
+	if l.Tight && picture.CutShort(c.Node.Status) {
 		return strings.TrimPrefix(r.text, "not ready: ")
 	}
 	return r.text

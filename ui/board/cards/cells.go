@@ -8,17 +8,17 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// A cell is a group in the overview: a line, below which there may be what is wrong with
-// it, or its glyph alone.
+// A cell is a group in the overview: one line, possibly with its problems below, or only
+// its glyph.
 
-// leastNamed is how wide a cell is at least that has a name.
-const leastNamed = 10
+// minNamedWidth is the minimum width of a cell with a name.
+const minNamedWidth = 10
 
-// AddCell places a group at a row of the board, with at most so many rows below it for
-// what is in it, if it is selected or needs looking at. It returns how many of these it took.
+// AddCell places a group at a row of the board. A group that is selected or needs
+// attention shows its contents in at most spare rows below; AddCell returns how many.
 func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, spare int) int {
 	c := Card{Node: n, Rect: at, flat: true}
-	if spare > 0 && at.W > leastNamed && (l.IsSelected(n) || picture.Active(n) || n.Degraded > 0 || n.Status == event.Failed) {
+	if spare > 0 && at.W > minNamedWidth && (l.IsSelected(n) || picture.Active(n) || n.Degraded > 0 || n.Status == event.Failed) {
 		c.rows = l.contents(n, spare)
 		c.Rect.H += len(c.rows)
 	}
@@ -26,7 +26,7 @@ func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, spare int) int {
 	return len(c.rows)
 }
 
-// CellWidth is how wide a cell would like to be.
+// CellWidth is the preferred width of a cell.
 func (l *Layout) CellWidth(n *graph.Node) int { return canvas.Width(n.Name) + 12 }
 
 // DrawCells draws groups as cells.
@@ -37,7 +37,7 @@ func (l *Layout) DrawCells() {
 	}
 	for i := range l.Cards {
 		c := &l.Cards[i]
-		if c.Rect.W < leastNamed {
+		if c.Rect.W < minNamedWidth {
 			l.drawDot(c)
 			continue
 		}
@@ -51,7 +51,7 @@ func (l *Layout) DrawCells() {
 	}
 }
 
-// drawDot draws a group as its glyph, or while one is chosen by its code as that.
+// drawDot draws a group as its glyph, or as its code while the user jumps to a group.
 func (l *Layout) drawDot(c *Card) {
 	mark := l.GroupMark(c.Node)
 	text, role := mark.Glyph, mark.Role
@@ -64,7 +64,7 @@ func (l *Layout) drawDot(c *Card) {
 	l.Canvas.Put(c.Rect.X, c.Rect.Y, role, text)
 }
 
-// drawCell draws a group's name and as much of how far it is as there is room for.
+// drawCell draws a group's name and as much of its progress as fits.
 func (l *Layout) drawCell(c *Card) {
 	n, r := c.Node, c.Rect
 	if l.IsSelected(n) {

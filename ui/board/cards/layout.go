@@ -1,6 +1,6 @@
-// Package cards draws groups: a card for each, or a line, as detailed as there is
-// room for. Its central types are Layout, what is where on the board, and Card, a
-// group with its place in it. What is beside what is decided in columns.
+// Package cards draws groups as cards or lines, as detailed as fits. Its central types
+// are Layout, the places of all cards, and Card, one group with its place. Package
+// columns, which imports it, decides which cards are next to each other.
 package cards
 
 import (
@@ -9,7 +9,7 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Layout is what is where on the board at one moment.
+// Layout holds the places of all cards of the board.
 type Layout struct {
 	*screen.Screen
 	Frame
@@ -17,24 +17,23 @@ type Layout struct {
 	Cards   []Card
 	Folds   []Fold
 	Columns []Column
-	Tight   bool // there is no air in cards and between them
-	Rows    int  // how high the board would be with room enough
+	Tight   bool // no padding in or between cards
+	Rows    int  // height of the whole board, including what is scrolled out
 }
 
 // Frame is the room that the board has.
 type Frame struct {
 	Area  canvas.Rect
-	Terse bool // what is in waiting groups is left out
-	Given int  // rows that the state line has taken
-	// Wanted is how many rows more the pane would take for what it has to say.
+	Terse bool // waiting groups do not show their contents
+	Given int  // rows that the state lines took from the board
+	// Wanted is how many more rows the pane needs for its text.
 	Wanted int
 }
 
-// Reset begins a layout in a frame.
+// Reset starts an empty layout in a frame.
 func (l *Layout) Reset(f Frame) { *l = Layout{Screen: l.Screen, Frame: f, Top: l.Top} }
 
-// Card is a group with its place on the screen, part of which may be out of
-// view.
+// Card is a group with its place on the screen; it may be partly out of view.
 type Card struct {
 	Node *graph.Node
 	Rect canvas.Rect
@@ -42,7 +41,7 @@ type Card struct {
 	flat bool
 }
 
-// Anchor is the row that the card's edges begin and end at.
+// Anchor is the row where the card's edges start and end.
 func (c *Card) Anchor() int {
 	if c.flat {
 		return c.Rect.Y
@@ -50,7 +49,7 @@ func (c *Card) Anchor() int {
 	return c.Rect.Y + 1
 }
 
-// Spots are what can be selected on a card, from top to bottom: the group and its objects.
+// Spots are the card's selectable lines, from top to bottom: the group and its objects.
 func (c *Card) Spots() []screen.Spot {
 	spots := []screen.Spot{{Unit: c.Node.Unit()}}
 	for _, r := range c.rows {
@@ -61,7 +60,7 @@ func (c *Card) Spots() []screen.Spot {
 	return spots
 }
 
-// At is what a line of a card is about.
+// At is the group or object that a line of the card shows.
 func (c *Card) At(line int) screen.Spot {
 	at := screen.Spot{Unit: c.Node.Unit()}
 	if line--; line >= 0 && line < len(c.rows) && c.rows[line].o != nil {
@@ -70,7 +69,7 @@ func (c *Card) At(line int) screen.Spot {
 	return at
 }
 
-// LineOf is the first line below a card's border that is about an object.
+// LineOf is the first line below the card's border that shows an object.
 func (c *Card) LineOf(at screen.Spot) (line int, ok bool) {
 	for line, r := range c.rows {
 		if r.o != nil && r.o.Object == at.Object {
@@ -84,21 +83,21 @@ func (c *Card) LineOf(at screen.Spot) (line int, ok bool) {
 type Column struct {
 	Index int
 	X, W  int
-	Cut   bool // less wide than it should be, at the right end
-	// Prefix is what the names of all groups of the column begin with, if not all
-	// of them fit: the title says it once.
+	Cut   bool // narrower than it should be, at the right end
+	// Prefix is the common prefix of the groups' names if not all of them fit; the
+	// title shows it once.
 	Prefix string
 }
 
-// Stacked ends a layout in columns: it is as high as they are.
-func (l *Layout) Stacked() {
+// FinishColumns finishes a layout in columns: it sets its height and scrolls.
+func (l *Layout) FinishColumns() {
 	for i := range l.Cards {
 		l.Rows = max(l.Rows, l.Cards[i].Rect.Y+l.Cards[i].Rect.H)
 	}
 	l.shift()
 }
 
-// shift moves what was placed from the first row of the board to where that is.
+// shift moves all cards from board rows to screen rows.
 func (l *Layout) shift() {
 	l.Top = max(min(l.Top, l.Rows-l.Area.H), 0)
 	for i := range l.Cards {

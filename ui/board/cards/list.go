@@ -10,9 +10,8 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// PlaceList lays groups out one below the other, for a screen too narrow for
-// columns: one line each, and the objects of those that are running; of others as
-// well if there is room.
+// PlaceList lays groups out one below the other, for a screen too narrow for columns:
+// one line each, with the objects of running groups, and of others if they fit.
 func (l *Layout) PlaceList() {
 	nodes := l.Visible()
 	switch {
@@ -22,7 +21,7 @@ func (l *Layout) PlaceList() {
 		l.stackList(nodes, lines)
 	default:
 		for _, d := range []density{listed, foldDone, foldIdle} {
-			if d < foldIdle && l.leastRows(nodes, d) > l.Area.H {
+			if d < foldIdle && l.minListRows(nodes, d) > l.Area.H {
 				continue
 			}
 			l.Cards = l.Cards[:0]
@@ -35,8 +34,8 @@ func (l *Layout) PlaceList() {
 	l.shift()
 }
 
-// foldList makes a line of finished groups where the list is too long, as far as that
-// helps; where something has failed, also for what there is to say of that.
+// foldList folds finished groups into one line if the list is too long, or if the pane
+// needs rows for a failure.
 func (l *Layout) foldList() {
 	room := l.Area.H
 	for _, want := range []int{min(l.Wanted, room/3), 0} {
@@ -49,8 +48,8 @@ func (l *Layout) foldList() {
 	}
 }
 
-// leastRows is how many rows the list takes at least, told without making them.
-func (l *Layout) leastRows(nodes []*graph.Node, d density) int {
+// minListRows is a lower bound of the list's rows that is cheap to compute.
+func (l *Layout) minListRows(nodes []*graph.Node, d density) int {
 	rows := len(nodes)
 	for _, n := range nodes {
 		if l.unfolded(n, d) {
@@ -60,7 +59,7 @@ func (l *Layout) leastRows(nodes []*graph.Node, d density) int {
 	return rows
 }
 
-// stackList places the groups of the list, and returns where they end.
+// stackList places the groups of the list, and returns the row after them.
 func (l *Layout) stackList(nodes []*graph.Node, d density) int {
 	y := 0
 	for _, n := range nodes {
@@ -76,7 +75,7 @@ func (l *Layout) stackList(nodes []*graph.Node, d density) int {
 	return y
 }
 
-// unfolded reports whether the list shows what is in a group.
+// unfolded reports whether the list shows a group's objects.
 func (l *Layout) unfolded(n *graph.Node, d density) bool {
 	switch {
 	case d == lines:
@@ -114,7 +113,7 @@ func (l *Layout) DrawList() {
 	l.drawFolds()
 }
 
-// listNames is how wide the column of names is.
+// listNames is the width of the column of names.
 func (l *Layout) listNames() int {
 	w := 12
 	for _, n := range l.Graph.Nodes {
@@ -123,8 +122,7 @@ func (l *Layout) listNames() int {
 	return min(w, l.W/2-6)
 }
 
-// listName is a group's name with its phase, where the board has a column for
-// that.
+// listName is a group's name, with its phase unless that is the apply phase.
 func (l *Layout) listName(n *graph.Node) string {
 	title, phase := graph.PhaseTitle(n.Phase), l.Graph.Cols[n.Col].Phase
 	switch {
@@ -172,8 +170,7 @@ func (l *Layout) drawListHead(c *Card, name int) {
 	l.Canvas.Line(x, y, l.W-2-x, l.listStatus(n, mark))
 }
 
-// listStatus is the end of a group's line: its status in words, or what it
-// waits for.
+// listStatus is the end of a group's line: its status, or the groups it waits for.
 func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	if n.Status == event.Waiting {
 		text := ""

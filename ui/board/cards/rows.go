@@ -12,18 +12,18 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// density says how much of a card is drawn. The least dense one that fits the
-// room is taken, for each column by itself, unless the user wants another.
+// density says how much of a card is drawn. Each column takes the first one that fits,
+// unless the user chose one.
 type density int
 
 const (
-	listed   density = iota // everything, of waiting groups too
-	full                    // as much of each group as a third of the screen holds
+	listed   density = iota // all objects, of waiting groups too
+	full                    // each group takes at most a third of the screen
 	foldDone                // a finished group is one line
-	brief                   // a waiting group says what it waits for, not what is in it
-	foldIdle                // and is one line
-	fewRows                 // what is running shows what is not well only
-	scarce                  // and of that the first
+	brief                   // a waiting group shows its dependencies only
+	foldIdle                // a waiting group is one line
+	fewRows                 // a running group shows its problems only
+	scarce                  // a running group shows its first problem only
 	lines                   // every group is one line
 	densities
 )
@@ -43,7 +43,7 @@ func (d density) flat(n *graph.Node) bool {
 	return false
 }
 
-// rows is how many lines a card may have between its borders.
+// rows is the maximum number of lines between a card's borders.
 func (d density) rows(screen int) int {
 	switch d {
 	case listed:
@@ -61,7 +61,7 @@ type row struct {
 	kind rowKind
 	o    *event.ObjectState // the object it belongs to, nil for others
 	text string
-	rest bool // of a reason that the line before begins
+	rest bool // continues the reason of the line before
 }
 
 type rowKind uint8
@@ -70,10 +70,10 @@ const (
 	objectRow rowKind = iota
 	reasonRow         // why the object above is not ready
 	afterRow          // what the group waits for
-	moreRow           // what there was no room for
+	moreRow           // the number of omitted objects, or a plain text
 )
 
-// cardRows are the lines of a group's card: what it waits for, and what is in it.
+// cardRows are the lines of a group's card: its dependencies and its objects.
 func (l *Layout) cardRows(n *graph.Node, d density, screen int) []row {
 	limit := d.rows(screen)
 	if n.Status != event.Waiting || len(n.Ins) == 0 {
@@ -86,8 +86,8 @@ func (l *Layout) cardRows(n *graph.Node, d density, screen int) []row {
 	return rows
 }
 
-// contents are the objects of a group, with why they are not ready, in at most so
-// many lines.
+// contents lists the objects of a group, and why they are not ready, in at most limit
+// lines.
 func (l *Layout) contents(n *graph.Node, limit int) []row {
 	objects := l.ShownObjects(n)
 	var rows []row
@@ -103,7 +103,7 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 	case n.Status == event.Failed && n.Message != "" && !anyUrgent(objects):
 		rows = append(rows, row{kind: reasonRow, text: n.Message})
 	}
-	// All objects in order where they fit, else those that need looking at.
+	// All objects in order if they fit, else the ones that need attention.
 	need := len(rows) + len(objects)
 	for i := 0; i < len(objects) && need <= limit; i++ {
 		if l.Reason(n, objects[i]) != "" {
@@ -144,8 +144,8 @@ func (l *Layout) objectRows(rows []row, n *graph.Node, o *event.ObjectState, lim
 	return rows
 }
 
-// worstRows takes failed objects first, then those under way, then the rest,
-// and ends with a line that counts what was left out.
+// worstRows takes failed objects first, then those in progress, then the rest, and ends
+// with a line that counts the omitted ones.
 func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectState, limit int) []row {
 	var left [4]int
 	for rank := range left {
@@ -178,7 +178,7 @@ func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectSta
 	return rows
 }
 
-// afterRows say what a group waits for: those that are not over first.
+// afterRows list the unfinished groups that a group waits for.
 func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 	var rows []row
 	if l.Tight {
@@ -191,7 +191,7 @@ func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 		}
 		rows = append(rows, row{kind: afterRow, text: up.Name})
 	}
-	if len(rows) == head && len(n.Ins) > 0 { // nothing keeps it but the run itself
+	if len(rows) == head && len(n.Ins) > 0 { // only the run itself holds it
 		text := "may start"
 		if l.State.Run == event.Paused || l.State.Run == event.Held {
 			text += ", run is " + string(l.State.Run)

@@ -13,15 +13,15 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Fold is a line of a column that stands for groups that there is no room for.
+// Fold is a line that stands for the groups of a column that do not fit.
 type Fold struct {
 	Rect  canvas.Rect
 	Nodes []*graph.Node
 }
 
-// PlaceColumn stacks the cards of a column, as detailed as fits. Where even a line
-// for each group does not, those that need looking at least become one line, which
-// finished ones do before others lose their objects.
+// PlaceColumn stacks the cards of a column, as detailed as fits. Finished groups fold
+// into one line before others lose their objects; if even one line a group does not fit,
+// the least urgent groups fold too.
 func (l *Layout) PlaceColumn(p Column, top int) {
 	nodes := make([]*graph.Node, 0, len(l.Graph.Cols[p.Index].Nodes))
 	for _, n := range l.Graph.Cols[p.Index].Nodes {
@@ -41,7 +41,7 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 	from := len(l.Cards)
 	for d := listed; d < densities; d++ {
 		if d == listed && l.ListedRows(nodes) > room-top {
-			continue // which is told without making the rows of many objects
+			continue // saves making the rows of many objects
 		}
 		l.Cards = l.Cards[:from]
 		end := l.stack(p, top, nodes, d)
@@ -55,8 +55,8 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 	}
 }
 
-// unfold gives the rows that are left of a column to cards that show less than there is
-// of them: the selected one, then those that need looking at, then from the top.
+// unfold gives a column's spare rows to cards that do not show everything: the selected
+// one, then by urgency, then from the top.
 func (l *Layout) unfold(from, top, spare int) {
 	own := l.Cards[from:]
 	order := make([]int, len(own))
@@ -73,7 +73,7 @@ func (l *Layout) unfold(from, top, spare int) {
 	for _, i := range order {
 		c := own[i]
 		c.flat, c.rows = false, l.cardRows(c.Node, listed, l.Area.H)
-		c.Rect.H = max(len(c.rows)+2, leastCard)
+		c.Rect.H = max(len(c.rows)+2, minCardRows)
 		if c.Node.Single() && len(c.rows) == 0 && len(c.Node.Ins)+len(c.Node.Outs) == 0 {
 			c.Rect.H = 2
 		}
@@ -88,10 +88,10 @@ func (l *Layout) unfold(from, top, spare int) {
 	}
 }
 
-// leastCard is how high a card is at least that edges end at.
-const leastCard = 3
+// minCardRows is the minimum height of a card with edges.
+const minCardRows = 3
 
-// ListedRows is how many rows groups take at least with all their objects.
+// ListedRows is the minimum number of rows of groups with all their objects.
 func (l *Layout) ListedRows(nodes []*graph.Node) int {
 	rows := 0
 	for _, n := range nodes {
@@ -103,7 +103,7 @@ func (l *Layout) ListedRows(nodes []*graph.Node) int {
 	return rows
 }
 
-// stack places cards below each other, and returns where they end.
+// stack places cards below each other, and returns the row after them.
 func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
 	for _, n := range nodes {
 		c := Card{Node: n, Rect: canvas.Rect{X: p.X, Y: y, W: p.W, H: 1}, flat: d.flat(n)}
@@ -111,7 +111,7 @@ func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
 			c.rows = l.cardRows(n, d, l.Area.H+l.Given)
 			c.Rect.H = len(c.rows) + 2
 			if len(n.Ins)+len(n.Outs) > 0 {
-				c.Rect.H = max(c.Rect.H, 3) // edges need a line to end at
+				c.Rect.H = max(c.Rect.H, minCardRows)
 			}
 		}
 		y += c.Rect.H
@@ -120,24 +120,23 @@ func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
 	return y
 }
 
-// foldUp takes cards of a column, those from an index on, out of view until it is so
-// many rows and the line that stands for them lower: those first that need looking at
-// least, but never the selected one. It reports whether that is enough; as long as
-// groups can still be made lower it takes finished ones only.
+// foldUp folds cards of a column, from an index on, into one line until the column is
+// over rows lower: the least urgent first, never the selected one. Below density lines
+// it folds finished groups only. It reports whether it saved enough.
 func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
 	own := l.Cards[from:]
 	order := make([]int, len(own))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { // of those that are alike the last ones go first, but for finished ones
+	slices.SortStableFunc(order, func(a, b int) int { // the last of equal ones first, but finished ones in order
 		if ra, rb := Rank(own[a].Node), Rank(own[b].Node); ra != rb || own[a].Node.Status.Over() {
 			return rb - ra
 		}
 		return b - a
 	})
 	gone := map[*graph.Node]bool{}
-	saved := -1 // for the line
+	saved := -1 // the fold itself takes a row
 	for _, i := range order {
 		if n := own[i].Node; saved < over && !l.IsSelected(n) && (d >= lines || n.Status.Over() && !picture.CutShort(n.Status)) {
 			gone[n] = true
@@ -164,7 +163,7 @@ func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
 	return true
 }
 
-// drawFold says how many groups a line stands for, and how they are.
+// drawFold writes how many groups a fold stands for, and their statuses.
 func (l *Layout) drawFold(f *Fold) {
 	counts := map[theme.Mark]int{}
 	var marks []theme.Mark
@@ -194,7 +193,7 @@ func (l *Layout) drawFold(f *Fold) {
 	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, text)
 }
 
-// Rank orders groups by how much they need looking at, the first most.
+// Rank orders groups by urgency; 0 is the most urgent.
 func Rank(n *graph.Node) int {
 	is := n.Status
 	if n.Degraded > 0 {

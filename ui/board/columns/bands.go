@@ -9,8 +9,8 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Where layers do not fit beside each other, they stand in bands below each other, as
-// long as there is room for their cards.
+// Layers that do not fit next to each other are drawn in bands below each other, if
+// their cards fit.
 
 // band is a part of the board with some of its columns.
 type band struct {
@@ -18,11 +18,11 @@ type band struct {
 	columns []cards.Column
 }
 
-// leastCard is how high the lowest card is.
-const leastCard = 3
+// minCardRows is the minimum height of a card.
+const minCardRows = 3
 
-// banded lays the board out in bands if all groups fit as cards then: by what is planned
-// only, so that nothing moves while the run continues.
+// banded lays the board out in bands if all groups then fit as cards. It depends on the
+// plan only, so that nothing moves during the run.
 func (b *Board) banded() bool {
 	cols := b.columns()
 	if b.Detail != screen.AsFits || b.Narrow() || len(cols) == 0 || b.wholeAsCards(cols) {
@@ -37,7 +37,7 @@ func (b *Board) banded() bool {
 	heights := b.heights(runs)
 	for k, run := range runs {
 		for _, i := range run {
-			if leastCard*len(b.shownIn(i))+b.lanes() > heights[k]-1 {
+			if minCardRows*len(b.shownIn(i))+b.lanes() > heights[k]-1 {
 				return false
 			}
 		}
@@ -46,7 +46,7 @@ func (b *Board) banded() bool {
 	return true
 }
 
-// runs divides columns into as many that fit beside each other with cards of a width.
+// runs divides columns into bands that fit the screen with cards of a width.
 func (b *Board) runs(cols []int, limit int) (out [][]int) {
 	for from := 0; from < len(cols); {
 		to := from + 1
@@ -61,15 +61,14 @@ func (b *Board) runs(cols []int, limit int) (out [][]int) {
 	return out
 }
 
-// widthsOf is how wide columns are that stand beside each other.
+// widthsOf is the widths of columns next to each other.
 func (b *Board) widthsOf(cols []int, limit int) Widths {
 	ws := Widths{cols: cols, Card: make([]int, len(b.Graph.Cols)), gutter: make([]int, len(b.Graph.Cols)), tight: limit < graph.MinCard}
 	ws.set(&b.Graph, limit)
 	return ws
 }
 
-// heights is how high bands are, titles included: as high as they would like to be, as
-// long as the others get their share.
+// heights is the heights of bands, titles included: what each needs, up to its share.
 func (b *Board) heights(runs [][]int) []int {
 	out := make([]int, len(runs))
 	left := b.Area.H
@@ -84,8 +83,8 @@ func (b *Board) heights(runs [][]int) []int {
 	return out
 }
 
-// placeBands places the cards of all bands. What a band does not need of its rows
-// others get that need more, those where work is first.
+// placeBands places the cards of all bands. Rows that a band does not need go to the
+// others, the most urgent first.
 func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
 	b.Whole, b.Tight = true, limit < graph.MinCard
 	whole := b.Area
@@ -133,9 +132,9 @@ func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
 	b.Rows, b.Top = total, 0
 }
 
-// urgency ranks columns by the group that needs looking at most.
+// urgency ranks columns by their most urgent group.
 func (b *Board) urgency(cols []int) int {
-	if n := b.pressing(cols); n != nil {
+	if n := b.mostUrgent(cols); n != nil {
 		return cards.Rank(n)
 	}
 	return len(cols)

@@ -1,6 +1,6 @@
-// Package columns decides which groups stand beside each other, draws what waits for
-// what between them, and moves the selection and the view. Its central type is
-// Board, the part of the screen that shows the groups.
+// Package columns places groups in columns, draws the dependencies between them, and
+// moves the selection and the view. Its central type is Board, the region with the
+// groups. Only package board imports it.
 package columns
 
 import (
@@ -16,14 +16,13 @@ type Board struct {
 	cards.Layout
 	First int // first column in view
 	Strip Strip
-	Whole bool   // all groups are in view, as an overview
+	Whole bool   // all groups are in view
 	heads []head // of the overview
-	bands []band // of layers that do not fit beside each other
-	// Place lays out the whole screen.
-	place func()
+	bands []band
+	place func() // lays out the whole screen
 }
 
-// New is a board on a screen, which place lays out.
+// New returns a board; place lays out the whole screen.
 func New(s *screen.Screen, place func()) *Board {
 	return &Board{Layout: cards.Layout{Screen: s}, place: place}
 }
@@ -48,7 +47,7 @@ func (b *Board) Lay(f cards.Frame) {
 	for _, p := range b.Columns {
 		b.PlaceColumn(p, b.lanes())
 	}
-	b.Stacked()
+	b.FinishColumns()
 }
 
 // Draw draws the board.
@@ -74,7 +73,7 @@ func (b *Board) drawGraph() {
 	b.DrawCards()
 }
 
-// lanes is how many rows the edges past columns take.
+// lanes is how many rows the edges that skip columns take.
 func (b *Board) lanes() int {
 	if b.Area.H+b.Given < 12 {
 		return min(b.Graph.Lanes, 1)
@@ -82,7 +81,7 @@ func (b *Board) lanes() int {
 	return b.Graph.Lanes
 }
 
-// Show brings what is selected into view.
+// Show scrolls the selection into view.
 func (b *Board) Show() {
 	n := b.Group()
 	if n == nil || b.TooSmall() {
@@ -108,7 +107,7 @@ func (b *Board) Show() {
 	}
 }
 
-// showColumn scrolls sideways as little as is needed.
+// showColumn scrolls sideways as little as needed.
 func (b *Board) showColumn(col int) {
 	if col < b.First {
 		b.First = col
@@ -119,8 +118,7 @@ func (b *Board) showColumn(col int) {
 	b.fill()
 }
 
-// fill scrolls back where there would be room at the right end for columns that
-// are out of view at the left.
+// fill scrolls left as long as the last column stays in view.
 func (b *Board) fill() {
 	cols := b.columns()
 	for i := len(cols) - 2; i >= 0; i-- {
@@ -130,8 +128,7 @@ func (b *Board) fill() {
 	}
 }
 
-// Extent is the first row of the selected thing on the board and the one after
-// its last.
+// Extent is the rows of the selected group or object on the board, the end excluded.
 func (b *Board) Extent(n *graph.Node) (from, to int) {
 	base := b.Area.Y - b.Top
 	for i := range b.Cards {
@@ -149,9 +146,8 @@ func (b *Board) Extent(n *graph.Node) (from, to int) {
 	return b.Top, b.Top
 }
 
-// SteadyRows is how many rows the board takes with all its groups and all in them,
-// whatever is in view, so that the pane stays where it is as the run continues and the
-// selection moves. Only reasons that make a column higher than that move it.
+// SteadyRows is how many rows the board takes with all groups and objects, so that the
+// pane does not move with the run or the selection. Only long reasons can move it.
 func (b *Board) SteadyRows() int {
 	if b.Detail != screen.AsFits || b.Whole {
 		return b.Rows
@@ -166,7 +162,7 @@ func (b *Board) SteadyRows() int {
 	return rows
 }
 
-// columnRows is how many rows a column takes with all its groups and all in them.
+// columnRows is how many rows a column takes with all its groups and objects.
 func (b *Board) columnRows(i int) int {
 	rows := b.lanes()
 	for _, n := range b.shownIn(i) {

@@ -6,24 +6,24 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// wire is what runs through a cell of a gutter.
+// wire is the line in a cell of a gutter.
 type wire struct {
 	arms byte
-	net  *graph.Node // whose edge it is
-	to   *graph.Node // where it leads, on the last stretch
+	net  *graph.Node // the source of the edge
+	to   *graph.Node // the target, on the last stretch
 	bold bool
 }
 
-// wires collects lines before they are drawn, so that those of one group join
-// and those of two cross.
+// wires collects edges before they are drawn, so that edges of one group join and those
+// of two groups cross.
 type wires struct {
 	w, h  int
 	cells []wire
 }
 
-// add lays arms of a net into a cell. Edges that lead to the same card join on
-// the last stretch. Where others cross, the upright one is seen and the other
-// passes under it; of two that run the same way the selected group's is seen.
+// add draws arms of a net into a cell. Edges to the same card join on the last stretch.
+// Of crossing edges the vertical one is on top; of two parallel ones, the selected
+// group's.
 func (ws *wires) add(x, y int, arms byte, n, to *graph.Node, bold bool) {
 	if x < 0 || y < 0 || x >= ws.w || y >= ws.h {
 		return
@@ -59,8 +59,8 @@ func (ws *wires) upright(x, y0, y1 int, n *graph.Node, bold bool) {
 	}
 }
 
-// drawEdges draws what waits for what. The edges of the selected group are
-// drawn last, heavy, so that they stand out without colour too.
+// drawEdges draws the dependencies. The selected group's edges are drawn last, heavy, so
+// that they stand out without colour too.
 func (b *Board) drawEdges() {
 	ws := &wires{w: b.W, h: b.H, cells: make([]wire, b.W*b.H)}
 	place := map[*graph.Node]*cards.Card{}
@@ -86,9 +86,8 @@ func (b *Board) drawEdges() {
 	b.drawArrows(place, chosen)
 }
 
-// laneRow is the row of a node's lane on the screen. Where there is no room for
-// all lanes, some have no row, and only the selected group's edges are drawn,
-// in the last.
+// laneRow is the screen row of a node's lane. If not all lanes fit, the last one is used
+// for the selected group's edges and the others have none.
 func (b *Board) laneRow(n *graph.Node, bold bool) (y int, ok bool) {
 	lane := n.Lane
 	if bold && (lane < 0 || lane >= b.lanes()) {
@@ -163,7 +162,7 @@ func (b *Board) wireTo(ws *wires, place map[*graph.Node]*cards.Card, k int, n *g
 	}
 }
 
-// bend leads an edge along its track from one row to another.
+// bend draws an edge along its track from one row to another.
 func (ws *wires) bend(x, from, to int, n, target *graph.Node, bold bool) {
 	switch {
 	case to > from:
@@ -187,8 +186,8 @@ func (b *Board) nextColumn(k int) int {
 	return -1
 }
 
-// passThrough draws the lanes above the cards of a column in view, and over
-// its gutter where the edge goes further.
+// passThrough draws the lanes above the cards of a column in view, and over its gutter
+// for edges that go further.
 func (b *Board) passThrough(ws *wires, k int) {
 	col := b.Columns[k].Index
 	for _, n := range b.Graph.Nodes {
@@ -224,8 +223,7 @@ func (b *Board) pass(ws *wires, k int, n *graph.Node, until int, bold bool) {
 	}
 }
 
-// wireChosen draws the edges of the selected group over the others: those to
-// what waits for it, and of what it waits for those that lead to it.
+// wireChosen draws the selected group's incoming and outgoing edges over the others.
 func (b *Board) wireChosen(ws *wires, place map[*graph.Node]*cards.Card, chosen *graph.Node) {
 	for k, p := range b.Columns {
 		b.wire(ws, place, k, chosen, true)
@@ -259,8 +257,7 @@ func (b *Board) drawWires(ws *wires) {
 	}
 }
 
-// drawArrows ends edges at the cards they lead to, also those that come from
-// out of view.
+// drawArrows draws the arrow heads at cards, also for edges from columns out of view.
 func (b *Board) drawArrows(place map[*graph.Node]*cards.Card, chosen *graph.Node) {
 	for _, c := range place {
 		bold, from := false, false

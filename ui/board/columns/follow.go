@@ -9,8 +9,8 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Chase moves the selection and the view to where the action is.
-func (b *Board) Chase() {
+// FollowRun moves the selection and the view to the most urgent group.
+func (b *Board) FollowRun() {
 	n := b.action()
 	if n == nil {
 		return
@@ -51,9 +51,8 @@ func (b *Board) columnBefore(col int) int {
 	return before
 }
 
-// action is the group to look at: the one that failed while that is held, the
-// one that a breakpoint holds, else the first that is running, else the one that a
-// step lets go. The selected one stays while it is one of them.
+// action is the group to follow: one with a held failure, else one at a breakpoint, else
+// the first running one, else the next one to step. The selected group wins a tie.
 func (b *Board) action() *graph.Node {
 	ending := b.Over() || b.State.Run == event.Aborting
 	urgency := func(n *graph.Node) int {
@@ -87,15 +86,14 @@ func (b *Board) action() *graph.Node {
 		}
 	}
 	if best == nil {
-		best = b.opening()
+		best = b.initialGroup()
 	}
 	return best
 }
 
-// opening is the group to look at where no action has led to one, as in a run
-// that was over when the screen was opened: the first that failed, else where
-// it has come to an end, else the first.
-func (b *Board) opening() *graph.Node {
+// initialGroup is the group to select where action finds none, for instance in a finished
+// run: the first failed one, else the last column's after a success, else the first.
+func (b *Board) initialGroup() *graph.Node {
 	nodes := b.Visible()
 	if len(nodes) == 0 {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Select selects a group and brings it into view.
+// Select selects a group and scrolls it into view.
 func (b *Board) Select(n *graph.Node) {
 	b.Sel = screen.Spot{Unit: n.Unit()}
 	b.Show()
 }
 
-// stops are the lines of a column, or of the list, that the selection can be
-// on, from top to bottom, and groups that are folded: each in its turn.
+// stops are the selectable lines of a column or of the list, from top to bottom,
+// including folded groups.
 func (b *Board) stops(col int) []screen.Spot {
 	placed := map[*graph.Node]*cards.Card{}
 	for i := range b.Cards {
@@ -66,8 +66,8 @@ func (b *Board) Move(by int) {
 	b.Show()
 }
 
-// MoveColumn goes to the group of a neighbouring column that stands nearest.
-// The list has one column: there it goes from group to group.
+// MoveColumn goes to the nearest group of a neighbouring column. In the list, which has
+// one column, it goes to the next group.
 func (b *Board) MoveColumn(by int) {
 	b.Follow = false
 	n := b.Group()
@@ -117,7 +117,7 @@ func (b *Board) MoveEnd(last bool) {
 	})
 }
 
-// selectAt selects one of so many groups, if there are any.
+// selectAt selects the group at the index that which returns for n groups, if any.
 func (b *Board) selectAt(which func(n int) int) {
 	b.Follow = false
 	if nodes := b.Visible(); len(nodes) > 0 {
@@ -125,15 +125,15 @@ func (b *Board) selectAt(which func(n int) int) {
 	}
 }
 
-// Page goes up or down by what the board holds.
+// Page goes up or down by a page.
 func (b *Board) Page(by int) {
 	for range max(b.Area.H-2, 1) {
 		b.Move(by)
 	}
 }
 
-// Problems are what needs looking at: what failed, and what is running and
-// waited for, each in plan order.
+// Problems are the failed groups and objects, and those that the run waits for, each in
+// plan order.
 func (b *Board) Problems() (failed, blocking []screen.Spot) {
 	for _, n := range b.Visible() {
 		if n.Degraded == 0 && n.Status != event.Failed && n.Status != event.Running && n.Status != event.Held && n.Status != event.Applied {
@@ -167,8 +167,8 @@ func (b *Board) AnyProblem() bool {
 	return len(failed)+len(blocking) > 0
 }
 
-// NextProblem goes to the next of the problems after the selected one: to what
-// failed before anything that may still come.
+// NextProblem goes to the problem after the selected one. While anything has failed, it
+// cycles through the failures only.
 func (b *Board) NextProblem() tea.Cmd {
 	failed, blocking := b.Problems()
 	list := append(failed, blocking...)
@@ -183,7 +183,7 @@ func (b *Board) NextProblem() tea.Cmd {
 	return nil
 }
 
-// Click selects what is under the mouse, and reports whether that is selected already.
+// Click selects the thing under the mouse, and reports whether it was already selected.
 func (b *Board) Click(x, y int) (again bool) {
 	if b.clickStrip(x, y) || b.clickFold(x, y) || !b.Area.Has(x, y) {
 		return false
@@ -202,8 +202,7 @@ func (b *Board) Click(x, y int) (again bool) {
 	return false
 }
 
-// clickFold shows every group on its own line, and goes to the first of those
-// that one has stood for.
+// clickFold shows every group on its own line, and goes to the first of the fold.
 func (b *Board) clickFold(x, y int) bool {
 	for _, f := range b.Folds {
 		if f.Rect.Has(x, y) {
@@ -252,25 +251,24 @@ func (b *Board) scrollColumns(by int) {
 	b.First = cols[at]
 }
 
-// TurnDetail turns to the next wish of how much of each group is shown, and says so.
-func (b *Board) TurnDetail() tea.Cmd {
+// NextDetail switches to the next detail level and shows its name.
+func (b *Board) NextDetail() tea.Cmd {
 	b.Detail = (b.Detail + 1) % screen.Details
 	b.Follow = b.Follow && b.Detail == screen.AsFits
 	b.Show()
 	return b.Say(theme.Quiet, [...]string{"auto (what fits)", "overview (z: full)", "full (z: auto)"}[b.Detail])
 }
 
-// FollowAgain follows the action, as the screen does until the user moves.
+// FollowAgain follows the run again, as the screen does until the user moves.
 func (b *Board) FollowAgain() tea.Cmd {
 	b.Follow = true
-	b.Chase()
+	b.FollowRun()
 	b.Show()
 	return nil
 }
 
-// KeepShown moves the selection to a group that is on the board, where the
-// filter has taken the selected one away.
-func (b *Board) KeepShown() {
+// SelectVisible selects the first visible group if the filter hides the selected one.
+func (b *Board) SelectVisible() {
 	if n := b.Group(); n != nil && b.Shown(n) {
 		b.Show()
 	} else if nodes := b.Visible(); len(nodes) > 0 {

@@ -7,9 +7,8 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// The overview shows all groups at once: a line each, a column a layer, and where layers
-// do not fit beside each other, in bands below each other. Where even names do not fit,
-// a group is its glyph.
+// The overview shows all groups at once: one line each, one column a layer, in bands
+// below each other if needed. If names do not fit, it shows each group's glyph only.
 
 // grid is how the overview is divided.
 type grid struct {
@@ -19,13 +18,13 @@ type grid struct {
 	bands int
 }
 
-// leastCell is the width below which a name says nothing; dots are cells without one.
-const leastCell = 12
+// minCellWidth is the minimum width of a cell with a name; dots are the widths without one.
+const minCellWidth = 12
 
 var dots = []int{3, 2}
 
-// overview lays the board out as an overview if the user asked for that, or if the graph
-// does not fit otherwise and its names do so.
+// overview lays the board out as an overview if the user asked for it, or if cards do not
+// fit but names do.
 func (b *Board) overview() bool {
 	cols := b.columns()
 	asked := b.Detail == screen.LinesOnly
@@ -48,8 +47,8 @@ func (b *Board) overview() bool {
 	return true
 }
 
-// wholeAsCards reports whether all groups can be in view as cards or lines of their
-// layers: by what is planned only, so that nothing moves while the run continues.
+// wholeAsCards reports whether all groups fit as cards or lines in columns. It depends on
+// the plan only, so that nothing moves during the run.
 func (b *Board) wholeAsCards(cols []int) bool {
 	tallest := 0
 	for _, i := range cols {
@@ -60,11 +59,11 @@ func (b *Board) wholeAsCards(cols []int) bool {
 
 // named is the grid with the widest cells that have names.
 func (b *Board) named(cols []int) (grid, bool) {
-	widest := leastCell
+	widest := minCellWidth
 	for _, n := range b.Visible() {
 		widest = max(widest, min(b.CellWidth(n), graph.MaxCard))
 	}
-	for w := widest; w >= leastCell; w-- {
+	for w := widest; w >= minCellWidth; w-- {
 		if g, ok := b.grid(cols, w); ok {
 			return g, true
 		}
@@ -72,7 +71,7 @@ func (b *Board) named(cols []int) (grid, bool) {
 	return grid{}, false
 }
 
-// grid divides the board into as few bands of cells as hold all groups.
+// grid divides the board into the fewest bands of cells that hold all groups.
 func (b *Board) grid(cols []int, cell int) (grid, bool) {
 	g := grid{cell: cell, per: max((b.W-2)/cell, 1)}
 	for g.bands = 1; 2*g.bands <= b.Area.H; g.bands++ {
@@ -84,7 +83,7 @@ func (b *Board) grid(cols []int, cell int) (grid, bool) {
 		if parts > g.per*g.bands {
 			continue
 		}
-		if per := (parts + g.bands - 1) / g.bands; cell >= leastCell { // the rest is theirs
+		if per := (parts + g.bands - 1) / g.bands; cell >= minCellWidth { // widen the cells
 			g.per, g.cell = per, min((b.W-2)/per, max(cell, graph.MaxCard))
 		}
 		return g, true
@@ -101,10 +100,10 @@ func (b *Board) shownIn(col int) (out []*graph.Node) {
 	return out
 }
 
-// placeGrid places the groups. What is left of a column's rows shows what is not ready.
+// placeGrid places the groups. Free rows of a column show objects that are not ready.
 func (b *Board) placeGrid(g grid, cols []int) {
 	b.Whole = true
-	at, top, end := 0, 0, 0 // the column of the band, where that begins and ends
+	at, top, end := 0, 0, 0 // the column in the band, the band's first row and its end
 	for _, i := range cols {
 		nodes := b.shownIn(i)
 		for first := true; len(nodes) > 0; first = false {
@@ -126,7 +125,7 @@ func (b *Board) placeGrid(g grid, cols []int) {
 			at++
 		}
 	}
-	b.Stacked()
+	b.FinishColumns()
 }
 
 // head is the title of a layer in the overview.
@@ -135,8 +134,8 @@ type head struct {
 	col  int
 }
 
-// drawOverview draws the overview, with what the selected group waits for and what waits
-// for it.
+// drawOverview draws the overview, and marks the dependencies and the dependents of the
+// selected group.
 func (b *Board) drawOverview() {
 	defer b.Canvas.Within(b.Area)()
 	for _, h := range b.heads {
@@ -145,7 +144,7 @@ func (b *Board) drawOverview() {
 			role = theme.Strong
 		}
 		title := b.columnTitle(b.Graph.Cols[h.col])
-		if h.rect.W < leastCell {
+		if h.rect.W < minCellWidth {
 			title = ""
 		}
 		b.Canvas.PutFit(h.rect.X, h.rect.Y+b.Area.Y-b.Top, h.rect.W, role, title)

@@ -26,7 +26,7 @@ func (b *Board) drawTitles() {
 		}
 		title, room := b.columnTitle(b.Graph.Cols[p.Index]), min(p.X+p.W, end)-p.X-1
 		if canvas.Width(title) > room && p.Cut {
-			continue // it says nothing
+			continue
 		}
 		if p.Prefix != "" {
 			said := b.Join(title, p.Prefix+b.Theme.Lines.Ellipsis)
@@ -59,20 +59,17 @@ func (b *Board) columnActive(i int) bool {
 	return false
 }
 
-// The strip is all columns of the board in a line, a cell each: the sign of what
-// needs looking at most in it. Those in view stand in brackets. A click brings
-// another one into view.
-
-// Strip is where that line is.
+// Strip is a line with a cell for each column of the board: the glyph of its most urgent
+// group. Brackets enclose the columns in view. A click on a cell scrolls to its column.
 type Strip struct {
 	Rect canvas.Rect
 	cols []int       // of the graph, from left to right
 	per  int         // columns in a cell, more than one if there is no room
-	more canvas.Rect // says how many columns are out of view at the right
+	more canvas.Rect // the number of columns out of view at the right
 }
 
-// leastStrip is the width below which a strip tells too little.
-const leastStrip = 6
+// minStripWidth is the minimum width of a strip.
+const minStripWidth = 6
 
 // placeStrip finds room for the strip behind the titles of the columns.
 func (b *Board) placeStrip() Strip {
@@ -88,11 +85,11 @@ func (b *Board) placeStrip() Strip {
 		end -= w + 1
 	}
 	last := shown[len(shown)-1]
-	if last.Cut && len(shown) > 1 { // its title gives way
+	if last.Cut && len(shown) > 1 { // its title is dropped
 		last = shown[len(shown)-2]
 	}
 	room := end - (last.X + 1 + canvas.Width(b.columnTitle(b.Graph.Cols[last.Index])) + 2)
-	if room < leastStrip {
+	if room < minStripWidth {
 		return s
 	}
 	for (len(s.cols)+s.per-1)/s.per+2 > room {
@@ -116,7 +113,7 @@ func (b *Board) outRight(cols []int) int {
 
 func (b *Board) moreText(n int) string { return fmt.Sprintf("+%d %s", n, b.Theme.Lines.More) }
 
-// drawStrip draws the strip and returns where the titles have to end.
+// drawStrip draws the strip and returns the x where the titles must end.
 func (b *Board) drawStrip(y int) (end int) {
 	s := &b.Strip
 	end = b.W - 1
@@ -149,8 +146,7 @@ type StripCell struct {
 	In   bool // view
 }
 
-// StripCells are the cells of the strip, with a bracket before the first and behind
-// the last that is in view.
+// StripCells are the cells of the strip, with room for the brackets around those in view.
 func (b *Board) StripCells() []StripCell {
 	s := &b.Strip
 	from, to := b.Columns[0].Index, b.Columns[len(b.Columns)-1].Index
@@ -169,9 +165,9 @@ func (b *Board) StripCells() []StripCell {
 	return cells
 }
 
-// columnsMark is the mark of the group in some columns that needs looking at most.
+// columnsMark is the mark of the most urgent group in some columns.
 func (b *Board) columnsMark(cols []int) theme.Mark {
-	n := b.pressing(cols)
+	n := b.mostUrgent(cols)
 	switch {
 	case n == nil:
 		return b.Theme.Mark(string(event.Waiting))
@@ -181,9 +177,8 @@ func (b *Board) columnsMark(cols []int) theme.Mark {
 	return b.Theme.Mark(string(n.Status))
 }
 
-// pressing is the group in some columns that needs looking at most, the first of
-// several.
-func (b *Board) pressing(cols []int) *graph.Node {
+// mostUrgent is the first of the most urgent groups in some columns.
+func (b *Board) mostUrgent(cols []int) *graph.Node {
 	var best *graph.Node
 	for _, i := range cols {
 		for _, n := range b.Graph.Cols[i].Nodes {
@@ -195,8 +190,7 @@ func (b *Board) pressing(cols []int) *graph.Node {
 	return best
 }
 
-// clickStrip brings the columns under the mouse into view, and what needs looking at
-// there.
+// clickStrip scrolls to the columns under the mouse and selects their most urgent group.
 func (b *Board) clickStrip(x, y int) bool {
 	s := &b.Strip
 	if s.more.Has(x, y) {
@@ -209,7 +203,7 @@ func (b *Board) clickStrip(x, y int) bool {
 	for _, c := range b.StripCells() {
 		if c.X >= x {
 			b.Follow, b.First = false, c.cols[0]
-			b.Select(b.pressing(c.cols))
+			b.Select(b.mostUrgent(c.cols))
 			break
 		}
 	}

@@ -8,15 +8,15 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// Widths is how wide the columns of a board are, by their index.
+// Widths holds the widths of a board's columns, by index.
 type Widths struct {
-	cols   []int // those that hold something to show
+	cols   []int // the columns with visible groups
 	Card   []int
 	gutter []int
-	tight  bool // cards and gutters are without air
+	tight  bool // no padding in cards and gutters
 }
 
-// end is where the last column ends.
+// end is the x after the last column.
 func (ws *Widths) end() int {
 	x := 1
 	for k, i := range ws.cols {
@@ -28,7 +28,7 @@ func (ws *Widths) end() int {
 	return x
 }
 
-// set gives every column the width it would like to have, up to a limit, and a gutter.
+// set gives every column its preferred width, up to a limit, and a gutter.
 func (ws *Widths) set(p *graph.Graph, limit int) {
 	for _, i := range ws.cols {
 		c := p.Cols[i]
@@ -39,9 +39,8 @@ func (ws *Widths) set(p *graph.Graph, limit int) {
 	}
 }
 
-// spread gives room that is left to the columns, a cell each from the left: first to
-// those that would like more for their names, then to those that could say more of why
-// something is not ready.
+// spread distributes free room over the columns, a cell at a time from the left: first
+// for names, then for reasons.
 func (ws *Widths) spread(p *graph.Graph, room int) {
 	for _, most := range []func(*graph.Column) int{
 		func(c *graph.Column) int { return c.Width },
@@ -59,10 +58,9 @@ func (ws *Widths) spread(p *graph.Graph, room int) {
 	}
 }
 
-// Widths finds the widest columns that let all of them be seen, down to tight ones.
-// Where even that cannot be, they are so wide that names can be read, and the view
-// scrolls. They depend on names and the size of the screen only, so that nothing
-// moves while a run continues, or with the selection.
+// Widths finds the widest columns that all fit, down to tight ones. If even those do not
+// fit, the columns are wide enough for names, and the view scrolls. Widths depend on
+// names and the screen's size only, so that nothing moves with the run or the selection.
 func (b *Board) Widths() Widths {
 	ws := Widths{cols: b.columns(), Card: make([]int, len(b.Graph.Cols)), gutter: make([]int, len(b.Graph.Cols))}
 	for limit := graph.MaxCard; limit >= graph.TightCard; limit-- {
@@ -82,7 +80,7 @@ func (b *Board) Widths() Widths {
 	return ws
 }
 
-// columns are the columns that hold something to show.
+// columns are the columns with visible groups.
 func (b *Board) columns() []int {
 	var out []int
 	for i, c := range b.Graph.Cols {
@@ -93,8 +91,8 @@ func (b *Board) columns() []int {
 	return out
 }
 
-// across places columns side by side, from the given one on. One that would have
-// less than the narrowest of cards is not in view.
+// across places columns side by side, from the given one on. It omits one that would be
+// narrower than the narrowest card.
 func (b *Board) across(ws Widths, first int) []cards.Column {
 	var out []cards.Column
 	x := 1
@@ -116,8 +114,8 @@ func (b *Board) across(ws Widths, first int) []cards.Column {
 	return out
 }
 
-// prefixIn is what the names of a column's groups begin with, where they are too long
-// for a width with the count beside them.
+// prefixIn is the common prefix of a column's group names if a name and its count do not
+// fit a width.
 func (b *Board) prefixIn(i, w int) string {
 	c := b.Graph.Cols[i]
 	if len(c.Prefix) < 4 {
@@ -131,7 +129,7 @@ func (b *Board) prefixIn(i, w int) string {
 	return ""
 }
 
-// fits reports whether columns first to last are in view as a whole.
+// fits reports whether the columns first to last fit the screen.
 func (b *Board) fits(first, last int) bool {
 	for _, p := range b.across(b.Widths(), first) {
 		if p.Index == last {

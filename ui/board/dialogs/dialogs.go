@@ -1,5 +1,5 @@
-// Package dialogs is the mode that asks before what cannot be taken back: what is to
-// become of a run, and of what failed. Its one type is Dialog.
+// Package dialogs is the mode that asks before it aborts a run or gives up failed groups.
+// Its one type is Dialog.
 package dialogs
 
 import (
@@ -19,10 +19,8 @@ import (
 // Dialog is a question on top of the board.
 type Dialog struct {
 	*screen.Screen
-	// givesUp means that it is about what failed, not about the run.
-	givesUp bool
-	// asked means that a rollback was under way when the dialog was opened.
-	asked bool
+	givesUp bool // about the failed groups, not the run
+	asked   bool // a rollback was running when the dialog opened
 }
 
 const (
@@ -35,19 +33,18 @@ type choice struct {
 	keys  []string
 	label string
 	about string // for the help
-	// text tells exactly what it will do to this release; empty where it cannot be
-	// chosen. WhyNot tells of one that is shown why it cannot be.
+	// text says exactly what the choice does to this release; empty hides the choice.
+	// whyNot says why a visible choice is disabled.
 	text, whyNot string
-	order        event.Command // none continues
+	order        event.Command // empty: close the dialog only
 }
 
-// Abort asks what is to become of the run.
+// Abort returns the dialog that aborts the run.
 func Abort(s *screen.Screen) *Dialog { return &Dialog{Screen: s} }
 
-// GiveUp asks whether what failed is to be given up.
+// GiveUp returns the dialog that leaves failed groups failed.
 func GiveUp(s *screen.Screen) *Dialog { return &Dialog{Screen: s, givesUp: true} }
 
-// Open asks.
 func (d *Dialog) Open() tea.Cmd {
 	d.asked = d.RollingBack()
 	d.Modes.Open(d)
@@ -93,18 +90,18 @@ func (d *Dialog) choices() []choice {
 	return []choice{keep, back, stop, wait}
 }
 
-// choose gives the order of an answer.
+// choose sends the command of a choice.
 func (d *Dialog) choose(c choice) tea.Cmd {
 	d.Modes.Close(d)
 	if c.order.Name == "" {
 		return nil
 	}
-	c.order.Told = d.asked // the dialog has said that it stops the rollback (R43)
+	c.order.Told = d.asked // the dialog's text said that it stops the rollback (R43)
 	d.QuitAtEnd = c.order.Name == event.Stop
 	return d.Send(c.order)
 }
 
-// Update closes the dialog when there is nothing to answer any more.
+// Update closes the dialog once its question no longer applies.
 func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 	if _, ok := msg.(keys.Changed); ok && (d.Over() || d.givesUp && !d.Held()) {
 		d.Modes.Close(d)
@@ -112,7 +109,7 @@ func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// giveUpText counts what giving up costs.
+// giveUpText counts the groups that giving up leaves failed or never starts.
 func (d *Dialog) giveUpText() string {
 	failed, never := 0, map[*graph.Node]bool{}
 	only := d.AboutFailed(event.GiveUp).Group
@@ -138,8 +135,7 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf(many, n)
 }
 
-// written counts the objects of the operation that are in the cluster by now,
-// and those on their way there.
+// written counts the objects that the operation has applied, and those in flight.
 func (d *Dialog) written() (there, flying int) {
 	for _, n := range d.Graph.Nodes {
 		if d.Back(n) || d.Graph.Cols[n.Col].Phase.Kind != event.PhaseApply {
@@ -157,8 +153,7 @@ func (d *Dialog) written() (there, flying int) {
 	return there, flying
 }
 
-// removed counts the objects that are gone, and those that are left, of the
-// removals that matter now.
+// removed counts the deleted and the remaining objects of the current removal phases.
 func (d *Dialog) removed() (gone, left int) {
 	for _, n := range d.Graph.Nodes {
 		if d.Back(n) == d.RollingBack() && d.Graph.Cols[n.Col].Phase.Kind == event.PhaseRemove {
@@ -169,7 +164,7 @@ func (d *Dialog) removed() (gone, left int) {
 	return gone, left
 }
 
-// keepText says what stays when the run stops here.
+// keepText says which objects stay if the run stops here.
 func (d *Dialog) keepText() string {
 	gone, left := d.removed()
 	are := plural(gone, "1 object is", "%d objects are")
@@ -185,7 +180,7 @@ func (d *Dialog) keepText() string {
 	}
 	there, flying := d.written()
 	stay := plural(there, "1 object stays", "%d objects stay")
-	if there == 0 { // hooks may have left theirs, and the namespace may be new
+	if there == 0 { // hooks and the namespace may exist
 		stay = "nothing from the chart exists yet"
 	}
 	if flying > 0 {
@@ -194,7 +189,7 @@ func (d *Dialog) keepText() string {
 	return "keep existing objects: " + stay + ", the release is marked failed"
 }
 
-// keepReleases says what stays of a stack's releases when the run stops here.
+// keepReleases counts the releases of a stack that are done if the run stops here.
 func (d *Dialog) keepReleases() string {
 	over, running := 0, 0
 	for _, n := range d.Graph.Nodes {
@@ -212,7 +207,7 @@ func (d *Dialog) keepReleases() string {
 	return text
 }
 
-// rollbackText says what rolling back does, or why it cannot be.
+// rollbackText says what a rollback would do, or why it is not possible.
 func (d *Dialog) rollbackText() (text, whyNot string) {
 	op := d.State.Operation
 	there, flying := d.written()
@@ -233,7 +228,6 @@ func (d *Dialog) rollbackText() (text, whyNot string) {
 	return "roll back: uninstall " + plural(there+flying, "the 1 object", "all %d objects") + " in reverse order", ""
 }
 
-// Draw draws what can be done about the run.
 func (d *Dialog) Draw() {
 	op := d.State.Operation
 	title := fmt.Sprintf("abort the %s of %s?", op.Name, canvas.Clean(op.Release))

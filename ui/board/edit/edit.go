@@ -1,6 +1,6 @@
-// Package edit is the mode that shows what an edit of the run has come to, and what leads
-// there: the user's own editor, rendering and planning, and a look at the chart's folder.
-// Its central types are Edit, the mode, and Editor, which does the work.
+// Package edit is the mode to edit a run: it opens the values in the user's editor, shows
+// the planned changes for review, and polls the chart's folder for changes. Its central
+// types are Edit, the mode, and Editor, which renders and plans.
 package edit
 
 import (
@@ -22,36 +22,31 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Editor changes what a run continues with (R46).
+// Editor edits the revision that a run applies (R46). None of its methods changes the
+// cluster.
 type Editor interface {
-	// Values are those that the user gave, as YAML, or all: those that the charts
-	// have by themselves, too. They are not masked: nobody sees them but in the
-	// user's own editor.
+	// Values returns the user's values as YAML; all includes the charts' defaults.
+	// They are not masked: only the user's own editor shows them.
 	Values(all bool) (string, error)
-	// Edit renders and plans a revision with what happened to Values. An error
-	// means that it would not come to anything. Neither changes anything in the
-	// cluster.
+	// Edit renders and plans a revision with edited Values. An error means that the
+	// edit is invalid.
 	Edit(ctx context.Context, values string, all bool) (Edited, error)
-	// Again is Edit with the chart as its folder is now.
+	// Again is Edit with the current content of the chart's folder.
 	Again(ctx context.Context) (Edited, error)
-	// ChartChanged reports whether that folder is another one than it was when the
-	// chart was rendered last. It is asked again and again.
+	// ChartChanged reports whether the chart's folder changed since the last
+	// rendering. The screen polls it.
 	ChartChanged() bool
 	// Save writes edited values to a new file, without chart defaults, and returns its
 	// path.
 	Save(values string, all bool) (path string, err error)
 }
 
-// Edited is a revision that the run could continue with.
+// Edited is a planned revision for review. Its secret values are hidden.
 type Edited struct {
-	// Lines are the counts, the warnings and the changes to the plan, Changes those to
-	// objects, in the order of the plan. Secret values are hidden.
-	Lines   []string
-	Changes []Altered
-	// Empty means that there is nothing to apply.
-	Empty bool
-	// Order makes the run continue with it.
-	Order event.Command
+	Lines   []string      // counts, warnings and changes to the plan
+	Changes []Altered     // changes to objects, in plan order
+	Empty   bool          // nothing to apply
+	Order   event.Command // continues the run with this revision
 }
 
 // Altered is a change to an object in a group.
@@ -61,20 +56,18 @@ type Altered struct {
 	inspector.Change
 }
 
-// draft is an edit under way: what the user has written is kept until it has been
-// obeyed.
+// draft is an edit in progress. It keeps the user's text until the run accepts it.
 type draft struct {
-	chart       bool   // the chart is rendered again, and there are no values
-	values, was string // as they were written last, and before the first edit
-	all         bool   // they are all values, not only those that the user gave
-	busy        bool   // it is being rendered and planned
+	chart       bool   // renders the chart again, without edited values
+	values, was string // the current text, and the text before the first edit
+	all         bool   // the values include the charts' defaults
+	busy        bool   // being rendered and planned
 	made        Edited
 	failed      error
 }
 
 type (
-	// Written means that the user has left the editor, planned what has come of what
-	// was written there.
+	// Written is the text after the user closed the editor; planned is its plan.
 	Written struct {
 		Values string
 		Err    error
@@ -84,11 +77,11 @@ type (
 		made  Edited
 		err   error
 	}
-	// FolderSeen tells whether the chart's folder has changed.
-	FolderSeen bool
+	// ChartChecked reports whether the chart's folder has changed.
+	ChartChecked bool
 )
 
-// Edit is the page that shows what an edit has come to.
+// Edit is the page that shows an edit for review.
 type Edit struct {
 	page.Text
 	ctx    context.Context
@@ -96,12 +89,12 @@ type Edit struct {
 	atQuit func(func()) (undo func())
 	draft  *draft // nil for none
 
-	Looking bool // at the chart's folder
-	changed bool // is the chart's folder
+	Looking bool // polling the chart's folder
+	changed bool // the chart's folder changed
 }
 
-// New is a page that is not open. While an editor runs, atQuit has a function called where
-// the program ends at once.
+// New returns a closed page. While the user's editor runs, atQuit registers the cleanup
+// for an immediate exit of the program.
 func New(ctx context.Context, s *screen.Screen, editor Editor, atQuit func(func()) func()) *Edit {
 	return &Edit{Text: page.Text{Screen: s}, ctx: ctx, editor: editor, atQuit: atQuit}
 }
@@ -126,7 +119,7 @@ func (e *Edit) Keys() []keys.Binding {
 
 func (e *Edit) close() { e.Modes.Close(e) }
 
-// Draft is what the user has written and the run has not obeyed.
+// Draft is the user's text that the run has not accepted yet.
 func (e *Edit) Draft() (values string, ok bool) {
 	if e.draft == nil {
 		return "", false
@@ -137,7 +130,7 @@ func (e *Edit) Draft() (values string, ok bool) {
 // May reports whether the run can be edited now.
 func (e *Edit) May() bool { return e.WhyNot() == "" }
 
-// WhyNot says why the run cannot be edited now, "" where it can.
+// WhyNot says why the run cannot be edited now, "" if it can.
 func (e *Edit) WhyNot() string {
 	switch {
 	case e.Attached && e.editor == nil:
@@ -150,7 +143,7 @@ func (e *Edit) WhyNot() string {
 	return ""
 }
 
-// ChartHint is the word for rendering the chart again, once there is something to render.
+// ChartHint is the footer's word for E, "" unless the chart changed.
 func (e *Edit) ChartHint() string {
 	if e.changed && e.May() {
 		return "chart changed, render again"
@@ -158,14 +151,12 @@ func (e *Edit) ChartHint() string {
 	return ""
 }
 
-// Given opens the values that the user gave, all opens all values, again those that were
-// edited last.
+// Given opens the user's values, All all values, again the last ones opened.
 func (e *Edit) Given() tea.Cmd { return e.open(false) }
 func (e *Edit) All() tea.Cmd   { return e.open(true) }
 func (e *Edit) again() tea.Cmd { return e.open(e.draft != nil && e.draft.all) }
 
-// open opens values in the user's editor: those of the run, or those that were
-// written before and have not been obeyed.
+// open opens the draft, or else the run's values, in the user's editor.
 func (e *Edit) open(all bool) tea.Cmd {
 	if e.draft != nil && e.draft.busy {
 		return e.Say(theme.Quiet, "rendering")
@@ -182,7 +173,7 @@ func (e *Edit) open(all bool) tea.Cmd {
 	return tea.Exec(editor, func(err error) tea.Msg { return Written{editor.values, err} })
 }
 
-// RenderAgain continues with the chart as its folder is now.
+// RenderAgain renders and plans the current content of the chart's folder.
 func (e *Edit) RenderAgain() tea.Cmd {
 	if e.draft == nil {
 		e.draft = &draft{chart: true}
@@ -191,16 +182,15 @@ func (e *Edit) RenderAgain() tea.Cmd {
 	return e.plan(Editor.Again)
 }
 
-// Update takes what the user has written and what that comes to, and keeps looking at the
-// chart's folder.
+// Update handles a closed editor, a finished plan and the polling of the chart's folder.
 func (e *Edit) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case Written:
 		return e.read(msg)
 	case planned:
 		e.show(msg)
-	case FolderSeen:
-		return e.sawFolder(bool(msg))
+	case ChartChecked:
+		return e.chartChecked(bool(msg))
 	case keys.Changed:
 		if e.Over() {
 			e.close()
@@ -210,18 +200,18 @@ func (e *Edit) Update(msg tea.Msg) tea.Cmd {
 	return e.Text.Update(msg)
 }
 
-// Accepted reports whether the run continues with an edit from an event on.
+// Accepted reports whether an event says that the run accepted an edit.
 func Accepted(ev event.Event) bool {
 	return ev.Kind == event.KindCommand && ev.Command == event.Edit && ev.Status == event.Accepted
 }
 
-// Obeyed forgets what was written.
-func (e *Edit) Obeyed() {
+// DropDraft drops the draft and closes the page.
+func (e *Edit) DropDraft() {
 	e.draft = nil
 	e.close()
 }
 
-// read takes what the user has written, and has it rendered and planned.
+// read plans the user's text.
 func (e *Edit) read(msg Written) tea.Cmd {
 	if e.draft == nil {
 		return nil
@@ -231,14 +221,14 @@ func (e *Edit) read(msg Written) tea.Cmd {
 	case msg.Err != nil:
 		return e.Say(theme.Bad, msg.Err.Error())
 	case msg.Values == e.draft.was:
-		e.Obeyed()
+		e.DropDraft()
 		return e.Say(theme.Quiet, "nothing changed")
 	}
 	all := e.draft.all
 	return e.plan(func(ed Editor, ctx context.Context) (Edited, error) { return ed.Edit(ctx, msg.Values, all) })
 }
 
-// plan has an edit rendered and planned meanwhile.
+// plan renders and plans an edit in the background.
 func (e *Edit) plan(make func(Editor, context.Context) (Edited, error)) tea.Cmd {
 	if e.draft.busy {
 		return nil
@@ -252,7 +242,7 @@ func (e *Edit) plan(make func(Editor, context.Context) (Edited, error)) tea.Cmd 
 	})
 }
 
-// show shows what an edit has come to.
+// show opens the page on a planned edit.
 func (e *Edit) show(msg planned) {
 	if msg.draft != e.draft {
 		return
@@ -263,7 +253,7 @@ func (e *Edit) show(msg planned) {
 	e.Modes.OpenBelow(e)
 }
 
-// apply lets the run continue with the edited revision.
+// apply continues the run with the edited revision.
 func (e *Edit) apply() tea.Cmd {
 	e.close()
 	return e.Send(e.draft.made.Order)
@@ -291,7 +281,6 @@ func (e *Edit) whyNotSave() string {
 	return ""
 }
 
-// save writes the edited values to a file.
 func (e *Edit) save() tea.Cmd {
 	path, err := e.editor.Save(e.draft.values, e.draft.all)
 	if err != nil {
@@ -300,10 +289,10 @@ func (e *Edit) save() tea.Cmd {
 	return e.Say(theme.Good, "values saved to "+path)
 }
 
-// lookEvery is how often the chart's folder is looked at.
-const lookEvery = 2 * time.Second
+// checkEvery is how often the chart's folder is checked.
+const checkEvery = 2 * time.Second
 
-// watchFolder looks at the chart's folder in a while, if it can be rendered again.
+// watchFolder schedules a check of the chart's folder, if the run can be edited.
 func (e *Edit) watchFolder() tea.Cmd {
 	if e.Looking || !e.May() {
 		return nil
@@ -311,15 +300,15 @@ func (e *Edit) watchFolder() tea.Cmd {
 	e.Looking = true
 	ctx, editor := e.ctx, e.editor
 	return func() tea.Msg {
-		if !screen.Sleep(ctx, lookEvery) {
+		if !screen.Sleep(ctx, checkEvery) {
 			return nil
 		}
-		return FolderSeen(editor.ChartChanged())
+		return ChartChecked(editor.ChartChanged())
 	}
 }
 
-// sawFolder tells of a folder that has changed, once.
-func (e *Edit) sawFolder(changed bool) tea.Cmd {
+// chartChecked shows a message once when the folder changes.
+func (e *Edit) chartChecked(changed bool) tea.Cmd {
 	was := e.changed
 	e.Looking, e.changed = false, changed
 	if !was && changed && e.May() {
@@ -328,7 +317,7 @@ func (e *Edit) sawFolder(changed bool) tea.Cmd {
 	return e.watchFolder()
 }
 
-// Draw draws what an edit has come to over the board.
+// Draw draws the review over the board.
 func (e *Edit) Draw() {
 	if e.TooSmall() {
 		return
@@ -347,7 +336,7 @@ func (e *Edit) Draw() {
 	e.DrawText(strings.Join(title, dot), w, e.lines(w-4), border)
 }
 
-// lines are what an edit has come to, in a width.
+// lines are the text of the review in a width.
 func (e *Edit) lines(w int) (lines []canvas.Line) {
 	d := e.draft
 	texts := d.made.Lines
@@ -380,10 +369,10 @@ func (e *Edit) lines(w int) (lines []canvas.Line) {
 	return lines
 }
 
-// roles are how lines of a plan's changes are painted, by their first sign.
+// roles are the roles of lines, by their first character.
 var roles = map[string]theme.Role{"+": theme.Good, "-": theme.Bad, "~": theme.Busy, "!": theme.Stopped}
 
-// role is how a line of a plan's changes is painted.
+// role is the role of a line of the plan's changes.
 func role(line string) theme.Role {
 	line = strings.TrimLeft(line, " ")
 	return roles[line[:min(1, len(line))]]

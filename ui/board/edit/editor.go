@@ -12,12 +12,11 @@ import (
 	"strings"
 )
 
-// valuesEditor lets the user change values in $VISUAL or $EDITOR. Values may be secret,
-// and an editor may leave copies: they are in a directory that nobody else can read and
-// that is removed when Run returns. It is a tea.ExecCommand.
+// valuesEditor opens values in $VISUAL or $EDITOR. It is a tea.ExecCommand. Values may be
+// secret and editors leave copies, so the file is in a private directory that Run removes.
 type valuesEditor struct {
 	ctx    context.Context // kills the editor
-	values string          // as the editor gets them, and once Run has returned as it left them
+	values string          // the editor's input, after Run its output
 	atQuit func(func()) (undo func())
 }
 
@@ -26,8 +25,8 @@ func (e *valuesEditor) SetStdin(io.Reader)  {}
 func (e *valuesEditor) SetStdout(io.Writer) {}
 func (e *valuesEditor) SetStderr(io.Writer) {}
 
-// linewise are the flags of editors for the line to start at. Not every vi knows +N.
-var linewise = map[string]string{"vi": "-c", "vim": "-c", "nvim": "-c", "nano": "+", "emacs": "+"}
+// lineFlags are the editors' flags for the first line. Not every vi supports +N.
+var lineFlags = map[string]string{"vi": "-c", "vim": "-c", "nvim": "-c", "nano": "+", "emacs": "+"}
 
 // atLine are the arguments that make an editor start below the comments at the top.
 func atLine(editor, text string) []string {
@@ -38,7 +37,7 @@ func atLine(editor, text string) []string {
 		}
 		first++
 	}
-	at := linewise[filepath.Base(editor)]
+	at := lineFlags[filepath.Base(editor)]
 	switch {
 	case first == 1 || at == "":
 		return nil
@@ -68,7 +67,7 @@ func (e *valuesEditor) Run() (err error) {
 	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := editor.Run(); err != nil {
 		err = fmt.Errorf("the editor ($VISUAL, $EDITOR): %w", err)
-		if text, unread := os.ReadFile(file); unread == nil { // it may have been written before
+		if text, unread := os.ReadFile(file); unread == nil { // the user may have saved before the failure
 			e.values = string(text)
 		}
 		return err

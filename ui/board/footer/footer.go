@@ -1,5 +1,5 @@
-// Package footer is the last line of the screen: the keys that can be obeyed now, or
-// what is typed.
+// Package footer draws the last line of the screen, the keys that work now or the line
+// that the user types, and the short message above it. It has no types.
 package footer
 
 import (
@@ -9,8 +9,7 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// DrawFlash draws the short message that there is above the keys, on as many lines as it
-// takes.
+// DrawFlash draws the short message above the keys, wrapped.
 func DrawFlash(s *screen.Screen) {
 	if s.Flash.Text == "" || s.TooSmall() {
 		return
@@ -24,8 +23,7 @@ func DrawFlash(s *screen.Screen) {
 	}
 }
 
-// Draw draws as many keys as there is room for, help always, and the query that is
-// searched for or filtered by.
+// Draw draws as many keys as fit, help always, and the filter.
 func Draw(s *screen.Screen, hints []keys.Hint, query string) {
 	y, cv := s.H-1, s.Canvas
 	if typed, ok := s.Modes.Top().(keys.Line); ok {
@@ -39,7 +37,7 @@ func Draw(s *screen.Screen, hints []keys.Hint, query string) {
 	if query != "" {
 		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit("/"+query+"  esc clears", s.W/2, s.Theme.Lines.Ellipsis)) - 2
 	}
-	if h := len(hints); h > 1 { // help is always there to be found
+	if h := len(hints); h > 1 { // help is always visible
 		rest := hints[h-1]
 		if keys.Cells(hints, 2) > end-x {
 			s.PutHint(end-rest.Width(), y, rest, theme.Quiet)
@@ -47,7 +45,7 @@ func Draw(s *screen.Screen, hints []keys.Hint, query string) {
 			hints = hints[:h-1]
 		}
 	}
-	kept := 0 // for those to come that stay
+	kept := 0 // room reserved for later hints with Stays
 	for _, h := range hints {
 		if h.Stays {
 			kept += h.Width() + 2

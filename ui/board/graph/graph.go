@@ -1,7 +1,7 @@
-// Package graph lays the groups of an operation out in columns: which column a
-// group is in and where in it, the edges between them and the way that each
-// takes, and the names that groups and objects have where room is scarce. It
-// depends on what is planned only, and not on how far that is.
+// Package graph arranges the groups of an operation in columns, routes the edges between
+// them, and shortens names. It depends on the plan only, not on the run's progress. Its
+// central types are Graph, Column and Node; all packages of the board but canvas and keys
+// may import it.
 package graph
 
 import (
@@ -16,27 +16,24 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// How wide a card is.
+// The widths of a card.
 const (
 	narrowCard = TightCard // of a hook
 	MinCard    = 24
 	MaxCard    = 40
-	// TightCard is how narrow a card may be, without air inside of its borders: a
-	// narrower one does not show what it is about.
-	TightCard = 20
+	TightCard  = 20 // the narrowest readable card, without padding
 )
 
-// Graph is what of the board does not change while the operation runs: columns,
-// the place of each group in them, edges. It is made again when phases are
-// announced.
+// Graph is the part of the board that does not change during a run: columns, the place
+// of each group in them, edges. It is rebuilt when phases are announced.
 type Graph struct {
 	Nodes []*Node // in plan order
 	Cols  []*Column
 	ByKey map[event.Unit]*Node
-	short map[string]string // ids as they are shown
-	Lanes int               // rows that edges past columns need
-	// release begins the names of most objects.
-	release string
+	short map[string]string // short names by group ID
+	Lanes int               // rows for edges that skip columns
+
+	release string // the prefix of most objects' names
 }
 
 // Column is a phase, or a layer of one.
@@ -44,12 +41,12 @@ type Column struct {
 	Title string
 	Phase *event.PhaseState
 	Nodes []*Node
-	// Prefix is what the names of all its groups begin with.
+	// Prefix is the common prefix of its groups' names.
 	Prefix string
-	// Width is what its cards would like to have, Gutter what the edges to its
-	// right take.
+	// Width is the preferred width of its cards, Gutter the width of the edges to its
+	// right.
 	Width, Gutter int
-	// nets are the sources of the edges that use the gutter to its right.
+	// Nets are the sources of the edges in the gutter to its right.
 	Nets []*Node
 }
 
@@ -60,19 +57,17 @@ type Node struct {
 	index int    // in plan order
 	Col   int
 	Row   int // in its column, from the top
-	// ins are the nodes it waits for, outs those that wait for it: the edges
-	// that no other path makes superfluous.
+	// Ins are the nodes it waits for, Outs those that wait for it, without transitive
+	// edges.
 	Ins, Outs []*Node
-	Lane      int // the row of its edges past columns, or -1
+	Lane      int // the row of its edges that skip columns, or -1
 	writings  []Writing
 	release   string
-	// Outcome is what a rollback has made of it since, empty for nothing; Degraded is how
-	// many of its objects are degraded.
-	Outcome  string
-	Degraded int
+	Outcome   string // set by a rollback
+	Degraded  int    // number of degraded objects
 }
 
-// New lays the phases of a state out in columns.
+// New arranges the phases of a state in columns.
 func New(s *event.State) Graph {
 	p := Graph{ByKey: map[event.Unit]*Node{}, short: map[string]string{}, release: s.Operation.Release}
 	for _, phase := range s.Phases {
@@ -138,8 +133,8 @@ func (p *Graph) connect(phase string, own []*Node, groups []*plan.Group) {
 	}
 }
 
-// untangle orders the nodes of a column by where what they wait for stands, so
-// that edges cross less. Plan order decides between equals.
+// untangle sorts the nodes of a column by the mean position of their dependencies, so
+// that fewer edges cross. Plan order breaks ties.
 func untangle(nodes []*Node) {
 	middle := func(n *Node) float64 {
 		if len(n.Ins) == 0 {
@@ -159,7 +154,7 @@ func PhaseTitle(name string) string {
 	return strings.TrimPrefix(name, event.RollbackPrefix)
 }
 
-// shortName is a group's name without what is the same for all of them.
+// shortName is a group's name without the parts that all groups of the phase share.
 func shortName(phase *event.PhaseState, g *plan.Group) string {
 	switch phase.Kind {
 	case event.PhaseApply, event.PhaseRemove:
@@ -174,8 +169,8 @@ func shortName(phase *event.PhaseState, g *plan.Group) string {
 	return g.ID
 }
 
-// naturalWidth is how wide a column's cards would like to be. It depends on
-// names only, so that nothing moves while the operation runs.
+// naturalWidth is the preferred width of a column's cards. It depends on names only, so
+// that nothing moves during the run.
 func naturalWidth(c *Column) int {
 	w := narrowCard
 	for _, n := range c.Nodes {
@@ -194,7 +189,7 @@ func naturalWidth(c *Column) int {
 	return min(w, MaxCard)
 }
 
-// commonNames is what the names of a column's groups begin with.
+// commonNames is the common prefix of a column's group names.
 func commonNames(c *Column) string {
 	names := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {
@@ -206,8 +201,8 @@ func commonNames(c *Column) string {
 	return CommonPrefix(names, ":/-.")
 }
 
-// Single reports whether a group is one object and named after it, as hooks
-// are: its card does not say so twice.
+// Single reports whether a group is one object and named after it, like a hook; its card
+// does not repeat the name.
 func (n *Node) Single() bool {
 	return len(n.Objects) == 1 && n.Name == ShortObject(n.Objects[0].Object)
 }
@@ -215,7 +210,7 @@ func (n *Node) Single() bool {
 // Count says how many of its objects are done.
 func (n *Node) Count() string { return fmt.Sprintf("%d/%d", n.Reached(), len(n.Objects)) }
 
-// Followers are all groups that wait for one, directly or not.
+// Followers are all groups that wait for one, directly or indirectly.
 func (p *Graph) Followers(n *Node) []*Node {
 	seen := map[*Node]bool{}
 	var walk func(*Node)
@@ -237,7 +232,7 @@ func (p *Graph) Followers(n *Node) []*Node {
 	return out
 }
 
-// Shorten writes the groups that a message names as the board does.
+// Shorten replaces group IDs in a message with the board's short names.
 func (p *Graph) Shorten(message string) string {
 	if message == "" {
 		return ""
@@ -252,7 +247,7 @@ func (p *Graph) Shorten(message string) string {
 	return strings.Join(words, " ")
 }
 
-// Removing reports whether the group is one of a removal.
+// Removing reports whether objects of the group are deleted or being deleted.
 func (n *Node) Removing() bool {
 	for _, o := range n.Objects {
 		if o.Status == event.Gone || o.Status == event.Deleting {

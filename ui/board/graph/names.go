@@ -7,7 +7,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// shortKinds are the names that people use for kinds with long ones.
+// shortKinds are common abbreviations of long kinds.
 var shortKinds = map[string]string{
 	"CustomResourceDefinition":       "CRD",
 	"PersistentVolumeClaim":          "PVC",
@@ -17,7 +17,7 @@ var shortKinds = map[string]string{
 	"ValidatingWebhookConfiguration": "ValidatingWebhook",
 }
 
-// shortestKinds are kubectl's short names, for where room is scarce.
+// shortestKinds are kubectl's short names.
 var shortestKinds = map[string]string{
 	"ConfigMap": "cm", "CronJob": "cj", "CustomResourceDefinition": "crd", "DaemonSet": "ds", "Deployment": "deploy",
 	"Endpoints": "ep", "HorizontalPodAutoscaler": "hpa", "Ingress": "ing", "Job": "job", "LimitRange": "limits",
@@ -33,9 +33,8 @@ func ShortObject(o plan.Object) string {
 	return o.String()
 }
 
-// ObjectIn names an object in a width: with kubectl's short name for its kind
-// where it does not fit otherwise, and where that does not either without a
-// part of its name: the release, which most names begin with, or the middle.
+// ObjectIn fits an object's name into a width: with kubectl's short kind if needed, then
+// without the release's prefix or the middle of the name.
 func (p *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
 	name := canvas.Clean(ShortObject(o))
 	if canvas.Width(name) <= w {
@@ -57,7 +56,7 @@ func (p *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
 	return canvas.FitMiddle(kind+name, w, ellipsis)
 }
 
-// NameIn is the name of a node in a width, without what its column says for all.
+// NameIn fits a node's name into a width, without the prefix cut.
 func (p *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
 	if n.Single() {
 		return p.ObjectIn(n.Objects[0].Object, w, ellipsis)
@@ -68,11 +67,11 @@ func (p *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
 	return GroupIn(n.Name, w, ellipsis)
 }
 
-// GroupIn is the name of a group in a width.
+// GroupIn fits a group's name into a width.
 func GroupIn(name string, w int, ellipsis string) string {
 	name = canvas.Clean(name)
 	if chart, ok := strings.CutSuffix(name, plan.ShortUnsequenced); ok && canvas.Width(name) > w {
-		name = chart + ellipsis // the chart tells more than that
+		name = chart + ellipsis // the chart's name matters more
 	}
 	return canvas.FitMiddle(name, w, ellipsis)
 }

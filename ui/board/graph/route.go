@@ -2,23 +2,22 @@ package graph
 
 import "slices"
 
-// maxTracks is how many edges may run beside each other in a gutter. Where
-// there are more they would run into each other, and say what is not so: only
-// the selected group's are drawn then, on denseTracks that they share.
+// maxTracks is the maximum number of parallel edges in a gutter. More could not be told
+// apart: then only the selected group's are drawn, on denseTracks shared tracks.
 const (
 	maxTracks   = 6
 	denseTracks = 3
 )
 
-// maxLanes is how many rows edges past columns may take; edges beyond are drawn
-// only for the selected group.
+// maxLanes is the maximum number of rows for edges that skip columns; further edges are
+// drawn only for the selected group.
 const maxLanes = 2
 
-// route gives edges their place: those to the next column run in the gutter
-// between, those that go further run along a lane above the cards between.
+// route places the edges: those to the next column in the gutter between, longer ones in
+// a lane above the cards.
 func (p *Graph) route() {
 	p.Lanes = 0
-	var until [maxLanes]int // the column a lane is taken up to
+	var until [maxLanes]int // the last column that a lane is taken in
 	for _, c := range p.Cols {
 		for _, n := range c.Nodes {
 			if end := n.reach(); end > n.Col+1 {
@@ -43,8 +42,8 @@ func (n *Node) reach() int {
 	return end
 }
 
-// freeLane takes the first lane that is free from one column to another, -1
-// if none is.
+// freeLane takes the first lane that is free from one column to another; -1 if there is
+// none.
 func freeLane(until []int, from, to int) int {
 	for i, u := range until {
 		if u < from {
@@ -55,8 +54,8 @@ func freeLane(until []int, from, to int) int {
 	return -1
 }
 
-// netsOf lists the nodes whose edges use the gutter right of a column: those
-// of the column itself, and those that come along a lane and go to the next.
+// netsOf lists the nodes whose edges use the gutter right of a column: its own, and those
+// that arrive on a lane and end in the next column.
 func (p *Graph) netsOf(col int) []*Node {
 	var nets []*Node
 	for _, n := range p.Cols[col].Nodes {
@@ -85,8 +84,7 @@ func (c *Column) Track(n *Node) int {
 	return i * c.tracks() / len(c.Nets)
 }
 
-// Dense reports whether the gutter right of a column has more edges than can be
-// told apart.
+// Dense reports whether the gutter right of a column has more than maxTracks edges.
 func (c *Column) Dense() bool { return len(c.Nets) > maxTracks }
 
 func (c *Column) tracks() int {
@@ -109,8 +107,8 @@ func disentangle(nets []*Node, col int) {
 	}
 }
 
-// stretch is where a node's edges begin and end in a gutter, counted in cards
-// from the top; lanes are above them.
+// stretch is the rows where a node's edges start and end in a gutter, counted in cards
+// from the top; -1 is a lane.
 type stretch struct {
 	from int
 	ends []int
@@ -132,7 +130,7 @@ func stretchOf(n *Node, col int) stretch {
 	return s
 }
 
-// crosses reports whether a line at a row crosses the upright part of s.
+// crosses reports whether a line at a row crosses the vertical part of s.
 func (s stretch) crosses(row int) bool {
 	from, to := s.from, s.from
 	for _, e := range s.ends {
@@ -141,8 +139,8 @@ func (s stretch) crosses(row int) bool {
 	return from < row && row < to
 }
 
-// crossings counts how often s and one to its right cross. Edges that lead to
-// the same card join.
+// crossings counts how often s and a stretch to its right cross. Edges to the same card
+// join instead.
 func (s stretch) crossings(right stretch) int {
 	n := 0
 	if s.crosses(right.from) {
@@ -156,5 +154,5 @@ func (s stretch) crossings(right stretch) int {
 	return n
 }
 
-// TightGutter is the width of a gutter without air.
+// TightGutter is the width of a gutter without padding.
 func TightGutter(c *Column) int { return c.tracks() + 1 }

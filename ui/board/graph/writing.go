@@ -8,28 +8,26 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// Writing is how the objects on one card are named, all of them in the same way: kinds
-// in full or as kubectl shortens them, and names whole or without what they all begin
-// with.
+// Writing is how one card shortens the names of all its objects.
 type Writing struct {
-	Short bool
-	Cut   string
-	Width int // of the widest
+	Short bool   // kubectl's short kinds
+	Cut   string // a prefix to omit
+	Width int    // of the widest name
 }
 
-// mostWritten bounds how many names are looked at: a card does not show more.
-const mostWritten = 64
+// maxMeasured limits how many names are measured: a card does not show more.
+const maxMeasured = 64
 
-// writingsOf are those that a group may have, the best first.
+// writingsOf lists the possible ways for a group, the longest names first.
 func writingsOf(objects []*event.ObjectState, release string) []Writing {
-	objects = objects[:min(len(objects), mostWritten)]
+	objects = objects[:min(len(objects), maxMeasured)]
 	all := []Writing{{}, {Short: true}, {Short: true, Cut: canvas.Clean(release) + "-"}}
 	names := make([]string, len(objects))
 	for i, o := range objects {
 		names[i] = canvas.Clean(o.Object.Name)
 	}
 	common := CommonPrefix(names, "-.")
-	for i, c := range common { // as little of it as is needed
+	for i, c := range common { // the shortest cut first
 		if (c == '-' || c == '.') && i >= len(all[2].Cut) {
 			all = append(all, Writing{Short: true, Cut: common[:i+1]})
 		}
@@ -42,9 +40,9 @@ func writingsOf(objects []*event.ObjectState, release string) []Writing {
 	return all
 }
 
-// Writing is how the objects of a node are named in a width.
+// Writing is the way to name the objects of a node in a width.
 func (n *Node) Writing(w int) Writing {
-	if n.writings == nil { // of most nodes of a large plan nobody asks
+	if n.writings == nil { // lazily: most nodes of a large plan are not visible
 		n.writings = writingsOf(n.Objects, n.release)
 	}
 	for _, wr := range n.writings {
@@ -55,7 +53,7 @@ func (n *Node) Writing(w int) Writing {
 	return n.writings[len(n.writings)-1]
 }
 
-// Object names an object in a width; where it still does not fit, without the middle.
+// Object fits an object's name into a width; it cuts the middle if needed.
 func (wr Writing) Object(o plan.Object, w int, ellipsis string) string {
 	name := wr.object(o, ellipsis)
 	if canvas.Width(name) <= w {
@@ -84,8 +82,8 @@ func (wr Writing) object(o plan.Object, ellipsis string) string {
 	return canvas.Clean(kind) + "/" + name
 }
 
-// Shared is what the names of a node's objects begin with, other than the release,
-// where its card leaves that out: it has to say so once.
+// Shared is the prefix that the card must show once because its objects omit it; "" for
+// the release's name.
 func (p *Graph) Shared(wr Writing) string {
 	if wr.Cut == canvas.Clean(p.release)+"-" {
 		return ""
@@ -93,8 +91,8 @@ func (p *Graph) Shared(wr Writing) string {
 	return wr.Cut
 }
 
-// CommonPrefix is what several names begin with, up to one of some separators; empty
-// where nothing would be left of one of them.
+// CommonPrefix is the common prefix of several names, up to a separator; shorter than
+// each of them.
 func CommonPrefix(names []string, separators string) string {
 	if len(names) < 2 {
 		return ""

@@ -1,3 +1,5 @@
+// Package header draws the first lines of the screen: the operation, its state, and a
+// held failure with the keys that resolve it. Its one type is Header.
 package header
 
 import (
@@ -18,15 +20,14 @@ import (
 // Header is the first lines of the screen.
 type Header struct {
 	*screen.Screen
-	// Title is what is shown if there is no operation to name it.
+	// Title is shown if the operation has no name.
 	Title string
 	// Within is the stack that a release is part of, or "".
 	Within string
-	// Said is what the state line says, on more lines if there is room.
+	// Said is the state's text if it takes several lines.
 	Said []string
 }
 
-// Rows is how many lines the header takes.
 func (h *Header) Rows() int {
 	rows := 2 + max(len(h.Said)-1, 0)
 	if h.H >= 36 || h.Held() {
@@ -35,16 +36,16 @@ func (h *Header) Rows() int {
 	return rows
 }
 
-// Draw draws what is done to what, the state line, and the ways out of a failure.
+// Draw draws the operation, the state, and the keys that resolve a failure.
 func (h *Header) Draw(ways []keys.Hint) {
 	h.drawOperation()
 	h.drawState()
 	if h.Held() {
-		h.drawWays(ways, 2+max(len(h.Said)-1, 0))
+		h.drawFailureKeys(ways, 2+max(len(h.Said)-1, 0))
 	}
 }
 
-// drawBadge says that nothing of this happens now.
+// drawBadge marks a replay.
 func (h *Header) drawBadge(x int) int {
 	if !h.Replayed {
 		return x
@@ -54,8 +55,8 @@ func (h *Header) drawBadge(x int) int {
 	return h.Canvas.Put(x, 0, theme.Accent, badge) + 1
 }
 
-// drawOperation draws the first line: operation and release, where, how long.
-// What there is no room for is left out from the middle.
+// drawOperation draws the first line: operation and release, cluster and namespace, time.
+// If it is too long, it drops parts of the middle.
 func (h *Header) drawOperation() {
 	cv, op := h.Canvas, h.State.Operation
 	timing := canvas.Clock(h.State.Active(h.Now()))
@@ -107,7 +108,7 @@ func (h *Header) where() []string {
 		out = append(out, fmt.Sprintf("rev %d", op.Revision))
 	}
 	switch {
-	case h.Replayed: // which says it
+	case h.Replayed: // the badge says so
 	case h.ReadOnly():
 		out = append(out, "read-only")
 	case h.Attached:
@@ -122,8 +123,7 @@ func (h *Header) where() []string {
 	return out
 }
 
-// drawState draws the line that the eye goes to first: the state, why it is
-// so, how far things are.
+// drawState draws the state line: the state, its reason, and the counts.
 func (h *Header) drawState() {
 	cv := h.Canvas
 	mark, text := h.stateMark()
@@ -143,19 +143,18 @@ func (h *Header) drawState() {
 		x = cv.PutFit(x, 1, room, theme.Text, text) + 2
 	}
 	if h.State.Status == event.RollingBack && h.State.Run == event.Running || h.PlanOnly() {
-		return // the text has said it
+		return // the text has the counts
 	}
 	cv.Put(x, 1, theme.Quiet, h.others(end-x))
 }
 
-// stateFrom is where the text of the state line begins.
+// stateFrom is the x where the text of the state line starts.
 func (h *Header) stateFrom() int {
 	mark, _ := h.stateMark()
 	return 1 + canvas.Width(mark.Glyph+" "+mark.Word) + 2
 }
 
-// stateRoom is how wide the text of the state line may be: counts and bar stay where
-// they are whatever there is to say.
+// stateRoom is the width of the state line's text: counts and bar keep their place.
 func (h *Header) stateRoom() int {
 	room := h.W - 1 - h.stateFrom()
 	if w := h.progressWidth(); w > 0 {
@@ -164,7 +163,7 @@ func (h *Header) stateRoom() int {
 	return max(room, 0)
 }
 
-// stateMark is the state in glyph and words, and what there is to say about it.
+// stateMark is the state as glyph and word, and the text after it.
 func (h *Header) stateMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Run))
@@ -187,14 +186,14 @@ func (h *Header) stateMark() (theme.Mark, string) {
 		return mark, h.Join(h.heldText(), h.awayText())
 	case s.Run == event.Paused:
 		text := h.Graph.Shorten(s.RunMessage)
-		if h.Stepped() { // it says where the run paused, which is no longer here
+		if h.Stepped() { // the message names an older place
 			text = ""
 		}
 		if s.Status == event.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
 		next := h.nextText()
-		if next != "" && strings.HasSuffix(text, h.Graph.ByKey[h.Next.Unit()].Name) { // it says where the run stands
+		if next != "" && strings.HasSuffix(text, h.Graph.ByKey[h.Next.Unit()].Name) { // the text names the next group
 			next = ""
 		}
 		return mark, h.Join(text, next, h.inFlight(), h.awayText())
@@ -220,7 +219,7 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	return mark, h.Expected().Text
 }
 
-// nextText names what a step lets go.
+// nextText names the group that a step starts.
 func (h *Header) nextText() string {
 	if h.Next == nil {
 		return ""
@@ -228,7 +227,7 @@ func (h *Header) nextText() string {
 	return h.Theme.Lines.Next + " " + h.Graph.ByKey[h.Next.Unit()].Name
 }
 
-// awayText says for how long the API server has not answered, "" where it does.
+// awayText says how long the API server has been unreachable, "" if it answers.
 func (h *Header) awayText() string {
 	if h.State.Away.IsZero() {
 		return ""
@@ -236,9 +235,8 @@ func (h *Header) awayText() string {
 	return fmt.Sprintf("API server unreachable for %s", h.Now().Sub(h.State.Away).Round(time.Second))
 }
 
-// liveMark is how a release that is watched is: the status of its record in
-// words, the state of its objects in glyph and colour. What an operation is at work
-// on, or was cut off at, is not well, however many objects are ready.
+// liveMark is the state of a watched release: its record's status as the word, its
+// objects' state as glyph and colour. A pending release is never shown as ready.
 func (h *Header) liveMark() theme.Mark {
 	is := event.Running
 	record := h.State.Message
@@ -280,7 +278,7 @@ func (h *Header) endMark() (theme.Mark, string) {
 	return mark, h.Join(leave, h.Graph.Shorten(s.Reason()), h.since())
 }
 
-// leave says how to leave, and what goes with it.
+// leave says how to quit, and what quitting deletes.
 func (h *Header) leave() string {
 	if h.Throwaway {
 		return "press q to quit; this deletes the cluster"
@@ -291,7 +289,7 @@ func (h *Header) leave() string {
 	return "press q to quit"
 }
 
-// since says what became of the release after the end, "" where all is as it was (R34b).
+// since says how the release changed after the operation, "" if it did not (R34b).
 func (h *Header) since() string {
 	if h.Later == nil {
 		return ""
@@ -320,7 +318,7 @@ func (h *Header) since() string {
 	return "since then: " + text
 }
 
-// inFlight says what a pause or an abort still waits for.
+// inFlight says which work a pause or an abort still waits for.
 func (h *Header) inFlight() string {
 	switch n := h.Tally.Active; {
 	case h.Tally.Requests > 0:
@@ -331,7 +329,7 @@ func (h *Header) inFlight() string {
 	return ""
 }
 
-// pulse turns the glyph of what runs, once a second.
+// pulse animates the running glyph, once a second.
 func (h *Header) pulse(glyph string) string {
 	if h.Theme.Still || h.Theme.ASCII {
 		return glyph
@@ -339,8 +337,8 @@ func (h *Header) pulse(glyph string) string {
 	return [...]string{"◴", "◷", "◶", "◵"}[int(h.State.Active(h.Now()).Seconds())%4]
 }
 
-// DrawTooSmall says what can be said on a screen without room for a board: the
-// state, and how much more is needed. Keys work all the same.
+// DrawTooSmall draws a screen without room for a board: the state and the size needed.
+// Keys still work.
 func (h *Header) DrawTooSmall() {
 	mark, text := h.stateMark()
 	if h.Flash.Text != "" {

@@ -11,9 +11,7 @@ import (
 	"lockstep/ui/board/keys"
 )
 
-// A failure that is held is in the state line, and below it the ways out.
-
-// heldText names what failed and why.
+// heldText names the failed groups, and the cause of the first.
 func (h *Header) heldText() string {
 	nodes := h.Failing()
 	if len(nodes) == 0 {
@@ -25,13 +23,13 @@ func (h *Header) heldText() string {
 	}
 	root := h.RootOf(nodes[0])
 	text := h.Join(name, h.cause(nodes[0], root))
-	if canvas.Width(text) > h.W-10 { // the pane names the object as well
+	if canvas.Width(text) > h.W-10 { // the pane names the object
 		text = h.Join(name, h.Graph.Shorten(root.Cause))
 	}
 	return text
 }
 
-// heldLines are a line for each failure that is held: its group, its object, why.
+// heldLines has a line for each held failure: group, object, cause.
 func (h *Header) heldLines() []string {
 	var lines []string
 	roots := h.State.Roots()
@@ -45,7 +43,8 @@ func (h *Header) heldLines() []string {
 	return lines
 }
 
-// cause is an object of a group and why the group has failed for it.
+// cause is the cause of a group's failure, with the object unless the group is named
+// after it.
 func (h *Header) cause(n *graph.Node, r event.Root) string {
 	if r.Object == nil {
 		return h.Graph.Shorten(r.Cause)
@@ -57,7 +56,7 @@ func (h *Header) cause(n *graph.Node, r event.Root) string {
 	return name + ": " + r.Cause
 }
 
-// mended names what failed and has become ready since, by whatever hand.
+// mended names a failed object that has become ready since.
 func (h *Header) mended() string {
 	for _, n := range h.Failing() {
 		for _, o := range n.Objects {
@@ -72,8 +71,8 @@ func (h *Header) mended() string {
 	return ""
 }
 
-// drawWays draws the keys that lead out of a failure.
-func (h *Header) drawWays(ways []keys.Hint, y int) {
+// drawFailureKeys draws the keys that resolve a failure.
+func (h *Header) drawFailureKeys(ways []keys.Hint, y int) {
 	x, end := 3, h.W-1
 	mended := h.mended()
 	if text := mended + " is ready now"; mended != "" && canvas.Width(text)+3+keys.Cells(ways, 3) <= end-x {
@@ -94,8 +93,8 @@ func (h *Header) drawWays(ways []keys.Hint, y int) {
 	}
 }
 
-// Lines is what the state line says of a failure on as many lines as there is
-// room for; nil where one line is all it takes, or all there is.
+// Lines is the state's text about failures in at most room lines; nil if it fits one line
+// or there is room for one only.
 func (h *Header) Lines(room int) []string {
 	if h.State.Run != event.Held && !h.Over() {
 		return nil
@@ -108,7 +107,7 @@ func (h *Header) Lines(room int) []string {
 		}
 		return canvas.Wrap(l, width)
 	}
-	var all, short []string // short: but the first in a line each
+	var all, short []string // short: one line each, except the first
 	for n, l := range h.failureLines() {
 		lines := wrap(n, l)
 		all = append(all, lines...)
@@ -133,7 +132,7 @@ func (h *Header) Lines(room int) []string {
 	return all
 }
 
-// failureLines are a line for each failure, where there are several.
+// failureLines has a line for each of several failures.
 func (h *Header) failureLines() []string {
 	if h.State.Run == event.Held {
 		return h.heldLines()

@@ -9,7 +9,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// counts say how many objects are done: at the end of the state line, at all times.
+// counts says how many objects are done; it is always visible.
 func (h *Header) counts() string {
 	t := h.Tally
 	if t.Total == 0 || h.PlanOnly() {
@@ -25,8 +25,7 @@ func (h *Header) counts() string {
 	return fmt.Sprintf("%d of %d %s", t.Done, t.Total, done)
 }
 
-// others says how many objects are in which other state, in as many numbers as fit a
-// width.
+// others counts the objects in other states, in as many numbers as fit a width.
 func (h *Header) others(room int) string {
 	t := h.Tally
 	active := "in progress"
@@ -51,7 +50,7 @@ func (h *Header) others(room int) string {
 	return ""
 }
 
-// removes reports whether the phases that matter now take objects away.
+// removes reports whether the current phases only delete objects.
 func (h *Header) removes() bool {
 	removes := false
 	for _, p := range h.State.Phases {
@@ -66,11 +65,10 @@ func (h *Header) removes() bool {
 	return removes
 }
 
-// barWidth is how long the progress bar is. Like all of the line it depends on the
-// size of the screen only.
+// barWidth is the length of the progress bar; it depends on the screen's size only.
 func (h *Header) barWidth() int { return max(h.W/8, 6) }
 
-// progressWidth is how wide bar and counts are, 0 if nothing is counted.
+// progressWidth is the width of bar and counts, 0 without counts.
 func (h *Header) progressWidth() int {
 	counts := h.counts()
 	if counts == "" {
@@ -80,7 +78,7 @@ func (h *Header) progressWidth() int {
 	return h.barWidth() + 1 + widest
 }
 
-// drawProgress draws the progress bar and the counts so that they end before a column.
+// drawProgress draws the progress bar and the counts so that they end before x end.
 func (h *Header) drawProgress(end, y int) {
 	counts := h.counts()
 	if counts == "" {
@@ -99,7 +97,7 @@ func (h *Header) drawProgress(end, y int) {
 		case 2*i < reached:
 			char, role = l.Half, h.barRole()
 		}
-		if 2*i >= ready && char != l.Rest { // nobody has waited for it to be ready (R21)
+		if 2*i >= ready && char != l.Rest { // applied, not checked (R21)
 			role = theme.Quiet
 		}
 		h.Canvas.Put(x+i, y, role, char)

@@ -1,5 +1,5 @@
-// Package help is what the pages say that explain the screen: its keys, its glyphs, the
-// warnings. Its one type is Help.
+// Package help builds the text of the pages about keys, glyphs and warnings. Its one type
+// is Help.
 package help
 
 import (
@@ -17,7 +17,6 @@ type Help struct {
 	keys func() []keys.Key
 }
 
-// New explains keys.
 func New(s *screen.Screen, table func() []keys.Key) *Help { return &Help{Screen: s, keys: table} }
 
 // keyRoom and nameRoom are the widths of the first two columns: keys and names of commands.

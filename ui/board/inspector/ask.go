@@ -1,6 +1,7 @@
-// Package inspector is what is to be known of one group or object: why it is as
-// it is, what it waits for, how long it took; and what only the cluster can tell,
-// events, pods, logs and the manifest, which it asks for and waits for.
+// Package inspector shows one group or object: why it has its status, its gates and
+// timings, and, from the cluster, its diff, manifest, events, pods and logs. Its central
+// types are Region, the part of the screen, Subject, the selection, and Answers, the
+// interface to the cluster.
 package inspector
 
 import (
@@ -16,10 +17,9 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// Answers tells what only the cluster knows about an object. Its methods
-// are called in goroutines of their own and must return soon after ctx ends.
-// Text may hold anything; the screen cleans it, and masks the values of a
-// Secret even where the implementation has not.
+// Answers looks up objects in the cluster. Its methods run in separate goroutines and
+// must return soon after ctx ends. They may return any text: the screen cleans it, and
+// masks the values of Secrets again.
 type Answers interface {
 	Foresight
 	// Events returns the object's events, and those of what it owns, oldest
@@ -28,32 +28,30 @@ type Answers interface {
 	// Pods returns the object's pods, the one with the most trouble first, or
 	// Nothing.
 	Pods(ctx context.Context, o plan.Object) ([]Pod, error)
-	// Logs calls follow with each line of the logs of the object's pods, of all
-	// containers, and continues with those that begin meanwhile. It returns at the end
-	// of ctx, or if there is nothing to wait for. follow does not block, and may be
-	// called by several at a time.
+	// Logs calls follow with each line of the logs of all containers of the object's
+	// pods, including containers that start later. It returns when ctx ends or no log
+	// can follow. follow does not block and is safe for concurrent use.
 	Logs(ctx context.Context, o plan.Object, follow func(LogLine)) error
 	// Live returns the object as it is in the cluster, as YAML, or Nothing.
 	Live(ctx context.Context, o plan.Object) (string, error)
 }
 
-// Foresight says what a run does to objects, as Answers does.
+// Foresight returns the changes that a run makes to objects.
 type Foresight interface {
-	// Change returns what the run does to an object, as the cluster is now, or
-	// Nothing.
+	// Change compares an object of the run with the cluster, or returns Nothing.
 	Change(ctx context.Context, it Item) (Change, error)
 	// Sent returns the object as the run sends it, as YAML, or Nothing.
 	Sent(ctx context.Context, it Item) (string, error)
 }
 
-// Item is an object with its place in what is done.
+// Item is an object with its place in the plan.
 type Item struct {
 	event.Unit
 	Kind   event.PhaseKind // of the unit's phase
 	Object plan.Object
 }
 
-// Nothing is the error of an answer that says why there is none to give.
+// Nothing is an error that says why there is no answer; it is not a failure.
 type Nothing string
 
 func (n Nothing) Error() string { return string(n) }
@@ -75,8 +73,7 @@ const (
 
 var TabNames = [Tabs]string{"why", "diff", "manifest", "events", "pods", "logs", "gates", "timings"}
 
-// asks reports whether the tab's content has to be asked of the cluster: one
-// question about one object.
+// asks reports whether the tab shows the result of one query to the cluster.
 func (t Tab) asks() bool {
 	return t == TabEvents || t == TabPods || t == TabLogs || t == TabManifest
 }
@@ -84,30 +81,30 @@ func (t Tab) asks() bool {
 // Inspector is the open inspector.
 type Inspector struct {
 	ctx     context.Context
-	answers Answers // nil: nobody can be asked
+	answers Answers // nil: not connected
 	changes *Changes
 	Tab     Tab
-	Live    bool // the manifest is that of the object in the cluster
-	Cut     bool // lines that are too long are cut off, not broken
-	Times   bool // lines of logs begin with when they were written
+	Live    bool // show the manifest of the object in the cluster
+	Cut     bool // cut long lines instead of wrapping them
+	Times   bool // show the timestamps of log lines
 	Page    pageOf
-	about   Item // what the cluster was asked about
-	N       int  // counts questions, so that a late answer is told from a new one
+	about   Item // the object of the query
+	N       int  // number of the query, to drop late answers
 	cancel  context.CancelFunc
 	busy    bool
 	asked   time.Time
-	text    []string // the answer, clean
-	pods    []Pod    // or this
-	note    string   // why there is none
+	text    []string // the answer, cleaned
+	pods    []Pod    // the answer of the pods tab
+	note    string   // why there is no answer
 	tail    *logTail
 	logs    logBook
 	search  search
 }
 
-// pageOf is where a scrolled text is.
+// pageOf is the position of a scrolled text.
 type pageOf struct {
 	Top, Last int
-	End       bool // stays at the end as text is added
+	End       bool // follows the end of the text
 }
 
 func (i *Inspector) Scroll(by int) {
@@ -115,13 +112,12 @@ func (i *Inspector) Scroll(by int) {
 	i.Page.End = i.Tab == TabLogs && i.Page.Top == i.Page.Last
 }
 
-// New opens the inspector. Questions end with ctx; what is known of changes outlives
-// it.
+// New opens the inspector. Its queries end with ctx; changes outlive it.
 func New(ctx context.Context, answers Answers, changes *Changes) *Inspector {
 	return &Inspector{ctx: ctx, answers: answers, changes: changes}
 }
 
-// Stop ends what the open tab asks.
+// Stop cancels the query of the open tab.
 func (i *Inspector) Stop() {
 	if i.cancel != nil {
 		i.cancel()
@@ -129,13 +125,13 @@ func (i *Inspector) Stop() {
 	}
 }
 
-// Open opens a tab about an object; there may be none.
+// Open opens a tab about an object, if ok.
 func (i *Inspector) Open(t Tab, about Item, ok bool) tea.Cmd {
 	i.Tab = t
 	return i.ask(about, ok)
 }
 
-// Turn asks again where another object has been selected.
+// Turn queries again if another object is selected.
 func (i *Inspector) Turn(about Item, ok bool) tea.Cmd {
 	if i.Tab.asks() && ok && about == i.about {
 		return nil
@@ -143,15 +139,15 @@ func (i *Inspector) Turn(about Item, ok bool) tea.Cmd {
 	return i.ask(about, ok)
 }
 
-// Loading reports whether the open tab shows something that goes stale.
+// Loading reports whether the open tab must be refreshed.
 func (i *Inspector) Loading() bool {
 	return i.answers != nil && (i.Tab == TabEvents || i.Tab == TabPods)
 }
 
-// refreshEvery is how often events and pods are looked up again.
+// refreshEvery is how often events and pods are refreshed.
 const refreshEvery = 3 * time.Second
 
-// Refresh asks again what has gone stale.
+// Refresh repeats the query if its answer is older than refreshEvery.
 func (i *Inspector) Refresh() tea.Cmd {
 	if !i.Loading() || i.busy || time.Since(i.asked) < refreshEvery {
 		return nil
@@ -160,7 +156,7 @@ func (i *Inspector) Refresh() tea.Cmd {
 	return i.question(i.Tab, i.about)
 }
 
-// ask begins to look up what the open tab shows.
+// ask resets the tab and starts its query.
 func (i *Inspector) ask(about Item, ok bool) tea.Cmd {
 	i.Stop()
 	i.N++
@@ -179,8 +175,8 @@ func (i *Inspector) ask(about Item, ok bool) tea.Cmd {
 	return i.question(i.Tab, about)
 }
 
-// Again asks again what the open tab shows, where the moment that it is asked about
-// is another one. Who has scrolled stays where they were.
+// Again repeats the query of the open tab for another moment of a replay. It keeps the
+// scroll position.
 func (i *Inspector) Again() tea.Cmd {
 	if i.answers == nil || !i.Tab.asks() || i.about == (Item{}) {
 		return nil
@@ -192,7 +188,7 @@ func (i *Inspector) Again() tea.Cmd {
 	return i.question(i.Tab, i.about)
 }
 
-// LoadedMsg answers the n-th question.
+// LoadedMsg is the answer to query N.
 type LoadedMsg struct {
 	N    int
 	Text []string
@@ -202,7 +198,7 @@ type LoadedMsg struct {
 
 const notConnected = "not connected to the cluster"
 
-// askTimeout is how long an answer may take.
+// askTimeout limits a query.
 const askTimeout = 15 * time.Second
 
 func (i *Inspector) question(t Tab, it Item) tea.Cmd {
@@ -238,7 +234,7 @@ func (i *Inspector) question(t Tab, it Item) tea.Cmd {
 	}
 }
 
-// loaded takes an answer, unless that has come too late.
+// loaded stores an answer, unless another query followed.
 func (i *Inspector) loaded(a LoadedMsg) {
 	if a.N != i.N {
 		return
@@ -281,8 +277,8 @@ func cleanLines(lines []string) []string {
 	return out
 }
 
-// errText is an error for the inspector; the end of its context is none.
-func errText(err error) string {
+// logError is the text of an error, "" for a cancelled context.
+func logError(err error) string {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return ""
 	}

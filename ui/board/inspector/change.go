@@ -11,7 +11,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// Action is what becomes of an object.
+// Action is the kind of a change.
 type Action string
 
 const (
@@ -19,44 +19,43 @@ const (
 	Alter     Action = "change"
 	Unchanged Action = "unchanged"
 	Delete    Action = "delete"
-	Absent    Action = "absent" // to be deleted, and gone already
-	Keep      Action = "keep"   // to be deleted, but kept
+	Absent    Action = "absent" // to be deleted, but already gone
+	Keep      Action = "keep"   // removed from the release, but kept in the cluster
 	Hook      Action = "hook"
 	Refuse    Action = "refuse"
-	Later     Action = "later" // it cannot be told yet
+	Later     Action = "later" // not known yet
 )
 
-// Change is what a run does to an object.
+// Change is the change that a run makes to an object.
 type Change struct {
 	Action Action `json:"action"`
 	// Message says why, in a sentence; it may be empty.
 	Message string `json:"message,omitempty"`
-	// Fields are those that an Alter changes, where they are known.
+	// Fields are the fields that an Alter changes, if known.
 	Fields []Field `json:"fields,omitempty"`
-	// Recorded means that it says what a run has done, and nothing of how the cluster
-	// is now.
+	// Recorded means that the change comes from a record, not from a comparison with
+	// the cluster.
 	Recorded bool `json:"recorded,omitempty"`
 }
 
 // Field is a field that changes.
 type Field struct {
-	// In is the way to what holds it.
+	// In is the path of its parent.
 	In string `json:"in"`
-	// Lines begin with what they are: - was, + will be, a blank for what stands
-	// around, @ for where in a long text that is.
+	// Lines start with - (old), + (new), a blank (context) or @ (place in a long text).
 	Lines []string `json:"lines"`
 }
 
-// Changes is what is known of changes, and asks for what is not: each answer counts
-// until something happens to its object, or the run takes another turn.
+// Changes caches changes and queries missing ones. An answer is valid until its object
+// changes or the run starts or ends a rollback.
 type Changes struct {
 	ctx   context.Context
-	ask   func(context.Context, Item) (Change, error) // nil: nobody can be asked
+	ask   func(context.Context, Item) (Change, error) // nil: not connected
 	known map[Item]answer
 	busy  bool
 }
 
-// NewChanges knows nothing yet. Its questions end with ctx; answers may be nil.
+// NewChanges returns an empty cache. Its queries end with ctx; answers may be nil.
 func NewChanges(ctx context.Context, answers Answers) *Changes {
 	c := &Changes{ctx: ctx, known: map[Item]answer{}}
 	if answers != nil {
@@ -71,28 +70,24 @@ type answer struct {
 	none   string // why there is no answer
 }
 
-// moment is what an answer depends on.
+// moment is the state that an answer depends on.
 type moment struct {
 	status event.Status
 	since  time.Time // of the object
-	begun  time.Time // of its group: a retry begins it again
-	back   bool      // the run is being undone
-	// over counts the groups that are over, for an answer that what comes first may
-	// change.
-	over int
+	begun  time.Time // of its group: a retry restarts it
+	back   bool      // rolling back
+	over   int       // number of finished groups, which can change a passing answer
 }
 
-// passing reports whether an answer may change as other groups continue.
+// passing reports whether other groups may change the answer.
 func (a answer) passing() bool {
 	return a.none != "" || a.change.Action == Later || a.change.Action == Refuse || a.change.Action == Create && a.change.Message != ""
 }
 
-// mostCompared is how many objects of a group are compared unless one of them is
-// selected.
-const mostCompared = 200
+// maxCompared is how many objects of a selected group are compared.
+const maxCompared = 200
 
-// items are the objects that the diff is about, with the moments that answers
-// about them belong to.
+// items are the objects of the diff, with their current moments.
 func (s Subject) items() (items []Item, moments []moment) {
 	n := s.Node
 	if n == nil {
@@ -104,7 +99,7 @@ func (s Subject) items() (items []Item, moments []moment) {
 			over++
 		}
 	}
-	objects := n.Objects[:min(len(n.Objects), mostCompared)]
+	objects := n.Objects[:min(len(n.Objects), maxCompared)]
 	if s.Object != nil {
 		objects = []*event.ObjectState{s.Object}
 	}
@@ -115,12 +110,12 @@ func (s Subject) items() (items []Item, moments []moment) {
 	return items, moments
 }
 
-// ItemOf is an object of the subject's group with its place.
+// ItemOf is the item of an object of the subject's group.
 func (s Subject) ItemOf(o *event.ObjectState) Item {
 	return Item{s.Node.Unit(), s.Graph.Cols[s.Node.Col].Phase.Kind, o.Object}
 }
 
-// of is what is known of an item at a moment.
+// of returns the cached answer for an item at a moment.
 func (c *Changes) of(it Item, now moment) (answer, bool) {
 	a, known := c.known[it]
 	if known && !a.passing() {
@@ -129,7 +124,7 @@ func (c *Changes) of(it Item, now moment) (answer, bool) {
 	return a, known && a.moment == now
 }
 
-// Forget makes the next look at a subject ask again.
+// Forget drops the cached answers about a subject.
 func (c *Changes) Forget(s Subject) {
 	items, _ := s.items()
 	for _, it := range items {
@@ -137,17 +132,17 @@ func (c *Changes) Forget(s Subject) {
 	}
 }
 
-// ChangesMsg brings answers about changes.
+// ChangesMsg holds answers about changes.
 type ChangesMsg struct {
 	items   []Item
 	answers []answer
 }
 
-// atOnce is how many objects are asked about side by side.
-const atOnce = 8
+// parallelQueries is the number of parallel queries.
+const parallelQueries = 8
 
-// Ask asks for what is not known of a subject, some objects at a time. It is called
-// whenever something may have changed.
+// Ask queries missing answers about a subject, parallelQueries at a time. It is called on every
+// update.
 func (c *Changes) Ask(s Subject) tea.Cmd {
 	if c.busy || c.ask == nil {
 		return nil
@@ -155,7 +150,7 @@ func (c *Changes) Ask(s Subject) tea.Cmd {
 	var m ChangesMsg
 	items, moments := s.items()
 	for n, it := range items {
-		if _, known := c.of(it, moments[n]); known || onItsWay(moments[n].status) || len(m.items) == atOnce {
+		if _, known := c.of(it, moments[n]); known || inFlightStatus(moments[n].status) || len(m.items) == parallelQueries {
 			continue
 		}
 		m.items = append(m.items, it)
@@ -177,10 +172,10 @@ func (c *Changes) Ask(s Subject) tea.Cmd {
 	}
 }
 
-// onItsWay reports whether a request for an object is running.
-func onItsWay(s event.Status) bool { return s == event.Applying || s == event.Deleting }
+// inFlightStatus reports whether a request for an object is running.
+func inFlightStatus(s event.Status) bool { return s == event.Applying || s == event.Deleting }
 
-// take takes an answer, clean.
+// take stores a cleaned answer.
 func (a *answer) take(c Change, err error) {
 	if err != nil {
 		a.none = canvas.Clean(whyNone(err))
@@ -195,7 +190,7 @@ func (a *answer) take(c Change, err error) {
 	a.change = c
 }
 
-// Take takes answers.
+// Take stores answers.
 func (c *Changes) Take(m ChangesMsg) {
 	c.busy = false
 	for n, it := range m.items {

@@ -9,10 +9,10 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// unbroken is a width that no line is longer than.
-const unbroken = 1 << 16
+// noWrap is a width that prevents wrapping.
+const noWrap = 1 << 16
 
-// KubectlLine is the line by which kubectl tells of what is selected.
+// KubectlLine is the kubectl command for the selection and the open tab.
 func (r *Region) KubectlLine() string {
 	o := r.Subject()
 	shown := r.Inspector
@@ -22,7 +22,7 @@ func (r *Region) KubectlLine() string {
 	return canvas.Clean(r.Selected().Kubectl(shown, o.Object, r.cluster()))
 }
 
-// cluster are kubectl's flags that lead to the cluster of the run.
+// cluster are the kubectl flags that select the run's cluster.
 func (r *Region) cluster() []string {
 	if op := r.State.Operation; r.Kubectl == nil && op.Context != "" {
 		return []string{"--context", op.Context}
@@ -36,9 +36,9 @@ func (r *Region) Copy() tea.Cmd {
 	about := r.Selected()
 	var lines []canvas.Line
 	if r.Shown {
-		lines = append(r.Head(about, unbroken), r.Lines(about, unbroken)...)
+		lines = append(r.Head(about, noWrap), r.Lines(about, noWrap)...)
 	} else {
-		lines = about.Why(n, about.Object, unbroken, unbroken)
+		lines = about.Why(n, about.Object, noWrap, noWrap)
 	}
 	var text strings.Builder
 	for _, l := range lines {

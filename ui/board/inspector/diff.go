@@ -11,14 +11,10 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// mostLines is how many lines of an object's changes are shown among others.
-const mostLines = 40
+// maxDiffLines limits the lines of one object in the diff of a group; unlimited does not.
+const maxDiffLines, unlimited = 40, 1 << 20
 
-// everyLine is room for all of them.
-const everyLine = 1 << 20
-
-// Lines say what is done to the selected object, or to all of the group, field
-// by field.
+// Lines is the diff of the selected object, or of all objects of the group.
 func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 	if c.ask == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
@@ -41,9 +37,9 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 	}
 	names = min(names, max(width/2, 12))
 	for n, it := range items {
-		room := mostLines
+		room := maxDiffLines
 		if s.Object != nil {
-			room = everyLine
+			room = unlimited
 		}
 		a, known := c.of(it, moments[n])
 		if shared != "" {
@@ -52,13 +48,13 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 		o := s.Node.Find(it.Object)
 		out = append(out, changeLines(o, a, known, names, room, width, s.Theme.Lines.Ellipsis)...)
 	}
-	if more := len(s.Node.Objects) - mostCompared; s.Object == nil && more > 0 {
+	if more := len(s.Node.Objects) - maxCompared; s.Object == nil && more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more; select one for details", more)))
 	}
 	return out
 }
 
-// common is what is said of several objects, where that is the same for all.
+// common is the text that is the same for all of several objects, or "".
 func (c *Changes) common(items []Item, moments []moment, said func(answer) string) (text string) {
 	if len(items) < 2 {
 		return ""
@@ -73,7 +69,7 @@ func (c *Changes) common(items []Item, moments []moment, said func(answer) strin
 	return text
 }
 
-// head counts what happens to the objects of a group.
+// head counts the actions of a group's objects.
 func (c *Changes) head(s Subject, items []Item, moments []moment) canvas.Line {
 	count, unknown, none := map[Action]int{}, 0, 0
 	for n, it := range items {
@@ -107,20 +103,19 @@ func (c *Changes) head(s Subject, items []Item, moments []moment) canvas.Line {
 	return canvas.Line{{Role: theme.Strong, Text: canvas.Count(len(s.Node.Objects), "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
 }
 
-// ChangeLines are a change to an object as the diff shows it, with a name that is as wide
-// as names.
+// ChangeLines is a change as the diff shows it; names is the width of the name column.
 func ChangeLines(o plan.Object, c Change, names, width int, ellipsis string) []canvas.Line {
 	var a answer
 	a.take(c, nil)
-	return changeLines(&event.ObjectState{Object: o}, a, true, names, everyLine, width, ellipsis)
+	return changeLines(&event.ObjectState{Object: o}, a, true, names, unlimited, width, ellipsis)
 }
 
-// changeLines are what happens to an object: a line, and below it the fields.
+// changeLines is one line for an object's change, and below it the fields.
 func changeLines(o *event.ObjectState, a answer, known bool, names, room, width int, ellipsis string) []canvas.Line {
 	name := canvas.FitMiddle(graph.ShortObject(o.Object), names, ellipsis)
 	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}}
 	switch {
-	case !known && onItsWay(o.Status):
+	case !known && inFlightStatus(o.Status):
 		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "is being sent"})
 	case !known:
 		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "comparing with the cluster " + ellipsis})
@@ -144,7 +139,7 @@ func changeLines(o *event.ObjectState, a answer, known bool, names, room, width 
 	return append(out, lines...)
 }
 
-// happens are the words for what happens to objects.
+// happens are the texts of actions.
 var happens = map[Action]struct {
 	role theme.Role
 	text string
@@ -154,8 +149,8 @@ var happens = map[Action]struct {
 	Hook: {theme.Accent, "runs"}, Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
 }
 
-// says is what happens to an object, in words; of one that this run has applied
-// already, what it has done, and what another apply would do.
+// says is the text of a change. For an object that this run has applied, it is what the
+// run did, and what another apply would do.
 func says(o *event.ObjectState, c Change) (theme.Role, string) {
 	is, known := happens[c.Action]
 	if n := len(c.Fields); n > 0 && c.Action == Alter {
@@ -179,10 +174,10 @@ func says(o *event.ObjectState, c Change) (theme.Role, string) {
 	return is.role, is.text
 }
 
-// signs are the roles of the lines of a field by what they begin with.
+// signs are the roles of a field's lines by their first character.
 var signs = map[string]theme.Role{"-": theme.Bad, "+": theme.Good, " ": theme.Quiet, "@": theme.Quiet}
 
-// fieldLines are the fields of a change, those in one place below its name.
+// fieldLines are the fields of a change, grouped by parent.
 func fieldLines(fields []Field, width int) []canvas.Line {
 	const indent = "    "
 	var out []canvas.Line

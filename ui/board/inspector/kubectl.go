@@ -7,9 +7,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Kubectl is the line that makes kubectl tell of the subject what the open tab
-// does, or describe it where i is nil. The object is the one that the tabs are
-// about, cluster are the flags that lead to its cluster.
+// Kubectl is the kubectl command that shows what the open tab shows, or describes the
+// subject if i is nil. o is the object of the tabs; cluster selects the cluster.
 func (s Subject) Kubectl(i *Inspector, o plan.Object, cluster []string) string {
 	words := append([]string{"kubectl"}, cluster...)
 	if o.Namespace != "" {
@@ -22,7 +21,7 @@ func (s Subject) Kubectl(i *Inspector, o plan.Object, cluster []string) string {
 	return strings.Join(words, " ")
 }
 
-// asks are the words of a line that say what is asked.
+// asks are the command's words after the cluster and the namespace.
 func (s Subject) asks(i *Inspector, o plan.Object) []string {
 	tab := TabWhy
 	if i != nil {
@@ -46,17 +45,17 @@ func (s Subject) asks(i *Inspector, o plan.Object) []string {
 	}
 	words := []string{"get"}
 	for _, other := range s.Node.Objects {
-		if other := other.Object; other.Namespace == "" || other.Namespace == o.Namespace { // kubectl takes one
+		if other := other.Object; other.Namespace == "" || other.Namespace == o.Namespace { // kubectl takes one namespace
 			words = append(words, resource(other))
 		}
 	}
 	return words
 }
 
-// hasLogs are the kinds of which kubectl shows the logs.
+// hasLogs are the kinds that kubectl logs accepts.
 var hasLogs = map[string]bool{"Pod": true, "Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "Service": true, "ReplicationController": true}
 
-// asks are the words that ask for the logs that are shown.
+// asks are the words of kubectl logs for the visible logs.
 func (b *logBook) asks(o plan.Object) []string {
 	words := []string{"logs", "-f"}
 	switch {
@@ -73,7 +72,7 @@ func (b *logBook) asks(o plan.Object) []string {
 	return append(words, "--all-containers")
 }
 
-// resource is an object as kubectl takes it.
+// resource is an object as an argument of kubectl.
 func resource(o plan.Object) string {
 	kind := strings.ToLower(o.Kind)
 	if o.Group != "" {
@@ -84,7 +83,7 @@ func resource(o plan.Object) string {
 
 var plainWord = regexp.MustCompile(`^[\w./:@%+=,-]+$`)
 
-// quoted is a word as a shell takes it.
+// quoted quotes a word for the shell.
 func quoted(word string) string {
 	if plainWord.MatchString(word) {
 		return word

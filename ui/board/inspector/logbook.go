@@ -13,32 +13,28 @@ import (
 // LogLine is a line of a log.
 type LogLine struct {
 	Source
-	Time time.Time // zero if it is not known
+	Time time.Time // zero if unknown
 	Text string
-	// Note means that the text is about the log and not from it. One without a text
-	// says that the source is there.
+	// Note means that the text is lockstep's own. An empty note announces the source.
 	Note bool
 }
 
-// Source is what writes a log: a container of a pod, and which of its instances,
-// from 1; zero if that is not known.
+// Source is a container of a pod. Try counts its instances from 1; zero is unknown.
 type Source struct {
 	Pod, Container string
 	Try            int
 }
 
-// maxLogLines is how many lines are kept.
 const maxLogLines = 5000
 
-// logBook is what was read of logs, in the order of time, and which of them are
-// shown.
+// logBook holds the last log lines, sorted by time, and the filter on them.
 type logBook struct {
 	lines   []LogLine
 	sources []Source // in the order of their first line
-	only    Source   // what is shown: a pod, a container, both, or all
+	only    Source   // the filter; empty fields match all
 }
 
-// add takes lines, clean.
+// add appends cleaned lines.
 func (b *logBook) add(lines []LogLine) {
 	sorted := true
 	for _, l := range lines {
@@ -58,7 +54,7 @@ func (b *logBook) add(lines []LogLine) {
 	}
 }
 
-// pods are those that have a log, containers those of the pods that are shown.
+// pods are the pods with a log, containers the containers of the visible pods.
 func (b *logBook) pods() []string { return b.names(Source{}, func(s Source) string { return s.Pod }) }
 
 func (b *logBook) containers() []string {
@@ -74,13 +70,12 @@ func (b *logBook) names(of Source, name func(Source) string) (names []string) {
 	return names
 }
 
-// among reports whether a source is one of those that are shown.
+// among reports whether a source passes the filter.
 func (s Source) among(only Source) bool {
 	return (only.Pod == "" || s.Pod == only.Pod) && (only.Container == "" || s.Container == only.Container)
 }
 
-// turn shows the next of some names, or the one before; from all the way leads to the
-// first or the last.
+// turn returns the next or previous name, cyclically; from none, the first or the last.
 func turn(names []string, now string, by int) string {
 	if len(names) == 0 {
 		return now
@@ -92,39 +87,39 @@ func turn(names []string, now string, by int) string {
 	return names[(at+by+len(names))%len(names)]
 }
 
-// TurnPod shows the logs of the next pod or of the one before, TurnContainer those of
-// a container, AllLogs those of all.
+// TurnPod shows only the logs of the next or previous pod, TurnContainer those of a
+// container, AllLogs all.
 func (i *Inspector) TurnPod(by int) {
 	i.logs.only = Source{Pod: turn(i.logs.pods(), i.logs.only.Pod, by)}
-	i.toEnd()
+	i.scrollToEnd()
 }
 
 func (i *Inspector) TurnContainer(by int) {
 	i.logs.only.Container = turn(i.logs.containers(), i.logs.only.Container, by)
-	i.toEnd()
+	i.scrollToEnd()
 }
 
 func (i *Inspector) AllLogs() {
 	i.logs.only = Source{}
-	i.toEnd()
+	i.scrollToEnd()
 }
 
-// SeveralPods and SeveralContainers report whether there is another one to turn to.
+// SeveralPods and SeveralContainers report whether there is more than one.
 func (i *Inspector) SeveralPods() bool { return i.Tab == TabLogs && len(i.logs.pods()) > 1 }
 
 func (i *Inspector) SeveralContainers() bool { return i.Tab == TabLogs && len(i.logs.containers()) > 1 }
 
-// Chosen reports whether only some of the logs are shown.
-func (i *Inspector) Chosen() bool { return i.Tab == TabLogs && i.logs.only != Source{} }
+// LogsFiltered reports whether the logs are filtered.
+func (i *Inspector) LogsFiltered() bool { return i.Tab == TabLogs && i.logs.only != Source{} }
 
-// HasTimes reports whether it is known when the lines of logs were written.
+// HasTimes reports whether log lines have timestamps.
 func (i *Inspector) HasTimes() bool {
 	return i.Tab == TabLogs && slices.ContainsFunc(i.logs.lines, func(l LogLine) bool { return !l.Time.IsZero() })
 }
 
-func (i *Inspector) toEnd() { i.Page.Top, i.Page.End = i.Page.Last, true }
+func (i *Inspector) scrollToEnd() { i.Page.Top, i.Page.End = i.Page.Last, true }
 
-// heading names a source: its pod among all, its container, its instance.
+// heading names a source: its pod's number, its container, its instance, its pod.
 func (b *logBook) heading(s Source, dot string) string {
 	var parts []string
 	if s.Pod != "" {
@@ -143,7 +138,7 @@ func (b *logBook) heading(s Source, dot string) string {
 	return strings.Join(parts, " "+dot+" ")
 }
 
-// head says which logs are shown.
+// head names the visible logs.
 func (b *logBook) head(dot string) string {
 	shown := slices.DeleteFunc(slices.Clone(b.sources), func(s Source) bool { return s.Pod == "" || !s.among(b.only) })
 	if len(shown) == 0 {
@@ -172,8 +167,8 @@ func (b *logBook) head(dot string) string {
 	return strings.Replace(b.heading(only, dot), " "+dot+" ", fmt.Sprintf(" %s all %d containers %s ", dot, len(containers), dot), 1)
 }
 
-// text is what is shown: where several are, with a heading for each at its first
-// line, and before each line which pod and container has written it.
+// text is the visible lines. Of several sources, each has a heading before its first line
+// and a tag on every line.
 func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 	var out []canvas.Line
 	pods, containers := b.pods(), b.containers()
@@ -212,7 +207,7 @@ func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 	return out
 }
 
-// tag tells the lines of a source from those of others that are shown.
+// tag distinguishes a source from the other visible ones.
 func (b *logBook) tag(s Source, pods, containers []string) string {
 	var parts []string
 	if b.only.Pod == "" && len(pods) > 1 {
@@ -224,7 +219,7 @@ func (b *logBook) tag(s Source, pods, containers []string) string {
 	return strings.Join(parts, " ")
 }
 
-// wrapped adds a line, on as many as it takes, or cut off.
+// wrapped appends a line, wrapped or cut.
 func (i *Inspector) wrapped(out []canvas.Line, before string, role theme.Role, text string, width int) []canvas.Line {
 	room := max(width-canvas.Width(before), 8)
 	lines := []string{text}

@@ -11,18 +11,17 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// collectFor is how long lines are collected before they are shown.
+// collectFor is how long log lines are batched.
 const collectFor = 80 * time.Millisecond
 
-// logTail hands the lines of followed logs over to the screen, which takes
-// them in batches.
+// logTail passes log lines to the screen in batches.
 type logTail struct {
 	mu    sync.Mutex
 	lines []LogLine
 	done  bool
 	err   error
-	more  chan struct{} // holds a token while there is something to take
-	ended chan struct{} // closed when there will be no more
+	more  chan struct{} // holds a token while lines are pending
+	ended chan struct{} // closed at the end of the logs
 }
 
 func newLogTail() *logTail {
@@ -61,7 +60,7 @@ func (t *logTail) take() (lines []LogLine, done bool, err error) {
 	return lines, t.done, t.err
 }
 
-// LogMsg brings lines of the logs that the n-th question follows.
+// LogMsg is a batch of log lines of query n.
 type LogMsg struct {
 	n     int
 	lines []LogLine
@@ -69,7 +68,7 @@ type LogMsg struct {
 	err   error
 }
 
-// followLogs follows the logs of an object until the tab is left.
+// followLogs follows the logs of an object until the tab closes.
 func (i *Inspector) followLogs(o plan.Object) tea.Cmd {
 	answers := i.answers
 	ctx, cancel := context.WithCancel(i.ctx)
@@ -82,7 +81,7 @@ func (i *Inspector) followLogs(o plan.Object) tea.Cmd {
 	return tea.Batch(follow, i.nextLines(ctx))
 }
 
-// nextLines waits for lines of the logs, and collects what comes soon after.
+// nextLines waits for the next batch of log lines.
 func (i *Inspector) nextLines(ctx context.Context) tea.Cmd {
 	n, tail := i.N, i.tail
 	return func() tea.Msg {
@@ -101,7 +100,7 @@ func (i *Inspector) nextLines(ctx context.Context) tea.Cmd {
 	}
 }
 
-// logged takes lines of the logs, and waits for more.
+// logged stores log lines and waits for more.
 func (i *Inspector) logged(a LogMsg) tea.Cmd {
 	if a.n != i.N {
 		return nil
@@ -116,7 +115,7 @@ func (i *Inspector) logged(a LogMsg) tea.Cmd {
 	if !a.done {
 		return i.nextLines(i.ctx)
 	}
-	i.note = errText(a.err)
+	i.note = logError(a.err)
 	switch {
 	case i.note != "":
 	case len(i.logs.lines) == 0:

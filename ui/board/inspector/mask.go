@@ -6,12 +6,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// hidden stands for a value that must not be seen.
+// hidden replaces a secret value.
 const hidden = "(masked)"
 
-// maskSecrets takes the values out of a manifest that is, or holds, a Secret.
-// The implementation of Inspector has done so already; this is for the day on
-// which it has not. It works on lines, and rather hides too much.
+// maskSecrets masks the values of a manifest that is, or contains, a Secret. Answers
+// should have masked them; this is the second line of defence. It works on lines, and in
+// doubt masks too much.
 func maskSecrets(o plan.Object, manifest string) string {
 	if o.Kind != "Secret" && !strings.Contains(manifest, "kind: Secret") && !strings.Contains(manifest, `"Secret"`) {
 		return manifest

@@ -9,22 +9,21 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// Pod is a pod in a table. What is not known is empty.
+// Pod is a pod in a table. Unknown fields are empty.
 type Pod struct {
-	Name string
-	// Ready is how many of its containers are, "1/2".
-	Ready    string
+	Name     string
+	Ready    string // ready containers, "1/2"
 	Restarts string
 	Created  time.Time
 	Node     string
-	// Phase is what it is doing, Why what keeps it from being ready.
-	Phase, Why string
+	Phase    string
+	Why      string // it is not ready
 }
 
-// reasonRoom is how wide the last column has to be to stand in its line.
+// reasonRoom is the minimum width of the last column; with less it moves below the line.
 const reasonRoom = 24
 
-// podColumns are the columns before the last, as far as anything is known for them.
+// podColumns are the columns before the last, without empty ones.
 func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 	age := func(p Pod) string {
 		if p.Created.IsZero() {
@@ -54,8 +53,8 @@ func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 	return heads, cells
 }
 
-// podTable is a table of pods: its heads, and its lines. Names are cut where the
-// room is short; a reason that finds none in its line is below it.
+// podTable is a table of pods: its head and its lines. It cuts names to save room; a
+// reason that does not fit goes below its line.
 func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas.Line) {
 	const gap = 2
 	if len(pods) == 0 {
@@ -108,7 +107,7 @@ func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas
 		default:
 			out = append(out, canvas.Plain(theme.Text, row))
 			if p.Why == "" {
-				continue // the ready count says so
+				continue // the ready column is enough
 			}
 			for _, part := range canvas.Wrap(why, max(width-4, 8)) {
 				out = append(out, canvas.Plain(role, "    "+part))
@@ -118,7 +117,7 @@ func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas
 	return canvas.Plain(theme.Strong, strings.TrimRight(text, " ")), out
 }
 
-// ageOf is how old something is, in one unit or as a clock.
+// ageOf formats an age, from two days on in days.
 func ageOf(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= 2*day {

@@ -13,36 +13,33 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Region is the part of the screen in which the inspector is open, or not.
+// Region is the part of the screen for the inspector, open or closed.
 type Region struct {
 	*screen.Screen
 	*Inspector
 	Shown   bool
 	Area    canvas.Rect
-	Changes *Changes // what is known of them, also while it is closed
-	// Kubectl are kubectl's flags that lead to the cluster. Nil: by the context that
-	// the operation names.
+	Changes *Changes // kept while it is closed
+	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's
+	// context.
 	Kubectl []string
-	// Query is what is searched for in the open tab, as it was typed, and Hits
-	// what of that is in it.
+	// Query is the text to search for in the open tab, Hits the number of matches.
 	Query, Hits string
-	// Show brings what is selected into view.
-	show    func()
-	Reverts Reverts
+	show        func() // scrolls the selection into view
+	Reverts     Reverts
 }
 
-// NewRegion is a closed inspector, which answers may be nil for. Questions end with ctx.
+// NewRegion returns a closed inspector; answers may be nil. Its queries end with ctx.
 func NewRegion(ctx context.Context, s *screen.Screen, answers Answers, show func()) *Region {
 	changes := NewChanges(ctx, answers)
 	return &Region{Screen: s, Inspector: New(ctx, answers, changes), Changes: changes, show: show}
 }
 
-// Wraps reports whether the open tab is text that is broken after its width.
+// Wraps reports whether the open tab wraps long lines.
 func (r *Region) Wraps() bool {
 	return r.Tab == TabLogs || r.Tab == TabManifest || r.Tab == TabEvents
 }
 
-// Close closes it.
 func (r *Region) Close() tea.Cmd {
 	if r.Shown {
 		r.Stop()
@@ -52,7 +49,7 @@ func (r *Region) Close() tea.Cmd {
 	return nil
 }
 
-// FirstTab is where the inspector opens: what comes next is looked ahead to.
+// FirstTab is the tab that opens first: the diff of a waiting group, else why.
 func (r *Region) FirstTab() Tab {
 	if r.LooksAhead() {
 		return TabDiff
@@ -60,20 +57,19 @@ func (r *Region) FirstTab() Tab {
 	return TabWhy
 }
 
-// LooksAhead reports whether the selected group is still to come, and somebody
-// knows what that will do.
+// LooksAhead reports whether the selected group has not started and can be compared with
+// the cluster.
 func (r *Region) LooksAhead() bool {
 	n := r.Group()
 	return n != nil && r.answers != nil && (n.Status == event.Waiting || n.Status == event.Held)
 }
 
-// Look opens the inspector, if it is not open, and a tab of it.
+// Look opens the inspector on a tab.
 func (r *Region) Look(t Tab) tea.Cmd {
 	r.open()
 	return r.OpenTab(t)
 }
 
-// open opens the inspector, if it is not open.
 func (r *Region) open() {
 	r.Follow = false
 	if !r.Shown {
@@ -82,7 +78,7 @@ func (r *Region) open() {
 	}
 }
 
-// OpenDiff opens the diff; where it is open, it is looked up again.
+// OpenDiff opens the diff, or refreshes it if it is open.
 func (r *Region) OpenDiff() tea.Cmd {
 	if r.Shown && r.Tab == TabDiff {
 		r.Changes.Forget(r.Selected())
@@ -90,15 +86,14 @@ func (r *Region) OpenDiff() tea.Cmd {
 	return r.Look(TabDiff)
 }
 
-// OpenManifest opens the manifest as it is sent, or as it is in the cluster.
+// OpenManifest opens the manifest as applied, or as it is in the cluster.
 func (r *Region) OpenManifest(live bool) tea.Cmd {
 	r.open()
 	r.Live = live
 	return r.reopen(TabManifest)
 }
 
-// OpenTab opens a tab; the manifest of what has been applied is that in the
-// cluster.
+// OpenTab opens a tab. The manifest of an applied object is the one in the cluster.
 func (r *Region) OpenTab(t Tab) tea.Cmd {
 	if t == TabManifest {
 		o := r.Subject()
@@ -112,7 +107,7 @@ func (r *Region) reopen(t Tab) tea.Cmd {
 	return r.Open(t, about, ok)
 }
 
-// Selected is what is selected, as the inspector has it.
+// Selected is the selection.
 func (r *Region) Selected() Subject {
 	return Subject{Picture: &r.Picture, Node: r.Group(), Object: r.Object()}
 }
@@ -126,8 +121,8 @@ func (r *Region) Item() (Item, bool) {
 	return r.Selected().ItemOf(o), true
 }
 
-// Subject is the object that the tabs are about: the selected one, or of the
-// selected group the one that needs looking at; nil for none.
+// Subject is the object of the tabs: the selected one, or the most urgent of the selected
+// group; nil for none.
 func (r *Region) Subject() *event.ObjectState {
 	if o := r.Object(); o != nil {
 		return o
@@ -148,7 +143,7 @@ func (r *Region) Subject() *event.ObjectState {
 	return n.Objects[0]
 }
 
-// Turn asks again after the selection has moved.
+// Turn queries again after the selection moved.
 func (r *Region) Turn() tea.Cmd {
 	if !r.Shown {
 		return nil
@@ -157,21 +152,20 @@ func (r *Region) Turn() tea.Cmd {
 	return r.Inspector.Turn(about, ok)
 }
 
-// AskAhead asks for what the diff that is shown needs and is not known: the tab, or
-// the pane below the board.
+// AskAhead queries missing changes for the visible diff, in the tab or in the pane.
 func (r *Region) AskAhead() tea.Cmd {
-	if r.Shown && r.Tab == TabDiff || r.Foresees() {
+	if r.Shown && r.Tab == TabDiff || r.ShowsDiff() {
 		return r.Changes.Ask(r.Selected())
 	}
 	return nil
 }
 
-// HasAnswers reports whether somebody can be asked.
+// HasAnswers reports whether the inspector can query the cluster.
 func (r *Region) HasAnswers() bool { return r.answers != nil }
 
-// Foresees reports whether the pane says by itself what is going to happen to what is
-// selected: while nothing continues that would overtake it.
-func (r *Region) Foresees() bool {
+// ShowsDiff reports whether the pane shows the diff of the selection: only while the run
+// stands still.
+func (r *Region) ShowsDiff() bool {
 	stands := r.State.Run == event.Paused || r.State.Run == event.Held || r.PlanOnly()
 	return stands && !r.Shown && r.LooksAhead()
 }
@@ -188,7 +182,7 @@ func (r *Region) Click(x, y int) tea.Cmd {
 	return nil
 }
 
-// Title names what is selected in full.
+// Title is the full name of the selection.
 func (r *Region) Title() string {
 	n := r.Group()
 	if n == nil {
@@ -211,7 +205,7 @@ func (r *Region) Wheel(at tea.Mouse) {
 	}
 }
 
-// Update takes answers, and asks again when events have changed the state.
+// Update stores answers, and queries again after events changed the state.
 func (r *Region) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case ChangesMsg:
@@ -227,7 +221,7 @@ func (r *Region) Update(msg tea.Msg) tea.Cmd {
 	case ShellEnded:
 		return r.EndShell(msg)
 	case revertsMsg:
-		r.tookBack(msg)
+		r.storeReverts(msg)
 	case keys.Changed:
 		cmd := r.AskReverts()
 		if r.Replayed && r.Shown {

@@ -12,10 +12,9 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// Reverts is what applying the failed object again would take back of what is in the
-// cluster.
+// Reverts is the change in the cluster that a retry of the failed object would revert.
 type Reverts struct {
-	asked drifted // what was asked about last
+	asked drifted // the last query
 	text  string
 }
 
@@ -27,14 +26,13 @@ type drifted struct {
 	begun  time.Time
 }
 
-// revertsMsg tells what applying an object again would take back.
+// revertsMsg is the answer to AskReverts.
 type revertsMsg struct {
 	of   drifted
 	text string
 }
 
-// AskReverts asks what applying the failed object again would take back of what is in
-// the cluster.
+// AskReverts queries what a retry of the failed object would revert.
 func (r *Region) AskReverts() tea.Cmd {
 	answers := r.answers
 	if answers == nil || !r.Held() {
@@ -67,18 +65,18 @@ func (r *Region) AskReverts() tea.Cmd {
 	}
 }
 
-// lookTimeout is how long the cluster may take to answer.
+// lookTimeout limits the query.
 const lookTimeout = 10 * time.Second
 
-// tookBack takes the answer, unless it is about another moment.
-func (r *Region) tookBack(msg revertsMsg) {
+// storeReverts stores the answer, unless it is about another moment.
+func (r *Region) storeReverts(msg revertsMsg) {
 	if msg.of == r.Reverts.asked {
 		r.Reverts.text = msg.text
 	}
 }
 
-// lost says what of the fields in the cluster goes away: "image: example/api:2",
-// "3 fields".
+// lost names the values in the cluster that a change replaces: "image: example/api:2",
+// "replicas: 3 and 2 more".
 func lost(fields []Field) string {
 	var gone []string
 	for _, f := range fields {
@@ -98,8 +96,8 @@ func lost(fields []Field) string {
 	return fmt.Sprintf("%s and %d more", gone[0], len(gone)-1)
 }
 
-// RetryHint says what applying again takes back, where somebody has changed what is in
-// the cluster, as far as there is room beside the other ways out.
+// RetryHint is the footer's word for R, with the change in the cluster that a retry would
+// revert, as far as it fits.
 func (r *Region) RetryHint() string {
 	switch {
 	case !r.Held():

@@ -10,18 +10,18 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// search is what is looked for in what the open tab shows.
+// search is a search in the open tab.
 type search struct {
 	on    bool
 	query string // in lower case
-	from  int    // the line that was at the top when it began
-	at    int    // the line that was gone to
+	from  int    // the top line at the start of the search
+	at    int    // the line of the current match, -1 for none
 }
 
-// Search begins to look for something, or ends that.
+// Search starts or ends a search.
 func (i *Inspector) Search(on bool) { i.search = search{on: on, from: i.Page.Top, at: -1} }
 
-// Seek looks for a text, whatever its case, from where the search began.
+// Seek goes to the first match, ignoring case, from where the search started.
 func (i *Inspector) Seek(query string, lines []canvas.Line, room int) {
 	i.search.query, i.search.at = strings.ToLower(query), i.search.from-1
 	i.Page.Top = i.search.from
@@ -30,8 +30,8 @@ func (i *Inspector) Seek(query string, lines []canvas.Line, room int) {
 	}
 }
 
-// NextMatch goes to the next line that has what is looked for, or to the one before;
-// after the last one comes the first. It reports whether there is one.
+// NextMatch goes to the next or previous matching line, cyclically. It reports whether
+// there is one.
 func (i *Inspector) NextMatch(by int, lines []canvas.Line, room int) bool {
 	all := i.matches(lines)
 	if len(all) == 0 {
@@ -53,7 +53,7 @@ func (i *Inspector) NextMatch(by int, lines []canvas.Line, room int) bool {
 	return true
 }
 
-// matches are the lines that have what is looked for.
+// matches are the indexes of the matching lines.
 func (i *Inspector) matches(lines []canvas.Line) (at []int) {
 	for n, l := range lines {
 		for _, p := range l {
@@ -66,7 +66,7 @@ func (i *Inspector) matches(lines []canvas.Line) (at []int) {
 	return at
 }
 
-// Found are the cells of a line where there is what is looked for: from and to.
+// Found are the ranges of a line's cells that match.
 func (i *Inspector) Found(l canvas.Line) (cells [][2]int) {
 	x := 0
 	for _, p := range l {
@@ -85,9 +85,9 @@ func (i *Inspector) Found(l canvas.Line) (cells [][2]int) {
 	return cells
 }
 
-// fold is where a text has another one in whatever case, -1 for nowhere and for
-// nothing. Letters count that take as many bytes in either case. It is called for
-// every line of a log in every frame, and allocates nothing.
+// fold is strings.Index ignoring case, -1 for an empty text; it finds letters only whose
+// cases have the same length in bytes. It runs for every line of a log in every frame, so
+// it does not allocate.
 func fold(text, lower string) int {
 	if lower == "" {
 		return -1
@@ -105,7 +105,7 @@ func fold(text, lower string) int {
 	return -1
 }
 
-// At is the line that was gone to, -1 for none.
+// At is the line of the current match, -1 for none.
 func (i *Inspector) At() int {
 	if i.search.query == "" {
 		return -1
@@ -113,23 +113,20 @@ func (i *Inspector) At() int {
 	return i.search.at
 }
 
-// Searches reports whether something is searched for in the open tab.
+// Searches reports whether a search is on in the open tab.
 func (r *Region) Searches() bool { return r.Shown && r.search.on }
 
-// Seek looks for a text in what the open tab shows.
 func (r *Region) Seek(query string) {
 	r.Query = query
 	lines, room := r.tabLines()
 	r.Inspector.Seek(query, lines, room)
 }
 
-// EndSearch forgets what was searched for.
 func (r *Region) EndSearch() {
 	r.Query = ""
 	r.Search(false)
 }
 
-// ToMatch goes to the next match, or to the one before.
 func (r *Region) ToMatch(by int) tea.Cmd {
 	lines, room := r.tabLines()
 	if !r.NextMatch(by, lines, room) {
@@ -138,7 +135,7 @@ func (r *Region) ToMatch(by int) tea.Cmd {
 	return nil
 }
 
-// matched says which match was gone to, as of the lines that are shown.
+// matched is the number of the current match and of all matches.
 func (r *Region) matched(lines []canvas.Line) string {
 	if !r.Searches() {
 		return ""
@@ -155,7 +152,7 @@ func (r *Region) matched(lines []canvas.Line) string {
 	return fmt.Sprintf("%d of %d", at, len(all))
 }
 
-// tabLines are the lines of the open tab, and how many of them there is room for.
+// tabLines are the lines of the open tab, and how many of them fit.
 func (r *Region) tabLines() (lines []canvas.Line, room int) {
 	body, head := r.tabBody()
 	return r.Lines(r.Selected(), body.W), max(body.H-len(head), 1)

@@ -10,21 +10,21 @@ import (
 	"lockstep/theme"
 )
 
-// Shells opens shells in containers. Answers that do so implement it.
+// Shells opens shells in containers. An Answers may implement it.
 type Shells interface {
 	// Shell prepares a shell in a running container of the object's pods; an empty pod or
-	// container stands for any. It says where the shell is, and returns soon after ctx ends.
+	// container matches any. where names the container.
 	Shell(ctx context.Context, o plan.Object, pod, container string) (shell tea.ExecCommand, where string, err error)
 }
 
-// ShellMsg is a shell that can be run, or why there is none.
+// ShellMsg is the result of Shells.Shell.
 type ShellMsg struct {
 	shell tea.ExecCommand
 	where string
 	err   error
 }
 
-// ShellEnded is a shell that was run.
+// ShellEnded is the result of a shell.
 type ShellEnded struct {
 	where string
 	err   error
@@ -42,8 +42,8 @@ func (r *Region) WhyNoShell() string {
 	return ""
 }
 
-// Shell opens a shell in the pod and container whose logs are chosen, or else in the
-// one with the most trouble that is running.
+// Shell opens a shell in the container that the logs are filtered by, or else in the
+// running one with the most trouble.
 func (r *Region) Shell() tea.Cmd {
 	shells, o := r.answers.(Shells), r.Subject().Object
 	var at Source

@@ -5,7 +5,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// tabPlaces are where the names of the tabs stand.
+// tabPlaces are the places of the tabs' names.
 func (r *Region) tabPlaces() []canvas.Rect {
 	p := r.Area
 	total := 0
@@ -32,7 +32,7 @@ func (r *Region) tabPlaces() []canvas.Rect {
 	return places
 }
 
-// scrollTabs brings the open tab into view if there is no room for all.
+// scrollTabs scrolls the open tab into view.
 func (r *Region) scrollTabs(places []canvas.Rect) {
 	open := places[r.Tab]
 	by := max(open.X+open.W+1-r.W, 0)
@@ -41,10 +41,9 @@ func (r *Region) scrollTabs(places []canvas.Rect) {
 	}
 }
 
-// tabsBelow reports whether the tabs need a line of their own.
+// tabsBelow reports whether the tabs go below the title.
 func (r *Region) tabsBelow() bool { return r.W < 100 }
 
-// Draw draws the open inspector.
 func (r *Region) Draw() {
 	p := r.Area
 	defer r.Canvas.Within(p)()
@@ -88,7 +87,7 @@ func (r *Region) Draw() {
 	r.Canvas.ScrollBar(r.W-1, body, pg.Top, len(lines))
 }
 
-// tabBody is where the text of the open tab is, and what of it does not scroll.
+// tabBody is the area of the open tab's text, and its lines that do not scroll.
 func (r *Region) tabBody() (body canvas.Rect, head []canvas.Line) {
 	p := r.Area
 	body = canvas.Rect{X: 2, Y: p.Y + 1, W: p.W - 4, H: p.H - 1}

@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// Lines is the text of the open tab about what is selected.
+// Lines is the text of the open tab.
 func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 	n := s.Node
 	if n == nil {
@@ -29,10 +29,10 @@ func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 	case TabTimings:
 		return s.timingsTab(n, width)
 	}
-	return i.askedTab(s, width)
+	return i.queryTab(s, width)
 }
 
-// Head are the lines of the open tab that stay where they are when its text scrolls.
+// Head are the lines of the open tab that do not scroll.
 func (i *Inspector) Head(s Subject, width int) (out []canvas.Line) {
 	if !i.Tab.asks() || s.Node == nil {
 		return nil
@@ -49,11 +49,10 @@ func (i *Inspector) Head(s Subject, width int) (out []canvas.Line) {
 	return out
 }
 
-// askedTab is what the cluster has answered; of a hook's log what was recorded
-// comes first.
-func (i *Inspector) askedTab(s Subject, width int) []canvas.Line {
+// queryTab is the answer of the cluster, after a hook's recorded log.
+func (i *Inspector) queryTab(s Subject, width int) []canvas.Line {
 	var out []canvas.Line
-	if o := s.Object; i.Tab == TabLogs && o != nil && !i.Chosen() {
+	if o := s.Object; i.Tab == TabLogs && o != nil && !i.LogsFiltered() {
 		for _, l := range o.Log {
 			out = append(out, canvas.Plain(theme.Text, l))
 		}
@@ -90,14 +89,14 @@ func (i *Inspector) which(s Subject) string {
 	return "to be applied"
 }
 
-// Applied reports whether the run has come to an object.
+// Applied reports whether the run has started an object.
 func Applied(o *event.ObjectState) bool { return o.Status != event.Waiting }
 
 // maxListed is how many objects of a group the inspector lists.
 const maxListed = 1000
 
-// whyTab says why the selected thing is as it is, in full; for a group it goes
-// on with all its objects, those that need looking at first.
+// whyTab is Why without a limit; for a group, all its objects follow, the most urgent
+// first.
 func (s Subject) whyTab(n *graph.Node, width int) []canvas.Line {
 	const all = 1 << 20
 	if o := s.Object; o != nil {
@@ -122,8 +121,8 @@ func worstOf(n *graph.Node) *event.ObjectState {
 	return picture.Worst(n)
 }
 
-// Objects lists the objects of a group below an empty line, those that need looking
-// at first, but for one that was described.
+// Objects lists the objects of a group below an empty line, the most urgent first,
+// without the one that was described.
 func (s Subject) Objects(n *graph.Node, described *event.ObjectState) []canvas.Line {
 	out := []canvas.Line{nil}
 	objects := slices.Clone(n.Objects[:min(len(n.Objects), maxListed)])
@@ -140,7 +139,7 @@ func (s Subject) Objects(n *graph.Node, described *event.ObjectState) []canvas.L
 	return out
 }
 
-// gatesTab lists all that a group waits for and all that waits for it.
+// gatesTab lists the dependencies and the dependents of a group.
 func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
 	var up []*graph.Node
 	for _, id := range n.After {
@@ -155,7 +154,7 @@ func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
 	return canvas.WrapLines(out, width)
 }
 
-// shortWhy leaves out of "A waits for B: why" what is beside it: the other group.
+// shortWhy shortens "A waits for B: why" to "A: why", where B is the line's heading.
 func shortWhy(why string) string {
 	who, rest, waits := strings.Cut(why, " waits for ")
 	_, reason, ok := strings.Cut(rest, ": ")
@@ -165,8 +164,7 @@ func shortWhy(why string) string {
 	return who + ": " + reason
 }
 
-// nodeLines are a line for each group, and one for why it is among them where that
-// is known.
+// nodeLines has a line for each group, and one for the reason if known.
 func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Node) string) []canvas.Line {
 	if len(nodes) == 0 {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "  "+none)}
@@ -186,8 +184,8 @@ func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Nod
 	return out
 }
 
-// timingsTab tells when things began and how long they took, from the
-// beginning of the operation.
+// timingsTab lists when the group and its objects started, from the start of the
+// operation, and how long they took.
 func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	if op := s.State.Operation; op.Watches() {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is running; lockstep status "+op.Release+" shows how long each group took")}

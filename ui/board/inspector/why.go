@@ -12,18 +12,16 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// Subject is what the inspector is about: a group, or an object of it where
-// that is not nil.
+// Subject is what the inspector shows: a group, or one of its objects if Object is not
+// nil.
 type Subject struct {
 	*picture.Picture
 	Node   *graph.Node
 	Object *event.ObjectState
 }
 
-// Why says why a group, or an object of it, is as it is: its status and the
-// reason, what was found out about that, and what it means for others. It is
-// made for a number of lines of a width, of which what was found out gets what
-// the rest leaves.
+// Why explains the status of a group or of one of its objects: status and reason, the
+// diagnosis, and the gates. The diagnosis gets the lines that the rest leaves of room.
 func (s Subject) Why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.Line {
 	var head []canvas.Line
 	if o != nil {
@@ -44,7 +42,7 @@ func (s Subject) Why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.
 	return append(head, tail...)
 }
 
-// objectWhy is an object's status in a line.
+// objectWhy is an object's status and its reason in a line.
 func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	mark := s.ObjectMark(n, o)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
@@ -70,8 +68,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	return l
 }
 
-// whyNot is why an object is not ready, if that is known: it decides, and comes
-// before what the object looks like.
+// whyNot is the cause why an object is not ready; it takes precedence over its message.
 func (s Subject) whyNot(o *event.ObjectState) string {
 	if o.Done() {
 		return ""
@@ -79,7 +76,7 @@ func (s Subject) whyNot(o *event.ObjectState) string {
 	return o.Cause
 }
 
-// groupWhy is a group's status in a line.
+// groupWhy is a group's status and its reason in a line.
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	mark := s.GroupMark(n)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
@@ -100,8 +97,7 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	return l
 }
 
-// diagnosis is what was found out about an object that is not ready: as many
-// lines as there is room for, the last ones.
+// diagnosis is the last lines of an object's diagnosis and log.
 func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 	var lines []canvas.Line
 	if o.Message != "" && o.Cause != "" && !strings.Contains(o.Cause, o.Message) && room > 1 {
@@ -118,7 +114,7 @@ func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 	return lines
 }
 
-// gateLines say what a group still waits for, and how many wait for it.
+// gateLines name the groups that a group still waits for, and those that wait for it.
 func (s Subject) gateLines(n *graph.Node, w int) []canvas.Line {
 	var lines []canvas.Line
 	if n.Status == event.Waiting || n.Status == event.Held {
@@ -128,7 +124,7 @@ func (s Subject) gateLines(n *graph.Node, w int) []canvas.Line {
 		for _, u := range n.Ins {
 			if why := n.Group.Why[u.ID]; why != "" && !picture.Passed(u) {
 				lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+shortWhy(why))}, w)...)
-				break // the tab of gates has all
+				break // the gates tab lists all
 			}
 		}
 	}
@@ -140,8 +136,7 @@ func (s Subject) gateLines(n *graph.Node, w int) []canvas.Line {
 	return lines
 }
 
-// followersLine says how many groups wait for one, or were never started
-// because of it.
+// followersLine counts the groups that wait for one, or never started because of it.
 func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	all := s.Graph.Followers(n)
 	verb := " wait for it: "

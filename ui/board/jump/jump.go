@@ -1,5 +1,5 @@
-// Package jump is the mode that goes to a group by letters of its name, or by its code:
-// two letters that stand before each group while one types. Its one type is Jump.
+// Package jump is the mode that goes to a group by letters of its name, or by the two-letter
+// code that each group shows while the mode is open. Its one type is Jump.
 package jump
 
 import (
@@ -22,15 +22,14 @@ type Jump struct {
 	*screen.Screen
 	*line.Line
 	board  Board
-	from   screen.Spot   // what was selected before
-	detail screen.Detail // and how much was shown
-	found  []*graph.Node // what the letters are about, the best one first
+	from   screen.Spot   // the selection before
+	detail screen.Detail // the detail before
+	found  []*graph.Node // matches, the best first
 }
 
-// Board brings a group into view.
+// Board selects a group and scrolls it into view.
 type Board interface{ Select(*graph.Node) }
 
-// New goes to groups of a screen.
 func New(s *screen.Screen, b Board) *Jump {
 	j := &Jump{Screen: s, board: b}
 	j.Line = line.New(s, line.Use{Prompt: "go to ", Enter: "go", Esc: "back", Typed: j.typed, Cleared: j.back, Found: j.says, Kept: j.end, Other: []keys.Binding{
@@ -46,7 +45,7 @@ func (j *Jump) Open() tea.Cmd {
 	return j.Line.Open()
 }
 
-// end stays at what was found.
+// end keeps the selected match.
 func (j *Jump) end() {
 	j.Reset()
 	j.Detail, j.Codes = j.detail, nil
@@ -55,12 +54,12 @@ func (j *Jump) end() {
 	}
 }
 
-// back returns to what was selected before.
+// back restores the selection.
 func (j *Jump) back() {
 	j.Detail, j.Codes, j.Sel = j.detail, nil, j.from
 }
 
-// breakpoint sets or clears a breakpoint on what was found, and stays there.
+// breakpoint sets or clears a breakpoint on the match and keeps it selected.
 func (j *Jump) breakpoint() tea.Cmd {
 	j.Close()
 	j.end()
@@ -85,8 +84,8 @@ func (j *Jump) says() string {
 	return fmt.Sprintf("%s, 1 of %d", j.found[0].Name, len(j.found))
 }
 
-// search returns the groups that letters are about: by their code, the end of the name,
-// the beginning of a part of it, anything in it, and last the letters in their order.
+// search returns the matching groups: first by code, then by the last part of the name,
+// the start of a part, a substring, and last the letters in order.
 func (j *Jump) search(letters string) []*graph.Node {
 	if letters == "" {
 		return nil
@@ -132,7 +131,7 @@ func inOrder(name, letters string) bool {
 	return true
 }
 
-// codes gives each group two letters, from its name where these are free.
+// codes gives each group a unique code of two letters, preferably from its name.
 func codes(nodes []*graph.Node) map[event.Unit]string {
 	taken := map[string]bool{}
 	out := make(map[event.Unit]string, len(nodes))
@@ -145,7 +144,7 @@ func codes(nodes []*graph.Node) map[event.Unit]string {
 
 const alphabet = "abcdefghijklmnopqrstuvwxyz"
 
-// letters are those of a name, the last part of it first: there names differ most.
+// letters are the letters of a name, its last part first, where names differ most.
 func letters(name string) string {
 	name = strings.TrimSuffix(strings.ToLower(name), ":(unseq.)")
 	if at := strings.LastIndexAny(name, "/:-_."); at >= 0 {
@@ -173,5 +172,5 @@ func freeCode(name string, taken map[string]bool) string {
 			}
 		}
 	}
-	return "" // there are more groups than codes: they are found by name
+	return "" // out of codes; the name still finds the group
 }

@@ -1,6 +1,6 @@
-// Package keys is what keys mean: bindings in tables, from which keys are obeyed
-// and footer, help, list of commands and the page of keys are made, so that none of them
-// can say what is not so; and the stack of modes that have the keys.
+// Package keys defines key bindings and the stack of modes. Dispatch, footer, help, command
+// palette and the documentation all read the same tables of Binding. Its central types are
+// Binding, Mode and Stack; every package of the board but canvas may import it.
 package keys
 
 import (
@@ -13,39 +13,31 @@ import (
 
 // Binding is a key in one context.
 type Binding struct {
-	Keys  []string // as the terminal names them
-	Label string   // as people read them
-	About string   // what it does, in a word or three
-	More  string   // what the help adds to that, if anything
+	Keys  []string // bubbletea's names
+	Label string   // for people
+	About string   // one to three words
+	More  string   // the help's addition, if any
 	Part  string   // heading in the help
-	// Only tells when the key means this, where it means something else otherwise.
-	// Nil: always.
+	// Only reports whether the binding applies now. Nil: always.
 	Only func() bool
-	// Hint is the word in the footer while the key can be obeyed, empty
-	// while it cannot. Nil: never in the footer.
+	// Hint is the word in the footer, empty while the key does nothing. Nil: never in
+	// the footer.
 	Hint func() string
-	// Disabled says why the key cannot be obeyed now, "" where it can; it is said
-	// instead. Nil: it can be, or the run decides.
-	Disabled func() string
-	Do       func() tea.Cmd
-	// Steers means that a read-only screen does not have the key.
-	Steers bool
-	// Way means that the key is a way out of a failure that is held (R44):
-	// its hint is below the state then, and not in the footer.
-	Way bool
-	// Near means that its hint stands among the inspector's own, while that is open: it
-	// shows the same thing in another way.
-	Near bool
-	// Stays means that others leave the footer before it does.
-	Stays bool
-	// Alias means that another binding documents it.
-	Alias bool
+	// Disabled says why the key does not work now, "" if it does; the screen shows
+	// this. Nil: it works, or the run decides.
+	Disabled  func() string
+	Do        func() tea.Cmd
+	Steers    bool // not on a read-only screen
+	OnFailure bool // resolves a held failure (R44): its hint is then below the state, not in the footer
+	Near      bool // its hint is among the inspector's while that is open
+	Stays     bool // stays in a footer without room for all
+	Alias     bool // another binding documents it
 }
 
-// Active reports whether the key means this now.
+// Active reports whether the binding applies now.
 func (b Binding) Active() bool { return b.Only == nil || b.Only() }
 
-// Obey does it, or has it said why that cannot be now.
+// Obey runs the binding, or says why it is disabled.
 func (b Binding) Obey(say func(why string) tea.Cmd) tea.Cmd {
 	if b.Disabled != nil {
 		if why := b.Disabled(); why != "" {
@@ -55,7 +47,7 @@ func (b Binding) Obey(say func(why string) tea.Cmd) tea.Cmd {
 	return b.Do()
 }
 
-// Unless is why a key cannot be obeyed while something is not so.
+// Unless returns a Disabled that gives the reason unless ok.
 func Unless(ok func() bool, why string) func() string {
 	return func() string {
 		if ok() {
@@ -65,7 +57,7 @@ func Unless(ok func() bool, why string) func() string {
 	}
 }
 
-// Find is what a key means now: the first in a table that has it.
+// Find is the first active binding of a key in a table.
 func Find(table []Binding, name string) (Binding, bool) {
 	for _, b := range table {
 		if slices.Contains(b.Keys, name) && b.Active() {
@@ -75,10 +67,10 @@ func Find(table []Binding, name string) (Binding, bool) {
 	return Binding{}, false
 }
 
-// Always is a hint that is always in the footer.
+// Always returns a Hint that is always in the footer.
 func Always(word string) func() string { return func() string { return word } }
 
-// When is a hint that is there while something is so.
+// When returns a Hint that is in the footer while ok.
 func When(word string, ok func() bool) func() string {
 	return func() string {
 		if ok() {
@@ -88,13 +80,12 @@ func When(word string, ok func() bool) func() string {
 	}
 }
 
-// Run is a binding's action for something that leads to no command.
+// Run returns a Do that calls a function and returns no command.
 func Run(do func()) func() tea.Cmd {
 	return func() tea.Cmd { do(); return nil }
 }
 
-// Key is a key of the screen, for documents: the keys as people read them, their
-// heading, what they do and what is to be said about that.
+// Key documents a binding: label, heading, action and explanation.
 type Key struct{ Keys, Part, About, More string }
 
 // Document lists the keys of a table under a heading.
@@ -106,8 +97,7 @@ func Document(part string, table []Binding) []Key {
 	return out
 }
 
-// Hint is a key and its word in the footer; Press is the key's name. A click on it presses
-// the key.
+// Hint is a key and its word in the footer. A click on it presses the key named Press.
 type Hint struct {
 	Key, Word, Press string
 	Stays            bool
@@ -115,7 +105,7 @@ type Hint struct {
 
 func (h Hint) Width() int { return canvas.Width(h.Key) + 1 + canvas.Width(h.Word) }
 
-// Cells is how wide hints are with a gap between.
+// Cells is the width of hints with a gap between them.
 func Cells(hints []Hint, gap int) int {
 	w := -gap
 	for _, h := range hints {

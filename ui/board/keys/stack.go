@@ -7,13 +7,12 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// Mode has the keys while it is on top of the stack. It knows the state and the
-// canvas, and no other mode.
+// Mode gets the keys while it is on top of the stack. It knows the state and the canvas,
+// but no other mode.
 type Mode interface {
-	// Keys are the keys that mean something in it. It gets all others by Update.
+	// Keys are its bindings. Update gets all other keys.
 	Keys() []Binding
-	// Update takes keys, pastes, the wheel of the mouse, Changed, and what it has
-	// asked for itself.
+	// Update handles keys, pastes, the mouse wheel, Changed, and its own messages.
 	Update(tea.Msg) tea.Cmd
 	// Draw draws it over the board.
 	Draw()
@@ -22,21 +21,20 @@ type Mode interface {
 // Changed tells a mode that events have changed the state.
 type Changed struct{}
 
-// Line is a mode in which text is typed in the footer. It does not cover the board.
+// Line is a mode to type text in the footer. It does not cover the board.
 type Line interface {
-	// Prompt is before what is typed. Line is what is typed into, and what is found
-	// by it, with the keys that there are.
 	Prompt() string
+	// Line returns the input, and its result with the keys.
 	Line() (input *textinput.Model, found string)
 }
 
 // Cursor is a mode that shows the terminal's cursor.
 type Cursor interface{ Cursor() *tea.Cursor }
 
-// Stack are the modes that are open, the last one on top.
+// Stack holds the open modes, the last one on top.
 type Stack []Mode
 
-// Top is the mode that has the keys, nil where the board has them.
+// Top is the mode that gets the keys, nil if the board does.
 func (s Stack) Top() Mode {
 	if len(s) == 0 {
 		return nil
@@ -44,7 +42,7 @@ func (s Stack) Top() Mode {
 	return s[len(s)-1]
 }
 
-// Covers reports whether a mode lies over the board.
+// Covers reports whether a mode covers the board.
 func (s Stack) Covers() bool {
 	_, line := s.Top().(Line)
 	return len(s) > 0 && !line
@@ -59,18 +57,18 @@ func (s *Stack) Open(m Mode) {
 	*s = append(*s, m)
 }
 
-// OpenBelow opens a mode that nobody has asked for just now below the others.
+// OpenBelow opens a mode below the others, because the user did not just ask for it.
 func (s *Stack) OpenBelow(m Mode) {
 	s.Close(m)
 	*s = slices.Insert(*s, 0, m)
 }
 
-// Close takes a mode away, if it is open.
+// Close removes a mode, if it is open.
 func (s *Stack) Close(m Mode) {
 	*s = slices.DeleteFunc(*s, func(other Mode) bool { return other == m })
 }
 
-// NewInput is a line to type into, drawn by whoever shows it.
+// NewInput returns an input that its mode draws.
 func NewInput() textinput.Model {
 	in := textinput.New()
 	in.Prompt = ""

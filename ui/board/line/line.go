@@ -1,5 +1,5 @@
-// Package line is the mode in which text is typed in the footer: what is shown, or
-// searched for. Its one type is Line.
+// Package line is the mode to type text in the footer, for filter and search. Its one type
+// is Line.
 package line
 
 import (
@@ -13,46 +13,44 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Line is what is typed.
+// Line is a line of text that the user types.
 type Line struct {
 	*screen.Screen
 	input textinput.Model
 	use   Use
 }
 
-// Use is what is made of it.
+// Use is the purpose of a line.
 type Use struct {
-	Prompt     string // before what is typed
+	Prompt     string
 	Enter, Esc string // the words for these keys
 	Typed      func(string)
 	Cleared    func()
-	Found      func() string
-	// Kept is called when enter has closed the line; it may be nil.
-	Kept func()
-	// Next goes to the next thing that was found, or to the one before, and the line
-	// stays open. Nil: enter closes it and keeps what was found.
-	Next func(by int) tea.Cmd
-	// Other are further keys.
-	Other []keys.Binding
+	Found      func() string // the result so far
+	Kept       func()        // called after enter closed the line; may be nil
+	// Next goes to the next or previous result, and the line stays open. Nil: enter
+	// closes the line and keeps the result.
+	Next  func(by int) tea.Cmd
+	Other []keys.Binding // further keys
 }
 
-// New is an empty line.
+// New returns an empty line.
 func New(s *screen.Screen, u Use) *Line { return &Line{Screen: s, input: keys.NewInput(), use: u} }
 
-// Open begins to type, after what was typed before.
+// Open opens the line with its previous text.
 func (l *Line) Open() tea.Cmd {
 	l.Modes.Open(l)
 	return l.input.Focus()
 }
 
-// Clear forgets what was typed.
+// Clear closes and empties the line.
 func (l *Line) Clear() {
 	l.Modes.Close(l)
 	l.input.SetValue("")
 	l.use.Cleared()
 }
 
-// Prompt and Line are what keys.Line asks for.
+// Prompt and Line implement keys.Line.
 func (l *Line) Prompt() string { return l.use.Prompt }
 
 func (l *Line) Line() (*textinput.Model, string) {
@@ -68,14 +66,14 @@ func (l *Line) Line() (*textinput.Model, string) {
 	return &l.input, l.use.Found() + hints
 }
 
-// Cursor is where one types.
+// Cursor is the place of the text cursor.
 func (l *Line) Cursor() *tea.Cursor {
 	c := tea.NewCursor(min(1+canvas.Width(l.use.Prompt)+l.input.Position(), l.W-1), l.H-1)
 	c.Blink = false
 	return c
 }
 
-// Keys are the keys that are not typed.
+// Keys are the keys that do not go to the text.
 func (l *Line) Keys() []keys.Binding {
 	table := append(slices.Clone(l.use.Other),
 		keys.Binding{Keys: []string{"esc"}, Do: keys.Run(l.Clear)},
@@ -95,14 +93,13 @@ func (l *Line) keep() {
 	}
 }
 
-// Typed is what was typed, Reset forgets it.
+// Typed is the text, Reset empties it.
 func (l *Line) Typed() string { return l.input.Value() }
 func (l *Line) Reset()        { l.input.SetValue("") }
 
-// Close stops typing and keeps what was found.
+// Close closes the line and keeps the result.
 func (l *Line) Close() { l.Modes.Close(l) }
 
-// Update takes a key or a paste.
 func (l *Line) Update(msg tea.Msg) (cmd tea.Cmd) {
 	switch msg.(type) {
 	case tea.KeyPressMsg, tea.PasteMsg:

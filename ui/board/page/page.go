@@ -1,5 +1,5 @@
-// Package page is a text on top of the board, which can be scrolled: Page is the mode,
-// and Text what other modes show such a text with.
+// Package page shows scrollable text on top of the board. Page is the mode; Text is the
+// scrolling that other modes embed.
 package page
 
 import (
@@ -16,7 +16,7 @@ import (
 // Part is the heading of the keys of a page.
 const Part = "in the help, the warnings and other pages"
 
-// Text is a part of a text.
+// Text is a scroll position in a text.
 type Text struct {
 	*screen.Screen
 	top  int
@@ -28,10 +28,10 @@ func (t *Text) Home() { t.top, t.last = 0, 0 }
 
 func (t *Text) scroll(by int) { t.top = min(max(t.top+by, 0), t.last) }
 
-// Scrolls is what a key does that scrolls by so many lines.
+// Scrolls returns the action of a key that scrolls by so many lines.
 func (t *Text) Scrolls(by int) func() tea.Cmd { return keys.Run(func() { t.scroll(by) }) }
 
-// Update takes the wheel of the mouse.
+// Update handles the mouse wheel.
 func (t *Text) Update(msg tea.Msg) tea.Cmd {
 	if wheel, ok := msg.(tea.MouseWheelMsg); ok {
 		switch wheel.Button {
@@ -44,14 +44,14 @@ func (t *Text) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// DrawText draws the part of lines that is in view in a box.
+// DrawText draws the visible part of lines in a box.
 func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Role) {
 	room, all := max(t.H-5, 1), len(lines)
 	if t.last = max(len(lines)-room, 0); t.last > 0 {
 		t.scroll(0)
 		title = fmt.Sprintf("%s %s %d%%", title, t.Theme.Lines.Dot, 100*(t.top+room)/len(lines))
 		lines = lines[t.top:][:room]
-		if t.W-w < 24 { // narrow strips of the board beside it would only be noise
+		if t.W-w < 24 { // narrow strips of the board at its sides would distract
 			t.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: t.W, H: t.H})
 		}
 	}
@@ -59,26 +59,25 @@ func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Rol
 	t.Canvas.ScrollBar(inner.X+inner.W, inner, t.top, all)
 }
 
-// Page is a text that is only read.
+// Page is a text to read.
 type Page struct {
 	Text
 	title string
 	lines func(width int) []canvas.Line
 }
 
-// New is a page with a title, whose lines are made for a width.
+// New returns a closed page; lines returns its text for a width.
 func New(s *screen.Screen, title string, lines func(width int) []canvas.Line) *Page {
 	return &Page{Text: Text{Screen: s}, title: title, lines: lines}
 }
 
-// Open shows it from its first line.
+// Open shows the page from its first line.
 func (p *Page) Open() tea.Cmd {
 	p.Home()
 	p.Modes.Open(p)
 	return nil
 }
 
-// Keys are the keys of a page.
 func (p *Page) Keys() []keys.Binding {
 	const all = 1 << 20
 	return []keys.Binding{
@@ -93,7 +92,6 @@ func (p *Page) Keys() []keys.Binding {
 	}
 }
 
-// Draw draws it over the board.
 func (p *Page) Draw() {
 	if p.TooSmall() {
 		return

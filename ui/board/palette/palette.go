@@ -1,5 +1,5 @@
-// Package palette is the mode that lists all commands that there are now, with their
-// keys, and obeys the one that is selected. Its one type is Palette.
+// Package palette is the mode that lists the current commands with their keys, and runs
+// the selected one. Its one type is Palette.
 package palette
 
 import (
@@ -18,21 +18,21 @@ import (
 // Part is the heading of the keys of the list of commands.
 const Part = "in the list of commands"
 
-// Palette is that list, on top of the board. What is typed leaves those that it is about.
+// Palette is the list of commands; typing filters it.
 type Palette struct {
 	*screen.Screen
 	table  func() []keys.Binding // of the board
 	input  textinput.Model
-	at     int // which of them is selected, -1 for none: enter alone does nothing to a run
+	at     int // the selected command, -1 for none, so that enter alone does nothing
 	cursor *tea.Cursor
 }
 
-// New is a list of the commands in a table, which is asked for whenever it is shown.
+// New returns a closed palette of the commands in a table.
 func New(s *screen.Screen, table func() []keys.Binding) *Palette {
 	return &Palette{Screen: s, table: table}
 }
 
-// Open shows it with nothing typed.
+// Open shows the palette without a filter.
 func (p *Palette) Open() tea.Cmd {
 	p.input, p.at = keys.NewInput(), -1
 	p.Modes.Open(p)
@@ -41,7 +41,7 @@ func (p *Palette) Open() tea.Cmd {
 
 func (p *Palette) close() { p.Modes.Close(p) }
 
-// Keys are the keys of the list. All others are typed.
+// Keys are the keys of the list. All others go to the filter.
 func (p *Palette) Keys() []keys.Binding {
 	move := func(by int) func() tea.Cmd {
 		return keys.Run(func() { p.at = min(max(p.at+by, 0), max(len(p.Commands())-1, 0)) })
@@ -57,7 +57,6 @@ func (p *Palette) Keys() []keys.Binding {
 	}
 }
 
-// Update takes a key or a paste.
 func (p *Palette) Update(msg tea.Msg) (cmd tea.Cmd) {
 	switch msg.(type) {
 	case tea.KeyPressMsg, tea.PasteMsg:
@@ -67,11 +66,10 @@ func (p *Palette) Update(msg tea.Msg) (cmd tea.Cmd) {
 	return cmd
 }
 
-// Cursor is where one types.
+// Cursor is the place of the text cursor.
 func (p *Palette) Cursor() *tea.Cursor { return p.cursor }
 
-// Commands are those that the keys now stand for, as far as they have all words that
-// were typed: those that can be obeyed first.
+// Commands are the commands that contain all typed words, the enabled ones first.
 func (p *Palette) Commands() (out []keys.Binding) {
 	table := p.table()
 	words := strings.Fields(strings.ToLower(p.input.Value()))
@@ -89,8 +87,7 @@ func (p *Palette) Commands() (out []keys.Binding) {
 	return out
 }
 
-// rank puts what can be obeyed before what cannot, and what begins with what was
-// typed before what has it somewhere.
+// rank puts enabled commands before disabled ones, and matches at the start before others.
 func (p *Palette) rank(b keys.Binding, words []string) int {
 	rank := 0
 	if !p.offers(b) {
@@ -102,10 +99,10 @@ func (p *Palette) rank(b keys.Binding, words []string) int {
 	return rank
 }
 
-// offers reports whether a command can be obeyed now, as far as the footer knows.
+// offers reports whether a command is enabled, as far as the footer knows.
 func (p *Palette) offers(b keys.Binding) bool { return b.Hint == nil || b.Hint() != "" }
 
-// run does what the selected command's key does.
+// run runs the selected command.
 func (p *Palette) run() tea.Cmd {
 	all := p.Commands()
 	p.close()
@@ -115,8 +112,7 @@ func (p *Palette) run() tea.Cmd {
 	return all[p.at].Obey(p.Explain)
 }
 
-// Draw draws the list over the board, the part of it that is about the
-// selected line if it is long.
+// Draw draws the list over the board. A long list scrolls to the selected line.
 func (p *Palette) Draw() {
 	if p.TooSmall() {
 		return
@@ -145,7 +141,7 @@ func (p *Palette) Draw() {
 	}
 	dot := " " + p.Theme.Lines.Dot + " "
 	title := canvas.Count(len(all), "command") + dot + "type to search" + dot + p.Theme.Lines.Enter + " run" + dot + "esc"
-	for len(lines) < min(room, 12)+2 { // it does not jump while one types
+	for len(lines) < min(room, 12)+2 { // the same height for every filter
 		lines = append(lines, nil)
 	}
 	if p.W-w < 24 {
@@ -156,8 +152,7 @@ func (p *Palette) Draw() {
 	p.cursor.Blink = false
 }
 
-// row is a command by its name, with what is to be said about it if there is room, and
-// its key at the end.
+// row is a command: name, explanation as far as it fits, key.
 func (p *Palette) row(cursor string, b keys.Binding, key, name theme.Role, width int) canvas.Line {
 	const names = 24
 	rest := max(width-2-names-canvas.Width(b.Label), 1)

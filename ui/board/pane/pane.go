@@ -1,5 +1,5 @@
-// Package pane is the part of the screen below the board: why the selected thing is as
-// it is and what is going to happen to it, the open inspector, or in the end the report.
+// Package pane draws the part of the screen below the board: status and diff of the
+// selection, the open inspector, or the final report. Its one type is Pane.
 package pane
 
 import (
@@ -13,26 +13,24 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Pane is that part.
+// Pane is the part of the screen below the board.
 type Pane struct {
 	*screen.Screen
 	insp   *inspector.Region
 	report *report.Report
 }
 
-// New is a pane that an inspector and a report have their place in.
 func New(s *screen.Screen, i *inspector.Region, r *report.Report) *Pane {
 	return &Pane{Screen: s, insp: i, report: r}
 }
 
-// reports reports whether the report is below the board, until the user looks at
-// something else. Of a failure, why it came to that is there.
+// reports reports whether the pane shows the report: after a success, until the user
+// moves. After a failure it shows the cause.
 func (p *Pane) reports() bool {
 	return p.HasReport() && p.Follow && !p.insp.Shown && p.State.Status == event.Succeeded
 }
 
-// Rows is how high the pane is at least, between two rows of the screen: a failure that
-// is held has its last words there.
+// Rows is the minimum height of the pane between two rows of the screen.
 func (p *Pane) Rows(top, bottom int) int {
 	if p.insp.Shown {
 		if p.H < 26 {
@@ -76,7 +74,7 @@ func (p *Pane) Draw() {
 	}
 }
 
-// text draws lines below a heading, and says how to see those that there is no room for.
+// text draws lines below a heading; rest says how to see the lines that do not fit.
 func (p *Pane) text(title string, lines []canvas.Line, rest string) {
 	area := p.insp.Area
 	p.Canvas.Head(area.Y, title)
@@ -88,17 +86,17 @@ func (p *Pane) text(title string, lines []canvas.Line, rest string) {
 	}
 }
 
-// lines say why the selected thing is as it is; if there is room for more, what
-// is going to happen to it, or the objects of the group.
+// lines explain the status of the selection, then its diff, or the objects of the group if
+// they fit.
 func (p *Pane) lines(about inspector.Subject, room, w int) []canvas.Line {
 	lines := about.Why(about.Node, about.Object, room, w)
 	if whole := canvas.WrapLines(lines, w); len(whole) <= room {
 		lines = whole
 	}
 	switch {
-	case p.insp.Foresees() && len(lines)+2 > room: // what happens next counts for more than who waits
+	case p.insp.ShowsDiff() && len(lines)+2 > room: // the diff matters more than the gates
 		return slices.Insert(lines, 1, p.insp.Changes.Lines(about, w)...)
-	case p.insp.Foresees():
+	case p.insp.ShowsDiff():
 		return slices.Concat(lines, []canvas.Line{nil}, p.insp.Changes.Lines(about, w))
 	case len(about.Node.Objects) > 1:
 		if objects := about.Objects(about.Node, about.Described()); len(lines)+len(objects) <= room {
@@ -108,9 +106,8 @@ func (p *Pane) lines(about inspector.Subject, room, w int) []canvas.Line {
 	return lines
 }
 
-// Lacks is how many lines more the pane would take to say whole why what is
-// selected is not ready.
-func (p *Pane) Lacks() int {
+// MissingRows is how many more lines the pane needs to explain why the selection is not ready.
+func (p *Pane) MissingRows() int {
 	if p.reports() {
 		return p.over(p.report.Lines(p.insp.Area.W - 3))
 	}
@@ -118,22 +115,20 @@ func (p *Pane) Lacks() int {
 	if n == nil || p.insp.Shown {
 		return 0
 	}
-	return max(p.over(p.insp.Selected().Why(n, p.Object(), 0, p.insp.Area.W-3)), p.Ahead())
+	return max(p.over(p.insp.Selected().Why(n, p.Object(), 0, p.insp.Area.W-3)), p.MissingDiffRows())
 }
 
-// Ahead is how many lines more the pane would take to say whole what is going to happen
-// to what is selected.
-func (p *Pane) Ahead() int {
-	if p.Group() == nil || !p.insp.Foresees() {
+// MissingDiffRows is how many more lines the pane needs for the whole diff of the selection.
+func (p *Pane) MissingDiffRows() int {
+	if p.Group() == nil || !p.insp.ShowsDiff() {
 		return 0
 	}
 	about, w := p.insp.Selected(), p.insp.Area.W-3
 	return p.over(slices.Concat(about.Why(about.Node, about.Object, 0, w), []canvas.Line{nil}, p.insp.Changes.Lines(about, w)))
 }
 
-// Wants is how many lines more the pane would take for all that is known of a
-// failure, its last words among that; of what is going on it wants none.
-func (p *Pane) Wants() int {
+// MissingFailureRows is how many more lines the pane needs for the whole diagnosis of a failure.
+func (p *Pane) MissingFailureRows() int {
 	n := p.Group()
 	if n == nil || p.insp.Shown || n.Status != event.Failed {
 		return 0
@@ -141,5 +136,5 @@ func (p *Pane) Wants() int {
 	return p.over(p.insp.Selected().Why(n, p.Object(), p.H, p.insp.Area.W-3))
 }
 
-// over is how many lines there are too many.
+// over is how many lines do not fit.
 func (p *Pane) over(lines []canvas.Line) int { return max(len(lines)-(p.insp.Area.H-1), 0) }

@@ -7,9 +7,8 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// A rollback does not touch the picture of what it undoes: the groups of the
-// operation stay as they came to be. What became of them since is told by the
-// phases of the rollback, object by object, and by nothing else.
+// A rollback does not change the groups of the operation. Their outcomes come from the
+// rollback's own phases, object by object.
 
 // The outcomes of objects and groups, words of the theme's table.
 const (
@@ -18,7 +17,7 @@ const (
 	partly     = "partly-undone"
 )
 
-// Undone collects what a rollback has done to objects so far.
+// Undone computes the outcomes of a rollback so far.
 func (p *Picture) Undone() {
 	p.undo = nil
 	if !p.RollingBack() {
@@ -37,9 +36,8 @@ func (p *Picture) Undone() {
 	}
 }
 
-// ObjectOutcome is what a rollback has made of an object, or is making of it;
-// empty where it has not touched it, has found it as it was, or has failed to,
-// and where there was nothing to undo.
+// ObjectOutcome is a rollback's effect on an object, "" if there is none: untouched,
+// unchanged, failed, or nothing to undo.
 func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	u := p.undo[o.Object]
 	if u == nil || p.Back(n) || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
@@ -47,7 +45,7 @@ func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	}
 	switch u.Status {
 	case event.Gone:
-		if o.Status == event.Gone { // so it was before
+		if o.Status == event.Gone { // before the rollback
 			return ""
 		}
 		return removed
@@ -61,7 +59,7 @@ func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	return ""
 }
 
-// groupOutcome is what a rollback has made of a group that has begun.
+// groupOutcome is a rollback's effect on a group that had started.
 func (p *Picture) groupOutcome(n *graph.Node) string {
 	if p.Back(n) || n.Started.IsZero() {
 		return ""
@@ -75,7 +73,7 @@ func (p *Picture) groupOutcome(n *graph.Node) string {
 			any, is = true, rolledBack
 		case outcome != "":
 			any, all = true, false
-		case o.Status != event.Waiting && !p.asItWas(o):
+		case o.Status != event.Waiting && !p.untouched(o):
 			all = false
 		}
 	}
@@ -90,14 +88,14 @@ func (p *Picture) groupOutcome(n *graph.Node) string {
 	return partly
 }
 
-// asItWas reports whether a rollback had nothing to do about an object.
-func (p *Picture) asItWas(o *event.ObjectState) bool {
+// untouched reports whether a rollback had nothing to do for an object.
+func (p *Picture) untouched(o *event.ObjectState) bool {
 	u := p.undo[o.Object]
 	return u != nil && (u.Change == event.Unchanged || u.Status == event.Gone)
 }
 
-// GroupMark is how a group's status looks. One that has failed shows that
-// after a rollback, too: it is why there was one.
+// GroupMark is the mark of a group's status. A failed group shows its failure after a
+// rollback too.
 func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
 	mark := p.Theme.Mark(string(n.Status))
 	if n.Degraded > 0 {

@@ -1,6 +1,6 @@
-// Package picture is what is known of an operation and how that looks: how far
-// things are, in numbers, the mark of each group and object, and what a rollback
-// has made of them since. It changes with events and with nothing else.
+// Package picture turns the state of an operation into what the screen shows: counts, the
+// mark of each group and object, and the outcomes of a rollback. Only events change it. Its
+// one type is Picture, which screen.Screen embeds.
 package picture
 
 import (
@@ -16,29 +16,29 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// Picture is what is known of an operation, and how that looks.
+// Picture is the state of an operation with its derived numbers and marks.
 type Picture struct {
 	Theme  theme.Theme
 	Now    func() time.Time
-	Steers bool // there is a run to steer
+	Steers bool // the screen can send commands
 
 	State event.State
-	// Later is how the objects are after the end, nil where nobody watches them (R34b):
-	// the graph then shows these, and State what the operation came to.
+	// Later is the state of the objects after the operation, nil unless they are
+	// watched (R34b). The graph then shows Later; State keeps the outcome.
 	Later *event.State
-	// NotLive says why the objects may be otherwise by now, "" where that is clear.
+	// NotLive says why the objects may be out of date, "" if they are not.
 	NotLive string
 	Graph   graph.Graph
 	Tally   tally
-	undo    map[plan.Object]*event.ObjectState // what a rollback has done to objects
-	Next    *event.GroupState                  // what a step lets go, while paused
+	undo    map[plan.Object]*event.ObjectState // the objects of the rollback
+	Next    *event.GroupState                  // the next group to step, while paused
 	Ended   bool                               // the source has ended
 }
 
-// ReadOnly reports whether there is no run to steer.
+// ReadOnly reports whether the screen cannot send commands.
 func (p *Picture) ReadOnly() bool { return !p.Steers }
 
-// Over reports whether nothing more happens.
+// Over reports whether the operation is over.
 func (p *Picture) Over() bool {
 	switch p.State.Status {
 	case event.Succeeded, event.Failed, event.Aborted:
@@ -47,10 +47,10 @@ func (p *Picture) Over() bool {
 	return p.Ended
 }
 
-// Steerable reports whether commands can be given.
+// Steerable reports whether the run accepts commands.
 func (p *Picture) Steerable() bool { return !p.ReadOnly() && !p.Over() }
 
-// RollingBack reports whether the operation is being undone, or was.
+// RollingBack reports whether the operation is being or was rolled back.
 func (p *Picture) RollingBack() bool {
 	for _, p := range p.State.Phases {
 		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
@@ -60,15 +60,14 @@ func (p *Picture) RollingBack() bool {
 	return p.State.Status == event.RollingBack
 }
 
-// tally counts what the header shows, once per batch.
+// tally holds the header's counts, computed once per batch.
 type tally struct {
 	Total, Done, Applied, Active, Degraded, Failed, Waiting int
-	Requests                                                int // on their way
-	Groups                                                  int // under way
+	Requests                                                int // in flight
+	Groups                                                  int // running
 }
 
-// Count adds up the objects of the phases that matter now: those of the
-// rollback once there is one.
+// Count counts the objects of the operation's phases, or of the rollback's if there is one.
 func (p *Picture) Count() {
 	p.Tally, p.Next = tally{}, nil
 	if p.Steerable() && p.State.Run == event.Paused {
@@ -88,8 +87,8 @@ func (p *Picture) Count() {
 	}
 }
 
-// Degraded reports whether an object is in trouble that waiting alone will not end, or is
-// ready no more.
+// Degraded reports whether an object has a problem that waiting does not solve, or is no
+// longer ready.
 func Degraded(n *graph.Node, o *event.ObjectState) bool {
 	return n.Worse(o) || n.Status == event.Running && o.Degraded && !o.Done() && o.Status != event.Failed
 }
@@ -116,7 +115,7 @@ func (t *tally) add(g *graph.Node) {
 			t.Failed++
 			continue
 		case g.Status == event.Aborted && Urgency(o) == 1:
-			continue // nobody looks any more
+			continue // no longer watched
 		}
 		switch o.Status {
 		case event.Waiting:
@@ -136,10 +135,10 @@ func (t *tally) add(g *graph.Node) {
 	}
 }
 
-// Lively reports whether times on the screen continue.
+// Lively reports whether the screen shows running times.
 func (p *Picture) Lively() bool {
 	if p.Later != nil && p.Tally.Degraded > 0 {
-		return true // with how long ago
+		return true // it shows how long ago
 	}
 	if p.Over() || p.State.Started.IsZero() {
 		return false
@@ -147,7 +146,7 @@ func (p *Picture) Lively() bool {
 	return p.Tally.Groups > 0 || p.State.Run == event.Running || p.State.Run == event.Aborting
 }
 
-// Urgency ranks objects by how much they need looking at.
+// Urgency ranks objects; 0 is the most urgent.
 func Urgency(o *event.ObjectState) int {
 	switch o.Status {
 	case event.Failed:
@@ -160,16 +159,16 @@ func Urgency(o *event.ObjectState) int {
 	return 1
 }
 
-// CutShort reports whether a group has ended before all of it was ready.
+// CutShort reports whether a group ended before all of it was ready.
 func CutShort(s event.Status) bool { return s == event.Failed || s == event.Aborted }
 
-// Passed reports whether what waits for a group need not wait any more.
+// Passed reports whether a group no longer blocks its dependents.
 func Passed(n *graph.Node) bool {
 	return n.Status == event.Ready || n.Status == event.Gone || n.Status == event.Applied
 }
 
-// Reason says in one line why an object is not ready, beginning with its
-// status; empty where it is ready, or if that is all there is to say.
+// Reason says in one line why an object is not ready, starting with its status; "" if it
+// is ready or has no reason.
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	switch {
 	case Degraded(n, o):
@@ -193,7 +192,7 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	return ""
 }
 
-// SinceOf is how long an object has been under way.
+// SinceOf is how long an object has been in progress.
 func (p *Picture) SinceOf(o *event.ObjectState) time.Duration {
 	from := o.Applied
 	if o.Status == event.Deleting {
@@ -205,8 +204,7 @@ func (p *Picture) SinceOf(o *event.ObjectState) time.Duration {
 	return p.clockNow().Sub(from)
 }
 
-// DegradedFor is how long an object has been under way and is in trouble, or not ready
-// any more.
+// DegradedFor is how long a degraded object has been in progress, or no longer ready.
 func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration {
 	if n.Worse(o) {
 		return p.Now().Sub(o.Since)
@@ -214,8 +212,8 @@ func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration
 	return p.SinceOf(o)
 }
 
-// FailsIn says when --readiness-timeout fails an object that is in trouble, "" where
-// nothing limits it or the clock stands still.
+// FailsIn says when --readiness-timeout fails an object, "" if it has no limit or the
+// clock stands still.
 func (p *Picture) FailsIn(n *graph.Node, o *event.ObjectState) string {
 	left, ok := p.State.TimeLeft(n.GroupState, o, p.Now())
 	if !ok {
@@ -224,7 +222,7 @@ func (p *Picture) FailsIn(n *graph.Node, o *event.ObjectState) string {
 	return "fails in " + canvas.Span(left, false)
 }
 
-// clockNow is the present time, or the operation's end.
+// clockNow is the current time, or the operation's end.
 func (p *Picture) clockNow() time.Time {
 	if p.Over() {
 		return p.State.Now
@@ -232,7 +230,7 @@ func (p *Picture) clockNow() time.Time {
 	return p.Now()
 }
 
-// Spent is how long a group took so far, if that is known.
+// Spent is how long a group has taken so far, if known.
 func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
 	switch {
 	case n.Started.IsZero(), p.State.Operation.Watches(), n.Degraded > 0 && n.Status.Over():
@@ -243,9 +241,7 @@ func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
 	return p.clockNow().Sub(n.Started), false, true
 }
 
-// ObjectMark is how an object's status looks. What was applied is not yet
-// ready while its group is waited for; nor is, in a group that has failed, what
-// is still in progress; what is as it was says so.
+// ObjectMark is the mark of an object: its outcome after a rollback, else StatusMark.
 func (p *Picture) ObjectMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	if outcome := p.ObjectOutcome(n, o); outcome != "" {
 		return p.Theme.Mark(outcome)
@@ -253,7 +249,8 @@ func (p *Picture) ObjectMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	return p.StatusMark(n, o)
 }
 
-// StatusMark is objectMark without what a rollback has done since.
+// StatusMark is the mark of an object's status. An applied object is in progress until its
+// group is over; an object in progress is not ready once its group failed.
 func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	switch {
 	case Degraded(n, o):
@@ -272,18 +269,18 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	return p.Theme.Mark(string(o.Status))
 }
 
-// Join puts what there is to say beside each other; what is empty is left out.
+// Join joins the non-empty parts with a dot.
 func (p *Picture) Join(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	return strings.Join(parts, " "+p.Theme.Lines.Dot+" ")
 }
 
-// Active reports whether a group is where the action is.
+// Active reports whether a group is running or held.
 func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status == event.Held }
 
 func (p *Picture) Back(n *graph.Node) bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }
 
-// Ready reports whether all that a waiting group waits for is there.
+// Ready reports whether all dependencies of a waiting group are over.
 func (p *Picture) Ready(n *graph.Node) bool {
 	for _, up := range n.Ins {
 		if !up.Status.Over() {
@@ -293,8 +290,7 @@ func (p *Picture) Ready(n *graph.Node) bool {
 	return true
 }
 
-// Worst is the object of a group that needs looking at first: failed, or under
-// way for longest.
+// Worst is the most urgent object of a group: failed, degraded, or longest in progress.
 func Worst(n *graph.Node) *event.ObjectState {
 	var best *event.ObjectState
 	for _, o := range n.Objects {

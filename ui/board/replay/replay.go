@@ -1,6 +1,6 @@
-// Package replay is the mode in which a record is played again, back and forth: Player
-// is the record with its clock, Replay its keys and its time line. It shares the keys
-// with the board.
+// Package replay plays the record of a run, forwards and backwards. Player is the record
+// with its clock, Replay its keys and its time line. It is not a mode: the board's keys
+// keep working.
 package replay
 
 import (
@@ -23,24 +23,23 @@ type Replay struct {
 	*screen.Screen
 	*Player
 	ctx    context.Context
-	settle func() tea.Cmd // makes the screen fit the picture
-	armed  int            // counts the waits for the next event, so that an old one means nothing
+	settle func() tea.Cmd // updates everything that depends on the picture
+	armed  int            // number of the current timer, to ignore older ones
 	Line   canvas.Rect
 }
 
-// New plays a record; settle is called when the picture has changed.
+// New returns a replay; it calls settle after each change of the picture.
 func New(ctx context.Context, s *screen.Screen, p *Player, settle func() tea.Cmd) *Replay {
 	return &Replay{Screen: s, Player: p, ctx: ctx, settle: settle}
 }
 
-// Begin shows the record as far as it has been played.
-func (r *Replay) Begin() tea.Cmd { return tea.Batch(r.goFrom(0, r.At()), r.playOn()) }
+// Begin shows the state at the current position and plays on.
+func (r *Replay) Begin() tea.Cmd { return tea.Batch(r.goFrom(0, r.At()), r.playNext()) }
 
 // Rows is how many lines of the screen the time line takes.
 func (r *Replay) Rows() int { return 1 }
 
-// Keys are the keys that only a replay has, or that mean something else
-// in one, with the inspector open, too.
+// Keys are the keys of a replay; they take precedence over the board's and the inspector's.
 func (r *Replay) Keys() []keys.Binding {
 	by := func(n int) func() tea.Cmd { return func() tea.Cmd { return r.TurnTo(r.At() + n) } }
 	group := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.turnToGroup(by) } }
@@ -48,8 +47,8 @@ func (r *Replay) Keys() []keys.Binding {
 	faster := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.setSpeed(by) } }
 	return []keys.Binding{
 		{Keys: []string{"space"}, Label: "space", Hint: r.playHint, Do: r.playOrHalt, About: "play or pause; at the end: replay"},
-		{Keys: []string{"left"}, Label: "left", Hint: keys.Always("back"), Do: by(-1), About: "previous event"},
-		{Keys: []string{"right"}, Label: "right", Hint: keys.Always("on"), Do: by(1), About: "next event"},
+		{Keys: []string{"left"}, Label: "left", Hint: keys.Always("previous event"), Do: by(-1), About: "previous event"},
+		{Keys: []string{"right"}, Label: "right", Hint: keys.Always("next event"), Do: by(1), About: "next event"},
 		{Keys: []string{","}, Label: ",", Hint: keys.Always("previous group"), Do: group(-1), About: "previous group status change"},
 		{Keys: []string{"."}, Label: ".", Hint: keys.Always("next group"), Do: group(1), About: "next group status change"},
 		{Keys: []string{"x"}, Label: "x", Hint: keys.When("failure", r.fails), Do: failure(1), About: "next failure"},
@@ -68,29 +67,28 @@ func (r *Replay) playHint() string {
 	return "play"
 }
 
-// fails reports whether there is a failure to jump to.
+// fails reports whether the record has a failure.
 func (r *Replay) fails() bool {
 	return slices.ContainsFunc(r.events, IsFailure)
 }
 
-// Played means that the next event of a replay is due, unless something else has
-// been done with it since.
+// Played is the number of the timer that expired for the next event.
 type Played int
 
-// played takes the events that have come due.
+// played plays the events that are due.
 func (r *Replay) played(msg Played) tea.Cmd {
 	if int(msg) != r.armed || !r.moving {
 		return nil
 	}
 	from := r.At()
-	to := max(r.due(), min(from+1, len(r.events))) // the clock is a little behind the timer
+	to := max(r.due(), min(from+1, len(r.events))) // the clock may be slightly behind the timer
 	r.passes(to)
-	return tea.Batch(r.goFrom(from, to), r.playOn())
+	return tea.Batch(r.goFrom(from, to), r.playNext())
 }
 
-// playOn waits for the next event, if time goes by. Events that come soon after each
-// other are drawn at once, as those of a run are.
-func (r *Replay) playOn() tea.Cmd {
+// playNext starts the timer for the next event, if playing. Events in quick succession are
+// drawn together, like those of a run.
+func (r *Replay) playNext() tea.Cmd {
 	if r.atEnd() {
 		r.halt()
 	}
@@ -114,22 +112,22 @@ func (r *Replay) playOrHalt() tea.Cmd {
 	}
 	from := r.At()
 	r.move()
-	return tea.Batch(r.goFrom(from, r.At()), r.playOn())
+	return tea.Batch(r.goFrom(from, r.At()), r.playNext())
 }
 
 func (r *Replay) setSpeed(by float64) tea.Cmd {
 	r.accelerate(by)
-	return r.playOn()
+	return r.playNext()
 }
 
-// TurnTo stands still where so many events have happened.
+// TurnTo pauses after so many events.
 func (r *Replay) TurnTo(at int) tea.Cmd {
 	from := r.At()
 	r.Stop(at)
 	return r.goFrom(from, r.At())
 }
 
-// turnToGroup stands still where something became of a group, or else at the end.
+// turnToGroup pauses at the next status change of a group, or else at the end.
 func (r *Replay) turnToGroup(by int) tea.Cmd {
 	at := r.next(r.At(), by, IsGroup)
 	if at == 0 && by > 0 {
@@ -138,7 +136,7 @@ func (r *Replay) turnToGroup(by int) tea.Cmd {
 	return r.TurnTo(at)
 }
 
-// turnToFailure stands still at the next failure, in a circle.
+// turnToFailure pauses at the next failure, cyclically.
 func (r *Replay) turnToFailure(by int) tea.Cmd {
 	if !r.fails() {
 		return r.Say(theme.Quiet, "no failures in this run")
@@ -158,8 +156,8 @@ func (r *Replay) turnToFailure(by int) tea.Cmd {
 	return cmd
 }
 
-// goFrom draws the picture as it was when so many events had happened. Going back
-// draws it again: the reducer knows no other way, and needs none.
+// goFrom updates the picture to a position. To go back it applies all events again: the
+// reducer cannot undo one.
 func (r *Replay) goFrom(from, to int) tea.Cmd {
 	events, follow := r.events, r.Follow
 	var cmds []tea.Cmd
@@ -174,7 +172,6 @@ func (r *Replay) goFrom(from, to int) tea.Cmd {
 	return tea.Batch(append(cmds, r.settle())...)
 }
 
-// Update takes the events that have come due.
 func (r *Replay) Update(msg tea.Msg) tea.Cmd {
 	if due, ok := msg.(Played); ok {
 		return r.played(due)
@@ -182,5 +179,5 @@ func (r *Replay) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// Still reports whether time stands still.
+// Still reports whether the replay is paused.
 func (r *Replay) Still() bool { return !r.moving }

@@ -12,8 +12,8 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// Draw draws how far the replay is: whether it moves and how fast, the time,
-// a line with what failed and where the run stood still, and what has just happened.
+// Draw draws play state and speed, the time, a line with failures and pauses, and the
+// current event.
 func (r *Replay) Draw() {
 	p, cv, y := r.Player, r.Canvas, r.H-2
 	x := cv.Put(1, y, theme.Accent, r.moves()) + 1
@@ -50,7 +50,7 @@ func (r *Replay) drawLine(area canvas.Rect) {
 			r.Canvas.Put(area.X+i, area.Y, theme.Faint, l.Rest)
 		}
 	}
-	for _, e := range p.events { // a failure is drawn over a stop, which it may have led to
+	for _, e := range p.events { // before the failures, which are drawn over pauses
 		if e.Kind == event.KindRun && e.Status == event.Paused {
 			mark := r.Theme.Mark(string(event.Paused))
 			r.Canvas.Put(area.X+cell(p.Part(e.Time)), area.Y, mark.Role, mark.Glyph)
@@ -64,7 +64,7 @@ func (r *Replay) drawLine(area canvas.Rect) {
 	}
 }
 
-// moves is the sign of a replay that moves, or stands still.
+// moves is the glyph for playing or paused.
 func (r *Replay) moves() string {
 	if r.moving {
 		return r.Theme.Lines.Arrow
@@ -72,7 +72,7 @@ func (r *Replay) moves() string {
 	return r.Theme.Mark(string(event.Paused)).Glyph
 }
 
-// times is the sign of multiplication.
+// times is the multiplication sign.
 func (r *Replay) times(sign string) string {
 	if r.Theme.ASCII {
 		return "x"
@@ -80,7 +80,7 @@ func (r *Replay) times(sign string) string {
 	return sign
 }
 
-// Said is an event in a few words.
+// Said describes an event in a few words.
 func (r *Replay) Said(e event.Event) string {
 	word := ""
 	if e.Status != "" {
@@ -110,7 +110,7 @@ func (r *Replay) Said(e event.Event) string {
 	return canvas.Clean(about + " " + word)
 }
 
-// Click goes to a moment of the replay, where one clicks on the line.
+// Click goes to the time at a place of the time line.
 func (r *Replay) Click(x, y int) (cmd tea.Cmd, ok bool) {
 	if !r.Line.Has(x, y) {
 		return nil, false

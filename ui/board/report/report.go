@@ -1,5 +1,5 @@
-// Package report is what the screen comes to in the end: what has changed, what took
-// the time, what the chart has to say, what to type next. Its one type is Report.
+// Package report builds the final report of the screen: changes, timings, notes, next
+// commands. Its one type is Report.
 package report
 
 import (
@@ -13,14 +13,14 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Report tells of an operation that is over.
+// Report reports on a finished operation.
 type Report struct {
 	*screen.Screen
-	// Next returns what the user may want to type, one command a line; it may be nil.
+	// Next suggests commands, one a line; it may be nil.
 	Next func(*event.State) []string
 }
 
-// Lines are the report, as wide as it may be.
+// Lines is the report in a width.
 func (r *Report) Lines(width int) []canvas.Line {
 	s := &r.State
 	mark, done := r.Theme.Mark(string(s.Ending())), s.Changes(false).String()
@@ -59,7 +59,7 @@ func (r *Report) idle() string {
 	return " (" + canvas.Span(idle, true) + " paused)"
 }
 
-// longestPath is how many groups of the critical path have a line.
+// longestPath limits the lines of the critical path.
 const longestPath = 16
 
 // pathLines draw the critical path.
@@ -91,7 +91,7 @@ func (r *Report) pathLines(width int) []canvas.Line {
 	return out
 }
 
-// slowestLines tell which groups took longest, against the last time.
+// slowestLines lists the slowest groups, compared with the last run.
 func (r *Report) slowestLines(width int) []canvas.Line {
 	var out []canvas.Line
 	slowest, names := forecast.Slowest(&r.State, 3), 0
@@ -115,8 +115,8 @@ func (r *Report) slowestLines(width int) []canvas.Line {
 	return out
 }
 
-// unitName is a group as the board calls it, and says which is its removal where the
-// operation brings a group of the same name, too.
+// unitName is the board's name of a group; it marks a removal if another group has the
+// same name.
 func (r *Report) unitName(g *event.GroupState) string {
 	n := r.Graph.ByKey[g.Unit()]
 	if n == nil {
@@ -130,7 +130,7 @@ func (r *Report) unitName(g *event.GroupState) string {
 	return n.Name
 }
 
-// textLines are lines below a heading, none where there are none.
+// textLines is lines below a heading, nil without lines.
 func textLines(heading string, lines []string, width int) []canvas.Line {
 	if len(lines) == 0 {
 		return nil

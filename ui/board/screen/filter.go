@@ -10,26 +10,24 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// Filter leaves only the groups and objects on the board that a query is
-// about: every word of it has to occur in the name, the kind or the status.
+// Filter limits the board to the groups and objects that match a query: every word of it
+// must occur in the name, the kind or the status.
 type Filter struct {
-	Query  string
-	words  []word
-	groups map[event.Unit]bool // what is shown, nil without a query
-	whole  map[event.Unit]bool // groups that match as such, with all their objects
-	// objects are those that match in the other groups that are shown.
-	objects map[event.Unit][]*event.ObjectState
+	Query   string
+	words   []word
+	groups  map[event.Unit]bool                 // visible groups, nil without a query
+	whole   map[event.Unit]bool                 // groups that match with all their objects
+	objects map[event.Unit][]*event.ObjectState // matching objects of other visible groups
 	names   map[event.Unit][]label
 }
 
-// word is one of a query; status means that one for a status may hold it.
+// word is a word of a query; status means that it may match a status.
 type word struct {
 	text   string
 	status bool
 }
 
-// label is an object's name as the filter compares it, which is made once: there may
-// be many objects, and they are compared for every frame.
+// label caches an object's name in lower case.
 type label struct {
 	object plan.Object
 	text   string
@@ -38,14 +36,14 @@ type label struct {
 // On reports whether there is a query.
 func (f *Filter) On() bool { return len(f.words) > 0 }
 
-// Find shows what a query is about; nothing is about everything.
+// Find sets the query; an empty one shows everything.
 func (s *Screen) Find(query string) {
 	s.Filter.Query = query
 	s.Refilter()
 }
 
-// Refilter looks up what the query is about. It is called when the query or the
-// state has changed, not for every frame.
+// Refilter computes the matches. It is called when the query or the state changes, not for
+// every frame.
 func (s *Screen) Refilter() {
 	f := &s.Filter
 	f.words = f.words[:0]
@@ -71,7 +69,7 @@ func (s *Screen) Refilter() {
 	}
 }
 
-// matching are the objects of a group that match.
+// matching are the matching objects of a group.
 func (s *Screen) matching(n *graph.Node) []*event.ObjectState {
 	f := &s.Filter
 	names := f.names[n.Unit()]
@@ -91,8 +89,8 @@ func (s *Screen) matching(n *graph.Node) []*event.ObjectState {
 	return found
 }
 
-// holds reports whether each word of the query is in a name, or in the word for a
-// status, which is asked for where that could be so.
+// holds reports whether each word of the query is in a name or in the word for a status,
+// which it computes only if needed.
 func (f *Filter) holds(name string, status func() string) bool {
 	is := ""
 	for _, w := range f.words {
@@ -139,7 +137,7 @@ func (s *Screen) Visible() []*graph.Node {
 	return out
 }
 
-// Matches says how many groups the filter leaves.
+// Matches says how many groups match.
 func (s *Screen) Matches() string {
 	if !s.Filter.On() {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/forecast"
 )
 
-// outlook is what is to be expected of the run, reckoned again each second: for a
-// large plan that is too much work for every frame.
+// outlook is the forecast of the run, updated every second: for a large plan, every frame
+// would be too expensive.
 type outlook struct {
 	at   time.Time
 	seq  uint64
@@ -17,13 +17,13 @@ type outlook struct {
 	slow map[event.Unit]forecast.Slow
 }
 
-// Slow reports whether a group takes longer than is usual.
+// Slow reports whether a group takes longer than usual.
 func (o outlook) Slow(u event.Unit) bool {
 	_, slow := o.slow[u]
 	return slow
 }
 
-// Expected is the outlook now; that of a run of which nothing is known says nothing.
+// Expected is the current forecast, empty if there is none.
 func (s *Screen) Expected() outlook {
 	now := s.Now()
 	if !forecast.Known(&s.State) {

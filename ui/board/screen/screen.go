@@ -1,7 +1,6 @@
-// Package screen is what every part of the board draws from: the operation as its
-// events tell it, where the user is in it, and the canvas. Regions and modes import
-// it; it imports none of them. Its central types are Screen, which the parts share,
-// and Spot, what is selected.
+// Package screen holds the state that all parts of the board share: the operation, the
+// user's selection and view, and the canvas. Regions and modes import it; it imports none
+// of them. Its central types are Screen and Spot, the selection.
 package screen
 
 import (
@@ -19,7 +18,7 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// Sizes below which the screen is drawn otherwise.
+// Sizes below which the screen has another layout.
 const (
 	listBelow      = 80 // columns
 	SmallestWidth  = 40
@@ -33,38 +32,36 @@ type Screen struct {
 	W, H   int
 
 	Sel       Spot
-	Follow    bool // the view follows the action, until the user moves
+	Follow    bool // the view follows the run, until the user moves
 	Detail    Detail
 	Filter    Filter
 	Flash     Flash
-	Codes     map[event.Unit]string // of the groups, while one is chosen by its code
+	Codes     map[event.Unit]string // of the groups, while the user jumps to one
 	Modes     keys.Stack
 	Buttons   []Button // the hints in the last frame
-	QuitAtEnd bool     // the screen is left once all is over
+	QuitAtEnd bool     // quit when the operation is over
 
 	Run
 	stepped bool // since the run paused
 	outlook outlook
 }
 
-// Run is how the screen stands to the run that it shows.
+// Run is the screen's connection to the run.
 type Run struct {
-	// Attached means that it is another process's, Replayed that it is a record.
-	Attached, Replayed bool
-	// Throwaway means that its cluster is deleted when the screen is left.
-	Throwaway bool
+	Attached  bool // another process runs the operation
+	Replayed  bool // it is a record
+	Throwaway bool // quitting deletes its cluster
 	Command   func(event.Command)
-	// Abort asks what is to become of the run, instead of all that is open.
-	Abort func() tea.Cmd
+	Abort     func() tea.Cmd // closes all modes and opens the abort dialog
 }
 
-// Spot is what is selected: a group, or an object of it.
+// Spot is the selection: a group, or one of its objects.
 type Spot struct {
 	event.Unit
 	Object plan.Object // zero: the group itself
 }
 
-// Detail is how much the user wants to see of each group.
+// Detail is how much of each group the board shows.
 type Detail int
 
 const (
@@ -74,7 +71,7 @@ const (
 	Details
 )
 
-// New is a screen that follows an operation of which nothing is known yet.
+// New returns a screen before the first event.
 func New(now func() time.Time, r Run) *Screen {
 	if now == nil {
 		now = time.Now
@@ -82,7 +79,7 @@ func New(now func() time.Time, r Run) *Screen {
 	return &Screen{Follow: true, Run: r, Picture: picture.Picture{Now: now, Steers: r.Command != nil, Graph: graph.New(&event.State{})}}
 }
 
-// Narrow reports whether groups are drawn as a list, for want of columns.
+// Narrow reports whether the screen draws a list instead of columns.
 func (s *Screen) Narrow() bool { return s.W < listBelow }
 
 // TooSmall reports whether there is no room for a board.
@@ -91,7 +88,7 @@ func (s *Screen) TooSmall() bool { return s.W < SmallestWidth || s.H < SmallestH
 // Group returns the selected group, or nil.
 func (s *Screen) Group() *graph.Node { return s.Graph.ByKey[s.Sel.Unit] }
 
-// Object returns the selected object, or nil where a group is selected.
+// Object returns the selected object, or nil if a group is selected.
 func (s *Screen) Object() *event.ObjectState {
 	n := s.Group()
 	if n == nil || s.Sel.Object == (plan.Object{}) {
@@ -100,22 +97,22 @@ func (s *Screen) Object() *event.ObjectState {
 	return n.Find(s.Sel.Object)
 }
 
-// IsSelected reports whether the group itself or something in it is selected.
+// IsSelected reports whether the group or one of its objects is selected.
 func (s *Screen) IsSelected(n *graph.Node) bool { return n.Unit() == s.Sel.Unit }
 
-// HasBreakpoint reports whether a breakpoint is still to come on a group.
+// HasBreakpoint reports whether a group has an enabled breakpoint and is not over.
 func (s *Screen) HasBreakpoint(n *graph.Node) bool {
 	return s.State.Stops(n.Unit()) && !n.Status.Over()
 }
 
-// Held and Paused report whether the run, which can be steered, stands for that.
+// Held and Paused report whether the run is, and accepts commands.
 func (s *Screen) Held() bool   { return s.Steerable() && s.State.Run == event.Held }
 func (s *Screen) Paused() bool { return s.Steerable() && s.State.Run == event.Paused }
 
-// PlanOnly reports whether a plan is shown that nothing is done about.
+// PlanOnly reports whether the screen shows a plan without a run.
 func (s *Screen) PlanOnly() bool { return s.State.Status == "" && s.Over() && len(s.Graph.Nodes) > 0 }
 
-// HasReport reports whether there is an end to report.
+// HasReport reports whether an operation ended.
 func (s *Screen) HasReport() bool {
 	return s.Over() && !s.State.Ended.IsZero() && !s.State.Operation.Watches()
 }
@@ -123,10 +120,10 @@ func (s *Screen) HasReport() bool {
 // Stepped reports whether a step was taken since the run paused.
 func (s *Screen) Stepped() bool { return s.stepped }
 
-// MayQuit reports whether leaving does not leave a run alone.
+// MayQuit reports whether quitting does not end a run.
 func (s *Screen) MayQuit() bool { return s.Over() || s.ReadOnly() || s.Attached }
 
-// Send gives an order to the run. What becomes of it, an event will tell.
+// Send sends a command to the run, which answers with an event.
 func (s *Screen) Send(c event.Command) tea.Cmd {
 	if s.Over() {
 		return s.Say(theme.Quiet, "the operation is over")
@@ -135,20 +132,20 @@ func (s *Screen) Send(c event.Command) tea.Cmd {
 	return nil
 }
 
-// commandNames are the commands as the screen calls them.
+// commandNames are the screen's names of the commands.
 var commandNames = map[event.CommandName]string{
 	event.Pause: "pause", event.Resume: "continue", event.Step: "step", event.RunTo: "run to", event.Break: "breakpoint", event.Disable: "disable", event.Edit: "edit",
 	event.Accept: "re-check", event.Retry: "retry", event.GiveUp: "stop here", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
 }
 
-// Absorb takes events into the picture.
+// Absorb applies events to the picture.
 func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 	announced := false
 	for _, e := range events {
 		s.State.Apply(e)
 		switch {
 		case e.Kind == event.KindOperation && e.Status == event.RollingBack:
-			s.Follow = true // it was asked for: the user wants to see it
+			s.Follow = true
 		case e.Kind == event.KindRun:
 			s.stepped = false
 		case e.Kind == event.KindCommand && e.Command == event.Step && e.Status == event.Accepted:
@@ -156,7 +153,7 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 		case e.Kind == event.KindPlan:
 			announced = true
 		case e.Kind == event.KindCommand && e.Command == event.Edit && e.Status == event.Accepted:
-			s.Follow = true // the plan is another one
+			s.Follow = true // the plan changed
 		case e.Kind == event.KindCommand && e.Status == event.Refused:
 			cmds = append(cmds, s.Say(theme.Bad, commandNames[e.Command]+" refused: "+e.Message))
 		}
@@ -178,7 +175,7 @@ type Button struct {
 	Key  string
 }
 
-// PutHint draws a hint and makes it a button. It returns where it ends.
+// PutHint draws a hint and makes it a button. It returns the x after it.
 func (s *Screen) PutHint(x, y int, h keys.Hint, role theme.Role) int {
 	end := s.Canvas.Put(s.Canvas.Put(x, y, theme.Key, h.Key)+1, y, role, h.Word)
 	s.Buttons = append(s.Buttons, Button{canvas.Rect{X: x, Y: y, W: end - x, H: 1}, h.Press})
@@ -189,10 +186,10 @@ func (s *Screen) PutHint(x, y int, h keys.Hint, role theme.Role) int {
 type Flash struct {
 	Text string
 	Role theme.Role
-	N    int // counts messages, so that a late timer does not take a new one away
+	N    int // number of the message, so that an old timer does not clear a new one
 }
 
-// FlashOver takes the n-th short message away.
+// FlashOver clears the message with this number.
 type FlashOver int
 
 const flashFor = 5 * time.Second
@@ -207,7 +204,7 @@ func (s *Screen) SayFor(d time.Duration, role theme.Role, text string) tea.Cmd {
 	return tea.Tick(d, func(time.Time) tea.Msg { return FlashOver(n) })
 }
 
-// Explain says why a key cannot be obeyed.
+// Explain says why a key does not work now.
 func (s *Screen) Explain(why string) tea.Cmd { return s.Say(theme.Quiet, why) }
 
 // HasGroup reports whether a group is selected.
@@ -216,7 +213,7 @@ func (s *Screen) HasGroup() bool { return s.Group() != nil }
 // BatchEvery is how long events are collected before they are drawn.
 const BatchEvery = 40 * time.Millisecond
 
-// Sleep waits, and reports false where ctx ends before.
+// Sleep waits, and reports false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

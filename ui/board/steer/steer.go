@@ -1,4 +1,4 @@
-// Package steer gives the run the orders that keys stand for. Its one type is Steer.
+// Package steer sends the run the commands of the keys. Its one type is Steer.
 package steer
 
 import (
@@ -11,15 +11,14 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Steer gives orders to the run.
+// Steer sends commands to the run.
 type Steer struct {
 	*screen.Screen
-	ctx context.Context
-	// prepare makes the chart ready to be started again. Nil: it cannot be.
-	prepare func(context.Context) error
+	ctx     context.Context
+	prepare func(context.Context) error // prepares a restart; nil: not possible
 }
 
-// New steers the run of a screen, which may be started again once restart has prepared it.
+// New steers the run of a screen; restart prepares a restart and may be nil.
 func New(ctx context.Context, s *screen.Screen, restart func(context.Context) error) *Steer {
 	return &Steer{Screen: s, ctx: ctx, prepare: restart}
 }
@@ -32,8 +31,8 @@ func (s *Steer) Pause() tea.Cmd {
 	return s.send(event.Command{Name: event.Pause})
 }
 
-// Order is what a key does that gives an order to the run, OrderGroup to the selected group,
-// OrderFailed to that or to all that failed.
+// Order returns the action of a key that sends a command: Order about the run, OrderGroup
+// about the selected group, OrderFailed about that or all failed groups.
 func (s *Steer) Order(name event.CommandName) func() tea.Cmd {
 	return func() tea.Cmd { return s.send(event.Command{Name: name}) }
 }
@@ -49,8 +48,7 @@ func (s *Steer) OrderFailed(name event.CommandName) func() tea.Cmd {
 	return func() tea.Cmd { return s.send(s.AboutFailed(name)) }
 }
 
-// send gives an order. Who steps wants to see what that does, and then what the next
-// step would do.
+// send sends a command. A step makes the view follow the run again.
 func (s *Steer) send(c event.Command) tea.Cmd {
 	s.Follow = s.Follow || c.Name == event.Step && s.Paused()
 	return s.Send(c)
@@ -68,13 +66,13 @@ func (s *Steer) PauseHint() string {
 	return ""
 }
 
-// MayStep reports whether the selected group could be let go by itself.
+// MayStep reports whether the selected group, other than the next, can start now.
 func (s *Steer) MayStep() bool {
 	n := s.Group()
 	return s.Paused() && n != nil && n.GroupState != s.Next && (n.Status == event.Held || n.Status == event.Waiting && s.Ready(n))
 }
 
-// MayRunTo reports whether the selected group is one that others come before.
+// MayRunTo reports whether other groups must run before the selected one.
 func (s *Steer) MayRunTo() bool {
 	n := s.Group()
 	return s.Paused() && n != nil && n.Status == event.Waiting && !s.Ready(n)

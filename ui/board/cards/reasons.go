@@ -9,16 +9,15 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// Spend gives rows of the board, which may end at a row, to the reasons on cards, those
-// of failures first.
-func (l *Layout) Spend(bottom int) {
+// WrapReasons wraps the reasons on cards into free rows above bottom, failures first.
+func (l *Layout) WrapReasons(bottom int) {
 	for _, failed := range []bool{true, false} {
 		for i := range l.Cards {
 			c := &l.Cards[i]
 			if (c.Node.Status == event.Failed) != failed || c.Rect.W < 6 {
 				continue
 			}
-			last := i // of the same column: a column has room of its own
+			last := i // in the same column
 			for last+1 < len(l.Cards) && l.Cards[last+1].Rect.X == c.Rect.X {
 				last++
 			}
@@ -43,7 +42,7 @@ func (l *Layout) Spend(bottom int) {
 	}
 }
 
-// ReasonWidth is how wide the reasons on a card may be.
+// ReasonWidth is the width of the reasons on a card.
 func (l *Layout) ReasonWidth(c *Card) int {
 	switch {
 	case l.Narrow():
@@ -54,14 +53,14 @@ func (l *Layout) ReasonWidth(c *Card) int {
 	return c.Rect.W - 6
 }
 
-// wrap breaks the reasons of a card into lines of a width, as far as there are rows
-// for that, and returns how many that took.
+// wrap wraps the reasons of a card, as far as room allows, and returns how many rows the
+// card grew.
 func (c *Card) wrap(room, width int, text func(*Card, row) string) int {
 	grown := 0
 	for i := 0; i < len(c.rows) && room > grown; i++ {
 		r := c.rows[i]
 		if r.kind != reasonRow || r.o != nil && !r.o.InTrouble() && !picture.CutShort(c.Node.Status) {
-			continue // nothing is wrong with it: it is only under way
+			continue // in progress, without a problem
 		}
 		lines := canvas.Wrap(text(c, r), width)
 		n := min(len(lines)-1, room-grown)
