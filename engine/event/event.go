@@ -292,6 +292,10 @@ func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 // EditID is the number of an edit within a run, from 1.
 type EditID int
 
+// Internal is the ID of commands that a run gives to its own parts; nobody waits for the
+// answers.
+const Internal = "internal"
+
 // Command is an order to a run. It takes effect in the engine and is answered
 // by an event. While a rollback is running the first Abort, Rollback or Stop is
 // refused with what there is to know, and the next one stops it (R43).

@@ -22,6 +22,9 @@ type Feed struct {
 	// Mask changes each event on its way in, if it is set: nothing that a
 	// reader must not see gets into the record. It is set before the first event.
 	Mask func(Event) Event
+	// Seen is called with each event before any reader gets it, if it is set. It must not
+	// use the feed. It is set before the first event.
+	Seen func(Event)
 
 	mu     sync.Mutex
 	first  *page // where a new reader begins
@@ -93,6 +96,9 @@ func (f *Feed) append(e Event) {
 	}
 	if f.Mask != nil {
 		e = f.Mask(e)
+	}
+	if f.Seen != nil {
+		f.Seen(e)
 	}
 	f.begin()
 	if len(f.last.events) == pageSize {

@@ -79,7 +79,7 @@ func name(path string) string {
 // addMembers adds the releases with what each needs.
 func (s *Stack) addMembers() error {
 	for _, r := range s.opts.File.Releases {
-		m := &member{Release: r, id: r.ID(), remove: s.opts.Down || !r.Installed, prepared: make(chan struct{})}
+		m := &member{Release: r, id: r.ID(), remove: s.opts.Down || !r.Installed, breakpoints: map[string]bool{}, prepared: make(chan struct{})}
 		s.members, s.by[m.id] = append(s.members, m), m
 	}
 	if len(s.members) == 0 {
@@ -262,7 +262,9 @@ func (s *Stack) findBreakpoints() error {
 				continue
 			}
 			if ids := m.op.FindGroups(text); len(ids) > 0 {
-				m.op.BreakOn(ids)
+				for _, id := range ids {
+					m.breakpoints[id] = true
+				}
 				found = append(found, m.id)
 			}
 		}

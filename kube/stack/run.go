@@ -18,8 +18,7 @@ import (
 // why the stack failed. The exit code is in the closing event.
 func (s *Stack) Run() error {
 	defer s.Close()
-	eng, following := s.start()
-	defer following()
+	eng := s.start()
 	for _, m := range s.members {
 		if m.op != nil && !m.unchanged {
 			eng.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: m.op.Phases()})
@@ -38,43 +37,31 @@ func (s *Stack) Run() error {
 	return nil
 }
 
-// start starts the engine, and the goroutine that keeps the state. The function that it
-// returns waits for that.
-func (s *Stack) start() (*run.Engine, func()) {
+// start starts the engine and carries out the commands that came before.
+func (s *Stack) start() *run.Engine {
 	parallel := s.opts.Concurrency
 	if parallel <= 0 {
 		parallel = len(s.members)
 	}
-	reader, over := s.feed.Reader(), make(chan struct{})
-	go func() { // it ends with the feed
-		defer close(over)
-		for {
-			events, ok := reader.Next(context.Background())
-			if !ok {
-				return
-			}
+	s.feed.Seen = func(e event.Event) {
+		if e.Scope == "" {
 			s.mu.Lock()
-			for _, e := range events {
-				if e.Scope == "" {
-					s.state.Apply(e)
-				}
-			}
-			s.mu.Unlock()
+			defer s.mu.Unlock()
+			s.state.Apply(e)
 		}
-	}()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.engine = run.New(run.Options{
+	}
+	eng := run.New(run.Options{
 		Operation: s.info, Feed: &s.feed, Parallel: parallel, Paused: s.opts.Common.Step, Breakpoints: s.releasesToBreakOn(),
 	})
+	s.mu.Lock()
+	s.engine = eng
 	early := s.early
 	s.early = nil
-	go func() {
-		for _, c := range early {
-			s.Command(c)
-		}
-	}()
-	return s.engine, func() { s.feed.Close(); <-over }
+	s.mu.Unlock()
+	for _, c := range early {
+		s.Command(c)
+	}
+	return eng
 }
 
 // Watch tells the engine how far a release is: what its operation reports.
@@ -184,6 +171,9 @@ func (s *Stack) current(m *member, op *operation.Operation) (*operation.Operatio
 
 // relay passes an event of a release on, and tells the engine how far the release is.
 func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
+	if e.Kind == event.KindCommand && e.Answers == forAll {
+		return // the stack's own answer counts
+	}
 	e.Scope = m.id
 	s.engine.Publish(e)
 	e.Scope = ""

@@ -79,10 +79,12 @@ type member struct {
 
 	report func(run.Observation) // tells the stack's engine of its progress
 	state  event.State           // of its operation, guarded by Stack.mu
-	breaks []string              // breakpoints of groups, before it starts
-	undone bool
-	result error
-	ran    bool
+	breaks []string              // its groups that --break-on names together with it
+	// breakpoints are those on groups of it, by their ids, until it starts.
+	breakpoints map[string]bool
+	undone      bool
+	result      error
+	ran         bool
 }
 
 // planned is the plan of a release.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/operation"
 )
 
@@ -20,23 +21,66 @@ func (s *Stack) Command(c event.Command) {
 		return
 	}
 	s.mu.Unlock()
-	if c.Scope == "" && c.Group != "" && s.by[c.Group] == nil {
-		if m, group := s.scoped(c.Group); m != nil {
-			c.Scope, c.Group = m.id, group
+	orders := []event.Command{c}
+	if c.Group != "" && c.Scope == "" {
+		if orders = s.resolve(c); orders == nil {
+			return
 		}
 	}
-	switch {
-	case c.Scope != "" && c.Group != "":
-		s.inRelease(c)
-	case c.Name == event.Edit:
-		s.refuse(c, "a stack cannot be edited: change the file and run it again")
-	case c.Name == event.Step:
-		s.stepOne(c)
-	case c.Name == event.Accept || c.Name == event.Retry || c.Name == event.GiveUp:
-		s.decide(c)
-	default:
-		s.toAll(c)
+	for i, c := range orders {
+		if i > 0 {
+			c.ID = forAll
+		}
+		switch {
+		case c.Scope != "" && c.Group != "":
+			s.inRelease(c)
+		case c.Name == event.Edit:
+			s.refuse(c, "a stack cannot be edited: change the file and run it again")
+		case c.Name == event.Step && c.Group == "":
+			s.stepOne(c)
+		case c.Name == event.Accept || c.Name == event.Retry || c.Name == event.GiveUp:
+			s.decide(c)
+		default:
+			s.toAll(c)
+		}
 	}
+}
+
+// forAll is the ID of commands that the stack gives to its own parts: nobody waits for the
+// answers.
+const forAll = event.Internal
+
+// resolve finds the release or the groups that a command names, or refuses it.
+func (s *Stack) resolve(c event.Command) (orders []event.Command) {
+	if s.by[c.Group] != nil {
+		return []event.Command{c}
+	}
+	text, named := c.Group, s.members
+	if m, group := s.scoped(text); m != nil {
+		if group == "" {
+			c.Group = m.id
+			return []event.Command{c}
+		}
+		text, named = group, []*member{m}
+	}
+	for _, m := range named {
+		if m.op == nil || m.unchanged {
+			continue
+		}
+		for _, id := range m.op.FindGroups(text) {
+			one := c
+			one.Scope, one.Group = m.id, id
+			orders = append(orders, one)
+		}
+	}
+	switch several := c.Name == event.Break || c.Name == event.Disable; {
+	case len(orders) == 0:
+		s.refuse(c, fmt.Sprintf("no release and no group of one is called %q", c.Group))
+	case len(orders) > 1 && !several:
+		s.refuse(c, fmt.Sprintf("%d groups are called %q: add the release, as in %s/%s", len(orders), c.Group, orders[0].Scope, orders[0].Group))
+		return nil
+	}
+	return orders
 }
 
 // refuse answers a command that is not carried out.
@@ -72,7 +116,7 @@ func (s *Stack) toAll(c event.Command) {
 	if !whole {
 		return
 	}
-	c.ID = ""
+	c.ID = forAll
 	for _, m := range s.running() {
 		m.op.Command(c)
 	}
@@ -90,7 +134,7 @@ func (s *Stack) inRelease(c event.Command) {
 	if slices.Contains(s.running(), m) {
 		if c.Name == event.RunTo {
 			m.op.Command(inner)
-			s.toAll(event.Command{Name: event.Resume, By: c.By})
+			s.toAll(event.Command{Name: event.Resume, By: c.By, ID: forAll})
 			return
 		}
 		m.op.Command(inner)
@@ -102,10 +146,35 @@ func (s *Stack) inRelease(c event.Command) {
 	case m.ran || m.op == nil || m.unchanged:
 		s.refuse(c, fmt.Sprintf("release %s will not start", m.id))
 	default:
-		m.op.Command(inner) // kept for its start
-		s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted})
-		s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: c.Phase, Group: c.Group, Status: event.Set})
+		s.breakLater(m, c)
 	}
+}
+
+// breakLater sets or deletes a breakpoint on a group of a release that has not started.
+func (s *Stack) breakLater(m *member, c event.Command) {
+	s.mu.Lock()
+	set := !m.breakpoints[c.Group] || c.Name == event.RunTo
+	m.breakpoints[c.Group] = set
+	s.mu.Unlock()
+	status := event.Set
+	if !set {
+		status = event.Cleared
+	}
+	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted})
+	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: m.phaseOf(c.Group), Group: c.Group, Status: status})
+	if c.Name == event.RunTo {
+		s.toAll(event.Command{Name: event.Resume, By: c.By, ID: forAll})
+	}
+}
+
+// phaseOf is the phase of a group of the release.
+func (m *member) phaseOf(group string) string {
+	for _, p := range m.op.Phases() {
+		if slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return g.ID == group }) {
+			return p.Name
+		}
+	}
+	return ""
 }
 
 // stepOne lets exactly one group go: the next of a release that runs, else the next release
@@ -134,7 +203,7 @@ func (s *Stack) decide(c event.Command) {
 			inner := c
 			inner.Scope = ""
 			if found {
-				inner.ID = ""
+				inner.ID = forAll
 			}
 			found = true
 			m.op.Command(inner)
@@ -158,11 +227,18 @@ func (s *Stack) enter(m *member, op *operation.Operation) {
 	s.active = append(s.active, m)
 	paused, step := s.state.Run == event.Paused, s.step
 	s.step = false
+	var breaks []string
+	for id, set := range m.breakpoints {
+		if set {
+			breaks = append(breaks, id)
+		}
+	}
 	s.mu.Unlock()
+	op.BreakOn(breaks)
 	if paused {
-		op.Command(event.Command{Name: event.Pause, Reason: "the stack is paused"})
+		op.Command(event.Command{Name: event.Pause, ID: forAll, Reason: "the stack is paused"})
 		if step {
-			op.Command(event.Command{Name: event.Step})
+			op.Command(event.Command{Name: event.Step, ID: forAll})
 		}
 	}
 }
@@ -189,7 +265,7 @@ func (s *Stack) follow(m *member, e event.Event) {
 		s.mu.Lock()
 		s.holder = m
 		s.mu.Unlock()
-		pause := event.Command{Name: event.Pause, Reason: m.id + ": " + e.Message}
+		pause := event.Command{Name: event.Pause, ID: forAll, Reason: m.id + ": " + e.Message}
 		s.engine.Command(pause)
 		for _, other := range s.running() {
 			if other != m {
@@ -200,10 +276,10 @@ func (s *Stack) follow(m *member, e event.Event) {
 		s.mu.Lock()
 		s.holder = nil
 		s.mu.Unlock()
-		s.engine.Command(event.Command{Name: event.Resume})
+		s.engine.Command(event.Command{Name: event.Resume, ID: forAll})
 		for _, other := range s.running() {
 			if other != m {
-				other.op.Command(event.Command{Name: event.Resume})
+				other.op.Command(event.Command{Name: event.Resume, ID: forAll})
 			}
 		}
 	}

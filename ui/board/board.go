@@ -121,7 +121,7 @@ func Run(ctx context.Context, o Options) error {
 	defer onHangup(cancel)()
 
 	var m tea.Model = newModel(ctx, o)
-	if o.Release != nil {
+	if o.Release != nil || o.replaysStack() {
 		m = newStack(ctx, o)
 	}
 	opts := []tea.ProgramOption{
@@ -152,6 +152,16 @@ func Run(ctx context.Context, o Options) error {
 // Replay plays a recorded run, read-only, forwards and backwards. It ignores Source,
 // Command and Now.
 func Replay(ctx context.Context, p *replay.Player, o Options) error { return Run(ctx, o.replaying(p)) }
+
+// replaysStack reports whether a record of a stack is played.
+func (o Options) replaysStack() bool {
+	for _, p := range o.record {
+		if op := p.Events()[0].Operation; op != nil && op.Stack() {
+			return true
+		}
+	}
+	return false
+}
 
 func (o Options) replaying(p *replay.Player) Options {
 	o.Source, o.Command = nil, nil

@@ -3,12 +3,14 @@ package board
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/keys"
 )
 
 // stack is the screen of an operation on many releases (S6): a board whose groups are
@@ -19,7 +21,9 @@ type stack struct {
 	ctx    context.Context
 	opts   Options
 	of     map[string]*model // by Event.Scope
-	open   string            // the release whose board is shown, or ""
+	// news are events that the boards of the releases have not seen yet.
+	news map[string][]event.Event
+	open string // the release whose board is shown, or ""
 }
 
 // ofRelease is a message to the board of a release.
@@ -29,8 +33,19 @@ type ofRelease struct {
 }
 
 func newStack(ctx context.Context, o Options) *stack {
-	s := &stack{model: newModel(ctx, o), ctx: ctx, opts: o, of: map[string]*model{}}
-	s.model.zoom = s.zoom
+	s := &stack{model: newModel(ctx, o), ctx: ctx, opts: o, of: map[string]*model{}, news: map[string][]event.Event{}}
+	s.zoom = s.show
+	s.Scoped = func(e event.Event) {
+		scope := e.Scope
+		e.Scope = ""
+		s.news[scope] = append(s.news[scope], e)
+	}
+	s.Rewound = func() {
+		clear(s.news)
+		for _, m := range s.of {
+			m.Rewind()
+		}
+	}
 	return s
 }
 
@@ -39,7 +54,7 @@ func (s *stack) release(scope string) *model {
 	m := s.of[scope]
 	if m == nil {
 		o := s.opts
-		o.Source, o.Editor, o.Restart, o.Later, o.Next, o.First, o.Title = nil, nil, nil, nil, nil, false, scope
+		o.Source, o.record, o.Editor, o.Restart, o.Later, o.Next, o.First, o.Title = nil, nil, nil, nil, nil, nil, false, scope
 		if s.opts.Release != nil {
 			o.Inspector, o.Kubectl = s.opts.Release(scope)
 		}
@@ -60,8 +75,8 @@ func (s *stack) release(scope string) *model {
 	return m
 }
 
-// zoom opens the board of a release.
-func (s *stack) zoom(scope string) tea.Cmd {
+// show opens the board of a release.
+func (s *stack) show(scope string) tea.Cmd {
 	m := s.of[scope]
 	if m == nil {
 		return s.Say(theme.Quiet, "nothing to do for "+scope)
@@ -74,12 +89,15 @@ func (s *stack) zoom(scope string) tea.Cmd {
 // Update takes a message into the board that it is for: keys and the mouse into the one
 // that is shown, the terminal into all.
 func (s *stack) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := s.take(msg)
+	return s, tea.Batch(cmd, s.share())
+}
+
+func (s *stack) take(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
-	case batchMsg:
-		return s, s.share(msg)
 	case ofRelease:
 		_, cmd := s.release(msg.scope).Update(msg.msg)
-		return s, s.wrap(msg.scope, cmd)
+		return s.wrap(msg.scope, cmd)
 	case tea.WindowSizeMsg, tea.BackgroundColorMsg, tea.ColorProfileMsg:
 		_, cmd := s.model.Update(msg)
 		cmds := []tea.Cmd{cmd}
@@ -87,18 +105,29 @@ func (s *stack) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			_, cmd := m.Update(msg)
 			cmds = append(cmds, s.wrap(scope, cmd))
 		}
-		return s, tea.Batch(cmds...)
+		return tea.Batch(cmds...)
 	case tea.KeyPressMsg:
-		if m := s.of[s.open]; m != nil && m.Modes.Top() == nil && strings.Contains(" q a ctrl+c p space c n o ", " "+msg.String()+" ") {
-			return s, s.whole(msg)
+		if m := s.of[s.open]; m != nil && m.Modes.Top() == nil && s.isOfWhole(msg.String()) {
+			return s.whole(msg)
 		}
 	}
 	if m := s.of[s.open]; m != nil && isInput(msg) {
 		_, cmd := m.Update(msg)
-		return s, s.wrap(s.open, cmd)
+		return s.wrap(s.open, cmd)
 	}
 	_, cmd := s.model.Update(msg)
-	return s, cmd
+	return cmd
+}
+
+// isOfWhole reports whether a key is about all releases: those that steer or end the run, and
+// those of a replay.
+func (s *stack) isOfWhole(key string) bool {
+	for _, r := range s.replays {
+		if _, ok := keys.Find(r.Keys(), key); ok {
+			return true
+		}
+	}
+	return slices.Contains([]string{"q", "a", "ctrl+c", "p", "space", "c", "n", "o"}, key)
 }
 
 // whole obeys a key that is about all releases. Dialogs open above the stack.
@@ -121,26 +150,15 @@ func isInput(msg tea.Msg) bool {
 	return false
 }
 
-// share hands events to the boards that they are for.
-func (s *stack) share(b batchMsg) tea.Cmd {
-	own := batchMsg{more: b.more}
-	by := map[string][]event.Event{}
-	for _, e := range b.events {
-		if e.Scope == "" {
-			own.events = append(own.events, e)
-			continue
-		}
-		scope := e.Scope
-		e.Scope = ""
-		by[scope] = append(by[scope], e)
-	}
-	cmds := []tea.Cmd{}
-	for scope, events := range by {
+// share hands the events of releases to their boards.
+func (s *stack) share() tea.Cmd {
+	var cmds []tea.Cmd
+	for scope, events := range s.news {
+		delete(s.news, scope)
 		_, cmd := s.release(scope).Update(batchMsg{events, true})
 		cmds = append(cmds, s.wrap(scope, cmd))
 	}
-	_, cmd := s.model.Update(own)
-	return tea.Batch(append(cmds, cmd)...)
+	return tea.Batch(cmds...)
 }
 
 // wrap sends what a command of a release's board answers to that board. Messages to Bubble

@@ -11,6 +11,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/replay"
 )
 
 // openStack is the screen of a stack's recorded run after n events, 0 for all.
@@ -87,5 +88,34 @@ func TestStackPicture(t *testing.T) {
 			}
 		}
 		keep(t, "stack", drawSVG(s.View().Content, 110, 17, false))
+	})
+}
+
+// TestStackReplay plays the record of a stack: what is opened follows, back and forth.
+func TestStackReplay(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := replay.NewPlayer(recorded(t, "sandbox-stack", 0), 0)
+		o := Options{Theme: dark}.replaying(p)
+		s := newStack(t.Context(), o)
+		s.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
+		s.Init()
+		text := func() string { return ansi.Strip(s.View().Content) }
+		for _, k := range []string{">", "end", "enter"} {
+			s.Update(keyPress(k))
+		}
+		if !strings.Contains(text(), "2 of 3 ready") && !strings.Contains(text(), "3 of 3 ready") {
+			t.Errorf("the end of the last release:\n%s", text())
+		}
+		s.Update(keyPress("<"))
+		for range 20 {
+			s.Update(keyPress("right"))
+		}
+		if !strings.Contains(text(), "0 of 3 ready") {
+			t.Errorf("the last release before it has started:\n%s", text())
+		}
+		s.Update(keyPress("esc"))
+		if !strings.Contains(text(), "data/queue") {
+			t.Errorf("esc does not return to the releases:\n%s", text())
+		}
 	})
 }

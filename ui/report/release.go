@@ -276,7 +276,10 @@ func (r RunStatus) text(to Stream) string {
 		status += " while rolling back"
 	}
 	op := r.Operation
-	head := fmt.Sprintf("%s %s: %s, %d of %d objects ready (namespace %s)", op.Name, op.Release, withReason(status, r.Message), r.Ready, r.Total, op.Namespace)
+	head := fmt.Sprintf("%s %s: %s, %d of %d objects ready", op.Name, op.Release, withReason(status, r.Message), r.Ready, r.Total)
+	if op.Namespace != "" {
+		head += " (namespace " + op.Namespace + ")"
+	}
 	return clean(head) + "\n\n" + formatGroups(r.Groups, to.Style)
 }
 

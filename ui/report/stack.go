@@ -21,6 +21,7 @@ func (t *textLog) release(e event.Event) {
 	own := t.scopes[e.Scope]
 	if own == nil {
 		own = newTextLog(t.out, t.warnings, t.opts)
+		own.opts.Steer = ""
 		own.scope, own.began = e.Scope, t.state.Started
 		if t.scopes == nil {
 			t.scopes = map[string]*textLog{}

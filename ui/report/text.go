@@ -108,6 +108,9 @@ func (t *textLog) Consume(e event.Event) {
 	case event.KindObject:
 		t.object(e)
 	case event.KindCommand:
+		if e.Answers == event.Internal {
+			return
+		}
 		t.line(e, e.Status, commandAnswer(e))
 	case event.KindBreakpoint:
 		t.line(e, e.Status, "breakpoint "+string(e.Status)+" on "+e.Group)

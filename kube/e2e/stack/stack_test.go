@@ -236,8 +236,8 @@ func TestSteered(t *testing.T) {
 	b := newBench(t)
 	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.Step, o.Common.BreakOn = true, []string{"b/b:app"} }, stack...)
-	var started []string
-	steps, stopped := 0, ""
+	var started, stopped []string
+	steps := 0
 	state, _ := b.run(s, err, func(e event.Event) {
 		switch {
 		case e.Kind == event.KindGroup && e.Status == event.Running && e.Scope != "":
@@ -249,9 +249,10 @@ func TestSteered(t *testing.T) {
 			if len(started) != 1 {
 				t.Errorf("one step has started %v", started)
 			}
+			s.Command(event.Command{Name: event.Break, Group: "b:config"}) // of a release that has not started
 			s.Command(event.Command{Name: event.Resume})
 		case e.Kind == event.KindRun && e.Status == event.Paused && strings.Contains(e.Message, "breakpoint") && e.Scope == "":
-			stopped = e.Message
+			stopped = append(stopped, e.Message)
 			s.Command(event.Command{Name: event.Resume})
 		}
 	})
@@ -261,7 +262,7 @@ func TestSteered(t *testing.T) {
 	if !slices.Equal(started, []string{"a:config", "a:app", "b:config", "b:app"}) {
 		t.Errorf("started %v", started)
 	}
-	if !strings.Contains(stopped, "b:app") {
+	if len(stopped) != 2 || !strings.Contains(stopped[0], "b:config") || !strings.Contains(stopped[1], "b:app") {
 		t.Errorf("the run was paused: %q", stopped)
 	}
 	if _, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"nothing"} }, release{Name: "z", Dir: chart(t, "z")}); err == nil || !strings.Contains(err.Error(), "--break-on nothing") {

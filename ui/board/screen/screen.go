@@ -41,6 +41,11 @@ type Screen struct {
 	Buttons   []Button // the hints in the last frame
 	QuitAtEnd bool     // quit when the operation is over
 
+	// Scoped takes the events of a stack's releases; Rewound means that all events are
+	// forgotten. Both may be nil.
+	Scoped  func(event.Event)
+	Rewound func()
+
 	Run
 	stepped bool // since the run paused
 	outlook outlook
@@ -143,6 +148,12 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 	announced := false
 	for _, e := range events {
 		s.State.Apply(e)
+		if e.Scope != "" {
+			if s.Scoped != nil {
+				s.Scoped(e)
+			}
+			continue
+		}
 		switch {
 		case e.Kind == event.KindOperation && e.Status == event.RollingBack:
 			s.Follow = true
@@ -167,6 +178,9 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 // Rewind forgets all events.
 func (s *Screen) Rewind() {
 	s.State, s.Graph, s.stepped, s.outlook = event.State{}, graph.New(&event.State{}), false, outlook{}
+	if s.Rewound != nil {
+		s.Rewound()
+	}
 }
 
 // Button is a hint on the screen, which presses its key when it is clicked.

@@ -91,7 +91,13 @@ func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Ru
 		o.Editor = liveEditor{r}
 	}
 	wait := func() {}
-	if client := ClientFor(a, r.Operation); client == nil {
+	if r.Operation.Stack() {
+		o.Editor = nil
+		o.Release = func(string) (board.Inspector, []string) {
+			return screen.Disconnected(screen.NoChanges("only the terminal of the run shows this")), nil
+		}
+	}
+	if client := ClientFor(a, r.Operation); client == nil || r.Operation.Stack() {
 		o.Inspector = screen.Disconnected(r)
 	} else {
 		o.Inspector, o.Kubectl = inspectorOf(client, cmd.Context(), r), client.KubectlFlags()

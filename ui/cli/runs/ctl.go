@@ -160,7 +160,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m command.Mo
 		return d.Show(report.NewRunStatus(r.Now(cmd.Context())))
 	}
 	orders := []event.Command{c}
-	if c.Group != "" {
+	if c.Group != "" && !r.Operation.Stack() { // a stack knows the groups of its releases
 		if orders, err = perGroup(c, r.Now(cmd.Context())); err != nil {
 			return command.Exit(command.ExitFailed, err)
 		}
