@@ -17,6 +17,9 @@ type (
 	// Stack is an operation on many releases, in the order of their needs.
 	Stack        = stack.Stack
 	StackRelease = stack.Release
+	StackNeed    = stack.Need
+	// RenderedStackRelease is a release of a helmfile, rendered without a cluster.
+	RenderedStackRelease = stack.RenderedRelease
 )
 
 // StackOptions say what a stack runs, and how.
@@ -60,3 +63,6 @@ func PrepareStack(ctx context.Context, o StackOptions) (*Stack, error) {
 
 // OrderHelmfile is the order of a helmfile's releases as groups. No cluster is needed.
 func OrderHelmfile(file *Helmfile) ([]*plan.Group, error) { return stack.Order(file) }
+
+// SuggestNeeds finds the needs that the objects of releases imply and their file does not say.
+func SuggestNeeds(releases []RenderedStackRelease) []StackNeed { return stack.SuggestNeeds(releases) }

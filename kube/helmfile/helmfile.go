@@ -102,6 +102,8 @@ type Release struct {
 	// Folder is where its file is, and At the line.
 	Folder string
 	At     string
+	file   string
+	line   int
 }
 
 // ID is the release's name among all releases: [context/]namespace/name. The context is

@@ -97,7 +97,7 @@ func (r *reader) release(s *state, n *kyaml.Node, values map[string]any) (rel Re
 		return rel, false, err
 	}
 	f := &fields{at: place{path, n.Line}, what: what, own: own, shared: s.defaults}
-	rel.Name, rel.At, rel.Folder = f.text("name"), f.at.String(), filepath.Dir(s.path)
+	rel.Name, rel.At, rel.Folder, rel.file, rel.line = f.text("name"), f.at.String(), filepath.Dir(s.path), path, n.Line
 	if s.path == "-" {
 		rel.Folder = "."
 	}

@@ -1,0 +1,178 @@
+package helmfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// AddNeeds adds needs to releases, by their IDs, as new lines of their files. If a line cannot
+// be added somewhere, or a file would say anything else than before, no file changes.
+func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
+	at := map[string][]Release{} // by file
+	for _, r := range f.Releases {
+		if len(needs[r.ID()]) > 0 {
+			at[r.file] = append(at[r.file], r)
+		}
+	}
+	texts := map[string]string{}
+	for file, releases := range at {
+		data, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return nil, fmt.Errorf("add needs: %w", err)
+		}
+		text := string(data)
+		slices.SortFunc(releases, func(a, b Release) int { return b.line - a.line }) // from below, so that lines keep their numbers
+		for _, r := range releases {
+			if text, err = insert(text, r, needs[r.ID()]); err != nil {
+				return nil, fmt.Errorf("%s: release %s: %w", r.At, r.ID(), err)
+			}
+		}
+		if err := onlyNeeds(file, string(data), text); err != nil {
+			return nil, err
+		}
+		texts[file] = text
+	}
+	for file, text := range texts {
+		if err := replace(file, text); err != nil {
+			return files, err
+		}
+		files = append(files, file)
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// insert adds needs to the release that begins at its line.
+func insert(text string, r Release, needs []string) (string, error) {
+	node, err := nodeAt(r.file, text, r.line)
+	if err != nil {
+		return "", err
+	}
+	lines := strings.Split(text, "\n")
+	indent := strings.Repeat(" ", node.Column-1)
+	after, item := 0, indent+"  - "
+	var added []string
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		switch {
+		case key.Value == "name" && after == 0:
+			after = key.Line
+		case key.Value != "needs":
+		case value.Style&kyaml.FlowStyle != 0 || value.Kind != kyaml.SequenceNode || len(value.Content) == 0:
+			return "", fmt.Errorf("needs is not a list with a line for each entry; add %s by hand", strings.Join(needs, ", "))
+		default:
+			last := value.Content[len(value.Content)-1]
+			after = last.Line
+			dash := strings.Index(lines[last.Line-1], "-")
+			item = lines[last.Line-1][:dash] + "- "
+			added = []string{}
+		}
+	}
+	if added == nil {
+		added = []string{indent + "needs:"}
+	}
+	for _, need := range needs {
+		added = append(added, item+r.shortened(need))
+	}
+	return strings.Join(slices.Insert(lines, after, added...), "\n"), nil
+}
+
+// nodeAt finds the mapping of a release in block style.
+func nodeAt(file, text string, line int) (found *kyaml.Node, err error) {
+	docs, err := parse(file, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	var visit func(n *kyaml.Node)
+	visit = func(n *kyaml.Node) {
+		if n.Kind == kyaml.MappingNode && n.Line == line && found == nil {
+			found = n
+		}
+		for _, c := range n.Content {
+			visit(c)
+		}
+	}
+	for _, d := range docs {
+		visit(d)
+	}
+	if found == nil || found.Style&kyaml.FlowStyle != 0 {
+		return nil, errors.New("it is not written with a line for each key; add needs by hand")
+	}
+	return found, nil
+}
+
+// shortened is a need as the file may say it: without what is the release's own.
+func (r Release) shortened(need string) string {
+	for _, short := range []string{need[strings.LastIndex(need, "/")+1:], strings.TrimPrefix(need, r.Context+"/")} {
+		if r.needed(short) == need {
+			return short
+		}
+	}
+	return need
+}
+
+// onlyNeeds checks that two texts say the same but for needs.
+func onlyNeeds(file, before, after string) error {
+	var sides [2][]any
+	for i, text := range []string{before, after} {
+		docs, err := parse(file, []byte(text))
+		if err != nil {
+			return fmt.Errorf("add needs: %w", err)
+		}
+		for _, d := range docs {
+			var whole any
+			if err := d.Decode(&whole); err != nil {
+				return fmt.Errorf("add needs to %s: %w", file, err)
+			}
+			sides[i] = append(sides[i], withoutNeeds(whole))
+		}
+	}
+	if !reflect.DeepEqual(sides[0], sides[1]) {
+		return fmt.Errorf("%s: needs cannot be added without changing something else; add them by hand", file)
+	}
+	return nil
+}
+
+func withoutNeeds(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "needs")
+		for key := range v {
+			v[key] = withoutNeeds(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutNeeds(v[i])
+		}
+	}
+	return v
+}
+
+// replace writes a file at once.
+func replace(file, text string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(file), ".helmfile-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	_, err = temp.WriteString(text)
+	err = errors.Join(err, temp.Chmod(info.Mode()), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(temp.Name()) // incomplete
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return nil
+}

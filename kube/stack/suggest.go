@@ -1,0 +1,100 @@
+package stack
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"lockstep/engine/infer"
+	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+)
+
+// RenderedRelease is a release of a helmfile, rendered without a cluster.
+type RenderedRelease struct {
+	ID    string
+	Needs []string
+	*charts.Rendered
+}
+
+// Need says that a release waits for another one, which its objects imply.
+type Need struct {
+	Release string `json:"release"`
+	Needs   string `json:"needs"`
+	// Why is the strongest reason, in words.
+	Why string `json:"why"`
+}
+
+// SuggestNeeds finds what the objects of releases imply and the file does not say: calls of
+// another release's Service, objects of a kind that another release defines, and references
+// to objects that another release brings (R60). What leads to a circle is left out.
+func SuggestNeeds(releases []RenderedRelease) []Need {
+	owner, objects := map[plan.Object]string{}, []infer.Object{}
+	add := func(id string, docs []charts.Document, resources []plan.Resource) {
+		for i, r := range resources {
+			if _, taken := owner[r.Object]; !taken {
+				owner[r.Object] = id
+				r.Chart, r.Annotations = "stack", nil
+				objects = append(objects, infer.Object{Resource: r, Fields: docs[i].Object.Object})
+			}
+		}
+	}
+	needs := map[string]map[string]bool{}
+	for _, r := range releases {
+		needs[r.ID] = map[string]bool{}
+		for _, n := range r.Needs {
+			needs[r.ID][n] = true
+		}
+		add(r.ID, r.CRDs, charts.Resources(r.CRDs, r.Release.Namespace, charts.OfflineScope(r.CRDs...)))
+		add(r.ID, r.Docs, r.Resources)
+	}
+	edges := infer.From("stack", nil, objects).Edges
+	slices.SortStableFunc(edges, func(a, b infer.Edge) int { return cmp.Compare(b.Strength, a.Strength) })
+	var found []Need
+	for _, e := range edges {
+		from, to := owner[e.From], owner[e.To]
+		if e.Strength == infer.Soft || from == "" || to == "" || from == to || reaches(needs, from, to) || reaches(needs, to, from) {
+			continue
+		}
+		needs[from][to] = true
+		found = append(found, Need{from, to, fmt.Sprintf("%s waits for %s: %s", e.From, e.To, e.Reason.Text)})
+	}
+	// Of what a stronger edge implies only later, the rest is left.
+	found = slices.DeleteFunc(found, func(n Need) bool {
+		delete(needs[n.Release], n.Needs)
+		if reaches(needs, n.Release, n.Needs) {
+			return true
+		}
+		needs[n.Release][n.Needs] = true
+		return false
+	})
+	slices.SortFunc(found, func(a, b Need) int { return cmp.Or(cmp.Compare(a.Release, b.Release), cmp.Compare(a.Needs, b.Needs)) })
+	return found
+}
+
+// reaches reports whether a release waits for another one, directly or not.
+func reaches(needs map[string]map[string]bool, from, to string) bool {
+	seen := map[string]bool{}
+	var visit func(id string) bool
+	visit = func(id string) bool {
+		if id == to {
+			return true
+		}
+		if seen[id] {
+			return false
+		}
+		seen[id] = true
+		for n := range needs[id] {
+			if visit(n) {
+				return true
+			}
+		}
+		return false
+	}
+	for n := range needs[from] {
+		if visit(n) {
+			return true
+		}
+	}
+	return false
+}
