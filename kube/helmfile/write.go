@@ -51,7 +51,7 @@ func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
 
 // insert adds needs to the release that begins at its line.
 func insert(text string, r Release, needs []string) (string, error) {
-	node, err := nodeAt(r.file, text, r.line)
+	node, err := nodeAt(text, r)
 	if err != nil {
 		return "", err
 	}
@@ -85,15 +85,18 @@ func insert(text string, r Release, needs []string) (string, error) {
 }
 
 // nodeAt finds the mapping of a release in block style.
-func nodeAt(file, text string, line int) (found *kyaml.Node, err error) {
-	docs, err := parse(file, []byte(text))
+func nodeAt(text string, r Release) (found *kyaml.Node, err error) {
+	docs, err := parse(r.file, []byte(text))
 	if err != nil {
 		return nil, err
 	}
 	var visit func(n *kyaml.Node)
 	visit = func(n *kyaml.Node) {
-		if n.Kind == kyaml.MappingNode && n.Line == line && found == nil {
-			found = n
+		names := func(i int) bool { return n.Content[i].Value == "name" && n.Content[i+1].Value == r.Name }
+		for i := 0; n.Kind == kyaml.MappingNode && n.Line == r.line && i+1 < len(n.Content); i += 2 {
+			if names(i) {
+				found = n
+			}
 		}
 		for _, c := range n.Content {
 			visit(c)

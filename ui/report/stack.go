@@ -277,3 +277,26 @@ func (s StackStatus) text(Stream) string {
 	}
 	return strings.Join(table(rows), "\n") + "\n"
 }
+
+// Needs are the needs of a stack's releases that its file does not say.
+type Needs []Need
+
+// Need says that a release waits for another one, and why.
+type Need struct {
+	Release string `json:"release"`
+	Needs   string `json:"needs"`
+	Why     string `json:"why"`
+}
+
+func (n Needs) form() any { return append([]Need{}, n...) } // never null
+
+func (n Needs) text(Stream) string {
+	if len(n) == 0 {
+		return "no missing needs found\n"
+	}
+	var b strings.Builder
+	for _, need := range n {
+		fmt.Fprintf(&b, "%s needs %s\n  %s\n", clean(need.Release), clean(need.Needs), clean(need.Why))
+	}
+	return b.String()
+}

@@ -37,6 +37,7 @@ func (a *app) newSuggest() *cobra.Command {
 	why := command.Choice{Allowed: []string{"calls", "all"}}
 	spelling := command.Choice{Allowed: []string{"helm", "hip"}}
 	tui, write, partial := false, false, false
+	var stack command.HelmfileFlags
 	cmd := &cobra.Command{
 		Use:     "suggest CHART",
 		GroupID: "look",
@@ -44,10 +45,14 @@ func (a *app) newSuggest() *cobra.Command {
 		Long:    suggestLong,
 		Example: `lockstep suggest ./wordpress
 lockstep suggest ./wordpress --tui
-lockstep suggest ./wordpress --write   # to the chart's files`,
-		Args:              command.Args(1, 2),
+lockstep suggest ./wordpress --write   # to the chart's files
+lockstep suggest -f helmfile.yaml      # needs between releases`,
+		Args:              command.OrHelmfile(command.Args(1, 2)),
 		ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.suggestNeeds(cmd, &stack, format.Value, write)
+			}
 			r, err := flags.Render(a.App, cmd, args)
 			if err != nil {
 				return err
@@ -87,6 +92,7 @@ lockstep suggest ./wordpress --write   # to the chart's files`,
 		},
 	}
 	flags.Add(cmd.Flags())
+	stack.AddChoice(cmd)
 	command.AddChoice(cmd, &format, "output", "o", "format")
 	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
 	cmd.Flags().BoolVar(&write, "write", false, "write the order to the chart's files")

@@ -4,14 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
-	"helm.sh/helm/v4/pkg/action"
 	helmcli "helm.sh/helm/v4/pkg/cli"
-	"helm.sh/helm/v4/pkg/registry"
 
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
@@ -116,7 +111,7 @@ type clients map[string]*kube.Client
 // prepareStack plans all releases of a helmfile.
 func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r running, s *helmcli.EnvSettings, down bool) (*kube.Stack, clients, error) {
 	d := a.Display(cmd, r.mode.Report())
-	loader, err := newStackLoader(flags, file, s)
+	loader, err := command.NewStackLoader(a.App, file, s, flags.set, flags.skipDeps)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +125,7 @@ func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Hel
 			settings = settingsFor(s, s.KubeConfig)
 			settings.KubeContext = name
 		}
-		c, err := kube.Connect(settings, slog.Default(), loader.registry)
+		c, err := kube.Connect(settings, slog.Default(), loader.Registry)
 		if err == nil {
 			all[name] = c
 		}
@@ -140,114 +135,8 @@ func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Hel
 	stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
 		return kube.PrepareStack(ctx, kube.StackOptions{
 			File: file, Down: down, Connect: connect, Common: r.common, Concurrency: flags.concurrency,
-			Render: func(ctx context.Context, rel kube.HelmfileRelease) (kube.Rendering, error) {
-				return loader.load(ctx, a, rel)
-			},
+			Render: loader.Load,
 		})
 	})
 	return stack, all, err
-}
-
-// stackLoader loads the charts of a helmfile, each once.
-type stackLoader struct {
-	flags    *stackFlags
-	file     *kube.Helmfile
-	settings *helmcli.EnvSettings
-	registry *registry.Client
-	limits   kube.RenderLimits
-
-	mu     sync.Mutex
-	charts map[string]func() (*kube.Chart, error)
-}
-
-func newStackLoader(flags *stackFlags, file *kube.Helmfile, s *helmcli.EnvSettings) (*stackLoader, error) {
-	limits, err := command.RenderLimits()
-	if err != nil {
-		return nil, err
-	}
-	reg, err := (&command.ChartFlags{}).Registry(s)
-	if err != nil {
-		return nil, err
-	}
-	return &stackLoader{flags: flags, file: file, settings: s, registry: reg, limits: limits, charts: map[string]func() (*kube.Chart, error){}}, nil
-}
-
-// load loads the chart and the values of a release.
-func (l *stackLoader) load(ctx context.Context, a *app, rel kube.HelmfileRelease) (kube.Rendering, error) {
-	chart, err := l.chart(ctx, rel)
-	if err != nil {
-		return kube.Rendering{}, err
-	}
-	values, err := rel.Merge(l.flags.set, os.ReadFile)
-	if err != nil {
-		return kube.Rendering{}, err
-	}
-	a.HideValues(chart, values)
-	post := command.PostRenderer(rel.PostRenderer, rel.PostRenderArgs)
-	renderer, err := post.Renderer(l.settings)
-	if err != nil {
-		return kube.Rendering{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
-	}
-	var labels map[string]string
-	if rel.StoreLabels {
-		labels = rel.Labels
-	}
-	return kube.Rendering{
-		Chart: chart, Values: values, Labels: labels, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.NoOpenAPI,
-		SkipSchemaValidation: rel.SkipSchema, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
-	}, nil
-}
-
-// chart loads a chart once for all releases that have it.
-func (l *stackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
-	key := strings.Join([]string{rel.Chart, rel.Version, fmt.Sprint(rel.Devel, rel.Verify)}, "\n")
-	l.mu.Lock()
-	load := l.charts[key]
-	if load == nil {
-		load = sync.OnceValues(func() (*kube.Chart, error) { return l.find(ctx, rel) })
-		l.charts[key] = load
-	}
-	l.mu.Unlock()
-	return load()
-}
-
-// find finds and loads a chart, with the dependencies of a directory.
-func (l *stackLoader) find(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
-	flags := command.ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}}
-	if rel.Devel && rel.Version == "" {
-		flags.Version = ">0.0.0-0"
-	}
-	ref := l.locate(rel.Chart, &flags)
-	c, err := flags.Load(ctx, ref, l.settings)
-	if err != nil || l.flags.skipDeps || rel.SkipDeps || len(c.Missing()) == 0 {
-		return c, err
-	}
-	if info, err := os.Stat(ref); err != nil || !info.IsDir() {
-		return c, nil
-	}
-	if err := kube.FetchDependencies(ref, action.ChartPathOptions{}, l.settings, l.registry); err != nil {
-		return nil, err
-	}
-	return kube.LoadChartPath(ref)
-}
-
-// locate replaces the name of a repository of the helmfile by its URL.
-func (l *stackLoader) locate(chart string, flags *command.ChartFlags) string {
-	name, path, found := strings.Cut(chart, "/")
-	if !found || strings.Contains(chart, "://") {
-		return chart
-	}
-	for _, r := range l.file.Repositories {
-		if r.Name != name {
-			continue
-		}
-		flags.Username, flags.Password, flags.CertFile, flags.KeyFile, flags.CaFile = r.Username, r.Password, r.CertFile, r.KeyFile, r.CAFile
-		flags.PassCredentialsAll, flags.InsecureSkipTLSVerify, flags.PlainHTTP = r.PassCredentials, r.SkipTLSVerify, r.PlainHTTP
-		if r.OCI || strings.HasPrefix(r.URL, "oci://") {
-			return "oci://" + strings.TrimPrefix(strings.TrimSuffix(r.URL, "/"), "oci://") + "/" + path
-		}
-		flags.RepoURL = r.URL
-		return path
-	}
-	return chart
 }

@@ -1,0 +1,124 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"helm.sh/helm/v4/pkg/action"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/registry"
+
+	"lockstep/kube"
+)
+
+// StackLoader loads the charts of a helmfile, each once.
+type StackLoader struct {
+	app      *App
+	file     *kube.Helmfile
+	settings *helmcli.EnvSettings
+	// Registry is the client for oci:// charts.
+	Registry *registry.Client
+	limits   kube.RenderLimits
+	set      []string
+	skipDeps bool
+
+	mu     sync.Mutex
+	charts map[string]func() (*kube.Chart, error)
+}
+
+// NewStackLoader loads the charts of a helmfile. set are values for all releases, as --set;
+// skipDeps leaves missing dependencies of local charts missing.
+func NewStackLoader(a *App, file *kube.Helmfile, s *helmcli.EnvSettings, set []string, skipDeps bool) (*StackLoader, error) {
+	limits, err := RenderLimits()
+	if err != nil {
+		return nil, err
+	}
+	reg, err := (&ChartFlags{}).Registry(s)
+	if err != nil {
+		return nil, err
+	}
+	return &StackLoader{app: a, file: file, settings: s, Registry: reg, limits: limits, set: set, skipDeps: skipDeps, charts: map[string]func() (*kube.Chart, error){}}, nil
+}
+
+// Load loads the chart and the values of a release.
+func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.Rendering, error) {
+	chart, err := l.chart(ctx, rel)
+	if err != nil {
+		return kube.Rendering{}, err
+	}
+	values, err := rel.Merge(l.set, os.ReadFile)
+	if err != nil {
+		return kube.Rendering{}, err
+	}
+	l.app.HideValues(chart, values)
+	post := PostRenderer(rel.PostRenderer, rel.PostRenderArgs)
+	renderer, err := post.Renderer(l.settings)
+	if err != nil {
+		return kube.Rendering{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
+	}
+	var labels map[string]string
+	if rel.StoreLabels {
+		labels = rel.Labels
+	}
+	return kube.Rendering{
+		Chart: chart, Values: values, Labels: labels, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.NoOpenAPI,
+		SkipSchemaValidation: rel.SkipSchema, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
+	}, nil
+}
+
+// chart loads a chart once for all releases that have it.
+func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
+	key := strings.Join([]string{rel.Chart, rel.Version, fmt.Sprint(rel.Devel, rel.Verify)}, "\n")
+	l.mu.Lock()
+	load := l.charts[key]
+	if load == nil {
+		load = sync.OnceValues(func() (*kube.Chart, error) { return l.find(ctx, rel) })
+		l.charts[key] = load
+	}
+	l.mu.Unlock()
+	return load()
+}
+
+// find finds and loads a chart, with the dependencies of a directory.
+func (l *StackLoader) find(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
+	flags := ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}}
+	if rel.Devel && rel.Version == "" {
+		flags.Version = ">0.0.0-0"
+	}
+	ref := l.locate(rel.Chart, &flags)
+	c, err := flags.Load(ctx, ref, l.settings)
+	if err != nil || l.skipDeps || rel.SkipDeps || len(c.Missing()) == 0 {
+		return c, err
+	}
+	if info, err := os.Stat(ref); err != nil || !info.IsDir() {
+		return c, nil
+	}
+	if err := kube.FetchDependencies(ref, action.ChartPathOptions{}, l.settings, l.Registry); err != nil {
+		return nil, err
+	}
+	return kube.LoadChartPath(ref)
+}
+
+// locate replaces the name of a repository of the helmfile by its URL.
+func (l *StackLoader) locate(chart string, flags *ChartFlags) string {
+	name, path, found := strings.Cut(chart, "/")
+	if !found || strings.Contains(chart, "://") {
+		return chart
+	}
+	for _, r := range l.file.Repositories {
+		if r.Name != name {
+			continue
+		}
+		flags.Username, flags.Password, flags.CertFile, flags.KeyFile, flags.CaFile = r.Username, r.Password, r.CertFile, r.KeyFile, r.CAFile
+		flags.PassCredentialsAll, flags.InsecureSkipTLSVerify, flags.PlainHTTP = r.PassCredentials, r.SkipTLSVerify, r.PlainHTTP
+		if r.OCI || strings.HasPrefix(r.URL, "oci://") {
+			return "oci://" + strings.TrimPrefix(strings.TrimSuffix(r.URL, "/"), "oci://") + "/" + path
+		}
+		flags.RepoURL = r.URL
+		return path
+	}
+	return chart
+}
