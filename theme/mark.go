@@ -5,19 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// Mark is how a status looks: always a glyph, a word and a colour, as none of
-// them alone is clear to everybody.
+// Mark is how a status looks: always a glyph, a word and a colour, because none of them
+// alone is clear to everybody.
 type Mark struct {
 	Glyph string
 	Word  string
 	Role  Role
 }
 
-// marks is the one table of statuses. The keys are the words of the event
-// format (statuses and changes), the first glyph is for Unicode, the second
-// for ASCII. An ASCII sign stands for one Unicode glyph only, here and in Lines.
-// The Unicode ones are in DejaVu Sans Mono, and none is drawn as a picture of two
-// cells by a terminal that likes those.
+// marks is the one table of statuses. Its keys are the statuses and changes of the event
+// format. An ASCII sign stands for one Unicode glyph only, here and in Lines. The Unicode
+// glyphs are in DejaVu Sans Mono, and no terminal draws them as emoji two cells wide.
 var marks = map[string]struct {
 	glyph, ascii, word string
 	role               Role
@@ -28,9 +26,9 @@ var marks = map[string]struct {
 	"paused":        {"‖", `"`, "paused", Stopped},
 	"running":       {"◐", "o", "running", Busy},
 	"applying":      {"◐", "o", "applying", Busy},
-	"applied":       {"◇", "^", "applied", Quiet}, // how it fares nobody has waited for (R21)
+	"applied":       {"◇", "^", "applied", Quiet}, // not checked (R21)
 	"in-progress":   {"◐", "o", "in progress", Busy},
-	"degraded":      {"◑", "%", "degraded", Stopped}, // waiting alone will not help, or ready no more
+	"degraded":      {"◑", "%", "degraded", Stopped}, // waiting will not help, or no longer ready
 	"deleting":      {"◐", "o", "deleting", Busy},
 	"aborting":      {"◐", "o", "aborting", Stopped},
 	"replacing":     {"◐", "o", "replacing", Stopped},
@@ -57,8 +55,7 @@ var marks = map[string]struct {
 	"cleared":       {"○", ".", "no breakpoint", Idle},
 }
 
-// Mark returns how a status of the event format looks. One that is not in the
-// table is shown by its name.
+// Mark returns the mark of a status. The word of an unknown one is its name.
 func (t *Theme) Mark(status string) Mark {
 	m, ok := marks[status]
 	if !ok {
@@ -70,7 +67,7 @@ func (t *Theme) Mark(status string) Mark {
 	return Mark{Glyph: m.glyph, Word: m.word, Role: m.role}
 }
 
-// MayBeStatus reports whether text, in lower case, is a part of a word for a status.
+// MayBeStatus reports whether text, in lower case, is part of a word for a status.
 func MayBeStatus(text string) bool {
 	for status, m := range marks {
 		if strings.Contains(strings.ToLower(m.word), text) || strings.Contains(status, text) {
@@ -80,7 +77,7 @@ func MayBeStatus(text string) bool {
 	return false
 }
 
-// The arms of a line in a cell, the index into Lines.
+// The arms of a line in a cell; their sum is the index into Lines.
 const (
 	ArmUp = 1 << iota
 	ArmRight
@@ -96,14 +93,13 @@ type Lines struct {
 	// Round are the corners of a card: top left, top right, bottom left,
 	// bottom right.
 	Round [4]string
-	// Arrow points at a card, More and Less show that there are columns out of
-	// view, Open marks what is unfolded, Cursor the selected line, Break a
-	// breakpoint, Next the unit that a step lets go.
+	// Arrow points at a card, More and Less mean columns out of view, Open marks an
+	// expanded item, Cursor the selected line, Break a breakpoint, Next the next group
+	// to step.
 	Arrow, More, Less, Open, Cursor, Break, Next string
 	// Bar, Half and Rest draw the progress bar.
 	Bar, Half, Rest string
-	// Ellipsis ends text that was cut, Dot separates, Enter, Left and Right are the
-	// signs of keys.
+	// Ellipsis ends cut text, Dot separates, Enter, Left and Right are keys.
 	Ellipsis, Dot, Enter, Left, Right string
 	// Undo marks the columns of a rollback.
 	Undo string
@@ -127,8 +123,8 @@ var asciiLines = Lines{
 	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right", Undo: "u",
 }
 
-// likenesses are characters that have a likeness in ASCII: those that this program
-// draws, and what others write for it.
+// likenesses are ASCII replacements: for characters that lockstep draws, and for common ones
+// in text of charts.
 var likenesses = func() map[rune]string {
 	like := map[rune]string{
 		'‐': "-", '‑': "-", '‒': "-", '—': "-", '−': "-", '•': "*", '×': "x", '→': ">", '←': "<", '≥': ">", '≤': "<",
@@ -151,13 +147,12 @@ var likenesses = func() map[rune]string {
 		add([]string{m.glyph}, []string{m.ascii})
 	}
 	like['⏸'] = marks["paused"].ascii
-	like['–'] = "-" // in text, where it is no mark
+	like['–'] = "-" // in text; as a mark it is never replaced
 	return like
 }()
 
-// Plain is text as the theme can show it: where that is in ASCII only, characters
-// that have a likeness there are replaced by it, and all others by a question mark.
-// Each stays one character.
+// Plain returns text that the theme can show. An ASCII theme replaces each character by a
+// similar one or a question mark.
 func (t *Theme) Plain(s string) string {
 	if !t.ASCII || !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return s

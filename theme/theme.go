@@ -1,9 +1,7 @@
-// Package theme decides what the program looks like. It holds one table from
-// status to glyph, word and colour, the roles that colours belong to, and the
-// line drawing characters, for dark and light backgrounds, high contrast,
-// colour blindness, 16 colours, no colours and ASCII. It knows neither the
-// engine nor the screen, keeps no state and does not read the environment
-// itself.
+// Package theme defines how the program looks: one table from status to glyph, word and
+// colour, the roles of text, and the line drawing characters, for dark and light backgrounds,
+// high contrast, colour blindness, 16 colours, no colours and ASCII. Its central types are
+// Theme, Mark and Role. The packages of ui import it; it imports nothing of lockstep.
 package theme
 
 import (
@@ -80,8 +78,8 @@ const (
 	roles
 )
 
-// Theme is what Options look like. Nothing changes it; it is large, so what is asked
-// often takes a pointer.
+// Theme is the result of Options. It is immutable; it is large, so methods that are called
+// often take a pointer.
 type Theme struct {
 	Options
 	Lines  Lines

@@ -10,33 +10,31 @@ import (
 	"lockstep/engine/event"
 )
 
-// Forecast is what a run is to be expected to take, if its groups take what they
-// usually do (event.Phase.Usual).
+// Forecast is the expected duration of a run if its groups take as long as usual
+// (event.Phase.Usual).
 type Forecast struct {
-	// Usual is how long such a run takes in all, Left how much of that is still to
-	// come. A group without a history counts as nothing.
+	// Usual is the total duration, Left the remaining part. A group without a history
+	// counts as zero.
 	Usual, Left time.Duration
-	// Slow are the groups that have taken longer than they usually do, by more than
-	// may be chance; the one that is over by most comes first.
+	// Slow are the running groups that take much longer than usual, the slowest first.
 	Slow []Slow
 }
 
-// Slow is a group that takes longer than it usually does.
+// Slow is a group with its actual and its usual duration.
 type Slow struct {
 	Group       *event.GroupState
 	Took, Usual time.Duration
 }
 
-// What counts as slow: so much more than usual, or a quarter more where that is
-// longer. It is meant to be a sign long before a timeout (R25).
+// A group is slow if it takes slowBy longer than usual, or a quarter longer if that is more:
+// an early warning before a timeout (R25).
 const (
 	slowBy    = 5 * time.Second
 	slowShare = 4
 )
 
-// Of is the forecast for a run at a time. There is none where no history is known
-// of what is left, and while the run does not go forward: paused, held, aborted,
-// rolled back or over.
+// Of is the forecast of a run at a time. There is none without a history of the remaining
+// groups, nor for a run that is paused, held, aborted, rolling back or over.
 func Of(s *event.State, now time.Time) (f Forecast, ok bool) {
 	for _, p := range phases(s) {
 		ok = ok || slices.ContainsFunc(p.Groups, func(g *event.GroupState) bool {
@@ -62,7 +60,7 @@ func Of(s *event.State, now time.Time) (f Forecast, ok bool) {
 	return f, true
 }
 
-// phases are those that a forecast is about, none while the run does not go forward.
+// phases are the phases of the forecast, nil unless the run is running.
 func phases(s *event.State) []*event.PhaseState {
 	if s.Status != event.Running || s.Run != event.Running {
 		return nil
@@ -70,15 +68,14 @@ func phases(s *event.State) []*event.PhaseState {
 	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) })
 }
 
-// Late are the groups that are slow at a time, as in a Forecast. Whoever wants to
-// hear of each need not ask before again is over, unless phases are announced: until
-// then there are no others. It is zero where that cannot be told.
+// Late are the slow groups at a time, as in a Forecast. No other group becomes slow before
+// again, unless phases are announced; zero means unknown.
 func Late(s *event.State, now time.Time) (slow []Slow, again time.Time) {
 	running := phases(s)
 	if running == nil {
 		return nil, time.Time{}
 	}
-	again = now.Add(slowBy) // what starts from now on is not slow before
+	again = now.Add(slowBy) // later starts cannot be slow before
 	for _, p := range running {
 		for _, g := range p.Groups {
 			usual, known := p.Usual[g.ID]
@@ -110,7 +107,7 @@ func usualOf(s *event.State) Lengths {
 	return func(g *event.GroupState) time.Duration { return phases[g.Phase].Usual[g.ID] }
 }
 
-// String says what is to be expected: "usually 41s, 12s left".
+// String formats the forecast: "usually 41s, 12s left".
 func (f Forecast) String() string {
 	if left := f.Left.Round(time.Second); left > 0 {
 		return fmt.Sprintf("usually %s, %s left", whole(f.Usual), left)
@@ -123,20 +120,20 @@ func (s Slow) String() string {
 	return fmt.Sprintf("slower than usual: %s, usually %s", whole(s.Took), whole(s.Usual))
 }
 
-// Differs reports whether a group took much longer or shorter than it usually does:
-// by half a second and by a tenth. Two runs never take exactly as long.
+// Differs reports whether a group took much longer or shorter than usual: by half a second
+// and by a tenth.
 func (s Slow) Differs() bool { return Differ(s.Took, s.Usual) }
 
-// Differ reports whether two times of a group are different ones.
+// Differ reports whether two durations of a group differ by more than noise.
 func Differ(a, b time.Duration) bool {
 	return (a - b).Abs() >= max(leastDelta, min(a, b)/leastShare)
 }
 
-// What counts as a difference.
+// The least difference that is not noise.
 const (
 	leastDelta = time.Second / 2
 	leastShare = 10
 )
 
-// whole rounds to seconds, one at the least.
+// whole rounds to seconds, at least one.
 func whole(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }

@@ -1,6 +1,6 @@
-// Package forecast reckons with how long groups take: how long a run would have
-// taken if they had taken something else, and how long one still takes if they
-// take what they usually do. It is pure: what is known comes from events.
+// Package forecast computes with the durations of groups: how long a run will still take,
+// its critical path, and how much faster it could have been. It is pure and reads only
+// event.State; reports and the board import it. Its central types are Forecast and Step.
 package forecast
 
 import (
@@ -11,11 +11,10 @@ import (
 	"lockstep/engine/event"
 )
 
-// Lengths are how long groups take.
+// Lengths returns the duration of a group.
 type Lengths func(*event.GroupState) time.Duration
 
-// Took are the lengths that a record tells: from a group's first request until it
-// was over.
+// Took are the actual Lengths: from a group's start to its end.
 func Took(g *event.GroupState) time.Duration {
 	if g.Started.IsZero() || g.Ended.Before(g.Started) {
 		return 0
@@ -23,9 +22,8 @@ func Took(g *event.GroupState) time.Duration {
 	return g.Ended.Sub(g.Started)
 }
 
-// Length is how long an operation takes whose groups take certain times, where
-// each starts the moment that all it waits for is there (R14), and a phase when
-// the one before it is over. A rollback of the operation does not count.
+// Length is the duration of an operation with given Lengths, if each group starts when its
+// gates open (R14), and each phase when the previous one ends. A rollback does not count.
 func Length(s *event.State, took Lengths) time.Duration {
 	var end time.Duration
 	for _, p := range s.Phases {
@@ -36,8 +34,8 @@ func Length(s *event.State, took Lengths) time.Duration {
 	return end
 }
 
-// ends are when the groups of a phase end that begins at a certain time, by their
-// ids, and when the last of them does.
+// ends are the end times of a phase's groups by id, and the last of them, if the phase
+// starts at begin.
 func ends(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths) (ends map[string]time.Duration, last time.Duration) {
 	ends = make(map[string]time.Duration, len(p.Groups))
 	var endOf func(g *event.GroupState) time.Duration
@@ -45,7 +43,7 @@ func ends(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths
 		if end, known := ends[g.ID]; known {
 			return end
 		}
-		ends[g.ID] = begin // a circle, which only a record made by hand can have, ends here
+		ends[g.ID] = begin // ends a cycle, which only a forged record can have
 		start := begin
 		for _, id := range g.After {
 			if gate := s.Find(p.Name, id); gate != nil {
@@ -62,13 +60,11 @@ func ends(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths
 	return ends, last
 }
 
-// Waits are how long each unit waited for the cluster alone: the longest time
-// from the API server's answer for one of its objects until that was ready, or
-// gone. What a unit took beyond that it spent on requests, and on waiting for its
-// turn to send them; a machine and an API server without limits would need none of
-// it. What is not waited for (R21) does not count. Where a group sends its objects
-// in several waves (R17), this is the longest of their waits and not the sum, so
-// that the truth is between this and what the unit took.
+// Waits are how long each unit only waited for the cluster: the longest time from the API
+// server's answer for one of its objects until that was ready or gone. The rest of its time
+// went into requests, which an unlimited machine and API server would save. Objects that are
+// not checked (R21) do not count. With several waves (R17) this is the longest wait, not the
+// sum, so it is a lower bound.
 func Waits(s *event.State) map[event.Unit]time.Duration {
 	waits := map[event.Unit]time.Duration{}
 	for _, p := range s.Phases {
@@ -81,11 +77,11 @@ func Waits(s *event.State) map[event.Unit]time.Duration {
 	return waits
 }
 
-// waited is how long a group waited for one of its objects, as far as it did.
+// waited is how long a group waited for one of its objects.
 func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 	end := o.Since
 	switch over := o.Done() || o.Status == event.Failed; {
-	case o.Answered.IsZero() || o.Answered.Before(g.Started): // not in the last try
+	case o.Answered.IsZero() || o.Answered.Before(g.Started): // in an earlier attempt
 		return 0
 	case !over && (g.Ended.IsZero() || g.Status == event.Applied):
 		return 0
@@ -95,10 +91,8 @@ func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 	return end.Sub(o.Answered)
 }
 
-// Costliest is the group that other groups wait for whose time made the operation
-// longest, and by how much: what would have been saved if it had been ready at
-// once. It is nil where nothing waits for anything that cost time and came to be
-// ready.
+// Costliest is the gate that delayed the operation most, and the time saved if it had been
+// instant. It is nil if no gate delayed it.
 func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
 	all := Length(s, Took)
 	for _, p := range s.Phases {
@@ -113,7 +107,7 @@ func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
 		}
 		critical := critical(s, p)
 		for _, g := range p.Groups {
-			if !gates[g.ID] || !critical[g] || g.Status == event.Failed || Took(g) <= saved { // it saves no more than it took
+			if !gates[g.ID] || !critical[g] || g.Status == event.Failed || Took(g) <= saved { // it cannot save more than it took
 				continue
 			}
 			without := Length(s, func(o *event.GroupState) time.Duration {
@@ -130,8 +124,8 @@ func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
 	return gate, saved
 }
 
-// critical are groups that follow each other without a gap and make a phase as long
-// as it is: without any other it is as long as ever.
+// critical are the groups of a critical path of a phase: each starts when the one before it
+// ends.
 func critical(s *event.State, p *event.PhaseState) map[*event.GroupState]bool {
 	ends, end := ends(s, p, 0, Took)
 	path := map[*event.GroupState]bool{}

@@ -8,19 +8,16 @@ import (
 	"lockstep/engine/event"
 )
 
-// Step is a group on the critical path: when it began, from the beginning of the
-// operation, how long it took, and the part of that in which the cluster was waited
-// for (see Waits).
+// Step is a group on the critical path: its start, from the start of the operation, its
+// duration, and the part of that spent waiting for the cluster (see Waits).
 type Step struct {
 	Group               *event.GroupState
 	Start, Took, Waited time.Duration
 }
 
-// Path is the critical path: the groups that decided how long the operation took,
-// in the order in which they ran. It ends with the group that ended last, before
-// that is the one of its gates that ended last, and so on. A group without gates
-// follows what ended last in another phase. The rollback of the operation does not
-// count.
+// Path is the critical path, in the order of the run. Its last step is the group that ended
+// last; before each step is the one of its gates that ended last, or, without gates, the
+// last group of another phase. A rollback does not count.
 func Path(s *event.State) []Step {
 	waits := Waits(s)
 	var path []Step
@@ -30,7 +27,7 @@ func Path(s *event.State) []Step {
 			last = later(last, p.Groups, s.Now)
 		}
 	}
-	seen := map[*event.GroupState]bool{} // groups that take no time may seem to follow each other
+	seen := map[*event.GroupState]bool{} // instant groups could form a cycle
 	for last != nil && !seen[last] {
 		seen[last] = true
 		path = append(path, Step{last, last.Started.Sub(s.Started), Took(last), waits[last.Unit()]})
@@ -72,13 +69,12 @@ func later(last *event.GroupState, groups []*event.GroupState, limit time.Time) 
 	return last
 }
 
-// Bar is a step as a line is drawn of it: how many cells are blank before it, how
-// many went into requests, and in how many the cluster was waited for.
+// Bar is a step as a bar, in cells: the blanks before it, the time for requests, and the time
+// waiting for the cluster.
 type Bar struct{ From, Sent, Waited int }
 
-// Bars draws a path, the whole of it in so many cells. Each step has one at least. What
-// lies between two steps takes none: that is next to nothing, or a pause, which the
-// groups have not decided.
+// Bars scales a path to room cells, at least one for each step. The time between two steps
+// takes none: it is negligible or a pause.
 func Bars(path []Step, room int) []Bar {
 	total := time.Millisecond
 	for _, p := range path {
@@ -97,9 +93,8 @@ func Bars(path []Step, room int) []Bar {
 	return bars
 }
 
-// Slowest are the groups of an operation that took longest, so many at the most, of
-// those that are known to have taken a time before; those that took longest first.
-// A rollback of the operation does not count.
+// Slowest are the slowest groups of an operation that have a usual duration, slowest first.
+// A rollback does not count.
 func Slowest(s *event.State, most int) []Slow {
 	var all []Slow
 	for _, p := range s.Phases {

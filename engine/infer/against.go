@@ -9,11 +9,10 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Against tells where an order that was written down is one against what objects
-// name: what is named comes later, or at no time that is known. The plan is that of
-// the chart as it stands.
+// Against returns findings where the declared order of a plan contradicts references
+// between objects: the referenced object comes later, or at an unknown time.
 //
-// Rule R70: a written order stands; where it cannot come up so, lint says it.
+// Rule R70: a declared order stands; lint reports where it cannot work.
 func (o *Order) Against(p *plan.Plan) []plan.Finding {
 	in, by := map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
 	for _, g := range p.Groups {
@@ -23,7 +22,7 @@ func (o *Order) Against(p *plan.Plan) []plan.Finding {
 		}
 	}
 	known := map[string]map[string]bool{}
-	before := func(g *plan.Group) map[string]bool { // what is ready before it starts
+	before := func(g *plan.Group) map[string]bool { // the groups that are over before it starts
 		if known[g.ID] == nil {
 			known[g.ID] = reach(g.After, func(id string) []string {
 				if by[id] == nil {
@@ -39,7 +38,7 @@ func (o *Order) Against(p *plan.Plan) []plan.Finding {
 		edges = append(edges, d.Edge)
 	}
 	slices.SortStableFunc(edges, Edge.Compare)
-	edges = slices.CompactFunc(edges, func(e, f Edge) bool { return e.Compare(f) == 0 && e.Strength == f.Strength }) // some are kept and told of
+	edges = slices.CompactFunc(edges, func(e, f Edge) bool { return e.Compare(f) == 0 && e.Strength == f.Strength }) // some are both kept and dropped
 	findings := []plan.Finding{}
 	for _, e := range edges {
 		from, to := in[e.From], in[e.To]
@@ -48,7 +47,7 @@ func (o *Order) Against(p *plan.Plan) []plan.Finding {
 		}
 		later := before(to)[from.ID]
 		if !later && (from.Name == plan.Unsequenced || slices.Equal(from.After, to.After)) {
-			continue // nobody has ordered it; what starts together is applied by kind (R15a)
+			continue // not ordered; groups that start together are applied by kind (R15a)
 		}
 		f := plan.Finding{Severity: plan.SeverityWarning, Rule: "R70", Chart: from.Chart, Object: &e.From}
 		when := "beside it"
@@ -68,8 +67,8 @@ func (o *Order) Against(p *plan.Plan) []plan.Finding {
 	return findings
 }
 
-// needed are the kinds without which what names them is refused, or its pods do not
-// start. A group that waits for its own gate to come later is never ready.
+// needed are the kinds without which objects that name them are refused, or their pods do
+// not start, so that their group would never become ready.
 var needed = map[string]bool{"Namespace": true, "CustomResourceDefinition": true, "ConfigMap": true, "Secret": true,
 	"PersistentVolumeClaim": true, "ServiceAccount": true, "PriorityClass": true, "RuntimeClass": true}
 

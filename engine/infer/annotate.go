@@ -16,8 +16,7 @@ type Place struct {
 	Object plan.Object
 }
 
-// Annotations returns what to add to the annotations of objects, for those that
-// get any. Lists are JSON in a string.
+// Annotations returns the annotations to add, by object. Lists are JSON in a string.
 func (o *Order) Annotations() map[Place]map[string]string {
 	layers := map[string]bool{}
 	for _, c := range o.Charts {
@@ -51,19 +50,19 @@ func (o *Order) Annotations() map[Place]map[string]string {
 	return out
 }
 
-// The end of a Job, whatever its number of completions and retries (R23).
+// The readiness conditions of a Job that others wait for (R23).
 const (
 	jobComplete = `{.conditions[?(@.type=="Complete")].status} == True`
 	jobFailed   = `{.conditions[?(@.type=="Failed")].status} == True`
 )
 
 func list(names []string) string {
-	text, _ := json.Marshal(names) // strings always can be
+	text, _ := json.Marshal(names) // strings never fail
 	return string(text)
 }
 
-// Annotate returns the input of plan.Build with the order written into it. It
-// shares with what it was given only what it does not change.
+// Annotate returns the input of plan.Build with the order added. It does not modify its
+// arguments.
 func (o *Order) Annotate(tree *plan.Chart, resources []plan.Resource) (*plan.Chart, []plan.Resource) {
 	add := o.Annotations()
 	annotated := slices.Clone(resources)
@@ -90,7 +89,7 @@ func (o *Order) Annotate(tree *plan.Chart, resources []plan.Resource) (*plan.Cha
 	return o.tree(tree), annotated
 }
 
-// tree is a copy of the chart tree with what Chart.yaml is to say.
+// tree is a copy of the chart tree with the additions to Chart.yaml.
 func (o *Order) tree(tree *plan.Chart) *plan.Chart {
 	if tree == nil {
 		return nil
@@ -111,7 +110,7 @@ func (o *Order) tree(tree *plan.Chart) *plan.Chart {
 	return &c
 }
 
-// union are the names of both lists, in their order.
+// union is the names of both lists, in order.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, name := range b {
@@ -122,7 +121,7 @@ func union(a, b []string) []string {
 	return all
 }
 
-// subchartName is what a subchart is called within its parent.
+// subchartName is the name of a subchart in its parent.
 func subchartName(s plan.Subchart) string {
 	if s.Alias != "" {
 		return s.Alias
@@ -130,8 +129,8 @@ func subchartName(s plan.Subchart) string {
 	return s.Name
 }
 
-// Check is the error about a release that cannot come up in order: objects need
-// each other to be there first.
+// Check returns an error if the release cannot be installed in any order, because objects
+// need each other first.
 func (o *Order) Check() error {
 	var errs plan.Errors
 	for _, d := range o.Dropped {
@@ -146,8 +145,8 @@ func (o *Order) Check() error {
 	return nil
 }
 
-// Warnings tell which edges order nothing, and why, in one warning for what waits
-// for each other, and for each object that cannot wait.
+// Warnings say which edges were dropped and why: one warning for each cycle, and one for
+// each object that cannot wait.
 func (o *Order) Warnings() []plan.Warning {
 	circles := map[string]int{}
 	var warnings []plan.Warning
@@ -184,7 +183,7 @@ func (o *Order) Warnings() []plan.Warning {
 	return warnings
 }
 
-// circle is the cycle with its beginning once more at the end.
+// circle is the cycle with its first element repeated at the end.
 func (d Dropped) circle() string {
 	if len(d.Cycle) == 0 {
 		return ""

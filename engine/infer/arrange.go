@@ -8,28 +8,28 @@ import (
 	"lockstep/engine/plan"
 )
 
-// unit is a group while groups are made.
+// unit is a group under construction.
 type unit struct {
 	chart   string
 	sort    sort
-	key     string  // what tells units of one sort and chart apart
-	members []*node // in the order in which they can be applied
+	key     string  // distinguishes units of one sort and chart
+	members []*node // in apply order
 	name    string
 	written bool
 	gates   map[*unit]bool // of the same chart
-	after   []string       // what the author says it waits for
+	after   []string       // declared by the author
 	waits   map[string]bool
 }
 
-// sort is what a unit is for.
+// sort is the purpose of a unit.
 type sort int
 
 const (
-	base      sort = iota // what is there as soon as it is applied, and others name
-	kinds                 // definitions of kinds
-	workload              // a workload with what only it needs
-	followers             // what waits for the same units
-	loose                 // what nothing is known about
+	base      sort = iota // referenced objects that are ready as soon as they are applied
+	kinds                 // CustomResourceDefinitions
+	workload              // a workload with the objects that only it needs
+	followers             // objects that wait for the same units
+	loose                 // objects without edges
 )
 
 // arranger makes groups of objects.
@@ -38,12 +38,12 @@ type arranger struct {
 	charts  map[string]*plan.Chart // by path
 	r       *reader
 	edges   []Edge
-	out     [][]*Edge // edges by the object that waits
-	place   []int     // of each object in an order that keeps all edges
-	sorted  []*node   // the objects in that order
+	out     [][]*Edge // edges by waiting object
+	place   []int     // of each object in sorted
+	sorted  []*node   // the objects in topological order
 
 	plain  []bool
-	owner  []*node // of plain objects: the only one that needs it
+	owner  []*node // of plain objects: the only object that needs it
 	shared []bool
 	user   []*node // of claims: the first workload that uses it
 	unit   []*unit
@@ -51,7 +51,7 @@ type arranger struct {
 	known  map[unitKey]*unit
 	paths  []string // of charts, sorted
 
-	byChart, across map[string][]*Edge // within a chart, and by the chart that both ends lie in
+	byChart, across map[string][]*Edge // within a chart, and between charts by their common parent
 	families        map[string]family
 	dropped         []Dropped
 	yaml            map[string]*Chart
@@ -107,7 +107,7 @@ func (a *arranger) from(e *Edge) *node { return a.r.nodes[e.at.from] }
 
 func (a *arranger) to(e *Edge) *node { return a.r.nodes[e.at.to] }
 
-// arrange makes the groups of all charts.
+// arrange builds the groups of all charts.
 func (a *arranger) arrange() {
 	a.findPlain()
 	a.findOwners()
@@ -116,12 +116,11 @@ func (a *arranger) arrange() {
 		a.gate(path)
 		a.chain(path)
 		a.settle(path)
-		a.christen(path)
+		a.nameUnits(path)
 	}
 }
 
-// atOnce are the kinds whose objects are what they are as soon as they are
-// applied.
+// atOnce are the kinds whose objects are ready as soon as they are applied.
 var atOnce = map[plan.GroupKind]bool{
 	{Kind: "Namespace"}: true, {Kind: "ServiceAccount"}: true, {Kind: "Secret"}: true, {Kind: "ConfigMap"}: true, {Kind: "Service"}: true,
 	{Kind: "ResourceQuota"}: true, {Kind: "LimitRange"}: true, {Kind: "PersistentVolume"}: true, {Kind: "PodTemplate"}: true, {Kind: "Endpoints"}: true,
@@ -141,13 +140,13 @@ var atOnce = map[plan.GroupKind]bool{
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
 }
 
-// claim is there at once as well, but ready only once a pod uses it.
+// claim exists as soon as it is applied, but may be ready only once a pod uses it.
 var claim = plan.GroupKind{Kind: "PersistentVolumeClaim"}
 
 // late are the kinds that Helm applies after the pods that need them.
 var late = map[plan.GroupKind]bool{{Group: "node.k8s.io", Kind: "RuntimeClass"}: true, {Group: "storage.k8s.io", Kind: "CSIDriver"}: true}
 
-// findPlain finds the objects that wait for nothing that takes time.
+// findPlain finds the objects that wait for nothing but plain objects.
 func (a *arranger) findPlain() {
 	for _, n := range a.sorted {
 		a.plain[n.at] = atOnce[n.kind()] || n.kind() == claim
@@ -157,8 +156,8 @@ func (a *arranger) findPlain() {
 	}
 }
 
-// findOwners finds for plain objects who needs them, if there is only one: first
-// among workloads, then among the rest.
+// findOwners finds the only object that needs a plain object, if there is one: first among
+// workloads, then among the rest.
 func (a *arranger) findOwners() {
 	for _, workloads := range []bool{true, false} {
 		owned := slices.Clone(a.owner)
@@ -175,7 +174,7 @@ func (a *arranger) findOwners() {
 	}
 }
 
-// claim makes an object the owner of the plain ones that it reaches.
+// claim makes an object the owner of the plain objects that it reaches.
 func (a *arranger) claim(owner, n *node, owned []*node) {
 	for _, e := range a.out[n.at] {
 		to := a.to(e)
@@ -191,9 +190,9 @@ func (a *arranger) claim(owner, n *node, owned []*node) {
 	}
 }
 
-// written is what an object's annotations say of its group.
+// written is the group that an object's annotations declare.
 //
-// Rule R67: what the author has written stands, the rest is added to it.
+// Rule R67: a declared order stands, the inferred one is added to it.
 func written(n *node) (name string, after []string, layer bool) {
 	name, _ = plan.Annotation(n.Annotations, plan.AnnotationGroup)
 	needs, _ := plan.Annotation(n.Annotations, plan.AnnotationGroupDependsOn)
@@ -207,14 +206,14 @@ func written(n *node) (name string, after []string, layer bool) {
 	return strings.TrimSpace(name), after, layer
 }
 
-// unitKey tells units apart.
+// unitKey identifies a unit.
 type unitKey struct {
 	chart string
 	sort  sort
 	key   string
 }
 
-// of returns the unit of a sort, which it makes where there is none.
+// of returns the unit of a sort and key, and creates it if needed.
 func (a *arranger) of(chart string, s sort, key string) *unit {
 	k := unitKey{chart, s, key}
 	if u := a.known[k]; u != nil {

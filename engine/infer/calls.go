@@ -17,16 +17,16 @@ import (
 type said struct {
 	mention
 	key, path string
-	file      bool // it has several lines
+	file      bool // the entry has several lines
 }
 
-// setting is a value that a container is given by an argument or a variable.
+// setting is a value of an argument or a variable of a container.
 type setting struct{ key, value string }
 
-// calls finds what pods call by the names of Services: in arguments and
-// environment, and in the ConfigMaps and Secrets that they use.
+// calls finds the Services that pods call: their names in arguments, environment, and the
+// ConfigMaps and Secrets that the pods use.
 //
-// Rule R62: an object waits until the workloads are ready that it calls.
+// Rule R62: an object waits until the workloads that it calls are ready.
 func (r *reader) calls() {
 	for _, n := range r.nodes {
 		if !ownGroup(n.name().Group) {
@@ -46,7 +46,7 @@ func (r *reader) calls() {
 	}
 }
 
-// containers are those of a workload, the first ones to run first.
+// containers are the containers of a workload, in the order of their start.
 func (n *node) containers() []refs.Field {
 	spec := refs.Field{Value: n.pods.Spec, Path: n.pods.Path}
 	return slices.Concat(spec.At("initContainers").Each(), spec.At("containers").Each())
@@ -60,8 +60,8 @@ func (r *reader) text(name plan.Object) *node {
 	return r.hooks[name]
 }
 
-// callsFrom reads the texts of a custom resource: those who work on it call for it,
-// where its kind is known to call, or has containers.
+// callsFrom reads the texts of a custom resource if its kind is known to call other
+// Services, or if it has containers: its controller calls them on its behalf.
 func (r *reader) callsFrom(n *node, f refs.Field, calls bool) {
 	switch v := f.Value.(type) {
 	case string:
@@ -110,15 +110,14 @@ func (r *reader) callsOf(n *node, c refs.Field, vars map[string]variable) {
 	}
 }
 
-// variable is an environment variable of a container: its value, the objects that
-// it comes from, and the field.
+// variable is an environment variable: its value, the objects it comes from, and the field.
 type variable struct {
 	text, path string
 	in         plan.Object
 	by         []plan.Object
 }
 
-// variables are those of a container, with the values of others in them.
+// variables are the environment variables of a container, expanded.
 func (r *reader) variables(n *node, c refs.Field) map[string]variable {
 	vars := map[string]variable{}
 	for _, e := range c.At("envFrom").Each() {
@@ -145,13 +144,13 @@ func (r *reader) variables(n *node, c refs.Field) map[string]variable {
 	return vars
 }
 
-// sources are the fields that variables are read from, up to Ref and KeyRef.
+// sources are the kinds by the prefix of the fields configMapRef, secretKeyRef and so on.
 var sources = map[string]string{"configMap": "ConfigMap", "secret": "Secret"}
 
 // reference is a variable in an argument or a value: $(HOST), ${HOST:-db}, $HOST.
 var reference = regexp.MustCompile(`\$\(([A-Za-z_]\w*)\)|\$\{([A-Za-z_]\w*)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)`)
 
-// expand puts the values of variables into a text. By are the objects that they
+// expand replaces the variables in a text by their values; by are the objects the values
 // come from.
 func expand(text string, vars map[string]variable) (expanded string, by []plan.Object) {
 	if !strings.Contains(text, "$") {
@@ -170,14 +169,14 @@ func expand(text string, vars map[string]variable) (expanded string, by []plan.O
 	}), by
 }
 
-// tell notes a setting. One that names a ConfigMap or Secret has it read, if not
-// mounted.
+// tell stores a setting. If it names a ConfigMap or Secret that is not mounted, it reads
+// that too.
 func (r *reader) tell(n *node, at refs.Field, key, value string) {
 	name := value[strings.LastIndexByte(value, '/')+1:]
 	if name == "" || key == "" || strings.ContainsAny(name, " \n=:") {
 		return
 	}
-	r.told[n] = append(r.told[n], setting{key, name})
+	r.settings[n] = append(r.settings[n], setting{key, name})
 	words := strings.Join(wordsOf(key), "")
 	for word, kind := range map[string]string{"configmap": "ConfigMap", "secret": "Secret"} {
 		to := r.text(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: name})
@@ -189,7 +188,7 @@ func (r *reader) tell(n *node, at refs.Field, key, value string) {
 	}
 }
 
-// argument is what can be told of an argument: its flag, never its value.
+// argument describes an argument by its flag, never by its value.
 func argument(text, flag, list string) string {
 	if strings.ContainsAny(text, " \n") {
 		return list
@@ -204,7 +203,7 @@ func argument(text, flag, list string) string {
 	return list
 }
 
-// call adds what mentions lead to.
+// call adds the edges of mentions.
 func (r *reader) call(n *node, strength Strength, mentions []mention, why Reason, who string) {
 	for _, m := range mentions {
 		w := why
@@ -219,9 +218,9 @@ func (r *reader) call(n *node, strength Strength, mentions []mention, why Reason
 	}
 }
 
-// callsIn reads the entries of a ConfigMap or Secret that a pod uses. If several become
-// variables all together, and they are a Secret, or who is called reads them, too, they
-// are those of a whole application: nobody knows which of them this pod needs.
+// callsIn reads the entries of a ConfigMap or Secret that a pod uses. If the pod takes
+// several entries at once as variables, and they are a Secret or the called workload reads
+// them too, they configure a whole application, and which of them this pod needs is unknown.
 func (r *reader) callsIn(n, to *node, ref refs.Ref) {
 	many := ref.Use == refs.Environment && len(ref.Keys) == 0 && len(entries(to)) > 1
 	for _, s := range r.saidIn(to) {
@@ -230,7 +229,7 @@ func (r *reader) callsIn(n, to *node, ref refs.Ref) {
 		}
 		strength := Serving
 		if shared := slices.ContainsFunc(r.behind(s.service), func(server *node) bool { return r.reads(server, to) }); shared && s.file {
-			continue // it is about all that read it, not about who calls whom
+			continue // shared by all readers, so it is no evidence of a call
 		} else if many && (shared || to.name().Kind == "Secret") {
 			strength = Soft
 		}
@@ -259,7 +258,7 @@ func (r *reader) saidIn(n *node) []said {
 	return found
 }
 
-// entries are the keys of a ConfigMap or Secret, each once.
+// entries are the keys of a ConfigMap or Secret, without duplicates.
 func entries(n *node) []string {
 	keys := map[string]bool{}
 	for _, field := range []string{"data", "stringData"} {
@@ -273,7 +272,7 @@ func entries(n *node) []string {
 	return sorted(keys)
 }
 
-// entry is the text of an entry of a ConfigMap or Secret, and where it is.
+// entry is the text of an entry of a ConfigMap or Secret, and its path.
 func entry(n *node, key string) (text, path string) {
 	if s := n.root.At("stringData", key); s.There() {
 		return s.Text(), s.Path
@@ -291,7 +290,7 @@ func entry(n *node, key string) (text, path string) {
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// numeral is a number as it is written.
+// numeral formats a number as in the manifest.
 func numeral(v any) string {
 	switch n := v.(type) {
 	case int64:

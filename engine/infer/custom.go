@@ -9,9 +9,8 @@ import (
 	"lockstep/engine/refs"
 )
 
-// callers are the kinds of custom resources that call what they name, by API group:
-// those who work on them need an answer. Others are settings that are read whenever
-// somebody needs them.
+// callers are the kinds of custom resources, by API group, whose controllers need an answer
+// from the Services that the resources name. Other kinds are only settings.
 var callers = map[string][]string{
 	"gateway.networking.k8s.io":    {"HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"},
 	"networking.istio.io":          {"VirtualService"},
@@ -45,14 +44,15 @@ var callers = map[string][]string{
 	"operator.victoriametrics.com": {"VMAgent", "VMAlert"},
 }
 
-// caller reports whether custom resources of a kind call what they name.
+// caller reports whether the controller of a kind calls the Services that its resources
+// name.
 func caller(kind plan.GroupKind) bool {
 	return slices.Contains(callers[kind.Group], kind.Kind)
 }
 
-// led are the Services that operators make for custom resources, by what they add to
-// the name of the resource: "NAME-rw".
-var led = map[plan.GroupKind][]string{
+// operatorServices are the names of the Services that operators create for custom resources, with NAME
+// for the resource's name: "NAME-rw".
+var operatorServices = map[plan.GroupKind][]string{
 	{Group: "postgresql.cnpg.io", Kind: "Cluster"}:                        {"NAME-rw", "NAME-ro", "NAME-r"},
 	{Group: "postgresql.cnpg.io", Kind: "Pooler"}:                         {"NAME"},
 	{Group: "acid.zalan.do", Kind: "postgresql"}:                          {"NAME", "NAME-repl", "NAME-pooler"},
@@ -78,14 +78,14 @@ var led = map[plan.GroupKind][]string{
 	{Group: "operator.victoriametrics.com", Kind: "VMAgent"}:              {"vmagent-NAME"},
 }
 
-// makes notes the Services that a custom resource leads to once somebody works on it:
-// who calls them waits for the resource. The release has none of that name.
+// makes stores the Services that an operator will create for a custom resource and that the
+// release does not contain: their callers wait for the resource.
 func (r *reader) makes(n *node) {
 	if ownGroup(n.name().Group) {
 		return
 	}
 	var names []string
-	for _, pattern := range led[n.kind()] {
+	for _, pattern := range operatorServices[n.kind()] {
 		names = append(names, strings.ReplaceAll(pattern, "NAME", n.name().Name))
 	}
 	for _, t := range n.root.At("spec", "templates", "serviceTemplates").Each() {
@@ -99,18 +99,19 @@ func (r *reader) makes(n *node) {
 	}
 	for _, name := range names {
 		of := plan.Object{Kind: "Service", Namespace: n.name().Namespace, Name: name}
-		if name == "" || r.by[of] != nil || r.made[of] != nil {
+		if name == "" || r.by[of] != nil || r.createdServices[of] != nil {
 			continue
 		}
 		s := &node{Object: &Object{Resource: plan.Resource{Object: of, Chart: n.Chart}}, at: -1, of: service, root: refs.Field{Value: map[string]any{}}}
-		r.made[of], r.servers[s] = s, []*node{n}
+		r.createdServices[of], r.servers[s] = s, []*node{n}
 		r.services[name] = append(r.services[name], s)
 	}
 }
 
-// leads says what a call of a Service leads to, where a custom resource does.
+// leads adjusts the reason of a call to a Service that an operator creates for a custom
+// resource.
 func (r *reader) leads(s *node, why Reason) Reason {
-	if r.made[s.name()] == s {
+	if r.createdServices[s.name()] == s {
 		why.Text += fmt.Sprintf(", which %s creates", r.servers[s][0].name())
 	}
 	return why

@@ -2,15 +2,14 @@ package infer
 
 import "slices"
 
-// arc leads from what waits to what it waits for.
+// arc leads from a waiting node to the one it waits for.
 type arc struct{ from, to int }
 
-// breakCycles returns the arcs that have to go so that no cycle is left, each with
-// a cycle of those that it is among. Of a cycle all arcs of the
-// softest class go, the largest: whichever of them were chosen, the other might be
-// what its end needs to become ready. Arcs of class 0 stay.
+// breakCycles returns the arcs to drop so that no cycle is left, each with a cycle that it
+// is part of. It drops all arcs of a cycle's softest (largest) class, since there is no way
+// to choose one of them. Arcs of class 0 stay.
 //
-// Rule R66: cycles are broken at their softest edges, and said.
+// Rule R66: cycles are broken at their softest edges, and reported.
 func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 	gone := map[int][]int{}
 	var on []int // arcs on cycles
@@ -57,8 +56,7 @@ func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 	return gone
 }
 
-// path finds a shortest way between two nodes, both included, nil if there is
-// none.
+// path finds a shortest path between two nodes, both included; nil if there is none.
 func path(next [][]int, from, to int) []int {
 	came := map[int]int{from: from}
 	queue := []int{from}
@@ -83,9 +81,8 @@ func path(next [][]int, from, to int) []int {
 	return nil
 }
 
-// components numbers the strongly connected components of a graph: nodes are in
-// one if each can be reached from the other. It is Tarjan's algorithm, without
-// recursion.
+// components numbers the strongly connected components of a graph, by Tarjan's algorithm
+// without recursion.
 func components(n int, arcs []arc) []int {
 	next := waits(n, arcs)
 	const none = -1
@@ -136,7 +133,7 @@ func components(n int, arcs []arc) []int {
 	return component
 }
 
-// waits lists for each node what it waits for.
+// waits is the adjacency list of the arcs.
 func waits(n int, arcs []arc) [][]int {
 	count := make([]int, n)
 	for _, a := range arcs {
@@ -160,7 +157,7 @@ func fill(n, value int) []int {
 	return list
 }
 
-// acyclic returns the edges without those that are doubtful or on cycles, and these.
+// acyclic splits the edges into the kept ones and those dropped as doubtful or on cycles.
 func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 	edges := r.edges()
 	arcs, class := make([]arc, len(edges)), make([]int, len(edges))

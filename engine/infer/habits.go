@@ -8,17 +8,17 @@ import (
 	"lockstep/engine/refs"
 )
 
-// use is a host that a workload is told, by who, which is the Service's where the
-// release has it.
+// use is a host that a workload is configured with: a Service of the release, or another
+// host.
 type use struct {
 	service plan.Object
 	who     string
 	host    string
 }
 
-// habits finds what is better done first.
+// habits finds the soft order.
 //
-// Rule R63: what one waits for in a command, migrations, and Helm's order of kinds.
+// Rule R63: commands that wait, migrations, and Helm's order of kinds.
 func (r *reader) habits() {
 	for _, n := range r.nodes {
 		if n.works && !n.idle() {
@@ -28,12 +28,12 @@ func (r *reader) habits() {
 	r.kindOrder()
 	r.credentials()
 	r.migrations()
-	r.brought()
+	r.secretProducers()
 	r.settle()
 }
 
-// kindOrder has workloads come after what Helm applies before them and is about
-// them: Services and policies that select their pods.
+// kindOrder makes workloads wait for objects that Helm applies before them and that select
+// their pods: Services and policies.
 func (r *reader) kindOrder() {
 	for _, n := range r.nodes {
 		var about []*node
@@ -55,8 +55,8 @@ func (r *reader) kindOrder() {
 	}
 }
 
-// credentials has a Job wait for the StatefulSet of its chart that reads the same
-// Secret, and whose client it therefore is.
+// credentials makes a Job wait for the StatefulSet of its chart that reads the same Secret:
+// it is probably its client.
 func (r *reader) credentials() {
 	readers := map[*node][]*node{}
 	for _, n := range r.nodes {
@@ -70,7 +70,7 @@ func (r *reader) credentials() {
 				if j.kind() != (plan.GroupKind{Group: "batch", Kind: "Job"}) || n.kind().Kind != "StatefulSet" || j.Chart != n.Chart || n.idle() {
 					continue
 				}
-				for _, service := range r.steady(n) {
+				for _, service := range r.readyServices(n) {
 					r.uses[j] = append(r.uses[j], use{service: service.name(), who: s.name().String()})
 					r.add(j, n, Soft, Reason{In: s.name(), Path: "metadata.name", Value: s.name().Name, By: []plan.Object{s.name()}, Text: fmt.Sprintf("both read %s, so it is a client of it", s.name())})
 				}
@@ -79,7 +79,7 @@ func (r *reader) credentials() {
 	}
 }
 
-// environment are the Secrets that a workload reads its environment from.
+// environment are the Secrets in a workload's environment.
 func (r *reader) environment(n *node) []*node {
 	var found []*node
 	if !n.works {
@@ -93,9 +93,9 @@ func (r *reader) environment(n *node) []*node {
 	return found
 }
 
-// steady are the Services that reach a workload once it is ready, and not before:
-// a Job may be what makes it so otherwise.
-func (r *reader) steady(n *node) []*node {
+// readyServices are a workload's Services that publish ready addresses only. Behind other Services
+// a Job may be needed to make the workload ready.
+func (r *reader) readyServices(n *node) []*node {
 	var found []*node
 	for _, s := range r.inNamespace[n.name().Namespace] {
 		if slices.Contains(r.behind(s), n) && !s.root.At("spec", "publishNotReadyAddresses").Yes() {
@@ -105,8 +105,8 @@ func (r *reader) steady(n *node) []*node {
 	return found
 }
 
-// brought has pods wait for the custom resource that their Secret is made from.
-func (r *reader) brought() {
+// secretProducers makes pods wait for the custom resource that produces their Secret.
+func (r *reader) secretProducers() {
 	makers := map[plan.Object]*node{}
 	for _, n := range r.nodes {
 		if ownGroup(n.name().Group) {

@@ -1,8 +1,8 @@
-// Package infer reads from rendered objects the order that a chart implies: who
-// mounts which ConfigMap, which Service stands before which pods, whose rights
-// name which custom resources. What it finds are edges, each with the field that
-// it was read from. Groups follow from them, and are written as the annotations
-// that an author would have written: plan.Build remains the only planner.
+// Package infer derives the order that a chart implies from its rendered objects: mounted
+// ConfigMaps, called Services, roles on custom resources. Each Edge has the field it was read
+// from. From the edges it builds groups, written as the annotations that an author would
+// write, so that plan.Build stays the only planner. Its central types are Order and Edge; it
+// is pure, and the commands and kube/operation import it.
 package infer
 
 import (
@@ -17,29 +17,29 @@ import (
 type Object struct {
 	plan.Resource
 	Fields map[string]any
-	// Hook is set for a ConfigMap or Secret that is a hook: it is there before, and only
+	// Hook is set for a ConfigMap or Secret that is a hook: it exists earlier, and is only
 	// read.
 	Hook bool
 }
 
-// Strength is how much an object needs what it waits for.
+// Strength is how much an object needs the other one.
 type Strength string
 
 // The strengths.
 const (
-	// Hard is what an object names: it is refused, or does not start, without it.
-	// It needs the other to be there, not to be ready.
+	// Hard: the object is refused or does not start unless the other one exists, ready or
+	// not.
 	Hard Strength = "hard"
-	// Serving is what an object calls: it works only once the other is ready.
+	// Serving: the object works only once the other one is ready.
 	Serving Strength = "serving"
-	// Soft is what is better done first.
+	// Soft: the other one should come first.
 	Soft Strength = "soft"
 )
 
-// softness orders strengths, the strongest first.
+// softness ranks strengths, the strongest first.
 func (s Strength) softness() int { return slices.Index([]Strength{Hard, Serving, Soft}, s) }
 
-// Edge says that From waits for To.
+// Edge means that From waits for To.
 type Edge struct {
 	From, To plan.Object
 	Strength Strength
@@ -48,83 +48,77 @@ type Edge struct {
 	at arc // between the nodes of a reader
 }
 
-// Reason is what an edge was read from.
+// Reason is the evidence for an edge.
 type Reason struct {
-	// In is the object that the field is in, mostly that which waits.
+	// In is the object with the field, mostly the waiting one.
 	In plan.Object
-	// Path is the field, "spec.template.spec.containers[0].env[2].value", Value
-	// what it says of the other object. Secret values are never a part of it.
+	// Path is the field, "spec.template.spec.containers[0].env[2].value", Value the part
+	// of it about the other object, never a secret value.
 	Path, Value string
-	// Text says it in words, after "A waits for B: ".
+	// Text is the reason in words, after "A waits for B: ".
 	Text string
-	// By are the objects besides the two that the edge would not be there without.
+	// By are further objects that the edge depends on.
 	By []plan.Object
-	// doubt orders reasons of one strength: the larger, the less likely.
+	// doubt ranks reasons of one strength: the larger, the less likely.
 	doubt int
-	// proof is set where a command that waits says so: nothing else contradicts it.
+	// proof is set for a command that waits: it overrides other evidence.
 	proof bool
-	// many is set for a ConfigMap or Secret that becomes variables as a whole: who reads it
-	// need not use all of it.
+	// many is set for a ConfigMap or Secret that becomes variables as a whole: its reader
+	// may not use all of it.
 	many bool
 }
 
-// Dropped is an edge that the groups do not keep, and why.
+// Dropped is an edge that was dropped, and why.
 type Dropped struct {
 	Edge
 	Why string
-	// Cycle are objects or charts that wait for each other, where that is why: each
+	// Cycle are objects or charts that wait for each other, if that is the reason: each
 	// for the next one, the last for the first.
 	Cycle []string
-	// Error is set where the chart cannot come up in order because of it.
+	// Error is set if the chart cannot be installed in any order because of it.
 	Error bool
 }
 
-// Group is what a group of one chart is to be.
+// Group is an inferred group of a chart.
 type Group struct {
-	// Chart is its chart path, Name its name, plan.Unsequenced where its objects
-	// get no annotation.
+	// Chart is its chart path, Name its name; plan.Unsequenced if its objects get no
+	// annotation.
 	Chart, Name string
 	Objects     []plan.Object
-	// After are the groups of the same chart to wait for, Subcharts the subcharts,
-	// by the names that Chart.yaml has for them.
+	// After are the groups of the same chart to wait for, Subcharts the subcharts, by
+	// their names in Chart.yaml.
 	After, Subcharts []string
-	// Written is set where the author has named the group; what it waits for is as
-	// written as well.
+	// Written is set if the author declared the group and its dependencies.
 	Written bool
 }
 
-// Chart is what Chart.yaml of a chart is to say.
+// Chart is the addition to a Chart.yaml.
 type Chart struct {
 	Path string
 	// DependsOn are the subcharts that the chart's own resources wait for.
 	DependsOn []string
 	// Subcharts are the subcharts that a subchart waits for, both by name.
 	Subcharts map[string][]string
-	// Layers is set where groups are written as layers, since they wait for
-	// subcharts of their own (R18).
+	// Layers is set if groups are written as layers, because they wait for different
+	// subcharts (R18).
 	Layers bool
 }
 
-// Order is the order that a chart implies. It does not depend on the order in
-// which its objects were given, and no list in it is nil.
+// Order is the order that a chart implies. It does not depend on the order of the input, and
+// none of its lists is nil.
 type Order struct {
-	// Edges are all that were found and kept, by their objects. They have no
-	// cycle.
-	Edges []Edge
-	// Dropped are those that were found and order nothing.
-	Dropped []Dropped
-	// Groups are those of charts that need groups, by chart and name.
-	Groups []Group
-	// Charts are those with something to say, by path.
-	Charts []Chart
+	Edges   []Edge    // kept edges, sorted by their objects, without cycles
+	Dropped []Dropped // edges that order nothing
+	Groups  []Group   // of charts that need groups, by chart and name
+	Charts  []Chart   // with additions to Chart.yaml, by path
 
-	jobs map[plan.Object]bool // those that are waited for to their end
+	jobs map[plan.Object]bool // Jobs that must complete
 }
 
-// From reads the order that a release implies from its objects, and from hooks that
-// these read. The tree may be nil.
+// From infers the order of a release from its objects, and from the hooks that these read.
+// The tree may be nil.
 //
-// Rule R60: an order is read from objects alone, and leads to annotations.
+// Rule R60: an order is inferred from objects alone, and results in annotations.
 func From(release string, tree *plan.Chart, objects []Object) *Order {
 	r := newReader(objects)
 	r.read()
@@ -140,11 +134,11 @@ func From(release string, tree *plan.Chart, objects []Object) *Order {
 	return o
 }
 
-// Compare orders edges by their objects.
+// Compare compares edges by their objects.
 func (e Edge) Compare(f Edge) int { return cmp.Or(e.From.Compare(f.From), e.To.Compare(f.To)) }
 
-// Between returns the edges that lead from one set of objects to another, the
-// strongest and surest first: why a group waits for another one.
+// Between returns the edges from one set of objects to another, the strongest and surest
+// first: the reasons why a group waits for another.
 func (o *Order) Between(from, to []plan.Object) []Edge {
 	in := func(list []plan.Object) map[plan.Object]bool {
 		set := make(map[plan.Object]bool, len(list))
@@ -164,13 +158,12 @@ func (o *Order) Between(from, to []plan.Object) []Edge {
 	return found
 }
 
-// compareStrength orders edges by strength and doubt, the strongest and surest
-// first.
+// compareStrength compares edges by strength and doubt, the strongest and surest first.
 func compareStrength(a, b Edge) int {
 	return cmp.Or(cmp.Compare(a.class(), b.class()), cmp.Compare(a.Reason.doubt, b.Reason.doubt))
 }
 
-// class is what goes from a cycle first: the largest does (R66).
+// class ranks edges on a cycle: the largest is dropped first (R66).
 func (e Edge) class() int {
 	if e.Strength == Serving && e.Reason.proof {
 		return 2
@@ -178,14 +171,14 @@ func (e Edge) class() int {
 	return []int{1, 3, 4}[e.Strength.softness()]
 }
 
-// sure reports whether the other way round is impossible.
+// sure reports whether the opposite order is impossible.
 func (e Edge) sure() bool { return e.Strength == Hard || e.Reason.proof }
 
 func (e Edge) String() string {
 	return e.From.String() + " waits for " + e.To.String() + ": " + e.Reason.Text
 }
 
-// sentence joins names as one says them.
+// sentence joins names for a sentence.
 func sentence(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")

@@ -12,8 +12,8 @@ import (
 
 var job = plan.GroupKind{Group: "batch", Kind: "Job"}
 
-// migrations has workloads wait for the Jobs that prepare the database that they
-// use. What stands between a Job and its database does not wait for it.
+// migrations makes workloads wait for the Jobs that prepare their database, except for
+// proxies between a Job and the database.
 func (r *reader) migrations() {
 	jobs := map[use][]*node{}
 	for _, n := range r.nodes {
@@ -42,15 +42,15 @@ func (r *reader) migrations() {
 	}
 }
 
-// preparing are the words of a Job after which others find a database as they need it,
-// others those of one that adds to it.
+// preparing matches Jobs that prepare a database for others, others matches Jobs that use a
+// prepared one.
 var (
 	preparing = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
 	surely    = regexp.MustCompile(`(?i)migrat|schema`)
 	adding    = regexp.MustCompile(`(?i)token|user|cert|bucket|topic|dashboard|password|secret`)
 )
 
-// prepares reports whether a Job says of itself that it prepares a database.
+// prepares reports whether a Job prepares a database, by its name, image and commands.
 func prepares(n *node) bool {
 	text := n.name().Name
 	for _, c := range (refs.Field{Value: n.pods.Spec}).At("containers").Each() {
@@ -59,11 +59,11 @@ func prepares(n *node) bool {
 	return preparing.MatchString(text) && (surely.MatchString(text) || !adding.MatchString(text))
 }
 
-// proxies are the programs that stand before databases.
+// proxies matches programs in front of databases.
 var proxies = regexp.MustCompile(`pgbouncer|pgpool|pgcat|odyssey|pooler|proxy|maxscale|mysql-?router|mongos\b|exporter`)
 
-// between reports whether a workload stands before a database: others reach it
-// that way, migrations too.
+// between reports whether a workload is a database or a proxy in front of one, which
+// migrations need too.
 func (r *reader) between(n *node) bool {
 	if proxies.MatchString(n.name().Name) || r.store(n) {
 		return true
@@ -72,7 +72,7 @@ func (r *reader) between(n *node) bool {
 	return len(containers) == 1 && proxies.MatchString(imageOf(containers[0]))
 }
 
-// imageOf is the last part of the name of an image.
+// imageOf is the last part of an image's name.
 func imageOf(c refs.Field) string {
 	image := c.At("image").Text()
 	image = image[strings.LastIndexByte(image, '/')+1:]
@@ -90,8 +90,7 @@ var (
 	clients    = regexp.MustCompile(`exporter|operator|connect|dashboard|console|manager|ui$|admin|proxy|backup|client|tools|express|commander|insight|controller|webhook|migrat|init`)
 )
 
-// store reports whether a workload keeps data for others, and is ready before they
-// have put anything into it.
+// store reports whether a workload stores data for others, and is ready while still empty.
 func (r *reader) store(n *node) bool {
 	if _, known := r.stores[n]; !known {
 		name := n.name().Name
@@ -109,17 +108,17 @@ func hasPort(s *node, ok func(string) bool) bool {
 	return slices.ContainsFunc(s.root.At("spec", "ports").Each(), func(p refs.Field) bool { return ok(numeral(p.At("port").Value)) })
 }
 
-// databaseURL is a database in a text: its scheme, and its host.
+// databaseURL matches the URL of a database up to its host.
 var databaseURL = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mariadb|mongodb|clickhouse|sqlserver|jdbc:[a-z]+|cockroachdb|cassandra)(?:\+\w+)?://(?:[^@/\s"']*@)?([a-z0-9][-a-z0-9.]*\.[-a-z0-9.]+|[a-z0-9][-a-z0-9]*:\d+)|@tcp\(([-a-z0-9.]+)|tcp://(?:[^@/\s"']*@)?([-a-z0-9.]+):9000\b`)
 
-// databases are the databases that a workload is told, with who says so: Services
-// of the release, hosts elsewhere, and entries of Secrets that it does not have.
+// databases are the databases that a workload is configured with, and the fields: Services
+// of the release, external hosts, and entries of Secrets outside the release.
 func (r *reader) databases(n *node) map[use]string {
 	found := map[use]string{}
 	for _, u := range r.uses[n] {
 		s := r.by[u.service]
 		if s == nil {
-			s = r.made[u.service]
+			s = r.createdServices[u.service]
 		}
 		if s == nil || slices.Contains(r.behind(s), n) {
 			continue
@@ -157,7 +156,7 @@ func (r *reader) databases(n *node) map[use]string {
 	return found
 }
 
-// databaseURLs adds the hosts of URLs of databases that are none of the release.
+// databaseURLs adds the hosts of database URLs that are outside the release.
 func (r *reader) databaseURLs(n *node, text, path string, found map[use]string) {
 	if !strings.Contains(text, "://") && !strings.Contains(text, "@tcp(") {
 		return
@@ -176,9 +175,9 @@ func databaseWord(key string) bool {
 	})
 }
 
-// settle takes out what is doubtful: what a Job says of a workload, which it may
-// prepare, unless that is a store, and reasons for both of two objects to be first. Only
-// a hard reference or a command that waits proves who is (R66).
+// settle removes doubtful edges: from a Job to a workload that it may prepare, unless that is
+// a store, and edges between two objects in both directions. Only a hard reference or a
+// command that waits is proof (R66).
 func (r *reader) settle() {
 	doubt := map[arc]Dropped{}
 	for at, e := range r.found {

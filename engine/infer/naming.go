@@ -9,10 +9,10 @@ import (
 	"lockstep/engine/plan"
 )
 
-// christen names the units of a chart: workloads by what is left of their names
-// without the release's and the chart's, the rest by their kinds. Names do not
-// change with what values change: they end up in templates.
-func (a *arranger) christen(path string) {
+// nameUnits names the units of a chart: workloads by their names without the release's and the
+// chart's, the others by their kinds. Names do not depend on values, because they end up in
+// templates.
+func (a *arranger) nameUnits(path string) {
 	units := a.units[path]
 	slices.SortFunc(units, func(u, v *unit) int {
 		if u.sort != v.sort {
@@ -22,7 +22,7 @@ func (a *arranger) christen(path string) {
 	})
 	taken := map[string]int{plan.Unsequenced: 1}
 	own := path[strings.LastIndexByte(path, '/')+1:]
-	rest := a.stripped(units, own)
+	rest := a.shortNames(units, own)
 	wanted := make([]string, len(units))
 	for i, u := range units {
 		switch {
@@ -89,8 +89,8 @@ func distinct(u *unit, name string, given map[string]bool) string {
 	}
 }
 
-// stripped are the names of workloads without what all of them have in common.
-func (a *arranger) stripped(units []*unit, own string) map[*unit]string {
+// shortNames are the names of workloads without their common parts.
+func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
 	rest := map[*unit][]string{}
 	var with []*unit
 	known := false // the names have the chart's
@@ -129,7 +129,7 @@ func (a *arranger) stripped(units []*unit, own string) map[*unit]string {
 	return out
 }
 
-// label is that of the workload of a unit.
+// label is a label of the unit's workload.
 func (u *unit) label(key string) string {
 	for _, n := range u.members {
 		if s, ok := n.labels[key].(string); ok && n.works {
@@ -139,12 +139,11 @@ func (u *unit) label(key string) string {
 	return ""
 }
 
-// changing are the parts at the end of a name that come from a version, a
-// revision or a checksum.
+// changing matches the last part of a name if it is a version, a revision or a checksum.
 var changing = regexp.MustCompile(`^(v?[0-9.]+|[0-9a-f]*[0-9][0-9a-f]{4,}|[0-9a-f]{5,}[0-9][0-9a-f]*)$`)
 
-// strip takes the names of the release and the chart off the name of a workload,
-// and reports whether the chart's was there.
+// strip removes the names of the release and the chart from a workload's name, and reports
+// whether it had the chart's.
 func (a *arranger) strip(n *node, own string) (words []string, known bool) {
 	words = strings.Split(strings.TrimSuffix(n.name().Name, "-"), "-")
 	label := func(key string) string { s, _ := n.labels[key].(string); return s }
@@ -158,7 +157,7 @@ func (a *arranger) strip(n *node, own string) (words []string, known bool) {
 	return words, known
 }
 
-// kindsName is what objects are called after their kinds.
+// kindsName is a name from the kinds of a unit's objects.
 func kindsName(u *unit) string {
 	names := map[string]bool{}
 	name, group := "", ""
@@ -178,7 +177,7 @@ func kindsName(u *unit) string {
 	return "resources"
 }
 
-// plural is the name of many objects of a kind.
+// plural is the plural of a kind.
 func plural(kind string) string {
 	name := strings.ToLower(kind)
 	switch {

@@ -11,55 +11,54 @@ import (
 	"lockstep/engine/refs"
 )
 
-// node is an object while its edges are looked for.
+// node is an object with the parts that edges are read from.
 type node struct {
 	*Object
 	at   int // in reader.nodes
 	of   plan.GroupKind
 	root refs.Field
 	refs []refs.Ref // what it names
-	// pods are those that it makes, where works is set.
+	// pods are the pods it creates, if works is set.
 	pods  refs.Pods
 	works bool
-	// labels are its own, podLabels those of its pods.
+	// labels are its own labels, podLabels those of its pods.
 	labels, podLabels map[string]any
 }
 
-// name is the object's.
 func (n *node) name() plan.Object { return n.Object.Object }
 
 func (n *node) kind() plan.GroupKind { return n.of }
 
-// idle reports whether nothing of the object runs: it waits for nothing.
+// idle reports whether the object runs no pods, so that it waits for nothing.
 func (n *node) idle() bool { return n.works && n.pods.None && n.name().Kind != "CronJob" }
 
 // reader collects the edges between the objects of a release.
 type reader struct {
-	nodes []*node // by object, each once
+	nodes []*node // by object, without duplicates
 	by    map[plan.Object]*node
 	found map[arc]Edge // the best reason for each pair
 
-	definer     map[plan.GroupKind]*node // of kinds
-	bindings    map[plan.Object][]*node  // by account
-	services    map[string][]*node       // by name
-	inNamespace map[string][]*node       // Services
-	labelled    map[label][]*node        // workloads by the labels of their pods
-	servers     map[*node][]*node        // what behind found
-	texts       map[*node][]said         // what saidIn found
-	uses        map[*node][]use          // the hosts that a workload is told
-	told        map[*node][]setting      // what workloads are given
-	rights      map[*node][]right        // those of workloads
-	stores      map[*node]bool           // what store found
-	hooks       map[plan.Object]*node    // ConfigMaps and Secrets that are hooks
-	made        map[plan.Object]*node    // Services that a custom resource leads to
-	doubtful    []Dropped
+	definer         map[plan.GroupKind]*node // of kinds
+	bindings        map[plan.Object][]*node  // by account
+	services        map[string][]*node       // by name
+	inNamespace     map[string][]*node       // Services
+	labelled        map[label][]*node        // workloads by the labels of their pods
+	servers         map[*node][]*node        // cache of behind
+	texts           map[*node][]said         // cache of saidIn
+	uses            map[*node][]use          // hosts in the settings of workloads
+	settings        map[*node][]setting      // of workloads
+	rights          map[*node][]right        // of workloads
+	stores          map[*node]bool           // cache of store
+	hooks           map[plan.Object]*node    // ConfigMaps and Secrets that are hooks
+	createdServices map[plan.Object]*node    // Services that an operator creates for a custom resource
+	doubtful        []Dropped
 }
 
 func newReader(objects []Object) *reader {
 	r := &reader{
 		by: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)), bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
-		servers: map[*node][]*node{}, texts: map[*node][]said{}, uses: map[*node][]use{}, told: map[*node][]setting{}, rights: map[*node][]right{},
-		stores: map[*node]bool{}, hooks: map[plan.Object]*node{}, made: map[plan.Object]*node{},
+		servers: map[*node][]*node{}, texts: map[*node][]said{}, uses: map[*node][]use{}, settings: map[*node][]setting{}, rights: map[*node][]right{},
+		stores: map[*node]bool{}, hooks: map[plan.Object]*node{}, createdServices: map[plan.Object]*node{},
 	}
 	sorted := make([]*Object, len(objects))
 	for i := range objects {
@@ -71,10 +70,10 @@ func newReader(objects []Object) *reader {
 	for _, o := range sorted {
 		if o.Hook {
 			r.hooks[o.Object] = &node{Object: o, at: -1, root: refs.Field{Value: o.Fields}}
-			continue // it is only read
+			continue // a hook is only read
 		}
 		if r.by[o.Object] != nil {
-			continue // it is applied once
+			continue // a duplicate
 		}
 		n := &node{Object: o, at: len(r.nodes), of: plan.GroupKind{Group: o.Object.Group, Kind: o.Object.Kind}, root: refs.Field{Value: o.Fields}, refs: refs.Of(o.Object, o.Fields)}
 		n.labels, _ = n.root.At("metadata", "labels").Value.(map[string]any)
@@ -113,7 +112,7 @@ func (r *reader) read() {
 	r.habits()
 }
 
-// add takes an edge, unless a better reason for it is known.
+// add adds an edge, unless it has a better reason already.
 func (r *reader) add(from, to *node, s Strength, why Reason) {
 	if from == nil || to == nil || from == to || from.at < 0 || to.at < 0 || from.idle() {
 		return
@@ -129,7 +128,7 @@ func (r *reader) add(from, to *node, s Strength, why Reason) {
 	}
 }
 
-// edges are those that were found, by their objects.
+// edges are the edges found so far, sorted by their objects.
 func (r *reader) edges() []Edge {
 	edges := make([]Edge, 0, len(r.found))
 	for _, key := range slices.SortedFunc(maps.Keys(r.found), func(a, b arc) int { return cmp.Or(a.from-b.from, a.to-b.to) }) {
@@ -141,8 +140,7 @@ func (r *reader) edges() []Edge {
 // label is a label of pods in a namespace.
 type label struct{ namespace, key, value string }
 
-// pods are the workloads of a namespace whose pods have all labels of a selector,
-// which has at least one.
+// pods are the workloads of a namespace whose pods match a selector with at least one label.
 func (r *reader) pods(namespace string, selector map[string]any) []*node {
 	var fewest []*node
 	for i, key := range sorted(selector) {
@@ -160,8 +158,8 @@ func (r *reader) pods(namespace string, selector map[string]any) []*node {
 	return found
 }
 
-// matched are the workloads that a LabelSelector finds. One that takes all pods
-// of a namespace says nothing about any.
+// matched are the workloads that a LabelSelector matches; an empty one, which matches all
+// pods, is ignored.
 func (r *reader) matched(namespace string, selector refs.Field) []*node {
 	labels, _ := selector.At("matchLabels").Value.(map[string]any)
 	if len(labels) == 0 {
@@ -170,7 +168,7 @@ func (r *reader) matched(namespace string, selector refs.Field) []*node {
 	return slices.DeleteFunc(r.pods(namespace, labels), func(n *node) bool { return !matches(selector, n.podLabels) })
 }
 
-// has reports whether labels are those that a selector asks for.
+// has reports whether labels contain all labels of a selector.
 func has(labels, selector map[string]any) bool {
 	for key, value := range selector {
 		if v, ok := labels[key]; !ok || v != value {
@@ -180,7 +178,7 @@ func has(labels, selector map[string]any) bool {
 	return true
 }
 
-// matches reports whether labels fit a LabelSelector; an empty one fits all.
+// matches reports whether labels match a LabelSelector; an empty one matches all.
 func matches(selector refs.Field, labels map[string]any) bool {
 	plain, _ := selector.At("matchLabels").Value.(map[string]any)
 	if !has(labels, plain) {
@@ -200,13 +198,13 @@ func matches(selector refs.Field, labels map[string]any) bool {
 	return true
 }
 
-// behind are the workloads whose pods answer a Service: those that run all the
-// time, and run at all. A Service that is another name follows that one.
+// behind are the long-running workloads with pods behind a Service. It follows an
+// ExternalName to another Service.
 func (r *reader) behind(s *node) []*node {
 	if known, ok := r.servers[s]; ok {
 		return known
 	}
-	r.servers[s] = nil // a circle of names leads nowhere
+	r.servers[s] = nil // ends a cycle of ExternalNames
 	var found []*node
 	if selector, _ := s.root.At("spec", "selector").Value.(map[string]any); len(selector) > 0 {
 		for _, n := range r.pods(s.name().Namespace, selector) {
@@ -224,19 +222,19 @@ func (r *reader) behind(s *node) []*node {
 	return found
 }
 
-// serves has an object wait for what answers a Service, unless it does so itself.
+// serves makes an object wait for the workloads behind a Service, unless it is one of them.
 func (r *reader) serves(n, s *node, strength Strength, why Reason) {
 	r.answers(n, s, r.behind(s), strength, why)
 }
 
-// answers has an object wait for those workloads behind a Service that answer it.
+// answers makes an object wait for the given workloads behind a Service.
 func (r *reader) answers(n, s *node, servers []*node, strength Strength, why Reason) {
 	if slices.Contains(servers, n) {
 		return
 	}
 	if s.root.At("spec", "publishNotReadyAddresses").Yes() {
 		if n.kind() == job {
-			return // it may be what makes the others ready
+			return // it may make the others ready
 		}
 		strength = Soft
 	}
@@ -251,18 +249,18 @@ func (r *reader) answers(n, s *node, servers []*node, strength Strength, why Rea
 
 var service = plan.GroupKind{Kind: "Service"}
 
-// unneeded are the references of which neither side needs the other to be there
-// first: a token is made for an account, and a CustomResourceDefinition is
-// converted only once there are objects of it.
+// unneeded reports whether a reference implies no order: a token Secret and its account, and
+// the conversion webhook of a CustomResourceDefinition, which is needed only once objects
+// exist.
 func unneeded(n *node, ref refs.Ref) bool {
 	return ref.Use == refs.Token || ref.Use == refs.Server && n.kind() == crd
 }
 
 var crd = plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
-// hard finds what objects name.
+// hard finds references.
 //
-// Rule R61: an object waits for what it names and does not call optional.
+// Rule R61: an object waits for the objects that it references, unless they are optional.
 func (r *reader) hard() {
 	r.definer = r.definers()
 	for _, n := range r.nodes {
@@ -281,7 +279,7 @@ func (r *reader) hard() {
 	r.accounts()
 }
 
-// definers are the CustomResourceDefinitions of kinds.
+// definers are the CustomResourceDefinitions by kind.
 func (r *reader) definers() map[plan.GroupKind]*node {
 	definer := map[plan.GroupKind]*node{}
 	for _, n := range r.nodes {
@@ -292,8 +290,7 @@ func (r *reader) definers() map[plan.GroupKind]*node {
 	return definer
 }
 
-// accounts finds what gives pods their rights: the bindings of the account that
-// they run as.
+// accounts makes pods wait for the role bindings of their account.
 func (r *reader) accounts() {
 	for _, n := range r.nodes {
 		if n.works {
@@ -305,7 +302,7 @@ func (r *reader) accounts() {
 	}
 }
 
-// accountOf is the account that pods run as, and the field that says so.
+// accountOf is the account that pods run as, and its field.
 func accountOf(n *node) (account plan.Object, path string) {
 	for _, ref := range n.refs {
 		if ref.Use == refs.Account {
@@ -315,7 +312,7 @@ func accountOf(n *node) (account plan.Object, path string) {
 	return plan.Object{Kind: "ServiceAccount", Namespace: n.name().Namespace, Name: "default"}, n.pods.Path + ".serviceAccountName"
 }
 
-// targets finds what selectors name: the pods of a budget, the Services and pods
+// targets finds the objects that selectors match: the pods of a budget, the Services and pods
 // of a monitor.
 func (r *reader) targets() {
 	for _, n := range r.nodes {
@@ -343,7 +340,7 @@ func (r *reader) targets() {
 
 const monitoring = "monitoring.coreos.com"
 
-// namespacesOf are those that a monitor looks at; without any word its own.
+// namespacesOf are the namespaces that a monitor selects, by default its own.
 func namespacesOf(n *node) []string {
 	var names []string
 	for _, name := range n.root.At("spec", "namespaceSelector", "matchNames").Each() {

@@ -10,7 +10,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// family is how a chart orders its resources (R20).
+// family is the way in which a chart orders its resources (R20).
 type family int
 
 const (
@@ -19,7 +19,6 @@ const (
 	byWeight
 )
 
-// family is that which the author has chosen.
 func (a *arranger) family(path string) family { return a.families[path] }
 
 func familyOf(n *node) family {
@@ -39,7 +38,7 @@ func familyOf(n *node) family {
 	return byGroup
 }
 
-// chart is what Chart.yaml of a chart is to say.
+// chart is the addition to the Chart.yaml of a chart.
 func (a *arranger) chart(path string) *Chart {
 	c := a.yaml[path]
 	if c == nil {
@@ -49,7 +48,7 @@ func (a *arranger) chart(path string) *Chart {
 	return c
 }
 
-// child is the subchart of a chart that another chart is, or lies in, by its path.
+// child is the direct subchart of parent that contains the chart at path.
 func child(parent, path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, parent+"/")
 	if !ok {
@@ -59,7 +58,7 @@ func child(parent, path string) (string, bool) {
 	return parent + "/" + name, true
 }
 
-// common is the chart that two charts are, or lie in.
+// common is the nearest chart that contains both charts.
 func common(x, y string) string {
 	for x != y && !strings.HasPrefix(y, x+"/") {
 		i := strings.LastIndexByte(x, '/')
@@ -71,14 +70,14 @@ func common(x, y string) string {
 	return x
 }
 
-// chain finds what waits for which subchart of a chart.
+// chain finds the groups and subcharts of a chart that wait for its subcharts.
 //
-// Rule R65: between charts an order is for whole subcharts, and a subchart waits
-// for nothing of its parent.
+// Rule R65: between charts, whole subcharts are ordered; a subchart never waits for its
+// parent.
 func (a *arranger) chain(path string) {
 	c := a.charts[path]
 	if c == nil {
-		return // it cannot say anything
+		return // its Chart.yaml cannot declare an order
 	}
 	g := newSubchartGraph(a, c)
 	g.said()
@@ -111,8 +110,7 @@ func (a *arranger) chain(path string) {
 	g.own()
 }
 
-// subchartGraph is what waits for what among the units of a chart and its
-// subcharts.
+// subchartGraph is the dependencies among the units of a chart and its subcharts.
 type subchartGraph struct {
 	a        *arranger
 	c        *plan.Chart
@@ -120,10 +118,10 @@ type subchartGraph struct {
 	index    map[*unit]int
 	children []string // by path
 	names    map[string]string
-	fixed    map[string]bool // subcharts whose Chart.yaml entry says what they wait for
+	fixed    map[string]bool // subcharts whose Chart.yaml entry declares their dependencies
 	arcs     []arc
 	edges    []*Edge
-	held     bool // a subchart needs something of the chart's own
+	held     bool // a subchart needs an object of the chart itself
 }
 
 func newSubchartGraph(a *arranger, c *plan.Chart) *subchartGraph {
@@ -164,8 +162,7 @@ func (g *subchartGraph) arc(from, to int, e *Edge) {
 	g.edges = append(g.edges, e)
 }
 
-// said adds what is known already: the order within the chart, and what its
-// Chart.yaml says.
+// said adds the order within the chart and the order that its Chart.yaml declares.
 func (g *subchartGraph) said() {
 	for _, u := range g.units {
 		for to := range u.gates {
@@ -197,7 +194,7 @@ func (g *subchartGraph) said() {
 	}
 }
 
-// add takes an edge between charts of which this one is the nearest parent.
+// add adds an edge between charts whose nearest common parent is this one.
 func (g *subchartGraph) add(e *Edge) {
 	from, to := g.end(g.a.from(e)), g.end(g.a.to(e))
 	if from < 0 || to < 0 || from == to || from >= len(g.units) && g.fixed[g.children[from-len(g.units)]] {
@@ -206,7 +203,7 @@ func (g *subchartGraph) add(e *Edge) {
 	g.arc(from, to, e)
 }
 
-// end is the unit or subchart that an object is in.
+// end is the unit or subchart of an object.
 func (g *subchartGraph) end(n *node) int {
 	if n.Chart == g.c.Path {
 		if u := g.a.unit[n.at]; u != nil {
@@ -223,12 +220,12 @@ func (g *subchartGraph) end(n *node) int {
 	return -1
 }
 
-// atOnce reports whether an edge asks only that something is applied, which those
-// that start together do in the right order (R15a). On a cycle with what has to be
-// ready it goes as well: whichever came first would never become ready.
+// atOnce reports whether an edge needs an object only to be applied, which R15a ensures for
+// groups that start together. On a cycle with edges that need readiness it is dropped too:
+// whichever side came first would never become ready.
 func (g *subchartGraph) atOnce(e *Edge) bool { return e.Strength == Hard && g.a.plain[g.a.to(e).at] }
 
-// keep has a unit or a subchart wait for a subchart.
+// keep makes a unit or a subchart wait for a subchart.
 func (g *subchartGraph) keep(r arc, e *Edge) {
 	k := len(g.units)
 	switch {
@@ -239,14 +236,14 @@ func (g *subchartGraph) keep(r arc, e *Edge) {
 		from, to := g.names[g.children[r.from-k]], g.names[g.children[r.to-k]]
 		c.Subcharts[from] = union(c.Subcharts[from], []string{to})
 	case g.atOnce(e) && len(g.units[r.to].gates) == 0:
-		g.held = true // they start together, and it is applied first
+		g.held = true // they start together, and the object is applied first
 	default:
 		g.a.dropped = append(g.a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("a subchart cannot wait for resources of its parent, %s", g.c.Path)})
 	}
 }
 
-// own decides how the chart's own resources wait for subcharts: all of them for
-// the same ones, by Chart.yaml, or each group for its own, as layers (R18).
+// own decides how the chart's own resources wait for subcharts: all for the same ones, by
+// Chart.yaml, or each group for different ones, as layers (R18).
 func (g *subchartGraph) own() {
 	all := map[string]bool{}
 	for _, u := range g.units {
@@ -274,7 +271,7 @@ func (g *subchartGraph) own() {
 	}
 }
 
-// subcharts are those that a unit waits for, by way of others, too.
+// subcharts are the subcharts that a unit waits for, directly or indirectly.
 func subcharts(u *unit, known map[*unit]map[string]bool) map[string]bool {
 	reached := known[u]
 	if reached == nil {
@@ -287,8 +284,8 @@ func subcharts(u *unit, known map[*unit]map[string]bool) map[string]bool {
 	return reached
 }
 
-// sortEdges parts the edges into those within charts and those between them, by
-// the nearest chart that both ends are in.
+// sortEdges splits the edges into those within charts and those between charts, by their
+// nearest common parent.
 func (a *arranger) sortEdges() {
 	for i := range a.edges {
 		e := &a.edges[i]
@@ -302,7 +299,7 @@ func (a *arranger) sortEdges() {
 	}
 }
 
-// order is what was found out.
+// order is the result.
 func (a *arranger) order() *Order {
 	o := &Order{Edges: a.edges, Dropped: a.dropped, Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}}
 	for _, path := range a.paths {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// mention is a Service that a text names, or one workload behind it, where the word
-// is the name of a pod.
+// mention is a Service that a text names, or one workload behind it if the word names a pod.
 type mention struct {
 	service *node
 	pods    *node
@@ -16,10 +15,9 @@ type mention struct {
 	plain   bool // without a port or a scheme
 }
 
-// mentions finds the Services whose DNS names stand in a text as whole words, and
-// as something that is called: what merely looks like a name is none. The key is
-// what the text is the value of, env tells that it is all of an environment
-// variable.
+// mentions finds the Services whose DNS names occur in a text as whole words, in a context
+// that looks like a call. key is the key of the text; env means that the text is a whole
+// environment variable.
 func (r *reader) mentions(text, namespace, key string, env bool) []mention {
 	var found []mention
 	for i := 0; i < len(text); {
@@ -48,8 +46,8 @@ func before(text, sep string) string {
 	return head
 }
 
-// spelledTwice reports whether a text has a name in several spellings, db.ns and
-// db.ns.svc: that is what a certificate is for, and no call.
+// spelledTwice reports whether a text has a name in several spellings, db.ns and db.ns.svc:
+// then it lists the names of a certificate, not calls.
 func spelledTwice(found []mention, m mention) bool {
 	return slices.ContainsFunc(found, func(n mention) bool {
 		return n.plain && n.service == m.service && n.word != m.word && before(n.word, ".") == before(m.word, ".")
@@ -66,7 +64,7 @@ type target struct {
 	dotted        bool // the name has several parts
 }
 
-// named is what a word leads to: what follows may be a variable with the namespace.
+// named resolves a word; after may start with a variable for the namespace.
 func (r *reader) named(word, after, namespace string) target {
 	if rest, ok := strings.CutSuffix(word, "."); ok && (strings.HasPrefix(after, "$(") || strings.HasPrefix(after, "${")) {
 		if end := strings.IndexAny(after, ")}"); end > 0 && (strings.HasPrefix(after[end+1:], ".svc") || !strings.HasPrefix(after[end+1:], ".")) {
@@ -78,9 +76,8 @@ func (r *reader) named(word, after, namespace string) target {
 	return r.resolve(word, namespace)
 }
 
-// resolve finds the Service that a DNS name is that of, seen from a namespace:
-// name, name.namespace, name.namespace.svc and what may follow, and the same behind
-// the name of a pod.
+// resolve finds the Service of a DNS name as seen from a namespace: name, name.namespace,
+// name.namespace.svc and longer, each also after the name of a pod.
 func (r *reader) resolve(name, namespace string) target {
 	first, rest, dotted := strings.Cut(strings.Trim(name, "."), ".")
 	for strings.HasPrefix(first, "_") && dotted { // _grpc._tcp.db.ns.svc, an SRV record
@@ -102,7 +99,7 @@ func (r *reader) resolve(name, namespace string) target {
 	return target{}
 }
 
-// service is the Service of a name, with what follows the name.
+// service is the Service of a DNS name; rest follows the first part.
 func (r *reader) service(name, rest, namespace string) *node {
 	for _, s := range r.services[name] {
 		in, rest, _ := strings.Cut(rest, ".")
@@ -113,7 +110,7 @@ func (r *reader) service(name, rest, namespace string) *node {
 	return nil
 }
 
-// context is a word of a text that could be a Service.
+// context is a word that could name a Service, with the text around it.
 type context struct {
 	text     string
 	from, to int
@@ -122,8 +119,7 @@ type context struct {
 	service  *node
 }
 
-// doubt is how doubtful it is that a Service is called here, below zero where it
-// is not.
+// doubt is how doubtful it is that the word is a call of a Service; below zero, it is not.
 func (c context) doubt(r *reader, dotted bool) int {
 	line, at := c.line()
 	if lead := strings.TrimSpace(line[:at]); strings.HasPrefix(lead, "#") && !c.env {
@@ -132,14 +128,14 @@ func (c context) doubt(r *reader, dotted bool) int {
 	key := c.keyOf(line[:at])
 	switch {
 	case !c.env && strings.Contains(c.text, "\n") && key == "targets":
-		return -1 // of a monitor, which works without
+		return -1 // a monitor, which works without the Service
 	case slices.Contains([]string{"dnsNames", "commonName"}, key) && !c.addressed():
-		return -1 // of a certificate
+		return -1 // a certificate
 	case !c.env && c.labels():
 		return -1
 	case dotted, c.addressed():
 		return 0
-	case c.told(c.text[:c.from], c.text[c.to:]), callsHost(key), defaulted.MatchString(line[:at]), c.repeated(key):
+	case c.commandTarget(c.text[:c.from], c.text[c.to:]), callsHost(key), beforeDefault.MatchString(line[:at]), c.repeated(key):
 		return 1
 	case c.env && c.text == c.service.name().Name && strings.Contains(c.text, "-") && !namesOther(key) && !r.otherwise(c.service):
 		return 2
@@ -147,25 +143,25 @@ func (c context) doubt(r *reader, dotted bool) int {
 	return -1
 }
 
-// defaulted is how programs read a variable that need not be there, up to what
-// stands in for it: env("DB_HOST", "db").
-var defaulted = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOSTS|URL|URI|ADDR|ADDRESS|ENDPOINT|SERVER|SERVERS|BROKERS)["']?\s*[,:]\s*["']$`)
+// beforeDefault matches the code that reads a variable with a default, up to the default:
+// env("DB_HOST", "db").
+var beforeDefault = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOSTS|URL|URI|ADDR|ADDRESS|ENDPOINT|SERVER|SERVERS|BROKERS)["']?\s*[,:]\s*["']$`)
 
-// addressed reports whether the word is a part of a URL, or has a port.
+// addressed reports whether the word is part of a URL, or has a port.
 func (c context) addressed() bool {
 	lead, rest := c.text[:c.from], c.text[c.to:]
 	return strings.HasSuffix(lead, "://") || strings.HasSuffix(lead, "tcp(") || strings.HasSuffix(lead, "/dev/tcp/") || inURL(lead) || c.port(lead, rest)
 }
 
-// repeated reports whether a key has the name of the Service in it, and a port
-// follows: --thanos-store=thanos-store:10901.
+// repeated reports whether the key contains the name of the Service, and a port follows:
+// --thanos-store=thanos-store:10901.
 func (c context) repeated(key string) bool {
 	rest, colon := strings.CutPrefix(c.text[c.to:], ":")
 	number, rest := digits(rest)
 	return colon && number != "" && (rest == "" || !inWord(rest[0])) && strings.Contains(strings.Join(wordsOf(key), "-"), c.text[c.from:c.to])
 }
 
-// labelKeys hold what is said of an object, and alert the rules of Prometheus.
+// labelKeys are keys of labels and annotations; alert matches Prometheus rules.
 var (
 	labelKeys  = []string{"labels", "annotations", "external_labels", "externalLabels", "matchLabels", "selector"}
 	alertRules = regexp.MustCompile(`(?m)^\s*-?\s*"?(alert|record)"?:\s`)
@@ -195,7 +191,7 @@ func (c context) labels() bool {
 	return false
 }
 
-// line is that which the word is in, and where in it.
+// line is the line of the word, and its place in it.
 func (c context) line() (line string, at int) {
 	start := strings.LastIndexByte(c.text[:c.from], '\n') + 1
 	end := len(c.text)
@@ -205,7 +201,7 @@ func (c context) line() (line string, at int) {
 	return c.text[start:end], c.from - start
 }
 
-// inURL reports whether what comes before a word is a URL up to its user.
+// inURL reports whether a text ends with a URL up to its user.
 func inURL(before string) bool {
 	if !strings.HasSuffix(before, "@") {
 		return false
@@ -230,8 +226,9 @@ func (c context) port(before, after string) bool {
 	return number != "" && (rest == "" || !inWord(rest[0])) && c.has(number)
 }
 
-// told reports whether a command is told to go there: "nc -z db 5432", "ping db".
-func (c context) told(before, after string) bool {
+// commandTarget reports whether the word is an argument of a command that calls it: "nc -z db 5432",
+// "ping db".
+func (c context) commandTarget(before, after string) bool {
 	if rest := strings.TrimLeft(strings.TrimLeft(after, "\"'"), " \t"); strings.HasPrefix(strings.TrimLeft(after, "\"'"), " ") {
 		if number, rest := digits(rest); number != "" && (rest == "" || !inWord(rest[0])) && c.has(number) {
 			return true
@@ -240,7 +237,7 @@ func (c context) told(before, after string) bool {
 	return asks.MatchString(before[max(0, len(before)-80):])
 }
 
-// asks is a command up to the host that it asks: nslookup x, curl -s x, nc -z x.
+// asks matches a command up to its host: nslookup x, curl -s x, nc -z x.
 var asks = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|wget|nc|ncat|netcat|telnet|dig|a?hosts|cqlsh|mongosh?|wait-for|wait-for-it)(?:\.sh)?(?:\s+--?[\w-]+(?:[= ]\d+)?)*|(?:^|[\s"'])(?:-h|-H|--host|--server))[\s=]+["']?$`)
 
 func digits(s string) (number, rest string) {
@@ -251,8 +248,8 @@ func digits(s string) (number, rest string) {
 	return s[:i], s[i:]
 }
 
-// has reports whether the Service has a port of that number. One without ports, or
-// without an address of its own, may have any.
+// has reports whether the Service has a port. A Service without ports or a headless one may
+// have any.
 func (c context) has(number string) bool {
 	ports := c.service.root.At("spec", "ports").Each()
 	for _, p := range ports {
@@ -265,7 +262,7 @@ func (c context) has(number string) bool {
 	return len(ports) == 0 || c.service.root.At("spec", "clusterIP").Text() == "None"
 }
 
-// keyOf is what a word in a line is the value of, or one of the values.
+// keyOf is the key of a word in a line.
 func (c context) keyOf(lead string) string {
 	if tag := xmlTag.FindStringSubmatch(lead); tag != nil {
 		return tag[1]
@@ -291,11 +288,11 @@ func (c context) keyOf(lead string) string {
 	return lastWord(lead[:at])
 }
 
-// xmlTag is what a value of XML follows.
+// xmlTag matches the tag before an XML value.
 var xmlTag = regexp.MustCompile(`<([A-Za-z_][-\w.]*)(?:\s[^<>]*)?>\s*$`)
 
-// values reports whether what stands before a word may be other values of a list,
-// or the namespace: "default/db".
+// values reports whether a text before a word may be other values of a list, or the
+// namespace: "default/db".
 func (c context) values(lead string) bool {
 	lead = strings.TrimSuffix(lead, c.service.name().Namespace+"/")
 	if strings.HasSuffix(lead, ")/") && strings.HasPrefix(lead, "$(") {
@@ -304,7 +301,7 @@ func (c context) values(lead string) bool {
 	return strings.Trim(lead, listed) == ""
 }
 
-// keyAbove is the key of the list whose item begins at a place, in YAML or JSON.
+// keyAbove is the key of the list whose item starts at a place, in YAML or JSON.
 func (c context) keyAbove(at int) string {
 	above := strings.Split(c.text[max(0, at-1000):at], "\n")
 	for n := len(above) - 1; n >= 0; n-- {
@@ -327,11 +324,11 @@ func lastWord(text string) string {
 	return words[len(words)-1]
 }
 
-// listed are the characters of a list of hosts.
+// listed are the characters that a list of hosts may contain.
 const listed = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
 
-// otherwise reports whether another object that a value could mean has the name
-// of a Service.
+// otherwise reports whether another object with the name of a Service makes a value
+// ambiguous.
 func (r *reader) otherwise(s *node) bool {
 	o := s.name()
 	for _, kind := range []string{"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"} {

@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Tree returns the chart tree with the order in it: with it plan.Build plans
-// resources as they are in this order, as it would plan those of Annotate.
+// Tree returns the chart tree with the order added, so that plan.Build plans unannotated
+// resources as it would plan those of Annotate.
 func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
 	t := o.tree(tree)
 	if t == nil {
@@ -23,7 +23,7 @@ func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
 			if more == nil {
 				continue
 			}
-			text, _ := json.Marshal(more) // strings always can be
+			text, _ := json.Marshal(more) // strings never fail
 			key := g.Chart + "\n" + string(text)
 			if entries[key] == nil {
 				entries[key] = &plan.Inferred{Chart: g.Chart, Annotations: more}
@@ -43,9 +43,8 @@ func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
 	return t
 }
 
-// Explain says of the groups of a plan why they wait for their gates, as far as an
-// edge tells: one between objects of the two, or where they are of different
-// charts, between these.
+// Explain adds the reasons why groups wait for their gates, from edges between their objects
+// or, for groups of different charts, between those charts.
 func (o *Order) Explain(groups []*plan.Group) {
 	in, by := map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
 	for _, g := range groups {
@@ -88,8 +87,8 @@ func (o *Order) Explain(groups []*plan.Group) {
 	}
 }
 
-// apart are the charts of one parent that two charts are, or lie in; or where one
-// lies in the other, that one and its subchart.
+// apart are the two subcharts of the nearest common parent that contain two charts; if one
+// contains the other, that one and its subchart.
 func apart(from, to string) struct{ from, to string } {
 	parent := common(from, to)
 	below := func(path string) string {
@@ -101,16 +100,15 @@ func apart(from, to string) struct{ from, to string } {
 	return struct{ from, to string }{below(from), below(to)}
 }
 
-// Untold returns the gates of a plan, by the ids of who waits and for what, that
-// no edge leads along: what only the chart's author knows. Between charts it is
-// enough that anything of one leads to anything of the other, since they wait as a
-// whole (R11).
-func (o *Order) Untold(p *plan.Plan) [][2]string {
+// NotInferred returns the gates of a plan without an edge, as pairs of group ids: the
+// waiting group and its gate. Between charts any edge is enough, since whole charts wait
+// (R11).
+func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 	next := map[plan.Object][]plan.Object{}
 	for _, e := range o.Edges {
 		next[e.From] = append(next[e.From], e.To)
 	}
-	parts := map[string][]plan.Object{} // objects of groups, and of charts with theirs
+	parts := map[string][]plan.Object{} // objects by group and by chart, subcharts included
 	for _, g := range p.Groups {
 		parts[g.ID] = g.Objects
 		for path := g.Chart; ; path = path[:strings.LastIndexByte(path, '/')] {
@@ -137,8 +135,8 @@ func (o *Order) Untold(p *plan.Plan) [][2]string {
 	return untold
 }
 
-// part is what waits as a whole where a group waits for one of another chart: the
-// group, or the subchart that it is in.
+// part is the unit that waits if a group waits for one of another chart: the group, or its
+// subchart.
 func part(g *plan.Group, other string) string {
 	parent := common(g.Chart, other)
 	if path, ok := child(parent, g.Chart); ok {
@@ -147,7 +145,7 @@ func part(g *plan.Group, other string) string {
 	return g.ID
 }
 
-// reach is a set with all that next leads to from it, at once or by way of others.
+// reach is the transitive closure of next.
 func reach[T comparable](from []T, next func(T) []T) map[T]bool {
 	reached := map[T]bool{}
 	for queue := slices.Clone(from); len(queue) > 0; queue = queue[1:] {

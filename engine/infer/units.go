@@ -9,10 +9,10 @@ import (
 	"lockstep/engine/plan"
 )
 
-// makeUnits puts each object into a unit.
+// makeUnits assigns each object to a unit.
 //
-// Rule R64: what only one workload needs is in its group, what several need in
-// one that comes first, and what waits for the same groups together.
+// Rule R64: objects that only one workload needs are in its group, shared ones in a group
+// that comes first, and objects that wait for the same groups together.
 func (a *arranger) makeUnits() {
 	for _, n := range a.sorted {
 		name, after, layer := written(n)
@@ -56,7 +56,7 @@ func (a *arranger) makeUnits() {
 	}
 }
 
-// use notes the first workload of its chart that uses a claim.
+// use stores the first workload of its chart that uses a claim.
 func (a *arranger) use(n *node) {
 	for _, e := range a.out[n.at] {
 		if to := a.to(e); to.kind() == claim && to.Chart == n.Chart && a.user[to.at] == nil {
@@ -65,8 +65,8 @@ func (a *arranger) use(n *node) {
 	}
 }
 
-// ofFollower reports whether a plain object goes where its owner does, which is
-// no workload.
+// ofFollower reports whether a plain object goes to the unit of its owner, which is not a
+// workload.
 func (a *arranger) ofFollower(n *node) bool {
 	o := a.owner[n.at]
 	return o != nil && !a.shared[n.at] && a.unit[o.at] == nil
@@ -84,8 +84,8 @@ func (a *arranger) putPlain(n *node) {
 	}
 }
 
-// claimed is the unit of a claim that several use: that of the first of them,
-// since it may be bound only once a pod uses it.
+// claimed is the unit of a shared claim: that of its first user, since it may be bound only
+// once a pod uses it.
 func (a *arranger) claimed(claim *node) *unit {
 	if n := a.user[claim.at]; n != nil {
 		return a.unit[n.at]
@@ -93,13 +93,12 @@ func (a *arranger) claimed(claim *node) *unit {
 	return a.of(claim.Chart, loose, claim.name().Kind)
 }
 
-// putFollower puts an object that is no workload, nor plain, to the units that it
-// waits for: into the only one that has what it names, or beside others that wait
-// for the same ones.
+// putFollower assigns an object that is neither a workload nor plain: to the only unit that
+// it references, or to the objects that wait for the same units.
 func (a *arranger) putFollower(n *node) {
 	gates := map[*unit]bool{}
 	elsewhere := map[string]bool{}
-	named := true // by all edges
+	named := true // all edges are references
 	for _, e := range a.out[n.at] {
 		to := a.to(e)
 		if to.Chart != n.Chart {
@@ -134,8 +133,8 @@ func (a *arranger) putFollower(n *node) {
 	a.put(n, a.of(n.Chart, followers, strings.Join(key, "\n")))
 }
 
-// gate finds what the units of a chart wait for in it. Of circles between what
-// the author has written and what follows from objects the latter goes.
+// gate finds the gates between the units of a chart. It drops inferred edges that form a
+// cycle with declared ones.
 func (a *arranger) gate(path string) {
 	units := a.units[path]
 	index := map[*unit]int{}
@@ -189,8 +188,7 @@ func (a *arranger) gate(path string) {
 	}
 }
 
-// keepWritten looks whether a group that is written waits for what it should, or
-// starts no sooner.
+// keepWritten drops an inferred edge of a declared group that does not wait for its target.
 func (a *arranger) keepWritten(e *Edge) {
 	from, to := a.unit[e.at.from], a.unit[e.at.to]
 	if reach([]*unit{from}, func(u *unit) []*unit { return slices.Collect(maps.Keys(u.gates)) })[to] || len(to.gates) == 0 && e.Strength == Hard && a.plain[a.to(e).at] {
@@ -199,9 +197,8 @@ func (a *arranger) keepWritten(e *Edge) {
 	a.dropped = append(a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("group %s is declared and does not wait for it", from.name)})
 }
 
-// settle sees to it that the units of a chart can be groups: that none is without
-// any edge, which would come last (R9), and that there are groups at all only
-// where something waits.
+// settle makes the units of a chart valid groups: every one has an edge, since others would
+// come last (R9), and a chart where nothing waits has none.
 func (a *arranger) settle(path string) {
 	needed := false
 	for _, u := range a.units[path] {
@@ -233,8 +230,8 @@ func (a *arranger) settle(path string) {
 	a.anchor(path, roots, alone)
 }
 
-// anchor has units that would start at once wait for what is there at once, which
-// makes none of them later: so what is alone is no longer isolated.
+// anchor makes units without gates wait for immediately ready objects, which costs no time,
+// so that single units are no longer isolated.
 func (a *arranger) anchor(path string, roots, alone []*unit) {
 	first := a.of(path, base, "")
 	for _, from := range [][]*unit{alone, a.units[path]} {
@@ -251,7 +248,7 @@ func (a *arranger) anchor(path string, roots, alone []*unit) {
 	}
 }
 
-// carve moves plain objects out of units into one that comes first.
+// carve moves plain objects out of units into the first one.
 func (a *arranger) carve(first *unit, units []*unit) {
 	for _, u := range units {
 		if u == first || u.written {

@@ -10,8 +10,8 @@ import (
 	"lockstep/engine/refs"
 )
 
-// A command that waits is the strongest reason there is: it proves who comes
-// first. waiting reads those of a workload.
+// waiting reads the commands of a workload that wait for others. They are the strongest
+// reason: they prove the order.
 func (r *reader) waiting(n *node) {
 	first := len(refs.Field{Value: n.pods.Spec}.At("initContainers").Each())
 	for i, c := range n.containers() {
@@ -27,14 +27,14 @@ func (r *reader) waiting(n *node) {
 	}
 }
 
-// waiter is a container while what it waits for is looked for.
+// waiter is a container that may wait for others.
 type waiter struct {
 	r      *reader
 	n      *node
 	c      refs.Field
-	script string // what it runs
+	script string // its command and arguments
 	why    Reason
-	first  bool // it is an init container
+	first  bool // an init container
 }
 
 func (w *waiter) name() string { return w.c.At("name").Text() }
@@ -45,7 +45,7 @@ func (w *waiter) add(to *node, word string) {
 	w.r.add(w.n, to, Serving, why)
 }
 
-// serves adds what answers a Service.
+// serves adds the workloads behind a Service.
 func (w *waiter) serves(m mention) {
 	why := w.why
 	why.Value, why.Text = m.word, fmt.Sprintf("container %s waits for %s", w.name(), m.service.name())
@@ -57,7 +57,7 @@ func (w *waiter) serves(m mention) {
 	w.r.answers(w.n, m.service, servers, Serving, why)
 }
 
-// awaited is a workload in a command that waits, or labels of its pods.
+// awaited matches a workload in a command that waits, or labels of its pods.
 var (
 	awaited = regexp.MustCompile(`\b(job|deployment|deploy|statefulset|sts|daemonset|ds|pod)s?(?:-wr|-we|-w)?(?:\.[a-z]+)*(?:/|\s+)([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)`)
 	chosen  = regexp.MustCompile(`(?:-l|--selector)[ =]?"?'?([-\w./]+=[-\w.]+(?:,[-\w./]+=[-\w.]+)*)`)
@@ -69,7 +69,7 @@ var kindOf = map[string][]plan.GroupKind{
 	"daemonset": {{Group: "apps", Kind: "DaemonSet"}}, "ds": {{Group: "apps", Kind: "DaemonSet"}}, "pod": {{Kind: "Pod"}},
 }
 
-// workloads finds what kubectl wait, kubectl rollout status and k8s-wait-for name.
+// workloads finds the arguments of kubectl wait, kubectl rollout status and k8s-wait-for.
 func (w *waiter) workloads() {
 	if !strings.Contains(w.script+w.c.At("image").Text(), "wait") && !strings.Contains(w.script, "rollout status") {
 		return
@@ -95,23 +95,23 @@ func (w *waiter) workloads() {
 }
 
 var (
-	// statement is where one command of a script ends.
+	// statement matches the end of a command in a script.
 	statement = regexp.MustCompile(`[\n;|&]+|\s(?:do|then|--)\s`)
-	// leading is what may stand before the program of a command.
+	// leading matches what may precede the program of a command.
 	leading = `^(?:\s|\d*[<>]|until\b|while\b|if\b|elif\b|!|\[+|["'({]|\$\(|` + "`" + `|-[nzec]+\b|timeout\s+\S+|exec\b|(?:/\S*/)?(?:ba|a|z)?sh\s|/\S*/|\./)*`
-	// asking is a program that asks whether somebody answers.
-	asking = regexp.MustCompile(leading + `(?:nc|ncat|netcat|nslookup|dig|host|getent|ping|curl|wget|telnet|pg_isready|psql|mysqladmin|mysql|mariadb-admin|mariadb|redis-cli|valkey-cli|` +
+	// probeProgram matches a program that checks whether a host answers.
+	probeProgram = regexp.MustCompile(leading + `(?:nc|ncat|netcat|nslookup|dig|host|getent|ping|curl|wget|telnet|pg_isready|psql|mysqladmin|mysql|mariadb-admin|mariadb|redis-cli|valkey-cli|` +
 		`mongo|mongosh|clickhouse-client|clickhouse|cqlsh|etcdctl|kafka-[a-z-]+(?:\.sh)?|kafkacat|kcat|zookeeper-shell(?:\.sh)?|zkCli\.sh|grpc_health_probe|grpcurl|nats|mc|influx|rabbitmq\w*|` +
 		`(?:echo\s.*)?/dev/(?:tcp|udp)/)`)
-	// patient is a program that does not end before.
-	patient = regexp.MustCompile(leading + `(?:wait-for[-\w]*(?:\.sh)?|wait_for\w*(?:\.sh)?|wait4x|wait-on|waitport|cub|dockerize|\S*wait-for-it(?:\.sh)?)\s`)
-	loop    = regexp.MustCompile(`^\s*(?:\S*sh\s+-\w+\s+)?["']?(?:until|while)\b`)
-	again   = regexp.MustCompile(`\bfor\b(?s:.*)\bsleep\b`)
-	connect = regexp.MustCompile(`(?:socket|connect)\S*\(+\s*["']([-\w.]+)["']`)
+	// waitProgram matches a program that waits until a host answers.
+	waitProgram = regexp.MustCompile(leading + `(?:wait-for[-\w]*(?:\.sh)?|wait_for\w*(?:\.sh)?|wait4x|wait-on|waitport|cub|dockerize|\S*wait-for-it(?:\.sh)?)\s`)
+	loop        = regexp.MustCompile(`^\s*(?:\S*sh\s+-\w+\s+)?["']?(?:until|while)\b`)
+	again       = regexp.MustCompile(`\bfor\b(?s:.*)\bsleep\b`)
+	connect     = regexp.MustCompile(`(?:socket|connect)\S*\(+\s*["']([-\w.]+)["']`)
 )
 
-// probes finds the Services that a script asks until they answer. An init container
-// needs no loop, it is started again.
+// probes finds the Services that a script polls until they answer. An init container needs no
+// loop, since it is restarted.
 func (w *waiter) probes() {
 	inLoop := ""
 	for _, s := range statement.Split(w.script, -1) {
@@ -123,9 +123,9 @@ func (w *waiter) probes() {
 		}
 		var found []mention
 		switch {
-		case patient.MatchString(s), loop.MatchString(s):
+		case waitProgram.MatchString(s), loop.MatchString(s):
 			found = w.asked(s)
-		case asking.MatchString(s) && (w.first || inLoop != "" || again.MatchString(w.script)):
+		case probeProgram.MatchString(s) && (w.first || inLoop != "" || again.MatchString(w.script)):
 			found = w.asked(s)
 		}
 		for _, m := range found {
@@ -139,11 +139,10 @@ func (w *waiter) probes() {
 	}
 }
 
-// given are the options of such programs whose value is something else than a host.
+// given matches the options of such programs whose value is not a host.
 var given = regexp.MustCompile(`(?:^|\s)(?:-[UdupnclaXD]|--(?:user|username|dbname|database|db|password|name|authenticationDatabase))[ =]?["']?$`)
 
-// asked are the Services that a command asks. A word that is one counts, unless it
-// is the value of an option of another kind.
+// asked are the Services among the words of a command, except values of other options.
 func (w *waiter) asked(command string) []mention {
 	namespace := w.n.name().Namespace
 	dockerize := strings.Contains(command, "dockerize")
@@ -172,7 +171,7 @@ func (w *waiter) asked(command string) []mention {
 	return found
 }
 
-// always reports whether the container does nothing else than wait.
+// always reports whether the container only waits.
 func (w *waiter) always() bool {
 	image := w.c.At("image").Text()
 	image = image[strings.LastIndexByte(image, '/')+1:]
@@ -180,11 +179,11 @@ func (w *waiter) always() bool {
 	return w.first && (strings.Contains(image, "wait") || strings.HasPrefix(w.name(), "wait"))
 }
 
-// told are the variables of entrypoints that wait by themselves.
-var told = regexp.MustCompile(`^WAIT_?(FOR|HOSTS|ON)|_WAIT_?(FOR|HOSTS)$`)
+// waitVariable matches the variables of entrypoints that wait.
+var waitVariable = regexp.MustCompile(`^WAIT_?(FOR|HOSTS|ON)|_WAIT_?(FOR|HOSTS)$`)
 
-// whole has the arguments of a container that only waits, and variables that say so, be
-// what it waits for.
+// whole reads the targets of a container that only waits from its arguments, and those of
+// entrypoints that wait from their variables.
 func (w *waiter) whole(vars map[string]variable) {
 	image := w.c.At("image").Text()
 	if w.always() {
@@ -193,7 +192,7 @@ func (w *waiter) whole(vars map[string]variable) {
 		}
 	}
 	for _, e := range w.c.At("env").Each() {
-		if name := e.At("name").Text(); told.MatchString(name) || w.always() && strings.Contains(image, "wait") {
+		if name := e.At("name").Text(); waitVariable.MatchString(name) || w.always() && strings.Contains(image, "wait") {
 			for _, m := range w.r.mentions(vars[name].text, w.n.name().Namespace, name, true) {
 				w.serves(m)
 			}
@@ -201,13 +200,13 @@ func (w *waiter) whole(vars map[string]variable) {
 	}
 }
 
-// forWhom is the name of an init container that says what it waits for.
-var forWhom = regexp.MustCompile(`^(?:wait(?:s|ing)?-(?:for-|until-|on-)?|check-)(.+?)(?:-(?:ready|up|available|started|running|complete|completed|done))?$`)
+// waitName matches the name of an init container that contains its target.
+var waitName = regexp.MustCompile(`^(?:wait(?:s|ing)?-(?:for-|until-|on-)?|check-)(.+?)(?:-(?:ready|up|available|started|running|complete|completed|done))?$`)
 
-// byName finds the one workload whose name ends as an init container says:
-// wait-for-db-migrations, beside shop-db-migrations.
+// byName finds the only workload whose name ends with the target in an init container's name:
+// shop-db-migrations for wait-for-db-migrations.
 func (w *waiter) byName() {
-	m := forWhom.FindStringSubmatch(w.name())
+	m := waitName.FindStringSubmatch(w.name())
 	if m == nil {
 		return
 	}

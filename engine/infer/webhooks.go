@@ -11,8 +11,8 @@ import (
 
 const admission = "admissionregistration.k8s.io"
 
-// routes finds what sends requests on: an Ingress to the workloads behind its
-// Services, an API to its server, and the objects of such an API to it.
+// routes finds objects that forward requests: an Ingress to the workloads behind its Services,
+// an APIService to its server, and the objects of such an API to the APIService.
 func (r *reader) routes() {
 	apis := map[string][]*node{}
 	for _, n := range r.nodes {
@@ -37,8 +37,7 @@ func (r *reader) routes() {
 	}
 }
 
-// webhooks finds the objects that webhooks look at before they are stored, or
-// convert.
+// webhooks finds the objects that webhooks check, change or convert.
 func (r *reader) webhooks() {
 	for _, n := range r.nodes {
 		switch {
@@ -59,14 +58,14 @@ func (r *reader) webhooks() {
 	}
 }
 
-// server is the Service that a webhook names.
+// server is the Service of a webhook.
 func (r *reader) server(at refs.Field) *node {
 	return r.by[plan.Object{Kind: "Service", Namespace: at.At("namespace").Text(), Name: at.At("name").Text()}]
 }
 
-// webhook reads one webhook. Its configuration waits for who answers it, unless
-// that one writes it; so does what it looks at. Where nobody has to answer, custom
-// resources are better changed by it than not.
+// webhook reads one webhook. Its configuration and the objects that it applies to wait for
+// the workload that answers it, unless that writes the configuration. If failures are
+// ignored, custom resources wait softly, so that the webhook can change them.
 func (r *reader) webhook(n *node, w refs.Field) {
 	s := r.server(w.At("clientConfig", "service"))
 	if s == nil {
@@ -86,7 +85,7 @@ func (r *reader) webhook(n *node, w refs.Field) {
 	}
 	need := r.needed(append(slices.Clone(servers), n))
 	for _, o := range r.nodes {
-		if need[o] || strength == Soft && ownGroup(o.name().Group) || !r.looksAt(w, o) {
+		if need[o] || strength == Soft && ownGroup(o.name().Group) || !r.appliesTo(w, o) {
 			continue
 		}
 		why := Reason{In: n.name(), Path: w.Path, Value: w.At("name").Text(), By: []plan.Object{n.name()}}
@@ -99,15 +98,15 @@ func (r *reader) webhook(n *node, w refs.Field) {
 	}
 }
 
-// writesWebhooks reports whether a workload changes the configuration of webhooks,
-// as those do which bring their own certificates: they may not be ready before.
+// writesWebhooks reports whether a workload may change webhook configurations, like one that
+// injects its certificate: it may not be ready before the configuration exists.
 func (r *reader) writesWebhooks(n *node) bool {
 	return slices.ContainsFunc(r.rights[n], func(t right) bool {
 		return t.writes() && slices.Contains(t.groups, admission)
 	})
 }
 
-// needed are objects with all that they wait for so far.
+// needed are the objects and everything that they wait for so far.
 func (r *reader) needed(objects []*node) map[*node]bool {
 	next := map[*node][]*node{}
 	for key := range r.found {
@@ -117,9 +116,9 @@ func (r *reader) needed(objects []*node) map[*node]bool {
 	return reach(objects, func(n *node) []*node { return next[n] })
 }
 
-// looksAt reports whether a webhook is asked when an object is created, or one of
-// its pods. Rules about everything are about nothing in particular.
-func (r *reader) looksAt(w refs.Field, o *node) bool {
+// appliesTo reports whether a webhook applies to the creation of an object or of its pods.
+// Rules for all resources are ignored.
+func (r *reader) appliesTo(w refs.Field, o *node) bool {
 	if !matches(w.At("namespaceSelector"), r.namespaceLabels(o.name().Namespace)) {
 		return false
 	}
@@ -145,7 +144,7 @@ func (r *reader) looksAt(w refs.Field, o *node) bool {
 
 func everything(resource string) bool { return resource == "*" || resource == "*/*" }
 
-// resource is what the API calls the kind of an object.
+// resource is the API's resource name of an object's kind.
 func (r *reader) resource(o *node) string {
 	if d := r.definer[o.kind()]; d != nil {
 		return d.root.At("spec", "names", "plural").Text()
@@ -157,7 +156,7 @@ func (r *reader) resource(o *node) string {
 	return plural(o.name().Kind)
 }
 
-// namespaceLabels are those that a namespace has, as far as is known.
+// namespaceLabels are the known labels of a namespace.
 func (r *reader) namespaceLabels(name string) map[string]any {
 	labels := map[string]any{"kubernetes.io/metadata.name": name}
 	if n := r.by[plan.Object{Kind: "Namespace", Name: name}]; n != nil {
@@ -168,10 +167,10 @@ func (r *reader) namespaceLabels(name string) map[string]any {
 	return labels
 }
 
-// right is a rule of a role that a workload has by its account.
+// right is a rule of a role that is bound to a workload's account.
 type right struct {
 	binding, role *node
-	// namespace is the only one it holds in, empty for all.
+	// namespace is the only one where it applies, empty for all.
 	namespace                string
 	path                     string
 	groups, resources, verbs []string
@@ -179,7 +178,7 @@ type right struct {
 
 const rbac = "rbac.authorization.k8s.io"
 
-// readRights finds what workloads may do.
+// readRights reads the rights of workloads.
 func (r *reader) readRights() {
 	for _, n := range r.nodes {
 		if !n.works {
@@ -208,13 +207,13 @@ func texts(f refs.Field) []string {
 	return out
 }
 
-// writes reports whether a rule lets its holder change what there is.
+// writes reports whether a rule allows changing existing objects.
 func (t right) writes() bool {
 	return slices.ContainsFunc(t.verbs, func(v string) bool { return v == "*" || v == "update" || v == "patch" })
 }
 
-// status reports whether a rule is about the status of the resources of a group. A
-// rule about all groups is that of an administrator, and about none.
+// status reports whether a rule names the status of resources of a group. A rule about all
+// groups, an administrator's, does not count.
 func (t right) status(group string) bool {
 	return slices.Contains(t.groups, group) && slices.ContainsFunc(t.resources, func(s string) bool {
 		return s == "*" || s == "*/*" || strings.HasSuffix(s, "/status")
@@ -226,9 +225,8 @@ func (t right) about(group, resource string) bool {
 	return slices.Contains(t.groups, group) && (slices.Contains(t.resources, resource) || slices.Contains(t.resources, "*"))
 }
 
-// operators finds the workloads that work on custom resources: their account may
-// write the status of their API group. They need the definitions first, whose
-// resources they may read at all.
+// operators finds the controllers of custom resources: workloads whose account may write the
+// status of the API group. They wait for the CustomResourceDefinitions that they may read.
 func (r *reader) operators() {
 	custom, named := map[string][]*node{}, map[string][]*node{}
 	for _, n := range r.nodes {
@@ -244,7 +242,7 @@ func (r *reader) operators() {
 		}
 	}
 	for _, n := range r.nodes {
-		for _, v := range r.told[n] {
+		for _, v := range r.settings[n] {
 			for _, c := range named[v.value] {
 				if v.configures(c) {
 					r.add(n, c, Hard, Reason{Path: n.pods.Path, Value: c.name().Name, Text: fmt.Sprintf("it is configured by %s", c.name())})
@@ -275,20 +273,20 @@ func (r *reader) operators() {
 	}
 }
 
-// configures reports whether a workload is told the name of a custom resource as
-// its configuration: it does not start without.
+// configures reports whether a custom resource configures a workload, which then does not
+// start without it.
 func (r *reader) configures(c, n *node) bool {
-	return slices.ContainsFunc(r.told[n], func(v setting) bool { return v.configures(c) })
+	return slices.ContainsFunc(r.settings[n], func(v setting) bool { return v.configures(c) })
 }
 
-// configures reports whether a setting is the name of a custom resource, with a
-// word of its kind in the key.
+// configures reports whether a setting has the name of a custom resource as its value and a
+// word of its kind in its key.
 func (v setting) configures(c *node) bool {
 	kind := wordsOf(c.name().Kind)
 	return len(kind) > 0 && v.value == c.name().Name && slices.ContainsFunc(wordsOf(v.key), func(w string) bool { return strings.HasPrefix(w, kind[len(kind)-1]) })
 }
 
-// ownGroup reports whether an API group is one of Kubernetes' own.
+// ownGroup reports whether an API group belongs to Kubernetes.
 func ownGroup(group string) bool {
 	switch group {
 	case "", "apps", "batch", "autoscaling", "policy", "extensions":

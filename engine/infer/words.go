@@ -19,7 +19,7 @@ var (
 	}
 )
 
-// callsHost reports whether a key is that of something that is called.
+// callsHost reports whether a key is for an address, such as DB_HOST.
 func callsHost(key string) bool {
 	words := wordsOf(key)
 	for len(words) > 0 && strings.Trim(words[len(words)-1], "0123456789") == "" {
@@ -36,12 +36,12 @@ func callsHost(key string) bool {
 	return slices.Contains(hostWords, last) && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(ownWords, w) })
 }
 
-// namesOther reports whether a key is that of a name of something else.
+// namesOther reports whether a key is for another name, not a host.
 func namesOther(key string) bool {
 	return slices.ContainsFunc(wordsOf(key), func(w string) bool { return slices.Contains(nameWords, w) })
 }
 
-// wordsOf takes a key apart: DB_HOST, db-host, db.host and dbHost are db, host.
+// wordsOf splits a key: DB_HOST, db-host, db.host and dbHost are db, host.
 func wordsOf(key string) []string {
 	var words []string
 	var word []rune

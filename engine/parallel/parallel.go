@@ -1,4 +1,5 @@
-// Package parallel shares work among cores.
+// Package parallel spreads work over the cores. Any package may import it; Each is all it
+// has.
 package parallel
 
 import (
@@ -6,13 +7,11 @@ import (
 	"sync"
 )
 
-// worthSharing is for how many calls another goroutine is worth it: starting to share
-// takes as long as some of them.
+// worthSharing is the number of calls that justifies another goroutine.
 const worthSharing = 64
 
-// Each calls f with all numbers below n, on all cores where there are many, and returns
-// when all calls have. What f changes may be what its number stands for, and nothing
-// else.
+// Each calls f with all numbers below n, on all cores if n is large, and returns after all
+// calls. f may change only data that belongs to its number.
 func Each(n int, f func(i int)) {
 	each := func(from, to int) {
 		for i := from; i < to; i++ {

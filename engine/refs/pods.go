@@ -2,18 +2,17 @@ package refs
 
 import "lockstep/engine/plan"
 
-// Pods are those that an object is, or makes.
+// Pods are the pods that an object is or creates.
 type Pods struct {
 	// Meta is the metadata of the pods, which may be nil, Spec their spec, and
 	// Path the field that it is in.
 	Meta, Spec map[string]any
 	Path       string
-	// None means that the object makes none as it is: it has 0 replicas, or
-	// is suspended.
+	// None means that the object creates no pods: it has 0 replicas or is suspended.
 	None bool
 }
 
-// podsIn is where the kinds that have pods keep their template.
+// podsIn is the path of the pod template by kind.
 var podsIn = map[plan.GroupKind][]string{
 	{Kind: "Pod"}:                             {},
 	{Kind: "PodTemplate"}:                     {"template"},
@@ -59,7 +58,8 @@ func zero(v any) bool {
 	return false
 }
 
-// pod reads the spec of a pod. Volumes of the names given are replaced by others.
+// pod reads the spec of a pod. It skips the volumes with the given names, which claim
+// templates replace.
 func (f *finder) pod(spec Field, replaced map[string]bool) {
 	f.account(spec)
 	f.name(Priority, priorityClass, spec.At("priorityClassName"))
@@ -79,7 +79,7 @@ func (f *finder) pod(spec Field, replaced map[string]bool) {
 	}
 }
 
-// account is the ServiceAccount, which has an old name, too.
+// account is the ServiceAccount, also by its deprecated field.
 func (f *finder) account(spec Field) {
 	at := spec.At("serviceAccountName")
 	if at.Text() == "" {
@@ -99,8 +99,8 @@ func (f *finder) container(c Field) {
 	}
 }
 
-// entries adds a ConfigMap or Secret whose name is in a field of a source, which
-// also says which keys are needed and whether it is.
+// entries adds the ConfigMap or Secret of a source, with its required keys and whether it is
+// optional.
 func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string) {
 	r := f.name(use, kind, source.At(name))
 	r.Optional = source.At("optional").Yes()
@@ -114,7 +114,7 @@ func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string
 	}
 }
 
-// opened are the kinds of volumes that a Secret opens, and where they name it.
+// opened are the kinds of volumes with credentials in a Secret, and the field that names it.
 var opened = [][]string{
 	{"azureFile", "secretName"}, {"csi", "nodePublishSecretRef", "name"}, {"cephfs", "secretRef", "name"}, {"cinder", "secretRef", "name"},
 	{"flexVolume", "secretRef", "name"}, {"iscsi", "secretRef", "name"}, {"rbd", "secretRef", "name"}, {"scaleIO", "secretRef", "name"}, {"storageos", "secretRef", "name"},

@@ -1,6 +1,6 @@
-// Package refs reads what rendered objects name: the ConfigMap that a pod mounts,
-// the class of an Ingress, the Service behind a webhook. It is pure, and knows
-// Kubernetes' own kinds alone.
+// Package refs reads the references in rendered objects: the ConfigMap that a pod mounts, the
+// class of an Ingress, the Service of a webhook. It is pure and knows only Kubernetes' own
+// kinds. Its central types are Ref, Pods and Field; engine/infer and kube import it.
 package refs
 
 import (
@@ -10,46 +10,46 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Use is what an object needs another one for.
+// Use is the purpose of a reference.
 type Use string
 
 // The uses.
 const (
-	Namespace   Use = "namespace"   // it lies in it
-	Environment Use = "environment" // a ConfigMap or Secret that environment variables are read from
-	Volume      Use = "volume"      // a ConfigMap or Secret that is mounted, or opens a volume
-	Claim       Use = "claim"       // a PersistentVolumeClaim that is mounted
-	Pull        Use = "pull"        // a Secret that images are pulled with
+	Namespace   Use = "namespace"   // the object's namespace
+	Environment Use = "environment" // a ConfigMap or Secret for environment variables
+	Volume      Use = "volume"      // a mounted ConfigMap or Secret, or the credentials of a volume
+	Claim       Use = "claim"       // a mounted PersistentVolumeClaim
+	Pull        Use = "pull"        // an image pull Secret
 	Account     Use = "account"     // the ServiceAccount that pods run as
 	Token       Use = "token"       // a Secret of a ServiceAccount
 	Priority    Use = "priority"    // the PriorityClass of pods
 	Runtime     Use = "runtime"     // the RuntimeClass of pods
 	Storage     Use = "storage"     // the StorageClass of a claim
 	Bound       Use = "bound"       // the PersistentVolume of a claim
-	Governing   Use = "governing"   // the Service that gives the pods of a StatefulSet their names
+	Governing   Use = "governing"   // the headless Service of a StatefulSet
 	Class       Use = "class"       // the IngressClass of an Ingress
-	Backend     Use = "backend"     // a Service that an Ingress leads to
+	Backend     Use = "backend"     // a Service of an Ingress
 	TLS         Use = "tls"         // the Secret with an Ingress' certificate
-	Target      Use = "target"      // what an autoscaler scales
+	Target      Use = "target"      // the target of an autoscaler
 	Role        Use = "role"        // the Role or ClusterRole of a binding
 	Subject     Use = "subject"     // a ServiceAccount of a binding
 	Server      Use = "server"      // the Service behind a webhook or an API
 )
 
-// Ref says that an object names another one.
+// Ref is a reference to another object.
 type Ref struct {
 	Use Use
 	To  plan.Object
 	// Path is the field that names it: "spec.volumes[0].configMap.name".
 	Path string
-	// Optional refs are those that the object says it can do without.
+	// Optional is set if the object declares the reference optional.
 	Optional bool
-	// Keys are the entries of a ConfigMap or Secret that are needed.
+	// Keys are the required keys of a ConfigMap or Secret.
 	Keys []string
 }
 
-// Of returns what an object of the given name and fields refers to, in the order
-// of its fields. What has another type than the kind has it is left out.
+// Of returns the references of an object, in the order of its fields. It ignores fields of a
+// wrong type.
 func Of(name plan.Object, object map[string]any) []Ref {
 	f := &finder{in: name}
 	root := Field{object, ""}
@@ -69,7 +69,7 @@ func Of(name plan.Object, object map[string]any) []Ref {
 	return f.found
 }
 
-// finder collects what one object refers to.
+// finder collects the references of an object.
 type finder struct {
 	in    plan.Object
 	found []Ref
@@ -83,8 +83,7 @@ func (f *finder) add(use Use, to plan.Object, path string) *Ref {
 	return &f.found[len(f.found)-1]
 }
 
-// name adds the object of a kind whose name is in a field. Kinds that lie in a
-// namespace are looked for in that of the object.
+// name adds a reference by name, in the object's namespace unless the kind is cluster-wide.
 func (f *finder) name(use Use, kind plan.GroupKind, at Field) *Ref {
 	to := plan.Object{Group: kind.Group, Kind: kind.Kind, Name: at.Text()}
 	if !ofCluster[kind] {
@@ -108,13 +107,13 @@ var (
 	claimClassBeta = "volume.beta.kubernetes.io/storage-class"
 )
 
-// Field is a value somewhere in an object, and the way there.
+// Field is a value in an object, and its path.
 type Field struct {
 	Value any
 	Path  string
 }
 
-// At goes down along keys. Where there is nothing, neither is below.
+// At descends along keys. A missing field has no fields below it.
 func (v Field) At(keys ...string) Field {
 	for _, k := range keys {
 		m, _ := v.Value.(map[string]any)
@@ -128,7 +127,7 @@ func (v Field) At(keys ...string) Field {
 	return v
 }
 
-// Each are the entries of a list.
+// Each returns the items of a list.
 func (v Field) Each() []Field {
 	list, _ := v.Value.([]any)
 	out := make([]Field, len(list))
@@ -138,7 +137,7 @@ func (v Field) Each() []Field {
 	return out
 }
 
-// Text is a string, empty for everything else.
+// Text is the value if it is a string, else "".
 func (v Field) Text() string {
 	s, _ := v.Value.(string)
 	return s
@@ -151,9 +150,8 @@ func (v Field) Yes() bool {
 	return b
 }
 
-// Mentions reports whether a name is, as a whole word, in a text
-// anywhere in a value: "--secret=web-tls" mentions web-tls, and neither web nor
-// tls.
+// Mentions reports whether a text in a value contains a name as a whole word:
+// "--secret=web-tls" mentions web-tls, but neither web nor tls.
 func Mentions(value any, name string) bool {
 	switch v := value.(type) {
 	case string:
@@ -189,7 +187,7 @@ func hasWord(text, word string) bool {
 	return false
 }
 
-// inWord reports whether a byte may be a part of an object's name.
+// inWord reports whether a byte may be part of an object's name.
 func inWord(b byte) bool {
 	return b == '-' || b == '.' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }

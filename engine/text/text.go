@@ -1,10 +1,7 @@
-// Package text makes words from elsewhere safe to show. Names, messages and logs
-// come from charts and clusters, and somebody else may have written them: nothing
-// in them may steer a terminal, turn the direction of writing, or hide.
-//
-// What is unsafe is decided in Safe alone. The screen cleans what it puts into
-// cells; all other output leaves through the writers of package report, which
-// clean again what was forgotten before.
+// Package text makes untrusted text safe to show: names, messages and logs from charts and
+// clusters must not control the terminal, change the direction of writing, or be invisible.
+// Any package may import it. Safe alone decides what is safe; the screen cleans the text
+// of its cells, and the writers of package report clean all other output again.
 package text
 
 import (
@@ -14,23 +11,21 @@ import (
 	"unicode/utf8"
 )
 
-// sequences matches the control sequences of terminals: CSI; OSC, DCS, SOS, PM
-// and APC with their text, where that ends on the line, for otherwise they would
-// hide the rest of it; and short ones.
+// sequences matches the control sequences of terminals: CSI; OSC, DCS, SOS, PM and APC, with
+// their text if it ends on the line (else it would hide the rest); and short ones.
 var sequences = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
 	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}-\x{9f}])(?:[^\x07\x1b\x{90}-\x{9f}\n]*(?:\x07|\x1b\\|\x{9c}))?` +
 	`|\x1b[ -/]*[0-~]?`)
 
-// Safe reports whether a character may be shown: it is no control character (of
-// C0, such as line ends, of C1, or DEL), no mark of the direction of writing, ends
-// no line, and is not invisible.
+// Safe reports whether a character may be shown. Control characters (C0, C1, DEL), direction
+// marks, line separators and invisible characters may not.
 func Safe(r rune) bool {
 	switch {
 	case r < 0x20 || r == 0x7f:
 		return false
 	case r < 0x7f:
 		return true
-	case r >= 0x2070 && r < 0x3000: // lines, arrows and signs, of which the screen is full
+	case r >= 0x2070 && r < 0x3000: // lines, arrows and signs: a fast path for the screen
 		return true
 	case r == 0xfe0e || r == 0xfe0f: // text or emoji
 		return true
@@ -44,9 +39,8 @@ func safe(r rune) bool {
 		(!unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Prepended_Concatenation_Mark, r))
 }
 
-// Line makes one line that is safe to show. Control sequences and unsafe
-// characters are left out; line ends and tabs become a blank each, what is not
-// UTF-8 becomes U+FFFD.
+// Line returns safe text on one line: without control sequences and unsafe characters. Line
+// ends and tabs become blanks, invalid UTF-8 becomes U+FFFD.
 func Line(s string) string {
 	if isSafe(s) {
 		return s
@@ -83,22 +77,22 @@ func clean(s string, stays func(rune) bool) string {
 		switch {
 		case Safe(r), stays(r):
 			return r
-		case unicode.IsSpace(r) && r != '\r': // what was overwritten is shown, too
+		case unicode.IsSpace(r) && r != '\r': // \r is dropped: overwritten text is shown too
 			return ' '
 		}
 		return -1
 	}, s)
 }
 
-// EscapeJSON writes the unsafe characters of JSON as \uXXXX: in valid JSON they
-// can be in strings only, line ends apart.
+// EscapeJSON writes the unsafe characters of JSON as \uXXXX; in valid JSON they occur only in
+// strings, except for line ends.
 func EscapeJSON(json []byte) []byte {
 	s := string(json)
 	if !strings.ContainsFunc(s, unsafe) && utf8.ValidString(s) {
 		return json
 	}
 	var out []byte
-	for _, r := range s { // what is not UTF-8 comes as U+FFFD
+	for _, r := range s { // invalid UTF-8 becomes U+FFFD
 		switch {
 		case r == '\n' || r == '\t' || Safe(r):
 			out = utf8.AppendRune(out, r)

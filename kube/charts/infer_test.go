@@ -50,8 +50,8 @@ func TestPlainShop(t *testing.T) {
 	}
 }
 
-// TestUntold tells for shop as it is which of its gates only its author knows (R60).
-func TestUntold(t *testing.T) {
+// TestNotInferred checks which declared gates of shop have no inferred edge (R60).
+func TestNotInferred(t *testing.T) {
 	shop := rendered(t, "shop")
 	written, err := shop.Plan()
 	if err != nil {
@@ -59,7 +59,7 @@ func TestUntold(t *testing.T) {
 	}
 	_, order := shop.Ordered()
 	var untold []string
-	for _, pair := range order.Untold(written) {
+	for _, pair := range order.NotInferred(written) {
 		untold = append(untold, pair[0]+" after "+pair[1])
 	}
 	if want := unknowable[:3]; !slices.Equal(untold, want) {

@@ -88,7 +88,7 @@ lockstep suggest -f helmfile.yaml      # needs between releases`,
 				return screen.ShowPlan(a.App, cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: offlineChart{suggested}},
 					[]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.Planned.Groups}}, suggested.Planned.Warnings)
 			}
-			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.Untold(written), All: why.Value == "all"}, format.Value, a.Style(os.Stdout))
+			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.NotInferred(written), All: why.Value == "all"}, format.Value, a.Style(os.Stdout))
 		},
 	}
 	flags.Add(cmd.Flags())
