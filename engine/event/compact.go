@@ -34,10 +34,9 @@ func subjectOf(e Event) subject {
 	return s
 }
 
-// compact leaves of a record what draws the same picture (State) of how things
-// are: the first event, which says when it began, the last that was announced of
-// each phase, and then of each thing the last that was told. When something came
-// about is lost, and so are all but the last lines of a log.
+// compact reduces a record to events that produce the same current State: the first event,
+// the last announcement of each phase, and the last event about each subject. It loses times
+// of earlier changes and all but the last lines of a log.
 func compact(events []Event) []Event {
 	last := make(map[subject]int, len(events))
 	var phases []Phase

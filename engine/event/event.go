@@ -1,6 +1,6 @@
-// Package event is the one vocabulary of what happens in an operation: Event, the
-// Commands that are answered by events, the Feed that carries them, and State, the
-// one reducer, which draws them.
+// Package event defines what happens in an operation: Event, Command (answered by an event),
+// Feed, which delivers events to readers, and State, the only reducer of events. The engine
+// publishes; the screen, reports and remote clients only read. Any of them may import it.
 package event
 
 import (
@@ -12,57 +12,53 @@ import (
 // Kind says what an Event is about.
 type Kind string
 
-// The kinds of events. Fields beyond seq, time and kind are named with each.
+// The kinds of events, with their fields besides seq, time and kind.
 const (
-	// KindOperation opens (status running; operation) and closes (status
+	// KindOperation opens the record (status running; operation) and closes it (status
 	// succeeded, failed or aborted; message; outcome; exit; object, cause and evidence of
-	// what failed first, where something has) the record. It also means that a
-	// rollback begins (status rolling-back; operation), and that a revision does
-	// which takes the place of the one before (status running; operation; message):
-	// what was announced until then is over (R46).
+	// the first failure). It also starts a rollback (status rolling-back; operation), and
+	// an edited revision (status running; operation; message), which ends all phases
+	// announced before (R46).
 	KindOperation Kind = "operation"
 	// KindPlan announces phases with their groups before they run (phases).
 	// A later one adds phases or replaces those of the same name.
 	KindPlan Kind = "plan"
-	// KindRun tells the state of the whole run (status running, paused, held,
-	// replacing or aborting; message says why).
+	// KindRun is the state of the whole run (status running, paused, held, replacing or
+	// aborting; message says why).
 	KindRun Kind = "run"
-	// KindGroup tells the state of a group (phase, group, status, message; with
-	// status failed also object, cause and evidence of what made it fail).
+	// KindGroup is the state of a group (phase, group, status, message; if failed also
+	// object, cause and evidence of the failure).
 	KindGroup Kind = "group"
-	// KindObject tells the state of an object (phase, group, object, status,
-	// message, change; cause and evidence with status failed).
+	// KindObject is the state of an object (phase, group, object, status, message,
+	// change; if failed also cause and evidence).
 	KindObject Kind = "object"
 	// KindCommand answers a command (command, by, phase, group; status accepted or
 	// refused; message says why it was refused) (R45).
 	KindCommand Kind = "command"
-	// KindBreakpoint means that a breakpoint was set (status set; also where it
-	// stops again), stops nothing for now (status disabled) or was taken away
-	// (status cleared) (phase, group).
+	// KindBreakpoint means that a breakpoint was set or enabled (status set), disabled
+	// (status disabled) or deleted (status cleared) (phase, group).
 	KindBreakpoint Kind = "breakpoint"
 	// KindWarning is a warning (rule, message; object if there is one).
 	KindWarning Kind = "warning"
-	// KindServer means that the API server does not answer, and that it does
-	// again (status away or back; message; since, with away) (R53).
+	// KindServer means that the API server is unreachable, or reachable again (status
+	// away or back; message; since, with away) (R53).
 	KindServer Kind = "api-server"
-	// KindWaiting is the heartbeat: what has been waited for longest (group,
-	// object, message).
+	// KindWaiting is the heartbeat: the object that the run has waited for longest
+	// (group, object, message).
 	KindWaiting Kind = "waiting"
 	// KindDiagnosis says why an object is not ready (group, object, cause,
-	// evidence; status degraded if waiting alone will not help; message is the cause, or what the object looks like where nothing
-	// more is known; lines are its conditions, events, pods and last log lines).
-	// One that knows less than those before it has the cause and the evidence of
-	// those.
+	// evidence; status degraded if waiting will not help; message is the cause, or the
+	// object's state if the cause is unknown; lines are its conditions, events, pods and
+	// last log lines). A later, vaguer diagnosis keeps the earlier cause and evidence.
 	KindDiagnosis Kind = "diagnosis"
 	// KindLog is output of a hook (phase, group, object; message names the pod
 	// and the container; lines).
 	KindLog Kind = "log"
 	// KindNotes are the chart's notes at the end (lines).
 	KindNotes Kind = "notes"
-	// KindManifest is an object as it is applied, in YAML with secret values
-	// hidden (object, lines). It is no event of the operation: it stands only in
-	// the record of a run, behind an event that begins a revision and without a number
-	// of its own, so that a replay can be looked into. State passes over it.
+	// KindManifest is an applied object as YAML with secret values hidden (object, lines).
+	// Only records of a run have it, for replays: after the event that starts a revision,
+	// without a seq of its own. State ignores it.
 	KindManifest Kind = "manifest"
 )
 
@@ -72,21 +68,21 @@ type Status string
 
 const (
 	Waiting    Status = "waiting"     // group, object: not started
-	Held       Status = "held"        // group: a breakpoint keeps it; run: a failure is looked at (R44)
-	Running    Status = "running"     // operation, run, group: under way
-	Applying   Status = "applying"    // object: a request is on its way
-	Applied    Status = "applied"     // object: the API server has it; group: all its objects are, and nothing waits for them
+	Held       Status = "held"        // group: at a breakpoint; run: on a failure (R44)
+	Running    Status = "running"     // operation, run, group
+	Applying   Status = "applying"    // object: a request is in flight
+	Applied    Status = "applied"     // object: accepted by the API server; group: all its objects applied, not checked
 	InProgress Status = "in-progress" // object: applied, not ready
-	Degraded   Status = "degraded"    // diagnosis: not ready, and waiting alone will not help
+	Degraded   Status = "degraded"    // diagnosis: not ready, and waiting will not help
 	Ready      Status = "ready"       // object, group
 	Failed     Status = "failed"      // operation, group, object
 	Skipped    Status = "skipped"     // group: never started
-	Deleting   Status = "deleting"    // object: a request is on its way, or finalizers are
+	Deleting   Status = "deleting"    // object: a request is in flight, or finalizers are pending
 	Gone       Status = "gone"        // object, group: removed
 
 	Paused      Status = "paused"       // run
 	Aborting    Status = "aborting"     // run
-	Replacing   Status = "replacing"    // run: it ends its revision, an edited one takes its place (R46)
+	Replacing   Status = "replacing"    // run: an edited revision is about to start (R46)
 	RollingBack Status = "rolling-back" // operation
 	Succeeded   Status = "succeeded"    // operation
 	Aborted     Status = "aborted"      // operation, group
@@ -97,7 +93,7 @@ const (
 	Back     Status = "back"     // api-server: it answers again
 
 	Set      Status = "set"      // breakpoint
-	Disabled Status = "disabled" // breakpoint: it is remembered, and stops nothing
+	Disabled Status = "disabled" // breakpoint: kept, but does not pause the run
 	Cleared  Status = "cleared"  // breakpoint
 )
 
@@ -148,23 +144,23 @@ type Event struct {
 	Evidence []string `json:"evidence,omitempty"`
 	// Change is set once the API server has answered.
 	Change Change `json:"change,omitempty"`
-	// Planned is the name that Object has in the plan, where that is only the
-	// beginning of its name (metadata.generateName).
+	// Planned is Object's name in the plan, if that is only a prefix
+	// (metadata.generateName).
 	Planned string `json:"planned,omitempty"`
-	// Since is when the API server has answered last, where it does not.
+	// Since is when an unreachable API server answered last.
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
 	// By is where that command came from: "another terminal", or "" for the terminal of
 	// the run.
 	By string `json:"by,omitempty"`
-	// Answers is the ID of that command, where it had one.
+	// Answers is the ID of that command, if it had one.
 	Answers string `json:"answers,omitempty"`
 	// Rule is the number of the rule a warning falls under.
 	Rule string `json:"rule,omitempty"`
 	// Lines holds text of several lines, without line ends.
 	Lines []string `json:"lines,omitempty"`
-	// Operation tells what is being done.
+	// Operation describes the operation.
 	Operation *Operation `json:"operation,omitempty"`
 	// Phases lists what will run.
 	Phases []Phase `json:"phases,omitempty"`
@@ -265,22 +261,22 @@ type CommandName string
 
 const (
 	Pause    CommandName = "pause"    // start no further unit
-	Resume   CommandName = "resume"   // go on after a pause; refused while a failure is held (R44)
-	Step     CommandName = "step"     // let exactly one unit go: Group, or the next in plan order (R41)
-	RunTo    CommandName = "run-to"   // go on until a unit could start, and pause before it (R42)
-	Break    CommandName = "break"    // set a breakpoint on a unit, or take it away (R42)
-	Disable  CommandName = "disable"  // let a breakpoint stop nothing, or stop again (R42)
-	Accept   CommandName = "accept"   // look again at what failed, without applying it (R44)
-	Retry    CommandName = "retry"    // apply what failed again and wait again (R44)
-	GiveUp   CommandName = "give-up"  // leave what failed as it is, and finish what is in flight (R44, R26)
-	Edit     CommandName = "edit"     // end the revision while paused or held, and begin an edited one (R46)
-	Abort    CommandName = "abort"    // start nothing more, keep what is there
+	Resume   CommandName = "resume"   // resume after a pause; refused during a hold (R44)
+	Step     CommandName = "step"     // start exactly one unit: Group, or the next in plan order (R41)
+	RunTo    CommandName = "run-to"   // resume until a unit could start, and pause before it (R42)
+	Break    CommandName = "break"    // set or delete a breakpoint on a unit (R42)
+	Disable  CommandName = "disable"  // disable or enable a breakpoint (R42)
+	Accept   CommandName = "accept"   // re-check failed groups without applying them (R44)
+	Retry    CommandName = "retry"    // apply failed groups again and wait again (R44)
+	GiveUp   CommandName = "give-up"  // leave failed groups failed, finish running work (R44, R26)
+	Edit     CommandName = "edit"     // while paused or held, replace the revision by an edited one (R46)
+	Abort    CommandName = "abort"    // start nothing more, keep existing objects
 	Rollback CommandName = "rollback" // abort, then roll back
 	Stop     CommandName = "stop"     // abort, and cancel the requests in flight
 )
 
-// Unit names what runs as one: the namespace, crds/, a hook, a group, or the
-// removal of one (R40). A group is a unit in each phase that it is in.
+// Unit identifies the namespace, crds/, a hook, a group, or the removal of one (R40). A group
+// is a separate unit in each of its phases.
 type Unit struct{ Phase, Group string }
 
 // Unit is the unit that the event is about.
@@ -296,26 +292,26 @@ type EditID int
 // answers.
 const Internal = "internal"
 
-// Command is an order to a run. It takes effect in the engine and is answered
-// by an event. While a rollback is running the first Abort, Rollback or Stop is
-// refused with what there is to know, and the next one stops it (R43).
+// Command is a command to a run. The engine executes it and answers with an event. During a
+// rollback, the first Abort, Rollback or Stop is refused with a warning; the next one stops
+// the rollback (R43).
 type Command struct {
 	Name CommandName `json:"command"`
 	// Scope is the release of a stack that the command is about, as in Event.
 	Scope string `json:"scope,omitempty"`
-	// Phase and Group name the unit that the command is about. Accept, Retry
-	// and GiveUp without a group are about all that failed; with a group and
-	// no phase, a command is about the first unit of that id that it fits.
+	// Phase and Group name the unit. Accept, Retry and GiveUp without a group are about
+	// all failed groups; a group without a phase means the first unit with that id that
+	// the command fits.
 	Phase string `json:"phase,omitempty"`
 	Group string `json:"group,omitempty"`
 	// Reason is shown with the state it leads to, "interrupted" for instance.
 	Reason string `json:"reason,omitempty"`
-	// Told says that who gives the command has been told that a rollback is
-	// under way, so that it need not be given twice.
+	// Told means that the sender knows about the running rollback, so that one command
+	// stops it.
 	Told bool `json:"told,omitempty"`
-	// By is given back in Event.By.
+	// By is copied to Event.By.
 	By string `json:"-"`
-	// ID is given back in Event.Answers.
+	// ID is copied to Event.Answers.
 	ID string `json:"id,omitempty"`
 	// Values are those that an Edit from another process lays over the ones of the
 	// run, as YAML.

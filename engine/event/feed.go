@@ -7,23 +7,19 @@ import (
 	"time"
 )
 
-// Feed is the record of an operation: it numbers and stamps events and hands
-// them to any number of readers, each at its own pace. Publish never waits for a
-// reader, and no reader misses an event that comes after its first. Its zero
-// value is ready to use, and keeps all events for those who come later.
+// Feed is the record of an operation: it numbers and stamps events and delivers them to any
+// number of readers, each at its own pace. Publish never waits for a reader, and a reader
+// misses no event after its first. The zero value is ready to use and keeps all events for
+// later readers.
 type Feed struct {
-	// Bounded makes the feed forget what later events have made good, for a
-	// record without an end: a reader that comes late begins with what draws the
-	// same picture of the operation (see compact), so that there are gaps in the
-	// numbers. A reader that is behind still gets every event; what it has yet
-	// to read is kept for as long as somebody has the reader. It is set before
-	// the first event.
+	// Bounded makes the feed drop superseded events, for a record without an end: a late
+	// reader gets events that produce the same State (see compact), with gaps in seq. An
+	// existing reader still gets every event. Set it before the first event.
 	Bounded bool
-	// Mask changes each event on its way in, if it is set: nothing that a
-	// reader must not see gets into the record. It is set before the first event.
+	// Mask, if set, masks each event before it is recorded. Set it before the first event.
 	Mask func(Event) Event
-	// Seen is called with each event before any reader gets it, if it is set. It must not
-	// use the feed. It is set before the first event.
+	// Seen, if set, is called with each event before any reader gets it. It must not use
+	// the feed. Set it before the first event.
 	Seen func(Event)
 
 	mu     sync.Mutex
@@ -49,8 +45,8 @@ const (
 	keepAtLeast = 4 * pageSize
 )
 
-// Publish stamps e with the next number and the present time and appends it.
-// After Close it does nothing.
+// Publish stamps an event with the next number and the time and appends it. After Close it
+// does nothing.
 func (f *Feed) Publish(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -2,9 +2,9 @@ package event
 
 import "slices"
 
-// Next is the unit that a step without a name lets go: the first in plan order,
-// of the phase that the operation has come to, whose gates are open (R41). It is
-// nil if none is open yet, and while a failure or an abort lets nothing start.
+// Next is the unit that a step without a name starts: the first in plan order of the current
+// phase whose gates are open (R41). It is nil if there is none, and while a failure or an
+// abort lets nothing start.
 func (s *State) Next() *GroupState {
 	p := s.present()
 	if p == nil || !s.Ended.IsZero() || s.Run == Held || s.Run == Replacing || s.Run == Aborting {
@@ -22,8 +22,7 @@ func (s *State) Next() *GroupState {
 	return next
 }
 
-// present is the phase that the operation has come to: the last that has begun,
-// or the one after it where that is over.
+// present is the current phase: the last one that started, or the next if that is over.
 func (s *State) present() *PhaseState {
 	begun := 0
 	for n, p := range s.Phases {

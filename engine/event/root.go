@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Root is a failure that follows from no other: what somebody has to see to.
+// Root is a root failure: not caused by another one.
 type Root struct {
 	Group *GroupState
 	// Object is nil where no object of the group is to blame.
@@ -24,9 +24,8 @@ type Root struct {
 	Limit string
 }
 
-// Roots are the failures that stand, in the order in which they came about: of
-// each failed group the object that it failed for, then what else in it is known
-// to be in trouble. What was never started or cut short is a consequence of them.
+// Roots are the current root failures, in order: for each failed group the object that made
+// it fail, then other objects in trouble. Skipped and aborted groups are consequences.
 func (s *State) Roots() []Root {
 	var failed []*GroupState
 	for _, p := range s.Phases {

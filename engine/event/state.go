@@ -7,9 +7,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// State is the picture of an operation that a sequence of events draws. Apply
-// is the only way to change it, and every consumer uses it: the screen, the
-// reports, the exit code, the summary. Its zero value is ready to use.
+// State is the state of an operation after a sequence of events. Only Apply changes it. The
+// screen, the reports, the exit code and the summary all use it. The zero value is ready to
+// use.
 type State struct {
 	Operation Operation
 	// Status is that of the operation: Running, RollingBack, Succeeded,
