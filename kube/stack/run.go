@@ -81,6 +81,9 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Outc
 		return s.undo(m, o)
 	}
 	if m.unchanged {
+		s.mu.Lock()
+		m.passed = true
+		s.mu.Unlock()
 		m.observe(o, event.Ready, "unchanged")
 		return run.Outcome{Change: event.Unchanged}, nil
 	}
@@ -302,7 +305,7 @@ func (s *Stack) outcome() string {
 			counts["deployed"]++
 		case m.ran:
 			counts[cmp.Or(m.state.Release, "failed")]++
-		case m.unchanged:
+		case m.passed:
 			counts["unchanged"]++
 		default:
 			counts["not started"]++

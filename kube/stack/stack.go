@@ -82,6 +82,7 @@ type member struct {
 	breaks []string              // its groups that --break-on names together with it
 	// breakpoints are those on groups of it, by their ids, until it starts.
 	breakpoints map[string]bool
+	passed      bool // it was unchanged when its turn came
 	undone      bool
 	result      error
 	ran         bool
