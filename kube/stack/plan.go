@@ -157,7 +157,38 @@ func (s *Stack) planAll(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: release %s: %w", m.At, m.id, m.err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.sharedObjects()...)...)
+}
+
+// sharedObjects are the errors about objects that two releases have: only one can own them.
+func (s *Stack) sharedObjects() (errs []error) {
+	type key struct {
+		context string
+		plan.Object
+	}
+	owner, told := map[key]*member{}, map[[2]*member]bool{}
+	for _, m := range s.members {
+		if m.op == nil || m.remove {
+			continue
+		}
+		for _, p := range m.op.Phases() {
+			if p.Kind != event.PhaseApply {
+				continue
+			}
+			for _, g := range p.Groups {
+				for _, o := range g.Objects {
+					other := owner[key{m.context(), o}]
+					if other == nil {
+						owner[key{m.context(), o}] = m
+					} else if other != m && !told[[2]*member{other, m}] {
+						told[[2]*member{other, m}] = true
+						errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object belongs to one release", m.At, other.id, m.id, o))
+					}
+				}
+			}
+		}
+	}
+	return errs
 }
 
 // errNeeded is the error of a release whose needs could not be planned: theirs is told.

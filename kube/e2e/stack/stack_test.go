@@ -224,6 +224,9 @@ func TestProvided(t *testing.T) {
 	if _, err := b.prepare(false, nil, release{Name: "users", Dir: users}); err == nil || !strings.Contains(err.Error(), "install its CRD first") {
 		t.Errorf("without the release that brings the kind: %v", err)
 	}
+	if _, err := b.prepare(false, nil, release{Name: "one", Dir: crds}, release{Name: "two", Dir: crds}); err == nil || !strings.Contains(err.Error(), "both have CustomResourceDefinition/") {
+		t.Errorf("two releases with the same object: %v", err)
+	}
 	b.up(release{Name: "users", Dir: users, Needs: []string{"crds"}}, release{Name: "crds", Dir: crds})
 	if !slices.Contains(b.ConfigMaps(b.Namespace), "asked") {
 		t.Error("the templates were not rendered again with the new kind")
