@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // chart writes a chart of one template and returns its folder.
@@ -118,4 +119,26 @@ metadata:
 spec: {v: {{ $.Values.v }}}
 {{- end }}
 `, n)
+}
+
+// owned is n ConfigMaps that are named after their release.
+func owned(n int) string {
+	return strings.Replace(flat(n), "name: c{{", "name: {{ $.Release.Name }}-{{", 1)
+}
+
+// helmfile writes a helmfile of releases of a chart in a namespace, and returns its path: each
+// needs two of the layer before.
+func (b *benchmark) helmfile(namespace, chart string, layers, width int) (string, error) {
+	text := "releases:\n"
+	for l := range layers {
+		for i := range width {
+			text += fmt.Sprintf("- {name: r%d-%d, namespace: %s, chart: %s, wait: true", l, i, namespace, chart)
+			if l > 0 {
+				text += fmt.Sprintf(", needs: [r%d-%d, r%d-%d]", l-1, i, l-1, (i+1)%width)
+			}
+			text += "}\n"
+		}
+	}
+	file := filepath.Join(b.dir, namespace+".yaml")
+	return file, os.WriteFile(file, []byte(text), 0o644)
 }

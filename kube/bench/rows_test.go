@@ -31,6 +31,7 @@ var rows = []row{
 	{"1,000 gates, 2,000 objects changing", func(s *session) error { return s.gates(true) }},
 	{"200 Deployments in 20 groups", (*session).watching},
 	{"1,000 ConfigMaps", func(s *session) error { return s.life(1000, s.rounds, s.rounds) }},
+	{"50 releases × 10 ConfigMaps in 5 layers", (*session).releases},
 	{"5,000 ConfigMaps", func(s *session) error { return s.life(5000, 1, 0) }},
 	{"10,000 objects in 300 groups", (*session).board},
 }
@@ -144,6 +145,51 @@ func (s *session) watching() error {
 		})
 		return map[string][]float64{lockstep: {float64(len(watches))}}
 	}})
+	return nil
+}
+
+// releases deploys many releases, by helmfile too where it is there. It needs no plugin for
+// that: sync compares nothing.
+func (s *session) releases() error {
+	chart, err := s.chart("ten", owned(10))
+	if err != nil {
+		return err
+	}
+	for range s.rounds {
+		for _, tool := range []string{helmfile, lockstep} {
+			if s.programs[tool] == "" {
+				continue
+			}
+			file, err := s.helmfile(s.unused(tool), chart, 5, 10)
+			if err != nil {
+				return err
+			}
+			args := []string{"up", "-f", file, "--no-tui"}
+			if tool == helmfile {
+				args = []string{"--helm-binary", s.programs[helm], "-f", file, "sync"}
+			}
+			for _, step := range []struct {
+				name string
+				goal float64
+			}{{"up (helmfile: sync)", 0.4}, {"no-op up", 0.15}} {
+				used, err := s.run(tool, args...)
+				if err != nil {
+					return err
+				}
+				took, memory := s.figure(step.name, "s", 0), s.figure(step.name+", memory", "MB", 0)
+				took.add(tool, used.seconds())
+				memory.add(tool, used.peak)
+				if s.programs[helmfile] != "" {
+					took.Goal = step.goal
+					took.against(helmfile)
+					memory.against(helmfile)
+				}
+				if tool == lockstep {
+					s.requests(s.figure(step.name+", requests per object", "", 0), tool, used, 500)
+				}
+			}
+		}
+	}
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 const (
 	lockstep = "lockstep"
 	helm     = "helm"
+	helmfile = "helmfile"
 )
 
 // tool is a program that is measured.
@@ -85,6 +86,7 @@ var tools = []tool{
 		},
 		note: "sends at most 30 requests per second, its default",
 	},
+	{name: helmfile, find: onPath(helmfile), steps: map[string]string{}, note: "runs helm for each release; measured in the row of many releases only"},
 }
 
 // rivals are the tools that need not be there.
