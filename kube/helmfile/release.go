@@ -48,7 +48,6 @@ func (f *fields) number(key string, otherwise int) int { f.decode(key, &otherwis
 //
 // releases are the chosen releases of a file.
 func (r *reader) releases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
-	var needs []string
 	defined := map[string]bool{}
 	for _, n := range s.releases {
 		rel, enabled, err := r.release(s, n, values)
@@ -60,7 +59,7 @@ func (r *reader) releases(s *state, values map[string]any, selectors []string) (
 		if err != nil {
 			return nil, err
 		}
-		if needs = append(needs, rel.Needs...); enabled && chosen {
+		if enabled && chosen {
 			out = append(out, rel)
 		}
 	}
