@@ -41,7 +41,8 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, li
 		if err != nil {
 			return nil, err
 		}
-		if config, err = carried(config, &transport{ctx: ctx, writes: writes, link: link, limits: limitsOf(ctx)}); err != nil {
+		t := &transport{ctx: ctx, writes: writes, link: link, limits: limitsOf(ctx)}
+		if config, err = carried(config, t); err != nil {
 			return nil, err
 		}
 		patient := rest.CopyConfig(config)
@@ -51,8 +52,21 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, li
 			return nil, err
 		}
 		cached := memory.NewMemCacheClient(client)
-		return &loaded{config, cached, restmapper.NewDeferredDiscoveryRESTMapper(cached)}, nil
+		return &loaded{config, cached, restmapper.NewDeferredDiscoveryRESTMapper(kindsOfMapper{cached, t})}, nil
 	})}
+}
+
+// kindsOfMapper is discovery for a mapper: when that does not find a kind, the answer has to
+// come from the cluster.
+type kindsOfMapper struct {
+	discovery.CachedDiscoveryInterface
+	t *transport
+}
+
+// Invalidate makes the next question go to the cluster.
+func (k kindsOfMapper) Invalidate() {
+	k.t.asksAgain.Store(true)
+	k.CachedDiscoveryInterface.Invalidate()
 }
 
 // patientDiscovery is instead of client-go's 32 s for questions about kinds: the

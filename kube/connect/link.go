@@ -18,6 +18,8 @@ import (
 // group that somebody else may serve has none: that it is away says nothing of the
 // API server, and its requests are errors of their own.
 type Link struct {
+	cache cache
+
 	mu        sync.Mutex
 	met       bool           // somebody has taken a connection, ever
 	answered  bool           // anything, ever

@@ -38,6 +38,8 @@ type transport struct {
 	server string // the path of the server's address, which all paths begin with
 	plugin bool   // next may ask a plugin for credentials, and passes underWay when it has them
 
+	asksAgain atomic.Bool // a kind that it did not find made it ask for all of them again
+
 	mu   sync.Mutex
 	next http.RoundTripper
 	made int // how often next has been made again
@@ -78,7 +80,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		done()
 		return nil, err
 	}
-	resp, err := c.do(ctx)
+	resp, err := t.link.cache.do(ctx, c, c.do)
 	if c.writes && (err == nil && resp.StatusCode < http.StatusBadRequest || c.reached) {
 		t.writes.any.Store(true)
 	}

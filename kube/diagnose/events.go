@@ -151,11 +151,17 @@ var made = regexp.MustCompile(`pods "[^"]+"`)
 func (d *Diagnoser) warnings(ctx context.Context, namespace string, refs []ref) ([]Event, error) {
 	events, err := d.listEvents(ctx, namespace, "type="+corev1.EventTypeWarning, func(e *corev1.Event) bool {
 		o := e.InvolvedObject
-		return e.Type == corev1.EventTypeWarning && slices.ContainsFunc(refs, func(r ref) bool {
+		return e.Type == corev1.EventTypeWarning && !selfRepairing(e.Reason) && slices.ContainsFunc(refs, func(r ref) bool {
 			return o.Kind == r.kind && o.Name == r.name && (o.UID == r.uid || o.UID == "")
 		})
 	})
 	return aggregate(events), err
+}
+
+// selfRepairing reports whether an event of this reason is the API server's own, about a
+// record of an address or port that it corrects at once. It explains no failure.
+func selfRepairing(reason string) bool {
+	return reason == "ClusterIPNotAllocated" || reason == "PortNotAllocated"
 }
 
 // aggregate merges equal events, also those of different pods, and sorts them.

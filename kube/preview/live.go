@@ -16,6 +16,9 @@ const (
 	minListed = 4
 	// maxListed is how many objects a list may have for each of those.
 	maxListed = 8
+	// maxShared is how many objects a list may have that the releases of a stack share: it
+	// is the same request for all of them, so the connection's cache answers it.
+	maxShared = 2000
 )
 
 // liveLists reads live objects: all of one kind and namespace with one list, when the
@@ -23,6 +26,7 @@ const (
 type liveLists struct {
 	client dynamic.Interface
 	wanted map[place]int // number of objects that will be read
+	shared bool          // by the releases of a stack
 
 	mu    sync.Mutex
 	lists map[place]func() map[string]*unstructured.Unstructured
@@ -51,8 +55,12 @@ func (l *liveLists) get(ctx context.Context, p place, name string) *unstructured
 }
 
 func (l *liveLists) list(ctx context.Context, p place) map[string]*unstructured.Unstructured {
+	limit := int64(l.wanted[p]) * maxListed
+	if l.shared {
+		limit = maxShared
+	}
 	found, err := l.client.Resource(p.gvr).Namespace(p.namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: "app.kubernetes.io/managed-by=Helm", Limit: int64(l.wanted[p]) * maxListed,
+		LabelSelector: "app.kubernetes.io/managed-by=Helm", Limit: limit,
 	})
 	if err != nil || found.GetContinue() != "" {
 		return nil

@@ -137,7 +137,7 @@ func (o *outlook) read(ctx context.Context, i *resource.Info) (*unstructured.Uns
 
 // list makes live read objects with lists.
 func (o *outlook) list() {
-	o.listed = &liveLists{client: o.dynamic, wanted: map[place]int{}, lists: map[place]func() map[string]*unstructured.Unstructured{}}
+	o.listed = &liveLists{client: o.dynamic, shared: o.prepared.Common.Provided != nil, wanted: map[place]int{}, lists: map[place]func() map[string]*unstructured.Unstructured{}}
 	for _, i := range o.target {
 		if i.Mapping != nil {
 			o.listed.wanted[place{i.Mapping.Resource, i.Namespace}]++

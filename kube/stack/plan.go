@@ -110,6 +110,7 @@ func (s *Stack) connect(ctx context.Context) error {
 				return fmt.Errorf("%s: release %s: %w", m.At, m.id, err)
 			}
 			clients[name] = c
+			c.CacheAll() // releases ask the same questions
 			if !s.opts.Common.PlanOnly {
 				w, err := cluster.NewWatches(ctx, c, cluster.WatchOptions{AllNamespaces: true})
 				if err != nil {

@@ -24,6 +24,9 @@ func (s *Stack) Run() error {
 			eng.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: m.op.Phases()})
 		}
 	}
+	for _, m := range s.members {
+		m.client.CacheKinds()
+	}
 	phases := s.Phases()
 	eng.Announce(phases...)
 	for _, phase := range phases {
@@ -161,6 +164,7 @@ func (s *Stack) current(m *member, op *operation.Operation) (*operation.Operatio
 	if err != nil || !stale || s.isRollingBack() {
 		return op, err
 	}
+	m.client.CacheNothing()
 	fresh := s.plan(context.Background(), m, nil)
 	if fresh.err != nil {
 		return nil, fmt.Errorf("plan release %s again: %w", m.id, fresh.err)

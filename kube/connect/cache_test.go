@@ -1,0 +1,78 @@
+package connect
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestCache asks several times at once: with a cache the server is asked once, by whoever
+// comes first, and never where the answer may have changed.
+func TestCache(t *testing.T) {
+	const (
+		version = "GET /version"
+		object  = "GET /api/v1/namespaces/n/configmaps/c"
+		review  = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+		watch   = "GET /api/v1/configmaps?watch=true"
+		dryRun  = "PATCH /api/v1/namespaces/n/configmaps/c?dryRun=All"
+		crd     = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	)
+	all := func(c *cache) { c.set(cacheAll) }
+	kinds := func(c *cache) { c.set(cacheKinds) }
+	for name, test := range map[string]struct {
+		mode  func(*cache)
+		asked map[string]int // of three times each
+	}{
+		"nothing":      {func(*cache) {}, map[string]int{version: 3, object: 3, review: 3, watch: 3, dryRun: 3}},
+		"all":          {all, map[string]int{version: 1, object: 1, review: 1, watch: 3, dryRun: 3}},
+		"kinds":        {kinds, map[string]int{version: 1, object: 3, review: 3, watch: 3, dryRun: 3}},
+		"kinds of all": {func(c *cache) { all(c); kinds(c) }, map[string]int{version: 1, object: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			asked := map[string]int{}
+			tr, _ := over(t.Context(), func(_ int, r *http.Request) (*http.Response, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				asked[r.Method+" "+r.URL.RequestURI()]++
+				return says(http.StatusOK, r.URL.Path), nil
+			})
+			test.mode(&tr.link.cache)
+			send := func(question string) {
+				method, path, _ := strings.Cut(question, " ")
+				r := request(t.Context(), method, path, "{}")
+				resp, err := tr.RoundTrip(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if body, err := io.ReadAll(resp.Body); err != nil || string(body) != r.URL.Path {
+					t.Errorf("%s: %q, %v", question, body, err)
+				}
+				resp.Body.Close()
+			}
+			var wg sync.WaitGroup
+			for question := range test.asked {
+				for range 3 {
+					wg.Go(func() { send(question) })
+				}
+			}
+			wg.Wait()
+			for question, want := range test.asked {
+				if got := asked[question]; got != want {
+					t.Errorf("%s: the server was asked %d times, want %d", question, got, want)
+				}
+			}
+			if name == "nothing" {
+				return
+			}
+			send(crd)
+			send(version)
+			if got := asked[version]; got != 2 {
+				t.Errorf("after a new kind: the server was asked %d times, want 2", got)
+			}
+		})
+	}
+}
