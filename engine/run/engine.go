@@ -28,6 +28,8 @@ type Options struct {
 	Feed *event.Feed
 	// Parallel is the maximum number of requests in flight (default 32).
 	Parallel int
+	// Groups is the maximum number of groups that run at the same time; 0 for all.
+	Groups int
 	// Paused starts the run paused, before the first unit (R41, --step).
 	Paused bool
 	// Breakpoints are ids of groups: the run pauses before every unit with such an id, once

@@ -146,7 +146,7 @@ func (m *machine) advance() {
 	if s.busy.some() || m.heldFailure() != nil {
 		return
 	}
-	if s.failing() && !s.active() || s.allOver() {
+	if s.failing() && s.running() == 0 || s.allOver() {
 		s.close(nil)
 	}
 }

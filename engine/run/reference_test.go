@@ -230,6 +230,9 @@ func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *e
 	if r.failed() {
 		r.fail("R26, R44: %v starts beside a failure", id)
 	}
+	if n := r.running(); r.s.Groups > 0 && n > r.s.Groups {
+		r.fail("%v starts, and %d groups run: %d may", id, n, r.s.Groups)
+	}
 	switch {
 	case r.steer.paused && !r.steer.step:
 		r.fail("R40: %v starts while the run is paused", id)
@@ -244,6 +247,16 @@ func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *e
 	case u.stop:
 		r.fail("R42: %v starts, past a breakpoint", id)
 	}
+}
+
+// running is the number of groups of the stage that are running.
+func (r *reference) running() (n int) {
+	for id := range r.stage {
+		if r.units[id].status == event.Running {
+			n++
+		}
+	}
+	return n
 }
 
 // failed reports whether a unit of the stage failed, held whether the run is held on one.
@@ -495,7 +508,7 @@ func (r *reference) quiet() {
 			s := r.units[gate].status
 			return s != event.Ready && s != event.Applied && s != event.Gone
 		})
-		if open && (want == event.Running || want == event.Paused && r.steer.step) {
+		if room := r.s.Groups == 0 || r.running() < r.s.Groups; open && room && (want == event.Running || want == event.Paused && r.steer.step) {
 			r.fail("R14: %v does not start, though its gates are open and the run is %s", id, want)
 		}
 	}

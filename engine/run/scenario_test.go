@@ -21,6 +21,7 @@ type scenario struct {
 	Paused      bool          `json:",omitempty"`
 	Rollback    bool          `json:",omitempty"` // a failure is rolled back
 	Parallel    int           `json:",omitempty"`
+	Groups      int           `json:",omitempty"`
 	Timeout     int           `json:",omitempty"`
 	Readiness   int           `json:",omitempty"`
 	Diagnosis   int           `json:",omitempty"` // duration of a diagnosis; 0 for no diagnoses
@@ -80,6 +81,7 @@ func newScenario(seed uint64) scenario {
 	s := scenario{
 		Hold: r.IntN(3) > 0, Paused: r.IntN(4) == 0, Rollback: r.IntN(3) == 0, Parallel: []int{1, 2, 32}[r.IntN(3)],
 		Hasty: seed%3 == 0, Finalize: r.IntN(3) * 10, Readiness: []int{0, 40, 100}[r.IntN(3)], Timeout: []int{0, 0, 60, 300}[r.IntN(4)],
+		Groups: []int{0, 0, 0, 1, 2}[seed%5],
 	}
 	if r.IntN(3) == 0 {
 		s.Phases = append(s.Phases, hookPhase(r))
@@ -311,7 +313,7 @@ func (s scenario) smaller(yield func(scenario) bool) {
 	}
 	for _, change := range []func(*scenario){
 		func(c *scenario) { c.Breakpoints = nil }, func(c *scenario) { c.Paused = false }, func(c *scenario) { c.Rollback = false },
-		func(c *scenario) { c.Hold = false }, func(c *scenario) { c.Parallel = 32 }, func(c *scenario) { c.Timeout = 0 },
+		func(c *scenario) { c.Hold = false }, func(c *scenario) { c.Parallel = 32 }, func(c *scenario) { c.Groups = 0 }, func(c *scenario) { c.Timeout = 0 },
 		func(c *scenario) { c.Diagnosis = 0 },
 		func(c *scenario) { c.Readiness = 0 }, func(c *scenario) { c.Finalize = 0 }, func(c *scenario) { c.Hasty = false },
 	} {

@@ -235,14 +235,14 @@ func (s *stage) add(def *plan.Group) {
 	s.groups, s.by[def.ID] = append(s.groups, g), g
 }
 
-// active reports whether a group is running.
-func (s *stage) active() bool {
+// running is the number of groups that are running.
+func (s *stage) running() (n int) {
 	for _, g := range s.groups {
 		if g.status == event.Running {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 func (s *stage) allOver() bool {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +57,8 @@ func (s *stage) opened(g *group) {
 	}
 }
 
-// startable are the units that could start now if the run were not paused, in plan order.
+// startable are the units that could start now if the run were not paused and Options.Groups
+// no limit, in plan order.
 func (m *machine) startable() (open []*unit) {
 	if len(m.gates) > 0 {
 		u, _ := m.units.add(m.gates[0].unit)
@@ -72,12 +74,21 @@ func (m *machine) startable() (open []*unit) {
 	return open
 }
 
+// free is how many more groups may run.
+func (m *machine) free() int {
+	if m.opts.Groups <= 0 || m.stage == nil {
+		return math.MaxInt
+	}
+	return max(0, m.opts.Groups-m.stage.running())
+}
+
 // startRunning starts all units that can start, or pauses before those with a breakpoint. It
 // reports whether a unit started.
 //
 // Rule R42: a breakpoint pauses the whole run when its unit could start
 func (m *machine) startRunning() bool {
 	open := m.startable()
+	open = open[:min(m.free(), len(open))]
 	var at []string
 	for _, u := range open {
 		if u.stops() {
@@ -101,7 +112,7 @@ func (m *machine) startRunning() bool {
 // takeStep starts the unit of a step, once there is one.
 func (m *machine) takeStep() {
 	open := m.startable()
-	if !m.steering.step || len(open) == 0 {
+	if !m.steering.step || len(open) == 0 || m.free() == 0 {
 		return
 	}
 	u := m.steering.stepUnit

@@ -42,10 +42,6 @@ func (s *Stack) Run() error {
 
 // start starts the engine and carries out the commands that came before.
 func (s *Stack) start() *run.Engine {
-	parallel := s.opts.Concurrency
-	if parallel <= 0 {
-		parallel = len(s.members)
-	}
 	s.feed.Seen = func(e event.Event) {
 		if e.Scope == "" {
 			s.mu.Lock()
@@ -54,7 +50,7 @@ func (s *Stack) start() *run.Engine {
 		}
 	}
 	eng := run.New(run.Options{
-		Operation: s.info, Feed: &s.feed, Parallel: parallel, Paused: s.opts.Common.Step, Breakpoints: s.releasesToBreakOn(),
+		Operation: s.info, Feed: &s.feed, Parallel: len(s.members), Groups: max(0, s.opts.Concurrency), Paused: s.opts.Common.Step, Breakpoints: s.releasesToBreakOn(),
 	})
 	s.mu.Lock()
 	s.engine = eng
