@@ -34,6 +34,11 @@ type StackOptions struct {
 	// Common are the options of all operations; each release has its own name and
 	// namespace.
 	Common Common
+	// Name labels the release records of the stack, so that Prune finds them later; "" for no
+	// label.
+	Name string
+	// Prune removes the releases with the label of Name that the file no longer defines.
+	Prune bool
 	// Concurrency is how many releases are deployed at the same time; 0 for all that can.
 	Concurrency int
 }
@@ -50,7 +55,7 @@ func HasHelmfile(dir string) bool { return helmfile.Exists(dir) }
 // it does not run.
 func PrepareStack(ctx context.Context, o StackOptions) (*Stack, error) {
 	return stack.Prepare(ctx, stack.Options{
-		File: o.File, Down: o.Down, Render: o.Render, Common: o.Common, Concurrency: o.Concurrency,
+		File: o.File, Down: o.Down, Render: o.Render, Common: o.Common, Concurrency: o.Concurrency, Name: o.Name, Prune: o.Prune,
 		Connect: func(context string) (*stack.Connection, error) {
 			c, err := o.Connect(context)
 			if err != nil {

@@ -41,6 +41,8 @@ type File struct {
 	Repositories []Repository
 	// Releases are in the order of the file, those of included files first.
 	Releases []Release
+	// Others are disabled by a condition, or excluded by a selector: they stay as they are.
+	Others []Release
 }
 
 // Repository is a chart repository that charts are named by.
@@ -151,6 +153,7 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	if !known && o.Environment != "default" {
 		return nil, fmt.Errorf("%s: environment %q is not defined: add it under environments, or choose another with -e", out.Path, o.Environment)
 	}
+	out.Others = r.others
 	return out, out.check()
 }
 

@@ -61,6 +61,8 @@ func (r *reader) releases(s *state, values map[string]any, selectors []string) (
 		}
 		if enabled && chosen {
 			out = append(out, rel)
+		} else {
+			r.others = append(r.others, rel)
 		}
 	}
 	for _, rel := range out {

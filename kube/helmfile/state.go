@@ -20,7 +20,8 @@ import (
 type reader struct {
 	ctx context.Context
 	Options
-	depth int // of the files that include each other
+	depth  int       // of the files that include each other
+	others []Release // of all files: disabled, or not selected
 }
 
 // mostNested bounds files that include each other in a circle.

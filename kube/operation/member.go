@@ -64,6 +64,11 @@ func sameRelease(a, b *rel1.Release) bool {
 			return false
 		}
 	}
+	for label, value := range a.Labels {
+		if b.Labels[label] != value {
+			return false
+		}
+	}
 	x, y := a.Chart.Metadata, b.Chart.Metadata
 	return x.Name == y.Name && x.Version == y.Version && x.AppVersion == y.AppVersion
 }

@@ -37,6 +37,10 @@ func Prepare(ctx context.Context, opts Options) (*Stack, error) {
 		s.Close()
 		return nil, err
 	}
+	if err := s.addRemoved(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
 	s.breakBefore()
 	if err := s.planAll(ctx); err != nil {
 		s.Close()
@@ -213,6 +217,7 @@ func (s *Stack) plan(ctx context.Context, m *member, provided *operation.Provide
 	if err != nil {
 		return planned{err: err}
 	}
+	what.Labels = s.labels(what.Labels)
 	p.op, p.err = operation.PrepareUpgrade(ctx, m.client, operation.Upgrade{
 		Common: common, Rendering: what, Install: true, CreateNamespace: m.CreateNamespace,
 		ReuseValues: m.ReuseValues, ResetValues: !m.ReuseValues, CleanupOnFail: m.CleanupOnFail, HistoryMax: m.HistoryMax,

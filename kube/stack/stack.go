@@ -37,6 +37,11 @@ type Options struct {
 	// Common are the options of all operations. Their release, namespace and timeout are
 	// those of each release.
 	Common operation.Common
+	// Name labels the release records of the stack, so that Prune finds them later; "" for no
+	// label.
+	Name string
+	// Prune removes the releases with the label of Name that the file no longer defines.
+	Prune bool
 	// Concurrency is how many releases are deployed at the same time; 0 for all that can.
 	Concurrency int
 }

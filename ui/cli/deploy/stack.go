@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -33,6 +34,8 @@ type stackFlags struct {
 	set         []string
 	concurrency int
 	skipDeps    bool
+	name        string
+	prune       bool
 }
 
 func (s *stackFlags) add(cmd *cobra.Command) {
@@ -40,8 +43,14 @@ func (s *stackFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&s.concurrency, "concurrency", 0, "maximum releases at a time; 0 for no limit")
 	f.BoolVar(&s.skipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
+	s.addPrune(cmd)
 	s.run.add(cmd)
 	s.run.addSandbox(cmd)
+}
+
+func (s *stackFlags) addPrune(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.name, "stack", "", "label the release records with this name, for --prune")
+	cmd.Flags().BoolVar(&s.prune, "prune", false, "uninstall releases labeled by --stack that the file no longer defines")
 }
 
 func (a *app) newUp() *cobra.Command {
@@ -95,6 +104,9 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
 	if err != nil {
 		return err
 	}
+	if flags.prune && flags.name == "" {
+		return errors.New("--prune requires --stack NAME, the name that earlier runs had")
+	}
 	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
 		r.common.Lease = a.leaseOptions(cmd, job{running: r})
 		stack, clients, err := a.prepareStack(cmd, flags, file, r, s, down)
@@ -134,7 +146,7 @@ func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Hel
 	r.common.ReadinessTimeout = min(max(r.common.ReadinessTimeout, 0), r.common.Timeout)
 	stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
 		return kube.PrepareStack(ctx, kube.StackOptions{
-			File: file, Down: down, Connect: connect, Common: r.common, Concurrency: flags.concurrency,
+			File: file, Down: down, Connect: connect, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
 			Render: loader.Load,
 		})
 	})

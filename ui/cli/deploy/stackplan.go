@@ -70,6 +70,7 @@ func (a *app) addStackPlan(cmd *cobra.Command) {
 	flags := stackFlags{run: runFlags{waitFlags: waitFlags{timeout: defaultTimeout, waitAll: true}}}
 	flags.run.output = command.TextOrJSON()
 	flags.AddChoice(cmd)
+	flags.addPrune(cmd)
 	run := cmd.RunE
 	cmd.Args = command.OrHelmfile(cmd.Args)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -1,0 +1,44 @@
+package stack
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"lockstep/kube"
+)
+
+// TestPrune takes releases out of the file: those that carry the stack's label are removed,
+// the newest first (S9), but for what the file only does not choose, and what has another
+// name.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	a, keep, other := release{Name: "a", Dir: chart(t, "a")}, release{Name: "keep", Dir: chart(t, "keep")}, release{Name: "other", Dir: chart(t, "other")}
+	old := release{Name: "old", Dir: chart(t, "old"), Needs: []string{"a"}}
+	older := release{Name: "olden", Dir: chart(t, "olden"), Needs: []string{"a", "old"}}
+	named := func(o *kube.StackOptions) { o.Name = "shop-" + b.Namespace }
+	up := func(change func(*kube.StackOptions), releases ...release) {
+		s, err := b.prepare(false, change, releases...)
+		if state, _ := b.run(s, err, nil); state.Exit != 0 {
+			t.Fatalf("exit %d: %s", state.Exit, state.Reason())
+		}
+	}
+	up(named, a, keep, old)
+	up(named, a, keep, old, older)
+	up(func(o *kube.StackOptions) { o.Name = "other-" + b.Namespace }, other)
+
+	start := time.Now()
+	up(func(o *kube.StackOptions) {
+		named(o)
+		o.Prune = true
+		o.File.Others = of(b.Namespace, keep).Releases // as with -l
+	}, a)
+	if got := b.firstWrites(start, "delete"); !slices.Equal(got, []string{"olden", "old"}) {
+		t.Errorf("removed were %v", got)
+	}
+	want := []string{"a 1 deployed", "keep 1 deployed", "old none", "olden none", "other 1 deployed"}
+	if got := b.history("a", "keep", "old", "olden", "other"); !slices.Equal(got, want) {
+		t.Errorf("history %v, want %v", got, want)
+	}
+}

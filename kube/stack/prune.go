@@ -1,0 +1,106 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"lockstep/kube/connect"
+	"lockstep/kube/helmfile"
+)
+
+// label is the label of the release records of a named stack. Helm copies it from revision
+// to revision.
+const label = "lockstep/stack"
+
+// labels adds the stack's label to those that a release's records have.
+func (s *Stack) labels(own map[string]string) map[string]string {
+	if s.opts.Name == "" {
+		return own
+	}
+	all := map[string]string{label: s.opts.Name}
+	maps.Copy(all, own)
+	return all
+}
+
+// addRemoved adds the releases that have the stack's label and are no longer defined in its
+// file, in the contexts of the file. They are removed one after another, the newest first:
+// what each needed is not known any more.
+func (s *Stack) addRemoved(ctx context.Context) error {
+	if problems := validation.IsValidLabelValue(s.opts.Name); len(problems) > 0 {
+		return fmt.Errorf("stack name %q: %s", s.opts.Name, strings.Join(problems, "; "))
+	}
+	if !s.opts.Prune {
+		return nil
+	}
+	if s.opts.Name == "" {
+		return fmt.Errorf("no name of the stack: its releases are found by it")
+	}
+	type place struct{ context, namespace, name string }
+	defined, last := map[place]bool{}, map[string]*member{}
+	for _, m := range s.members {
+		defined[place{m.context(), m.Namespace, m.Name}] = true
+		last[m.context()] = m
+	}
+	for _, r := range s.opts.File.Others {
+		m := &member{Release: r}
+		if known := last[m.context()]; known != nil && m.Namespace == "" {
+			m.Namespace = known.client.Namespace()
+		}
+		defined[place{m.context(), m.Namespace, m.Name}] = true
+	}
+	for name, known := range last {
+		found, err := labelled(ctx, known.client, s.opts.Name)
+		if err != nil {
+			return err
+		}
+		var before *member
+		for _, r := range found {
+			if defined[place{name, r.Namespace, r.Name}] {
+				continue
+			}
+			r.Context, r.FallbackContext, r.At = known.Context, known.FallbackContext, "--prune"
+			m := &member{
+				Release: r, id: r.ID(), remove: true, client: known.client, watches: known.watches,
+				breakpoints: map[string]bool{}, prepared: make(chan struct{}),
+			}
+			if before != nil {
+				m.needs = []*member{before}
+			}
+			before = m
+			s.members, s.by[m.id] = append(s.members, m), m
+		}
+	}
+	return nil
+}
+
+// labelled are the releases of a cluster whose records have the label of a stack, by the age
+// of their oldest record.
+func labelled(ctx context.Context, c *connect.Client, name string) (found []helmfile.Release, err error) {
+	resource := map[string]string{"": "secrets", "secret": "secrets", "secrets": "secrets", "configmap": "configmaps", "configmaps": "configmaps"}[connect.StorageDriver()]
+	if resource == "" {
+		return nil, fmt.Errorf("--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", connect.StorageDriver())
+	}
+	records, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{
+		LabelSelector: "owner=helm," + label + "=" + name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the releases of stack %s in all namespaces of context %s: %w", name, c.ContextName(), err)
+	}
+	slices.SortStableFunc(records.Items, func(a, b metav1.PartialObjectMetadata) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
+	for _, r := range records.Items {
+		known := func(f helmfile.Release) bool { return f.Namespace == r.Namespace && f.Name == r.Labels["name"] }
+		if r.Labels["status"] != "uninstalled" && !slices.ContainsFunc(found, known) {
+			found = append(found, helmfile.Release{Name: r.Labels["name"], Namespace: r.Namespace})
+		}
+	}
+	return found, nil
+}
