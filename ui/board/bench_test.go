@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -166,6 +167,60 @@ func BenchmarkFrameOfLogs(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				s.stale = true
+				s.View()
+			}
+		})
+	}
+}
+
+// stackOf is a stack of so many releases in ten layers, each with 50 objects in 5 groups,
+// half way.
+func stackOf(releases int) []event.Event {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	whole := event.Phase{Name: "releases", Kind: event.PhaseApply}
+	var inside, progress []event.Event
+	for n := range releases {
+		id, layer := fmt.Sprintf("data/release-%03d", n), n*10/releases
+		g := &plan.Group{ID: id, Chart: id, Name: id, Layer: layer, After: []string{}, Objects: []plan.Object{{Group: "helm.sh", Kind: "Release", Namespace: "data", Name: id}}}
+		if before := n - releases/10; before >= 0 {
+			g.After = append(g.After, whole.Groups[before].ID)
+		}
+		whole.Groups = append(whole.Groups, g)
+		progress = append(progress, goesOn(whole.Name, g, layer, 5, at)...)
+		p := event.Phase{Name: "apply", Kind: event.PhaseApply}
+		for i := range 5 {
+			g := &plan.Group{ID: fmt.Sprintf("chart:group-%d", i), Layer: i, After: []string{}}
+			for o := range 10 {
+				g.Objects = append(g.Objects, plan.Object{Group: "apps", Kind: "Deployment", Namespace: "data", Name: fmt.Sprintf("%s-%d-%d", id, i, o)})
+			}
+			p.Groups = append(p.Groups, g)
+			for _, e := range goesOn(p.Name, g, 5*layer+i, 27, at) {
+				e.Scope = id
+				progress = append(progress, e)
+			}
+		}
+		inside = append(inside, event.Event{Kind: event.KindPlan, Scope: id, Phases: []event.Phase{p}, Time: at})
+	}
+	op := &event.Operation{Name: "up", Release: "bench", Context: "bench", Timeout: time.Hour}
+	first := event.Event{Kind: event.KindOperation, Status: event.Running, Operation: op, Time: at}
+	return slices.Concat([]event.Event{first}, inside, []event.Event{{Kind: event.KindPlan, Phases: []event.Phase{whole}, Time: at}}, progress)
+}
+
+// BenchmarkStack draws a stack of 200 releases: a frame after an event, and after a key.
+func BenchmarkStack(b *testing.B) {
+	s := newStack(b.Context(), Options{Source: idle{}, Release: func(string) (Inspector, []string) { return nil, nil }})
+	s.Update(tea.WindowSizeMsg{Width: 200, Height: 50})
+	s.Update(batchMsg{stackOf(200), true})
+	o := s.State.Phases[0].Groups[100].Objects[0].Object
+	e := event.Event{Kind: event.KindObject, Phase: "releases", Group: "data/release-100", Object: &o, Status: event.Applying, Time: s.State.Now}
+	for name, msg := range map[string]func() tea.Msg{
+		"event": func() tea.Msg { e.Message += "."; return batchMsg{[]event.Event{e}, true} },
+		"key":   func() tea.Msg { return keyPress("tab") },
+	} {
+		b.Run(name, func(b *testing.B) {
+			e.Message = ""
+			for b.Loop() {
+				s.Update(msg())
 				s.View()
 			}
 		})
