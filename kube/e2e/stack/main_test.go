@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"helm.sh/helm/v4/pkg/cli"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -108,7 +110,44 @@ func (b bench) run(s *kube.Stack, err error, on func(event.Event)) (*event.State
 	if err := <-over; (err == nil) != (state.Exit == 0) {
 		b.T.Errorf("exit %d with error %v", state.Exit, err)
 	}
+	if missed := b.missed(s); (len(missed) == 0) != (state.Exit == 0) {
+		b.T.Errorf("exit %d, and not as planned are %v", state.Exit, missed)
+	}
 	return &state, all
+}
+
+// missed are the releases of a stack that are not as it planned: deployed with the planned
+// revision, or gone. Those of other contexts are left out.
+func (b bench) missed(s *kube.Stack) (ids []string) {
+	b.T.Helper()
+	records, err := b.Cluster.CoreV1().Secrets(b.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	deployed, exists := map[string]int{}, map[string]bool{}
+	for _, r := range records.Items {
+		id := b.Namespace + "/" + r.Labels["name"]
+		exists[id] = true
+		if r.Labels["status"] == "deployed" {
+			if deployed[id], err = strconv.Atoi(r.Labels["version"]); err != nil {
+				b.T.Fatal(err)
+			}
+		}
+	}
+	for _, r := range s.Releases() {
+		revision := 0
+		if r.Operation != nil {
+			revision = r.Operation.Info().Revision
+		}
+		switch {
+		case strings.Count(r.ID, "/") > 1: // another context
+		case r.Remove && exists[r.ID],
+			!r.Remove && r.Unchanged && deployed[r.ID] == 0,
+			!r.Remove && !r.Unchanged && deployed[r.ID] != revision:
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
 }
 
 // up runs a stack that must succeed.
