@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,6 +39,7 @@ type options struct {
 	auditLog   string
 	dataDir    string
 	nodes      int
+	lockstep   string
 
 	controlPlane string
 	verbosity    int
@@ -93,6 +96,7 @@ func parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.auditLog, "audit-log", "", "append the API server's audit log to `FILE`, one JSON event a line")
 	fs.StringVar(&o.dataDir, "data-dir", "", "keep the cluster in `DIR` and resume it at the next start (default: a temporary folder)")
 	fs.IntVar(&o.nodes, "nodes", 2, "number of nodes")
+	fs.StringVar(&o.lockstep, "lockstep-bin", "", "run `PROGRAM` as the containers of the lockstep image (default: lockstep in this program's folder; \"\": simulate them too)")
 	fs.StringVar(&o.controlPlane, "control-plane", "", "run the API server, controllers and scheduler of `PROGRAM` (see kube/compat), not the embedded ones")
 	fs.IntVarP(&o.verbosity, "v", "v", 0, "verbosity of the components' log, sandbox.log in the data folder")
 	fs.BoolVar(&o.whileStdin, "while-stdin", false, "exit when stdin closes, as it does when the parent process ends")
@@ -110,6 +114,17 @@ func parseOptions(args []string) (options, error) {
 			return o, errors.New("no command after --")
 		}
 	}
+	if !fs.Changed("lockstep-bin") {
+		o.lockstep = besides("lockstep")
+	} else if o.lockstep != "" {
+		path, err := exec.LookPath(o.lockstep)
+		if err == nil {
+			o.lockstep, err = filepath.Abs(path)
+		}
+		if err != nil {
+			return o, fmt.Errorf("--lockstep-bin: %w", err)
+		}
+	}
 	switch {
 	case len(rest) > 0:
 		return o, fmt.Errorf("unexpected %q; a command goes after --", strings.Join(rest, " "))
@@ -119,6 +134,19 @@ func parseOptions(args []string) (options, error) {
 		return o, errors.New("--while-stdin and --json cannot be combined with a command, which gets stdin and stdout")
 	}
 	return o, nil
+}
+
+// besides returns the path of a program in this one's folder, "" if it is not there.
+func besides(name string) string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	path, err := exec.LookPath(filepath.Join(filepath.Dir(self), name))
+	if err != nil {
+		return ""
+	}
+	return path
 }
 
 func complain(err error) {

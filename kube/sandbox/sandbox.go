@@ -53,6 +53,7 @@ type sandbox struct {
 	auditLog   string
 	server     string
 	nodes      int
+	lockstep   string // the program that runs as the containers of its image
 	version    string // of Kubernetes, once it is ready
 
 	ownKubeconfig bool // created here, removed on exit
@@ -67,7 +68,7 @@ type sandbox struct {
 
 // open takes the folder and settles the paths. What it returns is to be closed.
 func open(o options) (_ *sandbox, err error) {
-	s := &sandbox{nodes: o.nodes, failed: make(chan error, 8)}
+	s := &sandbox{nodes: o.nodes, lockstep: o.lockstep, failed: make(chan error, 8)}
 	if o.dataDir != "" {
 		s.dir, err = statedir.Open(o.dataDir)
 	} else {
@@ -244,6 +245,7 @@ func (s *sandbox) startRest(ctx context.Context, p *pki.PKI, cfg *rest.Config, c
 	s.version = version.GitVersion
 	nodes, err := kubelet.New(ctx, kubelet.Options{
 		Config: cfg, Nodes: s.nodes, Version: s.version, Certificate: cert, Clients: p.Pool(),
+		Program: s.lockstep, Dir: s.path("pods"),
 	})
 	if err != nil {
 		return fmt.Errorf("kubelet: %w", err)

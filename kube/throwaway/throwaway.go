@@ -226,8 +226,31 @@ func Command(args []string) (path string, argv []string, err error) {
 	if path, err = find(); err != nil {
 		return "", nil, err
 	}
-	return path, append([]string{program}, args...), nil
+	argv = []string{program}
+	if bin := lockstepBin(); bin != "" {
+		argv = append(argv, "--lockstep-bin="+bin)
+	}
+	return path, append(argv, args...), nil
 }
+
+// lockstepBin is the program that the cluster runs as containers of the lockstep image: this one if it is
+// lockstep, in a test the one in bin/ of this module. "" leaves it to the sandbox.
+func lockstepBin() string {
+	self, err := os.Executable()
+	if err != nil || filepath.Base(self) == module {
+		return self
+	}
+	if isTest(self) {
+		if wd, err := os.Getwd(); err == nil {
+			if path := filepath.Join(moduleRoot(wd), "bin", module); executable(path) {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+func isTest(self string) bool { return strings.HasSuffix(strings.TrimSuffix(self, ".exe"), ".test") }
 
 func find() (string, error) {
 	if path := os.Getenv(BinaryEnv); path != "" {
@@ -264,7 +287,7 @@ func candidates(self string) []string {
 			dirs = append(dirs, filepath.Dir(real))
 		}
 	}
-	if strings.HasSuffix(strings.TrimSuffix(self, ".exe"), ".test") {
+	if isTest(self) {
 		if wd, err := os.Getwd(); err == nil {
 			if root := moduleRoot(wd); root != "" {
 				dirs = append(dirs, filepath.Join(root, "bin"))

@@ -139,7 +139,7 @@ func TestFind(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(BinaryEnv, there)
 	path, argv, err := Command([]string{"--nodes", "1"})
-	if path != there || strings.Join(argv, " ") != program+" --nodes 1" || err != nil {
+	if path != there || argv[0] != program || !strings.HasSuffix(strings.Join(argv, " "), " --nodes 1") || err != nil {
 		t.Errorf("by the environment: %s, %q, %v", path, argv, err)
 	}
 	t.Setenv(BinaryEnv, filepath.Join(dir, "none"))

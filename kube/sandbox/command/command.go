@@ -52,7 +52,7 @@ func Start(argv, env []string, stderr *os.File) (*Command, error) {
 	}
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, stderr
-	cmd.SysProcAttr = EndWithParent()
+	cmd.SysProcAttr = EndWithParent(syscall.SIGTERM)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (c *Command) Signal(s os.Signal) {
 func (c *Command) Wait(failed <-chan error) (int, error) {
 	select {
 	case <-c.done:
-		return exitCode(c.cmd.ProcessState), nil
+		return ExitCode(c.cmd.ProcessState), nil
 	case err := <-failed:
 		_ = c.cmd.Process.Signal(syscall.SIGTERM)
 		t := time.AfterFunc(killAfter, func() { _ = c.cmd.Process.Kill() })
@@ -87,7 +87,8 @@ func (c *Command) Wait(failed <-chan error) (int, error) {
 	}
 }
 
-func exitCode(s *os.ProcessState) int {
+// ExitCode is that of an ended process, 128 + the signal if one ended it.
+func ExitCode(s *os.ProcessState) int {
 	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())
 	}

@@ -5,4 +5,4 @@ package command
 import "syscall"
 
 // EndWithParent does nothing here: this system cannot do it.
-func EndWithParent() *syscall.SysProcAttr { return nil }
+func EndWithParent(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

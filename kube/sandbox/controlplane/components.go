@@ -169,7 +169,7 @@ func (p Processes) run(ctx context.Context, component string, args []string) err
 	defer log.Close()
 	cmd := exec.CommandContext(ctx, p.Program, append([]string{component}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = command.EndWithParent()
+	cmd.SysProcAttr = command.EndWithParent(syscall.SIGTERM)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {

@@ -2,11 +2,16 @@ package e2e
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // If the sandbox itself is killed, its command is told to end, and the next sandbox removes the folder: even
@@ -53,5 +58,48 @@ func TestSandboxKilled(t *testing.T) {
 	}
 	if left := folders(t, tmp); len(left) > 0 {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// The processes of containers end with the sandbox, however it ends.
+func TestProcessEndsWithSandbox(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, end := range map[string]func(*sandbox){
+		"killed":  func(s *sandbox) { _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() },
+		"stopped": func(s *sandbox) { s.stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, []string{"TMPDIR=" + t.TempDir()}, "--lockstep-bin", self)
+			client, err := kubernetes.NewForConfig(config(t, s.Kubeconfig))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tpl := realPod("stubborn", "ignore")
+			tpl.Name = "p"
+			if _, err := client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: tpl.ObjectMeta, Spec: tpl.Spec}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			waitPod(t, client, "default", "it runs", func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+			stream, err := client.CoreV1().Pods("default").GetLogs("p", &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stream.Close()
+			var pid, child int
+			if _, err := fmt.Fscanf(stream, "processes %d %d\n", &pid, &child); err != nil {
+				t.Fatal(err)
+			}
+			end(s)
+			eventually(t, "the process is gone", func() bool { return !alive(pid) })
+			if name == "killed" { // what the process has started is told by nobody
+				_ = syscall.Kill(child, syscall.SIGKILL)
+			}
+			eventually(t, "its child is gone", func() bool { return !alive(child) })
+		})
 	}
 }

@@ -84,6 +84,14 @@ func play(role string) int {
 			return 1
 		}
 		return 7
+	case "container":
+		if err := container(os.Args[1:]); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		return 0
+	case "stubborn":
+		stubborn(os.Args[1:])
 	case "parent": // starts a sandbox and waits to be killed
 		cmd := exec.Command(os.Getenv("BINARY"), "--json", "--while-stdin")
 		cmd.Stdout = os.Stdout
@@ -168,7 +176,11 @@ var common sandbox
 func cluster(t *testing.T) (kubernetes.Interface, dynamic.Interface) {
 	t.Helper()
 	if common.cmd == nil {
-		s, err := launch(nil)
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := launch([]string{"LOCKSTEP_SANDBOX_TEST_SECRET=1"}, "--lockstep-bin", self)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 // Package kubelet plays the nodes of a sandbox: it writes the status and the events that a kubelet would
-// write for the pods bound to them, and answers for their logs. Nothing is run. What a pod does is set by
-// its annotations (package annotation).
+// write for the pods bound to them, and answers for their logs. Only containers of lockstep's own image run
+// (package container). What other pods do is set by their annotations (package annotation).
 package kubelet
 
 import (
@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"lockstep/kube/sandbox/container"
 	"lockstep/kube/sandbox/loop"
 )
 
@@ -40,6 +41,9 @@ type Options struct {
 	// The server for logs shows Certificate, and takes clients that Clients vouches for.
 	Certificate tls.Certificate
 	Clients     *x509.CertPool
+
+	// Program runs as the containers of lockstep's image, in folders below Dir; "" to simulate these too.
+	Program, Dir string
 }
 
 // Kubelet plays all the nodes of a cluster.
@@ -48,6 +52,7 @@ type Kubelet struct {
 	factory  informers.SharedInformerFactory
 	pods     cache.SharedIndexInformer
 	reporter *reporter
+	runtime  *container.Runtime
 	ip       atomic.Uint32   // the last one given to a pod
 	plays    map[string]bool // nodes
 
@@ -63,6 +68,9 @@ func New(ctx context.Context, o Options) (*Kubelet, error) {
 	}
 	k := &Kubelet{client: client, plays: map[string]bool{}, past: map[types.UID]history{}}
 	if k.reporter, err = newReporter(ctx, o.Config); err != nil {
+		return nil, err
+	}
+	if k.runtime, err = container.New(o.Program, o.Dir, o.Config.Host, client); err != nil {
 		return nil, err
 	}
 	k.factory = informers.NewSharedInformerFactoryWithOptions(client, 0,
@@ -102,6 +110,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		return err
 	}
 	<-ctx.Done()
+	k.runtime.Close()
 	return nil
 }
 
@@ -113,6 +122,7 @@ func (k *Kubelet) forget(o any) {
 		k.mu.Lock()
 		delete(k.past, pod.UID)
 		k.mu.Unlock()
+		k.runtime.Remove(pod.UID)
 	}
 }
 
@@ -135,6 +145,7 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, err
 	}
 	s, problems := parseScript(pod)
 	p := &pass{pod: pod, script: s, past: k.history(pod.UID), now: time.Now(), newIP: k.newIP}
+	k.look(p)
 	if !p.past.warned {
 		p.past.warned = true
 		for _, m := range problems {
@@ -152,7 +163,13 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, err
 	}
 	p.missing, p.missingIn = k.missing(ctx, p)
 	k.pullSecrets(ctx, p)
-	if p.run() {
+	changed := p.run()
+	if p.starts {
+		if err := k.start(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	if changed {
 		if err := k.update(ctx, p); err != nil {
 			return 0, err
 		}
@@ -195,11 +212,14 @@ func (k *Kubelet) stop(ctx context.Context, p *pass) (time.Duration, error) {
 		}
 		k.settle(p)
 	}
-	begun := pod.DeletionTimestamp.Add(-grace)
-	if left := begun.Add(min(grace, p.script.stopDuration)).Sub(p.now); left > 0 {
+	if p.real != "" {
+		if k.runtime.Terminate(pod.UID, grace) {
+			return processPoll, nil
+		}
+	} else if left := pod.DeletionTimestamp.Add(-grace).Add(min(grace, p.script.stopDuration)).Sub(p.now); left > 0 {
 		return left, nil
 	}
-	if len(pod.Finalizers) > 0 && !finished(pod) {
+	if (len(pod.Finalizers) > 0 || p.real != "") && !finished(pod) {
 		// Somebody waits for how it ended: the Job controller does not count pods without a last phase.
 		p.kill()
 		if err := k.update(ctx, p); err != nil {

@@ -13,13 +13,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"lockstep/kube/sandbox/container"
 )
 
-// line is one line of a container's log.
-type line struct {
-	at   time.Time
-	text string
-}
+type line = container.Line
 
 // logOptions are the query parameters of a kubelet's log endpoint.
 type logOptions struct {
@@ -125,7 +123,7 @@ func logLines(pod *corev1.Pod, container string, s script, a attempt) []line {
 	}
 	lines := make([]line, len(texts))
 	for i, t := range texts {
-		lines[i] = line{a.begin.Add(length * time.Duration(i) / time.Duration(len(texts))), t}
+		lines[i] = line{At: a.begin.Add(length * time.Duration(i) / time.Duration(len(texts))), Text: t}
 	}
 	return lines
 }
@@ -133,11 +131,11 @@ func logLines(pod *corev1.Pod, container string, s script, a attempt) []line {
 // selected returns the lines printed up to now that o asks for, and those still to come.
 func selected(lines []line, o logOptions, now time.Time) (past, future []line) {
 	for i, l := range lines {
-		if l.at.After(now) {
+		if l.At.After(now) {
 			future = lines[i:]
 			break
 		}
-		if !l.at.Before(o.since) {
+		if !l.At.Before(o.since) {
 			past = append(past, l)
 		}
 	}
@@ -156,9 +154,9 @@ type logWriter struct {
 
 // print returns false once nothing more can be written.
 func (l *logWriter) print(x line) bool {
-	text := x.text + "\n"
+	text := x.Text + "\n"
 	if l.timestamps {
-		text = x.at.UTC().Format("2006-01-02T15:04:05.000000000Z07:00") + " " + text
+		text = x.At.UTC().Format("2006-01-02T15:04:05.000000000Z07:00") + " " + text
 	}
 	if l.left >= 0 {
 		text = text[:min(len(text), l.left)]
@@ -210,6 +208,10 @@ func (k *Kubelet) logs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if container == k.runtime.Name(pod) {
+		k.processLog(w, r, pod, o)
+		return
+	}
 	s, _ := parseScript(pod)
 	past, future := selected(logLines(pod, container, s, a), o, now)
 	out := &logWriter{w: w, timestamps: o.timestamps, left: o.limit}
@@ -242,7 +244,7 @@ func (k *Kubelet) follow(w http.ResponseWriter, r *http.Request, a attempt, line
 		if over && err == nil && is.begin.Equal(a.begin) {
 			due = is.end // what it printed up to its end is still to come out
 		}
-		for len(lines) > 0 && !lines[0].at.After(due) {
+		for len(lines) > 0 && !lines[0].At.After(due) {
 			if !out.print(lines[0]) {
 				return
 			}

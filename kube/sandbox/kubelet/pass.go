@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube/sandbox/container"
 )
 
 const (
@@ -25,6 +27,8 @@ const (
 	maxRestart = 32 * time.Second
 	// lookAgain is how often it is looked for what a pod refers to.
 	lookAgain = 2 * time.Second
+	// processPoll is how often it is looked whether a process has ended.
+	processPoll = 100 * time.Millisecond
 )
 
 // history is what the API cannot keep: times have whole seconds there. It is lost in a restart of the
@@ -58,11 +62,15 @@ type pass struct {
 	// missing says what the pod refers to and is not there, missingIn names the container that does, "" for a
 	// volume.
 	missing, missingIn string
+	// real names the container that is a process, "" if there is none. exit is how it ended, nil while it runs.
+	real string
+	exit *container.Exit
 
 	// The result. again is when to look again, 0 for not before the pod changes.
 	status *corev1.PodStatus
 	events []event
 	again  time.Duration
+	starts bool // an attempt of the process, whose number is the restart count
 }
 
 // run works out the result. It returns false if the pod's status is right as it is.

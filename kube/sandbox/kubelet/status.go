@@ -80,7 +80,13 @@ func (p *pass) up() {
 		p.past.begin = running.StartedAt.Time
 	}
 	ran := p.now.Sub(p.past.begin)
-	if ends, code := p.script.exits(policy, p.tries(policy, attempt)); ends {
+	if p.real != "" {
+		if p.exit != nil && running != nil {
+			p.end(attempt, p.exit.Code)
+			return
+		}
+		p.lookIn(processPoll)
+	} else if ends, code := p.script.exits(policy, p.tries(policy, attempt)); ends {
 		if ran >= p.script.runDuration && running != nil {
 			p.end(attempt, code)
 			return
@@ -144,6 +150,7 @@ func restartDelay(attempt int) time.Duration {
 // begin starts an attempt of the containers.
 func (p *pass) begin(attempt int) {
 	p.past.begin, p.past.end, p.past.said = p.now, time.Time{}, time.Time{}
+	p.starts = p.real != ""
 	if p.status.PodIP == "" {
 		p.status.PodIP = p.newIP()
 		p.status.PodIPs = []corev1.PodIP{{IP: p.status.PodIP}}
@@ -276,7 +283,8 @@ func isSidecar(c corev1.Container) bool {
 func (p *pass) end(attempt, code int) {
 	p.past.end, p.past.said = p.now, time.Time{}
 	st := p.status
-	again := code != 0 && p.pod.Spec.RestartPolicy != corev1.RestartPolicyNever
+	policy := p.pod.Spec.RestartPolicy
+	again := policy == corev1.RestartPolicyAlways || code != 0 && policy != corev1.RestartPolicyNever
 	for i := range st.InitContainerStatuses {
 		if c := &st.InitContainerStatuses[i]; c.Name == p.script.container {
 			again = true // a sidecar
@@ -312,6 +320,9 @@ func (p *pass) terminated(c *corev1.ContainerStatus, code int) *corev1.Container
 		term.Reason = "OOMKilled"
 	case code != 0:
 		term.Reason = "Error"
+	}
+	if c.Name == p.real && p.exit != nil {
+		term.Reason, term.Message, term.FinishedAt = p.exit.Reason, p.exit.Message, metav1.NewTime(p.exit.At)
 	}
 	if c.State.Running != nil {
 		term.StartedAt = c.State.Running.StartedAt
@@ -391,6 +402,7 @@ func (p *pass) containerID(c corev1.Container, attempt int) string {
 // kill ends whatever runs in a pod that is being deleted, as SIGTERM would.
 func (p *pass) kill() {
 	p.status = p.pod.Status.DeepCopy()
+	last := 143
 	for i := range p.status.ContainerStatuses {
 		c := &p.status.ContainerStatuses[i]
 		if c.State.Terminated != nil {
@@ -400,7 +412,10 @@ func (p *pass) kill() {
 		if c.State.Running != nil {
 			term.StartedAt = c.State.Running.StartedAt
 		}
+		if c.Name == p.real && p.exit != nil {
+			last, term = p.exit.Code, p.terminated(c, p.exit.Code)
+		}
 		c.Ready, c.State = false, corev1.ContainerState{Terminated: term}
 	}
-	p.finish(143)
+	p.finish(last)
 }

@@ -10,7 +10,8 @@ import (
 const sandboxLong = `Run a real Kubernetes control plane with simulated nodes on this machine, until you interrupt it or COMMAND exits.
 COMMAND finds the cluster through KUBECONFIG, and its exit code is returned. Nothing is left behind.
 
-Pods run no containers. Annotations in a pod template decide how its pods behave:
+Containers of the image lockstep run this program; all others are simulated.
+Annotations in a pod template decide how its pods behave:
 
   sandbox/start-delay, sandbox/ready-delay, sandbox/run-duration, sandbox/stop-duration: 2s
   sandbox/exit-code: "1"       sandbox/fail-times: "2"       sandbox/unready-after: 10s

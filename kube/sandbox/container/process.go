@@ -1,0 +1,116 @@
+package container
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"lockstep/kube/sandbox/command"
+)
+
+// drain is how long output may still come after a process has ended: whoever else holds its pipe escaped from
+// its process group.
+const drain = time.Second
+
+// Process is one attempt of a container.
+type Process struct {
+	Log Log
+
+	attempt  int
+	cmd      *exec.Cmd
+	done     chan struct{}
+	exit     Exit      // set before done is closed
+	deadline time.Time // of its termination; the runtime's mutex guards it
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	Code            int
+	Reason, Message string
+	At              time.Time
+}
+
+// Exit returns how the process ended, nil while it runs.
+func (p *Process) Exit() *Exit {
+	select {
+	case <-p.done:
+		return &p.exit
+	default:
+		return nil
+	}
+}
+
+// launch starts a program in a process group of its own. Both output streams share a pipe, so that lines
+// keep their order.
+func (r *Runtime) launch(cmd *exec.Cmd, attempt int) *Process {
+	p := &Process{attempt: attempt, cmd: cmd, done: make(chan struct{})}
+	out, in, err := os.Pipe()
+	if err == nil {
+		cmd.Stdout, cmd.Stderr = in, in
+		cmd.SysProcAttr = command.EndWithParent(syscall.SIGKILL)
+		cmd.SysProcAttr.Setpgid = true
+		started := make(chan error)
+		r.launches <- func() { started <- cmd.Start() }
+		err = <-started
+		_ = in.Close()
+	}
+	if err != nil {
+		_ = out.Close()
+		p.end(Exit{Code: 128, Reason: "StartError", Message: "failed to start container: " + err.Error()})
+		return p
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		p.copy(out)
+	}()
+	go func() {
+		_ = cmd.Wait() // its state says it all
+		p.kill()       // what it has started
+		select {
+		case <-copied:
+		case <-time.After(drain):
+		}
+		_ = out.Close()
+		<-copied
+		e := Exit{Code: command.ExitCode(cmd.ProcessState), Reason: "Completed"}
+		if e.Code != 0 {
+			e.Reason = "Error"
+		}
+		p.end(e)
+	}()
+	return p
+}
+
+func (p *Process) end(e Exit) {
+	p.exit = e
+	p.exit.At = time.Now()
+	close(p.done)
+	p.Log.end()
+}
+
+// copy logs the output line by line; the last one may lack its end.
+func (p *Process) copy(out *os.File) {
+	in := bufio.NewReader(out)
+	for {
+		text, err := in.ReadString('\n')
+		if text != "" {
+			p.Log.add(text)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// terminate asks the container's program to end, and nobody else, as a container runtime does.
+func (p *Process) terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM) }
+
+// kill ends the process and what it has started.
+func (p *Process) kill() {
+	if p.Exit() == nil {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
+}

@@ -1,0 +1,209 @@
+// Package container runs the containers of one image, lockstep's own, as processes of this machine: with the
+// environment, the mounted volumes, the service account token and the arguments that a kubelet would give
+// them. There are no namespaces, cgroups or image layers: README.md lists what follows from that. Runtime has
+// the processes of all pods; a Process is one attempt of a container.
+package container
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Image is the last part of the repository of the images whose containers are processes.
+const Image = "lockstep"
+
+// Runtime runs containers. Without a program it runs none.
+type Runtime struct {
+	program    string // an absolute path
+	dir        string // one folder a pod
+	client     kubernetes.Interface
+	host, port string // of the API server
+	launches   chan func()
+
+	mu     sync.Mutex
+	pods   map[types.UID]*podRuns
+	count  int // of folders made so far; their names are short, since sockets may be put there
+	closed bool
+}
+
+// podRuns is what a pod has run.
+type podRuns struct {
+	dir       string
+	processes []*Process // the last two attempts
+	kill      *time.Timer
+}
+
+// New returns a runtime of containers whose image is program. What an earlier one left in dir is removed.
+func New(program, dir, server string, client kubernetes.Interface) (*Runtime, error) {
+	r := &Runtime{program: program, dir: dir, client: client, launches: make(chan func()), pods: map[types.UID]*podRuns{}}
+	u, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+	if r.host, r.port, err = net.SplitHostPort(u.Host); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	go func() {
+		// The system kills a process when the thread that started it ends, so one thread starts them all.
+		runtime.LockOSThread()
+		for launch := range r.launches {
+			launch()
+		}
+	}()
+	return r, nil
+}
+
+// Name returns the name of the container that is a process, "" if the pod has none. It is the first one with
+// the image; init containers are never processes.
+func (r *Runtime) Name(pod *corev1.Pod) string {
+	if r == nil || r.program == "" {
+		return ""
+	}
+	for _, c := range pod.Spec.Containers {
+		if named, err := reference.ParseNormalizedNamed(c.Image); err == nil && path.Base(reference.Path(named)) == Image {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// Find returns an attempt of a pod's process, nil if it was not started or is forgotten.
+func (r *Runtime) Find(pod types.UID, attempt int) *Process {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if runs := r.pods[pod]; runs != nil {
+		for _, p := range runs.processes {
+			if p.attempt == attempt {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// Start starts an attempt of a container, unless it has been started. A program that cannot be executed is
+// an attempt that ended with code 128; an error is for what may be there at the next try.
+func (r *Runtime) Start(ctx context.Context, pod *corev1.Pod, name string, attempt int) error {
+	if r.Find(pod.UID, attempt) != nil {
+		return nil
+	}
+	dir := r.folder(pod.UID)
+	c := &containerRun{Runtime: r, pod: pod, dir: dir}
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			c.spec = &pod.Spec.Containers[i]
+		}
+	}
+	cmd, err := c.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	runs := r.pods[pod.UID]
+	if runs == nil || r.closed { // deleted meanwhile
+		return os.RemoveAll(dir)
+	}
+	p := r.launch(cmd, attempt)
+	go c.refresh(p.done)
+	runs.processes = append(runs.processes, p)
+	runs.processes = runs.processes[max(0, len(runs.processes)-2):]
+	return nil
+}
+
+// folder returns the folder of a pod.
+func (r *Runtime) folder(pod types.UID) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pods[pod] == nil {
+		r.count++
+		r.pods[pod] = &podRuns{dir: filepath.Join(r.dir, strconv.Itoa(r.count))}
+	}
+	return r.pods[pod].dir
+}
+
+// Terminate sends a pod's process SIGTERM, once, and SIGKILL when the grace period is over: at once if there is
+// none. A later call can only shorten it. It reports whether the process still runs.
+func (r *Runtime) Terminate(pod types.UID, grace time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	runs := r.pods[pod]
+	if runs == nil || len(runs.processes) == 0 {
+		return false
+	}
+	p := runs.processes[len(runs.processes)-1]
+	if p.Exit() != nil {
+		return false
+	}
+	if runs.kill == nil && grace > 0 {
+		p.terminate()
+	}
+	if end := time.Now().Add(grace); runs.kill == nil || end.Before(p.deadline) {
+		if runs.kill != nil {
+			runs.kill.Stop()
+		}
+		p.deadline, runs.kill = end, time.AfterFunc(grace, p.kill)
+	}
+	return true
+}
+
+// Remove kills what a pod still runs, and deletes its folder.
+func (r *Runtime) Remove(pod types.UID) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	runs := r.pods[pod]
+	delete(r.pods, pod)
+	r.mu.Unlock()
+	if runs != nil {
+		go runs.remove()
+	}
+}
+
+func (p *podRuns) remove() {
+	if p.kill != nil {
+		p.kill.Stop()
+	}
+	for _, one := range p.processes {
+		one.kill()
+		<-one.done
+	}
+	_ = os.RemoveAll(p.dir)
+}
+
+// Close kills every process, as a node that loses its power does. Nothing is started any more.
+func (r *Runtime) Close() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.closed = true
+	pods := r.pods
+	r.pods = map[types.UID]*podRuns{}
+	r.mu.Unlock()
+	var all sync.WaitGroup
+	for _, runs := range pods {
+		all.Go(runs.remove)
+	}
+	all.Wait()
+}

@@ -1,0 +1,81 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"lockstep/kube/sandbox/container"
+)
+
+// unknown is how a kubelet reports a container that it finds gone, as after a restart of the sandbox.
+var unknown = container.Exit{Code: 137, Reason: "ContainerStatusUnknown",
+	Message: "The container could not be located when the pod was terminated"}
+
+// look finds out whether a container of the pod is a process, and how it is. The script is then about that
+// container, as far as it says how a container starts; how it ends is up to the process.
+func (k *Kubelet) look(p *pass) {
+	if p.real = k.runtime.Name(p.pod); p.real == "" {
+		return
+	}
+	p.script.container = p.real
+	st, _ := containerStatus(p.pod, p.real)
+	if process := k.runtime.Find(p.pod.UID, int(st.RestartCount)); process != nil {
+		p.exit = process.Exit()
+	} else if st.State.Running != nil {
+		gone := unknown
+		gone.At = p.now
+		p.exit = &gone
+	}
+}
+
+// start starts the process of a pass. Its status is written afterwards; if that fails, the next pass finds the
+// process there.
+func (k *Kubelet) start(ctx context.Context, p *pass) error {
+	pod := p.pod.DeepCopy()
+	pod.Status = *p.status
+	st, _ := containerStatus(pod, p.real)
+	err := k.runtime.Start(ctx, pod, p.real, int(st.RestartCount))
+	if o, ok, _ := k.pods.GetStore().GetByKey(pod.Namespace + "/" + pod.Name); !ok || o.(*corev1.Pod).UID != pod.UID {
+		k.runtime.Remove(pod.UID) // deleted before there was something to remove
+	}
+	return err
+}
+
+// processLog answers with what a process prints.
+func (k *Kubelet) processLog(w http.ResponseWriter, r *http.Request, pod *corev1.Pod, o logOptions) {
+	name := k.runtime.Name(pod)
+	st, _ := containerStatus(pod, name)
+	attempt := int(st.RestartCount)
+	if o.previous && st.State.Waiting == nil {
+		attempt--
+	}
+	process := k.runtime.Find(pod.UID, attempt)
+	if process == nil {
+		http.Error(w, fmt.Sprintf("unable to retrieve container logs for %s", st.ContainerID), http.StatusInternalServerError)
+		return
+	}
+	lines, next, changed := process.Log.From(0)
+	past, _ := selected(lines, o, time.Now())
+	out := &logWriter{w: w, timestamps: o.timestamps, left: o.limit}
+	flush := http.NewResponseController(w).Flush
+	for {
+		for _, l := range past {
+			if !out.print(l) {
+				return
+			}
+		}
+		if !o.follow || changed == nil || flush() != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+		past, next, changed = process.Log.From(next)
+	}
+}
