@@ -15,6 +15,9 @@
 # make lint     gofmt, go vet, staticcheck, and the size of the code
 # make release  builds binaries for all platforms in dist, with checksums, licences
 #               and a bill of materials for each
+# make image    builds the container image for linux/amd64 and linux/arm64, as an OCI
+#               layout in dist/image/oci; IMAGE=registry/name:tag pushes it instead,
+#               with the credentials of ~/.docker/config.json
 #
 # Only Go, git and make are needed. The first build is slow: Helm's SDK takes about
 # 5 minutes on 2 cores, Kubernetes about 4.
@@ -28,7 +31,7 @@ LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more run at once than there are cores. make lint vets.
 TEST = $(GO) test -vet=off -p 2 -parallel 12 -timeout 40m
 
-.PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint release clean
+.PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint release image clean
 
 all: lockstep sandbox
 
@@ -62,6 +65,7 @@ test: all
 	@cd .release && $(STATIC) $(GO) tool -n cyclonedx-gomod >/dev/null
 	$(STATIC) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) $(LONGEST) ./...
 	cd kube/sandbox && $(STATIC) $(TEST) ./...
+	cd .release && $(STATIC) $(TEST) ./...
 
 quick:
 	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v '/kube/e2e/\|/kube/chaos\|/kube/example/')
@@ -136,6 +140,12 @@ release:
 	cd .release && $(STATIC) $(GO) run . -source $(CURDIR) -time $$($(COMMITTED)) -licenses $(DIST)/LICENSES.txt $(DIST)/*.cdx.json
 	rm -f $(DIST)/log
 	cd $(DIST) && sha256sum -- * > SHA256SUMS
+
+# Its binaries are those of a release, and the same commit gives the same digest.
+image:
+	$(MAKE) release PLATFORMS="linux/amd64 linux/arm64" DIST=$(DIST)/image
+	cd .release && $(STATIC) $(GO) run ./image -time $$($(COMMITTED)) -licenses $(DIST)/image/LICENSES.txt $(if $(VERSION),-version $(VERSION)) \
+		$(if $(IMAGE),-push $(IMAGE),-layout $(DIST)/image/oci) $(DIST)/image/lockstep_linux_amd64 $(DIST)/image/lockstep_linux_arm64
 
 # Runs every fuzz target for FUZZTIME. Their seeds are part of make test.
 FUZZTIME ?= 60s

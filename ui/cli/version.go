@@ -3,6 +3,7 @@ package cli
 import (
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,21 @@ import (
 // buildVersion is set by the linker: -X lockstep/ui/cli.buildVersion=v1.2.3.
 var buildVersion string
 
+// imageRepository is the repository of the images that make image builds. It names no registry, since the
+// project publishes none yet: use --image, or load the image on the nodes under this name.
+const imageRepository = "lockstep"
+
+// DefaultImage is this version's image. A tag has no plus sign.
+func DefaultImage() string {
+	v := version()
+	if v == develVersion {
+		v = "latest"
+	}
+	return imageRepository + ":" + strings.ReplaceAll(v, "+", "_")
+}
+
+const develVersion = "(devel)" // Go's, where it knows no commit
+
 // version is the linker's version, or the one Go derives from the commit.
 func version() string {
 	if buildVersion != "" {
@@ -21,7 +37,7 @@ func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
-	return "(devel)"
+	return develVersion
 }
 
 // allVersions are the versions of the program and its main modules.
