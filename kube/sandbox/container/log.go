@@ -47,6 +47,18 @@ func (l *Log) end() {
 	l.wake()
 }
 
+// tail returns the last lines, as much as a kubelet takes for a termination message.
+func (l *Log) tail() string {
+	const maxLines, maxBytes = 80, 2048
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var text strings.Builder
+	for _, line := range l.lines[max(0, len(l.lines)-maxLines):] {
+		text.WriteString(line.Text + "\n")
+	}
+	return text.String()[max(0, text.Len()-maxBytes):]
+}
+
 func (l *Log) wake() {
 	if l.changed != nil {
 		close(l.changed)

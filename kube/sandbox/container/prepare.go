@@ -53,7 +53,7 @@ func (c *containerRun) prepare(ctx context.Context) (*exec.Cmd, error) {
 		}
 	}
 	cluster := map[string]string{"KUBERNETES_SERVICE_HOST": c.host, "KUBERNETES_SERVICE_PORT": c.port, "KUBERNETES_SERVICE_PORT_HTTPS": c.port}
-	env := map[string]string{"PATH": defaultPath, "HOME": c.root(), "TMPDIR": tmp, "HOSTNAME": c.pod.Name, RootEnv: c.root()}
+	env := map[string]string{"PATH": defaultPath, "HOME": tmp, "TMPDIR": tmp, "HOSTNAME": c.pod.Name, RootEnv: c.root()}
 	maps.Copy(env, cluster)
 	kubeconfig, err := c.kubeconfig()
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"lockstep/kube/sandbox/command"
 )
 
@@ -44,7 +46,7 @@ func (p *Process) Exit() *Exit {
 
 // launch starts a program in a process group of its own. Both output streams share a pipe, so that lines
 // keep their order.
-func (r *Runtime) launch(cmd *exec.Cmd, attempt int) *Process {
+func (r *Runtime) launch(cmd *exec.Cmd, attempt int, policy corev1.TerminationMessagePolicy) *Process {
 	p := &Process{attempt: attempt, cmd: cmd, done: make(chan struct{})}
 	out, in, err := os.Pipe()
 	if err == nil {
@@ -78,6 +80,9 @@ func (r *Runtime) launch(cmd *exec.Cmd, attempt int) *Process {
 		e := Exit{Code: command.ExitCode(cmd.ProcessState), Reason: "Completed"}
 		if e.Code != 0 {
 			e.Reason = "Error"
+			if policy == corev1.TerminationMessageFallbackToLogsOnError {
+				e.Message = p.Log.tail()
+			}
 		}
 		p.end(e)
 	}()

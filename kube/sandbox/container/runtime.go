@@ -123,7 +123,7 @@ func (r *Runtime) Start(ctx context.Context, pod *corev1.Pod, name string, attem
 	if runs == nil || r.closed { // deleted meanwhile
 		return os.RemoveAll(dir)
 	}
-	p := r.launch(cmd, attempt)
+	p := r.launch(cmd, attempt, c.spec.TerminationMessagePolicy)
 	go c.refresh(p.done)
 	runs.processes = append(runs.processes, p)
 	runs.processes = runs.processes[max(0, len(runs.processes)-2):]

@@ -112,6 +112,7 @@ func TestProcess(t *testing.T) {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 	}
 	c := &tpl.Spec.Containers[0]
+	c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	c.EnvFrom = []corev1.EnvFromSource{{Prefix: "ALL_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}}}
 	c.Env = append(c.Env,
 		corev1.EnvVar{Name: "WORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "word"}}},
@@ -138,7 +139,7 @@ func TestProcess(t *testing.T) {
 	st := pod.Status.ContainerStatuses[0]
 	last := st.LastTerminationState.Terminated
 	if st.RestartCount != 1 || st.State.Terminated == nil || st.State.Terminated.ExitCode != 0 || st.State.Terminated.Reason != "Completed" ||
-		last == nil || last.ExitCode != 3 || last.Reason != "Error" {
+		last == nil || last.ExitCode != 3 || last.Reason != "Error" || !strings.HasSuffix(last.Message, "\nfirst try\n") {
 		t.Errorf("status: %+v", st)
 	}
 	want := "user system:serviceaccount:" + ns + ":default\nserver true\nvalues size=3\ntoken 3 parts\ngreeting hello-run-$(NOBODY)-$(POD)\npod run label x from " + ns + " all blue\n"

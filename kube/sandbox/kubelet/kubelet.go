@@ -166,6 +166,7 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, err
 	changed := p.run()
 	if p.starts {
 		if err := k.start(ctx, p); err != nil {
+			k.reporter.report(pod, event{warning: true, reason: "FailedMount", message: err.Error()})
 			return 0, err
 		}
 	}
