@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
@@ -31,6 +33,10 @@ import (
 // returns its exit code.
 func Main() int {
 	tuneGC()
+	if err := unpacked(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return command.ExitNothing
+	}
 	in := command.NewSignals(context.Background())
 	root := newRoot(in)
 	var failed error
@@ -54,6 +60,29 @@ func Main() int {
 		tell(say, err)
 	}
 	return command.ExitCode(err)
+}
+
+// unpacked makes the arguments those of the packed task, if this is the process of one
+// (package incluster). SIGTERM then ends it at once: the next pod resumes the run.
+func unpacked() error {
+	if len(os.Args) != 4 || os.Args[1] != kube.RunPacked {
+		return nil
+	}
+	args, err := kube.Unpack(os.Args[2], os.Args[3])
+	if err == nil {
+		err = os.Chdir(os.Args[3])
+	}
+	if err != nil {
+		return err
+	}
+	os.Args = append(os.Args[:1], args...)
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	go func() {
+		<-terminated
+		os.Exit(128 + int(syscall.SIGTERM))
+	}()
+	return nil
 }
 
 // catch keeps errors of commands from fang, which queries the terminal's colours before
@@ -123,6 +152,7 @@ Exit codes: 0 success, 1 the operation failed, 2 nothing was written, 3 aborted;
 
 func newRoot(in *command.Signals) *cobra.Command {
 	a := &app{command.NewApp(in)}
+	a.Image = DefaultImage()
 	root := &cobra.Command{
 		Use:   "lockstep",
 		Short: "deploy Helm charts in order",

@@ -23,6 +23,14 @@ type Editor interface {
 	Given(values string, all bool) (string, error)
 }
 
+// withoutValues is an Editor whose answers may be read by anybody.
+type withoutValues struct{ Editor }
+
+const valuesKept = inspector.Nothing("the run is in the cluster, where its answers are in a log: read the values with lockstep get values, and send changes with lockstep ctl RELEASE edit")
+
+func (withoutValues) Values(bool) (string, error)        { return "", valuesKept }
+func (withoutValues) Given(string, bool) (string, error) { return "", valuesKept }
+
 // answerEdit answers a question about an edit. is reports whether q is one.
 func (s *Server) answerEdit(ctx context.Context, q protocol.Order) (r protocol.Reply, is bool) {
 	ctx, cancel := context.WithTimeout(ctx, editTimeout)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -32,8 +33,11 @@ var ErrLost = errors.New("lost the connection to the run before it ended")
 // Run is a run of another process.
 type Run struct {
 	Operation event.Operation
+	// By names this user to a run that serves several; "" elsewhere. It is set before the
+	// first command.
+	By string
 
-	conn    net.Conn
+	conn    io.ReadWriteCloser
 	feed    event.Feed
 	present chan struct{} // closed when all past events have arrived
 	ended   chan struct{} // closed after the last event
@@ -91,27 +95,42 @@ func Runs(dir string) ([]*Run, error) {
 	return runs, nil
 }
 
-// dial connects to a run and reads its first event.
+// dial connects to a run through a socket and reads its first event.
 func dial(path string) (*Run, error) {
 	conn, err := net.DialTimeout("unix", path, helloTimeout)
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), orders: newOrders(), asked: map[string]chan protocol.Reply{}}
-	lines := bufio.NewReader(conn)
-	err = conn.SetReadDeadline(time.Now().Add(helloTimeout))
-	if err == nil {
-		err = r.readLine(lines)
+	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+		_ = conn.Close()
+		return nil, err
 	}
+	r, err := Connect(conn)
 	if err == nil {
 		err = conn.SetReadDeadline(time.Time{})
-	}
-	if first := r.feed.Events(); err == nil && (len(first) == 0 || first[0].Operation == nil) {
-		err = errors.New("its first event is not an operation")
 	}
 	if err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("connect to the run at %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Connect returns the run on the other side of a connection once its first event has come.
+// It closes the connection with the run, or if there is an error.
+func Connect(conn io.ReadWriteCloser) (*Run, error) {
+	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), orders: newOrders(), asked: map[string]chan protocol.Reply{}}
+	lines := bufio.NewReader(conn)
+	var err error
+	for err == nil && len(r.feed.Events()) == 0 {
+		err = r.readLine(lines)
+	}
+	if err == nil && r.feed.Events()[0].Operation == nil {
+		err = errors.New("its first event is not an operation")
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
 	}
 	r.Operation = *r.feed.Events()[0].Operation
 	go r.read(lines)
@@ -164,7 +183,7 @@ func (r *Run) send() {
 		select {
 		case <-r.orders.ready:
 			for _, line := range r.orders.take() {
-				if send(r.conn, line) != nil {
+				if err := send(r.conn, line); err != nil && !r.refuseLine(line, err) {
 					return
 				}
 			}
@@ -174,12 +193,24 @@ func (r *Run) send() {
 	}
 }
 
+// refuseLine refuses an order that was not sent. It reports false for a connection that is
+// broken.
+func (r *Run) refuseLine(line []byte, why error) bool {
+	var order protocol.Order
+	if _, socket := r.conn.(net.Conn); socket || json.Unmarshal(line, &order) != nil {
+		return false
+	}
+	r.replied(protocol.Reply{ID: order.ID, Command: order.Name, Error: why.Error()})
+	return true
+}
+
 // Feed has the events of the run. It ends with the run or the connection.
 func (r *Run) Feed() *event.Feed { return &r.feed }
 
 // Command sends a command without blocking. An event answers it, unless the feed ends. If
 // it cannot be sent, Command adds that event itself.
 func (r *Run) Command(c event.Command) {
+	c.By = r.By
 	if err := r.orders.put(protocol.OfCommand(c)); err != nil {
 		r.refuse(c, err.Error())
 	}
@@ -196,7 +227,7 @@ func (r *Run) refuse(c event.Command, reason string) {
 // Ask sends a command and waits for the event that answers it. The error is ErrLost, that
 // of ctx, why the command could not be sent, or that the run is over.
 func (r *Run) Ask(ctx context.Context, c event.Command) (event.Event, error) {
-	c.ID = rand.Text()
+	c.ID, c.By = rand.Text(), r.By
 	reader := r.feed.Reader()
 	if err := r.orders.put(protocol.OfCommand(c)); err != nil {
 		return event.Event{}, err

@@ -1,11 +1,13 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -70,6 +72,17 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), ahead insp
 	s.path += suffix
 	go s.accept()
 	return s, nil
+}
+
+// ServeOrders carries out the orders of in until it ends, for a run whose events everybody
+// reads elsewhere. Replies are written to out, where others may read them, too: the values
+// of the run are kept back.
+func ServeOrders(ctx context.Context, in io.Reader, out io.Writer, command func(event.Command), ahead inspector.Foresight, editor Editor) {
+	if editor != nil {
+		editor = withoutValues{editor}
+	}
+	s := &Server{command: command, ahead: ahead, editor: editor}
+	s.handle(ctx, in, &lines{c: out})
 }
 
 // Clients is the number of connected clients.
@@ -156,8 +169,13 @@ func (s *Server) serve(c net.Conn) {
 	}
 }
 
-// send writes text. It fails if the client reads nothing for stallTimeout.
-func send(c net.Conn, text []byte) error {
+// send writes text. It fails if the client of a socket reads nothing for stallTimeout.
+func send(to io.Writer, text []byte) error {
+	c, ok := to.(net.Conn)
+	if !ok {
+		_, err := to.Write(text)
+		return err
+	}
 	for len(text) > 0 {
 		if err := c.SetWriteDeadline(time.Now().Add(stallTimeout)); err != nil {
 			return err
@@ -174,7 +192,7 @@ func send(c net.Conn, text []byte) error {
 // lines writes whole lines to a client. It may be used by several goroutines.
 type lines struct {
 	mu sync.Mutex
-	c  net.Conn
+	c  io.Writer
 }
 
 func (l *lines) send(text []byte) error {
@@ -185,7 +203,7 @@ func (l *lines) send(text []byte) error {
 
 // handle passes on commands and answers questions until the client disconnects. An order
 // that cannot be read gets the reason as its reply (R45).
-func (s *Server) handle(ctx context.Context, c net.Conn, out *lines) {
+func (s *Server) handle(ctx context.Context, c io.Reader, out *lines) {
 	orders := protocol.NewDecoder(c)
 	room := make(chan struct{}, maxAnswers)
 	reply := func(r protocol.Reply) {
@@ -209,7 +227,7 @@ func (s *Server) handle(ctx context.Context, c net.Conn, out *lines) {
 			}()
 		default:
 			command := order.Event()
-			command.By = "another terminal"
+			command.By = cmp.Or(order.By, "another terminal")
 			s.command(command)
 		}
 	}

@@ -26,6 +26,17 @@ func (k *Kubelet) missing(ctx context.Context, p *pass) (what, container string)
 		if s := v.Secret; s != nil && !isTrue(s.Optional) {
 			r.volume(v.Name, "secret", s.SecretName, s.Items)
 		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, part := range v.Projected.Sources {
+			if c := part.ConfigMap; c != nil && !isTrue(c.Optional) {
+				r.volume(v.Name, "configmap", c.Name, c.Items)
+			}
+			if s := part.Secret; s != nil && !isTrue(s.Optional) {
+				r.volume(v.Name, "secret", s.Name, s.Items)
+			}
+		}
 	}
 	for _, c := range p.allContainers() {
 		if r.what != "" {

@@ -46,6 +46,7 @@ type App struct {
 	Helm     *action.Configuration // ready after ConnectHelm
 	Signals  *Signals
 	Logs     Logs
+	Image    string // of this version
 }
 
 // Display is how a command prints.

@@ -245,6 +245,9 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string, do
 	if dry == "client" {
 		return flags.dryRun(cmd, a, r.mode, name, ref)
 	}
+	if flags.run.cluster.on {
+		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref)
+	}
 	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareInstall(ctx, kube.Install{
 			Common: common, Rendering: what,

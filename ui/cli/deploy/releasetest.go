@@ -73,6 +73,9 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do execute
 	if err != nil {
 		return err
 	}
+	if flags.run.cluster.on {
+		return a.inCluster(cmd, &flags.run, r, packed{release: name, args: []string{name}})
+	}
 	var logs bytes.Buffer // printed after the screen or the lines
 	d := a.Display(cmd, r.mode.Report())
 	if flags.dryRun {

@@ -86,6 +86,9 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string, 
 	if dry != "none" {
 		do = a.dryRunLines()
 	}
+	if flags.run.cluster.on {
+		return a.inCluster(cmd, &flags.run, r, packed{release: args[0], args: args})
+	}
 	return do.job(cmd, job{running: r, release: args[0],
 		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterRollback(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {

@@ -18,6 +18,7 @@ type runFlags struct {
 	waitFlags
 	pauseFlags
 	abortFlags
+	cluster                         clusterFlags
 	output                          command.Choice
 	noTUI                           bool
 	noHooks, sandbox, skipPreflight bool
@@ -62,6 +63,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&r.skipPreflight, "skip-preflight", false, "skip checks of permissions, references, quotas, limits and webhooks")
 	r.output = command.TextOrJSON()
 	command.AddChoice(cmd, &r.output, "output", "o", "format")
+	r.cluster.add(f)
 	r.hangup = command.Choice{Allowed: []string{string(command.HangupContinue), string(command.HangupKeep)}}
 	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "if the terminal closes, continue or abort the run")
 }

@@ -45,6 +45,9 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 		return false, err
 	}
 	defer unserve(served)
+	if in := client.Orders(cmd.Context()); in != nil {
+		go remote.ServeOrders(cmd.Context(), in, cmd.OutOrStdout(), op.Command, screen.Changes(op), editedElsewhere)
+	}
 	if served != nil {
 		opts.Steer = runs.CtlCommand(op.Info())
 	}

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -64,6 +65,12 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 	}
 	if flags.dryRun {
 		do = a.dryRunLines()
+	}
+	if flags.run.cluster.on {
+		if len(names) > 1 {
+			return errors.New("--in-cluster covers one release; uninstall them one at a time")
+		}
+		return a.inCluster(cmd, &flags.run, r, packed{release: names[0], args: names})
 	}
 	var changes error
 	for i := range names {

@@ -81,6 +81,9 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string,
 	if err != nil {
 		return err
 	}
+	if flags.run.cluster.on {
+		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref)
+	}
 	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareUpgrade(ctx, kube.Upgrade{
 			Common: common, Rendering: what,

@@ -53,7 +53,7 @@ lockstep attach shop -o json | jq .message`,
 				return err
 			}
 			defer r.Close()
-			return a.attach(cmd, r, command.ModeFor(flags.output.Value, flags.noTUI))
+			return Attach(a.App, cmd, r, command.ModeFor(flags.output.Value, flags.noTUI))
 		},
 	}
 	cmd.Flags().BoolVar(&flags.noTUI, "no-tui", false, "print lines instead of the screen")
@@ -69,11 +69,12 @@ func first(args []string) string {
 	return args[0]
 }
 
-// attach shows a live run until it ends or the user quits.
-func (a *app) attach(cmd *cobra.Command, r *remote.Run, m command.Mode) error {
+// Attach shows a live run until it ends or the user quits. The error is the run's own if it
+// is over.
+func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, m command.Mode) error {
 	d := a.Display(cmd, m.Report())
 	if m == command.ModeScreen {
-		if err := ShowLive(a.App, cmd, d, r, r.Command); err != nil {
+		if err := ShowLive(a, cmd, d, r, r.Command); err != nil {
 			return err
 		}
 	} else {

@@ -26,6 +26,8 @@ type Order struct {
 	Question
 	// ID is repeated in the reply, and in the event that answers a command.
 	ID string `json:"id,omitempty"`
+	// By says who sends it, where that is not the user of the run.
+	By string `json:"by,omitempty"`
 	// Phase and Group name the unit.
 	Phase string `json:"phase,omitempty"`
 	Group string `json:"group,omitempty"`
@@ -106,7 +108,7 @@ type Field struct {
 
 // OfCommand is the order for a command.
 func OfCommand(c event.Command) Order {
-	return Order{Version: Version, Command: Command{c.Name, c.Reason, c.Told, c.Values, c.Edit}, ID: c.ID, Phase: c.Phase, Group: c.Group}
+	return Order{Version: Version, Command: Command{c.Name, c.Reason, c.Told, c.Values, c.Edit}, ID: c.ID, By: c.By, Phase: c.Phase, Group: c.Group}
 }
 
 // Event returns the command for the engine.

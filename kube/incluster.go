@@ -1,0 +1,94 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/incluster"
+)
+
+// Runs of lockstep in the cluster.
+type (
+	// Task is a command line of lockstep with its files.
+	Task = incluster.Task
+	// ClusterRun is a task's Job.
+	ClusterRun = incluster.Run
+)
+
+// RunPacked is the argument of lockstep in a task's pod; the directory with the packed task
+// and a working directory follow.
+const RunPacked = incluster.CommandName
+
+// Unpack writes the files of a packed task into a directory, and returns its arguments.
+func Unpack(from, into string) ([]string, error) { return incluster.Unpack(from, into) }
+
+// StartTask starts a task in the cluster, in a namespace that exists. After an error nothing
+// stays.
+func (c *Client) StartTask(ctx context.Context, t Task) (*ClusterRun, error) {
+	if _, err := c.Clientset.CoreV1().ServiceAccounts(t.Namespace).Get(ctx, t.ServiceAccount, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("namespace %s has no ServiceAccount %s: create it with the rights of the run, as lockstep rbac prints them", t.Namespace, t.ServiceAccount)
+	}
+	return incluster.Start(ctx, c.Clientset, t)
+}
+
+// TrustAccount gives a ServiceAccount of a throwaway cluster all rights, and returns its name.
+func (c *Client) TrustAccount(ctx context.Context, namespace string) (string, error) {
+	const name = "lockstep"
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-" + namespace}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}},
+	}
+	if _, err := c.Clientset.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", fmt.Errorf("create ServiceAccount %s: %w", name, err)
+	}
+	if _, err := c.Clientset.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", fmt.Errorf("create ClusterRoleBinding %s: %w", binding.Name, err)
+	}
+	return name, nil
+}
+
+// ClusterRuns returns the runs in the cluster, of one namespace or of all (""), the newest
+// first.
+func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]ClusterRun, error) {
+	return incluster.List(ctx, c.Clientset, namespace)
+}
+
+// Orders returns what is sent to this process, one order a line, if it is a task's; else nil.
+func (c *Client) Orders(ctx context.Context) io.Reader { return incluster.Orders(ctx, c.Clientset) }
+
+// User is who the API server takes the user for, "" if it does not say.
+func (c *Client) User(ctx context.Context) string {
+	review, err := c.Clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return ""
+	}
+	return review.Status.UserInfo.Username
+}
+
+// WhyPodWaits says why a pod has not started.
+func (c *Client) WhyPodWaits(ctx context.Context, pod *corev1.Pod) string {
+	return c.Diagnose(ctx, plan.Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}).Cause
+}
+
+// WhyJobWaits says why a Job has no pod.
+func (c *Client) WhyJobWaits(ctx context.Context, r *ClusterRun) string {
+	return c.Diagnose(ctx, plan.Object{Group: "batch", Kind: "Job", Namespace: r.Namespace, Name: r.Name}).Cause
+}
+
+// EnsureNamespace creates a namespace that does not exist.
+func (c *Client) EnsureNamespace(ctx context.Context, name string) error {
+	_, err := c.Clientset.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+package incluster
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+const (
+	// partSize is below the 1 MiB that a Secret may have, with its metadata.
+	partSize = 1000 << 10
+	partKey  = "part"
+	// maxPacked is the limit of a packed task, in bytes.
+	maxPacked = 16 << 20
+	argsFile  = ".lockstep-args.json"
+)
+
+// TooLargeError is about a task that does not fit into Secrets.
+type TooLargeError struct{ Size int }
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("chart and values have %.1f MiB compressed; the limit is %d MiB: push the chart to a registry and name it as oci://…", float64(e.Size)/(1<<20), maxPacked>>20)
+}
+
+func partName(n int) string { return fmt.Sprintf("part-%03d", n) }
+
+// pack is the arguments and files of a task as parts for Secrets. The same input gives the
+// same parts. The error is a TooLargeError.
+func pack(args []string, files map[string][]byte) (parts [][]byte, err error) {
+	line, err := json.Marshal(args)
+	if err != nil {
+		return nil, fmt.Errorf("pack the command line: %w", err)
+	}
+	all := maps.Clone(files)
+	if all == nil {
+		all = map[string][]byte{}
+	}
+	all[argsFile] = line
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	out := tar.NewWriter(zip)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(all[name]))}); err != nil {
+			return nil, fmt.Errorf("pack %s: %w", name, err)
+		}
+		if _, err := out.Write(all[name]); err != nil {
+			return nil, fmt.Errorf("pack %s: %w", name, err)
+		}
+	}
+	if err := errors.Join(out.Close(), zip.Close()); err != nil {
+		return nil, fmt.Errorf("pack: %w", err)
+	}
+	if packed.Len() > maxPacked {
+		return nil, &TooLargeError{packed.Len()}
+	}
+	return slices.Collect(slices.Chunk(packed.Bytes(), partSize)), nil
+}
+
+// Unpack writes the files of a packed task into a directory, and returns its arguments.
+func Unpack(from, into string) (args []string, err error) {
+	names, err := filepath.Glob(filepath.Join(from, "part-*"))
+	if err != nil || len(names) == 0 {
+		return nil, fmt.Errorf("unpack %s: no parts: %w", from, errors.Join(err, fs.ErrNotExist))
+	}
+	slices.Sort(names)
+	var packed bytes.Buffer
+	for _, name := range names {
+		part, err := os.ReadFile(filepath.Clean(name))
+		if err != nil {
+			return nil, fmt.Errorf("unpack: %w", err)
+		}
+		packed.Write(part)
+	}
+	zip, err := gzip.NewReader(&packed)
+	if err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", from, err)
+	}
+	root, err := os.OpenRoot(into)
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	defer root.Close()
+	for in := tar.NewReader(zip); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return args, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpack %s: %w", from, err)
+		}
+		data, err := io.ReadAll(in)
+		if err == nil && h.Name == argsFile {
+			err = json.Unmarshal(data, &args)
+		} else if err == nil {
+			err = errors.Join(root.MkdirAll(filepath.Dir(h.Name), 0o700), root.WriteFile(h.Name, data, 0o600))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpack %s: %w", h.Name, err)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package deploy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+	corev1 "k8s.io/api/core/v1"
+
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/runs"
+	"lockstep/ui/remote"
+	"lockstep/ui/report"
+)
+
+// clusterFlags are the flags of a run in the cluster.
+type clusterFlags struct {
+	on             bool
+	image, account string
+	keepFor        time.Duration
+}
+
+func (c *clusterFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&c.on, "in-cluster", false, "run as a Job in the release's namespace; this terminal only watches and controls it")
+	f.StringVar(&c.account, "service-account", "", "ServiceAccount of the Job, with --in-cluster")
+	f.StringVar(&c.image, "image", "", "image of the Job, with --in-cluster (default: that of this version)")
+	f.DurationVar(&c.keepFor, "keep-for", time.Hour, "how long the Job stays after its end, with --in-cluster")
+}
+
+// resolvedHere are flags that a run in the cluster does not get: what they say is in its
+// files, belongs to this terminal, or leads to the cluster from outside.
+var resolvedHere = []string{
+	"in-cluster", "service-account", "image", "keep-for", "sandbox", "output", "no-tui", "report", "on-hangup", "create-namespace",
+	"values", "set", "set-string", "set-json", "set-file", "set-literal",
+	"version", "devel", "repo", "username", "password", "ca-file", "cert-file", "key-file", "insecure-skip-tls-verify", "plain-http",
+	"pass-credentials", "verify", "keyring", "dependency-update", "generate-name", "name-template", "labels", "hold-on-failure",
+	"namespace", "kubeconfig", "kube-context", "kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file",
+	"kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
+}
+
+// elsewhere are flags that make no sense for a run in the cluster.
+var elsewhere = []string{"post-renderer", "dry-run"}
+
+// packed is what a command resolves here for its run in the cluster.
+type packed struct {
+	release         string
+	args            []string // positional
+	files           map[string][]byte
+	labels          map[string]string
+	createNamespace bool
+}
+
+// inCluster runs a command as a Job, and shows it here like an attached run.
+func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed) error {
+	c := flags.cluster
+	for _, name := range elsewhere {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s does not work with --in-cluster", name)
+		}
+	}
+	if c.account == "" && !r.sandbox {
+		return fmt.Errorf("--in-cluster needs --service-account NAME, whose rights the run has; this prints what it needs: lockstep rbac %s", strings.Join(append([]string{p.release}, p.args[min(1, len(p.args)):]...), " "))
+	}
+	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
+		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
+	}
+	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
+		client, err := kube.Connect(s, slog.Default(), nil)
+		if err != nil {
+			return err
+		}
+		if p.createNamespace || r.sandbox {
+			if err := client.EnsureNamespace(cmd.Context(), s.Namespace()); err != nil {
+				return err
+			}
+		}
+		task := kube.Task{
+			Namespace: s.Namespace(), Release: p.release, Command: cmd.Name(), Args: p.command(cmd, s, r), Files: p.files,
+			Env: passedOn(), Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor, By: client.User(cmd.Context()),
+		}
+		if r.sandbox && c.account == "" {
+			if task.ServiceAccount, err = client.TrustAccount(cmd.Context(), s.Namespace()); err != nil {
+				return err
+			}
+		}
+		return a.runTask(cmd, client, r, task)
+	})
+}
+
+// deployInCluster packs the chart and the values of install and upgrade, and runs the command
+// in the cluster.
+func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlags, r running, name, ref string) error {
+	steps := &progress{say: a.Display(cmd, r.mode.Report())}
+	d.chart.Progress = steps.doing
+	what, err := d.rendering(cmd.Context(), a, ref, a.Settings)
+	steps.end()
+	if err != nil {
+		return err
+	}
+	archive, err := what.Chart.Archive()
+	if err != nil {
+		return err
+	}
+	p := packed{release: name, args: []string{name, chartInCluster}, files: map[string][]byte{chartInCluster: archive}, labels: d.labels, createNamespace: d.createNamespace}
+	if len(what.Values) > 0 {
+		values, err := kube.YAML(what.Values)
+		if err != nil {
+			return err
+		}
+		p.files[valuesInCluster] = []byte(values)
+		p.args = append(p.args, "--values="+valuesInCluster)
+	}
+	return a.inCluster(cmd, flags, r, p)
+}
+
+// Files of a run in the cluster.
+const (
+	chartInCluster  = "chart.tgz"
+	valuesInCluster = "values.yaml"
+)
+
+// passedOn are the environment variables that a run in the cluster gets.
+func passedOn() map[string]string {
+	env := map[string]string{}
+	for _, name := range []string{"HELM_DRIVER", "HELM_MAX_HISTORY", "LOCKSTEP_RENDER_MEMORY"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// command is the command line in the cluster.
+func (p *packed) command(cmd *cobra.Command, s *helmcli.EnvSettings, r running) []string {
+	args := append([]string{cmd.Name()}, p.args...)
+	args = append(args, "--namespace="+s.Namespace(), "--output=json")
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains(resolvedHere, f.Name) {
+			return
+		}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			for _, v := range list.GetSlice() {
+				args = append(args, "--"+f.Name+"="+v)
+			}
+			return
+		}
+		args = append(args, "--"+f.Name+"="+f.Value.String())
+	})
+	for key, value := range p.labels {
+		args = append(args, "--labels="+key+"="+value)
+	}
+	if r.common.HoldOnFailure {
+		args = append(args, "--hold-on-failure")
+	}
+	return args
+}
+
+// runTask starts a task and shows it until it ends or the user quits.
+func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r running, task kube.Task) error {
+	d := a.Display(cmd, r.mode.Report())
+	job, err := client.StartTask(cmd.Context(), task)
+	if err != nil {
+		return err
+	}
+	d.Note(fmt.Sprintf("Job %s/%s runs it; lockstep attach %s shows it from anywhere", job.Namespace, job.Name, job.Release))
+	run, err := a.firstEvent(cmd.Context(), client, job, d)
+	if err != nil {
+		if cmd.Context().Err() != nil { // it has not started: nothing stays
+			gone, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 10*time.Second)
+			defer cancel()
+			err = errors.Join(command.ErrInterrupted, job.Delete(gone))
+		}
+		return err
+	}
+	defer run.Close()
+	run.By = task.By
+	record := newRecord(d)
+	recorded := make(chan struct{})
+	go func() {
+		defer close(recorded)
+		report.Watch(context.Background(), run.Feed(), record)
+	}()
+	err = runs.Attach(a.App, cmd, run, r.mode)
+	run.Close()
+	<-recorded
+	record.Close()
+	if state := run.Now(context.Background()); !state.Ended.IsZero() {
+		command.WarnIf(d, r.outcomes.End(report.NewOutcome(state, nil)))
+	}
+	return err
+}
+
+// firstEvent connects to a run that has started, and says meanwhile why it has not.
+func (a *app) firstEvent(ctx context.Context, client *kube.Client, job *kube.ClusterRun, say report.Notices) (*remote.Run, error) {
+	told := ""
+	var mu sync.Mutex
+	conn := job.Open(ctx, func(pod *corev1.Pod) {
+		why := client.WhyJobWaits(ctx, job)
+		if pod != nil {
+			why = client.WhyPodWaits(ctx, pod)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if why != "" && why != "ready" && why != told && ctx.Err() == nil {
+			told = why
+			say.Note("waiting for the Job's pod: " + why)
+		}
+	})
+	return remote.Connect(conn)
+}
