@@ -69,13 +69,13 @@ type Left struct {
 	Lines []string `json:"lines"`
 }
 
-// Rule R69: lines are inserted, checked in memory, and written all or none.
-//
 // Prepare finds out what to insert where. The new files are rendered in memory, with the
 // source's values and with their switches turned, and have to give the plan of the order. If
 // something cannot be written, nothing is, or with Source.Partial the largest part that
 // waits for nothing that is not written. The error says that the files cannot be read, or
 // that the chart would deploy something else.
+//
+// Rule R69: lines are inserted, checked in memory, and written all or none.
 func Prepare(ctx context.Context, src Source, order Order) (*Result, error) {
 	now := Order{src.Rendered.Tree, src.Rendered.Resources}
 	not, noCharts := unwritten{}, false
@@ -288,7 +288,7 @@ func (w *writer) put(p *foundPlace, wants []*want, present map[groupKey]*presenc
 	}
 }
 
-// conditioned are lines in which what is not always rendered is named under its
+// conditioned returns lines in which what is not always rendered is named under its
 // condition.
 func conditioned(lines []string, wants []*want, p *foundPlace, present map[groupKey]*presence, spelling Spelling) []string {
 	i := slices.IndexFunc(wants, func(a *want) bool { return slices.Contains(p.objects, a.object) })

@@ -106,7 +106,7 @@ func stripped(t *testing.T, from, to string) {
 	}
 }
 
-// contents are the files below a folder.
+// contents returns the files below a folder.
 func contents(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}

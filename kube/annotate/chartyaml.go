@@ -185,7 +185,7 @@ func dependency(root *kyaml.Node, name string) *kyaml.Node {
 	return nil
 }
 
-// lastLine is the last line of a mapping on which a key with all of its value
+// lastLine returns the last line of a mapping on which a key with all of its value
 // stands, 0 for none.
 func lastLine(m *kyaml.Node) int {
 	last := 0

@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/charts"
 )
 
-// insertions are the lines to insert, by file.
+// insertions returns the lines to insert, by file.
 func (w *writer) insertions() map[string][]insertion {
 	insert := map[string][]insertion{}
 	for name, f := range w.files {
@@ -46,7 +46,7 @@ func (w *writer) check(wanted *plan.Plan) error {
 	return equal(got, wanted)
 }
 
-// restarted are the workloads whose pods have a checksum of something that lines go into.
+// restarted returns the workloads whose pods have a checksum of something that lines go into.
 func restarted(before, after *charts.Rendered) (found []plan.Object) {
 	sums := func(r *charts.Rendered) map[plan.Object]map[string]string {
 		out := map[plan.Object]map[string]string{}
@@ -103,7 +103,7 @@ func isTime(text string) bool {
 	return err == nil && len(plain) > 0 && string(plain) != text && isTime(string(plain))
 }
 
-// differences are the fields in which two renderings of a chart differ, apart from
+// differences returns the fields in which two renderings of a chart differ, apart from
 // annotations that order things, and checksums.
 func differences(a, b *charts.Rendered) map[string]bool {
 	out := map[string]bool{}
@@ -137,7 +137,7 @@ func differences(a, b *charts.Rendered) map[string]bool {
 	return out
 }
 
-// objects are those of a rendering by name, with the annotations that order things
+// objects returns those of a rendering by name, with the annotations that order things
 // taken out. Those of one name are told apart by their number.
 func objects(r *charts.Rendered) map[string]*unstructured.Unstructured {
 	out := map[string]*unstructured.Unstructured{}
@@ -172,7 +172,7 @@ var ordering = func() (keys []string) {
 	return keys
 }()
 
-// hooksOf are the hooks of a release by name.
+// hooksOf returns the hooks of a release by name.
 func hooksOf(rel *rel1.Release) map[string]string {
 	out := map[string]string{}
 	for _, h := range rel.Hooks {

@@ -10,9 +10,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Rule R69a: all or nothing, or a closed part.
-//
 // unwritten are the groups that are not written, and why. It only grows.
+//
+// Rule R69a: all or nothing, or a closed part.
 type unwritten map[groupKey]string
 
 // add adds the groups of what is left to somebody, and those of charts whose wait for
@@ -58,7 +58,7 @@ func (u unwritten) close(resources []plan.Resource) {
 	}
 }
 
-// without is the order without the groups that are not written: their objects say what they
+// without returns the order without the groups that are not written: their objects say what they
 // say now. If Chart.yaml files are not written either, they are as they are now.
 func (u unwritten) without(order Order, now Order, noCharts bool) Order {
 	if noCharts {
@@ -109,7 +109,7 @@ func groupsOf(resources []plan.Resource) map[plan.Object]groupKey {
 	return out
 }
 
-// waiting are the paths of charts that are to wait for more than they do now.
+// waiting returns the paths of charts that are to wait for more than they do now.
 func waiting(now, wanted *plan.Chart) (paths []string) {
 	if now == nil || wanted == nil {
 		return nil
@@ -130,7 +130,7 @@ func waiting(now, wanted *plan.Chart) (paths []string) {
 	return paths
 }
 
-// notWritten is the error of an order that cannot be written.
+// notWritten returns the error of an order that cannot be written.
 func notWritten(dir string, err error) error {
 	return fmt.Errorf("chart %s: writing its order would change what it deploys, so nothing was written: %w", dir, err)
 }

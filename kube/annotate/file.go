@@ -60,7 +60,7 @@ func (w *writer) read(name string) (why string, err error) {
 	return "", nil
 }
 
-// insertions are those that put lines of annotations into a place.
+// insertions returns those that put lines of annotations into a place.
 func (p *place) insertions(t *text, lines []string) []insertion {
 	var out []insertion
 	for _, h := range p.holes {
@@ -83,7 +83,7 @@ func whole(raw string, at int, lines, eol string) string {
 	return lines
 }
 
-// with is the file with insertions.
+// with returns the file with insertions.
 func (f *file) with(insert []insertion) []byte {
 	insert = slices.Clone(insert)
 	slices.SortStableFunc(insert, func(a, b insertion) int { return a.at - b.at })

@@ -32,7 +32,7 @@ func (s Spelling) key(key string) string {
 	return plan.StoredKey(key)
 }
 
-// annotationLines are the lines to insert so that the annotations are those wanted.
+// annotationLines returns the lines to insert so that the annotations are those wanted.
 // If that would change an existing one, its key is returned, too.
 func annotationLines(now, wanted map[string]string, spelling Spelling) (lines []string, changed string) {
 	for _, key := range ordering {
@@ -58,7 +58,7 @@ func annotationLines(now, wanted map[string]string, spelling Spelling) (lines []
 	return lines, changed
 }
 
-// needsOf are the groups or layers that annotations wait for.
+// needsOf returns the groups or layers that annotations wait for.
 func needsOf(annotations map[string]string) []string {
 	for _, key := range []string{plan.AnnotationGroupDependsOn, plan.AnnotationLayerDependsOn} {
 		value, _ := plan.Annotation(annotations, key)
@@ -86,7 +86,7 @@ func same(a, b string) bool {
 	return errOne == nil && errTwo == nil && slices.Equal(one, two)
 }
 
-// spaced is a value as people write it: a list with a space behind each comma.
+// spaced returns a value as people write it: a list with a space behind each comma.
 func spaced(value string) string {
 	if list, err := plan.ParseList(value); err == nil {
 		return jsonList(list)
@@ -152,7 +152,7 @@ var (
 	rootDot   = regexp.MustCompile(`(^|[\s(])\.($|[\s)])`)
 )
 
-// rooted is a pipeline that means the same wherever the dot is another one.
+// rooted returns a pipeline that means the same wherever the dot is another one.
 func rooted(pipeline string) string {
 	return rootDot.ReplaceAllString(rootField.ReplaceAllString(pipeline, "${1}$$.${2}"), "${1}$$${2}")
 }
@@ -195,7 +195,7 @@ func (w *writer) presences(resources []plan.Resource, found []*foundPlace) map[g
 	return out
 }
 
-// groupOf is the group or layer that annotations name.
+// groupOf returns the group or layer that annotations name.
 func groupOf(annotations map[string]string) string {
 	for _, key := range []string{plan.AnnotationGroup, plan.AnnotationLayer} {
 		if name, _ := plan.Annotation(annotations, key); strings.TrimSpace(name) != "" {

@@ -259,7 +259,7 @@ func (t *text) branches(p *place, at *branch, b block, annotations []int) {
 	})
 }
 
-// lineOf is the line that an action begins on.
+// lineOf returns the line that an action begins on.
 func (t *text) lineOf(a *action) int {
 	for i := range t.lines {
 		if a.start <= t.lines[i].end {
@@ -269,7 +269,7 @@ func (t *text) lineOf(a *action) int {
 	return len(t.lines) - 1
 }
 
-// behind is the offset of the line after a line.
+// behind returns the offset of the line after a line.
 func (t *text) behind(i int) int {
 	if i+1 < len(t.lines) {
 		return t.lines[i+1].start
@@ -277,7 +277,7 @@ func (t *text) behind(i int) int {
 	return len(t.raw)
 }
 
-// eol is the line end that a line has, or the ones before it.
+// eol returns the line end that a line has, or the ones before it.
 func (t *text) eol(i int) string {
 	if end := t.lines[i].end; strings.HasPrefix(t.raw[end:], "\r") || strings.Contains(t.raw[:end], "\r\n") {
 		return "\r\n"

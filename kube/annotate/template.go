@@ -36,7 +36,7 @@ func (b *branch) in(words ...string) bool {
 	return false
 }
 
-// below is the branch right below another one that a branch lies in, nil for none.
+// below returns the branch right below another one that a branch lies in, nil for none.
 func (b *branch) below(top *branch) *branch {
 	for ; b.chain != nil; b = b.above {
 		if b.above == top {
@@ -248,7 +248,7 @@ func (l *line) key() (key, value string, column int, ok bool) {
 	return key, value, column, true
 }
 
-// indent is the column of the first character of a line that is no white space.
+// indent returns the column of the first character of a line that is no white space.
 func (l *line) indent() int { return len(l.bare) - len(strings.TrimLeft(l.bare, " ")) }
 
 // only reports whether a line holds one action and nothing else.

@@ -52,7 +52,7 @@ func (w *writer) variants(wanted *plan.Plan) ([]Left, error) {
 	return left, nil
 }
 
-// variant is variants for one switch.
+// variant returns variants for one switch.
 func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Plan) (left []Left, err error) {
 	problem := func(g *plan.Group, why string, args ...any) {
 		left = append(left, Left{Chart: g.Chart, Objects: g.Objects, Why: "with --set " + f.setting + " " + fmt.Sprintf(why, args...), Lines: []string{}})
@@ -99,7 +99,7 @@ func alone(g *plan.Group, there map[string]bool, wanted *plan.Plan) bool {
 		!slices.ContainsFunc(wanted.Groups, func(h *plan.Group) bool { return there[h.ID] && slices.Contains(h.After, g.ID) })
 }
 
-// rendered are the groups of a plan of which something is rendered.
+// rendered returns the groups of a plan of which something is rendered.
 func rendered(r *charts.Rendered, p *plan.Plan) map[string]bool {
 	objects := map[plan.Object]bool{}
 	for _, res := range r.Resources {
@@ -118,7 +118,7 @@ type flip struct {
 	values  map[string]any
 }
 
-// flips are variants of the values: each turns one boolean, first those that say whether
+// flips returns variants of the values: each turns one boolean, first those that say whether
 // something is there.
 func (w *writer) flips() ([]flip, error) {
 	c, err := charts.LoadPath(w.src.Dir)
@@ -153,7 +153,7 @@ func rank(path []string) int {
 	return 100 + len(path)
 }
 
-// switches are the paths of booleans, sorted.
+// switches returns the paths of booleans, sorted.
 func switches(values map[string]any, above []string) (paths [][]string) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		path := append(slices.Clone(above), key)

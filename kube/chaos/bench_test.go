@@ -119,7 +119,7 @@ func chain(all ...operation) []operation {
 	return all
 }
 
-// single is an operation after no more than an installation and an upgrade.
+// single returns an operation after no more than an installation and an upgrade.
 func single(name string) operation {
 	for _, o := range operations {
 		if o.name == name {
@@ -191,7 +191,7 @@ func (b *bench) exec(program, kubeconfig string, args ...string) *process {
 	return p
 }
 
-// command is a process that does not run yet.
+// command returns a process that does not run yet.
 func (b *bench) command(program, kubeconfig string, args ...string) *process {
 	p := &process{over: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
@@ -249,7 +249,7 @@ func (p *process) wait(limit time.Duration) error {
 	}
 }
 
-// says is the end of what a process printed.
+// says returns the end of what a process printed.
 func (p *process) says() string {
 	text := strings.TrimSpace(p.text.String())
 	text, _, _ = strings.Cut(text, "SIGQUIT: quit")
@@ -260,7 +260,7 @@ func (p *process) says() string {
 	return "    | " + strings.Join(lines, "\n    | ")
 }
 
-// anywhere is the key of a request, the same in each namespace.
+// anywhere returns the key of a request, the same in each namespace.
 func (b *bench) anywhere(key string) string {
 	return strings.ReplaceAll(key+"/", "/"+b.ns+"/", "/NAMESPACE/")
 }

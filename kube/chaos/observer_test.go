@@ -81,7 +81,7 @@ func (o *observer) look(ctx context.Context, namespace string) (picture, error) 
 	return p, nil
 }
 
-// essence is an object without what differs between two that are the same.
+// essence returns an object without what differs between two that are the same.
 func essence(item unstructured.Unstructured, namespace string) string {
 	annotations := item.GetAnnotations()
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "helm.sh/") }) // Helm and lockstep apply different ones
@@ -191,7 +191,7 @@ func (p picture) count(status string) (n int) {
 	return n
 }
 
-// unfinished are the revisions that say that something is under way, or
+// unfinished returns the revisions that say that something is under way, or
 // contradict themselves.
 func (p picture) unfinished() (out []string) {
 	for _, h := range p.history {

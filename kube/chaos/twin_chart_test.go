@@ -38,7 +38,7 @@ func some[T any](m maker, of ...T) []T {
 	return of[:m.IntN(len(of)+1)]
 }
 
-// atLeast is some, but at least n.
+// atLeast returns some, but at least n.
 func atLeast[T any](m maker, n int, of ...T) []T {
 	for {
 		if out := some(m, of...); len(out) >= n {
@@ -111,7 +111,7 @@ func (c *twinChart) add(m maker, forGood bool) {
 	c.objects = append(c.objects, o)
 }
 
-// changed is an object as the next version has it: often as it was.
+// changed returns an object as the next version has it: often as it was.
 func (m maker) changed(o map[string]any, groups bool) map[string]any {
 	o = runtime.DeepCopyJSON(o)
 	switch metadata := o["metadata"].(map[string]any); m.IntN(8) {
@@ -255,7 +255,7 @@ func (m maker) networkPolicy(string) map[string]any {
 	}}
 }
 
-// pod is the spec of pods.
+// pod returns the spec of pods.
 func (m maker) pod(restart string) map[string]any {
 	var containers, inits []any
 	for _, name := range atLeast(m, 1, "main", "side") {

@@ -82,7 +82,7 @@ func (s scene) settled() bool {
 // waitsFor is an annotation that Helm sends, and lockstep does not (R3).
 const waitsFor = "helm.sh/depends-on-resource-groups"
 
-// likeness is an object without its identity and without what controllers add: what is
+// likeness returns an object without its identity and without what controllers add: what is
 // left is what was applied, and who owns which fields of it.
 func likeness(o unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
@@ -114,7 +114,7 @@ func likeness(o unstructured.Unstructured) map[string]any {
 	return plain(out, o.GetNamespace())
 }
 
-// plain is a value as JSON has it, the same in each namespace.
+// plain returns a value as JSON has it, the same in each namespace.
 func plain(v any, namespace string) (out map[string]any) {
 	text, err := json.Marshal(v)
 	if err == nil {

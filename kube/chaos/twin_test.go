@@ -188,7 +188,7 @@ func refusesTheLast(p *process) bool {
 // complaint is what a run that prints events also prints.
 func complaint(p *process) string { return "    | " + strings.TrimSpace(p.err.String()) }
 
-// revisionAfter is the one that the next operation makes.
+// revisionAfter returns the one that the next operation makes.
 func revisionAfter(before scene) int {
 	if n := len(before.records); n > 0 {
 		return before.records[n-1].Version + 1
@@ -196,7 +196,7 @@ func revisionAfter(before scene) int {
 	return 1
 }
 
-// chart is the next version of the chart, an earlier one, or one that is refused.
+// chart returns the next version of the chart, an earlier one, or one that is refused.
 func (l *life) chart() twinChart {
 	if n := len(l.versions); len(l.story) > 0 && (n < 3 || l.odds(30)) {
 		l.versions = append(l.versions, l.next(l.versions[n-1]))

@@ -98,7 +98,7 @@ func fromFiles(path string, files []*archive.BufferedFile) (*Chart, error) {
 	return &Chart{path: path, src: src}, nil
 }
 
-// Name is the chart's name, the first element of every chart path in it.
+// Name returns the chart's name, the first element of every chart path in it.
 func (c *Chart) Name() string { return c.src.meta.Name }
 
 // Path is where the chart was found: a directory, or an archive, which may be one
@@ -230,7 +230,7 @@ func Give(given, was, is map[string]any) {
 // chart that was never in files gives an error.
 func FromHelm(h *chart.Chart) (*Chart, error) { return fromFiles(h.Name(), rawFiles(h)) }
 
-// rawFiles are the files of a chart and of those below it. Helm's loader keeps
+// rawFiles returns the files of a chart and of those below it. Helm's loader keeps
 // them all with the chart at the top, this package each with its own.
 func rawFiles(h *chart.Chart) []*archive.BufferedFile {
 	var files []*archive.BufferedFile

@@ -42,7 +42,7 @@ func repository(t *testing.T) string {
 	return server.URL
 }
 
-// listed are the files below a directory.
+// listed returns the files below a directory.
 func listed(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -168,7 +168,7 @@ type Folder struct {
 	Archive string
 }
 
-// below is the folder of a subchart.
+// below returns the folder of a subchart.
 func (f Folder) below(sub *source) Folder {
 	to := Folder{Dir: path.Join(f.Dir, "charts", sub.name), Archive: f.Archive}
 	if sub.packed && f.Archive == "" {
@@ -230,7 +230,7 @@ func (s *source) save(dir string) error {
 	return nil
 }
 
-// CopyUnloaded is Save for a chart that cannot be loaded: it copies the directory
+// CopyUnloaded returns Save for a chart that cannot be loaded: it copies the directory
 // at path below dir, with each Chart.yaml normalised, and returns the copy's path.
 // What is no readable directory stays where it is, for Helm to say what is wrong.
 func CopyUnloaded(path, dir string) (string, error) {

@@ -92,7 +92,7 @@ func NewGuard(l Limits) *Guard {
 	return &Guard{limits: l}
 }
 
-// Funcs are the functions that the templates need that WrapTemplates has wrapped,
+// Funcs returns the functions that the templates need that WrapTemplates has wrapped,
 // for action.Configuration.CustomTemplateFuncs.
 func (g *Guard) Funcs() template.FuncMap {
 	funcs := g.sized()
@@ -247,7 +247,7 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 	}
 }
 
-// RunAll is Run for what does nothing but render, in templates that may not be
+// RunAll returns Run for what does nothing but render, in templates that may not be
 // wrapped.
 func (g *Guard) RunAll(ctx context.Context, do func() error) error {
 	g.all = true
@@ -329,7 +329,7 @@ func available() uint64 {
 	return left
 }
 
-// numberIn is the number that comes behind a word in a file.
+// numberIn returns the number that comes behind a word in a file.
 func numberIn(file, word string) (n uint64, ok bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {

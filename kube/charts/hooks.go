@@ -27,7 +27,7 @@ func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
 	return out
 }
 
-// HookGroup is the unit that a hook is for one event (R40), after those that
+// HookGroup returns the unit that a hook is for one event (R40), after those that
 // were made of the event's hooks before it.
 //
 // Rule R5: a hook follows the hook before it, whatever its annotations ask for.
@@ -51,7 +51,7 @@ func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, b
 	return g
 }
 
-// HookTexts are the ConfigMaps and Secrets of a release that are hooks: pods read
+// HookTexts returns the ConfigMaps and Secrets of a release that are hooks: pods read
 // them as they do others (R62).
 func HookTexts(rel *release.Release) []infer.Object {
 	var out []infer.Object
@@ -108,7 +108,7 @@ func HookTurns(rel *release.Release, root string, resources []plan.Resource, bef
 	return turns, warnings
 }
 
-// hookScope is the chart path of a hook and what it says of its scope, "" for
+// hookScope returns the chart path of a hook and what it says of its scope, "" for
 // one that says nothing or not in all of its objects.
 func hookScope(h *release.Hook, root string) (chart, scope string) {
 	if !strings.Contains(h.Manifest, plan.AnnotationHookScope) {

@@ -37,7 +37,7 @@ func Parse(manifest, root string) ([]Document, []plan.Warning, error) {
 	return ParseBy(nil, manifest, root)
 }
 
-// ParseBy is Parse by a reader that may know the documents.
+// ParseBy returns Parse by a reader that may know the documents.
 func ParseBy(r *documents.Reader, manifest, root string) ([]Document, []plan.Warning, error) {
 	docs, _, warnings, err := parseManifest(r, manifest, root, false)
 	return docs, warnings, err
@@ -46,7 +46,7 @@ func ParseBy(r *documents.Reader, manifest, root string) ([]Document, []plan.War
 // errNoKind is the error about a document that has no kind or no apiVersion.
 var errNoKind = errors.New("document has no apiVersion or kind")
 
-// parseManifest is Parse, which also returns the documents that hold no object:
+// parseManifest returns Parse, which also returns the documents that hold no object:
 // nothing but comments, and where kindless is set what has no kind.
 func parseManifest(r *documents.Reader, manifest, root string, kindless bool) (docs, others []Document, _ []plan.Warning, _ error) {
 	var lost []string
@@ -191,7 +191,7 @@ func parseItems(d Document) ([]Document, error) {
 	return docs, nil
 }
 
-// lostWarning is the one warning of R6 about all objects whose chart is not
+// lostWarning returns the one warning of R6 about all objects whose chart is not
 // known.
 func lostWarning(lost []string, root string) []plan.Warning {
 	if len(lost) == 0 {

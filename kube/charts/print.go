@@ -238,7 +238,7 @@ var (
 	valueName  = regexp.MustCompile(`\.Values((?:\.\w+)+)`)
 )
 
-// valuesOfSecrets are the values that the templates of a chart and its subcharts name
+// valuesOfSecrets returns the values that the templates of a chart and its subcharts name
 // where they write the data of Secrets. The values of scopes go over those of the chart.
 func valuesOfSecrets(c *helmchart.Chart, scopes []map[string]any) (found []any) {
 	scopes = append(slices.Clone(scopes), c.Values)
@@ -304,7 +304,7 @@ func (r *Rendered) HideSecrets() {
 	r.Release = &rel
 }
 
-// withoutValues is a Secret in YAML, without its values.
+// withoutValues returns a Secret in YAML, without its values.
 func withoutValues(u *unstructured.Unstructured) string {
 	u = u.DeepCopy()
 	mask.Object(u.Object, nil)

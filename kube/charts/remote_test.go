@@ -86,7 +86,7 @@ func TestLoadFromARegistry(t *testing.T) {
 	}
 }
 
-// registryOf is the part of an OCI registry that a pull needs, with one chart.
+// registryOf returns the part of an OCI registry that a pull needs, with one chart.
 func registryOf(t *testing.T, archive, version string) http.Handler {
 	t.Helper()
 	data, err := os.ReadFile(archive)

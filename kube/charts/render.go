@@ -110,7 +110,7 @@ func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rend
 	return r, nil
 }
 
-// parsed is fromRelease within the limits: objects take many times the memory of
+// parsed returns fromRelease within the limits: objects take many times the memory of
 // their text.
 func parsed(ctx context.Context, rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
 	result := make(chan *Rendered, 1)
@@ -149,7 +149,7 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 	return nil, CleanError(err)
 }
 
-// guarded is install within the limits.
+// guarded returns install within the limits.
 func guarded(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
 	g := NewGuard(o.Limits)
 	var rel *release.Release

@@ -35,7 +35,7 @@ func indented(args []reflect.Value) float64 {
 	return number(args) * float64(1+strings.Count(args[1].String(), "\n"))
 }
 
-// sized are these functions, which refuse what is too large.
+// sized returns these functions, which refuse what is too large.
 func (g *Guard) sized() template.FuncMap {
 	funcs, of := template.FuncMap{}, sprig.TxtFuncMap()
 	for name, size := range sizes {

@@ -52,7 +52,7 @@ func newSource(files []*archive.BufferedFile) (*source, error) {
 	return unpack(files, &left)
 }
 
-// unpack is newSource with what is left of maxUnpacked.
+// unpack returns newSource with what is left of maxUnpacked.
 func unpack(files []*archive.BufferedFile, left *int64) (*source, error) {
 	own, below := split(files)
 	s := &source{written: map[string][]byte{}}

@@ -91,7 +91,7 @@ func wrappable(c *chart.Chart, name string) bool {
 	return !strings.HasPrefix(path.Base(name), "_") && c.Metadata.Type != "library"
 }
 
-// shortened is the name of a template with so much of its end as fits before
+// shortened returns the name of a template with so much of its end as fits before
 // wrapperColumn, however it is quoted.
 func shortened(name string) string {
 	const most = 200

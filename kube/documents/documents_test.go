@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// helms are the documents of a manifest as Helm's own function has them.
+// helms returns the documents of a manifest as Helm's own function has them.
 func helms(manifest string) []string {
 	parts := releaseutil.SplitManifests(manifest)
 	keys := slices.Collect(maps.Keys(parts))
@@ -31,7 +31,7 @@ var manifests = []string{
 	"----\n-----\n------\n--- ---\n", "\r\n---\r\na: 1\r\n--- # x\r\n", "a\n--\n---", "x---\n\n\n---\n\x85\n---\u2028x", "---\n\xff\n---\n",
 }
 
-// textsOf are the files of the test charts that match.
+// textsOf returns the files of the test charts that match.
 func textsOf(t *testing.T, pattern string) (texts []string) {
 	t.Helper()
 	paths, err := filepath.Glob("../../testdata/charts/" + pattern)

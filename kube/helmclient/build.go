@@ -71,7 +71,7 @@ func (c *Client) forgetSnapshot() {
 	c.snapshot = &manifest.Snapshot{}
 }
 
-// BuildTable is Helm's own.
+// BuildTable returns Helm's own.
 func (c *Client) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	return c.cfg.Inner.BuildTable(r, validate)
 }

@@ -229,7 +229,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	return &helmkube.Result{Deleted: list}, nil
 }
 
-// RemoveErr is why the last removal failed; Helm reports only that it did.
+// RemoveErr returns why the last removal failed; Helm reports only that it did.
 func (c *Client) RemoveErr() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -337,7 +337,7 @@ func (c *Client) nothingToDelete(list helmkube.ResourceList) error {
 	return c.remove(c.cfg.Old, list, cluster.Removal{Policy: metav1.DeletePropagationBackground})
 }
 
-// absent are the objects of a list that were not there when it was built.
+// absent returns the objects of a list that were not there when it was built.
 func (c *Client) absent(list helmkube.ResourceList) helmkube.ResourceList {
 	return list.Filter(func(i *resource.Info) bool {
 		f := c.builder().Fact(i)
@@ -364,10 +364,10 @@ func (c *Client) awaits(gate bool) bool {
 	return false
 }
 
-// Get is Helm's own.
+// Get returns Helm's own.
 func (c *Client) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
 	return c.cfg.Inner.Get(list, related)
 }
 
-// IsReachable is Helm's own.
+// IsReachable returns Helm's own.
 func (c *Client) IsReachable() error { return c.cfg.Inner.IsReachable() }

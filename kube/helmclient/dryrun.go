@@ -53,7 +53,7 @@ func (d *DryRun) Built() (helmkube.ResourceList, []plan.Warning) {
 	return d.built, d.warnings
 }
 
-// Later are the APIs that are down, and that what was built last brings.
+// Later returns the APIs that are down, and that what was built last brings.
 func (d *DryRun) Later() []schema.GroupVersion {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,20 +103,20 @@ func (d *DryRun) Delete(helmkube.ResourceList, metav1.DeletionPropagation) (*hel
 	return nil, []error{errDryRun}
 }
 
-// Get is Helm's own.
+// Get returns Helm's own.
 func (d *DryRun) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
 	return d.inner.Get(list, related)
 }
 
-// IsReachable is Helm's own.
+// IsReachable returns Helm's own.
 func (d *DryRun) IsReachable() error { return d.inner.IsReachable() }
 
-// GetWaiter is Helm's own.
+// GetWaiter returns Helm's own.
 func (d *DryRun) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return d.GetWaiterWithOptions(ws)
 }
 
-// GetWaiterWithOptions is Helm's own, which does not know the strategy ordered.
+// GetWaiterWithOptions returns Helm's own, which does not know the strategy ordered.
 func (d *DryRun) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
 	if ws == WaitOrdered {
 		ws = helmkube.StatusWatcherStrategy
@@ -124,17 +124,17 @@ func (d *DryRun) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube
 	return d.inner.GetWaiterWithOptions(ws, opts...)
 }
 
-// GetPodList is Helm's own.
+// GetPodList returns Helm's own.
 func (d *DryRun) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
 	return d.inner.GetPodList(namespace, opts)
 }
 
-// OutputContainerLogsForPodList is Helm's own.
+// OutputContainerLogsForPodList returns Helm's own.
 func (d *DryRun) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
 	return d.inner.OutputContainerLogsForPodList(pods, namespace, to)
 }
 
-// BuildTable is Helm's own.
+// BuildTable returns Helm's own.
 func (d *DryRun) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	return d.inner.BuildTable(r, validate)
 }

@@ -17,7 +17,7 @@ import (
 // event have run, last first, or when one has failed. It asks for the pods of a
 // hook, then for their logs: that is where the hook is known from.
 
-// GetPodList is Helm's own. Whose pods they are is remembered.
+// GetPodList returns Helm's own. Whose pods they are is remembered.
 func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
 	pods, err := c.cfg.Inner.GetPodList(namespace, opts)
 	if err == nil {
@@ -26,7 +26,7 @@ func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.
 	return pods, err
 }
 
-// printed is the hook whose pods Helm asks for, "Job/name" or "Pod/name".
+// printed returns the hook whose pods Helm asks for, "Job/name" or "Pod/name".
 func printed(opts metav1.ListOptions) string {
 	if set, err := labels.ConvertSelectorToLabelsMap(opts.LabelSelector); err == nil && set["job-name"] != "" {
 		return "Job/" + set["job-name"]
@@ -64,7 +64,7 @@ func (q *hookQueue) ofPod(namespace, name string) *hookUnit {
 	return q.pods[podKey{namespace, name}]
 }
 
-// OutputContainerLogsForPodList is Helm's own. A last line without an end is
+// OutputContainerLogsForPodList returns Helm's own. A last line without an end is
 // told as well.
 func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
 	var lines []*lineWriter

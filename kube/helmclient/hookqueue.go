@@ -30,7 +30,7 @@ func (h HookEvents) list() []release.HookEvent {
 	return out
 }
 
-// HookPhases are the phases of a release's hooks before and after the main
+// HookPhases returns the phases of a release's hooks before and after the main
 // work. Those in the plan (lockstep/hook-scope) are not among them.
 func HookPhases(rel *release.Release, prefix string, events HookEvents, turns []charts.HookTurn) (before, after []event.Phase) {
 	inPlan := func(text string) bool {
@@ -47,7 +47,7 @@ func HookPhases(rel *release.Release, prefix string, events HookEvents, turns []
 	return before, after
 }
 
-// hookUnits are the hooks that Helm will execute, in its order, with their
+// hookUnits returns the hooks that Helm will execute, in its order, with their
 // phases.
 func hookUnits(rel *release.Release, prefix string, events HookEvents, inPlan func(manifest string) bool) (units []*hookUnit, phases []event.Phase) {
 	for _, e := range events.list() {
@@ -90,7 +90,7 @@ func (u *hookUnit) cutShort() bool {
 	return u.err == nil || errors.Is(u.err, run.ErrAborted) && !(errors.As(u.err, &stage) && len(stage.Failures) > 0)
 }
 
-// ended is the status of a hook's objects after it has run.
+// ended returns the status of a hook's objects after it has run.
 func (u *hookUnit) ended() event.Status {
 	if u.done {
 		return event.Ready
@@ -235,14 +235,14 @@ func (q *hookQueue) hasScoped(manifest string) bool {
 	return slices.ContainsFunc(q.scoped, func(s *scopedHook) bool { return s.Hook.Manifest == manifest })
 }
 
-// scopedHooks are the hooks in the plan.
+// scopedHooks returns the hooks in the plan.
 func (q *hookQueue) scopedHooks() []*scopedHook {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.scoped)
 }
 
-// turns are those of the hooks in the plan.
+// turns returns those of the hooks in the plan.
 func (q *hookQueue) turns() []plan.Turn {
 	var out []plan.Turn
 	for _, s := range q.scopedHooks() {

@@ -24,7 +24,7 @@ type Leftover struct {
 	Planned  Planned
 }
 
-// Planned are the phases of the leftovers.
+// Planned returns the phases of the leftovers.
 func (l Leftovers) Planned() (newer, older []Planned) {
 	for _, x := range l.Newer {
 		newer = append(newer, x.Planned)

@@ -61,7 +61,7 @@ func (p Planned) of(resources []plan.Resource, turns []plan.Turn) bool {
 	return !slices.ContainsFunc(resources, func(r plan.Resource) bool { return !reflect.DeepEqual(planned[r.Object], r) })
 }
 
-// Phases are those of a number of plans, without the empty ones.
+// Phases returns those of a number of plans, without the empty ones.
 func Phases(all ...Planned) []event.Phase {
 	var out []event.Phase
 	for _, p := range all {

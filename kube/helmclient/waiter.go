@@ -28,7 +28,7 @@ type waiter struct {
 
 var _ helmkube.Waiter = (*waiter)(nil)
 
-// inner is Helm's own waiter, ended by an abort.
+// inner returns Helm's own waiter, ended by an abort.
 func (w *waiter) inner() (helmkube.Waiter, error) {
 	ws := w.strategy
 	if ws == WaitOrdered {

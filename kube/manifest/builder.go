@@ -53,7 +53,7 @@ type Scope struct {
 	Root string
 }
 
-// Owner is the release as OwnerOf names it, empty if it is not known.
+// Owner returns the release as OwnerOf names it, empty if it is not known.
 func (s Scope) Owner() string {
 	if s.Release == "" {
 		return ""
@@ -82,13 +82,13 @@ func (b *Builder) Build(manifest string) (helmkube.ResourceList, []plan.Warning,
 	return b.build(manifest, false)
 }
 
-// BuildTarget is Build for checks, which tell of kinds that the cluster does not
+// BuildTarget returns Build for checks, which tell of kinds that the cluster does not
 // have together with all else: they count as late (R29).
 func (b *Builder) BuildTarget(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	return b.build(manifest, true)
 }
 
-// Anew is BuildTarget once the cluster has got kinds that it did not know.
+// Anew returns BuildTarget once the cluster has got kinds that it did not know.
 func (b *Builder) Anew(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	mapper, err := b.client.Getter.ToRESTMapper()
 	if err != nil {
@@ -142,7 +142,7 @@ func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, [
 	return list, warnings, errors.Join(unknown...)
 }
 
-// rootOf is the chart that a manifest is of: the one that its templates are
+// rootOf returns the chart that a manifest is of: the one that its templates are
 // named after, which a revision of another chart has other than the present
 // one, or where all have lost their names (R6) the given one.
 func rootOf(manifest, otherwise string) string {
@@ -201,7 +201,7 @@ func setNamespace(u *unstructured.Unstructured, mapping *meta.RESTMapping, names
 	}
 }
 
-// RESTClient is the client for the API of a mapping.
+// RESTClient returns the client for the API of a mapping.
 func (b *Builder) RESTClient(mapping *meta.RESTMapping) (resource.RESTClient, error) {
 	gv := mapping.GroupVersionKind.GroupVersion()
 	b.known.mu.Lock()
@@ -242,7 +242,7 @@ func (b *Builder) Ours(list helmkube.ResourceList) bool {
 	})
 }
 
-// Resources are the planner's view of a list.
+// Resources returns the planner's view of a list.
 func (b *Builder) Resources(list helmkube.ResourceList) []plan.Resource {
 	var out []plan.Resource
 	for _, i := range list {

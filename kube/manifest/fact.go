@@ -110,7 +110,7 @@ func (b Before) appliedStill(i *resource.Info, sentAt time.Time) bool {
 	})
 }
 
-// entriesOfHelm are the managers of an object that are Helm: nothing where it has applied
+// entriesOfHelm returns the managers of an object that are Helm: nothing where it has applied
 // nothing of it.
 func entriesOfHelm(o metav1.Object) (all []metav1.ManagedFieldsEntry) {
 	applied := false
@@ -133,7 +133,7 @@ func fieldsOf(m metav1.ManagedFieldsEntry) (fields map[string]any) {
 	return fields
 }
 
-// Version is a resourceVersion as a number, 0 if it is none.
+// Version returns a resourceVersion as a number, 0 if it is none.
 func Version(s string) uint64 {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {

@@ -117,7 +117,7 @@ func (b *Builder) made(ctx context.Context, i *resource.Info) ([]*metav1.Partial
 	}
 }
 
-// named is the Info of one object that was made of an Info with a generateName.
+// named returns the Info of one object that was made of an Info with a generateName.
 func (b *Builder) named(i *resource.Info, f *Fact, m *metav1.PartialObjectMetadata) *resource.Info {
 	copied := &Fact{Resource: f.Resource, Rule: f.Rule, Owner: OwnerOf(m), before: Before{Known: true, Version: m.ResourceVersion}}
 	copied.Resource.Object.Name = m.Name

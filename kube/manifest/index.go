@@ -30,10 +30,10 @@ func NewIndex(list helmkube.ResourceList) Index {
 	return x
 }
 
-// Get is the Info of the same object, nil if there is none.
+// Get returns the Info of the same object, nil if there is none.
 func (x Index) Get(i *resource.Info) *resource.Info { return x[identityOf(i)] }
 
-// Without is the part of a list that another list does not have.
+// Without returns the part of a list that another list does not have.
 func Without(list, others helmkube.ResourceList) helmkube.ResourceList {
 	x := NewIndex(others)
 	return list.Filter(func(i *resource.Info) bool { return x.Get(i) == nil })

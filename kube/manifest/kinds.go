@@ -58,7 +58,7 @@ func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, brought map[sc
 	return guessed(gvk), true, nil
 }
 
-// guessed is the API that a kind would most likely have.
+// guessed returns the API that a kind would most likely have.
 func guessed(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	scope := meta.RESTScopeNamespace
@@ -68,7 +68,7 @@ func guessed(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	return &meta.RESTMapping{Resource: plural, GroupVersionKind: gvk, Scope: scope}
 }
 
-// broughtKinds are the kinds that CRDs among the documents bring.
+// broughtKinds returns the kinds that CRDs among the documents bring.
 func broughtKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.RESTMapping {
 	out := map[schema.GroupVersionKind]*meta.RESTMapping{}
 	for _, d := range docs {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
-// infoOf is the Info of a ConfigMap or of something else.
+// infoOf returns the Info of a ConfigMap or of something else.
 func infoOf(kind, version, name string) *resource.Info {
 	gvk := schema.GroupVersionKind{Group: "x.io", Version: version, Kind: kind}
 	return &resource.Info{Namespace: "n", Name: name, Mapping: &meta.RESTMapping{

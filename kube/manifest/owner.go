@@ -21,7 +21,7 @@ const (
 	ownerNamespaceKey = "meta.helm.sh/release-namespace"
 )
 
-// OwnerOf is the release that an object says it belongs to, as Owner names it,
+// OwnerOf returns the release that an object says it belongs to, as Owner names it,
 // or "".
 func OwnerOf(m metav1.Object) string {
 	a := m.GetAnnotations()

@@ -15,7 +15,7 @@ import (
 	"lockstep/engine/text"
 )
 
-// forms are all ways in which a value may appear: encoded, escaped once or twice, cleaned
+// forms returns all ways in which a value may appear: encoded, escaped once or twice, cleaned
 // for one line.
 func forms(v string) []string {
 	all := []string{
@@ -56,7 +56,7 @@ var escapes = []func(string) string{
 	},
 }
 
-// inBase64 are the digits of a value inside a longer text that is encoded: for each of the
+// inBase64 returns the digits of a value inside a longer text that is encoded: for each of the
 // three possible offsets, those that do not depend on its neighbours.
 func inBase64(v string) (all []string) {
 	for before := range 3 {
@@ -126,7 +126,7 @@ const Ellipsis = "…"
 // index matches the indices at the end of a key.
 var index = regexp.MustCompile(`(\[\d*\])+$`)
 
-// Argument is the value of a flag as it may be shown. Ellipsis replaces secrets: values
+// Argument returns the value of a flag as it may be shown. Ellipsis replaces secrets: values
 // that the mask hides, in key1=val1,key2=val2 those that are named like credentials, and
 // values with control characters, which cannot be typed.
 func (m *Mask) Argument(flag, value string) string {
@@ -150,7 +150,7 @@ func (m *Mask) Argument(flag, value string) string {
 	return shown
 }
 
-// Path is Argument for a file path, or key=path.
+// Path returns Argument for a file path, or key=path.
 func (m *Mask) Path(value string) string {
 	if m.Text(value) != value || strings.ContainsFunc(value, unicode.IsControl) {
 		return Ellipsis

@@ -175,7 +175,7 @@ func (m *Mask) addOne(value string) {
 	}
 }
 
-// scalars are all scalars in a value, as text.
+// scalars returns all scalars in a value, as text.
 func scalars(v any, out []string) []string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -195,7 +195,7 @@ func scalars(v any, out []string) []string {
 	return out
 }
 
-// within are the secrets in a value that is a file or a URL: fields and variables that are
+// within returns the secrets in a value that is a file or a URL: fields and variables that are
 // named like credentials, and passwords.
 func within(value string) (out []string) {
 	var file any
@@ -213,7 +213,7 @@ func within(value string) (out []string) {
 // address matches the credentials in a URL.
 var address = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
 
-// passwords are those of the URLs in a text, as written and decoded.
+// passwords returns those of the URLs in a text, as written and decoded.
 func passwords(text string) (out []string) {
 	if !strings.Contains(text, "@") {
 		return nil

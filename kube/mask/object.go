@@ -203,7 +203,7 @@ func hideArguments(list []any, changed bool) {
 // secretArgument is the value of an argument, and the text in front of it.
 type secretArgument struct{ name, value string }
 
-// secretArguments are the values of arguments such as --password=x, and those after
+// secretArguments returns the values of arguments such as --password=x, and those after
 // --password, by index.
 func secretArguments(list []any) map[int]secretArgument {
 	found, follows := map[int]secretArgument{}, false
@@ -222,7 +222,7 @@ func secretArguments(list []any) map[int]secretArgument {
 	return found
 }
 
-// credentials are the values that are named like credentials, and the passwords of URLs.
+// credentials returns the values that are named like credentials, and the passwords of URLs.
 func credentials(v any) (out []string) {
 	switch v := v.(type) {
 	case string:
@@ -250,7 +250,7 @@ func credentials(v any) (out []string) {
 	return out
 }
 
-// scalar is a string or a number as text.
+// scalar returns a string or a number as text.
 func scalar(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:

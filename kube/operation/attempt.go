@@ -22,7 +22,7 @@ import (
 	"lockstep/kube/release"
 )
 
-// attempts is what the attempts of one operation share.
+// attempts is the state that the attempts of one operation share.
 type attempts struct {
 	op           *Operation
 	engine       *run.Engine
@@ -30,7 +30,7 @@ type attempts struct {
 	stopWatching func() // ends runWatcher
 }
 
-// spec is the difference between two attempts.
+// spec holds the settings that differ between the attempts of an operation.
 type spec struct {
 	prefix string // "" or event.RollbackPrefix
 	wait   helmkube.WaitStrategy
@@ -44,13 +44,12 @@ type spec struct {
 	hooks         helmclient.HookEvents
 	uninstalling  bool
 	removal       time.Duration         // limit for the deletion of one object, 0 for none
-	record        *release.Record       // stored with a new revision, nil for what its chart has
+	record        *release.Record       // stored with a new revision; nil: keep the record in its chart
 	later         []schema.GroupVersion // see preflight.Prepared
-	// preview is what objects of a rollback are previewed from.
-	preview *preflight.Prepared
+	preview       *preflight.Prepared   // of a rollback, for previews of its objects
 }
 
-// newSpec is the spec of the operation itself.
+// newSpec returns the spec of the operation itself.
 func newSpec(p *preflight.Prepared) spec {
 	return spec{
 		wait: p.Common.Strategy(), force: p.Target.Force, root: p.Target.Root(), tree: p.Target.Tree, old: p.Old.Revision,
@@ -58,8 +57,8 @@ func newSpec(p *preflight.Prepared) spec {
 	}
 }
 
-// attempt is one run of a Helm action: the operation itself or its rollback. Its
-// requests end with the engine's.
+// attempt is one run of a Helm action: the operation itself or its rollback. The engine
+// cancels its requests.
 type attempt struct {
 	attempts
 	spec     spec
@@ -68,7 +67,7 @@ type attempt struct {
 	client   *helmclient.Client
 	driver   *release.Driver
 	preluded bool // a phase of the prelude was started
-	// crdsApplied is set if crds/ changed what the cluster serves.
+	// crdsApplied is set if applying crds/ may have changed the kinds that the cluster serves.
 	crdsApplied bool
 }
 
@@ -116,7 +115,7 @@ func (as *attempts) runTask(j task) (a *attempt, status string, err error) {
 	return a, status, err
 }
 
-// perform runs Helm's action and confirms the record, whose status it returns.
+// perform runs Helm's action, confirms the release record and returns the status in it.
 func (a *attempt) perform(j task, operation string) (rel *rel1.Release, status string, err error) {
 	if rel, err = j.do(a); err == nil {
 		status, err = a.confirmRecord(operation)
@@ -125,7 +124,7 @@ func (a *attempt) perform(j task, operation string) (rel *rel1.Release, status s
 	return rel, status, err
 }
 
-// warnOnce returns a function that publishes each warning once, and none of known.
+// warnOnce returns a function that publishes each warning once and skips those in known.
 func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning) {
 	var mu sync.Mutex
 	published := map[string]bool{}
@@ -142,8 +141,8 @@ func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning
 	}
 }
 
-// rebound is the attempt's storage and session with requests that end with ctx: its
-// own may have been stopped.
+// rebound returns the attempt's storage and session with requests bound to ctx, because
+// the engine may have cancelled the attempt's own.
 func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
 	b, err := preflight.NewSession(ctx, a.op.client, a.op.prepared.Common, &a.op.writes, a.op.ledger)
 	if err != nil {
@@ -154,7 +153,7 @@ func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Se
 	return helmstorage.Init(a.driver.Over(b.Releases().Driver)), session, nil
 }
 
-// newSession is a session whose requests end with the engine's.
+// newSession returns a session whose requests the engine cancels.
 func (as *attempts) newSession() (*preflight.Session, error) {
 	return preflight.NewSession(as.engine.Requests(), as.op.client, as.op.prepared.Common, &as.op.writes, as.op.ledger)
 }

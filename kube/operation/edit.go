@@ -31,7 +31,8 @@ type Edited struct {
 	before  *Operation
 }
 
-// Editable is why an operation cannot be edited, nil if it can while paused or held.
+// Editable returns an error if the operation applies nothing and so cannot be edited. Others
+// can be edited while they are paused or held.
 func (op *Operation) Editable() error {
 	if op.edit == nil {
 		return fmt.Errorf("nothing to edit: %s takes neither values nor a chart", op.prepared.Info.Name)
@@ -39,10 +40,10 @@ func (op *Operation) Editable() error {
 	return nil
 }
 
-// Values are the values of the running revision: the user's own, with all also the
-// chart defaults. They are not masked.
+// Values returns the user's values of the running revision; if all is set, merged with the
+// chart defaults. Secret values are not masked.
 func (op *Operation) Values(all bool) (map[string]any, error) {
-	target := op.present().prepared.Target.Release
+	target := op.current().prepared.Target.Release
 	if !all {
 		return charts.CopyValues(target.Config), nil
 	}
@@ -54,12 +55,12 @@ func (op *Operation) Values(all bool) (map[string]any, error) {
 }
 
 // Edit renders and plans another revision of the running operation with other values
-// and, unless c is nil, another chart. After an error nothing has changed.
+// and, unless c is nil, another chart. An error changes nothing.
 func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.Chart) (*Edited, error) {
 	if err := op.Editable(); err != nil {
 		return nil, err
 	}
-	now := op.present()
+	now := op.current()
 	up := *now.edit
 	up.Values, up.ResetValues, up.ReuseValues, up.ResetThenReuseValues = charts.CopyValues(values), true, false, false
 	if c != nil {
@@ -75,8 +76,8 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	return &Edited{planned, up, now}, nil
 }
 
-// editFrom handles an edit from another process: values to merge over those of the run.
-// An invalid edit is refused.
+// editFrom handles an edit from another process, whose values are merged over those of the
+// run. It publishes a refusal if the edit is invalid.
 func (op *Operation) editFrom(eng *run.Engine, c event.Command) {
 	edited, err := op.editOver(eng.Requests(), c.Values)
 	if err == nil {
@@ -96,6 +97,7 @@ func (op *Operation) editFrom(eng *run.Engine, c event.Command) {
 // errNothingEdited refuses an edit that would only create another revision.
 var errNothingEdited = errors.New("the edit changes no object, so there is nothing to apply; retry or accept a failed group instead")
 
+// editOver prepares an edit whose values, as YAML, are merged over those of the run.
 func (op *Operation) editOver(ctx context.Context, text string) (*Edited, error) {
 	if err := op.Editable(); err != nil {
 		return nil, err
@@ -111,7 +113,8 @@ func (op *Operation) editOver(ctx context.Context, text string) (*Edited, error)
 	return op.Edit(ctx, chartcommon.CoalesceTables(over, values), nil)
 }
 
-// progress is what the operation has done so far, for planning its next revision.
+// progress returns the Lease and the revision that the operation already has, for planning
+// its next revision.
 func (op *Operation) progress() *preflight.Own {
 	own := &preflight.Own{Leased: op.holdsLease()}
 	op.mu.Lock()
@@ -122,8 +125,8 @@ func (op *Operation) progress() *preflight.Own {
 	return own
 }
 
-// Command is the command to continue with the edited revision. Its id is known only to
-// the operation that prepared the edit.
+// Command returns the command to continue with the edited revision. Only the operation that
+// prepared the edit knows its id.
 func (e *Edited) Command() event.Command {
 	e.before.mu.Lock()
 	defer e.before.mu.Unlock()
@@ -138,17 +141,17 @@ func (e *Edited) Command() event.Command {
 // Info names the operation that creates the edited revision.
 func (e *Edited) Info() event.Operation { return e.planned.Info() }
 
-// Phases are the phases of the edited revision, in order.
+// Phases returns the phases of the edited revision, in order.
 func (e *Edited) Phases() []event.Phase { return e.planned.Phases() }
 
-// Before are the phases of the revision that is replaced.
+// Before returns the phases of the revision that the edit replaces.
 func (e *Edited) Before() []event.Phase { return e.before.Phases() }
 
-// Warnings are about the edited chart and its plan.
+// Warnings returns the warnings about the edited chart and its plan.
 func (e *Edited) Warnings() []plan.Warning { return e.planned.Warnings() }
 
-// Changes are the objects whose manifests differ from the revision that is replaced, in
-// the order of the new plan, then deleted ones. Secret values are hidden.
+// Changes returns the objects whose manifests differ from the replaced revision's, in the
+// order of the new plan, followed by deleted objects. Secret values are masked.
 func (e *Edited) Changes() ([]preview.Change, error) {
 	was, is := e.before.targets(), e.planned.targets()
 	var changes []preview.Change
@@ -183,8 +186,8 @@ func (e *Edited) Empty() (bool, error) {
 	return was == is || slices.EqualFunc(was.CRDObjects(), is.CRDObjects(), sameFile), nil
 }
 
-// gates are the groups that are applied, each with the groups that it waits for. The
-// namespace exists by the time of an edit.
+// gates returns the groups that are applied, each with the groups that it waits for, without
+// the namespace: it exists by the time of an edit.
 func gates(phases []event.Phase) map[event.Unit][]string {
 	after := map[event.Unit][]string{}
 	for _, p := range phases {
@@ -198,12 +201,12 @@ func gates(phases []event.Phase) map[event.Unit][]string {
 	return after
 }
 
-// targets are the objects that an operation applies, including hooks.
+// targets returns the objects that an operation applies, including hooks.
 func (op *Operation) targets() map[plan.Object]*unstructured.Unstructured {
 	return maps.Collect(op.planned(op.prepared.Target.Release))
 }
 
-// inPlanOrder are objects with their place in the operation's plan, in its order.
+// inPlanOrder returns objects with their phase and group, in the order of the operation's plan.
 func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructured) (out []preview.Change) {
 	seen := map[plan.Object]bool{}
 	for _, p := range op.prepared.Phases {
@@ -250,8 +253,8 @@ func (op *Operation) setNextRevision(next *Operation) {
 	op.revisions = append(op.revisions, next)
 }
 
-// prepareNext prepares the edited revision again, on what the replaced one left, and
-// makes it the operation's.
+// prepareNext prepares the edited revision again on the objects that the replaced one left,
+// and makes it the running revision.
 func (as *attempts) prepareNext(a *attempt, with *Edited, failed error) (*Operation, error) {
 	if failed != nil {
 		return nil, failed
@@ -283,8 +286,8 @@ func (as *attempts) prepareNext(a *attempt, with *Edited, failed error) (*Operat
 	return next, nil
 }
 
-// replacedMessage reports that an edited revision replaces was. status is the one in
-// its record, "" if it was never created.
+// replacedMessage returns the message for replacing the revision of was. status is the one
+// in its record, "" if the revision was never created.
 func replacedMessage(was event.Operation, status string) string {
 	if status == "" || status == event.NoRelease {
 		return fmt.Sprintf("revision %d was edited before it was created", was.Revision)
@@ -292,7 +295,7 @@ func replacedMessage(was event.Operation, status string) string {
 	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", was.Revision, status)
 }
 
-// edited is the edit that a command continues with, nil for other commands.
+// edited returns the edit that a command continues with, nil for other commands.
 func (op *Operation) edited(c *event.Command) *Edited {
 	op.mu.Lock()
 	defer op.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 )
 
 // fail brings a failed or aborted operation to a final state (R34) and rolls it back if
-// asked to (R33, R43). The attempt is nil if it never started. A command accepted
-// meanwhile changes how the operation ends, so this repeats until none has (R48).
+// asked to (R33, R43). The attempt is nil if it never started. It starts over if a command
+// that changes how the operation ends is accepted meanwhile (R48).
 func (op *Operation) fail(as *attempts, a *attempt, err error) error {
 	for {
 		if ended, cause := op.conclude(as, a, err); ended {
@@ -26,8 +26,8 @@ func (op *Operation) fail(as *attempts, a *attempt, err error) error {
 	}
 }
 
-// conclude ends the operation by the current verdict and returns why it failed. ended
-// is false if the verdict changed meanwhile.
+// conclude ends the operation according to the engine's current verdict and returns why it
+// failed. ended is false if the verdict changed meanwhile.
 func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, cause error) {
 	v := op.engine.Verdict()
 	outcome, exit, why := event.Failed, 1, err.Error() // used if no group failed
@@ -55,9 +55,9 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 		end := run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Outcome: "nothing was written", Exit: notWritten(exit), Cause: why}
 		return op.engine.Finish(end) == nil, err
 	}
-	left, swept := a.finalize(err)
+	left, sweepErr := a.finalize(err)
 	cleanupFailure := a.cleanupFailure()
-	notes := []string{text(swept), cleanupFailure}
+	notes := []string{text(sweepErr), cleanupFailure}
 	made := op.hasMade(a)
 	// Rule R33: --rollback-on-failure decides here, an abort by its own command (R43).
 	rollback := v.Abort == nil && op.prepared.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
@@ -76,18 +76,19 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	return op.engine.Finish(end) == nil, err
 }
 
-// hasMade reports whether the operation created a revision, even one replaced by an edit.
+// hasMade reports whether the operation created a revision, even one that an edit replaced.
 func (op *Operation) hasMade(a *attempt) bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	return op.made || a.driver.Written().Made > 0
 }
 
-// wrote reports whether anything was written, or may have been.
+// wrote reports whether the operation wrote anything, or may have.
 func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || op.writes.Any() }
 
-// rollBack undoes what this run did, in view (R43). It does not start if a command
-// was accepted that ends the run without a rollback (R48).
+// rollBack runs the rollback as part of the same run (R43) and closes the feed. It does not
+// start, and ended is false, if a command that ends the run without a rollback was
+// accepted (R48).
 func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
 	info := as.op.undo.info
 	as.op.noteRollback()
@@ -105,9 +106,9 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bo
 		return true, cause
 	}
 	if back != nil {
-		left, swept := back.finalize(err)
+		left, sweepErr := back.finalize(err)
 		end.Release = left.status
-		notes = append(notes, text(swept))
+		notes = append(notes, text(sweepErr))
 		if left.err != nil {
 			notes = append(notes, left.text(info.Name, back.driver.Written().Made > 0), text(left.err))
 		}
@@ -143,7 +144,7 @@ func (as *attempts) runRollback() (*attempt, error) {
 	return a, err
 }
 
-// notWritten is the exit code of an operation that wrote nothing.
+// notWritten returns the exit code of an operation that wrote nothing.
 func notWritten(exit int) int {
 	if exit == 3 {
 		return exit
@@ -151,25 +152,26 @@ func notWritten(exit int) int {
 	return 2
 }
 
-// finalState is the release after a failed operation: the status in its record,
-// event.NoRelease if there is none, or "" and why it is unknown or not final.
+// finalState is the state of the release after a failed operation: the status in its record,
+// event.NoRelease if the release does not exist, or "" with an error if the status is
+// unknown or not final.
 type finalState struct {
 	status string
 	err    error
 }
 
-// text describes the release, and what to do if its record could not be brought to a
-// final state (R34). made is set if the operation created a revision.
+// text describes the state for the closing event. If the record could not be brought to a
+// final state, it says how to fix that (R34). made is set if the operation created a revision.
 func (r finalState) text(operation string, made bool) string {
 	switch {
 	case operation == "test":
 		return "the release is unchanged"
 	case r.err != nil:
-		says := "pending-" + operation
+		pending := "pending-" + operation
 		if operation == "uninstall" {
-			says = "uninstalling"
+			pending = "uninstalling"
 		}
-		return fmt.Sprintf("the release could not be marked failed, so its status may still be %s; run the same command again once the API server answers", says)
+		return fmt.Sprintf("the release could not be marked failed, so its status may still be %s; run the same command again once the API server answers", pending)
 	case r.status == event.NoRelease && operation == "uninstall":
 		return "the release no longer exists"
 	case r.status == event.NoRelease && made:
@@ -184,8 +186,8 @@ func (r finalState) text(operation string, made bool) string {
 	return "the release is " + r.status
 }
 
-// cleanupFailure is why --cleanup-on-fail left objects, "" if it did not. Helm's error
-// for that is not what made the operation fail.
+// cleanupFailure returns why --cleanup-on-fail could not delete new objects, "" if it did.
+// Helm returns only this error then, not the one that made the operation fail.
 func (a *attempt) cleanupFailure() string {
 	err := a.client.RemoveErr()
 	if err == nil || a.op.prepared.Info.Name == "uninstall" {
@@ -194,7 +196,7 @@ func (a *attempt) cleanupFailure() string {
 	return fmt.Sprintf("some new objects could not be deleted: %v", err)
 }
 
-// text is the text of an error, "" for none.
+// text returns the text of an error, "" for none.
 func text(err error) string {
 	if err == nil {
 		return ""
@@ -202,6 +204,7 @@ func text(err error) string {
 	return err.Error()
 }
 
+// rolledBack returns the outcome of a successful rollback.
 func rolledBack(info event.Operation) string {
 	if info.Name == "uninstall" {
 		return "the release was uninstalled"
@@ -209,7 +212,7 @@ func rolledBack(info event.Operation) string {
 	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
 }
 
-// join returns the outcome with its cause, and without.
+// join returns the outcome and notes as one line, with the cause and without it.
 func join(outcome, cause string, notes ...string) (why, without string) {
 	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 	return strings.Join(append([]string{outcome + ": " + cause}, notes...), "; "), strings.Join(append([]string{outcome}, notes...), "; ")
@@ -240,11 +243,11 @@ func leftBehind(events []event.Event) string {
 	}
 }
 
-// finalizeTime is how long finalizing the release is tried after an abort or timeout.
+// finalizeTime limits the attempts to write the final record after an abort or timeout.
 const finalizeTime = 20 * time.Second
 
-// finalContext is for writing the release record after the groups: it lasts as long as
-// the operation may take, and finalizeTime after an abort.
+// finalContext returns a context for writing the release record after the groups. It ends
+// finalizeTime after the engine's requests do, or at once if the Lease is lost.
 func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(a.op.lock.ctx)
 	stop := context.AfterFunc(run.Winding(a.engine.Requests()), func() { time.AfterFunc(finalizeTime, cancel) })
@@ -253,8 +256,8 @@ func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
 
 // finalize marks a release that is still pending or uninstalling as failed (R34) and
 // deletes the object of an interrupted hook. It returns the state of the release, and
-// why that object could not be deleted.
-func (a *attempt) finalize(cause error) (left finalState, swept error) {
+// the error of that deletion.
+func (a *attempt) finalize(cause error) (left finalState, sweepErr error) {
 	if lost := a.op.lost(); lost != nil {
 		return finalState{err: lost}, nil
 	}
@@ -264,19 +267,19 @@ func (a *attempt) finalize(cause error) (left finalState, swept error) {
 	if err != nil {
 		return finalState{err: err}, nil
 	}
-	swept = a.client.Hooks().Sweep(ctx, session)
+	sweepErr = a.client.Hooks().Sweep(ctx, session)
 	err = release.Insist(ctx, func() (err error) {
 		left.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.Written(), cause)
 		return err
 	})
 	if err != nil {
-		return finalState{err: fmt.Errorf("write the release record: %w", err)}, swept
+		return finalState{err: fmt.Errorf("write the release record: %w", err)}, sweepErr
 	}
-	return left, swept
+	return left, sweepErr
 }
 
-// confirmRecord makes sure that the record of a successful operation says so (R34), and
-// returns its status.
+// confirmRecord makes sure that the record of a successful operation has its final status
+// (R34), and returns that status.
 func (a *attempt) confirmRecord(operation string) (status string, err error) {
 	if lost := a.op.lost(); lost != nil {
 		return "", lost

@@ -16,21 +16,21 @@ import (
 	"lockstep/kube/release"
 )
 
-// existing is a release with its revisions, as if marks were already written.
+// existing is a release with its revisions as they will be once the marks are written.
 type existing struct {
 	*release.Revisions
-	stored   *rel1.Release // the latest revision, without the marks
+	stored   *rel1.Release // the latest revision as stored, without marks
 	marks    []release.Mark
 	warnings []plan.Warning
 	// dead is set if the last run on the release was killed.
 	dead bool
 }
 
-// Rule R52: a release left pending or uninstalling by a dead run blocks nobody.
-//
 // findRelease reads a release and makes the session's storage show the marks, which
-// the operation writes first. It is an error if another run may be active. there is
-// false if the release does not exist.
+// the operation writes before anything else. It returns an error if another run may be
+// active. there is false if the release does not exist.
+//
+// Rule R52: a release left pending or uninstalling by a dead run blocks nobody.
 func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 	revs, there, err := release.Read(s.Releases(), s.Common.Release)
 	if err != nil || !there {
@@ -39,7 +39,7 @@ func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 	f = &existing{Revisions: revs, stored: revs.Last, dead: s.Lease.Kind == lease.Dead}
 	for _, m := range revs.Cut() {
 		if !m.Ours && m.Revision != revs.Last.Version {
-			continue // Helm was not stopped by it either
+			continue // Helm ignores it too
 		}
 		if s.Common.Own.Makes(m.Revision) {
 			f.marks = append(f.marks, m)
@@ -53,7 +53,8 @@ func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 	return f, true, f.applyMarks(s)
 }
 
-// applyMarks reads the release again, with the marks.
+// applyMarks wraps the session's storage so that it shows the marks, and reads the release
+// again.
 func (f *existing) applyMarks(s *preflight.Session) (err error) {
 	if len(f.marks) == 0 {
 		return nil
@@ -63,13 +64,13 @@ func (f *existing) applyMarks(s *preflight.Session) (err error) {
 	return err
 }
 
-// killedBeforeUnlock reports whether the last run was of this operation and still held
-// the Lease when it was killed: the operation may be complete.
+// killedBeforeUnlock reports whether the last run was the same operation and was killed while
+// it held the Lease. It may have been complete by then.
 func killedBeforeUnlock(s *preflight.Session, operation string) bool {
 	return s.Lease.Kind == lease.Dead && s.Lease.Holder.Operation == operation
 }
 
-// checkMark warns about a mark, or refuses to write it.
+// checkMark adds a warning about a mark, or returns an error if it must not be written.
 func (f *existing) checkMark(s *preflight.Session, m release.Mark) error {
 	message := m.String()
 	switch {
@@ -89,8 +90,8 @@ func (f *existing) checkMark(s *preflight.Session, m release.Mark) error {
 	return nil
 }
 
-// cannotList refuses an operation whose user may not list the revisions, with all other
-// rights known to be missing. Other errors are returned unchanged.
+// cannotList turns a forbidden error from listing revisions into a refusal that names all
+// missing rights. It returns other errors unchanged.
 func cannotList(s *preflight.Session, name string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -98,7 +99,7 @@ func cannotList(s *preflight.Session, name string, err error) error {
 	return s.Refuse(&preflight.Prepared{Common: s.Common, Info: s.Info(name, nil)}, nil, err)
 }
 
-// cannotRead is the error of an operation that could not read its release.
+// cannotRead wraps the error of an operation that could not read its release.
 func cannotRead(s *preflight.Session, operation string, err error) error {
 	c := s.Common
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -107,8 +108,8 @@ func cannotRead(s *preflight.Session, operation string, err error) error {
 	return fmt.Errorf("%s %s in namespace %s: %w", operation, c.Release, c.Namespace, cannotList(s, operation, err))
 }
 
-// basis is the state that an operation is planned on; made is the revision that it
-// creates, 0 for none. f is nil if there is no release.
+// basis returns the state that the plan is based on. made is the revision that the operation
+// creates, 0 for none. f is nil if the release does not exist.
 func (f *existing) basis(s *preflight.Session, made int) preflight.Basis {
 	b := preflight.Basis{Lease: s.Lease, Records: f.records(made)}
 	if f != nil {
@@ -117,7 +118,7 @@ func (f *existing) basis(s *preflight.Session, made int) preflight.Basis {
 	return b
 }
 
-// allWarnings are about the state of the release.
+// allWarnings returns the warnings about the state of the release; f may be nil.
 func (f *existing) allWarnings() []plan.Warning {
 	if f == nil {
 		return nil
@@ -125,9 +126,9 @@ func (f *existing) allWarnings() []plan.Warning {
 	return f.warnings
 }
 
-// records are the revisions whose records an operation may change: the one that it
-// creates (made, 0 for none), those that it supersedes, and the marked ones. An
-// uninstall, or the rollback of an install, deletes all.
+// records returns the revisions whose records an operation may update: the one that it
+// creates (made, 0 for none), those that it supersedes, and the marked ones. Deleted
+// are all, for an uninstall and for the rollback of an install.
 func (f *existing) records(made int) (r preflight.Records) {
 	if made > 0 {
 		r.Updated, r.Deleted = append(r.Updated, made), append(r.Deleted, made)
@@ -149,7 +150,7 @@ func (f *existing) records(made int) (r preflight.Records) {
 	return r
 }
 
-// mark takes the Lease and writes the marks: an operation's first writes.
+// mark takes the Lease and writes the marks, before all other writes of an operation.
 func (a *attempt) mark(planned *rel1.Release) (*rel1.Release, error) {
 	last, err := a.lockRelease(planned)
 	if err != nil || a.spec.prefix != "" || len(a.op.prepared.Marks) == 0 {

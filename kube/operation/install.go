@@ -30,7 +30,7 @@ type Install struct {
 	ClientSide      bool // apply on the client instead of the server
 	Replace         bool
 
-	upgradeCRDs bool // of an upgrade that installs
+	upgradeCRDs bool // set by an upgrade that installs
 }
 
 // PrepareInstall checks and plans an install. It writes nothing.
@@ -53,9 +53,9 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	}
 	revs, _, err := findRelease(s)
 	if err != nil {
-		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.unread(s, "install", of, err))
+		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.readError(s, "install", of, err))
 	}
-	return in.planOperation(s, c, of, revs, in.upgrade())
+	return in.planOperation(s, c, of, revs, in.asUpgrade())
 }
 
 // check makes the checks that need no cluster.
@@ -74,7 +74,7 @@ func (in *Install) check() error {
 }
 
 // planOperation plans the install of a release with the revisions revs, nil for none,
-// and makes the last checks. edit is what an edit of it starts with.
+// and makes the last checks. Edits (R46) start from edit.
 func (in *Install) planOperation(s *preflight.Session, c *connect.Client, of planning, revs *existing, edit *Upgrade) (*Operation, error) {
 	revision, err := in.revision(s, revs)
 	if err != nil {
@@ -98,8 +98,8 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, of pla
 	return newOperation(c, p, method{main: task{newSpec(p), in.run}, undo: undoInstall(p), edit: edit}), nil
 }
 
-// plan renders the chart and infers the order. revs, nil if there is no release or it
-// cannot be read, only tells which objects a failed attempt had.
+// plan renders the chart and infers the order. It uses revs only for the objects of a failed
+// attempt; revs is nil if the release does not exist or cannot be read.
 func (in *Install) plan(s *preflight.Session, of *planning, revs *existing) (info event.Operation, tree *plan.Chart, err error) {
 	tree, warnings, err := in.Chart.Tree(in.Values)
 	if err != nil {
@@ -125,8 +125,9 @@ func (in *Install) plan(s *preflight.Session, of *planning, revs *existing) (inf
 	return s.Info("install", r.release), tree, nil
 }
 
-// unread is cannotList with the rights that the chart needs, as far as they are known.
-func (in *Install) unread(s *preflight.Session, operation string, of planning, err error) error {
+// readError is like cannotList, but also names the missing rights for the chart's objects if
+// the chart can be planned.
+func (in *Install) readError(s *preflight.Session, operation string, of planning, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
@@ -139,7 +140,8 @@ func (in *Install) unread(s *preflight.Session, operation string, of planning, e
 	return cannotList(s, operation, err)
 }
 
-// target is the target without its release, with the phases for the namespace and crds/.
+// target returns a planning with everything but the rendered chart: the target's settings
+// and the phases for the namespace and crds/.
 func (in *Install) target(s *preflight.Session) (of planning, err error) {
 	t := preflight.Target{CRDs: in.crds(), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
@@ -156,8 +158,8 @@ func (in *Install) target(s *preflight.Session) (of planning, err error) {
 	return of, err
 }
 
-// conflicts are existing objects that the release does not own. As in Helm's upgrade
-// --install, those of a failed attempt are the release's.
+// conflicts returns a refusal for each existing object that the release does not own. As in
+// Helm's upgrade --install, the release owns the objects of its failed attempt.
 func (in *Install) conflicts(r *rendered, revs *existing) ([]plan.Warning, error) {
 	if in.TakeOwnership {
 		return nil, nil
@@ -172,18 +174,18 @@ func (in *Install) conflicts(r *rendered, revs *existing) ([]plan.Warning, error
 	return preflight.CheckOwners(r.builder, r.list, had), nil
 }
 
-// dryRun asks Helm for a dry run.
+// dryRun renders the chart with Helm's dry run.
 func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
 	i := in.action(cfg)
 	i.DryRunStrategy = action.DryRunServer
-	i.TakeOwnership = true // CheckOwners names all
+	i.TakeOwnership = true // Helm stops at the first conflict; CheckOwners reports all
 	return in.render(ctx, cfg, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(ctx, chart, values)
 	})
 }
 
-// action is Helm's install action with our options. crds/ and the namespace
-// are not left to it: they are units of the run.
+// action returns Helm's install action with our options, except for crds/ and the namespace,
+// which are units of the run.
 func (in *Install) action(cfg *action.Configuration) *action.Install {
 	i := action.NewInstall(cfg)
 	i.ReleaseName, i.Namespace = in.Release, in.Namespace
@@ -201,21 +203,21 @@ func (in *Install) action(cfg *action.Configuration) *action.Install {
 	return i
 }
 
-// Rule R29: the namespace, crds/, pre-install hooks, groups, post-install hooks.
-//
 // run runs the install.
+//
+// Rule R29: the namespace, crds/, pre-install hooks, groups, post-install hooks.
 func (in *Install) run(a *attempt) (*rel1.Release, error) {
 	if err := a.prelude(a.op.prepared.Target); err != nil {
 		return nil, err
 	}
 	i := in.action(a.helm.Config)
-	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Resumes // Helm's install knows nothing of the last attempt; see conflicts
+	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Resumes // Helm's install does not know the failed attempt; see conflicts
 	return in.execute(a, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(context.Background(), chart, values)
 	})
 }
 
-// undoInstall is the rollback of a first install: to uninstall (R33).
+// undoInstall returns the rollback of a first install, which is to uninstall (R33).
 func undoInstall(p *preflight.Prepared) *undo {
 	info := p.Info
 	info.Name, info.Timeout = "uninstall", p.Common.Timeout
@@ -223,7 +225,7 @@ func undoInstall(p *preflight.Prepared) *undo {
 	return &undo{info, u.asRollback}
 }
 
-// crds says what to do with crds/.
+// crds returns how to handle crds/.
 func (in *Install) crds() preflight.CRDs {
 	if in.SkipCRDs {
 		return preflight.CRDs{}
@@ -231,15 +233,15 @@ func (in *Install) crds() preflight.CRDs {
 	return preflight.CRDs{Chart: in.Chart, Upgrade: in.upgradeCRDs, Force: in.ForceConflicts}
 }
 
-// Rule R50: if nothing was ever deployed, an install resumes from the failed one.
-//
 // resumable reports whether the last operation was a failed install.
+//
+// Rule R50: if no revision was ever deployed, an install resumes from the failed one.
 func resumable(revs *release.Revisions) bool {
 	return revs.Last.Info.Status == rcommon.StatusFailed && revs.Good() == 0
 }
 
-// revision is the revision to create: 1, or the next one after a failed install or an
-// uninstall that kept the history. As in Helm it is an error if the name is in use.
+// revision returns the revision to create: 1, or the next one after a failed install or an
+// uninstall that kept the history. As in Helm, it returns an error if the name is in use.
 func (in *Install) revision(s *preflight.Session, revs *existing) (int, error) {
 	if revs == nil {
 		return 1, nil

@@ -13,7 +13,7 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// leftoverSearch finds objects that earlier revisions left.
+// leftoverSearch finds objects of earlier revisions that still exist.
 type leftoverSearch struct {
 	session *preflight.Session
 	builder *manifest.Builder
@@ -21,19 +21,19 @@ type leftoverSearch struct {
 	// others are the revisions to search, the newest first.
 	others []*rel1.Release
 	old    *rel1.Release // nil for none
-	// stays are the objects of the target and of the old revision, which the plan
-	// removes itself.
-	stays []helmkube.ResourceList
+	// planned are the objects of the target and of the old revision. The plan handles
+	// them already.
+	planned []helmkube.ResourceList
 }
 
-// Rule R32a: all objects that any revision created and the target lacks are removed,
-// those of failed and interrupted revisions included.
+// leftovers returns the leftovers of all other revisions. Each object is in the plan of the
+// newest revision that has it.
 //
-// leftovers are those that still exist and belong to the release. Each is removed by
-// the plan of the newest revision that has it.
+// Rule R32a: all objects that any revision created, even a failed or interrupted one, are
+// removed if the target lacks them and they still exist and belong to the release.
 func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.Warning) {
 	known := map[plan.Object]bool{}
-	for _, list := range l.stays {
+	for _, list := range l.planned {
 		for _, r := range l.builder.Resources(list) {
 			known[r.Object] = true
 		}
@@ -60,8 +60,8 @@ func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.W
 	return out, warnings
 }
 
-// leftBy are the leftovers of one revision, which are added to known; newer is set if
-// it came after the old one.
+// leftBy returns the leftovers of one revision and adds them to known. newer is set if the
+// revision is newer than the old one.
 func (l leftoverSearch) leftBy(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
 	newer = l.old != nil && rel.Version > l.old.Version
 	held, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
@@ -69,19 +69,19 @@ func (l leftoverSearch) leftBy(rel *rel1.Release, known map[plan.Object]bool) (l
 		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: fmt.Sprintf("objects that only revision %d created are kept: %v", rel.Version, err)})
 	}
 	only := orphans(known, l.builder.Resources(list))
-	goes := l.present(list.Filter(func(i *resource.Info) bool {
+	doomed := l.present(list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
 		return f != nil && only[f.Resource.Object] && !f.Late && !f.Generated && !manifest.Kept(i)
 	}), l.old == nil || newer)
-	if len(goes) == 0 {
+	if len(doomed) == 0 {
 		return left, newer, warnings
 	}
 	order := helmclient.Ordering{Prefix: l.prefix, Root: rel.Chart.Name()}
-	planned, more := order.RemoveOf(rel.Version, held.Revision, l.builder.Resources(goes))
+	planned, more := order.RemoveOf(rel.Version, held.Revision, l.builder.Resources(doomed))
 	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}, newer, append(warnings, more...)
 }
 
-// orphans are the objects of a revision that are not known; they are added to known.
+// orphans returns the objects of a revision that are not in known, and adds them to it.
 func orphans(known map[plan.Object]bool, resources []plan.Resource) map[plan.Object]bool {
 	only := map[plan.Object]bool{}
 	for _, r := range resources {
@@ -92,14 +92,14 @@ func orphans(known map[plan.Object]bool, resources []plan.Resource) map[plan.Obj
 	return only
 }
 
-// present are the objects of a list that exist and belong to the release. unseen tells
-// whether to include objects that the user may not read.
-func (l leftoverSearch) present(list helmkube.ResourceList, unseen bool) helmkube.ResourceList {
+// present returns the objects of a list that exist and belong to the release, with
+// unreadable also those that the user may not read.
+func (l leftoverSearch) present(list helmkube.ResourceList, unreadable bool) helmkube.ResourceList {
 	l.builder.LookAhead(l.session.Context, list, nil)
 	return list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
 		if !f.Before().Known {
-			return unseen
+			return unreadable
 		}
 		return f.Before().Version != "" && f.Owner == l.builder.Scope().Owner()
 	})

@@ -17,25 +17,25 @@ import (
 	"lockstep/kube/release"
 )
 
-// lockState is the operation's hold on its release (R51, R51a): the Lease is taken
-// before the first write, kept during the rollback and released at the end.
+// lockState is the state of the operation's Lease (R51, R51a), which it acquires before the
+// first write, keeps during the rollback and releases at the end.
 type lockState struct {
-	// ctx ends when another run has the release; lose ends it.
+	// lose cancels ctx when another run takes the release.
 	ctx  context.Context
 	lose context.CancelCauseFunc
 
 	mu    sync.Mutex   // guards the fields below
 	lease *lease.Lease // nil if there is none, or not yet
 	end   context.CancelFunc
-	// lostErr is why nothing more is written: another run has the release.
+	// lostErr is set once another run has taken the release; then no more writes are sent.
 	lostErr error
-	// undoing is set once the rollback has started: the first stop is only answered
-	// then (R43).
+	// undoing is set once the rollback has started. From then on the first stop command
+	// only asks for confirmation (R43).
 	undoing bool
 }
 
-// lockRelease takes the Lease, then verifies that the latest revision is still the one
-// that was planned on. A rollback within an operation uses the operation's Lease.
+// lockRelease acquires the Lease, then verifies that the latest revision is still the planned
+// one. The rollback of an operation uses the operation's Lease.
 func (a *attempt) lockRelease(planned *rel1.Release) (*rel1.Release, error) {
 	if a.spec.prefix == "" {
 		if err := a.op.acquire(a.engine); err != nil {
@@ -45,7 +45,8 @@ func (a *attempt) lockRelease(planned *rel1.Release) (*rel1.Release, error) {
 	return a.verifyUnchanged(planned)
 }
 
-// acquire takes the Lease of the release, if the cluster and the rights allow it.
+// acquire acquires the Lease of the release, if the cluster has Leases and the user may
+// write them.
 func (op *Operation) acquire(eng *run.Engine) error {
 	p := op.prepared
 	if p.Lease.Kind == lease.Unavailable || op.holdsLease() { // already warned about, or an edit reuses it
@@ -84,7 +85,7 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	return nil
 }
 
-// checkRecords reports whether the release records are as this run left them.
+// checkRecords returns an error if somebody else wrote release records since this run did.
 func (op *Operation) checkRecords(ctx context.Context) error {
 	s, err := preflight.NewSession(ctx, op.client, op.prepared.Common, &connect.Writes{}, op.ledger)
 	if err != nil {
@@ -93,7 +94,7 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 	return op.ledger.Look(s.Releases())
 }
 
-// guard lets writes through while the release is this run's.
+// guard returns an error for a write after another run has taken the release.
 func (op *Operation) guard(ctx context.Context) error {
 	op.lock.mu.Lock()
 	l, lostErr := op.lock.lease, op.lock.lostErr
@@ -104,7 +105,7 @@ func (op *Operation) guard(ctx context.Context) error {
 	return l.Guard(ctx)
 }
 
-// stop ends the run because another one has the release.
+// stop ends the run because another one has taken the release.
 func (op *Operation) stop(why error) {
 	op.lock.mu.Lock()
 	first, undoing := op.lock.lostErr == nil, op.lock.undoing
@@ -134,7 +135,7 @@ func (op *Operation) holdsLease() bool {
 	return op.lock.lease != nil
 }
 
-// lost is why the operation must not write any more, nil if it may.
+// lost returns why the operation must not write any more, nil if it may.
 func (op *Operation) lost() error {
 	op.lock.mu.Lock()
 	defer op.lock.mu.Unlock()
@@ -144,15 +145,15 @@ func (op *Operation) lost() error {
 	return op.lock.lostErr
 }
 
-// noteRollback notes that the rollback starts.
+// noteRollback records that the rollback starts.
 func (op *Operation) noteRollback() {
 	op.lock.mu.Lock()
 	defer op.lock.mu.Unlock()
 	op.lock.undoing = true
 }
 
-// unlockTime is how long deleting the Lease is tried, enough for an API server that
-// restarts. After that the Lease expires.
+// unlockTime limits the attempts to delete the Lease; it is enough for a restart of the API
+// server. A Lease that is not deleted expires.
 const unlockTime = 10 * time.Second
 
 // unlock releases the Lease.
@@ -176,8 +177,8 @@ type changedError struct{ message string }
 
 func (e *changedError) Error() string { return e.message }
 
-// verifyUnchanged reads the latest revision again. It fails with a changedError if that
-// is not the one that was planned on.
+// verifyUnchanged reads the latest revision again. It returns a changedError if that is not
+// the planned one.
 func (a *attempt) verifyUnchanged(planned *rel1.Release) (*rel1.Release, error) {
 	name := a.op.prepared.Common.Release
 	last, there, err := release.Last(a.helm.Config.Releases, name)
@@ -193,7 +194,7 @@ func (a *attempt) verifyUnchanged(planned *rel1.Release) (*rel1.Release, error) 
 	return nil, &changedError{fmt.Sprintf("release %s was uninstalled by another operation", name)}
 }
 
-// lostRace reports whether another run came first.
+// lostRace reports whether an operation failed because another run came first.
 func lostRace(err error) bool {
 	var held *lease.HeldError
 	var meanwhile *changedError

@@ -11,10 +11,10 @@ import (
 	"lockstep/kube/mask"
 )
 
-// Manifests are the objects of the plan as YAML, from the manifest and hooks of the
-// release, removed ones from the old revision. Secret values are hidden. The namespace,
-// crds/ and leftovers of other revisions are not included. edits is the number of edits
-// (R46) that led to the revision, 0 for the first; there are none before it started.
+// Manifests returns the objects of the plan as YAML: those of the manifest and hooks of the
+// release, and removed ones from the old revision, without the namespace, crds/ and
+// leftovers of other revisions. Secret values are masked. edits is the number of edits (R46)
+// that led to the revision, 0 for the first. A revision that has not started has none.
 func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	return func(yield func(plan.Object, string) bool) {
 		of := op.afterEdits(edits)
@@ -31,7 +31,7 @@ func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	}
 }
 
-// afterEdits is the operation after that many edits, nil if there were fewer.
+// afterEdits returns the operation after the given number of edits, nil if there were fewer.
 func (op *Operation) afterEdits(edits int) *Operation {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -41,7 +41,7 @@ func (op *Operation) afterEdits(edits int) *Operation {
 	return op.revisions[edits]
 }
 
-// planned are the objects of the plan, each from the first release that has it.
+// planned returns the objects of the plan, each from the first release that has it.
 func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *unstructured.Unstructured] {
 	return func(yield func(plan.Object, *unstructured.Unstructured) bool) {
 		planned := op.objects()
@@ -65,7 +65,7 @@ func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 	}
 }
 
-// objects are those of the plan.
+// objects is the set of objects in a plan.
 type objects map[plan.Object]bool
 
 func (op *Operation) objects() objects {
@@ -80,7 +80,8 @@ func (op *Operation) objects() objects {
 	return out
 }
 
-// find finds an object of a manifest in the plan, which knows if it is namespaced.
+// find returns an object of a manifest as the plan has it: without a namespace if its kind
+// is not namespaced.
 func (planned objects) find(u *unstructured.Unstructured, namespace string) (plan.Object, bool) {
 	o := plan.Object{Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 	if o.Name == "" {
@@ -95,7 +96,7 @@ func (planned objects) find(u *unstructured.Unstructured, namespace string) (pla
 	return o, planned[o]
 }
 
-// texts are the manifests of a release and its hooks.
+// texts returns the manifests of a release and its hooks.
 func texts(rel *rel1.Release) []string {
 	if rel == nil {
 		return nil

@@ -12,16 +12,16 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// What a stack needs to know of the operations on its releases.
+// The methods in this file are for stacks, which run one operation per release.
 
-// Provided are objects that other releases bring before an operation starts (S3).
+// Provided are objects that other releases create before an operation starts (S3).
 type Provided = preflight.Provided
 
-// Provides are the objects that the operation brings.
+// Provides returns the objects that the operation creates.
 func (op *Operation) Provides() (*Provided, error) { return op.prepared.Provides() }
 
-// Stale reports whether the plan may be another one once the releases that it counts on are
-// deployed: they bring new kinds, and the templates may ask the cluster what it serves.
+// Stale reports whether the plan may change once the releases that it depends on are
+// deployed, because they add kinds and the templates may ask which kinds the cluster serves.
 func (op *Operation) Stale() (bool, error) {
 	target := op.prepared.Target.Release
 	if target == nil || !op.prepared.Common.Provided.Kinds() {
@@ -30,11 +30,10 @@ func (op *Operation) Stale() (bool, error) {
 	return charts.AsksCluster(target.Chart, target.Config), nil
 }
 
-// Rule S4: a release that nothing changes is passed without a new revision.
+// Unchanged reports whether the operation would change neither the chart, its values and its
+// manifests nor any object in the cluster. It sends read requests only.
 //
-// Unchanged reports whether the operation would change nothing: not the chart, its values
-// and its objects' manifests, and no object in the cluster. It sends requests and writes
-// nothing.
+// Rule S4: a stack skips an unchanged release without a new revision.
 func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	p := op.prepared
 	next, last := p.Target.Release, p.Last
@@ -53,8 +52,8 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// sameRelease reports whether a revision to store has the same chart, values and manifests as
-// a stored one.
+// sameRelease reports whether a, a revision to be stored, has the same chart, values and
+// manifests as b, a stored one.
 func sameRelease(a, b *rel1.Release) bool {
 	if a.Chart == nil || b.Chart == nil || charts.Respell(a.Manifest) != b.Manifest || len(a.Hooks) != len(b.Hooks) || !sameValues(a.Config, b.Config) {
 		return false
@@ -83,8 +82,8 @@ func sameValues(a, b map[string]any) bool {
 	return errX == nil && errY == nil && x == y
 }
 
-// FindGroups are the ids of the groups that a text names, as --break-on reads it; none if
-// it names none, or is ambiguous.
+// FindGroups returns the ids of the groups that match a --break-on argument, nil if none
+// match or the argument is ambiguous.
 func (op *Operation) FindGroups(text string) []string {
 	var groups []*plan.Group
 	for _, p := range op.Phases() {

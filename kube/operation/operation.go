@@ -1,7 +1,7 @@
-// Package operation plans and runs Helm's actions between the decorators of Helm's
-// client and storage: a file for each operation, prelude.go for the namespace and
-// crds/, ending.go for failures and rollbacks. An Operation runs one or two attempts:
-// itself and its rollback. Only package kube imports it.
+// Package operation plans and runs Helm's actions with wrapped versions of Helm's client and
+// storage. There is a file for each operation; prelude.go has the namespace and crds/,
+// ending.go failures and rollbacks. An Operation runs one or two attempts: itself and its
+// rollback. Only package kube imports it.
 package operation
 
 import (
@@ -38,14 +38,14 @@ type Operation struct {
 	*shared
 }
 
-// method is how an operation is carried out.
+// method holds the tasks of an operation.
 type method struct {
 	main task
 	undo *undo    // nil if there is nothing to roll back to
-	edit *Upgrade // what an edit starts with (R46), nil if nothing is applied
+	edit *Upgrade // the options that an edit (R46) starts from, nil if nothing is applied
 }
 
-// shared is what an operation and its edited revisions (R46) share.
+// shared is the state that an operation and its edited revisions (R46) share.
 type shared struct {
 	feed   event.Feed
 	mask   mask.Mask
@@ -60,8 +60,8 @@ type shared struct {
 	// outlooks preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	outlooks outlooks
-	// now is the operation whose revision runs, attempt its attempt, nil before it
-	// starts. made is set if a revision was created and then replaced by an edit.
+	// now is the operation whose revision runs; attempt is its attempt, nil before it
+	// starts. made is set if an edit replaced a revision that was already created.
 	now     *Operation
 	attempt *attempt
 	made    bool
@@ -80,8 +80,8 @@ func newOperation(c *connect.Client, p *preflight.Prepared, how method) *Operati
 	return op
 }
 
-// prepare opens a session for an operation that may be carried out, and plans in it.
-// common is completed. Secret values are hidden in the error.
+// prepare opens a session and calls plan in it. It refuses if another run holds the release.
+// common must be complete. Secret values are masked in the error.
 func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*preflight.Session) (*Operation, error)) (*Operation, error) {
 	ctx, cancel := common.Within(ctx)
 	defer cancel()
@@ -93,8 +93,8 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*
 	return op, s.Secrets.Error(err)
 }
 
-// present is the operation whose revision runs: this one, or an edit of it.
-func (op *Operation) present() *Operation {
+// current returns the operation whose revision runs: this one, or an edit of it.
+func (op *Operation) current() *Operation {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	return op.now
@@ -106,31 +106,32 @@ type task struct {
 	do   func(*attempt) (*rel1.Release, error)
 }
 
-// undo is how an operation is rolled back (R33). It is planned when it starts.
+// undo is the rollback of an operation (R33). task plans it, when the rollback starts.
 type undo struct {
 	info event.Operation
 	task func(*attempts) (task, error)
 }
 
-// Feed is the record of the operation. It ends when Run returns.
+// Feed returns the events of the operation. It ends when Run returns.
 func (op *Operation) Feed() *event.Feed { return &op.feed }
 
-// Info names the operation, the release and the cluster.
+// Info returns the names of the operation, the release and the cluster.
 func (op *Operation) Info() event.Operation { return op.prepared.Info }
 
-// Phases are the phases that Run runs, in order.
+// Phases returns the phases that Run runs, in order.
 func (op *Operation) Phases() []event.Phase { return op.prepared.Phases }
 
-// Warnings are about the chart and the plan.
+// Warnings returns the warnings about the chart and the plan.
 func (op *Operation) Warnings() []plan.Warning { return op.Mask().Warnings(op.prepared.Warnings) }
 
-// Refused are the conflicts of an operation that is only planned: Run would refuse.
+// Refused returns the conflicts of an operation that is only planned. Run would fail on them.
 func (op *Operation) Refused() []plan.Warning { return op.Mask().Warnings(op.prepared.Refused) }
 
-// Preview is the release as it would be stored.
+// Preview returns the release as it would be stored.
 func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release }
 
-// Changes says what Run would do to each object. It writes nothing.
+// Changes returns the action and the diff for each object that Run would write. It writes
+// nothing.
 func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
 	changes, err := preview.Changes(ctx, op.client, op.prepared)
 	for i, c := range changes {
@@ -139,8 +140,8 @@ func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
 	return changes, op.Mask().Error(err)
 }
 
-// Mask hides the secret values of the target and the old revision. Everything that the
-// operation reports goes through it.
+// Mask returns the mask for the secret values of the target and the old revision. It is
+// applied to everything that the operation reports.
 func (op *Operation) Mask() *mask.Mask {
 	op.masked.Do(func() {
 		p := op.prepared
@@ -177,14 +178,15 @@ func (op *Operation) Command(c event.Command) {
 	op.engine.Command(c)
 }
 
-// Run runs the operation, from its first event to its last, and returns why it failed.
-// The exit code is in the closing event.
+// Run runs the operation and returns why it failed. It blocks until the closing event, which
+// has the exit code.
 func (op *Operation) Run() error {
 	op.feed.Mask = op.Mask().Event
 	return op.Mask().Error(op.run())
 }
 
-// displayName names the object of a request as the plan does, if it is in the plan.
+// displayName returns the name that the plan has for the object of a request, or else its
+// resource and name.
 func (op *Operation) displayName(t connect.Target) string {
 	for _, phase := range op.Phases() {
 		for _, g := range phase.Groups {
@@ -232,7 +234,7 @@ func (op *Operation) runToEnd(as *attempts) error {
 	return op.fail(as, a, err)
 }
 
-// phasesWithUsual are the phases with the usual durations of their groups.
+// phasesWithUsual returns the phases with the usual durations of their groups.
 func (op *Operation) phasesWithUsual() []event.Phase {
 	phases := slices.Clone(op.prepared.Phases)
 	for n, p := range phases {
@@ -249,11 +251,11 @@ func (op *Operation) phasesWithUsual() []event.Phase {
 	return phases
 }
 
-// recordRetryGrace is how long a write of the release record is retried silently.
+// recordRetryGrace is how long the release record is retried before a warning.
 const recordRetryGrace = 3 * time.Second
 
-// warnRecordRetries reports that the API server refuses the release record, each answer
-// once (R53): no object's event would.
+// warnRecordRetries returns a function that warns once per answer that the API server refuses
+// the release record (R53), which has no object events.
 func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) {
 	known := map[string]bool{}
 	return func(t connect.Target, since time.Time, answer string) {
@@ -279,7 +281,7 @@ func (op *Operation) start() *run.Engine {
 	return op.engine
 }
 
-// attempts returns what the operation and its rollback share, until ctx ends.
+// attempts opens the watches that the operation and its rollback share. They end with ctx.
 func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, error) {
 	notice := func(w plan.Warning) { eng.Publish(event.OfWarning(w)) }
 	runWatcher, stopWatching, err := op.prepared.Common.Watches.Open(ctx, op.client, notice)

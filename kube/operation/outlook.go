@@ -11,12 +11,13 @@ import (
 	"lockstep/kube/preview"
 )
 
-// outlooks preview the operation and its rollback; nil until asked for, or started.
+// outlooks preview objects of the operation (nil until the first preview) and of its rollback
+// (nil until it starts).
 type outlooks struct{ main, rollback *preview.Outlook }
 
 var errNotPlanned = errors.New("not planned yet")
 
-// outlook is the preview of a unit.
+// outlook returns the outlook that previews a unit.
 func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -39,24 +40,24 @@ func (op *Operation) setRollbackPreview(incoming *preflight.Prepared) {
 	op.outlooks.rollback = preview.NewOutlook(op.client, incoming)
 }
 
-// Change previews what Run does to an object of a unit, with at most two requests. It
-// may be called at any time and writes nothing.
+// Change returns the change that Run makes to an object of a unit. It sends at most two
+// requests, writes nothing, and may be called at any time.
 func (op *Operation) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (preview.Change, error) {
-	look, err := op.outlook(u)
+	view, err := op.outlook(u)
 	if err != nil {
 		return preview.Change{}, err
 	}
-	c, err := look.Change(ctx, u, kind, o)
+	c, err := view.Change(ctx, u, kind, o)
 	return c.Masked(op.Mask().Text), op.Mask().Error(err)
 }
 
-// Sent is an object of a unit as Run sends it, as YAML with secret values hidden.
+// Sent returns an object of a unit as Run sends it, as YAML with secret values hidden.
 // The error is a preview.NothingSent if it is only deleted.
 func (op *Operation) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (string, error) {
-	look, err := op.outlook(u)
+	view, err := op.outlook(u)
 	if err != nil {
 		return "", err
 	}
-	text, err := look.Sent(ctx, u, kind, o)
+	text, err := view.Sent(ctx, u, kind, o)
 	return op.Mask().Text(text), op.Mask().Error(err)
 }

@@ -24,14 +24,13 @@ type planning struct {
 	found  *existing // nil if there is no release
 	target preflight.Target
 	old    preflight.Old
-	// held are the objects of the old revision, others further revisions that may
-	// have left objects (R32a).
+	// held are the objects of the old revision. others are further revisions whose objects
+	// may still exist (R32a).
 	held    helmkube.ResourceList
 	others  []*rel1.Release
 	events  helmclient.HookEvents
 	refused []plan.Warning
-	// before are the phases that run first.
-	before []event.Phase
+	before  []event.Phase // phases to run first
 	// implied is the inferred order of the target, nil if it is declared.
 	implied *infer.Order
 }
@@ -68,16 +67,16 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 
 // uniqueWarnings drops warnings with the message of an earlier one.
 func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
-	given := map[string]bool{}
+	seen := map[string]bool{}
 	return slices.DeleteFunc(warnings, func(w plan.Warning) bool {
-		seen := given[w.Message]
-		given[w.Message] = true
-		return seen
+		duplicate := seen[w.Message]
+		seen[w.Message] = true
+		return duplicate
 	})
 }
 
-// planRevision plans an operation that creates a revision, and what that one records.
-// Session.Check is still to be called.
+// planRevision plans an operation that creates a revision, and the record of that revision.
+// The caller must call Session.Check with the results.
 func (p planning) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Incoming, error) {
 	ordered := s.Common.Strategy() == helmclient.WaitOrdered
 	if ordered {
@@ -107,15 +106,16 @@ func (p planning) planRevision(s *preflight.Session, info event.Operation, tree 
 	return prepared, &preflight.Incoming{Builder: p.builder, List: p.list}, nil
 }
 
-// The orders that a chart may be deployed in.
+// The values of --order.
 //
-// Rule R68: an inferred order is one of the plan and of the record alone.
+// Rule R68: an inferred order is in the plan and in the record only, not in annotations.
 const (
-	OrderDeclared = "declared" // what its annotations say
-	OrderInferred = "inferred" // also what its objects imply (R68)
+	OrderDeclared = "declared" // by annotations
+	OrderInferred = "inferred" // by annotations and by references between objects (R68)
 )
 
-// checkOrder refuses an unknown order, and an inferred one without --wait=ordered.
+// checkOrder returns an error for an unknown order, and for an inferred one without
+// --wait=ordered.
 func (r *Rendering) checkOrder(c preflight.Common) error {
 	switch r.Order {
 	case "", OrderDeclared:
@@ -129,8 +129,8 @@ func (r *Rendering) checkOrder(c preflight.Common) error {
 	return fmt.Errorf("--order=%s is unknown: use %s or %s", r.Order, OrderDeclared, OrderInferred)
 }
 
-// implied is the inferred order, nil if the declared one counts, with the tree to plan by
-// and warnings.
+// implied returns the inferred order, nil for --order=declared, with the tree to plan by and
+// warnings.
 func (r *Rendering) implied(c preflight.Common, tree *plan.Chart, rel *rel1.Release, b *manifest.Builder, list helmkube.ResourceList) (*infer.Order, *plan.Chart, []plan.Warning, error) {
 	if r.Order != OrderInferred {
 		return nil, tree, nil, nil

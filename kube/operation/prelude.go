@@ -15,8 +15,8 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// prelude creates the namespace and applies crds/ as units of the run (R29, R40),
-// which Helm's own handling would not be. The Lease is taken once its namespace exists.
+// prelude creates the namespace, takes the Lease in it and applies crds/. Unlike with Helm,
+// the namespace and crds/ are units of the run (R29, R40).
 func (a *attempt) prelude(t preflight.Target) error {
 	if t.NewNamespace {
 		if err := a.createNamespace(a.op.prepared.Common.Namespace); err != nil {
@@ -32,7 +32,7 @@ func (a *attempt) prelude(t preflight.Target) error {
 	return a.applyCRDs(t.CRDs)
 }
 
-// createNamespace runs the phase of the namespace.
+// createNamespace runs the phase that creates the namespace.
 func (a *attempt) createNamespace(name string) error {
 	list, _, err := a.session.Builder.Build(preflight.NamespaceManifest(name))
 	if err != nil {
@@ -47,8 +47,8 @@ func (a *attempt) createNamespace(name string) error {
 	})
 }
 
-// applyCRDs runs the phase of crds/. Existing CRDs are left as they are, as in Helm,
-// unless they are to be upgraded. Cached kinds are dropped afterwards.
+// applyCRDs runs the phase of crds/, then drops cached kinds. As in Helm, it leaves existing
+// CRDs as they are, unless u.Upgrade is set.
 func (a *attempt) applyCRDs(u preflight.CRDs) error {
 	phases, err := u.Phases()
 	if err != nil || len(phases) == 0 {
@@ -92,7 +92,7 @@ func (a *attempt) forgetKinds() error {
 	return nil
 }
 
-// runPrelude runs a phase whose objects carry no label of Helm's.
+// runPrelude runs a phase whose objects do not carry Helm's labels.
 func (a *attempt) runPrelude(phase event.Phase, list helmkube.ResourceList, send func(*resource.Info) error) error {
 	a.preluded = true
 	for _, i := range list {

@@ -15,26 +15,26 @@ import (
 	"lockstep/kube/release"
 )
 
-// Recovery is a release whose last run may have been killed, brought to a final state,
-// and how the cluster differs from its revisions.
+// Recovery is the result of Recover: the final state of a release, and how the cluster
+// differs from its revisions.
 type Recovery struct {
 	Release, Namespace string
-	// Marked are the revisions that were brought to a final state, Dead the run that
+	// Marked are the revisions that Recover brought to a final state. Dead is the run that
 	// left them unfinished, nil if unknown.
 	Marked []release.Mark
 	Dead   *lease.Holder
-	// Revision is the latest one and Status its status now. Cut is the operation that
-	// failed or was interrupted: install, upgrade, rollback, uninstall, "" for none.
-	Revision int
-	Status   rcommon.Status
-	Cut      string
+	// Revision is the latest one and Status its status now. Interrupted is the operation
+	// that failed or was interrupted: install, upgrade, rollback, uninstall, "" for none.
+	Revision    int
+	Status      rcommon.Status
+	Interrupted string
 	// To is the target of an interrupted rollback, Good the revision to roll back to; 0
 	// for none.
 	To, Good int
-	// Changes would bring the cluster to the latest revision. Like is the revision that
-	// each object matches now.
+	// Changes would bring the cluster to the latest revision. Matches is the revision that
+	// an object matches now, for objects that match one.
 	Changes []preview.Change
-	Like    map[plan.Object]int
+	Matches map[plan.Object]int
 }
 
 // Recover brings a release that a dead run left unfinished to a final state, and
@@ -61,7 +61,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	if s.Lease.Kind == lease.Dead {
 		r.Dead = &s.Lease.Holder
 	}
-	if r.Cut = interruptedOperation(revs); len(r.Marked) > 0 || r.Dead != nil {
+	if r.Interrupted = interruptedOperation(revs); len(r.Marked) > 0 || r.Dead != nil {
 		if err := r.write(s, revs); err != nil {
 			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
 		}
@@ -70,13 +70,13 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 		}
 	}
 	r.Revision, r.Status, r.To, r.Good = revs.Last.Version, revs.Last.Info.Status, revs.Last.Info.RollbackRevision, revs.Good()
-	if r.Cut == "" {
+	if r.Interrupted == "" {
 		return r, nil
 	}
-	return r, r.look(s, revs)
+	return r, r.compare(s, revs)
 }
 
-// interruptedOperation is the operation that failed or was interrupted, "" for none.
+// interruptedOperation returns the operation that failed or was interrupted, "" for none.
 func interruptedOperation(revs *release.Revisions) string {
 	switch info := revs.Last.Info; {
 	case info.Status == rcommon.StatusDeployed, info.Status == rcommon.StatusUninstalled:
@@ -115,7 +115,7 @@ func withLease(s *preflight.Session, do func() error) error {
 	if s.Lease.Kind == lease.Unavailable {
 		return do()
 	}
-	ctx, end := context.WithCancel(context.Background()) // the Lease is released in any case
+	ctx, end := context.WithCancel(context.Background()) // not the session's: the Lease must be released
 	defer end()
 	client, err := s.Client.Bind(ctx, &connect.Writes{})
 	if err != nil {
@@ -135,22 +135,22 @@ func withLease(s *preflight.Session, do func() error) error {
 	return errors.Join(err, held.Release(ctx))
 }
 
-// look compares the cluster with the latest revision and with the good one.
-func (r *Recovery) look(s *preflight.Session, revs *release.Revisions) (err error) {
+// compare compares the cluster with the latest revision and with the good one.
+func (r *Recovery) compare(s *preflight.Session, revs *release.Revisions) (err error) {
 	if r.Changes, err = changesTo(s, revs, r.Revision); err != nil || r.Good == 0 || r.Good == r.Revision {
 		return err
 	}
-	like, err := changesTo(s, revs, r.Good)
-	r.Like = map[plan.Object]int{}
-	for _, c := range like {
+	changes, err := changesTo(s, revs, r.Good)
+	r.Matches = map[plan.Object]int{}
+	for _, c := range changes {
 		if c.Action == preview.ActionUnchanged {
-			r.Like[c.Object] = r.Good
+			r.Matches[c.Object] = r.Good
 		}
 	}
 	return err
 }
 
-// changesTo are the changes from the cluster to a revision, without hooks.
+// changesTo returns the changes that would bring the cluster to a revision, without hooks.
 func changesTo(s *preflight.Session, revs *release.Revisions, revision int) ([]preview.Change, error) {
 	back := Rollback{Common: s.Common, Revision: revision}
 	back.NoHooks, back.PlanOnly = true, true

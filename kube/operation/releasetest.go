@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"slices"
 	"context"
 	"errors"
 	"io"
@@ -25,8 +26,8 @@ type ReleaseTest struct {
 	Logs io.Writer
 }
 
-// PrepareTest checks and plans a run of a release's test hooks. It writes nothing. If
-// no test hook is selected, both results are nil.
+// PrepareTest checks and plans a run of a release's test hooks. It writes nothing. It
+// returns nil, nil if no test hook is selected.
 func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operation, error) {
 	common, err := t.Complete(c.Namespace())
 	if err != nil {
@@ -41,7 +42,7 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	if err != nil {
 		return nil, cannotRead(s, "test", err)
 	}
-	chosen := t.only(rel)
+	chosen := t.withSelectedHooks(rel)
 	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen, ClientSide: !serverSide("", rel)}, Hooks: helmclient.HookEvents{Before: rel1.HookTest},
 		Basis: preflight.Basis{Last: rel, Lease: s.Lease, Records: preflight.Records{Updated: []int{rel.Version}}}}
 	p.Phases, _ = helmclient.HookPhases(chosen, "", p.Hooks, nil)
@@ -54,33 +55,20 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	return newOperation(c, p, method{main: task{newSpec(p), t.run}}), nil
 }
 
-// only is a release with the selected test hooks.
-func (t *ReleaseTest) only(rel *rel1.Release) *rel1.Release {
+// withSelectedHooks returns a copy of a release with the selected hooks only.
+func (t *ReleaseTest) withSelectedHooks(rel *rel1.Release) *rel1.Release {
 	chosen := *rel
 	chosen.Hooks = nil
 	for _, h := range rel.Hooks {
-		if t.chosen(h.Name) {
+		if !slices.Contains(t.Exclude, h.Name) && (len(t.Include) == 0 || slices.Contains(t.Include, h.Name)) {
 			chosen.Hooks = append(chosen.Hooks, h)
 		}
 	}
 	return &chosen
 }
 
-func (t *ReleaseTest) chosen(name string) bool {
-	for _, x := range t.Exclude {
-		if x == name {
-			return false
-		}
-	}
-	for _, i := range t.Include {
-		if i == name {
-			return true
-		}
-	}
-	return len(t.Include) == 0
-}
 
-// run runs the tests. A failed test leaves the release as it was.
+// run runs the tests. A failed test does not change the status of the release.
 func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
 	if err := a.client.ExpectHooks(a.op.prepared.Target.Release); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Rendering are the options that install and upgrade share, named as Helm's flags.
+// Rendering are the options that install and upgrade share, named like Helm's flags.
 type Rendering struct {
 	Chart  *charts.Chart
 	Values map[string]any
@@ -47,8 +47,8 @@ type Rendering struct {
 // helmAction is a Helm action on a chart and values; it changes both.
 type helmAction func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)
 
-// render lets an action render the chart, with lists in annotations normalised (R1) and
-// within limits, and also returns the output of the templates.
+// render runs an action that renders the chart, within the limits and with lists in
+// annotations normalised (R1). It also returns the output of the templates.
 func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do helmAction) (*rel1.Release, charts.Outputs, error) {
 	c, err := r.Chart.Helm()
 	if err != nil {
@@ -61,9 +61,9 @@ func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do he
 	return rel, guard.Outputs(), err
 }
 
-// execute runs an action with the templates' output from planning. Only if crds/ were
-// applied since, and the templates may ask what the cluster serves, they are rendered
-// again, as in Helm, which applies crds/ first; changes are then planned during the run.
+// execute runs an action with the templates' output from planning. It renders them again if
+// crds/ were applied since and the templates may ask which kinds the cluster serves: Helm
+// also applies crds/ first. Changes are then planned during the run.
 func (r *Rendering) execute(a *attempt, do helmAction) (*rel1.Release, error) {
 	ctx, cfg := a.engine.Requests(), a.helm.Config
 	c, err := r.Chart.Helm()
@@ -79,9 +79,10 @@ func (r *Rendering) execute(a *attempt, do helmAction) (*rel1.Release, error) {
 	return r.runAction(ctx, charts.NewGuard(r.Limits), c, do)
 }
 
-// runAction runs an action on a copy of the values. Helm's context is never cancelled: the
-// action would continue unseen. If templates exceed the limits, or ctx ends while they
-// render, the action is abandoned; it writes nothing, because its requests are over.
+// runAction runs an action on a copy of the values. It does not cancel Helm's context,
+// because the action would continue in the background. If templates exceed the limits, or
+// ctx ends while they render, runAction returns without waiting for the action, which can
+// write nothing because its requests fail from then on.
 func (r *Rendering) runAction(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
 	result := make(chan *rel1.Release, 1)
 	err := guard.Run(ctx, func() error {
@@ -139,7 +140,8 @@ func dryRun(s *preflight.Session, root string, render func(context.Context, *act
 	return &rendered{rel, outputs, b, list, warnings, client.Later()}, nil
 }
 
-// scopedHooks are the hooks that run around their subchart's turn, none if unsequenced.
+// scopedHooks returns the hooks that run around the groups of their subchart, none for a
+// release without a tree.
 func scopedHooks(b *manifest.Builder, rel *rel1.Release, tree *plan.Chart, list helmkube.ResourceList, events helmclient.HookEvents) ([]charts.HookTurn, []plan.Warning, error) {
 	if tree == nil || events.Before == "" {
 		return nil, nil, nil
@@ -161,7 +163,7 @@ func hookTurns(hooks []charts.HookTurn) []plan.Turn {
 	return out
 }
 
-// hookEvents are the hook events of an operation, none with --no-hooks.
+// hookEvents returns the hook events of an operation, none with --no-hooks.
 func hookEvents(none bool, before, after rel1.HookEvent) helmclient.HookEvents {
 	if none {
 		return helmclient.HookEvents{}
@@ -169,7 +171,8 @@ func hookEvents(none bool, before, after rel1.HookEvent) helmclient.HookEvents {
 	return helmclient.HookEvents{Before: before, After: after}
 }
 
-// checkForce refuses flags that Helm's client would refuse for each object.
+// checkForce returns an error for combinations of flags that Helm's client would refuse for
+// each object.
 func checkForce(replace, conflicts, serverSide bool) error {
 	switch {
 	case replace && serverSide:
@@ -180,7 +183,8 @@ func checkForce(replace, conflicts, serverSide bool) error {
 	return nil
 }
 
-// serverSide reads --server-side: true, false, or as the release was applied.
+// serverSide returns the value of --server-side: true, false, or else the method that the
+// release was applied with.
 func serverSide(flag string, rel *rel1.Release) bool {
 	if flag == "true" || flag == "false" {
 		return flag == "true"

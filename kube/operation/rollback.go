@@ -62,11 +62,11 @@ func (back *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	return newOperation(c, p, method{main: task{newSpec(p), run}}), nil
 }
 
-// Rule R32: in the order of the target revision, if that was sequenced; removals in
-// reverse of the current one.
-// Rule R30a: the order comes from the records, whatever --wait is.
+// plan plans a rollback.
 //
-// plan orders a rollback.
+// Rule R32: in the order of the target revision, if that was sequenced; removals in the
+// reverse order of the current one.
+// Rule R30a: the order comes from the records, whatever --wait is.
 func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Release) (*preflight.Prepared, *preflight.Incoming, error) {
 	b := s.Builder(target.Chart.Name())
 	old, held, warnings, err := readRevision(s.Context, b, revs.Last)
@@ -99,11 +99,11 @@ func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Re
 	return p, &preflight.Incoming{Builder: b, List: list}, nil
 }
 
-// target is the revision to roll back to. dead is set if the last run was killed.
+// target returns the revision to roll back to. dead is set if the last run was killed.
 func (back *Rollback) target(revs *release.Revisions, dead bool) (*rel1.Release, error) {
 	to := back.Revision
 	if to == 0 {
-		to = before(revs, dead)
+		to = defaultTarget(revs, dead)
 	}
 	if to == 0 {
 		return nil, fmt.Errorf("release %s has only revision 1 (%s), so there is nothing to roll back to", back.Release, revs.Last.Info.Status)
@@ -116,10 +116,10 @@ func (back *Rollback) target(revs *release.Revisions, dead bool) (*rel1.Release,
 	return nil, fmt.Errorf("release %s has no revision %d; list revisions with: lockstep history %[1]s", back.Release, to)
 }
 
-// before is the revision to roll back to if none is named: that of a rollback which
-// failed or was killed, else the last good one before the latest revision, else the one
-// before it.
-func before(revs *release.Revisions, dead bool) int {
+// defaultTarget returns the revision to roll back to if the user names none: the target of a
+// rollback that failed or was killed, else the last good revision before the latest one,
+// else the one before it.
+func defaultTarget(revs *release.Revisions, dead bool) int {
 	last := revs.Last.Info
 	if last.RollbackRevision > 0 && (dead || last.Status != rcommon.StatusDeployed) {
 		return last.RollbackRevision
@@ -130,7 +130,7 @@ func before(revs *release.Revisions, dead bool) int {
 	return revs.Last.Version - 1
 }
 
-// asRollback is the rollback of a failed upgrade, planned on what that left.
+// asRollback plans the rollback of a failed upgrade on the objects that the upgrade left.
 func (back *Rollback) asRollback(as *attempts) (task, error) {
 	s, err := as.newSession()
 	if err != nil {
@@ -164,8 +164,8 @@ func (back *Rollback) asRollback(as *attempts) (task, error) {
 	}, run}, nil
 }
 
-// run runs Helm's rollback, after checking that no other revision was created since
-// planning: Helm does not.
+// run runs Helm's rollback, after a check, which Helm lacks, that no other revision was
+// created since planning.
 func (back *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err

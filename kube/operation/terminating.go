@@ -9,7 +9,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// warnOfTerminating reports removed objects that are still being deleted at the end of
+// warnOfTerminating warns about removed objects that are still being deleted at the end of
 // an operation that does not wait for them (R30).
 func (a *attempt) warnOfTerminating() {
 	if a.spec.uninstalling {
@@ -27,8 +27,8 @@ func (a *attempt) warnOfTerminating() {
 	}
 }
 
-// notYetGone are the deleted objects that still existed when last seen, in the order of
-// their deletion.
+// notYetGone returns the deleted objects that still existed at their last event, in the
+// order of deletion.
 func notYetGone(events []event.Event) (objects []plan.Object) {
 	going := map[plan.Object]bool{}
 	for _, e := range events {

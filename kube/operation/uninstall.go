@@ -18,8 +18,8 @@ import (
 	"lockstep/kube/release"
 )
 
-// Uninstall are the options of an uninstall. Without a readiness timeout the deletion of
-// an object may take as long as the operation.
+// Uninstall are the options of an uninstall. Without a readiness timeout only the timeout of
+// the operation limits the deletion of an object.
 type Uninstall struct {
 	Common
 	KeepHistory         bool
@@ -28,11 +28,11 @@ type Uninstall struct {
 	Description         string
 }
 
-// PrepareUninstall checks and plans an uninstall; it writes no object. If there is no
-// release, and IgnoreNotFound is set or a run was killed just after deleting it, both
-// results are nil, and the Lease of a dead run is deleted.
+// PrepareUninstall checks and plans an uninstall; it writes no object. If the release does
+// not exist, and IgnoreNotFound is set or a run was killed just after deleting it,
+// PrepareUninstall deletes the Lease of the dead run and returns nil, nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
-	removal := u.ReadinessTimeout // before the default is filled in: 0 is no limit
+	removal := u.ReadinessTimeout // before Complete sets the default: 0 means no limit
 	common, err := u.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal tim
 	return newOperation(c, p, method{main: task{sp, run}}), nil
 }
 
-// plan orders the removal of the latest revision's objects, then of those that earlier
-// ones left (R32a). A release already uninstalled only loses its history.
+// plan plans the removal of the latest revision's objects, then of leftovers of earlier
+// revisions (R32a). For a release that is already uninstalled only the history is deleted.
 func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, error) {
 	rel := revs.Last
 	p := &preflight.Prepared{Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel}, Hooks: u.events(rel), Basis: revs.basis(s, 0), Warnings: revs.warnings}
@@ -85,10 +85,10 @@ func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepa
 		return nil, err
 	}
 	b.LookAhead(s.Context, list, nil)
-	goes, more := helmclient.Removable(b, list)
+	doomed, more := helmclient.Removable(b, list)
 	warnings = append(warnings, more...)
 	p.Old = old
-	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.Remove(old.Revision, b.Resources(goes))
+	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.Remove(old.Revision, b.Resources(doomed))
 	warnings = append(warnings, more...)
 	p.Leftovers, more = leftoverSearch{s, b, "", revs.Others(rel), rel, []helmkube.ResourceList{list}}.leftovers()
 	p.Warnings = uniqueWarnings(slices.Concat(revs.warnings, warnings, more))
@@ -98,13 +98,13 @@ func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepa
 	return p, nil
 }
 
-// events are the hook events of the uninstall.
+// events returns the hook events of the uninstall, none if the release is already uninstalled.
 func (u *Uninstall) events(rel *rel1.Release) helmclient.HookEvents {
 	none := u.NoHooks || rel.Info.Status == rcommon.StatusUninstalled
 	return hookEvents(none, rel1.HookPreDelete, rel1.HookPostDelete)
 }
 
-// asRollback is the uninstall as the rollback of an install.
+// asRollback plans the uninstall as the rollback of an install.
 func (u *Uninstall) asRollback(as *attempts) (task, error) {
 	s, err := as.newSession()
 	if err != nil {
@@ -130,9 +130,9 @@ func (u *Uninstall) asRollback(as *attempts) (task, error) {
 	}, func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }}, nil
 }
 
-// Rule R31: a group is deleted only when all that waited for it is gone.
-//
 // run runs Helm's uninstall.
+//
+// Rule R31: a group is deleted once all groups that depend on it are gone.
 func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	h.WaitStrategy, h.Timeout = u.Strategy(), u.Timeout
 	h.DeletionPropagation, h.Description = u.DeletionPropagation, u.Description
 	if _, err := h.Run(u.Release); err != nil {
-		if removing := a.client.RemoveErr(); removing != nil { // Helm reports only that one failed
+		if removing := a.client.RemoveErr(); removing != nil { // Helm's error does not say why
 			return nil, removing
 		}
 		return nil, err

@@ -22,7 +22,7 @@ import (
 type Upgrade struct {
 	Common
 	Rendering
-	// Install installs if there is no release; CreateNamespace applies only then.
+	// Install installs if the release does not exist. CreateNamespace applies only then.
 	Install         bool
 	CreateNamespace bool
 	// ServerSide is "true", "false" or "auto": as the release was applied.
@@ -32,8 +32,8 @@ type Upgrade struct {
 	ResetThenReuseValues bool
 	CleanupOnFail        bool
 	HistoryMax           int
-	// UpgradeCRDs applies crds/ of the chart before everything else. Helm never
-	// does; what it leaves in the cluster is not rolled back with the release.
+	// UpgradeCRDs applies crds/ of the chart before everything else, which Helm never does.
+	// A rollback of the release does not revert them.
 	UpgradeCRDs bool
 }
 
@@ -57,7 +57,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	revs, there, err := findRelease(s)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.unread(s, err))
+		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.readError(s, err))
 	case !there && !up.Install:
 		return nil, &release.NotFound{Name: up.Release, Namespace: up.Namespace, Advice: "add --install to install it"}
 	case !there:
@@ -67,7 +67,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	case st == rcommon.StatusUninstalled && up.Install:
 		return up.install(s, c, revs, true)
 	case up.Install && resumable(revs.Revisions):
-		if up.Values, err = up.reused(revs.Last); err != nil {
+		if up.Values, err = up.reusedValues(revs.Last); err != nil {
 			return nil, err
 		}
 		return up.install(s, c, revs, false)
@@ -130,18 +130,17 @@ func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepar
 	}.planRevision(s, info, tree)
 }
 
-// installs is the upgrade as an install, if nothing is deployed.
-func (up *Upgrade) installs(replace bool) Install {
+// asInstall returns the options of the install that an upgrade is if nothing is deployed.
+func (up *Upgrade) asInstall(replace bool) Install {
 	return Install{
 		Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace,
 		ClientSide: up.ServerSide == "false", Replace: replace, upgradeCRDs: up.UpgradeCRDs,
 	}
 }
 
-// install plans the upgrade as an install. Its edits are edits of the upgrade, with all
-// flags of that.
+// install plans the upgrade as an install. Edits of it start from the options of the upgrade.
 func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *existing, replace bool) (*Operation, error) {
-	in := up.installs(replace)
+	in := up.asInstall(replace)
 	if err := in.check(); err != nil {
 		return nil, err
 	}
@@ -152,18 +151,19 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *existi
 	return in.planOperation(s, c, of, revs, up)
 }
 
-// unread is cannotList with the rights that the chart needs, as far as they are known.
-func (up *Upgrade) unread(s *preflight.Session, err error) error {
-	in := up.installs(false)
+// readError is like cannotList, but also names the missing rights for the chart's objects if
+// the chart can be planned.
+func (up *Upgrade) readError(s *preflight.Session, err error) error {
+	in := up.asInstall(false)
 	of, failed := in.target(s)
 	if failed != nil {
 		return cannotList(s, "upgrade", err)
 	}
-	return in.unread(s, "upgrade", of, err)
+	return in.readError(s, "upgrade", of, err)
 }
 
-// upgrade is the install as an upgrade, which an edit of it starts with.
-func (in *Install) upgrade() *Upgrade {
+// asUpgrade returns the options of an upgrade that edits of the install start from.
+func (in *Install) asUpgrade() *Upgrade {
 	up := &Upgrade{
 		Common: in.Common, Rendering: in.Rendering, Install: true, CreateNamespace: in.CreateNamespace,
 		ServerSide: "true", UpgradeCRDs: in.upgradeCRDs,
@@ -174,9 +174,9 @@ func (in *Install) upgrade() *Upgrade {
 	return up
 }
 
-// reused are the values that an upgrade would have that is none: with those of the
-// revision that has failed, where it would take them over.
-func (up *Upgrade) reused(failed *rel1.Release) (map[string]any, error) {
+// reusedValues returns the values for resuming a failed install. It reuses the values of the
+// failed revision as an upgrade with the same flags would.
+func (up *Upgrade) reusedValues(failed *rel1.Release) (map[string]any, error) {
 	switch {
 	case up.ResetValues:
 		return up.Values, nil
@@ -192,8 +192,8 @@ func (up *Upgrade) reused(failed *rel1.Release) (map[string]any, error) {
 	return up.Values, nil
 }
 
-// treeValues are the values that conditions of subcharts see: those of the
-// release, with --reuse-values over the old chart's defaults, as Helm does.
+// treeValues returns the values for conditions of subcharts: those of the release, with
+// --reuse-values merged over the defaults of the old chart, as in Helm.
 func (up *Upgrade) treeValues(revs *release.Revisions, rel *rel1.Release) map[string]any {
 	if !up.ReuseValues {
 		return rel.Config
@@ -205,7 +205,7 @@ func (up *Upgrade) treeValues(revs *release.Revisions, rel *rel1.Release) map[st
 	return chartcommon.CoalesceTables(charts.CopyValues(rel.Config), old)
 }
 
-// action is Helm's upgrade action with our options.
+// action returns Helm's upgrade action with our options.
 func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 	u := action.NewUpgrade(cfg)
 	u.Install, u.Namespace = up.Install, up.Namespace
@@ -227,19 +227,19 @@ func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 	return u
 }
 
-// dryRun asks Helm for a dry run.
+// dryRun renders the chart with Helm's dry run.
 func (up *Upgrade) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
 	u := up.action(cfg)
 	u.DryRunStrategy = action.DryRunServer
-	u.TakeOwnership = true // CheckOwners names all
+	u.TakeOwnership = true // Helm stops at the first conflict; CheckOwners reports all
 	return up.render(ctx, cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(ctx, up.Release, c, values)
 	})
 }
 
-// Rule R30: the new plan in order, then removals in reverse of the old plan.
-//
 // run runs the upgrade.
+//
+// Rule R30: the new plan in order, then removals in reverse order of the old plan.
 func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 	if err := a.prelude(a.op.prepared.Target); err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 	})
 }
 
-// crds is what an upgrade does with crds/: nothing, unless asked to.
+// crds returns how to handle crds/: an upgrade applies them only if UpgradeCRDs is set.
 func (up *Upgrade) crds() preflight.CRDs {
 	if !up.UpgradeCRDs || up.SkipCRDs {
 		return preflight.CRDs{}
@@ -258,9 +258,8 @@ func (up *Upgrade) crds() preflight.CRDs {
 	return preflight.CRDs{Chart: up.Chart, Upgrade: true, Force: up.ForceConflicts}
 }
 
-// undo is the rollback of a failed upgrade: back to the last good revision
-// (R33). The revision is named, since Helm's own choice can fall on one that
-// failed.
+// undo returns the rollback of a failed upgrade to a good revision (R33). Helm's own choice
+// may be a failed one.
 func (up *Upgrade) undo(p *preflight.Prepared, revision int) *undo {
 	info := p.Info
 	info.Name, info.ToRevision, info.PreviousRevision = "rollback", revision, 0

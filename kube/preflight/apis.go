@@ -80,7 +80,7 @@ func (s *Session) down(ctx context.Context, gv schema.GroupVersion) string {
 	return ""
 }
 
-// aggregated are the APIs of objects in a list that may be aggregated.
+// aggregated returns the APIs of objects in a list that may be aggregated.
 func aggregated(list helmkube.ResourceList) (all []schema.GroupVersion) {
 	for _, i := range list {
 		if gv := i.Mapping.GroupVersionKind.GroupVersion(); connect.Aggregated(gv.Group) && !slices.Contains(all, gv) {

@@ -21,7 +21,7 @@ type budget struct {
 	selector labels.Selector
 }
 
-// idleBudgets are the PodDisruptionBudgets that select no pods of the plan. There are none
+// idleBudgets returns the PodDisruptionBudgets that select no pods of the plan. There are none
 // if the plan has objects that may create other pods.
 func (t *target) idleBudgets() (idle []budget) {
 	if slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {

@@ -30,7 +30,7 @@ type CRDs struct {
 	Force   bool          // take fields over from their owners
 }
 
-// docs are the objects in crds/ that the operation applies.
+// docs returns the objects in crds/ that the operation applies.
 func (u CRDs) docs() ([]charts.Document, error) {
 	if u.Chart == nil {
 		return nil, nil
@@ -42,7 +42,7 @@ func (u CRDs) docs() ([]charts.Document, error) {
 	return charts.CRDs(h)
 }
 
-// Phases is the phase of crds/, none if it is empty.
+// Phases returns the phase of crds/, none if it is empty.
 func (u CRDs) Phases() ([]event.Phase, error) {
 	docs, err := u.docs()
 	if err != nil || len(docs) == 0 {
@@ -55,13 +55,13 @@ func (u CRDs) Phases() ([]event.Phase, error) {
 	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{oneGroup("crds/", u.Chart.Name()+":crds/", objects...)}}}, nil
 }
 
-// NamespacePhase is the phase that creates the namespace.
+// NamespacePhase returns the phase that creates the namespace.
 func NamespacePhase(name string) event.Phase {
 	g := oneGroup(PhaseNamespace, "namespace:"+name, plan.Object{Kind: "Namespace", Name: name})
 	return event.Phase{Name: PhaseNamespace, Kind: event.PhaseNamespace, Groups: []*plan.Group{g}}
 }
 
-// NamespaceManifest is the namespace of --create-namespace, as Helm would create it.
+// NamespaceManifest returns the namespace of --create-namespace, as Helm would create it.
 func NamespaceManifest(name string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name)
 }
@@ -117,7 +117,7 @@ func (s *Session) CheckCRDs(u CRDs) error {
 
 var crdKind = schema.GroupKind{Group: crdResource.Group, Kind: "CustomResourceDefinition"}
 
-// lostVersions are the stored versions of the live CRD that the new one lacks.
+// lostVersions returns the stored versions of the live CRD that the new one lacks.
 func lostVersions(live, next *unstructured.Unstructured) []string {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	versions, _, _ := unstructured.NestedSlice(next.Object, "spec", "versions")

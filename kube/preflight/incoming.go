@@ -93,7 +93,7 @@ func (t *target) addDocs(docs []charts.Document, namespace string, hook bool, ad
 	}
 }
 
-// units are the first positions of objects; it also fills in what each group waits for.
+// units returns the first positions of objects; it also fills in what each group waits for.
 func (t *target) units(phases []event.Phase) map[plan.Object]unit {
 	at := map[plan.Object]unit{}
 	for n, p := range phases {
@@ -201,7 +201,7 @@ func commanded(pods refs.Pods, name string) bool {
 	return refs.Mentions(pods.Meta["annotations"], name)
 }
 
-// labels are those of the object.
+// labels returns those of the object.
 func (o *incomingObject) labels() labels.Set {
 	return (&unstructured.Unstructured{Object: o.fields}).GetLabels()
 }

@@ -140,7 +140,7 @@ func findKindSources(b *manifest.Builder, list helmkube.ResourceList, t Target, 
 	return s, nil
 }
 
-// hookResources are the objects of the target's hooks.
+// hookResources returns the objects of the target's hooks.
 func hookResources(b *manifest.Builder, t Target) ([]plan.Resource, error) {
 	var docs []charts.Document
 	for _, h := range t.Release.Hooks {
@@ -179,7 +179,7 @@ func (s *kindSources) something(group *plan.Group) bool {
 	return s.first.perhaps || slices.ContainsFunc(s.groups, func(g *plan.Group) bool { return before[g.ID] && s.of[g.ID].perhaps })
 }
 
-// before are the ids of the groups that a group waits for, directly or not.
+// before returns the ids of the groups that a group waits for, directly or not.
 func (s *kindSources) before(g *plan.Group) map[string]bool {
 	out := map[string]bool{}
 	var visit func(id string)

@@ -37,7 +37,7 @@ func lacking(ctx context.Context, c *connect.Client, all rights) rights {
 	return missing
 }
 
-// rulesIn are the rules that the API server lists for the user in a namespace.
+// rulesIn returns the rules that the API server lists for the user in a namespace.
 func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.ResourceRule {
 	if namespace == "" {
 		return nil
@@ -50,7 +50,7 @@ func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.
 	return review.Status.ResourceRules
 }
 
-// ungranted are the names for which no rule grants a right. granted is set if there is
+// ungranted returns the names for which no rule grants a right. granted is set if there is
 // nothing left to ask.
 func ungranted(rules []authv1.ResourceRule, r right, names []string) (left []string, granted bool) {
 	has := func(list []string, s string) bool { return slices.Contains(list, "*") || slices.Contains(list, s) }
@@ -74,7 +74,7 @@ func ungranted(rules []authv1.ResourceRule, r right, names []string) (left []str
 	return left, len(names) > 0 && len(left) == 0
 }
 
-// forbidden are the names of objects the user has no right to, asked in parallel.
+// forbidden returns the names of objects the user has no right to, asked in parallel.
 func forbidden(ctx context.Context, c *connect.Client, r right, names []string) (out []string) {
 	const atOnce = 16
 	var mu sync.Mutex

@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/lease"
 )
 
-// namespaces are those of the objects in the plan, as they are in the cluster: nil if
+// namespaces returns those of the objects in the plan, as they are in the cluster: nil if
 // missing. Those that cannot be read are omitted.
 func (s *clusterView) namespaces(t *target) map[string]*corev1.Namespace {
 	names := map[string]bool{s.Common.Namespace: true}

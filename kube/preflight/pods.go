@@ -161,7 +161,7 @@ func outside(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, l
 	}
 }
 
-// claimsOf are the claims that an object is or creates.
+// claimsOf returns the claims that an object is or creates.
 func claimsOf(o *incomingObject) (out []corev1.PersistentVolumeClaim) {
 	var all []any
 	switch {
@@ -217,7 +217,7 @@ func checkPodSecurity(t *target, namespaces map[string]*corev1.Namespace) (warni
 	return warnings
 }
 
-// labelsOf are the labels of a namespace after the plan is applied.
+// labelsOf returns the labels of a namespace after the plan is applied.
 func (t *target) labelsOf(name string, namespaces map[string]*corev1.Namespace) labels.Set {
 	var set labels.Set
 	if ns := namespaces[name]; ns != nil {

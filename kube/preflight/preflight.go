@@ -129,7 +129,7 @@ func (c Common) Within(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("timed out after %s (--timeout)", c.Timeout))
 }
 
-// Strategy is the wait strategy. The options have been completed.
+// Strategy returns the wait strategy. The options have been completed.
 func (c Common) Strategy() helmkube.WaitStrategy {
 	ws, err := WaitStrategy(c.Wait)
 	if err != nil {
@@ -146,9 +146,9 @@ func (c Common) Scope(root string) manifest.Scope {
 	return manifest.Scope{Release: c.Release, Namespace: c.Namespace, Root: root}
 }
 
-// Rule R27: --wait says what is waited for.
-//
 // WaitStrategy reads the value of --wait.
+//
+// Rule R27: --wait says what is waited for.
 func WaitStrategy(s string) (helmkube.WaitStrategy, error) {
 	switch s {
 	case "", "ordered":
@@ -225,7 +225,7 @@ type Target struct {
 	ClientSide, Replace bool
 }
 
-// Root is the chart path of the target's root chart.
+// Root returns the chart path of the target's root chart.
 func (t Target) Root() string {
 	if t.Release == nil || t.Release.Chart == nil || t.Release.Chart.Metadata == nil {
 		return ""
@@ -239,7 +239,7 @@ type Old struct {
 	helmclient.Revision
 }
 
-// Manifest is that of the old revision, empty if there is none.
+// Manifest returns that of the old revision, empty if there is none.
 func (o Old) Manifest() string {
 	if o.Release == nil {
 		return ""
@@ -276,7 +276,7 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 	return s, nil
 }
 
-// OpenAlone is Open for an operation that may run: it refuses a release that another run
+// OpenAlone returns Open for an operation that may run: it refuses a release that another run
 // has locked (R51).
 func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	if !common.PlanOnly && connect.StorageDriver() == "memory" {
@@ -311,7 +311,7 @@ func NewSession(ctx context.Context, c *connect.Client, common Common, writes *c
 	return &Session{Context: ctx, Client: bound, Helm: helm, Common: common, Secrets: &mask.Mask{}}, nil
 }
 
-// Releases is Helm's storage of releases.
+// Releases returns Helm's storage of releases.
 func (s *Session) Releases() *storage.Storage { return s.Helm.Config.Releases }
 
 // Builder builds the objects of a chart's manifests.
@@ -372,7 +372,7 @@ func (s *Session) Check(planned *Prepared, incoming *Incoming) (*Prepared, error
 	return p, nil
 }
 
-// Refuse is the error of an operation whose user may not read the release, together with
+// Refuse returns the error of an operation whose user may not read the release, together with
 // all other missing rights, as far as the plan is known.
 func (s *Session) Refuse(p *Prepared, incoming *Incoming, unread error) error {
 	p.Common.PlanOnly = false // without the release there is no plan to show

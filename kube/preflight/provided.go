@@ -47,7 +47,7 @@ func (p *Provided) Has(o plan.Object) bool {
 // Kinds reports whether new kinds are provided, by CRDs or perhaps by operators.
 func (p *Provided) Kinds() bool { return p != nil && (len(p.kinds.defines) > 0 || p.kinds.perhaps) }
 
-// incoming are the provided objects, in no group and before all others.
+// incoming returns the provided objects, in no group and before all others.
 func (p *Provided) incoming() map[plan.Object]*incomingObject {
 	all := map[plan.Object]*incomingObject{}
 	if p != nil {
@@ -68,7 +68,7 @@ func (s *kindSources) addProvided(p *Provided) {
 	s.first.perhaps = s.first.perhaps || p.kinds.perhaps
 }
 
-// Provides are the objects that an operation brings.
+// Provides returns the objects that an operation brings.
 func (p *Prepared) Provides() (*Provided, error) {
 	out := &Provided{}
 	if p.Target.NewNamespace {

@@ -66,7 +66,7 @@ func (s *clusterView) checkReferences(t *target, waits waiting) (warnings []plan
 // waiting says what the run waits for before the next group: the groups, and their Jobs.
 type waiting struct{ groups, jobs bool }
 
-// needs are the references to look up: to objects the plan does not have, or creates later
+// needs returns the references to look up: to objects the plan does not have, or creates later
 // than they are needed.
 func (t *target) needs(waits waiting) (missing, late []need) {
 	for _, o := range t.objects {
@@ -106,7 +106,7 @@ func (n need) warn(format string, args ...any) plan.Warning {
 	return plan.Warning{Object: &o, Message: fmt.Sprintf(format, args...)}
 }
 
-// who are the objects of needs of one thing: "Deployment/web needs" or
+// who returns the objects of needs of one thing: "Deployment/web needs" or
 // "Deployment/web and 2 more need".
 func who(needs []need, one, more string) string {
 	from := map[plan.Object]bool{}
@@ -205,7 +205,7 @@ func holdsUp(n need, waits waiting) bool {
 	return !n.from.hook && waits.groups
 }
 
-// wantedKeys are the references to entries of ConfigMaps and Secrets without which pods do
+// wantedKeys returns the references to entries of ConfigMaps and Secrets without which pods do
 // not start, except entries that somebody else may write.
 func (t *target) wantedKeys() (out []need) {
 	for _, o := range t.objects {
@@ -245,7 +245,7 @@ func (s *clusterView) checkKeys(t *target) (warnings []plan.Warning) {
 // because a list would transfer all their data.
 const mostRead = 20
 
-// keysOf are the keys of a ConfigMap or Secret in the cluster, if it exists.
+// keysOf returns the keys of a ConfigMap or Secret in the cluster, if it exists.
 func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 	core := s.Client.Clientset.CoreV1()
 	if o.Kind == "Secret" {
@@ -294,7 +294,7 @@ func listed(keys []string) string {
 	return fmt.Sprintf("keys %s", strings.Join(keys, ", "))
 }
 
-// keys are the keys of a ConfigMap or Secret in the plan.
+// keys returns the keys of a ConfigMap or Secret in the plan.
 func (o *incomingObject) keys() (keys []string) {
 	for _, field := range []string{"data", "stringData", "binaryData"} {
 		m, _ := o.fields[field].(map[string]any)

@@ -10,7 +10,7 @@ import (
 	"lockstep/kube/charts"
 )
 
-// targetOfText is a target of the objects of a text, in groups; those annotated
+// targetOfText returns a target of the objects of a text, in groups; those annotated
 // as hooks run before. The cluster has none of them.
 func targetOfText(t *testing.T, text string) *target {
 	t.Helper()

@@ -15,7 +15,7 @@ type Refusal struct {
 	Because, Warnings []plan.Warning
 }
 
-// Hidden is the refusal with secret values hidden.
+// Hidden returns the refusal with secret values hidden.
 func (r *Refusal) Hidden(hide func(string) string) error {
 	hidden := *r
 	hidden.Because, hidden.Warnings = slices.Clone(r.Because), slices.Clone(r.Warnings)

@@ -29,7 +29,7 @@ type rights map[right][]string
 
 func (r rights) add(to right, names ...string) { r[to] = append(r[to], names...) }
 
-// rightsFor are the rights an operation needs for its plan. Kinds the cluster does not have
+// rightsFor returns the rights an operation needs for its plan. Kinds the cluster does not have
 // yet are skipped. incoming may be nil.
 func (s *Session) rightsFor(p *Prepared, incoming *Incoming) (rights, error) {
 	mapper, err := s.Client.Getter.ToRESTMapper()
@@ -144,7 +144,7 @@ func leaseRights(to rights, p *Prepared) {
 // whyUndone is the reason for delete rights on objects that are only created.
 const whyUndone = "to roll back"
 
-// verbs are the verbs a phase needs on an object, with the reason if it is not obvious. A
+// verbs returns the verbs a phase needs on an object, with the reason if it is not obvious. A
 // hook is deleted before it is created, or afterwards, by its policy; a CRD is not.
 func verbs(p *Prepared, k event.PhaseKind, o plan.Object, there presence) map[string]string {
 	sends := func(there presence) map[string]string {

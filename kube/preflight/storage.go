@@ -20,7 +20,7 @@ type wish struct {
 	path  string
 }
 
-// wishes are the claims that will be created, except those that name a volume or ask for no
+// wishes returns the claims that will be created, except those that name a volume or ask for no
 // class.
 func (t *target) wishes() (out []wish) {
 	add := func(o *incomingObject, claim any, path string) {

@@ -109,7 +109,7 @@ func (s *clusterView) get(client metadata.ResourceInterface, names []string) (th
 	return there, nil
 }
 
-// namespace is a namespace of the cluster, nil if there is none.
+// namespace returns a namespace of the cluster, nil if there is none.
 func (s *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) {
 	if name == s.empty {
 		return nil, true

@@ -62,7 +62,7 @@ func (s *clusterView) checkWebhooks(t *target, namespaces map[string]*corev1.Nam
 	})
 }
 
-// webhooks are the relevant ones: with failurePolicy Fail, behind a Service, and without
+// webhooks returns the relevant ones: with failurePolicy Fail, behind a Service, and without
 // conditions, which only the API server can evaluate.
 func (s *clusterView) webhooks() (out []webhook) {
 	add := func(w webhook, policy *admissionv1.FailurePolicyType, service *admissionv1.ServiceReference, conditions []admissionv1.MatchCondition) {

@@ -31,7 +31,7 @@ func (m Mark) String() string {
 	return fmt.Sprintf("revision %d was left %s", m.Revision, m.From)
 }
 
-// Cut are the marks that the revisions need: that of one which was cut off, and
+// Cut returns the marks that the revisions need: that of one which was cut off, and
 // those of such as are deployed although a later one is.
 func (r *Revisions) Cut() (marks []Mark) {
 	for _, rel := range r.All {
@@ -80,7 +80,7 @@ func (m Mark) Write(s *storage.Storage, name string) error {
 	return nil
 }
 
-// Marked is a storage to read from in which the marks are set already: what is
+// Marked returns a storage to read from in which the marks are set already: what is
 // planned from it can be carried out once they are written.
 func Marked(s *storage.Storage, marks []Mark) *storage.Storage {
 	if len(marks) == 0 {

@@ -11,7 +11,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// Checked is a driver of Helm's that returns an error instead of a damaged
+// Checked returns a driver of Helm's that returns an error instead of a damaged
 // record, from which Helm would read what is not there, and whose errors Helm never
 // takes for the answer that there is no record.
 func Checked(d driver.Driver) driver.Driver { return &checked{d} }

@@ -46,7 +46,7 @@ type snapshot struct {
 	version  string
 }
 
-// NewLedger is the ledger of a run. taken is told once that somebody else has
+// NewLedger returns the ledger of a run. taken is told once that somebody else has
 // changed a record, nil for nobody.
 func NewLedger(namespace, release string, taken func(error)) *Ledger {
 	return &Ledger{namespace: namespace, release: release, taken: taken, entries: map[int]*entry{}}
@@ -151,7 +151,7 @@ func (e *entry) said() rcommon.Status {
 	return e.status
 }
 
-// latest is the latest revision that is known. It needs l.mu.
+// latest returns the latest revision that is known. It needs l.mu.
 func (l *Ledger) latest() (latest int) {
 	for revision := range l.entries {
 		latest = max(latest, revision)

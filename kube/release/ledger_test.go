@@ -135,14 +135,14 @@ func (s *secretStore) Delete(_ context.Context, name string, opts metav1.DeleteO
 	return err
 }
 
-// record is a revision of release r.
+// record returns a revision of release r.
 func record(n int, status rcommon.Status) *rel1.Release {
 	return &rel1.Release{Name: "r", Namespace: "ns", Version: n, Info: &rel1.Info{Status: status}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
 }
 
 func keyOf(n int) string { return fmt.Sprintf("sh.helm.release.v1.r.v%d", n) }
 
-// statuses are those of the records, by name.
+// statuses returns those of the records, by name.
 func (s *secretStore) statuses() map[string]string {
 	out := map[string]string{}
 	for name, o := range s.all {

@@ -90,7 +90,7 @@ func readFile(rel *rel1.Release, name string, content any) bool {
 	return err == nil && json.Unmarshal(data, content) == nil
 }
 
-// NewRecord is the record of a revision that is applied in the order of a tree, or
+// NewRecord returns the record of a revision that is applied in the order of a tree, or
 // unsequenced.
 func NewRecord(sequenced bool, tree *plan.Chart) *Record {
 	return &Record{Version: recordVersion, Sequenced: sequenced, Tree: tree}
@@ -126,7 +126,7 @@ func sign(rel *rel1.Release, made bool) error {
 	return r.write(rel)
 }
 
-// TreeOf is the chart tree that a revision was sequenced by, or nil for one
+// TreeOf returns the chart tree that a revision was sequenced by, or nil for one
 // that was not (R32).
 func TreeOf(rel *rel1.Release) *plan.Chart {
 	if r := ReadRecord(rel); r != nil && r.Sequenced {

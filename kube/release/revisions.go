@@ -76,7 +76,7 @@ func (e *NotFound) Error() string {
 
 func (e *NotFound) Unwrap() error { return driver.ErrReleaseNotFound }
 
-// Keys are the names of the stored records of some revisions.
+// Keys returns the names of the stored records of some revisions.
 func Keys(name string, revisions []int) (keys []string) {
 	for _, v := range revisions {
 		keys = append(keys, fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, name, v))
@@ -109,7 +109,7 @@ func Get(s *storage.Storage, name string, revision int) (rel *rel1.Release, foun
 	return rel, err == nil, err
 }
 
-// deployed is the latest revision that is deployed, nil for none.
+// deployed returns the latest revision that is deployed, nil for none.
 func (r *Revisions) deployed() *rel1.Release {
 	for _, rel := range slices.Backward(r.All) {
 		if rel.Info.Status == rcommon.StatusDeployed {
@@ -119,12 +119,12 @@ func (r *Revisions) deployed() *rel1.Release {
 	return nil
 }
 
-// Good is the revision to roll back to when the operation fails, 0 for none: the
+// Good returns the revision to roll back to when the operation fails, 0 for none: the
 // deployed one, or the previous one if the last run was killed between its last two
 // record writes.
 func (r *Revisions) Good() int { return r.GoodBefore(r.Last.Version + 1) }
 
-// GoodBefore is the latest deployed revision before another one, 0 for none. Revisions
+// GoodBefore returns the latest deployed revision before another one, 0 for none. Revisions
 // before an uninstall do not count.
 func (r *Revisions) GoodBefore(version int) int {
 	for _, rel := range slices.Backward(r.All) {
@@ -150,7 +150,7 @@ func served(rel *rel1.Release) bool {
 	return false
 }
 
-// Others are the revisions except old, the newest first.
+// Others returns the revisions except old, the newest first.
 func (r *Revisions) Others(old *rel1.Release) (out []*rel1.Release) {
 	for _, rel := range slices.Backward(r.All) {
 		if old == nil || rel.Version != old.Version {

@@ -90,7 +90,7 @@ func storedSize(rel *rel1.Release, r *Record) (int, error) {
 	return encodedSize(data)
 }
 
-// encodedSize is the size of a release as Helm's storage encodes it.
+// encodedSize returns the size of a release as Helm's storage encodes it.
 func encodedSize(data []byte) (int, error) {
 	var n counter
 	z, err := gzip.NewWriterLevel(&n, gzip.BestCompression)

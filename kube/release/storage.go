@@ -106,7 +106,7 @@ func (d *Driver) note(rel *rel1.Release, err error) {
 	}
 }
 
-// Name is the name of the driver.
+// Name returns the name of the driver.
 func (d *Driver) Name() string { return d.inner.Name() }
 
 // Get reads one revision.
@@ -135,7 +135,7 @@ func (d *Driver) looked(err error) error {
 	return err
 }
 
-// known is an error if it is not known which revisions there are.
+// known returns an error if it is not known which revisions there are.
 func (d *Driver) known() error {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
@@ -246,7 +246,7 @@ func tooLarge(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// shortened is a description of a release that is as long as most are.
+// shortened returns a description of a release that is as long as most are.
 func shortened(description string) string {
 	const most = 80
 	if runes := []rune(description); len(runes) > most {
@@ -318,7 +318,7 @@ func (d *Driver) store(rel *rel1.Release, write func() error) error {
 	return err
 }
 
-// AsV1 is the one type that a release has in Helm 4.
+// AsV1 returns the one type that a release has in Helm 4.
 func AsV1(r release.Releaser) (*rel1.Release, error) {
 	rel, ok := r.(*rel1.Release)
 	if !ok {

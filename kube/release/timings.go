@@ -30,7 +30,7 @@ type timings struct {
 
 const timingsFile = ".lockstep/run.json.gz"
 
-// TimingsOf are those of a revision, nil where it has none.
+// TimingsOf returns those of a revision, nil where it has none.
 func TimingsOf(rel *rel1.Release) []Timing {
 	var t timings
 	if !readFile(rel, timingsFile, &t) || t.Revision != rel.Version {

@@ -32,7 +32,7 @@ func (u *unreadable) Query(labels map[string]string) ([]release.Releaser, error)
 	return u.Driver.Query(labels)
 }
 
-// revision is one that Helm could have made.
+// revision returns one that Helm could have made.
 func revision(version int) *rel1.Release {
 	return &rel1.Release{
 		Name: "t", Namespace: "default", Version: version, Info: &rel1.Info{Status: rcommon.StatusDeployed},

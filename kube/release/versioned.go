@@ -20,7 +20,7 @@ import (
 // Helm's drivers overwrite a record whatever it has become meanwhile. Here they get
 // a client that names the resourceVersion which the ledger knows.
 
-// Driver is Helm's driver with the ledger between it and the storage.
+// Driver returns Helm's driver with the ledger between it and the storage.
 //
 // A Secret or ConfigMap is written only as it is known. An SQL database has no
 // versions: there the record is read before each write, and what is changed between

@@ -12,7 +12,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// loud is a hook whose Job prints a line, which Helm shows by its output-log
+// loud returns a hook whose Job prints a line, which Helm shows by its output-log
 // policy.
 func loud(name, when, weight string, more map[string]string) string {
 	annotations := map[string]string{"helm.sh/hook": when, "helm.sh/hook-weight": weight, "helm.sh/hook-output-log-policy": "hook-succeeded,hook-failed"}

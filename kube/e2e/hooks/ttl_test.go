@@ -70,12 +70,12 @@ func TestJobGoneUnseen(t *testing.T) {
 	}
 }
 
-// unwatched are the rights to do anything but to watch Jobs.
+// unwatched returns the rights to do anything but to watch Jobs.
 func unwatched() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets", "*"), rig.Rule("batch", "jobs", "get", "list", "create", "patch", "delete")}
 }
 
-// passingJob is a Job that removes itself as soon as it has finished.
+// passingJob returns a Job that removes itself as soon as it has finished.
 func passingJob(duration, exit string) string {
 	text := rig.Job("work", rig.Group("a"), duration, "  ttlSecondsAfterFinished: 0", "  backoffLimit: 0")
 	return strings.Replace(text, "sandbox/run-duration: "+duration, "sandbox/run-duration: "+duration+`, sandbox/exit-code: "`+exit+`"`, 1)

@@ -66,7 +66,7 @@ func TestStaleStatus(t *testing.T) {
 	}
 }
 
-// thing is a chart of a custom resource, its CRD, and a group that waits for
+// thing returns a chart of a custom resource, its CRD, and a group that waits for
 // it.
 func thing(t *testing.T, api, size string, readiness map[string]string) *charts.Chart {
 	annotations := rig.Group("a")

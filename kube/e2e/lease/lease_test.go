@@ -28,12 +28,12 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// slow is a chart whose first group takes a while.
+// slow returns a chart whose first group takes a while.
 func slow(t *testing.T, ready string) func(*kube.Install) {
 	return rig.Use(rig.One(t, rig.Deployment("slow", rig.Group("a"), ready), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
 }
 
-// leases are those of the namespace.
+// leases returns those of the namespace.
 func leases(r *rig.Rig) (names []string) {
 	r.T.Helper()
 	list, err := r.Cluster.CoordinationV1().Leases(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -194,7 +194,7 @@ func TestWhoComesInBetween(t *testing.T) {
 	}
 }
 
-// elsewhere is a run of another machine that holds the release, for two seconds
+// elsewhere returns a run of another machine that holds the release, for two seconds
 // if it does not renew that. What it returns renews it.
 func elsewhere(r *rig.Rig) (renew func()) {
 	r.T.Helper()

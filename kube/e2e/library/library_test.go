@@ -20,7 +20,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// orderedHelm is a configuration of Helm's own SDK, made ordered.
+// orderedHelm returns a configuration of Helm's own SDK, made ordered.
 func orderedHelm(r *rig.Rig, ctx context.Context, opts kube.OrderedOptions) *action.Configuration {
 	r.T.Helper()
 	cfg := r.Helm()

@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// inOrder is a chart of four Deployments and four ConfigMaps whose lists have the given
+// inOrder returns a chart of four Deployments and four ConfigMaps whose lists have the given
 // names, in their order.
 func inOrder(t *testing.T, names [2]string, more ...string) *charts.Chart {
 	var docs []string
@@ -31,7 +31,7 @@ func inOrder(t *testing.T, names [2]string, more ...string) *charts.Chart {
 	return rig.One(t, append(docs, more...)...)
 }
 
-// orders are the lists of the first of the objects of inOrder.
+// orders returns the lists of the first of the objects of inOrder.
 func orders(r *rig.Rig) string {
 	r.T.Helper()
 	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(r.T.Context(), "d0", metav1.GetOptions{})

@@ -167,7 +167,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 	}
 }
 
-// jobsByGroup are the names of the Jobs in the namespace, by resource-group.
+// jobsByGroup returns the names of the Jobs in the namespace, by resource-group.
 func jobsByGroup(r *rig.Rig) map[string][]string {
 	r.T.Helper()
 	list, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(r.T.Context(), metav1.ListOptions{})

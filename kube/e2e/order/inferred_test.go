@@ -243,7 +243,7 @@ func refused(r *rig.Rig) (n int) {
 	return n
 }
 
-// called is a chart of an app that calls a database, which says nothing of it.
+// called returns a chart of an app that calls a database, which says nothing of it.
 func called(t *testing.T, more string) *charts.Chart {
 	t.Helper()
 	return rig.One(t, service("db"), rig.Deployment("db", nil, "100ms"),

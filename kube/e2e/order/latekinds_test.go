@@ -93,7 +93,7 @@ func TestLateKinds(t *testing.T) {
 	}
 }
 
-// lateReady is when the sandbox made the object of the kind ready, by the audit log.
+// lateReady returns when the sandbox made the object of the kind ready, by the audit log.
 func lateReady(r *rig.Rig, k rig.LateKind) (at time.Time) {
 	for _, e := range r.Audit() {
 		if e.Object.APIGroup == k.API && e.Object.Subresource == "status" && e.Succeeded() && at.IsZero() {
@@ -103,7 +103,7 @@ func lateReady(r *rig.Rig, k rig.LateKind) (at time.Time) {
 	return at
 }
 
-// statuses are those that the objects of a name went through.
+// statuses returns those that the objects of a name went through.
 func statuses(out rig.Outcome, name string) (all []event.Status) {
 	for _, e := range out.Events {
 		if e.Kind == event.KindObject && e.Object.Name == name {

@@ -90,7 +90,7 @@ func TestWaitIsOnlyAboutWaiting(t *testing.T) {
 	}
 }
 
-// units are the groups of the phases of a kind that ran.
+// units returns the groups of the phases of a kind that ran.
 func units(out rig.Outcome, kind event.PhaseKind) (ids []string) {
 	for _, p := range out.State.Phases {
 		for _, g := range p.Groups {

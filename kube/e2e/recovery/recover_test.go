@@ -33,13 +33,13 @@ func TestRecover(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.AssertHistory("1 deployed", "2 failed")
-	if len(found.Marked) != 1 || found.Marked[0].From != rcommon.StatusPendingUpgrade || found.Dead == nil || found.Dead.Operation != "upgrade" || found.Cut != "upgrade" || found.Good != 1 {
+	if len(found.Marked) != 1 || found.Marked[0].From != rcommon.StatusPendingUpgrade || found.Dead == nil || found.Dead.Operation != "upgrade" || found.Interrupted != "upgrade" || found.Good != 1 {
 		t.Errorf("it found %+v", found)
 	}
 	var is []string
 	for _, c := range found.Changes {
 		text := c.Object.Name + " " + string(c.Action)
-		if found.Like[c.Object] > 0 {
+		if found.Matches[c.Object] > 0 {
 			text += " as in 1"
 		}
 		is = append(is, text)
@@ -54,7 +54,7 @@ func TestRecover(t *testing.T) {
 		t.Errorf("the second time: %v, %+v", err, found)
 	}
 	r.MustRun(r.Rollback(1))
-	if found, err = r.Client.Recover(t.Context(), r.Common()); err != nil || found.Cut != "" || len(found.Changes) > 0 {
+	if found, err = r.Client.Recover(t.Context(), r.Common()); err != nil || found.Interrupted != "" || len(found.Changes) > 0 {
 		t.Errorf("of a release that is well: %v, %+v", err, found)
 	}
 }

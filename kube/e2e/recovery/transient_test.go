@@ -90,7 +90,7 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 	}
 }
 
-// answers is a middle that answers itself what comes first.
+// answers returns a middle that answers itself what comes first.
 func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool) rig.Middle {
 	return func(first func(*http.Request) bool) rig.Middle {
 		return rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {

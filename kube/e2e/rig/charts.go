@@ -16,19 +16,19 @@ import (
 	"lockstep/kube/charts"
 )
 
-// Unpullable is a Deployment whose image cannot be pulled.
+// Unpullable returns a Deployment whose image cannot be pulled.
 func Unpullable(name string, annotations map[string]string) string {
 	return strings.Replace(Deployment(name, annotations, "0s"), "example/app:1.0", "example/no-such-image:1", 1)
 }
 
-// fails is a Job that fails at once, and something that waits for it.
+// fails returns a Job that fails at once, and something that waits for it.
 func fails() string {
 	text := Job("fails", map[string]string{"helm.sh/layer": "fails"}, "10ms", "  backoffLimit: 0")
 	return strings.Replace(text, "{sandbox/run-duration: 10ms}", `{sandbox/run-duration: 10ms, sandbox/exit-code: "1"}`, 1) +
 		"\n---\n" + ConfigMap("never", map[string]string{"helm.sh/layer": "never", "helm.sh/dependson/layer": "fails"})
 }
 
-// Failing is a chart that comes as far as bringing ConfigMaps, and then fails: the
+// Failing returns a chart that comes as far as bringing ConfigMaps, and then fails: the
 // second waits for the first one.
 func Failing(t *testing.T, first, second string) *charts.Chart {
 	return MakeChart(t, Files{
@@ -39,7 +39,7 @@ func Failing(t *testing.T, first, second string) *charts.Chart {
 	})
 }
 
-// Subcharted is a chart with a subchart.
+// Subcharted returns a chart with a subchart.
 func Subcharted() Files {
 	return Files{
 		"Chart.yaml":                       "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies: [{name: sub, version: 1.0.0}]\n",
@@ -60,7 +60,7 @@ func MustHelm(t *testing.T, c *charts.Chart) *chart.Chart {
 	return h
 }
 
-// Generated is an object whose name the API server makes up.
+// Generated returns an object whose name the API server makes up.
 func Generated(doc string) string { return strings.Replace(doc, "  name: ", "  generateName: ", 1) }
 
 // Files are the files of a chart that a test makes up. Where Chart.yaml is not
@@ -104,13 +104,13 @@ func Adding(fs Files, name, text string) map[string]string {
 	return out
 }
 
-// One is a chart of one template.
+// One returns a chart of one template.
 func One(t *testing.T, docs ...string) *charts.Chart {
 	t.Helper()
 	return MakeChart(t, Files{"templates/all.yaml": strings.Join(docs, "\n---\n")})
 }
 
-// Group are the annotations of a resource-group and what it waits for.
+// Group returns the annotations of a resource-group and what it waits for.
 func Group(name string, after ...string) map[string]string {
 	m := map[string]string{plan.AnnotationGroup: name}
 	if len(after) > 0 {
@@ -120,7 +120,7 @@ func Group(name string, after ...string) map[string]string {
 	return m
 }
 
-// Object is the text of an object: "v1/ConfigMap/name", its annotations, and
+// Object returns the text of an object: "v1/ConfigMap/name", its annotations, and
 // what else it has as indented YAML.
 func Object(what string, annotations map[string]string, rest ...string) string {
 	i := strings.LastIndex(what, "/")
@@ -143,7 +143,7 @@ func ConfigMap(name string, annotations map[string]string, data ...string) strin
 	return Object("v1/ConfigMap/"+name, annotations, text)
 }
 
-// Deployment is a Deployment whose pods are ready after a time. more goes into
+// Deployment returns a Deployment whose pods are ready after a time. more goes into
 // its spec.
 func Deployment(name string, annotations map[string]string, readyDelay string, more ...string) string {
 	return Object("apps/v1/Deployment/"+name, annotations, "spec:\n  selector: {matchLabels: {app: "+name+"}}", strings.Join(more, "\n"),
@@ -151,7 +151,7 @@ func Deployment(name string, annotations map[string]string, readyDelay string, m
 		"    spec: {containers: [{name: main, image: example/app:1.0}]}")
 }
 
-// Job is a Job that takes a time.
+// Job returns a Job that takes a time.
 func Job(name string, annotations map[string]string, duration string, more ...string) string {
 	return Object("batch/v1/Job/"+name, annotations, "spec:", strings.Join(more, "\n"),
 		"  template:", "    metadata:", "      annotations: {sandbox/run-duration: "+duration+"}",
@@ -196,7 +196,7 @@ func Installable(t *testing.T) []string {
 	return names
 }
 
-// ShopLike is a chart of several kinds, of which some wait for others.
+// ShopLike returns a chart of several kinds, of which some wait for others.
 func ShopLike(t *testing.T, more ...string) func(*kube.Install) {
 	return Use(One(t, append([]string{
 		ConfigMap("settings", Group("base")), Object("v1/Secret/key", Group("base"), "stringData: {k: v}"),

@@ -19,7 +19,7 @@ func (k LateKind) CRD(annotations map[string]string) string {
 		"  versions:\n  - {name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}")
 }
 
-// Object is an object of the kind, which becomes ready after a while.
+// Object returns an object of the kind, which becomes ready after a while.
 func (k LateKind) Object(annotations map[string]string) string {
 	annotations["sandbox/ready-after"], annotations["sandbox/status"] = "500ms", `{"phase":"Ready"}`
 	annotations[plan.AnnotationReadinessSuccess], annotations[plan.AnnotationReadinessFailure] = `["{.phase} == Ready"]`, `["{.phase} == Broken"]`

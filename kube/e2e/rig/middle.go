@@ -16,7 +16,7 @@ type Middle struct {
 	Amend  func(*http.Response) error
 }
 
-// Through is a connection by way of a middle, for the given user, the cluster's
+// Through returns a connection by way of a middle, for the given user, the cluster's
 // administrator where that is "".
 func (r *Rig) Through(m Middle, user string) *kube.Client {
 	r.T.Helper()

@@ -92,7 +92,7 @@ func (r *Rig) watched(resource string) bool {
 	})
 }
 
-// Posts are the times at which we created objects of a resource, in order.
+// Posts returns the times at which we created objects of a resource, in order.
 func (r *Rig) Posts(resource string) (at []time.Time) {
 	r.T.Helper()
 	for _, e := range r.Audit() {
@@ -104,7 +104,7 @@ func (r *Rig) Posts(resource string) (at []time.Time) {
 	return at
 }
 
-// ConfigMaps are the names of the ConfigMaps in a namespace, but the cluster's.
+// ConfigMaps returns the names of the ConfigMaps in a namespace, but the cluster's.
 func (r *Rig) ConfigMaps(namespace string) []string {
 	r.T.Helper()
 	list, err := r.Cluster.CoreV1().ConfigMaps(namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -187,7 +187,7 @@ func (r *Rig) Left() []string {
 	return out
 }
 
-// Jobs are the names of the Jobs in the namespace that are there to stay.
+// Jobs returns the names of the Jobs in the namespace that are there to stay.
 func (r *Rig) Jobs() (names []string) {
 	r.T.Helper()
 	list, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -200,7 +200,7 @@ func (r *Rig) Jobs() (names []string) {
 	return names
 }
 
-// History is "revision status" of each revision, in order, by Helm's own SDK.
+// History returns "revision status" of each revision, in order, by Helm's own SDK.
 func (r *Rig) History() []string {
 	r.T.Helper()
 	revisions := r.Revisions()
@@ -210,7 +210,7 @@ func (r *Rig) History() []string {
 	return revisions
 }
 
-// Revisions is the history, empty where there is no release.
+// Revisions returns the history, empty where there is no release.
 func (r *Rig) Revisions() []string {
 	r.T.Helper()
 	list, err := r.Helm().Releases.History("t")
@@ -293,7 +293,7 @@ func (r *Rig) Written(since time.Time) (out []string) {
 	return out
 }
 
-// Timings are those of a revision, 0 for the last, by phase and group.
+// Timings returns those of a revision, 0 for the last, by phase and group.
 func (r *Rig) Timings(revision int) map[string]kube.Timing {
 	r.T.Helper()
 	v, err := r.Client.PrepareView(r.T.Context(), "t", r.Namespace, revision)

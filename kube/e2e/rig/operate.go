@@ -106,7 +106,7 @@ func (out Outcome) Says(rule string, parts ...string) bool {
 	})
 }
 
-// At is when a group of the apply phase got into a status, zero for never.
+// At returns when a group of the apply phase got into a status, zero for never.
 func (out Outcome) At(group string, s event.Status) (at time.Time) {
 	for _, e := range out.Events {
 		if e.Kind == event.KindGroup && e.Phase == helmclient.PhaseApply && e.Group == group && e.Status == s {

@@ -104,7 +104,7 @@ func (p *proxy) Set(w Wire) {
 	}
 }
 
-// Client is a connection through the proxy.
+// Client returns a connection through the proxy.
 func (p *proxy) Client(t *testing.T, namespace string) *kube.Client {
 	t.Helper()
 	s := cli.New()

@@ -158,7 +158,7 @@ func (r *Rig) Install(chart string, change func(*kube.Install)) (*kube.Operation
 	return r.Client.PrepareInstall(context.Background(), in)
 }
 
-// Common are the options of an operation on release t. Runs of other processes on
+// Common returns the options of an operation on release t. Runs of other processes on
 // this machine are known by their locks.
 func (r *Rig) Common() kube.Common {
 	return kube.Common{Release: "t", Namespace: r.Namespace, Lease: kube.LeaseOptions{LockDir: LockDir()}}

@@ -11,7 +11,7 @@ import (
 	"lockstep/kube"
 )
 
-// As is a connection of a user who has only the given rights in the namespace.
+// As returns a connection of a user who has only the given rights in the namespace.
 func (r *Rig) As(user string, rules ...rbacv1.PolicyRule) *kube.Client {
 	r.T.Helper()
 	if _, err := r.Cluster.RbacV1().Roles(r.Namespace).Create(r.T.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}, metav1.CreateOptions{}); err != nil {
@@ -20,7 +20,7 @@ func (r *Rig) As(user string, rules ...rbacv1.PolicyRule) *kube.Client {
 	return r.Bound(user, "Role", user, rules)
 }
 
-// Bound is a connection of a user who has only the rights of a Role or ClusterRole, of
+// Bound returns a connection of a user who has only the rights of a Role or ClusterRole, of
 // which rules are some, in the namespace.
 func (r *Rig) Bound(user, kind, role string, rules []rbacv1.PolicyRule) *kube.Client {
 	r.T.Helper()
@@ -66,7 +66,7 @@ func Rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: verbs}
 }
 
-// Acting is the rig in the hands of another user.
+// Acting returns the rig in the hands of another user.
 func (r *Rig) Acting(c *kube.Client) *Rig {
 	return &Rig{T: r.T, Namespace: r.Namespace, Client: c, Cluster: r.Cluster}
 }

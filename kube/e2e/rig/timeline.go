@@ -23,7 +23,7 @@ func (r *Rig) TimelineOf(resource, name string) int {
 	return n
 }
 
-// LastStatus is when an object's status was written last.
+// LastStatus returns when an object's status was written last.
 func (tl *timeline) LastStatus(t *testing.T, object string) (at time.Time) {
 	t.Helper()
 	for _, e := range tl.Of(t, object) {
@@ -95,7 +95,7 @@ func (tl *timeline) LastWriteIfAny(t *testing.T, objects []string) (at time.Time
 	return at, which
 }
 
-// Deleted is when the last of the objects was asked to be deleted by us.
+// Deleted returns when the last of the objects was asked to be deleted by us.
 func (tl *timeline) Deleted(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -179,7 +179,7 @@ func (tl *timeline) Of(t *testing.T, object string) []auditlog.Event {
 	return out
 }
 
-// FirstWrite is when the first write of any of the objects arrived.
+// FirstWrite returns when the first write of any of the objects arrived.
 func (tl *timeline) FirstWrite(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -203,7 +203,7 @@ func (tl *timeline) FirstWrite(t *testing.T, objects []string) (at time.Time, wh
 // notAwaited are objects whose status nobody waits for (R22).
 var notAwaited = []string{"Deployment/paused"}
 
-// Ready is when the last of the objects had become ready: when the status came
+// Ready returns when the last of the objects had become ready: when the status came
 // in that can have made it so, or the answer to its own write where nobody
 // writes its status.
 func (tl *timeline) Ready(t *testing.T, objects []string) (at time.Time, which string) {

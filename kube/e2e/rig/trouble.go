@@ -23,7 +23,7 @@ type Trouble struct {
 	Evidence string // part of a line
 }
 
-// InTrouble is a chart of objects that begin together, each in a group of its
+// InTrouble returns a chart of objects that begin together, each in a group of its
 // own, and of one that waits for all.
 func InTrouble(t *testing.T, all []Trouble) *charts.Chart {
 	var groups, docs []string

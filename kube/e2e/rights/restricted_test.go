@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// ofNamespace are rights on the kinds of that chart.
+// ofNamespace returns rights on the kinds of that chart.
 func ofNamespace(verbs ...string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rig.Rule("", "configmaps,secrets,services,persistentvolumeclaims", verbs...), rig.Rule("apps", "deployments", verbs...),

@@ -16,14 +16,14 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// named is a rule for the objects of some names alone.
+// named returns a rule for the objects of some names alone.
 func named(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 	r := rig.Rule(group, resource, verbs...)
 	r.ResourceNames = names
 	return r
 }
 
-// byName are rights to the objects of a chart by their names, and to the records of the
+// byName returns rights to the objects of a chart by their names, and to the records of the
 // release as Helm has to have them: a list and a POST have no names.
 func byName(lease bool) []rbacv1.PolicyRule {
 	verbs := []string{"get", "create", "patch", "delete"}
@@ -40,7 +40,7 @@ func byName(lease bool) []rbacv1.PolicyRule {
 	return rules
 }
 
-// colours is a chart of five ConfigMaps, more than are asked for one by one, a
+// colours returns a chart of five ConfigMaps, more than are asked for one by one, a
 // Service and a Deployment that waits for them.
 func colours(t *testing.T, colour string, more ...string) *charts.Chart {
 	docs := []string{rig.Deployment("web", rig.Group("web", "settings"), "100ms"), rig.Object("v1/Service/web", rig.Group("web"), "spec: {selector: {app: web}, ports: [{port: 80}]}")}

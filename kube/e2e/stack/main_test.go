@@ -37,7 +37,7 @@ type release struct {
 	Values             map[string]any
 }
 
-// of are the releases as a helmfile says them, all in one namespace.
+// of returns the releases as a helmfile says them, all in one namespace.
 func of(namespace string, releases ...release) *kube.Helmfile {
 	f := &kube.Helmfile{Path: "test"}
 	for n, r := range releases {
@@ -116,7 +116,7 @@ func (b bench) run(s *kube.Stack, err error, on func(event.Event)) (*event.State
 	return &state, all
 }
 
-// missed are the releases of a stack that are not as it planned: deployed with the planned
+// missed returns the releases of a stack that are not as it planned: deployed with the planned
 // revision, or gone. Those of other contexts are left out.
 func (b bench) missed(s *kube.Stack) (ids []string) {
 	b.T.Helper()
@@ -171,7 +171,7 @@ func chart(t *testing.T, name string) string {
 	})
 }
 
-// history is "name revision status" of the last revision of each release, in order.
+// history returns "name revision status" of the last revision of each release, in order.
 func (b bench) history(names ...string) (out []string) {
 	b.T.Helper()
 	for _, name := range names {
@@ -192,7 +192,7 @@ func (b bench) history(names ...string) (out []string) {
 	return out
 }
 
-// firstWrites are the releases in the order of the first write to an object of each, from the
+// firstWrites returns the releases in the order of the first write to an object of each, from the
 // audit log since a time.
 func (b bench) firstWrites(since time.Time, verbs ...string) (order []string) {
 	for _, e := range b.Audit() {

@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// editable is a chart whose image the values name: base, then web, then last. It
+// editable returns a chart whose image the values name: base, then web, then last. It
 // brings a ConfigMap more where the values say so.
 func editable(t *testing.T) *charts.Chart {
 	t.Helper()

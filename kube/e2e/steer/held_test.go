@@ -32,7 +32,7 @@ func mend(r *rig.Rig, name string) {
 	patchDeployment(r, name, `{"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"main","image":"example/app:1.0"}]}}}}`)
 }
 
-// failingJob is a Job that fails as soon as it runs.
+// failingJob returns a Job that fails as soon as it runs.
 func failingJob(name string, annotations map[string]string) string {
 	return strings.Replace(rig.Job(name, annotations, "100ms", "  backoffLimit: 0"), "{sandbox/", `{sandbox/exit-code: "1", sandbox/`, 1)
 }

@@ -33,7 +33,7 @@ func crdChart(t *testing.T, group string, resource bool, versions ...string) *ku
 	return &kube.Upgrade{Rendering: kube.Rendering{Chart: rig.MakeChart(t, fs)}}
 }
 
-// versions are those of the test's CRD in the cluster.
+// versions returns those of the test's CRD in the cluster.
 func versions(r *rig.Rig, group string) (out []string) {
 	r.T.Helper()
 	crd, err := r.Client.Dynamic.Resource(rig.CrdResource).Get(r.T.Context(), "gears."+group, metav1.GetOptions{})

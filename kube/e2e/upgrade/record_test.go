@@ -40,7 +40,7 @@ func TestSubchartsThroughUpgradeAndRollback(t *testing.T) {
 	}
 }
 
-// chained is a chart whose subchart app waits for its subchart db, which only
+// chained returns a chart whose subchart app waits for its subchart db, which only
 // the record of the plan tells later (R28). db is ready after a while.
 func chained(version, image string) rig.Files {
 	sub := func(name string) string { return "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n" }

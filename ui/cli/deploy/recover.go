@@ -70,7 +70,7 @@ func (a *app) recover(cmd *cobra.Command, name string, m command.Mode) error {
 		}
 		r.Marked = append(r.Marked, report.Marked{Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: by})
 	}
-	if found.Cut == "" {
+	if found.Interrupted == "" {
 		return d.Show(r)
 	}
 	view, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.View, error) {
@@ -105,7 +105,7 @@ func recovered(found *kube.Recovery, live []report.Group) (groups []report.Recov
 			left = append(left, o)
 			continue
 		default:
-			if n := found.Like[c.Object]; n > 0 {
+			if n := found.Matches[c.Object]; n > 0 {
 				o.Is, o.Revision = "earlier", n
 			}
 		}
@@ -135,15 +135,15 @@ func afterRecovery(p proposer, r *kube.Recovery) []string {
 	s := &event.State{Operation: event.Operation{Release: r.Release, Namespace: r.Namespace}}
 	back := func(to int) string { return p.other(s, "", "rollback", r.Release, fmt.Sprint(to)) }
 	next := []string{}
-	switch r.Cut {
+	switch r.Interrupted {
 	case "install", "upgrade":
-		next = append(next, p.other(s, "with the same chart, values and flags", r.Cut, r.Release, "CHART"))
+		next = append(next, p.other(s, "with the same chart, values and flags", r.Interrupted, r.Release, "CHART"))
 	case "rollback":
 		return append(next, back(r.To))
 	case "uninstall":
-		return append(next, p.other(s, "", r.Cut, r.Release))
+		return append(next, p.other(s, "", r.Interrupted, r.Release))
 	}
-	if r.Good > 0 && r.Cut == "upgrade" {
+	if r.Good > 0 && r.Interrupted == "upgrade" {
 		next = append(next, back(r.Good))
 	}
 	return next
