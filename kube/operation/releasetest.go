@@ -1,10 +1,10 @@
 package operation
 
 import (
-	"slices"
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"helm.sh/helm/v4/pkg/action"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -66,7 +66,6 @@ func (t *ReleaseTest) withSelectedHooks(rel *rel1.Release) *rel1.Release {
 	}
 	return &chosen
 }
-
 
 // run runs the tests. A failed test does not change the status of the release.
 func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
