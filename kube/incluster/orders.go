@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 )
@@ -35,13 +36,16 @@ const (
 	pause    = time.Second
 )
 
+// backoff is for senders at the same time.
+var backoff = wait.Backoff{Steps: 20, Duration: 10 * time.Millisecond, Factor: 1.2, Jitter: 0.5}
+
 // send adds an order to a run's Lease, after those that are there.
 func send(ctx context.Context, kube kubernetes.Interface, namespace, name string, order []byte) error {
 	if order = bytes.TrimSpace(order); len(order) > maxOrder {
 		return fmt.Errorf("the command has %d KiB; the limit in the cluster is %d KiB: start an upgrade with the values", len(order)>>10, maxOrder>>10)
 	}
 	leases := kube.CoordinationV1().Leases(namespace)
-	err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
+	err := retry.OnError(backoff, apierrors.IsConflict, func() error {
 		lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err

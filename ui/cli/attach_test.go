@@ -21,6 +21,7 @@ type together struct {
 	t       *testing.T
 	env     []string
 	program string
+	last    *exec.Cmd // that was started
 }
 
 func onOneMachine(t *testing.T) *together {
@@ -75,6 +76,7 @@ func (m *together) starts(args ...string) (out *said, ends func() int) {
 	if err := cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
+	m.last = cmd
 	over := make(chan bool)
 	go func() {
 		_ = cmd.Wait() // the code says it

@@ -49,8 +49,18 @@ var resolvedHere = []string{
 	"kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
 }
 
-// elsewhere are flags that make no sense for a run in the cluster.
-var elsewhere = []string{"post-renderer", "dry-run"}
+// suits reports why a command cannot run in the cluster.
+func (c *clusterFlags) suits(cmd *cobra.Command, do execute) error {
+	switch {
+	case !c.on:
+		return nil
+	case !do.writes || dry(cmd):
+		return errors.New("--in-cluster needs a run; this command only shows what would happen")
+	case cmd.Flags().Changed("post-renderer"):
+		return errors.New("--post-renderer does not work with --in-cluster: its plugin is on this machine")
+	}
+	return nil
+}
 
 // packed is what a command resolves here for its run in the cluster.
 type packed struct {
@@ -64,11 +74,6 @@ type packed struct {
 // inCluster runs a command as a Job, and shows it here like an attached run.
 func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed) error {
 	c := flags.cluster
-	for _, name := range elsewhere {
-		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s does not work with --in-cluster", name)
-		}
-	}
 	if c.account == "" && !r.sandbox {
 		return fmt.Errorf("--in-cluster needs --service-account NAME, whose rights the run has; this prints what it needs: lockstep rbac %s", strings.Join(append([]string{p.release}, p.args[min(1, len(p.args)):]...), " "))
 	}

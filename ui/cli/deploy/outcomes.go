@@ -28,8 +28,8 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do execute, names
 	case cmd.Name() == "uninstall" && len(names) > 1:
 		return errors.New("--report covers one release; uninstall them one at a time")
 	}
-	if flags.cluster.on && (!do.writes || dry(cmd)) {
-		return errors.New("--in-cluster needs a run; this command only shows what would happen")
+	if err := flags.cluster.suits(cmd, do); err != nil {
+		return err
 	}
 	if !do.writes {
 		return run()

@@ -1,0 +1,155 @@
+package incluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"lockstep/kube/throwaway/testcluster"
+)
+
+func TestMain(m *testing.M) { os.Exit(testcluster.Main(m)) }
+
+// TestPack packs tasks and unpacks them as their pods do.
+func TestPack(t *testing.T) {
+	noise := make([]byte, 3*partSize/2)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(noise)
+	for name, files := range map[string]map[string][]byte{
+		"none": nil, "one": {"values.yaml": []byte("a: 1\n")}, "several parts": {"chart.tgz": noise, "charts/a/b.tgz": []byte("x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"install", "s", "--set=a b"}
+			task := Task{Namespace: "n", Release: "s", Args: args, Files: files}
+			job, secrets, _, err := task.Objects("lockstep-s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, into := t.TempDir(), t.TempDir()
+			sources := job.Spec.Template.Spec.Volumes[0].Projected.Sources
+			for n, s := range secrets {
+				if len(s.Data[partKey]) > 1<<20 || sources[n].Secret.Name != s.Name {
+					t.Errorf("Secret %s has %d bytes, the pod mounts %s", s.Name, len(s.Data[partKey]), sources[n].Secret.Name)
+				}
+				if err := os.WriteFile(filepath.Join(from, sources[n].Secret.Items[0].Path), s.Data[partKey], 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := Unpack(from, into)
+			if err != nil || !slices.Equal(got, args) {
+				t.Fatalf("arguments %q, %v", got, err)
+			}
+			for path, data := range files {
+				if got, err := os.ReadFile(filepath.Join(into, path)); err != nil || !bytes.Equal(got, data) {
+					t.Errorf("%s: %d bytes, %v", path, len(got), err)
+				}
+			}
+		})
+	}
+	huge := make([]byte, maxPacked+partSize)
+	_, _ = rand.NewChaCha8([32]byte{2}).Read(huge)
+	var large *TooLargeError
+	if _, _, _, err := (Task{Files: map[string][]byte{"chart.tgz": huge}}).Objects("x"); !errors.As(err, &large) || !strings.Contains(err.Error(), "oci://") {
+		t.Errorf("17 MiB: %v", err)
+	}
+	if _, err := Unpack(t.TempDir(), t.TempDir()); err == nil {
+		t.Error("no parts, and no error")
+	}
+}
+
+// TestFollowedLines joins the lines of two pods, of which the first is read twice: after an
+// outage its log begins again.
+func TestFollowedLines(t *testing.T) {
+	f := follower{}
+	var got []string
+	read := func(pod string, lines ...string) {
+		if f.pod != pod {
+			f.pod, f.offset = pod, f.last
+		}
+		for _, line := range lines {
+			if out, ok := f.renumber([]byte(line)); ok {
+				got = append(got, string(out))
+			}
+		}
+	}
+	read("one", `{"seq":1,"kind":"operation"}`, `{"seq":2,"exit":1}`, "a warning", `{"reply":{}}`)
+	read("one", `{"seq":1,"kind":"operation"}`, `{"seq":2,"exit":1}`, `{"seq":3,"kind":"operation","scope":"a","exit":0}`)
+	read("two", `{"seq":1,"kind":"operation"}`)
+	if f.ended {
+		t.Error("ended too early")
+	}
+	read("two", `{"seq":2,"kind":"operation","exit":0}`)
+	want := []string{
+		`{"seq":1,"kind":"operation"}`, `{"seq":2,"exit":1}`, `{"reply":{}}`, `{"seq":3,"kind":"operation","scope":"a","exit":0}`,
+		`{"seq":4,"kind":"operation"}`, `{"seq":5,"kind":"operation","exit":0}`,
+	}
+	if !slices.Equal(got, want) || !f.ended {
+		t.Errorf("got %q, ended %t", got, f.ended)
+	}
+}
+
+// TestOrdersComeOnceAndInOrder sends orders from several senders at once: each comes once, and
+// those of one sender in their order.
+func TestOrdersComeOnceAndInOrder(t *testing.T) {
+	const senders, each = 4, 6
+	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := client.CoordinationV1().Leases("default").Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(ordersVar, "default/orders")
+	orders := Orders(ctx, client)
+	failed := make(chan error, senders)
+	for s := range senders {
+		go func() {
+			for n := range each {
+				if err := send(ctx, client, "default", "orders", []byte{byte('a' + s), byte('0' + n), '\n'}); err != nil {
+					failed <- err
+					cancel() // the reader ends
+					return
+				}
+			}
+			failed <- nil
+		}()
+	}
+	text := make([]byte, senders*each*3)
+	if _, err := io.ReadFull(orders, text); err != nil {
+		t.Error(err)
+	}
+	for range senders {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	next := map[byte]byte{}
+	for _, line := range strings.Fields(string(text)) {
+		if line[1] != '0'+next[line[0]] {
+			t.Errorf("%s comes when %c%d is due", line, line[0], next[line[0]])
+		}
+		next[line[0]]++
+	}
+	if got := slices.Sorted(maps.Values(next)); !slices.Equal(got, []byte{each, each, each, each}) {
+		t.Errorf("of each sender came %v", got)
+	}
+}

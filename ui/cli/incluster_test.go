@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"lockstep/kube/throwaway/testcluster"
+)
+
+// inNamespace makes a namespace with the account "runner", which may do anything there, and
+// binds users to Roles of the given rules.
+func inNamespace(t *testing.T, name string, users map[string][]rbacv1.PolicyRule) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, meta := t.Context(), func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	must(client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta(name)}, metav1.CreateOptions{}))
+	must(client.CoreV1().ServiceAccounts(name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta("runner")}, metav1.CreateOptions{}))
+	must(client.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: meta("runner"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "runner", Namespace: name}},
+	}, metav1.CreateOptions{}))
+	for user, rules := range users {
+		must(client.RbacV1().Roles(name).Create(ctx, &rbacv1.Role{ObjectMeta: meta(user), Rules: rules}, metav1.CreateOptions{}))
+		must(client.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: meta(user), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}, metav1.CreateOptions{}))
+	}
+	return client
+}
+
+// TestRunInTheCluster starts a run as a Job and closes the terminal. Somebody else steers it
+// from another machine; its pod is killed, and the next one resumes it (R50); a viewer may
+// look, and not steer. In the end nothing but the release stays.
+func TestRunInTheCluster(t *testing.T) {
+	t.Parallel()
+	look := []rbacv1.PolicyRule{
+		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{""}, Resources: []string{"pods", "pods/log"}, Verbs: []string{"get", "list"}},
+	}
+	steer := append([]rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update"}}}, look...)
+	const ns = "in-cluster"
+	client := inNamespace(t, ns, map[string][]rbacv1.PolicyRule{"viewer": look, "operator": steer})
+	here, elsewhere := onOneMachine(t), onOneMachine(t)
+
+	started, closed := here.starts("install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
+	started.await(t, "install s: chart")
+	as := func(user, command string) []string {
+		return append(strings.Fields(command), "-n", ns, "--kube-as-user", user)
+	}
+	elsewhere.runsUntil(strings.Join(as("viewer", "ctl s status"), " "), "paused")
+	if s := elsewhere.runs(1, as("viewer", "ctl s step")...); !strings.Contains(s, "step refused") || !strings.Contains(s, "viewer") {
+		t.Errorf("a viewer who steers is told %q", s)
+	}
+	if s := elsewhere.runs(0, as("operator", "ctl s step -o json")...); !strings.Contains(s, `"by":"operator"`) {
+		t.Errorf("the answer to a step does not say who asked: %s", s)
+	}
+	started.await(t, "ready")
+	for _, line := range []string{"left-1 ready", "right-1 ready"} {
+		if strings.Count(started.String(), line) > 1 {
+			t.Errorf("a step was carried out twice:\n%s", started)
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	pods, err := client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: "lockstep/release=s"})
+	if err != nil || len(pods.Items) != 1 {
+		t.Fatalf("pods of the run: %v, %v", pods, err)
+	}
+	killed := pods.Items[0].Name
+	if err := client.CoreV1().Pods(ns).Delete(ctx, killed, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere.runsUntil(strings.Join(as("operator", "ctl s status"), " "), "before the first group, 0 of 6 objects ready")
+	elsewhere.runs(0, as("operator", "ctl s continue")...)
+	if s := elsewhere.runs(0, as("viewer", "attach s --no-tui")...); !strings.Contains(s, "install s done") {
+		t.Errorf("the end, seen from elsewhere:\n%s", s)
+	}
+	if code := closed(); code != 0 {
+		t.Errorf("the terminal that started it ends with %d:\n%s", code, started)
+	}
+	if s := here.runs(0, "status", "s", "-n", ns); !strings.Contains(s, "deployed") {
+		t.Errorf("status: %s", s)
+	}
+
+	jobs, err := client.BatchV1().Jobs(ns).List(ctx, metav1.ListOptions{LabelSelector: "lockstep/release=s"})
+	if err != nil || len(jobs.Items) != 1 {
+		t.Fatalf("Jobs of the run: %v, %v", jobs, err)
+	}
+	if err := client.BatchV1().Jobs(ns).Delete(ctx, jobs.Items[0].Name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		secrets, err := client.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{LabelSelector: "lockstep/release"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases, err := client.CoordinationV1().Leases(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(secrets.Items)+len(leases.Items) == 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond) // ctx ends it
+	}
+}
+
+// TestRunInTheClusterThatNeverStarts asks for what cannot run: it says why, and nothing
+// stays.
+func TestRunInTheClusterThatNeverStarts(t *testing.T) {
+	t.Parallel()
+	const ns = "never-started"
+	client := inNamespace(t, ns, nil)
+	m := onOneMachine(t)
+	chart := filepath.Join(data, "charts", "fanout")
+	for _, test := range []struct {
+		args, want string
+	}{
+		{"", "--in-cluster needs --service-account NAME"},
+		{"--service-account nobody", "no ServiceAccount nobody"},
+		{"--service-account runner --post-renderer x", "--post-renderer does not work with --in-cluster"},
+		{"--service-account runner --set a=b --dry-run=server", "--in-cluster needs a run"},
+	} {
+		args := append([]string{"install", "s", chart, "-n", ns, "--in-cluster", "--no-tui"}, strings.Fields(test.args)...)
+		if s := m.runs(2, args...); !strings.Contains(s, test.want) {
+			t.Errorf("%s: %s", test.args, s)
+		}
+	}
+	out, ends := m.starts("install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--image", "no-such-image", "--no-tui")
+	out.await(t, "waiting for the Job's pod: ")
+	if err := m.last.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := ends(); code != 3 {
+		t.Errorf("interrupted before it started: exit code %d\n%s", code, out)
+	}
+	jobs, err := client.BatchV1().Jobs(ns).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(jobs.Items) > 0 && jobs.Items[0].DeletionTimestamp == nil {
+		t.Errorf("left are %v, %v", jobs, err)
+	}
+}
