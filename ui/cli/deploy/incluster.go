@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -206,21 +205,24 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r running, task k
 	return err
 }
 
+// lasting is how long a cause lasts before it is worth a line.
+const lasting = 2 * time.Second
+
 // firstEvent connects to a run that has started, and says meanwhile why it has not.
 func (a *app) firstEvent(ctx context.Context, client *kube.Client, job *kube.ClusterRun, say report.Notices) (*remote.Run, error) {
-	told := ""
-	var mu sync.Mutex
-	conn := job.Open(ctx, func(pod *corev1.Pod) {
-		why := client.WhyJobWaits(ctx, job)
+	var why, reported string
+	var since time.Time
+	return remote.Connect(job.Open(ctx, func(pod *corev1.Pod) { // never at the same time
+		now := client.WhyJobWaits(ctx, job)
 		if pod != nil {
-			why = client.WhyPodWaits(ctx, pod)
+			now = client.WhyPodWaits(ctx, pod)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if why != "" && why != "ready" && why != told && ctx.Err() == nil {
-			told = why
+		if now != why {
+			why, since = now, time.Now()
+		}
+		if why != reported && why != "" && why != "ready" && time.Since(since) >= lasting && ctx.Err() == nil {
+			reported = why
 			say.Note("waiting for the Job's pod: " + why)
 		}
-	})
-	return remote.Connect(conn)
+	}))
 }
