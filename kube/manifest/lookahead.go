@@ -70,13 +70,20 @@ func (s *Snapshot) keep(p place, found map[string]*metav1.PartialObjectMetadata)
 // (of a few objects, or where listing is forbidden, for each, side by side) and answers from it the GETs that
 // Helm sends one after the other to see who owns an object. Where that is
 // forbidden, the GETs go to the server as ever. What has been listed in the snapshot is
-// not listed again.
+// not listed again. There are no objects of a kind that the cluster does not know yet, and
+// a GET would be about a resource that is only guessed: the user may have no right to it.
 //
 // Unlook undoes it: from then on GETs see the cluster.
 func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, snapshot *Snapshot) {
 	infos := map[place]helmkube.ResourceList{}
 	for _, i := range list {
-		if f := b.Fact(i); f == nil || f.Late || f.Generated || f.hidden {
+		f := b.Fact(i)
+		if f == nil || f.Generated || f.hidden {
+			continue
+		}
+		if f.Late {
+			answer(i, nil, f)
+			f.before = Before{}
 			continue
 		}
 		p := place{i.Mapping.Resource, i.Namespace}
